@@ -1,0 +1,37 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// CommandKind is what someone wants of a run.
+type CommandKind string
+
+// The commands.
+const (
+	CmdStart   CommandKind = "start"   // Start
+	CmdTick    CommandKind = "tick"    // time passed
+	CmdOutcome CommandKind = "outcome" // Effect, Outcome
+	CmdAlert   CommandKind = "alert"   // Alert: joined, repeated or resolved
+	CmdDecide  CommandKind = "decide"  // Decision on the open gate
+	CmdCancel  CommandKind = "cancel"  // Decision.By, Decision.Reason
+	CmdResolve CommandKind = "resolve" // Decision: a person tells a held run what is true (Approve: it was applied)
+	CmdPause   CommandKind = "pause"   // Message
+	CmdUnpause CommandKind = "unpause"
+	CmdResume  CommandKind = "resume" // after a restart: every open mutating effect must be observed first
+)
+
+// Command is an input to Decide. Now is set on every command.
+type Command struct {
+	Kind     CommandKind
+	Now      time.Time
+	Start    *Start
+	Playbook *playbook.Playbook // with Start; the state keeps it
+	Effect   string
+	Outcome  *Outcome
+	Alert    *playbook.Alert
+	Decision *Decision
+	Message  string
+}

@@ -1,0 +1,186 @@
+package machine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Action is what an effect does to or asks of the world.
+type Action string
+
+// The actions. Only Apply and Undo mutate.
+const (
+	ActionCheck  Action = "check"  // run a check, yield evidence
+	ActionPlan   Action = "plan"   // compute what a lever would change now; server-side dry-run
+	ActionGuard  Action = "guard"  // evaluate the guards over the plan (the executor itself, no step)
+	ActionApply  Action = "apply"  // mutate, once
+	ActionSettle Action = "settle" // has the applied change taken effect in the world?
+	ActionVerify Action = "verify" // take one sample of the proof
+	ActionUndo   Action = "undo"   // mutate back, once
+	ActionUnwind Action = "unwind" // has the undo taken effect in the world?
+	ActionNotify Action = "notify" // tell people
+)
+
+// Mutates reports whether the action changes production.
+func (a Action) Mutates() bool { return a == ActionApply || a == ActionUndo }
+
+// Effect is one thing a run owes the world. Its opening event was journaled
+// before it is issued; its outcome comes back as a command.
+type Effect struct {
+	Key      string           `json:"key"` // idempotency key: run/state#visit/action#attempt
+	Run      string           `json:"run"`
+	Playbook string           `json:"playbook"`
+	State    string           `json:"state"`
+	Action   Action           `json:"action"`
+	Step     string           `json:"step,omitempty"` // kind of step, e.g. kube.scale
+	Service  playbook.Service `json:"service"`
+	Alert    playbook.Alert   `json:"alert"` // the first alert of the run
+	With     map[string]any   `json:"with,omitempty"`
+	Plan     *Plan            `json:"plan,omitempty"`    // apply, settle, verify, undo, unwind
+	Receipt  json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
+	Proof    *Proof           `json:"proof,omitempty"`   // verify
+	Text     string           `json:"text,omitempty"`    // notify
+	At       time.Time        `json:"at"`                // when it was decided
+	Attempt  int              `json:"attempt"`           // 1-based
+	NotUntil time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry back-off, next sample)
+	Timeout  time.Duration    `json:"timeout"`           // for this attempt
+	Observe  bool             `json:"observe,omitempty"` // the outcome of an earlier attempt is not known: observe the world, do not apply
+}
+
+// Proof is what one verification sample is told.
+type Proof struct {
+	Spec     VerifySpec `json:"spec"`
+	FixedAt  time.Time  `json:"fixedAt"`           // when the change took effect
+	Before   float64    `json:"before"`            // requests per second before the change; NaN is written as -1
+	HeldFrom time.Time  `json:"heldFrom,omitzero"` // since when every sample satisfied the spec; zero: the last one did not
+	Deadline time.Time  `json:"deadline"`
+}
+
+// VerifySpec is a playbook's verify block with its expressions filled in.
+type VerifySpec struct {
+	Within     time.Duration `json:"within"`
+	Hold       time.Duration `json:"hold"`
+	Interval   time.Duration `json:"interval"`
+	Until      []Expectation `json:"until"`
+	ErrorRatio string        `json:"errorRatio,omitempty"` // PromQL containing ${since}
+	Objective  float64       `json:"objective,omitempty"`
+	MaxBurn    float64       `json:"maxBurn,omitempty"`
+	Traffic    string        `json:"traffic"`
+	MinRate    float64       `json:"minRate"`
+	MinTraffic float64       `json:"minTraffic"` // share of Before
+}
+
+// Expectation is a filled-in PromQL expression and the comparison it must satisfy.
+type Expectation struct {
+	Query string  `json:"query"`
+	Op    string  `json:"op"`
+	Value float64 `json:"value"`
+}
+
+// Outcome is what became of an effect.
+type Outcome struct {
+	Status  Status          `json:"status"`
+	Reason  Reason          `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"` // one line for people: what, where, why, what to do
+	Data    json.RawMessage `json:"data,omitempty"`    // evidence of a check, receipt of apply and undo
+	Facts   []string        `json:"facts,omitempty"`   // one line each, how a person would say the evidence
+	Plan    *Plan           `json:"plan,omitempty"`    // plan
+	Guards  []GuardVerdict  `json:"guards,omitempty"`  // guard
+	Sample  *Sample         `json:"sample,omitempty"`  // verify
+	Before  *float64        `json:"before,omitempty"`  // apply: requests per second just before, for the proof
+}
+
+// Status classifies an outcome.
+type Status string
+
+// The statuses. StatusUnknown is the honest one: a mutation may or may not have
+// happened. StatusPending is for settle and unwind: applied, not yet in effect.
+const (
+	StatusOK      Status = "ok"
+	StatusPending Status = "pending"
+	StatusFailed  Status = "failed"  // did not happen; the world is as before
+	StatusRefused Status = "refused" // plan or guard says no
+	StatusUnknown Status = "unknown"
+	StatusForeign Status = "foreign" // someone else changed the target
+)
+
+// Reason says why, for machines: it is the metric label and what retry policy
+// is decided on. Messages are for people.
+type Reason string
+
+// The reasons. Only those for which Retryable is true are tried again.
+const (
+	ReasonNone          Reason = ""
+	ReasonUnreachable   Reason = "unreachable"    // could not connect, or the answer was cut off
+	ReasonTimeout       Reason = "timeout"        // no answer in time
+	ReasonThrottled     Reason = "throttled"      // 429
+	ReasonServer        Reason = "server_error"   // 5xx
+	ReasonForbidden     Reason = "forbidden"      // 401, 403
+	ReasonNotFound      Reason = "not_found"      // target is not there
+	ReasonConflict      Reason = "conflict"       // precondition failed: the target moved since the plan
+	ReasonInvalid       Reason = "invalid"        // bad parameters or expression
+	ReasonOwned         Reason = "owned"          // an HPA, Argo CD, Flux or a parent object owns the field
+	ReasonNothingToDo   Reason = "nothing_to_do"  // already as wanted, no earlier revision
+	ReasonOutOfBounds   Reason = "out_of_bounds"  // beyond MaxScale, MinReady or the like
+	ReasonGuard         Reason = "guard"          // a guard refused
+	ReasonNoData        Reason = "no_data"        // empty result
+	ReasonStale         Reason = "stale"          // the newest sample is too old
+	ReasonNaN           Reason = "nan"            // not a number
+	ReasonNoTraffic     Reason = "no_traffic"     // too few requests to prove anything
+	ReasonNotMet        Reason = "not_met"        // the expectation is not satisfied
+	ReasonBurning       Reason = "burning"        // the budget burns too fast since the fix
+	ReasonDeadline      Reason = "deadline"       // not done in the time the playbook gives
+	ReasonDegraded      Reason = "degraded"       // the change did not become healthy
+	ReasonForeignChange Reason = "foreign_change" // someone else changed the target
+	ReasonPanic         Reason = "panic"          // a step panicked; never retried
+	ReasonExpression    Reason = "expression"     // a condition or value could not be evaluated
+	ReasonCanceled      Reason = "canceled"       // a person cancelled
+	ReasonCleared       Reason = "cleared"        // the alert resolved
+	ReasonInterrupted   Reason = "interrupted"    // the process died between intent and outcome
+)
+
+// Retryable reports whether trying a read or an idempotent step again may help.
+func (r Reason) Retryable() bool {
+	switch r {
+	case ReasonUnreachable, ReasonTimeout, ReasonThrottled, ReasonServer, ReasonInterrupted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Sample is one look at the proof.
+type Sample struct {
+	At       time.Time `json:"at"`
+	Verdict  Verdict   `json:"verdict"`
+	Reason   Reason    `json:"reason,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	HeldFrom time.Time `json:"heldFrom,omitzero"`
+	Values   []Reading `json:"values,omitempty"` // one per expectation, then burn and traffic
+}
+
+// Reading is one number a sample saw.
+type Reading struct {
+	Name  string   `json:"name"`            // the expression, or burn, traffic
+	Value *float64 `json:"value,omitempty"` // nil: missing, stale or NaN
+	Limit float64  `json:"limit"`
+	Op    string   `json:"op"`
+	OK    bool     `json:"ok"`
+	Why   Reason   `json:"why,omitempty"`
+}
+
+// Verdict is what the samples so far prove.
+type Verdict string
+
+// The verdicts. Everything but VerdictVerified and VerdictFailed goes on until the
+// deadline, at which VerdictWatching and VerdictRecovering count as failed and
+// VerdictInconclusive as inconclusive.
+const (
+	VerdictWatching     Verdict = "watching"     // not (yet) satisfied, or held too short
+	VerdictRecovering   Verdict = "recovering"   // short window fine, burn since the fix fine, hold time still running
+	VerdictVerified     Verdict = "verified"     // held for the hold time, with data and traffic
+	VerdictInconclusive Verdict = "inconclusive" // missing data, NaN, stale, no traffic
+	VerdictFailed       Verdict = "failed"       // certain already that it did not help
+)

@@ -1,0 +1,142 @@
+package machine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// EventKind names a fact of a run. The names are stored; they never change meaning.
+type EventKind string
+
+// The facts of a run, in the order a run usually sees them.
+const (
+	RunStarted      EventKind = "run.started"      // Start
+	EpisodeJoined   EventKind = "episode.joined"   // Alert: another alert belongs to this run
+	EpisodeRefired  EventKind = "episode.refired"  // Alert: resolved, then firing again under the same episode
+	EpisodeResolved EventKind = "episode.resolved" // Alert
+	StateEntered    EventKind = "state.entered"    // State, Visit
+	EffectStarted   EventKind = "effect.started"   // Effect key, Action, Attempt: the intent; always before the effect
+	CheckCompleted  EventKind = "check.completed"  // Data, Facts
+	EffectFailed    EventKind = "effect.failed"    // Reason, Message; a retry follows when NotUntil is set
+	PlanCompleted   EventKind = "plan.completed"   // Plan, Digest
+	PlanRefused     EventKind = "plan.refused"     // Reason, Message
+	GuardsPassed    EventKind = "guards.passed"    // Guards
+	GuardsRefused   EventKind = "guards.refused"   // Guards
+	GuardsWaiting   EventKind = "guards.waiting"   // Guards: a lock is held by another run; NotUntil
+	GateOpened      EventKind = "gate.opened"      // Gate
+	GateDecided     EventKind = "gate.decided"     // Decision
+	GateVoided      EventKind = "gate.voided"      // the plan changed since; Message
+	GateExpired     EventKind = "gate.expired"
+	GateWithdrawn   EventKind = "gate.withdrawn"    // alert resolved, or cancelled
+	DecisionIgnored EventKind = "decision.ignored"  // Decision: late, repeated, unauthorised; Message
+	WouldApply      EventKind = "lever.would-apply" // autonomy observe: Plan stands, nothing was done
+	Applied         EventKind = "lever.applied"     // Data: receipt
+	Settled         EventKind = "lever.settled"     // the change is in effect: the fix's moment
+	Settling        EventKind = "lever.settling"    // Message: progress
+	Sampled         EventKind = "verify.sampled"    // Sample
+	Verified        EventKind = "lever.verified"    // last-good moves here
+	VerifyEnded     EventKind = "verify.ended"      // Verdict failed or inconclusive: the undo follows
+	Undone          EventKind = "lever.undone"      // Data: receipt
+	Unwound         EventKind = "lever.unwound"     // the undo is in effect
+	Notified        EventKind = "notified"
+	EdgeTaken       EventKind = "edge.taken" // State -> To, Message: which condition
+	PauseSeen       EventKind = "run.paused" // Message: which pause
+	PauseLifted     EventKind = "run.unpaused"
+	CancelRequested EventKind = "run.cancel-requested" // Decision.By, Decision.Reason
+	RunHeld         EventKind = "run.held"             // outcome unknown: waits for a person
+	HoldResolved    EventKind = "run.hold-resolved"    // a person says what is true: Decision
+	RunEnded        EventKind = "run.ended"            // Ending
+)
+
+// Event is one journaled fact of a run. Only the fields its kind names are set.
+type Event struct {
+	Kind    EventKind `json:"-"` // stored beside it
+	At      time.Time `json:"at"`
+	State   string    `json:"state,omitempty"`
+	Visit   int       `json:"visit,omitempty"` // 1-based
+	Effect  string    `json:"effect,omitempty"`
+	Action  Action    `json:"action,omitempty"`
+	Attempt int       `json:"attempt,omitempty"`
+	Observe bool      `json:"observe,omitempty"` // the effect reads back instead of applying
+
+	Start    *Start          `json:"start,omitempty"`
+	Alert    *playbook.Alert `json:"alert,omitempty"`
+	With     map[string]any  `json:"with,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Facts    []string        `json:"facts,omitempty"`
+	Plan     *Plan           `json:"plan,omitempty"`
+	Digest   string          `json:"digest,omitempty"`
+	Guards   []GuardVerdict  `json:"guards,omitempty"`
+	Gate     *Gate           `json:"gate,omitempty"`
+	Decision *Decision       `json:"decision,omitempty"`
+	Verify   *VerifySpec     `json:"verify,omitempty"`
+	Sample   *Sample         `json:"sample,omitempty"`
+	Before   *float64        `json:"before,omitempty"`
+	Verdict  Verdict         `json:"verdict,omitempty"`
+	To       string          `json:"to,omitempty"`
+	NotUntil time.Time       `json:"notUntil,omitzero"`
+	Ending   *Ending         `json:"ending,omitempty"`
+	Reason   Reason          `json:"reason,omitempty"`
+	Message  string          `json:"message,omitempty"`
+}
+
+// Start is what a run starts with and never changes.
+type Start struct {
+	Run          string                     `json:"run"` // r-<ULID>
+	Playbook     string                     `json:"playbook"`
+	Digest       string                     `json:"digest"` // of the playbook's document
+	Service      playbook.Service           `json:"service"`
+	Alert        playbook.Alert             `json:"alert"`
+	Autonomy     playbook.Autonomy          `json:"autonomy"`               // ceiling from configuration; the playbook's and state's own may lower it
+	Truncated    bool                       `json:"truncated,omitempty"`    // the notification was truncated: blast radius unknown
+	Notification uint64                     `json:"notification"`           // its position in the log
+	DivertedFrom string                     `json:"divertedFrom,omitempty"` // run that handed over
+	Evidence     map[string]json.RawMessage `json:"evidence,omitempty"`     // handed over, by state
+}
+
+// Gate is an open question to people.
+type Gate struct {
+	ID       string          `json:"id"`               // run/state#visit/gate#n
+	Digest   string          `json:"digest,omitempty"` // of the plan asked about; empty for a gate state
+	By       []string        `json:"by"`
+	Deadline time.Time       `json:"deadline"`
+	OnExpiry playbook.Expiry `json:"onExpiry"`
+	Text     string          `json:"text,omitempty"`
+}
+
+// Decision is what a person decided, through whichever door.
+type Decision struct {
+	Gate    string   `json:"gate,omitempty"`   // empty: the one that is open
+	Digest  string   `json:"digest,omitempty"` // the plan the person saw; must match when given
+	Approve bool     `json:"approve"`
+	By      string   `json:"by"` // user:ada
+	Groups  []string `json:"groups,omitempty"`
+	Door    string   `json:"door"` // cli, api, slack, web, demo
+	Reason  string   `json:"reason,omitempty"`
+}
+
+// RunOutcome is how a run ended.
+type RunOutcome string
+
+// The ways a run can end.
+const (
+	OutcomeResolved   RunOutcome = "resolved"    // a lever was verified, or an end state says so after verification
+	OutcomeCleared    RunOutcome = "cleared"     // the alert resolved before anything was changed
+	OutcomeNoAction   RunOutcome = "no-action"   // not confirmed, nothing to do
+	OutcomeObserved   RunOutcome = "observed"    // autonomy observe: would have acted
+	OutcomeEscalated  RunOutcome = "escalated"   // a person has to take over; nothing is half done
+	OutcomeDiverted   RunOutcome = "diverted"    // handed to another playbook
+	OutcomeCanceled   RunOutcome = "canceled"    // a person stopped it; nothing is half done
+	OutcomeHandedOver RunOutcome = "handed-over" // someone else changed the target
+	OutcomeUndoFailed RunOutcome = "undo-failed" // a change is still in place and could not be undone: page
+)
+
+// Ending is how and why a run ended.
+type Ending struct {
+	Outcome RunOutcome `json:"outcome"`
+	Reason  Reason     `json:"reason,omitempty"`
+	Message string     `json:"message"`
+	Divert  string     `json:"divert,omitempty"` // playbook
+}

@@ -1,0 +1,83 @@
+package machine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// Plan is what a lever would change now. It is what people approve, so its
+// digest covers everything that decides what will happen, and nothing that
+// moves by itself (ready counts, timestamps).
+type Plan struct {
+	Step    string          `json:"step"`   // kind of the lever
+	Target  Target          `json:"target"` // the object that owns the field
+	Summary string          `json:"summary"`
+	Diff    []FieldChange   `json:"diff"`
+	Undo    string          `json:"undo"` // what will be put back, in words
+	Risk    Risk            `json:"risk"`
+	Why     string          `json:"why"`               // reason for the risk
+	Locks   []string        `json:"locks"`             // service:..., node:..., file:...
+	Payload json.RawMessage `json:"payload,omitempty"` // the lever's own: what Apply needs, with its preconditions
+
+	// Not in the digest: they move by themselves. Guards look at them afresh.
+	Capacity Capacity `json:"capacity"`
+	Notes    []string `json:"notes,omitempty"`
+}
+
+// Target names the object a lever changes, down to this very incarnation.
+type Target struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Generation int64  `json:"generation"` // moves with the spec only
+}
+
+// FieldChange is one field of the diff. Empty From: added; empty To: removed.
+type FieldChange struct {
+	Path string `json:"path"` // e.g. spec.replicas, containers[vllm].args[--max-num-seqs]
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Risk of a lever, as policies and people see it.
+type Risk string
+
+// The three risks.
+const (
+	RiskLow    Risk = "low"
+	RiskMedium Risk = "medium"
+	RiskHigh   Risk = "high"
+)
+
+// Capacity is what a lever does to the replicas that serve. Unknown is true
+// when it cannot be said; guards then refuse.
+type Capacity struct {
+	Unknown     bool `json:"unknown,omitempty"`
+	ReadyNow    int  `json:"readyNow"`
+	LowestReady int  `json:"lowestReady"` // fewest ready replicas while it is under way
+	ReadyAfter  int  `json:"readyAfter"`
+}
+
+// Digest is the SHA-256 of the plan's deciding part, as "sha256:<hex>". An
+// approval is bound to it.
+func (p Plan) Digest() string {
+	p.Capacity, p.Notes = Capacity{}, nil
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// GuardVerdict is one guard's answer. Every guard that was asked is listed,
+// not only the first that refused.
+type GuardVerdict struct {
+	Guard string `json:"guard"` // cooldown, budget, concurrency, evidence, firing, min-ready, blast-radius, paused, lock
+	OK    bool   `json:"ok"`
+	Wait  bool   `json:"wait,omitempty"` // not now, but by itself later (a lock): ask again
+	Why   string `json:"why"`            // with figures: "last lever 4m ago, cooldown 30m"
+}

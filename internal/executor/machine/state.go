@@ -1,0 +1,144 @@
+package machine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Phase is where a run stands inside its current state.
+type Phase string
+
+// The phases of a run.
+const (
+	PhaseEntering  Phase = "entering"
+	PhaseChecking  Phase = "checking"
+	PhasePlanning  Phase = "planning"
+	PhaseGuarding  Phase = "guarding"
+	PhaseWaiting   Phase = "waiting"  // for a lock
+	PhaseDeciding  Phase = "deciding" // a gate is open
+	PhaseApplying  Phase = "applying"
+	PhaseSettling  Phase = "settling"
+	PhaseVerifying Phase = "verifying"
+	PhaseUndoing   Phase = "undoing"
+	PhaseUnwinding Phase = "unwinding"
+	PhaseNotifying Phase = "notifying"
+	PhaseHeld      Phase = "held" // outcome unknown: a person has to say
+	PhaseEnded     Phase = "ended"
+)
+
+// State is what a run has come to: the fold of its events. Views render it;
+// only Evolve makes new ones.
+type State struct {
+	Start    Start              `json:"start"`
+	Playbook *playbook.Playbook `json:"-"` // of Start.Digest; set by whoever folds
+	Began    time.Time          `json:"began"`
+	Head     uint64             `json:"head"` // events folded so far
+
+	Phase    Phase               `json:"phase"`
+	Current  string              `json:"current"` // playbook state
+	Visits   map[string]int      `json:"visits"`
+	Path     []Visit             `json:"path"`
+	Evidence map[string]Evidence `json:"evidence"` // by playbook state, the latest
+	Episodes map[string]Episode  `json:"episodes"`
+
+	Open    *OpenEffect `json:"open,omitempty"`  // at most one effect is owed at a time
+	Lever   *Lever      `json:"lever,omitempty"` // of the current lever state
+	Gate    *Gate       `json:"gate,omitempty"`  // open
+	Held    *Hold       `json:"held,omitempty"`
+	Paused  string      `json:"paused,omitempty"` // why; empty: not
+	Cancel  *Decision   `json:"cancel,omitempty"` // requested
+	Levers  int         `json:"levers"`           // applied so far
+	Ending  *Ending     `json:"ending,omitempty"`
+	Ended   time.Time   `json:"ended,omitzero"`
+	Updated time.Time   `json:"updated"`
+}
+
+// Visit is one step of the path taken.
+type Visit struct {
+	State string    `json:"state"`
+	Visit int       `json:"visit"`
+	At    time.Time `json:"at"`
+	Edge  string    `json:"edge,omitempty"` // how it was left: label or condition
+	To    string    `json:"to,omitempty"`
+}
+
+// Evidence is what a check found.
+type Evidence struct {
+	At    time.Time       `json:"at"`
+	Step  string          `json:"step"`
+	Data  json.RawMessage `json:"data"`
+	Facts []string        `json:"facts,omitempty"`
+}
+
+// Episode is one alert of the run.
+type Episode struct {
+	Alert  playbook.Alert `json:"alert"`
+	Firing bool           `json:"firing"`
+	Since  time.Time      `json:"since"` // when Firing last changed, as we learned it
+}
+
+// OpenEffect is the effect a run owes and has journaled the intent of.
+type OpenEffect struct {
+	Key      string         `json:"key"`
+	Action   Action         `json:"action"`
+	Attempt  int            `json:"attempt"`
+	At       time.Time      `json:"at"`
+	NotUntil time.Time      `json:"notUntil,omitzero"`
+	With     map[string]any `json:"with,omitempty"`
+	Observe  bool           `json:"observe,omitempty"`
+}
+
+// Lever is the transaction under way.
+type Lever struct {
+	State     string          `json:"state"`
+	Step      string          `json:"step"`
+	With      map[string]any  `json:"with"`
+	Plan      *Plan           `json:"plan,omitempty"`
+	Guards    []GuardVerdict  `json:"guards,omitempty"`
+	Approved  *Decision       `json:"approved,omitempty"` // of Plan's digest
+	Applied   bool            `json:"applied"`            // the world is changed and not undone
+	Receipt   json.RawMessage `json:"receipt,omitempty"`
+	AppliedAt time.Time       `json:"appliedAt,omitzero"`
+	FixedAt   time.Time       `json:"fixedAt,omitzero"` // settled
+	Before    float64         `json:"before"`           // requests per second; -1: unknown
+	Verify    *VerifySpec     `json:"verify,omitempty"`
+	Samples   []Sample        `json:"samples,omitempty"`
+	Deadline  time.Time       `json:"deadline,omitzero"` // of settling, verification or waiting
+	Signal    playbook.Signal `json:"signal,omitempty"`  // result, once known
+	Reason    Reason          `json:"reason,omitempty"`
+	Message   string          `json:"message,omitempty"`
+}
+
+// Hold is why a run waits for a person to say what is true.
+type Hold struct {
+	Action  Action    `json:"action"`
+	Effect  string    `json:"effect"`
+	Message string    `json:"message"`
+	At      time.Time `json:"at"`
+}
+
+// Firing reports whether any alert of the run still fires.
+func (s State) Firing() bool {
+	for _, e := range s.Episodes {
+		if e.Firing {
+			return true
+		}
+	}
+	return false
+}
+
+// Locks are the names the run holds now: those of a lever from its guards
+// until it is kept or undone.
+func (s State) Locks() []string {
+	if s.Lever == nil || s.Lever.Plan == nil || s.Phase == PhaseEnded {
+		return nil
+	}
+	switch s.Phase {
+	case PhaseApplying, PhaseSettling, PhaseVerifying, PhaseUndoing, PhaseUnwinding, PhaseHeld:
+		return s.Lever.Plan.Locks
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,60 @@
+package playbook
+
+import "time"
+
+// Service is one inference endpoint as playbooks and runs see it. A run keeps
+// the Service it started with. The catalog makes them; conditions read them as
+// the variable service.
+type Service struct {
+	Name      string   `json:"name"`                // unique in the catalog: namespace/name unless configured otherwise
+	Namespace string   `json:"namespace"`           // of the workload
+	Workload  Workload `json:"workload"`            // the object whose pods serve
+	Container string   `json:"container,omitempty"` // the engine's container; empty: the first one
+	Engine    string   `json:"engine,omitempty"`    // vllm, sglang, dynamo, kserve; empty: unknown
+	Model     string   `json:"model,omitempty"`     // model_name as the engine's metrics carry it
+	Endpoint  string   `json:"endpoint,omitempty"`  // base URL for probes, e.g. http://chat.serving:8000
+
+	SLOs     []SLO    `json:"slos,omitempty"`
+	GitOps   GitOps   `json:"gitops,omitzero"`
+	Owners   []string `json:"owners,omitempty"` // people or groups who may decide, e.g. user:ada, group:ml-platform
+	Autonomy Autonomy `json:"autonomy"`         // ceiling for this service; the zero value observes
+	MinReady int      `json:"minReady"`         // replicas that must stay ready, >= 0
+	MaxScale int      `json:"maxScale"`         // most replicas a lever may ask for; 0: no lever may scale up
+
+	// Matchers select the alerts of this service, one matcher set each; an
+	// alert belongs to the service when any set matches. Label values of
+	// Select are available to PromQL as ${service.selector}.
+	Selector string `json:"selector,omitempty"` // PromQL label matchers of this service's series, without braces
+}
+
+// Workload names a Kubernetes object by kind and name, in the service's namespace.
+type Workload struct {
+	Kind string `json:"kind"` // Deployment, StatefulSet
+	Name string `json:"name"`
+}
+
+// SLO is a service-level objective on a ratio of good events.
+type SLO struct {
+	Name      string        `json:"name"`                // ttft, tpot, errors
+	Objective float64       `json:"objective"`           // 0 < objective < 1, e.g. 0.99
+	Window    time.Duration `json:"window"`              // e.g. 28 days
+	Threshold float64       `json:"threshold,omitempty"` // seconds; the histogram bucket that counts as good
+}
+
+// GitOps says where Git owns the service's manifests; the zero value: nowhere known.
+type GitOps struct {
+	Application string `json:"application,omitempty"` // Argo CD application, namespace/name or name
+	Repository  string `json:"repository,omitempty"`
+	Path        string `json:"path,omitempty"`
+}
+
+// Autonomy is how far a run may go without a person. The effective level of a
+// lever is the lowest of service, policy, playbook and state.
+type Autonomy int
+
+// The ladder, lowest first. The zero value is the safe one.
+const (
+	Observe Autonomy = iota // record what it would do
+	Suggest                 // act after approval
+	Auto                    // act
+)

@@ -1,0 +1,114 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
+)
+
+// Input is what every step is told.
+type Input struct {
+	Run     string // for annotations and messages
+	Key     string // idempotency key of the effect
+	Service playbook.Service
+	Alert   playbook.Alert
+	With    map[string]any // parameters, typed as the kind declares them
+	Now     time.Time
+}
+
+// Check reads the world and changes nothing. The value it returns is a struct
+// whose JSON form matches the kind's Out. Missing, stale or NaN data is a
+// value of the result, not an error; an error means the question could not be
+// asked and is an [*Error].
+type Check interface {
+	Run(ctx context.Context, in Input) (Finding, error)
+}
+
+// Finding is a check's evidence and how a person would say it.
+type Finding struct {
+	Out   any
+	Facts []string
+}
+
+// Lever is one mutating, reversible, single-variable change.
+type Lever interface {
+	// Plan computes what would change now, with a server-side dry-run. It
+	// changes nothing. A lever that must not or need not act returns an
+	// [*Error] with the reason.
+	Plan(ctx context.Context, in Input) (machine.Plan, error)
+
+	// Apply carries plan out once, under its preconditions. Its receipt is
+	// what Undo and Observe need. An error with Unknown set means that it
+	// may have happened.
+	Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawMessage, error)
+
+	// Observe reads back what became of an apply (undo false) or an undo
+	// (undo true), also when no receipt was ever journaled (nil).
+	Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error)
+
+	// Undo puts back exactly what Apply changed, under the precondition that
+	// it is still as Apply left it.
+	Undo(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error)
+}
+
+// Observation is what a lever sees of its own change.
+type Observation struct {
+	Applied  bool            // the change is in the world
+	Settled  bool            // and has taken effect (rolled out, ready)
+	Foreign  bool            // the target is neither as before nor as planned: someone else changed it
+	Degraded bool            // it will not take effect by itself (progress deadline exceeded)
+	Progress string          // for people: "2 of 3 replicas updated"
+	Receipt  json.RawMessage // as Apply would have returned it, when Applied
+}
+
+// Error is why a step could not do its work.
+type Error struct {
+	Reason  machine.Reason
+	Message string // what, where, why, what to do
+	Unknown bool   // a mutation may have happened
+	Err     error
+}
+
+// Error says the message and the cause.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Querier answers PromQL: Prometheus, or the sandbox.
+type Querier interface {
+	// Instant evaluates expr at the given time.
+	Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error)
+	// Range evaluates expr over [from, to].
+	Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (slo.Matrix, error)
+}
+
+// Workloads reads workloads and what happened to them: a cluster, or the sandbox.
+type Workloads interface {
+	// Workload gives the state of one workload and its pods.
+	Workload(ctx context.Context, ref kube.Ref) (kube.Workload, error)
+	// Revisions gives the revision history, oldest first.
+	Revisions(ctx context.Context, ref kube.Ref) ([]kube.Revision, error)
+	// Nodes gives the conditions of the nodes the workload's pods run on.
+	Nodes(ctx context.Context, ref kube.Ref) ([]kube.Node, error)
+}
+
+// Changer changes workloads. Every method takes dryRun, which asks the server
+// to validate and default the change without storing it, and a precondition on
+// the object's UID and generation.
+type Changer interface {
+	// Scale sets the replicas of the object.
+	Scale(ctx context.Context, c kube.ScaleChange) (kube.Applied, error)
+	// Undo sets the pod template to that of an earlier revision.
+	Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, error)
+}
