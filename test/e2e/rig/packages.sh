@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Install the Debian packages the end-to-end tests run: the real Prometheus and
+# Alertmanager. Does nothing where they are there already.
+set -euo pipefail
+
+missing=()
+[ -x /usr/bin/prometheus ] || missing+=(prometheus)
+[ -x /usr/bin/prometheus-alertmanager ] || missing+=(prometheus-alertmanager)
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if ! command -v apt-get >/dev/null; then
+	echo "packages.sh: no apt-get here; install ${missing[*]} yourself (programs named prometheus and prometheus-alertmanager)" >&2
+	exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+	echo "packages.sh: ${missing[*]} missing and you are not root; run: sudo $0" >&2
+	exit 1
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+	cat "$log" >&2
+	echo "packages.sh: apt-get could not install ${missing[*]}" >&2
+	exit 1
+fi
+echo "installed: ${missing[*]}"
