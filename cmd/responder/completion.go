@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newCompletionCommand(p *process) *cobra.Command {
+	return &cobra.Command{
+		Use:       "completion bash|zsh|fish",
+		Short:     "Print the completion script of a shell",
+		Args:      cobra.MatchAll(cobra.ExactArgs(1)),
+		ValidArgs: []string{"bash", "zsh", "fish"},
+		Example: `  source <(responder completion bash)
+  responder completion zsh > "${fpath[1]}/_responder"
+  responder completion fish > ~/.config/fish/completions/responder.fish`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch root := cmd.Root(); args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(p.stdout, true)
+			case "zsh":
+				return root.GenZshCompletion(p.stdout)
+			case "fish":
+				return root.GenFishCompletion(p.stdout, true)
+			default:
+				return fmt.Errorf("no completion for %q; there is bash, zsh and fish", args[0])
+			}
+		},
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"go/build"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const modulePath = "github.com/inference-responder/responder"
+
+// mayImport is the house's table of who may import whom inside the module,
+// beside the standard library and the package's own subject's client
+// libraries. A package that is not a key may import nothing of the module, so
+// a new package needs a row. Change a row only with a reason beside it.
+var mayImport = map[string][]string{
+	"internal/playbook":         {},
+	"internal/executor/machine": {"internal/playbook"},
+	"internal/audit":            {},
+	"internal/executor":         {"internal/playbook", "internal/executor/machine", "internal/audit"},
+	"internal/step": {
+		"internal/playbook", "internal/executor/machine",
+		"internal/kube", "internal/gitops", "internal/engine", "internal/slo", "internal/gpu", "internal/slack",
+	},
+
+	// The outside world knows nothing of playbooks, runs or its callers.
+	"internal/kube":         {"internal/kube/rollout"},
+	"internal/kube/rollout": {}, // kubectl's packages are heavy: one edge package holds them
+	"internal/gitops":       {},
+	"internal/engine":       {},
+	"internal/slo":          {},
+	"internal/gpu":          {},
+	"internal/slack":        {},
+
+	// The catalog makes playbook.Service values, which runs keep.
+	"internal/catalog": {"internal/playbook", "internal/kube"},
+	"internal/webhook": {"internal/playbook", "internal/executor/machine"},
+	"internal/web":     {"internal/playbook", "internal/executor/machine"},
+	// The sandbox stands behind step's interfaces, so it speaks their types.
+	"internal/sandbox": {
+		"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/slo",
+	},
+	"playbooks": {}, // the shipped playbooks, embedded
+}
+
+// forbidden lists what a package must never reach directly, by prefix of the
+// import path, with the reason.
+var forbidden = map[string]map[string]string{
+	"internal/executor/machine": {
+		"os": "decisions are pure", "net": "decisions are pure",
+		"log": "decisions are pure", "context": "decisions are pure",
+	},
+	"internal/executor": withReason("the executor reaches the world only through steps", clientLibraries...),
+	"internal/playbook": withReason("the language runs nothing", clientLibraries...),
+	"internal/audit":    withReason("the journal knows no subject", clientLibraries...),
+	"internal/webhook":  withReason("the receiver only receives", "k8s.io", "github.com/slack-go", "github.com/argoproj"),
+}
+
+var clientLibraries = []string{
+	"k8s.io", "net/http", "github.com/labstack/echo", "github.com/slack-go", "github.com/argoproj", "github.com/go-git",
+	"github.com/prometheus/client_golang/api", "github.com/NVIDIA",
+}
+
+func withReason(why string, prefixes ...string) map[string]string {
+	m := map[string]string{}
+	for _, p := range prefixes {
+		m[p] = why
+	}
+	return m
+}
+
+// TestImports holds the architecture: one direction, and the outside world at
+// the edges. It reads the sources, so it needs no build.
+func TestImports(t *testing.T) {
+	root := filepath.Join("..", "..")
+	seen := 0
+	for _, dir := range packageDirs(t, root) {
+		pkg, err := build.Default.ImportDir(filepath.Join(root, dir), 0)
+		if err != nil {
+			if _, none := err.(*build.NoGoError); none {
+				continue
+			}
+			t.Errorf("read %s: %v", dir, err)
+			continue
+		}
+		seen++
+		if strings.HasPrefix(dir, "cmd/") {
+			continue // wiring: everything; nobody may import it back, which the compiler holds
+		}
+		checkImports(t, dir, pkg.Imports)
+	}
+	if seen < 5 {
+		t.Fatalf("saw only %d packages below %s: the test looks in the wrong place", seen, root)
+	}
+}
+
+func checkImports(t *testing.T, dir string, imports []string) {
+	t.Helper()
+	allowed, known := mayImport[dir]
+	if !known {
+		t.Errorf("%s has no row in the import table: give it one in imports_test.go and in the house style, with a reason", dir)
+	}
+	for _, imp := range imports {
+		if inside, ok := strings.CutPrefix(imp, modulePath+"/"); ok && !slices.Contains(allowed, inside) {
+			t.Errorf("%s imports %s, which the import table does not allow (it may import %v)", dir, inside, allowed)
+		}
+		for prefix, why := range forbidden[dir] {
+			if imp == prefix || strings.HasPrefix(imp, prefix+"/") {
+				t.Errorf("%s imports %s: %s", dir, imp, why)
+			}
+		}
+	}
+}
+
+// packageDirs gives the directories of this module that may hold packages,
+// as slash-separated paths; nested modules and test data are not of it.
+func packageDirs(t *testing.T, root string) []string {
+	t.Helper()
+	var dirs []string
+	err := fs.WalkDir(os.DirFS(root), ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		name := path.Base(p)
+		if p != "." && (strings.HasPrefix(name, ".") || name == "testdata" || p == "test" || p == "docs" || p == "bin") {
+			return fs.SkipDir
+		}
+		if p != "." {
+			if _, err := fs.Stat(os.DirFS(root), path.Join(p, "go.mod")); err == nil {
+				return fs.SkipDir
+			}
+		}
+		dirs = append(dirs, p)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for an orderly end; once it has come, the default
+	// handling is back, so that a second one ends a shutdown that hangs.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the whole program without the process around it: it returns the exit
+// code. Asked-for output goes to stdout, everything else to stderr.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &process{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv}
+	root := newRootCommand(p)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code := exitError
+	var coded *codedError
+	if errors.As(err, &coded) {
+		code = coded.code
+	}
+	if msg := err.Error(); msg != "" {
+		fmt.Fprintf(stderr, "responder: %s\n", msg)
+	}
+	return code
+}
+
+// process is what a command may use of the process it runs in.
+type process struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+}
+
+// The exit codes. Every command uses 0 and 1; dry-run uses the others too.
+const (
+	exitOK       = 0
+	exitError    = 1 // could not do what was asked; stderr says why
+	exitWouldAct = 2 // dry-run: a lever would be applied, or proposed for approval
+	exitRefused  = 3 // dry-run: a guard or the lever itself refused
+	exitNoMatch  = 4 // dry-run: no playbook matched, or no service was found
+)
+
+// codedError ends the program with a code other than 1. Without a cause it
+// ends silently, because the command has already printed its answer.
+type codedError struct {
+	code int
+	err  error
+}
+
+// Error is the cause's message, or nothing.
+func (e *codedError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *codedError) Unwrap() error { return e.err }
+
+// exitCode is an error that only carries a code.
+func exitCode(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &codedError{code: code}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+)
+
+// format is how a command prints its data.
+type format string
+
+// The formats of -o. Table fits 80 columns; wide shows everything.
+const (
+	formatTable format = "table"
+	formatWide  format = "wide"
+	formatJSON  format = "json"
+	formatYAML  format = "yaml"
+)
+
+func allFormats() []string {
+	return []string{string(formatTable), string(formatWide), string(formatJSON), string(formatYAML)}
+}
+
+// output is the flag -o of every command that prints data.
+type output struct {
+	format format
+}
+
+// String is the value of the flag.
+func (o *output) String() string { return string(o.format) }
+
+// Type names the value in the help text.
+func (o *output) Type() string { return strings.Join(allFormats(), "|") }
+
+// Set refuses a format that does not exist.
+func (o *output) Set(s string) error {
+	if !slices.Contains(allFormats(), s) {
+		return fmt.Errorf("no such format; there is %s", strings.Join(allFormats(), ", "))
+	}
+	o.format = format(s)
+	return nil
+}
+
+func (o *output) addFlag(cmd *cobra.Command) {
+	o.format = formatTable
+	cmd.Flags().VarP(o, "output", "o", "how to print")
+	// The error is of a flag that does not exist; it was added above.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allFormats(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// structured reports whether the answer is for a program.
+func (o *output) structured() bool { return o.format == formatJSON || o.format == formatYAML }
+
+// wide reports whether everything is wanted, however long the lines.
+func (o *output) wide() bool { return o.format == formatWide }
+
+// print writes data as JSON or YAML when that was asked for, and otherwise
+// whatever text writes.
+func (o *output) print(w io.Writer, data any, text func(io.Writer) error) error {
+	switch o.format {
+	case formatJSON:
+		return writeJSON(w, data)
+	case formatYAML:
+		return writeYAML(w, data)
+	default:
+		return text(w)
+	}
+}
+
+// printTable is print for commands whose text is one table.
+func (o *output) printTable(w io.Writer, data any, t *table) error {
+	return o.print(w, data, func(w io.Writer) error { return t.write(w, o.wide()) })
+}
+
+func writeJSON(w io.Writer, data any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(data)
+}
+
+// writeYAML writes what writeJSON would write, with the same names in the same
+// order: the JSON form is the only one that is declared.
+func writeYAML(w io.Writer, data any) error {
+	var buf bytes.Buffer
+	if err := writeJSON(&buf, data); err != nil {
+		return err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(buf.Bytes(), &doc); err != nil {
+		return fmt.Errorf("write yaml: %w", err)
+	}
+	plainStyle(&doc)
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	if err := e.Encode(&doc); err != nil {
+		return fmt.Errorf("write yaml: %w", err)
+	}
+	return e.Close()
+}
+
+// plainStyle turns JSON's braces and quotes into blocks and plain scalars. The
+// encoder still quotes a string that would read as something else.
+func plainStyle(n *yaml.Node) {
+	n.Style = 0
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && strings.Contains(n.Value, "\n") {
+		n.Style = yaml.LiteralStyle
+	}
+	for _, c := range n.Content {
+		plainStyle(c)
+	}
+}

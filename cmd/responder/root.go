@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const rootLong = `Responder receives Alertmanager webhooks for LLM-inference services on
+Kubernetes, matches YAML playbooks that encode the on-call runbooks, gathers
+evidence, proposes one reversible change at a time, asks a person where policy
+says so, applies it, proves with the SLO that it helped, undoes it when it did
+not, and records every fact in a log nobody can quietly edit.
+
+Exit codes:
+  0  done
+  1  an error; stderr says what, where and what to do
+  2  dry-run only: a lever would be applied, or proposed for approval
+  3  dry-run only: a guard or the lever itself refused
+  4  dry-run only: no playbook matched, or no service was found
+
+Environment:
+  RESPONDER_SERVER      URL of a running service, for the commands that ask one
+  RESPONDER_TOKEN_FILE  file with the bearer token to ask it with`
+
+// newRootCommand builds the tree of commands: one file per command, named
+// after it.
+func newRootCommand(p *process) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "responder",
+		Short:         "Guarded, reversible, SLO-verified fixes for inference alerts",
+		Long:          rootLong,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  responder demo
+  responder serve --sandbox
+  responder dry-run -f notification.json --config responder.yaml`,
+	}
+	root.SetIn(p.stdin)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; '%s --help' lists the flags", err, cmd.CommandPath())
+	})
+	root.AddCommand(commands(p)...)
+	return root
+}
+
+// group is a noun: a command that only holds verbs.
+func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownVerb(cmd, args[0])
+		},
+	}
+	var examples []string
+	for _, v := range verbs {
+		if v.Hidden || v.Example == "" {
+			continue
+		}
+		first, _, _ := strings.Cut(v.Example, "\n")
+		examples = append(examples, first)
+	}
+	c.Example = strings.Join(examples, "\n")
+	c.AddCommand(verbs...)
+	return c
+}
+
+// unknownVerb says which verbs there are, and which one was probably meant.
+func unknownVerb(cmd *cobra.Command, got string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	hint := nearest(got, names)
+	if hint != "" {
+		hint = fmt.Sprintf("did you mean %q? ", hint)
+	}
+	return fmt.Errorf("unknown command %q for %q; %sit has %s", got, cmd.CommandPath(), hint, strings.Join(names, ", "))
+}

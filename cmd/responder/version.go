@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// buildInfo is what this binary was built from.
+type buildInfo struct {
+	Version  string `json:"version"`            // of the module; (devel) when built from a working tree without one
+	Revision string `json:"revision,omitempty"` // commit
+	Modified bool   `json:"modified,omitempty"` // the working tree had changes
+	Time     string `json:"time,omitempty"`     // of the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// readBuildInfo reads what the go command stamped into the binary.
+func readBuildInfo() buildInfo {
+	b := buildInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		case "vcs.time":
+			b.Time = s.Value
+		}
+	}
+	return b
+}
+
+func newVersionCommand(p *process) *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print what this binary was built from",
+		Args:    cobra.NoArgs,
+		Example: "  responder version -o json",
+		RunE: func(*cobra.Command, []string) error {
+			b := readBuildInfo()
+			return out.print(p.stdout, b, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "responder %s %s %s %s\n", b.Version, short(b.Revision, 12), b.Go, b.Platform)
+				return err
+			})
+		},
+	}
+	out.addFlag(cmd)
+	return cmd
+}
+
+// short cuts a hash; an empty one is a dash.
+func short(s string, n int) string {
+	if s == "" {
+		return "-"
+	}
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
