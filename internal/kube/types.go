@@ -24,11 +24,21 @@ type Workload struct {
 	Revision    int64 // current revision number
 	Paused      bool
 	Stuck       string            // progress deadline exceeded, replica failure: the condition's message
+	Strategy    Strategy          // how a change of the template rolls out
 	Labels      map[string]string // of the object
 	Annotations map[string]string // of the object; secrets never stand there
 	Pods        []Pod
 	Events      []EventCount // warnings of the last hour, newest first, deduplicated
 	Owners      []Owner      // who owns fields of it: see Owner
+}
+
+// Strategy is how a workload replaces its pods. The zero value is unknown:
+// nothing can then be said about capacity.
+type Strategy struct {
+	Type           string // RollingUpdate, Recreate, OnDelete; empty: unknown
+	MaxUnavailable int    // pods that may be missing at once, resolved against Replicas; RollingUpdate only
+	MaxSurge       int    // pods that may be there in addition; RollingUpdate of a Deployment only
+	Partition      int    // StatefulSet: ordinals below it are not updated
 }
 
 // Pod is one pod of a workload.
@@ -108,6 +118,13 @@ type UndoChange struct {
 	Run      string
 	Key      string
 }
+
+// Annotations by which a change is recognised after a crash. They are written
+// in the same request as the change.
+const (
+	AnnotationRun    = "responder.dev/run"    // run that made the last change
+	AnnotationEffect = "responder.dev/effect" // idempotency key of that change
+)
 
 // Applied is what the server says after a change.
 type Applied struct {

@@ -1,0 +1,46 @@
+package step
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Deps is what steps need of the world. Workloads, Changer and Querier may be
+// nil when nothing of the kind is configured: their steps then answer with an
+// [*Error] that says so.
+type Deps struct {
+	Querier   Querier
+	Workloads Workloads
+	Changer   Changer
+	Prober    Prober   // nil: HTTP with a dialer that refuses link-local and metadata addresses
+	Notifier  Notifier // nil: messages go to Log
+	Log       *slog.Logger
+	Now       func() time.Time // nil: time.Now. The sandbox's time runs faster.
+}
+
+// Prober sends one HTTP request to a service's endpoint: the network, or the
+// sandbox. It follows no redirect to another host.
+type Prober interface {
+	Do(req *http.Request) (*http.Response, error)
+}
+
+// Notifier tells people. It is called once per notification; when it cannot
+// deliver it returns an error and the executor decides whether to try again.
+type Notifier interface {
+	Notify(ctx context.Context, n Notice) error
+}
+
+// Notice is one message to people.
+type Notice struct {
+	Key      string // idempotency key: the same notice has the same key
+	Run      string
+	Playbook string
+	State    string
+	Service  playbook.Service
+	Alert    playbook.Alert
+	Text     string
+}
