@@ -40,7 +40,7 @@ type Effect struct {
 	With     map[string]any   `json:"with,omitempty"`
 	Plan     *Plan            `json:"plan,omitempty"`    // apply, settle, verify, undo, unwind
 	Receipt  json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
-	Proof    *Proof           `json:"proof,omitempty"`   // verify
+	Proof    *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
 	Text     string           `json:"text,omitempty"`    // notify
 	At       time.Time        `json:"at"`                // when it was decided
 	Attempt  int              `json:"attempt"`           // 1-based
@@ -55,6 +55,7 @@ type Proof struct {
 	FixedAt  time.Time  `json:"fixedAt"`           // when the change took effect
 	Before   float64    `json:"before"`            // requests per second before the change; NaN is written as -1
 	HeldFrom time.Time  `json:"heldFrom,omitzero"` // since when every sample satisfied the spec; zero: the last one did not
+	LastAt   time.Time  `json:"lastAt,omitzero"`   // of the sample before this one; a gap much longer than the interval breaks the hold
 	Deadline time.Time  `json:"deadline"`
 }
 
