@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	defaultServer   = "http://127.0.0.1:8080"
+	serverVariable  = "RESPONDER_SERVER"
+	tokenVariable   = "RESPONDER_TOKEN_FILE" //nolint:gosec // the name of a variable, not a credential
+	maxAnswerBytes  = 64 << 20
+	requestDeadline = 30 * time.Second
+)
+
+// client asks a running service over HTTP. Its fields are flags.
+type client struct {
+	process   *process
+	server    string
+	tokenFile string
+	caFile    string
+}
+
+func (c *client) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.server, "server", "", "URL of the running service (default $"+serverVariable+", else "+defaultServer+")")
+	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "file with the bearer token (default $"+tokenVariable+")")
+	cmd.Flags().StringVar(&c.caFile, "ca-file", "", "file with the CA certificates that vouch for an https server")
+}
+
+// base is the service's URL without a trailing slash.
+func (c *client) base() (string, error) {
+	server := c.server
+	if server == "" {
+		server = c.process.getenv(serverVariable)
+	}
+	if server == "" {
+		server = defaultServer
+	}
+	u, err := url.Parse(server)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return "", fmt.Errorf("server %q is not a URL; write it like %s", server, defaultServer)
+	}
+	return strings.TrimRight(server, "/"), nil
+}
+
+// token reads the bearer token; empty when none is configured.
+func (c *client) token() (string, error) {
+	file := c.tokenFile
+	if file == "" {
+		file = c.process.getenv(tokenVariable)
+	}
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w; --token-file and $%s name the file", err, tokenVariable)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fmt.Errorf("read token: %s is empty", file)
+	}
+	return token, nil
+}
+
+func (c *client) transport() (http.RoundTripper, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DisableCompression = true
+	if c.caFile == "" {
+		return t, nil
+	}
+	pem, err := os.ReadFile(c.caFile)
+	if err != nil {
+		return nil, fmt.Errorf("read CA certificates: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read CA certificates: %s holds no PEM certificate", c.caFile)
+	}
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return t, nil
+}
+
+// get decodes the answer to a GET into answer.
+func (c *client) get(ctx context.Context, path string, query url.Values, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
+	defer cancel()
+	body, err := c.do(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	return decodeAnswer(body, answer)
+}
+
+// post sends request as JSON and decodes the answer, unless answer is nil.
+func (c *client) post(ctx context.Context, path string, request, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
+	defer cancel()
+	body, err := c.do(ctx, http.MethodPost, path, nil, request)
+	if err != nil {
+		return err
+	}
+	if answer == nil {
+		return body.Close()
+	}
+	return decodeAnswer(body, answer)
+}
+
+// stream calls each with every line of a newline-delimited JSON answer, until
+// it ends, each fails or ctx is done.
+func (c *client) stream(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) error {
+	body, err := c.do(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	dec := json.NewDecoder(body)
+	for {
+		var line json.RawMessage
+		switch err := dec.Decode(&line); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the stream of %s: %w", path, err)
+		}
+		if err := each(line); err != nil {
+			return err
+		}
+	}
+}
+
+func decodeAnswer(body io.ReadCloser, answer any) error {
+	defer body.Close()
+	if raw, ok := answer.(*json.RawMessage); ok {
+		b, err := io.ReadAll(io.LimitReader(body, maxAnswerBytes))
+		*raw = b
+		return err
+	}
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswerBytes)).Decode(answer); err != nil {
+		return fmt.Errorf("the server's answer is not what this version expects: %w; is the server of the same version?", err)
+	}
+	return nil
+}
+
+// do sends one request and gives the body of a 2xx answer; every other answer
+// is an error that says what to do.
+func (c *client) do(ctx context.Context, method, path string, query url.Values, request any) (io.ReadCloser, error) {
+	base, err := c.base()
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	transport, err := c.transport()
+	if err != nil {
+		return nil, err
+	}
+	var payload io.Reader = http.NoBody
+	if request != nil {
+		b, err := json.Marshal(request)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		payload = bytes.NewReader(b)
+	}
+	address := base + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, payload)
+	if err != nil {
+		return nil, err
+	}
+	if request != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return nil, unreachable(base, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	return nil, refusal(base, token != "", resp)
+}
+
+func unreachable(base string, err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s gave no answer within %s; is the service overloaded, or is something else listening there?", base, requestDeadline)
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nothing listens at %s; start 'responder serve', or name the service with --server or $%s", base, serverVariable)
+	default:
+		return fmt.Errorf("cannot reach %s: %w; --server or $%s names the service", base, err, serverVariable)
+	}
+}
+
+// refusal says what the server answered and what the caller can do about it.
+func refusal(base string, withToken bool, resp *http.Response) error {
+	said := serverMessage(resp.Body)
+	switch resp.StatusCode {
+	case http.StatusUnauthorized:
+		if withToken {
+			return fmt.Errorf("%s does not know this token: %s; is it the right file, and has it been rotated?", base, said)
+		}
+		return fmt.Errorf("%s wants a token: %s; name a file with one by --token-file or $%s", base, said, tokenVariable)
+	case http.StatusForbidden:
+		return fmt.Errorf("this token may not do that: %s; its scopes are set under auth.tokens of the service's configuration", said)
+	case http.StatusServiceUnavailable:
+		return fmt.Errorf("%s cannot take this now: %s; try again, and see %s/readyz for what is missing", base, said, base)
+	default:
+		return fmt.Errorf("%s (%s answered %s)", said, base, resp.Status)
+	}
+}
+
+// serverMessage reads the message of an error answer, in one line.
+func serverMessage(body io.Reader) string {
+	b, err := io.ReadAll(io.LimitReader(body, 64<<10))
+	if err != nil {
+		return "the answer broke off"
+	}
+	var answer struct {
+		Message string `json:"message"`
+		Error   string `json:"error"`
+	}
+	text := strings.TrimSpace(string(b))
+	if json.Unmarshal(b, &answer) == nil {
+		if answer.Message != "" {
+			text = answer.Message
+		} else if answer.Error != "" {
+			text = answer.Error
+		}
+	}
+	if text == "" {
+		return "no reason given"
+	}
+	return cut(cell(text), 2000)
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// describe says one event in one line, and details below it. Events that only
+// matter to the machine give nothing.
+func describe(kind machine.EventKind, e machine.Event) (what string, details []string) {
+	switch kind {
+	case machine.RunStarted:
+		if e.Start == nil {
+			return "started", nil
+		}
+		return fmt.Sprintf("started by %s, autonomy at most %s", e.Start.Alert.Labels["alertname"], e.Start.Autonomy), nil
+	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved:
+		return describeEpisode(kind, e), nil
+	case machine.StateEntered:
+		return "state " + e.State, nil
+	case machine.EdgeTaken:
+		return fmt.Sprintf("-> %s  (%s)", e.To, orDash(e.Message)), nil
+	case machine.EffectStarted:
+		return describeEffect(e), nil
+	case machine.CheckCompleted:
+		return "evidence", e.Facts
+	case machine.EffectFailed:
+		if e.NotUntil.IsZero() {
+			return fmt.Sprintf("failed (%s): %s", e.Reason, e.Message), nil
+		}
+		return fmt.Sprintf("failed (%s), again at %s: %s", e.Reason, stamp(e.NotUntil), e.Message), nil
+	case machine.Notified:
+		return join2("told people", e.Message), nil
+	case machine.PauseSeen:
+		return join2("paused", e.Message), nil
+	case machine.PauseLifted:
+		return join2("pause lifted", e.Message), nil
+	case machine.CancelRequested:
+		return "cancel requested by " + decisionLine(e.Decision), nil
+	case machine.RunHeld:
+		return join2("HELD, a person has to say what is true", e.Message), nil
+	case machine.HoldResolved:
+		return describeHoldResolved(e), nil
+	case machine.RunEnded:
+		if e.Ending == nil {
+			return "ended", nil
+		}
+		return fmt.Sprintf("ended %s: %s", e.Ending.Outcome, e.Ending.Message), nil
+	default:
+		return describeLever(kind, e)
+	}
+}
+
+func describeEpisode(kind machine.EventKind, e machine.Event) string {
+	word := map[machine.EventKind]string{
+		machine.EpisodeJoined: "alert joined", machine.EpisodeRefired: "alert fires again", machine.EpisodeResolved: "alert resolved",
+	}[kind]
+	if e.Alert == nil {
+		return word
+	}
+	return word + ": " + alertLine(*e.Alert)
+}
+
+func describeEffect(e machine.Event) string {
+	again := ""
+	if e.Attempt > 1 {
+		again = fmt.Sprintf(", attempt %d", e.Attempt)
+	}
+	if e.Observe {
+		again += ", reading back what became of it"
+	}
+	switch e.Action {
+	case machine.ActionVerify, machine.ActionSettle, machine.ActionUnwind, machine.ActionGuard:
+		return "" // one of each sample; their outcomes are shown
+	default:
+		return string(e.Action) + again
+	}
+}
+
+func describeHoldResolved(e machine.Event) string {
+	word := "was not applied"
+	if e.Decision != nil && e.Decision.Approve {
+		word = "was applied"
+	}
+	return fmt.Sprintf("told by %s: it %s", decisionLine(e.Decision), word)
+}
+
+// describeLever says the events of a lever and its gate.
+func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
+	switch kind {
+	case machine.PlanCompleted:
+		if e.Plan == nil {
+			return "plan", nil
+		}
+		return "plan: " + e.Plan.Summary, nil
+	case machine.PlanRefused:
+		return fmt.Sprintf("plan refused (%s): %s", e.Reason, e.Message), nil
+	case machine.GuardsPassed:
+		return "guards passed", nil
+	case machine.GuardsRefused:
+		return "guards REFUSED", nil
+	case machine.GuardsWaiting:
+		return "guards wait, again at " + stamp(e.NotUntil), nil
+	case machine.GateOpened, machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.GateWithdrawn, machine.DecisionIgnored:
+		return describeGate(kind, e), nil
+	case machine.WouldApply:
+		return "would apply it; autonomy is observe, so nothing was changed", nil
+	case machine.Applied:
+		return "APPLIED", nil
+	case machine.Settling:
+		return join2("taking effect", e.Message), nil
+	case machine.Settled:
+		return "in effect; the proof counts from here", nil
+	case machine.Sampled:
+		if e.Sample == nil {
+			return "sample", nil
+		}
+		return join2("sample: "+string(e.Sample.Verdict), e.Sample.Message), nil
+	case machine.Verified:
+		return join2("VERIFIED", e.Message), nil
+	case machine.VerifyEnded:
+		return join2("verification "+string(e.Verdict), e.Message), nil
+	case machine.Undone:
+		return "UNDONE", nil
+	case machine.Unwound:
+		return "the undo is in effect", nil
+	default:
+		return string(kind), nil
+	}
+}
+
+func describeGate(kind machine.EventKind, e machine.Event) string {
+	switch kind {
+	case machine.GateOpened:
+		if e.Gate == nil {
+			return "asks people"
+		}
+		line := fmt.Sprintf("asks %s until %s, else %s", strings.Join(e.Gate.By, ", "), stamp(e.Gate.Deadline), e.Gate.OnExpiry)
+		return join2(line, e.Gate.Text)
+	case machine.GateDecided:
+		word := "DENIED"
+		if e.Decision != nil && e.Decision.Approve {
+			word = "APPROVED"
+		}
+		return word + " by " + decisionLine(e.Decision)
+	case machine.GateVoided:
+		return join2("approval void", e.Message)
+	case machine.GateExpired:
+		return join2("nobody decided in time", e.Message)
+	case machine.GateWithdrawn:
+		return join2("question withdrawn", e.Message)
+	default:
+		return fmt.Sprintf("decision of %s ignored: %s", decisionLine(e.Decision), e.Message)
+	}
+}
+
+func decisionLine(d *machine.Decision) string {
+	if d == nil {
+		return "someone"
+	}
+	line := d.By
+	if d.Door != "" {
+		line += " (" + d.Door + ")"
+	}
+	return join2(line, d.Reason)
+}
+
+// join2 is "a: b", or only a.
+func join2(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + ": " + b
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "always"
+	}
+	return s
+}

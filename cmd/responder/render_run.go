@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// runRenderer writes a run for people: its head, and one or a few lines for
+// each event. It is used for a whole run (runs show, dry-run) and for one event
+// after another (runs watch).
+type runRenderer struct {
+	w     io.Writer
+	began time.Time
+	plans map[string]bool // digests already shown
+	err   error
+}
+
+func newRunRenderer(w io.Writer) *runRenderer {
+	return &runRenderer{w: w, plans: map[string]bool{}}
+}
+
+func (r *runRenderer) printf(format string, args ...any) {
+	if r.err == nil {
+		_, r.err = io.WriteString(r.w, printable(fmt.Sprintf(format, args...)))
+	}
+}
+
+// head writes what the run is about and what has become of it.
+func (r *runRenderer) head(s machine.State) {
+	r.printf("run       %s\n", s.Start.Run)
+	r.printf("playbook  %s %s\n", s.Start.Playbook, short(s.Start.Digest, 19))
+	r.printf("service   %s\n", s.Start.Service.Name)
+	r.printf("alert     %s\n", alertLine(s.Start.Alert))
+	if n := len(s.Episodes); n > 1 {
+		r.printf("          and %d more\n", n-1)
+	}
+	r.printf("status    %s\n", statusLine(s))
+	if s.Paused != "" {
+		r.printf("paused    %s\n", s.Paused)
+	}
+	if s.Held != nil {
+		r.printf("held      %s of %s: %s\n", s.Held.Action, s.Held.Effect, s.Held.Message)
+		r.printf("          look, then: responder runs resolve %s --applied|--not-applied --reason ...\n", s.Start.Run)
+	}
+	if s.Gate != nil {
+		r.printf("gate      %s, until %s, else %s\n", strings.Join(s.Gate.By, ", "), stamp(s.Gate.Deadline), s.Gate.OnExpiry)
+		r.printf("          responder approve %s, or responder deny %s --reason ...\n", s.Start.Run, s.Start.Run)
+	}
+}
+
+// statusLine says where a run stands or how it ended.
+func statusLine(s machine.State) string {
+	if s.Ending != nil {
+		return fmt.Sprintf("%s after %s: %s", s.Ending.Outcome, round(s.Ended.Sub(s.Began)), s.Ending.Message)
+	}
+	return fmt.Sprintf("%s in state %s since %s", s.Phase, s.Current, stamp(s.Updated))
+}
+
+// alertLine is an alert in Alertmanager's matcher notation, name first.
+func alertLine(a playbook.Alert) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(a.Labels)) {
+		if k != "alertname" {
+			parts = append(parts, fmt.Sprintf("%s=%q", k, a.Labels[k]))
+		}
+	}
+	return a.Labels["alertname"] + "{" + strings.Join(parts, ", ") + "}"
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// round makes a duration short enough to read.
+func round(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	default:
+		return d.Round(time.Millisecond)
+	}
+}
+
+// event writes one event. The first one sets the zero of the time column.
+func (r *runRenderer) event(kind machine.EventKind, e machine.Event) {
+	if r.began.IsZero() {
+		r.began = e.At
+	}
+	what, details := describe(kind, e)
+	if what == "" {
+		return
+	}
+	r.printf("%9s  %s\n", "+"+round(e.At.Sub(r.began)).String(), what)
+	for _, d := range details {
+		r.printf("%11s%s\n", "", d)
+	}
+	switch {
+	case e.Plan != nil:
+		r.plan(*e.Plan)
+	case len(e.Guards) > 0:
+		r.guards(e.Guards)
+	case e.Sample != nil:
+		r.sample(*e.Sample)
+	}
+}
+
+// plan writes what a lever would change; the same plan only once.
+func (r *runRenderer) plan(p machine.Plan) {
+	digest := p.Digest()
+	if r.plans[digest] {
+		return
+	}
+	r.plans[digest] = true
+	r.printf("             target  %s %s/%s\n", p.Target.Kind, p.Target.Namespace, p.Target.Name)
+	for _, c := range p.Diff {
+		r.printf("             %s\n", c.Path)
+		if c.From != "" {
+			r.printf("               - %s\n", c.From)
+		}
+		if c.To != "" {
+			r.printf("               + %s\n", c.To)
+		}
+	}
+	r.printf("             undo    %s\n", p.Undo)
+	r.printf("             risk    %s: %s\n", p.Risk, p.Why)
+	r.printf("             ready   %s\n", capacityLine(p.Capacity))
+	for _, n := range p.Notes {
+		r.printf("             note    %s\n", n)
+	}
+	r.printf("             digest  %s\n", digest)
+}
+
+func capacityLine(c machine.Capacity) string {
+	if c.Unknown {
+		return "cannot be said, so guards will refuse"
+	}
+	return fmt.Sprintf("%d now, at least %d on the way, %d after", c.ReadyNow, c.LowestReady, c.ReadyAfter)
+}
+
+func (r *runRenderer) guards(verdicts []machine.GuardVerdict) {
+	for _, g := range verdicts {
+		r.printf("             %-7s %s: %s\n", guardWord(g), g.Guard, g.Why)
+	}
+}
+
+func guardWord(g machine.GuardVerdict) string {
+	switch {
+	case g.OK:
+		return "ok"
+	case g.Wait:
+		return "wait"
+	default:
+		return "refused"
+	}
+}
+
+func (r *runRenderer) sample(s machine.Sample) {
+	for _, v := range s.Values {
+		mark := "ok"
+		if !v.OK {
+			mark = "no"
+		}
+		r.printf("             %-3s %s %s %s %s\n", mark, readingValue(v), v.Op, number(v.Limit), cut(v.Name, 80))
+	}
+}
+
+func readingValue(v machine.Reading) string {
+	if v.Value == nil {
+		return "nothing (" + string(v.Why) + ")"
+	}
+	return number(*v.Value)
+}
+
+// number writes a measured value with the few digits that matter.
+func number(f float64) string { return fmt.Sprintf("%.4g", f) }
