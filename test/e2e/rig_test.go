@@ -1,0 +1,177 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+// The rig itself: a bad rollout breaks the SLO, Prometheus sees it, a pair of
+// Alertmanagers says so, and undoing the rollout repairs it.
+func TestRigBadRolloutAndUndo(t *testing.T) {
+	cp := rig.Shared(t)
+	ns := cp.Namespace(t)
+	cp.AddNodes(t, 2, 8)
+	cp.Apply(t, ns, deployment("chat", "vllm:v1", 2))
+	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
+
+	fleet := rig.StartFleet(t, cp, ns, "chat")
+	hook := rig.StartWebhook(t)
+	managers := rig.StartAlertmanager(t, 2, rig.WebhookConfig(hook.URL, ""))
+	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{
+		Rules:         rig.BurnRateRules(rig.BurnRate{Namespace: ns, Service: "chat"}),
+		Targets:       []string{fleet.Addr},
+		Alertmanagers: rig.Addrs(managers),
+	})
+	prometheus.AwaitQuery(t, 30*time.Second, requestRate(ns), func(v float64) bool { return v > 3 && v < 5 })
+	prometheus.AwaitQuery(t, 20*time.Second, slowShare(ns), func(v float64) bool { return v < 0.01 })
+
+	broken := time.Now()
+	cp.Kubectl(t, "-n", ns, "set", "image", "deployment/chat", "engine=vllm:v2-bad")
+	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
+	awaitNotification(t, hook, "InferenceTTFTFastBurn", "firing", 60*time.Second)
+	t.Logf("from the bad rollout to the webhook: %v", time.Since(broken).Round(100*time.Millisecond))
+
+	undone := time.Now()
+	cp.Kubectl(t, "-n", ns, "rollout", "undo", "deployment/chat")
+	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
+	awaitNotification(t, hook, "InferenceTTFTFastBurn", "resolved", 60*time.Second)
+	t.Logf("from the undo to the webhook: %v", time.Since(undone).Round(100*time.Millisecond))
+	if state, err := prometheus.AlertState(t.Context(), "InferenceTTFTFastBurn"); err != nil || state != "inactive" {
+		t.Errorf("alert in Prometheus: %q, %v; want inactive", state, err)
+	}
+}
+
+// Too little capacity breaks both latencies, and more replicas repair them.
+func TestRigOverloadAndScale(t *testing.T) {
+	cp := rig.Shared(t)
+	ns := cp.Namespace(t)
+	cp.AddNodes(t, 1, 8)
+	cp.Apply(t, ns, deployment("chat", "vllm:v1", 2))
+	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
+	fleet := rig.StartFleet(t, cp, ns, "chat")
+	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{fleet.Addr}})
+
+	fleet.SetTraffic(15) // two pods serve ten
+	prometheus.AwaitQuery(t, 30*time.Second, slowShare(ns), func(v float64) bool { return v > 0.9 })
+	tpot := fmt.Sprintf(`histogram_quantile(0.5, sum by (le) (rate(vllm:request_time_per_output_token_seconds_bucket{namespace=%q}[10s])))`, ns)
+	prometheus.AwaitQuery(t, 20*time.Second, tpot, func(v float64) bool { return v > 0.05 })
+
+	cp.Kubectl(t, "-n", ns, "scale", "deployment/chat", "--replicas=4")
+	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
+	prometheus.AwaitQuery(t, 40*time.Second, slowShare(ns), func(v float64) bool { return v < 0.01 })
+	prometheus.AwaitQuery(t, 20*time.Second, tpot, func(v float64) bool { return v < 0.05 })
+}
+
+// The annotations of the pod template reach the simulated kubelets, the
+// scheduler counts GPUs, and a pod that is not ready gets no traffic.
+func TestRigPods(t *testing.T) {
+	cp := rig.Shared(t)
+	ns := cp.Namespace(t)
+	cp.AddNodes(t, 1, 2)
+	cp.Apply(t, ns, deployment("chat", "vllm:v1", 2))
+	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
+	fleet := rig.StartFleet(t, cp, ns, "chat")
+	rig.Await(t, 10*time.Second, "both pods in the fleet", func(context.Context) (bool, string) {
+		return len(fleet.Ready()) == 2, fmt.Sprint(fleet.Ready())
+	})
+
+	pod := fleet.Ready()[0]
+	cp.Kubectl(t, "-n", ns, "annotate", "pod", pod, "rig.responder/ready=false")
+	rig.Await(t, 10*time.Second, "a pod out of the fleet", func(context.Context) (bool, string) {
+		return len(fleet.Ready()) == 1, fmt.Sprint(fleet.Ready())
+	})
+	cp.Kubectl(t, "-n", ns, "annotate", "pod", pod, "rig.responder/ready-")
+	rig.Await(t, 10*time.Second, "the pod back", func(context.Context) (bool, string) {
+		return len(fleet.Ready()) == 2, fmt.Sprint(fleet.Ready())
+	})
+
+	cp.Kubectl(t, "-n", ns, "scale", "deployment/chat", "--replicas=3")
+	rig.Await(t, 20*time.Second, "a pod without a GPU", func(ctx context.Context) (bool, string) {
+		pods, err := cp.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, p := range pods.Items {
+			for _, c := range p.Status.Conditions {
+				if strings.Contains(c.Message, "Insufficient nvidia.com/gpu") {
+					return true, ""
+				}
+			}
+		}
+		return false, fmt.Sprintf("%d pods pending", len(pods.Items))
+	})
+}
+
+// A service account's kubeconfig carries its rights and no more, and its
+// writes, the refused ones too, can be told from everybody else's.
+func TestRigUserAndAudit(t *testing.T) {
+	cp := rig.Shared(t)
+	ns := cp.Namespace(t)
+	cp.Apply(t, ns, deployment("chat", "vllm:v1", 0))
+	cp.Kubectl(t, "-n", ns, "create", "serviceaccount", "responder")
+	cp.Kubectl(t, "-n", ns, "create", "role", "scale", "--verb=get,patch", "--resource=deployments/scale,deployments")
+	cp.Kubectl(t, "-n", ns, "create", "rolebinding", "scale", "--role=scale", "--serviceaccount="+ns+":responder")
+
+	user := rig.ServiceAccount(ns, "responder")
+	kubeconfig := cp.Kubeconfig(t, user)
+	cp.Kubectl(t, "--kubeconfig="+kubeconfig, "-n", ns, "scale", "deployment/chat", "--replicas=1")
+	if out, err := cp.TryKubectl(t.Context(), "--kubeconfig="+kubeconfig, "-n", ns, "delete", "deployment/chat"); err == nil {
+		t.Errorf("deleted a deployment without the right to: %s", out)
+	}
+	var got []string
+	for _, e := range cp.AuditWrites(t, user) {
+		got = append(got, e.String())
+	}
+	want := []string{"patch deployments/scale " + ns + "/chat -> 200", "delete deployments " + ns + "/chat -> 403"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("writes of the service account:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func requestRate(ns string) string {
+	return fmt.Sprintf(`sum(rate(vllm:request_success_total{namespace=%q}[10s]))`, ns)
+}
+
+// slowShare is the share of requests that waited longer than 0.5 s for their
+// first token.
+func slowShare(ns string) string {
+	return fmt.Sprintf(`1 - sum(rate(vllm:time_to_first_token_seconds_bucket{namespace=%[1]q,le="0.5"}[10s]))
+		/ sum(rate(vllm:time_to_first_token_seconds_count{namespace=%[1]q}[10s]))`, ns)
+}
+
+func awaitNotification(t *testing.T, hook *rig.Webhook, alertname, status string, limit time.Duration) {
+	t.Helper()
+	rig.Await(t, limit, alertname+" "+status+" at the webhook", func(context.Context) (bool, string) {
+		return hook.Has(alertname, status), fmt.Sprintf("%+v", hook.Notifications())
+	})
+}
+
+// deployment is an engine's Deployment: one GPU a pod, replaced one by one.
+func deployment(name, image string, replicas int) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: %[3]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+        - name: engine
+          image: %[2]s
+          args: [--model=chat, --gpu-memory-utilization=0.9]
+          resources: {limits: {nvidia.com/gpu: 1}}
+`, name, image, replicas)
+}
