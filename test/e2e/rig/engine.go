@@ -139,7 +139,7 @@ type labelled struct {
 func writeExposition(w http.ResponseWriter, all []labelled) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	out := bufio.NewWriter(w)
-	defer out.Flush() // a scraper that hangs up sees an incomplete page, as it should
+	defer func() { _ = out.Flush() }() // a scraper that hangs up has no use for the error
 	gauge := func(name string, value func(labelled) float64) {
 		fmt.Fprintf(out, "# TYPE %s gauge\n", name)
 		for _, l := range all {

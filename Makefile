@@ -1,0 +1,51 @@
+# Everything a developer or the CI runs. `make` alone shows the targets.
+
+# kustomize (under kubectl's and Argo CD's packages) imports plugin, which makes
+# the linker bind everything at start; a binary with NVML then dies on a host
+# without the NVIDIA driver. Every build, test and lint needs this tag.
+TAG      := kustomize_disable_go_plugin_support
+GOFLAGS  := $(strip $(shell go env GOFLAGS) -tags=$(TAG))
+export GOFLAGS
+
+RIG       := test/e2e/rig
+GENERATED := docs/reference playbooks/schema
+GO_DIRS   := $(wildcard cmd internal test playbooks tools third_party)
+
+.DEFAULT_GOAL := help
+.PHONY: build test lint e2e bench demo generate clean help
+
+build: ## build bin/responder
+	@go build -trimpath -o bin/responder ./cmd/responder
+
+test: ## unit tests: no servers, no root, no GPU
+	@go test ./...
+
+lint: ## formatting, linters, generated files up to date
+	@tools=$$($(RIG)/build.sh tools); \
+	files=$$($$tools/gofumpt -l $(GO_DIRS)); \
+	if [ -n "$$files" ]; then echo "not formatted; run gofumpt -w:"; echo "$$files"; exit 1; fi; \
+	$$tools/golangci-lint run ./...
+	@$(MAKE) --no-print-directory generate
+	@git diff --exit-code --stat -- $(GENERATED) || { echo "generated files are out of date: run make generate and commit"; exit 1; }
+	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
+	if [ -n "$$new" ]; then echo "generated files are not committed:"; echo "$$new"; exit 1; fi
+
+e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager (first time: 10 min of building, root for apt-get)
+	@$(RIG)/packages.sh
+	@$(RIG)/build.sh kubebox >/dev/null
+	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 20m -count=1
+
+bench: ## benchmarks
+	@go test -run '^$$' -bench . -benchmem ./...
+
+demo: build ## an incident in a simulated cluster, on this machine
+	@bin/responder demo
+
+generate: ## regenerate reference documentation and schemas
+	@go generate ./...
+
+clean: ## remove build outputs (the cached test servers stay)
+	@rm -rf bin
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
