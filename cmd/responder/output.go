@@ -109,8 +109,14 @@ func writeYAML(w io.Writer, data any) error {
 // encoder still quotes a string that would read as something else.
 func plainStyle(n *yaml.Node) {
 	n.Style = 0
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && strings.Contains(n.Value, "\n") {
-		n.Style = yaml.LiteralStyle
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		switch strings.ToLower(n.Value) {
+		case "y", "n", "yes", "no", "on", "off": // booleans to a reader of YAML 1.1
+			n.Style = yaml.DoubleQuotedStyle
+		}
+		if strings.Contains(n.Value, "\n") {
+			n.Style = yaml.LiteralStyle
+		}
 	}
 	for _, c := range n.Content {
 		plainStyle(c)

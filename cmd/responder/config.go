@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// config is responder.yaml. The tags are its documentation: yaml names a
+// field, doc explains it in the reference, enum lists the allowed strings.
+// Paths are relative to the file's directory.
+type config struct {
+	Listen     string           `yaml:"listen" doc:"Address to serve on, host:port."`
+	TLS        tlsConfig        `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
+	Auth       authConfig       `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic and mtls it refuses to start, unless insecure is true."`
+	Receiver   receiverConfig   `yaml:"receiver" doc:"The Alertmanager receiver."`
+	Journal    journalConfig    `yaml:"journal" doc:"The journal: audit log and state in one file."`
+	Playbooks  playbooksConfig  `yaml:"playbooks" doc:"The playbooks."`
+	Prometheus prometheusConfig `yaml:"prometheus" doc:"Where PromQL is evaluated."`
+	Kubernetes kubernetesConfig `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
+	Autonomy   autonomyLevel    `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
+	Services   yaml.Node        `yaml:"services" doc:"The service catalog: a list of services, see below."`
+	Discovery  discoveryConfig  `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
+	Guards     guardsConfig     `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
+	Notify     notifyConfig     `yaml:"notify" doc:"Where notify states and escalations go, beside the log."`
+	Log        logConfig        `yaml:"log" doc:"The service's own log, on stderr."`
+
+	file string // where it was read from, for messages
+}
+
+type tlsConfig struct {
+	CertFile string `yaml:"cert_file" doc:"PEM certificate chain."`
+	KeyFile  string `yaml:"key_file" doc:"PEM private key."`
+}
+
+type authConfig struct {
+	Tokens   []tokenConfig `yaml:"tokens" doc:"Bearer tokens. The files are read again when they change."`
+	Basic    []basicConfig `yaml:"basic" doc:"Users with passwords."`
+	MTLS     *mtlsConfig   `yaml:"mtls" doc:"Client certificates."`
+	Insecure bool          `yaml:"insecure" doc:"Let everyone in, as everyone. Logged loudly."`
+}
+
+type tokenConfig struct {
+	Name   string   `yaml:"name" doc:"Who this is, e.g. alertmanager or user:ada. Decisions are recorded under it."`
+	File   string   `yaml:"file" doc:"File with the token. With two lines both are valid, for rotation."`
+	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"What it may do: intake (post alerts), read, decide (approve, deny, cancel, resolve), admin (pause, audit)."`
+	Groups []string `yaml:"groups" doc:"Groups it belongs to when it decides, e.g. group:ml-platform."`
+}
+
+type basicConfig struct {
+	Name         string   `yaml:"name" doc:"The user name."`
+	PasswordFile string   `yaml:"password_file" doc:"File with the password."`
+	Scopes       []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens."`
+	Groups       []string `yaml:"groups" doc:"As for tokens."`
+}
+
+type mtlsConfig struct {
+	CAFile string       `yaml:"ca_file" doc:"PEM certificates of the authorities that vouch for clients."`
+	Names  []mtlsClient `yaml:"clients" doc:"The clients that may come in."`
+}
+
+type mtlsClient struct {
+	Name   string   `yaml:"name" doc:"Common name or DNS name of the certificate."`
+	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens."`
+	Groups []string `yaml:"groups" doc:"As for tokens."`
+}
+
+type receiverConfig struct {
+	DropLabels    []string `yaml:"drop_labels" doc:"Labels removed before an alert's identity is computed, so that replicas of one Prometheus mean one alert."`
+	MaxBody       byteSize `yaml:"max_body" doc:"Largest body of one notification. More is answered 413."`
+	MaxInFlight   byteSize `yaml:"max_in_flight" doc:"Bytes of bodies being read at once, over all senders. More is answered 503."`
+	MaxConcurrent int      `yaml:"max_concurrent" doc:"Open connections. More wait to be accepted."`
+}
+
+type journalConfig struct {
+	Dir string `yaml:"dir" doc:"Directory of journal.db, journal.key and journal.pub. It is created when missing."`
+}
+
+type playbooksConfig struct {
+	Dir string `yaml:"dir" doc:"Directory of playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: the shipped ones."`
+}
+
+type prometheusConfig struct {
+	URL       string        `yaml:"url" doc:"Base URL, e.g. http://prometheus.monitoring:9090."`
+	TokenFile string        `yaml:"token_file" doc:"File with a bearer token."`
+	CAFile    string        `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
+	Timeout   time.Duration `yaml:"timeout" doc:"For one query."`
+}
+
+type kubernetesConfig struct {
+	Kubeconfig string `yaml:"kubeconfig" doc:"Path of a kubeconfig file."`
+	Context    string `yaml:"context" doc:"Context in it. Empty: the current one."`
+	InCluster  bool   `yaml:"in_cluster" doc:"Use the pod's own service account."`
+}
+
+// configured reports whether there is a cluster at all.
+func (k kubernetesConfig) configured() bool { return k.InCluster || k.Kubeconfig != "" }
+
+type discoveryConfig struct {
+	Enabled  bool          `yaml:"enabled" doc:"Look for services in the cluster."`
+	Interval time.Duration `yaml:"interval" doc:"How often."`
+}
+
+type notifyConfig struct {
+	URL       string `yaml:"url" doc:"Each message is posted here as JSON: key, run, playbook, state, service, alert, text."`
+	TokenFile string `yaml:"token_file" doc:"File with a bearer token for it."`
+}
+
+type logConfig struct {
+	Level  string `yaml:"level" enum:"debug,info,warn,error" doc:"Least severity that is written."`
+	Format string `yaml:"format" enum:"text,json" doc:"text for people, json for collectors."`
+}
+
+// defaultConfig is what holds where the file says nothing.
+func defaultConfig() config {
+	return config{
+		Listen: "127.0.0.1:8080",
+		Receiver: receiverConfig{
+			DropLabels:    []string{"prometheus_replica", "__replica__", "replica"},
+			MaxBody:       16 << 20,
+			MaxInFlight:   64 << 20,
+			MaxConcurrent: 4096,
+		},
+		Journal:    journalConfig{Dir: "data"},
+		Prometheus: prometheusConfig{Timeout: 10 * time.Second},
+		Discovery:  discoveryConfig{Interval: time.Minute},
+		Guards:     defaultGuards(),
+		Log:        logConfig{Level: "info", Format: "text"},
+	}
+}
+
+// loadConfig reads and checks a configuration file. Every problem of the file
+// is reported at once.
+func loadConfig(file string) (config, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return config{}, fmt.Errorf("no configuration at %s; --config names the file, and 'responder serve --sandbox' needs none", file)
+		}
+		return config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := readAtMost(f, maxConfigBytes)
+	if err != nil {
+		return config{}, fmt.Errorf("read configuration %s: %w", file, err)
+	}
+	return parseConfig(file, data)
+}
+
+// parseConfig decodes and checks the content of a configuration file.
+func parseConfig(file string, data []byte) (config, error) {
+	c := defaultConfig()
+	if err := strictDecode(file, data, &c); err != nil {
+		return config{}, err
+	}
+	c.file = file
+	if err := c.check(); err != nil {
+		return config{}, err
+	}
+	c.resolvePaths(filepath.Dir(file))
+	return c, nil
+}
+
+// resolvePaths makes the paths of the file relative to its directory.
+func (c *config) resolvePaths(dir string) {
+	paths := []*string{
+		&c.TLS.CertFile, &c.TLS.KeyFile, &c.Journal.Dir, &c.Playbooks.Dir, &c.Prometheus.TokenFile, &c.Prometheus.CAFile,
+		&c.Kubernetes.Kubeconfig, &c.Notify.TokenFile,
+	}
+	for i := range c.Auth.Tokens {
+		paths = append(paths, &c.Auth.Tokens[i].File)
+	}
+	for i := range c.Auth.Basic {
+		paths = append(paths, &c.Auth.Basic[i].PasswordFile)
+	}
+	if c.Auth.MTLS != nil {
+		paths = append(paths, &c.Auth.MTLS.CAFile)
+	}
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+}

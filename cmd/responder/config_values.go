@@ -1,0 +1,197 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// autonomyLevel is playbook.Autonomy as the configuration writes it.
+type autonomyLevel playbook.Autonomy
+
+func autonomyNames() []string { return []string{"observe", "suggest", "auto"} }
+
+// UnmarshalText reads observe, suggest or auto.
+func (a *autonomyLevel) UnmarshalText(text []byte) error {
+	for i, name := range autonomyNames() {
+		if string(text) == name {
+			*a = autonomyLevel(i)
+			return nil
+		}
+	}
+	return errors.New("not a level; there is " + strings.Join(autonomyNames(), ", "))
+}
+
+// String is the level's name.
+func (a autonomyLevel) String() string {
+	if int(a) < 0 || int(a) >= len(autonomyNames()) {
+		return fmt.Sprintf("autonomy(%d)", int(a))
+	}
+	return autonomyNames()[a]
+}
+
+// guardsConfig is the executor's guards as the configuration writes them.
+type guardsConfig struct {
+	Cooldown    time.Duration     `yaml:"cooldown" doc:"Least time between two levers on one service."`
+	EvidenceAge time.Duration     `yaml:"evidence_age" doc:"Oldest evidence that a lever may act on."`
+	MinReady    int               `yaml:"min_ready" doc:"Replicas that must stay ready while a lever applies, where a service says nothing else."`
+	Budget      budgetConfig      `yaml:"budget" doc:"How much may be done within a window."`
+	Concurrency concurrencyConfig `yaml:"concurrency" doc:"How much may be under way at once."`
+}
+
+type budgetConfig struct {
+	Window           time.Duration `yaml:"window" doc:"The window that the following count in."`
+	RunsPerService   int           `yaml:"runs_per_service" doc:"Runs that may act on one service. 0: no limit."`
+	LeversPerService int           `yaml:"levers_per_service" doc:"Levers on one service. 0: no limit."`
+	Runs             int           `yaml:"runs" doc:"Runs that may act, over all services. 0: no limit."`
+	Levers           int           `yaml:"levers" doc:"Levers over all services. 0: no limit."`
+}
+
+type concurrencyConfig struct {
+	Levers           int `yaml:"levers" doc:"Levers under way over all services. 0: no limit."`
+	LeversPerService int `yaml:"levers_per_service" doc:"Levers under way on one service. 0: no limit."`
+}
+
+// readAtMost reads a file that must not be larger than limit.
+func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("more than %d bytes", limit)
+	}
+	return data, nil
+}
+
+// check finds what the fields together get wrong. Single values were checked
+// where they were read.
+func (c *config) check() error {
+	var problems configProblems
+	bad := func(path, hint, format string, args ...any) {
+		problems = append(problems, configProblem{
+			File: c.file, Line: 1, Column: 1, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint,
+		})
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		bad("listen", "write it like 127.0.0.1:8080 or :8080", "%q is not an address", c.Listen)
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		bad("tls", "", "cert_file and key_file go together")
+	}
+	if c.Auth.MTLS != nil && c.TLS.CertFile == "" {
+		bad("auth.mtls", "set tls.cert_file and tls.key_file", "client certificates need HTTPS")
+	}
+	if c.Journal.Dir == "" {
+		bad("journal.dir", "", "must name a directory")
+	}
+	for path, raw := range map[string]string{"prometheus.url": c.Prometheus.URL, "notify.url": c.Notify.URL} {
+		if raw != "" && !isHTTP(raw) {
+			bad(path, "write it like http://prometheus.monitoring:9090", "%q is not a URL", raw)
+		}
+	}
+	if c.Kubernetes.InCluster && c.Kubernetes.Kubeconfig != "" {
+		bad("kubernetes", "keep one", "in_cluster and kubeconfig exclude each other")
+	}
+	if c.Discovery.Enabled && !c.Kubernetes.configured() {
+		bad("discovery.enabled", "set kubernetes.in_cluster or kubernetes.kubeconfig", "there is no cluster to look in")
+	}
+	if c.Discovery.Interval < time.Second {
+		bad("discovery.interval", "", "must be at least 1s")
+	}
+	c.checkAuth(bad)
+	c.checkLimits(bad)
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+func isHTTP(raw string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+type report func(path, hint, format string, args ...any)
+
+func (c *config) checkAuth(bad report) {
+	a := c.Auth
+	if len(a.Tokens) == 0 && len(a.Basic) == 0 && a.MTLS == nil && !a.Insecure {
+		bad("auth", "add auth.tokens, or set auth.insecure: true to let everyone in", "nobody could talk to the service")
+	}
+	names := map[string]string{}
+	credential := func(path, name, file, fileField string, scopes []string) {
+		if name == "" {
+			bad(path+".name", "", "must not be empty")
+		}
+		if other, dup := names[name]; dup {
+			bad(path+".name", "", "%q is also the name of %s", name, other)
+		}
+		names[name] = path
+		if file == "" && fileField != "" {
+			bad(path+"."+fileField, "", "must name a file")
+		}
+		if len(scopes) == 0 {
+			bad(path+".scopes", "add intake for Alertmanager; read, decide and admin for people", "may do nothing")
+		}
+	}
+	for i, t := range a.Tokens {
+		credential(fmt.Sprintf("auth.tokens[%d]", i), t.Name, t.File, "file", t.Scopes)
+	}
+	for i, b := range a.Basic {
+		credential(fmt.Sprintf("auth.basic[%d]", i), b.Name, b.PasswordFile, "password_file", b.Scopes)
+	}
+	if a.MTLS == nil {
+		return
+	}
+	if a.MTLS.CAFile == "" {
+		bad("auth.mtls.ca_file", "", "must name a file")
+	}
+	for i, m := range a.MTLS.Names {
+		credential(fmt.Sprintf("auth.mtls.clients[%d]", i), m.Name, "", "", m.Scopes)
+	}
+}
+
+func (c *config) checkLimits(bad report) {
+	if c.Receiver.MaxBody < 1<<10 {
+		bad("receiver.max_body", "", "must be at least 1KiB")
+	}
+	if c.Receiver.MaxInFlight < c.Receiver.MaxBody {
+		bad("receiver.max_in_flight", "", "must be at least receiver.max_body")
+	}
+	for path, n := range map[string]int{
+		"receiver.max_concurrent": c.Receiver.MaxConcurrent, "guards.min_ready": c.Guards.MinReady,
+		"guards.budget.runs": c.Guards.Budget.Runs, "guards.budget.levers": c.Guards.Budget.Levers,
+		"guards.budget.runs_per_service":          c.Guards.Budget.RunsPerService,
+		"guards.budget.levers_per_service":        c.Guards.Budget.LeversPerService,
+		"guards.concurrency.levers":               c.Guards.Concurrency.Levers,
+		"guards.concurrency.levers_per_service":   c.Guards.Concurrency.LeversPerService,
+	} {
+		if n < 0 {
+			bad(path, "", "must not be negative")
+		}
+	}
+	if c.Guards.EvidenceAge <= 0 {
+		bad("guards.evidence_age", "", "must be more than 0")
+	}
+	if c.Guards.Budget.Window <= 0 {
+		bad("guards.budget.window", "", "must be more than 0")
+	}
+}
+
+// defaultGuards are careful enough for a fleet nobody has tuned for yet.
+func defaultGuards() guardsConfig {
+	return guardsConfig{
+		Cooldown:    10 * time.Minute,
+		EvidenceAge: 5 * time.Minute,
+		MinReady:    1,
+		Budget:      budgetConfig{Window: time.Hour, RunsPerService: 3, LeversPerService: 4, Runs: 20, Levers: 20},
+		Concurrency: concurrencyConfig{Levers: 5, LeversPerService: 1},
+	}
+}

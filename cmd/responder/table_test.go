@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTableFitsEightyColumns(t *testing.T) {
+	long := strings.Repeat("inference-", 20)
+	tab := table{columns: []column{{head: "RUN"}, {head: "PLAYBOOK", flex: true}, {head: "WHY", flex: true}, {head: "DIGEST", wide: true}}}
+	tab.add("r-01JDXYZ", long, long, "sha256:abc")
+	var narrow, wide bytes.Buffer
+	if err := tab.write(&narrow, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := tab.write(&wide, true); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(narrow.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > tableWidth {
+			t.Errorf("a line has %d columns: %q", n, line)
+		}
+	}
+	if strings.Contains(narrow.String(), "sha256") {
+		t.Error("a wide column is shown without -o wide")
+	}
+	if !strings.Contains(wide.String(), long+"  "+long+"  sha256:abc") {
+		t.Errorf("-o wide cut something:\n%s", wide.String())
+	}
+}
+
+func TestTableShowsNoControlCharacters(t *testing.T) {
+	tab := table{columns: []column{{head: "LABEL"}}}
+	tab.add("a\x1b[31mred\u202e\nb")
+	var b bytes.Buffer
+	if err := tab.write(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); strings.ContainsAny(got, "\x1b\u202e") || strings.Count(got, "\n") != 2 {
+		t.Errorf("a label from outside reached the terminal: %q", got)
+	}
+}
+
+func TestYAMLSaysWhatJSONSays(t *testing.T) {
+	data := map[string]any{"digest": "sha256:00", "number as text": "123", "yes": "no", "text": "two\nlines", "list": []int{1, 2}}
+	var b bytes.Buffer
+	if err := writeYAML(&b, data); err != nil {
+		t.Fatal(err)
+	}
+	want := "digest: sha256:00\nlist:\n  - 1\n  - 2\nnumber as text: \"123\"\ntext: |-\n  two\n  lines\n\"yes\": \"no\"\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"list", "show", "watch", "cancel"}
+	for got, want := range map[string]string{"lst": "list", "cancle": "cancel", "frobnicate": "", "": ""} {
+		if n := nearest(got, names); n != want {
+			t.Errorf("nearest(%q) = %q, want %q", got, n, want)
+		}
+	}
+}
