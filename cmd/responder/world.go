@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// world is what a service watches and acts on. A cluster with its Prometheus
+// is one, the sandbox is another; everything else of the service is the same
+// for both.
+type world struct {
+	Deps step.Deps
+
+	// Resolve finds the services an alert is about, and says why when there is
+	// none or more than one.
+	Resolve func(playbook.Alert) (services []playbook.Service, why string, err error)
+
+	// Services lists the catalog, for `responder services`.
+	Services func() []playbook.Service
+
+	// Now is the time that the world lives in, Pace how many of its seconds
+	// pass in a real one. Zero values: the real time at its own pace.
+	Now  func() time.Time
+	Pace float64
+
+	// Run is work of the world's own, such as discovery or simulated traffic,
+	// until ctx is done. Nil: none.
+	Run func(ctx context.Context) error
+
+	// Missing says what the world cannot answer now, one line each, for
+	// readiness. Nil: nothing is missing.
+	Missing func() []string
+}
