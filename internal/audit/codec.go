@@ -1,0 +1,132 @@
+package audit
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The stored form of a record, version 1. All integers are big-endian.
+//
+//	offset  size  field
+//	0       1     version, 1
+//	1       8     seq
+//	9       8     index
+//	17      8     time, nanoseconds since 1970 UTC, two's complement
+//	25      1     length of stream
+//	26      1     length of kind
+//	27      4     length of data
+//	31      ...   stream, kind, data, nothing after
+//
+// A record has exactly one encoding: fields have fixed widths and the total
+// length must match. The Merkle leaf is the hash of these bytes.
+const (
+	recordVersion = 1
+	headerSize    = 31
+)
+
+// encodeRecord returns the stored form of r, whose fields are within limits.
+func encodeRecord(r *Record) []byte {
+	b := make([]byte, 0, headerSize+len(r.Stream)+len(r.Kind)+len(r.Data))
+	b = append(b, recordVersion)
+	b = binary.BigEndian.AppendUint64(b, r.Seq)
+	b = binary.BigEndian.AppendUint64(b, r.Index)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Time.UnixNano()))
+	b = append(b, byte(len(r.Stream)), byte(len(r.Kind)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Data)))
+	b = append(b, r.Stream...)
+	b = append(b, r.Kind...)
+	return append(b, r.Data...)
+}
+
+// A rawRecord is a record's stored form taken apart; its slices alias the
+// bytes it was parsed from.
+type rawRecord struct {
+	seq, index         uint64
+	nanos              int64
+	stream, kind, data []byte
+}
+
+var errShortRecord = errors.New("record is shorter than its header")
+
+// parseRecord takes the stored form apart without copying.
+func parseRecord(b []byte) (rawRecord, error) {
+	if len(b) == 0 {
+		return rawRecord{}, errShortRecord
+	}
+	if b[0] != recordVersion {
+		return rawRecord{}, fmt.Errorf("record has version %d, want %d", b[0], recordVersion)
+	}
+	if len(b) < headerSize {
+		return rawRecord{}, errShortRecord
+	}
+	r := rawRecord{
+		seq:   binary.BigEndian.Uint64(b[1:]),
+		index: binary.BigEndian.Uint64(b[9:]),
+		nanos: int64(binary.BigEndian.Uint64(b[17:])),
+	}
+	stream, kind, data := int(b[25]), int(b[26]), uint64(binary.BigEndian.Uint32(b[27:]))
+	if data > MaxData || stream == 0 || kind == 0 || kind > MaxKind {
+		return rawRecord{}, fmt.Errorf("record has lengths out of range: stream %d, kind %d, data %d", stream, kind, data)
+	}
+	rest := b[headerSize:]
+	if len(rest) != stream+kind+int(data) {
+		return rawRecord{}, fmt.Errorf("record has %d bytes, its header says %d",
+			len(b), headerSize+stream+kind+int(data))
+	}
+	r.stream, r.kind, r.data = rest[:stream], rest[stream:stream+kind], rest[stream+kind:]
+	return r, nil
+}
+
+// record copies r out of the bytes it aliases.
+func (r rawRecord) record() Record {
+	out := Record{
+		Seq:    r.seq,
+		Index:  r.index,
+		Time:   time.Unix(0, r.nanos).UTC(),
+		Stream: string(r.stream),
+		Kind:   string(r.kind),
+	}
+	if len(r.data) > 0 {
+		out.Data = json.RawMessage(append([]byte(nil), r.data...))
+	}
+	return out
+}
+
+// decodeRecord is parseRecord with a copy.
+func decodeRecord(b []byte) (Record, error) {
+	raw, err := parseRecord(b)
+	if err != nil {
+		return Record{}, err
+	}
+	return raw.record(), nil
+}
+
+// u64 is the 8-byte big-endian form used for keys and counters.
+func u64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// parseU64 is the inverse of u64.
+func parseU64(b []byte) (uint64, bool) {
+	if len(b) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(b), true
+}
+
+// appendIndexKey appends the index bucket's key for a stream's record.
+func appendIndexKey(dst []byte, stream string, index uint64) []byte {
+	dst = append(dst, stream...)
+	dst = append(dst, 0)
+	return binary.BigEndian.AppendUint64(dst, index)
+}
+
+// splitIndexKey is the inverse of appendIndexKey.
+func splitIndexKey(key []byte) (stream []byte, index uint64, ok bool) {
+	n := len(key) - 9
+	if n < 1 || key[n] != 0 {
+		return nil, 0, false
+	}
+	return key[:n], binary.BigEndian.Uint64(key[n+1:]), true
+}

@@ -1,0 +1,225 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Bounds of one transaction. They limit what a commit holds in memory: the
+// callers' data, its encoded form and bbolt's pages.
+const (
+	maxCommitBytes   = 8 << 20
+	maxCommitRecords = 8192
+)
+
+// commitLoop is the committer: the only goroutine that writes. It returns when
+// the journal is closed and the queue is empty.
+func (j *Journal) commitLoop() {
+	defer close(j.ended)
+	// A page of the file that cannot be read is a failed commit, not the end
+	// of the process.
+	debug.SetPanicOnFault(true)
+	var timer *time.Timer // runs while there are unsigned records
+	var due <-chan time.Time
+	for {
+		select {
+		case <-j.wake:
+		case <-due:
+			due = nil
+			j.commit([]*request{{sign: true, done: make(chan struct{})}})
+		}
+		for taken := j.take(); len(taken) > 0; taken = j.take() {
+			j.commit(taken)
+		}
+		unsigned := j.Size() > j.signed
+		if j.isClosed() {
+			if unsigned && j.writable() {
+				j.commit([]*request{{sign: true, done: make(chan struct{})}})
+			}
+			if timer != nil {
+				timer.Stop()
+			}
+			return
+		}
+		if unsigned && due == nil {
+			timer = time.NewTimer(j.o.CheckpointInterval)
+			due = timer.C
+		} else if !unsigned && due != nil {
+			timer.Stop()
+			due = nil
+		}
+	}
+}
+
+// isClosed reports that no request can come after those taken.
+func (j *Journal) isClosed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.closed && len(j.queue) == 0
+}
+
+// writable reports that no commit has failed.
+func (j *Journal) writable() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failed == nil
+}
+
+// take removes from the queue what fits one transaction: at least one request
+// if there is any.
+func (j *Journal) take() []*request {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n, records, bytes := 0, 0, 0
+	for ; n < len(j.queue); n++ {
+		records += j.queue[n].records
+		bytes += j.queue[n].bytes
+		if n > 0 && (records > maxCommitRecords || bytes > maxCommitBytes) {
+			break
+		}
+	}
+	taken := j.queue[:n:n]
+	j.queue = j.queue[n:]
+	if len(j.queue) == 0 {
+		j.queue = nil
+	}
+	return taken
+}
+
+// commit writes the requests in one transaction and answers each of them.
+func (j *Journal) commit(taken []*request) {
+	live := make([]*request, 0, len(taken))
+	for _, r := range taken {
+		if r.state.CompareAndSwap(queued, begun) {
+			live = append(live, r)
+		}
+	}
+	started := time.Now()
+	applied, err := j.transact(live, started)
+	if err != nil {
+		j.fail(live, err, applied, started)
+	} else {
+		j.clearFull()
+	}
+	size := j.Size()
+	j.release(taken)
+	for _, r := range live {
+		close(r.done)
+	}
+	if err == nil && size > 0 {
+		j.signal()
+	}
+}
+
+// transact runs one transaction. It returns whether a failed one may have been
+// applied all the same. Conflicts are answers of single requests, not failures.
+func (j *Journal) transact(live []*request, now time.Time) (applied bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if err := j.refusedSince(); err != nil {
+		return false, err
+	}
+	if err := j.o.Failpoint("commit-begin"); err != nil {
+		return false, err
+	}
+	tx, err := j.db.Begin(true)
+	if err != nil {
+		return false, err
+	}
+	w, err := newWriter(j, tx, now)
+	if err == nil {
+		err = w.apply(live)
+	}
+	if err == nil && w.dirty {
+		err = j.o.Failpoint("before-commit")
+	}
+	if err != nil || !w.dirty {
+		return false, errors.Join(err, tx.Rollback())
+	}
+	applied = true
+	txid := tx.ID()
+	if err := tx.Commit(); err != nil {
+		// The one harmless failure is the one that never reached the header.
+		return !isNoSpace(err) || j.visible(txid), err
+	}
+	if err := j.o.Failpoint("after-commit"); err != nil {
+		return true, err
+	}
+	j.committed.Store(&w.tree)
+	j.signed = w.signed
+	return true, j.o.Failpoint("before-ack")
+}
+
+// refusedSince is for requests that were queued before a commit failed.
+func (j *Journal) refusedSince() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failed
+}
+
+// visible reports whether a transaction whose commit failed can be read.
+func (j *Journal) visible(txid int) bool {
+	tx, err := j.db.Begin(false)
+	if err != nil {
+		return true // nobody can say
+	}
+	seen := tx.ID()
+	return tx.Rollback() != nil || seen >= txid
+}
+
+// fail answers the requests of a failed transaction. A full disk is waited
+// for; after anything else the journal takes no more.
+func (j *Journal) fail(live []*request, cause error, applied bool, started time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	kind := ErrReadOnly
+	switch {
+	case j.failed != nil:
+		// Queued before the failure, refused after it.
+	case applied:
+		kind = ErrOutcomeUnknown
+		j.failed = cause
+	case isNoSpace(cause):
+		kind = ErrDiskFull
+		j.full = cause
+		// A failed commit makes bbolt read the whole file, so the next try
+		// comes the later the longer this one took.
+		j.fullUntil = time.Now().Add(max(time.Second, 4*time.Since(started)))
+	default:
+		j.failed = cause
+	}
+	for _, r := range live {
+		r.out, r.err = nil, fmt.Errorf("%w: %w", kind, cause)
+	}
+}
+
+// clearFull notes that there was space.
+func (j *Journal) clearFull() {
+	j.mu.Lock()
+	j.full = nil
+	j.mu.Unlock()
+}
+
+// release gives the requests' share of the queue bounds back.
+func (j *Journal) release(taken []*request) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range taken {
+		j.records -= r.records
+		j.bytes -= r.bytes
+	}
+}
+
+// isNoSpace reports that a write failed for want of space. bbolt passes one
+// such error on as text.
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		strings.Contains(err.Error(), syscall.ENOSPC.Error())
+}

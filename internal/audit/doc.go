@@ -1,0 +1,62 @@
+// Package audit is the journal: an append-only Merkle log in one bbolt file
+// that is both the audit log and the source of state. Every fact the service
+// acts on is a record in it, written and synced before anyone acts on it.
+//
+// The package knows nothing of alerts, playbooks or runs. It stores records in
+// named streams ("intake", "run/r-01J..."); what a record means is its
+// writer's business. It may be called by the executor (append, fold, watch),
+// by projections (read), and by cmd (open, check, verify, export).
+//
+// # What is stored
+//
+// One file, by convention journal.db, with these buckets:
+//
+//	meta         format, origin, verifier key, time of creation, and "tree":
+//	             the log's size and the hashes of its complete subtrees
+//	log          8-byte big-endian seq -> record bytes (codec.go)
+//	hashes       8-byte big-endian tile -> up to 64 leaf hashes, 32 bytes each
+//	streams      stream name -> head, 8 bytes
+//	index        stream name, NUL, 8-byte index -> seq, 8 bytes
+//	checkpoints  8-byte tree size -> signed note over the tree of that size
+//	cells        small durable values that are not part of the log (SetMeta)
+//
+// and beside it:
+//
+//	journal.key       the private note key, mode 0600
+//	journal.pub       its public half: all that Verify needs
+//	journal.db.clean  written by a clean Close, naming the state it left
+//
+// The Merkle tree is that of RFC 6962 as golang.org/x/mod/sumdb/tlog computes
+// it; a leaf is exactly the stored record bytes. Interior hashes are not
+// stored: the subtree hashes in "tree" continue the log, the leaf hashes
+// rebuild everything else.
+//
+// # Invariants
+//
+//   - A record that Append returned is on disk. Nothing is acknowledged after
+//     a failed commit, and an append whose fate is unknown says so
+//     (ErrOutcomeUnknown).
+//   - A batch is applied whole or not at all, and only if every stream it
+//     names still has the head its caller saw.
+//   - seq has no gaps; within a stream, index has no gaps and seq ascends.
+//   - After every commit fewer than 1024 records follow the last checkpoint.
+//   - Log, hashes, streams, index and tree change in one transaction.
+//   - Nothing is ever repaired silently. A file that is damaged, foreign or
+//     older than its own traces is refused with an error that says what to do.
+//
+// # Who writes
+//
+// One goroutine, the committer. It takes whatever callers have queued, without
+// a timer, and commits it as one bbolt transaction: a lone caller waits for
+// one sync, sixty-four callers share one.
+//
+// # What a verifier can and cannot find
+//
+// With the public key alone: any edited, removed, inserted or reordered entry
+// that a checkpoint covers, by name where the leaf hashes still show it and
+// otherwise as the range between two checkpoints; missing checkpoints; and
+// entries after the last checkpoint that disagree with their own hashes. A
+// file cut back to an earlier checkpoint, or a whole log forged by the holder
+// of the private key, is consistent in itself: that is found only against a
+// checkpoint kept elsewhere (VerifyOptions.Checkpoint).
+package audit

@@ -1,0 +1,25 @@
+package audit
+
+// A failpoint stops the journal at a named place: tests kill the process
+// there, or return the error a disk would. Nil in production.
+//
+//	commit-begin      requests taken from the queue, nothing written
+//	before-commit     transaction filled; an error here is a write that failed
+//	                  and left nothing (syscall.ENOSPC: the disk is full)
+//	after-commit      transaction durable; an error here is a write that was
+//	                  applied but reported as failed
+//	before-ack        the journal has taken note of the commit, callers have not
+//	create-database   the new database exists under its temporary name
+//	create-keys       the keys exist, the database has not got its name
+//	close-checkpoint  the last checkpoint is written, the file not closed
+//	close-marker      the file is closed, its clean marker not written
+type failpoint func(name string) error
+
+// Failpoints lists the names, in the order a journal's life reaches them.
+func Failpoints() []string {
+	return []string{
+		"create-database", "create-keys",
+		"commit-begin", "before-commit", "after-commit", "before-ack",
+		"close-checkpoint", "close-marker",
+	}
+}

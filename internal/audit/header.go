@@ -1,0 +1,245 @@
+package audit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// bbolt's file format, as far as a file can be judged before bbolt maps it:
+// two meta pages, each a 16-byte page header and 64 bytes of meta in the
+// machine's byte order. bbolt would map a file that lost its tail and die of
+// SIGBUS at the first missing page, so this is read first, with plain reads.
+const (
+	boltMagic    = 0xED0CDAED
+	boltVersion  = 2
+	pageHeader   = 16
+	metaSize     = 64
+	minPageSize  = 1 << 10
+	maxPageSize  = 1 << 16
+	metaChecksum = 56 // offset of the checksum in the meta
+)
+
+// A boltMeta is a valid meta page of a bbolt file.
+type boltMeta struct {
+	pageSize uint32
+	root     uint64 // page of the root bucket
+	pages    uint64 // high water mark: pages in use
+	txid     uint64
+}
+
+// metaState says why there is no boltMeta.
+type metaState int
+
+const (
+	metaValid metaState = iota
+	metaAbsent
+	metaVersion
+	metaDamaged
+)
+
+// parseMeta judges the bytes of one meta page.
+func parseMeta(b []byte) (boltMeta, metaState) {
+	if len(b) < pageHeader+metaSize {
+		return boltMeta{}, metaAbsent
+	}
+	b = b[pageHeader : pageHeader+metaSize]
+	e := binary.NativeEndian
+	if e.Uint32(b) != boltMagic {
+		return boltMeta{}, metaAbsent
+	}
+	if e.Uint32(b[4:]) != boltVersion {
+		return boltMeta{}, metaVersion
+	}
+	sum := fnv.New64a()
+	sum.Write(b[:metaChecksum])
+	if sum.Sum64() != e.Uint64(b[metaChecksum:]) {
+		return boltMeta{}, metaDamaged
+	}
+	m := boltMeta{
+		pageSize: e.Uint32(b[8:]),
+		root:     e.Uint64(b[16:]),
+		pages:    e.Uint64(b[40:]),
+		txid:     e.Uint64(b[48:]),
+	}
+	if m.pageSize < minPageSize || m.pageSize > maxPageSize || m.pageSize&(m.pageSize-1) != 0 || m.root >= m.pages {
+		return boltMeta{}, metaDamaged
+	}
+	return m, metaValid
+}
+
+// readHeader returns the newest valid meta of the file at path, or an error
+// that says why the file cannot be a usable journal.
+func readHeader(path string) (boltMeta, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return boltMeta{}, 0, fileError(path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return boltMeta{}, 0, fmt.Errorf("journal: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return boltMeta{}, 0, foreign(path, "it is a %s, not a file", kindOf(info.Mode()))
+	}
+	best, err := bestMeta(f, path)
+	if err != nil {
+		return boltMeta{}, 0, err
+	}
+	if need := best.pages * uint64(best.pageSize); best.pages > 1<<44 || uint64(info.Size()) < need {
+		return boltMeta{}, 0, corrupt(path, "it is cut off: %d bytes, its header needs %d", info.Size(), need)
+	}
+	return best, info.Size(), nil
+}
+
+// bestMeta looks for the meta pages: the first at offset 0, the second one
+// page later, which is wherever a meta is found if the first is unreadable.
+func bestMeta(r io.ReaderAt, path string) (boltMeta, error) {
+	worst, found := metaAbsent, false
+	var best boltMeta
+	for _, off := range metaOffsets() {
+		var b [pageHeader + metaSize]byte
+		if n, err := r.ReadAt(b[:], off); err != nil && !errors.Is(err, io.EOF) {
+			return boltMeta{}, fmt.Errorf("journal: read header: %w", err)
+		} else if n < len(b) {
+			break
+		}
+		m, state := parseMeta(b[:])
+		switch {
+		case state != metaValid:
+			worst = max(worst, state)
+		case off != 0 && off != int64(m.pageSize):
+			// An old meta inside a data page: not one of the two.
+		case !found || m.txid > best.txid:
+			best, found = m, true
+		}
+	}
+	switch {
+	case found:
+		return best, nil
+	case worst == metaVersion:
+		return boltMeta{}, foreign(path, "it has another version of the bbolt format")
+	case worst == metaDamaged:
+		return boltMeta{}, corrupt(path, "both header pages are damaged")
+	}
+	return boltMeta{}, foreign(path, "it is not a bbolt file")
+}
+
+// metaOffsets is 0 and every page size at which the second meta may lie.
+func metaOffsets() []int64 {
+	offs := []int64{0}
+	for size := int64(minPageSize); size <= maxPageSize; size *= 2 {
+		offs = append(offs, size)
+	}
+	return offs
+}
+
+// kindOf names what is not a regular file.
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}
+
+// fileError explains an error of the file system on the journal's file.
+func fileError(path string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("journal: %w; let the user that runs responder read and write %s and its directory", err, path)
+	}
+	return fmt.Errorf("journal: %w", err)
+}
+
+// A clean marker is the file that Close leaves beside the journal. It names
+// the transaction and size it left, so that the next Open knows without
+// opening the file whether anything happened since.
+type cleanMarker struct {
+	txid uint64
+	size int64
+}
+
+func markerPath(path string) string { return path + ".clean" }
+
+// readMarker returns the marker, or false if there is none that parses.
+func readMarker(path string) (cleanMarker, bool) {
+	b, err := os.ReadFile(markerPath(path))
+	if err != nil {
+		return cleanMarker{}, false
+	}
+	txid, size, ok := strings.Cut(strings.TrimSuffix(string(b), "\n"), " ")
+	if !ok {
+		return cleanMarker{}, false
+	}
+	m := cleanMarker{}
+	var err1, err2 error
+	m.txid, err1 = strconv.ParseUint(txid, 10, 64)
+	m.size, err2 = strconv.ParseInt(size, 10, 64)
+	return m, err1 == nil && err2 == nil
+}
+
+// writeMarker records that the closed file at path is complete.
+func writeMarker(path string) error {
+	m, size, err := readHeader(path)
+	if err != nil {
+		return err
+	}
+	return writeFile(markerPath(path), fmt.Appendf(nil, "%d %d\n", m.txid, size), 0o600)
+}
+
+// removeMarker removes the marker durably: from here on a crash is a crash.
+func removeMarker(path string) error {
+	if err := os.Remove(markerPath(path)); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return fileError(path, err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// writeFile writes b under a temporary name, syncs it and renames it to path.
+func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return fileError(path, err)
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return fmt.Errorf("journal: write %s: %w", path, errors.Join(err, os.Remove(tmp)))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the directory's entries durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("journal: sync directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Options of Open. The zero value is right for production, save for Checker.
+type Options struct {
+	// Bounds on what is queued or being committed. One batch that is larger
+	// than a bound is still accepted when nothing else waits.
+	QueueRecords int // default 16384
+	QueueBytes   int // default 32 MiB
+
+	// A checkpoint is signed after this many records (default and maximum
+	// 1024), and this long after the first unsigned record (default 60 s).
+	CheckpointEvery    int
+	CheckpointInterval time.Duration
+
+	// Checker checks the file in a child process (CheckerCommand) before it
+	// is opened: after every stop that was not clean, and always when the
+	// file is small. Without one a damaged file can crash this process.
+	Checker Checker
+
+	// NoSync leaves syncing to the operating system: for benchmarks and
+	// simulations. An acknowledged record may be lost with the power.
+	NoSync bool
+
+	// Failpoint is called at the places listed by Failpoints.
+	Failpoint func(name string) error
+}
+
+// checkAlways is the size up to which a file is checked even after a clean
+// stop. It takes well under a second.
+const checkAlways = 64 << 20
+
+// initialMap reserves address space so that the file can grow without mapping
+// it anew: that would wait for readers, and an export is a long reader.
+const initialMap = 1 << 30
+
+// withDefaults fills in zero values and refuses what makes no sense.
+func (o Options) withDefaults() (Options, error) {
+	if o.QueueRecords == 0 {
+		o.QueueRecords = 16384
+	}
+	if o.QueueBytes == 0 {
+		o.QueueBytes = 32 << 20
+	}
+	if o.CheckpointEvery == 0 {
+		o.CheckpointEvery = maxCheckpointEvery
+	}
+	if o.CheckpointInterval == 0 {
+		o.CheckpointInterval = time.Minute
+	}
+	if o.Failpoint == nil {
+		o.Failpoint = func(string) error { return nil }
+	}
+	if o.QueueRecords < 0 || o.QueueBytes < 0 || o.CheckpointInterval < 0 {
+		return o, errors.New("open journal: a negative bound or interval")
+	}
+	if o.CheckpointEvery < 0 || o.CheckpointEvery > maxCheckpointEvery {
+		return o, fmt.Errorf("open journal: CheckpointEvery must be between 1 and %d", maxCheckpointEvery)
+	}
+	return o, nil
+}
+
+// A Journal is an open log. Its methods may be called concurrently.
+type Journal struct {
+	path string
+	temp bool // the directory is ours to remove
+	o    Options
+	db   *bolt.DB
+	keys keyPair
+
+	// committed is the tree after the last acknowledged commit: what readers
+	// see, and never more, even if a failed commit left something behind.
+	committed atomic.Pointer[tree]
+	signed    uint64 // tree size of the last stored checkpoint; committer only
+
+	mu        sync.Mutex // guards the queue and the states that refuse a request
+	queue     []*request
+	records   int       // in queue or being committed
+	bytes     int       // in queue or being committed
+	closed    bool      // no more requests
+	failed    error     // a commit failed: no more requests until reopened
+	full      error     // the disk was full at the last attempt
+	fullUntil time.Time // when to try again
+
+	wake  chan struct{} // capacity 1: there may be work
+	ended chan struct{} // closed when the committer has returned
+
+	closeOnce sync.Once
+	closeErr  error
+
+	watchMu  sync.Mutex // guards watchers
+	watchers map[chan struct{}]struct{}
+}
+
+// Open opens the journal at path, and creates it with new keys in the same
+// directory if there is none. It takes an exclusive lock on the file.
+func Open(path string, o Options) (*Journal, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(path, o.Failpoint); err != nil {
+		return nil, err
+	}
+	if err := examine(path, o.Checker); err != nil {
+		return nil, err
+	}
+	j := &Journal{
+		path:     path,
+		o:        o,
+		wake:     make(chan struct{}, 1),
+		ended:    make(chan struct{}),
+		watchers: make(map[chan struct{}]struct{}),
+	}
+	if err := j.openDB(); err != nil {
+		return nil, err
+	}
+	go j.commitLoop()
+	return j, nil
+}
+
+// OpenTemp opens an empty journal in a temporary directory that Close removes.
+// It does not sync: dry runs and tests want the behaviour, not the durability.
+func OpenTemp() (*Journal, error) {
+	dir, err := os.MkdirTemp("", "responder-journal-")
+	if err != nil {
+		return nil, fmt.Errorf("open temporary journal: %w", err)
+	}
+	j, err := Open(filepath.Join(dir, "journal.db"), Options{NoSync: true})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	j.temp = true
+	return j, nil
+}
+
+// examine judges the file before bbolt maps it: the header here, the
+// structure in the child.
+func examine(path string, check Checker) error {
+	head, size, err := readHeader(path)
+	if err != nil {
+		return err
+	}
+	mark, marked := readMarker(path)
+	clean := marked && mark.txid == head.txid && mark.size == size
+	if marked && mark.txid > head.txid {
+		return corrupt(path, "it is older (transaction %d) than its last clean stop (%d): it lost its newest header "+
+			"or was replaced by an older copy; if you restored that copy on purpose, remove %s", head.txid, mark.txid, markerPath(path))
+	}
+	if check != nil && (!clean || size <= checkAlways) {
+		if err := check(context.Background(), path); err != nil {
+			return fmt.Errorf("check before opening: %w", err)
+		}
+	}
+	return nil
+}
+
+// openDB opens bbolt and reads where the log stands.
+func (j *Journal) openDB() (err error) {
+	_, size, err := readHeader(j.path)
+	if err != nil {
+		return err
+	}
+	// Should the open crash this process, the next one finds no marker and
+	// has the file checked first.
+	if err := removeMarker(j.path); err != nil {
+		return err
+	}
+	j.db, err = bolt.Open(j.path, 0o600, &bolt.Options{
+		Timeout:         lockTimeout,
+		NoFreelistSync:  true,
+		FreelistType:    bolt.FreelistMapType,
+		InitialMmapSize: max(initialMap, int(2*size)),
+		NoSync:          j.o.NoSync,
+		NoGrowSync:      j.o.NoSync,
+		NoStatistics:    true,
+	})
+	if err != nil {
+		return openError(j.path, err)
+	}
+	if err := j.load(); err != nil {
+		return errors.Join(err, j.db.Close())
+	}
+	return nil
+}
+
+// load reads the header, the keys and the tree.
+func (j *Journal) load() error {
+	var meta metaInfo
+	err := j.db.View(func(tx *bolt.Tx) error {
+		var err error
+		if meta, err = readMeta(tx, j.path); err != nil {
+			return err
+		}
+		last, _ := tx.Bucket(bucketLog).Cursor().Last()
+		if n, ok := parseU64(last); last != nil && (!ok || n+1 != meta.tree.size) || last == nil && meta.tree.size != 0 {
+			return corrupt(j.path, "the log does not end where its tree does, at %d entries", meta.tree.size)
+		}
+		if k, _ := tx.Bucket(bucketCheckpoints).Cursor().Last(); k != nil {
+			j.signed, _ = parseU64(k)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if j.signed > meta.tree.size {
+		return corrupt(j.path, "it has %d entries and a checkpoint over %d: entries were removed", meta.tree.size, j.signed)
+	}
+	j.committed.Store(&meta.tree)
+	j.keys, err = loadKeys(j.path, meta.public)
+	return err
+}
+
+// Path returns the file's path.
+func (j *Journal) Path() string { return j.path }
+
+// PublicKey returns the note verifier key, as in journal.pub.
+func (j *Journal) PublicKey() string { return j.keys.public }
+
+// Origin returns the name under which checkpoints are signed.
+func (j *Journal) Origin() string { return j.keys.signer.Name() }
+
+// Size returns the number of records.
+func (j *Journal) Size() uint64 { return j.committed.Load().size }
+
+// Checkpoint returns a signed note over the current tree: origin, size, root.
+// Keep it outside the machine: it proves truncation and rollback.
+func (j *Journal) Checkpoint() ([]byte, error) {
+	return signCheckpoint(j.committed.Load(), j.keys.signer)
+}
+
+// Err returns nil while the journal takes appends, and otherwise why it does
+// not: for a readiness probe.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.refusal(time.Now())
+}
+
+// Close commits what is queued, signs a last checkpoint, and closes the file.
+// Later calls return what the first did.
+func (j *Journal) Close() error {
+	j.closeOnce.Do(func() {
+		j.mu.Lock()
+		j.closed = true
+		j.mu.Unlock()
+		j.poke()
+		<-j.ended
+		j.closeErr = j.closeFiles()
+	})
+	return j.closeErr
+}
+
+// closeFiles closes the database and leaves the clean marker, unless the last
+// thing that happened was a failure.
+func (j *Journal) closeFiles() error {
+	if j.temp {
+		return errors.Join(j.db.Close(), os.RemoveAll(filepath.Dir(j.path)))
+	}
+	j.mu.Lock()
+	failed := j.failed
+	j.mu.Unlock()
+	if err := j.o.Failpoint("close-checkpoint"); err != nil {
+		return errors.Join(err, j.db.Close())
+	}
+	if j.o.NoSync {
+		failed = errors.Join(failed, j.db.Sync())
+	}
+	if err := errors.Join(failed, j.db.Close()); err != nil {
+		return fmt.Errorf("close journal: %w", err)
+	}
+	if err := j.o.Failpoint("close-marker"); err != nil {
+		return err
+	}
+	return writeMarker(j.path)
+}

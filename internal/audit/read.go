@@ -1,0 +1,206 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// Iterators read in chunks, each in a transaction of its own: whoever ranges
+// over one may take his time, and may append.
+const (
+	chunkRecords = 256
+	chunkBytes   = 1 << 20
+)
+
+// A chunk is what one read transaction brought, and whether there is more.
+type chunk struct {
+	records []Record
+	bytes   int
+	more    bool
+}
+
+// full adds a record and reports whether the chunk has enough.
+func (c *chunk) full(r Record) bool {
+	c.records = append(c.records, r)
+	c.bytes += len(r.Data)
+	return len(c.records) >= chunkRecords || c.bytes >= chunkBytes
+}
+
+// Stream returns the records of one stream from an index on, as far as the log
+// reaches when the iteration starts. It ends at the first error.
+func (j *Journal) Stream(name string, from uint64) iter.Seq2[Record, error] {
+	return j.inChunks(from, func(tx *bolt.Tx, from, limit uint64, c *chunk) error {
+		return j.readStream(tx, name, from, limit, c)
+	})
+}
+
+// Log returns all records from a seq on, as far as the log reaches when the
+// iteration starts. It ends at the first error.
+func (j *Journal) Log(from uint64) iter.Seq2[Record, error] {
+	return j.inChunks(from, j.readLog)
+}
+
+// inChunks iterates over the chunks that read delivers from a position on.
+func (j *Journal) inChunks(from uint64, read func(tx *bolt.Tx, from, limit uint64, c *chunk) error) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		limit := j.Size()
+		for next, more := from, true; more; {
+			var c chunk
+			err := j.view(func(tx *bolt.Tx) error { return read(tx, next, limit, &c) })
+			for _, r := range c.records {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			next += uint64(len(c.records))
+			more = c.more
+		}
+	}
+}
+
+// readStream reads a stream's records with seq below limit.
+func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *chunk) error {
+	log := tx.Bucket(bucketLog)
+	cur := tx.Bucket(bucketIndex).Cursor()
+	next := from
+	for k, v := cur.Seek(appendIndexKey(nil, name, from)); k != nil; k, v = cur.Next() {
+		stream, index, ok := splitIndexKey(k)
+		if !ok || string(stream) != name {
+			return nil
+		}
+		seq, ok := parseU64(v)
+		if !ok || index != next {
+			return corrupt(j.path, "stream %q lacks record %d", name, next)
+		}
+		if seq >= limit {
+			return nil
+		}
+		r, err := decodeRecord(log.Get(v))
+		if err != nil || r.Seq != seq || r.Stream != name || r.Index != index {
+			return corrupt(j.path, "entry %d is not record %d of stream %q", seq, index, name)
+		}
+		next++
+		if c.full(r) {
+			c.more = true
+			return nil
+		}
+	}
+	return nil
+}
+
+// readLog reads the records from seq from up to limit.
+func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, c *chunk) error {
+	if from >= limit {
+		return nil
+	}
+	next := from
+	cur := tx.Bucket(bucketLog).Cursor()
+	for k, v := cur.Seek(u64(from)); next < limit; k, v = cur.Next() {
+		if seq, ok := parseU64(k); !ok || seq != next {
+			return corrupt(j.path, "entry %d is missing", next)
+		}
+		r, err := decodeRecord(v)
+		if err != nil || r.Seq != next {
+			return corrupt(j.path, "entry %d does not decode", next)
+		}
+		next++
+		if c.full(r) {
+			c.more = next < limit
+			return nil
+		}
+	}
+	return nil
+}
+
+// Head returns the number of records in a stream: the After of an append that
+// depends on all of them.
+func (j *Journal) Head(stream string) (head uint64, err error) {
+	err = j.view(func(tx *bolt.Tx) error {
+		head, err = storedHead(tx.Bucket(bucketStreams), stream, j.path)
+		return err
+	})
+	return head, err
+}
+
+// Streams returns the streams whose name begins with prefix, in the order of
+// their names.
+func (j *Journal) Streams(prefix string) iter.Seq2[StreamInfo, error] {
+	return func(yield func(StreamInfo, error) bool) {
+		for next, more := []byte(prefix), true; more; {
+			infos, err := j.readStreams(next, []byte(prefix))
+			for _, info := range infos {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(StreamInfo{}, err)
+				return
+			}
+			if more = len(infos) == chunkRecords; more {
+				next = append([]byte(infos[len(infos)-1].Name), 0)
+			}
+		}
+	}
+}
+
+// readStreams reads one chunk of stream names.
+func (j *Journal) readStreams(from, prefix []byte) (infos []StreamInfo, err error) {
+	err = j.view(func(tx *bolt.Tx) error {
+		cur := tx.Bucket(bucketStreams).Cursor()
+		for k, v := cur.Seek(from); bytes.HasPrefix(k, prefix) && len(infos) < chunkRecords; k, v = cur.Next() {
+			if k == nil {
+				return nil
+			}
+			head, ok := parseU64(v)
+			if !ok {
+				return corrupt(j.path, "the head of stream %q does not parse", k)
+			}
+			infos = append(infos, StreamInfo{Name: string(k), Head: head})
+		}
+		return nil
+	})
+	return infos, err
+}
+
+// Meta returns a cell's value, nil if it is not set.
+func (j *Journal) Meta(key string) (v []byte, err error) {
+	err = j.view(func(tx *bolt.Tx) error {
+		v = bytes.Clone(tx.Bucket(bucketCells).Get([]byte(key)))
+		return nil
+	})
+	return v, err
+}
+
+// Snapshot writes a consistent copy of the file, signed to its last entry if
+// the journal can still write. Appends go on meanwhile.
+func (j *Journal) Snapshot(w io.Writer) error {
+	if err := j.sign(); err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrFull) {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	return j.view(func(tx *bolt.Tx) error {
+		if _, err := tx.WriteTo(w); err != nil {
+			return fmt.Errorf("snapshot: %w", err)
+		}
+		return nil
+	})
+}
+
+// view runs a read transaction.
+func (j *Journal) view(fn func(tx *bolt.Tx) error) error {
+	err := j.db.View(fn)
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		return fmt.Errorf("read journal: %w", ErrClosed)
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of one record and one batch. They bound what a decoder must accept.
+const (
+	MaxStream = 255      // bytes in a stream name
+	MaxKind   = 128      // bytes in a kind
+	MaxData   = 24 << 20 // bytes of payload: a 16 MiB webhook body and room to wrap it
+	MaxBatch  = 4096     // records in one call of Append
+	MaxCell   = 64 << 10 // bytes in one cell
+)
+
+// A Record is one entry of the log.
+type Record struct {
+	Seq    uint64          `json:"seq"`    // position in the log, from 0; assigned by Append
+	Time   time.Time       `json:"time"`   // when appended, UTC; assigned by Append unless set
+	Stream string          `json:"stream"` // assigned by Append
+	Index  uint64          `json:"index"`  // position within its stream, from 0; assigned by Append
+	Kind   string          `json:"kind"`
+	Data   json.RawMessage `json:"data"` // stored and hashed as it is, never parsed here
+}
+
+// Any as Append.After: the append depends on nothing before it.
+const Any = ^uint64(0)
+
+// An Append is the part of a batch that goes to one stream.
+type Append struct {
+	Stream  string
+	After   uint64   // head of the stream the caller has seen, or Any
+	Records []Record // Kind, Data and, if it is not now, Time
+}
+
+// StreamInfo names a stream and how many records it has.
+type StreamInfo struct {
+	Name string `json:"name"`
+	Head uint64 `json:"head"`
+}
+
+// checkName refuses names that would break the index key or a reader's screen.
+func checkName(what, s string, limit int) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("%w: %s is empty", ErrInvalid, what)
+	case len(s) > limit:
+		return fmt.Errorf("%w: %s has %d bytes, at most %d", ErrInvalid, what, len(s), limit)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%w: %s is not UTF-8", ErrInvalid, what)
+	case strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }):
+		return fmt.Errorf("%w: %s %q has a control character", ErrInvalid, what, s)
+	}
+	return nil
+}
+
+// checkBatch validates what a caller hands in and returns its size: the number
+// of records and the bytes they will take.
+func checkBatch(batch []Append) (records, bytes int, err error) {
+	for _, a := range batch {
+		if err := checkName("stream name", a.Stream, MaxStream); err != nil {
+			return 0, 0, err
+		}
+		for i := range a.Records {
+			r := &a.Records[i]
+			if err := checkName("kind", r.Kind, MaxKind); err != nil {
+				return 0, 0, err
+			}
+			if len(r.Data) > MaxData {
+				return 0, 0, fmt.Errorf("%w: record %s of stream %s has %d bytes, at most %d",
+					ErrInvalid, r.Kind, a.Stream, len(r.Data), MaxData)
+			}
+			if !r.Time.IsZero() && !timeFits(r.Time) {
+				return 0, 0, fmt.Errorf("%w: time %s is out of range", ErrInvalid, r.Time)
+			}
+			records++
+			bytes += headerSize + len(a.Stream) + len(r.Kind) + len(r.Data)
+		}
+	}
+	if records == 0 {
+		return 0, 0, fmt.Errorf("%w: no records", ErrInvalid)
+	}
+	if records > MaxBatch {
+		return 0, 0, fmt.Errorf("%w: %d records, at most %d", ErrInvalid, records, MaxBatch)
+	}
+	return records, bytes, nil
+}
+
+// timeFits reports whether t can be stored as nanoseconds since 1970.
+func timeFits(t time.Time) bool {
+	return t.After(time.Unix(0, math.MinInt64)) && t.Before(time.Unix(0, math.MaxInt64))
+}

@@ -1,0 +1,228 @@
+package audit
+
+import (
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// A writer fills one transaction. It works on copies of the journal's state,
+// so that a transaction that fails leaves no trace.
+type writer struct {
+	j   *Journal
+	now time.Time
+
+	log, hashes, streams, index, checkpoints, cells, meta *bolt.Bucket
+
+	tree   tree
+	tile   []byte            // leaf hashes of the last, incomplete tile
+	heads  map[string]uint64 // heads this transaction has moved
+	signed uint64            // size of the last checkpoint
+	dirty  bool              // there is something to commit
+	key    []byte            // scratch
+}
+
+func newWriter(j *Journal, tx *bolt.Tx, now time.Time) (*writer, error) {
+	w := &writer{
+		j:           j,
+		now:         now.UTC().Round(0),
+		log:         tx.Bucket(bucketLog),
+		hashes:      tx.Bucket(bucketHashes),
+		streams:     tx.Bucket(bucketStreams),
+		index:       tx.Bucket(bucketIndex),
+		checkpoints: tx.Bucket(bucketCheckpoints),
+		cells:       tx.Bucket(bucketCells),
+		meta:        tx.Bucket(bucketMeta),
+		tree:        j.committed.Load().clone(),
+		heads:       make(map[string]uint64),
+		signed:      j.signed,
+	}
+	// Keys of these only ever grow: fill their pages.
+	w.log.FillPercent, w.hashes.FillPercent, w.checkpoints.FillPercent = 1, 1, 1
+	if n := w.tree.size % tileSize; n > 0 {
+		tile := w.hashes.Get(u64(w.tree.size / tileSize))
+		if uint64(len(tile)) != n*tlog.HashSize {
+			return nil, corrupt(j.path, "the last leaf hashes have %d bytes, want %d", len(tile), n*tlog.HashSize)
+		}
+		w.tile = append(make([]byte, 0, tileSize*tlog.HashSize), tile...)
+	}
+	return w, nil
+}
+
+// apply writes every request that does not conflict, then what they share.
+func (w *writer) apply(live []*request) error {
+	signNow := false
+	for _, r := range live {
+		switch {
+		case r.cell != nil:
+			if err := w.set(r.cell); err != nil {
+				return err
+			}
+		case r.sign:
+			signNow = true
+		default:
+			if r.err = w.check(r.batch); r.err != nil {
+				continue
+			}
+			if err := w.append(r); err != nil {
+				return err
+			}
+		}
+	}
+	if signNow && w.tree.size > w.signed {
+		if err := w.sign(); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// set writes a cell.
+func (w *writer) set(c *cell) error {
+	w.dirty = true
+	if c.value == nil {
+		return w.cells.Delete([]byte(c.key))
+	}
+	return w.cells.Put([]byte(c.key), c.value)
+}
+
+// check compares the heads the batch names with those it would meet. Nothing
+// is written yet, so a conflict costs its neighbours nothing.
+func (w *writer) check(batch []Append) error {
+	var ahead map[string]uint64 // records of this batch, per stream, so far
+	for i, a := range batch {
+		head, err := w.head(a.Stream)
+		if err != nil {
+			return err
+		}
+		head += ahead[a.Stream]
+		if a.After != Any && a.After != head {
+			return &ConflictError{Stream: a.Stream, Expected: a.After, Actual: head}
+		}
+		if i < len(batch)-1 {
+			if ahead == nil {
+				ahead = make(map[string]uint64)
+			}
+			ahead[a.Stream] += uint64(len(a.Records))
+		}
+	}
+	return nil
+}
+
+// head returns the stream's head as this transaction has left it.
+func (w *writer) head(stream string) (uint64, error) {
+	if head, ok := w.heads[stream]; ok {
+		return head, nil
+	}
+	return storedHead(w.streams, stream, w.j.path)
+}
+
+// storedHead reads a head from the streams bucket.
+func storedHead(streams *bolt.Bucket, stream, path string) (uint64, error) {
+	b := streams.Get([]byte(stream))
+	if b == nil {
+		return 0, nil
+	}
+	head, ok := parseU64(b)
+	if !ok {
+		return 0, corrupt(path, "the head of stream %q does not parse", stream)
+	}
+	return head, nil
+}
+
+// append writes the request's records.
+func (w *writer) append(r *request) error {
+	w.dirty = true
+	r.out = make([]Record, 0, r.records)
+	for _, a := range r.batch {
+		head, err := w.head(a.Stream)
+		if err != nil {
+			return err
+		}
+		for _, rec := range a.Records {
+			rec.Seq, rec.Stream, rec.Index = w.tree.size, a.Stream, head
+			if rec.Time.IsZero() {
+				rec.Time = w.now
+			} else {
+				rec.Time = rec.Time.UTC().Round(0)
+			}
+			if err := w.put(&rec); err != nil {
+				return err
+			}
+			r.out = append(r.out, rec)
+			head++
+		}
+		w.heads[a.Stream] = head
+	}
+	if w.tree.size-w.signed >= uint64(w.j.o.CheckpointEvery) {
+		return w.sign()
+	}
+	return nil
+}
+
+// put writes one record, its index entry and its leaf hash.
+func (w *writer) put(rec *Record) error {
+	b := encodeRecord(rec)
+	seq := u64(rec.Seq)
+	if err := w.log.Put(seq, b); err != nil {
+		return fmt.Errorf("put record: %w", err)
+	}
+	w.key = appendIndexKey(w.key[:0], rec.Stream, rec.Index)
+	if err := w.index.Put(w.key, seq); err != nil {
+		return fmt.Errorf("put index: %w", err)
+	}
+	leaf := tlog.RecordHash(b)
+	w.tree.add(leaf)
+	w.tile = append(w.tile, leaf[:]...)
+	if len(w.tile) == tileSize*tlog.HashSize {
+		return w.putTile()
+	}
+	return nil
+}
+
+// putTile writes the last tile and starts a new one if it is complete.
+func (w *writer) putTile() error {
+	n := (w.tree.size - 1) / tileSize
+	if err := w.hashes.Put(u64(n), w.tile); err != nil {
+		return fmt.Errorf("put leaf hashes: %w", err)
+	}
+	w.tile = nil // bbolt keeps the slice until the commit
+	return nil
+}
+
+// sign stores a checkpoint over the tree as it is now.
+func (w *writer) sign() error {
+	b, err := signCheckpoint(&w.tree, w.j.keys.signer)
+	if err != nil {
+		return err
+	}
+	if err := w.checkpoints.Put(u64(w.tree.size), b); err != nil {
+		return fmt.Errorf("put checkpoint: %w", err)
+	}
+	w.signed = w.tree.size
+	w.dirty = true
+	return nil
+}
+
+// flush writes what the requests have in common, once.
+func (w *writer) flush() error {
+	if len(w.heads) == 0 {
+		return nil
+	}
+	for stream, head := range w.heads {
+		if err := w.streams.Put([]byte(stream), u64(head)); err != nil {
+			return fmt.Errorf("put head: %w", err)
+		}
+	}
+	if len(w.tile) > 0 {
+		if err := w.putTile(); err != nil {
+			return err
+		}
+	}
+	if err := w.meta.Put(keyTree, w.tree.encode()); err != nil {
+		return fmt.Errorf("put tree: %w", err)
+	}
+	return nil
+}
