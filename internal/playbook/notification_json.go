@@ -1,0 +1,334 @@
+package playbook
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Decoding is most of what receiving a notification costs, so it is done here
+// by hand for the one shape there is: a single pass over the bytes, no
+// reflection, one string per label set. encoding/json needs five to ten times
+// the processor time and accepts doubled names and broken UTF-8. The fuzz test
+// holds the two against each other.
+
+// Bounds on a message, so that a small body cannot become large in memory.
+const (
+	maxDepth  = 32     // levels of nesting, read or skipped
+	maxAlerts = 50_000 // in one message; real ones take 16 MiB for that
+	maxLabels = 256    // labels or annotations in one set
+)
+
+// scanner reads JSON from memory.
+type scanner struct {
+	data  []byte
+	pos   int
+	depth int
+	pairs []pair // scratch of labels
+}
+
+// span is the inside of a string literal in scanner.data.
+type span struct {
+	from, to int
+	escaped  bool // contains backslashes
+}
+
+type pair struct{ name, value span }
+
+func (s *scanner) fail(problem string) *FieldError {
+	return &FieldError{Offset: s.pos, Problem: problem}
+}
+
+// under puts the error's field below a parent: a name, or an index in brackets.
+func (e *FieldError) under(parent string) *FieldError {
+	switch {
+	case e.Field == "" || e.Field[0] == '[':
+		e.Field = parent + e.Field
+	default:
+		e.Field = parent + "." + e.Field
+	}
+	return e
+}
+
+// message reads one value and insists that nothing follows it.
+func (s *scanner) message(n *Notification) *FieldError {
+	if err := s.notification(n); err != nil {
+		return err
+	}
+	if c := s.peek(); s.pos < len(s.data) {
+		return s.fail("unexpected " + s.next(c) + " after the end of the message")
+	}
+	return nil
+}
+
+// peek skips white space and gives the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	for s.pos < len(s.data) {
+		switch c := s.data[s.pos]; c {
+		case ' ', '\t', '\r', '\n':
+			s.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// null skips null if it is next.
+func (s *scanner) null() bool {
+	return s.peek() == 'n' && s.word("null")
+}
+
+// enter reads an opening bracket, leave is its counterpart.
+func (s *scanner) enter(open byte, want string) *FieldError {
+	if c := s.peek(); c != open {
+		return s.fail("want " + want + ", not " + s.next(c))
+	}
+	if s.depth++; s.depth > maxDepth {
+		return s.fail("nested deeper than " + strconv.Itoa(maxDepth) + " levels")
+	}
+	s.pos++
+	return nil
+}
+
+// more reports whether another element follows, after the i read so far, and
+// consumes the comma before it or the closing bracket instead of it.
+func (s *scanner) more(i int, end byte) (bool, *FieldError) {
+	switch c := s.peek(); {
+	case c == end:
+		s.pos++
+		s.depth--
+		return false, nil
+	case i == 0:
+		return true, nil
+	case c == ',':
+		s.pos++
+		return true, nil
+	default:
+		return false, s.fail("want a comma or " + strconv.QuoteRune(rune(end)) + ", not " + s.next(c))
+	}
+}
+
+// object reads an object: value is called for each of the named fields it
+// finds and must consume the field's value; other fields are skipped.
+func (s *scanner) object(fields []string, value func(field string) *FieldError) *FieldError {
+	if err := s.enter('{', "an object"); err != nil {
+		return err
+	}
+	var seen uint32
+	next := 0
+	for i := 0; ; i++ {
+		more, err := s.more(i, '}')
+		if err != nil || !more {
+			return err
+		}
+		name, err := s.name()
+		if err != nil {
+			return err
+		}
+		next = s.find(fields, name, next)
+		if next < 0 {
+			next = 0
+			if err := s.skip(); err != nil {
+				return err
+			}
+			continue
+		}
+		field := fields[next]
+		if seen&(1<<next) != 0 {
+			return s.fail("appears twice").under(field)
+		}
+		seen |= 1 << next
+		if err := value(field); err != nil {
+			return err.under(field)
+		}
+		next++
+	}
+}
+
+// find gives the index of the field called name, looking at likely first.
+func (s *scanner) find(fields []string, name span, likely int) int {
+	raw := s.data[name.from:name.to]
+	if name.escaped {
+		raw = []byte(unescape(string(raw)))
+	}
+	if likely < len(fields) && fields[likely] == string(raw) {
+		return likely
+	}
+	return slices.IndexFunc(fields, func(f string) bool { return f == string(raw) })
+}
+
+// name reads a name and the colon behind it.
+func (s *scanner) name() (span, *FieldError) {
+	name, err := s.str("a name in quotes")
+	if err != nil {
+		return name, err
+	}
+	if c := s.peek(); c != ':' {
+		return name, s.fail("want a colon, not " + s.next(c))
+	}
+	s.pos++
+	return name, nil
+}
+
+// array calls element for every element, which it must consume.
+func (s *scanner) array(element func(i int) *FieldError) *FieldError {
+	if s.null() {
+		return nil
+	}
+	if err := s.enter('[', "an array"); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		more, err := s.more(i, ']')
+		if err != nil || !more {
+			return err
+		}
+		if err := element(i); err != nil {
+			return err.under("[" + strconv.Itoa(i) + "]")
+		}
+	}
+}
+
+// labels reads an object of strings. An empty one is nil.
+func (s *scanner) labels(to *map[string]string) *FieldError {
+	if s.null() {
+		return nil
+	}
+	begin := s.pos
+	if err := s.enter('{', "an object"); err != nil {
+		return err
+	}
+	s.pairs = s.pairs[:0]
+	for i := 0; ; i++ {
+		more, err := s.more(i, '}')
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		name, err := s.name()
+		if err != nil {
+			return err
+		}
+		value, err := s.str("a string")
+		if err != nil {
+			return err.under(FieldName(unescape(string(s.data[name.from:name.to]))))
+		}
+		if len(s.pairs) == maxLabels {
+			return s.fail("more than " + strconv.Itoa(maxLabels) + " entries")
+		}
+		s.pairs = append(s.pairs, pair{name, value})
+	}
+	if len(s.pairs) == 0 {
+		return nil
+	}
+	chunk := string(s.data[begin:s.pos])
+	m := make(map[string]string, len(s.pairs))
+	for _, p := range s.pairs {
+		m[p.name.of(chunk, begin)] = p.value.of(chunk, begin)
+	}
+	*to = m
+	if len(m) < len(s.pairs) {
+		return s.doubled(chunk, begin)
+	}
+	return nil
+}
+
+// doubled names the first label that appears twice.
+func (s *scanner) doubled(chunk string, begin int) *FieldError {
+	seen := make(map[string]bool, len(s.pairs))
+	for _, p := range s.pairs {
+		name := p.name.of(chunk, begin)
+		if seen[name] {
+			s.pos = p.name.from
+			return s.fail("appears twice").under(FieldName(name))
+		}
+		seen[name] = true
+	}
+	panic("playbook: fewer labels than pairs, yet none doubled") // unreachable
+}
+
+// of gives the string sp stands for, chunk being the text from begin on.
+func (sp span) of(chunk string, begin int) string {
+	text := chunk[sp.from-begin : sp.to-begin]
+	if sp.escaped {
+		return unescape(text)
+	}
+	return text
+}
+
+// FieldName writes a label's name as an element of [FieldError.Field]: as it
+// is, or quoted and cut off where it could be mistaken for something else.
+func FieldName(name string) string {
+	const long = 64
+	plain := name != "" && len(name) <= long
+	for i := 0; plain && i < len(name); i++ {
+		c := name[i]
+		plain = c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+	}
+	if plain {
+		return name
+	}
+	if len(name) > long {
+		return "[" + strconv.QuoteToASCII(name[:long]) + "...]"
+	}
+	return "[" + strconv.QuoteToASCII(name) + "]"
+}
+
+// text reads a string.
+func (s *scanner) text(to *string) *FieldError {
+	if s.null() {
+		return nil
+	}
+	sp, err := s.str("a string")
+	if err != nil {
+		return err
+	}
+	*to = sp.of(string(s.data[sp.from:sp.to]), sp.from)
+	return nil
+}
+
+// time reads a time, as UTC.
+func (s *scanner) time(to *time.Time) *FieldError {
+	if s.null() {
+		return nil
+	}
+	at := s.pos
+	sp, err := s.str("a time in quotes")
+	if err != nil {
+		return err
+	}
+	var t time.Time
+	if sp.escaped || t.UnmarshalText(s.data[sp.from:sp.to]) != nil {
+		s.pos = at
+		return s.fail("want a time like 2026-11-21T02:28:04.731Z (RFC 3339)")
+	}
+	if t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
+		s.pos = at
+		return s.fail("want a time in the years 0 to 9999 UTC")
+	}
+	*to = t
+	return nil
+}
+
+// count reads a whole number >= 0.
+func (s *scanner) count(to *int) *FieldError {
+	if s.null() {
+		return nil
+	}
+	s.peek()
+	from := s.pos
+	if err := s.skip(); err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(string(s.data[from:s.pos]), 10, 63)
+	if err != nil {
+		s.pos = from
+		return s.fail("want a whole number from 0 to " + strconv.Itoa(math.MaxInt))
+	}
+	*to = int(n)
+	return nil
+}

@@ -1,0 +1,376 @@
+package playbook
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// plain gives the index of the first byte from i on that is not printable
+// ASCII or is a quote or backslash, eight bytes at a time.
+func plain(data []byte, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for i+8 <= len(data) {
+		w := binary.LittleEndian.Uint64(data[i:])
+		quote, slash := w^(ones*'"'), w^(ones*'\\')
+		// A byte's top bit is set in found if the byte is below 0x20, a
+		// quote, a backslash or not ASCII; what a borrow sets besides lies
+		// above the first such byte.
+		found := (w - ones*0x20) | (quote - ones) | (slash - ones) | w
+		if found &= tops; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+		i += 8
+	}
+	for i < len(data) && data[i] >= 0x20 && data[i] < 0x80 && data[i] != '"' && data[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// str reads a string literal and checks it: UTF-8, escapes, no control characters.
+func (s *scanner) str(want string) (span, *FieldError) {
+	if c := s.peek(); c != '"' {
+		return span{}, s.fail("want " + want + ", not " + s.next(c))
+	}
+	s.pos++
+	sp := span{from: s.pos}
+	for {
+		s.pos = plain(s.data, s.pos)
+		if s.pos >= len(s.data) {
+			return sp, s.fail("the message ends inside a string")
+		}
+		switch c := s.data[s.pos]; {
+		case c == '"':
+			sp.to = s.pos
+			s.pos++
+			return sp, nil
+		case c == '\\':
+			sp.escaped = true
+			if err := s.escape(); err != nil {
+				return sp, err
+			}
+		case c < 0x20:
+			return sp, s.fail("control character in a string; it has to be escaped")
+		default:
+			r, size := utf8.DecodeRune(s.data[s.pos:])
+			if r == utf8.RuneError && size == 1 {
+				return sp, s.fail("invalid UTF-8 in a string")
+			}
+			s.pos += size
+		}
+	}
+}
+
+// escape checks and passes over one escape sequence, a surrogate pair being one.
+func (s *scanner) escape() *FieldError {
+	rest := s.data[s.pos:]
+	if len(rest) < 2 {
+		return s.fail("the message ends inside a string")
+	}
+	if rest[1] != 'u' {
+		if strings.IndexByte(`"\/bfnrt`, rest[1]) < 0 {
+			return s.fail("unknown escape sequence in a string")
+		}
+		s.pos += 2
+		return nil
+	}
+	_, size := unicodeEscape(rest)
+	if size == 0 {
+		return s.fail("invalid \\u escape sequence in a string")
+	}
+	s.pos += size
+	return nil
+}
+
+// unicodeEscape decodes \uXXXX, or two that are a surrogate pair, at the start
+// of text. Its size is 0 where that is not what stands there.
+func unicodeEscape[T string | []byte](text T) (rune, int) {
+	first := hex4(text)
+	if first < 0 || !utf16.IsSurrogate(first) {
+		return first, 6 * btoi(first >= 0)
+	}
+	if len(text) < 12 {
+		return 0, 0
+	}
+	r := utf16.DecodeRune(first, hex4(text[6:]))
+	return r, 12 * btoi(r != utf8.RuneError)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// hex4 decodes \uXXXX at the start of text; -1 where something else stands there.
+func hex4[T string | []byte](text T) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for i := 2; i < 6; i++ {
+		c := text[i] | 0x20
+		switch {
+		case '0' <= text[i] && text[i] <= '9':
+			r = r<<4 | rune(text[i]-'0')
+		case 'a' <= c && c <= 'f':
+			r = r<<4 | rune(c-'a'+10)
+		default:
+			return -1
+		}
+	}
+	return r
+}
+
+// unescape decodes the inside of a string literal that str has checked.
+func unescape(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		i := strings.IndexByte(text, '\\')
+		if i < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(text[:i])
+		text = text[i:]
+		size := 2
+		switch c := text[1]; c {
+		case 'b':
+			b.WriteByte('\b')
+		case 'f':
+			b.WriteByte('\f')
+		case 'n':
+			b.WriteByte('\n')
+		case 'r':
+			b.WriteByte('\r')
+		case 't':
+			b.WriteByte('\t')
+		case 'u':
+			var r rune
+			r, size = unicodeEscape(text)
+			b.WriteRune(r)
+		default:
+			b.WriteByte(c)
+		}
+		text = text[size:]
+	}
+}
+
+// skip passes over one value, checking its form. Names in objects it skips may
+// appear twice: nobody reads them.
+func (s *scanner) skip() *FieldError {
+	switch c := s.peek(); c {
+	case '{':
+		if err := s.enter('{', "an object"); err != nil {
+			return err
+		}
+		return s.skipAll('}', func() *FieldError {
+			if _, err := s.name(); err != nil {
+				return err
+			}
+			return s.skip()
+		})
+	case '[':
+		if err := s.enter('[', "an array"); err != nil {
+			return err
+		}
+		return s.skipAll(']', s.skip)
+	case '"':
+		_, err := s.str("a string")
+		return err
+	case 't':
+		return s.skipWord("true")
+	case 'f':
+		return s.skipWord("false")
+	case 'n':
+		return s.skipWord("null")
+	default:
+		return s.skipNumber()
+	}
+}
+
+func (s *scanner) skipAll(end byte, element func() *FieldError) *FieldError {
+	for i := 0; ; i++ {
+		more, err := s.more(i, end)
+		if err != nil || !more {
+			return err
+		}
+		if err := element(); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *scanner) skipWord(word string) *FieldError {
+	if !s.word(word) {
+		return s.fail("want a value, not " + s.next(s.peek()))
+	}
+	return nil
+}
+
+// word passes over word if it is next.
+func (s *scanner) word(word string) bool {
+	if len(s.data)-s.pos < len(word) || string(s.data[s.pos:s.pos+len(word)]) != word {
+		return false
+	}
+	s.pos += len(word)
+	return true
+}
+
+// skipNumber passes over -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
+func (s *scanner) skipNumber() *FieldError {
+	start := s.pos
+	if s.word("-"); !s.word("0") && s.digits() == 0 {
+		s.pos = start
+		return s.fail("want a value, not " + s.next(s.peek()))
+	}
+	if s.word(".") && s.digits() == 0 {
+		return s.fail("want a digit")
+	}
+	if s.word("e") || s.word("E") {
+		if !s.word("+") {
+			s.word("-")
+		}
+		if s.digits() == 0 {
+			return s.fail("want a digit")
+		}
+	}
+	return nil
+}
+
+func (s *scanner) digits() int {
+	from := s.pos
+	for s.pos < len(s.data) && '0' <= s.data[s.pos] && s.data[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos - from
+}
+
+// next names what stands, beginning with c, where something else was wanted.
+// It tells kinds of values apart and shows none.
+func (s *scanner) next(c byte) string {
+	switch {
+	case s.pos >= len(s.data):
+		return "the end of the message"
+	case c == '{':
+		return "an object"
+	case c == '[':
+		return "an array"
+	case c == '"':
+		return "a string"
+	case c == '-' || '0' <= c && c <= '9':
+		return "a number"
+	case c == 't' || c == 'f':
+		return "a truth value"
+	case c == 'n':
+		return "null"
+	case c > ' ' && c < 0x7f:
+		return strconv.QuoteRune(rune(c))
+	default:
+		return "byte 0x" + strconv.FormatUint(uint64(c), 16)
+	}
+}
+
+// writer appends JSON. A comma goes before every name but the first of an object.
+type writer struct {
+	buf  []byte
+	keys []string // scratch of object
+}
+
+func (w *writer) raw(c byte) { w.buf = append(w.buf, c) }
+
+func (w *writer) name(name string) {
+	if w.buf[len(w.buf)-1] != '{' {
+		w.buf = append(w.buf, ',')
+	}
+	w.buf = append(w.buf, '"')
+	w.buf = append(w.buf, name...)
+	w.buf = append(w.buf, '"', ':')
+}
+
+func (w *writer) text(name, value string) {
+	if value != "" {
+		w.name(name)
+		w.quote(value)
+	}
+}
+
+func (w *writer) labels(name string, m map[string]string) {
+	if len(m) > 0 {
+		w.name(name)
+		w.object(m)
+	}
+}
+
+func (w *writer) time(name string, t time.Time) {
+	if !t.IsZero() {
+		w.name(name)
+		w.quoteTime(t)
+	}
+}
+
+func (w *writer) quoteTime(t time.Time) {
+	w.buf = append(w.buf, '"')
+	w.buf = t.UTC().AppendFormat(w.buf, time.RFC3339Nano)
+	w.buf = append(w.buf, '"')
+}
+
+// object writes m sorted by name, so that equal notifications have equal bytes.
+func (w *writer) object(m map[string]string) {
+	w.keys = w.keys[:0]
+	for k := range m {
+		w.keys = append(w.keys, k)
+	}
+	slices.Sort(w.keys)
+	w.raw('{')
+	for i, k := range w.keys {
+		if i > 0 {
+			w.raw(',')
+		}
+		w.quote(k)
+		w.raw(':')
+		w.quote(m[k])
+	}
+	w.raw('}')
+}
+
+// quote writes a string literal, escaping only what JSON demands.
+func (w *writer) quote(text string) {
+	const digits = "0123456789abcdef"
+	w.buf = append(w.buf, '"')
+	begin := len(w.buf)
+	w.buf = append(w.buf, text...)
+	if plain(w.buf, begin) == len(w.buf) {
+		w.buf = append(w.buf, '"')
+		return
+	}
+	w.buf = w.buf[:begin]
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c == '"' || c == '\\':
+			w.buf = append(w.buf, '\\', c)
+		case c == '\n':
+			w.buf = append(w.buf, '\\', 'n')
+		case c < 0x20:
+			w.buf = append(w.buf, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		case c < utf8.RuneSelf:
+			w.buf = append(w.buf, c)
+		default:
+			r, size := utf8.DecodeRuneInString(text[i:])
+			w.buf = utf8.AppendRune(w.buf, r)
+			i += size
+			continue
+		}
+		i++
+	}
+	w.buf = append(w.buf, '"')
+}
