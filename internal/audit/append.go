@@ -52,8 +52,12 @@ func (j *Journal) Append(ctx context.Context, batch ...Append) ([]Record, error)
 		return nil, err
 	}
 	r := &request{batch: batch, records: records, bytes: bytes, done: make(chan struct{})}
+	called := time.Now()
 	if err := j.submit(ctx, r); err != nil {
 		return nil, fmt.Errorf("append: %w", err)
+	}
+	if j.o.Observe != nil {
+		j.o.Observe(time.Since(called))
 	}
 	return r.out, nil
 }

@@ -154,6 +154,7 @@ func (j *Journal) transact(live []*request, now time.Time) (applied bool, err er
 	}
 	j.committed.Store(&w.tree)
 	j.signed = w.signed
+	j.signedTo.Store(w.signed)
 	return true, j.o.Failpoint("before-ack")
 }
 

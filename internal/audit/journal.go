@@ -36,6 +36,10 @@ type Options struct {
 
 	// Failpoint is called at the places listed by Failpoints.
 	Failpoint func(name string) error
+
+	// Observe, if set, is told how long each successful Append took, from
+	// call to answer. It may be called from several goroutines at once.
+	Observe func(took time.Duration)
 }
 
 // checkAlways is the size up to which a file is checked even after a clean
@@ -83,7 +87,8 @@ type Journal struct {
 	// committed is the tree after the last acknowledged commit: what readers
 	// see, and never more, even if a failed commit left something behind.
 	committed atomic.Pointer[tree]
-	signed    uint64 // tree size of the last stored checkpoint; committer only
+	signed    uint64        // tree size of the last stored checkpoint; committer only
+	signedTo  atomic.Uint64 // the same, for readers
 
 	mu        sync.Mutex // guards the queue and the states that refuse a request
 	queue     []*request
@@ -220,6 +225,7 @@ func (j *Journal) load() error {
 		return corrupt(j.path, "it has %d entries and a checkpoint over %d: entries were removed", meta.tree.size, j.signed)
 	}
 	j.committed.Store(&meta.tree)
+	j.signedTo.Store(j.signed)
 	j.keys, err = loadKeys(j.path, meta.public)
 	return err
 }
@@ -235,6 +241,15 @@ func (j *Journal) Origin() string { return j.keys.signer.Name() }
 
 // Size returns the number of records.
 func (j *Journal) Size() uint64 { return j.committed.Load().size }
+
+// Unsigned is the number of records after the last stored checkpoint: what a
+// verifier cannot vouch for yet.
+func (j *Journal) Unsigned() uint64 {
+	// Read in this order, a commit in between makes the number larger, never
+	// negative.
+	signed := j.signedTo.Load()
+	return j.Size() - signed
+}
 
 // Checkpoint returns a signed note over the current tree: origin, size, root.
 // Keep it outside the machine: it proves truncation and rollback.
