@@ -84,7 +84,7 @@ type peerNotification struct {
 	ExternalURL       string            `json:"externalURL"`
 	Version           string            `json:"version"`
 	GroupKey          string            `json:"groupKey"`
-	TruncatedAlerts   int            `json:"truncatedAlerts"`
+	TruncatedAlerts   int               `json:"truncatedAlerts"`
 	Sender            string            `json:"sender"`
 	ReceivedAt        time.Time         `json:"receivedAt"`
 }
@@ -207,11 +207,11 @@ func TestDecodeNotificationNamesTheBadField(t *testing.T) {
 		alert(`"labels":{"a":"","a":""}`):  `alerts[1].labels.a: appears twice (byte 33)`,
 		alert(`"labels":{"a b":[]}`):       `alerts[1].labels["a b"]: want a string, not an array (byte 31)`,
 		alert(`"labels":{"` + strings.Repeat("x", 70) + `":[]}`): `alerts[1].labels["` + strings.Repeat("x", 64) + `"...]: want a string, not an array (byte 98)`,
-		alert(`"annotations":{"a":"","a":""}`):                    `alerts[1].annotations.a: appears twice (byte 38)`,
-		alert(`"labels":{"a":""` + wide.String() + `}`):           `alerts[1].labels: more than 256 entries (byte 2689)`,
-		alert(`"startsAt":"yesterday"`):                           `alerts[1].startsAt: want a time like 2026-11-21T02:28:04.731Z (RFC 3339) (byte 25)`,
-		alert(`"startsAt":1732155`):                               `alerts[1].startsAt: want a time in quotes, not a number (byte 25)`,
-		alert(`"endsAt":"9999-12-31T23:59:59-01:00"`):             `alerts[1].endsAt: want a time in the years 0 to 9999 UTC (byte 23)`,
+		alert(`"annotations":{"a":"","a":""}`):                   `alerts[1].annotations.a: appears twice (byte 38)`,
+		alert(`"labels":{"a":""` + wide.String() + `}`):          `alerts[1].labels: more than 256 entries (byte 2481)`,
+		alert(`"startsAt":"yesterday"`):                          `alerts[1].startsAt: want a time like 2026-11-21T02:28:04.731Z (RFC 3339) (byte 26)`,
+		alert(`"startsAt":1732155`):                              `alerts[1].startsAt: want a time in quotes, not a number (byte 26)`,
+		alert(`"endsAt":"9999-12-31T23:59:59-01:00"`):            `alerts[1].endsAt: want a time in the years 0 to 9999 UTC (byte 24)`,
 	} {
 		_, err := DecodeNotification([]byte(body))
 		if err == nil {
