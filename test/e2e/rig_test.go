@@ -111,6 +111,60 @@ func TestRigPods(t *testing.T) {
 	})
 }
 
+// What stages.yaml promises beyond readiness: jobs end, a held image stays
+// Pending, slow starts and stops take their time, and nodes fail and recover.
+func TestRigKubelets(t *testing.T) {
+	cp := rig.Shared(t)
+	ns := cp.Namespace(t)
+	node := cp.AddNodes(t, 1, 8)[0]
+	cp.Apply(t, ns, job("good", ``)+"---"+job("bad", `rig.responder/fails: "true"`)+
+		"---"+pod("held", `rig.responder/waiting: ImagePullBackOff`)+
+		"---"+pod("slow", `rig.responder/ready-delay: 2s, rig.responder/delete-delay: 2s`))
+
+	const reason = "{.status.containerStatuses[0].state.waiting.reason}"
+	const ready = `{.status.conditions[?(@.type=="Ready")].status}`
+	for _, want := range []struct{ object, path, value string }{
+		{"job/good", "{.status.succeeded}", "1"},
+		{"job/bad", "{.status.failed}", "1"},
+		{"pod/held", reason, "ImagePullBackOff"},
+		{"pod/slow", ready, "True"},
+		{"node/" + node, ready, "True"},
+	} {
+		awaitField(t, cp, ns, want.object, want.path, want.value)
+	}
+	slow, err := cp.Client.CoreV1().Pods(ns).Get(t.Context(), "slow", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := slow.Status.StartTime.Sub(slow.CreationTimestamp.Time); took < time.Second {
+		t.Errorf("the slow pod was ready after %v", took)
+	}
+	gone := time.Now()
+	cp.Kubectl(t, "-n", ns, "delete", "pod", "slow")
+	if took := time.Since(gone); took < time.Second {
+		t.Errorf("the slow pod was gone after %v", took)
+	}
+
+	cp.Kubectl(t, "annotate", "node", node, "rig.responder/node-ready=false")
+	awaitField(t, cp, ns, "node/"+node, ready, "False")
+	cp.Kubectl(t, "annotate", "node", node, "rig.responder/node-ready-")
+	awaitField(t, cp, ns, "node/"+node, ready, "True")
+}
+
+// A server that is killed comes back with its files, and takes new rules.
+func TestRigRestart(t *testing.T) {
+	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{})
+	one := func(v float64) bool { return v == 1 }
+	prometheus.AwaitQuery(t, 10*time.Second, "vector(1)", one)
+	prometheus.Kill9()
+	if _, err := prometheus.Query(t.Context(), "vector(1)"); err == nil {
+		t.Error("a killed Prometheus answers")
+	}
+	prometheus.Restart(t)
+	prometheus.SetRules(t, "groups: [{name: g, rules: [{record: one, expr: vector(1)}]}]")
+	prometheus.AwaitQuery(t, 10*time.Second, "one", one)
+}
+
 // A service account's kubeconfig carries its rights and no more, and its
 // writes, the refused ones too, can be told from everybody else's.
 func TestRigUserAndAudit(t *testing.T) {
@@ -135,6 +189,14 @@ func TestRigUserAndAudit(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("writes of the service account:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+func awaitField(t *testing.T, cp *rig.ControlPlane, ns, object, path, want string) {
+	t.Helper()
+	rig.Await(t, 20*time.Second, object+" "+path+" = "+want, func(ctx context.Context) (bool, string) {
+		got, err := cp.TryKubectl(ctx, "-n", ns, "get", object, "-o", "jsonpath="+path)
+		return err == nil && got == want, fmt.Sprint(got, err)
+	})
 }
 
 func requestRate(ns string) string {
@@ -174,4 +236,26 @@ spec:
           args: [--model=chat, --gpu-memory-utilization=0.9]
           resources: {limits: {nvidia.com/gpu: 1}}
 `, name, image, replicas)
+}
+
+func job(name, annotations string) string {
+	return fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %s}
+spec:
+  backoffLimit: 0
+  template:
+    metadata: {annotations: {%s}}
+    spec: {restartPolicy: Never, containers: [{name: main, image: vllm:v1}]}
+`, name, annotations)
+}
+
+func pod(name, annotations string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, annotations: {%s}}
+spec: {containers: [{name: main, image: vllm:v1}]}
+`, name, annotations)
 }
