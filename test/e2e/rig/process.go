@@ -26,14 +26,14 @@ type Spec struct {
 	Path  string   // the program; required
 	Args  []string // without the program's name
 	Env   []string // added to the test's own environment
-	Dir   string   // working directory; default: the log's
+	Dir   string   // working directory and place of the log; default: one of its own
 	Ready string   // URL that answers with 2xx once the server is up; empty: do not wait
 	Limit time.Duration
 }
 
 // Process is a started server. Its log survives restarts.
 type Process struct {
-	Dir string // holds the log and, unless Spec says otherwise, is the working directory
+	Dir string // holds the log
 
 	spec Spec
 
@@ -46,7 +46,10 @@ type Process struct {
 // ends. A failed test shows the end of its log.
 func Start(t testing.TB, spec Spec) *Process {
 	t.Helper()
-	p, err := startProcess(runDir(t, spec.Name), spec)
+	if spec.Dir == "" {
+		spec.Dir = runDir(t, spec.Name)
+	}
+	p, err := startProcess(spec.Dir, spec)
 	if p != nil {
 		t.Cleanup(func() {
 			p.Stop()
