@@ -1,0 +1,17 @@
+// Package sandbox is a simulated inference cluster for demos, rehearsals and
+// tests: Deployments with revisions and rolling updates, pods that take time to
+// load their model, nodes, and engines with queues whose latency depends on the
+// load and on the revision they run, so that undoing a bad rollout and adding
+// replicas repair the service objective for the reason they do in production.
+//
+// A [World] stands behind the interfaces of package step: it answers PromQL with
+// Prometheus' own engine over the series a Prometheus would have scraped every
+// 15 seconds, reads and changes workloads under the API server's preconditions,
+// and evaluates the burn-rate rules, whose state becomes Alertmanager's webhook
+// body.
+//
+// Time is the [Clock]'s. The world is advanced lazily: whoever asks first lets
+// the time up to now pass, in steps of fixed length and at fixed moments, so that
+// what the series hold does not depend on who asked when. Everything that looks
+// random is a hash of the scenario's seed and the moment.
+package sandbox

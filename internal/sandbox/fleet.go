@@ -1,0 +1,292 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// fleet is one workload: a Deployment, its ReplicaSets and its pods.
+type fleet struct {
+	spec        *serviceSpec
+	ref         kube.Ref
+	uid         string
+	generation  int64
+	observed    int64
+	replicas    int
+	annotations map[string]string
+	sets        []*replicaSet // by revision, the current one last
+	pods        []*pod        // oldest first
+	events      []kube.EventCount
+	born        int       // pods ever made
+	changed     time.Time // when the spec was first changed through the API; zero: never
+	rng         hash
+}
+
+// replicaSet is one revision of the pod template.
+type replicaSet struct {
+	name     string
+	revision int64
+	created  time.Time
+	active   time.Time // when it last became the current one
+	cause    string
+	fields   map[string]string
+	engine   profile
+}
+
+// pod is one pod and its engine.
+type pod struct {
+	name    string
+	set     *replicaSet
+	node    string // empty: no node takes it
+	created time.Time
+	loaded  time.Time // when the model is loaded
+	ready   bool
+	engine  *engine
+}
+
+// surge is how many pods a rolling update adds at once; none may be missing.
+const surge = 1
+
+// newFleet gives the workload as its first revision left it, long ago.
+func newFleet(spec *serviceSpec, start time.Time, rng hash) *fleet {
+	f := &fleet{
+		spec:       spec,
+		ref:        kube.Ref{Kind: spec.service.Workload.Kind, Namespace: spec.service.Namespace, Name: spec.service.Workload.Name},
+		generation: 1, observed: 1, replicas: spec.replicas,
+		annotations: map[string]string{}, rng: rng,
+	}
+	n := rng.of("uid", 0)
+	f.uid = fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", n>>32, n>>16&0xffff, n&0xfff, n>>20&0xfff, rng.of("uid", 1)&0xffffffffffff)
+	for _, r := range spec.revisions {
+		if !start.Add(-r.age).After(start.Add(-history)) {
+			f.release(r, start.Add(-r.age))
+		}
+	}
+	return f
+}
+
+// release makes a new revision the current one.
+func (f *fleet) release(r revisionSpec, at time.Time) {
+	rev := f.revision() + 1
+	set := &replicaSet{
+		name:     fmt.Sprintf("%s-%s", f.ref.Name, f.rng.text("template", uint64(rev), 10)),
+		revision: rev, created: at, active: at, cause: r.cause, fields: r.fields, engine: r.engine,
+	}
+	f.sets = append(f.sets, set)
+	if rev > 1 {
+		f.generation++
+	}
+}
+
+// revision is the number of the current revision, 0 when there is none.
+func (f *fleet) revision() int64 {
+	if len(f.sets) == 0 {
+		return 0
+	}
+	return f.current().revision
+}
+
+func (f *fleet) current() *replicaSet { return f.sets[len(f.sets)-1] }
+
+// undo makes an earlier revision the current one, under a new number, as the
+// Deployment controller does.
+func (f *fleet) undo(revision int64, at time.Time) {
+	i := slices.IndexFunc(f.sets, func(s *replicaSet) bool { return s.revision == revision })
+	set := f.sets[i]
+	rev := f.revision() + 1
+	f.sets = append(slices.Delete(f.sets, i, i+1), set)
+	set.revision, set.active = rev, at
+	f.generation++
+}
+
+// control is one round of the controllers: it loads models, replaces pods one
+// surge at a time without ever falling below the wanted number of ready ones,
+// and holds the number of replicas.
+func (f *fleet) control(at time.Time, place func() string) {
+	f.observed = f.generation
+	for _, p := range f.pods {
+		f.start(p, at, place)
+	}
+	updated, ready := 0, 0
+	for _, p := range f.pods {
+		if p.set == f.current() {
+			updated++
+		}
+		if p.ready {
+			ready++
+		}
+	}
+	for len(f.pods) > f.replicas {
+		i := f.spare(ready > f.replicas)
+		if i < 0 {
+			break
+		}
+		if f.pods[i].ready {
+			ready--
+		}
+		if f.pods[i].set == f.current() {
+			updated--
+		}
+		f.pods = slices.Delete(f.pods, i, i+1)
+	}
+	limit := f.replicas
+	if updated < len(f.pods) {
+		limit += surge // a rolling update is under way
+	}
+	for len(f.pods) < limit && updated < f.replicas {
+		f.create(at, place)
+		updated++
+	}
+}
+
+// spare gives the pod to remove next, -1 when none may go: first those that are
+// not ready, old revisions before the current one, the youngest first.
+func (f *fleet) spare(readyToo bool) int {
+	best, bestRank := -1, -1
+	for i, p := range f.pods {
+		old := p.set != f.current()
+		surplus := f.updated() > f.replicas
+		rank := -1
+		switch {
+		case old && !p.ready:
+			rank = 3
+		case !old && !p.ready && surplus:
+			rank = 2
+		case old && readyToo:
+			rank = 1
+		case !old && readyToo && surplus:
+			rank = 0
+		}
+		if rank >= bestRank && rank >= 0 {
+			best, bestRank = i, rank
+		}
+	}
+	return best
+}
+
+// updated counts the pods of the current revision.
+func (f *fleet) updated() int {
+	n := 0
+	for _, p := range f.pods {
+		if p.set == f.current() {
+			n++
+		}
+	}
+	return n
+}
+
+// create makes a pod of the current revision.
+func (f *fleet) create(at time.Time, place func() string) {
+	f.born++
+	p := &pod{
+		name: fmt.Sprintf("%s-%s", f.current().name, f.rng.text("pod", uint64(f.born), 5)),
+		set:  f.current(), created: at,
+	}
+	f.pods = append(f.pods, p)
+	f.start(p, at, place)
+}
+
+// start takes a pod as far towards ready as the time allows.
+func (f *fleet) start(p *pod, at time.Time, place func() string) {
+	if p.ready {
+		return
+	}
+	if p.node == "" {
+		if p.node = place(); p.node == "" {
+			f.warn("FailedScheduling", "Pod/"+p.name, "0 nodes are available: insufficient nvidia.com/gpu", at)
+			return
+		}
+		load := loadLeast + time.Duration(f.rng.unit("load", nameHash(p.name))*float64(loadSpread))
+		p.loaded = at.Add(load.Round(time.Second))
+		return
+	}
+	if at.Before(p.loaded) {
+		if at.Sub(p.created) >= probeDelay {
+			f.warn("Unhealthy", "Pod/"+p.name, "Readiness probe failed: HTTP probe failed with statuscode: 503 (loading model)", at)
+		}
+		return
+	}
+	p.ready = true
+}
+
+// How long a pod takes to load its model, and when its probe first complains.
+const (
+	loadLeast  = 35 * time.Second
+	loadSpread = 15 * time.Second
+	probeDelay = 30 * time.Second
+)
+
+// warn counts a warning event.
+func (f *fleet) warn(reason, object, message string, at time.Time) {
+	for i := range f.events {
+		if e := &f.events[i]; e.Reason == reason && e.Object == object {
+			e.Count, e.Last = e.Count+1, at
+			return
+		}
+	}
+	f.events = append(f.events, kube.EventCount{Reason: reason, Object: object, Message: message, Count: 1, Last: at})
+}
+
+// serving gives the pods that take traffic.
+func (f *fleet) serving() []*pod {
+	var out []*pod
+	for _, p := range f.pods {
+		if p.ready {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// serve lets requests arrive for d and the engines work on them.
+func (f *fleet) serve(at, start time.Time, d time.Duration) {
+	since := at.Sub(start)
+	rate := f.spec.rate * factor(f.spec.traffic, since)
+	if !f.changed.IsZero() && f.spec.leaves > 0 && at.Sub(f.changed) >= f.spec.leaves {
+		rate = 0
+	}
+	minute := uint64(at.Unix() / 60)
+	rate *= 1 + 0.03*f.rng.normal("traffic", minute)
+	prompts := factor(f.spec.prompts, since)
+	pods := f.serving()
+	for _, p := range pods {
+		if p.engine == nil {
+			p.engine = newEngine(p.set.engine, f.spec.tokens)
+		}
+		slow := prompts * (1 + 0.02*f.rng.normal(p.name, minute))
+		p.engine.work(math.Max(0, rate)/float64(len(pods)), slow, d)
+	}
+}
+
+// describe gives the workload as the API would.
+func (f *fleet) describe() kube.Workload {
+	w := kube.Workload{
+		Ref: f.ref, APIVersion: "apps/v1", UID: f.uid, Generation: f.generation, Observed: f.observed,
+		Replicas: f.replicas, Revision: f.revision(), Updated: f.updated(),
+		Strategy:    kube.Strategy{Type: "RollingUpdate", MaxSurge: surge},
+		Labels:      map[string]string{"app.kubernetes.io/name": f.ref.Name, "app.kubernetes.io/component": "engine"},
+		Annotations: maps.Clone(f.annotations),
+	}
+	for _, p := range f.pods {
+		w.Pods = append(w.Pods, p.describe())
+		if p.ready {
+			w.Ready++
+		}
+	}
+	w.Available = w.Ready
+	w.Unavailable = max(0, max(len(f.pods), f.replicas)-w.Available)
+	return w
+}
+
+func (p *pod) describe() kube.Pod {
+	out := kube.Pod{Name: p.name, Node: p.node, Phase: "Running", Ready: p.ready, Revision: p.set.revision, Started: p.created}
+	if p.node == "" {
+		out.Phase, out.Message, out.Started = "Pending", "0 nodes are available: insufficient nvidia.com/gpu", time.Time{}
+	}
+	return out
+}

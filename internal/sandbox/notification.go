@@ -1,0 +1,89 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// message is the body of Alertmanager's webhook, version 4, in its order.
+type message struct {
+	Receiver           string            `json:"receiver"`
+	Status             string            `json:"status"`
+	Alerts             []messageAlert    `json:"alerts"`
+	NotificationReason string            `json:"notification_reason"`
+	GroupLabels        map[string]string `json:"groupLabels"`
+	CommonLabels       map[string]string `json:"commonLabels"`
+	CommonAnnotations  map[string]string `json:"commonAnnotations"`
+	RouteLabels        map[string]string `json:"routeLabels"`
+	ExternalURL        string            `json:"externalURL"`
+	Version            string            `json:"version"`
+	GroupKey           string            `json:"groupKey"`
+	TruncatedAlerts    uint64            `json:"truncatedAlerts"`
+}
+
+type messageAlert struct {
+	Status       string            `json:"status"`
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL"`
+	Fingerprint  string            `json:"fingerprint"`
+}
+
+// Notification gives the webhook body that Alertmanager would post at now for
+// the scenario's service: its alerts that fire and those that have resolved.
+// Nil when none has ever fired.
+func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error) {
+	alerts, err := w.watch.alerts(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	ref := w.fleets[0].ref
+	alerts = slices.DeleteFunc(alerts, func(a playbook.Alert) bool {
+		return a.Labels["namespace"] != ref.Namespace || a.Labels["service"] != ref.Name
+	})
+	if len(alerts) == 0 {
+		return nil, nil
+	}
+	group := map[string]string{"namespace": ref.Namespace, "service": ref.Name}
+	m := message{
+		Receiver: "responder", Status: string(playbook.Resolved), GroupLabels: group, RouteLabels: map[string]string{},
+		NotificationReason: "all alerts resolved",
+		ExternalURL:        "http://alertmanager.sandbox:9093", Version: "4",
+		GroupKey: fmt.Sprintf("{}:{namespace=%q, service=%q}", ref.Namespace, ref.Name),
+	}
+	for _, a := range alerts {
+		if a.Status == playbook.Firing {
+			m.Status, m.NotificationReason = string(playbook.Firing), "first notification"
+		}
+		m.Alerts = append(m.Alerts, messageAlert{
+			Status: string(a.Status), Labels: a.Labels, Annotations: a.Annotations,
+			StartsAt: a.StartsAt, EndsAt: a.EndsAt, GeneratorURL: a.GeneratorURL, Fingerprint: a.Fingerprint,
+		})
+	}
+	m.CommonLabels = common(m.Alerts, func(a messageAlert) map[string]string { return a.Labels })
+	m.CommonAnnotations = common(m.Alerts, func(a messageAlert) map[string]string { return a.Annotations })
+	var b strings.Builder
+	if err := json.NewEncoder(&b).Encode(m); err != nil {
+		return nil, fmt.Errorf("encode notification: %w", err)
+	}
+	return []byte(b.String()), nil
+}
+
+// common is what all alerts have alike.
+func common(alerts []messageAlert, of func(messageAlert) map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range of(alerts[0]) {
+		if !slices.ContainsFunc(alerts, func(a messageAlert) bool { got, ok := of(a)[k]; return !ok || got != v }) {
+			out[k] = v
+		}
+	}
+	return out
+}

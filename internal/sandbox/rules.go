@@ -1,0 +1,167 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// rule is one multi-window burn-rate alert.
+type rule struct {
+	alert     string
+	slo       string
+	what      string // for the summary
+	metric    string
+	threshold string // le of the bucket that counts as good
+	short     string
+	long      string
+	factor    string // burn rate, times the error budget of a 99 % objective
+	share     string // of the budget that is gone in the long window
+}
+
+// rules are the paging alerts of deploy/prometheus for TTFT and TPOT: 2 % of a
+// 28-day budget in an hour, 5 % in six. A test holds the two alike.
+func rules() []rule {
+	const (
+		ttft = "vllm:time_to_first_token_seconds"
+		tpot = "vllm:request_time_per_output_token_seconds"
+	)
+	return []rule{
+		{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", ttft, "0.5", "5m", "1h", "13.44", "2%"},
+		{"InferenceTTFTSlowBurn", "inference-ttft", "TTFT", ttft, "0.5", "30m", "6h", "5.6", "5%"},
+		{"InferenceTPOTFastBurn", "inference-tpot", "TPOT", tpot, "0.05", "5m", "1h", "13.44", "2%"},
+		{"InferenceTPOTSlowBurn", "inference-tpot", "TPOT", tpot, "0.05", "30m", "6h", "5.6", "5%"},
+	}
+}
+
+// by is what a rule's series are told apart by, so that an alert names its target.
+const by = "sum by (namespace, service, model_name) "
+
+// expr is the rule's PromQL.
+func (r rule) expr() string {
+	limit := fmt.Sprintf("(%s * 0.01)", r.factor)
+	return fmt.Sprintf("%s > %s and %s > %s and %s(rate(%s_count[5m])) > 0.1",
+		r.ratio(r.short), limit, r.ratio(r.long), limit, by, r.metric)
+}
+
+// ratio is the share of bad events over a window, per service.
+func (r rule) ratio(window string) string {
+	return fmt.Sprintf(`(1 - (%s(rate(%s_bucket{le="%s"}[%s])) / %s(rate(%s_count[%s]))))`,
+		by, r.metric, r.threshold, window, by, r.metric, window)
+}
+
+// summary is the alert's annotation.
+func (r rule) summary(labels map[string]string, ratio float64) string {
+	return fmt.Sprintf("%s/%s: %.4g%% of requests over the %s target; at this rate %s of the 28-day budget is gone in %s",
+		labels["namespace"], labels["service"], 100*ratio, r.what, r.share, r.long)
+}
+
+// evaluate is how often the rules are.
+const evaluate = 30 * time.Second
+
+// watched is how long before a world opens its rules begin to be evaluated.
+const watched = 30 * time.Minute
+
+// watch is the alerting side of a world: it evaluates every rule at every
+// multiple of [evaluate], in order, and remembers what became of each alert.
+type watch struct {
+	mu    sync.Mutex // guards what follows; taken before the world's
+	world *World
+	next  time.Time
+	seen  map[model.Fingerprint]*playbook.Alert // since it first fired
+}
+
+func (a *watch) init(w *World) {
+	a.world, a.seen = w, map[model.Fingerprint]*playbook.Alert{}
+	a.next = w.start.Add(-watched).Truncate(evaluate)
+}
+
+// Firing gives the alerts that fire at now, by name. now must not be in the
+// clock's future.
+func (w *World) Firing(ctx context.Context, now time.Time) ([]playbook.Alert, error) {
+	alerts, err := w.watch.alerts(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(alerts, func(a playbook.Alert) bool { return a.Status != playbook.Firing }), nil
+}
+
+// alerts gives every alert that fired since the world opened its eyes, as it
+// stands at now.
+func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for ; !a.next.After(now); a.next = a.next.Add(evaluate) {
+		for _, r := range rules() {
+			if err := a.evaluate(ctx, r, a.next); err != nil {
+				return nil, fmt.Errorf("evaluate rule %s: %w", r.alert, err)
+			}
+		}
+	}
+	out := make([]playbook.Alert, 0, len(a.seen))
+	for _, al := range a.seen {
+		c := *al
+		c.Labels, c.Annotations = maps.Clone(c.Labels), maps.Clone(c.Annotations)
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(x, y playbook.Alert) int {
+		if x.Labels["alertname"] != y.Labels["alertname"] {
+			if x.Labels["alertname"] < y.Labels["alertname"] {
+				return -1
+			}
+			return 1
+		}
+		return x.StartsAt.Compare(y.StartsAt)
+	})
+	return out, nil
+}
+
+// evaluate evaluates one rule at one moment.
+func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
+	v, err := a.world.Instant(ctx, r.expr(), at)
+	if err != nil {
+		return err
+	}
+	active := map[model.Fingerprint]bool{}
+	for _, s := range v.Samples {
+		labels := maps.Clone(s.Labels)
+		maps.Copy(labels, map[string]string{"alertname": r.alert, "severity": "critical", "slo": r.slo, "short": r.short, "long": r.long})
+		fp := fingerprint(labels)
+		active[fp] = true
+		al := a.seen[fp]
+		if al == nil || al.Status != playbook.Firing {
+			al = &playbook.Alert{
+				Fingerprint: fp.String(), Status: playbook.Firing, Labels: labels, StartsAt: at.UTC(),
+				GeneratorURL: "http://prometheus.sandbox:9090/graph?g0.expr=" + url.QueryEscape(r.expr()) + "&g0.tab=1",
+			}
+			a.seen[fp] = al
+		}
+		al.Annotations = map[string]string{
+			"runbook": "docs/runbooks/inference-slo-breach.md",
+			"summary": r.summary(labels, s.Value),
+		}
+	}
+	for fp, al := range a.seen {
+		if al.Labels["alertname"] == r.alert && al.Status == playbook.Firing && !active[fp] {
+			al.Status, al.EndsAt = playbook.Resolved, at.UTC()
+		}
+	}
+	return nil
+}
+
+// fingerprint is Alertmanager's: over all labels.
+func fingerprint(labels map[string]string) model.Fingerprint {
+	set := make(model.LabelSet, len(labels))
+	for k, v := range labels {
+		set[model.LabelName(k)] = model.LabelValue(v)
+	}
+	return set.Fingerprint()
+}

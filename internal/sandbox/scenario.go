@@ -1,0 +1,108 @@
+package sandbox
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Scenario is an incident that can be chosen by name.
+type Scenario struct {
+	Name  string `json:"name"`
+	Title string `json:"title"` // a line
+	Story string `json:"story"` // what happened and what repairs it, a sentence or two
+	Fix   string `json:"fix"`   // kind of the lever that repairs it; empty: none does
+}
+
+// scenario is the whole of one: what is simulated, with times relative to the
+// moment the world is opened (negative: before). One file each.
+type scenario struct {
+	Scenario
+	seed     uint64
+	services []serviceSpec
+	nodes    []nodeSpec
+}
+
+// serviceSpec is one service and everything that happens to it.
+type serviceSpec struct {
+	service   playbook.Service
+	replicas  int
+	rate      float64 // requests per second offered to the service
+	traffic   []shift // factors on rate
+	prompts   []shift // factors on the time a prefill takes: prompts got longer
+	revisions []revisionSpec
+	tokens    float64 // generated per request
+
+	// leaves is how long after the first change to the workload the traffic is
+	// gone; 0: it stays.
+	leaves time.Duration
+}
+
+// shift is a factor that holds from a moment on.
+type shift struct {
+	from   time.Duration // after the world's start; negative: before
+	factor float64
+}
+
+// revisionSpec is one revision of a workload's pod template.
+type revisionSpec struct {
+	age    time.Duration // before the world's start
+	cause  string
+	fields map[string]string // the pod template, flattened as kube.Revision has it
+	engine profile
+}
+
+// profile is how an engine performs under a revision.
+type profile struct {
+	prefill  float64 // seconds, median time of a prompt's prefill
+	spread   float64 // sigma of its logarithm
+	decode   float64 // seconds per output token, median, unloaded
+	capacity float64 // requests per second one pod can take
+}
+
+// nodeSpec is one node.
+type nodeSpec struct {
+	name       string
+	slots      int // pods it can take
+	conditions []string
+}
+
+// all gives every scenario, those of the demo first.
+func all() []scenario {
+	return []scenario{badRollout(), trafficBurst(), noHelp(), noTraffic()}
+}
+
+// Scenarios lists the incidents that can be simulated, those of the demo first.
+func Scenarios() []Scenario {
+	list := all()
+	out := make([]Scenario, len(list))
+	for i, s := range list {
+		out[i] = s.Scenario
+	}
+	return out
+}
+
+// find gives the scenario of that name, or an error that lists all names.
+func find(name string) (scenario, error) {
+	var names []string
+	for _, s := range all() {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return scenario{}, fmt.Errorf("sandbox: there is no scenario %q; there is %s", name, strings.Join(names, ", "))
+}
+
+// factor gives the last factor that holds at since, 1 before the first.
+func factor(steps []shift, since time.Duration) float64 {
+	f := 1.0
+	for _, s := range steps {
+		if since >= s.from {
+			f = s.factor
+		}
+	}
+	return f
+}

@@ -1,0 +1,135 @@
+package sandbox
+
+import (
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// rolloutAge is how long before the world opens the bad revision was rolled
+// out: long enough for the one-hour window to burn too.
+const rolloutAge = 12 * time.Minute
+
+// badRollout is a release that cut the prefill budget: every first token comes
+// late, whatever the load. Going back repairs it, more replicas do not.
+func badRollout() scenario {
+	chat := chatService()
+	chat.revisions = append(chat.revisions, revisionSpec{
+		age:   rolloutAge,
+		cause: "release 2026.47: vLLM 0.11.1, smaller prefill chunks for smoother decode",
+		fields: chatTemplate(map[string]string{
+			"containers[vllm].image":                          "vllm/vllm-openai:v0.11.1",
+			"containers[vllm].args[--max-num-batched-tokens]": "512",
+		}),
+		engine: profile{prefill: 0.95, spread: 0.35, decode: 0.024, capacity: 4},
+	})
+	return scenario{
+		Scenario: Scenario{
+			Name:  "bad-rollout",
+			Title: "A release made the first token slow",
+			Story: "Twelve minutes ago a new revision cut the prefill budget; nearly every first token now comes after 500 ms. Rolling back repairs it.",
+			Fix:   "kube.rollout_undo",
+		},
+		seed:     1,
+		services: []serviceSpec{chat, codeService()},
+		nodes:    gpuNodes(),
+	}
+}
+
+// chatService is the service that incidents happen to, healthy.
+func chatService() serviceSpec {
+	return serviceSpec{
+		service: playbook.Service{
+			Name: "serving/inference-chat", Namespace: "serving",
+			Workload:  playbook.Workload{Kind: "Deployment", Name: "inference-chat"},
+			Container: "vllm", Engine: "vllm", Model: "llama-70b",
+			Endpoint: "http://inference-chat.serving.sandbox:8000",
+			SLOs:     inferenceSLOs(), Owners: []string{"group:ml-platform"},
+			Autonomy: playbook.Suggest, MinReady: 3, MaxScale: 10,
+			Selector: `namespace="serving",service="inference-chat",model_name="llama-70b"`,
+		},
+		replicas: 4, rate: 5.8, tokens: 180,
+		revisions: []revisionSpec{
+			{age: 9 * 24 * time.Hour, cause: "release 2026.44", fields: chatTemplate(map[string]string{
+				"containers[vllm].image": "vllm/vllm-openai:v0.10.2",
+			}), engine: profile{prefill: 0.18, spread: 0.35, decode: 0.026, capacity: 4}},
+			{age: 3 * 24 * time.Hour, cause: "release 2026.46", fields: chatTemplate(nil), engine: healthyEngine()},
+		},
+	}
+}
+
+// chatTemplate is the chat service's pod template with some fields changed.
+func chatTemplate(change map[string]string) map[string]string {
+	return template(map[string]string{
+		"containers[vllm].image":                              "vllm/vllm-openai:v0.11.0",
+		"containers[vllm].args[--model]":                      "meta-llama/Llama-3.3-70B-Instruct",
+		"containers[vllm].args[--served-model-name]":          "llama-70b",
+		"containers[vllm].args[--tensor-parallel-size]":       "4",
+		"containers[vllm].args[--max-num-batched-tokens]":     "8192",
+		"containers[vllm].args[--max-num-seqs]":               "256",
+		"containers[vllm].resources.limits[nvidia.com/gpu]":   "4",
+		"containers[vllm].resources.requests[nvidia.com/gpu]": "4",
+	}, change)
+}
+
+// codeService is a neighbour that stays healthy: what is asked of one service
+// must not be answered by another.
+func codeService() serviceSpec {
+	return serviceSpec{
+		service: playbook.Service{
+			Name: "serving/inference-code", Namespace: "serving",
+			Workload:  playbook.Workload{Kind: "Deployment", Name: "inference-code"},
+			Container: "vllm", Engine: "vllm", Model: "qwen-coder-32b",
+			Endpoint: "http://inference-code.serving.sandbox:8000",
+			SLOs:     inferenceSLOs(), Owners: []string{"group:ml-platform"},
+			Autonomy: playbook.Observe, MinReady: 1, MaxScale: 4,
+			Selector: `namespace="serving",service="inference-code",model_name="qwen-coder-32b"`,
+		},
+		replicas: 2, rate: 2.5, tokens: 320,
+		revisions: []revisionSpec{
+			{age: 20 * 24 * time.Hour, cause: "release 2026.41", fields: template(map[string]string{
+				"containers[vllm].image":                            "vllm/vllm-openai:v0.10.2",
+				"containers[vllm].args[--model]":                    "Qwen/Qwen2.5-Coder-32B-Instruct",
+				"containers[vllm].args[--served-model-name]":        "qwen-coder-32b",
+				"containers[vllm].resources.limits[nvidia.com/gpu]": "2",
+			}, nil), engine: profile{prefill: 0.12, spread: 0.35, decode: 0.021, capacity: 5}},
+		},
+	}
+}
+
+// template is a pod template with some fields changed; an empty value removes one.
+func template(fields, change map[string]string) map[string]string {
+	out := make(map[string]string, len(fields)+len(change))
+	for k, v := range fields {
+		out[k] = v
+	}
+	for k, v := range change {
+		if v == "" {
+			delete(out, k)
+			continue
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func healthyEngine() profile {
+	return profile{prefill: 0.17, spread: 0.35, decode: 0.025, capacity: 4}
+}
+
+func inferenceSLOs() []playbook.SLO {
+	const window = 28 * 24 * time.Hour
+	return []playbook.SLO{
+		{Name: "ttft", Objective: 0.99, Window: window, Threshold: 0.5},
+		{Name: "tpot", Objective: 0.99, Window: window, Threshold: 0.05},
+	}
+}
+
+func gpuNodes() []nodeSpec {
+	return []nodeSpec{
+		{name: "gpu-h100-01", slots: 4},
+		{name: "gpu-h100-02", slots: 4},
+		{name: "gpu-h100-03", slots: 4},
+		{name: "gpu-h100-04", slots: 4},
+	}
+}

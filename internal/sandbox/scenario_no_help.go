@@ -1,0 +1,20 @@
+package sandbox
+
+// noHelp is a release that happens to land when prompts get seven times as
+// long: the obvious lever does not help, nor does any other.
+func noHelp() scenario {
+	s := badRollout()
+	s.Scenario = Scenario{
+		Name:  "no-help",
+		Title: "Longer prompts, blamed on an innocent release",
+		Story: "Twelve minutes ago a release and a wave of long prompts arrived together. The release is innocent: rolling it back does not help and is undone, nor does any other lever.",
+	}
+	s.seed = 3
+	chat := &s.services[0]
+	innocent := &chat.revisions[len(chat.revisions)-1]
+	innocent.engine = healthyEngine()
+	innocent.fields = chatTemplate(map[string]string{"containers[vllm].image": "vllm/vllm-openai:v0.11.1"})
+	innocent.cause = "release 2026.47: vLLM 0.11.1"
+	chat.prompts = []shift{{from: -rolloutAge, factor: 7}}
+	return s
+}

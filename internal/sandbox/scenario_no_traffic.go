@@ -1,0 +1,17 @@
+package sandbox
+
+import "time"
+
+// noTraffic is the bad rollout, but callers turn away as soon as something is
+// changed: the repair cannot be proven.
+func noTraffic() scenario {
+	s := badRollout()
+	s.Scenario = Scenario{
+		Name:  "no-traffic",
+		Title: "The traffic leaves before the repair is proven",
+		Story: "A bad release as in bad-rollout, but the router moves all traffic away right after the first change: nothing can be proven, so the change is undone.",
+	}
+	s.seed = 4
+	s.services[0].leaves = time.Minute
+	return s
+}

@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// scrape is the distance of samples.
+const scrape = 15 * time.Second
+
+// store holds the series as a Prometheus would that scraped every target at
+// every multiple of [scrape]. Samples are only ever added, at the same moments
+// for all, so a series is its first moment and a row of values.
+type store struct {
+	mu     sync.RWMutex // guards what follows; values already there never change
+	byName map[string][]*series
+}
+
+// series is one series. A pod that is gone ends it with a stale marker.
+type series struct {
+	labels labels.Labels
+	first  int64 // milliseconds
+	values []float64
+}
+
+var staleMarker = math.Float64frombits(value.StaleNaN)
+
+func newStore() *store { return &store{byName: map[string][]*series{}} }
+
+// add makes a series that begins at the moment of its first sample.
+func (s *store) add(name string, at time.Time, pairs ...string) *series {
+	sr := &series{labels: labels.FromStrings(append([]string{"__name__", name}, pairs...)...), first: at.UnixMilli()}
+	s.byName[name] = append(s.byName[name], sr)
+	return sr
+}
+
+// Querier gives the samples between two moments, in milliseconds, inclusive.
+func (s *store) Querier(mint, maxt int64) (storage.Querier, error) {
+	return &querier{store: s, mint: mint, maxt: maxt}, nil
+}
+
+// querier reads the store for one query.
+type querier struct {
+	store      *store
+	mint, maxt int64
+}
+
+// Select gives the series all matchers accept that have samples in the range.
+func (q *querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	mint, maxt := q.mint, q.maxt
+	if hints != nil {
+		mint, maxt = hints.Start, hints.End
+	}
+	q.store.mu.RLock()
+	defer q.store.mu.RUnlock()
+	var found []view
+	for _, sr := range q.store.candidates(matchers) {
+		if v := sr.between(mint, maxt); len(v.values) > 0 && matches(sr.labels, matchers) {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, func(a, b view) int { return labels.Compare(a.labels, b.labels) })
+	return &viewSet{views: found}
+}
+
+// candidates are the series of the name asked for, or all.
+func (s *store) candidates(matchers []*labels.Matcher) []*series {
+	for _, m := range matchers {
+		if m.Name == "__name__" && m.Type == labels.MatchEqual {
+			return s.byName[m.Value]
+		}
+	}
+	var all []*series
+	for _, list := range s.byName {
+		all = append(all, list...)
+	}
+	return all
+}
+
+func matches(l labels.Labels, matchers []*labels.Matcher) bool {
+	for _, m := range matchers {
+		if !m.Matches(l.Get(m.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// between is the part of the series within two moments. It stays valid while
+// samples are added.
+func (sr *series) between(mint, maxt int64) view {
+	every := scrape.Milliseconds()
+	from := max(0, (mint-sr.first+every-1)/every)
+	to := int64(-1)
+	if maxt >= sr.first {
+		to = min(int64(len(sr.values))-1, (maxt-sr.first)/every)
+	}
+	if from > to {
+		return view{labels: sr.labels}
+	}
+	return view{labels: sr.labels, first: sr.first + from*every, values: sr.values[from : to+1 : to+1]}
+}
+
+// LabelValues gives the values of a label.
+func (q *querier) LabelValues(_ context.Context, name string, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return q.collect(matchers, func(l labels.Labels, add func(string)) {
+		if v := l.Get(name); v != "" {
+			add(v)
+		}
+	}), nil, nil
+}
+
+// LabelNames gives the names of labels.
+func (q *querier) LabelNames(_ context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return q.collect(matchers, func(l labels.Labels, add func(string)) {
+		l.Range(func(l labels.Label) { add(l.Name) })
+	}), nil, nil
+}
+
+func (q *querier) collect(matchers []*labels.Matcher, each func(labels.Labels, func(string))) []string {
+	q.store.mu.RLock()
+	defer q.store.mu.RUnlock()
+	seen := map[string]bool{}
+	for _, sr := range q.store.candidates(matchers) {
+		if matches(sr.labels, matchers) {
+			each(sr.labels, func(s string) { seen[s] = true })
+		}
+	}
+	out := make([]string, 0, len(seen))
+	for s := range seen {
+		out = append(out, s)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Close ends the query.
+func (q *querier) Close() error { return nil }
+
+// view is a part of a series.
+type view struct {
+	labels labels.Labels
+	first  int64
+	values []float64
+}
+
+// Labels names the series.
+func (v view) Labels() labels.Labels { return v.labels }
+
+// Iterator goes through the samples.
+func (v view) Iterator(chunkenc.Iterator) chunkenc.Iterator { return &cursor{view: v, at: -1} }
+
+// viewSet goes through views.
+type viewSet struct {
+	views []view
+	next  int
+}
+
+func (s *viewSet) Next() bool                        { s.next++; return s.next <= len(s.views) }
+func (s *viewSet) At() storage.Series                { return s.views[s.next-1] }
+func (s *viewSet) Err() error                        { return nil }
+func (s *viewSet) Warnings() annotations.Annotations { return nil }
+
+// cursor goes through the samples of a view.
+type cursor struct {
+	view view
+	at   int
+}
+
+func (c *cursor) Next() chunkenc.ValueType {
+	if c.at+1 >= len(c.view.values) {
+		c.at = len(c.view.values)
+		return chunkenc.ValNone
+	}
+	c.at++
+	return chunkenc.ValFloat
+}
+
+func (c *cursor) Seek(t int64) chunkenc.ValueType { //nolint:govet // the interface is chunkenc.Iterator, not io.Seeker
+	every := scrape.Milliseconds()
+	if want := int((t - c.view.first + every - 1) / every); t > c.view.first && want > c.at {
+		c.at = want
+	}
+	c.at = max(c.at, 0)
+	if c.at >= len(c.view.values) {
+		c.at = len(c.view.values)
+		return chunkenc.ValNone
+	}
+	return chunkenc.ValFloat
+}
+
+func (c *cursor) At() (int64, float64) { return c.AtT(), c.view.values[c.at] }
+func (c *cursor) AtT() int64           { return c.view.first + int64(c.at)*scrape.Milliseconds() }
+func (c *cursor) Err() error           { return nil }
+
+func (c *cursor) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
+	panic("sandbox: no series has native histograms") // unreachable unless Next says so
+}
+
+func (c *cursor) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	panic("sandbox: no series has native histograms") // unreachable unless Next says so
+}

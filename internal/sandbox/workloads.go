@@ -1,0 +1,170 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// Workload gives the state of one workload and its pods.
+func (w *World) Workload(_ context.Context, ref kube.Ref) (kube.Workload, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f := w.fleet(ref)
+	if f == nil {
+		return kube.Workload{}, notFound(ref)
+	}
+	out := f.describe()
+	for _, e := range f.events {
+		if w.at.Sub(e.Last) <= time.Hour {
+			out.Events = append(out.Events, e)
+		}
+	}
+	slices.SortStableFunc(out.Events, func(a, b kube.EventCount) int { return b.Last.Compare(a.Last) })
+	return out, nil
+}
+
+// Revisions gives the revision history, oldest first.
+func (w *World) Revisions(_ context.Context, ref kube.Ref) ([]kube.Revision, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f := w.fleet(ref)
+	if f == nil {
+		return nil, notFound(ref)
+	}
+	var out []kube.Revision
+	for _, s := range f.sets {
+		out = append(out, kube.Revision{
+			Number: s.revision, Name: s.name, Created: s.created, Active: s.active,
+			Current: s == f.current(), Cause: s.cause, Fields: maps.Clone(s.fields),
+		})
+	}
+	return out, nil
+}
+
+// Nodes gives the conditions of the nodes the workload's pods run on.
+func (w *World) Nodes(_ context.Context, ref kube.Ref) ([]kube.Node, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f := w.fleet(ref)
+	if f == nil {
+		return nil, notFound(ref)
+	}
+	pods := map[string]int{}
+	for _, p := range f.pods {
+		pods[p.node]++
+	}
+	var out []kube.Node
+	for _, n := range w.scenario.nodes {
+		if pods[n.name] > 0 {
+			out = append(out, kube.Node{Name: n.name, Ready: true, Conditions: slices.Clone(n.conditions), Pods: pods[n.name]})
+		}
+	}
+	return out, nil
+}
+
+// Scale sets the replicas of a workload.
+func (w *World) Scale(_ context.Context, c kube.ScaleChange) (kube.Applied, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f, err := w.target(c.Ref, c.Pre)
+	if err != nil {
+		return kube.Applied{}, err
+	}
+	if c.Replicas < 0 {
+		return kube.Applied{}, &step.Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf("scale %s: %d replicas", name(c.Ref), c.Replicas)}
+	}
+	out := f.applied()
+	if c.Replicas != f.replicas {
+		out.Generation++
+	}
+	out.Replicas = c.Replicas
+	if c.DryRun {
+		return out, nil
+	}
+	f.replicas, f.generation = c.Replicas, out.Generation
+	w.mark(f, c.Run, c.Key)
+	return out, nil
+}
+
+// Undo sets the pod template to that of an earlier revision.
+func (w *World) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f, err := w.target(c.Ref, c.Pre)
+	if err != nil {
+		return kube.Applied{}, err
+	}
+	i := slices.IndexFunc(f.sets, func(s *replicaSet) bool { return s.revision == c.Revision })
+	if i < 0 {
+		return kube.Applied{}, &step.Error{
+			Reason:  machine.ReasonNotFound,
+			Message: fmt.Sprintf("undo %s: revision %d is not in the history; look at its revisions again", name(c.Ref), c.Revision),
+		}
+	}
+	out := f.applied()
+	out.Fields = maps.Clone(f.sets[i].fields)
+	if f.sets[i] != f.current() {
+		out.Generation++
+	}
+	if c.DryRun {
+		return out, nil
+	}
+	if f.sets[i] != f.current() {
+		f.undo(c.Revision, w.clock.Now())
+	}
+	w.mark(f, c.Run, c.Key)
+	return out, nil
+}
+
+// target finds what is to be changed and holds the precondition.
+func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
+	f := w.fleet(ref)
+	if f == nil {
+		return nil, notFound(ref)
+	}
+	if pre.UID != f.uid || pre.Generation != f.generation {
+		return nil, &step.Error{
+			Reason: machine.ReasonConflict,
+			Message: fmt.Sprintf("change %s: it moved since the plan (uid %s generation %d, planned on uid %s generation %d); plan again",
+				name(ref), f.uid, f.generation, pre.UID, pre.Generation),
+		}
+	}
+	return f, nil
+}
+
+// mark records who changed a workload, and when first.
+func (w *World) mark(f *fleet, run, key string) {
+	f.annotations[kube.AnnotationRun], f.annotations[kube.AnnotationEffect] = run, key
+	if f.changed.IsZero() {
+		f.changed = w.clock.Now()
+	}
+}
+
+func (f *fleet) applied() kube.Applied {
+	return kube.Applied{UID: f.uid, Generation: f.generation, Replicas: f.replicas, Fields: maps.Clone(f.current().fields)}
+}
+
+func notFound(ref kube.Ref) error {
+	return &step.Error{Reason: machine.ReasonNotFound, Message: fmt.Sprintf("%s is not in the sandbox; check the service's workload", name(ref))}
+}
+
+func name(ref kube.Ref) string { return ref.Kind + " " + ref.Namespace + "/" + ref.Name }
+
+var (
+	_ step.Querier   = (*World)(nil)
+	_ step.Workloads = (*World)(nil)
+	_ step.Changer   = (*World)(nil)
+	_ step.Prober    = (*World)(nil)
+)

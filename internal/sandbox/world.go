@@ -1,0 +1,146 @@
+package sandbox
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// World is a simulated cluster with the Prometheus and the Alertmanager that
+// watch it. It is safe for concurrent use.
+type World struct {
+	clock    *Clock
+	scenario scenario
+	start    time.Time
+	promql   *promql.Engine
+	store    *store
+	watch    watch
+
+	mu       sync.Mutex // guards what follows; taken before the store's
+	at       time.Time  // simulated up to here
+	fleets   []*fleet
+	exporter *exporter
+}
+
+const (
+	// tick is the length of a simulated step; scrape is a multiple of it.
+	tick = 5 * time.Second
+	// history is how much of the past a world opens with: the longest window of
+	// the burn-rate rules, and a little.
+	history = 6*time.Hour + 30*time.Minute
+)
+
+// New opens the world of a scenario at the clock's present moment: the incident
+// has been going on long enough for its alert to fire. An unknown name is an
+// error that lists the known ones.
+func New(name string, clock *Clock) (*World, error) {
+	sc, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	start := clock.Now()
+	w := &World{clock: clock, scenario: sc, start: start, store: newStore(), promql: newPromQL()}
+	w.exporter = newExporter(w.store)
+	w.at = start.Add(-history).Truncate(scrape)
+	for i := range sc.services {
+		spec := &sc.services[i]
+		rng := hash(sc.seed ^ nameHash(spec.service.Name))
+		w.fleets = append(w.fleets, newFleet(spec, start, rng))
+	}
+	for _, f := range w.fleets {
+		for range f.replicas {
+			f.create(w.at.Add(-time.Hour), w.place)
+		}
+		f.events = nil
+	}
+	w.watch.init(w)
+	w.advance()
+	return w, nil
+}
+
+// Scenario says which incident this is.
+func (w *World) Scenario() Scenario { return w.scenario.Scenario }
+
+// Clock is the world's time.
+func (w *World) Clock() *Clock { return w.clock }
+
+// Started is the moment the world was opened.
+func (w *World) Started() time.Time { return w.start }
+
+// Services are the catalog's entries, the one with the incident first.
+func (w *World) Services() []playbook.Service {
+	out := make([]playbook.Service, len(w.fleets))
+	for i, f := range w.fleets {
+		out[i] = f.spec.service
+		out[i].SLOs = slices.Clone(out[i].SLOs)
+		out[i].Owners = slices.Clone(out[i].Owners)
+	}
+	return out
+}
+
+// advance lets the time up to now pass.
+func (w *World) advance() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+}
+
+func (w *World) advanceLocked() {
+	now := w.clock.Now()
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	for next := w.at.Add(tick); !next.After(now); next = next.Add(tick) {
+		w.simulate(next)
+		w.at = next
+	}
+}
+
+// simulate takes the world to the moment at: what was released by then, the controllers, the
+// requests since the step before, and the scrape when one is due.
+func (w *World) simulate(at time.Time) {
+	for _, f := range w.fleets {
+		for _, r := range f.spec.revisions {
+			if due := w.start.Add(-r.age); due.After(at.Add(-tick)) && !due.After(at) {
+				f.release(r, due)
+			}
+		}
+		f.control(at, w.place)
+		f.serve(at, w.start, tick)
+	}
+	if at.Equal(at.Truncate(scrape)) {
+		w.exporter.scrape(at, w.fleets)
+	}
+}
+
+// place finds a node for a pod: the emptiest, in the scenario's order; empty
+// when all are full.
+func (w *World) place() string {
+	used := map[string]int{}
+	for _, f := range w.fleets {
+		for _, p := range f.pods {
+			used[p.node]++
+		}
+	}
+	best, free := "", 0
+	for _, n := range w.scenario.nodes {
+		if n.slots-used[n.name] > free {
+			best, free = n.name, n.slots-used[n.name]
+		}
+	}
+	return best
+}
+
+// fleet finds a workload. The caller holds mu.
+func (w *World) fleet(ref kube.Ref) *fleet {
+	for _, f := range w.fleets {
+		if f.ref == ref {
+			return f
+		}
+	}
+	return nil
+}
