@@ -1,0 +1,4 @@
+package audit
+
+func crashChild() {}
+func holdChild()  {}

@@ -1,0 +1,168 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/mod/sumdb/note"
+)
+
+// VerifyOptions refine Verify. The zero value is usable.
+type VerifyOptions struct {
+	// Checkpoint is a note that was exported earlier and kept elsewhere. Only
+	// it can show that a log was cut back, rolled back or forked.
+	Checkpoint []byte
+
+	// Progress is called now and then from one goroutine.
+	Progress func(done, total uint64)
+
+	// Checker runs the structural check in a child process first. Without
+	// one, damage that sends bbolt in circles is not survived.
+	Checker Checker
+}
+
+// A Report says what Verify found.
+type Report struct {
+	Origin      string   `json:"origin"`
+	Created     string   `json:"created"`
+	Entries     uint64   `json:"entries"`
+	Streams     uint64   `json:"streams"`
+	Checkpoints uint64   `json:"checkpoints"` // with a valid signature and the right root
+	Signed      uint64   `json:"signed"`      // entries the last of them covers
+	Unsigned    uint64   `json:"unsigned"`    // entries after it: consistent but not yet signed
+	Root        string   `json:"root"`        // over all entries
+	External    bool     `json:"external"`    // the log continues VerifyOptions.Checkpoint
+	FirstBad    *Finding `json:"firstBad,omitempty"`
+}
+
+// OK reports that nothing is wrong.
+func (r *Report) OK() bool { return r.FirstBad == nil }
+
+// A Finding is the first thing that is wrong. It concerns the entries from Seq
+// to Last; if they are one and it decodes, it is named.
+type Finding struct {
+	Seq     uint64    `json:"seq"`
+	Last    uint64    `json:"last"`
+	Stream  string    `json:"stream,omitempty"`
+	Kind    string    `json:"kind,omitempty"`
+	Time    time.Time `json:"time,omitzero"`
+	Problem string    `json:"problem"`
+}
+
+func (f *Finding) String() string {
+	switch {
+	case f.Last > f.Seq:
+		return fmt.Sprintf("entries %d to %d: %s", f.Seq, f.Last, f.Problem)
+	case f.Kind != "":
+		return fmt.Sprintf("entry %d (%s %s at %s): %s", f.Seq, f.Stream, f.Kind, f.Time.Format(time.RFC3339Nano), f.Problem)
+	}
+	return fmt.Sprintf("entry %d: %s", f.Seq, f.Problem)
+}
+
+// at makes a finding about one entry.
+func at(seq uint64, format string, args ...any) *Finding {
+	return &Finding{Seq: seq, Last: seq, Problem: fmt.Sprintf(format, args...)}
+}
+
+// between makes a finding about the entries from seq up to, not including, end.
+func between(seq, end uint64, format string, args ...any) *Finding {
+	return &Finding{Seq: seq, Last: max(seq+1, end) - 1, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Verify checks the log at path against a public key, without writing and
+// without the private key. A log that is not what it claims is a Report with
+// FirstBad; an error means that the file could not be examined, or (ErrCorrupt,
+// ErrForeign) that it is too damaged to be.
+func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Report, error) {
+	key, err := parseKey(publicKey)
+	if err != nil {
+		return Report{}, err
+	}
+	v := &verifier{key: key, o: o}
+	if o.Checkpoint != nil {
+		c, err := openCheckpoint(o.Checkpoint, key)
+		if err != nil {
+			return Report{}, fmt.Errorf("the checkpoint to verify against: %w", err)
+		}
+		v.external = &c
+	}
+	if _, _, err := readHeader(path); err != nil {
+		return Report{}, err
+	}
+	if o.Checker != nil {
+		if err := o.Checker(ctx, path); err != nil {
+			return Report{}, err
+		}
+	}
+	return v.open(ctx, path)
+}
+
+// A verifier is one run of Verify.
+type verifier struct {
+	key      note.Verifier
+	o        VerifyOptions
+	external *checkpoint
+
+	db     *bolt.DB
+	meta   metaInfo
+	report Report
+}
+
+// open opens the file read-only and runs the passes.
+func (v *verifier) open(ctx context.Context, path string) (_ Report, err error) {
+	v.db, err = bolt.Open(path, 0, &bolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
+	if err != nil {
+		return Report{}, openError(path, err)
+	}
+	defer func() { err = errors.Join(err, v.db.Close()) }()
+	bad, err := guard(v.reached, func() (*Finding, error) {
+		return nil, v.db.View(func(tx *bolt.Tx) error {
+			v.meta, err = readMeta(tx, path)
+			return err
+		})
+	})
+	if bad != nil {
+		return Report{}, corrupt(path, "%s", bad.Problem)
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	v.report.Origin, v.report.Created = v.meta.origin, v.meta.created
+	v.report.FirstBad, err = v.passes(ctx)
+	return v.report, err
+}
+
+// passes runs the checks in the order in which a finding says most.
+func (v *verifier) passes(ctx context.Context) (*Finding, error) {
+	own, err := parseKey(v.meta.public)
+	if err != nil || own.Name() != v.key.Name() || own.KeyHash() != v.key.KeyHash() || v.meta.origin != v.key.Name() {
+		return between(0, v.meta.tree.size, "the log names another origin or key than %s+%08x", v.key.Name(), v.key.KeyHash()), nil
+	}
+	for _, pass := range []func(context.Context) (*Finding, error){v.walk, v.ends, v.indexes, v.beyond} {
+		bad, err := guard(v.reached, func() (*Finding, error) { return pass(ctx) })
+		if bad != nil || err != nil {
+			return bad, err
+		}
+	}
+	return nil, nil
+}
+
+// reached is the entry after those that the walk found good.
+func (v *verifier) reached() uint64 { return v.report.Entries }
+
+// beyond compares with the external checkpoint what the walk could not.
+func (v *verifier) beyond(context.Context) (*Finding, error) {
+	if v.external == nil {
+		return nil, nil
+	}
+	if v.external.size > v.report.Entries {
+		return between(v.report.Entries, v.external.size,
+			"missing: the given checkpoint is over %d entries, the log has only %d; it was truncated or rolled back",
+			v.external.size, v.report.Entries), nil
+	}
+	v.report.External = true
+	return nil, nil
+}
