@@ -1,0 +1,50 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A Reader reads a journal's file, usually a copy, without writing to it and
+// without its keys. It checks the structure, not the signatures: see [Verify].
+type Reader struct{ j *Journal }
+
+// OpenReader opens the file read-only. With a Checker the structure is first
+// examined in a child process. The error is ErrCorrupt, ErrForeign, ErrLocked
+// (a service has it open: ask the service, or read a snapshot) or the system's.
+func OpenReader(ctx context.Context, path string, check Checker) (_ *Reader, err error) {
+	if _, _, err := readHeader(path); err != nil {
+		return nil, err
+	}
+	if check != nil {
+		if err := check(ctx, path); err != nil {
+			return nil, fmt.Errorf("check before opening: %w", err)
+		}
+	}
+	db, err := bolt.Open(path, 0, &bolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	j := &Journal{path: path, db: db}
+	if err := db.View(func(tx *bolt.Tx) error {
+		meta, err := readMeta(tx, path)
+		j.committed.Store(&meta.tree)
+		return err
+	}); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Reader{j}, nil
+}
+
+// Size is the number of records.
+func (r *Reader) Size() uint64 { return r.j.Size() }
+
+// Log yields the records from seq from on, ascending.
+func (r *Reader) Log(from uint64) iter.Seq2[Record, error] { return r.j.Log(from) }
+
+// Close lets go of the file.
+func (r *Reader) Close() error { return r.j.db.Close() }
