@@ -5,7 +5,7 @@ import "time"
 // burstAge is how long before the world opens the arrivals tripled. Requests
 // of the burst weigh three times as much in the one-hour window, which stays
 // red for most of an hour after the repair.
-const burstAge = 7 * time.Minute
+const burstAge = 5 * time.Minute
 
 // trafficBurst is three times the usual arrivals on engines that are fine:
 // queues grow until clients give up. More replicas repair it, going back to an
@@ -17,7 +17,7 @@ func trafficBurst() scenario {
 		Scenario: Scenario{
 			Name:  "traffic-burst",
 			Title: "Three times the usual traffic",
-			Story: "Seven minutes ago the arrivals tripled; nothing was deployed. Requests queue before their first token. More replicas repair it.",
+			Story: "Five minutes ago the arrivals tripled; nothing was deployed. Requests queue before their first token. More replicas repair it.",
 			Fix:   "kube.scale",
 		},
 		seed:     2,
