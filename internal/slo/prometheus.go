@@ -96,7 +96,7 @@ func (p *Prometheus) Instant(ctx context.Context, expr string, at time.Time) (Ve
 			if s.Histogram != nil {
 				return Vector{}, p.fail(expr, errHistogram)
 			}
-			v.Samples = append(v.Samples, Sample{Labels: labels(s.Metric), Value: float64(s.Value), At: s.Timestamp.Time()})
+			v.Samples = append(v.Samples, Sample{Labels: labelMap(s.Metric), Value: float64(s.Value), At: s.Timestamp.Time()})
 		}
 	case *model.Scalar:
 		v.Samples = []Sample{{Value: float64(value.Value), At: value.Timestamp.Time()}}
@@ -123,7 +123,7 @@ func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time,
 		if len(stream.Histograms) > 0 {
 			return Matrix{}, p.fail(expr, errHistogram)
 		}
-		s := Series{Labels: labels(stream.Metric), Points: make([]Point, 0, len(stream.Values))}
+		s := Series{Labels: labelMap(stream.Metric), Points: make([]Point, 0, len(stream.Values))}
 		for _, v := range stream.Values {
 			s.Points = append(s.Points, Point{At: v.Timestamp.Time(), Value: float64(v.Value)})
 		}
@@ -132,7 +132,7 @@ func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time,
 	return m, nil
 }
 
-func labels(m model.Metric) map[string]string {
+func labelMap(m model.Metric) map[string]string {
 	out := make(map[string]string, len(m))
 	for k, v := range m {
 		out[string(k)] = string(v)
