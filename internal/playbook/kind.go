@@ -16,7 +16,11 @@ type Kind struct {
 	Role Role
 	Doc  string  // one paragraph for the reference, Markdown
 	With []Field // parameters, in the order the reference shows them
-	Out  []Field // evidence a check yields, or the facts a lever's plan yields; what out.* is checked against
+	// OneOf lists groups of parameters of each of which exactly one is given.
+	OneOf [][]string
+	// Idempotent levers may be applied again after a failure; others are applied once.
+	Idempotent bool
+	Out        []Field // evidence a check yields, or the facts a lever's plan yields; what out.* is checked against
 }
 
 // Field is one parameter or one piece of evidence.

@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"slices"
 	"time"
 )
 
@@ -160,3 +161,28 @@ type Guards struct {
 	EvidenceAge time.Duration // oldest evidence a lever may act on
 	MinReady    *int          // replicas that must stay ready while it applies
 }
+
+// signals lists every signal.
+func signals() []Signal {
+	return []Signal{OnVerified, OnIneffective, OnInconclusive, OnRefused, OnApproved, OnDenied, OnExpired}
+}
+
+// signalOf gives the signal of that word, empty when it is none.
+func signalOf(word string) Signal {
+	if slices.Contains(signals(), Signal(word)) {
+		return Signal(word)
+	}
+	return ""
+}
+
+// State gives the state of that name, nil when there is none.
+func (p *Playbook) State(name string) *State { return p.byName[name] }
+
+// Serves reports whether the playbook may run for the service: it lists none,
+// or it lists this one.
+func (p *Playbook) Serves(service string) bool {
+	return len(p.services) == 0 || slices.Contains(p.services, service)
+}
+
+// Services lists the services the playbook is limited to; empty: all.
+func (p *Playbook) Services() []string { return slices.Clone(p.services) }

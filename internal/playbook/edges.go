@@ -1,0 +1,125 @@
+package playbook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+)
+
+// edges reads next: a state's name, or a list of edges.
+func (r *reader) edges(n *yaml.Node, path string, s *State) []Edge {
+	if n.Kind == yaml.ScalarNode {
+		return []Edge{{To: r.target(n, path), Line: r.d.line + n.Line, Column: n.Column}}
+	}
+	if n.Kind != yaml.SequenceNode {
+		r.d.report(n, path, "want a state's name or a list of edges, got "+nodeKind(n), "e.g. [{when: 'out.value > 1', to: a}, {to: b}]")
+		return nil
+	}
+	var out []Edge
+	for i, item := range n.Content {
+		ep := fmt.Sprintf("%s[%d]", path, i)
+		m := r.d.mapping(item, ep, "when", "on", "to", "label")
+		if m == nil {
+			continue
+		}
+		e := Edge{Label: m.text("label"), Line: r.d.line + item.Line, Column: item.Column}
+		if to := m.need("to", "the state this edge leads to"); to != nil {
+			e.To = r.target(to, m.at("to"))
+		}
+		r.condition(m, s, &e)
+		out = append(out, e)
+	}
+	return out
+}
+
+// condition reads when and on of an edge.
+func (r *reader) condition(m *mapping, s *State, e *Edge) {
+	when, on := m.get("when"), m.get("on")
+	if when != nil && on != nil {
+		r.d.report(on, m.path, "when and on in one edge", "write two edges")
+		return
+	}
+	if on != nil {
+		if word, ok := r.d.text(on, m.at("on")); ok {
+			e.On = r.signal(on, m.at("on"), word, s)
+		}
+		return
+	}
+	if when == nil {
+		return
+	}
+	text, ok := r.d.text(when, m.at("when"))
+	if !ok {
+		return
+	}
+	if word := strings.TrimSpace(text); signalOf(word) != "" && (s.Kind == StateLever || s.Kind == StateGate) {
+		e.On = r.signal(when, m.at("when"), word, s)
+		return
+	}
+	var out *evidenceOf
+	if k := r.c.kinds[s.Step]; k != nil {
+		out = &evidenceOf{state: s.Name, kind: k}
+	}
+	if out == nil && (s.Kind == StateCheck || s.Kind == StateLever) {
+		return // the unknown step is reported already; so would everything about out be
+	}
+	x, errs := r.env.compile(text, out, false)
+	if len(errs) == 0 && !x.typ.IsExactType(cel.BoolType) {
+		errs = []exprError{{message: fmt.Sprintf("a condition gives true or false, this gives %s", typeName(x.typ)), hint: "compare it with something"}}
+	}
+	if len(errs) > 0 {
+		r.d.reportExpr(when, m.at("when"), errs)
+		return
+	}
+	e.When = &Condition{expr: x}
+}
+
+// signalsOf are the signals a state of a kind can have.
+func signalsOf(kind StateKind) []Signal {
+	switch kind {
+	case StateLever:
+		return []Signal{OnVerified, OnIneffective, OnInconclusive, OnRefused, OnDenied, OnExpired}
+	case StateGate:
+		return []Signal{OnApproved, OnDenied, OnExpired}
+	default:
+		return nil
+	}
+}
+
+func (r *reader) signal(n *yaml.Node, path, word string, s *State) Signal {
+	allowed := signalsOf(s.Kind)
+	if slices.Contains(allowed, Signal(word)) {
+		return Signal(word)
+	}
+	words := make([]string, len(allowed))
+	for i, a := range allowed {
+		words[i] = string(a)
+	}
+	hint := didYouMean(word, words)
+	if len(words) == 0 {
+		hint = "only levers and gates have signals; write a condition in when"
+	}
+	r.d.report(n, path, fmt.Sprintf("a %s has no signal %q", s.Kind, clip(word)), hint)
+	return ""
+}
+
+// Text says what the edge is taken on: its label, signal or condition; empty
+// for one that is always taken and has no label.
+func (e Edge) Text() string {
+	switch {
+	case e.Label != "":
+		return e.Label
+	case e.On != "":
+		return string(e.On)
+	case e.When != nil:
+		return e.When.Source()
+	default:
+		return ""
+	}
+}
+
+// always reports whether the edge is taken whatever happened.
+func (e Edge) always() bool { return e.When == nil && e.On == "" }

@@ -1,0 +1,191 @@
+package playbook
+
+import (
+	"fmt"
+	"log/slog"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/prometheus/alertmanager/matcher/compat"
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"go.yaml.in/yaml/v3"
+)
+
+// matcherSet is one entry of match: all of its matchers must hold.
+type matcherSet struct {
+	source   string
+	matchers labels.Matchers
+}
+
+// matches reports whether all matchers hold. As in Alertmanager, a label that
+// is absent has the empty value.
+func (s matcherSet) matches(alert map[string]string) bool {
+	for _, m := range s.matchers {
+		if !m.Matches(alert[m.Name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Bounds of match.
+const (
+	maxMatcherSets = 64
+	maxMatcher     = 8192 // characters
+)
+
+// matchers reads match: one matcher set, or a list of which one must match.
+func (d *document) matchers(n *yaml.Node, path string) []matcherSet {
+	texts, nodes := d.texts(n, path)
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		d.report(n, path, "empty: it would match nothing", "list at least one matcher set")
+	}
+	if len(texts) > maxMatcherSets {
+		d.report(n, path, fmt.Sprintf("%d matcher sets; at most %d", len(texts), maxMatcherSets), "")
+		return nil
+	}
+	var out []matcherSet
+	for i, text := range texts {
+		set, err := parseMatchers(text)
+		if err != nil {
+			at := path
+			if n.Kind == yaml.SequenceNode {
+				at = fmt.Sprintf("%s[%d]", path, i)
+			}
+			d.report(nodes[i], at, err.Error(), `Alertmanager's syntax: '{alertname="A", severity=~"page|critical"}'`)
+			continue
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// parseMatchers reads one matcher set with Alertmanager's parsers: UTF-8
+// first, classic where only that understands it, as Alertmanager does.
+func parseMatchers(text string) (matcherSet, error) {
+	if len(text) > maxMatcher {
+		return matcherSet{}, fmt.Errorf("matchers of %d bytes; at most %d", len(text), maxMatcher)
+	}
+	parse := compat.FallbackMatchersParser(slog.New(slog.DiscardHandler))
+	ms, err := parse(text, "playbook")
+	if err != nil {
+		return matcherSet{}, fmt.Errorf("not matchers: %w", err)
+	}
+	set := matcherSet{source: text, matchers: ms}
+	if len(ms) == 0 || set.matches(nil) {
+		return matcherSet{}, fmt.Errorf("%s matches every alert, even one without labels", clip(text))
+	}
+	return set, nil
+}
+
+// keys gives a label and the values of it that the set can match at all: what
+// the index finds the set by. Empty: the set names no value, only patterns.
+func (s matcherSet) keys() (label string, values []string) {
+	for _, m := range s.matchers {
+		var vs []string
+		switch m.Type {
+		case labels.MatchEqual:
+			if m.Value != "" {
+				vs = []string{m.Value}
+			}
+		case labels.MatchRegexp:
+			vs = alternatives(m.Value)
+		default:
+			continue
+		}
+		// alertname tells most; then the fewest values.
+		better := len(values) == 0 || (m.Name == "alertname" && label != "alertname") ||
+			(label != "alertname" && len(vs) < len(values))
+		if len(vs) > 0 && better {
+			label, values = m.Name, vs
+		}
+	}
+	return label, values
+}
+
+// maxAlternatives bounds the index entries of one pattern.
+const maxAlternatives = 128
+
+// alternatives gives the words of a pattern that is only a choice of words,
+// such as A|B|C; nil for any other pattern and for one the empty word satisfies.
+func alternatives(pattern string) []string {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	words, ok := words(re)
+	if !ok || len(words) > maxAlternatives {
+		return nil
+	}
+	for _, w := range words {
+		if w == "" {
+			return nil
+		}
+	}
+	return words
+}
+
+// words expands a pattern into the words it matches, where they are few.
+func words(re *syntax.Regexp) ([]string, bool) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return []string{string(re.Rune)}, re.Flags&syntax.FoldCase == 0
+	case syntax.OpEmptyMatch:
+		return []string{""}, true
+	case syntax.OpCapture:
+		return words(re.Sub[0])
+	case syntax.OpCharClass:
+		return classWords(re.Rune)
+	case syntax.OpAlternate:
+		var out []string
+		for _, sub := range re.Sub {
+			ws, ok := words(sub)
+			if out = append(out, ws...); !ok || len(out) > maxAlternatives {
+				return nil, false
+			}
+		}
+		return out, true
+	case syntax.OpConcat:
+		out := []string{""}
+		for _, sub := range re.Sub {
+			ws, ok := words(sub)
+			if !ok || len(out)*len(ws) > maxAlternatives {
+				return nil, false
+			}
+			var joined []string
+			for _, a := range out {
+				for _, b := range ws {
+					joined = append(joined, a+b)
+				}
+			}
+			out = joined
+		}
+		return out, true
+	default:
+		return nil, false
+	}
+}
+
+func classWords(ranges []rune) ([]string, bool) {
+	var out []string
+	for i := 0; i+1 < len(ranges); i += 2 {
+		if ranges[i+1]-ranges[i] > maxAlternatives {
+			return nil, false
+		}
+		for r := ranges[i]; r <= ranges[i+1]; r++ {
+			if out = append(out, string(r)); len(out) > maxAlternatives {
+				return nil, false
+			}
+		}
+	}
+	return out, true
+}
+
+// Match lists the playbook's matcher sets as written.
+func (p *Playbook) Match() []string {
+	out := make([]string, len(p.match))
+	for i, s := range p.match {
+		out[i] = strings.TrimSpace(s.source)
+	}
+	return out
+}

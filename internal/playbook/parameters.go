@@ -1,0 +1,233 @@
+package playbook
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// with reads a step's parameters against its kind, defaults included.
+func (r *reader) with(m *mapping, k *Kind, at place) map[string]*Value {
+	out := map[string]*Value{}
+	var given []string
+	path := m.at("with")
+	node := m.node
+	if n := m.get("with"); n != nil {
+		node = n
+		wm := r.fields(n, path, k.With)
+		if wm == nil {
+			return out
+		}
+		for _, pair := range wm.pairs {
+			given = append(given, pair.name)
+			if f, ok := fieldNamed(k.With, pair.name); ok {
+				out[pair.name] = r.value(pair.value, wm.at(pair.name), f, at)
+			}
+		}
+	}
+	for _, f := range k.With {
+		switch {
+		case slices.Contains(given, f.Name):
+		case f.Required:
+			r.d.report(node, path, fmt.Sprintf("%s needs %s (%s)", k.Name, f.Name, f.Type.Name), "")
+		case f.Default != nil:
+			out[f.Name] = &Value{source: fmt.Sprint(f.Default), field: f, constant: f.Default}
+		}
+	}
+	for _, group := range k.OneOf {
+		n := 0
+		for _, name := range group {
+			if slices.Contains(given, name) {
+				n++
+			}
+		}
+		if n != 1 {
+			r.d.report(node, path, fmt.Sprintf("%s needs exactly one of %s, got %d", k.Name, strings.Join(group, ", "), n), "")
+		}
+	}
+	return out
+}
+
+// fields reads a mapping whose keys are the fields'.
+func (r *reader) fields(n *yaml.Node, path string, fields []Field) *mapping {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Name
+	}
+	m := r.d.mapping(n, path)
+	if m == nil {
+		return nil
+	}
+	for _, pair := range m.pairs {
+		if !slices.Contains(names, pair.name) {
+			hint := didYouMean(pair.name, names)
+			if hint == "" {
+				hint = "it takes none"
+			}
+			r.d.report(pair.key, path, fmt.Sprintf("unknown parameter %q", clip(pair.name)), hint)
+		}
+	}
+	return m
+}
+
+func fieldNamed(fields []Field, name string) (Field, bool) {
+	for _, f := range fields {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Field{}, false
+}
+
+// value reads one value that must be what its field says.
+func (r *reader) value(n *yaml.Node, path string, f Field, at place) *Value {
+	v := &Value{source: n.Value, field: f}
+	switch f.Type.Name {
+	case Object, Map:
+		r.entries(n, path, f, at, v)
+	case List:
+		r.items(n, path, f, at, v)
+	case String, Query:
+		r.textValue(n, path, f, at, v)
+	default:
+		r.scalar(n, path, f, at, v)
+	}
+	return v
+}
+
+func (r *reader) entries(n *yaml.Node, path string, f Field, at place, v *Value) {
+	v.entries = map[string]*Value{}
+	var m *mapping
+	if f.Type.Name == Object {
+		m = r.fields(n, path, f.Type.Fields)
+	} else {
+		m = r.d.mapping(n, path)
+	}
+	if m == nil {
+		return
+	}
+	for _, pair := range m.pairs {
+		ef, ok := fieldNamed(f.Type.Fields, pair.name)
+		if f.Type.Name == Map {
+			ef, ok = elemField(pair.name, f.Type), true
+		}
+		if ok {
+			v.entries[pair.name] = r.value(pair.value, m.at(pair.name), ef, at)
+		}
+	}
+	for _, ef := range f.Type.Fields {
+		if ef.Required && !m.has(ef.Name) {
+			r.d.report(n, path, ef.Name+" is missing", "")
+		}
+	}
+}
+
+func (r *reader) items(n *yaml.Node, path string, f Field, at place, v *Value) {
+	v.items = []*Value{}
+	if n.Kind != yaml.SequenceNode {
+		r.d.report(n, path, "want a list, got "+nodeKind(n), "")
+		return
+	}
+	for i, item := range n.Content {
+		name := fmt.Sprintf("%s[%d]", path, i)
+		v.items = append(v.items, r.value(item, name, elemField(name, f.Type), at))
+	}
+}
+
+// elemField is the field an element of a list or map is read as; where the
+// kind says nothing it is a text.
+func elemField(name string, t Type) Field {
+	if t.Elem == nil {
+		return Field{Name: name, Type: Type{Name: String}}
+	}
+	return Field{Name: name, Type: *t.Elem}
+}
+
+func (r *reader) textValue(n *yaml.Node, path string, f Field, at place, v *Value) {
+	text, ok := r.d.text(n, path)
+	if !ok {
+		return
+	}
+	if strings.TrimSpace(text) == "" {
+		r.d.report(n, path, "empty", "")
+		return
+	}
+	parts, errs := compileText(text, f.Type.Name == Query, at)
+	if len(errs) > 0 {
+		r.d.reportExpr(n, path, errs)
+		return
+	}
+	v.parts = parts
+	if len(parts) == 1 && parts[0].expr == nil {
+		v.parts, v.constant = nil, parts[0].text
+		if _, err := conform(parts[0].text, f); err != nil {
+			r.d.report(n, path, f.Name+" "+err.Error(), didYouMean(text, f.Enum))
+		}
+	}
+}
+
+// scalar reads a number, bool or duration, or one ${...} that gives it.
+func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && strings.Contains(n.Value, "${") {
+		x, errs := compileScalar(n.Value, f.Type.Name, at)
+		r.d.reportExpr(n, path, errs)
+		v.expr = x
+		return
+	}
+	constant, message := constantOf(n, f.Type.Name)
+	if message != "" {
+		r.d.report(n, path, message, "")
+		return
+	}
+	stored, err := conform(constant, f)
+	if err != nil {
+		r.d.report(n, path, f.Name+" "+err.Error(), "")
+		return
+	}
+	v.constant = stored
+}
+
+// constantOf reads a scalar of a type; a message when it is none.
+func constantOf(n *yaml.Node, want TypeName) (any, string) {
+	switch want {
+	case Int:
+		if i, ok := scalarInt(n); ok {
+			return i, ""
+		}
+		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f == math.Trunc(f) && n.Tag == "!!float" {
+			return nil, "want a whole number, got " + nodeKind(n) + ": write it without a fraction"
+		}
+	case Double:
+		if f, ok := scalarFloat(n); ok {
+			return f, ""
+		}
+	case Bool:
+		if b, ok := scalarBool(n); ok {
+			return b, ""
+		}
+	case Duration:
+		d, message := scalarDuration(n, maxWindow)
+		if message != "" {
+			return nil, message
+		}
+		return d, ""
+	}
+	return nil, fmt.Sprintf("want %s or ${...}, got %s", article(want), nodeKind(n))
+}
+
+func article(t TypeName) string {
+	switch t {
+	case Int:
+		return "a whole number"
+	case Double:
+		return "a number"
+	case Bool:
+		return "true or false"
+	default:
+		return "a " + string(t)
+	}
+}

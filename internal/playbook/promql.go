@@ -1,0 +1,231 @@
+package playbook
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// promQLSlot is where an expression stands inside a query, which decides how
+// its value is written there.
+type promQLSlot struct {
+	quoted   bool // inside the quotes of a label matcher's value
+	regex    bool // of =~ or !~: the value is matched literally
+	selector bool // service.selector, between braces
+	since    bool // exactly ${since}: may stay for later
+	sample   string
+}
+
+// fill writes text into the slot so that it can only be what the slot is for:
+// a label's value never ends its quotes and never becomes a pattern.
+func (s promQLSlot) fill(text string) (string, error) {
+	switch {
+	case s.quoted && s.regex:
+		return escapePromQL(regexp.QuoteMeta(text)), nil
+	case s.quoted:
+		return escapePromQL(text), nil
+	case s.selector:
+		return text, checkSelector(text)
+	default:
+		return text, nil // a number or duration, by its type
+	}
+}
+
+// escapePromQL escapes text for a PromQL string in either kind of quotes.
+// The dollar goes too, so that no label value can look like ${since}.
+func escapePromQL(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r == '\\' || r == '"' || r == '\'' || r == '`' || r == '$':
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r < utf8.RuneSelf && !unicode.IsPrint(r):
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			b.WriteString(text[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// checkSelector holds a service's selector to label matchers only. The catalog
+// has checked it; a query is the last place to notice that it did not.
+func checkSelector(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("the service has no selector, so the query would read every service's series: set it in the catalog")
+	}
+	matchers, err := parser.ParseMetricSelector("{" + text + "}")
+	if err != nil {
+		return fmt.Errorf("the service's selector %q is not a list of label matchers: %w", clip(text), err)
+	}
+	for _, m := range matchers {
+		if m.Name == "__name__" {
+			return fmt.Errorf("the service's selector %q names a metric: give label matchers only", clip(text))
+		}
+	}
+	return nil
+}
+
+// promQLLexer follows the quotes of a query through its constant pieces.
+type promQLLexer struct {
+	quote     rune // open quote, 0 outside
+	comment   bool
+	backslash bool   // the last character inside quotes was an unpaired backslash
+	before    string // the last two significant characters outside quotes
+	operator  string // what stood before the open quote
+}
+
+func (l *promQLLexer) feed(text string) {
+	for _, r := range text {
+		switch {
+		case l.comment:
+			l.comment = r != '\n'
+		case l.quote != 0 && l.backslash:
+			l.backslash = false
+		case l.quote != 0 && r == '\\' && l.quote != '`':
+			l.backslash = true
+		case l.quote != 0:
+			if r == l.quote {
+				l.quote, l.before = 0, ""
+			}
+		case r == '#':
+			l.comment = true
+		case r == '"' || r == '\'' || r == '`':
+			l.quote, l.operator = r, l.before
+		case unicode.IsSpace(r):
+		default:
+			if l.before += string(r); utf8.RuneCountInString(l.before) > 2 {
+				_, size := utf8.DecodeRuneInString(l.before)
+				l.before = l.before[size:]
+			}
+		}
+	}
+}
+
+// slot decides whether and how an expression may stand at the lexer's place.
+func (l *promQLLexer) slot(x *expression) (promQLSlot, *exprError) {
+	const outside = "outside quotes only a number, a duration or service.selector may stand, so that no label can change the query"
+	switch {
+	case l.comment:
+		return promQLSlot{}, &exprError{message: "${...} in a PromQL comment", hint: "leave the comment out"}
+	case l.quote == '`' || l.backslash:
+		return promQLSlot{}, &exprError{message: "${...} in a raw string or after a backslash cannot be escaped", hint: `put it between double quotes: label="${...}"`}
+	case l.quote != 0:
+		return l.quotedSlot(x)
+	}
+	l.before = "" // whatever is filled in is no operator
+	switch {
+	case strings.TrimSpace(x.source) == "since":
+		return promQLSlot{since: true, sample: "5m"}, nil
+	case x.typ.IsExactType(cel.IntType) || x.typ.IsExactType(cel.DoubleType):
+		return promQLSlot{sample: "1"}, nil
+	case x.typ.IsExactType(cel.DurationType):
+		return promQLSlot{sample: "5m"}, nil
+	case strings.TrimSpace(x.source) == "service.selector":
+		return promQLSlot{selector: true, sample: `sample="x"`}, nil
+	default:
+		return promQLSlot{}, &exprError{message: fmt.Sprintf("a %s outside quotes in PromQL", typeName(x.typ)), hint: outside}
+	}
+}
+
+func (l *promQLLexer) quotedSlot(x *expression) (promQLSlot, *exprError) {
+	if !isScalar(x.typ) {
+		return promQLSlot{}, &exprError{message: fmt.Sprintf("a %s cannot stand in a query", typeName(x.typ))}
+	}
+	switch {
+	case l.operator == "=~" || l.operator == "!~":
+		return promQLSlot{quoted: true, regex: true, sample: "x"}, nil
+	case strings.HasSuffix(l.operator, "="):
+		return promQLSlot{quoted: true, sample: "x"}, nil
+	default:
+		return promQLSlot{}, &exprError{
+			message: "${...} in a PromQL string that is not a label matcher's value",
+			hint:    `it may stand in label="${...}"; regular expressions of functions are not escaped`,
+		}
+	}
+}
+
+// checkQuery parses a query with samples in place of its expressions.
+func checkQuery(pieces []piece, parts []part) []exprError {
+	var b strings.Builder
+	type mark struct{ byteOffset, source int }
+	var marks []mark
+	for i, p := range parts {
+		marks = append(marks, mark{b.Len(), pieces[i].offset})
+		if p.expr != nil {
+			b.WriteString(p.slot.sample)
+		} else {
+			b.WriteString(p.text)
+		}
+	}
+	filled := b.String()
+	problem, at := parseQuery(filled)
+	if problem == "" {
+		return nil
+	}
+	offset := 0
+	for i, m := range marks {
+		if m.byteOffset <= at {
+			offset = m.source
+			if parts[i].expr == nil {
+				offset += utf8.RuneCountInString(filled[m.byteOffset:min(at, m.byteOffset+len(parts[i].text))])
+			}
+		}
+	}
+	return []exprError{{offset: offset, message: "not usable PromQL: " + problem}}
+}
+
+// parseQuery gives what is wrong with a query and the byte where; "" when it is fine.
+func parseQuery(query string) (problem string, at int) {
+	if strings.TrimSpace(query) == "" {
+		return "empty query", 0
+	}
+	expr, err := parser.ParseExpr(query)
+	if err != nil {
+		var errs parser.ParseErrors
+		if errors.As(err, &errs) && len(errs) > 0 {
+			return errs[0].Err.Error(), min(max(0, int(errs[0].PositionRange.Start)), len(query))
+		}
+		return err.Error(), 0
+	}
+	if t := expr.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
+		return fmt.Sprintf("gives a %s: want an instant vector or a scalar, e.g. rate(metric[5m])", parser.DocumentedType(t)), 0
+	}
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		var err error
+		switch n := node.(type) {
+		case *parser.MatrixSelector:
+			err = plausible(n.Range, maxWindow)
+		case *parser.SubqueryExpr:
+			err = plausible(n.Range, maxWindow)
+		case *parser.VectorSelector:
+			if n.OriginalOffset < 0 || n.OriginalOffset > maxWindow {
+				err = fmt.Errorf("is %s", n.OriginalOffset)
+			}
+		}
+		if err != nil && problem == "" {
+			problem, at = "a window or offset "+err.Error(), int(node.PositionRange().Start)
+		}
+		return nil
+	})
+	return problem, min(max(0, at), len(query))
+}
+
+// checkFilled parses a query again once real values stand in it.
+func checkFilled(query string) error {
+	sampled := strings.ReplaceAll(query, "${since}", "5m")
+	if problem, _ := parseQuery(sampled); problem != "" {
+		return fmt.Errorf("query %q: not usable PromQL once filled in: %s", clip(query), problem)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package playbook
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Scope is what the expressions of a playbook can read when they are evaluated.
+type Scope struct {
+	Alert    Alert
+	Service  Service
+	Run      string
+	Now      time.Time
+	Evidence map[string]json.RawMessage // by state name, as the checks gave it
+	Out      json.RawMessage            // evidence of the current state: the variable out
+	Since    time.Duration              // from the fix to Now, in a verify block; 0: not known yet, ${since} stays as written
+}
+
+// Condition is a compiled boolean CEL expression of an edge. It is immutable
+// and safe for concurrent use.
+type Condition struct {
+	expr *expression
+}
+
+// Source gives the expression as written.
+func (c *Condition) Source() string { return c.expr.source }
+
+// Eval says whether the condition holds. Evidence that is missing or of the
+// wrong type, a label that is not there and an expression that costs too much
+// are errors, never false: whoever branches on a condition must stop on one.
+func (c *Condition) Eval(s Scope) (bool, error) {
+	v, err := c.expr.eval(s)
+	if err != nil {
+		return false, fmt.Errorf("condition %q: %w", c.expr.source, err)
+	}
+	holds, ok := v.(bool)
+	if !ok {
+		return false, fmt.Errorf("condition %q: gave %T instead of a bool", c.expr.source, v)
+	}
+	return holds, nil
+}
+
+// variable gives the value of one of the language's variables.
+func (s Scope) variable(u use) (any, error) {
+	switch u.name {
+	case "alert":
+		return alertValue(s.Alert), nil
+	case "service":
+		return serviceValue(s.Service), nil
+	case "run":
+		return s.Run, nil
+	case "now":
+		return s.Now, nil
+	case "since":
+		if s.Since <= 0 {
+			return nil, fmt.Errorf("since is not known yet")
+		}
+		return s.Since, nil
+	case "out":
+		if len(s.Out) == 0 {
+			return nil, fmt.Errorf("there is no evidence of this state (out)")
+		}
+		v, err := decodeEvidence(s.Out, u.fields)
+		if err != nil {
+			return nil, fmt.Errorf("evidence of this state (out): %w", err)
+		}
+		return v, nil
+	}
+	data, ok := s.Evidence[u.state]
+	if !ok {
+		// Reading any field of it is an error, and has() says false.
+		return map[string]any{}, nil
+	}
+	v, err := decodeEvidence(data, u.fields)
+	if err != nil {
+		return nil, fmt.Errorf("evidence of state %s: %w", u.state, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,239 @@
+package playbook
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Set is an immutable set of playbooks with an index over their matchers. It
+// is safe for concurrent use.
+type Set struct {
+	all      []*Playbook // by name
+	byName   map[string]*Playbook
+	digest   string
+	warnings Problems
+
+	index   []labelIndex // of the sets that name a value
+	pattern []entry      // of the sets that name only patterns
+}
+
+// labelIndex finds matcher sets by the value of one label.
+type labelIndex struct {
+	label  string
+	values map[string][]entry
+}
+
+// entry is one matcher set of a playbook.
+type entry struct {
+	set   matcherSet
+	which int // index of the playbook in Set.all
+}
+
+// NewSet puts playbooks together. Two of one name, or a circle of diverts, are
+// [Problems]; a divert to a playbook that is not there is only a warning,
+// because sets are rolled out file by file.
+func NewSet(playbooks []*Playbook) (*Set, error) {
+	s := &Set{all: slices.Clone(playbooks), byName: map[string]*Playbook{}}
+	slices.SortStableFunc(s.all, func(a, b *Playbook) int { return cmp.Compare(a.Name, b.Name) })
+	var problems Problems
+	for _, p := range s.all {
+		if first := s.byName[p.Name]; first != nil {
+			problems = append(problems, p.problem(p.States[0], "metadata.name", fmt.Sprintf("playbook %s is already defined in %s", p.Name, first.Source), "names are unique"))
+			continue
+		}
+		s.byName[p.Name] = p
+	}
+	problems = append(problems, s.diverts()...)
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	indexes := map[string]map[string][]entry{}
+	var order []string
+	for i, p := range s.all {
+		fmt.Fprintf(h, "%s %s\n", p.Name, p.Digest)
+		for _, ms := range p.match {
+			label, values := ms.keys()
+			if label == "" {
+				s.pattern = append(s.pattern, entry{set: ms, which: i})
+				continue
+			}
+			if indexes[label] == nil {
+				indexes[label] = map[string][]entry{}
+				order = append(order, label)
+			}
+			for _, v := range values {
+				indexes[label][v] = append(indexes[label][v], entry{set: ms, which: i})
+			}
+		}
+	}
+	for _, label := range order {
+		s.index = append(s.index, labelIndex{label: label, values: indexes[label]})
+	}
+	s.digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return s, nil
+}
+
+// problem is a problem of the playbook, at a state of it.
+func (p *Playbook) problem(at *State, path, message, hint string) Problem {
+	file, _, _ := cutLast(p.Source, ":")
+	out := Problem{File: file, Path: path, Message: message, Hint: hint}
+	if at != nil {
+		out.Line, out.Column = at.Line, at.Column
+	}
+	return out
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// diverts warns of diverts that lead nowhere and refuses those that lead round.
+func (s *Set) diverts() Problems {
+	const (
+		open = 1
+		done = 2
+	)
+	var problems Problems
+	seen := map[*Playbook]int{}
+	var visit func(p *Playbook, trail []string)
+	visit = func(p *Playbook, trail []string) {
+		seen[p] = open
+		for _, st := range p.States {
+			if st.Kind != StateDivert {
+				continue
+			}
+			path := "spec.states." + st.Name + ".divert"
+			next := s.byName[st.Divert]
+			switch {
+			case next == nil:
+				s.warnings = append(s.warnings, p.problem(st, path, fmt.Sprintf("diverts to playbook %s, which is not loaded", st.Divert), "a run that gets here is escalated to people"))
+			case seen[next] == open:
+				circle := strings.Join(append(trail, p.Name, next.Name), " -> ")
+				problems = append(problems, p.problem(st, path, "diverts go in a circle: "+circle, "end one of them, or escalate"))
+			case seen[next] == 0:
+				visit(next, append(slices.Clip(trail), p.Name))
+			}
+		}
+		seen[p] = done
+	}
+	for _, p := range s.all {
+		if seen[p] == 0 && s.byName[p.Name] == p {
+			visit(p, nil)
+		}
+	}
+	s.warnings = s.warnings.sorted()
+	return problems
+}
+
+// All gives the playbooks by name. The caller must not change the slice.
+func (s *Set) All() []*Playbook { return s.all }
+
+// ByName gives the playbook of that name, nil when there is none.
+func (s *Set) ByName(name string) *Playbook { return s.byName[name] }
+
+// Digest is the SHA-256 over names and digests of all playbooks, as "sha256:<hex>".
+func (s *Set) Digest() string { return s.digest }
+
+// Warnings lists what may be wrong with the set but does not keep it from working.
+func (s *Set) Warnings() Problems { return s.warnings }
+
+// Match gives the playbooks that match the alert, by name.
+func (s *Set) Match(a Alert) []*Playbook { return s.AppendMatch(nil, a) }
+
+// AppendMatch appends the playbooks that match the alert to dst, by name. It
+// allocates only to grow dst.
+func (s *Set) AppendMatch(dst []*Playbook, a Alert) []*Playbook {
+	base := len(dst)
+	for i := range s.index {
+		value, ok := a.Labels[s.index[i].label]
+		if !ok {
+			continue
+		}
+		entries := s.index[i].values[value]
+		for j := range entries {
+			dst = s.appendIf(dst, base, &entries[j], a.Labels)
+		}
+	}
+	for i := range s.pattern {
+		dst = s.appendIf(dst, base, &s.pattern[i], a.Labels)
+	}
+	return dst
+}
+
+// appendIf inserts the entry's playbook, in its place and once, if it matches.
+func (s *Set) appendIf(dst []*Playbook, base int, e *entry, alert map[string]string) []*Playbook {
+	p := s.all[e.which]
+	at := len(dst)
+	for at > base && dst[at-1].Name >= p.Name {
+		if dst[at-1] == p {
+			return dst
+		}
+		at--
+	}
+	if !e.set.matches(alert) {
+		return dst
+	}
+	return slices.Insert(dst, at, p)
+}
+
+// MatchResult says whether and why a playbook matches an alert.
+type MatchResult struct {
+	Playbook *Playbook   `json:"-"`
+	Name     string      `json:"playbook"`
+	Matched  bool        `json:"matched"`
+	Sets     []SetResult `json:"sets"` // one for each entry of match; one that matched suffices
+}
+
+// SetResult is the answer of one matcher set.
+type SetResult struct {
+	Matchers string     `json:"matchers"`
+	Matched  bool       `json:"matched"`
+	Failed   []Mismatch `json:"failed,omitempty"`
+}
+
+// Mismatch is a matcher that does not hold, and the label value it was asked of.
+type Mismatch struct {
+	Matcher string `json:"matcher"`
+	Label   string `json:"label"`
+	Value   string `json:"value"`
+	Missing bool   `json:"missing,omitempty"` // the alert has no such label
+}
+
+// String says why in words.
+func (m Mismatch) String() string {
+	if m.Missing {
+		return fmt.Sprintf("%s: the alert has no label %s", m.Matcher, m.Label)
+	}
+	return fmt.Sprintf("%s: %s is %q", m.Matcher, m.Label, m.Value)
+}
+
+// Explain says of every playbook, by name, whether it matches the alert and
+// which matchers failed on which label values.
+func (s *Set) Explain(a Alert) []MatchResult {
+	out := make([]MatchResult, 0, len(s.all))
+	for _, p := range s.all {
+		r := MatchResult{Playbook: p, Name: p.Name}
+		for _, ms := range p.match {
+			sr := SetResult{Matchers: ms.source, Matched: true}
+			for _, m := range ms.matchers {
+				value, ok := a.Labels[m.Name]
+				if !m.Matches(value) {
+					sr.Matched = false
+					sr.Failed = append(sr.Failed, Mismatch{Matcher: m.String(), Label: m.Name, Value: value, Missing: !ok})
+				}
+			}
+			r.Matched = r.Matched || sr.Matched
+			r.Sets = append(r.Sets, sr)
+		}
+		out = append(out, r)
+	}
+	return out
+}

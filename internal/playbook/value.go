@@ -1,0 +1,250 @@
+package playbook
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/cel"
+)
+
+// Value is a parameter or a text of a playbook: a constant, or one with ${CEL}
+// in it. It is compiled against the type it must have, immutable and safe for
+// concurrent use.
+type Value struct {
+	source string
+	field  Field // what it must be: name, type, bounds
+
+	constant any               // when nothing else is set
+	expr     *expression       // a number, bool or duration that is one ${...}
+	parts    []part            // a text or query
+	items    []*Value          // a list
+	entries  map[string]*Value // a map or object
+}
+
+// part is a piece of a text: constant, or the value of an expression.
+type part struct {
+	text string
+	expr *expression
+	raw  string     // of an expression: as written, with ${}
+	slot promQLSlot // of an expression in a query: where it stands
+}
+
+// Source gives the value as written in the document.
+func (v *Value) Source() string { return v.source }
+
+// Eval gives the value: int64, float64, bool or string, or a []any or
+// map[string]any of them. Durations are strings as [ParseDuration] reads them,
+// so that the value survives JSON. Text from alerts and services that goes into
+// a query is escaped; where it cannot be, the error says so. As long as
+// Scope.Since is 0, ${since} stays in a query as it is written.
+func (v *Value) Eval(s Scope) (any, error) {
+	switch {
+	case v.items != nil:
+		out := make([]any, len(v.items))
+		for i, item := range v.items {
+			iv, err := item.Eval(s)
+			if err != nil {
+				return nil, fmt.Errorf("[%d]: %w", i, err)
+			}
+			out[i] = iv
+		}
+		return out, nil
+	case v.entries != nil:
+		out := make(map[string]any, len(v.entries))
+		for name, entry := range v.entries {
+			ev, err := entry.Eval(s)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			out[name] = ev
+		}
+		return out, nil
+	case v.expr != nil:
+		ev, err := v.expr.eval(s)
+		if err != nil {
+			return nil, fmt.Errorf("value %q: %w", v.source, err)
+		}
+		if ev, err = conform(ev, v.field); err != nil {
+			return nil, fmt.Errorf("value %q: %w", v.source, err)
+		}
+		return ev, nil
+	case v.parts != nil:
+		return v.text(s)
+	default:
+		return v.constant, nil
+	}
+}
+
+// Text evaluates a value that is a text or a query.
+func (v *Value) Text(s Scope) (string, error) {
+	ev, err := v.Eval(s)
+	if err != nil {
+		return "", err
+	}
+	text, ok := ev.(string)
+	if !ok {
+		return "", fmt.Errorf("value %q: is a %T, not a text", v.source, ev)
+	}
+	return text, nil
+}
+
+// text fills in a text or query.
+func (v *Value) text(s Scope) (string, error) {
+	query := v.field.Type.Name == Query
+	var b strings.Builder
+	for _, p := range v.parts {
+		switch {
+		case p.expr == nil:
+			b.WriteString(p.text)
+		case query && p.slot.since && s.Since == 0:
+			b.WriteString(p.raw)
+		default:
+			pv, err := p.expr.eval(s)
+			if err != nil {
+				return "", fmt.Errorf("value %q: %w", clip(p.raw), err)
+			}
+			text, err := formatScalar(pv)
+			if err == nil && query {
+				text, err = p.slot.fill(text)
+			}
+			if err != nil {
+				return "", fmt.Errorf("value %q: %w", clip(p.raw), err)
+			}
+			b.WriteString(text)
+		}
+	}
+	if query {
+		if err := checkFilled(b.String()); err != nil {
+			return "", err
+		}
+		return b.String(), nil
+	}
+	cv, err := conform(b.String(), v.field)
+	if err != nil {
+		return "", fmt.Errorf("value %q: %w", clip(v.source), err)
+	}
+	return cv.(string), nil
+}
+
+// formatScalar writes a scalar into a text.
+func formatScalar(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case int64:
+		return strconv.FormatInt(v, 10), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return "", fmt.Errorf("is %v, which is no usable number", v)
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64), nil
+	case time.Duration:
+		if v < 0 {
+			return "", fmt.Errorf("is %s: negative", v)
+		}
+		return FormatDuration(v), nil
+	case time.Time:
+		return v.UTC().Format(time.RFC3339), nil
+	default:
+		return "", fmt.Errorf("is a %T, which cannot stand in a text", v)
+	}
+}
+
+// conform checks a value against its field and gives it its stored form.
+func conform(v any, f Field) (any, error) {
+	switch v := v.(type) {
+	case int64:
+		if f.Type.Name == Double {
+			return float64(v), inBounds(float64(v), f)
+		}
+		return v, inBounds(float64(v), f)
+	case float64:
+		return v, inBounds(v, f)
+	case time.Duration:
+		if err := plausible(v, maxWindow); err != nil {
+			return nil, err
+		}
+		return FormatDuration(v), nil
+	case string:
+		if len(f.Enum) > 0 && !slices.Contains(f.Enum, v) {
+			return nil, fmt.Errorf("is %q; allowed: %s", clip(v), strings.Join(f.Enum, ", "))
+		}
+	}
+	return v, nil
+}
+
+func inBounds(v float64, f Field) error {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return fmt.Errorf("is %v, which is no usable number", v)
+	case f.Min != nil && v < *f.Min:
+		return fmt.Errorf("is %v, less than %v", v, *f.Min)
+	case f.Max != nil && v > *f.Max:
+		return fmt.Errorf("is %v, more than %v", v, *f.Max)
+	default:
+		return nil
+	}
+}
+
+// maxWindow bounds durations that are parameters or PromQL windows.
+const maxWindow = 92 * 24 * time.Hour
+
+// plausible refuses durations that are nothing or absurdly long.
+func plausible(d, most time.Duration) error {
+	switch {
+	case d <= 0:
+		return fmt.Errorf("is %s; it must be longer than 0", d)
+	case d < time.Millisecond:
+		return fmt.Errorf("is %s, shorter than a millisecond", d)
+	case d > most:
+		return fmt.Errorf("is %s, longer than %s", FormatDuration(d), FormatDuration(most))
+	default:
+		return nil
+	}
+}
+
+// fits reports whether an expression of CEL type have may stand for a
+// parameter of type want.
+func fits(have *cel.Type, want TypeName) bool {
+	switch want {
+	case Int:
+		return have.IsExactType(cel.IntType)
+	case Double:
+		return have.IsExactType(cel.DoubleType) || have.IsExactType(cel.IntType)
+	case Bool:
+		return have.IsExactType(cel.BoolType)
+	case Duration:
+		return have.IsExactType(cel.DurationType)
+	default:
+		return false
+	}
+}
+
+// expressions lists the expressions inside a value.
+func (v *Value) expressions() []*expression {
+	var out []*expression
+	if v == nil {
+		return nil
+	}
+	if v.expr != nil {
+		out = append(out, v.expr)
+	}
+	for _, p := range v.parts {
+		if p.expr != nil {
+			out = append(out, p.expr)
+		}
+	}
+	for _, item := range v.items {
+		out = append(out, item.expressions()...)
+	}
+	for _, entry := range v.entries {
+		out = append(out, entry.expressions()...)
+	}
+	return out
+}
