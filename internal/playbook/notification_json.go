@@ -40,8 +40,8 @@ func (s *scanner) fail(problem string) *FieldError {
 	return &FieldError{Offset: s.pos, Problem: problem}
 }
 
-// under puts the error's field below a parent: a name, or an index in brackets.
-func (e *FieldError) under(parent string) *FieldError {
+// Under puts the error's field below a parent: a name, or an index in brackets.
+func (e *FieldError) Under(parent string) *FieldError {
 	switch {
 	case e.Field == "" || e.Field[0] == '[':
 		e.Field = parent + e.Field
@@ -137,11 +137,11 @@ func (s *scanner) object(fields []string, value func(field string) *FieldError) 
 		}
 		field := fields[next]
 		if seen&(1<<next) != 0 {
-			return s.fail("appears twice").under(field)
+			return s.fail("appears twice").Under(field)
 		}
 		seen |= 1 << next
 		if err := value(field); err != nil {
-			return err.under(field)
+			return err.Under(field)
 		}
 		next++
 	}
@@ -186,7 +186,7 @@ func (s *scanner) array(element func(i int) *FieldError) *FieldError {
 			return err
 		}
 		if err := element(i); err != nil {
-			return err.under("[" + strconv.Itoa(i) + "]")
+			return err.Under("[" + strconv.Itoa(i) + "]")
 		}
 	}
 }
@@ -215,7 +215,7 @@ func (s *scanner) labels(to *map[string]string) *FieldError {
 		}
 		value, err := s.str("a string")
 		if err != nil {
-			return err.under(FieldName(unescape(string(s.data[name.from:name.to]))))
+			return err.Under(FieldName(unescape(string(s.data[name.from:name.to]))))
 		}
 		if len(s.pairs) == maxLabels {
 			return s.fail("more than " + strconv.Itoa(maxLabels) + " entries")
@@ -244,7 +244,7 @@ func (s *scanner) doubled(chunk string, begin int) *FieldError {
 		name := p.name.of(chunk, begin)
 		if seen[name] {
 			s.pos = p.name.from
-			return s.fail("appears twice").under(FieldName(name))
+			return s.fail("appears twice").Under(FieldName(name))
 		}
 		seen[name] = true
 	}

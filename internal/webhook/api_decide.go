@@ -1,0 +1,220 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+const (
+	maxRequest = 64 << 10 // bytes of a decision's body
+	maxReason  = 2000     // characters
+)
+
+// DecisionRequest is the body of POST /api/v1/runs/{id}/approve, deny, cancel
+// and resolve. Who decides is not in it: that is who authenticated.
+type DecisionRequest struct {
+	Reason  string `json:"reason,omitempty"`  // needed to deny, cancel and resolve
+	Digest  string `json:"digest,omitempty"`  // of the plan the person saw; approve and deny
+	Gate    string `json:"gate,omitempty"`    // empty: the one that is open; approve and deny
+	Applied *bool  `json:"applied,omitempty"` // resolve: whether the change is in the world
+}
+
+// PauseRequest is the body of POST and DELETE /api/v1/pauses. DELETE takes the
+// same as query parameters.
+type PauseRequest struct {
+	Service  string `json:"service,omitempty"`
+	Playbook string `json:"playbook,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// PauseList is the answer of every method on /api/v1/pauses: what is paused
+// after it.
+type PauseList struct {
+	Pauses []Pause `json:"pauses"`
+}
+
+func (s *Server) approve(c echo.Context, id Identity) error { return s.decide(c, id, true) }
+
+func (s *Server) deny(c echo.Context, id Identity) error { return s.decide(c, id, false) }
+
+// decide hands an approval or a denial to the run. Whether id may decide, and
+// whether the plan is still the one that was seen, is the run's to say.
+func (s *Server) decide(c echo.Context, id Identity, approve bool) error {
+	var req DecisionRequest
+	if err := decodeRequest(c, &req); err != nil {
+		return err
+	}
+	if req.Applied != nil {
+		return invalid("applied", "is for resolve only")
+	}
+	if !approve && req.Reason == "" {
+		return invalid("reason", "missing: say why")
+	}
+	d := s.decision(c, id, req)
+	d.Approve = approve
+	return s.command(c, machine.Command{Kind: machine.CmdDecide, Decision: &d})
+}
+
+func (s *Server) cancel(c echo.Context, id Identity) error {
+	var req DecisionRequest
+	if err := decodeRequest(c, &req); err != nil {
+		return err
+	}
+	switch {
+	case req.Applied != nil || req.Digest != "" || req.Gate != "":
+		return invalid("", "to cancel takes a reason and nothing else")
+	case req.Reason == "":
+		return invalid("reason", "missing: say why")
+	}
+	d := s.decision(c, id, req)
+	return s.command(c, machine.Command{Kind: machine.CmdCancel, Decision: &d})
+}
+
+func (s *Server) resolve(c echo.Context, id Identity) error {
+	var req DecisionRequest
+	if err := decodeRequest(c, &req); err != nil {
+		return err
+	}
+	switch {
+	case req.Applied == nil:
+		return invalid("applied", "missing: true if the change is in the world, false if it is not")
+	case req.Reason == "":
+		return invalid("reason", "missing: say how you know")
+	case req.Digest != "" || req.Gate != "":
+		return invalid("", "to resolve takes applied and a reason and nothing else")
+	}
+	d := s.decision(c, id, req)
+	d.Approve = *req.Applied
+	return s.command(c, machine.Command{Kind: machine.CmdResolve, Decision: &d})
+}
+
+// decision is what the credential and the request say together.
+func (s *Server) decision(c echo.Context, id Identity, req DecisionRequest) machine.Decision {
+	door := "api"
+	if strings.HasPrefix(c.Request().UserAgent(), "responder/") {
+		door = "cli"
+	}
+	return machine.Decision{Gate: req.Gate, Digest: req.Digest, By: "user:" + id.Name, Groups: id.Groups, Door: door, Reason: req.Reason}
+}
+
+// command hands cmd to the run the path names and answers with the run after it.
+func (s *Server) command(c echo.Context, cmd machine.Command) error {
+	if s.o.Control == nil {
+		return ErrNotFound
+	}
+	if _, err := s.run(c); err != nil {
+		return err
+	}
+	cmd.Now = time.Now().UTC()
+	if err := s.o.Control.Command(c.Request().Context(), c.Param("id"), cmd); err != nil {
+		return err
+	}
+	return s.showRun(c, Identity{})
+}
+
+func (s *Server) listPauses(c echo.Context, _ Identity) error {
+	if s.o.Pauses == nil {
+		return ErrNotFound
+	}
+	list := PauseList{Pauses: s.o.Pauses.Pauses()}
+	if list.Pauses == nil {
+		list.Pauses = []Pause{}
+	}
+	return reply(c, list)
+}
+
+func (s *Server) setPause(c echo.Context, id Identity) error {
+	var req PauseRequest
+	if err := decodeRequest(c, &req); err != nil {
+		return err
+	}
+	if req.Reason == "" {
+		return invalid("reason", "missing: say why")
+	}
+	if s.o.Pauses == nil {
+		return ErrNotFound
+	}
+	if err := s.o.Pauses.Pause(c.Request().Context(), req.by(id)); err != nil {
+		return err
+	}
+	return s.listPauses(c, id)
+}
+
+func (s *Server) liftPause(c echo.Context, id Identity) error {
+	req := PauseRequest{Service: c.QueryParam("service"), Playbook: c.QueryParam("playbook"), Reason: c.QueryParam("reason")}
+	if c.Request().ContentLength != 0 {
+		if c.Request().URL.RawQuery != "" {
+			return invalid("", "say what to lift in the query or in the body, not in both")
+		}
+		if err := decodeRequest(c, &req); err != nil {
+			return err
+		}
+	}
+	if err := checkReason(req.Reason); err != nil {
+		return err
+	}
+	if s.o.Pauses == nil {
+		return ErrNotFound
+	}
+	if err := s.o.Pauses.Unpause(c.Request().Context(), req.by(id)); err != nil {
+		return err
+	}
+	return s.listPauses(c, id)
+}
+
+func (r PauseRequest) by(id Identity) Pause {
+	return Pause{Service: r.Service, Playbook: r.Playbook, By: "user:" + id.Name, Reason: r.Reason, Since: time.Now().UTC()}
+}
+
+// decodeRequest reads a small JSON object strictly; no body is an empty one.
+func decodeRequest(c echo.Context, to any) error {
+	data, err := io.ReadAll(http.MaxBytesReader(nil, c.Request().Body, maxRequest))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return problem(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.Itoa(maxRequest)+" bytes", "")
+	case err != nil:
+		return problem(http.StatusBadRequest, "incomplete", "the body ended early", "")
+	case len(data) == 0:
+		return nil
+	case !utf8.Valid(data):
+		return invalid("body", "invalid UTF-8")
+	}
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return invalid("body", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return invalid("body", "something follows the JSON object")
+	}
+	switch r := to.(type) {
+	case *DecisionRequest:
+		return checkReason(r.Reason)
+	case *PauseRequest:
+		return checkReason(r.Reason)
+	}
+	return nil
+}
+
+// checkReason keeps reasons short and printable: they are shown everywhere.
+func checkReason(reason string) error {
+	if utf8.RuneCountInString(reason) > maxReason {
+		return invalid("reason", "longer than "+strconv.Itoa(maxReason)+" characters")
+	}
+	if strings.ContainsFunc(reason, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		return invalid("reason", "has control characters")
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+	keepAlive    = 15 * time.Second // an empty line in a silent stream, so that a lost peer is noticed
+)
+
+// RunList is the answer of GET /api/v1/runs. Its runs have no evidence, path,
+// visits and samples; GET /api/v1/runs/{id} has.
+type RunList struct {
+	Runs []machine.State `json:"runs"`
+}
+
+// RunDetail is the answer of GET /api/v1/runs/{id} and of every decision: the
+// run as it is after it.
+type RunDetail struct {
+	Run machine.State `json:"run"`
+}
+
+// RunEvent is one line of GET /api/v1/runs/{id}/events.
+type RunEvent struct {
+	Index uint64            `json:"index"` // the first is 0
+	Kind  machine.EventKind `json:"kind"`
+	machine.Event
+}
+
+func (s *Server) listRuns(c echo.Context, _ Identity) error {
+	if s.o.Views == nil {
+		return ErrNotFound
+	}
+	f := RunFilter{Service: c.QueryParam("service"), Playbook: c.QueryParam("playbook")}
+	var err error
+	if f.Limit, err = limit(c); err != nil {
+		return err
+	}
+	if v := c.QueryParam("open"); v != "" {
+		open, err := strconv.ParseBool(v)
+		if err != nil {
+			return invalid("open", "want true or false")
+		}
+		f.Open = &open
+	}
+	runs := s.o.Views.Runs(f)
+	brief := make([]machine.State, 0, len(runs))
+	for _, r := range runs[:min(len(runs), f.Limit)] {
+		r.Evidence, r.Path, r.Visits = nil, nil, nil
+		if r.Lever != nil {
+			l := *r.Lever
+			l.Samples = nil
+			r.Lever = &l
+		}
+		brief = append(brief, r)
+	}
+	return reply(c, RunList{Runs: brief})
+}
+
+func (s *Server) showRun(c echo.Context, _ Identity) error {
+	run, err := s.run(c)
+	if err != nil {
+		return err
+	}
+	return reply(c, RunDetail{Run: run})
+}
+
+// run gives the run the path names.
+func (s *Server) run(c echo.Context) (machine.State, error) {
+	if s.o.Views == nil {
+		return machine.State{}, ErrNotFound
+	}
+	id := c.Param("id")
+	run, ok := s.o.Views.Run(id)
+	if !ok {
+		return run, problem(http.StatusNotFound, "not_found", fmt.Sprintf("no run %.64q", id), "see GET /api/v1/runs")
+	}
+	return run, nil
+}
+
+// runEvents writes a run's events, one JSON object a line. With follow=1 it
+// goes on until the run has ended and every event is written.
+func (s *Server) runEvents(c echo.Context, _ Identity) error {
+	if _, err := s.run(c); err != nil {
+		return err
+	}
+	from, err := number(c, "from", 0)
+	if err != nil {
+		return err
+	}
+	follow := false
+	if v := c.QueryParam("follow"); v != "" {
+		if follow, err = strconv.ParseBool(v); err != nil {
+			return invalid("follow", "want 1 or 0")
+		}
+	}
+	var changes <-chan struct{}
+	if follow {
+		if s.o.Watch == nil {
+			return invalid("follow", "this server cannot follow")
+		}
+		var end func()
+		changes, end = s.o.Watch() // before the first look, so that nothing falls between
+		defer end()
+	}
+	out, err := s.stream(c, "application/x-ndjson")
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	return s.writeEvents(c, out, from, changes)
+}
+
+func (s *Server) writeEvents(c echo.Context, out *stream, from uint64, changes <-chan struct{}) error {
+	beat := time.NewTicker(keepAlive)
+	defer beat.Stop()
+	for {
+		run, _ := s.o.Views.Run(c.Param("id")) // before its events: an end seen here is among them
+		events, err := s.o.Views.Events(c.Param("id"), from)
+		if err != nil {
+			return out.abort(err)
+		}
+		encoder := json.NewEncoder(out)
+		for _, e := range events {
+			if err := encoder.Encode(RunEvent{Index: from, Kind: e.Kind, Event: e}); err != nil {
+				return out.abort(err)
+			}
+			from++
+		}
+		if err := out.flush(); err != nil {
+			return out.abort(err)
+		}
+		if changes == nil || run.Phase == machine.PhaseEnded {
+			return nil
+		}
+		select {
+		case <-changes:
+		case <-beat.C:
+			if _, err := out.Write([]byte("\n")); err != nil {
+				return out.abort(err)
+			}
+		case <-c.Request().Context().Done():
+			return nil
+		case <-s.stopping:
+			return nil
+		}
+	}
+}
+
+// limit reads the query parameter limit.
+func limit(c echo.Context) (int, error) {
+	n, err := number(c, "limit", defaultLimit)
+	if err != nil || n == 0 || n > maxLimit {
+		return 0, invalid("limit", "want a number from 1 to "+strconv.Itoa(maxLimit))
+	}
+	return int(n), nil
+}
+
+// number reads a query parameter that is a whole number.
+func number(c echo.Context, name string, otherwise uint64) (uint64, error) {
+	v := c.QueryParam(name)
+	if v == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseUint(v, 10, 63)
+	if err != nil {
+		return 0, invalid(name, "want a whole number, 0 or more")
+	}
+	return n, nil
+}
+
+// invalid says what is wrong with a parameter or a field of a request, or with
+// the request as a whole.
+func invalid(field, what string) error {
+	if field != "" {
+		what = field + ": " + what
+	}
+	return problem(http.StatusBadRequest, "invalid", what, "")
+}
+
+// reply writes v as JSON.
+func reply(c echo.Context, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, append(body, '\n'))
+}

@@ -1,0 +1,112 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Problem is the body of every answer that is not a success, as
+// {"error": {...}}.
+type Problem struct {
+	Code    string `json:"code"`           // for programs, e.g. busy
+	Message string `json:"message"`        // for people, in one line
+	Hint    string `json:"hint,omitempty"` // what to do
+
+	status int
+}
+
+// Error says the message.
+func (p *Problem) Error() string { return p.Message }
+
+func problem(status int, code, message, hint string) *Problem {
+	return &Problem{Code: code, Message: message, Hint: hint, status: status}
+}
+
+// problemOf is the one place where errors become answers. The text of an error
+// it does not know stays in the log.
+func problemOf(err error) *Problem {
+	var known *Problem
+	var field *playbook.FieldError
+	var routing *echo.HTTPError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &field):
+		hint := ""
+		if field.Field == "version" {
+			hint = payloadHint
+		}
+		return problem(http.StatusBadRequest, "invalid_notification", field.Error(), hint)
+	case errors.As(err, &routing):
+		return routingProblem(routing.Code)
+	case errors.Is(err, ErrNotFound):
+		return problem(http.StatusNotFound, "not_found", err.Error(), "")
+	case errors.Is(err, ErrConflict):
+		return problem(http.StatusConflict, "conflict", err.Error(), "look at the run again: it may have moved on")
+	case errors.Is(err, ErrForbidden):
+		return problem(http.StatusForbidden, "forbidden", err.Error(), "")
+	case errors.Is(err, ErrInvalid):
+		return problem(http.StatusBadRequest, "invalid", err.Error(), "")
+	case errors.Is(err, ErrBusy), errors.Is(err, errShed):
+		return problem(http.StatusServiceUnavailable, "busy", "too much is waiting already", "try again")
+	case errors.Is(err, ErrPaused):
+		return problem(http.StatusServiceUnavailable, "paused", "intake is paused", "lift the pause, or try again later")
+	case errors.Is(err, ErrUnavailable):
+		return problem(http.StatusServiceUnavailable, "unavailable", "the journal cannot take it now", "see /readyz and the service's log")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return problem(http.StatusServiceUnavailable, "interrupted", "the request ended before it was done", "try again")
+	default:
+		return problem(http.StatusInternalServerError, "internal", "internal error", "see the service's log")
+	}
+}
+
+// routingProblem is for what echo's router answers.
+func routingProblem(status int) *Problem {
+	switch status {
+	case http.StatusNotFound:
+		return problem(status, "not_found", "there is nothing at this path", "")
+	case http.StatusMethodNotAllowed:
+		return problem(status, "method_not_allowed", "this path does not take this method", "see the Allow header")
+	default:
+		return problem(status, "http_error", http.StatusText(status), "")
+	}
+}
+
+// unauthorized answers a request whose credential is missing or wrong, without
+// saying which part of it.
+func unauthorized(err error) *Problem {
+	switch {
+	case errors.Is(err, errForeignPage):
+		return problem(http.StatusForbidden, "forbidden", "without credentials only requests made on this machine, under a loopback name and not by another site's page, are served",
+			"configure auth.tokens, or use http://127.0.0.1")
+	case errors.Is(err, errNoCredential):
+		return problem(http.StatusUnauthorized, "unauthorized", "no credential", "send Authorization: Bearer TOKEN")
+	default:
+		return problem(http.StatusUnauthorized, "unauthorized", "the credential is not known", "is the right file configured, and has it been rotated?")
+	}
+}
+
+// answer writes p, unless an answer is under way already.
+func answer(c echo.Context, p *Problem) {
+	if c.Response().Committed {
+		return
+	}
+	h := c.Response().Header()
+	if p.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="responder", Basic realm="responder", charset="UTF-8"`)
+	}
+	body, err := json.Marshal(struct {
+		Error *Problem `json:"error"`
+	}{p})
+	if err != nil {
+		panic("webhook: a problem cannot be encoded: " + err.Error()) // unreachable: it holds strings only
+	}
+	// The peer may be gone; there is nobody else to tell.
+	_ = c.Blob(p.status, echo.MIMEApplicationJSON, append(body, '\n'))
+}

@@ -1,0 +1,108 @@
+package webhook
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// intake takes one notification in: bound, read, decode, check, admit.
+func (s *Server) intake(c echo.Context, id Identity) error {
+	r := c.Request()
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return problem(http.StatusUnsupportedMediaType, "content_encoding", "compressed bodies are not accepted", "send the body as it is")
+	}
+	b, err := s.bodies.read(r)
+	defer b.release()
+	if err != nil {
+		return s.readProblem(err)
+	}
+	// From here on the sender may close, but is not slow any more.
+	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Time{}) // unsupported in tests without a connection
+	n, err := decode(b.buf, s.o.DropLabels)
+	if err != nil {
+		return err
+	}
+	b.drop()
+	n.Sender, n.ReceivedAt = id.Name, time.Now().UTC()
+	if err := s.o.Intake.Admit(r.Context(), n); err != nil {
+		return s.admitProblem(err)
+	}
+	s.accepted(n)
+	return c.NoContent(http.StatusOK)
+}
+
+// readProblem says what became of a body that could not be read whole. A slow
+// sender gets 503: Alertmanager then tries again at once.
+func (s *Server) readProblem(err error) error {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return problem(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(s.o.MaxBody, 10)+" bytes",
+			"group alerts by more labels, or raise receiver.max_body")
+	case errors.Is(err, errShed):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return problem(http.StatusServiceUnavailable, "slow", "the body did not arrive within "+s.o.SlowTimeout.String(), "try again")
+	default:
+		return problem(http.StatusBadRequest, "incomplete", "the body ended early", "")
+	}
+}
+
+// admitProblem makes every refusal of the journal one that is tried again. The
+// log is told when refusing begins and why, not about each of thousands.
+func (s *Server) admitProblem(err error) error {
+	p := problemOf(err)
+	if p.status != http.StatusServiceUnavailable {
+		p = problemOf(ErrUnavailable)
+	}
+	if p.Code == "interrupted" {
+		return p // the sender's doing
+	}
+	if was := s.refusing.Swap(p); was == nil || was.Code != p.Code {
+		s.log.Warn("notifications are refused", "reason", p.Code, "err", err)
+	}
+	return p
+}
+
+// accepted counts what was admitted.
+func (s *Server) accepted(n playbook.Notification) {
+	if s.refusing.Load() != nil && s.refusing.Swap(nil) != nil {
+		s.log.Info("notifications are accepted again")
+	}
+	firing := 0
+	for i := range n.Alerts {
+		if n.Alerts[i].Status == playbook.Firing {
+			firing++
+		}
+	}
+	s.metrics.notifications.WithLabelValues("accepted").Inc()
+	s.metrics.alerts.WithLabelValues(string(playbook.Firing)).Add(float64(firing))
+	s.metrics.alerts.WithLabelValues(string(playbook.Resolved)).Add(float64(len(n.Alerts) - firing))
+	s.metrics.truncated.Add(float64(n.TruncatedAlerts))
+	s.metrics.lastSuccess.SetToCurrentTime()
+}
+
+// resultOf is the metric label of a refused notification.
+func resultOf(p *Problem) string {
+	switch p.status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return "unauthorized"
+	case http.StatusRequestEntityTooLarge:
+		return "too_large"
+	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
+		return "invalid"
+	case http.StatusServiceUnavailable:
+		if p.Code == "interrupted" {
+			return "unavailable"
+		}
+		return p.Code // busy, paused, unavailable, slow
+	default:
+		return "failed"
+	}
+}

@@ -1,0 +1,71 @@
+package webhook
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the receiver's own figures. Labels are few and bounded: never a
+// name, a fingerprint or a run.
+type metrics struct {
+	notifications *prometheus.CounterVec
+	alerts        *prometheus.CounterVec
+	truncated     prometheus.Counter
+	requests      *prometheus.HistogramVec
+	lastSuccess   prometheus.Gauge
+	panics        prometheus.Counter
+	authReload    prometheus.Counter
+	bytesInFlight prometheus.GaugeFunc
+}
+
+func newMetrics(inFlight func() int64) *metrics {
+	return &metrics{
+		notifications: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "responder_notifications_total",
+			Help: "Notifications by result: accepted, invalid, unauthorized, too_large, busy, paused, unavailable, slow, failed.",
+		}, []string{"result"}),
+		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "responder_notification_alerts_total", Help: "Alerts in accepted notifications by their own status.",
+		}, []string{"status"}),
+		truncated: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_notification_truncated_alerts_total", Help: "Alerts that max_alerts of the receiver left out of accepted notifications.",
+		}),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "responder_http_request_duration_seconds", Help: "Time from the end of a request's headers to the end of its answer, streams excepted.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"route", "method", "code"}),
+		lastSuccess: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "responder_notification_last_success_timestamp_seconds", Help: "When a notification was last accepted.",
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_http_panics_total", Help: "Requests that ended in a panic.",
+		}),
+		authReload: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_auth_file_errors_total", Help: "Times a credential file became unusable; its credentials are refused until it is good again.",
+		}),
+		bytesInFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "responder_notification_bytes_in_flight", Help: "Bytes of notification bodies being read or admitted.",
+		}, func() float64 { return float64(inFlight()) }),
+	}
+}
+
+// register registers everything with r; a nil r keeps the figures to itself.
+func (m *metrics) register(r prometheus.Registerer) error {
+	if r == nil {
+		return nil
+	}
+	for _, c := range []prometheus.Collector{
+		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.authReload, m.bytesInFlight,
+	} {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *metrics) observe(route, method string, status int, since time.Time) {
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Observe(time.Since(since).Seconds())
+}

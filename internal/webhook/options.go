@@ -1,0 +1,167 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Intake takes notifications in.
+type Intake interface {
+	// Admit returns nil once n is durable. Every error is answered 503, so
+	// that Alertmanager tries again; [ErrBusy], [ErrPaused] and
+	// [ErrUnavailable] say why. It is called concurrently.
+	Admit(ctx context.Context, n playbook.Notification) error
+}
+
+// Control sends commands to runs.
+type Control interface {
+	// Command hands c to the run and returns once its outcome is durable.
+	// Its errors wrap [ErrNotFound], [ErrConflict], [ErrForbidden],
+	// [ErrInvalid] or one of Admit's; their text is shown to the caller.
+	// c.Now is the wall clock's; whoever keeps another time replaces it.
+	Command(ctx context.Context, run string, c machine.Command) error
+}
+
+// Pauses switches automation off and on again. Errors are as for [Control].
+type Pauses interface {
+	// Pauses lists what is paused now.
+	Pauses() []Pause
+	// Pause records p and stops what p names; p.By and p.Reason are set.
+	Pause(ctx context.Context, p Pause) error
+	// Unpause lifts the pause with p's service and playbook; p.By and
+	// p.Reason say who lifts it and why.
+	Unpause(ctx context.Context, p Pause) error
+}
+
+// Views reads runs. What it returns is not changed afterwards.
+type Views interface {
+	// Runs lists runs, newest first, at most f.Limit.
+	Runs(f RunFilter) []machine.State
+	// Run gives one run; false when there is none.
+	Run(id string) (machine.State, bool)
+	// Events gives a run's events from index from (the first is 0) on.
+	Events(id string, from uint64) ([]machine.Event, error)
+}
+
+// Log is the journal as the API shows it.
+type Log interface {
+	// Entries yields the entries from seq from on, ascending.
+	Entries(from uint64) iter.Seq2[Entry, error]
+	// Checkpoint gives the latest signed checkpoint.
+	Checkpoint() ([]byte, error)
+	// Snapshot writes a consistent copy of the whole journal.
+	Snapshot(w io.Writer) error
+}
+
+// Options is what a [Server] needs. Intake is required; a nil Control, Pauses,
+// Views, Log, Playbooks or Services answers 404 on its routes.
+type Options struct {
+	Intake  Intake
+	Control Control
+	Pauses  Pauses
+	Views   Views
+	Log     Log
+
+	Playbooks func() []*playbook.Playbook
+	Services  func() []playbook.Service
+	Ready     func() []string                  // what is missing before work can be done; empty: ready. nil: always ready
+	Watch     func() (<-chan struct{}, func()) // signals after every append to the journal; the function ends it. nil: follow=1 is refused
+	Metrics   http.Handler                     // served at /metrics; nil: 404
+	Version   any                              // served as JSON at /api/v1/version
+
+	Auth Auth
+	TLS  TLS
+
+	DropLabels    []string      // labels removed before an alert's identity is computed
+	MaxBody       int64         // bytes of one notification; default 16 MiB
+	InFlightBytes int64         // bytes of bodies being read or admitted, over all senders, >= MaxBody; default 16 MiB. Memory needed is about four times that
+	MaxConns      int           // open connections, more wait to be accepted; default 2048
+	SlowTimeout   time.Duration // for headers and body of a request together; default 10 s
+
+	Logger     *slog.Logger          // required
+	Registerer prometheus.Registerer // default: metrics are not exposed
+}
+
+// RunFilter selects runs; zero fields select everything.
+type RunFilter struct {
+	Service  string
+	Playbook string
+	Open     *bool // only runs that have not ended, or only such that have
+	Limit    int   // > 0
+}
+
+// Pause is a switch that keeps runs from acting. Without Service and Playbook
+// it is for everything.
+type Pause struct {
+	Service  string    `json:"service,omitempty"`
+	Playbook string    `json:"playbook,omitempty"`
+	By       string    `json:"by"`
+	Reason   string    `json:"reason"`
+	Since    time.Time `json:"since"`
+}
+
+// Entry is one entry of the journal as the API shows it.
+type Entry struct {
+	Seq    uint64          `json:"seq"`
+	Time   time.Time       `json:"time"`
+	Stream string          `json:"stream"`
+	Index  uint64          `json:"index"`
+	Kind   string          `json:"kind"`
+	Data   json.RawMessage `json:"data,omitempty"`
+}
+
+// Why something was not done. Interfaces of this package return errors that
+// wrap these; anything else is an internal error.
+var (
+	ErrBusy        = errors.New("too much is waiting already")
+	ErrPaused      = errors.New("intake is paused")
+	ErrUnavailable = errors.New("the journal cannot take it now")
+
+	ErrNotFound  = errors.New("not found")
+	ErrConflict  = errors.New("not possible in the present state")
+	ErrForbidden = errors.New("not allowed to decide this")
+	ErrInvalid   = errors.New("invalid request")
+)
+
+// withDefaults fills in what is not set and refuses what cannot be.
+func (o Options) withDefaults() (Options, error) {
+	const mib = 1 << 20
+	if o.MaxBody == 0 {
+		o.MaxBody = 16 * mib
+	}
+	if o.InFlightBytes == 0 {
+		o.InFlightBytes = max(16*mib, o.MaxBody)
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 2048
+	}
+	if o.SlowTimeout == 0 {
+		o.SlowTimeout = 10 * time.Second
+	}
+	switch {
+	case o.Intake == nil:
+		return o, errors.New("webhook: no intake")
+	case o.Logger == nil:
+		return o, errors.New("webhook: no logger")
+	case o.MaxBody < 0 || o.MaxConns < 0 || o.SlowTimeout < 0:
+		return o, errors.New("webhook: a limit is negative")
+	case o.InFlightBytes < o.MaxBody:
+		return o, fmt.Errorf("webhook: %d bytes in flight are less than one body of %d", o.InFlightBytes, o.MaxBody)
+	case slices.Contains(o.DropLabels, "alertname"):
+		return o, errors.New("webhook: the label alertname cannot be dropped: alerts are told apart by it")
+	}
+	return o, nil
+}

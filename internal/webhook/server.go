@@ -1,0 +1,246 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/net/netutil"
+)
+
+// Limits of connections that need no option.
+const (
+	maxHeader    = 32 << 10         // bytes
+	idleTimeout  = 2 * time.Minute  // between requests of one connection
+	writeTimeout = 30 * time.Second // for an answer, and for each write of a stream
+	stopTimeout  = 10 * time.Second // for requests under way when the server stops
+	maxStreams   = 64               // follow=1 and exports at once
+)
+
+// Server receives notifications and serves the API.
+type Server struct {
+	o       Options
+	auth    *authenticator
+	tls     *tlsFiles // nil: plain HTTP
+	bodies  *bodies
+	metrics *metrics
+	echo    *echo.Echo
+	log     *slog.Logger
+
+	refusing atomic.Pointer[Problem] // why the last notification was not admitted; nil: it was
+	streams  chan struct{}           // one token for each stream that may run
+	stopping chan struct{}           // closed when streams have to end
+	stop     sync.Once
+}
+
+// New makes a server. It reads every credential and certificate file once and
+// refuses what is missing or cannot be safe.
+func New(o Options) (*Server, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, log: o.Logger, streams: make(chan struct{}, maxStreams), stopping: make(chan struct{})}
+	s.bodies = &bodies{max: o.MaxBody, flying: budget{limit: o.InFlightBytes}}
+	s.metrics = newMetrics(s.bodies.flying.used.Load)
+	files, err := newCredentialFiles(o.Auth, o.Logger, s.metrics.authReload.Inc)
+	if err != nil {
+		return nil, err
+	}
+	s.auth = &authenticator{files: files, clients: o.Auth.Clients, insecure: o.Auth.Insecure, origins: http.NewCrossOriginProtection()}
+	if s.tls, err = newTLSFiles(o.TLS, o.Auth.Clients, o.Logger); err != nil {
+		return nil, err
+	}
+	if err := s.metrics.register(o.Registerer); err != nil {
+		return nil, fmt.Errorf("webhook: register metrics: %w", err)
+	}
+	s.routes()
+	return s, nil
+}
+
+// Handler serves every route. Without credentials and without Insecure it
+// answers 401 until [Server.Serve] has seen that the listener is loopback. It
+// bounds bodies and authenticates; time limits and the bound on connections
+// are Serve's.
+func (s *Server) Handler() http.Handler { return s.echo }
+
+// Serve serves connections of ln until ctx is done, then lets requests under
+// way finish and returns nil. It closes ln. It is called once. It refuses an
+// address others can reach when nobody has to authenticate, unless
+// Auth.Insecure says that this is meant.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	if err := s.admitAnonymous(ln.Addr()); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	ln = netutil.LimitListener(ln, s.o.MaxConns)
+	if s.tls != nil {
+		ln = tls.NewListener(ln, s.tls.config())
+	}
+	server := &http.Server{
+		Handler:        s.echo,
+		ReadTimeout:    s.o.SlowTimeout, // headers and body together; so is the handshake's
+		WriteTimeout:   writeTimeout,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // broken handshakes and the like
+		// Requests outlive ctx a little, so that what is being admitted is.
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	stopped := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-ctx.Done():
+			stopped <- s.shutdown(server)
+		case <-done:
+			stopped <- nil
+		}
+	}()
+	err := server.Serve(ln)
+	close(done)
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return errors.Join(err, <-stopped)
+}
+
+// admitAnonymous decides whether ln may be served without credentials.
+func (s *Server) admitAnonymous(addr net.Addr) error {
+	switch {
+	case s.o.Auth.Insecure:
+		s.log.Warn("authentication is off: everyone who can reach the address may deliver notifications and decide", "address", addr.String())
+	case s.auth.anyone():
+	case loopback(addr):
+		s.auth.anonymous.Store(true)
+		s.log.Info("no credentials are configured: serving this machine only", "address", addr.String())
+	default:
+		return fmt.Errorf("webhook: refusing to serve %s without authentication: configure auth.tokens, listen on 127.0.0.1, or set auth.insecure: true", addr)
+	}
+	return nil
+}
+
+// shutdown ends streams, waits for requests under way and cuts off the rest.
+func (s *Server) shutdown(server *http.Server) error {
+	s.stop.Do(func() { close(s.stopping) })
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("webhook: stop: %w", err), server.Close())
+	}
+	return nil
+}
+
+// handler serves one route for someone who authenticated.
+type handler func(c echo.Context, id Identity) error
+
+// routes is the list of everything served.
+func (s *Server) routes() {
+	s.echo = echo.New()
+	s.echo.HTTPErrorHandler = func(err error, c echo.Context) { answer(c, problemOf(err)) }
+
+	s.route(http.MethodPost, "/", ScopeIntake, s.intake)
+	s.route(http.MethodPost, "/api/v1/alertmanager", ScopeIntake, s.intake)
+
+	s.route(http.MethodGet, "/api/v1/runs", ScopeRead, s.listRuns)
+	s.route(http.MethodGet, "/api/v1/runs/:id", ScopeRead, s.showRun)
+	s.route(http.MethodGet, "/api/v1/runs/:id/events", ScopeRead, s.runEvents)
+	s.route(http.MethodPost, "/api/v1/runs/:id/approve", ScopeDecide, s.approve)
+	s.route(http.MethodPost, "/api/v1/runs/:id/deny", ScopeDecide, s.deny)
+	s.route(http.MethodPost, "/api/v1/runs/:id/cancel", ScopeDecide, s.cancel)
+	s.route(http.MethodPost, "/api/v1/runs/:id/resolve", ScopeDecide, s.resolve)
+
+	s.route(http.MethodGet, "/api/v1/pauses", ScopeRead, s.listPauses)
+	s.route(http.MethodPost, "/api/v1/pauses", ScopeDecide, s.setPause)
+	s.route(http.MethodDelete, "/api/v1/pauses", ScopeDecide, s.liftPause)
+
+	s.route(http.MethodGet, "/api/v1/audit", ScopeRead, s.auditEntries)
+	s.route(http.MethodGet, "/api/v1/audit/checkpoint", ScopeRead, s.auditCheckpoint)
+	s.route(http.MethodGet, "/api/v1/audit/export", ScopeAdmin, s.auditExport)
+
+	s.route(http.MethodGet, "/api/v1/playbooks", ScopeRead, s.listPlaybooks)
+	s.route(http.MethodGet, "/api/v1/services", ScopeRead, s.listServices)
+	s.route(http.MethodGet, "/api/v1/version", ScopeRead, s.version)
+
+	s.route(http.MethodGet, "/healthz", "", s.healthz)
+	s.route(http.MethodGet, "/readyz", "", s.readyz)
+	s.route(http.MethodGet, "/metrics", "", s.serveMetrics)
+}
+
+// route serves path: it authenticates before anything of the body is read,
+// turns errors and panics into answers, and counts.
+func (s *Server) route(method, path string, scope Scope, serve handler) {
+	stream := strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/export")
+	s.echo.Add(method, path, func(c echo.Context) (err error) {
+		began := time.Now()
+		defer func() {
+			if v := recover(); v != nil {
+				err = s.recovered(c, v)
+			}
+			if err != nil {
+				s.fail(c, scope, err)
+			}
+			if !stream {
+				s.metrics.observe(path, method, c.Response().Status, began)
+			}
+			err = nil
+		}()
+		var id Identity
+		if scope != "" {
+			if id, err = s.auth.authenticate(c.Request()); err != nil {
+				return unauthorized(err)
+			}
+			if !id.can(scope) {
+				return problem(http.StatusForbidden, "forbidden", "this credential lacks the scope "+string(scope), "add it to the credential's scopes, or use another")
+			}
+		}
+		return serve(c, id)
+	})
+}
+
+// recovered logs a panic and makes it an error.
+func (s *Server) recovered(c echo.Context, v any) error {
+	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares the same way
+		panic(v)
+	}
+	s.metrics.panics.Inc()
+	s.log.Error("request panicked", "route", c.Path(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	if c.Response().Committed {
+		panic(http.ErrAbortHandler) // the peer must not take half an answer for a whole one
+	}
+	return fmt.Errorf("panic: %v", v)
+}
+
+// fail answers err.
+func (s *Server) fail(c echo.Context, scope Scope, err error) {
+	p := problemOf(err)
+	if p.status == http.StatusInternalServerError {
+		s.log.Error("request failed", "route", c.Path(), "err", err)
+	}
+	if scope == ScopeIntake {
+		s.metrics.notifications.WithLabelValues(resultOf(p)).Inc()
+	}
+	if unread(p) || errors.Is(err, errShed) {
+		c.Response().Header().Set("Connection", "close") // or net/http would read the rest of the body first
+	}
+	answer(c, p)
+}
+
+// unread reports whether p is answered before the body was read whole.
+func unread(p *Problem) bool {
+	switch p.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+		return true
+	default:
+		return p.Code == "slow"
+	}
+}
