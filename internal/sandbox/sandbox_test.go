@@ -90,5 +90,12 @@ func TestClockRunsAtItsPace(t *testing.T) {
 		if got := c.Now().Sub(morning); got != 10*time.Minute {
 			t.Errorf("ten real seconds at pace 60 are %s", got)
 		}
+		if err := c.SetPace(1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if got := c.Now().Sub(morning); got != 10*time.Minute+10*time.Second {
+			t.Errorf("ten more at pace 1 make %s: time jumped or stood", got)
+		}
 	})
 }

@@ -13,6 +13,7 @@ type Scenario struct {
 	Name  string `json:"name"`
 	Title string `json:"title"` // a line
 	Story string `json:"story"` // what happened and what repairs it, a sentence or two
+	Cause string `json:"cause"` // what began it, a few words
 	Fix   string `json:"fix"`   // kind of the lever that repairs it; empty: none does
 }
 
@@ -21,6 +22,7 @@ type Scenario struct {
 type scenario struct {
 	Scenario
 	seed     uint64
+	age      time.Duration // of the incident when the world opens
 	services []serviceSpec
 	nodes    []nodeSpec
 }

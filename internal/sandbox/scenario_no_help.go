@@ -7,6 +7,7 @@ func noHelp() scenario {
 	s.Scenario = Scenario{
 		Name:  "no-help",
 		Title: "Longer prompts, blamed on an innocent release",
+		Cause: "prompts get longer, release 2026.47 is rolled out",
 		Story: "Twelve minutes ago a release and a wave of long prompts arrived together. The release is innocent: rolling it back does not help and is undone, nor does any other lever.",
 	}
 	s.seed = 3

@@ -9,6 +9,7 @@ func noTraffic() scenario {
 	s.Scenario = Scenario{
 		Name:  "no-traffic",
 		Title: "The traffic leaves before the repair is proven",
+		Cause: "release 2026.47 is rolled out",
 		Story: "A bad release as in bad-rollout, but the router moves all traffic away right after the first change: nothing can be proven, so the change is undone.",
 	}
 	s.seed = 4

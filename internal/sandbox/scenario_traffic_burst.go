@@ -18,9 +18,11 @@ func trafficBurst() scenario {
 			Name:  "traffic-burst",
 			Title: "Three times the usual traffic",
 			Story: "Five minutes ago the arrivals tripled; nothing was deployed. Requests queue before their first token. More replicas repair it.",
+			Cause: "the arrivals triple",
 			Fix:   "kube.scale",
 		},
 		seed:     2,
+		age:      burstAge,
 		services: []serviceSpec{chat, codeService()},
 		nodes:    gpuNodes(),
 	}

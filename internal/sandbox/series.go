@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
@@ -158,7 +159,28 @@ type view struct {
 func (v view) Labels() labels.Labels { return v.labels }
 
 // Iterator goes through the samples.
-func (v view) Iterator(chunkenc.Iterator) chunkenc.Iterator { return &cursor{view: v, at: -1} }
+func (v view) Iterator(chunkenc.Iterator) chunkenc.Iterator { return storage.NewListSeriesIterator(v) }
+
+// Len is the number of samples.
+func (v view) Len() int { return len(v.values) }
+
+// Get is one of them.
+func (v view) Get(i int) chunks.Sample {
+	return sample{v.first + int64(i)*scrape.Milliseconds(), v.values[i]}
+}
+
+// sample is one sample. No series has native histograms.
+type sample struct {
+	t int64
+	f float64
+}
+
+func (s sample) T() int64                      { return s.t }
+func (s sample) F() float64                    { return s.f }
+func (s sample) H() *histogram.Histogram       { return nil }
+func (s sample) FH() *histogram.FloatHistogram { return nil }
+func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample           { return s }
 
 // viewSet goes through views.
 type viewSet struct {
@@ -170,43 +192,3 @@ func (s *viewSet) Next() bool                        { s.next++; return s.next <
 func (s *viewSet) At() storage.Series                { return s.views[s.next-1] }
 func (s *viewSet) Err() error                        { return nil }
 func (s *viewSet) Warnings() annotations.Annotations { return nil }
-
-// cursor goes through the samples of a view.
-type cursor struct {
-	view view
-	at   int
-}
-
-func (c *cursor) Next() chunkenc.ValueType {
-	if c.at+1 >= len(c.view.values) {
-		c.at = len(c.view.values)
-		return chunkenc.ValNone
-	}
-	c.at++
-	return chunkenc.ValFloat
-}
-
-func (c *cursor) Seek(t int64) chunkenc.ValueType { //nolint:govet // the interface is chunkenc.Iterator, not io.Seeker
-	every := scrape.Milliseconds()
-	if want := int((t - c.view.first + every - 1) / every); t > c.view.first && want > c.at {
-		c.at = want
-	}
-	c.at = max(c.at, 0)
-	if c.at >= len(c.view.values) {
-		c.at = len(c.view.values)
-		return chunkenc.ValNone
-	}
-	return chunkenc.ValFloat
-}
-
-func (c *cursor) At() (int64, float64) { return c.AtT(), c.view.values[c.at] }
-func (c *cursor) AtT() int64           { return c.view.first + int64(c.at)*scrape.Milliseconds() }
-func (c *cursor) Err() error           { return nil }
-
-func (c *cursor) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
-	panic("sandbox: no series has native histograms") // unreachable unless Next says so
-}
-
-func (c *cursor) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
-	panic("sandbox: no series has native histograms") // unreachable unless Next says so
-}

@@ -72,6 +72,9 @@ func (w *World) Clock() *Clock { return w.clock }
 // Started is the moment the world was opened.
 func (w *World) Started() time.Time { return w.start }
 
+// Incident is the moment the incident began.
+func (w *World) Incident() time.Time { return w.start.Add(-w.scenario.age) }
+
 // Services are the catalog's entries, the one with the incident first.
 func (w *World) Services() []playbook.Service {
 	out := make([]playbook.Service, len(w.fleets))
