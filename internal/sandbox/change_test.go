@@ -179,7 +179,7 @@ func TestProbeAnswersAsTheEngineWould(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if resp.Body.Close(); resp.StatusCode != want {
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != want {
 			t.Errorf("GET %s = %d, want %d", path, resp.StatusCode, want)
 		}
 	}
@@ -188,7 +188,6 @@ func TestProbeAnswersAsTheEngineWould(t *testing.T) {
 		t.Fatal(err)
 	}
 	if resp, err := w.Do(req); err == nil {
-		resp.Body.Close()
-		t.Error("a host that is no service's answered")
+		t.Errorf("a host that is no service's answered %d, closed with %v", resp.StatusCode, resp.Body.Close())
 	}
 }

@@ -175,12 +175,23 @@ type sample struct {
 	f float64
 }
 
-func (s sample) T() int64                      { return s.t }
-func (s sample) F() float64                    { return s.f }
-func (s sample) H() *histogram.Histogram       { return nil }
+// T is its moment, in milliseconds.
+func (s sample) T() int64 { return s.t }
+
+// F is its value.
+func (s sample) F() float64 { return s.f }
+
+// H is nil.
+func (s sample) H() *histogram.Histogram { return nil }
+
+// FH is nil.
 func (s sample) FH() *histogram.FloatHistogram { return nil }
-func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-func (s sample) Copy() chunks.Sample           { return s }
+
+// Type says that it is a number.
+func (s sample) Type() chunkenc.ValueType { return chunkenc.ValFloat }
+
+// Copy is the sample itself, which nobody can change.
+func (s sample) Copy() chunks.Sample { return s }
 
 // viewSet goes through views.
 type viewSet struct {
@@ -188,7 +199,17 @@ type viewSet struct {
 	next  int
 }
 
-func (s *viewSet) Next() bool                        { s.next++; return s.next <= len(s.views) }
-func (s *viewSet) At() storage.Series                { return s.views[s.next-1] }
-func (s *viewSet) Err() error                        { return nil }
+// Next goes to the next view.
+func (s *viewSet) Next() bool {
+	s.next++
+	return s.next <= len(s.views)
+}
+
+// At is the view it went to.
+func (s *viewSet) At() storage.Series { return s.views[s.next-1] }
+
+// Err is nil: nothing can go wrong.
+func (s *viewSet) Err() error { return nil }
+
+// Warnings are none.
 func (s *viewSet) Warnings() annotations.Annotations { return nil }
