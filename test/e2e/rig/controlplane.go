@@ -20,7 +20,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -45,10 +44,13 @@ type ControlPlane struct {
 	ca      []byte
 	servers []*Process
 
-	mu     sync.Mutex // guards the counters
-	nodes  int
-	spaces int
-	files  int
+	deploy sync.Once // see Deploy
+
+	mu      sync.Mutex // guards the counters
+	nodes   int
+	spaces  int
+	files   int
+	flushes int
 }
 
 // The control plane's own clients have a user each, so that the audit log tells
@@ -103,7 +105,7 @@ func (cp *ControlPlane) start() error {
 func kubebox() (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	out, err := run(ctx, filepath.Join(repository(), "test", "e2e", "rig", "build.sh"), "kubebox")
+	out, err := run(ctx, filepath.Join(Repository(), "test", "e2e", "rig", "build.sh"), "kubebox")
 	return strings.TrimSpace(out), err
 }
 
@@ -322,50 +324,6 @@ func (cp *ControlPlane) awaitServiceAccount(namespace string, limit time.Duratio
 		return fmt.Errorf("no default service account in namespace %s: %s", namespace, state)
 	}
 	return nil
-}
-
-// AddNodes adds n nodes with that many GPUs each and returns their names. They
-// stay until the test ends.
-func (cp *ControlPlane) AddNodes(t testing.TB, n, gpus int) []string {
-	t.Helper()
-	var names []string
-	for range n {
-		cp.mu.Lock()
-		cp.nodes++
-		name := fmt.Sprintf("gpu-%d", cp.nodes)
-		cp.mu.Unlock()
-		if _, err := cp.Client.CoreV1().Nodes().Create(t.Context(), gpuNode(name, gpus), metav1.CreateOptions{}); err != nil {
-			t.Fatalf("create node: %v", err)
-		}
-		names = append(names, name)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			if err := cp.Client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				t.Errorf("delete node: %v", err)
-			}
-		})
-	}
-	return names
-}
-
-func gpuNode(name string, gpus int) *corev1.Node {
-	capacity := corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse("192"),
-		corev1.ResourceMemory: resource.MustParse("2Ti"),
-		corev1.ResourcePods:   resource.MustParse("110"),
-		"nvidia.com/gpu":      *resource.NewQuantity(int64(gpus), resource.DecimalSI),
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
-			"nvidia.com/gpu.product": "NVIDIA-H200", "type": "kwok",
-		}},
-		Status: corev1.NodeStatus{
-			Capacity: capacity, Allocatable: capacity,
-			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
-		},
-	}
 }
 
 // Kubectl runs kubectl as admin and returns what it printed.

@@ -17,13 +17,18 @@ import (
 const Tag = "kustomize_disable_go_plugin_support"
 
 // BuildResponder builds the responder, once per test binary, and returns its
-// path. Needs [Main].
-func BuildResponder(t testing.TB) string {
+// path. With failpoints it is a binary that can be told where to die; that code
+// is in no other build. Needs [Main].
+func BuildResponder(t testing.TB, failpoints bool) string {
 	t.Helper()
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	if shared.responder != "" {
-		return shared.responder
+	name, tags := "responder", Tag
+	if failpoints {
+		name, tags = "responder-failpoints", Tag+",failpoints"
+	}
+	if path := shared.binaries[name]; path != "" {
+		return path
 	}
 	dir, err := shared.sub("bin")
 	if err != nil {
@@ -31,19 +36,22 @@ func BuildResponder(t testing.TB) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	path := filepath.Join(dir, "responder")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-tags", Tag, "-o", path, "./cmd/responder")
-	cmd.Dir = repository()
+	path := filepath.Join(dir, name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-tags", tags, "-o", path, "./cmd/responder")
+	cmd.Dir = Repository()
 	cmd.Env = append(os.Environ(), "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the responder: %v\n%s", err, out)
 	}
-	shared.responder = path
+	if shared.binaries == nil {
+		shared.binaries = map[string]string{}
+	}
+	shared.binaries[name] = path
 	return path
 }
 
-// repository is the root of the working tree this package was compiled from.
-func repository() string {
+// Repository is the root of the working tree this package was compiled from.
+func Repository() string {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {
 		panic("the rig does not know its own path") // unreachable unless it was built with -trimpath

@@ -38,11 +38,11 @@ func Shared(t testing.TB) *ControlPlane {
 
 // sharedState is what outlives a test: one per test binary.
 type sharedState struct {
-	mu        sync.Mutex // serialises start, build and close
-	dir       string
-	plane     *ControlPlane
-	planeErr  error
-	responder string
+	mu       sync.Mutex // serialises start, build and close
+	dir      string
+	plane    *ControlPlane
+	planeErr error
+	binaries map[string]string // of the responder, by name
 }
 
 var shared sharedState

@@ -1,0 +1,41 @@
+//go:build e2e
+
+package rig
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Where deploy/kubernetes puts the responder, and as whom.
+const (
+	ResponderNamespace = "responder"
+	ResponderAccount   = "responder"
+)
+
+// Responder is the user name of the deployed responder's service account.
+var Responder = ServiceAccount(ResponderNamespace, ResponderAccount)
+
+// Deploy applies deploy/kubernetes as it is, once per control plane. The pod it
+// asks for stays Pending, because nothing provisions its volume here; tests run
+// the binary outside of the cluster, as the same service account.
+func (cp *ControlPlane) Deploy(t testing.TB) {
+	t.Helper()
+	cp.deploy.Do(func() {
+		cp.Kubectl(t, "apply", "-k", filepath.Join(Repository(), "deploy", "kubernetes"))
+	})
+}
+
+// BindLevers gives the deployed responder the rights to all levers in one
+// namespace, as deploy/kubernetes/example-binding.yaml does for serving.
+func (cp *ControlPlane) BindLevers(t testing.TB, namespace string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(Repository(), "deploy", "kubernetes", "example-binding.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bindings := strings.ReplaceAll(string(data), "namespace: serving", "namespace: "+namespace)
+	cp.Apply(t, namespace, bindings)
+}

@@ -1,0 +1,75 @@
+//go:build e2e
+
+package rig
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AddNodes adds n nodes with that many GPUs each and returns their names. They
+// stay until the test ends.
+func (cp *ControlPlane) AddNodes(t testing.TB, n, gpus int) []string {
+	t.Helper()
+	return cp.addNodes(t, n, gpus, "")
+}
+
+// AddPool adds nodes for one namespace of a test that runs beside others: pods
+// reach them, and no others, by the node selector rig.responder/pool.
+func (cp *ControlPlane) AddPool(t testing.TB, namespace string, n, gpus int) []string {
+	t.Helper()
+	return cp.addNodes(t, n, gpus, namespace)
+}
+
+func (cp *ControlPlane) addNodes(t testing.TB, n, gpus int, pool string) []string {
+	t.Helper()
+	var names []string
+	for range n {
+		cp.mu.Lock()
+		cp.nodes++
+		name := fmt.Sprintf("gpu-%d", cp.nodes)
+		cp.mu.Unlock()
+		node := gpuNode(name, gpus)
+		if pool != "" {
+			node.Labels["rig.responder/pool"] = pool
+		}
+		if _, err := cp.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatalf("create node: %v", err)
+		}
+		names = append(names, name)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			if err := cp.Client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				t.Errorf("delete node: %v", err)
+			}
+		})
+	}
+	return names
+}
+
+func gpuNode(name string, gpus int) *corev1.Node {
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("192"),
+		corev1.ResourceMemory: resource.MustParse("2Ti"),
+		corev1.ResourcePods:   resource.MustParse("110"),
+		"nvidia.com/gpu":      *resource.NewQuantity(int64(gpus), resource.DecimalSI),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+			"nvidia.com/gpu.product": "NVIDIA-H200", "type": "kwok",
+		}},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: capacity,
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
+		},
+	}
+}

@@ -1,0 +1,205 @@
+//go:build e2e
+
+package rig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ServiceOptions say how a responder is configured. The zero value is the
+// configuration of deploy/ without a cluster and without Prometheus.
+type ServiceOptions struct {
+	Addr       string // host:port; empty: a free one
+	Prometheus string // URL
+	Kubeconfig string // file
+	Playbook   string // one file's content; empty: the shipped ones
+	Services   string // the catalog, as YAML
+	Settings   string // YAML laid over everything else, by top-level field
+	Failpoints bool   // run the binary that has failpoints in it
+	Env        []string
+}
+
+// Service is a running `responder serve --config`.
+type Service struct {
+	*Process
+	URL       string
+	Webhook   string // where Alertmanager posts
+	Config    string // path of responder.yaml
+	Playbooks string // directory; empty: the shipped ones
+
+	binary string
+}
+
+// The tokens of a test's responder. All are worth nothing outside the test.
+const (
+	IntakeToken = "rig-intake-token-of-no-worth"
+	oncallToken = "rig-oncall-token-of-no-worth"
+)
+
+// StartService configures a responder as deploy/kubernetes/config.yaml does,
+// with the test's own addresses and files in it, starts it and waits until it
+// is ready.
+func StartService(t testing.TB, options ServiceOptions) *Service {
+	t.Helper()
+	s := NewService(t, options)
+	s.Process = Start(t, s.Spec(options.Env...))
+	return s
+}
+
+// NewService is StartService without the start.
+func NewService(t testing.TB, options ServiceOptions) *Service {
+	t.Helper()
+	addr := options.Addr
+	if addr == "" {
+		addr = FreeAddr(t)
+	}
+	s := &Service{URL: "http://" + addr, Webhook: WebhookURL(addr), binary: BuildResponder(t, options.Failpoints)}
+	dir := runDir(t, "responder")
+	s.Config = filepath.Join(dir, "responder.yaml")
+	files := map[string]string{"alertmanager": IntakeToken, "oncall": oncallToken}
+	if options.Playbook != "" {
+		s.Playbooks = filepath.Join(dir, "playbooks")
+		files["playbooks/test.yaml"] = options.Playbook
+	}
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := s.configure(addr, dir, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.Config, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Spec is how the service is started, for a test that does not wait for it.
+func (s *Service) Spec(env ...string) Spec {
+	return Spec{
+		Name: "responder", Path: s.binary, Args: []string{"serve", "--config", s.Config}, Env: env,
+		Dir: filepath.Dir(s.Config), Ready: s.URL + "/readyz",
+	}
+}
+
+// configure takes the deployed configuration and puts the test's places in.
+func (s *Service) configure(addr, dir string, options ServiceOptions) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(Repository(), "deploy", "kubernetes", "config.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var deployed struct{ Data map[string]string }
+	if err := yaml.Unmarshal(data, &deployed); err != nil {
+		return nil, fmt.Errorf("deploy/kubernetes/config.yaml: %w", err)
+	}
+	text := strings.ReplaceAll(deployed.Data["responder.yaml"], "/etc/responder-tokens/", dir+"/")
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		return nil, fmt.Errorf("deploy/kubernetes/config.yaml: responder.yaml: %w", err)
+	}
+	config["listen"] = addr
+	config["journal"] = map[string]any{"dir": filepath.Join(dir, "data")}
+	config["prometheus"] = map[string]any{"url": options.Prometheus}
+	delete(config, "kubernetes")
+	delete(config, "discovery")
+	if options.Kubeconfig != "" {
+		config["kubernetes"] = map[string]any{"kubeconfig": options.Kubeconfig}
+	}
+	if s.Playbooks != "" {
+		config["playbooks"] = map[string]any{"dir": s.Playbooks}
+	}
+	for _, more := range []string{options.Services, options.Settings} {
+		over := map[string]any{}
+		if err := yaml.Unmarshal([]byte(more), &over); err != nil {
+			return nil, fmt.Errorf("%w in:\n%s", err, more)
+		}
+		maps.Copy(config, over)
+	}
+	return yaml.Marshal(config)
+}
+
+// WebhookURL is where Alertmanager posts to a responder at addr.
+func WebhookURL(addr string) string { return "http://" + addr + "/api/v1/alertmanager" }
+
+// Result is what one call of the command line gave.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// CLI runs the responder's command line against the service, with the token of
+// the person on call.
+func (s *Service) CLI(ctx context.Context, args ...string) (Result, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, s.binary, args...)
+	cmd.Env = append(os.Environ(),
+		"RESPONDER_SERVER="+s.URL, "RESPONDER_TOKEN_FILE="+filepath.Join(filepath.Dir(s.Config), "oncall"))
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = nil
+	}
+	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}, err
+}
+
+// Must runs the command line and fails the test unless it exits with 0.
+func (s *Service) Must(t testing.TB, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := s.CLI(ctx, args...)
+	if err != nil || r.Code != 0 {
+		t.Fatalf("responder %s: exit %d, %v\n%s%s", strings.Join(args, " "), r.Code, err, r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// Journal is the directory that holds the journal and its keys.
+func (s *Service) Journal() string { return filepath.Join(filepath.Dir(s.Config), "data") }
+
+// Memory is what the kernel counts of a process, in bytes.
+type Memory struct {
+	Resident int64
+	Peak     int64 // most that was ever resident
+}
+
+// Memory reads the memory of the running process.
+func (p *Process) Memory(t testing.TB) Memory {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.current().Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(field string) int64 {
+		for line := range strings.Lines(string(data)) {
+			if rest, ok := strings.CutPrefix(line, field+":"); ok {
+				if kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64); err == nil {
+					return kib << 10
+				}
+			}
+		}
+		t.Fatalf("no %s in /proc/PID/status", field)
+		return 0
+	}
+	return Memory{Resident: read("VmRSS"), Peak: read("VmHWM")}
+}
