@@ -61,7 +61,7 @@ func (r *reader) guards(n *yaml.Node, path string) *Guards {
 }
 
 // verify reads the proof a lever must give.
-func (r *reader) verify(n *yaml.Node, path string) *Verify {
+func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 	m := r.d.mapping(n, path, "within", "hold", "interval", "until", "burn", "traffic", "allow_no_traffic")
 	if m == nil {
 		return nil
@@ -78,12 +78,12 @@ func (r *reader) verify(n *yaml.Node, path string) *Verify {
 	}
 	r.proofTimes(m, v)
 	if until := m.need("until", "what must be true, e.g. [{query: ..., op: <, value: 0.01}]"); until != nil {
-		v.Until = r.until(until, m.at("until"))
+		v.Until = r.until(until, m.at("until"), at)
 	}
 	if burn := m.get("burn"); burn != nil {
-		v.Burn = r.burn(burn, m.at("burn"))
+		v.Burn = r.burn(burn, m.at("burn"), at)
 	}
-	r.traffic(m, v)
+	r.traffic(m, v, at)
 	return v
 }
 
@@ -104,7 +104,7 @@ func (r *reader) proofTimes(m *mapping, v *Verify) {
 	}
 }
 
-func (r *reader) until(n *yaml.Node, path string) []Expectation {
+func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
 		items = n.Content
@@ -122,7 +122,7 @@ func (r *reader) until(n *yaml.Node, path string) []Expectation {
 		if m == nil {
 			continue
 		}
-		e := Expectation{Query: r.query(m, "query", false)}
+		e := Expectation{Query: r.query(m, "query", at)}
 		if op := m.need("op", "one of "+strings.Join(ops(), " ")); op != nil {
 			word, ok := r.d.text(op, m.at("op"))
 			if ok && !slices.Contains(ops(), word) {
@@ -141,23 +141,21 @@ func (r *reader) until(n *yaml.Node, path string) []Expectation {
 func ops() []string { return []string{"<", "<=", ">", ">=", "=="} }
 
 // query reads a PromQL field of a verify block.
-func (r *reader) query(m *mapping, name string, since bool) *Value {
+func (r *reader) query(m *mapping, name string, at place) *Value {
 	n := m.need(name, "PromQL")
 	if n == nil {
 		return nil
 	}
-	return r.value(n, m.at(name), Field{Name: name, Type: Type{Name: Query}}, place{env: r.env, since: since})
+	return r.value(n, m.at(name), Field{Name: name, Type: Type{Name: Query}}, at)
 }
 
-func (r *reader) burn(n *yaml.Node, path string) *Burn {
+func (r *reader) burn(n *yaml.Node, path string, at place) *Burn {
 	m := r.d.mapping(n, path, "error_ratio", "objective", "max")
 	if m == nil {
 		return nil
 	}
-	b := &Burn{ErrorRatio: r.query(m, "error_ratio", true), Max: defaultMaxBurn}
-	if b.ErrorRatio != nil && len(b.ErrorRatio.parts) > 0 && !b.ErrorRatio.asksSince() {
-		r.d.report(m.get("error_ratio"), m.at("error_ratio"), "does not use ${since}", "the window must begin at the fix: rate(...[${since}])")
-	} else if b.ErrorRatio != nil && b.ErrorRatio.constant != nil {
+	b := &Burn{ErrorRatio: r.query(m, "error_ratio", place{env: at.env, state: at.state, since: true}), Max: defaultMaxBurn}
+	if v := b.ErrorRatio; v != nil && (v.parts != nil || v.constant != nil) && !v.asksSince() {
 		r.d.report(m.get("error_ratio"), m.at("error_ratio"), "does not use ${since}", "the window must begin at the fix: rate(...[${since}])")
 	}
 	if o := m.need("objective", "the SLO's objective, e.g. 0.99"); o != nil {
@@ -182,7 +180,7 @@ func (v *Value) asksSince() bool {
 	return slices.ContainsFunc(v.parts, func(p part) bool { return p.slot.since })
 }
 
-func (r *reader) traffic(m *mapping, v *Verify) {
+func (r *reader) traffic(m *mapping, v *Verify, at place) {
 	n := m.get("traffic")
 	if n == nil {
 		if !m.boolean("allow_no_traffic") {
@@ -198,7 +196,7 @@ func (r *reader) traffic(m *mapping, v *Verify) {
 	if tm == nil {
 		return
 	}
-	v.Traffic = r.query(tm, "query", false)
+	v.Traffic = r.query(tm, "query", at)
 	v.MinTraffic = defaultMinTraffic
 	if rate := tm.need("min_rate", "requests per second that count as traffic, e.g. 0.1"); rate != nil {
 		f, ok := tm.number("min_rate")

@@ -75,6 +75,7 @@ func (r *reader) condition(m *mapping, s *State, e *Edge) {
 		return
 	}
 	e.When = &Condition{expr: x}
+	r.seen = append(r.seen, sighting{state: s, next: true, node: when, path: m.at("when"), expr: x})
 }
 
 // signalsOf are the signals a state of a kind can have.

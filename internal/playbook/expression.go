@@ -26,6 +26,7 @@ type expression struct {
 	program cel.Program
 	typ     *cel.Type
 	uses    []use
+	offset  int // in characters, from the start of the text it stands in
 }
 
 // use is one free variable of an expression.
@@ -34,6 +35,7 @@ type use struct {
 	state   string  // of evidence: the state that gathers it
 	fields  []Field // of evidence: its declared type
 	guarded bool    // the expression asks has() of it
+	offset  int     // in characters, of its first mention
 }
 
 // exprError is something wrong with an expression, at a character of it.

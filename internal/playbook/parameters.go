@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -35,7 +36,7 @@ func (r *reader) with(m *mapping, k *Kind, at place) map[string]*Value {
 		case f.Required:
 			r.d.report(node, path, fmt.Sprintf("%s needs %s (%s)", k.Name, f.Name, f.Type.Name), "")
 		case f.Default != nil:
-			out[f.Name] = &Value{source: fmt.Sprint(f.Default), field: f, constant: f.Default}
+			out[f.Name] = &Value{source: fmt.Sprint(f.Default), field: f, constant: plainDefault(f.Default)}
 		}
 	}
 	for _, group := range k.OneOf {
@@ -50,6 +51,18 @@ func (r *reader) with(m *mapping, k *Kind, at place) map[string]*Value {
 		}
 	}
 	return out
+}
+
+// plainDefault gives a declared default the form in which values are stored.
+func plainDefault(v any) any {
+	switch v := v.(type) {
+	case int:
+		return int64(v)
+	case time.Duration:
+		return FormatDuration(v)
+	default:
+		return v
+	}
 }
 
 // fields reads a mapping whose keys are the fields'.
@@ -162,11 +175,19 @@ func (r *reader) textValue(n *yaml.Node, path string, f Field, at place, v *Valu
 		return
 	}
 	v.parts = parts
+	r.saw(at, n, path, v)
 	if len(parts) == 1 && parts[0].expr == nil {
 		v.parts, v.constant = nil, parts[0].text
 		if _, err := conform(parts[0].text, f); err != nil {
 			r.d.report(n, path, f.Name+" "+err.Error(), didYouMean(text, f.Enum))
 		}
+	}
+}
+
+// saw notes the expressions of a value for the analysis.
+func (r *reader) saw(at place, n *yaml.Node, path string, v *Value) {
+	for _, x := range v.expressions() {
+		r.seen = append(r.seen, sighting{state: at.state, node: n, path: path, expr: x})
 	}
 }
 
@@ -176,6 +197,7 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 		x, errs := compileScalar(n.Value, f.Type.Name, at)
 		r.d.reportExpr(n, path, errs)
 		v.expr = x
+		r.saw(at, n, path, v)
 		return
 	}
 	constant, message := constantOf(n, f.Type.Name)

@@ -33,7 +33,16 @@ type reader struct {
 	names []string // of all states
 	env   *environments
 	nodes map[*State]*mapping
-	flow  flow
+	seen  []sighting
+}
+
+// sighting is an expression with its place, for the analysis of evidence.
+type sighting struct {
+	state *State
+	next  bool // in the state's next, where its own evidence is there
+	node  *yaml.Node
+	path  string
+	expr  *expression
 }
 
 // reader finds out which state gathers which evidence and prepares CEL for it.
@@ -140,7 +149,7 @@ func (r *reader) keyOf(sn stateNode) *yaml.Node {
 // state reads the rest of one state.
 func (r *reader) state(sn stateNode) {
 	s, m := sn.state, sn.m
-	at := place{env: r.env}
+	at := place{env: r.env, state: s}
 	switch s.Kind {
 	case StateCheck, StateLever:
 		if k := r.c.kinds[s.Step]; k != nil {
@@ -164,7 +173,7 @@ func (r *reader) state(sn stateNode) {
 		s.Approve = r.approve(n, m.at("approve"))
 	}
 	if n := m.get("verify"); n != nil {
-		s.Verify = r.verify(n, m.at("verify"))
+		s.Verify = r.verify(n, m.at("verify"), at)
 	}
 	if n := m.get("guards"); n != nil {
 		s.Guards = r.guards(n, m.at("guards"))

@@ -88,6 +88,7 @@ func closing(runes []rune, from int) int {
 type place struct {
 	env   *environments
 	since bool
+	state *State
 }
 
 // compileText compiles a text or query with its ${...}.
@@ -110,6 +111,7 @@ func compileText(source string, query bool, at place) ([]part, []exprError) {
 			errs = append(errs, shift(xerrs, p.offset)...)
 			continue
 		}
+		x.offset = p.offset
 		np := part{expr: x, raw: "${" + p.text + "}"}
 		if query {
 			slot, problem := lex.slot(x)
@@ -147,6 +149,7 @@ func compileScalar(source string, want TypeName, at place) (*expression, []exprE
 	if len(errs) > 0 {
 		return nil, shift(errs, pieces[0].offset)
 	}
+	x.offset = pieces[0].offset
 	if !fits(x.typ, want) {
 		return nil, []exprError{{
 			offset:  pieces[0].offset,

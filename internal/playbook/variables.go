@@ -61,10 +61,12 @@ func (v variables) uses(source string, tree *ast.AST) ([]use, []exprError) {
 			return
 		}
 		u, err := v.use(e.AsIdent())
+		offset := offsetOf(source, tree.SourceInfo().GetStartLocation(e.ID()))
 		if err != nil {
-			err.offset = offsetOf(source, tree.SourceInfo().GetStartLocation(e.ID()))
+			err.offset = offset
 			errs = append(errs, *err)
 		} else if u != nil {
+			u.offset = offset
 			found[u.name] = u
 		}
 	}))

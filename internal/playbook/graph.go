@@ -1,0 +1,199 @@
+package playbook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// GraphFormat is how [Graph] draws.
+type GraphFormat string
+
+// The formats of a graph.
+const (
+	GraphText    GraphFormat = "text"    // boxes and arrows for a terminal
+	GraphMermaid GraphFormat = "mermaid" // a stateDiagram-v2, as runbooks have it
+	GraphDot     GraphFormat = "dot"     // Graphviz
+)
+
+// GraphFormats lists the formats.
+func GraphFormats() []GraphFormat { return []GraphFormat{GraphText, GraphMermaid, GraphDot} }
+
+// Graph draws the playbook's states, by their titles, and its edges. Path is
+// the states a run went through, in order; they and the edges between them are
+// marked. It may be empty.
+func Graph(p *Playbook, path []string, format GraphFormat) (string, error) {
+	for _, name := range path {
+		if p.byName[name] == nil {
+			return "", fmt.Errorf("draw %s: the path names the state %q, which it does not have", p.Name, name)
+		}
+	}
+	g := graph{p: p, path: path}
+	switch format {
+	case GraphText:
+		return g.text(), nil
+	case GraphMermaid:
+		return g.mermaid(), nil
+	case GraphDot:
+		return g.dot(), nil
+	default:
+		return "", fmt.Errorf("draw %s: unknown format %q: allowed are text, mermaid, dot", p.Name, format)
+	}
+}
+
+// graph is a playbook being drawn.
+type graph struct {
+	p    *Playbook
+	path []string
+}
+
+// link is an edge as drawn: error edges included, parallel ones apart.
+type link struct {
+	from, to *State
+	text     string
+	taken    bool
+}
+
+// visited reports whether the path goes through the state.
+func (g graph) visited(s *State) bool { return slices.Contains(g.path, s.Name) }
+
+// followed reports whether the path goes from one state right to the other.
+func (g graph) followed(from, to string) bool {
+	for i := 0; i+1 < len(g.path); i++ {
+		if g.path[i] == from && g.path[i+1] == to {
+			return true
+		}
+	}
+	return false
+}
+
+// links lists the edges that leave a state.
+func (g graph) links(s *State) []link {
+	var out []link
+	for _, e := range s.Next {
+		text := e.Text()
+		if text == "" && len(s.Next) > 1 {
+			text = "otherwise"
+		}
+		out = append(out, link{from: s, to: g.p.byName[e.To], text: text, taken: g.followed(s.Name, e.To)})
+	}
+	if s.OnError != "" {
+		out = append(out, link{from: s, to: g.p.byName[s.OnError], text: "cannot tell", taken: g.followed(s.Name, s.OnError)})
+	}
+	return out
+}
+
+// what says what a state does, for people.
+func (s *State) what() string {
+	switch s.Kind {
+	case StateCheck, StateLever:
+		return string(s.Kind) + " " + s.Step
+	case StateDivert:
+		return "divert to " + s.Divert
+	case StateEnd:
+		return "end: " + string(s.End)
+	default:
+		return string(s.Kind)
+	}
+}
+
+// mermaid draws a state diagram. States that are titled with one word are
+// named by it, as a person would write the diagram; ends are the [*] they are.
+func (g graph) mermaid() string {
+	ids := g.mermaidIDs()
+	var b strings.Builder
+	b.WriteString("stateDiagram-v2\n")
+	for _, s := range g.p.States {
+		if id := ids[s]; id != s.Title {
+			fmt.Fprintf(&b, "    state \"%s\" as %s\n", mermaidText(s.Title), id)
+		}
+	}
+	fmt.Fprintf(&b, "    [*] --> %s\n", ids[g.p.State(g.p.Start)])
+	for _, s := range g.p.States {
+		for _, l := range g.links(s) {
+			fmt.Fprintf(&b, "    %s --> %s", ids[s], ids[l.to])
+			if l.text != "" {
+				fmt.Fprintf(&b, ": %s", mermaidText(l.text))
+			}
+			b.WriteString("\n")
+		}
+		if s.Kind == StateEnd || s.Kind == StateDivert {
+			fmt.Fprintf(&b, "    %s --> [*]: %s\n", ids[s], mermaidText(s.what()))
+		}
+	}
+	if len(g.path) > 0 {
+		b.WriteString("    classDef taken fill:#d5f5d5,stroke:#2a7a2a,stroke-width:2px\n")
+		for _, s := range g.p.States {
+			if g.visited(s) {
+				fmt.Fprintf(&b, "    class %s taken\n", ids[s])
+			}
+		}
+	}
+	return b.String()
+}
+
+// mermaidIDs gives each state an identifier: its title where that is one plain
+// word and unique, else its name.
+func (g graph) mermaidIDs() map[*State]string {
+	uses := map[string]int{}
+	for _, s := range g.p.States {
+		uses[s.Title]++
+		uses[s.Name]++
+	}
+	ids := map[*State]string{}
+	for _, s := range g.p.States {
+		ids[s] = strings.ReplaceAll(s.Name, "-", "_")
+		if plainWord(s.Title) && uses[s.Title] == 1 {
+			ids[s] = s.Title
+		}
+	}
+	return ids
+}
+
+func plainWord(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "state", "end", "note", "class", "direction", "classdef":
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) < 0
+}
+
+// mermaidText makes text safe inside a label.
+func mermaidText(s string) string {
+	return strings.NewReplacer("\n", " ", `"`, "'", ":", "#58;", ";", "#59;", "<", "#lt;", ">", "#gt;", "{", "#123;", "}", "#125;").Replace(s)
+}
+
+// dot draws for Graphviz.
+func (g graph) dot() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "digraph %s {\n", dotText(g.p.Name))
+	b.WriteString("    rankdir=TB\n    node [shape=box style=rounded fontname=\"sans-serif\"]\n    edge [fontname=\"sans-serif\" fontsize=10]\n")
+	for _, s := range g.p.States {
+		shape := map[StateKind]string{StateLever: "box", StateGate: "diamond", StateEnd: "doublecircle", StateDivert: "cds", StateNotify: "note"}[s.Kind]
+		if shape == "" {
+			shape = "box"
+		}
+		fmt.Fprintf(&b, "    %s [label=%s shape=%s%s]\n", dotText(s.Name), dotText(s.Title+"\n"+s.what()), shape, dotMark(g.visited(s)))
+	}
+	fmt.Fprintf(&b, "    start [shape=point]\n    start -> %s\n", dotText(g.p.Start))
+	for _, s := range g.p.States {
+		for _, l := range g.links(s) {
+			fmt.Fprintf(&b, "    %s -> %s [label=%s%s]\n", dotText(s.Name), dotText(l.to.Name), dotText(l.text), dotMark(l.taken))
+		}
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+func dotMark(taken bool) string {
+	if !taken {
+		return ""
+	}
+	return " color=darkgreen penwidth=2"
+}
+
+func dotText(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}

@@ -1,0 +1,130 @@
+package playbook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// graphWidth is how wide the drawing for a terminal gets at most.
+const graphWidth = 78
+
+// text draws each state as a box, in the order runs meet them, with an arrow
+// for each edge. A graph of states that many edges lead to is easier to read
+// so than with lines that cross.
+func (g graph) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", g.p.Title)
+	if len(g.path) > 0 {
+		b.WriteString("(the path taken is drawn double)\n")
+	}
+	b.WriteString("\n")
+	for _, s := range g.order() {
+		g.box(&b, s)
+	}
+	return b.String()
+}
+
+// order gives the states in the order runs meet them: a state comes after all
+// states that lead to it, ends last.
+func (g graph) order() []*State {
+	var out []*State
+	seen := map[*State]bool{}
+	var visit func(s *State)
+	visit = func(s *State) {
+		if s == nil || seen[s] {
+			return
+		}
+		seen[s] = true
+		ls := g.links(s)
+		for _, l := range slices.Backward(ls) {
+			visit(l.to)
+		}
+		out = append(out, s)
+	}
+	visit(g.p.State(g.p.Start))
+	slices.Reverse(out)
+	slices.SortStableFunc(out, func(a, b *State) int { return rank(a) - rank(b) })
+	return out
+}
+
+func rank(s *State) int {
+	if s.Kind == StateEnd || s.Kind == StateDivert {
+		return 1
+	}
+	return 0
+}
+
+// lines are the characters a box or arrow is drawn with.
+type lines struct{ tl, tr, bl, br, h, v, tee, last, arrow, out string }
+
+func plainLines() lines {
+	return lines{"┌", "┐", "└", "┘", "─", "│", "├", "└", "▶", "┬"}
+}
+
+func doubleLines() lines {
+	return lines{"╔", "╗", "╚", "╝", "═", "║", "╠", "╚", "▶", "╤"}
+}
+
+// box draws one state and its edges.
+func (g graph) box(b *strings.Builder, s *State) {
+	l := plainLines()
+	if g.visited(s) {
+		l = doubleLines()
+	}
+	links := g.links(s)
+	title, what := shorten(s.Title, 40), shorten(s.what(), graphWidth-48)
+	inner := " " + title + "   " + what + " "
+	width := utf8.RuneCountInString(inner)
+	bottom := strings.Repeat(l.h, width)
+	if len(links) > 0 {
+		bottom = l.h + l.out + strings.Repeat(l.h, max(0, width-2))
+		if l.h == "═" && !slices.ContainsFunc(links, func(k link) bool { return k.taken }) {
+			bottom = l.h + "╤" + strings.Repeat(l.h, max(0, width-2))
+		} else if l.h == "═" {
+			bottom = l.h + "╦" + strings.Repeat(l.h, max(0, width-2))
+		}
+	}
+	start := "  "
+	if s.Name == g.p.Start {
+		start = l.arrow + " "
+	}
+	fmt.Fprintf(b, "  %s%s%s\n%s%s%s%s\n  %s%s%s\n", l.tl, strings.Repeat(l.h, width), l.tr, start, l.v, inner, l.v, l.bl, bottom, l.br)
+	for i, k := range links {
+		g.arrow(b, links, i, k)
+	}
+	if len(links) > 0 {
+		b.WriteString("\n")
+	}
+}
+
+// arrow draws one edge below its state's box.
+func (g graph) arrow(b *strings.Builder, links []link, i int, k link) {
+	l := plainLines()
+	if k.taken {
+		l = doubleLines()
+	}
+	corner := l.tee
+	if i == len(links)-1 {
+		corner = l.last
+	}
+	to := shorten(k.to.Title, 30)
+	room := graphWidth - 16 - utf8.RuneCountInString(to)
+	text := shorten(k.text, room)
+	fill := ""
+	if text != "" {
+		fill = " " + text + " "
+	}
+	dashes := max(1, 34-utf8.RuneCountInString(fill))
+	fmt.Fprintf(b, "    %s%s%s%s%s %s\n", corner, l.h, fill, strings.Repeat(l.h, dashes), l.arrow, to)
+}
+
+// shorten cuts text to at most n characters, on one line.
+func shorten(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:max(1, n-1)]) + "…"
+}

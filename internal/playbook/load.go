@@ -1,0 +1,116 @@
+package playbook
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxFiles bounds a playbook directory.
+const maxFiles = 10_000
+
+// LoadDir loads every playbook file of a directory: *.yaml, without scenario
+// files (*.test.yaml), dotfiles and subdirectories. Links may lead anywhere
+// inside the directory, as those of a ConfigMap mount do, and nowhere else.
+// The error is a [Problems] when documents are at fault; it lists all files.
+func LoadDir(dir string, kinds []Kind) (*Set, error) {
+	files, err := readDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return loadFiles(files, kinds)
+}
+
+// file is a playbook file as read.
+type file struct {
+	name string // with its directory, for messages
+	data []byte
+}
+
+// loadFiles loads files as one set.
+func loadFiles(files []file, kinds []Kind) (*Set, error) {
+	c, err := newCompiler(kinds)
+	if err != nil {
+		return nil, fmt.Errorf("kinds of steps: %w", err)
+	}
+	var all []*Playbook
+	var problems Problems
+	for _, f := range files {
+		ps, err := c.parse(f.name, f.data)
+		if err != nil {
+			var own Problems
+			if !errors.As(err, &own) {
+				return nil, fmt.Errorf("load %s: %w", f.name, err)
+			}
+			problems = append(problems, own...)
+			continue
+		}
+		all = append(all, ps...)
+	}
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	return NewSet(all)
+}
+
+// wanted reports whether a file of that name holds playbooks.
+func wanted(name string) bool {
+	return strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".test.yaml") && !strings.HasPrefix(name, ".")
+}
+
+// readDir reads the playbook files of a directory, by name. An empty
+// directory is no mistake: it is an empty set.
+func readDir(dir string) ([]file, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open playbook directory: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // opened for reading
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, fmt.Errorf("list playbook directory %s: %w", dir, err)
+	}
+	var out []file
+	for _, e := range entries {
+		if !wanted(e.Name()) {
+			continue
+		}
+		data, err := readFile(root, e.Name())
+		if errors.Is(err, errDirectory) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read playbook %s: %w", filepath.Join(dir, e.Name()), err)
+		}
+		if out = append(out, file{name: filepath.Join(dir, e.Name()), data: data}); len(out) > maxFiles {
+			return nil, fmt.Errorf("playbook directory %s has more than %d files", dir, maxFiles)
+		}
+	}
+	return out, nil
+}
+
+var errDirectory = errors.New("is a directory")
+
+// readFile reads a regular file below root, links followed as long as they
+// stay below it; one byte more than allowed, so that the parser says it is too big.
+func readFile(root *os.Root, name string) ([]byte, error) {
+	info, err := root.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errDirectory
+	case !info.Mode().IsRegular():
+		return nil, errors.New("not a regular file")
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}

@@ -1,0 +1,108 @@
+package playbook
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// How [Watch] looks at a directory.
+const (
+	settleTime = 250 * time.Millisecond // quiet before a change is read: editors and kubelets write in several steps
+	mostDelay  = 2 * time.Second        // of a change, when it does not get quiet
+	pollTime   = 30 * time.Second       // network file systems and lost events
+)
+
+// Watch loads the directory, calls fn with the result, and again whenever the
+// content of its playbook files has changed, until ctx ends; then it returns
+// nil. It understands a ConfigMap mount, whose files change by the swap of one
+// link. When files are bad fn gets the error and no set; keeping the last good
+// one is the caller's. fn is called from one goroutine, never twice at a time.
+// The error says that the directory cannot be watched at all.
+func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch playbook directory: %w", err)
+	}
+	defer w.Close() //nolint:errcheck // nothing is lost
+	if err := w.Add(dir); err != nil {
+		return fmt.Errorf("watch playbook directory %s: %w", dir, err)
+	}
+	v := view{dir: dir, kinds: kinds, fn: fn}
+	v.look()
+	quiet, latest := stopped(), stopped()
+	poll := time.NewTicker(pollTime)
+	defer poll.Stop()
+	pending := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.Errors:
+			// Events were lost; the content tells.
+			v.look()
+		case <-w.Events:
+			quiet.Reset(settleTime)
+			if !pending {
+				latest.Reset(mostDelay)
+				pending = true
+			}
+			continue
+		case <-quiet.C:
+			v.look()
+		case <-latest.C:
+			v.look()
+		case <-poll.C:
+			// A replaced directory has taken the watch with it. Adding the
+			// watch again costs nothing when it is still there.
+			if err := w.Add(dir); err == nil || !pending {
+				v.look()
+			}
+		}
+		pending = false
+		latest.Stop()
+	}
+}
+
+// stopped is a timer that has not been started.
+func stopped() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+// view is what was last told of a directory.
+type view struct {
+	dir   string
+	kinds []Kind
+	fn    func(*Set, error)
+	told  bool
+	last  [sha256.Size]byte
+}
+
+// look reads the directory and tells fn when its content or the reason why it
+// cannot be read is another than last time.
+func (v *view) look() {
+	files, err := readDir(v.dir)
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s %d\n", f.name, len(f.data))
+		h.Write(f.data)
+	}
+	if err != nil {
+		fmt.Fprintf(h, "error %s", err)
+	}
+	sum := [sha256.Size]byte(h.Sum(nil))
+	if v.told && sum == v.last {
+		return
+	}
+	v.told, v.last = true, sum
+	if err != nil {
+		v.fn(nil, err)
+		return
+	}
+	v.fn(loadFiles(files, v.kinds))
+}
