@@ -28,6 +28,9 @@ type RunList struct {
 // run as it is after it.
 type RunDetail struct {
 	Run machine.State `json:"run"`
+	// Document is the playbook the run follows, as it was loaded: what
+	// Run.Start.Digest is over. Empty when the executor has not kept it.
+	Document string `json:"document,omitempty"`
 }
 
 // RunEvent is one line of GET /api/v1/runs/{id}/events.
@@ -72,7 +75,11 @@ func (s *Server) showRun(c echo.Context, _ Identity) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, RunDetail{Run: run})
+	detail := RunDetail{Run: run}
+	if run.Playbook != nil {
+		detail.Document = string(run.Playbook.Doc)
+	}
+	return reply(c, detail)
 }
 
 // run gives the run the path names.
