@@ -3,10 +3,14 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // Bounds of one transaction. They limit what a commit holds in memory: the
@@ -34,6 +38,9 @@ func (j *Journal) commitLoop() {
 		}
 		for taken := j.take(); len(taken) > 0; taken = j.take() {
 			j.commit(taken)
+			// The callers just answered are about to ask again. Let them, and
+			// the next commit is for all of them and not for the first.
+			runtime.Gosched()
 		}
 		unsigned := j.Size() > j.signed
 		if j.isClosed() {
@@ -98,19 +105,18 @@ func (j *Journal) commit(taken []*request) {
 			live = append(live, r)
 		}
 	}
-	started := time.Now()
+	started, before := time.Now(), j.Size()
 	applied, err := j.transact(live, started)
 	if err != nil {
 		j.fail(live, err, applied, started)
 	} else {
 		j.clearFull()
 	}
-	size := j.Size()
 	j.release(taken)
 	for _, r := range live {
 		close(r.done)
 	}
-	if err == nil && size > 0 {
+	if j.Size() > before {
 		j.signal()
 	}
 }
@@ -118,9 +124,10 @@ func (j *Journal) commit(taken []*request) {
 // transact runs one transaction. It returns whether a failed one may have been
 // applied all the same. Conflicts are answers of single requests, not failures.
 func (j *Journal) transact(live []*request, now time.Time) (applied bool, err error) {
+	var tx *bolt.Tx
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = errors.Join(fmt.Errorf("panic: %v\n%s", p, debug.Stack()), abandon(tx))
 		}
 	}()
 	if err := j.refusedSince(); err != nil {
@@ -129,8 +136,7 @@ func (j *Journal) transact(live []*request, now time.Time) (applied bool, err er
 	if err := j.o.Failpoint("commit-begin"); err != nil {
 		return false, err
 	}
-	tx, err := j.db.Begin(true)
-	if err != nil {
+	if tx, err = j.db.Begin(true); err != nil {
 		return false, err
 	}
 	w, err := newWriter(j, tx, now)
@@ -156,6 +162,22 @@ func (j *Journal) transact(live []*request, now time.Time) (applied bool, err er
 	j.signed = w.signed
 	j.signedTo.Store(w.signed)
 	return true, j.o.Failpoint("before-ack")
+}
+
+// abandon lets go of a transaction that panicked, so that Close can go on.
+func abandon(tx *bolt.Tx) (err error) {
+	if tx == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("rollback: panic: %v", p)
+		}
+	}()
+	if err := tx.Rollback(); !errors.Is(err, bolterrors.ErrTxClosed) {
+		return err
+	}
+	return nil
 }
 
 // refusedSince is for requests that were queued before a commit failed.
