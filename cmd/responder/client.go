@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/webhook"
 )
 
 const (
 	defaultServer   = "http://127.0.0.1:8080"
 	serverVariable  = "RESPONDER_SERVER"
-	tokenVariable   = "RESPONDER_TOKEN_FILE" //nolint:gosec // the name of a variable, not a credential
+	tokenVariable   = "RESPONDER_TOKEN_FILE"
 	maxAnswerBytes  = 64 << 20
 	requestDeadline = 30 * time.Second
 )
@@ -106,16 +108,14 @@ func (c *client) get(ctx context.Context, path string, query url.Values, answer 
 	return decodeAnswer(body, answer)
 }
 
-// post sends request as JSON and decodes the answer, unless answer is nil.
-func (c *client) post(ctx context.Context, path string, request, answer any) error {
+// send sends request as JSON with a method that changes something, and
+// decodes the answer.
+func (c *client) send(ctx context.Context, method, path string, request, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
 	defer cancel()
-	body, err := c.do(ctx, http.MethodPost, path, nil, request)
+	body, err := c.do(ctx, method, path, nil, request)
 	if err != nil {
 		return err
-	}
-	if answer == nil {
-		return body.Close()
 	}
 	return decodeAnswer(body, answer)
 }
@@ -145,11 +145,6 @@ func (c *client) stream(ctx context.Context, path string, query url.Values, each
 
 func decodeAnswer(body io.ReadCloser, answer any) error {
 	defer body.Close()
-	if raw, ok := answer.(*json.RawMessage); ok {
-		b, err := io.ReadAll(io.LimitReader(body, maxAnswerBytes))
-		*raw = b
-		return err
-	}
 	if err := json.NewDecoder(io.LimitReader(body, maxAnswerBytes)).Decode(answer); err != nil {
 		return fmt.Errorf("the server's answer is not what this version expects: %w; is the server of the same version?", err)
 	}
@@ -190,6 +185,7 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	if request != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	req.Header.Set("User-Agent", "responder/"+readBuildInfo().Version)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -246,15 +242,13 @@ func serverMessage(body io.Reader) string {
 		return "the answer broke off"
 	}
 	var answer struct {
-		Message string `json:"message"`
-		Error   string `json:"error"`
+		Error webhook.Problem `json:"error"`
 	}
 	text := strings.TrimSpace(string(b))
-	if json.Unmarshal(b, &answer) == nil {
-		if answer.Message != "" {
-			text = answer.Message
-		} else if answer.Error != "" {
-			text = answer.Error
+	if json.Unmarshal(b, &answer) == nil && answer.Error.Message != "" {
+		text = answer.Error.Message
+		if answer.Error.Hint != "" {
+			text += "; " + answer.Error.Hint
 		}
 	}
 	if text == "" {

@@ -9,26 +9,28 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // config is responder.yaml. The tags are its documentation: yaml names a
 // field, doc explains it in the reference, enum lists the allowed strings.
 // Paths are relative to the file's directory.
 type config struct {
-	Listen     string           `yaml:"listen" doc:"Address to serve on, host:port."`
-	TLS        tlsConfig        `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
-	Auth       authConfig       `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic and mtls it refuses to start, unless insecure is true."`
-	Receiver   receiverConfig   `yaml:"receiver" doc:"The Alertmanager receiver."`
-	Journal    journalConfig    `yaml:"journal" doc:"The journal: audit log and state in one file."`
-	Playbooks  playbooksConfig  `yaml:"playbooks" doc:"The playbooks."`
-	Prometheus prometheusConfig `yaml:"prometheus" doc:"Where PromQL is evaluated."`
-	Kubernetes kubernetesConfig `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
-	Autonomy   autonomyLevel    `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
-	Services   yaml.Node        `yaml:"services" doc:"The service catalog: a list of services, see below."`
-	Discovery  discoveryConfig  `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
-	Guards     guardsConfig     `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
-	Notify     notifyConfig     `yaml:"notify" doc:"Where notify states and escalations go, beside the log."`
-	Log        logConfig        `yaml:"log" doc:"The service's own log, on stderr."`
+	Listen     string            `yaml:"listen" doc:"Address to serve on, host:port."`
+	TLS        tlsConfig         `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
+	Auth       authConfig        `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic and mtls it refuses to start, unless insecure is true."`
+	Receiver   receiverConfig    `yaml:"receiver" doc:"The Alertmanager receiver."`
+	Journal    journalConfig     `yaml:"journal" doc:"The journal: audit log and state in one file."`
+	Playbooks  playbooksConfig   `yaml:"playbooks" doc:"The playbooks."`
+	Prometheus prometheusConfig  `yaml:"prometheus" doc:"Where PromQL is evaluated."`
+	Kubernetes kubernetesConfig  `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
+	Autonomy   playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
+	Services   yaml.Node         `yaml:"services" doc:"The service catalog: a list of services, see below."`
+	Discovery  discoveryConfig   `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
+	Guards     guardsConfig      `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
+	Notify     notifyConfig      `yaml:"notify" doc:"Where notify states and escalations go, beside the log."`
+	Log        logConfig         `yaml:"log" doc:"The service's own log, on stderr."`
 
 	file string // where it was read from, for messages
 }
@@ -123,8 +125,8 @@ func defaultConfig() config {
 		Receiver: receiverConfig{
 			DropLabels:    []string{"prometheus_replica", "__replica__", "replica"},
 			MaxBody:       16 << 20,
-			MaxInFlight:   64 << 20,
-			MaxConcurrent: 4096,
+			MaxInFlight:   16 << 20,
+			MaxConcurrent: 2048,
 		},
 		Journal:    journalConfig{Dir: "data"},
 		Prometheus: prometheusConfig{Timeout: 10 * time.Second},

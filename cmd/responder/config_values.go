@@ -1,40 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
-	"strings"
 	"time"
-
-	"github.com/inference-responder/responder/internal/playbook"
 )
-
-// autonomyLevel is playbook.Autonomy as the configuration writes it.
-type autonomyLevel playbook.Autonomy
-
-func autonomyNames() []string { return []string{"observe", "suggest", "auto"} }
-
-// UnmarshalText reads observe, suggest or auto.
-func (a *autonomyLevel) UnmarshalText(text []byte) error {
-	for i, name := range autonomyNames() {
-		if string(text) == name {
-			*a = autonomyLevel(i)
-			return nil
-		}
-	}
-	return errors.New("not a level; there is " + strings.Join(autonomyNames(), ", "))
-}
-
-// String is the level's name.
-func (a autonomyLevel) String() string {
-	if int(a) < 0 || int(a) >= len(autonomyNames()) {
-		return fmt.Sprintf("autonomy(%d)", int(a))
-	}
-	return autonomyNames()[a]
-}
 
 // guardsConfig is the executor's guards as the configuration writes them.
 type guardsConfig struct {
@@ -168,10 +140,10 @@ func (c *config) checkLimits(bad report) {
 	for path, n := range map[string]int{
 		"receiver.max_concurrent": c.Receiver.MaxConcurrent, "guards.min_ready": c.Guards.MinReady,
 		"guards.budget.runs": c.Guards.Budget.Runs, "guards.budget.levers": c.Guards.Budget.Levers,
-		"guards.budget.runs_per_service":          c.Guards.Budget.RunsPerService,
-		"guards.budget.levers_per_service":        c.Guards.Budget.LeversPerService,
-		"guards.concurrency.levers":               c.Guards.Concurrency.Levers,
-		"guards.concurrency.levers_per_service":   c.Guards.Concurrency.LeversPerService,
+		"guards.budget.runs_per_service":        c.Guards.Budget.RunsPerService,
+		"guards.budget.levers_per_service":      c.Guards.Budget.LeversPerService,
+		"guards.concurrency.levers":             c.Guards.Concurrency.Levers,
+		"guards.concurrency.levers_per_service": c.Guards.Concurrency.LeversPerService,
 	} {
 		if n < 0 {
 			bad(path, "", "must not be negative")

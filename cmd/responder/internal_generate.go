@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // newGenerateCommand writes the reference pages from what the program itself
@@ -27,7 +29,7 @@ func newGenerateCommand() *cobra.Command {
 				return fmt.Errorf("generate: %w", err)
 			}
 			for name, text := range map[string]string{"cli.md": cliReference(cmd.Root()), "config.md": configReference()} {
-				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil { //nolint:gosec // documentation is for everyone
+				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
 					return fmt.Errorf("generate: %w", err)
 				}
 			}
@@ -56,7 +58,7 @@ func writeCommandPage(b *strings.Builder, c *cobra.Command) {
 		text = c.Short + "."
 	}
 	fmt.Fprintf(b, "%s\n\n", markdownText(text))
-	if c.Runnable() && !(c.HasSubCommands()) {
+	if c.Runnable() && !c.HasSubCommands() {
 		fmt.Fprintf(b, "    %s\n\n", c.UseLine())
 	}
 	writeFlagTable(b, c)
@@ -161,7 +163,7 @@ func configType(t reflect.Type) string {
 		return "duration"
 	case t == reflect.TypeFor[byteSize]():
 		return "size"
-	case t == reflect.TypeFor[autonomyLevel]():
+	case t == reflect.TypeFor[playbook.Autonomy]():
 		return "string"
 	case t == reflect.TypeFor[yaml.Node]():
 		return "list"
@@ -182,7 +184,7 @@ func configType(t reflect.Type) string {
 
 // configDefault is the default of a field, or nothing where it is empty.
 func configDefault(v reflect.Value) string {
-	if v.IsZero() && v.Type() != reflect.TypeFor[autonomyLevel]() || v.Kind() == reflect.Struct {
+	if v.IsZero() && v.Type() != reflect.TypeFor[playbook.Autonomy]() || v.Kind() == reflect.Struct {
 		return ""
 	}
 	text := fmt.Sprint(v.Interface())

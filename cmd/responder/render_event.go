@@ -15,7 +15,7 @@ func describe(kind machine.EventKind, e machine.Event) (what string, details []s
 		if e.Start == nil {
 			return "started", nil
 		}
-		return fmt.Sprintf("started by %s, autonomy at most %s", e.Start.Alert.Labels["alertname"], autonomyLevel(e.Start.Autonomy)), nil
+		return fmt.Sprintf("started by %s, autonomy at most %s", e.Start.Alert.Labels["alertname"], e.Start.Autonomy), nil
 	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved:
 		return describeEpisode(kind, e), nil
 	case machine.StateEntered:

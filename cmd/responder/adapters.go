@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// The receiver knows neither the journal nor the executor. What it asks of
+// them goes through the adapters of this file, which translate and add nothing.
+
+const (
+	intakeStream     = "intake"
+	notificationKind = "notification"
+)
+
+// intake makes notifications durable.
+type intake struct{ journal *audit.Journal }
+
+// Admit appends the notification. It depends on nothing before it, so it
+// conflicts with nobody.
+func (i intake) Admit(ctx context.Context, n playbook.Notification) error {
+	data, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("encode notification: %w", err)
+	}
+	_, err = i.journal.Append(ctx, audit.Append{
+		Stream: intakeStream, After: audit.Any,
+		Records: []audit.Record{{Kind: notificationKind, Data: data}},
+	})
+	return journalRefusal(err)
+}
+
+// journalRefusal says in the receiver's words why the journal did not take
+// something.
+func journalRefusal(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, audit.ErrFull):
+		return fmt.Errorf("%w: %w", webhook.ErrBusy, err)
+	case errors.Is(err, audit.ErrUnavailable):
+		return fmt.Errorf("%w: %w", webhook.ErrUnavailable, err)
+	default:
+		return err
+	}
+}
+
+// control hands commands to the executor.
+type control struct {
+	executor *executor.Executor
+	now      func() time.Time
+}
+
+// Command replaces the wall clock's time by that of the world.
+func (c control) Command(ctx context.Context, run string, cmd machine.Command) error {
+	cmd.Now = c.now()
+	return refusalOf(c.executor.Command(ctx, run, cmd))
+}
+
+// refusalOf says in the receiver's words why the executor did not do something.
+func refusalOf(err error) error {
+	wrap := func(as error) error { return fmt.Errorf("%w: %w", as, err) }
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, executor.ErrNotFound):
+		return wrap(webhook.ErrNotFound)
+	case errors.Is(err, executor.ErrForbidden):
+		return wrap(webhook.ErrForbidden)
+	case errors.Is(err, executor.ErrConflict):
+		return wrap(webhook.ErrConflict)
+	case errors.Is(err, executor.ErrInvalid):
+		return wrap(webhook.ErrInvalid)
+	default:
+		return journalRefusal(err)
+	}
+}
+
+// pauses switches automation off and on.
+type pauses struct{ executor *executor.Executor }
+
+// Pauses lists what is paused now.
+func (p pauses) Pauses() []webhook.Pause {
+	var all []webhook.Pause
+	for _, s := range p.executor.Pauses() {
+		all = append(all, webhook.Pause{Service: s.Scope.Service, Playbook: s.Scope.Playbook, By: s.By, Reason: s.Reason, Since: s.Since})
+	}
+	return all
+}
+
+// Pause stops what p names.
+func (p pauses) Pause(ctx context.Context, w webhook.Pause) error {
+	return refusalOf(p.executor.Pause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason))
+}
+
+// Unpause lifts the pause with the same scope.
+func (p pauses) Unpause(ctx context.Context, w webhook.Pause) error {
+	return refusalOf(p.executor.Unpause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason))
+}
+
+// views reads runs.
+type views struct{ executor *executor.Executor }
+
+// Runs lists runs, newest first.
+func (v views) Runs(f webhook.RunFilter) []machine.State {
+	all := v.executor.Runs(executor.Filter{Service: f.Service, Playbook: f.Playbook, Open: f.Open})
+	slices.SortFunc(all, func(a, b machine.State) int { return b.Began.Compare(a.Began) })
+	if len(all) > f.Limit {
+		all = all[:f.Limit]
+	}
+	return all
+}
+
+// Run gives one run.
+func (v views) Run(id string) (machine.State, bool) { return v.executor.RunState(id) }
+
+// Events gives a run's events from index from on.
+func (v views) Events(id string, from uint64) ([]machine.Event, error) {
+	all, err := v.executor.RunEvents(id)
+	if err != nil {
+		return nil, refusalOf(err)
+	}
+	if from >= uint64(len(all)) {
+		return nil, nil
+	}
+	return all[from:], nil
+}
+
+// journalLog shows the journal.
+type journalLog struct{ journal *audit.Journal }
+
+// Entries yields the entries from seq from on.
+func (l journalLog) Entries(from uint64) iter.Seq2[webhook.Entry, error] {
+	return func(yield func(webhook.Entry, error) bool) {
+		for r, err := range l.journal.Log(from) {
+			if !yield(webhook.Entry(r), err) {
+				return
+			}
+		}
+	}
+}
+
+// Checkpoint gives a signed checkpoint over everything.
+func (l journalLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
+
+// Snapshot writes a consistent copy of the whole journal.
+func (l journalLog) Snapshot(w io.Writer) error { return l.journal.Snapshot(w) }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func newAuditExportCommand(p *process) *cobra.Command {
+	c := client{process: p}
+	var file string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "export --to FILE",
+		Short: "Copy the journal of a running service to a file",
+		Args:  cobra.NoArgs,
+		Example: `  responder audit export --to journal-copy.db
+  responder audit verify journal-copy.db --key journal.pub`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return errors.New("where to? name the file with --to")
+			}
+			n, err := exportJournal(cmd.Context(), &c, file, force)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(p.stdout, "%s: %d bytes; prove it with: responder audit verify %s --key journal.pub\n", file, n, file)
+			return err
+		},
+	}
+	c.addFlags(cmd)
+	cmd.Flags().StringVar(&file, "to", "", "file to write")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the file when it exists")
+	return cmd
+}
+
+func exportJournal(ctx context.Context, c *client, file string, force bool) (n int64, err error) {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if force {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	body, err := c.do(ctx, http.MethodGet, exportPath, nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	f, err := os.OpenFile(file, flags, 0o600)
+	if err != nil {
+		if errors.Is(err, os.ErrExist) {
+			return 0, fmt.Errorf("%s exists; name another file, or replace it with --force", file)
+		}
+		return 0, fmt.Errorf("write the copy: %w", err)
+	}
+	n, err = io.Copy(f, body)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return n, errors.Join(fmt.Errorf("copy the journal: %w", err), os.Remove(file))
+	}
+	return n, nil
+}
+
+func newAuditCheckpointCommand(p *process) *cobra.Command {
+	c := client{process: p}
+	cmd := &cobra.Command{
+		Use:   "checkpoint",
+		Short: "Print a signed checkpoint to keep elsewhere",
+		Long: `Print a signed note of the log's origin, size and root hash. Kept on another
+machine it proves later that nothing it covers was cut off or rolled back.`,
+		Args: cobra.NoArgs,
+		Example: `  responder audit checkpoint > kept.checkpoint
+  responder audit verify journal.db --key journal.pub --checkpoint kept.checkpoint`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			body, err := c.do(cmd.Context(), http.MethodGet, checkpointPath, nil, nil)
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			_, err = io.Copy(p.stdout, io.LimitReader(body, 1<<20))
+			return err
+		},
+	}
+	c.addFlags(cmd)
+	return cmd
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/inference-responder/responder/internal/audit"
+)
+
+func newAuditVerifyCommand(p *process) *cobra.Command {
+	var out output
+	var key, checkpoint, file string
+	cmd := &cobra.Command{
+		Use:   "verify FILE --key PUB",
+		Short: "Prove a copy of the journal unaltered, offline, with only the public key",
+		Long: `Check every entry of a copied journal against the Merkle tree, and the tree
+against the signed checkpoints in the file. An entry that was edited, removed,
+inserted or reordered is found and named. That the end was cut off shows only
+against a checkpoint that was kept elsewhere: give it with --checkpoint.
+
+Exit codes:
+  0  intact
+  1  not, or it cannot be examined`,
+		Args: cobra.MaximumNArgs(1),
+		Example: `  responder audit verify journal.db --key journal.pub
+  responder audit verify journal.db --key journal.pub --checkpoint kept.checkpoint`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				file = args[0]
+			}
+			if file == "" {
+				return errors.New("which file? responder audit verify FILE --key PUB; 'responder audit export' makes a copy of a running service's journal")
+			}
+			return verifyJournal(cmd, p, &out, file, key, checkpoint)
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "the copy to verify, instead of the argument")
+	cmd.Flags().StringVar(&key, "key", "", "file with the public key (default: journal.pub beside FILE)")
+	cmd.Flags().StringVar(&checkpoint, "checkpoint", "", "file with a checkpoint that was kept elsewhere")
+	out.addFlag(cmd)
+	return cmd
+}
+
+func verifyJournal(cmd *cobra.Command, p *process, out *output, file, key, checkpoint string) error {
+	options := audit.VerifyOptions{Progress: progressOf(p)}
+	var err error
+	if options.Checker, err = selfChecker(); err != nil {
+		return err
+	}
+	beside := key == ""
+	if beside {
+		key = filepath.Join(filepath.Dir(file), "journal.pub")
+	}
+	public, err := os.ReadFile(key)
+	if err != nil {
+		return fmt.Errorf("read public key: %w; --key names it, 'responder serve' writes it as journal.pub", err)
+	}
+	if checkpoint != "" {
+		if options.Checkpoint, err = os.ReadFile(checkpoint); err != nil {
+			return fmt.Errorf("read checkpoint: %w", err)
+		}
+	}
+	report, err := audit.Verify(cmd.Context(), file, strings.TrimSpace(string(public)), options)
+	if err != nil {
+		return err
+	}
+	err = out.print(p.stdout, report, func(w io.Writer) error {
+		if beside {
+			fmt.Fprintf(p.stderr, "responder: using the key beside the file, %s: whoever can change one can change both\n", key)
+		}
+		return writeVerifyReport(w, file, report, checkpoint != "")
+	})
+	if err == nil && !report.OK() {
+		return exitCode(exitError)
+	}
+	return err
+}
+
+func writeVerifyReport(w io.Writer, file string, r audit.Report, external bool) error {
+	if !r.OK() {
+		_, err := fmt.Fprintf(w, "NOT INTACT: %s\n%s\n", file, cell(r.FirstBad.String()))
+		return err
+	}
+	fmt.Fprintf(w, "intact: %s\n", file)
+	fmt.Fprintf(w, "  origin       %s, since %s\n", r.Origin, r.Created)
+	fmt.Fprintf(w, "  entries      %d in %s\n", r.Entries, count(int(r.Streams), "stream")) //nolint:gosec // a count of streams fits
+	fmt.Fprintf(w, "  checkpoints  %d, the last over %d entries\n", r.Checkpoints, r.Signed)
+	if r.Unsigned > 0 {
+		fmt.Fprintf(w, "  unsigned     %s after it: consistent, but no signature covers them yet\n", count(int(r.Unsigned), "entry")) //nolint:gosec // a count of entries fits
+	}
+	if external {
+		fmt.Fprintf(w, "  continues    the checkpoint given, so nothing it covers was cut off\n")
+	}
+	_, err := fmt.Fprintf(w, "  root         %s\n", r.Root)
+	return err
+}
+
+// progressOf shows progress on a terminal, and nothing to a file or pipe.
+func progressOf(p *process) func(done, total uint64) {
+	f, ok := p.stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return func(done, total uint64) {
+		fmt.Fprintf(f, "\r%d of %d entries", done, total)
+		if done >= total {
+			fmt.Fprint(f, "\r\x1b[K")
+		}
+	}
+}

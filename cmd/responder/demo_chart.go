@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/slo"
+)
+
+// chart is a small graph of a share over time.
+type chart struct {
+	points []slo.Point
+	marks  []mark
+	ascii  bool
+}
+
+// mark is a moment of interest, shown as a letter under the axis.
+type mark struct {
+	at     time.Time
+	letter string
+	text   string
+}
+
+const (
+	chartRows    = 6
+	chartColumns = 60
+)
+
+// lines draws the chart: the share from 0 to 100 %, one column per slice of
+// time, and a column without a value left empty.
+func (c chart) lines() []string {
+	if len(c.points) < 2 {
+		return nil
+	}
+	from, to := c.points[0].At, c.points[len(c.points)-1].At
+	columns := c.columns(from, to)
+	out := make([]string, 0, chartRows+3)
+	for row := chartRows - 1; row >= 0; row-- {
+		label := ""
+		switch row {
+		case chartRows - 1:
+			label = "100%"
+		case chartRows/2 - 1:
+			label = "50%"
+		case 0:
+			label = "0%"
+		}
+		var b strings.Builder
+		for _, v := range columns {
+			b.WriteRune(c.cell(v, row))
+		}
+		out = append(out, strings.TrimRight(fmt.Sprintf("%*s%5s |%s", detailIndent, "", label, b.String()), " "))
+	}
+	out = append(out, fmt.Sprintf("%*s      +%s", detailIndent, "", strings.Repeat("-", chartColumns)))
+	return append(out, c.axis(from, to)...)
+}
+
+// columns gives the mean of the points of each slice, NaN where there is none.
+func (c chart) columns(from, to time.Time) []float64 {
+	sum, n := make([]float64, chartColumns), make([]float64, chartColumns)
+	for _, p := range c.points {
+		if i := slice(p.At, from, to); !math.IsNaN(p.Value) && i >= 0 {
+			sum[i], n[i] = sum[i]+p.Value, n[i]+1
+		}
+	}
+	for i := range sum {
+		sum[i] /= n[i] // NaN for none
+	}
+	return sum
+}
+
+// slice is the column of a moment, -1 outside.
+func slice(at, from, to time.Time) int {
+	i := int(float64(at.Sub(from)) / float64(to.Sub(from)) * (chartColumns - 1))
+	if at.Before(from) || i >= chartColumns {
+		return -1
+	}
+	return i
+}
+
+// cell is what a column shows in a row, the lowest being 0.
+func (c chart) cell(v float64, row int) rune {
+	if math.IsNaN(v) {
+		return ' '
+	}
+	fill := math.Max(0, math.Min(1, v))*chartRows - float64(row)
+	if c.ascii {
+		switch {
+		case fill >= 0.5:
+			return '#'
+		case row == 0:
+			return '.'
+		default:
+			return ' '
+		}
+	}
+	const eighths = "▁▂▃▄▅▆▇█"
+	levels := []rune(eighths)
+	switch i := int(math.Ceil(fill * 8)); {
+	case i >= 8:
+		return levels[7]
+	case i >= 1:
+		return levels[i-1]
+	case row == 0:
+		return levels[0]
+	default:
+		return ' '
+	}
+}
+
+// axis is the marks' letters under their columns, the times at both ends, and
+// what the letters mean.
+func (c chart) axis(from, to time.Time) []string {
+	letters := []rune(strings.Repeat(" ", chartColumns))
+	var legend []string
+	for _, m := range c.marks {
+		if i := slice(m.at, from, to); i >= 0 {
+			letters[i] = []rune(m.letter)[0]
+			legend = append(legend, fmt.Sprintf("%s %s %s", m.letter, m.at.UTC().Format("15:04"), m.text))
+		}
+	}
+	pad := strings.Repeat(" ", detailIndent+7)
+	ends := from.UTC().Format("15:04") + strings.Repeat(" ", chartColumns-10) + to.UTC().Format("15:04")
+	out := []string{strings.TrimRight(pad+string(letters), " "), pad + ends}
+	for _, l := range wrap(strings.Join(legend, "   "), chartColumns) {
+		out = append(out, pad+l)
+	}
+	return out
+}

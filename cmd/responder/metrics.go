@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// countInterval is how often the journal is counted when nobody scrapes, so
+// that a scrape never finds much to do.
+const countInterval = 10 * time.Second
+
+// metrics is what GET /metrics shows: a projection of the journal, and gauges
+// read from the executor when asked. No label carries a run, a fingerprint or
+// anything else that grows without bound.
+type metrics struct {
+	registry *prometheus.Registry
+	appends  prometheus.Histogram
+	counts   *projection
+	sources  metricSources
+	log      *slog.Logger
+}
+
+// metricSources is where gauges come from. It is complete before the first
+// scrape.
+type metricSources struct {
+	journal   *audit.Journal
+	runs      func() []machine.State // those that have not ended
+	pauses    func() []string        // scopes: global, service:NAME, playbook:NAME
+	playbooks func() int
+	step      func(playbook, state string) string
+	now       func() time.Time
+}
+
+// newMetrics makes the registry. The journal needs observeAppend before it is
+// open; connect adds everything that needs the journal.
+func newMetrics(log *slog.Logger) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		log:      log,
+		appends: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "responder_journal_append_seconds", Help: "Time until an append to the journal was on disk.",
+			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5},
+		}),
+	}
+	b := readBuildInfo()
+	m.registry.MustRegister(
+		m.appends,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "responder_build_info", Help: "What the binary was built from; always 1.",
+			ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
+		}, func() float64 { return 1 }),
+	)
+	return m
+}
+
+func (m *metrics) observeAppend(took time.Duration) { m.appends.Observe(took.Seconds()) }
+
+// connect adds what is read from the journal and the executor, and counts the
+// journal's history.
+func (m *metrics) connect(s metricSources) error {
+	m.sources = s
+	m.counts = newProjection(s.journal, s.step)
+	m.registry.MustRegister(m.counts.collectors()...)
+	m.registry.MustRegister(gauges{m})
+	return m.counts.catchUp()
+}
+
+// run keeps counting until ctx is done.
+func (m *metrics) run(ctx context.Context) error {
+	tick := time.NewTicker(countInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			m.catchUp()
+		}
+	}
+}
+
+func (m *metrics) catchUp() {
+	if err := m.counts.catchUp(); err != nil {
+		m.log.Error("metrics are behind the journal", "error", err)
+	}
+}
+
+// handler answers a scrape. Counting goes first, so that a scrape right after
+// a run shows the run.
+func (m *metrics) handler() http.Handler {
+	scrape := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.catchUp()
+		scrape.ServeHTTP(w, r)
+	})
+}
+
+// gauges are read when a scrape asks.
+type gauges struct{ m *metrics }
+
+// Describe sends nothing: the collector is unchecked, because the label values
+// of its gauges come and go.
+func (gauges) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads every gauge once.
+func (g gauges) Collect(ch chan<- prometheus.Metric) {
+	s := g.m.sources
+	gauge := func(name, help string, value float64, labels ...string) {
+		var names, values []string
+		for i := 0; i+1 < len(labels); i += 2 {
+			names, values = append(names, labels[i]), append(values, labels[i+1])
+		}
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, value, values...)
+	}
+	g.collectRuns(gauge)
+	open, oldest := g.m.counts.oldestGate()
+	gauge("responder_gates_open", "Questions waiting for a person.", float64(open))
+	age := 0.0
+	if open > 0 {
+		age = s.now().Sub(oldest).Seconds()
+	}
+	gauge("responder_gate_oldest_seconds", "Age of the question that waits longest; 0 when none does.", age)
+	for _, scope := range s.pauses() {
+		gauge("responder_paused", "Pauses in force, by what they hold up; always 1.", 1, "scope", scope)
+	}
+	gauge("responder_playbooks_loaded", "Playbooks in force.", float64(s.playbooks()))
+	gauge("responder_journal_entries", "Entries of the journal.", float64(s.journal.Size()))
+	gauge("responder_journal_unsigned_entries", "Entries after the last signed checkpoint.", float64(s.journal.Unsigned()))
+	if info, err := os.Stat(s.journal.Path()); err == nil {
+		gauge("responder_journal_size_bytes", "Size of the journal's file.", float64(info.Size()))
+	}
+}
+
+func (g gauges) collectRuns(gauge func(name, help string, value float64, labels ...string)) {
+	type key struct{ playbook, phase string }
+	open := map[key]int{}
+	for _, s := range g.m.sources.runs() {
+		open[key{s.Start.Playbook, string(s.Phase)}]++
+		for _, lock := range s.Locks() {
+			gauge("responder_lock_held", "Locks held by runs; always 1.", 1, "lock", lock, "playbook", s.Start.Playbook)
+		}
+	}
+	for k, n := range open {
+		gauge("responder_runs_open", "Runs that have not ended.", float64(n), "playbook", k.playbook, "phase", k.phase)
+	}
+}

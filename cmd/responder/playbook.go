@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/playbooks"
+)
+
+func newPlaybookCommand(p *process) *cobra.Command {
+	return group("playbook", "Check, draw and list playbooks",
+		newPlaybookLintCommand(p), newPlaybookGraphCommand(p), newPlaybookSchemaCommand(p),
+		newPlaybookListCommand(p), newPlaybookKindsCommand(p))
+}
+
+// loadPlaybooks reads the playbooks of a file or directory; of none: those
+// that ship with the program.
+func loadPlaybooks(path string) (*playbook.Set, error) {
+	if path == "" {
+		return loadShipped()
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read playbooks: %w", err)
+	}
+	if info.IsDir() {
+		return playbook.LoadDir(path, step.Kinds())
+	}
+	loaded, err := parsePlaybookFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return playbook.NewSet(loaded)
+}
+
+func parsePlaybookFile(path string) ([]*playbook.Playbook, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read playbook: %w", err)
+	}
+	defer f.Close()
+	data, err := readAtMost(f, maxConfigBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read playbook %s: %w", path, err)
+	}
+	return playbook.Parse(path, data, step.Kinds())
+}
+
+// loadShipped compiles the playbooks that are part of the program.
+func loadShipped() (*playbook.Set, error) {
+	var all []*playbook.Playbook
+	names, err := fs.Glob(playbooks.FS, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		data, err := fs.ReadFile(playbooks.FS, name)
+		if err != nil {
+			return nil, fmt.Errorf("read shipped playbook: %w", err)
+		}
+		loaded, err := playbook.Parse("playbooks/"+name, data, step.Kinds())
+		if err != nil {
+			return nil, fmt.Errorf("shipped playbook %s: %w", name, err)
+		}
+		all = append(all, loaded...)
+	}
+	return playbook.NewSet(all)
+}

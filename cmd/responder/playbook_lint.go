@@ -1,0 +1,201 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+func newPlaybookLintCommand(p *process) *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:   "lint FILE|DIR...",
+		Short: "Check playbooks and say what is wrong, where, and what to do",
+		Long: `Check playbooks as the service does when it loads them: unknown fields, types
+of conditions, states that cannot be reached or never end, levers without
+proof, changes before any check. It needs no cluster.
+
+Exit codes:
+  0  all of them may be loaded
+  1  at least one may not`,
+		Args: cobra.MinimumNArgs(1),
+		Example: `  responder playbook lint playbooks/
+  responder playbook lint my-playbook.yaml -o json`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return lintPlaybooks(p, &out, args)
+		},
+	}
+	out.addFlag(cmd)
+	return cmd
+}
+
+// lintReport is the answer of lint.
+type lintReport struct {
+	Playbooks int                `json:"playbooks"` // that may be loaded
+	Problems  []playbook.Problem `json:"problems"`
+}
+
+func lintPlaybooks(p *process, out *output, args []string) error {
+	files, err := playbookFiles(args)
+	if err != nil {
+		return err
+	}
+	report := lintReport{Problems: []playbook.Problem{}}
+	var good []*playbook.Playbook
+	for _, f := range files {
+		loaded, err := parsePlaybookFile(f)
+		var problems playbook.Problems
+		switch {
+		case errors.As(err, &problems):
+			report.Problems = append(report.Problems, problems...)
+		case err != nil:
+			return err
+		}
+		good = append(good, loaded...)
+	}
+	report.Playbooks = len(good)
+	if len(report.Problems) == 0 {
+		// What is wrong between playbooks shows only when all are read.
+		if err := lintTogether(&report, good); err != nil {
+			return err
+		}
+	}
+	err = out.print(p.stdout, report, func(w io.Writer) error {
+		for _, problem := range report.Problems {
+			fmt.Fprintln(w, printable(problem.String()))
+		}
+		_, err := fmt.Fprintf(w, "%s, %s\n", count(len(good), "playbook"), count(len(report.Problems), "problem"))
+		return err
+	})
+	if err == nil && len(report.Problems) > 0 {
+		return exitCode(exitError)
+	}
+	return err
+}
+
+func lintTogether(report *lintReport, good []*playbook.Playbook) error {
+	_, err := playbook.NewSet(good)
+	var problems playbook.Problems
+	if errors.As(err, &problems) {
+		report.Problems = append(report.Problems, problems...)
+		return nil
+	}
+	return err
+}
+
+// playbookFiles expands directories to the YAML files in them.
+func playbookFiles(args []string) ([]string, error) {
+	var files []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return nil, fmt.Errorf("read playbook: %w", err)
+		}
+		if !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(arg, "*.yaml"))
+		if err != nil {
+			return nil, err
+		}
+		// Scenario tests stand beside the playbooks they test.
+		found = slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, ".test.yaml") })
+		if len(found) == 0 {
+			return nil, fmt.Errorf("no playbooks in %s: no file ends in .yaml", arg)
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func newPlaybookSchemaCommand(p *process) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of playbooks, for editors",
+		Args:  cobra.NoArgs,
+		Example: `  responder playbook schema > playbook.schema.json
+  # first line of a playbook, for editors with a YAML language server:
+  # yaml-language-server: $schema=playbook.schema.json`,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.stdout.Write(playbook.Schema(step.Kinds()))
+			return err
+		},
+	}
+}
+
+func newPlaybookListCommand(p *process) *cobra.Command {
+	var out output
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List playbooks: those of a directory, or those that ship with the program",
+		Args:  cobra.NoArgs,
+		Example: `  responder playbook list
+  responder playbook list --dir /etc/responder/playbooks -o wide`,
+		RunE: func(*cobra.Command, []string) error {
+			set, err := loadPlaybooks(dir)
+			if err != nil {
+				return err
+			}
+			rows, t := playbookTable(set)
+			return out.printTable(p.stdout, rows, t)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of playbooks (default: the shipped ones)")
+	out.addFlag(cmd)
+	return cmd
+}
+
+// playbookRow is one line of playbook list.
+type playbookRow struct {
+	Name     string            `json:"name"`
+	Title    string            `json:"title,omitempty"`
+	Autonomy playbook.Autonomy `json:"autonomy"`
+	States   int               `json:"states"`
+	Levers   []string          `json:"levers"`
+	Source   string            `json:"source"`
+	Digest   string            `json:"digest"`
+}
+
+func playbookTable(set *playbook.Set) ([]playbookRow, *table) {
+	rows := []playbookRow{}
+	t := &table{
+		columns: []column{
+			{head: "NAME", flex: true}, {head: "AUTONOMY"}, {head: "STATES"}, {head: "LEVERS", flex: true}, {head: "TITLE", flex: true},
+			{head: "SOURCE", wide: true}, {head: "DIGEST", wide: true},
+		},
+		empty: "no playbooks",
+	}
+	for _, pb := range set.All() {
+		row := playbookRow{
+			Name: pb.Name, Title: pb.Title, Autonomy: pb.Autonomy, States: len(pb.States), Levers: []string{},
+			Source: pb.Source, Digest: pb.Digest,
+		}
+		for _, s := range pb.States {
+			if s.Kind == playbook.StateLever {
+				row.Levers = append(row.Levers, s.Step)
+			}
+		}
+		rows = append(rows, row)
+		t.add(row.Name, row.Autonomy.String(), fmt.Sprint(row.States), strings.Join(row.Levers, ","), row.Title, row.Source, row.Digest)
+	}
+	return rows, t
+}

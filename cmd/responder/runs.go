@@ -1,0 +1,26 @@
+package main
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// Paths of the API.
+const (
+	runsPath       = "/api/v1/runs"
+	pausesPath     = "/api/v1/pauses"
+	auditPath      = "/api/v1/audit"
+	checkpointPath = "/api/v1/audit/checkpoint"
+	exportPath     = "/api/v1/audit/export"
+	playbooksPath  = "/api/v1/playbooks"
+	servicesPath   = "/api/v1/services"
+)
+
+func runPath(id string) string { return runsPath + "/" + url.PathEscape(id) }
+
+func newRunsCommand(p *process) *cobra.Command {
+	return group("runs", "List, show, watch and steer runs",
+		newRunsListCommand(p), newRunsShowCommand(p), newRunsWatchCommand(p),
+		newRunsCancelCommand(p), newRunsResolveCommand(p))
+}

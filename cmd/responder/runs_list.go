@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+func newRunsListCommand(p *process) *cobra.Command {
+	c := client{process: p}
+	var out output
+	var open, ended bool
+	var limit int
+	var service, playbook string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List runs, newest first",
+		Args:  cobra.NoArgs,
+		Example: `  responder runs list
+  responder runs list --open --service serving/chat -o wide`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query := url.Values{"limit": {strconv.Itoa(limit)}}
+			if open != ended {
+				query.Set("open", strconv.FormatBool(open))
+			}
+			if service != "" {
+				query.Set("service", service)
+			}
+			if playbook != "" {
+				query.Set("playbook", playbook)
+			}
+			var answer webhook.RunList
+			if err := c.get(cmd.Context(), runsPath, query, &answer); err != nil {
+				return err
+			}
+			return out.printTable(p.stdout, answer.Runs, runTable(answer.Runs))
+		},
+	}
+	c.addFlags(cmd)
+	cmd.Flags().BoolVar(&open, "open", false, "only runs that have not ended")
+	cmd.Flags().BoolVar(&ended, "ended", false, "only runs that have")
+	cmd.Flags().StringVar(&service, "service", "", "only runs on this service")
+	cmd.Flags().StringVar(&playbook, "playbook", "", "only runs of this playbook")
+	cmd.Flags().IntVar(&limit, "limit", 100, "most runs, at most 1000")
+	cmd.MarkFlagsMutuallyExclusive("open", "ended")
+	out.addFlag(cmd)
+	return cmd
+}
+
+func runTable(runs []machine.State) *table {
+	t := &table{
+		columns: []column{
+			{head: "RUN"},
+			{head: "STATUS"},
+			{head: "SERVICE", flex: true},
+			{head: "PLAYBOOK", flex: true},
+			{head: "STATE", flex: true},
+			{head: "BEGAN (UTC)", wide: true},
+			{head: "TOOK", wide: true},
+			{head: "ALERT", wide: true},
+			{head: "WHY", wide: true},
+		},
+		empty: "no runs",
+	}
+	for _, s := range runs {
+		status, took, why := string(s.Phase), s.Updated.Sub(s.Began), ""
+		switch {
+		case s.Ending != nil:
+			status, took, why = string(s.Ending.Outcome), s.Ended.Sub(s.Began), s.Ending.Message
+		case s.Held != nil:
+			why = s.Held.Message
+		case s.Paused != "":
+			why = "paused: " + s.Paused
+		}
+		t.add(s.Start.Run, status, s.Start.Service.Name, s.Start.Playbook, s.Current,
+			stamp(s.Began), fmt.Sprint(round(took)), s.Start.Alert.Labels["alertname"], why)
+	}
+	return t
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// runReport is a run with everything that happened in it.
+type runReport struct {
+	Run    machine.State      `json:"run"`
+	Events []webhook.RunEvent `json:"events"`
+}
+
+func newRunsShowCommand(p *process) *cobra.Command {
+	c := client{process: p}
+	var out output
+	cmd := &cobra.Command{
+		Use:   "show RUN",
+		Short: "Show a run: what it saw, decided, changed and proved",
+		Args:  cobra.ExactArgs(1),
+		Example: `  responder runs show r-01JDXYZ
+  responder runs show r-01JDXYZ -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, document, err := fetchRun(cmd.Context(), &c, args[0])
+			if err != nil {
+				return err
+			}
+			return out.print(p.stdout, report, func(w io.Writer) error { return writeRun(w, report, document) })
+		},
+	}
+	c.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+// fetchRun asks for a run, its events and the document of its playbook.
+func fetchRun(ctx context.Context, c *client, id string) (runReport, string, error) {
+	var detail webhook.RunDetail
+	if err := c.get(ctx, runPath(id), nil, &detail); err != nil {
+		return runReport{}, "", err
+	}
+	report := runReport{Run: detail.Run, Events: []webhook.RunEvent{}}
+	err := c.stream(ctx, runPath(id)+"/events", nil, func(line json.RawMessage) error {
+		var e webhook.RunEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("the server's answer is not what this version expects: %w", err)
+		}
+		report.Events = append(report.Events, e)
+		return nil
+	})
+	return report, detail.Document, err
+}
+
+func writeRun(w io.Writer, report runReport, document string) error {
+	r := newRunRenderer(w)
+	r.head(report.Run)
+	r.printf("\n")
+	var samples []machine.Sample
+	for _, e := range report.Events {
+		r.event(e.Kind, e.Event)
+		if e.Sample != nil {
+			samples = append(samples, *e.Sample)
+		}
+	}
+	if lines := curves(samples); len(lines) > 0 {
+		r.printf("\nproof, %s\n", count(len(samples), "sample"))
+		for _, l := range lines {
+			r.printf("  %s\n", l)
+		}
+	}
+	if graph := runGraph(report.Run, document); graph != "" {
+		r.printf("\npath through the playbook\n%s", graph)
+	}
+	return r.err
+}
+
+// runGraph draws the playbook of a run with the path it took; nothing when the
+// document is not there or was written for another version of the program.
+func runGraph(s machine.State, document string) string {
+	pb, err := parseDocument(s, document)
+	if err != nil {
+		return ""
+	}
+	return drawPath(pb, s.Path)
+}
+
+// parseDocument compiles the playbook that a run follows.
+func parseDocument(s machine.State, document string) (*playbook.Playbook, error) {
+	if document == "" {
+		return nil, fmt.Errorf("the service has not kept the document of %s", s.Start.Playbook)
+	}
+	loaded, err := playbook.Parse(s.Start.Playbook, []byte(document), step.Kinds())
+	if err != nil {
+		return nil, fmt.Errorf("the playbook of %s is not of this version of the program: %w", s.Start.Run, err)
+	}
+	return loaded[0], nil
+}
