@@ -98,13 +98,13 @@ func (s *State) what() string {
 }
 
 // mermaid draws a state diagram. States that are titled with one word are
-// named by it, as a person would write the diagram; ends are the [*] they are.
+// named by it, and where a run ends resolved is [*], as a person would write it.
 func (g graph) mermaid() string {
 	ids := g.mermaidIDs()
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
 	for _, s := range g.p.States {
-		if id := ids[s]; id != s.Title {
+		if id := ids[s]; id != s.Title && id != mermaidEnd {
 			fmt.Fprintf(&b, "    state \"%s\" as %s\n", mermaidText(s.Title), id)
 		}
 	}
@@ -117,20 +117,26 @@ func (g graph) mermaid() string {
 			}
 			b.WriteString("\n")
 		}
-		if s.Kind == StateEnd || s.Kind == StateDivert {
+		switch {
+		case ids[s] == mermaidEnd:
+		case s.Kind == StateEnd:
+			fmt.Fprintf(&b, "    %s --> [*]: %s\n", ids[s], s.End)
+		case s.Kind == StateDivert:
 			fmt.Fprintf(&b, "    %s --> [*]: %s\n", ids[s], mermaidText(s.what()))
 		}
 	}
 	if len(g.path) > 0 {
 		b.WriteString("    classDef taken fill:#d5f5d5,stroke:#2a7a2a,stroke-width:2px\n")
 		for _, s := range g.p.States {
-			if g.visited(s) {
+			if g.visited(s) && ids[s] != mermaidEnd {
 				fmt.Fprintf(&b, "    class %s taken\n", ids[s])
 			}
 		}
 	}
 	return b.String()
 }
+
+const mermaidEnd = "[*]"
 
 // mermaidIDs gives each state an identifier: its title where that is one plain
 // word and unique, else its name.
@@ -143,7 +149,10 @@ func (g graph) mermaidIDs() map[*State]string {
 	ids := map[*State]string{}
 	for _, s := range g.p.States {
 		ids[s] = strings.ReplaceAll(s.Name, "-", "_")
-		if plainWord(s.Title) && uses[s.Title] == 1 {
+		switch {
+		case s.End == EndResolved:
+			ids[s] = mermaidEnd
+		case plainWord(s.Title) && uses[s.Title] == 1:
 			ids[s] = s.Title
 		}
 	}

@@ -57,14 +57,14 @@ func rank(s *State) int {
 }
 
 // lines are the characters a box or arrow is drawn with.
-type lines struct{ tl, tr, bl, br, h, v, tee, last, arrow, out string }
+type lines struct{ tl, tr, bl, br, h, v, tee, last, out string }
 
 func plainLines() lines {
-	return lines{"┌", "┐", "└", "┘", "─", "│", "├", "└", "▶", "┬"}
+	return lines{"┌", "┐", "└", "┘", "─", "│", "├", "└", "┬"}
 }
 
 func doubleLines() lines {
-	return lines{"╔", "╗", "╚", "╝", "═", "║", "╠", "╚", "▶", "╤"}
+	return lines{"╔", "╗", "╚", "╝", "═", "║", "╠", "╚", "╦"}
 }
 
 // box draws one state and its edges.
@@ -74,21 +74,19 @@ func (g graph) box(b *strings.Builder, s *State) {
 		l = doubleLines()
 	}
 	links := g.links(s)
+	if !slices.ContainsFunc(links, func(k link) bool { return k.taken }) && g.visited(s) {
+		l.out = "╤"
+	}
 	title, what := shorten(s.Title, 40), shorten(s.what(), graphWidth-48)
 	inner := " " + title + "   " + what + " "
 	width := utf8.RuneCountInString(inner)
 	bottom := strings.Repeat(l.h, width)
 	if len(links) > 0 {
-		bottom = l.h + l.out + strings.Repeat(l.h, max(0, width-2))
-		if l.h == "═" && !slices.ContainsFunc(links, func(k link) bool { return k.taken }) {
-			bottom = l.h + "╤" + strings.Repeat(l.h, max(0, width-2))
-		} else if l.h == "═" {
-			bottom = l.h + "╦" + strings.Repeat(l.h, max(0, width-2))
-		}
+		bottom = l.h + l.out + strings.Repeat(l.h, width-2)
 	}
 	start := "  "
 	if s.Name == g.p.Start {
-		start = l.arrow + " "
+		start = "▶ "
 	}
 	fmt.Fprintf(b, "  %s%s%s\n%s%s%s%s\n  %s%s%s\n", l.tl, strings.Repeat(l.h, width), l.tr, start, l.v, inner, l.v, l.bl, bottom, l.br)
 	for i, k := range links {
@@ -117,7 +115,7 @@ func (g graph) arrow(b *strings.Builder, links []link, i int, k link) {
 		fill = " " + text + " "
 	}
 	dashes := max(1, 34-utf8.RuneCountInString(fill))
-	fmt.Fprintf(b, "    %s%s%s%s%s %s\n", corner, l.h, fill, strings.Repeat(l.h, dashes), l.arrow, to)
+	fmt.Fprintf(b, "    %s%s%s%s%s %s\n", corner, l.h, fill, strings.Repeat(l.h, dashes), "▶", to)
 }
 
 // shorten cuts text to at most n characters, on one line.

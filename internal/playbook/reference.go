@@ -1,0 +1,116 @@
+package playbook
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Reference gives the reference of all checks and levers as Markdown:
+// parameters, evidence, types and defaults, as declared.
+func Reference(kinds []Kind) []byte {
+	var b strings.Builder
+	b.WriteString("# Steps\n\nGenerated from the declarations of the steps; do not edit.\n\n")
+	b.WriteString("A check reads the world and yields evidence, which conditions read as `out.FIELD` in its own state and as\n" +
+		"`STATE.FIELD` later. A lever changes one thing and can undo it. Every parameter also takes `${CEL}` of its type.\n")
+	sorted := slices.Clone(kinds)
+	slices.SortStableFunc(sorted, func(a, b Kind) int { return cmp.Compare(a.Name, b.Name) })
+	for _, role := range []Role{RoleCheck, RoleLever} {
+		title := map[Role]string{RoleCheck: "Checks", RoleLever: "Levers"}[role]
+		fmt.Fprintf(&b, "\n## %s\n", title)
+		for _, k := range sorted {
+			if k.Role == role {
+				reference(&b, k)
+			}
+		}
+	}
+	return []byte(b.String())
+}
+
+// reference writes one kind.
+func reference(b *strings.Builder, k Kind) {
+	fmt.Fprintf(b, "\n### %s\n", k.Name)
+	if k.Doc != "" {
+		fmt.Fprintf(b, "\n%s\n", strings.TrimSpace(k.Doc))
+	}
+	if len(k.With) == 0 {
+		b.WriteString("\nIt takes no parameters.\n")
+	} else {
+		b.WriteString("\n| parameter | type | default | meaning |\n|---|---|---|---|\n")
+		for _, f := range k.With {
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, typeWord(f.Type), defaultWord(f), cell(meaning(f)))
+		}
+	}
+	for _, group := range k.OneOf {
+		fmt.Fprintf(b, "\nExactly one of `%s` is given.\n", strings.Join(group, "`, `"))
+	}
+	if len(k.Out) == 0 {
+		return
+	}
+	b.WriteString("\n| evidence | type | meaning |\n|---|---|---|\n")
+	for _, f := range k.Out {
+		evidenceRows(b, "", f)
+	}
+}
+
+// evidenceRows writes a field and, indented by its name, the fields inside it.
+func evidenceRows(b *strings.Builder, prefix string, f Field) {
+	fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", prefix, f.Name, typeWord(f.Type), cell(meaning(f)))
+	inner, suffix := f.Type, "."
+	if inner.Name == List && inner.Elem != nil {
+		inner, suffix = *inner.Elem, "[]."
+	}
+	if inner.Name == Object {
+		for _, sub := range inner.Fields {
+			evidenceRows(b, prefix+f.Name+suffix, sub)
+		}
+	}
+}
+
+func typeWord(t Type) string {
+	switch {
+	case t.Name == List && t.Elem != nil:
+		return "list of " + typeWord(*t.Elem)
+	case t.Name == Map && t.Elem != nil:
+		return "map to " + typeWord(*t.Elem)
+	default:
+		return string(t.Name)
+	}
+}
+
+func defaultWord(f Field) string {
+	switch {
+	case f.Required:
+		return "required"
+	case f.Default != nil:
+		return fmt.Sprintf("`%v`", plainDefault(f.Default))
+	default:
+		return ""
+	}
+}
+
+// meaning is a field's documentation with its words and bounds.
+func meaning(f Field) string {
+	parts := []string{}
+	if d := describe(f); d != "" {
+		parts = append(parts, d)
+	}
+	if len(f.Enum) > 0 {
+		parts = append(parts, "One of `"+strings.Join(f.Enum, "`, `")+"`.")
+	}
+	switch {
+	case f.Min != nil && f.Max != nil:
+		parts = append(parts, fmt.Sprintf("From %v to %v.", *f.Min, *f.Max))
+	case f.Min != nil:
+		parts = append(parts, fmt.Sprintf("At least %v.", *f.Min))
+	case f.Max != nil:
+		parts = append(parts, fmt.Sprintf("At most %v.", *f.Max))
+	}
+	return strings.Join(parts, " ")
+}
+
+// cell makes text safe inside a table.
+func cell(s string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
+}

@@ -1,0 +1,258 @@
+package playbook
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// schemaObject is a JSON Schema, or a part of one. Go writes its keys sorted, so
+// that the generated file is stable.
+type schemaObject map[string]any
+
+// Schema gives the JSON Schema (draft 2020-12) of playbook documents, with the
+// parameters of these kinds. Editors use it; loading checks far more.
+func Schema(kinds []Kind) []byte {
+	defs := schemaObject{
+		"duration": schemaObject{
+			"type": "string", "pattern": `^([0-9]+(ms|[smhdwy]))+$`,
+			"description": "A duration such as 30s, 5m, 1h30m or 2d.",
+		},
+		"expression": schemaObject{"type": "string", "pattern": `\$\{`, "description": "${CEL} that gives the value."},
+		"name":       schemaObject{"type": "string", "pattern": nameForm.String()},
+		"autonomy":   wordsSchema("How far a run may go without a person.", "observe", "suggest", "auto"),
+		"edge":       edgeSchema(),
+		"next": schemaObject{"oneOf": []any{
+			schemaObject{"$ref": "#/$defs/name"},
+			schemaObject{"type": "array", "minItems": 1, "items": schemaObject{"$ref": "#/$defs/edge"}},
+		}},
+		"retry": closed(nil, schemaObject{
+			"attempts": schemaObject{"type": "integer", "minimum": 1, "maximum": maxAttempts}, "backoff": def("duration"),
+		}),
+		"approve": closed([]string{"by", "within"}, schemaObject{
+			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^(service\.owners|(user|group):[^\s:]+)$`}), "within": def("duration"),
+			"on_expiry": wordsSchema("What happens when nobody decided; there is no go-ahead.", string(ExpiryEscalate), string(ExpiryDeny)),
+			"always":    schemaObject{"type": "boolean", "description": "Ask even when the level is auto."},
+		}),
+		"guards": closed(nil, schemaObject{
+			"cooldown": def("duration"), "evidence_age": def("duration"), "min_ready": schemaObject{"type": "integer", "minimum": 0},
+		}),
+		"verify": verifySchema(),
+		"state":  stateSchema(kinds, defsOf(kinds)),
+	}
+	maps.Copy(defs, defsOf(kinds))
+	root := closed([]string{"apiVersion", "kind", "metadata", "spec"}, schemaObject{
+		"apiVersion": schemaObject{"const": APIVersion},
+		"kind":       schemaObject{"const": "Playbook"},
+		"metadata": closed([]string{"name", "runbook"}, schemaObject{
+			"name": def("name"), "title": text(), "description": text(), "runbook": text(),
+		}),
+		"spec": closed([]string{"match", "start", "states"}, schemaObject{
+			"match": oneOrMore(text()), "services": oneOrMore(text()), "autonomy": def("autonomy"), "start": def("name"),
+			"states": schemaObject{
+				"type": "object", "minProperties": 1, "maxProperties": maxStates,
+				"propertyNames": def("name"), "additionalProperties": def("state"),
+			},
+		}),
+	})
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Responder playbook"
+	root["$defs"] = defs
+	out, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		panic("playbook: schema cannot be encoded: " + err.Error()) // unreachable unless a default is not JSON
+	}
+	return append(out, '\n')
+}
+
+func def(name string) schemaObject { return schemaObject{"$ref": "#/$defs/" + name} }
+
+func text() schemaObject { return schemaObject{"type": "string", "minLength": 1} }
+
+func oneOrMore(item schemaObject) schemaObject {
+	return schemaObject{"oneOf": []any{item, schemaObject{"type": "array", "minItems": 1, "items": item}}}
+}
+
+func wordsSchema(doc string, words ...string) schemaObject {
+	return schemaObject{"type": "string", "enum": words, "description": doc}
+}
+
+// closed is an object with these properties and no others.
+func closed(required []string, properties schemaObject) schemaObject {
+	s := schemaObject{"type": "object", "additionalProperties": false, "properties": properties}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	return s
+}
+
+func edgeSchema() schemaObject {
+	words := make([]string, 0, len(signals()))
+	for _, s := range signals() {
+		words = append(words, string(s))
+	}
+	s := closed([]string{"to"}, schemaObject{
+		"when":  schemaObject{"type": "string", "description": "CEL condition, or a signal of a lever or gate."},
+		"on":    wordsSchema("Signal of a lever or gate.", words...),
+		"to":    def("name"),
+		"label": schemaObject{"type": "string", "description": "What a diagram shows."},
+	})
+	s["not"] = schemaObject{"required": []string{"when", "on"}}
+	return s
+}
+
+func verifySchema() schemaObject {
+	number := schemaObject{"type": "number"}
+	expectation := closed([]string{"query", "op", "value"}, schemaObject{
+		"query": text(), "op": wordsSchema("Comparison that must hold.", ops()...), "value": number,
+	})
+	s := closed([]string{"within", "hold", "until"}, schemaObject{
+		"within": def("duration"), "hold": def("duration"), "interval": def("duration"),
+		"until": oneOrMore(expectation),
+		"burn": closed([]string{"error_ratio", "objective"}, schemaObject{
+			"error_ratio": schemaObject{"type": "string", "pattern": `\$\{\s*since\s*\}`, "description": "PromQL with ${since}, the window from the fix to now."},
+			"objective":   schemaObject{"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+			"max":         schemaObject{"type": "number", "exclusiveMinimum": 0, "default": defaultMaxBurn},
+		}),
+		"traffic": closed([]string{"query", "min_rate"}, schemaObject{
+			"query": text(), "min_rate": schemaObject{"type": "number", "exclusiveMinimum": 0},
+			"min_share": schemaObject{"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": defaultMinTraffic},
+		}),
+		"allow_no_traffic": schemaObject{"type": "boolean"},
+	})
+	s["anyOf"] = []any{schemaObject{"required": []string{"traffic"}}, schemaObject{"required": []string{"allow_no_traffic"}}}
+	return s
+}
+
+// stateSchema is a state: of one kind, with the fields of that kind.
+func stateSchema(kinds []Kind, with schemaObject) schemaObject {
+	names := map[StateKind][]string{}
+	for _, k := range kinds {
+		role := StateKind(k.Role)
+		names[role] = append(names[role], k.Name)
+	}
+	kind := map[StateKind]schemaObject{
+		StateCheck:  wordsSchema("Reads the world, changes nothing.", slices.Sorted(slices.Values(names[StateCheck]))...),
+		StateLever:  wordsSchema("One mutating, reversible, single-variable change.", slices.Sorted(slices.Values(names[StateLever]))...),
+		StateGate:   schemaObject{"type": "string", "minLength": 1, "description": "A human decision: the question."},
+		StateDivert: def("name"),
+		StateNotify: schemaObject{"type": "string", "minLength": 1, "description": "Tells people: the text."},
+		StateEnd:    wordsSchema("How the run ends.", string(EndResolved), string(EndEscalated), string(EndNoAction)),
+	}
+	field := schemaObject{
+		"title": text(), "with": schemaObject{"type": "object"}, "next": def("next"), "on_error": def("name"),
+		"timeout": def("duration"), "retry": def("retry"), "autonomy": def("autonomy"),
+		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"),
+	}
+	required := map[StateKind][]string{
+		StateCheck: {"next"}, StateLever: {"next", "verify"}, StateGate: {"approve", "next"}, StateNotify: {"next"},
+	}
+	var forms []any
+	for _, k := range stateKinds() {
+		props := schemaObject{k: kind[StateKind(k)]}
+		for _, f := range fieldsOf(StateKind(k)) {
+			props[f] = field[f]
+		}
+		forms = append(forms, closed(append([]string{k}, required[StateKind(k)]...), props))
+	}
+	var steps []any
+	for _, k := range kinds {
+		needs := []string{}
+		if d, ok := with["with."+k.Name].(schemaObject); ok && d["required"] != nil {
+			needs = []string{"with"}
+		}
+		steps = append(steps, schemaObject{
+			"if":   schemaObject{"properties": schemaObject{string(k.Role): schemaObject{"const": k.Name}}, "required": []string{string(k.Role)}},
+			"then": schemaObject{"properties": schemaObject{"with": def("with." + k.Name)}, "required": needs},
+		})
+	}
+	s := schemaObject{"oneOf": forms}
+	if len(steps) > 0 {
+		s["allOf"] = steps
+	}
+	return s
+}
+
+// defsOf gives the definitions of the kinds' parameters.
+func defsOf(kinds []Kind) schemaObject {
+	out := schemaObject{}
+	for _, k := range kinds {
+		s := fieldsSchema(k.With)
+		s["description"] = k.Doc
+		if len(k.OneOf) > 0 {
+			var groups []any
+			for _, group := range k.OneOf {
+				var one []any
+				for _, name := range group {
+					one = append(one, schemaObject{"required": []string{name}})
+				}
+				groups = append(groups, schemaObject{"oneOf": one})
+			}
+			s["allOf"] = groups
+		}
+		out["with."+k.Name] = s
+	}
+	return out
+}
+
+func fieldsSchema(fields []Field) schemaObject {
+	props, required := schemaObject{}, []string(nil)
+	for _, f := range fields {
+		props[f.Name] = fieldSchema(f)
+		if f.Required {
+			required = append(required, f.Name)
+		}
+	}
+	return closed(required, props)
+}
+
+// fieldSchema is one parameter: its constant form, or an expression.
+func fieldSchema(f Field) schemaObject {
+	s := schemaObject{}
+	switch f.Type.Name {
+	case String, Query:
+		s["type"] = "string"
+		if len(f.Enum) > 0 {
+			s["anyOf"] = []any{schemaObject{"enum": f.Enum}, def("expression")}
+		}
+	case Int, Double:
+		n := schemaObject{"type": map[TypeName]string{Int: "integer", Double: "number"}[f.Type.Name]}
+		if f.Min != nil {
+			n["minimum"] = *f.Min
+		}
+		if f.Max != nil {
+			n["maximum"] = *f.Max
+		}
+		s["anyOf"] = []any{n, def("expression")}
+	case Bool:
+		s["anyOf"] = []any{schemaObject{"type": "boolean"}, def("expression")}
+	case Duration:
+		s["anyOf"] = []any{def("duration"), def("expression")}
+	case List:
+		s["type"] = "array"
+		s["items"] = fieldSchema(elemField("", f.Type))
+	case Map:
+		s["type"] = "object"
+		s["additionalProperties"] = fieldSchema(elemField("", f.Type))
+	case Object:
+		s = fieldsSchema(f.Type.Fields)
+	}
+	if doc := describe(f); doc != "" {
+		s["description"] = doc
+	}
+	if f.Default != nil {
+		s["default"] = plainDefault(f.Default)
+	}
+	return s
+}
+
+// describe is a field's documentation with its unit.
+func describe(f Field) string {
+	if f.Unit == "" {
+		return f.Doc
+	}
+	if f.Doc == "" {
+		return "In " + f.Unit + "."
+	}
+	return f.Doc + " In " + f.Unit + "."
+}
