@@ -1,6 +1,18 @@
 package step
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -25,4 +37,135 @@ the server listens, not that it makes progress.`,
 			{Name: "error", Type: scalar(playbook.String), Doc: "Why there was no answer; empty otherwise."},
 		},
 	}
+}
+
+// probeBody is how much of an answer is read, so that the connection can be
+// used again; the content is not looked at.
+const probeBody = 64 << 10
+
+type httpProbe struct {
+	p   Prober
+	now func() time.Time
+}
+
+func newHTTPProbe(d Deps) Check { return httpProbe{d.Prober, d.Now} }
+
+type probeWith struct {
+	Path         string   `json:"path"`
+	Method       string   `json:"method"`
+	ExpectStatus int      `json:"expect_status"`
+	Timeout      duration `json:"timeout"`
+}
+
+type probeOut struct {
+	OK             bool    `json:"ok"`
+	Status         int     `json:"status"`
+	LatencySeconds float64 `json:"latency_seconds"`
+	Error          string  `json:"error"`
+}
+
+// Run implements [Check]. No answer is a finding, not an error.
+func (c httpProbe) Run(ctx context.Context, in Input) (Finding, error) {
+	with, err := decode[probeWith](httpProbeKind(), in.With)
+	if err != nil {
+		return Finding{}, err
+	}
+	target, err := probeURL(in.Service.Name, in.Service.Endpoint, with.Path)
+	if err != nil {
+		return Finding{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(with.Timeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, with.Method, target, nil)
+	if err != nil {
+		return Finding{}, invalid("http.probe: %v", err)
+	}
+	req.Header.Set("User-Agent", "responder")
+	began := c.now()
+	resp, err := c.p.Do(req)
+	out := probeOut{LatencySeconds: c.now().Sub(began).Seconds()}
+	if err != nil {
+		out.Error = probeError(err)
+		return Finding{Out: out, Facts: []string{fmt.Sprintf("%s %s: no answer after %.2fs: %s", with.Method, target, out.LatencySeconds, out.Error)}}, nil
+	}
+	defer func() { _ = resp.Body.Close() }() // only read; nothing is lost
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, probeBody))
+	out.Status = resp.StatusCode
+	out.OK = out.Status == with.ExpectStatus
+	fact := fmt.Sprintf("%s %s: %d in %.2fs", with.Method, target, out.Status, out.LatencySeconds)
+	if !out.OK {
+		fact += fmt.Sprintf(", wanted %d", with.ExpectStatus)
+	}
+	return Finding{Out: out, Facts: []string{fact}}, nil
+}
+
+// probeURL joins a path below the endpoint. The host comes from the catalog.
+func probeURL(service, endpoint, path string) (string, error) {
+	base, err := url.Parse(endpoint)
+	if endpoint == "" || err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		return "", invalid("http.probe: service %s has the endpoint %q: set it to http://host:port in the catalog", service, endpoint)
+	}
+	ref, err := url.Parse(path)
+	if err != nil || ref.Host != "" || ref.Scheme != "" || !strings.HasPrefix(ref.Path, "/") {
+		return "", invalid("http.probe: path %q must begin with a slash and name no host", path)
+	}
+	u := base.JoinPath(ref.Path)
+	u.RawQuery, u.User = ref.RawQuery, nil
+	return u.String(), nil
+}
+
+// probeError says the cause without the URL, which the fact names already.
+func probeError(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "timeout"
+	}
+	return err.Error()
+}
+
+// newNetProber is an HTTP client for endpoints that people configure. It
+// follows redirects on the same host only, ignores proxies of the environment
+// and refuses addresses at which clouds hand out credentials.
+func newNetProber() *http.Client {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		return allowed(address)
+	}}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:            dialer.DialContext,
+			TLSHandshakeTimeout:    5 * time.Second,
+			MaxIdleConns:           32,
+			IdleConnTimeout:        30 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if len(via) > 3 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}
+}
+
+// allowed refuses link-local, multicast and metadata addresses. It sees the
+// address after name resolution, so a name cannot smuggle one in.
+func allowed(address string) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("address %s: %w", address, err)
+	}
+	ip := ap.Addr().Unmap()
+	metadata := []string{"fd00:ec2::254", "100.100.100.200", "192.0.0.192"} // AWS over IPv6, Alibaba, Oracle; the others are link-local
+	for _, m := range metadata {
+		if ip.WithZone("") == netip.MustParseAddr(m) {
+			return fmt.Errorf("%s is a metadata address and is never asked", ip)
+		}
+	}
+	if ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsMulticast() || ip.IsUnspecified() {
+		return fmt.Errorf("%s is a link-local, multicast or unspecified address and is never asked", ip)
+	}
+	return nil
 }

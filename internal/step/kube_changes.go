@@ -1,6 +1,13 @@
 package step
 
 import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -28,5 +35,128 @@ before? Values of secrets are never read, and values of variables and flags whos
 			)), Doc: "Pod template of the previous revision against the current one."},
 			{Name: "images_changed", Type: scalar(playbook.Bool), Doc: "The diff touches an image."},
 		},
+	}
+}
+
+type kubeChanges struct{ w Workloads }
+
+func newKubeChanges(d Deps) Check { return kubeChanges{d.Workloads} }
+
+type changesWith struct {
+	Window duration `json:"window"`
+}
+
+type changesOut struct {
+	Changed       bool      `json:"changed"`
+	Count         int       `json:"count"`
+	Current       int64     `json:"current"`
+	Previous      int64     `json:"previous"`
+	AgeSeconds    float64   `json:"age_seconds"`
+	Cause         string    `json:"cause"`
+	Diff          []diffOut `json:"diff"`
+	ImagesChanged bool      `json:"images_changed"`
+}
+
+type diffOut struct {
+	Path string `json:"path"`
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Run implements [Check].
+func (c kubeChanges) Run(ctx context.Context, in Input) (Finding, error) {
+	with, err := decode[changesWith](kubeChangesKind(), in.With)
+	if err != nil {
+		return Finding{}, err
+	}
+	if c.w == nil {
+		return Finding{}, missing("cluster", "kubernetes")
+	}
+	ref := refOf(in.Service)
+	revisions, err := c.w.Revisions(ctx, ref)
+	if err != nil {
+		return Finding{}, err
+	}
+	current, previous := newestTwo(revisions)
+	if current == nil {
+		return Finding{}, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf("kube.changes: %s has no revision history yet", place(ref))}
+	}
+	window := time.Duration(with.Window)
+	age := in.Now.Sub(active(*current))
+	out := changesOut{Current: current.Number, AgeSeconds: max(age.Seconds(), 0), Cause: current.Cause, Diff: []diffOut{}}
+	for _, r := range revisions {
+		if in.Now.Sub(active(r)) <= window {
+			out.Count++
+		}
+	}
+	if previous == nil {
+		return Finding{Out: out, Facts: []string{fmt.Sprintf("%s has one revision only, %d, out for %s", place(ref), current.Number, span(age))}}, nil
+	}
+	out.Previous = previous.Number
+	out.Changed = age <= window
+	for _, d := range kube.Diff(previous.Fields, current.Fields) {
+		out.Diff = append(out.Diff, diffOut{d.Path, d.From, d.To})
+		out.ImagesChanged = out.ImagesChanged || strings.HasSuffix(d.Path, ".image")
+	}
+	return Finding{Out: out, Facts: changesFacts(ref, out, age, window)}, nil
+}
+
+// newestTwo finds the current revision and the one before it.
+func newestTwo(revisions []kube.Revision) (current, previous *kube.Revision) {
+	for i := range revisions {
+		if revisions[i].Current {
+			current = &revisions[i]
+		}
+	}
+	for i := range revisions {
+		r := &revisions[i]
+		if current != nil && r.Number < current.Number && (previous == nil || r.Number > previous.Number) {
+			previous = r
+		}
+	}
+	return current, previous
+}
+
+// active is when a revision last became current, as far as known.
+func active(r kube.Revision) time.Time {
+	if r.Active.IsZero() {
+		return r.Created
+	}
+	return r.Active
+}
+
+func changesFacts(ref kube.Ref, out changesOut, age, window time.Duration) []string {
+	verdict := fmt.Sprintf("outside the window of %s", window)
+	if out.Changed {
+		verdict = fmt.Sprintf("inside the window of %s", window)
+	}
+	facts := []string{fmt.Sprintf("%s: revision %d replaced %d %s ago, %s", place(ref), out.Current, out.Previous, span(age), verdict)}
+	if out.Cause != "" {
+		facts[0] += ", because: " + out.Cause
+	}
+	for i, d := range out.Diff {
+		if i == 10 {
+			return append(facts, fmt.Sprintf("and %d more fields", len(out.Diff)-i))
+		}
+		facts = append(facts, fmt.Sprintf("%s: %s -> %s", d.Path, orNone(d.From), orNone(d.To)))
+	}
+	return facts
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}
+
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	default:
+		return fmt.Sprintf("%dd", int(d/(24*time.Hour)))
 	}
 }

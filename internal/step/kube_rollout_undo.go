@@ -1,6 +1,12 @@
 package step
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -13,8 +19,265 @@ func kubeRolloutUndoKind() playbook.Kind {
 
 Refused when Argo CD, Flux or a controlling object owns the pod template, when rollouts are paused, when there is no earlier revision, or when
 the earlier one does not differ.`,
+		// Applied on the planned revision only: a second time is a conflict.
+		Idempotent: true,
 		With: []playbook.Field{
 			{Name: "to_revision", Type: scalar(playbook.Int), Min: limit(0), Doc: "Revision to go back to; unset or 0: the one before the current."},
 		},
 	}
+}
+
+type kubeRolloutUndo struct {
+	w Workloads
+	c Changer
+}
+
+func newKubeRolloutUndo(d Deps) Lever { return kubeRolloutUndo{d.Workloads, d.Changer} }
+
+type rolloutUndoWith struct {
+	ToRevision int64 `json:"to_revision"`
+}
+
+// rolloutPayload is what a plan of kube.rollout_undo needs. Revisions stand for
+// pod templates, which may hold secrets and never go into the journal.
+type rolloutPayload struct {
+	From int64 `json:"from"` // current revision when planned; the undo goes back to it
+	To   int64 `json:"to"`
+}
+
+// Plan implements [Lever].
+func (l kubeRolloutUndo) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	with, err := decode[rolloutUndoWith](kubeRolloutUndoKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if l.w == nil || l.c == nil {
+		return machine.Plan{}, missing("cluster", "kubernetes")
+	}
+	ref := refOf(in.Service)
+	w, err := l.w.Workload(ctx, ref)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := rolloutAllowed(w); err != nil {
+		return machine.Plan{}, err
+	}
+	revisions, err := l.w.Revisions(ctx, ref)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	from, to, err := rolloutTarget(ref, revisions, with.ToRevision)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	_, err = l.c.Undo(ctx, kube.UndoChange{
+		Ref: ref, Revision: to.Number, DryRun: true, Run: in.Run, Key: in.Key,
+		Pre: kube.Precondition{UID: w.UID, Generation: w.Generation},
+	})
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan := machine.Plan{
+		Step: "kube.rollout_undo", Target: target(w),
+		Summary: fmt.Sprintf("roll %s back from revision %d to %d", place(ref), from.Number, to.Number),
+		Undo:    fmt.Sprintf("put the pod template of revision %d back", from.Number),
+		Locks:   locks(in.Service), Payload: encode(rolloutPayload{From: from.Number, To: to.Number}),
+		Capacity: rolloutCapacity(w),
+	}
+	for _, d := range kube.Diff(from.Fields, to.Fields) {
+		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "spec.template." + d.Path, From: d.From, To: d.To})
+	}
+	if len(plan.Diff) == 0 {
+		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+			"kube.rollout_undo: revision %d of %s does not differ from what runs", to.Number, place(ref))}
+	}
+	if ownsReplicas(w) {
+		// An autoscaler moves the generation all the time; the revision, which
+		// apply checks as well, moves with the pod template only.
+		plan.Target.Generation = 0
+	}
+	rolloutRisk(&plan, w)
+	return plan, nil
+}
+
+func rolloutAllowed(w kube.Workload) error {
+	refuse := func(r machine.Reason, why string) error {
+		return &Error{Reason: r, Message: "kube.rollout_undo: " + place(w.Ref) + " " + why}
+	}
+	switch {
+	case owned("kube.rollout_undo", w, "spec.template") != nil:
+		return owned("kube.rollout_undo", w, "spec.template")
+	case w.Paused:
+		return refuse(machine.ReasonOutOfBounds, "has its rollouts paused: resume them first (kubectl rollout resume)")
+	case w.Strategy.Type == "OnDelete":
+		return refuse(machine.ReasonOutOfBounds, "has the update strategy OnDelete: nothing would replace its pods")
+	case w.Strategy.Partition > 0:
+		return refuse(machine.ReasonOutOfBounds, fmt.Sprintf("updates ordinals from %d on only: the others would keep what they run", w.Strategy.Partition))
+	case w.Observed < w.Generation:
+		return refuse(machine.ReasonConflict, "was just changed and its controller has not seen it yet: plan again in a moment")
+	}
+	return nil
+}
+
+// rolloutTarget finds the current revision and the one to go back to.
+func rolloutTarget(ref kube.Ref, revisions []kube.Revision, to int64) (from, target kube.Revision, err error) {
+	current, previous := newestTwo(revisions)
+	switch {
+	case current == nil:
+		return from, target, &Error{Reason: machine.ReasonNoData, Message: "kube.rollout_undo: " + place(ref) + " has no revision history yet"}
+	case to == current.Number:
+		return from, target, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("kube.rollout_undo: %s runs revision %d already", place(ref), to)}
+	case to == 0 && previous == nil:
+		return from, target, &Error{Reason: machine.ReasonNothingToDo, Message: "kube.rollout_undo: " + place(ref) +
+			" has no earlier revision to go back to (see spec.revisionHistoryLimit)"}
+	case to == 0:
+		return *current, *previous, nil
+	}
+	for _, r := range revisions {
+		if r.Number == to {
+			return *current, r, nil
+		}
+	}
+	return from, target, &Error{Reason: machine.ReasonNotFound, Message: fmt.Sprintf("kube.rollout_undo: %s has no revision %d any more", place(ref), to)}
+}
+
+// rolloutCapacity is how few replicas may be ready while the rollout goes on.
+// The controller takes ready pods away only down to what the strategy allows.
+func rolloutCapacity(w kube.Workload) machine.Capacity {
+	c := machine.Capacity{ReadyNow: w.Ready, ReadyAfter: w.Replicas}
+	switch {
+	case w.Strategy.Type == "Recreate":
+	case w.Strategy.Type == "RollingUpdate" && w.Strategy.MaxUnavailable >= 0:
+		c.LowestReady = min(w.Ready, max(w.Replicas-w.Strategy.MaxUnavailable, 0))
+	default:
+		c.Unknown = true
+	}
+	return c
+}
+
+func rolloutRisk(plan *machine.Plan, w kube.Workload) {
+	plan.Risk = machine.RiskMedium
+	plan.Why = fmt.Sprintf("replaces every pod; at least %d of %d stay ready", plan.Capacity.LowestReady, w.Replicas)
+	switch {
+	case plan.Capacity.Unknown:
+		plan.Risk, plan.Why = machine.RiskHigh, "replaces every pod; how many stay ready cannot be said"
+	case plan.Capacity.LowestReady == 0 && w.Ready > 0:
+		plan.Risk, plan.Why = machine.RiskHigh, "replaces every pod; for a while none may be ready"
+	}
+	if w.Ref.Kind == "StatefulSet" && w.Ready < w.Replicas {
+		plan.Notes = append(plan.Notes, "a StatefulSet waits for broken pods to become ready: they may have to be deleted by hand")
+	}
+}
+
+// Apply implements [Lever].
+func (l kubeRolloutUndo) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawMessage, error) {
+	p, err := payload[rolloutPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if l.w == nil || l.c == nil {
+		return nil, missing("cluster", "kubernetes")
+	}
+	ref := refOfTarget(plan.Target)
+	generation := plan.Target.Generation
+	if generation == 0 {
+		w, err := l.w.Workload(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if w.UID != plan.Target.UID || w.Revision != p.From || w.Observed < w.Generation {
+			err := &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("kube.rollout_undo: %s moved on to revision %d since it was planned", place(ref), w.Revision)}
+			return nil, afterConflict(err, w, nil, in, machine.ActionApply)
+		}
+		generation = w.Generation
+	}
+	receipt, err := l.set(ctx, in, plan, p.To, generation)
+	if err != nil {
+		w, readErr := l.w.Workload(ctx, ref)
+		return nil, afterConflict(err, w, readErr, in, machine.ActionApply)
+	}
+	return receipt, nil
+}
+
+// Undo implements [Lever].
+func (l kubeRolloutUndo) Undo(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
+	p, err := payload[rolloutPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	var out json.RawMessage
+	err = undone(ctx, l, in, plan, receipt, func() error {
+		// Between the look and the write nothing may move, an autoscaler's
+		// write included; what the look saw stands in its receipt.
+		o, err := l.Observe(ctx, in, plan, receipt, false)
+		if err != nil {
+			return err
+		}
+		if !o.Applied {
+			return &Error{Reason: machine.ReasonConflict, Message: o.Progress}
+		}
+		seen, err := payload[changeReceipt](plan.Step, o.Receipt)
+		if err != nil {
+			return err
+		}
+		out, err = l.set(ctx, in, plan, p.From, seen.Generation)
+		return err
+	})
+	return out, err
+}
+
+func (l kubeRolloutUndo) set(ctx context.Context, in Input, plan machine.Plan, revision, generation int64) (json.RawMessage, error) {
+	if l.w == nil || l.c == nil {
+		return nil, missing("cluster", "kubernetes")
+	}
+	a, err := l.c.Undo(ctx, kube.UndoChange{
+		Ref: refOfTarget(plan.Target), Revision: revision, Run: in.Run, Key: in.Key,
+		Pre: kube.Precondition{UID: plan.Target.UID, Generation: generation},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return encode(changeReceipt{UID: a.UID, Generation: a.Generation}), nil
+}
+
+// Observe implements [Lever]. Each pod template that becomes current gets the
+// next revision number, so that a third party's rollout never goes unseen,
+// while an autoscaler's change of the replicas is none of this lever's business.
+func (l kubeRolloutUndo) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
+	p, err := payload[rolloutPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return Observation{}, err
+	}
+	if l.w == nil {
+		return Observation{}, missing("cluster", "kubernetes")
+	}
+	w, err := l.w.Workload(ctx, refOfTarget(plan.Target))
+	if err != nil {
+		return gone(plan.Target, err)
+	}
+	before, action := p.From, machine.ActionApply
+	if undo {
+		before, action = p.From+1, machine.ActionUndo
+	}
+	_, isReceipt := receiptFor(receipt, w)
+	mine := ours(w, in, action) || isReceipt
+	seen := w.Observed >= w.Generation
+	switch {
+	case w.UID != plan.Target.UID:
+		return foreign(w, "it was deleted and made anew"), nil
+	case w.Revision < before || w.Revision > before+1:
+		if undo && w.Revision == p.From && !seen && ours(w, in, machine.ActionUndo) {
+			break // both changes are written, the controller has seen neither
+		}
+		return foreign(w, fmt.Sprintf("someone else rolled it out: revision %d", w.Revision)), nil
+	case !mine && w.Revision == before:
+		return Observation{Progress: fmt.Sprintf("revision %d, as before", w.Revision)}, nil
+	case !mine:
+		return foreign(w, fmt.Sprintf("someone else rolled it out: revision %d", w.Revision)), nil
+	case seen && w.Revision == before:
+		return foreign(w, fmt.Sprintf("someone else put revision %d back", w.Revision)), nil
+	}
+	o := Observation{Applied: true, Receipt: encode(changeReceipt{UID: w.UID, Generation: w.Generation})}
+	rolled(&o, w, w.Replicas)
+	return o, nil
 }

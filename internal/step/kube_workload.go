@@ -1,6 +1,12 @@
 package step
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -45,4 +51,177 @@ answer would look healthier than the truth.`,
 			)), Doc: "Who else would change fields of the workload back."},
 		},
 	}
+}
+
+// maxEvents bounds the events that evidence keeps.
+const maxEvents = 20
+
+type kubeWorkload struct{ w Workloads }
+
+func newKubeWorkload(d Deps) Check { return kubeWorkload{d.Workloads} }
+
+type workloadOut struct {
+	Desired       int        `json:"desired"`
+	Ready         int        `json:"ready"`
+	Updated       int        `json:"updated"`
+	Available     int        `json:"available"`
+	Unavailable   int        `json:"unavailable"`
+	Restarts      int        `json:"restarts"`
+	OOMKilled     int        `json:"oom_killed"`
+	Waiting       []string   `json:"waiting"`
+	Unschedulable int        `json:"unschedulable"`
+	Stuck         string     `json:"stuck"`
+	Paused        bool       `json:"paused"`
+	Nodes         []nodeOut  `json:"nodes"`
+	BadNodes      int        `json:"bad_nodes"`
+	Events        []eventOut `json:"events"`
+	Owners        []ownerOut `json:"owners"`
+}
+
+type nodeOut struct {
+	Name          string   `json:"name"`
+	Ready         bool     `json:"ready"`
+	Unschedulable bool     `json:"unschedulable"`
+	Conditions    []string `json:"conditions"`
+	Pods          int      `json:"pods"`
+}
+
+type eventOut struct {
+	Reason  string `json:"reason"`
+	Object  string `json:"object"`
+	Message string `json:"message"`
+	Count   int    `json:"count"`
+}
+
+type ownerOut struct {
+	Field string `json:"field"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+}
+
+// Run implements [Check].
+func (c kubeWorkload) Run(ctx context.Context, in Input) (Finding, error) {
+	if _, err := decode[struct{}](kubeWorkloadKind(), in.With); err != nil {
+		return Finding{}, err
+	}
+	if c.w == nil {
+		return Finding{}, missing("cluster", "kubernetes")
+	}
+	ref := refOf(in.Service)
+	w, err := c.w.Workload(ctx, ref)
+	if err != nil {
+		return Finding{}, err
+	}
+	nodes, err := c.w.Nodes(ctx, ref)
+	if err != nil {
+		return Finding{}, err
+	}
+	out := workloadEvidence(w)
+	for _, n := range nodes {
+		out.Nodes = append(out.Nodes, nodeOut{n.Name, n.Ready, n.Unschedulable, append([]string{}, n.Conditions...), n.Pods})
+		if !n.Ready || len(n.Conditions) > 0 {
+			out.BadNodes++
+		}
+	}
+	return Finding{Out: out, Facts: workloadFacts(ref, w, out)}, nil
+}
+
+// refOf names the service's workload.
+func refOf(svc playbook.Service) kube.Ref {
+	return kube.Ref{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name}
+}
+
+// place says a reference as people write it: Deployment serving/chat.
+func place(r kube.Ref) string { return r.Kind + " " + r.Namespace + "/" + r.Name }
+
+func workloadEvidence(w kube.Workload) workloadOut {
+	out := workloadOut{
+		Desired: w.Replicas, Ready: w.Ready, Updated: w.Updated, Available: w.Available,
+		Unavailable: max(w.Unavailable, w.Replicas-w.Available, 0),
+		Waiting:     []string{}, Stuck: w.Stuck, Paused: w.Paused,
+		Nodes: []nodeOut{}, Events: []eventOut{}, Owners: []ownerOut{},
+	}
+	for _, p := range w.Pods {
+		out.Restarts += p.Restarts
+		if p.OOMKilled {
+			out.OOMKilled++
+		}
+		if p.Waiting != "" && !slices.Contains(out.Waiting, p.Waiting) {
+			out.Waiting = append(out.Waiting, p.Waiting)
+		}
+		if p.Node == "" && p.Phase == "Pending" && p.Message != "" {
+			out.Unschedulable++
+		}
+	}
+	slices.Sort(out.Waiting)
+	for _, e := range w.Events[:min(len(w.Events), maxEvents)] {
+		out.Events = append(out.Events, eventOut{e.Reason, e.Object, e.Message, e.Count})
+	}
+	for _, o := range w.Owners {
+		out.Owners = append(out.Owners, ownerOut{o.Field, o.Kind, o.Name})
+	}
+	return out
+}
+
+func workloadFacts(ref kube.Ref, w kube.Workload, out workloadOut) []string {
+	facts := []string{fmt.Sprintf("%s: %d of %d replicas ready, %d of the current revision %d",
+		place(ref), out.Ready, out.Desired, out.Updated, w.Revision)}
+	add := func(yes bool, format string, args ...any) {
+		if yes {
+			facts = append(facts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(out.Stuck != "", "rollout is stuck: %s", out.Stuck)
+	add(out.Paused, "rollouts are paused")
+	add(out.Restarts > 0, "%d container restarts", out.Restarts)
+	add(out.OOMKilled > 0, "%d pods were killed for using too much memory", out.OOMKilled)
+	add(len(out.Waiting) > 0, "containers wait: %s", strings.Join(out.Waiting, ", "))
+	add(out.Unschedulable > 0, "%d pods cannot be scheduled: %s", out.Unschedulable, firstPending(w.Pods))
+	for _, n := range out.Nodes {
+		add(!n.Ready || len(n.Conditions) > 0, "node %s with %d of its pods: %s", n.Name, n.Pods, nodeState(n))
+	}
+	add(out.BadNodes == 0 && len(out.Nodes) > 0, "all %d nodes are healthy by their conditions", len(out.Nodes))
+	for _, o := range w.Owners {
+		facts = append(facts, fmt.Sprintf("%s is owned by %s %s (%s)", fieldName(o.Field), o.Kind, o.Name, o.Why))
+	}
+	for _, e := range out.Events[:min(len(out.Events), 5)] {
+		facts = append(facts, fmt.Sprintf("%dx %s on %s: %s", e.Count, e.Reason, e.Object, e.Message))
+	}
+	return facts
+}
+
+func firstPending(pods []kube.Pod) string {
+	for _, p := range pods {
+		if p.Node == "" && p.Message != "" {
+			return p.Message
+		}
+	}
+	return ""
+}
+
+func nodeState(n nodeOut) string {
+	state := append([]string{}, n.Conditions...)
+	if !n.Ready && len(state) == 0 {
+		state = append(state, "not ready")
+	}
+	if n.Unschedulable {
+		state = append(state, "cordoned")
+	}
+	return strings.Join(state, ", ")
+}
+
+func fieldName(field string) string {
+	if field == "*" {
+		return "every field"
+	}
+	return field
+}
+
+// shorten makes an expression fit a line.
+func shorten(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 120 {
+		return string(r[:117]) + "..."
+	}
+	return s
 }

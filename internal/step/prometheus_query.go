@@ -1,7 +1,14 @@
 package step
 
 import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
 )
 
 // prometheusQueryKind declares prometheus.query.
@@ -36,3 +43,175 @@ reads an unset number is an error, never false or zero. ` + "`value`" + ` is set
 		},
 	}
 }
+
+// maxSeries bounds the series that evidence keeps: it goes into the journal.
+const maxSeries = 50
+
+// maxPoints is below Prometheus's own bound of 11,000 points per series.
+const maxPoints = 10_000
+
+type prometheusQuery struct{ q Querier }
+
+func newPrometheusQuery(d Deps) Check { return prometheusQuery{d.Querier} }
+
+type queryWith struct {
+	Query  string   `json:"query"`
+	Range  duration `json:"range"`
+	Step   duration `json:"step"`
+	MaxAge duration `json:"max_age"`
+}
+
+type queryOut struct {
+	Status string      `json:"status"`
+	Value  *float64    `json:"value,omitempty"`
+	Series []seriesOut `json:"series"`
+	Min    *float64    `json:"min,omitempty"`
+	Max    *float64    `json:"max,omitempty"`
+	Avg    *float64    `json:"avg,omitempty"`
+	First  *float64    `json:"first,omitempty"`
+	Last   *float64    `json:"last,omitempty"`
+	At     time.Time   `json:"at"`
+}
+
+type seriesOut struct {
+	Labels map[string]string `json:"labels"`
+	Value  *float64          `json:"value,omitempty"`
+}
+
+// Run implements [Check].
+func (c prometheusQuery) Run(ctx context.Context, in Input) (Finding, error) {
+	with, err := decode[queryWith](prometheusQueryKind(), in.With)
+	if err != nil {
+		return Finding{}, err
+	}
+	if c.q == nil {
+		return Finding{}, missing("Prometheus", "prometheus.url")
+	}
+	series, warned, err := c.ask(ctx, with, in.Now)
+	if err != nil {
+		return Finding{}, err
+	}
+	out := queryOut{Status: "ok", Series: []seriesOut{}, At: in.Now.UTC()}
+	newest, known, err := newestSample(ctx, c.q, with.Query, in.Now)
+	if err != nil {
+		return Finding{}, err
+	}
+	stale := known && in.Now.Sub(newest) > time.Duration(with.MaxAge)
+	if known && newest.Unix() != 0 && newest.Before(in.Now) {
+		out.At = newest.UTC()
+	}
+	switch {
+	case len(series) == 0:
+		out.Status = "empty"
+	case stale:
+		out.Status = "stale"
+	case !finite(series):
+		out.Status = "nan"
+	}
+	fill(&out, series, with.Range > 0)
+	facts := []string{out.fact(with, in.Now.Sub(newest), newest)}
+	if w := warnings(warned); w != "" {
+		facts = append(facts, "Prometheus warns: "+w)
+	}
+	return Finding{Out: out, Facts: facts}, nil
+}
+
+// ask gives the answer as series of points, one point each for an instant query.
+func (c prometheusQuery) ask(ctx context.Context, with queryWith, now time.Time) ([]slo.Series, []string, error) {
+	if with.Range == 0 {
+		v, err := c.q.Instant(ctx, with.Query, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		var out []slo.Series
+		for _, s := range v.Samples {
+			out = append(out, slo.Series{Labels: s.Labels, Points: []slo.Point{{At: s.At, Value: s.Value}}})
+		}
+		return out, v.Warnings, nil
+	}
+	span, step := time.Duration(with.Range), time.Duration(with.Step)
+	if step == 0 {
+		step = max(span/60, time.Second)
+	}
+	if span/step > maxPoints {
+		return nil, nil, &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf(
+			"prometheus.query: %s in steps of %s is more than %d points: use a longer step", span, step, maxPoints)}
+	}
+	m, err := c.q.Range(ctx, with.Query, now.Add(-span), now, step)
+	if err != nil {
+		return nil, nil, err
+	}
+	var out []slo.Series
+	for _, s := range m.Series {
+		if len(s.Points) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, m.Warnings, nil
+}
+
+// fill sets the numbers; those of the answer as a whole only when it is ok.
+func fill(out *queryOut, series []slo.Series, ranged bool) {
+	for _, s := range series[:min(len(series), maxSeries)] {
+		so := seriesOut{Labels: s.Labels}
+		if so.Labels == nil {
+			so.Labels = map[string]string{}
+		}
+		if v := s.Points[len(s.Points)-1].Value; out.Status != "stale" && isFinite(v) {
+			so.Value = &v
+		}
+		out.Series = append(out.Series, so)
+	}
+	if out.Status != "ok" {
+		return
+	}
+	if len(series) == 1 {
+		points := series[0].Points
+		out.Value = &points[len(points)-1].Value
+		if ranged {
+			out.First, out.Last = &points[0].Value, out.Value
+		}
+	}
+	if !ranged {
+		return
+	}
+	low, high, total, n := math.Inf(1), math.Inf(-1), 0.0, 0
+	for _, s := range series {
+		for _, p := range s.Points {
+			low, high, total, n = min(low, p.Value), max(high, p.Value), total+p.Value, n+1
+		}
+	}
+	avg := total / float64(n)
+	out.Min, out.Max, out.Avg = &low, &high, &avg
+}
+
+func (out queryOut) fact(with queryWith, age time.Duration, newest time.Time) string {
+	q := shorten(with.Query)
+	switch {
+	case out.Status == "empty":
+		return q + ": no series answers (missing is not zero)"
+	case out.Status == "stale":
+		return fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", q, ago(age, newest), time.Duration(with.MaxAge))
+	case out.Status == "nan":
+		return q + ": not a finite number (nothing was measured)"
+	case with.Range > 0:
+		return fmt.Sprintf("%s over %s: min %.4g, avg %.4g, max %.4g", q, time.Duration(with.Range), *out.Min, *out.Avg, *out.Max)
+	case out.Value != nil:
+		return fmt.Sprintf("%s is %.4g", q, *out.Value)
+	default:
+		return fmt.Sprintf("%s: %d series", q, len(out.Series))
+	}
+}
+
+func finite(series []slo.Series) bool {
+	for _, s := range series {
+		for _, p := range s.Points {
+			if !isFinite(p.Value) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

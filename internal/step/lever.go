@@ -1,0 +1,170 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// This file holds what levers on a workload share: who may change a field, and
+// how a change of ours is told from one of someone else.
+
+// owned refuses a field that someone else owns and would change back.
+func owned(kind string, w kube.Workload, field string) error {
+	for _, o := range w.Owners {
+		if o.Field == "*" || o.Field == field || strings.HasPrefix(o.Field, field+".") || strings.HasPrefix(field, o.Field+".") {
+			return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+				"%s: %s of %s belongs to %s %s (%s): change it there, it would change it back",
+				kind, field, place(w.Ref), o.Kind, o.Name, o.Why)}
+		}
+	}
+	return nil
+}
+
+// ownsReplicas reports whether someone else moves the replicas.
+func ownsReplicas(w kube.Workload) bool {
+	return owned("", w, "spec.replicas") != nil
+}
+
+// target names the very object of a plan.
+func target(w kube.Workload) machine.Target {
+	api := w.APIVersion
+	if api == "" {
+		api = "apps/v1"
+	}
+	return machine.Target{
+		APIVersion: api, Kind: w.Ref.Kind, Namespace: w.Ref.Namespace, Name: w.Ref.Name,
+		UID: w.UID, Generation: w.Generation,
+	}
+}
+
+// refOfTarget names the object of a plan.
+func refOfTarget(t machine.Target) kube.Ref {
+	return kube.Ref{Kind: t.Kind, Namespace: t.Namespace, Name: t.Name}
+}
+
+// ours reports whether the last change recorded on the object was made by this
+// run's visit of this state, as the given action. The attempt does not matter:
+// an earlier one may have got through after all.
+func ours(w kube.Workload, in Input, action machine.Action) bool {
+	if w.Annotations[kube.AnnotationRun] != in.Run {
+		return false
+	}
+	recorded := w.Annotations[kube.AnnotationEffect]
+	rest, ok := strings.CutPrefix(recorded, visit(in.Key)+"/")
+	return recorded != "" && ok && (rest == string(action) || strings.HasPrefix(rest, string(action)+"#"))
+}
+
+// visit is the part of an effect's key that names the run and the visit of
+// the state: run/state#visit of run/state#visit/action#attempt.
+func visit(key string) string {
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		return key[:i]
+	}
+	return key
+}
+
+// isReason reports whether err carries the reason.
+func isReason(err error, r machine.Reason) bool { return err != nil && wrap(err).Reason == r }
+
+// afterConflict looks at what a refused write ran into. Our own change, made by
+// an attempt whose answer was lost, must not be reported as not made.
+func afterConflict(err error, w kube.Workload, readErr error, in Input, action machine.Action) error {
+	if !isReason(err, machine.ReasonConflict) {
+		return err
+	}
+	if readErr != nil || ours(w, in, action) {
+		e := *wrap(err)
+		e.Unknown = true
+		return &e
+	}
+	return err
+}
+
+// gone is the observation of a target that was deleted or made anew.
+func gone(t machine.Target, err error) (Observation, error) {
+	if isReason(err, machine.ReasonNotFound) {
+		return Observation{Foreign: true, Progress: place(refOfTarget(t)) + " is gone: someone deleted it"}, nil
+	}
+	return Observation{}, err
+}
+
+// foreign is the observation of someone else's change.
+func foreign(w kube.Workload, what string) Observation {
+	by := ""
+	if run := w.Annotations[kube.AnnotationRun]; run != "" {
+		by = "; the last recorded change is of run " + run
+	}
+	return Observation{Foreign: true, Progress: place(w.Ref) + ": " + what + by}
+}
+
+// rolled fills in how far a change has taken effect.
+func rolled(o *Observation, w kube.Workload, replicas int) {
+	old := 0
+	for _, p := range w.Pods {
+		if p.Revision != 0 && w.Revision != 0 && p.Revision != w.Revision {
+			old++
+		}
+	}
+	seen := w.Observed >= w.Generation
+	o.Settled = seen && w.Replicas == replicas && w.Updated >= replicas && w.Ready >= replicas && w.Available >= replicas && old == 0
+	o.Degraded = seen && w.Stuck != "" && !o.Settled
+	switch {
+	case !seen:
+		o.Progress = "the controller has not seen the change yet"
+	case o.Degraded:
+		o.Progress = "stuck: " + w.Stuck
+	default:
+		o.Progress = fmt.Sprintf("%d of %d replicas updated, %d ready", w.Updated, replicas, w.Ready)
+		if old > 0 {
+			o.Progress += fmt.Sprintf(", %d old ones left", old)
+		}
+	}
+}
+
+// payload reads what a lever stored in its plan or receipt.
+func payload[T any](kind string, data json.RawMessage) (T, error) {
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		return v, invalid("%s: what was stored with the plan cannot be read: %v", kind, err)
+	}
+	return v, nil
+}
+
+// undone puts a change back. It looks first, so that what is put back is
+// exactly what was left, and looks again when the write ran into a conflict.
+func undone(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt json.RawMessage, write func() error) error {
+	for range 3 {
+		o, err := l.Observe(ctx, in, plan, receipt, false)
+		switch {
+		case err != nil:
+			return err
+		case o.Foreign:
+			return undoBlocked(ctx, l, in, plan, receipt, o)
+		case !o.Applied:
+			return &Error{Reason: machine.ReasonNothingToDo, Message: plan.Step + ": the change is not in the world, there is nothing to undo"}
+		}
+		err = write()
+		if !isReason(err, machine.ReasonConflict) {
+			return err
+		}
+	}
+	return &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": the object keeps changing: " + plan.Undo + " could not be done yet"}
+}
+
+// undoBlocked tells an undo that already happened from someone else's change.
+func undoBlocked(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt json.RawMessage, seen Observation) error {
+	o, err := l.Observe(ctx, in, plan, receipt, true)
+	if err != nil {
+		return err
+	}
+	if o.Applied {
+		return &Error{Reason: machine.ReasonConflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
+	}
+	return &Error{Reason: machine.ReasonForeignChange, Message: seen.Progress, Err: errors.New("nothing was put back")}
+}

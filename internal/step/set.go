@@ -1,0 +1,207 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Set carries out the effects of runs. It is safe for concurrent use.
+type Set struct {
+	deps   Deps
+	checks map[string]Check
+	levers map[string]Lever
+}
+
+// New makes the steps over what they need of the world.
+func New(d Deps) *Set {
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Prober == nil {
+		d.Prober = newNetProber()
+	}
+	if d.Notifier == nil {
+		d.Notifier = logNotifier{d.Log}
+	}
+	s := &Set{deps: d, checks: map[string]Check{}, levers: map[string]Lever{}}
+	for name, k := range kinds() {
+		if k.check != nil {
+			s.checks[name] = k.check(d)
+		} else {
+			s.levers[name] = k.lever(d)
+		}
+	}
+	return s
+}
+
+// Do carries out one effect, within its timeout, and says what became of it.
+// It does not panic. A mutation whose outcome cannot be told is StatusUnknown,
+// and so is one during which a step panicked.
+func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.deps.Log.Error("step panicked", "run", e.Run, "step", e.Step, "panic", p)
+			out = machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonPanic, Message: fmt.Sprintf("%s panicked: %v", e.Step, p)}
+			if e.Action.Mutates() {
+				out.Status = machine.StatusUnknown
+			}
+		}
+	}()
+	if e.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
+		defer cancel()
+	}
+	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now()}
+	switch e.Action {
+	case machine.ActionCheck:
+		return s.check(ctx, e, in)
+	case machine.ActionPlan:
+		return s.plan(ctx, e, in)
+	case machine.ActionVerify:
+		return s.verify(ctx, e, in.Now)
+	case machine.ActionNotify:
+		return s.notify(ctx, e)
+	case machine.ActionApply, machine.ActionUndo, machine.ActionSettle, machine.ActionUnwind:
+		return s.change(ctx, e, in)
+	default:
+		return outcomeOf(invalid("no step carries out %q", e.Action), machine.StatusFailed)
+	}
+}
+
+func (s *Set) check(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
+	c, ok := s.checks[e.Step]
+	if !ok {
+		return outcomeOf(invalid("no check is called %q", e.Step), machine.StatusFailed)
+	}
+	found, err := c.Run(ctx, in)
+	if err != nil {
+		return outcomeOf(err, machine.StatusFailed)
+	}
+	data, err := json.Marshal(found.Out)
+	if err != nil {
+		return outcomeOf(invalid("%s: evidence cannot be written: %v", e.Step, err), machine.StatusFailed)
+	}
+	return machine.Outcome{Status: machine.StatusOK, Data: data, Facts: found.Facts}
+}
+
+func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
+	l, ok := s.levers[e.Step]
+	if !ok {
+		return outcomeOf(invalid("no lever is called %q", e.Step), machine.StatusFailed)
+	}
+	plan, err := l.Plan(ctx, in)
+	if err != nil {
+		return outcomeOf(err, machine.StatusRefused)
+	}
+	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...)}
+}
+
+// change carries out apply and undo, and observes what became of them.
+func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
+	l, ok := s.levers[e.Step]
+	switch {
+	case !ok:
+		return outcomeOf(invalid("no lever is called %q", e.Step), machine.StatusFailed)
+	case e.Plan == nil:
+		return outcomeOf(invalid("%s: %s without a plan", e.Step, e.Action), machine.StatusFailed)
+	case e.Action == machine.ActionSettle, e.Action == machine.ActionUnwind:
+		return s.settle(ctx, e, in, l)
+	case e.Observe:
+		return s.observe(ctx, e, in, l)
+	case e.Action == machine.ActionUndo:
+		receipt, err := l.Undo(ctx, in, *e.Plan, e.Receipt)
+		if err != nil {
+			return outcomeOf(err, machine.StatusFailed)
+		}
+		return machine.Outcome{Status: machine.StatusOK, Data: receipt}
+	}
+	before, err := s.traffic(ctx, e, in.Now)
+	if err != nil {
+		// Without it the proof could never be made, and the change would be
+		// undone for nothing. Nothing has been changed yet.
+		return outcomeOf(err, machine.StatusFailed)
+	}
+	receipt, err := l.Apply(ctx, in, *e.Plan)
+	if err != nil {
+		out := outcomeOf(err, machine.StatusFailed)
+		out.Before = before
+		return out
+	}
+	return machine.Outcome{Status: machine.StatusOK, Data: receipt, Before: before}
+}
+
+// observe tells what became of an earlier apply or undo.
+func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
+	undo := e.Action == machine.ActionUndo
+	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
+	switch {
+	case err != nil:
+		return outcomeOf(err, machine.StatusUnknown)
+	case o.Foreign:
+		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+	case !o.Applied:
+		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted, Message: "looked: it did not happen; " + o.Progress}
+	}
+	out := machine.Outcome{Status: machine.StatusOK, Data: o.Receipt, Message: "looked: it happened; " + o.Progress}
+	if !undo {
+		// The change is in the world already: ask how it was when it was decided.
+		if before, err := s.traffic(ctx, e, e.At); err == nil {
+			out.Before = before
+		}
+	}
+	return out
+}
+
+// settle tells whether a change has taken effect.
+func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
+	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, e.Action == machine.ActionUnwind)
+	switch {
+	case err != nil:
+		return outcomeOf(err, machine.StatusFailed)
+	case o.Foreign, !o.Applied:
+		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+	case o.Degraded:
+		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonDegraded, Message: o.Progress}
+	case !o.Settled:
+		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress}
+	default:
+		return machine.Outcome{Status: machine.StatusOK, Message: o.Progress}
+	}
+}
+
+func (s *Set) notify(ctx context.Context, e machine.Effect) machine.Outcome {
+	err := s.deps.Notifier.Notify(ctx, Notice{
+		Key: e.Key, Run: e.Run, Playbook: e.Playbook, State: e.State,
+		Service: e.Service, Alert: e.Alert, Text: e.Text,
+	})
+	if err != nil {
+		return outcomeOf(err, machine.StatusFailed)
+	}
+	return machine.Outcome{Status: machine.StatusOK}
+}
+
+// logNotifier tells the log, where nothing else is configured.
+type logNotifier struct{ log *slog.Logger }
+
+// Notify implements [Notifier].
+func (l logNotifier) Notify(_ context.Context, n Notice) error {
+	l.log.Info("notification", "run", n.Run, "playbook", n.Playbook, "step", n.State, "text", n.Text)
+	return nil
+}
+
+// Prober asks an endpoint; *http.Client is one.
+var _ Prober = (*http.Client)(nil)
+
+// locks are the names a lever on the service's workload holds.
+func locks(svc playbook.Service) []string { return []string{"service:" + svc.Name} }

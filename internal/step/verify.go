@@ -1,0 +1,172 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/slo"
+)
+
+// freshness is how old the newest sample behind a proof may be. It covers two
+// scrapes at the usual interval of a minute.
+const freshness = 2 * time.Minute
+
+// verify takes one sample of the proof. What cannot be read is part of the
+// sample (inconclusive), not a failure of the effect.
+func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machine.Outcome {
+	switch {
+	case e.Proof == nil:
+		return outcomeOf(invalid("%s: nothing to verify against", e.State), machine.StatusFailed)
+	case s.deps.Querier == nil:
+		return outcomeOf(missing("Prometheus", "prometheus.url"), machine.StatusFailed)
+	}
+	p := e.Proof
+	proof := slo.Proof{
+		Hold: p.Spec.Hold, Interval: p.Spec.Interval,
+		FixedAt: p.FixedAt, HeldFrom: p.HeldFrom, LastAt: p.LastAt, Deadline: p.Deadline,
+	}
+	var r slo.Readings
+	for _, x := range p.Spec.Until {
+		proof.Until = append(proof.Until, slo.Target{Name: x.Query, Op: x.Op, Limit: x.Value})
+		r.Until = append(r.Until, s.read(ctx, x.Query, now, worst(x.Op, x.Value)))
+	}
+	if p.Spec.ErrorRatio != "" {
+		proof.Burn = &slo.BurnTarget{Objective: p.Spec.Objective, Max: p.Spec.MaxBurn}
+		r.ErrorRatio = s.read(ctx, slo.Since(p.Spec.ErrorRatio, p.FixedAt, now), now, worst("<", 0))
+	}
+	if p.Spec.Traffic != "" {
+		proof.Traffic = &slo.TrafficTarget{MinRate: p.Spec.MinRate, Share: p.Spec.MinTraffic, Before: p.Before}
+		r.Traffic = s.read(ctx, p.Spec.Traffic, now, sum)
+	}
+	j := slo.Judge(proof, r, now)
+	sample := &machine.Sample{
+		At: now, Verdict: machine.Verdict(j.Verdict), Reason: machine.Reason(j.Reason),
+		Message: j.Message, HeldFrom: j.HeldFrom,
+	}
+	for _, v := range j.Values {
+		sample.Values = append(sample.Values, machine.Reading{
+			Name: v.Name, Value: v.Value, Limit: v.Limit, Op: v.Op, OK: v.OK, Why: machine.Reason(v.Why),
+		})
+	}
+	return machine.Outcome{Status: machine.StatusOK, Sample: sample}
+}
+
+// read asks one question of the proof and whether its answer is fresh.
+func (s *Set) read(ctx context.Context, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
+	v, err := s.deps.Querier.Instant(ctx, expr, now)
+	if err != nil {
+		e := wrap(err)
+		return slo.Reading{Reason: slo.Reason(e.Reason), Detail: e.Error()}
+	}
+	if w := warnings(v.Warnings); w != "" {
+		return slo.Reading{Reason: slo.NoData, Detail: "the answer may be partial: " + w}
+	}
+	if len(v.Samples) == 0 {
+		return slo.Reading{Reason: slo.NoData}
+	}
+	newest, known, err := newestSample(ctx, s.deps.Querier, expr, now)
+	if err != nil {
+		e := wrap(err)
+		return slo.Reading{Reason: slo.Reason(e.Reason), Detail: "how old the samples are: " + e.Error()}
+	}
+	if age := now.Sub(newest); known && age > freshness {
+		return slo.Reading{Reason: slo.Stale, Detail: "the newest sample is " + ago(age, newest)}
+	}
+	return slo.Reading{Value: fold(v.Samples)}
+}
+
+// newestSample tells when the newest sample behind an expression was taken.
+func newestSample(ctx context.Context, q Querier, expr string, now time.Time) (time.Time, bool, error) {
+	ask, _, err := slo.FreshnessQuery(expr)
+	if err != nil || ask == "" {
+		return time.Time{}, false, err
+	}
+	v, err := q.Instant(ctx, ask, now)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	at, ok := slo.Newest(v)
+	return at, ok, nil
+}
+
+// ago says an age, or that it is beyond Prometheus's look-back.
+func ago(age time.Duration, at time.Time) string {
+	if at.Unix() == 0 {
+		return "older than Prometheus looks back (5m by default)"
+	}
+	return fmt.Sprintf("%s old", age.Round(time.Second))
+}
+
+// warnings joins what Prometheus warns of; remarks on style are left out.
+func warnings(all []string) string {
+	var out []string
+	for _, w := range all {
+		if !strings.HasPrefix(w, "PromQL info") {
+			out = append(out, w)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// worst picks, of several series, the one that is furthest from satisfying the
+// comparison: all of them must.
+func worst(op string, limit float64) func([]slo.Sample) float64 {
+	badness := func(v float64) float64 {
+		switch op {
+		case ">", ">=":
+			return -v
+		case "==":
+			return math.Abs(v - limit)
+		default:
+			return v
+		}
+	}
+	return func(samples []slo.Sample) float64 {
+		pick := samples[0].Value
+		for _, s := range samples {
+			if math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
+				return math.NaN()
+			}
+			if badness(s.Value) > badness(pick) {
+				pick = s.Value
+			}
+		}
+		return pick
+	}
+}
+
+func sum(samples []slo.Sample) float64 {
+	total := 0.0
+	for _, s := range samples {
+		total += s.Value
+	}
+	return total
+}
+
+// traffic reads the requests per second just before a change, for the proof.
+// No series means that nothing was served: 0. Nil when the proof does not ask.
+func (s *Set) traffic(ctx context.Context, e machine.Effect, at time.Time) (*float64, error) {
+	if e.Proof == nil || e.Proof.Spec.Traffic == "" {
+		return nil, nil
+	}
+	if s.deps.Querier == nil {
+		return nil, missing("Prometheus", "prometheus.url")
+	}
+	v, err := s.deps.Querier.Instant(ctx, e.Proof.Spec.Traffic, at)
+	if err != nil {
+		x := wrap(err)
+		return nil, &Error{Reason: x.Reason, Message: "traffic before the change cannot be read, nothing was changed", Err: x}
+	}
+	if w := warnings(v.Warnings); w != "" {
+		return nil, &Error{Reason: machine.ReasonNoData, Message: "traffic before the change may be partial, nothing was changed: " + w}
+	}
+	rate := sum(v.Samples)
+	if math.IsNaN(rate) || math.IsInf(rate, 0) {
+		return nil, &Error{Reason: machine.ReasonNaN, Message: "traffic before the change is not a finite number, nothing was changed: " + e.Proof.Spec.Traffic}
+	}
+	return &rate, nil
+}

@@ -1,0 +1,132 @@
+package step
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// duration is a time.Duration as parameters and payloads store it: 5m.
+type duration time.Duration
+
+// UnmarshalJSON reads the language's form.
+func (d *duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("want a duration like 5m, got %s", b)
+	}
+	v, err := playbook.ParseDuration(s)
+	*d = duration(v)
+	return err
+}
+
+// decode reads parameters strictly against the declaration, defaults included.
+// Playbooks were checked when they were loaded; this guards against values that
+// expressions gave and against callers that are not playbooks.
+func decode[T any](k playbook.Kind, with map[string]any) (T, error) {
+	var out T
+	full := map[string]any{}
+	for _, f := range k.With {
+		v, given := with[f.Name]
+		switch {
+		case given && v != nil:
+			if err := within(f, v); err != nil {
+				return out, invalid("%s: %s %s", k.Name, f.Name, err)
+			}
+			full[f.Name] = stored(v)
+		case f.Required:
+			return out, invalid("%s: %s is missing", k.Name, f.Name)
+		case f.Default != nil:
+			full[f.Name] = f.Default
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(with)) {
+		if !slices.ContainsFunc(k.With, func(f playbook.Field) bool { return f.Name == name }) {
+			return out, invalid("%s: unknown parameter %q; it knows %s", k.Name, name, names(k.With))
+		}
+	}
+	for _, group := range k.OneOf {
+		n := 0
+		for _, name := range group {
+			if _, ok := full[name]; ok {
+				n++
+			}
+		}
+		if n != 1 {
+			return out, invalid("%s: give exactly one of %s, not %d", k.Name, strings.Join(group, ", "), n)
+		}
+	}
+	b, err := json.Marshal(full)
+	if err != nil {
+		return out, invalid("%s: parameters: %v", k.Name, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&out); err != nil {
+		return out, invalid("%s: parameters: %v", k.Name, err)
+	}
+	return out, nil
+}
+
+func stored(v any) any {
+	if d, ok := v.(time.Duration); ok {
+		return playbook.FormatDuration(d)
+	}
+	return v
+}
+
+func names(fields []playbook.Field) string {
+	if len(fields) == 0 {
+		return "none"
+	}
+	var out []string
+	for _, f := range fields {
+		out = append(out, f.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// within checks the bounds and allowed words of a field.
+func within(f playbook.Field, v any) error {
+	if s, ok := v.(string); ok && len(f.Enum) > 0 && !slices.Contains(f.Enum, s) {
+		return fmt.Errorf("is %q; allowed are %s", s, strings.Join(f.Enum, ", "))
+	}
+	var n float64
+	switch v := v.(type) {
+	case int:
+		n = float64(v)
+	case int64:
+		n = float64(v)
+	case float64:
+		n = v
+	default:
+		return nil
+	}
+	if f.Min != nil && !(n >= *f.Min) {
+		return fmt.Errorf("is %v, less than %v", v, *f.Min)
+	}
+	if f.Max != nil && !(n <= *f.Max) {
+		return fmt.Errorf("is %v, more than %v", v, *f.Max)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf(format, args...)}
+}
+
+// encode is JSON of our own structs.
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("step: cannot encode: " + err.Error()) // unreachable unless a struct of this package holds NaN or a channel
+	}
+	return b
+}
