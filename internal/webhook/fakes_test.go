@@ -1,0 +1,283 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// fakeHouse stands for journal and executor.
+type fakeHouse struct {
+	mu       sync.Mutex
+	admitted []playbook.Notification
+	admit    func(context.Context, playbook.Notification) error // nil: take it
+
+	commands []machine.Command
+	runs     map[string]machine.State
+	events   map[string][]machine.Event
+	refuse   error // what Command, Pause and Unpause answer
+	pauses   []Pause
+	entries  []Entry
+	cutShort bool // Snapshot fails half-way
+	changes  chan struct{}
+}
+
+func (h *fakeHouse) Admit(ctx context.Context, n playbook.Notification) error {
+	if h.admit != nil {
+		return h.admit(ctx, n)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.admitted = append(h.admitted, n)
+	return nil
+}
+
+func (h *fakeHouse) Command(_ context.Context, run string, c machine.Command) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refuse != nil {
+		return h.refuse
+	}
+	h.commands = append(h.commands, c)
+	s := h.runs[run]
+	s.Head++
+	h.runs[run] = s
+	return nil
+}
+
+func (h *fakeHouse) Pauses() []Pause { return h.pauses }
+
+func (h *fakeHouse) Pause(_ context.Context, p Pause) error {
+	if h.refuse != nil {
+		return h.refuse
+	}
+	h.pauses = append(h.pauses, p)
+	return nil
+}
+
+func (h *fakeHouse) Unpause(_ context.Context, p Pause) error {
+	for i, q := range h.pauses {
+		if q.Service == p.Service && q.Playbook == p.Playbook {
+			h.pauses = append(h.pauses[:i:i], h.pauses[i+1:]...)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: nothing is paused there", ErrNotFound)
+}
+
+func (h *fakeHouse) Runs(f RunFilter) []machine.State {
+	var found []machine.State
+	for _, id := range []string{"r-2", "r-1"} {
+		s, ok := h.runs[id]
+		if ok && (f.Service == "" || f.Service == s.Start.Service.Name) && (f.Open == nil || *f.Open == (s.Phase != machine.PhaseEnded)) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func (h *fakeHouse) Run(id string) (machine.State, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, ok := h.runs[id]
+	return s, ok
+}
+
+func (h *fakeHouse) Events(id string, from uint64) ([]machine.Event, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events := h.events[id]
+	return events[min(from, uint64(len(events))):], nil
+}
+
+func (h *fakeHouse) happen(id string, phase machine.Phase, kinds ...machine.EventKind) {
+	h.mu.Lock()
+	for _, k := range kinds {
+		h.events[id] = append(h.events[id], machine.Event{Kind: k, State: "s"})
+	}
+	s := h.runs[id]
+	s.Phase = phase
+	h.runs[id] = s
+	h.mu.Unlock()
+	select {
+	case h.changes <- struct{}{}:
+	default:
+	}
+}
+
+func (h *fakeHouse) Watch() (<-chan struct{}, func()) { return h.changes, func() {} }
+
+// fakeLog is the house's journal.
+type fakeLog struct{ *fakeHouse }
+
+func (h fakeLog) Entries(from uint64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for _, e := range h.entries {
+			if e.Seq >= from && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (h fakeLog) Checkpoint() ([]byte, error) { return []byte("responder\n2\nHASH\n\n— sig\n"), nil }
+
+func (h fakeLog) Snapshot(w io.Writer) error {
+	if _, err := io.WriteString(w, "half"); err != nil || h.cutShort {
+		return errors.Join(err, errors.New("disk"))
+	}
+	_, err := io.WriteString(w, " whole")
+	return err
+}
+
+func newHouse() *fakeHouse {
+	return &fakeHouse{
+		runs: map[string]machine.State{
+			"r-1": {Start: machine.Start{Run: "r-1", Service: playbook.Service{Name: "chat"}}, Phase: machine.PhaseDeciding, Evidence: map[string]machine.Evidence{"c": {}}},
+			"r-2": {Start: machine.Start{Run: "r-2", Service: playbook.Service{Name: "code"}}, Phase: machine.PhaseEnded},
+		},
+		events:  map[string][]machine.Event{"r-1": {{Kind: machine.RunStarted}, {Kind: machine.StateEntered, State: "triage"}}},
+		changes: make(chan struct{}, 1),
+	}
+}
+
+// Tokens of the test server, by name.
+const (
+	intakeToken = "intake-token-0123456789"
+	readToken   = "read-token-0123456789"
+	decideToken = "decide-token-0123456789"
+	adminToken  = "admin-token-0123456789"
+)
+
+func options(t testing.TB, h *fakeHouse) Options {
+	t.Helper()
+	dir := t.TempDir()
+	var a Auth
+	for name, token := range map[string]string{"intake": intakeToken, "read": readToken, "decide": decideToken, "admin": adminToken} {
+		file := write(t, dir, name, token+"\n")
+		a.Tokens = append(a.Tokens, Token{Grant: Grant{Name: name, Scopes: []Scope{Scope(name)}, Groups: []string{"g-" + name}}, File: file})
+	}
+	return Options{
+		Intake: h, Control: h, Pauses: h, Views: h, Log: fakeLog{h}, Watch: h.Watch,
+		Playbooks: func() []*playbook.Playbook { return []*playbook.Playbook{{Name: "p", Autonomy: playbook.Suggest}} },
+		Services:  func() []playbook.Service { return nil },
+		Version:   map[string]string{"version": "v1"},
+		Metrics:   http.NotFoundHandler(),
+		Auth:      a, DropLabels: []string{"replica"},
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	}
+}
+
+func write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func mustNew(t testing.TB, o Options) *Server {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.auth.files.every = 0
+	return s
+}
+
+// serve serves s on loopback until the test ends and gives its URL.
+func serve(t testing.TB, s *Server) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return "http://" + ln.Addr().String()
+}
+
+// ask sends one request to the handler.
+func ask(s *Server, method, path, token string, body io.Reader) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, body)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// problemIn reads the error of an answer.
+func problemIn(t testing.TB, w *httptest.ResponseRecorder) Problem {
+	t.Helper()
+	var answer struct{ Error *Problem }
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || answer.Error == nil || answer.Error.Code == "" {
+		t.Fatalf("status %d, want a problem: %q", w.Code, w.Body)
+	}
+	return *answer.Error
+}
+
+func fixtures(t testing.TB) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/alertmanager/*.json")
+	if err != nil || len(paths) != 6 {
+		t.Fatalf("%d fixtures, %v", len(paths), err)
+	}
+	bodies := make(map[string]string)
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies[filepath.Base(p)] = string(b)
+	}
+	return bodies
+}
+
+// notice is a valid notification with one alert that has these labels and more fields.
+func notice(labels, more string) string {
+	return `{"version":"4","status":"firing","receiver":"r","alerts":[{"status":"firing","startsAt":"2026-11-21T02:28:04.731Z","labels":{"alertname":"A"` +
+		labels + `}` + more + `}]}`
+}
+
+func post(s *Server, body string) *httptest.ResponseRecorder {
+	return ask(s, http.MethodPost, "/api/v1/alertmanager", intakeToken, strings.NewReader(body))
+}
+
+// figure reads a counter or gauge.
+func figure(t testing.TB, m prometheus.Metric) float64 {
+	t.Helper()
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
+}
