@@ -21,6 +21,7 @@ const (
 	CmdPause   CommandKind = "pause"   // Message
 	CmdUnpause CommandKind = "unpause"
 	CmdResume  CommandKind = "resume" // after a restart: every open mutating effect must be observed first
+	CmdRetry   CommandKind = "retry"  // what a waiting run waits for may be free: ask the guards again
 )
 
 // Command is an input to Decide. Now is set on every command.
@@ -29,7 +30,8 @@ type Command struct {
 	Now      time.Time
 	Start    *Start
 	Playbook *playbook.Playbook // with Start; the state keeps it
-	Effect   string
+	Effect   string             // with Outcome: key of the effect it belongs to
+	Attempt  int                // with Outcome: the attempt; 0: whichever is open
 	Outcome  *Outcome
 	Alert    *playbook.Alert
 	Decision *Decision

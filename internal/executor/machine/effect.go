@@ -29,7 +29,7 @@ func (a Action) Mutates() bool { return a == ActionApply || a == ActionUndo }
 // Effect is one thing a run owes the world. Its opening event was journaled
 // before it is issued; its outcome comes back as a command.
 type Effect struct {
-	Key      string           `json:"key"` // idempotency key: run/state#visit/action#attempt
+	Key      string           `json:"key"` // idempotency key: run/state#visit/action#n; all attempts at one thing share it
 	Run      string           `json:"run"`
 	Playbook string           `json:"playbook"`
 	State    string           `json:"state"`

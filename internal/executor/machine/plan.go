@@ -20,6 +20,12 @@ type Plan struct {
 	Locks   []string        `json:"locks"`             // service:..., node:..., file:...
 	Payload json.RawMessage `json:"payload,omitempty"` // the lever's own: what Apply needs, with its preconditions
 
+	// Unrepeatable says that Apply has no precondition which a late first
+	// attempt would fail. After an attempt with an unknown outcome such a
+	// lever is never applied again by itself, even when it cannot be seen in
+	// the world: the run is held.
+	Unrepeatable bool `json:"unrepeatable,omitempty"`
+
 	// Not in the digest: they move by themselves. Guards look at them afresh.
 	Capacity Capacity `json:"capacity"`
 	Notes    []string `json:"notes,omitempty"`

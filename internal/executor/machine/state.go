@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -43,16 +44,23 @@ type State struct {
 	Evidence map[string]Evidence `json:"evidence"` // by playbook state, the latest
 	Episodes map[string]Episode  `json:"episodes"`
 
-	Open    *OpenEffect `json:"open,omitempty"`  // at most one effect is owed at a time
-	Lever   *Lever      `json:"lever,omitempty"` // of the current lever state
-	Gate    *Gate       `json:"gate,omitempty"`  // open
-	Held    *Hold       `json:"held,omitempty"`
-	Paused  string      `json:"paused,omitempty"` // why; empty: not
-	Cancel  *Decision   `json:"cancel,omitempty"` // requested
-	Levers  int         `json:"levers"`           // applied so far
-	Ending  *Ending     `json:"ending,omitempty"`
-	Ended   time.Time   `json:"ended,omitzero"`
-	Updated time.Time   `json:"updated"`
+	Open   *OpenEffect `json:"open,omitempty"`  // at most one effect is owed at a time
+	Lever  *Lever      `json:"lever,omitempty"` // of the current lever state
+	Gate   *Gate       `json:"gate,omitempty"`  // open
+	Held   *Hold       `json:"held,omitempty"`
+	Paused string      `json:"paused,omitempty"` // why; empty: not
+	Cancel *Decision   `json:"cancel,omitempty"` // requested
+	Levers int         `json:"levers"`           // applied so far
+	Kept   int         `json:"kept,omitempty"`   // of those, verified and kept
+
+	Tries   map[Action]int `json:"tries,omitempty"`   // effects begun on this visit, by action
+	Fails   int            `json:"fails,omitempty"`   // of the open effect, in a row
+	Wake    time.Time      `json:"wake,omitzero"`     // when a waiting run asks its guards again
+	Closing *Ending        `json:"closing,omitempty"` // people are being told; then the run ends like this
+
+	Ending  *Ending   `json:"ending,omitempty"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Updated time.Time `json:"updated"`
 }
 
 // Visit is one step of the path taken.
@@ -96,8 +104,11 @@ type Lever struct {
 	Step      string          `json:"step"`
 	With      map[string]any  `json:"with"`
 	Plan      *Plan           `json:"plan,omitempty"`
+	PlannedAt time.Time       `json:"plannedAt,omitzero"` // when its parameters were evaluated
 	Guards    []GuardVerdict  `json:"guards,omitempty"`
-	Approved  *Decision       `json:"approved,omitempty"` // of Plan's digest
+	AskedAt   time.Time       `json:"askedAt,omitzero"`   // when the last gate was opened
+	Approved  *Decision       `json:"approved,omitempty"` // of the digest in it
+	GoodUntil time.Time       `json:"goodUntil,omitzero"` // of the approval; a later apply asks again
 	Applied   bool            `json:"applied"`            // the world is changed and not undone
 	Receipt   json.RawMessage `json:"receipt,omitempty"`
 	AppliedAt time.Time       `json:"appliedAt,omitzero"`
@@ -132,13 +143,44 @@ func (s State) Firing() bool {
 // Locks are the names the run holds now: those of a lever from its guards
 // until it is kept or undone.
 func (s State) Locks() []string {
-	if s.Lever == nil || s.Lever.Plan == nil || s.Phase == PhaseEnded {
-		return nil
-	}
 	switch s.Phase {
 	case PhaseApplying, PhaseSettling, PhaseVerifying, PhaseUndoing, PhaseUnwinding, PhaseHeld:
-		return s.Lever.Plan.Locks
+		return s.LocksWanted()
 	default:
 		return nil
 	}
+}
+
+// LocksWanted are the names the current lever needs: its plan's, and always
+// its service.
+func (s State) LocksWanted() []string {
+	if s.Lever == nil || s.Lever.Plan == nil {
+		return nil
+	}
+	service := "service:" + s.Start.Service.Name
+	if slices.Contains(s.Lever.Plan.Locks, service) {
+		return s.Lever.Plan.Locks
+	}
+	return append(slices.Clone(s.Lever.Plan.Locks), service)
+}
+
+// InAir reports whether the run changed something, or may have, that is
+// neither kept nor undone.
+func (s State) InAir() bool {
+	switch s.Phase {
+	case PhaseApplying, PhaseSettling, PhaseVerifying, PhaseUndoing, PhaseUnwinding, PhaseHeld:
+		return true
+	default:
+		return false
+	}
+}
+
+// Autonomy is the effective level of a playbook state: the lowest of
+// configuration, service, playbook and the state itself.
+func (s State) Autonomy(state *playbook.State) playbook.Autonomy {
+	level := min(s.Start.Autonomy, s.Start.Service.Autonomy, s.Playbook.Autonomy)
+	if state.Autonomy != nil {
+		level = min(level, *state.Autonomy)
+	}
+	return level
 }

@@ -1,0 +1,279 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Decide turns a command into the events it causes. It is pure: the same state
+// and command give the same events. When it returns an error beside events, the
+// events are facts all the same (a decision was ignored) and must be journaled.
+//
+// Every command but CmdStart needs a state with its Playbook set.
+func Decide(s State, c Command) ([]Event, error) {
+	if c.Now.IsZero() {
+		return nil, fmt.Errorf("%w: %s without a time", ErrInvalid, c.Kind)
+	}
+	t := &turn{s: s, now: c.Now.UTC().Round(0)}
+	err := t.command(c)
+	return t.events, err
+}
+
+// turn is one call of Decide: the state as the events so far make it.
+type turn struct {
+	s      State
+	now    time.Time
+	events []Event
+}
+
+// emit records an event and folds it at once, so that the next decision of the
+// same turn sees it.
+func (t *turn) emit(e Event) {
+	e.At = t.now
+	t.s = Evolve(t.s, e)
+	t.events = append(t.events, e)
+}
+
+func (t *turn) command(c Command) error {
+	if c.Kind == CmdStart {
+		return t.start(c)
+	}
+	if t.s.Phase == "" || t.s.Playbook == nil {
+		return fmt.Errorf("%w: %s before the run has started", ErrInvalid, c.Kind)
+	}
+	switch c.Kind {
+	case CmdTick:
+		t.tick()
+	case CmdOutcome:
+		return t.outcome(c)
+	case CmdAlert:
+		return t.alert(c)
+	case CmdDecide:
+		return t.decide(c)
+	case CmdCancel:
+		return t.cancel(c)
+	case CmdResolve:
+		return t.resolve(c)
+	case CmdPause:
+		t.pause(c.Message)
+	case CmdUnpause:
+		t.unpause()
+	case CmdResume:
+		t.resume()
+	case CmdRetry:
+		if t.s.Phase == PhaseWaiting && t.s.Paused == "" {
+			t.open(ActionGuard)
+		}
+	default:
+		return fmt.Errorf("%w: unknown command %q", ErrInvalid, c.Kind)
+	}
+	return nil
+}
+
+func (t *turn) start(c Command) error {
+	switch {
+	case t.s.Phase != "":
+		return fmt.Errorf("%w: run %s has started already", ErrInvalid, t.s.Start.Run)
+	case c.Start == nil || c.Playbook == nil || c.Start.Run == "":
+		return fmt.Errorf("%w: a start needs a run, a playbook and an alert", ErrInvalid)
+	case c.Start.Digest != c.Playbook.Digest:
+		return fmt.Errorf("%w: run %s starts with playbook digest %s, given is %s", ErrInvalid, c.Start.Run, c.Start.Digest, c.Playbook.Digest)
+	}
+	t.s.Playbook = c.Playbook
+	t.emit(Event{Kind: RunStarted, Start: c.Start})
+	t.enter(c.Playbook.Start)
+	return nil
+}
+
+// tick looks at what time alone changes.
+func (t *turn) tick() {
+	switch {
+	case t.s.Phase == PhaseDeciding && !t.now.Before(t.s.Gate.Deadline):
+		t.expire()
+	case t.s.Phase == PhaseWaiting && t.s.Lever != nil && !t.now.Before(t.s.Lever.Deadline):
+		why := "waited for " + WaitWithin.String()
+		if t.s.Paused != "" {
+			why += ", paused: " + t.s.Paused
+		}
+		t.emit(Event{Kind: GuardsRefused, Guards: t.s.Lever.Guards, Reason: ReasonDeadline, Message: why})
+		t.signal(playbook.OnRefused)
+	case t.s.Phase == PhaseWaiting && t.s.Paused == "" && !t.s.Wake.IsZero() && !t.now.Before(t.s.Wake):
+		t.open(ActionGuard)
+	}
+}
+
+// pause stops what is not begun. An apply that waits for another attempt is
+// planned afresh when the pause is lifted.
+func (t *turn) pause(why string) {
+	if t.s.Phase == PhaseEnded || t.s.Paused == why || why == "" {
+		return
+	}
+	t.emit(Event{Kind: PauseSeen, Message: why})
+	if t.withdraw(ReasonGuard, "paused: "+why) {
+		t.open(ActionPlan)
+	}
+}
+
+func (t *turn) unpause() {
+	if t.s.Phase == PhaseEnded || t.s.Paused == "" {
+		return
+	}
+	t.emit(Event{Kind: PauseLifted})
+	if t.s.Phase == PhaseWaiting {
+		t.open(ActionGuard)
+	}
+}
+
+// resume is the first command after a restart. The process may have died
+// between a change and its outcome, so an open change is looked for in the
+// world before anything else is done. Reads are simply asked again.
+func (t *turn) resume() {
+	o := t.s.Open
+	if o == nil || !o.Action.Mutates() || o.Observe {
+		return
+	}
+	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: ReasonInterrupted, Message: "restarted between intent and outcome"})
+	t.look(*o)
+}
+
+// look opens the observation of a change whose outcome is not known.
+func (t *turn) look(o OpenEffect) {
+	t.emit(Event{
+		Kind: EffectStarted, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt + 1, Observe: true,
+		NotUntil: t.now.Add(lookAfter), With: o.With,
+	})
+}
+
+// alert takes note of what Alertmanager says about an alert.
+func (t *turn) alert(c Command) error {
+	if c.Alert == nil {
+		return fmt.Errorf("%w: an alert command without an alert", ErrInvalid)
+	}
+	if t.s.Phase == PhaseEnded {
+		return nil
+	}
+	known, ok := t.s.Episodes[c.Alert.Episode()]
+	firing := c.Alert.Status == playbook.Firing
+	switch {
+	case !ok && firing:
+		t.emit(Event{Kind: EpisodeJoined, Alert: c.Alert})
+	case ok && firing && !known.Firing:
+		t.emit(Event{Kind: EpisodeRefired, Alert: c.Alert})
+	case ok && !firing && known.Firing:
+		t.emit(Event{Kind: EpisodeResolved, Alert: c.Alert})
+		if !t.s.Firing() {
+			t.withdraw(ReasonCleared, "the alert resolved")
+		}
+		t.clear()
+	}
+	return nil
+}
+
+// clear ends a run none of whose alerts fires any more: open gates and
+// unstarted levers are withdrawn. What was changed is proven or undone first,
+// and after a verified lever the playbook walks on to its own end, but changes
+// nothing more. It reports whether the run ended.
+func (t *turn) clear() bool {
+	s := t.s
+	if s.Firing() || s.Phase == PhaseEnded || s.Closing != nil || s.InAir() {
+		return s.Phase == PhaseEnded
+	}
+	if s.Kept > 0 && s.Lever == nil && s.Gate == nil {
+		return false
+	}
+	if s.Gate != nil {
+		t.emit(Event{Kind: GateWithdrawn, Reason: ReasonCleared, Message: "the alert resolved"})
+	}
+	e := Ending{Outcome: OutcomeCleared, Reason: ReasonCleared, Message: "the alert resolved before anything was changed"}
+	switch {
+	case s.Kept > 0:
+		e.Outcome, e.Message = OutcomeResolved, "a lever was verified and the alert resolved"
+	case s.Levers > 0:
+		e.Message = "the alert resolved; what was changed had been undone"
+	}
+	t.end(e)
+	return true
+}
+
+// cancel stops the run: at once when nothing is in the air, else when what is
+// has been undone or is known not to have happened.
+func (t *turn) cancel(c Command) error {
+	switch {
+	case c.Decision == nil || c.Decision.By == "":
+		return fmt.Errorf("%w: who cancels?", ErrInvalid)
+	case t.s.Phase == PhaseEnded:
+		return fmt.Errorf("cancel %s: %w %s", t.s.Start.Run, ErrEnded, t.s.Ending.Outcome)
+	case t.s.Cancel != nil || t.s.Closing != nil:
+		return nil // it is ending already
+	}
+	t.emit(Event{Kind: CancelRequested, Decision: c.Decision})
+	switch t.s.Phase {
+	case PhaseSettling, PhaseVerifying:
+		t.abandon(VerdictInconclusive, ReasonCanceled, "canceled by "+c.Decision.By)
+	default:
+		t.withdraw(ReasonCanceled, "canceled by "+c.Decision.By)
+		t.stop()
+	}
+	return nil
+}
+
+// stop ends a canceled run as soon as nothing is in the air. It reports
+// whether the run ended.
+func (t *turn) stop() bool {
+	if t.s.Cancel == nil || t.s.Closing != nil || t.s.InAir() || t.s.Phase == PhaseEnded {
+		return t.s.Phase == PhaseEnded
+	}
+	if t.s.Gate != nil {
+		t.emit(Event{Kind: GateWithdrawn, Reason: ReasonCanceled, Message: "canceled by " + t.s.Cancel.By})
+	}
+	msg := "canceled by " + t.s.Cancel.By
+	if t.s.Cancel.Reason != "" {
+		msg += ": " + t.s.Cancel.Reason
+	}
+	if t.s.Kept > 0 {
+		msg += "; the verified change stays"
+	}
+	t.end(Ending{Outcome: OutcomeCanceled, Reason: ReasonCanceled, Message: msg})
+	return true
+}
+
+// resolve is a person's word about a change whose outcome could not be found out.
+func (t *turn) resolve(c Command) error {
+	switch {
+	case c.Decision == nil || c.Decision.By == "":
+		return fmt.Errorf("%w: who says so?", ErrInvalid)
+	case t.s.Phase == PhaseEnded:
+		return fmt.Errorf("resolve %s: %w %s", t.s.Start.Run, ErrEnded, t.s.Ending.Outcome)
+	case t.s.Phase != PhaseHeld:
+		return fmt.Errorf("resolve %s: %w: it is %s", t.s.Start.Run, ErrNotHeld, t.s.Phase)
+	}
+	held := *t.s.Held
+	t.emit(Event{Kind: HoldResolved, State: t.s.Current, Effect: held.Effect, Action: held.Action, Decision: c.Decision})
+	switch {
+	case held.Action == ActionApply && c.Decision.Approve:
+		t.applied(Outcome{})
+	case held.Action == ActionApply:
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonInterrupted, Message: c.Decision.By + " says it was not applied"})
+		t.signal(playbook.OnRefused)
+	case c.Decision.Approve:
+		t.undone(Outcome{})
+	default:
+		t.open(ActionUndo)
+	}
+	return nil
+}
+
+// end ends the run, after telling people when they have to take over.
+func (t *turn) end(e Ending) {
+	switch e.Outcome {
+	case OutcomeEscalated, OutcomeHandedOver, OutcomeUndoFailed:
+		t.emit(Event{
+			Kind: EffectStarted, State: t.s.Current, Effect: t.key(ActionNotify), Action: ActionNotify, Attempt: 1,
+			Ending: &e, Message: fmt.Sprintf("run %s ends %s: %s", t.s.Start.Run, e.Outcome, e.Message),
+		})
+	default:
+		t.emit(Event{Kind: RunEnded, Ending: &e})
+	}
+}

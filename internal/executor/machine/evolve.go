@@ -1,0 +1,394 @@
+package machine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Evolve folds one event into the state. It never changes what the given state
+// points to, so that views may keep states. An event that cannot happen in the
+// state's phase, or one this program does not know, panics: the log would then
+// say something this machine does not understand, and guessing is not allowed.
+func Evolve(s State, e Event) State {
+	if !allowed(s, e.Kind) {
+		panic(fmt.Sprintf("machine: event %s cannot follow: run %s is %s in state %q after %d events (event names state %q)",
+			e.Kind, s.Start.Run, phaseWord(s), s.Current, s.Head, e.State)) // unreachable unless the log is of another program
+	}
+	s.Head++
+	s.Updated = e.At
+	switch e.Kind {
+	case RunStarted, EpisodeJoined, EpisodeRefired, EpisodeResolved, StateEntered, EdgeTaken:
+		return evolvePath(s, e)
+	case EffectStarted, EffectFailed, CheckCompleted, Notified:
+		return evolveEffect(s, e)
+	case PlanCompleted, PlanRefused, GuardsPassed, GuardsRefused, GuardsWaiting, WouldApply:
+		return evolvePlan(s, e)
+	case GateOpened, GateDecided, GateVoided, GateExpired, GateWithdrawn, DecisionIgnored:
+		return evolveGate(s, e)
+	case Applied, Settled, Settling, Sampled, Verified, VerifyEnded, Undone, Unwound:
+		return evolveLever(s, e)
+	default:
+		return evolveRun(s, e)
+	}
+}
+
+func phaseWord(s State) string {
+	if s.Phase == "" {
+		return "not started"
+	}
+	return string(s.Phase)
+}
+
+// allowed is the table of what can follow what.
+func allowed(s State, k EventKind) bool {
+	in := func(phases ...Phase) bool { return slices.Contains(phases, s.Phase) }
+	open := func(a ...Action) bool { return s.Open != nil && slices.Contains(a, s.Open.Action) }
+	if k == RunStarted || s.Phase == "" {
+		return k == RunStarted && s.Phase == ""
+	}
+	switch k {
+	case DecisionIgnored:
+		return true
+	case EpisodeJoined, EpisodeRefired, EpisodeResolved, PauseSeen, PauseLifted, CancelRequested, RunEnded, EffectFailed:
+		return s.Phase != PhaseEnded
+	case EffectStarted:
+		return s.Phase != PhaseEnded && s.Open == nil
+	case StateEntered, EdgeTaken:
+		return s.Open == nil && s.Gate == nil && !in(PhaseEnded, PhaseHeld, PhaseDeciding)
+	case CheckCompleted:
+		return open(ActionCheck)
+	case PlanCompleted, PlanRefused:
+		return open(ActionPlan) || (s.Open == nil && in(PhasePlanning, PhaseEntering, PhaseApplying))
+	case GuardsPassed, GuardsWaiting:
+		return open(ActionGuard)
+	case GuardsRefused:
+		return open(ActionGuard) || in(PhaseWaiting)
+	case GateOpened:
+		return s.Open == nil && s.Gate == nil && in(PhaseEntering, PhaseGuarding)
+	case GateDecided, GateExpired, GateWithdrawn:
+		return s.Gate != nil
+	case GateVoided:
+		return s.Lever != nil && s.Lever.Approved != nil && in(PhasePlanning, PhaseGuarding)
+	case WouldApply:
+		return s.Lever != nil && in(PhaseGuarding)
+	case Applied:
+		return in(PhaseApplying) && s.Lever != nil
+	case Settling:
+		return open(ActionSettle, ActionUnwind)
+	case Settled:
+		return open(ActionSettle)
+	case Sampled, Verified:
+		return open(ActionVerify)
+	case VerifyEnded:
+		return in(PhaseSettling, PhaseVerifying)
+	case Undone:
+		return in(PhaseUndoing)
+	case Unwound:
+		return open(ActionUnwind)
+	case Notified:
+		return open(ActionNotify)
+	case RunHeld:
+		return in(PhaseApplying, PhaseUndoing)
+	case HoldResolved:
+		return in(PhaseHeld)
+	default:
+		return false
+	}
+}
+
+func evolvePath(s State, e Event) State {
+	switch e.Kind {
+	case RunStarted:
+		s.Start = *e.Start
+		s.Began = e.At
+		s.Phase = PhaseEntering
+		s.Visits = map[string]int{}
+		s.Evidence = map[string]Evidence{}
+		s.Episodes = map[string]Episode{e.Start.Alert.Episode(): episode(e.Start.Alert, e.At)}
+	case EpisodeJoined, EpisodeRefired, EpisodeResolved:
+		s.Episodes = maps.Clone(s.Episodes)
+		s.Episodes[e.Alert.Episode()] = episode(*e.Alert, e.At)
+	case StateEntered:
+		s.Current = e.State
+		s.Phase = PhaseEntering
+		s.Visits = maps.Clone(s.Visits)
+		s.Visits[e.State] = e.Visit
+		s.Path = append(slices.Clip(s.Path), Visit{State: e.State, Visit: e.Visit, At: e.At})
+		s.Lever, s.Tries, s.Fails, s.Wake = nil, nil, 0, time.Time{}
+	case EdgeTaken:
+		s.Path = slices.Clone(s.Path)
+		last := &s.Path[len(s.Path)-1]
+		last.Edge, last.To = e.Message, e.To
+	}
+	return s
+}
+
+// episode keeps of an alert what identifies and names it. Annotations stay in
+// the log: ten thousand alerts may join one run.
+func episode(a playbook.Alert, at time.Time) Episode {
+	a.Annotations, a.GeneratorURL = nil, ""
+	return Episode{Alert: a, Firing: a.Status == playbook.Firing, Since: at}
+}
+
+func evolveEffect(s State, e Event) State {
+	switch e.Kind {
+	case EffectStarted:
+		return evolveStarted(s, e)
+	case EffectFailed:
+		return evolveFailed(s, e)
+	case CheckCompleted:
+		s.Evidence = maps.Clone(s.Evidence)
+		s.Evidence[s.Current] = Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
+		s.Open, s.Fails = nil, 0
+	case Notified:
+		s.Open, s.Fails = nil, 0
+	}
+	return s
+}
+
+// step is the kind of step of the current state.
+func (s State) step() string {
+	if st := s.current(); st != nil {
+		return st.Step
+	}
+	return ""
+}
+
+// current is the playbook's state the run is in, nil before the first.
+func (s State) current() *playbook.State {
+	if s.Playbook == nil || s.Current == "" {
+		return nil
+	}
+	return s.Playbook.State(s.Current)
+}
+
+func evolveStarted(s State, e Event) State {
+	s.Open = &OpenEffect{
+		Key: e.Effect, Action: e.Action, Attempt: e.Attempt, At: e.At, NotUntil: e.NotUntil, With: e.With, Observe: e.Observe,
+	}
+	s.Fails = 0
+	if e.Attempt == 1 {
+		s.Tries = counted(s.Tries, e.Action)
+	}
+	switch e.Action {
+	case ActionCheck:
+		s.Phase = PhaseChecking
+	case ActionPlan:
+		s.Phase = PhasePlanning
+		l := s.lever()
+		l.Step, l.With, l.PlannedAt = s.step(), e.With, e.At
+		s.Lever = l
+	case ActionGuard:
+		s.Phase, s.Wake = PhaseGuarding, time.Time{}
+	case ActionApply:
+		s.Phase = PhaseApplying
+		if e.Verify != nil {
+			l := s.lever()
+			l.Verify = e.Verify
+			s.Lever = l
+		}
+	case ActionSettle:
+		s.Phase = PhaseSettling
+	case ActionVerify:
+		s.Phase = PhaseVerifying
+	case ActionUndo:
+		s.Phase = PhaseUndoing
+	case ActionUnwind:
+		s.Phase = PhaseUnwinding
+	case ActionNotify:
+		if e.Ending != nil {
+			s.Closing = e.Ending
+		}
+		if s.Phase != PhaseHeld {
+			s.Phase = PhaseNotifying
+		}
+	}
+	return s
+}
+
+// actionGate counts gates among the effects of a visit.
+const actionGate Action = "gate"
+
+// counted gives a copy in which a has happened once more.
+func counted(tries map[Action]int, a Action) map[Action]int {
+	out := make(map[Action]int, len(tries)+1)
+	maps.Copy(out, tries)
+	out[a]++
+	return out
+}
+
+// lever gives a copy of the current lever to change, or a new one.
+func (s State) lever() *Lever {
+	if s.Lever == nil {
+		return &Lever{State: s.Current, Before: -1}
+	}
+	l := *s.Lever
+	return &l
+}
+
+func evolveFailed(s State, e Event) State {
+	if s.Open == nil {
+		return s
+	}
+	s.Fails++
+	if e.NotUntil.IsZero() {
+		s.Open = nil
+		return s
+	}
+	s.Open = s.Open.again(e)
+	return s
+}
+
+// again is the effect's next attempt.
+func (o OpenEffect) again(e Event) *OpenEffect {
+	o.Attempt++
+	o.At, o.NotUntil = e.At, e.NotUntil
+	return &o
+}
+
+func evolvePlan(s State, e Event) State {
+	l := s.lever()
+	s.Lever = l
+	s.Open, s.Fails = nil, 0
+	switch e.Kind {
+	case PlanCompleted:
+		l.Plan = e.Plan
+		if len(e.Data) > 0 {
+			s.Evidence = maps.Clone(s.Evidence)
+			s.Evidence[s.Current] = Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
+		}
+	case PlanRefused:
+		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
+		s.Phase = PhaseEntering // nothing is in the air
+	case GuardsPassed:
+		l.Guards, l.Deadline = e.Guards, time.Time{}
+	case GuardsRefused:
+		l.Guards = e.Guards
+		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
+		s.Phase, s.Wake = PhaseGuarding, time.Time{}
+	case GuardsWaiting:
+		l.Guards = e.Guards
+		if l.Deadline.IsZero() {
+			l.Deadline = e.At.Add(WaitWithin)
+		}
+		s.Phase, s.Wake = PhaseWaiting, e.NotUntil
+	case WouldApply:
+		l.Message = e.Message
+	}
+	return s
+}
+
+func evolveGate(s State, e Event) State {
+	switch e.Kind {
+	case GateOpened:
+		s.Gate = e.Gate
+		s.Phase = PhaseDeciding
+		s.Tries = counted(s.Tries, actionGate)
+		if s.Lever != nil {
+			l := s.lever()
+			l.AskedAt, l.Approved = e.At, nil
+			s.Lever = l
+		}
+	case GateDecided:
+		if s.Lever != nil {
+			l := s.lever()
+			if e.Decision.Approve {
+				l.Approved = e.Decision
+				l.GoodUntil = e.At.Add(s.Gate.Deadline.Sub(l.AskedAt))
+			} else {
+				l.Signal, l.Message = playbook.OnDenied, e.Decision.Reason
+			}
+			s.Lever = l
+		}
+		s.Gate, s.Phase = nil, PhaseEntering
+	case GateVoided:
+		l := s.lever()
+		l.Approved = nil
+		s.Lever = l
+	case GateExpired, GateWithdrawn:
+		s.Gate, s.Phase = nil, PhaseEntering
+	}
+	return s
+}
+
+func evolveLever(s State, e Event) State {
+	l := s.lever()
+	s.Lever = l
+	switch e.Kind {
+	case Applied:
+		l.Applied, l.Receipt, l.AppliedAt = true, e.Data, e.At
+		l.Deadline = e.At.Add(SettleWithin)
+		if e.Before != nil {
+			l.Before = *e.Before
+		}
+		s.Levers++
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseSettling
+	case Settling:
+		l.Message = e.Message
+		s.Fails, s.Open = 0, s.Open.again(e)
+	case Settled:
+		l.FixedAt, l.Message = e.At, e.Message
+		l.Deadline = e.At.Add(l.Verify.Within)
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseVerifying
+	case Sampled:
+		l.Samples = append(slices.Clip(l.Samples), *e.Sample)
+		l.Message = e.Sample.Message
+		s.Fails = 0
+		if e.NotUntil.IsZero() {
+			s.Open = nil
+		} else {
+			s.Open = s.Open.again(e)
+		}
+	case Verified:
+		l.Signal, l.Message = playbook.OnVerified, e.Message
+		s.Kept++
+		s.Open, s.Phase = nil, PhaseEntering
+	case VerifyEnded:
+		l.Signal = playbook.OnIneffective
+		if e.Verdict == VerdictInconclusive {
+			l.Signal = playbook.OnInconclusive
+		}
+		l.Reason, l.Message = e.Reason, e.Message
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseUndoing
+	case Undone:
+		l.Applied = false
+		if len(e.Data) > 0 {
+			l.Receipt = e.Data
+		}
+		l.Deadline = e.At.Add(SettleWithin)
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseUnwinding
+	case Unwound:
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseEntering
+	}
+	return s
+}
+
+func evolveRun(s State, e Event) State {
+	switch e.Kind {
+	case PauseSeen:
+		s.Paused = e.Message
+	case PauseLifted:
+		s.Paused = ""
+	case CancelRequested:
+		s.Cancel = e.Decision
+	case RunHeld:
+		s.Held = &Hold{Action: e.Action, Effect: e.Effect, Message: e.Message, At: e.At}
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseHeld
+	case HoldResolved:
+		s.Phase = PhaseApplying
+		if s.Held.Action == ActionUndo {
+			s.Phase = PhaseUndoing
+		}
+		s.Held, s.Open = nil, nil
+	case RunEnded:
+		s.Ending, s.Ended, s.Phase = e.Ending, e.At, PhaseEnded
+		s.Open, s.Gate, s.Held, s.Closing, s.Wake = nil, nil, nil, nil, time.Time{}
+	default:
+		panic(fmt.Sprintf("machine: unknown event %q after %d events of run %s", e.Kind, s.Head, s.Start.Run)) // unreachable unless the log is of another program
+	}
+	return s
+}

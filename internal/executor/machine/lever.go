@@ -1,0 +1,241 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// applyOutcome takes what became of an apply, or of looking for one.
+func (t *turn) applyOutcome(o OpenEffect, out Outcome) {
+	switch out.Status {
+	case StatusOK, StatusPending:
+		t.applied(out)
+	case StatusForeign:
+		t.foreign(o, out, "nothing was applied")
+	case StatusUnknown:
+		t.unknown(o, out)
+	default:
+		t.notApplied(o, out)
+	}
+}
+
+// applied is a change that is in the world.
+func (t *turn) applied(out Outcome) {
+	t.emit(Event{Kind: Applied, State: t.s.Current, Data: out.Data, Before: out.Before, Message: out.Message})
+	if t.s.Cancel != nil {
+		t.abandon(VerdictInconclusive, ReasonCanceled, "canceled by "+t.s.Cancel.By)
+		return
+	}
+	t.open(ActionSettle)
+}
+
+// notApplied is a change that certainly did not happen: the world is as before.
+func (t *turn) notApplied(o OpenEffect, out Outcome) {
+	switch {
+	case o.Observe && out.Reason.Retryable() && out.Status == StatusFailed && out.Reason != ReasonInterrupted:
+		t.unknown(o, out) // the look itself failed: that says nothing
+		return
+	case !o.Observe && t.worthwhile(o, out):
+		t.retried(o, out, true)
+		return
+	}
+	t.retried(o, out, false)
+	st := t.s.current()
+	again := out.Reason == ReasonConflict || (o.Observe && out.Reason != ReasonPanic)
+	switch {
+	case o.Observe && t.s.Lever.Plan.Unrepeatable:
+		t.hold(o, "it cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
+	case again && t.s.Tries[ActionPlan] < MaxPlans && t.s.Cancel == nil && t.s.Firing():
+		t.open(ActionPlan) // a fresh plan, and the guards again
+	default:
+		msg := out.Message
+		if msg == "" {
+			msg = "was not applied"
+		}
+		t.emit(Event{Kind: PlanRefused, State: st.Name, Reason: out.Reason, Message: msg})
+		t.signal(playbook.OnRefused)
+	}
+}
+
+// withdraw takes back an apply that waits for its next attempt: the one before
+// certainly did not happen. It reports whether there was one.
+func (t *turn) withdraw(reason Reason, msg string) bool {
+	o := t.s.Open
+	if t.s.Phase != PhaseApplying || o == nil || o.Observe || !t.now.Before(o.NotUntil) {
+		return false
+	}
+	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: reason, Message: msg})
+	t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: reason, Message: msg})
+	return true
+}
+
+// unknown is a change that may or may not have happened: it is looked for, and
+// when that cannot be found out either, a person is asked.
+func (t *turn) unknown(o OpenEffect, out Outcome) {
+	if !o.Observe {
+		t.retried(o, out, false)
+		t.look(o)
+		return
+	}
+	if t.s.Fails+1 < MaxLooks {
+		t.retried(o, out, true)
+		return
+	}
+	t.retried(o, out, false)
+	t.hold(o, fmt.Sprintf("whether the %s happened cannot be found out: %s", o.Action, out.Message))
+}
+
+// hold stops the run until a person says what is true.
+func (t *turn) hold(o OpenEffect, msg string) {
+	t.emit(Event{Kind: RunHeld, State: t.s.Current, Effect: o.Key, Action: o.Action, Message: msg})
+	t.emit(Event{
+		Kind: EffectStarted, State: t.s.Current, Effect: t.key(ActionNotify), Action: ActionNotify, Attempt: 1,
+		Message: fmt.Sprintf("run %s is held, a person has to say what is true: %s", t.s.Start.Run, msg),
+	})
+}
+
+// foreign hands the run over: someone else changed the target, so nothing
+// further is touched.
+func (t *turn) foreign(o OpenEffect, out Outcome, what string) {
+	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: ReasonForeignChange, Message: out.Message})
+	t.end(Ending{Outcome: OutcomeHandedOver, Reason: ReasonForeignChange, Message: fmt.Sprintf("someone else changed the target (%s); %s", out.Message, what)})
+}
+
+func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
+	switch {
+	case out.Status == StatusOK:
+		t.emit(Event{Kind: Settled, State: t.s.Current, Effect: o.Key, Message: out.Message})
+		spec := t.s.Lever.Verify
+		t.openWith(ActionVerify, Event{NotUntil: t.now.Add(min(spec.Interval, spec.Within))})
+	case out.Status == StatusForeign:
+		t.foreign(o, out, "what this run changed may be in place")
+	case t.waits(out) && t.now.Before(t.s.Lever.Deadline):
+		t.emit(Event{Kind: Settling, State: t.s.Current, Action: ActionSettle, Message: out.Message, Reason: out.Reason, NotUntil: t.nextLook()})
+	case t.waits(out):
+		t.abandon(VerdictFailed, ReasonDeadline, fmt.Sprintf("not in effect %s after it was applied: %s", SettleWithin, out.Message))
+	default:
+		t.abandon(VerdictFailed, out.Reason, out.Message)
+	}
+}
+
+// waits reports whether looking again may show something else.
+func (t *turn) waits(out Outcome) bool {
+	return out.Status == StatusPending || out.Status == StatusUnknown || out.Reason.Retryable()
+}
+
+// nextLook is when to look again, not past the deadline.
+func (t *turn) nextLook() time.Time {
+	every := settleSlowly
+	if l := t.s.Lever; t.now.Before(l.Deadline.Add(time.Minute - SettleWithin)) {
+		every = settleEvery
+	}
+	at := t.now.Add(every)
+	if at.After(t.s.Lever.Deadline) {
+		return t.s.Lever.Deadline
+	}
+	return at
+}
+
+// sampled takes one look at the proof. A look that failed is an inconclusive
+// sample: it breaks the hold.
+func (t *turn) sampled(out Outcome) {
+	l := t.s.Lever
+	if out.Status == StatusForeign {
+		t.foreign(*t.s.Open, out, "what this run changed may be in place")
+		return
+	}
+	s := Sample{At: t.now, Verdict: VerdictInconclusive, Reason: out.Reason, Message: out.Message}
+	if out.Status == StatusOK {
+		s = *out.Sample
+		if s.At.IsZero() {
+			s.At = t.now
+		}
+	}
+	e := Event{Kind: Sampled, State: t.s.Current, Sample: &s, NotUntil: t.now.Add(l.Verify.Interval)}
+	final := s.Verdict == VerdictVerified || s.Verdict == VerdictFailed || !t.now.Before(l.Deadline)
+	if !final && e.NotUntil.After(l.Deadline) {
+		e.NotUntil = l.Deadline
+	}
+	t.emit(e)
+	switch {
+	case s.Verdict == VerdictVerified:
+		t.emit(Event{Kind: Verified, State: t.s.Current, Message: s.Message})
+		t.signal(playbook.OnVerified)
+	case s.Verdict == VerdictFailed:
+		t.abandon(VerdictFailed, s.Reason, s.Message)
+	case final && s.Verdict == VerdictInconclusive:
+		t.abandon(VerdictInconclusive, s.Reason, "could not be proven by the deadline: "+s.Message)
+	case final:
+		t.abandon(VerdictFailed, ReasonDeadline, "not proven by the deadline: "+s.Message)
+	}
+}
+
+// abandon gives a change up: exactly it is undone.
+func (t *turn) abandon(v Verdict, reason Reason, msg string) {
+	t.emit(Event{Kind: VerifyEnded, State: t.s.Current, Verdict: v, Reason: reason, Message: msg})
+	t.open(ActionUndo)
+}
+
+func (t *turn) undoOutcome(o OpenEffect, out Outcome) {
+	switch {
+	case out.Status == StatusOK, out.Status == StatusPending, out.Status == StatusRefused && out.Reason == ReasonNothingToDo:
+		t.undone(out)
+	case out.Status == StatusForeign, out.Reason == ReasonConflict:
+		t.foreign(o, out, "so this run undoes nothing")
+	case out.Status == StatusUnknown:
+		t.unknown(o, out)
+	case o.Observe && out.Reason.Retryable() && out.Reason != ReasonInterrupted:
+		t.unknown(o, out)
+	case o.Observe:
+		t.undoAgain(o, out)
+	case t.undoable(o, out):
+		t.retried(o, out, true)
+	default:
+		t.retried(o, out, false)
+		t.undoFailed(out.Reason, out.Message)
+	}
+}
+
+func (t *turn) undoable(o OpenEffect, out Outcome) bool {
+	return out.Status == StatusFailed && out.Reason.Retryable() && o.Attempt < MaxUndos
+}
+
+// undoAgain is an undo that was looked for and is not in the world.
+func (t *turn) undoAgain(o OpenEffect, out Outcome) {
+	t.retried(o, out, false)
+	switch {
+	case t.s.Lever.Plan.Unrepeatable:
+		t.hold(o, "the undo cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
+	case t.s.Tries[ActionUndo] >= MaxUndos:
+		t.undoFailed(out.Reason, out.Message)
+	default:
+		// The same key: it is the same change, under the same precondition.
+		t.emit(Event{Kind: EffectStarted, State: t.s.Current, Effect: o.Key, Action: ActionUndo, Attempt: 1})
+	}
+}
+
+func (t *turn) undoFailed(reason Reason, msg string) {
+	t.end(Ending{Outcome: OutcomeUndoFailed, Reason: reason, Message: fmt.Sprintf("the change of %s is still in place and could not be undone: %s", t.s.Current, msg)})
+}
+
+func (t *turn) undone(out Outcome) {
+	t.emit(Event{Kind: Undone, State: t.s.Current, Data: out.Data, Message: out.Message})
+	t.open(ActionUnwind)
+}
+
+func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
+	switch {
+	case out.Status == StatusOK:
+		t.emit(Event{Kind: Unwound, State: t.s.Current, Effect: o.Key, Message: out.Message})
+		t.signal(t.s.Lever.Signal)
+	case out.Status == StatusForeign:
+		t.foreign(o, out, "what this run changed was undone")
+	case t.waits(out) && t.now.Before(t.s.Lever.Deadline):
+		t.emit(Event{Kind: Settling, State: t.s.Current, Action: ActionUnwind, Message: out.Message, Reason: out.Reason, NotUntil: t.nextLook()})
+	default:
+		t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: out.Reason, Message: out.Message})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: out.Reason, Message: "the change was undone, but that is not in effect: " + out.Message})
+	}
+}

@@ -1,0 +1,242 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// outcome takes what became of the open effect. Outcomes of effects that are
+// no longer open come late and change nothing: only reads are ever dropped.
+func (t *turn) outcome(c Command) error {
+	if c.Outcome == nil {
+		return fmt.Errorf("%w: an outcome command without an outcome", ErrInvalid)
+	}
+	o := t.s.Open
+	if t.s.Phase == PhaseEnded || o == nil || o.Key != c.Effect || (c.Attempt != 0 && o.Attempt != c.Attempt) {
+		return nil
+	}
+	open, out := *o, sound(*o, *c.Outcome)
+	switch open.Action {
+	case ActionCheck:
+		t.checked(open, out)
+	case ActionPlan:
+		t.planned(open, out)
+	case ActionGuard:
+		t.guarded(out)
+	case ActionApply:
+		t.applyOutcome(open, out)
+	case ActionSettle:
+		t.settleOutcome(open, out)
+	case ActionVerify:
+		t.sampled(out)
+	case ActionUndo:
+		t.undoOutcome(open, out)
+	case ActionUnwind:
+		t.unwindOutcome(open, out)
+	case ActionNotify:
+		t.notified(open, out)
+	default:
+		panic("machine: unknown action " + string(open.Action)) // unreachable unless the log is of another program
+	}
+	return nil
+}
+
+// sound turns an outcome that breaks its contract into an honest failure. A
+// change that reports success stays one: losing its receipt is better than
+// forgetting it.
+func sound(o OpenEffect, out Outcome) Outcome {
+	out = stored(out)
+	bad := func(format string, args ...any) Outcome {
+		return Outcome{Status: StatusFailed, Reason: ReasonInvalid, Message: fmt.Sprintf(format, args...)}
+	}
+	badData := len(out.Data) > MaxEvidence || (len(out.Data) > 0 && !json.Valid(out.Data))
+	switch out.Status {
+	case StatusOK, StatusPending, StatusFailed, StatusRefused, StatusUnknown, StatusForeign:
+	default:
+		if o.Action.Mutates() {
+			return Outcome{Status: StatusUnknown, Reason: ReasonInvalid, Message: fmt.Sprintf("the step answered %q", out.Status)}
+		}
+		return bad("the step answered %q", out.Status)
+	}
+	if o.Action.Mutates() {
+		if badData {
+			out.Data = nil
+		}
+		return out
+	}
+	if out.Status != StatusOK {
+		out.Data = nil
+		return out
+	}
+	switch {
+	case badData:
+		return bad("the step's evidence is not JSON or larger than %d bytes", MaxEvidence)
+	case o.Action == ActionCheck && len(out.Data) == 0:
+		return bad("the check gave no evidence")
+	case o.Action == ActionPlan && out.Plan == nil:
+		return bad("the lever gave no plan")
+	case o.Action == ActionPlan && (len(out.Plan.Payload) > MaxEvidence || len(out.Plan.Payload) > 0 && !json.Valid(out.Plan.Payload)):
+		return bad("the plan's payload is not JSON or larger than %d bytes", MaxEvidence)
+	case o.Action == ActionVerify && out.Sample == nil:
+		return bad("the proof gave no sample")
+	}
+	return out
+}
+
+// retried journals the failure of an attempt, and reports whether another follows.
+func (t *turn) retried(o OpenEffect, out Outcome, again bool) bool {
+	e := Event{
+		Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Observe: o.Observe,
+		Reason: out.Reason, Message: out.Message,
+	}
+	if again {
+		e.NotUntil = t.now.Add(backoff(o.Action, t.s.current(), t.s.Fails+1))
+	}
+	t.emit(e)
+	return again
+}
+
+// worthwhile reports whether a read or repeatable effect may be tried again.
+func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
+	return out.Reason.Retryable() && o.Attempt < attempts(o.Action, t.s.current()) && t.s.Cancel == nil
+}
+
+func (t *turn) checked(o OpenEffect, out Outcome) {
+	if out.Status == StatusOK {
+		t.emit(Event{Kind: CheckCompleted, State: t.s.Current, Effect: o.Key, Attempt: o.Attempt, Data: out.Data, Facts: out.Facts})
+		t.next()
+		return
+	}
+	if !t.retried(o, out, t.worthwhile(o, out)) {
+		t.failed(out.Reason, out.Message)
+	}
+}
+
+func (t *turn) planned(o OpenEffect, out Outcome) {
+	if out.Status != StatusOK {
+		if out.Status == StatusFailed && t.worthwhile(o, out) {
+			t.retried(o, out, true)
+			return
+		}
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Effect: o.Key, Reason: out.Reason, Message: out.Message})
+		t.signal(playbook.OnRefused)
+		return
+	}
+	digest := out.Plan.Digest()
+	t.emit(Event{Kind: PlanCompleted, State: t.s.Current, Effect: o.Key, Plan: out.Plan, Digest: digest, Data: out.Data, Facts: out.Facts})
+	if a := t.s.Lever.Approved; a != nil && a.Digest != digest {
+		t.emit(Event{Kind: GateVoided, State: t.s.Current, Digest: digest, Message: "the world moved since: this is not the plan that was approved"})
+	}
+	if t.s.Tries[ActionPlan] > MaxPlans {
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonConflict, Message: fmt.Sprintf("the target keeps moving: %d plans", t.s.Tries[ActionPlan])})
+		t.signal(playbook.OnRefused)
+		return
+	}
+	t.open(ActionGuard)
+}
+
+func (t *turn) guarded(out Outcome) {
+	why, wait := refusals(out)
+	st := t.s.current()
+	level := t.s.Autonomy(st)
+	switch {
+	case why != "" && !wait:
+		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Reason: ReasonGuard, Message: why})
+		t.signal(playbook.OnRefused)
+	case level == playbook.Observe:
+		t.wouldApply(out, why)
+	case why != "" || t.s.Paused != "":
+		t.wait(out, why)
+	default:
+		t.passed(st, level, out)
+	}
+}
+
+// refusals says which guards do not let the lever through, and whether all of
+// them are only a matter of time. Nobody asked is a refusal too.
+func refusals(out Outcome) (why string, wait bool) {
+	if len(out.Guards) == 0 {
+		if out.Message == "" {
+			return "no guard answered", false
+		}
+		return out.Message, false
+	}
+	var no []string
+	wait = true
+	for _, g := range out.Guards {
+		if !g.OK {
+			no = append(no, g.Guard+": "+g.Why)
+			wait = wait && g.Wait
+		}
+	}
+	return strings.Join(no, "; "), wait && len(no) > 0
+}
+
+func (t *turn) wouldApply(out Outcome, busy string) {
+	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards})
+	msg := t.s.Lever.Plan.Summary
+	if busy != "" {
+		msg += " (after waiting: " + busy + ")"
+	}
+	t.emit(Event{Kind: WouldApply, State: t.s.Current, Plan: t.s.Lever.Plan, Digest: t.s.Lever.Plan.Digest(), Message: msg})
+	t.end(Ending{Outcome: OutcomeObserved, Message: "autonomy is observe; would have: " + msg})
+}
+
+// wait lets the lever stand until what it waits for may be free.
+func (t *turn) wait(out Outcome, why string) {
+	e := Event{Kind: GuardsWaiting, State: t.s.Current, Guards: out.Guards, Message: why}
+	if why == "" {
+		e.Message = "paused: " + t.s.Paused
+	} else {
+		pause := waitFirst
+		for range t.s.Tries[ActionGuard] - 1 {
+			pause = min(2*pause, waitMost)
+		}
+		e.NotUntil = t.now.Add(pause)
+	}
+	t.emit(e)
+	if !t.s.Firing() {
+		t.clear()
+	}
+}
+
+// passed is a lever all guards let through: it is applied, or people are asked.
+func (t *turn) passed(st *playbook.State, level playbook.Autonomy, out Outcome) {
+	spec, err := verifySpec(t.s, t.now)
+	if err != nil {
+		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Reason: ReasonExpression, Message: err.Error()})
+		t.signal(playbook.OnRefused)
+		return
+	}
+	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards})
+	l := t.s.Lever
+	if l.Approved != nil && t.now.After(l.GoodUntil) {
+		t.emit(Event{Kind: GateVoided, State: t.s.Current, Message: "the approval is too old: it was good until " + l.GoodUntil.UTC().Format("15:04:05Z")})
+		l = t.s.Lever
+	}
+	ask := level != playbook.Auto || (st.Approve != nil && st.Approve.Always)
+	if ask && l.Approved == nil {
+		t.ask(st, l.Plan.Summary, l.Plan.Digest())
+		return
+	}
+	t.openWith(ActionApply, Event{Verify: spec, Digest: l.Plan.Digest()})
+}
+
+func (t *turn) notified(o OpenEffect, out Outcome) {
+	ok := out.Status == StatusOK
+	if ok {
+		t.emit(Event{Kind: Notified, State: t.s.Current, Effect: o.Key, Message: out.Message})
+	} else if t.retried(o, out, t.worthwhile(o, out)) {
+		return
+	}
+	switch {
+	case t.s.Phase == PhaseHeld:
+	case t.s.Closing != nil:
+		t.emit(Event{Kind: RunEnded, Ending: t.s.Closing})
+	default:
+		t.next() // a message that could not be delivered does not stop a remedy
+	}
+}

@@ -1,0 +1,136 @@
+package machine
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Pending is the effect the run owes the world now, built in full. It may have
+// to wait for its NotUntil. While a run is paused nothing new is begun: only
+// what finishes, undoes or proves a change that is in the air, and what tells
+// people, is owed.
+func Pending(s State) (Effect, bool) {
+	o := s.Open
+	if o == nil || s.Phase == PhaseEnded || (s.Paused != "" && !goesOn(s)) {
+		return Effect{}, false
+	}
+	st := s.current()
+	e := Effect{
+		Key: o.Key, Run: s.Start.Run, Playbook: s.Start.Playbook, State: s.Current, Action: o.Action,
+		Service: s.Start.Service, Alert: s.Start.Alert, At: o.At, Attempt: o.Attempt, NotUntil: o.NotUntil,
+		Timeout: timeout(o.Action, st), Observe: o.Observe,
+	}
+	switch o.Action {
+	case ActionCheck, ActionPlan:
+		e.Step, e.With = st.Step, s.with(o.With)
+	case ActionNotify:
+		e.Text = s.notice()
+	default:
+		s.leverEffect(&e)
+	}
+	return e, true
+}
+
+// goesOn reports whether the open effect is owed even while paused.
+func goesOn(s State) bool {
+	switch s.Open.Action {
+	case ActionSettle, ActionVerify, ActionUndo, ActionUnwind:
+		return true
+	case ActionApply:
+		return s.Open.Observe // looking changes nothing
+	case ActionNotify:
+		return s.Closing != nil || s.Phase == PhaseHeld
+	default:
+		return false
+	}
+}
+
+// with evaluates the parameters again, with the types the kind declares; those
+// in the log went through JSON. Evidence and time are those of the intent, so
+// the values are the same.
+func (s State) with(journaled map[string]any) map[string]any {
+	at := s.Open.At
+	if s.Lever != nil && !s.Lever.PlannedAt.IsZero() {
+		at = s.Lever.PlannedAt
+	}
+	with, err := evalWith(s, at)
+	if err != nil {
+		return journaled
+	}
+	return with
+}
+
+func (s State) leverEffect(e *Effect) {
+	l := s.Lever
+	e.Step, e.Plan, e.Receipt = l.Step, l.Plan, l.Receipt
+	e.With = s.with(l.With)
+	if l.Verify == nil {
+		return
+	}
+	switch e.Action {
+	case ActionApply, ActionVerify:
+		p := &Proof{Spec: *l.Verify, FixedAt: l.FixedAt, Before: l.Before, Deadline: l.Deadline}
+		if n := len(l.Samples); n > 0 {
+			p.HeldFrom, p.LastAt = l.Samples[n-1].HeldFrom, l.Samples[n-1].At
+		}
+		e.Proof = p
+	}
+}
+
+// notice is what people are told.
+func (s State) notice() string {
+	switch {
+	case s.Held != nil:
+		return "run " + s.Start.Run + " is held, a person has to say what is true: " + s.Held.Message
+	case s.Closing != nil:
+		return "run " + s.Start.Run + " ends " + string(s.Closing.Outcome) + ": " + s.Closing.Message
+	}
+	text, err := s.text(s.Open.At)
+	if err != nil {
+		return "state " + s.Current
+	}
+	return text
+}
+
+// NextWake is when the run has to be looked at again though nothing happens:
+// its next tick, or the time its pending effect is due.
+func NextWake(s State) (time.Time, bool) {
+	var at time.Time
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	switch {
+	case s.Phase == PhaseEnded:
+	case s.Phase == PhaseDeciding:
+		sooner(s.Gate.Deadline)
+	case s.Phase == PhaseWaiting:
+		if s.Paused == "" {
+			sooner(s.Wake)
+		}
+		if s.Lever != nil {
+			sooner(s.Lever.Deadline)
+		}
+	case s.Open != nil:
+		if _, ok := Pending(s); ok {
+			sooner(s.Open.NotUntil)
+		}
+	}
+	return at, !at.IsZero()
+}
+
+// Handover is the evidence a diverted run passes on, by state.
+func (s State) Handover() map[string]json.RawMessage {
+	if len(s.Evidence) == 0 {
+		return s.Start.Evidence
+	}
+	out := make(map[string]json.RawMessage, len(s.Evidence)+len(s.Start.Evidence))
+	for name, data := range s.Start.Evidence {
+		out[name] = data
+	}
+	for name, e := range s.Evidence {
+		out[name] = e.Data
+	}
+	return out
+}

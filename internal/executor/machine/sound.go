@@ -1,0 +1,77 @@
+package machine
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Bounds of what steps say for people.
+const (
+	maxMessage = 2048
+	maxFacts   = 64
+)
+
+// stored gives an outcome the form it has after a journey through the log:
+// compact JSON, valid UTF-8, finite numbers. What a number is not (NaN,
+// infinite) is missing, and missing is never fine.
+func stored(out Outcome) Outcome {
+	out.Message = line(out.Message)
+	out.Data = compact(out.Data)
+	if len(out.Facts) > maxFacts {
+		out.Facts = out.Facts[:maxFacts]
+	}
+	out.Facts = slices.Clone(out.Facts)
+	for i := range out.Facts {
+		out.Facts[i] = line(out.Facts[i])
+	}
+	if out.Before != nil && !finite(*out.Before) {
+		unknown := -1.0
+		out.Before = &unknown
+	}
+	if out.Plan != nil {
+		p := *out.Plan
+		p.Payload = compact(p.Payload)
+		out.Plan = &p
+	}
+	if out.Sample != nil {
+		s := *out.Sample
+		s.At, s.HeldFrom = s.At.UTC().Round(0), s.HeldFrom.UTC().Round(0)
+		s.Message = line(s.Message)
+		s.Values = slices.Clone(s.Values)
+		for i := range s.Values {
+			r := &s.Values[i]
+			if r.Value != nil && !finite(*r.Value) {
+				r.Value, r.OK, r.Why = nil, false, ReasonNaN
+			}
+			if !finite(r.Limit) {
+				r.Limit, r.OK, r.Why = 0, false, ReasonNaN
+			}
+		}
+		out.Sample = &s
+	}
+	return out
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+func line(s string) string {
+	if len(s) > maxMessage {
+		s = s[:maxMessage]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// compact is what encoding/json makes of raw JSON; what is not JSON stays, to
+// be refused by whoever looks.
+func compact(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(raw)
+	if err != nil {
+		return raw
+	}
+	return b
+}

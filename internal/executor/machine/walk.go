@@ -1,0 +1,303 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// enter begins a state of the playbook.
+func (t *turn) enter(name string) {
+	st := t.s.Playbook.State(name)
+	visit := t.s.Visits[name] + 1
+	if st == nil || visit > MaxVisits || len(t.s.Path) >= MaxPath {
+		msg := fmt.Sprintf("state %s was entered %d times, %d states in all: the playbook goes in circles", name, visit-1, len(t.s.Path))
+		if st == nil {
+			msg = "the playbook has no state " + name
+		}
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonInvalid, Message: msg})
+		return
+	}
+	t.emit(Event{Kind: StateEntered, State: name, Visit: visit})
+	switch st.Kind {
+	case playbook.StateCheck:
+		t.open(ActionCheck)
+	case playbook.StateLever:
+		t.open(ActionPlan)
+	case playbook.StateNotify:
+		t.open(ActionNotify)
+	case playbook.StateGate:
+		t.gate(st)
+	case playbook.StateDivert:
+		t.end(Ending{Outcome: OutcomeDiverted, Message: "handed over to playbook " + st.Divert, Divert: st.Divert})
+	case playbook.StateEnd:
+		t.end(endingOf(st))
+	default:
+		panic(fmt.Sprintf("machine: state %s is a %q", name, st.Kind)) // unreachable: the loader knows six kinds
+	}
+}
+
+func endingOf(st *playbook.State) Ending {
+	title := st.Title
+	if title == "" {
+		title = st.Name
+	}
+	switch st.End {
+	case playbook.EndResolved:
+		return Ending{Outcome: OutcomeResolved, Message: title}
+	case playbook.EndNoAction:
+		return Ending{Outcome: OutcomeNoAction, Message: title}
+	default:
+		return Ending{Outcome: OutcomeEscalated, Message: title}
+	}
+}
+
+// key names the next effect of an action on this visit.
+func (t *turn) key(a Action) string {
+	return fmt.Sprintf("%s/%s#%d/%s#%d", t.s.Start.Run, t.s.Current, t.s.Visits[t.s.Current], a, t.s.Tries[a]+1)
+}
+
+// open journals the intent of a new effect. Its parameters are evaluated now;
+// what cannot be evaluated is not done.
+func (t *turn) open(a Action) { t.openWith(a, Event{}) }
+
+func (t *turn) openWith(a Action, e Event) {
+	e.Kind, e.State, e.Effect, e.Action, e.Attempt = EffectStarted, t.s.Current, t.key(a), a, 1
+	if a == ActionCheck || a == ActionPlan {
+		with, err := evalWith(t.s, t.now)
+		if err != nil {
+			t.expression(a, err)
+			return
+		}
+		e.With = plainMap(with)
+	}
+	if a == ActionNotify {
+		text, err := t.s.text(t.now)
+		if err != nil {
+			t.expression(a, err)
+			return
+		}
+		e.Message = text
+	}
+	t.emit(e)
+}
+
+// expression is an effect that could not be asked for.
+func (t *turn) expression(a Action, err error) {
+	if a == ActionPlan {
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonExpression, Message: err.Error()})
+		t.signal(playbook.OnRefused)
+		return
+	}
+	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Action: a, Reason: ReasonExpression, Message: err.Error()})
+	t.failed(ReasonExpression, err.Error())
+}
+
+// failed leaves a state that could not do its work.
+func (t *turn) failed(reason Reason, msg string) {
+	if t.stop() || t.clear() {
+		return
+	}
+	st := t.s.current()
+	if st.OnError != "" {
+		t.take(st.OnError, "on_error: "+msg)
+		return
+	}
+	t.end(Ending{Outcome: OutcomeEscalated, Reason: reason, Message: fmt.Sprintf("state %s: %s", st.Name, msg)})
+}
+
+// take follows an edge.
+func (t *turn) take(to, why string) {
+	t.emit(Event{Kind: EdgeTaken, State: t.s.Current, To: to, Message: why})
+	t.enter(to)
+}
+
+// next leaves a check or notify state by the first edge that holds.
+func (t *turn) next() {
+	if t.stop() || t.clear() {
+		return
+	}
+	st := t.s.current()
+	e, err := firstEdge(t.s, st.Next, "", t.now)
+	switch {
+	case err != nil:
+		t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: ReasonExpression, Message: err.Error()})
+		t.failed(ReasonExpression, err.Error())
+	case e == nil:
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonExpression, Message: "no edge of state " + st.Name + " holds"})
+	default:
+		t.take(e.To, e.Text())
+	}
+}
+
+// signal leaves a lever by its result.
+func (t *turn) signal(sig playbook.Signal) {
+	if t.stop() || (sig != playbook.OnVerified && t.clear()) {
+		return
+	}
+	st := t.s.current()
+	e, err := firstEdge(t.s, st.Next, sig, t.now)
+	switch {
+	case err != nil:
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonExpression, Message: fmt.Sprintf("lever %s is %s, and then: %v", st.Name, sig, err)})
+	case e == nil:
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("lever %s is %s and no edge says what then%s", st.Name, sig, t.because())})
+	default:
+		t.take(e.To, edgeText(*e, sig))
+	}
+}
+
+func (t *turn) reason() Reason {
+	if t.s.Lever == nil {
+		return ReasonNone
+	}
+	return t.s.Lever.Reason
+}
+
+func (t *turn) because() string {
+	if t.s.Lever == nil || t.s.Lever.Message == "" {
+		return ""
+	}
+	return ": " + t.s.Lever.Message
+}
+
+func edgeText(e playbook.Edge, sig playbook.Signal) string {
+	if text := e.Text(); text != "" {
+		return text
+	}
+	return string(sig)
+}
+
+// firstEdge is the first that holds: named by the signal, by its condition, or
+// always. A condition that cannot be evaluated is an error, never false.
+func firstEdge(s State, edges []playbook.Edge, sig playbook.Signal, now time.Time) (*playbook.Edge, error) {
+	sc := s.scope(now)
+	for i := range edges {
+		e := &edges[i]
+		switch {
+		case e.On != "":
+			if e.On == sig && sig != "" {
+				return e, nil
+			}
+		case e.When != nil:
+			holds, err := e.When.Eval(sc)
+			if err != nil {
+				return nil, err
+			}
+			if holds {
+				return e, nil
+			}
+		default:
+			return e, nil
+		}
+	}
+	return nil, nil
+}
+
+// scope is what the playbook's expressions read.
+func (s State) scope(now time.Time) playbook.Scope {
+	sc := playbook.Scope{Alert: s.Start.Alert, Service: s.Start.Service, Run: s.Start.Run, Now: now}
+	sc.Evidence = make(map[string]json.RawMessage, len(s.Evidence))
+	for name, e := range s.Evidence {
+		sc.Evidence[name] = e.Data
+	}
+	sc.Out = s.Evidence[s.Current].Data
+	return sc
+}
+
+// evalWith evaluates the parameters of the current state, as the kind types them.
+func evalWith(s State, now time.Time) (map[string]any, error) {
+	st := s.current()
+	if len(st.With) == 0 {
+		return nil, nil
+	}
+	sc := s.scope(now)
+	out := make(map[string]any, len(st.With))
+	for name, v := range st.With {
+		val, err := v.Eval(sc)
+		if err != nil {
+			return nil, fmt.Errorf("with.%s: %w", name, err)
+		}
+		out[name] = val
+	}
+	return out, nil
+}
+
+// plainMap gives values the types they have after a journey through JSON, so
+// that a state folded from the log equals the one that was never written.
+func plainMap(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = plain(v)
+	}
+	return out
+}
+
+func plain(v any) any {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = plain(v[i])
+		}
+		return out
+	case map[string]any:
+		return plainMap(v)
+	default:
+		return v
+	}
+}
+
+// text is the message of the current notify or gate state.
+func (s State) text(now time.Time) (string, error) {
+	st := s.current()
+	if st.Message == nil {
+		return st.Title, nil
+	}
+	text, err := st.Message.Text(s.scope(now))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", st.Kind, err)
+	}
+	return strings.TrimSpace(text), nil
+}
+
+// verifySpec fills in the current lever's proof. ${since} stays for each sample.
+func verifySpec(s State, now time.Time) (*VerifySpec, error) {
+	v := s.current().Verify
+	if v == nil {
+		return nil, fmt.Errorf("lever %s has no verify: nothing would be proven", s.Current)
+	}
+	sc := s.scope(now)
+	spec := &VerifySpec{Within: v.Within, Hold: v.Hold, Interval: v.Interval, MinRate: v.MinRate, MinTraffic: v.MinTraffic}
+	for i, u := range v.Until {
+		q, err := u.Query.Text(sc)
+		if err != nil {
+			return nil, fmt.Errorf("verify.until[%d]: %w", i, err)
+		}
+		spec.Until = append(spec.Until, Expectation{Query: q, Op: u.Op, Value: u.Value})
+	}
+	var err error
+	if v.Burn != nil {
+		spec.Objective, spec.MaxBurn = v.Burn.Objective, v.Burn.Max
+		if spec.ErrorRatio, err = v.Burn.ErrorRatio.Text(sc); err != nil {
+			return nil, fmt.Errorf("verify.burn: %w", err)
+		}
+	}
+	if v.Traffic != nil {
+		if spec.Traffic, err = v.Traffic.Text(sc); err != nil {
+			return nil, fmt.Errorf("verify.traffic: %w", err)
+		}
+	}
+	if spec.Interval <= 0 {
+		spec.Interval = 15 * time.Second
+	}
+	return spec, nil
+}
