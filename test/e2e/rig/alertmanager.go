@@ -3,6 +3,8 @@
 package rig
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -140,4 +142,60 @@ func (w *Webhook) Has(alertname, status string) bool {
 		}
 	}
 	return false
+}
+
+// Alerts returns the names of the alerts the replica has active.
+func (am *Alertmanager) Alerts(ctx context.Context) ([]string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, am.URL+"/api/v2/alerts?active=true", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := probe.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var answer []struct{ Labels map[string]string }
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("alerts: %s: %w", resp.Status, err)
+	}
+	var names []string
+	for _, alert := range answer {
+		names = append(names, alert.Labels["alertname"])
+	}
+	return names, nil
+}
+
+// Post gives the replica alerts as Prometheus does. All of them fire from now
+// on, until they are not posted for five minutes.
+func (am *Alertmanager) Post(t testing.TB, labels []map[string]string) {
+	t.Helper()
+	type alert struct {
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	}
+	alerts := make([]alert, len(labels))
+	for i := range labels {
+		alerts[i] = alert{labels[i], map[string]string{
+			"summary": "14% of requests over the TTFT target; at this rate 2% of the 28-day budget is gone in 1h",
+			"runbook": "docs/runbooks/inference-slo-breach.md",
+		}}
+	}
+	body, err := json.Marshal(alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, am.URL+"/api/v2/alerts", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{Timeout: 30 * time.Second}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("post alerts: %s", resp.Status)
+	}
 }

@@ -1,0 +1,201 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+const mib = 1 << 20
+
+// A whole fleet's alerts at once, from a real Alertmanager, against a responder
+// that watches a real cluster. It runs alone, because it measures.
+func TestStorm(t *testing.T) {
+	for _, storm := range []struct {
+		webhooks int
+		limit    time.Duration
+	}{
+		{2_000, 3 * time.Second},
+		{10_000, 15 * time.Second},
+	} {
+		t.Run(fmt.Sprint(storm.webhooks), func(t *testing.T) {
+			if testing.Short() && storm.webhooks > 2_000 {
+				t.Skip("the larger storm is left out with -short")
+			}
+			s := stormService(t)
+			config := strings.Replace(rig.WebhookConfig(s.Webhook, rig.IntakeToken), "repeat_interval: 30s", "repeat_interval: 1h", 1)
+			manager := rig.StartAlertmanager(t, 1, config)[0]
+			took := sendStorm(t, manager, storm.webhooks)
+			memory := s.Memory(t)
+			slowest, err := manager.Metric(t.Context(), `alertmanager_notification_latency_seconds_sum{integration="webhook"}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d webhooks acknowledged in %v, on average in %.1f ms; resident %d MiB, at most %d MiB",
+				storm.webhooks, took.Round(time.Millisecond), slowest/float64(storm.webhooks)*1000, memory.Resident/mib, memory.Peak/mib)
+			if took > storm.limit {
+				t.Errorf("it took %v to acknowledge %d webhooks, want at most %v", took, storm.webhooks, storm.limit)
+			}
+			if memory.Peak > 150*mib {
+				t.Errorf("%d MiB were resident, want at most 150", memory.Peak/mib)
+			}
+			if admitted := s.Metric(t, `responder_notifications_total{result="accepted"}`); admitted < float64(storm.webhooks) {
+				t.Errorf("%v notifications admitted, want %d", admitted, storm.webhooks)
+			}
+		})
+	}
+}
+
+// sendStorm gives Alertmanager that many groups at once and returns the time
+// from its first notification to the last acknowledgement.
+func sendStorm(t *testing.T, manager *rig.Alertmanager, n int) time.Duration {
+	t.Helper()
+	labels := make([]map[string]string, n)
+	for i := range labels {
+		labels[i] = map[string]string{
+			"alertname": "InferenceTTFTFastBurn", "severity": "critical", "slo": "inference-ttft", "short": "5m", "long": "1h",
+			"namespace": fmt.Sprintf("serving-%d", i%20), "service": fmt.Sprintf("chat-%d", i), "model_name": "llama-70b",
+		}
+	}
+	// Sent in one piece, so that every group waits from the same moment.
+	manager.Post(t, labels)
+	metric := func(ctx context.Context, name string) float64 {
+		v, err := manager.Metric(ctx, name+`{integration="webhook"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	var first time.Time
+	rig.Await(t, 2*time.Minute, fmt.Sprintf("%d acknowledged notifications", n), func(ctx context.Context) (bool, string) {
+		sent := metric(ctx, "alertmanager_notification_requests_total")
+		if sent > 0 && first.IsZero() {
+			first = time.Now().Add(-100 * time.Millisecond) // it began after the look before
+		}
+		waiting := metric(ctx, "alertmanager_notifications_total")
+		done := sent >= float64(n) && metricCount(ctx, t, manager) >= float64(n)
+		return done, fmt.Sprintf("%v sent, %v begun", sent, waiting)
+	})
+	took := time.Since(first)
+	if failed := metric(t.Context(), "alertmanager_notification_requests_failed_total"); failed != 0 {
+		t.Errorf("%v requests failed, want every one answered with 2xx at once", failed)
+	}
+	return took
+}
+
+// metricCount is the number of notifications Alertmanager has had an answer to.
+func metricCount(ctx context.Context, t *testing.T, manager *rig.Alertmanager) float64 {
+	t.Helper()
+	v, err := manager.Metric(ctx, `alertmanager_notification_latency_seconds_count{integration="webhook"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// stormService is a responder on a real cluster that watches a service of its
+// own; the storm is about others.
+func stormService(t *testing.T) *rig.Service {
+	t.Helper()
+	cp := rig.Shared(t)
+	ns := cp.Namespace(t)
+	cp.Deploy(t)
+	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{})
+	return rig.StartService(t, rig.ServiceOptions{
+		Prometheus: prometheus.URL, Playbook: sloBreach, Kubeconfig: cp.Kubeconfig(t, rig.Responder), Services: catalog(ns, ""),
+	})
+}
+
+// One group of ten thousand alerts is one body of ten megabytes.
+func TestOneBodyOfTenThousandAlerts(t *testing.T) {
+	s := stormService(t)
+	idle := s.Memory(t)
+	body := largeBody(t, 10_000)
+
+	start := time.Now()
+	status := post(t, s, body)
+	took := time.Since(start)
+	rig.Await(t, time.Minute, "every alert decided", func(ctx context.Context) (bool, string) {
+		entries, err := s.Entries(ctx)
+		n := 0
+		for _, e := range entries {
+			if e.Stream == "dispatch" {
+				n++
+			}
+		}
+		return n >= 10_000, fmt.Sprint(n, err)
+	})
+	memory := s.Memory(t)
+	t.Logf("a body of %.1f MiB with 10,000 alerts acknowledged in %v; resident %d MiB idle, %d MiB after, at most %d MiB",
+		float64(len(body))/mib, took.Round(time.Millisecond), idle.Resident/mib, memory.Resident/mib, memory.Peak/mib)
+	if status != http.StatusOK {
+		t.Fatalf("answered %d, want 200", status)
+	}
+	if took > time.Second {
+		t.Errorf("it took %v, want at most 1s", took)
+	}
+	if memory.Peak > 150*mib {
+		t.Errorf("%d MiB were resident, want at most 150", memory.Peak/mib)
+	}
+	if idle.Resident > 60*mib {
+		t.Errorf("%d MiB are resident when idle, want at most 60", idle.Resident/mib)
+	}
+}
+
+// post sends a notification as Alertmanager does and returns the status.
+func post(t *testing.T, s *rig.Service, body []byte) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Webhook, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+rig.IntakeToken)
+	resp, err := (&http.Client{Timeout: 30 * time.Second}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// largeBody is a notification of n alerts, a kilobyte each.
+func largeBody(t *testing.T, n int) []byte {
+	t.Helper()
+	type object = map[string]any
+	alerts := make([]object, n)
+	started := time.Now().Add(-time.Minute).UTC()
+	for i := range alerts {
+		alerts[i] = object{
+			"status": "firing", "startsAt": started, "endsAt": time.Time{}, "fingerprint": fmt.Sprintf("%016x", i),
+			"labels": object{
+				"alertname": "InferenceTTFTFastBurn", "namespace": "serving", "service": fmt.Sprintf("chat-%d", i), "severity": "critical",
+				"model_name": "meta-llama/Llama-3.3-70B-Instruct", "cluster": "eu-north-1-gpu-production", "team": "ml-platform", "slo": "inference-ttft",
+			},
+			"annotations": object{
+				"summary":     fmt.Sprintf("serving/chat-%d: 14%% of requests over the TTFT target; at this rate 2%% of the 28-day budget is gone in 1h", i),
+				"description": strings.Repeat("More than the objective allows of this service's first tokens come late. ", 4),
+				"runbook":     "docs/runbooks/inference-slo-breach.md",
+			},
+			"generatorURL": "http://prometheus.monitoring:9090/graph?g0.expr=slo%3Ainference_ttft_error%3Aratio_rate5m+%3E+%2813.44+%2A+0.01%29&g0.tab=1",
+		}
+	}
+	body, err := json.Marshal(object{
+		"version": "4", "status": "firing", "receiver": "responder", "groupKey": `{}:{alertname="InferenceTTFTFastBurn"}`, "truncatedAlerts": 0,
+		"groupLabels": object{"alertname": "InferenceTTFTFastBurn"}, "commonLabels": object{"alertname": "InferenceTTFTFastBurn"},
+		"commonAnnotations": object{}, "externalURL": "http://alertmanager.monitoring:9093", "alerts": alerts,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}

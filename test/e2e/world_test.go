@@ -1,0 +1,214 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	_ "embed" // the playbook
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+//go:embed testdata/slo-breach.yaml
+var sloBreach string
+
+// world is one inference service, chat, in a namespace of its own, with engines,
+// a Prometheus, Alertmanagers and a responder that is allowed to act on it.
+type world struct {
+	cp         *rig.ControlPlane
+	ns         string
+	fleet      *rig.Fleet
+	prometheus *rig.Prometheus
+	managers   []*rig.Alertmanager
+	responder  *rig.Service
+}
+
+// worldOptions say what is not as usual.
+type worldOptions struct {
+	autonomy      string // of the service; default auto
+	alertmanagers int    // each on its own, as a pair that cannot see each other; default 1
+	settings      string // of responder.yaml
+	manifests     string // applied after the Deployment
+	noLevers      bool   // the responder's account may only read
+	noResponder   bool
+}
+
+// newWorld starts it, healthy, and waits until Prometheus says so. Tests that
+// use it run beside each other: most of their time is waiting.
+func newWorld(t *testing.T, o worldOptions) *world {
+	t.Helper()
+	w := &world{cp: rig.Shared(t)}
+	w.ns = w.cp.Namespace(t)
+	w.cp.Deploy(t)
+	if !o.noLevers {
+		w.cp.BindLevers(t, w.ns)
+	}
+	w.cp.AddPool(t, w.ns, 2, 8)
+	w.cp.Apply(t, w.ns, inference(w.ns, "vllm:v1", 2)+o.manifests)
+	w.fleet = rig.StartFleet(t, w.cp, w.ns, "chat")
+
+	addr := rig.FreeAddr(t)
+	for range max(1, o.alertmanagers) {
+		w.managers = append(w.managers, rig.StartAlertmanager(t, 1, rig.WebhookConfig(rig.WebhookURL(addr), rig.IntakeToken))...)
+	}
+	w.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{
+		Rules:         rig.BurnRateRules(rig.BurnRate{Namespace: w.ns, Service: "chat"}),
+		Targets:       []string{w.fleet.Addr},
+		Alertmanagers: rig.Addrs(w.managers),
+	})
+	options := rig.ServiceOptions{
+		Addr: addr, Prometheus: w.prometheus.URL, Playbook: sloBreach, Settings: "autonomy: auto\n" + o.settings,
+		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: catalog(w.ns, o.autonomy),
+	}
+	if o.noResponder {
+		w.responder = rig.NewService(t, options)
+	} else {
+		w.responder = rig.StartService(t, options)
+	}
+	w.cp.AwaitRollout(t, w.ns, "chat", 30*time.Second)
+	w.prometheus.AwaitQuery(t, 30*time.Second, requestRate(w.ns), func(v float64) bool { return v > 3 && v < 5 })
+	w.prometheus.AwaitQuery(t, 20*time.Second, slowShare(w.ns), func(v float64) bool { return v < 0.01 })
+	return w
+}
+
+// catalog is the service catalog of a test with one service.
+func catalog(ns, autonomy string) string {
+	if autonomy == "" {
+		autonomy = "auto"
+	}
+	return fmt.Sprintf(`
+services:
+  - name: %[1]s/chat
+    namespace: %[1]s
+    workload: {kind: Deployment, name: chat}
+    container: engine
+    engine: vllm
+    model: chat
+    selector: 'namespace="%[1]s",service="chat"'
+    match: ['{namespace="%[1]s", service="chat"}']
+    owners: ['group:oncall']
+    autonomy: %[2]s
+    min_ready: 1
+    max_scale: 6
+    slos:
+      - {name: ttft, objective: 0.99, window: 28d, threshold: 0.5}
+      - {name: tpot, objective: 0.99, window: 28d, threshold: 0.05}
+`, ns, autonomy)
+}
+
+// inference is the Deployment of an engine: one GPU a pod, replaced one by one,
+// on the nodes of its namespace's pool.
+func inference(ns, image string, replicas int) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  replicas: %[3]d
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      nodeSelector: {rig.responder/pool: %[1]s}
+      containers:
+        - name: engine
+          image: %[2]s
+          args: [--model=chat, --gpu-memory-utilization=0.9]
+          resources: {limits: {nvidia.com/gpu: 1}}
+`, ns, image, replicas)
+}
+
+// setImage rolls out another image and waits until it is everywhere.
+func (w *world) setImage(t *testing.T, image string) {
+	t.Helper()
+	w.cp.Kubectl(t, "-n", w.ns, "set", "image", "deployment/chat", "engine="+image)
+	w.cp.AwaitRollout(t, w.ns, "chat", 30*time.Second)
+}
+
+// image is what the Deployment asks for now.
+func (w *world) image(t *testing.T) string {
+	t.Helper()
+	d, err := w.cp.Client.AppsV1().Deployments(w.ns).Get(t.Context(), "chat", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Spec.Template.Spec.Containers[0].Image
+}
+
+// replicas is what the Deployment asks for now.
+func (w *world) replicas(t *testing.T) int {
+	t.Helper()
+	d, err := w.cp.Client.AppsV1().Deployments(w.ns).Get(t.Context(), "chat", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(*d.Spec.Replicas)
+}
+
+// spec is the Deployment's spec, as the API server would print it.
+func (w *world) spec(t *testing.T) string {
+	t.Helper()
+	return w.cp.Kubectl(t, "-n", w.ns, "get", "deployment/chat", "-o", "jsonpath={.spec}")
+}
+
+// writes lists what the responder's account wrote in the world's namespace, the
+// dry-runs apart.
+func (w *world) writes(t *testing.T) (real, dry []string) {
+	t.Helper()
+	for _, e := range w.cp.AuditWrites(t, rig.Responder) {
+		switch {
+		case e.Namespace != w.ns:
+		case strings.Contains(e.URI, "dryRun=All"):
+			dry = append(dry, e.String())
+		default:
+			real = append(real, e.String())
+		}
+	}
+	return real, dry
+}
+
+// wantWrites fails unless exactly these writes were made, and dry-runs before.
+func (w *world) wantWrites(t *testing.T, want ...string) {
+	t.Helper()
+	real, dry := w.writes(t)
+	if strings.Join(real, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the responder's account wrote:\n%s\nwant:\n%s", strings.Join(real, "\n"), strings.Join(want, "\n"))
+	}
+	if len(want) > 0 && len(dry) == 0 {
+		t.Error("the responder wrote without a dry-run before")
+	}
+}
+
+// patched is a write of the Deployment in the audit log.
+func (w *world) patched(code int) string {
+	return fmt.Sprintf("patch deployments %s/chat -> %d", w.ns, code)
+}
+
+// awaitHealthy waits until Prometheus neither sees slow requests nor an alert.
+func (w *world) awaitHealthy(t *testing.T) {
+	t.Helper()
+	w.prometheus.AwaitQuery(t, 30*time.Second, slowShare(w.ns), func(v float64) bool { return v < 0.01 })
+	rig.Await(t, 30*time.Second, "no alert in Prometheus", func(ctx context.Context) (bool, string) {
+		state, err := w.prometheus.AlertState(ctx, "InferenceTTFTFastBurn")
+		return err == nil && state == "inactive", fmt.Sprint(state, err)
+	})
+}
+
+// wantIntact verifies a copy of the journal offline, with the public key only.
+func (w *world) wantIntact(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "copy.db")
+	w.responder.Must(t, "audit", "export", "--to", file)
+	out := w.responder.Must(t, "audit", "verify", file, "--key", filepath.Join(w.responder.Journal(), "journal.pub"))
+	if !strings.Contains(out, "intact: "+file) {
+		t.Errorf("audit verify says:\n%s", out)
+	}
+}
