@@ -24,6 +24,9 @@ func checkTimeout(size int64) time.Duration {
 	return 30*time.Second + time.Duration(size>>30)*30*time.Second
 }
 
+// errCheckTimeout tells the deadline of a check from its caller's.
+var errCheckTimeout = errors.New("check timed out")
+
 // lockTimeout is how long an open waits for another process to let go.
 const lockTimeout = time.Second
 
@@ -141,7 +144,7 @@ func CheckerCommand(exe string, args ...string) Checker {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, checkTimeout(size))
+		ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout(size), errCheckTimeout)
 		defer cancel()
 		var out firstLines
 		cmd := exec.CommandContext(ctx, exe, append(append([]string(nil), args...), path)...)
@@ -171,10 +174,10 @@ func childError(ctx context.Context, path string, err error, output string) erro
 		return fmt.Errorf("%s: check in a child process: %s", path, output)
 	}
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(context.Cause(ctx), errCheckTimeout):
 		return corrupt(path, "the check did not end in time")
 	case ctx.Err() != nil || !exit.Exited():
-		// Killed from outside, by us or for memory: no verdict on the file.
+		// Killed by the caller or for memory: no verdict on the file.
 		return fmt.Errorf("%s: check in a child process: %w", path, errors.Join(ctx.Err(), err))
 	}
 	// bbolt panicked where nothing recovers.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // roleEnv makes the test binary play another process: what it is to do.
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 		go func() { defer close(done); panic("freepages: as bbolt does") }()
 		<-done
 	case "hang":
-		select {}
+		time.Sleep(time.Minute)
 	case "crash":
 		crashChild()
 	case "hold":

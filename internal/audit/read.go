@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Iterators read in chunks, each in a transaction of its own: whoever ranges
@@ -70,7 +71,7 @@ func (j *Journal) inChunks(from uint64, read func(tx *bolt.Tx, from, limit uint6
 
 // readStream reads a stream's records with seq below limit.
 func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *chunk) error {
-	log := tx.Bucket(bucketLog)
+	log, leaves := tx.Bucket(bucketLog), openLeaves(tx)
 	cur := tx.Bucket(bucketIndex).Cursor()
 	next := from
 	for k, v := cur.Seek(appendIndexKey(nil, name, from)); k != nil; k, v = cur.Next() {
@@ -85,8 +86,11 @@ func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *ch
 		if seq >= limit {
 			return nil
 		}
-		r, err := decodeRecord(log.Get(v))
-		if err != nil || r.Seq != seq || r.Stream != name || r.Index != index {
+		r, err := leaves.decode(seq, log.Get(v))
+		if err != nil {
+			return corrupt(j.path, "entry %d, record %d of stream %q: %v", seq, index, name, err)
+		}
+		if r.Stream != name || r.Index != index {
 			return corrupt(j.path, "entry %d is not record %d of stream %q", seq, index, name)
 		}
 		next++
@@ -103,15 +107,15 @@ func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, c *chunk) error {
 	if from >= limit {
 		return nil
 	}
-	next := from
+	next, leaves := from, openLeaves(tx)
 	cur := tx.Bucket(bucketLog).Cursor()
 	for k, v := cur.Seek(u64(from)); next < limit; k, v = cur.Next() {
 		if seq, ok := parseU64(k); !ok || seq != next {
 			return corrupt(j.path, "entry %d is missing", next)
 		}
-		r, err := decodeRecord(v)
-		if err != nil || r.Seq != next {
-			return corrupt(j.path, "entry %d does not decode", next)
+		r, err := leaves.decode(next, v)
+		if err != nil {
+			return corrupt(j.path, "entry %d: %v", next, err)
 		}
 		next++
 		if c.full(r) {
@@ -121,6 +125,34 @@ func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, c *chunk) error {
 	}
 	return nil
 }
+
+// leaves looks up leaf hashes, keeping the tile it read last.
+type leaves struct {
+	bucket *bolt.Bucket
+	tile   []byte
+	number uint64 // of tile, if that is not nil
+}
+
+func openLeaves(tx *bolt.Tx) *leaves { return &leaves{bucket: tx.Bucket(bucketHashes)} }
+
+// decode decodes an entry that is to be acted on. bbolt has no checksums: a
+// bit that rotted in a payload is found here or never.
+func (l *leaves) decode(seq uint64, b []byte) (Record, error) {
+	raw, err := parseRecord(b)
+	if err != nil {
+		return Record{}, err
+	}
+	if n := seq / tileSize; l.tile == nil || l.number != n {
+		l.tile, l.number = l.bucket.Get(u64(n)), n
+	}
+	leaf, at := tlog.RecordHash(b), int(seq%tileSize)*tlog.HashSize
+	if raw.seq != seq || len(l.tile) < at+tlog.HashSize || !bytes.Equal(l.tile[at:at+tlog.HashSize], leaf[:]) {
+		return Record{}, errNotLeaf
+	}
+	return raw.record(), nil
+}
+
+var errNotLeaf = errors.New("it does not match its leaf hash")
 
 // Head returns the number of records in a stream: the After of an append that
 // depends on all of them.

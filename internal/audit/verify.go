@@ -159,8 +159,8 @@ func (v *verifier) beyond(context.Context) (*Finding, error) {
 		return nil, nil
 	}
 	if v.external.size > v.report.Entries {
-		return between(v.report.Entries, v.external.size,
-			"missing: the given checkpoint is over %d entries, the log has only %d; it was truncated or rolled back",
+		return between(v.report.Signed, v.external.size,
+			"missing in part: the given checkpoint is over %d entries, the log has only %d; it was truncated or rolled back",
 			v.external.size, v.report.Entries), nil
 	}
 	v.report.External = true

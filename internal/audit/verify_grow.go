@@ -127,9 +127,9 @@ func (g *growth) finish() *Finding {
 	r.Entries, r.Signed, r.Unsigned, r.Root = size, g.signed, size-g.signed, g.tree.root().String()
 	switch c := g.checkpoints; {
 	case c.next != nil && c.next.bad != nil:
-		return between(size, c.next.size, "a checkpoint over %d entries is not valid: %v", c.next.size, c.next.bad)
+		return between(g.signed, c.next.size, "a checkpoint over %d entries is not valid: %v", c.next.size, c.next.bad)
 	case c.next != nil:
-		return between(size, c.next.size, "missing: a checkpoint is over %d entries, the log has only %d", c.next.size, size)
+		return between(g.signed, c.next.size, "missing in part: a checkpoint is over %d entries, the log has only %d", c.next.size, size)
 	case c.odd:
 		return between(g.signed, size, "a checkpoint has a key that is no tree size")
 	case r.Unsigned >= maxCheckpointEvery:
