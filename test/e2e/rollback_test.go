@@ -12,10 +12,11 @@ import (
 
 // The whole way, with nothing simulated but the accelerators: a bad rollout
 // breaks the SLO, Prometheus evaluates the burn rate, Alertmanager posts, and
-// the responder rolls the Deployment back under exactly the deployed role.
+// the responder, which found the service in the cluster, rolls the Deployment
+// back under exactly the deployed role.
 func TestRollback(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{})
+	w := newWorld(t, worldOptions{discover: true})
 	before := w.spec(t)
 
 	broken := time.Now()

@@ -111,7 +111,8 @@ func stormService(t *testing.T) *rig.Service {
 	cp.Deploy(t)
 	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{})
 	return rig.StartService(t, rig.ServiceOptions{
-		Prometheus: prometheus.URL, Playbook: sloBreach, Kubeconfig: cp.Kubeconfig(t, rig.Responder), Services: catalog(ns, ""),
+		Prometheus: prometheus.URL, Playbook: playbook(t), Kubeconfig: cp.Kubeconfig(t, rig.Responder),
+		Services: "services:" + service(ns, "chat", ""),
 	})
 }
 

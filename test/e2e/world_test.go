@@ -4,8 +4,8 @@ package e2e
 
 import (
 	"context"
-	_ "embed" // the playbook
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,8 +16,30 @@ import (
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
-//go:embed testdata/slo-breach.yaml
-var sloBreach string
+// playbook is the shipped playbook with windows a test can wait for. Nothing
+// else of it is changed: states, edges, queries and proofs are the shipped ones.
+func playbook(t testing.TB) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(rig.Repository(), "playbooks", "inference-slo-breach.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for _, r := range [][2]string{
+		{"[5m]", "[10s]"},
+		{"[2m]", "[5s]"},
+		{"within: 20m", "within: 25s"},
+		{"hold: 3m", "hold: 4s"},
+		{"interval: 15s", "interval: 1s"},
+		{"autonomy: suggest", "autonomy: auto"},
+	} {
+		if !strings.Contains(text, r[0]) {
+			t.Fatalf("the shipped playbook has no %q any more: scale its new times down here", r[0])
+		}
+		text = strings.ReplaceAll(text, r[0], r[1])
+	}
+	return text
+}
 
 // world is one inference service, chat, in a namespace of its own, with engines,
 // a Prometheus, Alertmanagers and a responder that is allowed to act on it.
@@ -36,6 +58,7 @@ type worldOptions struct {
 	alertmanagers int    // each on its own, as a pair that cannot see each other; default 1
 	settings      string // of responder.yaml
 	manifests     string // applied after the Deployment
+	discover      bool   // the service is found in the cluster instead of configured
 	noLevers      bool   // the responder's account may only read
 	noResponder   bool
 }
@@ -51,7 +74,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		w.cp.BindLevers(t, w.ns)
 	}
 	w.cp.AddPool(t, w.ns, 2, 8)
-	w.cp.Apply(t, w.ns, inference(w.ns, "vllm:v1", 2)+o.manifests)
+	w.cp.Apply(t, w.ns, inference(w.ns, "chat", "vllm:v1", 2)+o.manifests)
 	w.fleet = rig.StartFleet(t, w.cp, w.ns, "chat")
 
 	addr := rig.FreeAddr(t)
@@ -64,8 +87,11 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		Alertmanagers: rig.Addrs(w.managers),
 	})
 	options := rig.ServiceOptions{
-		Addr: addr, Prometheus: w.prometheus.URL, Playbook: sloBreach, Settings: "autonomy: auto\n" + o.settings,
-		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: catalog(w.ns, o.autonomy),
+		Addr: addr, Prometheus: w.prometheus.URL, Playbook: playbook(t), Settings: "autonomy: auto\n" + o.settings,
+		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + service(w.ns, "chat", o.autonomy),
+	}
+	if o.discover {
+		options.Services = "discovery: {enabled: true, interval: 1s}"
 	}
 	if o.noResponder {
 		w.responder = rig.NewService(t, options)
@@ -78,52 +104,54 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	return w
 }
 
-// catalog is the service catalog of a test with one service.
-func catalog(ns, autonomy string) string {
+// service is an entry of the catalog.
+func service(ns, name, autonomy string) string {
 	if autonomy == "" {
 		autonomy = "auto"
 	}
 	return fmt.Sprintf(`
-services:
-  - name: %[1]s/chat
+  - name: %[1]s/%[2]s
     namespace: %[1]s
-    workload: {kind: Deployment, name: chat}
+    workload: {kind: Deployment, name: %[2]s}
     container: engine
     engine: vllm
-    model: chat
-    selector: 'namespace="%[1]s",service="chat"'
-    match: ['{namespace="%[1]s", service="chat"}']
+    model: %[2]s
+    selector: 'namespace="%[1]s",service="%[2]s"'
+    match: ['{namespace="%[1]s", service="%[2]s"}']
     owners: ['group:oncall']
-    autonomy: %[2]s
+    autonomy: %[3]s
     min_ready: 1
     max_scale: 6
     slos:
       - {name: ttft, objective: 0.99, window: 28d, threshold: 0.5}
       - {name: tpot, objective: 0.99, window: 28d, threshold: 0.05}
-`, ns, autonomy)
+`, ns, name, autonomy)
 }
 
 // inference is the Deployment of an engine: one GPU a pod, replaced one by one,
-// on the nodes of its namespace's pool.
-func inference(ns, image string, replicas int) string {
+// on the nodes of its namespace's pool, and described for discovery.
+func inference(ns, name, image string, replicas int) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: chat}
+metadata:
+  name: %[2]s
+  labels: {responder.dev/service: "true"}
+  annotations: {responder.dev/owners: 'group:oncall', responder.dev/min-ready: "1", responder.dev/max-scale: "6"}
 spec:
-  replicas: %[3]d
-  selector: {matchLabels: {app: chat}}
+  replicas: %[4]d
+  selector: {matchLabels: {app: %[2]s}}
   template:
-    metadata: {labels: {app: chat}}
+    metadata: {labels: {app: %[2]s}}
     spec:
       terminationGracePeriodSeconds: 1
       nodeSelector: {rig.responder/pool: %[1]s}
       containers:
         - name: engine
-          image: %[2]s
-          args: [--model=chat, --gpu-memory-utilization=0.9]
+          image: %[3]s
+          args: [--model=%[2]s, --gpu-memory-utilization=0.9]
           resources: {limits: {nvidia.com/gpu: 1}}
-`, ns, image, replicas)
+`, ns, name, image, replicas)
 }
 
 // setImage rolls out another image and waits until it is everywhere.
