@@ -36,4 +36,8 @@ type Command struct {
 	Alert    *playbook.Alert
 	Decision *Decision
 	Message  string
+
+	// NoDivert says why no other playbook can take over now; a divert state
+	// then escalates to people instead. Empty: it can.
+	NoDivert string
 }

@@ -16,7 +16,7 @@ func Decide(s State, c Command) ([]Event, error) {
 	if c.Now.IsZero() {
 		return nil, fmt.Errorf("%w: %s without a time", ErrInvalid, c.Kind)
 	}
-	t := &turn{s: s, now: c.Now.UTC().Round(0)}
+	t := &turn{s: s, now: c.Now.UTC().Round(0), noDivert: c.NoDivert}
 	err := t.command(c)
 	return t.events, err
 }
@@ -26,6 +26,8 @@ type turn struct {
 	s      State
 	now    time.Time
 	events []Event
+
+	noDivert string
 }
 
 // emit records an event and folds it at once, so that the next decision of the

@@ -143,7 +143,7 @@ func evolveEffect(s State, e Event) State {
 	case CheckCompleted:
 		s.Evidence = maps.Clone(s.Evidence)
 		s.Evidence[s.Current] = Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
-		s.Open, s.Fails = nil, 0
+		s.Open, s.Fails, s.LookedAt = nil, 0, e.At
 	case Notified:
 		s.Open, s.Fails = nil, 0
 	}
@@ -338,6 +338,9 @@ func evolveLever(s State, e Event) State {
 		l.Samples = append(slices.Clip(l.Samples), *e.Sample)
 		l.Message = e.Sample.Message
 		s.Fails = 0
+		if e.Sample.Verdict != VerdictInconclusive {
+			s.LookedAt = e.At
+		}
 		if e.NotUntil.IsZero() {
 			s.Open = nil
 		} else {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -151,6 +152,9 @@ func (t *turn) sampled(out Outcome) {
 		s = *out.Sample
 		if s.At.IsZero() {
 			s.At = t.now
+		}
+		if s.Verdict == VerdictVerified && slices.ContainsFunc(s.Values, func(r Reading) bool { return !r.OK }) {
+			s.Verdict, s.Message = VerdictInconclusive, "called verified, but a reading is missing or not met"
 		}
 	}
 	e := Event{Kind: Sampled, State: t.s.Current, Sample: &s, NotUntil: t.now.Add(l.Verify.Interval)}

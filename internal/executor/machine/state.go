@@ -53,6 +53,8 @@ type State struct {
 	Levers int         `json:"levers"`           // applied so far
 	Kept   int         `json:"kept,omitempty"`   // of those, verified and kept
 
+	LookedAt time.Time `json:"lookedAt,omitzero"` // when the newest evidence is of: a check's, or a sample's
+
 	Tries   map[Action]int `json:"tries,omitempty"`   // effects begun on this visit, by action
 	Fails   int            `json:"fails,omitempty"`   // of the open effect, in a row
 	Wake    time.Time      `json:"wake,omitzero"`     // when a waiting run asks its guards again

@@ -32,12 +32,21 @@ func (t *turn) enter(name string) {
 	case playbook.StateGate:
 		t.gate(st)
 	case playbook.StateDivert:
-		t.end(Ending{Outcome: OutcomeDiverted, Message: "handed over to playbook " + st.Divert, Divert: st.Divert})
+		t.divert(st)
 	case playbook.StateEnd:
 		t.end(endingOf(st))
 	default:
 		panic(fmt.Sprintf("machine: state %s is a %q", name, st.Kind)) // unreachable: the loader knows six kinds
 	}
+}
+
+// divert hands over to another playbook, or to people when none can take over.
+func (t *turn) divert(st *playbook.State) {
+	if t.noDivert != "" {
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonNotFound, Message: fmt.Sprintf("should be handed over to playbook %s, but %s", st.Divert, t.noDivert)})
+		return
+	}
+	t.end(Ending{Outcome: OutcomeDiverted, Message: "handed over to playbook " + st.Divert, Divert: st.Divert})
 }
 
 func endingOf(st *playbook.State) Ending {
