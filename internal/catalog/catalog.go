@@ -1,0 +1,171 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+type matchers = labels.Matchers
+
+// Lister finds the workloads that declare themselves services.
+type Lister interface {
+	// Marked gives the workloads that carry the label [LabelService] with
+	// the value true, in all namespaces it may read.
+	Marked(ctx context.Context, label string) ([]kube.Marked, error)
+}
+
+// Options of a catalog.
+type Options struct {
+	Entries  []Entry           // configured; they win over discovered ones of the same name or workload
+	Ceiling  playbook.Autonomy // highest level an annotation may give
+	Lister   Lister            // nil: no discovery
+	Interval time.Duration     // between refreshes; default one minute
+	MaxAge   time.Duration     // oldest answer of the cluster that still counts; default ten minutes
+	Log      *slog.Logger      // nil: silent
+}
+
+// Catalog is the set of services as it stands now.
+type Catalog struct {
+	o Options
+
+	mu    sync.RWMutex // guards what was discovered
+	all   []Entry      // configured and discovered
+	at    time.Time    // of the last good refresh
+	err   error        // of the last refresh
+	notes []string     // marked workloads that could not be taken, and why
+}
+
+// New makes a catalog of the configured entries. With a Lister nothing is
+// known until the first [Catalog.Refresh].
+func New(o Options) *Catalog {
+	if o.Interval <= 0 {
+		o.Interval = time.Minute
+	}
+	if o.MaxAge <= 0 {
+		o.MaxAge = 10 * time.Minute
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Catalog{o: o, all: slices.Clone(o.Entries)}
+}
+
+// Run refreshes what is discovered until ctx ends.
+func (c *Catalog) Run(ctx context.Context) error {
+	if c.o.Lister == nil {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(c.o.Interval)
+	defer tick.Stop()
+	for {
+		if err := c.Refresh(ctx); err != nil && ctx.Err() == nil {
+			c.o.Log.Warn("discovery failed, keeping the last good catalog", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Refresh asks the cluster once. A failure keeps what is known until it is
+// older than Options.MaxAge.
+func (c *Catalog) Refresh(ctx context.Context) error {
+	if c.o.Lister == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	marked, err := c.o.Lister.Marked(ctx, LabelService)
+	if err != nil {
+		err = fmt.Errorf("discover services: %w", err)
+		c.mu.Lock()
+		c.err = err
+		c.mu.Unlock()
+		return err
+	}
+	all, notes := c.merge(marked)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range notes {
+		if !slices.Contains(c.notes, n) {
+			c.o.Log.Warn("marked workload is not taken into the catalog", "why", n)
+		}
+	}
+	c.all, c.at, c.err, c.notes = all, time.Now(), nil, notes
+	return nil
+}
+
+// merge puts discovered services behind the configured ones, and leaves out
+// those that a configured one already describes.
+func (c *Catalog) merge(marked []kube.Marked) (all []Entry, notes []string) {
+	all = slices.Clone(c.o.Entries)
+	for _, m := range marked {
+		e, err := discovered(m, c.o.Ceiling)
+		if err != nil {
+			notes = append(notes, err.Error())
+			continue
+		}
+		same := func(o Entry) bool {
+			return o.Service.Name == e.Service.Name ||
+				o.Service.Namespace == e.Service.Namespace && o.Service.Workload == e.Service.Workload
+		}
+		if i := slices.IndexFunc(all, same); i >= len(c.o.Entries) {
+			notes = append(notes, fmt.Sprintf("%s has the name %q of %s; set %s on one of them", e.Source, e.Service.Name, all[i].Source, AnnotationName))
+		} else if i < 0 {
+			all = append(all, e)
+		}
+	}
+	return all, notes
+}
+
+// entries gives the services, or an error when the cluster's answer is too old
+// to act on: a service that may be missing or gone is not "no such service".
+func (c *Catalog) entries() ([]Entry, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.o.Lister == nil || !c.at.IsZero() && time.Since(c.at) <= c.o.MaxAge {
+		return c.all, nil
+	}
+	switch {
+	case c.err != nil:
+		return nil, c.err
+	case c.at.IsZero():
+		return nil, errors.New("discover services: not done yet")
+	default:
+		return nil, fmt.Errorf("discover services: the last answer of the cluster is of %s", c.at.UTC().Format(time.RFC3339))
+	}
+}
+
+// Services lists what is known now, by name.
+func (c *Catalog) Services() []playbook.Service {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := make([]playbook.Service, 0, len(c.all))
+	for _, e := range c.all {
+		out = append(out, e.Service)
+	}
+	slices.SortFunc(out, func(a, b playbook.Service) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Missing says what the catalog lacks for readiness, one line each.
+func (c *Catalog) Missing() []string {
+	if _, err := c.entries(); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
+}

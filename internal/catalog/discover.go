@@ -1,0 +1,127 @@
+package catalog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// What a workload carries to be found and described.
+const (
+	LabelService         = "responder.dev/service"   // label: "true" puts the workload into the catalog
+	AnnotationName       = "responder.dev/name"      // the service's name
+	AnnotationOwners     = "responder.dev/owners"    // user:ada,group:ml-platform
+	AnnotationAutonomy   = "responder.dev/autonomy"  // can lower the configured level, never raise it
+	AnnotationMinReady   = "responder.dev/min-ready" // replicas
+	AnnotationMaxScale   = "responder.dev/max-scale" // replicas
+	AnnotationEngine     = "responder.dev/engine"    // else guessed from the image
+	AnnotationModel      = "responder.dev/model"     // else read from the engine's arguments
+	AnnotationContainer  = "responder.dev/container" // else the first one
+	AnnotationEndpoint   = "responder.dev/endpoint"  // base URL for probes
+	AnnotationSelector   = "responder.dev/selector"  // PromQL label matchers
+	annotationTrackingID = "argocd.argoproj.io/tracking-id"
+)
+
+// discovered makes a catalog entry of a marked workload, or says what is wrong
+// with its annotations: half a service is none.
+func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
+	e := Entry{Source: fmt.Sprintf("%s %s/%s", m.Ref.Kind, m.Ref.Namespace, m.Ref.Name)}
+	a := m.Annotations
+	s := playbook.Service{
+		Name: a[AnnotationName], Namespace: m.Ref.Namespace,
+		Workload:  playbook.Workload{Kind: m.Ref.Kind, Name: m.Ref.Name},
+		Container: a[AnnotationContainer], Engine: a[AnnotationEngine], Model: a[AnnotationModel],
+		Endpoint: a[AnnotationEndpoint], Selector: a[AnnotationSelector], Autonomy: ceiling,
+	}
+	bad := func(key string, err error) (Entry, error) {
+		return e, fmt.Errorf("%s: annotation %s: %w", e.Source, key, err)
+	}
+	for o := range strings.SplitSeq(a[AnnotationOwners], ",") {
+		if o = strings.TrimSpace(o); o != "" {
+			s.Owners = append(s.Owners, o)
+		}
+	}
+	for key, into := range map[string]*int{AnnotationMinReady: &s.MinReady, AnnotationMaxScale: &s.MaxScale} {
+		if a[key] == "" {
+			continue
+		}
+		n, err := strconv.Atoi(a[key])
+		if err != nil {
+			return bad(key, fmt.Errorf("%q is not a number of replicas", a[key]))
+		}
+		*into = n
+	}
+	if v := a[AnnotationAutonomy]; v != "" {
+		level, err := playbook.ParseAutonomy(v)
+		if err != nil {
+			return bad(AnnotationAutonomy, err)
+		}
+		s.Autonomy = min(level, ceiling)
+	}
+	fromContainers(&s, m.Containers)
+	// app:group/kind:namespace/name, as Argo CD writes it.
+	s.GitOps.Application, _, _ = strings.Cut(a[annotationTrackingID], ":")
+	finish(&s)
+	if ps := validate(s); len(ps) > 0 {
+		return e, fmt.Errorf("%s: %s %s (%s)", e.Source, ps[0].field, ps[0].message, ps[0].hint)
+	}
+	e.Service = s
+	return e, nil
+}
+
+// fromContainers fills in the engine, its container and the model, where the
+// annotations say nothing and the image or the arguments tell.
+func fromContainers(s *playbook.Service, cs []kube.Container) {
+	for _, c := range cs {
+		if s.Container != "" && c.Name != s.Container {
+			continue
+		}
+		engine := guessEngine(c)
+		if engine == "" && s.Container == "" {
+			continue
+		}
+		if s.Engine == "" {
+			s.Engine = engine
+		}
+		if s.Model == "" {
+			s.Model = servedModel(c)
+		}
+		s.Container = c.Name
+		return
+	}
+}
+
+func guessEngine(c kube.Container) string {
+	text := strings.ToLower(c.Image + " " + strings.Join(c.Command, " ") + " " + strings.Join(c.Args, " "))
+	for _, engine := range []string{"dynamo", "sglang", "vllm"} { // dynamo runs the other two inside
+		if strings.Contains(text, engine) {
+			return engine
+		}
+	}
+	return ""
+}
+
+// servedModel reads the name the engine's metrics carry: what the engine is
+// told to call the model, else the model itself.
+func servedModel(c kube.Container) string {
+	args := append(append([]string(nil), c.Command...), c.Args...)
+	for _, flag := range []string{"--served-model-name", "--model", "--model-path"} {
+		for i, arg := range args {
+			if v, ok := strings.CutPrefix(strings.ReplaceAll(arg, "_", "-"), flag+"="); ok && v != "" {
+				return arg[len(arg)-len(v):]
+			}
+			if strings.ReplaceAll(arg, "_", "-") == flag && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+				return args[i+1]
+			}
+		}
+	}
+	for i, arg := range args {
+		if arg == "serve" && i > 0 && strings.HasSuffix(args[i-1], "vllm") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			return args[i+1]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,145 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Entry is one service of the catalog and the alerts that are certainly its own.
+type Entry struct {
+	Service playbook.Service
+	Match   []labels.Matchers // alerts of this service, one set each; empty: by namespace and name only
+	Source  string            // file:line of a configured entry, kind namespace/name of a discovered one
+}
+
+// engines are the serving engines an entry may name.
+var engines = []string{"vllm", "sglang", "dynamo", "kserve"}
+
+// workloadKinds are the kinds of workloads levers can change.
+var workloadKinds = []string{"Deployment", "StatefulSet"}
+
+// maxWindow bounds an SLO's window; nobody keeps raw series for longer.
+const maxWindow = 90 * 24 * time.Hour
+
+// finish fills in what follows from the rest.
+func finish(s *playbook.Service) {
+	if s.Name == "" && s.Workload.Name != "" {
+		s.Name = s.Namespace + "/" + s.Workload.Name
+	}
+	if s.Selector == "" && s.Workload.Name != "" {
+		s.Selector = "namespace=" + quote(s.Namespace) + ",service=" + quote(s.Workload.Name)
+	}
+}
+
+// quote writes a label value as PromQL reads it.
+func quote(v string) string { return strconv.Quote(v) }
+
+// problem is one thing wrong with a service: the field and what to do.
+type problem struct{ field, message, hint string }
+
+// validate names everything that is wrong with a finished service.
+func validate(s playbook.Service) []problem {
+	var ps []problem
+	add := func(field, message, hint string) { ps = append(ps, problem{field, message, hint}) }
+	if s.Namespace == "" {
+		add("namespace", "is missing", "name the workload's namespace")
+	}
+	if s.Workload.Name == "" {
+		add("workload.name", "is missing", "name the Deployment or StatefulSet whose pods serve")
+	}
+	if !slices.Contains(workloadKinds, s.Workload.Kind) {
+		add("workload.kind", fmt.Sprintf("%q is not known", s.Workload.Kind), "one of "+strings.Join(workloadKinds, ", "))
+	}
+	if s.Engine != "" && !slices.Contains(engines, s.Engine) {
+		add("engine", fmt.Sprintf("%q is not known", s.Engine), "one of "+strings.Join(engines, ", "))
+	}
+	if s.MinReady < 0 {
+		add("min_ready", "is negative", "0 or more replicas")
+	}
+	if s.MaxScale < 0 {
+		add("max_scale", "is negative", "0 (no lever may scale up) or more replicas")
+	}
+	if s.MaxScale > 0 && s.MaxScale < s.MinReady {
+		add("max_scale", fmt.Sprintf("%d is below min_ready %d", s.MaxScale, s.MinReady), "raise max_scale or lower min_ready")
+	}
+	if err := checkEndpoint(s.Endpoint); err != nil {
+		add("endpoint", err.Error(), "like http://chat.serving:8000")
+	}
+	if err := checkSelector(s.Selector); err != nil {
+		add("selector", err.Error(), `PromQL label matchers without braces, like namespace="serving",service="chat"`)
+	}
+	for i, o := range s.Owners {
+		if !strings.HasPrefix(o, "user:") && !strings.HasPrefix(o, "group:") || strings.HasSuffix(o, ":") {
+			add(fmt.Sprintf("owners[%d]", i), fmt.Sprintf("%q is neither a user nor a group", o), "write user:ada or group:ml-platform")
+		}
+	}
+	for i, slo := range s.SLOs {
+		for _, p := range validateSLO(slo) {
+			add(fmt.Sprintf("slos[%d].%s", i, p.field), p.message, p.hint)
+		}
+	}
+	return ps
+}
+
+func validateSLO(s playbook.SLO) []problem {
+	var ps []problem
+	if s.Name == "" {
+		ps = append(ps, problem{"name", "is missing", "like ttft or tpot"})
+	}
+	if !(s.Objective > 0 && s.Objective < 1) {
+		ps = append(ps, problem{"objective", fmt.Sprintf("%v is not between 0 and 1", s.Objective), "0.99 means 99 %"})
+	}
+	if s.Window <= 0 || s.Window > maxWindow {
+		ps = append(ps, problem{"window", fmt.Sprintf("%s is not between 0 and 90d", playbook.FormatDuration(max(s.Window, 0))), "28d is common"})
+	}
+	if s.Threshold < 0 || math.IsNaN(s.Threshold) || math.IsInf(s.Threshold, 0) {
+		ps = append(ps, problem{"threshold", fmt.Sprintf("%v is not a number of seconds", s.Threshold), "a bucket of the engine's histogram, like 0.5"})
+	}
+	return ps
+}
+
+// checkEndpoint accepts an absolute http or https URL without credentials; an
+// empty one means that there is nothing to probe.
+func checkEndpoint(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL") // url.Error repeats the text, which may hold a password
+	case u.User != nil:
+		return errors.New("holds credentials")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("%q is not an http or https URL with a host", s)
+	case u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%q has a query or a fragment", s)
+	}
+	return nil
+}
+
+// checkSelector accepts what can stand between the braces of a PromQL selector.
+// It comes from people's files and annotations and ends up in every query.
+func checkSelector(s string) error {
+	matchers, err := parser.ParseMetricSelector("{" + s + "}")
+	if err != nil {
+		return fmt.Errorf("%q is not a list of label matchers: %w", s, err)
+	}
+	for _, m := range matchers {
+		if m.Name == "__name__" {
+			return fmt.Errorf("%q names a metric, only labels are allowed", s)
+		}
+	}
+	return nil
+}

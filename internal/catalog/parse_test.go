@@ -1,0 +1,110 @@
+package catalog
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+const whole = `
+- name: chat
+  namespace: serving
+  workload: {kind: StatefulSet, name: inference-chat}
+  container: vllm
+  engine: vllm
+  model: llama-70b
+  endpoint: http://inference-chat.serving:8000
+  slos:
+    - {name: ttft, objective: 0.99, window: 28d, threshold: 0.5}
+  gitops: {application: argocd/chat, repository: https://git.example/chat, path: prod}
+  owners: [user:ada, group:ml-platform]
+  autonomy: suggest
+  min_ready: 2
+  max_scale: 8
+  match:
+    - '{team="chat", alertname=~"Inference.*"}'
+- namespace: serving
+  workload: {name: embed}
+`
+
+func TestParse(t *testing.T) {
+	entries, err := Parse("responder.yaml", []byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []playbook.Service{
+		{
+			Name: "chat", Namespace: "serving", Workload: playbook.Workload{Kind: "StatefulSet", Name: "inference-chat"},
+			Container: "vllm", Engine: "vllm", Model: "llama-70b", Endpoint: "http://inference-chat.serving:8000",
+			SLOs:   []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5}},
+			GitOps: playbook.GitOps{Application: "argocd/chat", Repository: "https://git.example/chat", Path: "prod"},
+			Owners: []string{"user:ada", "group:ml-platform"}, Autonomy: playbook.Suggest, MinReady: 2, MaxScale: 8,
+			Selector: `namespace="serving",service="inference-chat"`,
+		},
+		{ // what is not said is the safe thing: observe, no scaling up
+			Name: "serving/embed", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "embed"},
+			Selector: `namespace="serving",service="embed"`,
+		},
+	}
+	var got []playbook.Service
+	for _, e := range entries {
+		got = append(got, e.Service)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("services (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseNamesPlaceAndRemedy(t *testing.T) {
+	tests := []struct{ name, doc, want string }{
+		{"unknown field", "- {namespace: a, workload: {name: b}, ownrs: [user:x]}", "c.yaml:1:39: services[0].ownrs: is not a field (allowed: autonomy,"},
+		{"no namespace", "- {workload: {name: b}}", "c.yaml:1:3: services[0].namespace: is missing"},
+		{"kind", "- {namespace: a, workload: {kind: DaemonSet, name: b}}", `c.yaml:1:35: services[0].workload.kind: "DaemonSet" is not known (one of Deployment, StatefulSet)`},
+		{"number as name", "- {name: 1e3, namespace: a, workload: {name: b}}", "c.yaml:1:10: services[0].name: is not a text (quote it"},
+		{"negative window", "- {namespace: a, workload: {name: b}, slos: [{name: ttft, objective: 0.99, window: -5m}]}", "c.yaml:1:84: services[0].slos[0].window: not a duration"},
+		{"objective", "- {namespace: a, workload: {name: b}, slos: [{name: ttft, objective: 99, window: 28d}]}", "services[0].slos[0].objective: 99 is not between 0 and 1 (0.99 means 99 %)"},
+		{"credentials", "- {namespace: a, workload: {name: b}, endpoint: 'http://u:hunter2@h'}", "services[0].endpoint: holds credentials"},
+		{"selector injection", `- {namespace: a, workload: {name: b}, selector: 'x="y"} or vector(1) or up{a="b"'}`, "is not a list of label matchers"},
+		{"owner", "- {namespace: a, workload: {name: b}, owners: [ada]}", "services[0].owners[0]: \"ada\" is neither a user nor a group (write user:ada"},
+		{"match anything", "- {namespace: a, workload: {name: b}, match: ['{x=~\".*\"}']}", "services[0].match[0]: matches alerts without any label"},
+		{"two of a name", "- {name: c, namespace: a, workload: {name: b}}\n- {name: c, namespace: a, workload: {name: d}}", `c.yaml:2:3: services[1].name: "c" is also the name at c.yaml:1`},
+		{"repeated field", "- namespace: a\n  namespace: b\n  workload: {name: b}", `services[0].namespace: stands twice`},
+		{"ceiling below floor", "- {namespace: a, workload: {name: b}, min_ready: 3, max_scale: 2}", "services[0].max_scale: 2 is below min_ready 3"},
+		{"alias", "- &a {namespace: a, workload: {name: b}}\n- *a", "services[1]: is not a mapping"},
+		{"not a list", "namespace: a", "services: is not a list"},
+		{"not YAML", "- {", "c.yaml: line 1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Parse("c.yaml", []byte(tt.doc))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error = %v\nwant it to contain %s", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Error("the error repeats a password")
+			}
+		})
+	}
+}
+
+// FuzzParse: no input makes the parser panic, and what it accepts is valid.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte("- {namespace: a, workload: {name: b}}"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		entries, err := Parse("c.yaml", data)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			if ps := validate(e.Service); len(ps) > 0 {
+				t.Errorf("accepted %+v although %v", e.Service, ps)
+			}
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// A clue is a label that may name a service, and how.
+type clue struct {
+	label  string
+	means  func(s *playbook.Service, value string) bool
+	strict bool // a value that fits none of the services found so far is a contradiction
+}
+
+// clues in the order of their weight. An alert's service label is what the
+// scrape calls it, which is why it does not contradict.
+var clues = []clue{
+	{label: "service", means: func(s *playbook.Service, v string) bool {
+		return v == s.Workload.Name || v == s.Name || strings.HasSuffix(s.Name, "/"+v)
+	}},
+	{label: "deployment", strict: true, means: workloadIs("Deployment")},
+	{label: "statefulset", strict: true, means: workloadIs("StatefulSet")},
+	{label: "pod", means: podOf},
+	{label: "model_name", means: func(s *playbook.Service, v string) bool { return s.Model != "" && v == s.Model }},
+}
+
+func workloadIs(kind string) func(*playbook.Service, string) bool {
+	return func(s *playbook.Service, v string) bool { return s.Workload.Kind == kind && s.Workload.Name == v }
+}
+
+// podOf reports whether a pod's name is one that the workload's controllers
+// give: name-hash-random for a Deployment, name-ordinal for a StatefulSet.
+func podOf(s *playbook.Service, pod string) bool {
+	rest, ok := strings.CutPrefix(pod, s.Workload.Name+"-")
+	if !ok {
+		return false
+	}
+	if s.Workload.Kind == "StatefulSet" {
+		return rest != "" && strings.Trim(rest, "0123456789") == ""
+	}
+	return strings.Count(rest, "-") == 1
+}
+
+// Resolve gives the services an alert is about: exactly one when it can be
+// said. With none or several, why says what was looked at.
+//
+// An entry whose matchers fit decides. Otherwise the services of the alert's
+// namespace are narrowed by the labels service, deployment, statefulset, pod
+// and model_name, in this order.
+func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why string, err error) {
+	entries, err := c.entries()
+	if err != nil {
+		return nil, "", err
+	}
+	set := make(model.LabelSet, len(a.Labels))
+	for k, v := range a.Labels {
+		set[model.LabelName(k)] = model.LabelValue(v)
+	}
+	var hits []*Entry
+	for i := range entries {
+		if slices.ContainsFunc(entries[i].Match, func(m matchers) bool { return m.Matches(set) }) {
+			hits = append(hits, &entries[i])
+		}
+	}
+	if len(hits) == 0 {
+		hits, why = byClues(entries, a)
+	}
+	for _, e := range hits {
+		services = append(services, e.Service)
+	}
+	if len(hits) > 1 {
+		why = fmt.Sprintf("%d services fit: %s; give one of them a match that only its alerts satisfy", len(hits), names(hits))
+	}
+	if len(hits) == 0 && len(entries) == 0 {
+		why = "the catalog is empty: configure services, or label their workloads " + LabelService + "=true and enable discovery"
+	}
+	return services, why, nil
+}
+
+func byClues(entries []Entry, a playbook.Alert) ([]*Entry, string) {
+	var left []*Entry
+	namespace, scoped := a.Labels["namespace"]
+	for i := range entries {
+		if !scoped || entries[i].Service.Namespace == namespace {
+			left = append(left, &entries[i])
+		}
+	}
+	if len(left) == 0 {
+		return nil, fmt.Sprintf("no service of the catalog is in namespace %q", namespace)
+	}
+	var used []string
+	found := false
+	for _, c := range clues {
+		v := a.Labels[c.label]
+		if v == "" {
+			continue
+		}
+		used = append(used, fmt.Sprintf("%s=%q", c.label, v))
+		var next []*Entry
+		for _, e := range left {
+			if c.means(&e.Service, v) {
+				next = append(next, e)
+			}
+		}
+		switch {
+		case len(next) > 0:
+			left, found = next, true
+		case c.strict:
+			return nil, fmt.Sprintf("%s=%q names none of %s", c.label, v, names(left))
+		}
+	}
+	switch {
+	case found:
+		return left, ""
+	case len(used) == 0:
+		return nil, "the alert names no service: it has none of the labels service, deployment, statefulset, pod, model_name"
+	default:
+		return nil, fmt.Sprintf("no service fits %s; there are %s", strings.Join(used, ", "), names(left))
+	}
+}
+
+// names lists services for a message, a few of them.
+func names(es []*Entry) string {
+	const most = 5
+	var b strings.Builder
+	for i, e := range es {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(es)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(e.Service.Name)
+	}
+	return b.String()
+}

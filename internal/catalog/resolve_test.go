@@ -1,0 +1,154 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+func testCatalog(t *testing.T) *Catalog {
+	t.Helper()
+	entries, err := Parse("c.yaml", []byte(`
+- {namespace: serving, workload: {name: chat}, model: llama-70b}
+- {namespace: serving, workload: {name: embed}, model: bge}
+- {namespace: serving, workload: {name: embed-canary}, model: bge}
+- {namespace: batch, workload: {kind: StatefulSet, name: chat}, model: llama-70b}
+- {name: routed, namespace: edge, workload: {name: gateway}, match: ['{team="edge"}']}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Options{Entries: entries})
+}
+
+func TestResolve(t *testing.T) {
+	tests := []struct {
+		name   string
+		labels map[string]string
+		want   []string
+		why    string
+	}{
+		{"service", map[string]string{"namespace": "serving", "service": "chat"}, []string{"serving/chat"}, ""},
+		{"same name elsewhere", map[string]string{"namespace": "batch", "service": "chat"}, []string{"batch/chat"}, ""},
+		{"matchers win", map[string]string{"namespace": "serving", "service": "chat", "team": "edge"}, []string{"routed"}, ""},
+		{"deployment pod", map[string]string{"namespace": "serving", "pod": "embed-6d5f9-abcde"}, []string{"serving/embed"}, ""},
+		{"longer name's pod", map[string]string{"namespace": "serving", "pod": "embed-canary-6d5f9-abcde"}, []string{"serving/embed-canary"}, ""},
+		{"statefulset pod", map[string]string{"namespace": "batch", "pod": "chat-0"}, []string{"batch/chat"}, ""},
+		{"model alone", map[string]string{"namespace": "serving", "model_name": "llama-70b"}, []string{"serving/chat"}, ""},
+		{"two of a model", map[string]string{"namespace": "serving", "model_name": "bge"}, []string{"serving/embed", "serving/embed-canary"}, "2 services fit"},
+		{"narrowed", map[string]string{"namespace": "serving", "deployment": "embed", "model_name": "bge"}, []string{"serving/embed"}, ""},
+		{"no namespace, two", map[string]string{"model_name": "llama-70b"}, []string{"serving/chat", "batch/chat"}, "2 services fit"},
+		{"contradiction", map[string]string{"namespace": "serving", "service": "chat", "deployment": "embed"}, nil, `deployment="embed" names none of serving/chat`},
+		{"other namespace", map[string]string{"namespace": "kube-system", "service": "dns"}, nil, `no service of the catalog is in namespace "kube-system"`},
+		{"no clue", map[string]string{"namespace": "serving", "severity": "page"}, nil, "the alert names no service"},
+		{"no fit", map[string]string{"namespace": "serving", "service": "other"}, nil, `no service fits service="other"; there are serving/chat`},
+	}
+	c := testCatalog(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			services, why, err := c.Resolve(playbook.Alert{Labels: tt.labels})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, s := range services {
+				got = append(got, s.Name)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("services (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(why, tt.why) || tt.why == "" && why != "" {
+				t.Errorf("why = %q, want %q", why, tt.why)
+			}
+		})
+	}
+}
+
+type lister struct {
+	marked []kube.Marked
+	err    error
+}
+
+func (l *lister) Marked(context.Context, string) ([]kube.Marked, error) { return l.marked, l.err }
+
+func marked(name string, annotations map[string]string, cs ...kube.Container) kube.Marked {
+	return kube.Marked{Ref: kube.Ref{Kind: "Deployment", Namespace: "serving", Name: name}, Annotations: annotations, Containers: cs}
+}
+
+func TestDiscovery(t *testing.T) {
+	l := &lister{marked: []kube.Marked{
+		marked("chat", map[string]string{
+			AnnotationAutonomy: "auto", AnnotationOwners: "user:ada, group:sre", AnnotationMaxScale: "6",
+			annotationTrackingID: "argocd_chat:apps/Deployment:serving/chat",
+		}, kube.Container{Name: "proxy", Image: "envoy:1"}, kube.Container{Name: "engine", Image: "registry/vllm-openai:v0.11", Args: []string{"--model", "meta/llama", "--served_model_name=llama-70b"}}),
+		marked("broken", map[string]string{AnnotationMinReady: "two"}),
+		marked("twin", map[string]string{AnnotationName: "serving/chat"}),
+	}}
+	c := New(Options{Lister: l, Ceiling: playbook.Suggest})
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []playbook.Service{{
+		Name: "serving/chat", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "chat"},
+		Container: "engine", Engine: "vllm", Model: "llama-70b", Owners: []string{"user:ada", "group:sre"},
+		Autonomy: playbook.Suggest, // an annotation cannot raise the ceiling
+		MaxScale: 6, Selector: `namespace="serving",service="chat"`, GitOps: playbook.GitOps{Application: "argocd_chat"},
+	}}
+	if diff := cmp.Diff(want, c.Services()); diff != "" {
+		t.Errorf("services (-want +got):\n%s", diff)
+	}
+	if len(c.notes) != 2 || !strings.Contains(c.notes[0], `"two" is not a number of replicas`) || !strings.Contains(c.notes[1], AnnotationName) {
+		t.Errorf("notes = %q", c.notes)
+	}
+}
+
+func TestConfiguredWinsOverDiscovered(t *testing.T) {
+	entries, err := Parse("c.yaml", []byte(`[{name: chat, namespace: serving, workload: {name: chat}, min_ready: 4}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Options{Entries: entries, Lister: &lister{marked: []kube.Marked{marked("chat", nil)}}})
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Services(); len(got) != 1 || got[0].MinReady != 4 {
+		t.Errorf("services = %+v, want the configured one alone", got)
+	}
+}
+
+// A cluster that does not answer keeps the last good catalog for a while, and
+// then makes resolving an error: a service that may be gone is not acted on,
+// and one that may be there is not called missing.
+func TestStaleDiscoveryIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lister{marked: []kube.Marked{marked("chat", nil)}}
+		c := New(Options{Lister: l})
+		alert := playbook.Alert{Labels: map[string]string{"namespace": "serving", "service": "chat"}}
+		if _, _, err := c.Resolve(alert); err == nil || len(c.Missing()) == 0 {
+			t.Error("resolved before the first answer of the cluster")
+		}
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.err = errors.New("forbidden")
+		time.Sleep(9 * time.Minute) // virtual
+		if err := c.Refresh(t.Context()); err == nil {
+			t.Fatal("a failed refresh said nothing")
+		}
+		if got, _, err := c.Resolve(alert); err != nil || len(got) != 1 {
+			t.Errorf("after 9m: %v, %v; want the last good answer", got, err)
+		}
+		time.Sleep(2 * time.Minute) // virtual
+		if _, _, err := c.Resolve(alert); err == nil || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("after 11m: error = %v, want why", err)
+		}
+	})
+}
