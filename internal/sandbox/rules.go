@@ -47,9 +47,12 @@ const by = "sum by (namespace, service, model_name) "
 
 // expr is the rule's PromQL.
 func (r rule) expr() string {
-	limit := fmt.Sprintf("(%s * 0.01)", r.factor)
-	return fmt.Sprintf("%s > %s and %s > %s and %s(rate(%s_count[5m])) > 0.1",
-		r.ratio(r.short), limit, r.ratio(r.long), limit, by, r.metric)
+	return fmt.Sprintf("%s and %s and %s(rate(%s_count[5m])) > 0.1", r.over(r.short), r.over(r.long), by, r.metric)
+}
+
+// over is the part of it for one window.
+func (r rule) over(window string) string {
+	return fmt.Sprintf("%s > (%s * 0.01)", r.ratio(window), r.factor)
 }
 
 // ratio is the share of bad events over a window, per service.
@@ -126,7 +129,11 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 
 // evaluate evaluates one rule at one moment.
 func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
-	v, err := a.world.Instant(ctx, r.expr(), at)
+	// The rule is a conjunction: where its cheap half is false, so is the rule.
+	v, err := a.world.Instant(ctx, r.over(r.short), at)
+	if err == nil && len(v.Samples) > 0 {
+		v, err = a.world.Instant(ctx, r.expr(), at)
+	}
 	if err != nil {
 		return err
 	}
