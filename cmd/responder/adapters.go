@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,13 +30,9 @@ type intake struct{ journal *audit.Journal }
 // Admit appends the notification. It depends on nothing before it, so it
 // conflicts with nobody.
 func (i intake) Admit(ctx context.Context, n playbook.Notification) error {
-	data, err := json.Marshal(n)
-	if err != nil {
-		return fmt.Errorf("encode notification: %w", err)
-	}
-	_, err = i.journal.Append(ctx, audit.Append{
+	_, err := i.journal.Append(ctx, audit.Append{
 		Stream: intakeStream, After: audit.Any,
-		Records: []audit.Record{{Kind: notificationKind, Data: data}},
+		Records: []audit.Record{{Kind: notificationKind, Data: n.AppendJSON(nil)}},
 	})
 	return journalRefusal(err)
 }

@@ -63,7 +63,7 @@ type basicConfig struct {
 
 type mtlsConfig struct {
 	CAFile string       `yaml:"ca_file" doc:"PEM certificates of the authorities that vouch for clients."`
-	Names  []mtlsClient `yaml:"clients" doc:"The clients that may come in."`
+	Clients []mtlsClient `yaml:"clients" doc:"The clients that may come in."`
 }
 
 type mtlsClient struct {

@@ -125,7 +125,7 @@ func (c *config) checkAuth(bad report) {
 	if a.MTLS.CAFile == "" {
 		bad("auth.mtls.ca_file", "", "must name a file")
 	}
-	for i, m := range a.MTLS.Names {
+	for i, m := range a.MTLS.Clients {
 		credential(fmt.Sprintf("auth.mtls.clients[%d]", i), m.Name, "", "", m.Scopes)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,13 +54,16 @@ func parsePlaybookFile(path string) ([]*playbook.Playbook, error) {
 
 // loadShipped compiles the playbooks that are part of the program.
 func loadShipped() (*playbook.Set, error) {
-	var all []*playbook.Playbook
-	names, err := fs.Glob(playbooks.FS, "*.yaml")
+	names, err := fs.Glob(playbooks.Files, "*.yaml")
 	if err != nil {
 		return nil, err
 	}
+	var all []*playbook.Playbook
 	for _, name := range names {
-		data, err := fs.ReadFile(playbooks.FS, name)
+		if strings.HasSuffix(name, ".test.yaml") {
+			continue
+		}
+		data, err := playbooks.Files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read shipped playbook: %w", err)
 		}

@@ -26,6 +26,11 @@ type world struct {
 	Now  func() time.Time
 	Pace float64
 
+	// Prepare asks once for what has to be known before an alert can be
+	// understood. A service starts without it and says what is missing; a dry
+	// run does not. Nil: nothing.
+	Prepare func(ctx context.Context) error
+
 	// Run is work of the world's own, such as discovery or simulated traffic,
 	// until ctx is done. Nil: none.
 	Run func(ctx context.Context) error

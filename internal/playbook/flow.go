@@ -91,7 +91,9 @@ func (r *reader) covers(s *State) {
 			r.d.report(r.atEdge(e), path, fmt.Sprintf("a second edge on %s is never taken", e.On), "keep one")
 		}
 		on = append(on, e.On)
-		r.claims(s, e, path)
+		if !e.always() || r.complete(s, i) {
+			r.claims(s, e, path)
+		}
 	}
 	if last := s.Next[len(s.Next)-1]; last.always() {
 		return

@@ -39,6 +39,10 @@ func (d *document) mapping(n *yaml.Node, path string, allowed ...string) *mappin
 			continue
 		}
 		name := key.Value
+		if key.Tag == "!!merge" {
+			d.report(key, path, "merge keys are not allowed", "write the fields out")
+			continue
+		}
 		if first, twice := m.names[name]; twice {
 			d.report(key, path, fmt.Sprintf("%q is given twice, first on line %d", clip(name), d.line+m.pairs[first].key.Line), "keep one")
 			continue
@@ -63,6 +67,18 @@ func (m *mapping) get(name string) *yaml.Node {
 
 // has reports whether a key is given.
 func (m *mapping) has(name string) bool { return m.get(name) != nil }
+
+// only gives the mapping without the keys that are not allowed in it, which
+// were reported already.
+func (m *mapping) only(allowed []string) *mapping {
+	out := &mapping{d: m.d, node: m.node, path: m.path, pairs: m.pairs, names: map[string]int{}}
+	for name, i := range m.names {
+		if slices.Contains(allowed, name) {
+			out.names[name] = i
+		}
+	}
+	return out
+}
 
 // at is the path of a key.
 func (m *mapping) at(name string) string {
@@ -101,7 +117,7 @@ func (d *document) text(n *yaml.Node, path string) (string, bool) {
 		return n.Value, true
 	}
 	hint := ""
-	if n.Kind == yaml.ScalarNode {
+	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
 		hint = "quote it"
 	}
 	d.report(n, path, "want a text, got "+nodeKind(n), hint)
@@ -130,33 +146,32 @@ func (m *mapping) duration(name string, most time.Duration) time.Duration {
 	if n == nil {
 		return 0
 	}
-	d, message := scalarDuration(n, most)
+	d, message, hint := scalarDuration(n, most)
 	if message != "" {
-		m.d.report(n, m.at(name), message, "write it like 30s, 5m, 1h30m or 2d")
-		return 0
+		m.d.report(n, m.at(name), message, hint)
 	}
 	return d
 }
 
-func scalarDuration(n *yaml.Node, most time.Duration) (time.Duration, string) {
+func scalarDuration(n *yaml.Node, most time.Duration) (d time.Duration, message, hint string) {
+	const form = "write it like 30s, 5m, 1h30m or 2d"
 	if n.Kind != yaml.ScalarNode || (n.Tag != "!!str" && n.Tag != "!!int" && n.Tag != "!!float") {
-		return 0, "want a duration, got " + nodeKind(n)
+		return 0, "want a duration, got " + nodeKind(n), form
 	}
 	d, err := ParseDuration(n.Value)
-	if err == nil {
-		err = plausible(d, most)
-		if err == nil {
-			return d, ""
+	switch {
+	case err == nil:
+		if err := plausible(d, most); err != nil {
+			return 0, "the duration " + err.Error(), ""
 		}
-		return 0, "the duration " + err.Error()
+		return d, "", ""
+	case strings.HasPrefix(n.Value, "-"):
+		return 0, fmt.Sprintf("the duration %q is negative", clip(n.Value)), form
+	case n.Tag != "!!str":
+		return 0, fmt.Sprintf("the duration %q has no unit", clip(n.Value)), form
+	default:
+		return 0, fmt.Sprintf("not a duration: %q", clip(n.Value)), form
 	}
-	if strings.HasPrefix(n.Value, "-") {
-		return 0, fmt.Sprintf("%q is negative", clip(n.Value))
-	}
-	if n.Tag != "!!str" {
-		return 0, fmt.Sprintf("%q has no unit", clip(n.Value))
-	}
-	return 0, fmt.Sprintf("not a duration: %q", clip(n.Value))
 }
 
 // integer reads an optional whole number in [least, most].

@@ -2,9 +2,7 @@ package playbook
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +32,7 @@ func (r *reader) with(m *mapping, k *Kind, at place) map[string]*Value {
 		switch {
 		case slices.Contains(given, f.Name):
 		case f.Required:
-			r.d.report(node, path, fmt.Sprintf("%s needs %s (%s)", k.Name, f.Name, f.Type.Name), "")
+			r.d.report(node, path, fmt.Sprintf("%s needs %s, %s", k.Name, f.Name, article(f.Type.Name)), "")
 		case f.Default != nil:
 			out[f.Name] = &Value{source: fmt.Sprint(f.Default), field: f, constant: plainDefault(f.Default)}
 		}
@@ -179,7 +177,7 @@ func (r *reader) textValue(n *yaml.Node, path string, f Field, at place, v *Valu
 	if len(parts) == 1 && parts[0].expr == nil {
 		v.parts, v.constant = nil, parts[0].text
 		if _, err := conform(parts[0].text, f); err != nil {
-			r.d.report(n, path, f.Name+" "+err.Error(), didYouMean(text, f.Enum))
+			r.d.report(n, path, fmt.Sprintf("%s cannot be %q", f.Name, clip(text)), didYouMean(text, f.Enum))
 		}
 	}
 }
@@ -200,9 +198,9 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 		r.saw(at, n, path, v)
 		return
 	}
-	constant, message := constantOf(n, f.Type.Name)
+	constant, message, hint := constantOf(n, f.Type.Name)
 	if message != "" {
-		r.d.report(n, path, message, "")
+		r.d.report(n, path, message, hint)
 		return
 	}
 	stored, err := conform(constant, f)
@@ -214,31 +212,24 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 }
 
 // constantOf reads a scalar of a type; a message when it is none.
-func constantOf(n *yaml.Node, want TypeName) (any, string) {
+func constantOf(n *yaml.Node, want TypeName) (v any, message, hint string) {
 	switch want {
 	case Int:
 		if i, ok := scalarInt(n); ok {
-			return i, ""
-		}
-		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f == math.Trunc(f) && n.Tag == "!!float" {
-			return nil, "want a whole number, got " + nodeKind(n) + ": write it without a fraction"
+			return i, "", ""
 		}
 	case Double:
 		if f, ok := scalarFloat(n); ok {
-			return f, ""
+			return f, "", ""
 		}
 	case Bool:
 		if b, ok := scalarBool(n); ok {
-			return b, ""
+			return b, "", ""
 		}
 	case Duration:
-		d, message := scalarDuration(n, maxWindow)
-		if message != "" {
-			return nil, message
-		}
-		return d, ""
+		return scalarDuration(n, maxWindow)
 	}
-	return nil, fmt.Sprintf("want %s or ${...}, got %s", article(want), nodeKind(n))
+	return nil, fmt.Sprintf("want %s or ${...}, got %s", article(want), nodeKind(n)), ""
 }
 
 func article(t TypeName) string {

@@ -141,6 +141,7 @@ func (c *compiler) spec(d *document, n *yaml.Node, p *Playbook) {
 	if level := m.get("autonomy"); level != nil {
 		p.Autonomy = d.autonomy(level, "spec.autonomy")
 	}
+	start := m.need("start", "the state a run begins in")
 	states := m.need("states", "")
 	if states == nil {
 		return
@@ -156,7 +157,7 @@ func (c *compiler) spec(d *document, n *yaml.Node, p *Playbook) {
 	for _, sn := range nodes {
 		r.state(sn)
 	}
-	if start := m.need("start", "the state a run begins in"); start != nil {
+	if start != nil {
 		if text, ok := d.text(start, "spec.start"); ok {
 			p.Start = text
 			if p.byName[text] == nil {

@@ -108,7 +108,7 @@ func (r *reader) kindOf(sn stateNode) {
 	allowed := append([]string{found[0]}, fieldsOf(s.Kind)...)
 	for _, pair := range sn.m.pairs {
 		if !slices.Contains(allowed, pair.name) {
-			r.d.report(pair.key, sn.m.path, fmt.Sprintf("unknown field %q in a %s", clip(pair.name), s.Kind), didYouMean(pair.name, allowed))
+			r.d.report(pair.key, sn.m.path, fmt.Sprintf("%s state has no field %q", s.Kind, clip(pair.name)), didYouMean(pair.name, allowed))
 		}
 	}
 	if title := sn.m.text("title"); title != "" {
@@ -164,6 +164,7 @@ func (r *reader) state(sn stateNode) {
 	case StateEnd:
 		s.End = r.end(m)
 	}
+	m = m.only(append(fieldsOf(s.Kind), string(s.Kind)))
 	s.Timeout = m.duration("timeout", maxTimeout)
 	if n := m.get("autonomy"); n != nil {
 		level := r.d.autonomy(n, m.at("autonomy"))

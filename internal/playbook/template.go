@@ -143,7 +143,7 @@ func compileScalar(source string, want TypeName, at place) (*expression, []exprE
 		return nil, []exprError{*bad}
 	}
 	if len(pieces) != 1 || !pieces[0].dollar {
-		return nil, []exprError{{message: fmt.Sprintf("want one %s or one ${...}, got the text %q", want, clip(source))}}
+		return nil, []exprError{{message: fmt.Sprintf("want %s or one ${...}, got the text %q", article(want), clip(source))}}
 	}
 	x, errs := at.env.compile(pieces[0].text, nil, at.since)
 	if len(errs) > 0 {

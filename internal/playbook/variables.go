@@ -88,9 +88,6 @@ func (v variables) use(name string) (*use, *exprError) {
 		}
 		return &use{name: name}, nil
 	case "out":
-		if v.out == nil {
-			return nil, &exprError{message: "out exists only in the conditions of a check's or lever's next", hint: "name the state whose evidence you mean, e.g. triage.value"}
-		}
 		return &use{name: name, state: v.out.state, fields: v.out.kind.Out}, nil
 	}
 	if ev, ok := v.checks[name]; ok {
@@ -193,7 +190,8 @@ func (v variables) explain(source string, tree *ast.AST, errs []*common.Error) [
 			x.message = fmt.Sprintf("%s cannot be applied to %s", strings.Trim(m[1], "_"), m[2])
 			x.hint = "compare and combine values of one type; int(), double() and string() convert"
 		case strings.HasPrefix(x.message, "Syntax error: "):
-			x.message = "not a CEL expression: " + strings.TrimPrefix(x.message, "Syntax error: ")
+			problem, _, _ := strings.Cut(strings.TrimPrefix(x.message, "Syntax error: "), " expecting ")
+			x.message = "not a CEL expression: " + strings.Replace(problem, "mismatched input '<EOF>'", "it ends too early", 1)
 		}
 		out = append(out, x)
 	}
@@ -201,6 +199,9 @@ func (v variables) explain(source string, tree *ast.AST, errs []*common.Error) [
 }
 
 func (v variables) hintFor(name string) string {
+	if name == "out" {
+		return "out exists only in the conditions of a check's or lever's next; name the state whose evidence you mean, e.g. triage.value"
+	}
 	if signalOf(name) != "" {
 		return "a signal of levers and gates: write it alone, as {when: " + name + "}"
 	}

@@ -191,7 +191,7 @@ func (l kubeRolloutUndo) Apply(ctx context.Context, in Input, plan machine.Plan)
 		}
 		generation = w.Generation
 	}
-	receipt, err := l.set(ctx, in, plan, p.To, generation)
+	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, generation)
 	if err != nil {
 		w, readErr := l.w.Workload(ctx, ref)
 		return nil, afterConflict(err, w, readErr, in, machine.ActionApply)
@@ -220,13 +220,13 @@ func (l kubeRolloutUndo) Undo(ctx context.Context, in Input, plan machine.Plan, 
 		if err != nil {
 			return err
 		}
-		out, err = l.set(ctx, in, plan, p.From, seen.Generation)
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, seen.Generation)
 		return err
 	})
 	return out, err
 }
 
-func (l kubeRolloutUndo) set(ctx context.Context, in Input, plan machine.Plan, revision, generation int64) (json.RawMessage, error) {
+func (l kubeRolloutUndo) set(ctx context.Context, in Input, plan machine.Plan, action machine.Action, revision, generation int64) (json.RawMessage, error) {
 	if l.w == nil || l.c == nil {
 		return nil, missing("cluster", "kubernetes")
 	}
@@ -237,7 +237,7 @@ func (l kubeRolloutUndo) set(ctx context.Context, in Input, plan machine.Plan, r
 	if err != nil {
 		return nil, err
 	}
-	return encode(changeReceipt{UID: a.UID, Generation: a.Generation}), nil
+	return encode(changeReceipt{Action: action, UID: a.UID, Generation: a.Generation}), nil
 }
 
 // Observe implements [Lever]. Each pod template that becomes current gets the
@@ -259,8 +259,7 @@ func (l kubeRolloutUndo) Observe(ctx context.Context, in Input, plan machine.Pla
 	if undo {
 		before, action = p.From+1, machine.ActionUndo
 	}
-	_, isReceipt := receiptFor(receipt, w)
-	mine := ours(w, in, action) || isReceipt
+	made := mine(w, in, action, receipt)
 	seen := w.Observed >= w.Generation
 	switch {
 	case w.UID != plan.Target.UID:
@@ -270,14 +269,14 @@ func (l kubeRolloutUndo) Observe(ctx context.Context, in Input, plan machine.Pla
 			break // both changes are written, the controller has seen neither
 		}
 		return foreign(w, fmt.Sprintf("someone else rolled it out: revision %d", w.Revision)), nil
-	case !mine && w.Revision == before:
+	case !made && w.Revision == before:
 		return Observation{Progress: fmt.Sprintf("revision %d, as before", w.Revision)}, nil
-	case !mine:
+	case !made:
 		return foreign(w, fmt.Sprintf("someone else rolled it out: revision %d", w.Revision)), nil
 	case seen && w.Revision == before:
 		return foreign(w, fmt.Sprintf("someone else put revision %d back", w.Revision)), nil
 	}
-	o := Observation{Applied: true, Receipt: encode(changeReceipt{UID: w.UID, Generation: w.Generation})}
+	o := Observation{Applied: true, Receipt: encode(changeReceipt{Action: action, UID: w.UID, Generation: w.Generation})}
 	rolled(&o, w, w.Replicas)
 	return o, nil
 }

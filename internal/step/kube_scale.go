@@ -49,12 +49,6 @@ type scalePayload struct {
 	To   int `json:"to"`
 }
 
-// changeReceipt is what an apply or undo left behind.
-type changeReceipt struct {
-	UID        string `json:"uid"`
-	Generation int64  `json:"generation"`
-}
-
 // Plan implements [Lever].
 func (l kubeScale) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	with, err := decode[scaleWith](kubeScaleKind(), in.With)
@@ -153,7 +147,7 @@ func (l kubeScale) Apply(ctx context.Context, in Input, plan machine.Plan) (json
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := l.set(ctx, in, plan, p.To, plan.Target.Generation)
+	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, plan.Target.Generation)
 	if err != nil {
 		w, readErr := l.w.Workload(ctx, refOfTarget(plan.Target))
 		return nil, afterConflict(err, w, readErr, in, machine.ActionApply)
@@ -174,13 +168,13 @@ func (l kubeScale) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 	var out json.RawMessage
 	err = undone(ctx, l, in, plan, receipt, func() error {
 		var err error
-		out, err = l.set(ctx, in, plan, p.From, left)
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, left)
 		return err
 	})
 	return out, err
 }
 
-func (l kubeScale) set(ctx context.Context, in Input, plan machine.Plan, replicas int, generation int64) (json.RawMessage, error) {
+func (l kubeScale) set(ctx context.Context, in Input, plan machine.Plan, action machine.Action, replicas int, generation int64) (json.RawMessage, error) {
 	if l.w == nil || l.c == nil {
 		return nil, missing("cluster", "kubernetes")
 	}
@@ -191,17 +185,7 @@ func (l kubeScale) set(ctx context.Context, in Input, plan machine.Plan, replica
 	if err != nil {
 		return nil, err
 	}
-	return encode(changeReceipt{UID: a.UID, Generation: a.Generation}), nil
-}
-
-// leftAt is the generation at which an apply left the object. Without a
-// receipt it is the one after the plan's: an apply is one write.
-func leftAt(plan machine.Plan, receipt json.RawMessage) (int64, error) {
-	if len(receipt) == 0 {
-		return plan.Target.Generation + 1, nil
-	}
-	r, err := payload[changeReceipt](plan.Step, receipt)
-	return r.Generation, err
+	return encode(changeReceipt{Action: action, UID: a.UID, Generation: a.Generation}), nil
 }
 
 // Observe implements [Lever]. Every write of the object's spec moves its
@@ -225,25 +209,15 @@ func (l kubeScale) Observe(ctx context.Context, in Input, plan machine.Plan, rec
 		planned, action = planned+1, machine.ActionUndo
 		want, before = p.From, p.To
 	}
-	_, isReceipt := receiptFor(receipt, w)
 	switch {
 	case w.UID != plan.Target.UID:
 		return foreign(w, "it was deleted and made anew"), nil
 	case w.Generation == planned && w.Replicas == before:
 		return Observation{Progress: fmt.Sprintf("%d replicas, as before", w.Replicas)}, nil
-	case w.Generation != planned+1 || w.Replicas != want || !(ours(w, in, action) || isReceipt):
+	case w.Generation != planned+1 || w.Replicas != want || !mine(w, in, action, receipt):
 		return foreign(w, fmt.Sprintf("someone else changed it: %d replicas, generation %d", w.Replicas, w.Generation)), nil
 	}
-	o := Observation{Applied: true, Receipt: encode(changeReceipt{UID: w.UID, Generation: w.Generation})}
+	o := Observation{Applied: true, Receipt: encode(changeReceipt{Action: action, UID: w.UID, Generation: w.Generation})}
 	rolled(&o, w, want)
 	return o, nil
-}
-
-// receiptFor reports whether the receipt is of the object as it is now.
-func receiptFor(receipt json.RawMessage, w kube.Workload) (changeReceipt, bool) {
-	var r changeReceipt
-	if len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {
-		return r, false
-	}
-	return r, r.UID == w.UID && r.Generation == w.Generation
 }

@@ -168,3 +168,33 @@ func undoBlocked(ctx context.Context, l Lever, in Input, plan machine.Plan, rece
 	}
 	return &Error{Reason: machine.ReasonForeignChange, Message: seen.Progress, Err: errors.New("nothing was put back")}
 }
+
+// changeReceipt is what an apply or undo left behind.
+type changeReceipt struct {
+	Action     machine.Action `json:"action"`
+	UID        string         `json:"uid"`
+	Generation int64          `json:"generation"`
+}
+
+// leftAt is the generation at which an apply left the object. Without a
+// receipt it is the one after the plan's: an apply is one write.
+func leftAt(plan machine.Plan, receipt json.RawMessage) (int64, error) {
+	if len(receipt) == 0 {
+		return plan.Target.Generation + 1, nil
+	}
+	r, err := payload[changeReceipt](plan.Step, receipt)
+	return r.Generation, err
+}
+
+// mine reports whether the object stands as this run's action left it: by what
+// is recorded on it, or by the receipt.
+func mine(w kube.Workload, in Input, action machine.Action, receipt json.RawMessage) bool {
+	if ours(w, in, action) {
+		return true
+	}
+	var r changeReceipt
+	if len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {
+		return false
+	}
+	return r.Action == action && r.UID == w.UID && r.Generation == w.Generation
+}

@@ -121,6 +121,9 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 		return s.observe(ctx, e, in, l)
 	case e.Action == machine.ActionUndo:
 		receipt, err := l.Undo(ctx, in, *e.Plan, e.Receipt)
+		if isReason(err, machine.ReasonNothingToDo) {
+			return outcomeOf(err, machine.StatusRefused)
+		}
 		if err != nil {
 			return outcomeOf(err, machine.StatusFailed)
 		}

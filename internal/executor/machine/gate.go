@@ -117,7 +117,7 @@ func mayDecide(by []string, d Decision) bool {
 		case strings.HasPrefix(who, "user:"):
 			return who == d.By
 		case strings.HasPrefix(who, "group:"):
-			return slices.Contains(d.Groups, who)
+			return slices.Contains(d.Groups, who) || slices.Contains(d.Groups, strings.TrimPrefix(who, "group:"))
 		default:
 			return false
 		}

@@ -186,7 +186,7 @@ func (t *turn) undoOutcome(o OpenEffect, out Outcome) {
 	switch {
 	case out.Status == StatusOK, out.Status == StatusPending, out.Status == StatusRefused && out.Reason == ReasonNothingToDo:
 		t.undone(out)
-	case out.Status == StatusForeign, out.Reason == ReasonConflict:
+	case out.Status == StatusForeign, out.Reason == ReasonForeignChange:
 		t.foreign(o, out, "so this run undoes nothing")
 	case out.Status == StatusUnknown:
 		t.unknown(o, out)
@@ -203,7 +203,8 @@ func (t *turn) undoOutcome(o OpenEffect, out Outcome) {
 }
 
 func (t *turn) undoable(o OpenEffect, out Outcome) bool {
-	return out.Status == StatusFailed && out.Reason.Retryable() && o.Attempt < MaxUndos
+	again := out.Reason.Retryable() || out.Reason == ReasonConflict // the object moves, but not by a change of the field
+	return out.Status == StatusFailed && again && o.Attempt < MaxUndos
 }
 
 // undoAgain is an undo that was looked for and is not in the world.

@@ -117,7 +117,7 @@ func (t *turn) checked(o OpenEffect, out Outcome) {
 
 func (t *turn) planned(o OpenEffect, out Outcome) {
 	if out.Status != StatusOK {
-		if out.Status == StatusFailed && t.worthwhile(o, out) {
+		if t.worthwhile(o, out) {
 			t.retried(o, out, true)
 			return
 		}
