@@ -16,6 +16,7 @@ func (r *reader) edges(n *yaml.Node, path string, s *State) []Edge {
 	}
 	if n.Kind != yaml.SequenceNode {
 		r.d.report(n, path, "want a state's name or a list of edges, got "+nodeKind(n), "e.g. [{when: 'out.value > 1', to: a}, {to: b}]")
+		r.broken = true
 		return nil
 	}
 	var out []Edge
@@ -23,11 +24,14 @@ func (r *reader) edges(n *yaml.Node, path string, s *State) []Edge {
 		ep := fmt.Sprintf("%s[%d]", path, i)
 		m := r.d.mapping(item, ep, "when", "on", "to", "label")
 		if m == nil {
+			r.broken = true
 			continue
 		}
 		e := Edge{Label: m.text("label"), Line: r.d.line + item.Line, Column: item.Column}
 		if to := m.need("to", "the state this edge leads to"); to != nil {
 			e.To = r.target(to, m.at("to"))
+		} else {
+			r.broken = true
 		}
 		r.condition(m, s, &e)
 		out = append(out, e)

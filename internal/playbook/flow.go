@@ -24,7 +24,7 @@ func (r *reader) analyse() {
 		r.covers(s)
 	}
 	start := r.p.State(r.p.Start)
-	if start == nil || r.circles(start) {
+	if start == nil || r.circles(start) || r.broken {
 		return
 	}
 	r.reachable(start)

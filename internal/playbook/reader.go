@@ -34,6 +34,10 @@ type reader struct {
 	env   *environments
 	nodes map[*State]*mapping
 	seen  []sighting
+
+	// broken says that states or edges could not be read: what the graph then
+	// lacks would be reported twice.
+	broken bool
 }
 
 // sighting is an expression with its place, for the analysis of evidence.
@@ -101,6 +105,7 @@ func (r *reader) kindOf(sn stateNode) {
 			message = strings.Join(found, " and ") + " in one state"
 		}
 		r.d.report(r.keyOf(sn), sn.m.path, message, "one state does one thing")
+		r.broken = true
 		return
 	}
 	s := sn.state
@@ -233,6 +238,7 @@ func (r *reader) retry(m *mapping, s *State) Retry {
 // target reads the name of another state.
 func (r *reader) target(n *yaml.Node, path string) string {
 	name, ok := r.d.text(n, path)
+	r.broken = r.broken || r.p.byName[name] == nil
 	if ok && r.p.byName[name] == nil {
 		r.d.report(n, path, fmt.Sprintf("there is no state %q", clip(name)), didYouMean(name, r.names))
 	}

@@ -200,7 +200,7 @@ func (v variables) explain(source string, tree *ast.AST, errs []*common.Error) [
 
 func (v variables) hintFor(name string) string {
 	if name == "out" {
-		return "out exists only in the conditions of a check's or lever's next; name the state whose evidence you mean, e.g. triage.value"
+		return "it exists only in the conditions of a check's or lever's next; name the state whose evidence you mean, e.g. triage.value"
 	}
 	if signalOf(name) != "" {
 		return "a signal of levers and gates: write it alone, as {when: " + name + "}"
