@@ -41,5 +41,5 @@ func TestBurstIsScaledAfterApproval(t *testing.T) {
 	}
 	w.wantWrites(t, w.patched(200))
 	w.awaitHealthy(t)
-	w.wantIntact(t)
+	wantIntact(t, w.responder)
 }

@@ -21,7 +21,7 @@ func TestChangeThatDoesNotHelpIsUndone(t *testing.T) {
 	w.setImage(t, "vllm:v2")
 	before := w.spec(t)
 
-	w.fleet.SetProfile(func(*corev1.Pod) rig.Profile { p := rig.Healthy; p.TTFT = 3; return p })
+	w.fleet.SetProfile(slow)
 	run := w.responder.AwaitEnd(t, 3*time.Minute, machine.OutcomeEscalated)
 
 	if after := w.spec(t); after != before {
@@ -36,5 +36,12 @@ func TestChangeThatDoesNotHelpIsUndone(t *testing.T) {
 	if n := run.Has(machine.Verified); n != 0 {
 		t.Errorf("a change that did not help was verified:\n%s", run)
 	}
-	w.wantIntact(t)
+	wantIntact(t, w.responder)
+}
+
+// slow is an engine whose first tokens come late, whatever it runs.
+func slow(*corev1.Pod) rig.Profile {
+	p := rig.Healthy
+	p.TTFT = 3
+	return p
 }

@@ -43,5 +43,5 @@ func TestRollback(t *testing.T) {
 	if list := w.responder.Must(t, "runs", "list"); !strings.Contains(list, "resolved") {
 		t.Errorf("runs list does not say resolved:\n%s", list)
 	}
-	w.wantIntact(t)
+	wantIntact(t, w.responder)
 }

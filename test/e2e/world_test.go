@@ -231,11 +231,11 @@ func (w *world) awaitHealthy(t *testing.T) {
 }
 
 // wantIntact verifies a copy of the journal offline, with the public key only.
-func (w *world) wantIntact(t *testing.T) {
+func wantIntact(t *testing.T, s *rig.Service) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "copy.db")
-	w.responder.Must(t, "audit", "export", "--to", file)
-	out := w.responder.Must(t, "audit", "verify", file, "--key", filepath.Join(w.responder.Journal(), "journal.pub"))
+	s.Must(t, "audit", "export", "--to", file)
+	out := s.Must(t, "audit", "verify", file, "--key", filepath.Join(s.Journal(), "journal.pub"))
 	if !strings.Contains(out, "intact: "+file) {
 		t.Errorf("audit verify says:\n%s", out)
 	}

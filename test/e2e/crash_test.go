@@ -1,0 +1,359 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+// A responder is killed, as kill -9 does, at every boundary that a whole run
+// passes: before each transaction of the journal (the effect before it happened
+// and is not on record), after it (it is on record and what follows did not
+// happen), and at the executor's own places. It is then started again, and the
+// run must end as if nothing had been: one rollback in the API server's log,
+// proven, and nothing lost. The boundaries are not listed here; a first run
+// tells which it passes.
+func TestCrashAtEveryBoundary(t *testing.T) {
+	c := newCrashes(t)
+	points := c.boundaries(t, scenario{name: "helps", outcome: machine.OutcomeResolved, writes: 1, image: "vllm:v1"})
+	c.killAtEach(t, points, scenario{name: "helps", outcome: machine.OutcomeResolved, writes: 1, image: "vllm:v1"})
+}
+
+// The same while a change that did not help is undone: the undo happens once.
+func TestCrashWhileUndoing(t *testing.T) {
+	c := newCrashes(t)
+	s := scenario{name: "undone", outcome: machine.OutcomeEscalated, writes: 2, image: "vllm:v2-bad", hopeless: true}
+	c.killAtEach(t, c.boundaries(t, s), s)
+}
+
+// scenario is how a run goes when nothing is killed.
+type scenario struct {
+	name     string
+	outcome  machine.RunOutcome
+	writes   int    // of the Deployment
+	image    string // at the end
+	hopeless bool   // the rollback does not help; only the boundaries of the undo are of interest
+}
+
+// crashes is what the killed responders share: a namespace, and a Prometheus
+// over the engines of all of them. Each has a Deployment of its own.
+type crashes struct {
+	cp         *rig.ControlPlane
+	ns         string
+	prometheus *rig.Prometheus
+	kubeconfig string
+	playbook   string
+
+	mu      sync.Mutex // guards engines
+	engines map[string]*rig.Fleet
+}
+
+func newCrashes(t *testing.T) *crashes {
+	t.Helper()
+	c := &crashes{cp: rig.Shared(t), engines: map[string]*rig.Fleet{}}
+	c.ns = c.cp.Namespace(t)
+	c.cp.Deploy(t)
+	c.cp.BindLevers(t, c.ns)
+	c.cp.AddPool(t, c.ns, 4, 64)
+	c.kubeconfig = c.cp.Kubeconfig(t, rig.Responder)
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	c.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{strings.TrimPrefix(server.URL, "http://")}})
+	c.playbook = strings.NewReplacer("[10s]", "[4s]", "[5s]", "[4s]", "hold: 4s", "hold: 2s").Replace(playbook(t))
+	return c
+}
+
+// ServeHTTP serves the metrics of all engines to Prometheus.
+func (c *crashes) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(c.engines)) {
+		c.engines[name].ServeHTTP(rw, req)
+	}
+}
+
+// rollOut makes a Deployment for each name and rolls the bad revision out.
+func (c *crashes) rollOut(t *testing.T, names []string) {
+	t.Helper()
+	for _, image := range []string{"vllm:v1", "vllm:v2-bad"} {
+		var all []string
+		for _, name := range names {
+			all = append(all, inference(c.ns, name, image, 2))
+		}
+		c.cp.Apply(t, c.ns, strings.Join(all, "---"))
+		for _, name := range names {
+			c.cp.AwaitRollout(t, c.ns, name, 2*time.Minute)
+		}
+	}
+}
+
+// start starts the engines of a Deployment and a responder that watches it and
+// has not been started.
+func (c *crashes) start(t *testing.T, name string, s scenario) *rig.Service {
+	t.Helper()
+	fleet := rig.StartFleet(t, c.cp, c.ns, name)
+	text := c.playbook
+	if s.hopeless {
+		fleet.SetProfile(slow)
+		text = strings.NewReplacer("within: 25s", "within: 3s").Replace(text)
+	}
+	c.mu.Lock()
+	c.engines[name] = fleet
+	c.mu.Unlock()
+	t.Cleanup(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.engines, name)
+	})
+	r := rig.NewService(t, rig.ServiceOptions{
+		Prometheus: c.prometheus.URL, Kubeconfig: c.kubeconfig, Playbook: text, Failpoints: true,
+		Services: "services:" + service(c.ns, name, ""), Settings: "autonomy: auto",
+	})
+	burning := fmt.Sprintf(`1 - sum(rate(vllm:time_to_first_token_seconds_bucket{namespace=%[1]q,service=%[2]q,le="0.5"}[4s]))
+		/ sum(rate(vllm:time_to_first_token_seconds_count{namespace=%[1]q,service=%[2]q}[4s]))`, c.ns, name)
+	c.prometheus.AwaitQuery(t, 30*time.Second, burning, func(v float64) bool { return v > 0.9 })
+	return r
+}
+
+// boundaries runs a scenario to its end without a crash and returns the places
+// it passed at which a process can die.
+func (c *crashes) boundaries(t *testing.T, s scenario) []string {
+	t.Helper()
+	name := s.name + "-unharmed"
+	c.rollOut(t, []string{name})
+	r := c.start(t, name, s)
+	trace := filepath.Join(t.TempDir(), "trace")
+	r.Process = rig.Start(t, r.Spec("RESPONDER_FAILPOINT_TRACE="+trace))
+	run, crashed := c.toTheEnd(t, r, name)
+	if crashed != 0 {
+		t.Fatalf("it crashed by itself:\n%s", r.Tail(30))
+	}
+	c.check(t, r, run, name, s)
+	data, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := strings.Fields(string(data))
+	points := interesting(passed, undoBegins(passed, run, s))
+	t.Logf("%d places passed, %d of them are tried: %s", len(passed), len(points), strings.Join(points, " "))
+	if len(points) < 8 {
+		t.Fatalf("a run passes only %d places: are failpoints compiled in?", len(points))
+	}
+	return points
+}
+
+// undoBegins is the number of transactions of the journal that come before the
+// undo is decided on; 0 when the scenario is about all of them. One command of
+// a run is one transaction, and its events have one time.
+func undoBegins(passed []string, run *rig.Run, s scenario) int {
+	if !s.hopeless {
+		return 0
+	}
+	transactions, since := 0, 0
+	for _, name := range passed {
+		if name == "before-commit" {
+			transactions++
+		}
+	}
+	seen := false
+	for i, e := range run.Events {
+		seen = seen || e.Kind == machine.VerifyEnded
+		if seen && (i == 0 || !e.At.Equal(run.Events[i-1].At)) {
+			since++
+		}
+	}
+	return max(0, transactions-since-1)
+}
+
+// interesting numbers the places by how often each was passed. Those that say
+// the same of the world as a neighbour are left out, and so is what is passed
+// once in a journal's life.
+func interesting(passed []string, skip int) []string {
+	count := map[string]int{}
+	var points []string
+	for _, name := range passed {
+		count[name]++
+		switch {
+		case name == "commit-begin", name == "before-ack", strings.HasPrefix(name, "create-"), strings.HasPrefix(name, "close-"):
+		case count["before-commit"] <= skip:
+		default:
+			points = append(points, fmt.Sprintf("%s#%d", name, count[name]))
+		}
+	}
+	return points
+}
+
+// killAtEach kills a responder of its own at each place.
+func (c *crashes) killAtEach(t *testing.T, points []string, s scenario) {
+	t.Helper()
+	names := make([]string, len(points))
+	for i := range points {
+		names[i] = fmt.Sprintf("%s-%d", s.name, i)
+	}
+	c.rollOut(t, names)
+	var mu sync.Mutex // guards unreached
+	var unreached []string
+	t.Run("at", func(t *testing.T) {
+		for i, point := range points {
+			t.Run(point, func(t *testing.T) {
+				t.Parallel()
+				r := c.start(t, names[i], s)
+				spec := r.Spec("RESPONDER_FAILPOINT=" + point)
+				spec.Ready = "" // it may die before
+				r.Process = rig.Start(t, spec)
+				run, crashed := c.toTheEnd(t, r, names[i])
+				c.check(t, r, run, names[i], s)
+				mu.Lock()
+				defer mu.Unlock()
+				if crashed == 0 {
+					unreached = append(unreached, point)
+				}
+			})
+		}
+	})
+	// How often a change is looked at depends on how long it takes, so that the
+	// last places of the first run may not come.
+	t.Logf("%d of %d places were reached; not: %s", len(points)-len(unreached), len(points), strings.Join(unreached, " "))
+	if len(unreached)*4 > len(points) {
+		t.Errorf("too few places were reached to say anything")
+	}
+}
+
+// toTheEnd delivers the alert as Alertmanager does, again and again until it is
+// acknowledged, starts the responder again when it has died, answers its
+// question when it has one, and waits for the end of the run.
+func (c *crashes) toTheEnd(t *testing.T, r *rig.Service, name string) (run *rig.Run, crashed int) {
+	t.Helper()
+	body, asked := alertBody(t, c.ns, name), false
+	acknowledged := false
+	rig.Await(t, 2*time.Minute, "end of the run", func(ctx context.Context) (bool, string) {
+		if !r.Running() {
+			if crashed++; crashed > 1 {
+				t.Fatalf("it died again:\n%s", r.Tail(30))
+			}
+			r.Process = rig.Start(t, r.Spec())
+		}
+		if !acknowledged {
+			status, err := deliver(ctx, r, body)
+			acknowledged = err == nil && status == http.StatusOK
+			if !acknowledged {
+				return false, fmt.Sprint("not acknowledged: ", status, err)
+			}
+		}
+		found, err := onlyRun(ctx, r)
+		if err != nil {
+			return false, err.Error()
+		}
+		run = found
+		if held := run.Last(machine.RunHeld); held.Kind != "" && !asked {
+			asked = true
+			c.answer(t, r, run, held, name)
+		}
+		return run.Ending != nil, run.String()
+	})
+	return run, crashed
+}
+
+// onlyRun is the one run there must be; an error when it is not there yet.
+func onlyRun(ctx context.Context, r *rig.Service) (*rig.Run, error) {
+	entries, err := r.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := rig.RunsOf(entries)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(runs) == 0:
+		return nil, errors.New("no run")
+	case len(runs) > 1:
+		return nil, fmt.Errorf("%d runs: %v", len(runs), runs)
+	}
+	return runs[0], nil
+}
+
+// answer says what is true of a change whose outcome the run could not find
+// out, as a person would who looks at the API server's log.
+func (c *crashes) answer(t *testing.T, r *rig.Service, run *rig.Run, held machine.Event, name string) {
+	t.Helper()
+	if held.Message == "" {
+		t.Error("the run is held and does not say why")
+	}
+	want := 1
+	if held.Action == machine.ActionUndo {
+		want = 2
+	}
+	word := "--not-applied"
+	if c.writes(t, name) == want {
+		word = "--applied"
+	}
+	t.Logf("held: %s; told %s", held.Message, word)
+	r.Must(t, "runs", "resolve", run.ID, word, "--reason", "the API server's audit log says so")
+}
+
+// check fails unless the run ended as if nothing had happened: nothing twice,
+// nothing lost, and a log that verifies.
+func (c *crashes) check(t *testing.T, r *rig.Service, run *rig.Run, name string, s scenario) {
+	t.Helper()
+	if run.Ending.Outcome != s.outcome {
+		t.Errorf("the run ended %s, want %s:\n%s", run.Ending.Outcome, s.outcome, run)
+	}
+	if n := c.writes(t, name); n != s.writes {
+		t.Errorf("%d writes of the Deployment, want %d:\n%s", n, s.writes, run)
+	}
+	if n := run.Has(machine.Applied); n != 1 {
+		t.Errorf("the change is on record %d times, want once:\n%s", n, run)
+	}
+	image := c.cp.Kubectl(t, "-n", c.ns, "get", "deployment/"+name, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+	if image != s.image {
+		t.Errorf("the image is %s, want %s:\n%s", image, s.image, run)
+	}
+	wantIntact(t, r)
+}
+
+// writes counts what the responder's account changed of a Deployment.
+func (c *crashes) writes(t *testing.T, name string) int {
+	t.Helper()
+	n := 0
+	for _, e := range c.cp.AuditWrites(t, rig.Responder) {
+		if e.Namespace == c.ns && e.Name == name && e.Code == http.StatusOK && !strings.Contains(e.URI, "dryRun=All") {
+			n++
+		}
+	}
+	return n
+}
+
+// alertBody is the notification of one alert that has just begun to fire.
+func alertBody(t *testing.T, ns, name string) []byte {
+	t.Helper()
+	type object = map[string]any
+	labels := object{"alertname": "InferenceTTFTFastBurn", "namespace": ns, "service": name, "severity": "critical"}
+	body, err := json.Marshal(object{
+		"version": "4", "status": "firing", "receiver": "responder", "groupKey": "{}:{service=\"" + name + "\"}", "truncatedAlerts": 0,
+		"groupLabels": labels, "commonLabels": labels, "commonAnnotations": object{}, "externalURL": "http://alertmanager:9093",
+		"alerts": []object{{
+			"status": "firing", "labels": labels, "annotations": object{}, "startsAt": time.Now().UTC(), "endsAt": time.Time{},
+			"fingerprint": "0123456789abcdef", "generatorURL": "http://prometheus:9090/graph",
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}

@@ -1,0 +1,62 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+// The manifests are accepted, and the pod they ask for passes the namespace's
+// own pod security.
+func TestDeployedPodIsAdmitted(t *testing.T) {
+	t.Parallel()
+	cp := rig.Shared(t)
+	cp.Deploy(t)
+	rig.Await(t, 30*time.Second, "the responder's pod", func(ctx context.Context) (bool, string) {
+		pods, err := cp.Client.CoreV1().Pods(rig.ResponderNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=responder"})
+		if err != nil {
+			return false, err.Error()
+		}
+		events, err := cp.TryKubectl(ctx, "-n", rig.ResponderNamespace, "get", "events")
+		if err != nil {
+			return false, err.Error()
+		}
+		return len(pods.Items) == 1, events
+	})
+}
+
+// The shipped rules are rules to a real Prometheus, and the shipped receiver is
+// one to a real Alertmanager once it stands in a whole configuration.
+func TestDeployedRulesAndReceiver(t *testing.T) {
+	t.Parallel()
+	deploy := filepath.Join(rig.Repository(), "deploy")
+	check(t, "promtool", "check", "rules", filepath.Join(deploy, "prometheus", "inference-slo.rules.yaml"))
+
+	snippet, err := os.ReadFile(filepath.Join(deploy, "alertmanager", "receiver.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := strings.Replace(string(snippet), "route:\n", "route:\n  receiver: people\n", 1) + "  - name: people\n"
+	file := filepath.Join(t.TempDir(), "alertmanager.yml")
+	if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(t, "amtool", "check-config", file)
+}
+
+func check(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
