@@ -33,7 +33,7 @@ lint: ## formatting, linters, generated files up to date
 e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager (first time: 10 min of building, root for apt-get)
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
-	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 20m -count=1
+	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 20m -count=1 -parallel 8
 
 bench: ## benchmarks
 	@go test -run '^$$' -bench . -benchmem ./...
