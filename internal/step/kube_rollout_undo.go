@@ -88,8 +88,8 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in Input) (machine.Plan, erro
 		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "spec.template." + d.Path, From: d.From, To: d.To})
 	}
 	if len(plan.Diff) == 0 {
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
-			"kube.rollout_undo: revision %d of %s does not differ from what runs", to.Number, place(ref))}
+		// The dry-run says that it differs: in a secret that is never shown.
+		plan.Diff = []machine.FieldChange{{Path: "spec.template", From: "(redacted)", To: fmt.Sprintf("(redacted, as of revision %d)", to.Number)}}
 	}
 	if ownsReplicas(w) {
 		// An autoscaler moves the generation all the time; the revision, which

@@ -1,0 +1,239 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Scale sets the replicas of the object, if it still is as the precondition
+// says. The error is an [*Error].
+func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
+	o, err := c.load(ctx, ch.Ref)
+	if err != nil {
+		return Applied{}, err
+	}
+	if err := o.still(ch.Pre); err != nil {
+		return Applied{}, err
+	}
+	if ch.Replicas < 0 {
+		return Applied{}, &Error{Reason: Invalid, Message: fmt.Sprintf("scale %s: %d replicas", o, ch.Replicas)}
+	}
+	if o.replicas() == ch.Replicas {
+		return Applied{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("scale %s: it has %d replicas already", o, ch.Replicas)}
+	}
+	patch := o.guarded(ch.Pre, ch.Run, ch.Key)
+	// "add" also replaces, and spec.replicas may be left out for one.
+	patch = append(patch, operation{Op: "add", Path: "/spec/replicas", Value: ch.Replicas})
+	return c.patch(ctx, o, patch, ch.DryRun)
+}
+
+// Undo sets the pod template to that of an earlier revision, if the object
+// still is as the precondition says. The error is an [*Error].
+//
+// It builds the patch of kubectl's rollback (k8s.io/kubectl/pkg/polymorphichelpers,
+// rollback.go), whose code cannot be used: it takes neither a precondition nor
+// a context. Two differences: the object's annotations stay, but for the
+// change-cause, where kubectl puts the old ones back wholesale and so drops
+// what others wrote since; and a StatefulSet's template is replaced by a JSON
+// patch with the same effect as the stored strategic merge patch.
+func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
+	o, err := c.load(ctx, ch.Ref)
+	if err != nil {
+		return Applied{}, err
+	}
+	if err := o.still(ch.Pre); err != nil {
+		return Applied{}, err
+	}
+	if o.deployment != nil && o.deployment.Spec.Paused {
+		return Applied{}, &Error{Reason: OutOfBounds, Message: fmt.Sprintf("roll back %s: its rollouts are paused: resume them first (kubectl rollout resume)", o)}
+	}
+	earlier, err := o.earlier(ch.Revision)
+	if err != nil {
+		return Applied{}, err
+	}
+	if apiequality.Semantic.DeepEqual(earlier.template, withoutHash(o.template)) {
+		return Applied{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("roll back %s: its pod template is that of revision %d already", o, ch.Revision)}
+	}
+	raw, err := c.rawTemplate(ctx, o, earlier)
+	if err != nil {
+		return Applied{}, err
+	}
+	patch := append(o.guarded(ch.Pre, ch.Run, ch.Key), operation{Op: "replace", Path: "/spec/template", Value: raw})
+	_, has := o.meta.Annotations[changeCause]
+	switch {
+	case earlier.cause != "":
+		patch = append(patch, operation{Op: "add", Path: annotationPath(changeCause), Value: earlier.cause})
+	case has:
+		patch = append(patch, operation{Op: "remove", Path: annotationPath(changeCause)})
+	}
+	return c.patch(ctx, o, patch, ch.DryRun)
+}
+
+// past is an earlier revision.
+type past struct {
+	template corev1.PodTemplateSpec
+	cause    string
+	set      string // name of its ReplicaSet
+	stored   []byte // content of its ControllerRevision
+}
+
+// earlier finds a revision; 0 means the one before the current.
+func (o *object) earlier(number int64) (past, error) {
+	if number == 0 {
+		if number = o.before(); number == 0 {
+			return past{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("roll back %s: there is no earlier revision (spec.revisionHistoryLimit bounds how many are kept)", o)}
+		}
+	}
+	for _, rs := range o.replicaSets {
+		if revisionOf(rs.Annotations) == number {
+			return past{template: withoutHash(rs.Spec.Template), cause: rs.Annotations[changeCause], set: rs.Name}, nil
+		}
+	}
+	for _, r := range o.revisions {
+		if r.Revision == number {
+			template, err := revisionTemplate(r)
+			return past{template: template, cause: r.Annotations[changeCause], stored: r.Data.Raw}, err
+		}
+	}
+	return past{}, &Error{Reason: NotFound, Message: fmt.Sprintf("roll back %s: there is no revision %d (spec.revisionHistoryLimit bounds how many are kept)", o, number)}
+}
+
+// rawTemplate gives a revision's pod template as the server stores it. The
+// typed one lacks the fields that a newer server knows and this client does
+// not, and would take them away.
+func (c *Client) rawTemplate(ctx context.Context, o *object, p past) (map[string]any, error) {
+	revision := map[string]any{}
+	if o.deployment != nil {
+		rs, err := c.dynamic.Resource(appsv1.SchemeGroupVersion.WithResource("replicasets")).Namespace(o.ref.Namespace).Get(ctx, p.set, metav1.GetOptions{})
+		if err != nil {
+			return nil, request{verb: "get", group: "apps", resource: "replicasets", namespace: o.ref.Namespace, name: p.set}.fail(err)
+		}
+		revision = rs.Object
+	} else if err := json.Unmarshal(p.stored, &revision); err != nil {
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("roll back %s: the stored revision cannot be read", o), Err: err}
+	}
+	template, found, err := unstructured.NestedMap(revision, "spec", "template")
+	if err != nil || !found {
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("roll back %s: the stored revision holds no pod template", o), Err: err}
+	}
+	delete(template, "$patch") // a directive of strategic merge patches
+	unstructured.RemoveNestedField(template, "metadata", "labels", appsv1.DefaultDeploymentUniqueLabelKey)
+	return template, nil
+}
+
+// before is the number of the revision before the current one; 0: there is none.
+func (o *object) before() int64 {
+	var all []int64
+	for _, n := range o.revisionByOwner() {
+		if n != 0 && n < o.revision() {
+			all = append(all, n)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return slices.Max(all)
+}
+
+func withoutHash(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	t = *t.DeepCopy()
+	delete(t.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	return t
+}
+
+// String names the object for messages.
+func (o *object) String() string { return o.ref.Kind + " " + o.ref.Namespace + "/" + o.ref.Name }
+
+func (o *object) replicas() int {
+	if o.deployment != nil {
+		return replicas(o.deployment.Spec.Replicas)
+	}
+	return replicas(o.statefulSet.Spec.Replicas)
+}
+
+// still refuses early what the server would refuse anyway, with a better message.
+func (o *object) still(pre Precondition) error {
+	switch {
+	case pre.UID == "" || pre.Generation == 0:
+		return &Error{Reason: Invalid, Message: fmt.Sprintf("change %s: without a precondition on UID and generation", o)}
+	case string(o.meta.UID) != pre.UID:
+		return &Error{Reason: Conflict, Message: fmt.Sprintf("change %s: it was deleted and made anew since it was looked at", o)}
+	case o.meta.Generation != pre.Generation:
+		return &Error{Reason: Conflict, Message: fmt.Sprintf("change %s: it is at generation %d, %d was looked at", o, o.meta.Generation, pre.Generation)}
+	}
+	return nil
+}
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// guarded begins a patch: the preconditions, which the server tests on the
+// stored object in the same transaction, then who changes it, so that the
+// change is recognised after a crash.
+func (o *object) guarded(pre Precondition, run, key string) []operation {
+	patch := []operation{
+		{Op: "test", Path: "/metadata/uid", Value: pre.UID},
+		{Op: "test", Path: "/metadata/generation", Value: pre.Generation},
+	}
+	record := map[string]string{AnnotationRun: run, AnnotationEffect: key}
+	if len(o.meta.Annotations) == 0 {
+		// The map itself must be made, and must not replace one made meanwhile.
+		return append(patch,
+			operation{Op: "test", Path: "/metadata/resourceVersion", Value: o.meta.ResourceVersion},
+			operation{Op: "add", Path: "/metadata/annotations", Value: record})
+	}
+	for _, k := range slices.Sorted(maps.Keys(record)) {
+		patch = append(patch, operation{Op: "add", Path: annotationPath(k), Value: record[k]})
+	}
+	return patch
+}
+
+func annotationPath(key string) string {
+	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}
+
+// patch is the one request of this package that writes.
+func (c *Client) patch(ctx context.Context, o *object, patch []operation, dryRun bool) (Applied, error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return Applied{}, &Error{Reason: Invalid, Message: fmt.Sprintf("change %s: patch", o), Err: err}
+	}
+	options := metav1.PatchOptions{FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	r := request{verb: "patch", group: "apps", namespace: o.ref.Namespace, name: o.ref.Name, write: !dryRun}
+	if o.deployment != nil {
+		r.resource = "deployments"
+		d, err := c.typed.AppsV1().Deployments(o.ref.Namespace).Patch(ctx, o.ref.Name, types.JSONPatchType, body, options)
+		if err != nil {
+			return Applied{}, r.fail(err)
+		}
+		return applied(d.ObjectMeta, replicas(d.Spec.Replicas), d.Spec.Template), nil
+	}
+	r.resource = "statefulsets"
+	s, err := c.typed.AppsV1().StatefulSets(o.ref.Namespace).Patch(ctx, o.ref.Name, types.JSONPatchType, body, options)
+	if err != nil {
+		return Applied{}, r.fail(err)
+	}
+	return applied(s.ObjectMeta, replicas(s.Spec.Replicas), s.Spec.Template), nil
+}
+
+func applied(meta metav1.ObjectMeta, n int, template corev1.PodTemplateSpec) Applied {
+	return Applied{UID: string(meta.UID), Generation: meta.Generation, Replicas: n, Fields: (&redactor{}).flatten(template)}
+}

@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// FieldManager is the name under which the API server records our fields.
+const FieldManager = "responder"
+
+// Options says which cluster and how hard it may be asked.
+type Options struct {
+	Kubeconfig string        // path; empty: the pod's own service account
+	Context    string        // in the kubeconfig; empty: the current one
+	QPS        float32       // requests per second; 0: 50
+	Burst      int           // 0: 100
+	Timeout    time.Duration // of one request; 0: 15s
+}
+
+// Client reads and changes workloads of one cluster. It is safe for concurrent use.
+type Client struct {
+	typed   kubernetes.Interface
+	dynamic dynamic.Interface
+	now     func() time.Time
+}
+
+// New makes a client. It does not connect.
+func New(o Options) (*Client, error) {
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	return NewForConfig(config, o)
+}
+
+// NewForConfig makes a client for a cluster that the caller has already
+// described; the options' Kubeconfig and Context are ignored.
+func NewForConfig(config *rest.Config, o Options) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst, config.Timeout = 50, 100, 15*time.Second
+	if o.QPS > 0 {
+		config.QPS = o.QPS
+	}
+	if o.Burst > 0 {
+		config.Burst = o.Burst
+	}
+	if o.Timeout > 0 {
+		config.Timeout = o.Timeout
+	}
+	config.UserAgent = FieldManager
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return once{next} })
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	return &Client{typed: typed, dynamic: dyn, now: time.Now}, nil
+}
+
+func (o Options) config() (*rest.Config, error) {
+	if o.Kubeconfig == "" {
+		if o.Context != "" {
+			return nil, errors.New("kubernetes: a context needs a kubeconfig")
+		}
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("kubernetes: outside a cluster a kubeconfig is needed: %w", err)
+		}
+		return config, nil
+	}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: o.Context},
+	).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
+	}
+	return config, nil
+}
+
+// Ping asks the API server for its version, for readiness.
+func (c *Client) Ping(ctx context.Context) error {
+	r := request{verb: "get", resource: "version"}
+	_, err := c.typed.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	return r.fail(err)
+}
+
+// once keeps client-go from sending a write again by itself. It does so when a
+// failed answer carries Retry-After; but a 5xx may come after the write was
+// made, and the second attempt's conflict would then hide the first one's
+// success.
+type once struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := o.next.RoundTrip(req)
+	if err == nil && resp.StatusCode >= 500 && req.Method != http.MethodGet {
+		resp.Header.Del("Retry-After")
+	}
+	return resp, err
+}
+
+// WrappedRoundTripper lets client-go see through.
+func (o once) WrappedRoundTripper() http.RoundTripper { return o.next }

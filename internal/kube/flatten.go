@@ -1,0 +1,170 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// flatten writes a pod template as paths and values, as people compare it:
+// containers[vllm].image, containers[vllm].args[--max-num-seqs]. Values of
+// secrets are never part of a template; what is written into it in the clear
+// although its name or form says secret is redacted.
+func (r *redactor) flatten(t corev1.PodTemplateSpec) map[string]string {
+	out := map[string]string{}
+	for k, v := range t.Labels {
+		if k != appsv1.DefaultDeploymentUniqueLabelKey && k != appsv1.ControllerRevisionHashLabelKey {
+			out["labels["+k+"]"] = v
+		}
+	}
+	for k, v := range t.Annotations {
+		out["annotations["+k+"]"] = r.value(k, v)
+	}
+	for _, c := range t.Spec.InitContainers {
+		r.container(out, "initContainers["+c.Name+"]", c)
+	}
+	for _, c := range t.Spec.Containers {
+		r.container(out, "containers["+c.Name+"]", c)
+	}
+	for _, v := range t.Spec.Volumes {
+		out["volumes["+v.Name+"]"] = r.brief(v.VolumeSource)
+	}
+	// Whatever else there is, field by field, so that no change goes unseen.
+	rest := t.Spec
+	rest.Containers, rest.InitContainers, rest.Volumes = nil, nil, nil
+	r.rest(out, "", rest)
+	return out
+}
+
+func (r *redactor) container(out map[string]string, path string, c corev1.Container) {
+	out[path+".image"] = c.Image
+	r.flags(out, path+".command", c.Command)
+	r.flags(out, path+".args", c.Args)
+	for _, e := range c.Env {
+		out[path+".env["+e.Name+"]"] = r.env(e)
+	}
+	for i, e := range c.EnvFrom {
+		out[fmt.Sprintf("%s.envFrom[%d]", path, i)] = r.brief(e)
+	}
+	for name, q := range c.Resources.Limits {
+		out[path+".resources.limits["+string(name)+"]"] = q.String()
+	}
+	for name, q := range c.Resources.Requests {
+		out[path+".resources.requests["+string(name)+"]"] = q.String()
+	}
+	for _, m := range c.VolumeMounts {
+		out[path+".volumeMounts["+m.MountPath+"]"] = r.brief(m)
+	}
+	c.Name, c.Image, c.Command, c.Args, c.Env, c.EnvFrom, c.VolumeMounts = "", "", nil, nil, nil, nil, nil
+	c.Resources = corev1.ResourceRequirements{}
+	r.rest(out, path+".", c)
+}
+
+// rest adds the remaining fields of a struct in brief.
+func (r *redactor) rest(out map[string]string, prefix string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("kube: cannot encode: " + err.Error()) // unreachable: these are API types
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &fields); err != nil {
+		panic("kube: cannot decode: " + err.Error()) // unreachable: they are objects
+	}
+	for name, raw := range fields {
+		text := string(raw)
+		var s string
+		if json.Unmarshal(raw, &s) == nil {
+			text = s
+		}
+		if text != "" && text != "null" && text != "{}" {
+			out[prefix+name] = short(redactText(text))
+		}
+	}
+}
+
+// brief is a part of a template on one line.
+func (r *redactor) brief(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("kube: cannot encode: " + err.Error()) // unreachable: these are API types
+	}
+	return short(redactText(string(b)))
+}
+
+// env shows a variable's value, or where it comes from.
+func (r *redactor) env(e corev1.EnvVar) string {
+	from := e.ValueFrom
+	switch {
+	case from == nil:
+		return r.value(e.Name, e.Value)
+	case from.SecretKeyRef != nil:
+		return "secret " + from.SecretKeyRef.Name + "/" + from.SecretKeyRef.Key
+	case from.ConfigMapKeyRef != nil:
+		return "configmap " + from.ConfigMapKeyRef.Name + "/" + from.ConfigMapKeyRef.Key
+	case from.FieldRef != nil:
+		return "field " + from.FieldRef.FieldPath
+	case from.ResourceFieldRef != nil:
+		return "resource " + from.ResourceFieldRef.ContainerName + "/" + from.ResourceFieldRef.Resource
+	default:
+		return r.brief(from)
+	}
+}
+
+// isSet stands for a flag without a value: an empty value would mean absent.
+const isSet = "(set)"
+
+// flags writes command-line arguments by flag, spelled as they are; what is
+// not a flag stands under its position among those. The value of a flag that
+// is given again stands under [2]: the last one wins in most engines.
+func (r *redactor) flags(out map[string]string, path string, args []string) {
+	positional := 0
+	put := func(flag, value string) {
+		key := path + "[" + flag + "]"
+		for n := 2; ; n++ {
+			if _, taken := out[key]; !taken {
+				break
+			}
+			key = path + "[" + flag + "][" + strconv.Itoa(n) + "]"
+		}
+		out[key] = value
+	}
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if !isFlag(arg) {
+			put(strconv.Itoa(positional), orEmpty(short(redactText(arg))))
+			positional++
+			continue
+		}
+		flag, value, inline := strings.Cut(arg, "=")
+		switch {
+		case inline:
+		case i+1 < len(args) && !isFlag(args[i+1]):
+			i++
+			value = args[i]
+		default:
+			put(flag, isSet)
+			continue
+		}
+		put(flag, r.value(flag, value))
+	}
+}
+
+// isFlag tells a flag from a value; -1 and one token holding blanks are values.
+func isFlag(arg string) bool {
+	if len(arg) < 2 || arg[0] != '-' || strings.ContainsAny(arg, " \n\t") && !strings.Contains(arg, "=") {
+		return false
+	}
+	_, err := strconv.ParseFloat(arg, 64)
+	return err != nil
+}
+
+func orEmpty(s string) string {
+	if s == "" {
+		return "(empty)"
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// object is a Deployment or StatefulSet with its history, whichever it is.
+type object struct {
+	ref      Ref
+	meta     metav1.ObjectMeta
+	selector *metav1.LabelSelector
+	template corev1.PodTemplateSpec
+
+	deployment  *appsv1.Deployment
+	replicaSets []appsv1.ReplicaSet // controlled by it
+
+	statefulSet *appsv1.StatefulSet
+	revisions   []appsv1.ControllerRevision // controlled by it
+}
+
+// load reads the object and its history.
+func (c *Client) load(ctx context.Context, ref Ref) (*object, error) {
+	switch ref.Kind {
+	case "Deployment":
+		return c.loadDeployment(ctx, ref)
+	case "StatefulSet":
+		return c.loadStatefulSet(ctx, ref)
+	default:
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("workload %s/%s: kind %q is not supported: use Deployment or StatefulSet", ref.Namespace, ref.Name, ref.Kind)}
+	}
+}
+
+func (c *Client) loadDeployment(ctx context.Context, ref Ref) (*object, error) {
+	d, err := c.typed.AppsV1().Deployments(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, request{verb: "get", group: "apps", resource: "deployments", namespace: ref.Namespace, name: ref.Name}.fail(err)
+	}
+	o := &object{ref: ref, meta: d.ObjectMeta, selector: d.Spec.Selector, template: d.Spec.Template, deployment: d}
+	options, err := o.listOptions()
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.typed.AppsV1().ReplicaSets(ref.Namespace).List(ctx, options)
+	if err != nil {
+		return nil, request{verb: "list", group: "apps", resource: "replicasets", namespace: ref.Namespace}.fail(err)
+	}
+	for _, rs := range list.Items {
+		if controlledBy(rs.OwnerReferences, d.UID) {
+			o.replicaSets = append(o.replicaSets, rs)
+		}
+	}
+	return o, nil
+}
+
+func (c *Client) loadStatefulSet(ctx context.Context, ref Ref) (*object, error) {
+	s, err := c.typed.AppsV1().StatefulSets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, request{verb: "get", group: "apps", resource: "statefulsets", namespace: ref.Namespace, name: ref.Name}.fail(err)
+	}
+	o := &object{ref: ref, meta: s.ObjectMeta, selector: s.Spec.Selector, template: s.Spec.Template, statefulSet: s}
+	options, err := o.listOptions()
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.typed.AppsV1().ControllerRevisions(ref.Namespace).List(ctx, options)
+	if err != nil {
+		return nil, request{verb: "list", group: "apps", resource: "controllerrevisions", namespace: ref.Namespace}.fail(err)
+	}
+	for _, r := range list.Items {
+		if controlledBy(r.OwnerReferences, s.UID) {
+			o.revisions = append(o.revisions, r)
+		}
+	}
+	return o, nil
+}
+
+// listOptions selects what the object's own selector selects.
+func (o *object) listOptions() (metav1.ListOptions, error) {
+	selector, err := metav1.LabelSelectorAsSelector(o.selector)
+	if err != nil {
+		return metav1.ListOptions{}, &Error{Reason: Invalid, Message: fmt.Sprintf("%s %s/%s: selector", o.ref.Kind, o.ref.Namespace, o.ref.Name), Err: err}
+	}
+	return metav1.ListOptions{LabelSelector: selector.String()}, nil
+}
+
+func controlledBy(owners []metav1.OwnerReference, uid types.UID) bool {
+	for _, o := range owners {
+		if o.Controller != nil && *o.Controller && o.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// annotationRevision is where the deployment controller numbers revisions.
+const annotationRevision = "deployment.kubernetes.io/revision"
+
+// revisionOf reads a revision number; 0 when the controller gave none yet.
+func revisionOf(annotations map[string]string) int64 {
+	n, err := strconv.ParseInt(annotations[annotationRevision], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// revision is the number of the current revision, as its controller says; 0
+// when it said nothing yet.
+func (o *object) revision() int64 {
+	if o.deployment != nil {
+		return revisionOf(o.meta.Annotations)
+	}
+	for _, r := range o.revisions {
+		if r.Name == o.statefulSet.Status.UpdateRevision {
+			return r.Revision
+		}
+	}
+	return 0
+}
+
+// revisionByOwner numbers the pods' revisions: by the ReplicaSet's UID for a
+// Deployment, by the revision's name for a StatefulSet.
+func (o *object) revisionByOwner() map[string]int64 {
+	out := map[string]int64{}
+	for _, rs := range o.replicaSets {
+		out[string(rs.UID)] = revisionOf(rs.Annotations)
+	}
+	for _, r := range o.revisions {
+		out[r.Name] = r.Revision
+	}
+	return out
+}

@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// owners finds who else would change fields of the workload back. It says "no
+// owner" only after everybody who could be one was asked.
+func (c *Client) owners(ctx context.Context, o *object) ([]Owner, error) {
+	out := declaredOwners(o.ref, o.meta)
+	hpas, err := c.typed.AutoscalingV2().HorizontalPodAutoscalers(o.ref.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, request{verb: "list", group: "autoscaling", resource: "horizontalpodautoscalers", namespace: o.ref.Namespace}.fail(err)
+	}
+	for _, h := range hpas.Items {
+		if h.Spec.ScaleTargetRef.Kind == o.ref.Kind && h.Spec.ScaleTargetRef.Name == o.ref.Name {
+			out = append(out, Owner{Field: "spec.replicas", Kind: "HorizontalPodAutoscaler", Name: h.Name, Why: "its scaleTargetRef names the workload"})
+		}
+	}
+	scaled, err := c.scaledObjects(ctx, o.ref.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range scaled {
+		kind, _, _ := unstructured.NestedString(s.Object, "spec", "scaleTargetRef", "kind")
+		name, _, _ := unstructured.NestedString(s.Object, "spec", "scaleTargetRef", "name")
+		if name == o.ref.Name && (kind == o.ref.Kind || kind == "" && o.ref.Kind == "Deployment") { // KEDA's default kind
+			out = append(out, Owner{Field: "spec.replicas", Kind: "ScaledObject", Name: s.GetName(), Why: "its scaleTargetRef names the workload"})
+		}
+	}
+	return out, nil
+}
+
+// scaledObjects lists KEDA's, where KEDA is installed. Whether it is, is asked
+// of discovery: listing an unknown resource is answered with "forbidden" to
+// most, which must not be mistaken for either answer.
+func (c *Client) scaledObjects(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
+	gvr := schema.GroupVersionResource{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"}
+	list, err := c.typed.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, request{verb: "get", resource: "/apis/keda.sh/v1alpha1"}.fail(err)
+	}
+	for _, r := range list.APIResources {
+		if r.Name != gvr.Resource {
+			continue
+		}
+		items, err := c.dynamic.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, request{verb: "list", group: gvr.Group, resource: gvr.Resource, namespace: namespace}.fail(err)
+		}
+		return items.Items, nil
+	}
+	return nil, nil
+}
+
+// Labels and annotations by which GitOps controllers mark what they manage.
+const (
+	argoTrackingID = "argocd.argoproj.io/tracking-id"
+	argoInstance   = "argocd.argoproj.io/instance"
+	appInstance    = "app.kubernetes.io/instance"
+	fluxKustomize  = "kustomize.toolkit.fluxcd.io/name"
+	fluxHelm       = "helm.toolkit.fluxcd.io/name"
+)
+
+// declaredOwners reads the owners that the object itself declares.
+func declaredOwners(ref Ref, meta metav1.ObjectMeta) []Owner {
+	var out []Owner
+	for _, r := range meta.OwnerReferences {
+		if r.Controller != nil && *r.Controller {
+			out = append(out, Owner{Field: "*", Kind: r.Kind, Name: r.Name, Why: "it is the controlling ownerReference"})
+		}
+	}
+	if app, why := ArgoApplication(ref, meta); app != "" {
+		out = append(out, Owner{Field: "*", Kind: "ArgoCD", Name: app, Why: why})
+	}
+	for _, label := range []string{fluxKustomize, fluxHelm} {
+		if name := meta.Labels[label]; name != "" {
+			out = append(out, Owner{Field: "*", Kind: "Flux", Name: name, Why: "label " + label})
+		}
+	}
+	return out
+}
+
+// ArgoApplication names the Argo CD application that manages the object, and
+// how we know; empty when none does.
+//
+// The tracking id counts only when it names this very object: copies of an
+// object carry it along, and Argo CD ignores it there. The instance label is
+// the charts' own too, so it counts only beside fields that Argo CD manages.
+func ArgoApplication(ref Ref, meta metav1.ObjectMeta) (app, why string) {
+	if id := meta.Annotations[argoTrackingID]; id != "" {
+		// <application>:<group>/<kind>:<namespace>/<name>
+		parts := strings.SplitN(id, ":", 3)
+		if len(parts) != 3 {
+			return id, "annotation " + argoTrackingID + ", which is not of the usual form"
+		}
+		if strings.HasSuffix(parts[1], "/"+ref.Kind) && strings.HasSuffix(parts[2], "/"+ref.Name) {
+			return parts[0], "annotation " + argoTrackingID
+		}
+	}
+	if name := meta.Labels[argoInstance]; name != "" {
+		return name, "label " + argoInstance
+	}
+	for _, m := range meta.ManagedFields {
+		if strings.HasPrefix(m.Manager, "argocd") {
+			name := meta.Labels[appInstance]
+			if name == "" {
+				name = "(unknown application)"
+			}
+			return name, fmt.Sprintf("field manager %s", m.Manager)
+		}
+	}
+	return "", ""
+}

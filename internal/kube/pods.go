@@ -1,0 +1,172 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// pods lists the pods that the workload controls, also through its ReplicaSets.
+func (c *Client) pods(ctx context.Context, o *object) ([]corev1.Pod, error) {
+	options, err := o.listOptions()
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.typed.CoreV1().Pods(o.ref.Namespace).List(ctx, options)
+	if err != nil {
+		return nil, request{verb: "list", resource: "pods", namespace: o.ref.Namespace}.fail(err)
+	}
+	var out []corev1.Pod
+	for _, p := range list.Items {
+		mine := controlledBy(p.OwnerReferences, o.meta.UID)
+		for _, rs := range o.replicaSets {
+			mine = mine || controlledBy(p.OwnerReferences, rs.UID)
+		}
+		if mine {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+func describePod(p corev1.Pod, revisions map[string]int64) Pod {
+	out := Pod{Name: p.Name, Node: p.Spec.NodeName, Phase: string(p.Status.Phase)}
+	if p.DeletionTimestamp != nil {
+		out.Phase = "Terminating"
+	}
+	if p.Status.StartTime != nil {
+		out.Started = p.Status.StartTime.Time
+	}
+	out.Revision = revisions[p.Labels[appsv1.ControllerRevisionHashLabelKey]]
+	for _, ref := range p.OwnerReferences {
+		if n, ok := revisions[string(ref.UID)]; ok {
+			out.Revision = n
+		}
+	}
+	for _, cond := range p.Status.Conditions {
+		switch {
+		case cond.Type == corev1.PodReady:
+			out.Ready = cond.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil
+		case cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse:
+			out.Message = clip(cond.Message)
+		}
+	}
+	for _, cs := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		out.Restarts += int(cs.RestartCount)
+		for _, ended := range []*corev1.ContainerStateTerminated{cs.State.Terminated, cs.LastTerminationState.Terminated} {
+			out.OOMKilled = out.OOMKilled || ended != nil && ended.Reason == "OOMKilled"
+		}
+		// Those that merely have not started yet wait for nothing bad.
+		if w := cs.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			out.Waiting = w.Reason
+			if w.Message != "" {
+				out.Message = clip(w.Message)
+			}
+		}
+	}
+	return out
+}
+
+// nodesOf reads the nodes that the pods run on, sorted by name.
+func (c *Client) nodesOf(ctx context.Context, pods []corev1.Pod) ([]Node, error) {
+	count := map[string]int{}
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			count[p.Spec.NodeName]++
+		}
+	}
+	var out []Node
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		n, err := c.typed.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			out = append(out, Node{Name: name, Conditions: []string{"gone"}, Pods: count[name]})
+		case err != nil:
+			return nil, request{verb: "get", resource: "nodes", name: name}.fail(err)
+		default:
+			out = append(out, describeNode(n, count[name]))
+		}
+	}
+	return out, nil
+}
+
+func describeNode(n *corev1.Node, pods int) Node {
+	out := Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable, Pods: pods}
+	seen := false
+	for _, cond := range n.Status.Conditions {
+		if cond.Type == corev1.NodeReady {
+			seen, out.Ready = true, cond.Status == corev1.ConditionTrue
+		}
+		if bad(cond) {
+			out.Conditions = append(out.Conditions, string(cond.Type)+"="+string(cond.Status))
+		}
+	}
+	if !seen {
+		out.Conditions = append(out.Conditions, "Ready=Unknown")
+	}
+	for _, t := range n.Spec.Taints {
+		out.Taints = append(out.Taints, strings.TrimSuffix(t.Key+"="+t.Value, "=")+":"+string(t.Effect))
+	}
+	slices.Sort(out.Conditions)
+	return out
+}
+
+// bad reports whether a node's condition is a problem. By the convention of the
+// kubelet and of node-problem-detector a condition names a problem and True
+// means it is there; those named for health mean the opposite. Unknown is bad
+// either way: the kubelet fell silent.
+func bad(cond corev1.NodeCondition) bool {
+	good := corev1.ConditionFalse
+	for _, healthy := range []string{"Ready", "Healthy", "Available", "OK", "Succeeded", "EtcdIsVoter"} {
+		if strings.HasSuffix(string(cond.Type), healthy) {
+			good = corev1.ConditionTrue
+		}
+	}
+	return cond.Status != good
+}
+
+// events gives the warnings of the last hour about the workload, its history
+// and its pods, newest first, one entry per reason, object and message.
+func (c *Client) events(ctx context.Context, o *object, pods []corev1.Pod) ([]EventCount, error) {
+	about := map[string]bool{o.ref.Kind + "/" + o.ref.Name: true}
+	prefixes := []string{}
+	for _, rs := range o.replicaSets {
+		about["ReplicaSet/"+rs.Name] = true
+		prefixes = append(prefixes, "Pod/"+rs.Name+"-") // pods that are gone already
+	}
+	for _, p := range pods {
+		about["Pod/"+p.Name] = true
+	}
+	list, err := c.typed.CoreV1().Events(o.ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		return nil, request{verb: "list", resource: "events", namespace: o.ref.Namespace}.fail(err)
+	}
+	since := c.now().Add(-eventAge)
+	merged := map[EventCount]EventCount{}
+	for _, e := range list.Items {
+		object := e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name
+		known := about[object] || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(object, p) })
+		last, count := occurred(e)
+		if !known || last.Before(since) || e.Type != corev1.EventTypeWarning {
+			continue
+		}
+		key := EventCount{Reason: e.Reason, Object: object, Message: clip(redactText(e.Message))}
+		m := merged[key]
+		m.Reason, m.Object, m.Message = key.Reason, key.Object, key.Message
+		m.Count += count
+		if last.After(m.Last) {
+			m.Last = last
+		}
+		merged[key] = m
+	}
+	return slices.SortedFunc(maps.Values(merged), func(a, b EventCount) int {
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	}), nil
+}

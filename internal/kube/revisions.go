@@ -1,0 +1,137 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Revisions gives the revision history, oldest first.
+func (c *Client) Revisions(ctx context.Context, ref Ref) ([]Revision, error) {
+	o, err := c.load(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return o.history()
+}
+
+func (o *object) history() ([]Revision, error) {
+	var out []Revision
+	names := &redactor{}
+	if o.deployment != nil {
+		sets := slices.SortedFunc(slices.Values(o.replicaSets), func(a, b appsv1.ReplicaSet) int {
+			return cmp.Compare(revisionOf(a.Annotations), revisionOf(b.Annotations))
+		})
+		for _, rs := range sets {
+			if n := revisionOf(rs.Annotations); n != 0 {
+				out = append(out, Revision{
+					Number: n, Name: rs.Name, Created: rs.CreationTimestamp.Time, Current: n == o.revision(),
+					Cause: rs.Annotations[changeCause], Fields: names.flatten(rs.Spec.Template),
+				})
+			}
+		}
+	} else {
+		all := slices.SortedFunc(slices.Values(o.revisions), func(a, b appsv1.ControllerRevision) int {
+			return cmp.Compare(a.Revision, b.Revision)
+		})
+		for _, r := range all {
+			template, err := revisionTemplate(r)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, Revision{
+				Number: r.Revision, Name: r.Name, Created: r.CreationTimestamp.Time,
+				Current: r.Name == o.statefulSet.Status.UpdateRevision,
+				Cause:   r.Annotations[changeCause], Fields: names.flatten(template),
+			})
+		}
+	}
+	for i := range out {
+		out[i].Active = out[i].Created
+		if out[i].Current {
+			out[i].Active = o.activeSince(out, i)
+		}
+	}
+	return out, nil
+}
+
+// changeCause is where people say why they rolled out.
+const changeCause = "kubernetes.io/change-cause"
+
+// activeSince is when the current revision last became current. A new one did
+// when it was created. One that was rolled back to existed before; the cluster
+// does not record the moment, so the earliest known time that is certainly not
+// before it is taken: when its rollout last made progress or was complete
+// (condition Progressing), or when somebody last wrote the pod template
+// (managedFields). Erring late makes a rollback look younger, never older: a
+// change is rather suspected than overlooked.
+func (o *object) activeSince(all []Revision, i int) time.Time {
+	created := all[i].Created
+	newest := created
+	for _, r := range all {
+		if r.Created.After(newest) {
+			newest = r.Created
+		}
+	}
+	if !o.reused(all[i].Name) && newest.Equal(created) {
+		return created
+	}
+	var known time.Time
+	if o.deployment != nil {
+		for _, cond := range o.deployment.Status.Conditions {
+			if cond.Type == appsv1.DeploymentProgressing {
+				known = cond.LastUpdateTime.Time
+			}
+		}
+	}
+	if known.Before(newest) {
+		known = o.templateWritten()
+	}
+	if known.Before(newest) {
+		return newest
+	}
+	return known
+}
+
+// reused reports whether the ReplicaSet was current before and became so
+// again; the deployment controller notes its former numbers.
+func (o *object) reused(name string) bool {
+	for _, rs := range o.replicaSets {
+		if rs.Name == name {
+			return rs.Annotations["deployment.kubernetes.io/revision-history"] != ""
+		}
+	}
+	return false
+}
+
+// templateWritten is when a manager of the pod template last changed any of
+// its fields; zero when the server keeps no managedFields.
+func (o *object) templateWritten() time.Time {
+	var last time.Time
+	for _, m := range o.meta.ManagedFields {
+		if m.Subresource == "" && m.Time != nil && m.FieldsV1 != nil && strings.Contains(string(m.FieldsV1.Raw), `"f:template"`) && m.Time.After(last) {
+			last = m.Time.Time
+		}
+	}
+	return last
+}
+
+// revisionTemplate reads the pod template of a StatefulSet's revision.
+func revisionTemplate(r appsv1.ControllerRevision) (corev1.PodTemplateSpec, error) {
+	var stored struct {
+		Spec struct {
+			Template corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(r.Data.Raw, &stored); err != nil {
+		return corev1.PodTemplateSpec{}, &Error{Reason: Invalid, Message: fmt.Sprintf("controllerrevision %s/%s cannot be read", r.Namespace, r.Name), Err: err}
+	}
+	return stored.Spec.Template, nil
+}
