@@ -2,10 +2,24 @@ package main
 
 import "github.com/spf13/cobra"
 
-// commands lists every command, in the order the help shows them.
+// commands lists every command.
 func commands(p *process) []*cobra.Command {
 	return []*cobra.Command{
+		newServeCommand(p),
+		newDemoCommand(p),
+		newDryRunCommand(p),
+		newPlaybookCommand(p),
+		newRunsCommand(p),
+		newApproveCommand(p),
+		newDenyCommand(p),
+		newPauseCommand(p),
+		newUnpauseCommand(p),
+		newPausesCommand(p),
+		newServicesCommand(p),
+		newAuditCommand(p),
+		newConfigCommand(p),
 		newCompletionCommand(p),
 		newVersionCommand(p),
+		newInternalCommand(p),
 	}
 }

@@ -62,7 +62,7 @@ type basicConfig struct {
 }
 
 type mtlsConfig struct {
-	CAFile string       `yaml:"ca_file" doc:"PEM certificates of the authorities that vouch for clients."`
+	CAFile  string       `yaml:"ca_file" doc:"PEM certificates of the authorities that vouch for clients."`
 	Clients []mtlsClient `yaml:"clients" doc:"The clients that may come in."`
 }
 

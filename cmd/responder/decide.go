@@ -131,4 +131,3 @@ target yourself, then say which it is; the run goes on from there.`,
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "how you know, for the record")
 	return cmd
 }
-

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 // newGenerateCommand writes the reference pages from what the program itself
@@ -28,13 +29,22 @@ func newGenerateCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("generate: %w", err)
 			}
-			for name, text := range map[string]string{"cli.md": cliReference(cmd.Root()), "config.md": configReference()} {
+			for name, text := range referencePages(cmd.Root()) {
 				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
 					return fmt.Errorf("generate: %w", err)
 				}
 			}
 			return nil
 		},
+	}
+}
+
+// referencePages gives the pages by file name.
+func referencePages(root *cobra.Command) map[string]string {
+	return map[string]string{
+		"cli.md":    cliReference(root),
+		"config.md": configReference(),
+		"steps.md":  string(playbook.Reference(step.Kinds())),
 	}
 }
 

@@ -179,8 +179,13 @@ func playbookTable(set *playbook.Set) ([]playbookRow, *table) {
 	rows := []playbookRow{}
 	t := &table{
 		columns: []column{
-			{head: "NAME", flex: true}, {head: "AUTONOMY"}, {head: "STATES"}, {head: "LEVERS", flex: true}, {head: "TITLE", flex: true},
-			{head: "SOURCE", wide: true}, {head: "DIGEST", wide: true},
+			{head: "NAME", flex: true},
+			{head: "AUTONOMY"},
+			{head: "STATES"},
+			{head: "LEVERS", flex: true},
+			{head: "TITLE", flex: true},
+			{head: "SOURCE", wide: true},
+			{head: "DIGEST", wide: true},
 		},
 		empty: "no playbooks",
 	}

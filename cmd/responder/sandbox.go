@@ -40,3 +40,12 @@ func sandboxWorld(sim *sandbox.World) world {
 		Pace:     sim.Clock().Pace(),
 	}
 }
+
+// scenarioNames lists the incidents that can be simulated.
+func scenarioNames() []string {
+	var names []string
+	for _, s := range sandbox.Scenarios() {
+		names = append(names, s.Name)
+	}
+	return names
+}

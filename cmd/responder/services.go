@@ -35,8 +35,15 @@ func newServicesCommand(p *process) *cobra.Command {
 func serviceTable(services []playbook.Service) *table {
 	t := &table{
 		columns: []column{
-			{head: "SERVICE", flex: true}, {head: "WORKLOAD", flex: true}, {head: "ENGINE"}, {head: "AUTONOMY"}, {head: "OWNERS", flex: true},
-			{head: "MIN READY", wide: true}, {head: "MAX SCALE", wide: true}, {head: "MODEL", wide: true}, {head: "SELECTOR", wide: true},
+			{head: "SERVICE", flex: true},
+			{head: "WORKLOAD", flex: true},
+			{head: "ENGINE"},
+			{head: "AUTONOMY"},
+			{head: "OWNERS", flex: true},
+			{head: "MIN READY", wide: true},
+			{head: "MAX SCALE", wide: true},
+			{head: "MODEL", wide: true},
+			{head: "SELECTOR", wide: true},
 		},
 		empty: "no services: configure them under services, or switch discovery on",
 	}
@@ -46,4 +53,3 @@ func serviceTable(services []playbook.Service) *table {
 	}
 	return t
 }
-

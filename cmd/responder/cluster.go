@@ -1,0 +1,49 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// openCluster makes the world of a configuration: its cluster, its Prometheus
+// and its services. It connects to nothing: what is down now may be up when it
+// is needed.
+func openCluster(c config, log *slog.Logger) (world, error) {
+	w := world{Deps: step.Deps{Log: log}, Now: time.Now, Pace: 1}
+	options := catalog.Options{Ceiling: c.Autonomy, Interval: c.Discovery.Interval, Log: log}
+	var err error
+	if options.Entries, err = catalog.ParseNode(c.file, &c.Services); err != nil {
+		return w, err
+	}
+	if c.Prometheus.URL != "" {
+		querier, err := slo.NewPrometheus(slo.Options{
+			URL: c.Prometheus.URL, Timeout: c.Prometheus.Timeout, BearerTokenFile: c.Prometheus.TokenFile, CAFile: c.Prometheus.CAFile,
+		})
+		if err != nil {
+			return w, err
+		}
+		w.Deps.Querier = querier
+	}
+	if c.Kubernetes.configured() {
+		client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context})
+		if err != nil {
+			return w, err
+		}
+		w.Deps.Workloads, w.Deps.Changer = client, client
+		if c.Discovery.Enabled {
+			options.Lister = client
+		}
+	}
+	if c.Notify.URL != "" {
+		w.Deps.Notifier = newHTTPNotifier(c.Notify)
+	}
+	services := catalog.New(options)
+	w.Resolve, w.Services = services.Resolve, services.Services
+	w.Prepare, w.Run, w.Missing = services.Refresh, services.Run, services.Missing
+	return w, nil
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+func newConfigCommand(p *process) *cobra.Command {
+	return group("config", "Check the configuration", newConfigCheckCommand(p))
+}
+
+// configSummary is what a configuration comes to.
+type configSummary struct {
+	File       string `json:"file"`
+	Listen     string `json:"listen"`
+	Autonomy   string `json:"autonomy"`
+	Services   int    `json:"services"`
+	Playbooks  int    `json:"playbooks"`
+	Prometheus string `json:"prometheus,omitempty"`
+	Cluster    string `json:"cluster,omitempty"`
+	Discovery  bool   `json:"discovery"`
+}
+
+func newConfigCheckCommand(p *process) *cobra.Command {
+	var out output
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check --config FILE",
+		Short: "Check a configuration as the service does when it starts, and connect to nothing",
+		Args:  cobra.NoArgs,
+		Example: `  responder config check --config responder.yaml
+  responder config check --config responder.yaml -o json`,
+		RunE: func(*cobra.Command, []string) error {
+			summary, err := checkConfig(file)
+			if err != nil {
+				return err
+			}
+			return out.print(p.stdout, summary, func(w io.Writer) error { return writeConfigSummary(w, summary) })
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "responder.yaml", "configuration file")
+	out.addFlag(cmd)
+	return cmd
+}
+
+// checkConfig does what serve does before it opens anything: files that the
+// configuration names are read, so that a missing token is found here.
+func checkConfig(file string) (configSummary, error) {
+	c, err := loadConfig(file)
+	if err != nil {
+		return configSummary{}, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	w, err := openCluster(c, quiet)
+	if err != nil {
+		return configSummary{}, err
+	}
+	set, err := loadPlaybooks(c.Playbooks.Dir)
+	if err != nil {
+		return configSummary{}, err
+	}
+	probe := webhook.Options{
+		Intake: intake{}, Auth: c.Auth.receiver(), TLS: c.tls(), DropLabels: c.Receiver.DropLabels,
+		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
+	}
+	if _, err := webhook.New(probe); err != nil {
+		return configSummary{}, err
+	}
+	return configSummary{
+		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),
+		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
+	}, nil
+}
+
+func clusterName(k kubernetesConfig) string {
+	switch {
+	case k.InCluster:
+		return "the one it runs in"
+	case k.Kubeconfig != "" && k.Context != "":
+		return k.Kubeconfig + " context " + k.Context
+	default:
+		return k.Kubeconfig
+	}
+}
+
+func writeConfigSummary(w io.Writer, s configSummary) error {
+	services := count(s.Services, "service")
+	if s.Discovery {
+		services += ", and those found in the cluster"
+	}
+	_, err := fmt.Fprintf(w, "%s is good\n  listen      %s\n  autonomy    at most %s\n  services    %s\n  playbooks   %d\n  prometheus  %s\n  cluster     %s\n",
+		s.File, s.Listen, s.Autonomy, services, s.Playbooks, orText(s.Prometheus, "none: no PromQL, so nothing can be verified"), orText(s.Cluster, "none: no kube checks and levers"))
+	return err
+}

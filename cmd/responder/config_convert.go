@@ -1,0 +1,51 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// receiver is who may talk to the service, in the receiver's words. Names may
+// be written with the prefixes that approval rules use.
+func (a authConfig) receiver() webhook.Auth {
+	auth := webhook.Auth{Insecure: a.Insecure}
+	for _, t := range a.Tokens {
+		auth.Tokens = append(auth.Tokens, webhook.Token{Grant: grant(t.Name, t.Scopes, t.Groups), File: t.File})
+	}
+	for _, b := range a.Basic {
+		auth.Users = append(auth.Users, webhook.User{Grant: grant(b.Name, b.Scopes, b.Groups), PasswordFile: b.PasswordFile})
+	}
+	if a.MTLS != nil {
+		for _, m := range a.MTLS.Clients {
+			auth.Clients = append(auth.Clients, webhook.Client{Grant: grant(m.Name, m.Scopes, m.Groups)})
+		}
+	}
+	return auth
+}
+
+func grant(name string, scopes, groups []string) webhook.Grant {
+	g := webhook.Grant{Name: strings.TrimPrefix(name, "user:")}
+	for _, s := range scopes {
+		g.Scopes = append(g.Scopes, webhook.Scope(s))
+	}
+	for _, group := range groups {
+		g.Groups = append(g.Groups, strings.TrimPrefix(group, "group:"))
+	}
+	return g
+}
+
+// tls is what the service proves itself with.
+func (c config) tls() webhook.TLS {
+	t := webhook.TLS{CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile}
+	if c.Auth.MTLS != nil {
+		t.ClientCAFile = c.Auth.MTLS.CAFile
+	}
+	return t
+}
+
+// executor is the guards in the executor's words.
+func (g guardsConfig) executor() executor.GuardConfig {
+	return executor.GuardConfig{}
+}

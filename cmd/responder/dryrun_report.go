@@ -1,0 +1,344 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// dryRunReport is the answer of dry-run.
+type dryRunReport struct {
+	Verdict  dryRunVerdict `json:"verdict"`
+	ExitCode int           `json:"exitCode"`
+	Alerts   []dryRunAlert `json:"alerts"`
+	Runs     []dryRunRun   `json:"runs"`
+	Notes    []string      `json:"notes"`
+}
+
+// dryRunVerdict is the answer in one word.
+type dryRunVerdict string
+
+// The verdicts, one for each exit code.
+const (
+	verdictNothing  dryRunVerdict = "nothing-to-do"
+	verdictWouldAct dryRunVerdict = "would-act"
+	verdictRefused  dryRunVerdict = "refused"
+	verdictNoMatch  dryRunVerdict = "no-match"
+)
+
+// dryRunAlert is what became of one alert.
+type dryRunAlert struct {
+	Alert     playbook.Alert         `json:"alert"`
+	Services  []string               `json:"services"`
+	Why       string                 `json:"why,omitempty"` // no service, or several
+	Playbooks []playbook.MatchResult `json:"playbooks"`
+}
+
+// dryRunRun is a run as far as it goes without changing anything.
+type dryRunRun struct {
+	Run    machine.State      `json:"run"`
+	Events []webhook.RunEvent `json:"events"`
+	Levers []dryRunLever      `json:"levers"`
+	Graph  string             `json:"-"`
+}
+
+// dryRunLever is a lever that the run came to.
+type dryRunLever struct {
+	State    string                 `json:"state"`
+	Step     string                 `json:"step"`
+	Would    bool                   `json:"would"`             // apply it, or ask to
+	Refused  string                 `json:"refused,omitempty"` // why it would not
+	Plan     *machine.Plan          `json:"plan,omitempty"`
+	Digest   string                 `json:"digest,omitempty"`
+	Guards   []machine.GuardVerdict `json:"guards,omitempty"`
+	Approval dryRunApproval         `json:"approval"`
+	Then     []dryRunBranch         `json:"then"`
+}
+
+// dryRunApproval is who would have been asked.
+type dryRunApproval struct {
+	Autonomy playbook.Autonomy `json:"autonomy"` // effective: the lowest of configuration, service, playbook and state
+	Why      string            `json:"why"`      // which of them is the lowest
+	Needed   bool              `json:"needed"`
+	By       []string          `json:"by,omitempty"`
+	Within   string            `json:"within,omitempty"`
+	OnExpiry playbook.Expiry   `json:"onExpiry,omitempty"`
+}
+
+// dryRunBranch is what follows a result of the lever.
+type dryRunBranch struct {
+	Result string `json:"result"`
+	First  string `json:"first,omitempty"` // what happens before: the undo
+	To     string `json:"to"`              // state, or how the run ends
+	What   string `json:"what"`
+	// Reaches is what the run may come to from there without another lever:
+	// levers, gates, diverts and ends.
+	Reaches []string `json:"reaches,omitempty"`
+}
+
+// newDryRunReport reads what became of everything.
+func newDryRunReport(s *service, setup dryRunSetup) (dryRunReport, error) {
+	r := dryRunReport{Alerts: []dryRunAlert{}, Runs: []dryRunRun{}, Notes: []string{
+		"cooldown, budget and concurrency saw an empty history: what a running service has done lately is not known here",
+	}}
+	if err := r.addAlerts(s); err != nil {
+		return r, err
+	}
+	for _, state := range allRuns(s) {
+		run, err := newDryRunRun(s, setup, state)
+		if err != nil {
+			return r, err
+		}
+		r.Runs = append(r.Runs, run)
+	}
+	r.Verdict, r.ExitCode = r.judge()
+	return r, nil
+}
+
+// addAlerts says of each alert which service and which playbooks fit.
+func (r *dryRunReport) addAlerts(s *service) error {
+	for rec, err := range s.journal.Stream(intakeStream, 0) {
+		if err != nil {
+			return err
+		}
+		var n playbook.Notification
+		if err := json.Unmarshal(rec.Data, &n); err != nil {
+			return fmt.Errorf("read back the notification: %w", err)
+		}
+		for _, a := range n.Alerts {
+			services, why, err := s.world.Resolve(a)
+			if err != nil {
+				return fmt.Errorf("find the service of alert %s: %w", a.Labels["alertname"], err)
+			}
+			found := dryRunAlert{Alert: a, Services: []string{}, Why: why, Playbooks: s.library.set().Explain(a)}
+			for _, svc := range services {
+				found.Services = append(found.Services, svc.Name)
+			}
+			r.Alerts = append(r.Alerts, found)
+		}
+	}
+	return nil
+}
+
+func newDryRunRun(s *service, setup dryRunSetup, state machine.State) (dryRunRun, error) {
+	run := dryRunRun{Run: state, Events: []webhook.RunEvent{}, Levers: []dryRunLever{}}
+	events, err := s.executor.RunEvents(state.Start.Run)
+	if err != nil {
+		return run, err
+	}
+	for i, e := range events {
+		run.Events = append(run.Events, webhook.RunEvent{Index: uint64(i), Kind: e.Kind, Event: e})
+	}
+	run.Levers = leversOf(setup, state, events)
+	if state.Playbook != nil {
+		run.Graph = drawPath(state.Playbook, state.Path)
+	}
+	return run, nil
+}
+
+// leversOf collects the levers a run came to, from its events.
+func leversOf(setup dryRunSetup, state machine.State, events []machine.Event) []dryRunLever {
+	levers := []dryRunLever{}
+	at := func(name string) *dryRunLever {
+		if n := len(levers); n > 0 && levers[n-1].State == name {
+			return &levers[n-1]
+		}
+		l := dryRunLever{State: name}
+		if state.Playbook != nil {
+			if st := state.Playbook.State(name); st != nil {
+				l.Step = st.Step
+				l.Approval = approvalOf(setup.ceiling, state, st)
+				l.Then = branchesOf(state.Playbook, st)
+			}
+		}
+		levers = append(levers, l)
+		return &levers[len(levers)-1]
+	}
+	for _, e := range events {
+		switch e.Kind {
+		case machine.PlanCompleted:
+			l := at(e.State)
+			l.Plan = e.Plan
+			if e.Plan != nil {
+				l.Digest = e.Plan.Digest()
+			}
+		case machine.PlanRefused:
+			at(e.State).Refused = fmt.Sprintf("%s (%s)", e.Message, e.Reason)
+		case machine.GuardsPassed:
+			at(e.State).Guards = e.Guards
+		case machine.GuardsRefused:
+			l := at(e.State)
+			l.Guards, l.Refused = e.Guards, "guards: "+refusals(e.Guards)
+		case machine.WouldApply:
+			at(e.State).Would = true
+		}
+	}
+	return levers
+}
+
+func refusals(verdicts []machine.GuardVerdict) string {
+	var said []string
+	for _, g := range verdicts {
+		if !g.OK {
+			said = append(said, g.Guard+": "+g.Why)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// approvalOf is the question the service would have asked, had it not been a
+// dry run.
+func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State) dryRunApproval {
+	a := dryRunApproval{Autonomy: ceiling, Why: "the configuration"}
+	lower := func(level playbook.Autonomy, why string) {
+		if level < a.Autonomy {
+			a.Autonomy, a.Why = level, why
+		}
+	}
+	lower(run.Start.Service.Autonomy, "service "+run.Start.Service.Name)
+	lower(run.Playbook.Autonomy, "playbook "+run.Playbook.Name)
+	if st.Autonomy != nil {
+		lower(*st.Autonomy, "state "+st.Name)
+	}
+	a.Needed = a.Autonomy == playbook.Suggest || a.Autonomy == playbook.Auto && st.Approve != nil && st.Approve.Always
+	if !a.Needed {
+		return a
+	}
+	by, within := []string{"service.owners"}, machine.AskWithin
+	a.OnExpiry = playbook.ExpiryEscalate
+	if st.Approve != nil {
+		by, within, a.OnExpiry = st.Approve.By, st.Approve.Within, st.Approve.OnExpiry
+	}
+	a.Within = playbook.FormatDuration(within)
+	for _, who := range by {
+		if who == "service.owners" {
+			a.By = append(a.By, run.Start.Service.Owners...)
+		} else {
+			a.By = append(a.By, who)
+		}
+	}
+	return a
+}
+
+// branchesOf walks the edges of a lever: what each result leads to.
+func branchesOf(pb *playbook.Playbook, st *playbook.State) []dryRunBranch {
+	var out []dryRunBranch
+	for _, result := range []playbook.Signal{
+		playbook.OnVerified, playbook.OnIneffective, playbook.OnInconclusive, playbook.OnDenied, playbook.OnExpired,
+	} {
+		b := dryRunBranch{Result: string(result)}
+		if result == playbook.OnIneffective || result == playbook.OnInconclusive {
+			b.First = "the change is undone"
+		}
+		b.To, b.What = follows(pb, st, result)
+		b.Reaches = reaches(pb, b.To)
+		out = append(out, b)
+	}
+	return out
+}
+
+// follows finds the first edge that a result takes, or says how the run ends
+// without one. An edge with a condition may be taken: what it depends on will
+// be known only then.
+func follows(pb *playbook.Playbook, st *playbook.State, result playbook.Signal) (to, what string) {
+	for _, e := range st.Next {
+		if e.On != "" && e.On != result {
+			continue
+		}
+		next := pb.State(e.To)
+		what := stateWhat(next)
+		if e.When != nil {
+			what += ", if " + e.When.Source()
+		}
+		return e.To, what
+	}
+	return "end", "the run ends escalated: a person has to take over"
+}
+
+// reaches walks the edges from a check or notify state to what ends the walk.
+func reaches(pb *playbook.Playbook, from string) []string {
+	start := pb.State(from)
+	if start == nil || start.Kind != playbook.StateCheck && start.Kind != playbook.StateNotify {
+		return nil
+	}
+	var found []string
+	seen := map[string]bool{}
+	var visit func(name string)
+	visit = func(name string) {
+		s := pb.State(name)
+		if s == nil || seen[name] {
+			return
+		}
+		seen[name] = true
+		if s.Kind != playbook.StateCheck && s.Kind != playbook.StateNotify {
+			found = append(found, stateWhat(s))
+			return
+		}
+		for _, e := range s.Next {
+			visit(e.To)
+		}
+		visit(s.OnError)
+	}
+	visit(from)
+	return found
+}
+
+// stateWhat says what a state does.
+func stateWhat(s *playbook.State) string {
+	if s == nil {
+		return ""
+	}
+	title := s.Title
+	switch s.Kind {
+	case playbook.StateCheck, playbook.StateLever:
+		return fmt.Sprintf("%s (%s %s)", title, s.Kind, s.Step)
+	case playbook.StateDivert:
+		return fmt.Sprintf("%s (divert to playbook %s)", title, s.Divert)
+	case playbook.StateEnd:
+		return fmt.Sprintf("%s (the run ends %s)", title, s.End)
+	default:
+		return fmt.Sprintf("%s (%s)", title, s.Kind)
+	}
+}
+
+// judge gives the verdict over everything.
+func (r *dryRunReport) judge() (dryRunVerdict, int) {
+	refused := false
+	for _, run := range r.Runs {
+		for _, l := range run.Levers {
+			if l.Would {
+				return verdictWouldAct, exitWouldAct
+			}
+			refused = refused || l.Refused != ""
+		}
+		if wouldAsk(run.Run) {
+			return verdictWouldAct, exitWouldAct
+		}
+	}
+	matched := slices.ContainsFunc(r.Alerts, func(a dryRunAlert) bool {
+		return len(a.Services) == 1 && slices.ContainsFunc(a.Playbooks, func(m playbook.MatchResult) bool { return m.Matched })
+	})
+	switch {
+	case refused:
+		return verdictRefused, exitRefused
+	case len(r.Runs) == 0 && !matched && r.firing():
+		return verdictNoMatch, exitNoMatch
+	default:
+		return verdictNothing, exitOK
+	}
+}
+
+// wouldAsk reports whether the run stopped at a question to people.
+func wouldAsk(s machine.State) bool {
+	return s.Gate != nil || s.Ending != nil && s.Ending.Outcome == machine.OutcomeObserved
+}
+
+// firing reports whether any alert fires: resolved ones start nothing.
+func (r *dryRunReport) firing() bool {
+	return slices.ContainsFunc(r.Alerts, func(a dryRunAlert) bool { return a.Alert.Status == playbook.Firing })
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// maxNotification bounds what dry-run reads, as the receiver does.
+const maxNotification = 16 << 20
+
+// dryRunSource is where the alerts of a dry run come from: exactly one of its
+// fields is set.
+type dryRunSource struct {
+	file             string            // a webhook body; "-": standard input
+	labels           map[string]string // of one alert that fires now
+	fromAlertmanager string            // URL whose firing alerts are taken
+}
+
+// check insists on exactly one source.
+func (s dryRunSource) check(sandbox bool) error {
+	n := 0
+	for _, set := range []bool{s.file != "", len(s.labels) > 0, s.fromAlertmanager != ""} {
+		if set {
+			n++
+		}
+	}
+	switch {
+	case n > 1:
+		return errors.New("which alerts? give one of -f, --alert and --from-alertmanager")
+	case n == 0 && !sandbox:
+		return errors.New("which alerts? give -f FILE, --alert label=value or --from-alertmanager URL")
+	default:
+		return nil
+	}
+}
+
+// bodies gives webhook bodies as Alertmanager would post them.
+func (s dryRunSource) bodies(ctx context.Context, p *process, now time.Time) ([][]byte, error) {
+	switch {
+	case s.file == "-":
+		body, err := readAtMost(p.stdin, maxNotification)
+		return [][]byte{body}, err
+	case s.file != "":
+		f, err := os.Open(s.file)
+		if err != nil {
+			return nil, fmt.Errorf("read notification: %w", err)
+		}
+		defer f.Close()
+		body, err := readAtMost(f, maxNotification)
+		if err != nil {
+			return nil, fmt.Errorf("read notification %s: %w", s.file, err)
+		}
+		return [][]byte{body}, nil
+	case s.fromAlertmanager != "":
+		alerts, err := fetchAlerts(ctx, s.fromAlertmanager)
+		if err != nil {
+			return nil, err
+		}
+		return [][]byte{webhookBody(alerts)}, nil
+	default:
+		if s.labels["alertname"] == "" {
+			return nil, errors.New("--alert needs the label alertname, e.g. --alert alertname=InferenceTTFTBurn --alert namespace=serving")
+		}
+		alert := playbook.Alert{Status: playbook.Firing, Labels: s.labels, StartsAt: now.UTC()}
+		return [][]byte{webhookBody([]playbook.Alert{alert})}, nil
+	}
+}
+
+// webhookBody is a payload of version 4 with these alerts.
+func webhookBody(alerts []playbook.Alert) []byte {
+	status := playbook.Resolved
+	if slices.ContainsFunc(alerts, func(a playbook.Alert) bool { return a.Status == playbook.Firing }) {
+		status = playbook.Firing
+	}
+	n := playbook.Notification{Receiver: "dry-run", Status: status, GroupKey: "{}:{}", Version: "4", Alerts: alerts}
+	return n.AppendJSON(nil)
+}
+
+// amAlert is an alert of Alertmanager's API, version 2.
+type amAlert struct {
+	Fingerprint  string            `json:"fingerprint"`
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	GeneratorURL string            `json:"generatorURL"`
+}
+
+// fetchAlerts reads the alerts that fire and are neither silenced nor inhibited.
+func fetchAlerts(ctx context.Context, server string) ([]playbook.Alert, error) {
+	if !isHTTP(server) {
+		return nil, fmt.Errorf("--from-alertmanager %q is not a URL; write it like http://alertmanager:9093", server)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
+	defer cancel()
+	where := strings.TrimRight(server, "/") + "/api/v2/alerts?active=true&silenced=false&inhibited=false&unprocessed=false"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ask alertmanager: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask alertmanager: %w", err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxNotification))
+	if err != nil {
+		return nil, fmt.Errorf("ask alertmanager: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s: %s", server, resp.Status, cut(cell(string(data)), 200))
+	}
+	var found []amAlert
+	if err := json.Unmarshal(data, &found); err != nil {
+		return nil, fmt.Errorf("%s does not answer like an Alertmanager: %w", server, err)
+	}
+	var alerts []playbook.Alert
+	for _, a := range found {
+		alerts = append(alerts, playbook.Alert{
+			Fingerprint: a.Fingerprint, Status: playbook.Firing, Labels: a.Labels, Annotations: a.Annotations,
+			StartsAt: a.StartsAt, GeneratorURL: a.GeneratorURL,
+		})
+	}
+	if len(alerts) == 0 {
+		return nil, fmt.Errorf("no alert fires at %s that is neither silenced nor inhibited", server)
+	}
+	return alerts, nil
+}
+
+// parseAlert reads the label=value arguments of --alert.
+func parseAlert(args []string) (map[string]string, error) {
+	labels := map[string]string{}
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--alert %q: write label=value", arg)
+		}
+		if old, dup := labels[name]; dup && old != value {
+			return nil, fmt.Errorf("--alert sets %s twice, to %q and %q", name, old, value)
+		}
+		labels[name] = strings.Trim(value, `"`)
+	}
+	return labels, nil
+}

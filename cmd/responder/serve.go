@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/sandbox"
+)
+
+const serveLong = `Run the service: receive Alertmanager's webhooks, run playbooks, take decisions.
+
+With --config it works on the cluster and Prometheus that the file names. With
+--sandbox it works on a simulated cluster, so that a real Alertmanager or curl
+can be pointed at it before any cluster is.
+
+Exit codes:
+  0  stopped by a signal
+  1  could not start, or a part failed; restart it, and it resumes from the journal`
+
+// serveFlags are what serve is asked.
+type serveFlags struct {
+	config   string
+	sandbox  bool
+	listen   string
+	dir      string
+	insecure bool
+	pace     float64
+}
+
+func newServeCommand(p *process) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve --config FILE | --sandbox [SCENARIO]",
+		Short: "Run the service",
+		Long:  serveLong,
+		Args:  cobra.MaximumNArgs(1),
+		Example: `  responder serve --config responder.yaml
+  responder serve --sandbox
+  responder serve --sandbox traffic-burst --dir ./data --listen 127.0.0.1:8080`,
+		ValidArgs: scenarioNames(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !f.sandbox {
+				return fmt.Errorf("%q is not expected; a scenario goes with --sandbox", args[0])
+			}
+			if f.sandbox {
+				return serveSandbox(cmd.Context(), p, f, strings.Join(args, ""))
+			}
+			return serveCluster(cmd.Context(), p, f)
+		},
+	}
+	cmd.Flags().StringVar(&f.config, "config", "", "configuration file")
+	cmd.Flags().BoolVar(&f.sandbox, "sandbox", false, "simulate the cluster; the argument is a scenario: "+strings.Join(scenarioNames(), ", "))
+	cmd.Flags().StringVar(&f.listen, "listen", "", "address to serve on (default: the configuration's, else 127.0.0.1:8080)")
+	cmd.Flags().StringVar(&f.dir, "dir", "", "directory of journal.db, journal.key and journal.pub (default: the configuration's; with --sandbox a temporary one)")
+	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "let everyone in, as everyone")
+	cmd.Flags().Float64Var(&f.pace, "pace", 10, "with --sandbox: simulated seconds per real second")
+	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
+	cmd.MarkFlagsOneRequired("config", "sandbox")
+	return cmd
+}
+
+// serveCluster runs the service on what the configuration names.
+func serveCluster(ctx context.Context, p *process, f serveFlags) error {
+	c, err := loadConfig(f.config)
+	if err != nil {
+		return err
+	}
+	f.override(&c)
+	log := newLogger(p.stderr, c.Log)
+	w, err := openCluster(c, log)
+	if err != nil {
+		return err
+	}
+	return serveWorld(ctx, p, c, w, log, nil)
+}
+
+// serveSandbox runs the service on a simulated cluster.
+func serveSandbox(ctx context.Context, p *process, f serveFlags, scenario string) (err error) {
+	if scenario == "" {
+		scenario = defaultScenario
+	}
+	sim, w, err := openSandbox(scenario, time.Now(), f.pace)
+	if err != nil {
+		return err
+	}
+	c := sandboxConfig()
+	if f.dir == "" {
+		if f.dir, err = os.MkdirTemp("", "responder-sandbox-"); err != nil {
+			return fmt.Errorf("make a directory for the journal: %w; --dir names one", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(f.dir)) }()
+	}
+	f.override(&c)
+	log := newLogger(p.stderr, c.Log)
+	return serveWorld(ctx, p, c, w, log, func(addr net.Addr) error {
+		return sandboxHints(ctx, p.stderr, sim, addr, f.dir)
+	})
+}
+
+// sandboxConfig is the configuration of a simulated service: nothing can break
+// there, so levers may act as far as playbooks let them.
+func sandboxConfig() config {
+	c := defaultConfig()
+	c.Autonomy = playbook.Auto
+	return c
+}
+
+func (f serveFlags) override(c *config) {
+	if f.listen != "" {
+		c.Listen = f.listen
+	}
+	if f.dir != "" {
+		c.Journal.Dir = f.dir
+	}
+	if f.insecure {
+		c.Auth.Insecure = true
+	}
+}
+
+// serveWorld listens, builds the service and runs it until ctx is done. ready
+// is called once connections are accepted.
+func serveWorld(ctx context.Context, p *process, c config, w world, log *slog.Logger, ready func(net.Addr) error) (err error) {
+	s, err := newService(serviceOptions{config: c, world: w, log: log, failpoint: failpoint(p.getenv)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w; --listen or listen in the configuration names another address", err)
+	}
+	b := readBuildInfo()
+	log.Info("serving", "address", ln.Addr().String(), "version", b.Version, "journal", s.journal.Path(), "autonomy", c.Autonomy.String())
+	if ready != nil {
+		if err := ready(ln.Addr()); err != nil {
+			return errors.Join(err, ln.Close())
+		}
+	}
+	err = s.run(ctx, ln)
+	log.Info("stopped", "error", err)
+	return err
+}
+
+// sandboxHints says how to point something at the sandbox, and leaves a webhook
+// body of its incident in the directory.
+func sandboxHints(ctx context.Context, w io.Writer, sim *sandbox.World, addr net.Addr, dir string) error {
+	body, err := sim.Notification(ctx, sim.Clock().Now())
+	if err != nil {
+		return fmt.Errorf("simulate the alert: %w", err)
+	}
+	file := filepath.Join(dir, "notification.json")
+	if err := os.WriteFile(file, body, 0o600); err != nil {
+		return fmt.Errorf("write the sample notification: %w", err)
+	}
+	sc := sim.Scenario()
+	_, err = fmt.Fprintf(w, `
+%s: %s
+
+Post its alert:
+  curl --data-binary @%s http://%s/api/v1/alertmanager
+or point Alertmanager at it:
+  receivers:
+    - name: responder
+      webhook_configs:
+        - url: http://%s/api/v1/alertmanager
+          max_alerts: 0
+then:
+  export RESPONDER_SERVER=http://%s
+  responder runs list
+
+`, sc.Title, sc.Story, file, addr, addr, addr)
+	return err
+}
+
+// newLogger writes the service's own log.
+func newLogger(w io.Writer, c logConfig) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		level = slog.LevelInfo // unreachable: the configuration was checked
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

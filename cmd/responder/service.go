@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// service is journal, playbooks, executor and receiver around a world. serve
+// and demo run it over HTTP, dry-run hands its receiver one request after
+// another.
+type service struct {
+	journal  *audit.Journal
+	library  *library
+	executor *executor.Executor
+	receiver *webhook.Server
+	metrics  *metrics
+	world    world
+	log      *slog.Logger
+}
+
+// serviceOptions is what a service is built from.
+type serviceOptions struct {
+	config    config
+	world     world
+	log       *slog.Logger
+	temporary bool // the journal is in a directory of its own that goes with it
+	failpoint func(string) error
+}
+
+// newService builds a service. Nothing runs yet; close gives everything back,
+// also when run was never called.
+func newService(o serviceOptions) (_ *service, err error) {
+	s := &service{world: o.world, log: o.log, metrics: newMetrics(o.log)}
+	if s.world.Now == nil {
+		s.world.Now = time.Now
+	}
+	if s.journal, err = s.openJournal(o); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.journal.Close())
+		}
+	}()
+	if s.library, err = newLibrary(o.config.Playbooks.Dir, s.journal, o.log); err != nil {
+		return nil, err
+	}
+	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
+		return nil, err
+	}
+	err = s.metrics.connect(metricSources{
+		journal:   s.journal,
+		runs:      func() []machine.State { return openRuns(s) },
+		pauses:    s.pauseScopes,
+		playbooks: func() int { return len(s.library.set().All()) },
+		step:      s.library.step,
+		now:       s.world.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.receiver, err = webhook.New(s.receiverOptions(o.config))
+	return s, err
+}
+
+func (s *service) openJournal(o serviceOptions) (*audit.Journal, error) {
+	if o.temporary {
+		return audit.OpenTemp()
+	}
+	return openJournal(o.config.Journal.Dir, s.metrics.observeAppend, o.failpoint)
+}
+
+func (s *service) executorOptions(o serviceOptions) executor.Options {
+	return executor.Options{
+		Journal:   s.journal,
+		Playbooks: s.library.set,
+		Kinds:     step.Kinds(),
+		Services:  resolver(s.world.Resolve),
+		Steps:     step.New(s.world.Deps),
+		Guards:    o.config.Guards.executor(),
+		Autonomy:  o.config.Autonomy,
+		Now:       s.world.Now,
+		Pace:      s.world.Pace,
+		Log:       o.log,
+		Failpoint: o.failpoint,
+	}
+}
+
+func (s *service) receiverOptions(c config) webhook.Options {
+	return webhook.Options{
+		Intake:        intake{s.journal},
+		Control:       control{s.executor, s.world.Now},
+		Pauses:        pauses{s.executor},
+		Views:         views{s.executor},
+		Log:           journalLog{s.journal},
+		Playbooks:     func() []*playbook.Playbook { return s.library.set().All() },
+		Services:      s.world.Services,
+		Ready:         s.missing,
+		Watch:         s.journal.Watch,
+		Metrics:       s.metrics.handler(),
+		Version:       readBuildInfo(),
+		Auth:          c.Auth.receiver(),
+		TLS:           c.tls(),
+		DropLabels:    c.Receiver.DropLabels,
+		MaxBody:       int64(c.Receiver.MaxBody),
+		InFlightBytes: int64(c.Receiver.MaxInFlight),
+		MaxConns:      c.Receiver.MaxConcurrent,
+		Logger:        s.log,
+		Registerer:    s.metrics.registry,
+	}
+}
+
+// missing says what keeps the service from doing its work, one line each.
+func (s *service) missing() []string {
+	var missing []string
+	if err := s.journal.Err(); err != nil {
+		missing = append(missing, "journal: "+err.Error())
+	}
+	if len(s.library.set().All()) == 0 {
+		missing = append(missing, "playbooks: none are loaded")
+	}
+	if err := s.executor.Ready(); err != nil {
+		missing = append(missing, "executor: "+err.Error())
+	}
+	if s.world.Missing != nil {
+		missing = append(missing, s.world.Missing()...)
+	}
+	return missing
+}
+
+// openRuns gives the runs that have not ended.
+func openRuns(s *service) []machine.State {
+	open := true
+	return s.executor.Runs(executor.Filter{Open: &open})
+}
+
+// allRuns gives every run, oldest first.
+func allRuns(s *service) []machine.State {
+	all := s.executor.Runs(executor.Filter{})
+	slices.SortFunc(all, func(a, b machine.State) int { return a.Began.Compare(b.Began) })
+	return all
+}
+
+// dispatchedNotifications is how many notifications the executor is done with.
+func dispatchedNotifications(s *service) (uint64, error) {
+	return 0, errors.New("not known yet")
+}
+
+func (s *service) pauseScopes() []string {
+	var scopes []string
+	for _, p := range (pauses{s.executor}).Pauses() {
+		scopes = append(scopes, pauseScope(p.Service, p.Playbook))
+	}
+	return scopes
+}
+
+// run serves connections of ln and everything behind it until ctx is done or a
+// part fails, which ends the others. It closes ln.
+func (s *service) run(ctx context.Context, ln net.Listener) error {
+	parts, ctx := errgroup.WithContext(ctx)
+	start := func(name string, part func(context.Context) error) {
+		parts.Go(func() error {
+			if err := part(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	start("executor", s.executor.Run)
+	start("playbooks", s.library.run)
+	start("metrics", s.metrics.run)
+	if s.world.Run != nil {
+		start("world", s.world.Run)
+	}
+	if ln != nil {
+		start("receiver", func(ctx context.Context) error { return s.receiver.Serve(ctx, ln) })
+	}
+	return parts.Wait()
+}
+
+// close lets go of the journal's file. Call it after run has returned.
+func (s *service) close() error { return s.journal.Close() }
+
+// resolver is a function as the executor's interface.
+type resolver func(playbook.Alert) ([]playbook.Service, string, error)
+
+// Resolve finds the services of an alert.
+func (r resolver) Resolve(a playbook.Alert) ([]playbook.Service, string, error) { return r(a) }
