@@ -1,5 +1,12 @@
 package kube
 
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // Marked is a workload that carries a label, with what a service catalog needs
 // of it.
 type Marked struct {
@@ -15,4 +22,34 @@ type Container struct {
 	Image   string
 	Command []string
 	Args    []string
+}
+
+// Marked gives the Deployments and StatefulSets of all namespaces that carry
+// the label with the value true.
+func (c *Client) Marked(ctx context.Context, label string) ([]Marked, error) {
+	options := metav1.ListOptions{LabelSelector: label + "=true"}
+	deployments, err := c.typed.AppsV1().Deployments("").List(ctx, options)
+	if err != nil {
+		return nil, request{verb: "list", group: "apps", resource: "deployments"}.fail(err)
+	}
+	sets, err := c.typed.AppsV1().StatefulSets("").List(ctx, options)
+	if err != nil {
+		return nil, request{verb: "list", group: "apps", resource: "statefulsets"}.fail(err)
+	}
+	out := make([]Marked, 0, len(deployments.Items)+len(sets.Items))
+	for _, d := range deployments.Items {
+		out = append(out, mark("Deployment", d.ObjectMeta, d.Spec.Template.Spec.Containers))
+	}
+	for _, s := range sets.Items {
+		out = append(out, mark("StatefulSet", s.ObjectMeta, s.Spec.Template.Spec.Containers))
+	}
+	return out, nil
+}
+
+func mark(kind string, m metav1.ObjectMeta, cs []corev1.Container) Marked {
+	w := Marked{Ref: Ref{Kind: kind, Namespace: m.Namespace, Name: m.Name}, Labels: m.Labels, Annotations: m.Annotations}
+	for _, c := range cs {
+		w.Containers = append(w.Containers, Container{Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args})
+	}
+	return w
 }
