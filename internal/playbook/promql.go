@@ -46,6 +46,8 @@ func escapePromQL(text string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r == utf8.RuneError:
+			b.WriteString(`\ufffd`) // PromQL refuses the character itself
 		case r == '\\' || r == '"' || r == '\'' || r == '`' || r == '$':
 			fmt.Fprintf(&b, `\x%02x`, r)
 		case r < utf8.RuneSelf && !unicode.IsPrint(r):
