@@ -39,7 +39,7 @@ func reference(b *strings.Builder, k Kind) {
 	} else {
 		b.WriteString("\n| parameter | type | default | meaning |\n|---|---|---|---|\n")
 		for _, f := range k.With {
-			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, typeWord(f.Type), defaultWord(f), cell(meaning(f)))
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, typeCell(f), defaultWord(f), cell(meaning(f)))
 		}
 	}
 	for _, group := range k.OneOf {
@@ -56,7 +56,7 @@ func reference(b *strings.Builder, k Kind) {
 
 // evidenceRows writes a field and, indented by its name, the fields inside it.
 func evidenceRows(b *strings.Builder, prefix string, f Field) {
-	fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", prefix, f.Name, typeWord(f.Type), cell(meaning(f)))
+	fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", prefix, f.Name, typeCell(f), cell(meaning(f)))
 	inner, suffix := f.Type, "."
 	if inner.Name == List && inner.Elem != nil {
 		inner, suffix = *inner.Elem, "[]."
@@ -66,6 +66,14 @@ func evidenceRows(b *strings.Builder, prefix string, f Field) {
 			evidenceRows(b, prefix+f.Name+suffix, sub)
 		}
 	}
+}
+
+// typeCell is a field's type and unit.
+func typeCell(f Field) string {
+	if f.Unit == "" {
+		return typeWord(f.Type)
+	}
+	return typeWord(f.Type) + ", " + f.Unit
 }
 
 func typeWord(t Type) string {
@@ -93,8 +101,8 @@ func defaultWord(f Field) string {
 // meaning is a field's documentation with its words and bounds.
 func meaning(f Field) string {
 	parts := []string{}
-	if d := describe(f); d != "" {
-		parts = append(parts, d)
+	if f.Doc != "" {
+		parts = append(parts, f.Doc)
 	}
 	if len(f.Enum) > 0 {
 		parts = append(parts, "One of `"+strings.Join(f.Enum, "`, `")+"`.")

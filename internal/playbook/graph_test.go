@@ -1,0 +1,76 @@
+package playbook
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func TestGraph(t *testing.T) {
+	p := mustParse(t, "testdata/good/scale.yaml")
+	for _, format := range GraphFormats() {
+		got, err := Graph(p, []string{"queue", "pods", "sure", "add", "resolved"}, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "testdata/graph."+string(format), got)
+	}
+	text, err := Graph(p, nil, GraphText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(text, "═║") {
+		t.Error("a path is marked although there is none")
+	}
+}
+
+// A line of the drawing fits a terminal, however long titles and conditions are.
+func TestGraphFits(t *testing.T) {
+	p := mustParse(t, "testdata/good/scale.yaml")
+	for _, s := range p.States {
+		s.Title = strings.Repeat("ä very long title ", 20)
+		for i := range s.Next {
+			s.Next[i].Label = strings.Repeat("wörter\n", 50)
+		}
+	}
+	text, err := Graph(p, nil, GraphText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+func TestGraphErrors(t *testing.T) {
+	p := mustParse(t, "testdata/good/scale.yaml")
+	if _, err := Graph(p, nil, "svg"); err == nil || !strings.Contains(err.Error(), "text, mermaid, dot") {
+		t.Errorf("unknown format: %v", err)
+	}
+	if _, err := Graph(p, []string{"nowhere"}, GraphText); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("unknown state in the path: %v", err)
+	}
+}
+
+func TestReference(t *testing.T) { golden(t, "testdata/reference.md", string(Reference(testKinds()))) }
