@@ -88,10 +88,8 @@ func (e *engine) histograms() []namedDistribution {
 // congestion is how many prefill times a request waits on average because
 // arrivals come in bunches, before there is a lasting queue.
 func congestion(load float64) float64 {
-	if load >= 0.99 {
-		load = 0.99
-	}
-	return math.Pow(load, 4) / (1 - load) / 2
+	load = math.Min(load, 0.95)
+	return math.Pow(load, 6) / (1 - load) / 2
 }
 
 // The bounds of vLLM's histograms, as its source has them.

@@ -116,7 +116,7 @@ func template(fields, change map[string]string) map[string]string {
 }
 
 func healthyEngine() profile {
-	return profile{prefill: 0.17, spread: 0.35, decode: 0.025, capacity: 4}
+	return profile{prefill: 0.16, spread: 0.35, decode: 0.024, capacity: 4}
 }
 
 func inferenceSLOs() []playbook.SLO {
