@@ -48,10 +48,10 @@ type authConfig struct {
 }
 
 type tokenConfig struct {
-	Name   string   `yaml:"name" doc:"Who this is, e.g. alertmanager or user:ada. Decisions are recorded under it."`
+	Name   string   `yaml:"name" doc:"Who this is, e.g. alertmanager or ada. Decisions are recorded as user:NAME; the prefix may be written."`
 	File   string   `yaml:"file" doc:"File with the token. With two lines both are valid, for rotation."`
-	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"What it may do: intake (post alerts), read, decide (approve, deny, cancel, resolve), admin (pause, audit)."`
-	Groups []string `yaml:"groups" doc:"Groups it belongs to when it decides, e.g. group:ml-platform."`
+	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"What it may do: intake (post alerts), read, decide (also approve, deny, cancel, resolve, pause), admin (also copy the journal). Decide and admin include read."`
+	Groups []string `yaml:"groups" doc:"Groups it belongs to when it decides, e.g. ml-platform, as approval rules name them after group:."`
 }
 
 type basicConfig struct {

@@ -198,8 +198,11 @@ func configDefault(v reflect.Value) string {
 		return ""
 	}
 	text := fmt.Sprint(v.Interface())
-	if list, ok := v.Interface().([]string); ok {
-		text = "[" + strings.Join(list, ", ") + "]"
+	switch value := v.Interface().(type) {
+	case []string:
+		text = "[" + strings.Join(value, ", ") + "]"
+	case time.Duration:
+		text = playbook.FormatDuration(value)
 	}
 	return "`" + text + "`"
 }

@@ -130,6 +130,19 @@ func (d *strictDecoder) problem(n *yaml.Node, path, hint, message string, args .
 // byteSize is a number of bytes, written as a number or with KiB, MiB or GiB.
 type byteSize int64
 
+// String writes a size as UnmarshalText reads it, with the largest whole unit.
+func (b byteSize) String() string {
+	for _, unit := range []struct {
+		name string
+		size byteSize
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if b >= unit.size && b%unit.size == 0 {
+			return strconv.FormatInt(int64(b/unit.size), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
 // UnmarshalText reads 16MiB, 512KiB, 1GiB or a plain number of bytes.
 func (b *byteSize) UnmarshalText(text []byte) error {
 	s, factor := string(text), int64(1)

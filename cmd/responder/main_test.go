@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/inference-responder/responder/internal/audit"
+)
+
+var update = flag.Bool("update", false, "write what the scripts print into the scripts")
+
+// TestMain lets the test binary be the program: for the scripts, which run it
+// as the command responder, and for the program itself, which examines a
+// journal in a child of its own.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "internal" {
+		main()
+		return
+	}
+	testscript.Main(m, map[string]func(){"responder": main})
+}
+
+// TestScripts runs testdata/script: one file per command, with what a person
+// types and what is printed.
+func TestScripts(t *testing.T) {
+	fixtures, err := filepath.Abs(filepath.Join("testdata", "fixtures"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.Join("testdata", "script"),
+		UpdateScripts: *update,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("FIXTURES", fixtures)
+			e.Setenv("HOME", e.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"journal": makeJournal,
+			"tamper":  tamper,
+			"post":    post,
+			"await":   await,
+			"columns": columns,
+			"address": freeAddress,
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+// makeJournal DIR LETTERS writes a journal with an entry for each letter.
+func makeJournal(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	j, err := audit.Open(filepath.Join(dir, journalFile), audit.Options{NoSync: true})
+	ts.Check(err)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i := range len(args[1]) {
+		_, err := j.Append(context.Background(), audit.Append{Stream: "control", After: audit.Any, Records: []audit.Record{{
+			Kind: "pause.set", Time: at.Add(time.Duration(i) * time.Minute), Data: fmt.Appendf(nil, `{"by":"user:ada","reason":"number %c"}`, args[1][i]),
+		}}})
+		ts.Check(err)
+	}
+	ts.Check(j.Close())
+}
+
+// tamper FILE OLD NEW replaces the first OLD in a file by NEW of the same length.
+func tamper(ts *testscript.TestScript, _ bool, args []string) {
+	file := ts.MkAbs(args[0])
+	data, err := os.ReadFile(file)
+	ts.Check(err)
+	if len(args[1]) != len(args[2]) || !strings.Contains(string(data), args[1]) {
+		ts.Fatalf("tamper: %q is not in %s, or the lengths differ", args[1], args[0])
+	}
+	ts.Check(os.WriteFile(file, []byte(strings.ReplaceAll(string(data), args[1], args[2])), 0o600))
+}
+
+// post URL FILE [TOKENFILE] posts a file and prints the status, as curl would.
+// URL may name an environment variable's value.
+func post(ts *testscript.TestScript, neg bool, args []string) {
+	body, err := os.Open(ts.MkAbs(args[1]))
+	ts.Check(err)
+	defer body.Close()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, args[0], body)
+	ts.Check(err)
+	if len(args) > 2 {
+		token, err := os.ReadFile(ts.MkAbs(args[2]))
+		ts.Check(err)
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "%d %s\n", resp.StatusCode, answer)
+	if (resp.StatusCode == http.StatusOK) == neg {
+		ts.Fatalf("post %s: %d %s", args[0], resp.StatusCode, answer)
+	}
+}
+
+// await PATTERN COMMAND... runs the program until it prints the pattern.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(args[0])
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if out := ts.ReadFile("stdout"); err == nil && pattern.MatchString(out) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("await: no %s within a minute", args[0])
+		}
+		time.Sleep(50 * time.Millisecond) // another process is waited for; nothing here could signal it
+	}
+}
+
+// columns checks that no line printed last is longer than a terminal is wide.
+func columns(ts *testscript.TestScript, _ bool, _ []string) {
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > tableWidth {
+			ts.Fatalf("a line has %d columns: %q", n, line)
+		}
+	}
+}
+
+// freeAddress sets ADDR to a loopback address that nobody uses.
+func freeAddress(ts *testscript.TestScript, _ bool, _ []string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv("ADDR", ln.Addr().String())
+	ts.Setenv("RESPONDER_SERVER", "http://"+ln.Addr().String())
+	ts.Check(ln.Close())
+}
