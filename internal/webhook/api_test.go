@@ -25,7 +25,7 @@ func get[T any](t testing.TB, s *Server, path string) T {
 
 func decoded[T any](t testing.TB, w *httptest.ResponseRecorder) (v T) {
 	t.Helper()
-	if w.Code != http.StatusOK || w.Header().Get("Access-Control-Allow-Origin") != "" || len(w.Result().Cookies()) > 0 { //nolint:bodyclose // a recorder's
+	if w.Code != http.StatusOK || w.Header().Get("Access-Control-Allow-Origin") != "" || len(w.Result().Cookies()) > 0 {
 		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
@@ -148,7 +148,7 @@ func TestEventsAreFollowedFromWhereTheyWereLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { resp.Body.Close() })
+		t.Cleanup(func() { shut(t, resp.Body) })
 		if resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %d", query, resp.StatusCode)
 		}
@@ -276,7 +276,9 @@ func TestExportIsWholeOrBroken(t *testing.T) {
 		var data []byte
 		if err == nil {
 			data, err = io.ReadAll(resp.Body)
-			resp.Body.Close()
+			if err := resp.Body.Close(); err != nil && !cutShort {
+				t.Error(err)
+			}
 		}
 		if cutShort != (err != nil) || !cutShort && string(data) != "half whole" {
 			t.Errorf("cut short %v: %q, %v", cutShort, data, err)

@@ -49,7 +49,7 @@ type credentialFiles struct {
 // newCredentialFiles reads every file and refuses one that is not good.
 func newCredentialFiles(a Auth, logger *slog.Logger, failed func()) (*credentialFiles, error) {
 	f := &credentialFiles{every: time.Second, logger: logger, failed: failed}
-	rand.Read(f.key[:]) //nolint:errcheck // never fails: it ends the program instead
+	rand.Read(f.key[:]) // never fails: it ends the program instead
 	for _, t := range a.Tokens {
 		f.sources = append(f.sources, source{grant: t.Grant, file: t.File})
 	}
@@ -153,7 +153,7 @@ func (f *credentialFiles) read(s source) ([]credential, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: credential %s: %w", s.grant.Name, err)
 	}
-	defer file.Close() //nolint:errcheck // nothing was written
+	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("webhook: credential %s: %w", s.grant.Name, err)

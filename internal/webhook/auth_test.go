@@ -40,15 +40,7 @@ func TestCredentialsAndScopes(t *testing.T) {
 		r.SetBasicAuth(user, password)
 		return r.Header.Get("Authorization")
 	}
-	routes := map[string]Scope{
-		"POST /": ScopeIntake, "POST /api/v1/alertmanager": ScopeIntake,
-		"GET /api/v1/runs": ScopeRead, "GET /api/v1/runs/r-1": ScopeRead, "GET /api/v1/runs/r-1/events": ScopeRead, "GET /api/v1/pauses": ScopeRead,
-		"GET /api/v1/audit": ScopeRead, "GET /api/v1/audit/checkpoint": ScopeRead, "GET /api/v1/playbooks": ScopeRead,
-		"GET /api/v1/services": ScopeRead, "GET /api/v1/version": ScopeRead,
-		"POST /api/v1/runs/r-1/approve": ScopeDecide, "POST /api/v1/runs/r-1/deny": ScopeDecide, "POST /api/v1/runs/r-1/cancel": ScopeDecide,
-		"POST /api/v1/runs/r-1/resolve": ScopeDecide, "POST /api/v1/pauses": ScopeDecide, "DELETE /api/v1/pauses": ScopeDecide,
-		"GET /api/v1/audit/export": ScopeAdmin,
-	}
+	routes := scopesOfRoutes()
 	for _, r := range s.echo.Routes() {
 		if _, ok := routes[r.Method+" "+r.Path]; !ok && !strings.Contains(r.Path, ":id") && r.Path != "/healthz" && r.Path != "/readyz" && r.Path != "/metrics" {
 			t.Errorf("%s %s: add it to this test", r.Method, r.Path)
@@ -100,6 +92,19 @@ func TestCredentialsAndScopes(t *testing.T) {
 				t.Errorf("%s with %q: the unread body would be drained", route, header)
 			}
 		}
+	}
+}
+
+// scopesOfRoutes says which scope each route asks for.
+func scopesOfRoutes() map[string]Scope {
+	return map[string]Scope{
+		"POST /": ScopeIntake, "POST /api/v1/alertmanager": ScopeIntake,
+		"GET /api/v1/runs": ScopeRead, "GET /api/v1/runs/r-1": ScopeRead, "GET /api/v1/runs/r-1/events": ScopeRead, "GET /api/v1/pauses": ScopeRead,
+		"GET /api/v1/audit": ScopeRead, "GET /api/v1/audit/checkpoint": ScopeRead, "GET /api/v1/playbooks": ScopeRead,
+		"GET /api/v1/services": ScopeRead, "GET /api/v1/version": ScopeRead,
+		"POST /api/v1/runs/r-1/approve": ScopeDecide, "POST /api/v1/runs/r-1/deny": ScopeDecide, "POST /api/v1/runs/r-1/cancel": ScopeDecide,
+		"POST /api/v1/runs/r-1/resolve": ScopeDecide, "POST /api/v1/pauses": ScopeDecide, "DELETE /api/v1/pauses": ScopeDecide,
+		"GET /api/v1/audit/export": ScopeAdmin,
 	}
 }
 
@@ -257,7 +262,10 @@ func TestWithoutCredentialsOnlyThisMachineIsServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if resp.Body.Close(); resp.StatusCode != c.want {
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if resp.StatusCode != c.want {
 			t.Errorf("%s: %d, want %d", c.name, resp.StatusCode, c.want)
 		}
 	}
@@ -310,6 +318,36 @@ func (a authority) issue(t *testing.T, template x509.Certificate) (cert, key []b
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
+// sendOverTLS delivers a notification with a certificate of from, if any, and
+// gives the status, 0 without an answer, and the server's certificate.
+func sendOverTLS(t *testing.T, url string, roots *x509.CertPool, from *authority, template x509.Certificate, token string) (int, *x509.Certificate) {
+	t.Helper()
+	config := &tls.Config{RootCAs: roots}
+	if from != nil {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		pair, err := tls.X509KeyPair(from.issue(t, template))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Show it even to a server that does not ask for its authority.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(notice(``, ``)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, resp.TLS.PeerCertificates[0]
+}
+
 func TestClientCertificates(t *testing.T) {
 	servers, clients, strangers := newAuthority(t, "servers"), newAuthority(t, "clients"), newAuthority(t, "strangers")
 	dir := t.TempDir()
@@ -329,30 +367,7 @@ func TestClientCertificates(t *testing.T) {
 	roots.AddCert(servers.cert)
 
 	send := func(from *authority, template x509.Certificate, token string) (int, *x509.Certificate) {
-		config := &tls.Config{RootCAs: roots}
-		if from != nil {
-			template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-			pair, err := tls.X509KeyPair(from.issue(t, template))
-			if err != nil {
-				t.Fatal(err)
-			}
-			// Show it even to a server that does not ask for its authority.
-			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
-		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(notice(``, ``)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			r.Header.Set("Authorization", "Bearer "+token)
-		}
-		resp, err := client.Do(r)
-		if err != nil {
-			return 0, nil
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode, resp.TLS.PeerCertificates[0]
+		return sendOverTLS(t, url, roots, from, template, token)
 	}
 	named := x509.Certificate{Subject: pkix.Name{CommonName: "alertmanager.monitoring"}}
 	bySAN := x509.Certificate{DNSNames: []string{"am-0", "alertmanager.monitoring"}}

@@ -69,7 +69,7 @@ func (o *bodies) read(r *http.Request) (*body, error) {
 	}
 	for {
 		if int64(len(b.buf)) >= b.taken {
-			next := min(2*b.taken, o.max+1)
+			next := min(4*b.taken, o.max+1)
 			if r.ContentLength >= 0 {
 				next = min(next, r.ContentLength+1)
 			}

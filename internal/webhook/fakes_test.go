@@ -281,3 +281,10 @@ func figure(t testing.TB, m prometheus.Metric) float64 {
 	}
 	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
 }
+
+func shut(t testing.TB, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -60,11 +60,13 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	if used := s.bodies.flying.used.Load(); used != 0 {
 		t.Errorf("%d bytes stay in flight", used)
 	}
-	resp, err := http.Get(url + "/healthz") //nolint:noctx // a plain question
+	resp, err := http.Get(url + "/healthz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A body that arrives bit by bit but in time is fine, and a journal that takes
@@ -91,7 +93,7 @@ func TestSlowButInTime(t *testing.T) {
 				return
 			}
 		}
-		feed.Close()
+		shut(t, feed)
 	}()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, pieces)
 	if err != nil {
@@ -182,7 +184,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if n, err := second.Read(make([]byte, 1)); err == nil {
 		t.Errorf("a second connection was served %d bytes beside the only one allowed", n)
 	}
-	first.Close()
+	shut(t, first)
 	if err := second.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
