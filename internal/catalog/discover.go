@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -11,18 +12,17 @@ import (
 
 // What a workload carries to be found and described.
 const (
-	LabelService         = "responder.dev/service"   // label: "true" puts the workload into the catalog
-	AnnotationName       = "responder.dev/name"      // the service's name
-	AnnotationOwners     = "responder.dev/owners"    // user:ada,group:ml-platform
-	AnnotationAutonomy   = "responder.dev/autonomy"  // can lower the configured level, never raise it
-	AnnotationMinReady   = "responder.dev/min-ready" // replicas
-	AnnotationMaxScale   = "responder.dev/max-scale" // replicas
-	AnnotationEngine     = "responder.dev/engine"    // else guessed from the image
-	AnnotationModel      = "responder.dev/model"     // else read from the engine's arguments
-	AnnotationContainer  = "responder.dev/container" // else the first one
-	AnnotationEndpoint   = "responder.dev/endpoint"  // base URL for probes
-	AnnotationSelector   = "responder.dev/selector"  // PromQL label matchers
-	annotationTrackingID = "argocd.argoproj.io/tracking-id"
+	LabelService        = "responder.dev/service"   // label: "true" puts the workload into the catalog
+	AnnotationName      = "responder.dev/name"      // the service's name
+	AnnotationOwners    = "responder.dev/owners"    // user:ada,group:ml-platform
+	AnnotationAutonomy  = "responder.dev/autonomy"  // can lower the configured level, never raise it
+	AnnotationMinReady  = "responder.dev/min-ready" // replicas
+	AnnotationMaxScale  = "responder.dev/max-scale" // replicas
+	AnnotationEngine    = "responder.dev/engine"    // else guessed from the image
+	AnnotationModel     = "responder.dev/model"     // else read from the engine's arguments
+	AnnotationContainer = "responder.dev/container" // else the first one
+	AnnotationEndpoint  = "responder.dev/endpoint"  // base URL for probes, of a Service in its own namespace
+	AnnotationSelector  = "responder.dev/selector"  // PromQL label matchers
 )
 
 // discovered makes a catalog entry of a marked workload, or says what is wrong
@@ -62,14 +62,33 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 		s.Autonomy = min(level, ceiling)
 	}
 	fromContainers(&s, m.Containers)
-	// app:group/kind:namespace/name, as Argo CD writes it.
-	s.GitOps.Application, _, _ = strings.Cut(a[annotationTrackingID], ":")
+	s.GitOps.Application = m.Application
+	if err := inNamespace(s.Endpoint, s.Namespace); err != nil {
+		return bad(AnnotationEndpoint, err)
+	}
 	finish(&s)
 	if ps := validate(s); len(ps) > 0 {
 		return e, fmt.Errorf("%s: %s %s (%s)", e.Source, ps[0].field, ps[0].message, ps[0].hint)
 	}
 	e.Service = s
 	return e, nil
+}
+
+// inNamespace refuses an address that is not one of a Service in the namespace:
+// whoever may annotate a workload must not be able to send probes elsewhere.
+func inNamespace(endpoint, namespace string) error {
+	if endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return fmt.Errorf("%q is no address", endpoint)
+	}
+	host := strings.TrimSuffix(strings.TrimSuffix(u.Hostname(), ".cluster.local"), ".svc")
+	if name, ns, ok := strings.Cut(host, "."); !ok || name == "" || ns != namespace {
+		return fmt.Errorf("%q is outside the namespace: write http://NAME.%s:PORT, or configure the service", u.Hostname(), namespace)
+	}
+	return nil
 }
 
 // fromContainers fills in the engine, its container and the model, where the

@@ -87,11 +87,12 @@ func TestDiscovery(t *testing.T) {
 	l := &lister{marked: []kube.Marked{
 		marked("chat", map[string]string{
 			AnnotationAutonomy: "auto", AnnotationOwners: "user:ada, group:sre", AnnotationMaxScale: "6",
-			annotationTrackingID: "argocd_chat:apps/Deployment:serving/chat",
 		}, kube.Container{Name: "proxy", Image: "envoy:1"}, kube.Container{Name: "engine", Image: "registry/vllm-openai:v0.11", Args: []string{"--model", "meta/llama", "--served_model_name=llama-70b"}}),
 		marked("broken", map[string]string{AnnotationMinReady: "two"}),
+		marked("prober", map[string]string{AnnotationEndpoint: "http://vault.security:8200"}),
 		marked("twin", map[string]string{AnnotationName: "serving/chat"}),
 	}}
+	l.marked[0].Application = "argocd_chat"
 	c := New(Options{Lister: l, Ceiling: playbook.Suggest})
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -105,7 +106,8 @@ func TestDiscovery(t *testing.T) {
 	if diff := cmp.Diff(want, c.Services()); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
-	if len(c.notes) != 2 || !strings.Contains(c.notes[0], `"two" is not a number of replicas`) || !strings.Contains(c.notes[1], AnnotationName) {
+	if len(c.notes) != 3 || !strings.Contains(c.notes[0], `"two" is not a number of replicas`) ||
+		!strings.Contains(c.notes[1], "outside the namespace") || !strings.Contains(c.notes[2], AnnotationName) {
 		t.Errorf("notes = %q", c.notes)
 	}
 }

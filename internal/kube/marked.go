@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ type Marked struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	Containers  []Container
+	Application string // of Argo CD that manages it; empty: none
 }
 
 // Container is one container of a pod template.
@@ -47,7 +49,10 @@ func (c *Client) Marked(ctx context.Context, label string) ([]Marked, error) {
 }
 
 func mark(kind string, m metav1.ObjectMeta, cs []corev1.Container) Marked {
-	w := Marked{Ref: Ref{Kind: kind, Namespace: m.Namespace, Name: m.Name}, Labels: m.Labels, Annotations: m.Annotations}
+	w := Marked{Ref: Ref{Kind: kind, Namespace: m.Namespace, Name: m.Name}, Labels: m.Labels, Annotations: maps.Clone(m.Annotations)}
+	// It repeats the whole object, values of secret variables included.
+	delete(w.Annotations, corev1.LastAppliedConfigAnnotation)
+	w.Application, _ = ArgoApplication(w.Ref, m)
 	for _, c := range cs {
 		w.Containers = append(w.Containers, Container{Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args})
 	}
