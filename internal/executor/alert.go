@@ -1,0 +1,210 @@
+package executor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// alert decides what becomes of one alert. An episode that once had a run under
+// a playbook never gets a second one under it, and one that resolved never
+// starts any: a firing notification that arrives afterwards is older than what
+// we know, or the same trouble that a run has already dealt with.
+func (d *deciding) alert(a playbook.Alert) {
+	id := a.Episode()
+	k := d.get(id)
+	k.seen = d.b.now
+	if a.Status != playbook.Firing {
+		d.resolved(id, k, a)
+		return
+	}
+	switch {
+	case a.StartsAt.After(d.b.now.Add(ahead)):
+		// Not remembered: when the clocks agree again, a repeat starts a run.
+		d.became(KindSuppressed, a, Dispatched{Reason: fmt.Sprintf(
+			"starts %s from now (at %s): is a clock wrong?", short(a.StartsAt.Sub(d.b.now)), a.StartsAt.UTC().Format(time.RFC3339))})
+	case !k.resolved.IsZero():
+		d.again(id, k, a)
+	default:
+		d.firing(id, k, a)
+	}
+}
+
+// resolved tells the episode's runs.
+func (d *deciding) resolved(id string, k known, a playbook.Alert) {
+	v := Dispatched{}
+	if k.resolved.IsZero() {
+		runs := d.runs(k)
+		for _, r := range runs {
+			d.tellRun(r, a)
+		}
+		v.Run = runIDs(runs)
+		k.resolved = d.b.now
+	} else {
+		v.Reason = "known to be resolved"
+	}
+	k.firing = false
+	d.became(KindResolved, a, v)
+	d.episodes[id] = k
+}
+
+// again is a firing notification of a resolved episode.
+func (d *deciding) again(id string, k known, a playbook.Alert) {
+	runs := d.runs(k)
+	age := d.b.now.Sub(k.resolved)
+	switch {
+	case age < lateWithin:
+		d.became(KindRepeated, a, Dispatched{Reason: "late: it resolved " + short(age) + " ago"})
+	case len(runs) == 0:
+		d.became(KindRepeated, a, Dispatched{Reason: "it resolved before; an episode starts no run after that"})
+	default:
+		for _, r := range runs {
+			d.tellRun(r, a)
+		}
+		k.resolved, k.firing = time.Time{}, true
+		d.became(KindRefired, a, Dispatched{Run: runIDs(runs)})
+	}
+	d.episodes[id] = k
+}
+
+// firing is an episode that fires: new, or known and without a run so far.
+func (d *deciding) firing(id string, k known, a playbook.Alert) {
+	before := k
+	k.firing = true
+	d.episodes[id] = k
+	playbooks := d.set.Match(a)
+	if len(playbooks) == 0 && len(k.runs) == 0 {
+		d.without(id, before, k, a, KindUnmatched, Dispatched{Reason: "no playbook matches its labels"})
+		return
+	}
+	var left []*playbook.Playbook
+	for _, p := range playbooks {
+		if !k.had(p.Name) {
+			left = append(left, p)
+		}
+	}
+	if len(left) == 0 {
+		d.became(KindRepeated, a, Dispatched{Run: refIDs(k.runs)})
+		return
+	}
+	services, why, err := d.e.o.Services.Resolve(a)
+	if err != nil || len(services) != 1 {
+		d.noService(id, before, k, a, services, why, err)
+		return
+	}
+	started := false
+	for _, p := range left {
+		if p.Serves(services[0].Name) {
+			d.begin(id, before, a, p, services[0])
+			started = true
+		}
+	}
+	if !started {
+		d.without(id, before, k, a, KindUnmatched, Dispatched{
+			Service: services[0].Name, Reason: "the playbooks that match its labels are for other services",
+		})
+	}
+}
+
+// without records that an episode starts no run. When the same was found
+// before, it is a repeat.
+func (d *deciding) without(id string, before, k known, a playbook.Alert, kind string, v Dispatched) {
+	if before.kind == kind && before.reason == v.Reason && before.firing {
+		v.Reason = "still " + kind[len("alert."):] + ": " + v.Reason
+		d.became(KindRepeated, a, v)
+	} else {
+		d.became(kind, a, v)
+		if kind == KindNoService {
+			d.notices = append(d.notices, machine.Effect{
+				Key: "dispatch/" + id + "/no-service", Alert: a,
+				Text: fmt.Sprintf("alert %s starts no run: %s", a.Labels["alertname"], v.Reason),
+			})
+		}
+		k.reason = v.Reason
+	}
+	k.kind = kind
+	d.episodes[id] = k
+}
+
+func (d *deciding) noService(id string, before, k known, a playbook.Alert, services []playbook.Service, why string, err error) {
+	switch {
+	case err != nil:
+		why = "the catalog cannot say: " + err.Error()
+	case why != "":
+	case len(services) == 0:
+		why = "it belongs to no service of the catalog"
+	default:
+		why = fmt.Sprintf("it belongs to %d services of the catalog", len(services))
+	}
+	d.without(id, before, k, a, KindNoService, Dispatched{Reason: why})
+}
+
+// begin lets an episode join the open run of a playbook on a service, or start
+// one.
+func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.Playbook, svc playbook.Service) {
+	v := Dispatched{Playbook: p.Name, Service: svc.Name}
+	start := machine.Start{
+		Run: newRunID(d.b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
+		Autonomy: d.e.o.Autonomy, Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq,
+	}
+	r := d.own(d.target(start))
+	if r == nil {
+		r = d.own(d.target(start)) // another one may have been handed over to meanwhile
+	}
+	if r != nil {
+		d.tellRun(r, a)
+		v.Run = r.id
+		d.part(id, r.id, p.Name)
+		d.became(KindCoalesced, a, v)
+		return
+	}
+	reason := d.e.pauses.why(svc.Name, p.Name)
+	if reason == "" && d.e.countOpen()+len(d.b.staged) >= d.e.o.MaxOpenRuns {
+		reason = fmt.Sprintf("%d runs are open already", d.e.o.MaxOpenRuns)
+	}
+	if reason != "" {
+		v.Reason = reason
+		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
+		return
+	}
+	fresh, taken := d.b.claim(start)
+	if taken != nil {
+		v.Run, v.Reason = taken.id, "run "+taken.id+" on it is set aside: people have to look at it first"
+		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
+		return
+	}
+	if err := d.b.start(fresh, start, p, nil); err != nil {
+		panic(err) // unreachable unless the machine refuses its own start: the notification is quarantined
+	}
+	v.Run = start.Run
+	d.part(id, start.Run, p.Name)
+	d.became(KindMatched, a, v)
+}
+
+// target finds the open run about the same playbook and service.
+func (d *deciding) target(s machine.Start) *run {
+	d.e.mu.RLock()
+	defer d.e.mu.RUnlock()
+	return d.e.target[keyOf(s)]
+}
+
+// part records within the batch that an episode has a part in a run.
+func (d *deciding) part(id, run, name string) {
+	k := d.episodes[id]
+	k.runs = append(k.runs[:len(k.runs):len(k.runs)], runRef{run, name})
+	k.kind, k.reason = "", ""
+	d.episodes[id] = k
+}
+
+func refIDs(refs []runRef) string {
+	out := ""
+	for i, r := range refs {
+		if i > 0 {
+			out += " "
+		}
+		out += r.id
+	}
+	return out
+}

@@ -1,0 +1,323 @@
+package executor
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// batch is one atomic append in the making: the events of one or more runs and
+// the dispatcher's records about them. Its runs are owned by whoever makes it.
+type batch struct {
+	e        *Executor
+	now      time.Time
+	staged   []*staged
+	byRun    map[*run]*staged
+	dispatch []audit.Record
+	joins    []join
+}
+
+// staged is a run as the batch would leave it.
+type staged struct {
+	r      *run
+	state  machine.State
+	events []machine.Event
+	fresh  bool // started by this batch; locked by it
+}
+
+// join hands the alerts of a diverted run to one that is open already.
+type join struct {
+	to     *run
+	alerts []playbook.Alert
+}
+
+func (e *Executor) batch() *batch {
+	return &batch{e: e, now: e.clock.now(), byRun: map[*run]*staged{}}
+}
+
+func (b *batch) stage(r *run) *staged {
+	st := b.byRun[r]
+	if st == nil {
+		st = &staged{r: r, state: r.state}
+		b.byRun[r] = st
+		b.staged = append(b.staged, st)
+	}
+	return st
+}
+
+// decide decides a command on the staged state. refused is the machine's
+// answer, which may come with events; err means that the run cannot be decided
+// at all.
+func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
+	st := b.stage(r)
+	err = guarded(func() error {
+		var events []machine.Event
+		events, refused = machine.Decide(st.state, c)
+		if to := divertOf(events); to != "" {
+			if why := b.divert(st.state, to); why != "" {
+				c.NoDivert = why
+				events, refused = machine.Decide(st.state, c)
+			}
+		}
+		if c.Kind == machine.CmdStart {
+			st.state.Playbook = c.Playbook
+		}
+		for _, ev := range events {
+			st.state = machine.Evolve(st.state, ev)
+		}
+		st.events = append(st.events, events...)
+		return nil
+	})
+	return refused, err
+}
+
+// divertOf gives the playbook a run is handed over to, empty when it is not.
+func divertOf(events []machine.Event) string {
+	if n := len(events); n > 0 && events[n-1].Kind == machine.RunEnded {
+		return events[n-1].Ending.Divert
+	}
+	return ""
+}
+
+// divert starts the run that takes over, in the same batch. It says why nobody
+// can, empty when somebody does.
+func (b *batch) divert(from machine.State, name string) string {
+	p := b.e.o.Playbooks().ByName(name)
+	switch {
+	case p == nil:
+		return "that playbook is not loaded"
+	case !p.Serves(from.Start.Service.Name):
+		return "that playbook is not for service " + from.Start.Service.Name
+	case b.e.divertedBefore(from.Start, name):
+		return "that playbook was tried already"
+	}
+	if err := b.e.library.ensure(); err != nil {
+		return err.Error()
+	}
+	start := from.Start
+	start.Run, start.Playbook, start.Digest = newRunID(b.now), p.Name, p.Digest
+	start.DivertedFrom, start.Evidence = from.Start.Run, from.Handover()
+	var alerts []playbook.Alert
+	for id, ep := range from.Episodes {
+		if ep.Firing && id != start.Alert.Episode() {
+			alerts = append(alerts, ep.Alert)
+		}
+	}
+	r, taken := b.claim(start)
+	if taken != nil {
+		b.joins = append(b.joins, join{to: taken, alerts: append(alerts, start.Alert)})
+		return ""
+	}
+	return errorText(b.start(r, start, p, alerts))
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// start decides the beginning of a new run, which the batch owns.
+func (b *batch) start(r *run, s machine.Start, p *playbook.Playbook, also []playbook.Alert) error {
+	refused, err := b.decide(r, machine.Command{Kind: machine.CmdStart, Now: b.now, Start: &s, Playbook: p})
+	if err = errors.Join(refused, err); err != nil {
+		return err
+	}
+	for i := range also {
+		if _, err := b.decide(r, machine.Command{Kind: machine.CmdAlert, Now: b.now, Alert: &also[i]}); err != nil {
+			return err
+		}
+	}
+	if why := b.e.pauses.why(s.Service.Name, s.Playbook); why != "" {
+		_, err = b.decide(r, machine.Command{Kind: machine.CmdPause, Now: b.now, Message: why})
+	}
+	return err
+}
+
+// claim makes the one open run about a playbook and a service, locked, or gives
+// the one that is there.
+func (b *batch) claim(s machine.Start) (fresh, taken *run) {
+	b.e.mu.Lock()
+	defer b.e.mu.Unlock()
+	if r := b.e.target[keyOf(s)]; r != nil {
+		return nil, r
+	}
+	r := &run{id: s.Run}
+	r.mu.Lock() // nobody else knows it yet
+	b.e.target[keyOf(s)] = r
+	b.stage(r).fresh = true
+	return r, nil
+}
+
+// newRunID makes an id that sorts by time.
+func newRunID(now time.Time) string {
+	return "r-" + ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
+}
+
+// divertedBefore reports whether the run came, over any number of diverts, from
+// that playbook.
+func (e *Executor) divertedBefore(s machine.Start, name string) bool {
+	const most = 8
+	for range most {
+		if s.Playbook == name {
+			return true
+		}
+		if s.DivertedFrom == "" {
+			return false
+		}
+		from, err := e.fold(s.DivertedFrom)
+		if err != nil {
+			return true // cannot be said: people decide
+		}
+		s = from.Start
+	}
+	return true
+}
+
+// commit appends the batch and makes it the runs' state. After an error nothing
+// has changed in memory, and new runs are gone.
+func (b *batch) commit() error {
+	appends, err := b.appends()
+	if err == nil && len(appends) > 0 {
+		err = b.e.append(appends...)
+	}
+	if err != nil {
+		b.drop(err)
+		return err
+	}
+	for _, st := range b.staged {
+		st.r.state = st.state
+		b.e.ledger.note(st.state, st.events)
+		b.e.episodes.note(st.state, st.events)
+	}
+	for _, st := range b.staged {
+		if st.fresh {
+			b.e.register(st.r)
+			b.e.follow(st.r)
+			st.r.mu.Unlock()
+		}
+		b.e.announce(st.state, st.events)
+	}
+	for _, j := range b.joins {
+		b.e.spawn(func() { b.e.handAlerts(j) })
+	}
+	return nil
+}
+
+func (b *batch) appends() ([]audit.Append, error) {
+	var out []audit.Append
+	if len(b.dispatch) > 0 {
+		out = append(out, audit.Append{Stream: streamDispatch, After: b.e.dispatch.head, Records: b.dispatch})
+	}
+	for _, st := range b.staged {
+		if len(st.events) == 0 {
+			continue
+		}
+		recs, err := records(st.events)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, audit.Append{Stream: streamOf(st.r.id), After: st.r.state.Head, Records: recs})
+	}
+	return out, nil
+}
+
+// drop forgets the runs the batch would have started.
+func (b *batch) drop(err error) {
+	for _, st := range b.staged {
+		if !st.fresh {
+			continue
+		}
+		b.e.mu.Lock()
+		for k, r := range b.e.target {
+			if r == st.r {
+				delete(b.e.target, k)
+			}
+		}
+		b.e.mu.Unlock()
+		st.r.dead = err
+		st.r.mu.Unlock()
+	}
+}
+
+func (e *Executor) register(r *run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open[r.id] = r
+}
+
+// handAlerts tells an open run of alerts that came with a divert.
+func (e *Executor) handAlerts(j join) {
+	for i := range j.alerts {
+		err := e.command(j.to, machine.Command{Kind: machine.CmdAlert, Now: e.clock.now(), Alert: &j.alerts[i]})
+		if err != nil && e.alive() {
+			e.log.Error("diverted alert could not be handed over", "run", j.to.id, "alert", j.alerts[i].Fingerprint, "err", err)
+		}
+	}
+}
+
+// append writes to the journal. While the journal is full nothing is written
+// and it is tried again; a conflict or an impossible record is the caller's;
+// everything else ends the executor.
+func (e *Executor) append(batch ...audit.Append) error {
+	before, after := "run-before-append", "run-after-append"
+	if batch[0].Stream == streamDispatch {
+		before, after = "dispatch-before-append", "dispatch-after-append"
+	}
+	if err := e.at(before); err != nil {
+		return err
+	}
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		_, err := e.o.Journal.Append(e.ctx, batch...)
+		switch {
+		case err == nil:
+			e.setStalled(nil)
+			return e.at(after)
+		case errors.Is(err, audit.ErrConflict), errors.Is(err, audit.ErrInvalid), e.ctx.Err() != nil:
+			return err
+		case errors.Is(err, audit.ErrFull), errors.Is(err, audit.ErrDiskFull):
+			e.setStalled(err)
+		default:
+			err = fmt.Errorf("append to the journal: %w", err)
+			e.fail(err)
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-e.ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+func (e *Executor) setStalled(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if (err == nil) != (e.stalled == nil) {
+		if err != nil {
+			e.log.Error("journal takes nothing, trying again", "err", err)
+		} else {
+			e.log.Info("journal takes records again")
+		}
+	}
+	e.stalled = err
+}
+
+// appendControl records a fact about the service itself. Such facts depend on
+// nothing before them.
+func (e *Executor) appendControl(kind string, v any) error {
+	return e.append(audit.Append{
+		Stream: streamControl, After: audit.Any,
+		Records: []audit.Record{{Kind: kind, Time: e.clock.now(), Data: encode(v)}},
+	})
+}

@@ -1,0 +1,398 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Kinds of records in the stream dispatch: what became of alerts.
+const (
+	KindMatched     = "alert.matched"            // a run started
+	KindCoalesced   = "alert.coalesced"          // it joined an open run of the same playbook and service
+	KindRepeated    = "alert.repeated"           // known already: a repeat, a duplicate, or too late
+	KindResolved    = "alert.resolved"           // its runs, if any are open, were told
+	KindRefired     = "alert.refired"            // resolved and firing again: its open runs were told
+	KindUnmatched   = "alert.unmatched"          // no playbook
+	KindNoService   = "alert.no-service"         // no service, or more than one
+	KindSuppressed  = "alert.suppressed"         // a pause, a clock that is ahead, too many open runs
+	KindEmpty       = "notification.empty"       // it carried no alerts
+	KindQuarantined = "notification.quarantined" // it cannot be processed; set aside for people to look at
+)
+
+// Dispatched is a record of the stream dispatch: what became of some alerts of
+// one notification. The last record of the stream is the dispatcher's cursor.
+type Dispatched struct {
+	Notification uint64   `json:"notification"`       // its position in the log
+	Index        uint64   `json:"index"`              // its position in the stream intake
+	Upto         int      `json:"upto"`               // alerts of the notification decided so far
+	Done         bool     `json:"done,omitempty"`     // all are
+	Episodes     []string `json:"episodes,omitempty"` // fingerprint@start
+	Run          string   `json:"run,omitempty"`
+	Playbook     string   `json:"playbook,omitempty"`
+	Service      string   `json:"service,omitempty"`
+	Reason       string   `json:"reason,omitempty"`
+	Status       string   `json:"status,omitempty"` // firing or resolved
+}
+
+// Bounds of one batch of the dispatcher: a storm shares appends, a lone
+// notification waits for nobody.
+const (
+	batchNotifications = 64
+	batchAlerts        = 256
+	ahead              = 5 * time.Minute // clock skew that is still believed
+)
+
+// dispatcher is the state of the one loop that reads the stream intake.
+type dispatcher struct {
+	index  uint64 // of the next notification
+	offset int    // of its next alert
+	head   uint64 // of the stream dispatch
+
+	large  waitingNote     // the notification at index, when it is decided in parts
+	poison map[string]bool // positions that ended the process before: see careful
+}
+
+// dispatchLoop reads the intake until ctx is done.
+func (e *Executor) dispatchLoop(ctx context.Context) {
+	changed, end := e.o.Journal.Watch()
+	defer end()
+	prune := time.NewTicker(10 * time.Minute)
+	defer prune.Stop()
+	for {
+		for ctx.Err() == nil && e.alive() {
+			more, err := e.dispatchSome()
+			if err != nil {
+				if e.alive() {
+					e.fail(fmt.Errorf("dispatch notifications: %w", err))
+				}
+				return
+			}
+			if !more {
+				break
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-prune.C:
+			now := e.clock.now()
+			e.episodes.prune(now)
+			e.ledger.prune(now)
+		}
+	}
+}
+
+// waitingNote is a notification to be decided.
+type waitingNote struct {
+	seq, index uint64
+	data       playbook.Notification
+	broken     error
+}
+
+// read takes the next notifications, as many as fit one batch.
+func (e *Executor) read() ([]waitingNote, error) {
+	if l := e.dispatch.large; e.dispatch.offset > 0 && l.index == e.dispatch.index && len(l.data.Alerts) > 0 {
+		return []waitingNote{l}, nil
+	}
+	var out []waitingNote
+	alerts := 0
+	for rec, err := range e.o.Journal.Stream(streamIntake, e.dispatch.index) {
+		if err != nil {
+			return nil, fmt.Errorf("read notifications: %w", err)
+		}
+		n := waitingNote{seq: rec.Seq, index: rec.Index}
+		n.broken = guarded(func() (err error) {
+			n.data, err = playbook.DecodeNotification(rec.Data)
+			return err
+		})
+		out = append(out, n)
+		alerts += len(n.data.Alerts)
+		if len(out) == batchNotifications || alerts >= batchAlerts {
+			break
+		}
+	}
+	return out, nil
+}
+
+// dispatchSome decides the next notifications in one batch. It reports whether
+// there may be more.
+func (e *Executor) dispatchSome() (bool, error) {
+	notes, err := e.read()
+	if err != nil || len(notes) == 0 {
+		return false, err
+	}
+	if err := e.library.ensure(); err != nil {
+		return false, err
+	}
+	err = e.dispatchBatch(notes)
+	var p *panicError
+	switch {
+	case errors.Is(err, audit.ErrConflict):
+		return true, e.checkDispatch() // a run was written by somebody else: it was folded anew
+	case errors.As(err, &p) && len(notes) > 1:
+		return true, e.oneByOne(notes)
+	case errors.As(err, &p), errors.Is(err, audit.ErrInvalid):
+		return true, e.quarantine(notes[0], err)
+	default:
+		return true, err
+	}
+}
+
+// oneByOne finds the notification in a batch that cannot be processed.
+func (e *Executor) oneByOne(notes []waitingNote) error {
+	for i := range notes {
+		err := e.dispatchBatch(notes[i : i+1])
+		var p *panicError
+		switch {
+		case errors.As(err, &p), errors.Is(err, audit.ErrInvalid):
+			if err := e.quarantine(notes[i], err); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		case e.dispatch.offset != 0:
+			return nil // a large notification goes on in the next batch
+		}
+	}
+	return nil
+}
+
+// checkDispatch makes sure that nobody else dispatches.
+func (e *Executor) checkDispatch() error {
+	head, err := e.o.Journal.Head(streamDispatch)
+	if err == nil && head != e.dispatch.head {
+		err = fmt.Errorf("stream dispatch has %d records, %d were expected: does a second executor run on this journal?", head, e.dispatch.head)
+	}
+	return err
+}
+
+// dispatchBatch decides notifications and commits what follows.
+func (e *Executor) dispatchBatch(notes []waitingNote) error {
+	e.many.Lock()
+	defer e.many.Unlock()
+	d := &deciding{e: e, b: e.batch(), episodes: map[string]known{}, set: e.o.Playbooks(), next: e.dispatch}
+	defer d.giveBack()
+	defer e.careful.enter("intake", fmt.Sprintf("%d/%d", notes[0].index, e.dispatch.offset))()
+	err := guarded(func() error {
+		left := batchAlerts
+		for i := range notes {
+			left -= d.notification(notes[i], left)
+			if left <= 0 {
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		d.b.drop(err)
+		return err
+	}
+	d.next.head += uint64(len(d.b.dispatch))
+	owned := d.owned
+	d.owned = nil
+	if err := e.settle(d.b, owned); err != nil {
+		return err
+	}
+	e.dispatch = d.next
+	for id, k := range d.episodes {
+		// Runs were noted by commit: they know more than the copy does.
+		now, _ := e.episodes.get(id)
+		k.runs = now.runs
+		e.episodes.put(id, k)
+	}
+	for _, n := range d.notices {
+		e.tell(n)
+	}
+	return nil
+}
+
+// quarantine sets a notification aside for good.
+func (e *Executor) quarantine(n waitingNote, why error) error {
+	e.log.Error("notification quarantined", "entry", n.seq, "err", why)
+	rec := Dispatched{Notification: n.seq, Index: n.index, Upto: len(n.data.Alerts), Done: true, Reason: why.Error()}
+	err := e.append(audit.Append{
+		Stream: streamDispatch, After: e.dispatch.head,
+		Records: []audit.Record{{Kind: KindQuarantined, Time: e.clock.now(), Data: encode(rec)}},
+	})
+	if err != nil {
+		return err
+	}
+	e.dispatch.head++
+	e.dispatch.index, e.dispatch.offset = n.index+1, 0
+	e.tell(machine.Effect{
+		Key:  fmt.Sprintf("intake/%d/quarantined", n.index),
+		Text: fmt.Sprintf("notification %d cannot be processed and was set aside, its alerts start no run: %v", n.seq, why),
+	})
+	return nil
+}
+
+// deciding is one batch of the dispatcher in the making.
+type deciding struct {
+	e        *Executor
+	b        *batch
+	set      *playbook.Set
+	next     dispatcher
+	episodes map[string]known // as the batch leaves them
+	owned    []*run
+	notices  []machine.Effect
+
+	note waitingNote
+	last Dispatched // the record that the next alert may share
+	kind string
+}
+
+func (d *deciding) giveBack() {
+	for _, r := range d.owned {
+		r.mu.Unlock()
+	}
+}
+
+// notification decides alerts of one notification, at most so many, and gives
+// how many it took.
+func (d *deciding) notification(n waitingNote, most int) int {
+	d.note = n
+	d.last, d.kind = Dispatched{}, ""
+	position := fmt.Sprintf("intake@%d/%d", n.index, d.next.offset)
+	switch {
+	case n.broken != nil:
+		d.whole(KindQuarantined, n.broken.Error())
+		return 1
+	case d.e.dispatch.poison[position]:
+		d.whole(KindQuarantined, "the process ended while it was being processed, more than once")
+		return 1
+	case len(n.data.Alerts) == 0:
+		d.whole(KindEmpty, "")
+		return 1
+	}
+	rest := n.data.Alerts[min(d.next.offset, len(n.data.Alerts)):]
+	if len(rest) > most {
+		rest = rest[:most]
+	}
+	for i := range rest {
+		d.next.offset++
+		d.alert(rest[i])
+	}
+	d.next.large = n
+	if d.next.offset >= len(n.data.Alerts) {
+		d.next.index, d.next.offset, d.next.large = n.index+1, 0, waitingNote{}
+	}
+	return max(1, len(rest))
+}
+
+// whole records what became of a whole notification.
+func (d *deciding) whole(kind, reason string) {
+	d.next.index, d.next.offset = d.note.index+1, 0
+	d.record(kind, Dispatched{
+		Notification: d.note.seq, Index: d.note.index, Upto: len(d.note.data.Alerts), Done: true, Reason: reason,
+	})
+	if kind == KindQuarantined {
+		d.e.log.Error("notification quarantined", "entry", d.note.seq, "err", reason)
+		d.notices = append(d.notices, machine.Effect{
+			Key:  fmt.Sprintf("intake/%d/quarantined", d.note.index),
+			Text: fmt.Sprintf("notification %d cannot be processed and was set aside, its alerts start no run: %s", d.note.seq, reason),
+		})
+	}
+}
+
+func (d *deciding) record(kind string, v Dispatched) {
+	d.b.dispatch = append(d.b.dispatch, audit.Record{Kind: kind, Time: d.b.now, Data: encode(v)})
+}
+
+// became records what became of an alert. Neighbours with the same fate share a
+// record: a notification can carry ten thousand.
+func (d *deciding) became(kind string, a playbook.Alert, v Dispatched) {
+	v.Notification, v.Index, v.Status = d.note.seq, d.note.index, string(a.Status)
+	v.Upto, v.Done = d.next.offset, d.next.offset >= len(d.note.data.Alerts)
+	last := d.last
+	if d.kind == kind && last.Run == v.Run && last.Playbook == v.Playbook && last.Service == v.Service && last.Reason == v.Reason && last.Status == v.Status {
+		v.Episodes = append(last.Episodes, a.Episode())
+		d.b.dispatch = d.b.dispatch[:len(d.b.dispatch)-1]
+	} else {
+		v.Episodes = []string{a.Episode()}
+	}
+	d.record(kind, v)
+	d.last, d.kind = v, kind
+}
+
+// get gives what is known of an episode, as the batch leaves it.
+func (d *deciding) get(id string) known {
+	if k, ok := d.episodes[id]; ok {
+		return k
+	}
+	k, _ := d.e.episodes.get(id)
+	return k
+}
+
+// own gives the batch an open run, locked; nil when it has ended meanwhile.
+func (d *deciding) own(r *run) *run {
+	if r == nil {
+		return nil
+	}
+	if d.b.byRun[r] == nil {
+		if slices.Contains(d.owned, r) {
+			return r
+		}
+		r.mu.Lock()
+		d.owned = append(d.owned, r)
+	}
+	if d.state(r).Phase == machine.PhaseEnded || d.state(r).Phase == "" || r.dead != nil {
+		return nil
+	}
+	return r
+}
+
+// state is the run's as the batch leaves it.
+func (d *deciding) state(r *run) machine.State {
+	if st := d.b.byRun[r]; st != nil {
+		return st.state
+	}
+	return r.state
+}
+
+// tellRun hands an alert to a run the batch owns. A panic over it sets the run
+// aside, not the notification.
+func (d *deciding) tellRun(r *run, a playbook.Alert) {
+	if _, err := d.b.decide(r, machine.Command{Kind: machine.CmdAlert, Now: d.b.now, Alert: &a}); err != nil {
+		delete(d.b.byRun, r)
+		d.b.staged = slices.DeleteFunc(d.b.staged, func(st *staged) bool { return st.r == r })
+		d.e.setAside(r, err)
+	}
+}
+
+// runs gives the open runs an episode has a part in, owned by the batch.
+func (d *deciding) runs(k known) []*run {
+	var out []*run
+	for _, ref := range k.runs {
+		if r := d.own(d.open(ref.id)); r != nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// open finds an open run, also one that this batch starts.
+func (d *deciding) open(id string) *run {
+	for r := range d.b.byRun {
+		if r.id == id {
+			return r
+		}
+	}
+	return d.e.find(id)
+}
+
+func runIDs(runs []*run) string {
+	ids := make([]string, len(runs))
+	for i, r := range runs {
+		ids[i] = r.id
+	}
+	return strings.Join(ids, " ")
+}

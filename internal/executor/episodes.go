@@ -1,0 +1,101 @@
+package executor
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// lateWithin is how long after a resolution a firing notification of the same
+// episode counts as late: written before the resolution and delivered after it,
+// by the other one of a pair or by a retry. Later it is a refiring.
+const lateWithin = 5 * time.Minute
+
+// known is what the dispatcher remembers of an episode.
+type known struct {
+	firing   bool
+	resolved time.Time // when we learned that it resolved; zero: it did not
+	seen     time.Time // when it was last mentioned
+	runs     []runRef  // every run it had a part in
+	kind     string    // what became of it last, when no run did
+	reason   string
+}
+
+type runRef struct{ id, playbook string }
+
+func (k known) had(playbook string) bool {
+	return slices.ContainsFunc(k.runs, func(r runRef) bool { return r.playbook == playbook })
+}
+
+// episodes is the index of known episodes: the projection of the stream
+// dispatch, and of the runs themselves for what they inherited by a divert.
+type episodes struct {
+	mu sync.Mutex // guards known; a leaf lock
+	m  map[string]known
+}
+
+func newEpisodes() *episodes { return &episodes{m: map[string]known{}} }
+
+func (x *episodes) get(id string) (known, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	k, ok := x.m[id]
+	return k, ok
+}
+
+func (x *episodes) put(id string, k known) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, ok := x.m[id]; !ok {
+		id = strings.Clone(id)
+	}
+	x.m[id] = k
+}
+
+func (x *episodes) size() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.m)
+}
+
+// note takes in that episodes have a part in a run.
+func (x *episodes) note(s machine.State, events []machine.Event) {
+	for i := range events {
+		switch ev := &events[i]; ev.Kind {
+		case machine.RunStarted:
+			x.has(ev.Start.Alert, s.Start, ev.At)
+		case machine.EpisodeJoined:
+			x.has(*ev.Alert, s.Start, ev.At)
+		}
+	}
+}
+
+func (x *episodes) has(a playbook.Alert, s machine.Start, at time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id := a.Episode()
+	k, ok := x.m[id]
+	if !ok {
+		k = known{firing: a.Status == playbook.Firing, seen: at}
+	}
+	if !slices.Contains(k.runs, runRef{s.Run, s.Playbook}) {
+		k.runs = append(slices.Clip(k.runs), runRef{s.Run, s.Playbook})
+	}
+	x.m[id] = k
+}
+
+// prune forgets what nobody has mentioned for EpisodesKept.
+func (x *episodes) prune(now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	old := now.Add(-EpisodesKept)
+	for id, k := range x.m {
+		if k.seen.Before(old) {
+			delete(x.m, id)
+		}
+	}
+}

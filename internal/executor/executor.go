@@ -1,0 +1,306 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Steps carries out effects in the world. Do is called concurrently, but only
+// once at a time for one run. It returns within the effect's Timeout or a
+// little later; when ctx ends early the outcome of a read does not matter.
+type Steps interface {
+	Do(ctx context.Context, e machine.Effect) machine.Outcome
+}
+
+// Services finds the services an alert is about, and says why when there is
+// none or more than one. It is called concurrently and must not block on the
+// network.
+type Services interface {
+	Resolve(a playbook.Alert) (services []playbook.Service, why string, err error)
+}
+
+// Options of New. Journal, Playbooks, Services and Steps are required.
+type Options struct {
+	Journal   *audit.Journal
+	Playbooks func() *playbook.Set // the set in force now; never nil
+	Kinds     []playbook.Kind      // to compile playbooks of runs whose document is no longer in the set
+	Services  Services
+	Steps     Steps
+	Guards    GuardConfig       // the zero value: DefaultGuards
+	Autonomy  playbook.Autonomy // ceiling over everything; the zero value observes
+
+	Now  func() time.Time // nil: time.Now. All times of runs are of this clock
+	Pace float64          // seconds of Now that pass in a real second; 0: 1
+
+	Parallel    int           // checks and plans under way at once over all runs; 0: 64
+	MaxOpenRuns int           // more alerts than that are suppressed, with the reason; 0: 20000
+	Grace       time.Duration // how long a stop waits for changes under way, in real time; 0: 30 s
+
+	Log       *slog.Logger            // nil: nothing is logged
+	Failpoint func(name string) error // called at the places Failpoints lists; an error stops the executor there. Nil in production
+}
+
+// EpisodesKept is how long an episode that nobody mentions is remembered.
+const EpisodesKept = 14 * 24 * time.Hour
+
+// Failpoints lists the places at which tests stop the executor, in the order a
+// run reaches them.
+func Failpoints() []string {
+	return []string{
+		"dispatch-before-append", "dispatch-after-append",
+		"effect-before", "effect-after",
+		"run-before-append", "run-after-append",
+	}
+}
+
+// Executor runs playbooks. Its methods may be called concurrently.
+type Executor struct {
+	o     Options
+	log   *slog.Logger
+	clock clock
+
+	mu      sync.RWMutex // guards the fields below it
+	open    map[string]*run
+	ended   []string        // ids of ended runs, oldest first
+	target  map[runKey]*run // open runs by what they are about
+	ready   bool
+	ending  bool // Run is about to return: nothing new is begun
+	failure error
+	stalled error // the journal takes nothing right now; it is tried again
+	workers sync.WaitGroup
+	ctx     context.Context //nolint:containedctx // what effects and appends of the running Run live under; Command comes from outside of it
+	stop    context.CancelCauseFunc
+
+	many     sync.Mutex // held by whoever owns several runs at once
+	timers   *timers
+	slots    chan struct{} // one per check or plan under way
+	library  *library
+	ledger   *ledger
+	episodes *episodes
+	pauses   pauses
+	dispatch dispatcher
+	careful  *careful
+}
+
+// New makes an executor over an open journal. Nothing happens before Run.
+func New(o Options) (*Executor, error) {
+	switch {
+	case o.Journal == nil:
+		return nil, errors.New("executor: no journal")
+	case o.Playbooks == nil || o.Services == nil || o.Steps == nil:
+		return nil, errors.New("executor: playbooks, services and steps are required")
+	case o.Pace < 0 || o.Parallel < 0 || o.MaxOpenRuns < 0 || o.Grace < 0:
+		return nil, errors.New("executor: a bound is negative")
+	}
+	if err := o.Guards.check(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	e := &Executor{
+		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
+		open: map[string]*run{}, target: map[runKey]*run{}, slots: make(chan struct{}, o.Parallel),
+		ledger: newLedger(o.Guards), episodes: newEpisodes(), pauses: pauses{set: map[Scope]Pause{}},
+	}
+	e.timers = newTimers(e.clock, func(r *run) { e.spawn(func() { e.wake(r) }) })
+	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
+	e.careful = &careful{journal: o.Journal}
+	return e, nil
+}
+
+func (o Options) withDefaults() Options {
+	o.Guards = o.Guards.withDefaults()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Pace == 0 {
+		o.Pace = 1
+	}
+	if o.Parallel == 0 {
+		o.Parallel = 64
+	}
+	if o.MaxOpenRuns == 0 {
+		o.MaxOpenRuns = 20_000
+	}
+	if o.Grace == 0 {
+		o.Grace = 30 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Failpoint == nil {
+		o.Failpoint = func(string) error { return nil }
+	}
+	return o
+}
+
+// Run folds what the journal holds and works until ctx is done or the journal
+// fails. It may be called once. When ctx is done it waits for changes under
+// way, at most Options.Grace: their outcomes are worth having.
+func (e *Executor) Run(ctx context.Context) error {
+	inner, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	e.mu.Lock()
+	if e.ctx != nil {
+		e.mu.Unlock()
+		return errors.New("executor: Run was called before")
+	}
+	e.ctx, e.stop = inner, stop
+	e.mu.Unlock()
+
+	if err := e.load(); err != nil {
+		e.fail(fmt.Errorf("start the executor: %w", err))
+		return e.err()
+	}
+	var loops sync.WaitGroup
+	looping, endLoops := context.WithCancel(ctx)
+	defer endLoops()
+	e.resumeAll() // before anything else can move a run
+	e.setReady(true)
+	loops.Go(func() { e.timers.run(looping) })
+	loops.Go(func() { e.dispatchLoop(looping) })
+	loops.Go(func() { e.careful.run(looping) })
+	e.log.Info("executor ready", "runs", e.countOpen())
+	select {
+	case <-ctx.Done():
+	case <-inner.Done():
+	}
+	e.setReady(false)
+	endLoops()
+	loops.Wait()
+	e.drain()
+	if err := e.careful.stopped(e.err()); err != nil {
+		return errors.Join(e.err(), err)
+	}
+	return e.err()
+}
+
+// drain waits for the effects under way, then cuts them off. A change that is
+// cut off will be looked for at the next start.
+func (e *Executor) drain() {
+	e.mu.Lock()
+	e.ending = true
+	runs := slices.Collect(maps.Values(e.open))
+	e.mu.Unlock()
+	for _, r := range runs {
+		r.mu.Lock()
+		if r.flight != nil && !r.flight.effect.Action.Mutates() {
+			r.flight.cut() // reads are asked again at the next start
+		}
+		r.mu.Unlock()
+	}
+	done := make(chan struct{})
+	go func() {
+		e.workers.Wait()
+		close(done)
+	}()
+	if e.err() == nil {
+		timer := time.NewTimer(e.o.Grace)
+		defer timer.Stop()
+		select {
+		case <-done:
+			return
+		case <-timer.C:
+			e.log.Warn("changes under way are cut off", "grace", e.o.Grace)
+		}
+	}
+	e.stop(context.Canceled)
+	<-done
+}
+
+// Ready says why the executor does not work; nil when it does.
+func (e *Executor) Ready() error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	switch {
+	case e.failure != nil:
+		return e.failure
+	case !e.ready:
+		return ErrNotReady
+	default:
+		return e.stalled
+	}
+}
+
+func (e *Executor) setReady(ready bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ready = ready
+}
+
+// fail ends the executor: what it knows and what the journal holds may differ
+// from now on. A restart repairs that.
+func (e *Executor) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failure == nil {
+		e.failure = err
+		e.log.Error("executor stopped", "err", err)
+	}
+	if e.stop != nil {
+		e.stop(err)
+	}
+}
+
+func (e *Executor) err() error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.failure
+}
+
+// spawn runs fn beside the executor, unless it is about to stop.
+func (e *Executor) spawn(fn func()) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.ending || e.failure != nil || e.ctx == nil {
+		return false
+	}
+	e.workers.Go(fn)
+	return true
+}
+
+// alive reports whether work may go on.
+func (e *Executor) alive() bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.failure == nil && e.ctx != nil && e.ctx.Err() == nil
+}
+
+// at stops the executor at a failpoint.
+func (e *Executor) at(name string) error {
+	if err := e.o.Failpoint(name); err != nil {
+		err = fmt.Errorf("failpoint %s: %w", name, err)
+		e.fail(err)
+		return err
+	}
+	return nil
+}
+
+// guarded runs fn and turns a panic into an error. What panicked is set aside
+// by the caller; the process goes on.
+func guarded(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{value: p, stack: debug.Stack()}
+		}
+	}()
+	return fn()
+}
+
+// panicError is a panic of our own code over one record or run.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }

@@ -1,0 +1,237 @@
+package executor
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// ledger is what guards ask of the past and of other runs: which levers were
+// applied when, who holds which lock, who waits. It is a projection of the
+// runs' events, plus what guards have let through and the log does not say yet.
+type ledger struct {
+	config GuardConfig
+
+	mu      sync.Mutex // guards everything below; a leaf lock
+	acts    []act      // levers applied, by time
+	air     map[string]*flying
+	locks   map[string]string // lock to run
+	waiting []waiter          // in the order of arrival
+}
+
+// act is a lever that was applied.
+type act struct {
+	run, service string
+	at           time.Time
+}
+
+// flying is a run that may change the world now.
+type flying struct {
+	service string
+	counted bool // the lever under way is among the acts
+	locks   []string
+}
+
+// waiter is a run that waits for what others hold.
+type waiter struct {
+	run   string
+	since time.Time
+	wants []string
+}
+
+func newLedger(c GuardConfig) *ledger {
+	return &ledger{config: c.withDefaults(), air: map[string]*flying{}, locks: map[string]string{}}
+}
+
+// horizon is how far back acts matter.
+func (l *ledger) horizon() time.Duration {
+	return max(l.config.Budget.Window, l.config.Cooldown, maxCooldown)
+}
+
+// note takes in the events of a run.
+func (l *ledger) note(s machine.State, events []machine.Event) {
+	for i := range events {
+		if events[i].Kind == machine.Applied {
+			l.applied(s.Start, events[i].At)
+		}
+	}
+}
+
+// applied records a lever. Acts come nearly in order of time.
+func (l *ledger) applied(s machine.Start, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := act{run: s.Run, service: s.Service.Name, at: at}
+	i := len(l.acts)
+	for i > 0 && l.acts[i-1].at.After(at) {
+		i--
+	}
+	l.acts = slices.Insert(l.acts, i, a)
+	if f := l.air[s.Run]; f != nil {
+		f.counted = true
+	}
+}
+
+// sync brings the ledger in line with a run's state, and gives the runs that
+// may now get what they wait for.
+func (l *ledger) sync(s machine.State) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := s.Start.Run
+	freed := false
+	switch wants := s.Locks(); {
+	case len(wants) > 0:
+		f := l.take(id, s.Start.Service.Name, wants)
+		f.counted = f.counted || (s.Lever != nil && !s.Lever.AppliedAt.IsZero())
+	case l.air[id] != nil:
+		l.release(id)
+		freed = true
+	}
+	i := slices.IndexFunc(l.waiting, func(w waiter) bool { return w.run == id })
+	switch {
+	case s.Phase == machine.PhaseWaiting && i < 0:
+		w := waiter{run: id, since: s.Updated, wants: s.LocksWanted()}
+		if s.Lever != nil && !s.Lever.Deadline.IsZero() {
+			w.since = s.Lever.Deadline.Add(-machine.WaitWithin) // also after a restart
+		}
+		l.waiting = append(l.waiting, w)
+		slices.SortStableFunc(l.waiting, func(a, b waiter) int {
+			return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.run, b.run))
+		})
+	case s.Phase != machine.PhaseWaiting && s.Phase != machine.PhaseGuarding && i >= 0:
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		freed = true
+	}
+	if !freed {
+		return nil
+	}
+	return l.next()
+}
+
+func (l *ledger) take(id, service string, wants []string) *flying {
+	f := l.air[id]
+	if f == nil {
+		f = &flying{service: service}
+		l.air[id] = f
+	}
+	f.locks = wants
+	for _, name := range wants {
+		l.locks[name] = id
+	}
+	return f
+}
+
+func (l *ledger) release(id string) {
+	for _, name := range l.air[id].locks {
+		if l.locks[name] == id {
+			delete(l.locks, name)
+		}
+	}
+	delete(l.air, id)
+}
+
+// next gives the waiting runs none of whose locks is held or wanted by one that
+// came earlier.
+func (l *ledger) next() []string {
+	var out []string
+	claimed := map[string]bool{}
+	for _, w := range l.waiting {
+		free := true
+		for _, name := range w.wants {
+			free = free && l.locks[name] == "" && !claimed[name]
+			claimed[name] = true
+		}
+		if free {
+			out = append(out, w.run)
+		}
+	}
+	return out
+}
+
+// lockedBy says who keeps a run from its locks: who holds one, or came earlier.
+func (l *ledger) lockedBy(id string, wants []string) (name, by string) {
+	for _, name := range wants {
+		if holder := l.locks[name]; holder != "" && holder != id {
+			return name, holder
+		}
+	}
+	for _, w := range l.waiting {
+		if w.run == id {
+			break
+		}
+		for _, name := range wants {
+			if slices.Contains(w.wants, name) {
+				return name, w.run
+			}
+		}
+	}
+	return "", ""
+}
+
+// count says how many levers and runs acted since then, on one service or
+// (empty) on all. Levers let through and not applied yet count too; a run that
+// asks does not count itself among the runs.
+func (l *ledger) count(service, except string, since time.Time) (levers, runs int) {
+	acted := map[string]bool{}
+	for _, a := range l.acts {
+		if a.at.After(since) && (service == "" || a.service == service) {
+			levers++
+			acted[a.run] = true
+		}
+	}
+	for id, f := range l.air {
+		if !f.counted && id != except && (service == "" || f.service == service) {
+			levers++
+			acted[id] = true
+		}
+	}
+	delete(acted, except)
+	return levers, len(acted)
+}
+
+// lastBy gives the newest lever on a service by another run.
+func (l *ledger) lastBy(service, except string) (act, bool) {
+	for i := len(l.acts) - 1; i >= 0; i-- {
+		if a := l.acts[i]; a.service == service && a.run != except {
+			return a, true
+		}
+	}
+	return act{}, false
+}
+
+// prune forgets acts that no guard asks for any more.
+func (l *ledger) prune(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := now.Add(-l.horizon())
+	i := 0
+	for i < len(l.acts) && l.acts[i].at.Before(old) {
+		i++
+	}
+	l.acts = slices.Delete(l.acts, 0, i)
+}
+
+// Figures are the executor's projections in numbers, for metrics and views.
+type Figures struct {
+	Open     int               // runs that have not ended
+	InAir    int               // of those, with a change that is neither kept nor undone
+	Waiting  int               // of those, waiting for a lock
+	Levers   int               // applied within the budget's window
+	Locks    map[string]string // lock to run
+	Episodes int               // known
+}
+
+// Figures gives the executor's projections in numbers.
+func (e *Executor) Figures() Figures {
+	f := Figures{Open: e.countOpen(), Episodes: e.episodes.size()}
+	l := e.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.InAir, f.Waiting, f.Locks = len(l.air), len(l.waiting), maps.Clone(l.locks)
+	f.Levers, _ = l.count("", "", e.clock.now().Add(-l.config.Budget.Window))
+	return f
+}

@@ -1,0 +1,136 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// library keeps playbook documents by digest in the log, so that a run
+// finishes with the playbook it started with, whatever was loaded since.
+type library struct {
+	e *Executor
+
+	mu       sync.Mutex // guards everything below; held while documents are appended
+	last     *playbook.Set
+	at       map[string]uint64             // digest to the record of the stream control that holds the document
+	compiled map[string]*playbook.Playbook // of digests that are no longer in the set
+}
+
+// Loaded is the record of a set of playbooks that came into force. Documents
+// holds those that the log did not have yet.
+type Loaded struct {
+	Set       string            `json:"set"` // digest of the set
+	Playbooks map[string]string `json:"playbooks"`
+	Documents map[string]string `json:"documents,omitempty"` // by digest
+}
+
+// Rejected is the record of playbooks that were not loaded; the last good set
+// stays in force.
+type Rejected struct {
+	Source   string `json:"source"`
+	Problems string `json:"problems"`
+}
+
+// RejectPlaybooks records that playbooks could not be loaded.
+func (e *Executor) RejectPlaybooks(source string, problems error) error {
+	if !e.alive() {
+		return ErrNotReady
+	}
+	return e.appendControl(KindRejected, Rejected{Source: source, Problems: problems.Error()})
+}
+
+// ensure records the set in force before any run starts with it.
+func (l *library) ensure() error {
+	set := l.e.o.Playbooks()
+	if set == nil {
+		return errors.New("there is no set of playbooks, not even an empty one")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if set == l.last {
+		return nil
+	}
+	rec := Loaded{Set: set.Digest(), Playbooks: map[string]string{}, Documents: map[string]string{}}
+	for _, p := range set.All() {
+		rec.Playbooks[p.Name] = p.Digest
+		if _, ok := l.at[p.Digest]; !ok {
+			rec.Documents[p.Digest] = string(p.Doc)
+		}
+	}
+	same := l.last != nil && l.last.Digest() == set.Digest()
+	if !same && (l.last != nil || len(rec.Documents) > 0) {
+		if err := l.e.appendControl(KindLoaded, rec); err != nil {
+			return fmt.Errorf("record playbooks: %w", err)
+		}
+		for digest := range rec.Documents {
+			l.at[digest] = unknownRecord
+		}
+	}
+	l.last = set
+	return nil
+}
+
+// unknownRecord marks documents recorded since the start: they are looked for.
+const unknownRecord = ^uint64(0)
+
+// find gives a run its playbook: from the set in force, or compiled from the
+// document in the log.
+func (l *library) find(name, digest string) (*playbook.Playbook, error) {
+	if set := l.e.o.Playbooks(); set != nil {
+		if p := set.ByName(name); p != nil && p.Digest == digest {
+			return p, nil
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.compiled[digest]; p != nil {
+		return p, nil
+	}
+	doc, err := l.document(digest)
+	if err != nil {
+		return nil, err
+	}
+	all, err := playbook.Parse("journal:"+name, []byte(doc), l.e.o.Kinds)
+	if err != nil {
+		return nil, fmt.Errorf("playbook %s of digest %s no longer compiles, so its run cannot go on: %w", name, digest, err)
+	}
+	for _, p := range all {
+		if p.Digest == digest {
+			l.compiled[digest] = p
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("the document recorded for playbook %s does not have digest %s", name, digest)
+}
+
+// document reads a playbook's document from the log.
+func (l *library) document(digest string) (string, error) {
+	at, ok := l.at[digest]
+	if !ok {
+		return "", fmt.Errorf("no document of digest %s is recorded", digest)
+	}
+	from := at
+	if at == unknownRecord {
+		from = 0
+	}
+	for rec, err := range l.e.o.Journal.Stream(streamControl, from) {
+		if err != nil {
+			return "", err
+		}
+		if rec.Kind != KindLoaded {
+			continue
+		}
+		loaded, err := decode[Loaded](rec)
+		if err != nil {
+			return "", err
+		}
+		if doc, ok := loaded.Documents[digest]; ok {
+			l.at[digest] = rec.Index
+			return doc, nil
+		}
+	}
+	return "", fmt.Errorf("no document of digest %s is in the log", digest)
+}

@@ -1,0 +1,345 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// run is one open run.
+type run struct {
+	id string
+
+	// mu: its holder owns the run. Deciding, appending and folding happen
+	// under it, so the state is always that of the stream's head. It is never
+	// held while an effect runs.
+	mu    sync.Mutex
+	state machine.State
+	dead  error // set aside: nothing is decided any more
+
+	loaded bool        // folded at the start and not resumed yet: nothing may begin
+	flight *flight     // the effect under way, at most one
+	timer  *timerEntry // guarded by timers.mu
+}
+
+// flight is an effect under way.
+type flight struct {
+	effect machine.Effect
+	cut    context.CancelFunc
+}
+
+// runKey is what at most one open run is about.
+type runKey struct{ playbook, service string }
+
+func keyOf(s machine.Start) runKey { return runKey{s.Playbook, s.Service.Name} }
+
+// view gives the state as it is now.
+func (r *run) view() machine.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
+}
+
+// command hands a command to a run: decide, append, fold, and see to what
+// follows. The error is the machine's or the journal's.
+func (e *Executor) command(r *run, c machine.Command) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return e.turn(r, c)
+}
+
+// turn is command for whoever owns the run.
+func (e *Executor) turn(r *run, c machine.Command) error {
+	for range 3 {
+		if r.dead != nil {
+			return fmt.Errorf("%w: run %s is set aside: %w", ErrConflict, r.id, r.dead)
+		}
+		b := e.batch()
+		refused, err := b.decide(r, c)
+		if err != nil {
+			e.setAside(r, err)
+			return err
+		}
+		err = b.commit()
+		if errors.Is(err, audit.ErrConflict) {
+			if err := e.refold(r); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == nil {
+			e.follow(r)
+			err = refusal(refused)
+		}
+		return err
+	}
+	err := fmt.Errorf("run %s: somebody else keeps writing its stream; is a second executor running on this journal?", r.id)
+	e.fail(err)
+	return err
+}
+
+// refold brings a run whose stream somebody else wrote to its true state.
+func (e *Executor) refold(r *run) error {
+	s, err := e.fold(r.id)
+	if err != nil {
+		e.setAside(r, err)
+		return err
+	}
+	e.log.Warn("run was written by somebody else and is folded anew", "run", r.id, "head", s.Head)
+	r.state = s
+	return nil
+}
+
+// fold reads a run from the journal.
+func (e *Executor) fold(id string) (machine.State, error) {
+	s := machine.State{}
+	err := guarded(func() error {
+		for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
+			if err != nil {
+				return fmt.Errorf("read run %s: %w", id, err)
+			}
+			ev, err := event(rec)
+			if err != nil {
+				return fmt.Errorf("run %s: %w", id, err)
+			}
+			if ev.Kind == machine.RunStarted && ev.Start != nil && s.Playbook == nil {
+				if s.Playbook, err = e.library.find(ev.Start.Playbook, ev.Start.Digest); err != nil {
+					return fmt.Errorf("run %s: %w", id, err)
+				}
+			}
+			s = machine.Evolve(s, ev)
+		}
+		return nil
+	})
+	if err == nil && s.Head == 0 {
+		err = fmt.Errorf("%w: run %s", ErrNotFound, id)
+	}
+	return s, err
+}
+
+// follow sees to what a run's new state asks for: its effect, its timer, its
+// place in the projections. The caller owns the run.
+func (e *Executor) follow(r *run) {
+	s := r.state
+	e.wakeWaiters(e.ledger.sync(s))
+	if s.Phase == machine.PhaseEnded {
+		e.retire(r)
+		return
+	}
+	eff, owed := machine.Pending(s)
+	if f := r.flight; f != nil {
+		if !owed || f.effect.Key != eff.Key || f.effect.Attempt != eff.Attempt {
+			f.cut() // only a read: its outcome no longer matters
+		}
+		e.timers.set(r, r.wakeAt())
+		return
+	}
+	if owed && !eff.NotUntil.After(e.clock.now()) {
+		e.begin(r, eff)
+	}
+	e.timers.set(r, r.wakeAt())
+}
+
+// wakeAt is when to look at the run again; zero: not by itself.
+func (r *run) wakeAt() time.Time {
+	at, ok := machine.NextWake(r.state)
+	if !ok || (r.flight != nil && r.state.Gate == nil && r.state.Phase != machine.PhaseWaiting) {
+		return time.Time{}
+	}
+	return at
+}
+
+// wake is called at a run's time.
+func (e *Executor) wake(r *run) {
+	if !e.alive() {
+		return
+	}
+	now := e.clock.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead != nil || r.state.Phase == machine.PhaseEnded {
+		return
+	}
+	before := r.state.Head
+	if err := e.turn(r, machine.Command{Kind: machine.CmdTick, Now: now}); err != nil {
+		e.log.Debug("tick failed", "run", r.id, "err", err)
+		return
+	}
+	if at := r.wakeAt(); r.state.Head == before && r.flight == nil && !at.IsZero() && !at.After(now) {
+		e.timers.set(r, now.Add(time.Second)) // nothing came of it: do not spin
+	}
+}
+
+// begin starts an effect. The caller owns the run.
+func (e *Executor) begin(r *run, eff machine.Effect) {
+	if r.loaded {
+		return
+	}
+	ctx, cut := context.WithCancel(e.ctx)
+	f := &flight{effect: eff, cut: cut}
+	r.flight = f
+	if !e.spawn(func() { e.work(ctx, r, f) }) {
+		r.flight = nil
+		cut()
+	}
+}
+
+// work carries out effects of a run until it owes none now.
+func (e *Executor) work(ctx context.Context, r *run, f *flight) {
+	defer f.cut()
+	out, ok := e.perform(ctx, r, f.effect)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flight = nil
+	if !ok || !e.alive() || r.dead != nil {
+		if e.alive() && r.dead == nil {
+			e.follow(r) // the effect was cut off because another is owed
+		}
+		return
+	}
+	err := e.turn(r, machine.Command{
+		Kind: machine.CmdOutcome, Now: e.clock.now(), Effect: f.effect.Key, Attempt: f.effect.Attempt, Outcome: &out,
+	})
+	if err != nil && e.alive() {
+		e.log.Error("outcome could not be recorded", "run", r.id, "kind", string(f.effect.Action), "err", err)
+	}
+}
+
+// perform carries out one effect. It reports false when the outcome does not
+// matter or must not be recorded: a read that was cut off, a stopped executor.
+func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (machine.Outcome, bool) {
+	if eff.Action == machine.ActionCheck || eff.Action == machine.ActionPlan {
+		select {
+		case e.slots <- struct{}{}:
+			defer func() { <-e.slots }()
+		case <-ctx.Done():
+			return machine.Outcome{}, false
+		}
+	}
+	defer e.careful.enter("run/"+r.id, eff.Key+"/"+fmt.Sprint(eff.Attempt))()
+	if e.at("effect-before") != nil {
+		return machine.Outcome{}, false
+	}
+	var out machine.Outcome
+	if eff.Action == machine.ActionGuard {
+		out = e.guard(r)
+	} else {
+		out = e.do(ctx, eff)
+	}
+	if e.at("effect-after") != nil {
+		return machine.Outcome{}, false
+	}
+	return out, eff.Action.Mutates() || ctx.Err() == nil
+}
+
+// do hands an effect to the steps. A panic is an outcome: unknown for changes,
+// failed for reads, and never tried again by itself.
+func (e *Executor) do(ctx context.Context, eff machine.Effect) (out machine.Outcome) {
+	err := guarded(func() error {
+		out = e.o.Steps.Do(ctx, eff)
+		return nil
+	})
+	var p *panicError
+	if !errors.As(err, &p) {
+		return out
+	}
+	e.log.Error("step panicked", "run", eff.Run, "step", eff.Step, "kind", string(eff.Action), "err", err, "stack", string(p.stack))
+	out = machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonPanic, Message: eff.Step + ": " + err.Error()}
+	if eff.Action.Mutates() {
+		out.Status = machine.StatusUnknown
+	}
+	return out
+}
+
+// retire forgets an ended run; views fold it from the journal.
+func (e *Executor) retire(r *run) {
+	e.timers.set(r, time.Time{})
+	if r.flight != nil {
+		r.flight.cut()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open[r.id] == r {
+		delete(e.open, r.id)
+		if k := keyOf(r.state.Start); e.target[k] == r {
+			delete(e.target, k)
+		}
+		e.ended = append(e.ended, r.id)
+	}
+}
+
+// find gives an open run.
+func (e *Executor) find(id string) *run {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.open[id]
+}
+
+func (e *Executor) countOpen() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return len(e.open)
+}
+
+// wakeWaiters lets runs whose locks may be free ask their guards again.
+func (e *Executor) wakeWaiters(ids []string) {
+	for _, id := range ids {
+		r := e.find(id)
+		if r == nil {
+			continue
+		}
+		e.spawn(func() {
+			if err := e.command(r, machine.Command{Kind: machine.CmdRetry, Now: e.clock.now()}); err != nil && e.alive() {
+				e.log.Error("waiting run could not be woken", "run", r.id, "err", err)
+			}
+		})
+	}
+}
+
+// Command hands a person's command to a run: a decision, a cancellation, or the
+// word on a held run. It returns once the outcome is durable. Command.Now is
+// replaced by the executor's own time.
+func (e *Executor) Command(ctx context.Context, id string, c machine.Command) error {
+	switch c.Kind {
+	case machine.CmdDecide, machine.CmdCancel, machine.CmdResolve:
+	default:
+		return fmt.Errorf("%w: %q is not a person's command", ErrInvalid, c.Kind)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.Ready(); err != nil {
+		return err
+	}
+	c.Now = e.clock.now()
+	if r := e.find(id); r != nil {
+		return e.command(r, c)
+	}
+	return e.commandEnded(id, c)
+}
+
+// commandEnded answers a command for a run that has ended, or was never there.
+// A decision that came too late is a fact all the same.
+func (e *Executor) commandEnded(id string, c machine.Command) error {
+	s, err := e.fold(id)
+	if err != nil {
+		return err
+	}
+	r := &run{id: id, state: s}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := e.batch()
+	refused, err := b.decide(r, c)
+	if err == nil {
+		err = b.commit()
+	}
+	if err != nil {
+		return err
+	}
+	return refusal(refused)
+}

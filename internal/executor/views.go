@@ -1,0 +1,148 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// Filter selects runs; zero fields select everything.
+type Filter struct {
+	Service  string
+	Playbook string
+	Open     *bool // only runs that have not ended, or only such that have
+	Limit    int   // 0: 200
+}
+
+const (
+	limitRuns = 200
+	scanRuns  = 5000 // ended runs that are looked at for one answer
+)
+
+// Runs lists runs, newest first. Ended ones are folded from the journal, so a
+// filter that few of them pass is slow and looks back 5000 runs at most.
+func (e *Executor) Runs(f Filter) []machine.State {
+	limit := cmp.Or(f.Limit, limitRuns)
+	if f.Limit == 0 && f.Open != nil && *f.Open {
+		limit = max(limit, e.o.MaxOpenRuns)
+	}
+	passes := func(s machine.State) bool {
+		return (f.Service == "" || s.Start.Service.Name == f.Service) && (f.Playbook == "" || s.Start.Playbook == f.Playbook)
+	}
+	var out []machine.State
+	if f.Open == nil || *f.Open {
+		for _, r := range e.openRuns() {
+			if s := r.view(); passes(s) && s.Phase != machine.PhaseEnded {
+				out = append(out, s)
+			}
+		}
+	}
+	if f.Open == nil || !*f.Open {
+		out = append(out, e.endedRuns(passes, limit)...)
+	}
+	slices.SortStableFunc(out, func(a, b machine.State) int {
+		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(b.Start.Run, a.Start.Run))
+	})
+	if len(out) > limit {
+		out = out[:limit]
+	}
+	return out
+}
+
+func (e *Executor) endedRuns(passes func(machine.State) bool, limit int) []machine.State {
+	e.mu.RLock()
+	ids := slices.Clone(e.ended[max(0, len(e.ended)-scanRuns):])
+	e.mu.RUnlock()
+	slices.Sort(ids) // ids sort by the time of their start
+	var out []machine.State
+	for _, id := range slices.Backward(ids) {
+		if len(out) == limit {
+			break
+		}
+		if s, err := e.fold(id); err == nil && passes(s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// RunState gives one run, open or ended; false when there is none.
+func (e *Executor) RunState(id string) (machine.State, bool) {
+	if r := e.find(id); r != nil {
+		if s := r.view(); s.Head > 0 {
+			return s, true
+		}
+	}
+	s, err := e.fold(id)
+	return s, err == nil || (s.Head > 0 && !errors.Is(err, ErrNotFound))
+}
+
+// RunEvents gives the events of a run from the first on.
+func (e *Executor) RunEvents(id string) ([]machine.Event, error) {
+	var out []machine.Event
+	for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
+		if err != nil {
+			return nil, fmt.Errorf("read run %s: %w", id, err)
+		}
+		ev, err := event(rec)
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", id, err)
+		}
+		out = append(out, ev)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: run %s", ErrNotFound, id)
+	}
+	return out, nil
+}
+
+// Update is an event of a run as it became durable.
+type Update struct {
+	Seq   uint64 // position in the log
+	Run   string
+	Event machine.Event
+}
+
+// Subscribe delivers the events of all runs that become durable from now on,
+// in the order of the log, until ctx is done; then the channel is closed. It
+// reads the journal behind the executor's back: a slow reader holds up nobody
+// and misses nothing.
+func (e *Executor) Subscribe(ctx context.Context) <-chan Update {
+	out := make(chan Update)
+	changed, end := e.o.Journal.Watch()
+	next := e.o.Journal.Size()
+	go func() {
+		defer close(out)
+		defer end()
+		for {
+			for rec, err := range e.o.Journal.Log(next) {
+				if err != nil {
+					return
+				}
+				next = rec.Seq + 1
+				if len(rec.Stream) <= len(prefixRun) || rec.Stream[:len(prefixRun)] != prefixRun {
+					continue
+				}
+				ev, err := event(rec)
+				if err != nil {
+					continue // it is in quarantine; the log still shows it
+				}
+				select {
+				case out <- Update{Seq: rec.Seq, Run: rec.Stream[len(prefixRun):], Event: ev}:
+				case <-ctx.Done():
+					return
+				}
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
