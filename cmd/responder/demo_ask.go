@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // answer is what a person, or --yes, says to an open question.
@@ -82,7 +83,7 @@ func (a *answerer) line(ctx context.Context) (string, error) {
 func (d *demoShow) question(st machine.State) {
 	s, g := d.screen, st.Gate
 	s.title("%sApproval needed: %s", strings.Repeat(" ", detailIndent), stateTitle(st.Playbook, st.Current))
-	if g.Text != "" {
+	if g.Text != "" && (st.Lever == nil || st.Lever.Plan == nil) {
 		s.detail(plain, "%s", g.Text)
 	}
 	if st.Lever != nil && st.Lever.Plan != nil {
@@ -100,7 +101,7 @@ func (d *demoShow) leverQuestion(st machine.State) {
 	for _, name := range slices.SortedFunc(maps.Keys(st.Evidence), func(a, b string) int {
 		return st.Evidence[a].At.Compare(st.Evidence[b].At)
 	}) {
-		for _, f := range st.Evidence[name].Facts {
+		for _, f := range facts(st.Evidence[name].Data, st.Evidence[name].Facts) {
 			s.label(word, plain, "%s", f)
 			word = ""
 		}
@@ -112,23 +113,25 @@ func (d *demoShow) leverQuestion(st machine.State) {
 		s.label(word, plain, "%s %s: %s", guardWord(g), g.Guard, g.Why)
 		word = ""
 	}
-	if l.Verify != nil {
-		s.label("verify", plain, "%s", proofLine(*l.Verify))
+	if st.Playbook != nil {
+		if state := st.Playbook.State(st.Current); state != nil && state.Verify != nil {
+			s.label("verify", plain, "%s", proofLine(*state.Verify))
+		}
 	}
 	s.label("if not", plain, "undone: %s", p.Undo)
 }
 
 // proofLine says what a verification looks at.
-func proofLine(v machine.VerifySpec) string {
+func proofLine(v playbook.Verify) string {
 	parts := make([]string, 0, len(v.Until)+2)
 	for _, u := range v.Until {
-		name, unit, factor := readingName(u.Query)
+		name, unit, factor := readingName(u.Query.Source())
 		parts = append(parts, fmt.Sprintf("%s %s %s%s", name, u.Op, brief(u.Value*factor), unit))
 	}
-	if v.ErrorRatio != "" {
-		parts = append(parts, fmt.Sprintf("burn since the fix < %s", brief(v.MaxBurn)))
+	if v.Burn != nil {
+		parts = append(parts, fmt.Sprintf("burn since the fix under %sx", brief(v.Burn.Max)))
 	}
-	if v.Traffic != "" {
+	if v.Traffic != nil {
 		parts = append(parts, fmt.Sprintf("traffic at least %s%% of before", brief(100*v.MinTraffic)))
 	}
 	return fmt.Sprintf("%s; for %s without a break, within %s", strings.Join(parts, ", "), v.Hold, v.Within)

@@ -11,6 +11,8 @@ import (
 
 // chart is a small graph of a share over time.
 type chart struct {
+	from   time.Time
+	to     time.Time
 	points []slo.Point
 	marks  []mark
 	ascii  bool
@@ -31,11 +33,7 @@ const (
 // lines draws the chart: the share from 0 to 100 %, one column per slice of
 // time, and a column without a value left empty.
 func (c chart) lines() []string {
-	if len(c.points) < 2 {
-		return nil
-	}
-	from, to := c.points[0].At, c.points[len(c.points)-1].At
-	columns := c.columns(from, to)
+	columns := c.columns()
 	out := make([]string, 0, chartRows+3)
 	for row := chartRows - 1; row >= 0; row-- {
 		label := ""
@@ -54,14 +52,14 @@ func (c chart) lines() []string {
 		out = append(out, strings.TrimRight(fmt.Sprintf("%*s%5s |%s", detailIndent, "", label, b.String()), " "))
 	}
 	out = append(out, fmt.Sprintf("%*s      +%s", detailIndent, "", strings.Repeat("-", chartColumns)))
-	return append(out, c.axis(from, to)...)
+	return append(out, c.axis()...)
 }
 
 // columns gives the mean of the points of each slice, NaN where there is none.
-func (c chart) columns(from, to time.Time) []float64 {
+func (c chart) columns() []float64 {
 	sum, n := make([]float64, chartColumns), make([]float64, chartColumns)
 	for _, p := range c.points {
-		if i := slice(p.At, from, to); !math.IsNaN(p.Value) && i >= 0 {
+		if i := c.column(p.At); !math.IsNaN(p.Value) && i >= 0 {
 			sum[i], n[i] = sum[i]+p.Value, n[i]+1
 		}
 	}
@@ -71,13 +69,17 @@ func (c chart) columns(from, to time.Time) []float64 {
 	return sum
 }
 
-// slice is the column of a moment, -1 outside.
-func slice(at, from, to time.Time) int {
-	i := int(float64(at.Sub(from)) / float64(to.Sub(from)) * (chartColumns - 1))
-	if at.Before(from) || i >= chartColumns {
+// column is the column of a moment, -1 outside.
+func (c chart) column(at time.Time) int {
+	if at.Before(c.from) || at.After(c.to) || !c.to.After(c.from) {
 		return -1
 	}
-	return i
+	return int(math.Round(float64(at.Sub(c.from)) / float64(c.to.Sub(c.from)) * (chartColumns - 1)))
+}
+
+// step is the distance of points that gives every column one.
+func (c chart) step() time.Duration {
+	return max(c.to.Sub(c.from)/(chartColumns-1), time.Second)
 }
 
 // cell is what a column shows in a row, the lowest being 0.
@@ -112,19 +114,19 @@ func (c chart) cell(v float64, row int) rune {
 
 // axis is the marks' letters under their columns, the times at both ends, and
 // what the letters mean.
-func (c chart) axis(from, to time.Time) []string {
+func (c chart) axis() []string {
 	letters := []rune(strings.Repeat(" ", chartColumns))
 	var legend []string
 	for _, m := range c.marks {
-		if i := slice(m.at, from, to); i >= 0 {
+		if i := c.column(m.at); i >= 0 {
 			letters[i] = []rune(m.letter)[0]
 			legend = append(legend, fmt.Sprintf("%s %s %s", m.letter, m.at.UTC().Format("15:04"), m.text))
 		}
 	}
 	pad := strings.Repeat(" ", detailIndent+7)
-	ends := from.UTC().Format("15:04") + strings.Repeat(" ", chartColumns-10) + to.UTC().Format("15:04")
+	ends := c.from.UTC().Format("15:04") + strings.Repeat(" ", chartColumns-10) + c.to.UTC().Format("15:04")
 	out := []string{strings.TrimRight(pad+string(letters), " "), pad + ends}
-	for _, l := range wrap(strings.Join(legend, "   "), chartColumns) {
+	for _, l := range wrap(strings.Join(legend, "  "), tableWidth-len(pad)) {
 		out = append(out, pad+l)
 	}
 	return out

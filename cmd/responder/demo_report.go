@@ -56,19 +56,28 @@ type demoFigure struct {
 func timeline(w *sandbox.World, events []machine.Event) []demoMoment {
 	out := []demoMoment{{w.Incident(), w.Scenario().Cause}}
 	for _, e := range events {
-		what := ""
+		what, _ := describe(e.Kind, e)
 		switch e.Kind {
 		case machine.RunStarted:
 			out = append(out, demoMoment{e.Start.Alert.StartsAt, e.Start.Alert.Labels["alertname"] + " fires"})
-			what = "notified; the run starts"
-		case machine.PlanCompleted, machine.GuardsRefused, machine.GateOpened, machine.GateDecided, machine.Applied,
-			machine.Settled, machine.Verified, machine.VerifyEnded, machine.Undone, machine.Unwound, machine.RunHeld,
-			machine.CancelRequested, machine.EpisodeResolved, machine.GateWithdrawn, machine.GateExpired, machine.RunEnded:
-			what, _ = describe(e.Kind, e)
+			what = "the run starts"
+		case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired:
+			what = alertWords(e)
+		case machine.GateOpened:
+			what = "asks " + strings.Join(e.Gate.By, ", ") + ": " + e.Gate.Text
+		case machine.VerifyEnded:
+			what = fmt.Sprintf("verification %s: %s", e.Verdict, inWords(e.Message))
+		case machine.Applied:
+			what = "the change is applied"
+		case machine.Settled:
+			what = "it is in effect"
+		case machine.GuardsRefused, machine.GateDecided, machine.GateWithdrawn, machine.GateExpired,
+			machine.Verified, machine.Undone, machine.Unwound,
+			machine.RunHeld, machine.CancelRequested, machine.RunEnded:
+		default:
+			continue
 		}
-		if what != "" {
-			out = append(out, demoMoment{e.At, what})
-		}
+		out = append(out, demoMoment{e.At, what})
 	}
 	return out
 }
@@ -127,13 +136,13 @@ func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.
 	}
 	sel := s.Selector
 	p99 := func(metric string) string {
-		return fmt.Sprintf("histogram_quantile(0.99, sum by (le) (rate(%s_bucket{%s}[5m])))", metric, sel)
+		return fmt.Sprintf("1000 * histogram_quantile(0.99, sum by (le) (rate(%s_bucket{%s}[5m])))", metric, sel)
 	}
 	figures := []demoFigure{
 		{Name: "first token after 500 ms", Unit: "%", Before: ask("100 * (" + slowTTFT(s, "5m") + ")"), Target: "under 1%"},
 		{Name: "error budget burn, 5m", Unit: "x", Before: ask("(" + slowTTFT(s, "5m") + ") / 0.01"), Target: "under 1x"},
-		{Name: "time to first token, p99", Unit: " s", Before: ask(p99("vllm:time_to_first_token_seconds"))},
-		{Name: "time per output token, p99", Unit: " s", Before: ask(p99("vllm:request_time_per_output_token_seconds")), Target: "under 0.05 s"},
+		{Name: "time to first token, p99", Unit: " ms", Before: ask(p99("vllm:time_to_first_token_seconds")), Target: "under 500 ms"},
+		{Name: "time per output token, p99", Unit: " ms", Before: ask(p99("vllm:request_time_per_output_token_seconds")), Target: "under 50 ms"},
 		{Name: "requests served", Unit: "/s", Before: ask(fmt.Sprintf("sum(rate(vllm:time_to_first_token_seconds_count{%s}[5m]))", sel))},
 		{Name: "requests waiting", Before: ask(fmt.Sprintf("sum(vllm:num_requests_waiting{%s})", sel))},
 	}
@@ -165,7 +174,7 @@ func (d *demoShow) report(r demoReport) {
 	for _, m := range r.Timeline {
 		s.block("  "+m.At.UTC().Format(time.TimeOnly)+"  ", plain, m.What)
 	}
-	d.phases(r.Repair)
+	d.phases(r.Repair, r.Outcome)
 	s.title("Before and after")
 	s.raw(fmt.Sprintf("  %-28s %12s %12s   %s", "", "before", "after", "target"))
 	for _, f := range r.Figures {
@@ -192,13 +201,17 @@ func (d *demoShow) report(r demoReport) {
 }
 
 // phases shows where the time went, with a bar for each part.
-func (d *demoShow) phases(all []demoPhase) {
+func (d *demoShow) phases(all []demoPhase, outcome machine.RunOutcome) {
 	const width = 36
 	total := 0.0
 	for _, p := range all {
 		total += p.Seconds
 	}
-	d.screen.title("Time to repair: %s", seconds(total))
+	title := "Time to repair"
+	if outcome != machine.OutcomeResolved {
+		title = "Time spent, without a repair"
+	}
+	d.screen.title("%s: %s", title, seconds(total))
 	explain := map[string]string{
 		"detect": "incident to alert", "notify": "alert to run", "decide": "gathering evidence, planning",
 		"approval": "waiting for a person", "act": "applying, taking effect", "verify": "proving it", "undo": "taking it back",

@@ -57,6 +57,11 @@ func (s *screen) detail(st style, format string, args ...any) {
 	s.block(strings.Repeat(" ", detailIndent), st, fmt.Sprintf(format, args...))
 }
 
+// item writes one of several lines that belong to the one above.
+func (s *screen) item(text string) {
+	s.block(strings.Repeat(" ", detailIndent)+"- ", plain, text)
+}
+
 // label writes a word and what it stands for, aligned.
 func (s *screen) label(word string, st style, format string, args ...any) {
 	s.block(fmt.Sprintf("%*s%-9s ", detailIndent, "", word), st, fmt.Sprintf(format, args...))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,13 +46,18 @@ func (d *demoShow) event(ctx context.Context, e machine.Event, st machine.State)
 	case machine.StateEntered:
 		d.state(e, st)
 	case machine.CheckCompleted:
-		for _, f := range e.Facts {
-			s.detail(plain, "- %s", f)
+		for _, f := range facts(e.Data, e.Facts) {
+			s.item(f)
 		}
 	case machine.EdgeTaken:
 		s.detail(dim, "-> %s (%s)", stateTitle(st.Playbook, e.To), orDash(e.Message))
 	case machine.PlanCompleted:
-		d.plan(e.Plan, e.Digest)
+		if d.shown[e.Digest] {
+			s.detail(dim, "planned again: unchanged")
+		} else {
+			s.detail(plain, "plan: %s", e.Plan.Summary)
+		}
+	case machine.GateOpened: // the question shows it
 	case machine.GuardsPassed, machine.GuardsRefused, machine.GuardsWaiting:
 		d.guards(e.Guards)
 	case machine.Settling:
@@ -80,6 +86,8 @@ func (d *demoShow) other(e machine.Event) {
 	switch e.Kind {
 	case machine.Applied, machine.GateDecided:
 		st = cyan
+	case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired:
+		what = alertWords(e)
 	case machine.RunHeld, machine.EffectFailed, machine.PlanRefused:
 		st = red
 	case machine.Undone, machine.CancelRequested, machine.GateExpired, machine.GateVoided:
@@ -92,7 +100,23 @@ func (d *demoShow) other(e machine.Event) {
 	}
 	d.screen.at(e.At, st, "%s", what)
 	for _, line := range details {
-		d.screen.detail(plain, "- %s", line)
+		d.screen.item(line)
+	}
+}
+
+// alertWords says what an alert of the run did.
+func alertWords(e machine.Event) string {
+	name := ""
+	if e.Alert != nil {
+		name = e.Alert.Labels["alertname"]
+	}
+	switch e.Kind {
+	case machine.EpisodeResolved:
+		return name + " resolves"
+	case machine.EpisodeRefired:
+		return name + " fires again"
+	default:
+		return name + " fires too, and joins the run"
 	}
 }
 
@@ -120,36 +144,69 @@ func stateTitle(p *playbook.Playbook, name string) string {
 
 func (d *demoShow) effect(e machine.Event, st machine.State) {
 	switch e.Action {
-	case machine.ActionApply, machine.ActionUndo:
-		step := ""
-		if st.Lever != nil {
-			step = st.Lever.Step
+	case machine.ActionApply:
+		if st.Lever != nil && st.Lever.Plan != nil && !d.shown[st.Lever.Plan.Digest()] {
+			d.diff(*st.Lever.Plan) // nobody was asked
 		}
-		d.screen.at(e.At, cyan, "%s %s", e.Action, step)
+		d.screen.at(e.At, cyan, "applying it")
+	case machine.ActionUndo:
+		d.screen.at(e.At, yellow, "taking it back")
 	}
 }
 
-// plan shows what a lever would change, once.
-func (d *demoShow) plan(p *machine.Plan, digest string) {
-	if p == nil || d.shown[digest] {
-		return
-	}
-	d.shown[digest] = true
-	d.screen.detail(plain, "plan: %s", p.Summary)
-	d.diff(*p)
-}
-
+// diff shows what a lever would change.
 func (d *demoShow) diff(p machine.Plan) {
-	s := d.screen
-	s.detail(plain, "  %s %s/%s", p.Target.Kind, p.Target.Namespace, p.Target.Name)
+	d.shown[p.Digest()] = true
+	d.screen.label("target", plain, "%s %s/%s", p.Target.Kind, p.Target.Namespace, p.Target.Name)
+	word := "change"
 	for _, c := range p.Diff {
-		s.detail(plain, "  %s", c.Path)
+		d.screen.label(word, plain, "%s", strings.TrimPrefix(c.Path, "spec.template."))
+		word = ""
 		if c.From != "" {
-			s.detail(red, "    - %s", c.From)
+			d.screen.label(word, red, "- %s", c.From)
 		}
 		if c.To != "" {
-			s.detail(green, "    + %s", c.To)
+			d.screen.label(word, green, "+ %s", c.To)
 		}
+	}
+}
+
+// facts are a check's evidence in lines. A query that says which indicator its
+// series are is shown by their values, which say more than the expression.
+func facts(data json.RawMessage, otherwise []string) []string {
+	var query struct {
+		Status string `json:"status"`
+		Series []struct {
+			Labels map[string]string `json:"labels"`
+			Value  *float64          `json:"value"`
+		} `json:"series"`
+	}
+	if err := json.Unmarshal(data, &query); err != nil || query.Status != "ok" || len(query.Series) == 0 {
+		return otherwise
+	}
+	var out []string
+	for _, s := range query.Series {
+		what := indicator(s.Labels["sli"], strings.Join(otherwise, " "))
+		if what == "" || s.Value == nil {
+			return otherwise
+		}
+		out = append(out, fmt.Sprintf("%s: %s%% of requests, objective under 1%%", what, brief(100**s.Value)))
+	}
+	return out
+}
+
+// indicator says what a share is of, as its label or else the one histogram
+// that the expression names tells; empty when neither does.
+func indicator(label, expr string) string {
+	ttft := label == "ttft" || label == "" && strings.Contains(expr, "time_to_first_token_seconds_bucket")
+	tpot := label == "tpot" || label == "" && strings.Contains(expr, "time_per_output_token_seconds_bucket")
+	switch {
+	case ttft && !tpot:
+		return "first token after 500 ms"
+	case tpot && !ttft:
+		return "more than 50 ms per token"
+	default:
+		return ""
 	}
 }
 
@@ -221,12 +278,28 @@ func readingName(expr string) (name, unit string, factor float64) {
 	}
 }
 
-// brief writes a number with two digits after the point, or none when it is large.
-func brief(f float64) string {
-	if f >= 100 || f == float64(int64(f)) {
-		return fmt.Sprintf("%.0f", f)
+// inWords is a message about an expression with what that measures in its place.
+func inWords(message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	for _, verb := range []string{") is ", "): "} {
+		if expr, rest, ok := strings.Cut(message, verb); ok && strings.Contains(expr, "(") {
+			name, _, _ := readingName(expr)
+			return name + strings.TrimPrefix(verb, ")") + rest
+		}
 	}
-	return fmt.Sprintf("%.2f", f)
+	return message
+}
+
+// brief writes a number with about three digits.
+func brief(f float64) string {
+	switch {
+	case f >= 100 || f == float64(int64(f)):
+		return fmt.Sprintf("%.0f", f)
+	case f >= 10:
+		return fmt.Sprintf("%.1f", f)
+	default:
+		return fmt.Sprintf("%.2f", f)
+	}
 }
 
 // verdict shows how a proof ended, and the curve that it looked at.
@@ -234,7 +307,7 @@ func (d *demoShow) verdict(ctx context.Context, e machine.Event) {
 	if e.Kind == machine.Verified {
 		d.screen.at(e.At, green, "VERIFIED %s", e.Message)
 	} else {
-		d.screen.at(e.At, yellow, "verification %s: %s", e.Verdict, e.Message)
+		d.screen.at(e.At, yellow, "verification %s: %s", e.Verdict, inWords(e.Message))
 	}
 	marks := []mark{{d.world.Incident(), "i", "incident"}, {d.alert, "a", "alert"}, {d.fixed, "f", "fix"}, {e.At, "v", "verdict"}}
 	d.curve(ctx, e.At, marks)
@@ -242,17 +315,16 @@ func (d *demoShow) verdict(ctx context.Context, e machine.Event) {
 
 // curve draws the share of slow first tokens from before the incident to now.
 func (d *demoShow) curve(ctx context.Context, to time.Time, marks []mark) {
-	from := d.world.Incident().Add(-3 * time.Minute)
-	m, err := d.world.Range(ctx, slowTTFT(d.world.Services()[0], "1m"), from, to, 15*time.Second)
+	c := chart{from: d.world.Incident().Add(-3 * time.Minute), to: to, marks: marks, ascii: d.screen.ascii}
+	c.marks = slices.DeleteFunc(c.marks, func(m mark) bool { return m.at.IsZero() })
+	m, err := d.world.Range(ctx, slowTTFT(d.world.Services()[0], "1m"), c.from, c.to, c.step())
 	if err != nil || len(m.Series) != 1 {
 		return // the chart is an ornament: the run's own evidence stands above
 	}
 	d.screen.raw("")
 	d.screen.detail(plain, "Share of requests with the first token after 500 ms, by minute")
-	c := chart{points: m.Series[0].Points, marks: slices.DeleteFunc(marks, func(m mark) bool { return m.at.IsZero() }), ascii: d.screen.ascii}
-	for _, l := range c.lines() {
-		d.screen.raw(l)
-	}
+	c.points = m.Series[0].Points
+	d.screen.raw(c.lines()...)
 }
 
 // slowTTFT is the share of first tokens that come after the objective's
