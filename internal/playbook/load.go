@@ -69,7 +69,7 @@ func readDir(dir string) ([]file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open playbook directory: %w", err)
 	}
-	defer root.Close() //nolint:errcheck // opened for reading
+	defer root.Close()
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("list playbook directory %s: %w", dir, err)
@@ -111,6 +111,6 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }

@@ -2,6 +2,7 @@ package playbook
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -227,4 +228,23 @@ func BenchmarkMatch1000(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkLoad1000 reads, compiles and analyses 1,000 playbooks, what a
+// restart with that many costs.
+func BenchmarkLoad1000(b *testing.B) {
+	data, err := os.ReadFile("testdata/good/scale.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var files []file
+	for i := range 1000 {
+		text := strings.Replace(string(data), "name: scale-out", fmt.Sprintf("name: scale-out-%d", i), 1)
+		files = append(files, file{name: fmt.Sprintf("%d.yaml", i), data: []byte(text)})
+	}
+	for b.Loop() {
+		if _, err := loadFiles(files, testKinds()); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -27,7 +27,7 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 	if err != nil {
 		return fmt.Errorf("watch playbook directory: %w", err)
 	}
-	defer w.Close() //nolint:errcheck // nothing is lost
+	defer w.Close()
 	if err := w.Add(dir); err != nil {
 		return fmt.Errorf("watch playbook directory %s: %w", dir, err)
 	}
@@ -41,8 +41,7 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.Errors:
-			// Events were lost; the content tells.
+		case <-w.Errors: //nolint:errcheck // events were lost: the content tells
 			v.look()
 		case <-w.Events:
 			quiet.Reset(settleTime)
