@@ -89,7 +89,7 @@ func use(t *testing.T, e *evidence, path string, seed uint64) (refused bool) {
 func TestDamage(t *testing.T) {
 	e := gather(t, tamperEntries)
 	found := 0
-	const seeds = 60
+	const seeds = 24
 	for seed := range uint64(seeds) {
 		if survey(t, e, mangle(append([]byte(nil), e.file...), seed), seed) {
 			found++

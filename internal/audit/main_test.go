@@ -19,13 +19,14 @@ func TestMain(m *testing.M) {
 	case "check":
 		os.Exit(CheckMain(os.Args[1], os.Stderr))
 	case "panic":
-		done := make(chan struct{})
-		go func() { defer close(done); panic("freepages: as bbolt does") }()
-		<-done
+		go func() { panic("freepages: as bbolt does") }()
+		time.Sleep(time.Minute)
 	case "hang":
 		time.Sleep(time.Minute)
 	case "crash":
 		crashChild()
+	case "limit":
+		limitChild()
 	case "hold":
 		holdChild()
 	}

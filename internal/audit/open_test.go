@@ -57,21 +57,24 @@ func editFile(t testing.TB, path string, fn func(b []byte) []byte) {
 	}
 }
 
-// Every file that is not a sound journal is refused with an error of its kind
-// that names the problem and says what to do, and is left as it was.
-func TestOpenRefuses(t *testing.T) {
+// A refusal is one way in which a file is not a sound journal, and the error
+// that must say so.
+type refusal struct {
+	name string
+	do   func(t *testing.T, path string)
+	kind error
+	says string
+}
+
+// refusals lists them. It is one long list and nothing else.
+func refusals() []refusal {
 	const page = 4096
 	remove := func(t *testing.T, path string) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, tt := range []struct {
-		name string
-		do   func(t *testing.T, path string)
-		kind error
-		says string
-	}{
+	return []refusal{
 		{"directory", func(t *testing.T, path string) {
 			remove(t, path)
 			if err := os.Mkdir(path, 0o700); err != nil {
@@ -180,7 +183,13 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ErrKey, "another key"},
-	} {
+	}
+}
+
+// Every file that is not a sound journal is refused with an error of its kind
+// that names the problem and says what to do, and is left as it was.
+func TestOpenRefuses(t *testing.T) {
+	for _, tt := range refusals() {
 		t.Run(tt.name, func(t *testing.T) {
 			path, _ := closedJournal(t, 50, Options{CheckpointEvery: 10})
 			if !strings.HasPrefix(tt.name, "newest header") {
