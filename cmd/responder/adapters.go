@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
-	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
@@ -21,6 +19,9 @@ import (
 
 const (
 	intakeStream     = "intake"
+	dispatchStream   = "dispatch"
+	controlStream    = "control"
+	runStreams       = "run/"
 	notificationKind = "notification"
 )
 
@@ -53,14 +54,10 @@ func journalRefusal(err error) error {
 }
 
 // control hands commands to the executor.
-type control struct {
-	executor *executor.Executor
-	now      func() time.Time
-}
+type control struct{ executor *executor.Executor }
 
-// Command replaces the wall clock's time by that of the world.
+// Command sends a person's command; the executor sets the time.
 func (c control) Command(ctx context.Context, run string, cmd machine.Command) error {
-	cmd.Now = c.now()
 	return refusalOf(c.executor.Command(ctx, run, cmd))
 }
 
@@ -110,12 +107,7 @@ type views struct{ executor *executor.Executor }
 
 // Runs lists runs, newest first.
 func (v views) Runs(f webhook.RunFilter) []machine.State {
-	all := v.executor.Runs(executor.Filter{Service: f.Service, Playbook: f.Playbook, Open: f.Open})
-	slices.SortFunc(all, func(a, b machine.State) int { return b.Began.Compare(a.Began) })
-	if len(all) > f.Limit {
-		all = all[:f.Limit]
-	}
-	return all
+	return v.executor.Runs(executor.Filter{Service: f.Service, Playbook: f.Playbook, Open: f.Open, Limit: f.Limit})
 }
 
 // Run gives one run.

@@ -47,5 +47,23 @@ func (c config) tls() webhook.TLS {
 
 // executor is the guards in the executor's words.
 func (g guardsConfig) executor() executor.GuardConfig {
-	return executor.GuardConfig{}
+	return executor.GuardConfig{
+		Cooldown:    g.Cooldown,
+		EvidenceAge: g.EvidenceAge,
+		MinReady:    g.MinReady,
+		Budget:      executor.Budget(g.Budget),
+		Concurrency: executor.Concurrency(g.Concurrency),
+	}
+}
+
+// defaultGuards are the executor's own.
+func defaultGuards() guardsConfig {
+	g := executor.DefaultGuards()
+	return guardsConfig{
+		Cooldown:    g.Cooldown,
+		EvidenceAge: g.EvidenceAge,
+		MinReady:    g.MinReady,
+		Budget:      budgetConfig(g.Budget),
+		Concurrency: concurrencyConfig(g.Concurrency),
+	}
 }

@@ -156,14 +156,3 @@ func (c *config) checkLimits(bad report) {
 		bad("guards.budget.window", "", "must be more than 0")
 	}
 }
-
-// defaultGuards are careful enough for a fleet nobody has tuned for yet.
-func defaultGuards() guardsConfig {
-	return guardsConfig{
-		Cooldown:    10 * time.Minute,
-		EvidenceAge: 5 * time.Minute,
-		MinReady:    1,
-		Budget:      budgetConfig{Window: time.Hour, RunsPerService: 3, LeversPerService: 4, Runs: 20, Levers: 20},
-		Concurrency: concurrencyConfig{Levers: 5, LeversPerService: 1},
-	}
-}

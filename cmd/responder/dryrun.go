@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -239,16 +242,43 @@ func isQuiet(s *service) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	done, err := dispatchedNotifications(s)
+	done, err := dispatched(s.journal)
 	if err != nil || done < taken {
 		return false, err
 	}
-	for _, run := range openRuns(s) {
+	runs, err := allRuns(s)
+	if err != nil {
+		return false, err
+	}
+	for _, run := range runs {
 		switch run.Phase {
-		case machine.PhaseEnded, machine.PhaseDeciding, machine.PhaseHeld:
+		case machine.PhaseEnded, machine.PhaseDeciding, machine.PhaseHeld, machine.PhaseWaiting:
 		default:
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// dispatched is how many notifications the executor is done with: the last
+// record of the stream dispatch is its cursor.
+func dispatched(j *audit.Journal) (uint64, error) {
+	head, err := j.Head(dispatchStream)
+	if err != nil || head == 0 {
+		return 0, err
+	}
+	for rec, err := range j.Stream(dispatchStream, head-1) {
+		if err != nil {
+			return 0, err
+		}
+		var d executor.Dispatched
+		if err := json.Unmarshal(rec.Data, &d); err != nil {
+			return 0, fmt.Errorf("read the dispatcher's cursor: %w", err)
+		}
+		if !d.Done {
+			return d.Index, nil
+		}
+		return d.Index + 1, nil
+	}
+	return 0, nil
 }

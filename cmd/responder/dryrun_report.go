@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/webhook"
@@ -36,7 +38,16 @@ type dryRunAlert struct {
 	Alert     playbook.Alert         `json:"alert"`
 	Services  []string               `json:"services"`
 	Why       string                 `json:"why,omitempty"` // no service, or several
+	Decisions []dryRunDecision       `json:"decisions"`
 	Playbooks []playbook.MatchResult `json:"playbooks"`
+}
+
+// dryRunDecision is what the dispatcher made of an alert.
+type dryRunDecision struct {
+	Decision string `json:"decision"` // matched, coalesced, unmatched, no-service, suppressed, ...
+	Playbook string `json:"playbook,omitempty"`
+	Run      string `json:"run,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 }
 
 // dryRunRun is a run as far as it goes without changing anything.
@@ -89,7 +100,11 @@ func newDryRunReport(s *service, setup dryRunSetup) (dryRunReport, error) {
 	if err := r.addAlerts(s); err != nil {
 		return r, err
 	}
-	for _, state := range allRuns(s) {
+	runs, err := allRuns(s)
+	if err != nil {
+		return r, err
+	}
+	for _, state := range runs {
 		run, err := newDryRunRun(s, setup, state)
 		if err != nil {
 			return r, err
@@ -102,6 +117,10 @@ func newDryRunReport(s *service, setup dryRunSetup) (dryRunReport, error) {
 
 // addAlerts says of each alert which service and which playbooks fit.
 func (r *dryRunReport) addAlerts(s *service) error {
+	decisions, err := decisionsByEpisode(s.journal)
+	if err != nil {
+		return err
+	}
 	for rec, err := range s.journal.Stream(intakeStream, 0) {
 		if err != nil {
 			return err
@@ -115,7 +134,7 @@ func (r *dryRunReport) addAlerts(s *service) error {
 			if err != nil {
 				return fmt.Errorf("find the service of alert %s: %w", a.Labels["alertname"], err)
 			}
-			found := dryRunAlert{Alert: a, Services: []string{}, Why: why, Playbooks: s.library.set().Explain(a)}
+			found := dryRunAlert{Alert: a, Services: []string{}, Why: why, Decisions: decisions[a.Episode()], Playbooks: s.library.set().Explain(a)}
 			for _, svc := range services {
 				found.Services = append(found.Services, svc.Name)
 			}
@@ -123,6 +142,24 @@ func (r *dryRunReport) addAlerts(s *service) error {
 		}
 	}
 	return nil
+}
+
+// decisionsByEpisode reads what became of each alert.
+func decisionsByEpisode(j *audit.Journal) (map[string][]dryRunDecision, error) {
+	all := map[string][]dryRunDecision{}
+	for rec, err := range j.Stream(dispatchStream, 0) {
+		if err != nil {
+			return nil, err
+		}
+		var d executor.Dispatched
+		if err := json.Unmarshal(rec.Data, &d); err != nil {
+			return nil, fmt.Errorf("read what became of the alerts: %w", err)
+		}
+		for _, episode := range d.Episodes {
+			all[episode] = append(all[episode], dryRunDecision{strings.TrimPrefix(rec.Kind, "alert."), d.Playbook, d.Run, d.Reason})
+		}
+	}
+	return all, nil
 }
 
 func newDryRunRun(s *service, setup dryRunSetup, state machine.State) (dryRunRun, error) {

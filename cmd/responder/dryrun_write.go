@@ -16,7 +16,7 @@ func writeDryRun(w io.Writer, report dryRunReport) error {
 	}
 	for _, run := range report.Runs {
 		r.printf("\nrun of playbook %s on %s\n", run.Run.Start.Playbook, run.Run.Start.Service.Name)
-		r.began = run.Run.Began
+		r.began, r.book = run.Run.Began, run.Run.Playbook
 		for _, e := range run.Events {
 			r.event(e.Kind, e.Event)
 		}
@@ -72,6 +72,9 @@ func writeDryRunAlert(r *runRenderer, a dryRunAlert) {
 	}
 	if len(a.Playbooks) == 0 {
 		r.printf("playbook none are loaded\n")
+	}
+	for _, d := range a.Decisions {
+		r.printf("so       %s\n", join2(strings.TrimSpace(d.Decision+" "+d.Playbook), d.Reason))
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
+//go:generate go run . internal generate ../../docs/reference
+
 // newGenerateCommand writes the reference pages from what the program itself
 // is made of, so that they cannot say anything else. They are committed, and
 // CI generates them again to compare.
@@ -132,6 +134,7 @@ func configReference() string {
 		"Durations are written like `30s`, `5m`, `1h30m` or `28d`, sizes like `16MiB`.\n\n" +
 		"| field | type | default | |\n|---|---|---|---|\n")
 	writeConfigRows(&b, reflect.ValueOf(defaultConfig()), "")
+	b.WriteString(catalogReference())
 	return b.String()
 }
 

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
 
-	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -19,19 +17,19 @@ import (
 // the playbook it started with.
 type library struct {
 	dir     string
-	journal *audit.Journal
+	reject  func(source string, problems error) error // records in the journal that a load failed
 	log     *slog.Logger
 	current atomic.Pointer[playbook.Set]
 }
 
 // newLibrary loads the first set. When the service starts there is no last
 // good one, so that a bad file is an error.
-func newLibrary(dir string, journal *audit.Journal, log *slog.Logger) (*library, error) {
+func newLibrary(dir string, log *slog.Logger) (*library, error) {
 	set, err := loadPlaybooks(dir)
 	if err != nil {
 		return nil, fmt.Errorf("load playbooks:\n%w", err)
 	}
-	l := &library{dir: dir, journal: journal, log: log}
+	l := &library{dir: dir, log: log}
 	l.current.Store(set)
 	l.tell(set)
 	return l, nil
@@ -58,14 +56,16 @@ func (l *library) run(ctx context.Context) error {
 		<-ctx.Done() // the shipped ones, or one file of a dry run
 		return nil
 	}
-	return playbook.Watch(ctx, l.dir, step.Kinds(), func(set *playbook.Set, err error) { l.replace(ctx, set, err) })
+	return playbook.Watch(ctx, l.dir, step.Kinds(), func(set *playbook.Set, err error) { l.replace(set, err) })
 }
 
 // replace puts a set in force, or records why it could not be.
-func (l *library) replace(ctx context.Context, set *playbook.Set, err error) {
+func (l *library) replace(set *playbook.Set, err error) {
 	if err != nil {
 		l.log.Warn("playbooks rejected, the last good set stays", "dir", l.dir, "error", err)
-		l.recordRejected(ctx, err)
+		if err := l.reject(l.dir, err); err != nil {
+			l.log.Error("playbooks rejected, and the journal did not take it", "error", err)
+		}
 		return
 	}
 	if set.Digest() == l.set().Digest() {
@@ -79,24 +79,5 @@ func (l *library) tell(set *playbook.Set) {
 	l.log.Info("playbooks loaded", "dir", l.dir, "playbooks", len(set.All()), "digest", set.Digest())
 	for _, w := range set.Warnings() {
 		l.log.Warn("playbook warning", "problem", w.String())
-	}
-}
-
-// recordRejected writes the rejection into the journal. It depends on nothing
-// that was there before.
-func (l *library) recordRejected(ctx context.Context, cause error) {
-	data, err := json.Marshal(struct {
-		Dir     string `json:"dir"`
-		InForce string `json:"inForce"` // digest of the set that stays
-		Message string `json:"message"`
-	}{l.dir, l.set().Digest(), cut(cause.Error(), 4000)})
-	if err == nil {
-		_, err = l.journal.Append(ctx, audit.Append{
-			Stream: "control", After: audit.Any,
-			Records: []audit.Record{{Kind: "playbooks.rejected", Data: data}},
-		})
-	}
-	if err != nil {
-		l.log.Error("playbooks rejected, and the journal did not take it", "error", err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -30,7 +31,21 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	testscript.Main(m, map[string]func(){"responder": main})
+	testscript.Main(m, map[string]func(){"responder": main, "curl": curl})
+}
+
+// curl URL prints what is at a URL, as the program of that name does.
+func curl() {
+	resp, err := http.Get(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(7)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(os.Stdout, resp.Body); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(18)
+	}
 }
 
 // TestScripts runs testdata/script: one file per command, with what a person
@@ -55,6 +70,7 @@ func TestScripts(t *testing.T) {
 			"await":   await,
 			"columns": columns,
 			"address": freeAddress,
+			"run":     nameRun,
 		},
 		RequireExplicitExec: true,
 	})
@@ -143,4 +159,19 @@ func freeAddress(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("ADDR", ln.Addr().String())
 	ts.Setenv("RESPONDER_SERVER", "http://"+ln.Addr().String())
 	ts.Check(ln.Close())
+}
+
+// nameRun NAME sets NAME to the id of the newest run.
+func nameRun(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("responder", "runs", "list", "-o", "json"))
+	var runs []struct {
+		Start struct {
+			Run string `json:"run"`
+		} `json:"start"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &runs))
+	if len(runs) == 0 {
+		ts.Fatalf("run: there is none")
+	}
+	ts.Setenv(args[0], runs[0].Start.Run)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -116,17 +117,29 @@ func (p *projection) oldestGate() (open int, oldest time.Time) {
 
 func (p *projection) count(rec audit.Record) {
 	switch {
-	case strings.HasPrefix(rec.Stream, "run/"):
-		p.countRun(strings.TrimPrefix(rec.Stream, "run/"), rec)
-	case rec.Stream == "dispatch":
-		if decision, ok := strings.CutPrefix(rec.Kind, "alert."); ok {
-			p.alerts.WithLabelValues(decision).Inc()
-		} else if rec.Kind == "notification.quarantined" {
-			p.quarantined.Inc()
-		}
-	case rec.Stream == "control" && rec.Kind == "playbooks.rejected":
+	case strings.HasPrefix(rec.Stream, runStreams):
+		p.countRun(strings.TrimPrefix(rec.Stream, runStreams), rec)
+	case rec.Stream == dispatchStream:
+		p.countAlerts(rec)
+	case rec.Stream == controlStream && rec.Kind == executor.KindRejected:
 		p.rejected.Inc()
 	}
+}
+
+// countAlerts counts what became of alerts; neighbours share a record.
+func (p *projection) countAlerts(rec audit.Record) {
+	if rec.Kind == executor.KindQuarantined {
+		p.quarantined.Inc()
+		return
+	}
+	decision, ok := strings.CutPrefix(rec.Kind, "alert.")
+	var d struct {
+		Episodes []string `json:"episodes"`
+	}
+	if !ok || json.Unmarshal(rec.Data, &d) != nil {
+		return
+	}
+	p.alerts.WithLabelValues(decision).Add(float64(len(d.Episodes)))
 }
 
 // countRun counts one event of a run. An entry that does not decode was not

@@ -79,7 +79,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 		machine.Event{Kind: machine.GateOpened, At: next(0), Gate: &machine.Gate{ID: "g"}},
 	)
 	for _, kind := range []string{"alert.matched", "alert.repeated", "alert.repeated"} {
-		if _, err := j.Append(t.Context(), audit.Append{Stream: "dispatch", After: audit.Any, Records: []audit.Record{{Kind: kind, Data: []byte(`{}`)}}}); err != nil {
+		if _, err := j.Append(t.Context(), audit.Append{Stream: "dispatch", After: audit.Any, Records: []audit.Record{{Kind: kind, Data: []byte(`{"episodes":["a@b"]}`)}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 // after another (runs watch).
 type runRenderer struct {
 	w     io.Writer
+	book  *playbook.Playbook // of the run; nil: states are shown by name only
 	began time.Time
 	plans map[string]bool // digests already shown
 	err   error
@@ -101,6 +102,11 @@ func (r *runRenderer) event(kind machine.EventKind, e machine.Event) {
 	what, details := describe(kind, e)
 	if what == "" {
 		return
+	}
+	if kind == machine.StateEntered && r.book != nil {
+		if st := r.book.State(e.State); st != nil {
+			what += ": " + stateWhat(st)
+		}
 	}
 	r.printf("%9s  %s\n", "+"+round(e.At.Sub(r.began)).String(), what)
 	for _, d := range details {

@@ -62,6 +62,10 @@ func fetchRun(ctx context.Context, c *client, id string) (runReport, string, err
 
 func writeRun(w io.Writer, report runReport, document string) error {
 	r := newRunRenderer(w)
+	// Without the document, or with one of another version, states are shown
+	// by name and nothing is drawn.
+	pb, _ := parseDocument(report.Run, document)
+	r.book = pb
 	r.head(report.Run)
 	r.printf("\n")
 	var samples []machine.Sample
@@ -77,20 +81,10 @@ func writeRun(w io.Writer, report runReport, document string) error {
 			r.printf("  %s\n", l)
 		}
 	}
-	if graph := runGraph(report.Run, document); graph != "" {
-		r.printf("\npath through the playbook\n%s", graph)
+	if pb != nil {
+		r.printf("\npath through the playbook\n%s", drawPath(pb, report.Run.Path))
 	}
 	return r.err
-}
-
-// runGraph draws the playbook of a run with the path it took; nothing when the
-// document is not there or was written for another version of the program.
-func runGraph(s machine.State, document string) string {
-	pb, err := parseDocument(s, document)
-	if err != nil {
-		return ""
-	}
-	return drawPath(pb, s.Path)
 }
 
 // parseDocument compiles the playbook that a run follows.

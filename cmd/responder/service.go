@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -56,12 +57,13 @@ func newService(o serviceOptions) (_ *service, err error) {
 			err = errors.Join(err, s.journal.Close())
 		}
 	}()
-	if s.library, err = newLibrary(o.config.Playbooks.Dir, s.journal, o.log); err != nil {
+	if s.library, err = newLibrary(o.config.Playbooks.Dir, o.log); err != nil {
 		return nil, err
 	}
 	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
 		return nil, err
 	}
+	s.library.reject = s.executor.RejectPlaybooks
 	err = s.metrics.connect(metricSources{
 		journal:   s.journal,
 		runs:      func() []machine.State { return openRuns(s) },
@@ -103,7 +105,7 @@ func (s *service) executorOptions(o serviceOptions) executor.Options {
 func (s *service) receiverOptions(c config) webhook.Options {
 	return webhook.Options{
 		Intake:        intake{s.journal},
-		Control:       control{s.executor, s.world.Now},
+		Control:       control{s.executor},
 		Pauses:        pauses{s.executor},
 		Views:         views{s.executor},
 		Log:           journalLog{s.journal},
@@ -148,16 +150,23 @@ func openRuns(s *service) []machine.State {
 	return s.executor.Runs(executor.Filter{Open: &open})
 }
 
-// allRuns gives every run, oldest first.
-func allRuns(s *service) []machine.State {
-	all := s.executor.Runs(executor.Filter{})
+// allRuns gives every run, oldest first, as the journal has them: a run is
+// there from the moment its alert is recorded as matched.
+func allRuns(s *service) ([]machine.State, error) {
+	var all []machine.State
+	for info, err := range s.journal.Streams(runStreams) {
+		if err != nil {
+			return nil, err
+		}
+		id := strings.TrimPrefix(info.Name, runStreams)
+		state, ok := s.executor.RunState(id)
+		if !ok {
+			return nil, fmt.Errorf("run %s cannot be read back", id)
+		}
+		all = append(all, state)
+	}
 	slices.SortFunc(all, func(a, b machine.State) int { return a.Began.Compare(b.Began) })
-	return all
-}
-
-// dispatchedNotifications is how many notifications the executor is done with.
-func dispatchedNotifications(s *service) (uint64, error) {
-	return 0, errors.New("not known yet")
+	return all, nil
 }
 
 func (s *service) pauseScopes() []string {
