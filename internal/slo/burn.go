@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// MinSince is the shortest window asked for since a fix. A rate needs two
-// scrapes to be anything at all; a window that reaches back before the fix only
-// makes the burn look worse, never better.
-const MinSince = time.Minute
+// sinceIntervals is the shortest window asked for since a fix, in intervals of
+// the proof: one minute at the usual 15 s. A rate needs two scrapes to be
+// anything at all; a window that reaches back before the fix only makes the
+// burn look worse, never better.
+const sinceIntervals = 4
 
 // BurnRate is how fast errorRatio spends the budget of objective: 1 spends
 // exactly all of it over the SLO's window. NaN when either is not a ratio.
@@ -23,9 +24,9 @@ func BurnRate(errorRatio, objective float64) float64 {
 }
 
 // Since replaces ${since} in expr by the whole seconds from fixed to now, at
-// least [MinSince], as a PromQL duration.
-func Since(expr string, fixed, now time.Time) string {
-	window := max(now.Sub(fixed), MinSince)
+// least four intervals of the proof, as a PromQL duration.
+func Since(expr string, fixed, now time.Time, interval time.Duration) string {
+	window := max(now.Sub(fixed), sinceIntervals*interval, time.Second)
 	return strings.ReplaceAll(expr, "${since}", strconv.FormatInt(int64(window/time.Second), 10)+"s")
 }
 

@@ -64,7 +64,7 @@ func TestSince(t *testing.T) {
 		0: "rate(x[60s])", -time.Hour: "rate(x[60s])", 59 * time.Second: "rate(x[60s])",
 		2*time.Minute + 900*time.Millisecond: "rate(x[120s])", 26 * time.Hour: "rate(x[93600s])",
 	} {
-		if got := Since("rate(x[${since}])", t0, t0.Add(elapsed)); got != want {
+		if got := Since("rate(x[${since}])", t0, t0.Add(elapsed), 15*time.Second); got != want {
 			t.Errorf("%v after the fix: %s, want %s", elapsed, got, want)
 		}
 	}

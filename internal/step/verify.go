@@ -36,7 +36,7 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 	}
 	if p.Spec.ErrorRatio != "" {
 		proof.Burn = &slo.BurnTarget{Objective: p.Spec.Objective, Max: p.Spec.MaxBurn}
-		r.ErrorRatio = s.read(ctx, slo.Since(p.Spec.ErrorRatio, p.FixedAt, now), now, worst("<", 0))
+		r.ErrorRatio = s.read(ctx, slo.Since(p.Spec.ErrorRatio, p.FixedAt, now, p.Spec.Interval), now, worst("<", 0))
 	}
 	if p.Spec.Traffic != "" {
 		proof.Traffic = &slo.TrafficTarget{MinRate: p.Spec.MinRate, Share: p.Spec.MinTraffic, Before: p.Before}

@@ -5,7 +5,6 @@ package rig
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,31 +26,39 @@ type Entry struct {
 
 // Entries asks the service for its whole journal.
 func (s *Service) Entries(ctx context.Context) ([]Entry, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/audit", nil)
+	var entries []Entry
+	for next, more := uint64(0), true; more; {
+		var page struct {
+			Entries []Entry
+			Next    uint64
+			More    bool
+		}
+		if err := s.get(ctx, fmt.Sprintf("/api/v1/audit?limit=1000&from=%d", next), &page); err != nil {
+			return nil, fmt.Errorf("read the journal: %w", err)
+		}
+		entries = append(entries, page.Entries...)
+		next, more = page.Next, page.More
+	}
+	return entries, nil
+}
+
+// get asks the service's API as the person on call.
+func (s *Service) get(ctx context.Context, path string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+oncallToken)
 	resp, err := probe.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // only for the message
-		return nil, fmt.Errorf("read the journal: %s: %s", resp.Status, body)
+		return fmt.Errorf("%s: %s", resp.Status, body)
 	}
-	var entries []Entry
-	for lines := json.NewDecoder(resp.Body); ; {
-		var e Entry
-		switch err := lines.Decode(&e); {
-		case errors.Is(err, io.EOF):
-			return entries, nil
-		case err != nil:
-			return nil, fmt.Errorf("read the journal: %w", err)
-		}
-		entries = append(entries, e)
-	}
+	return json.NewDecoder(resp.Body).Decode(answer)
 }
 
 // Run is one run as its journaled events tell it.
