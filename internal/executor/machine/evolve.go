@@ -81,8 +81,10 @@ func allowed(s State, k EventKind) bool {
 		return open(ActionSettle, ActionUnwind)
 	case Settled:
 		return open(ActionSettle)
-	case Sampled, Verified:
+	case Sampled:
 		return open(ActionVerify)
+	case Verified:
+		return in(PhaseVerifying)
 	case VerifyEnded:
 		return in(PhaseSettling, PhaseVerifying)
 	case Undone:
@@ -235,6 +237,11 @@ func evolveFailed(s State, e Event) State {
 		return s
 	}
 	s.Fails++
+	if e.Reason == ReasonPanic && e.Action.Mutates() {
+		l := s.lever()
+		l.Panicked = true
+		s.Lever = l
+	}
 	if e.NotUntil.IsZero() {
 		s.Open = nil
 		return s

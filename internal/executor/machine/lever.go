@@ -44,7 +44,7 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	}
 	t.retried(o, out, false)
 	st := t.s.current()
-	again := out.Reason == ReasonConflict || (o.Observe && out.Reason != ReasonPanic)
+	again := (out.Reason == ReasonConflict || o.Observe) && !t.s.Lever.Panicked
 	switch {
 	case o.Observe && t.s.Lever.Plan.Unrepeatable:
 		t.hold(o, "it cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
@@ -157,10 +157,13 @@ func (t *turn) sampled(out Outcome) {
 			s.Verdict, s.Message = VerdictInconclusive, "called verified, but a reading is missing or not met"
 		}
 	}
-	e := Event{Kind: Sampled, State: t.s.Current, Sample: &s, NotUntil: t.now.Add(l.Verify.Interval)}
+	e := Event{Kind: Sampled, State: t.s.Current, Sample: &s}
 	final := s.Verdict == VerdictVerified || s.Verdict == VerdictFailed || !t.now.Before(l.Deadline)
-	if !final && e.NotUntil.After(l.Deadline) {
-		e.NotUntil = l.Deadline
+	if !final {
+		e.NotUntil = t.now.Add(l.Verify.Interval)
+		if e.NotUntil.After(l.Deadline) {
+			e.NotUntil = l.Deadline
+		}
 	}
 	t.emit(e)
 	switch {
@@ -213,7 +216,7 @@ func (t *turn) undoAgain(o OpenEffect, out Outcome) {
 	switch {
 	case t.s.Lever.Plan.Unrepeatable:
 		t.hold(o, "the undo cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
-	case t.s.Tries[ActionUndo] >= MaxUndos:
+	case t.s.Lever.Panicked || t.s.Tries[ActionUndo] >= MaxUndos:
 		t.undoFailed(out.Reason, out.Message)
 	default:
 		// The same key: it is the same change, under the same precondition.

@@ -118,8 +118,9 @@ type Lever struct {
 	Before    float64         `json:"before"`           // requests per second; -1: unknown
 	Verify    *VerifySpec     `json:"verify,omitempty"`
 	Samples   []Sample        `json:"samples,omitempty"`
-	Deadline  time.Time       `json:"deadline,omitzero"` // of settling, verification or waiting
-	Signal    playbook.Signal `json:"signal,omitempty"`  // result, once known
+	Deadline  time.Time       `json:"deadline,omitzero"`  // of settling, verification or waiting
+	Panicked  bool            `json:"panicked,omitempty"` // a step panicked over apply or undo: it is not tried again by itself
+	Signal    playbook.Signal `json:"signal,omitempty"`   // result, once known
 	Reason    Reason          `json:"reason,omitempty"`
 	Message   string          `json:"message,omitempty"`
 }

@@ -34,7 +34,7 @@ func (t *turn) enter(name string) {
 	case playbook.StateDivert:
 		t.divert(st)
 	case playbook.StateEnd:
-		t.end(endingOf(st))
+		t.end(t.endingOf(st))
 	default:
 		panic(fmt.Sprintf("machine: state %s is a %q", name, st.Kind)) // unreachable: the loader knows six kinds
 	}
@@ -49,7 +49,9 @@ func (t *turn) divert(st *playbook.State) {
 	t.end(Ending{Outcome: OutcomeDiverted, Message: "handed over to playbook " + st.Divert, Divert: st.Divert})
 }
 
-func endingOf(st *playbook.State) Ending {
+// endingOf is how an end state ends the run. People who have to take over are
+// told what led there.
+func (t *turn) endingOf(st *playbook.State) Ending {
 	title := st.Title
 	if title == "" {
 		title = st.Name
@@ -60,6 +62,9 @@ func endingOf(st *playbook.State) Ending {
 	case playbook.EndNoAction:
 		return Ending{Outcome: OutcomeNoAction, Message: title}
 	default:
+		if n := len(t.s.Path); n > 1 {
+			title += fmt.Sprintf(" (after %s: %s)", t.s.Path[n-2].State, t.s.Path[n-2].Edge)
+		}
 		return Ending{Outcome: OutcomeEscalated, Message: title}
 	}
 }

@@ -1,0 +1,283 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// TestAnyOrder drives runs with commands in any order and with any outcome, and
+// holds what must be true of every run whatever happens to it.
+func TestAnyOrder(t *testing.T) {
+	set := testPlaybooks(t)
+	rapid.Check(t, func(t *rapid.T) {
+		d := &driver{t: t, now: epoch}
+		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks"}).Draw(t, "playbook")
+		level := rapid.SampledFrom([]playbook.Autonomy{playbook.Auto, playbook.Suggest, playbook.Observe}).Draw(t, "level")
+		start := testStart(set, name, level)
+		d.state.Playbook = start.Playbook
+		d.do(start)
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			d.now = d.now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 15, 60, 900, 1800}).Draw(t, "seconds")) * time.Second)
+			d.do(d.anything())
+		}
+		d.toEnd()
+	})
+}
+
+// driver plays the world and the executor against one run.
+type driver struct {
+	t      *rapid.T
+	now    time.Time
+	state  State
+	events []Event
+
+	guarded bool // the guards passed over the plan there is
+	inPlace int  // changes applied, and neither kept nor undone
+}
+
+// do sends a command and checks everything that must hold.
+func (d *driver) do(c Command) {
+	c.Now = d.now
+	before, _ := json.Marshal(d.state)
+	events, err := Decide(d.state, c)
+	again, errAgain := Decide(d.state, c)
+	if diff := cmp.Diff(events, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(errAgain) {
+		d.t.Fatalf("deciding twice gives two answers: %s", diff)
+	}
+	old := d.state
+	for _, e := range events {
+		d.check(e)
+		d.state = Evolve(d.state, e)
+		d.events = append(d.events, e)
+		d.after(e)
+	}
+	if after, _ := json.Marshal(old); string(after) != string(before) {
+		d.t.Fatalf("%s changed the state it was given:\n%s\n%s", c.Kind, before, after)
+	}
+	if diff := cmp.Diff(d.state, foldAgain(d.t, d.state.Playbook, d.events), ignorePlaybook()); diff != "" {
+		d.t.Fatalf("the log gives another state after %s: %s", c.Kind, diff)
+	}
+	if d.inPlace > 1 {
+		d.t.Fatalf("%d changes in place at once", d.inPlace)
+	}
+	if e, ok := Pending(d.state); ok && d.state.Paused != "" && e.Action == ActionApply && !e.Observe {
+		d.t.Fatal("an apply is owed while paused")
+	}
+}
+
+func foldAgain(t *rapid.T, p *playbook.Playbook, events []Event) State {
+	s := State{Playbook: p}
+	for _, e := range events {
+		data, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := Event{Kind: e.Kind}
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		s = Evolve(s, back)
+	}
+	return s
+}
+
+// check holds the rules for an event over the state before it.
+func (d *driver) check(e Event) {
+	s := d.state
+	switch e.Kind {
+	case EffectStarted:
+		if s.Open != nil {
+			d.t.Fatalf("%s begins while %s is open", e.Action, s.Open.Action)
+		}
+		if e.Action == ActionApply && !e.Observe {
+			d.checkApply(e)
+		}
+	case RunEnded:
+		ok := []RunOutcome{OutcomeHandedOver, OutcomeUndoFailed}
+		if d.inPlace > 0 && !slices.Contains(ok, e.Ending.Outcome) {
+			d.t.Fatalf("the run ends %s with a change in place that is neither kept nor undone", e.Ending.Outcome)
+		}
+		if e.Ending.Outcome == OutcomeObserved && s.Levers > 0 {
+			d.t.Fatal("observed, and applied something")
+		}
+	}
+}
+
+func (d *driver) checkApply(e Event) {
+	s := d.state
+	st := s.Playbook.State(s.Current)
+	level := s.Autonomy(st)
+	switch {
+	case !d.guarded:
+		d.t.Fatal("an apply without the guards' yes to its plan")
+	case s.Paused != "" || s.Cancel != nil:
+		d.t.Fatal("an apply while paused or canceled")
+	case level == playbook.Observe:
+		d.t.Fatal("an apply at level observe")
+	case e.Verify == nil:
+		d.t.Fatal("an apply without a proof to come")
+	}
+	if level == playbook.Auto && (st.Approve == nil || !st.Approve.Always) {
+		return
+	}
+	a := s.Lever.Approved
+	if a == nil || !a.Approve || a.Digest != s.Lever.Plan.Digest() || d.now.After(s.Lever.GoodUntil) {
+		d.t.Fatalf("an apply without a valid approval of its very plan: %+v", a)
+	}
+	if a.By != "user:ada" && !slices.Contains(a.Groups, "group:ml") {
+		d.t.Fatalf("approved by %s", a.By)
+	}
+}
+
+// after keeps the books.
+func (d *driver) after(e Event) {
+	switch e.Kind {
+	case PlanCompleted, EffectFailed, StateEntered:
+		d.guarded = false
+	case GuardsPassed:
+		d.guarded = true
+	case Applied:
+		d.inPlace++
+	case Undone, Verified:
+		d.inPlace--
+	}
+}
+
+// anything is some command: often what the run waits for, with any outcome.
+func (d *driver) anything() Command {
+	t := d.t
+	by := &Decision{
+		By:      rapid.SampledFrom([]string{"user:ada", "user:eve"}).Draw(t, "by"),
+		Approve: rapid.Bool().Draw(t, "approve"),
+		Digest:  rapid.SampledFrom([]string{"", "", "sha256:0"}).Draw(t, "digest"),
+	}
+	switch rapid.SampledFrom([]CommandKind{
+		CmdOutcome, CmdOutcome, CmdOutcome, CmdOutcome, CmdOutcome, CmdOutcome, CmdTick, CmdDecide, CmdDecide, CmdCancel,
+		CmdResolve, CmdPause, CmdUnpause, CmdResume, CmdRetry, CmdAlert,
+	}).Draw(t, "command") {
+	case CmdOutcome:
+		if c, ok := d.outcome(d.anyOutcome); ok {
+			return c
+		}
+		return Command{Kind: CmdOutcome, Effect: "r-1/look#1/check#9", Outcome: &Outcome{Status: StatusOK}}
+	case CmdDecide:
+		return Command{Kind: CmdDecide, Decision: by}
+	case CmdCancel:
+		if rapid.IntRange(0, 5).Draw(t, "really") > 0 {
+			return Command{Kind: CmdTick}
+		}
+		return Command{Kind: CmdCancel, Decision: by}
+	case CmdResolve:
+		return Command{Kind: CmdResolve, Decision: by}
+	case CmdPause:
+		return Command{Kind: CmdPause, Message: "why"}
+	case CmdUnpause:
+		return Command{Kind: CmdUnpause}
+	case CmdResume:
+		return Command{Kind: CmdResume}
+	case CmdRetry:
+		return Command{Kind: CmdRetry}
+	case CmdAlert:
+		a := testAlert(rapid.SampledFrom([]string{"Slow", "Slower"}).Draw(t, "alert"))
+		a.Status = rapid.SampledFrom([]playbook.AlertStatus{playbook.Firing, playbook.Firing, playbook.Resolved}).Draw(t, "status")
+		return Command{Kind: CmdAlert, Alert: &a}
+	default:
+		return Command{Kind: CmdTick}
+	}
+}
+
+// outcome answers the effect that is owed, if it is due.
+func (d *driver) outcome(answer func(Effect) Outcome) (Command, bool) {
+	e, ok := Pending(d.state)
+	if !ok {
+		return Command{}, false
+	}
+	if e.NotUntil.After(d.now) {
+		d.now = e.NotUntil
+	}
+	out := answer(e)
+	return Command{Kind: CmdOutcome, Effect: e.Key, Attempt: e.Attempt, Outcome: &out}, true
+}
+
+func (d *driver) anyOutcome(e Effect) Outcome {
+	t := d.t
+	out := d.goodOutcome(e)
+	if rapid.IntRange(0, 2).Draw(t, "good") > 0 {
+		return out
+	}
+	statuses := []Status{StatusOK, StatusPending, StatusFailed, StatusRefused, StatusUnknown, StatusForeign, "nonsense"}
+	out.Status = rapid.SampledFrom(statuses).Draw(t, "status")
+	out.Reason = rapid.SampledFrom([]Reason{
+		ReasonNone, ReasonTimeout, ReasonConflict, ReasonInterrupted, ReasonPanic, ReasonForbidden, ReasonNothingToDo, ReasonForeignChange,
+	}).Draw(t, "reason")
+	switch rapid.IntRange(0, 5).Draw(t, "odd") {
+	case 0:
+		out.Data, out.Plan, out.Sample, out.Guards = nil, nil, nil, nil
+	case 1:
+		out.Data = json.RawMessage(`{"value":`)
+	case 2:
+		out.Data = json.RawMessage(`{ "value" : 7, "bad": true, "note": "<&>" }`)
+	}
+	if out.Sample != nil {
+		out.Sample.Verdict = rapid.SampledFrom([]Verdict{VerdictWatching, VerdictRecovering, VerdictInconclusive, VerdictFailed}).Draw(t, "verdict")
+	}
+	if len(out.Guards) > 0 {
+		out.Guards[0].OK, out.Guards[0].Wait = false, rapid.Bool().Draw(t, "wait")
+	}
+	if out.Plan != nil {
+		out.Plan.Target.Generation = int64(rapid.IntRange(1, 3).Draw(t, "generation"))
+		out.Plan.Unrepeatable = rapid.Bool().Draw(t, "unrepeatable")
+	}
+	return out
+}
+
+// goodOutcome is that of a world in which everything works.
+func (d *driver) goodOutcome(e Effect) Outcome {
+	out := Outcome{Status: StatusOK}
+	switch e.Action {
+	case ActionCheck:
+		out.Data = json.RawMessage(`{"bad":true,"value":4}`)
+	case ActionPlan:
+		out.Plan = testPlan("", e.With["to"])
+	case ActionGuard:
+		out.Guards = []GuardVerdict{{Guard: "firing", OK: true}}
+	case ActionVerify:
+		out.Sample = &Sample{At: d.now, Verdict: VerdictVerified}
+	}
+	return out
+}
+
+// toEnd lets everything go well from here: every run must come to its end.
+func (d *driver) toEnd() {
+	d.do(Command{Kind: CmdUnpause})
+	for range 400 {
+		if d.state.Phase == PhaseEnded {
+			return
+		}
+		if c, ok := d.outcome(d.goodOutcome); ok {
+			d.do(c)
+			continue
+		}
+		if d.state.Phase == PhaseHeld {
+			d.do(Command{Kind: CmdResolve, Decision: &Decision{By: "user:ada", Approve: true}})
+			continue
+		}
+		at, ok := NextWake(d.state)
+		if !ok {
+			d.t.Fatalf("the run stands still: %s in %s, open %+v", d.state.Phase, d.state.Current, d.state.Open)
+		}
+		if at.After(d.now) {
+			d.now = at
+		}
+		d.do(Command{Kind: CmdTick})
+	}
+	d.t.Fatalf("the run does not end: %s in %s", d.state.Phase, d.state.Current)
+}

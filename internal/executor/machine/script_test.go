@@ -1,0 +1,381 @@
+package machine
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output of testdata/*.txt")
+
+// testKinds are the steps of the test playbooks.
+func testKinds() []playbook.Kind {
+	str := playbook.Type{Name: playbook.Duration}
+	return []playbook.Kind{
+		{
+			Name: "test.look", Role: playbook.RoleCheck, Doc: "Looks.",
+			With: []playbook.Field{{Name: "window", Type: str, Doc: "Window."}},
+			Out: []playbook.Field{
+				{Name: "bad", Type: playbook.Type{Name: playbook.Bool}, Doc: "Bad."},
+				{Name: "value", Type: playbook.Type{Name: playbook.Int}, Doc: "Value."},
+			},
+		},
+		{
+			Name: "test.turn", Role: playbook.RoleLever, Doc: "Turns.", Idempotent: true,
+			With: []playbook.Field{{Name: "to", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "To."}},
+		},
+	}
+}
+
+func testPlaybooks(t testing.TB) *playbook.Set {
+	t.Helper()
+	data, err := os.ReadFile("testdata/playbooks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := playbook.Parse("playbooks.yaml", data, testKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := playbook.NewSet(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func testAlert(name string) playbook.Alert {
+	return playbook.Alert{
+		Fingerprint: "f-" + name, Status: playbook.Firing, StartsAt: epoch.Add(-5 * time.Minute),
+		Labels: map[string]string{"alertname": name},
+	}
+}
+
+var epoch = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+
+func testStart(set *playbook.Set, name string, level playbook.Autonomy) Command {
+	p := set.ByName(name)
+	return Command{
+		Kind: CmdStart, Playbook: p,
+		Start: &Start{
+			Run: "r-1", Playbook: p.Name, Digest: p.Digest, Alert: testAlert("Slow"), Autonomy: level,
+			Service: playbook.Service{Name: "serving/chat", Owners: []string{"user:ada", "group:ml"}, Autonomy: playbook.Auto},
+		},
+	}
+}
+
+// TestScripts runs testdata/*.txt: a line "> command" is followed by the events
+// it caused and what the run owes then. Read them as the machine's manual.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	set := testPlaybooks(t)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &script{t: t, set: set, now: epoch}
+			got := s.run(string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(string(want), got); d != "" {
+				t.Errorf("run the test with -update and look at the difference (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+type script struct {
+	t      *testing.T
+	set    *playbook.Set
+	now    time.Time
+	state  State
+	events []Event
+	out    bytes.Buffer
+}
+
+func (s *script) run(text string) string {
+	comment := false
+	for _, line := range strings.Split(text, "\n") {
+		if s.out.Len() > 0 && !strings.HasPrefix(line, "  ") && line != "" && s.state.Phase != "" && !strings.HasSuffix(s.out.String(), "\n\n") && !comment {
+			s.out.WriteByte('\n')
+		}
+		comment = strings.HasPrefix(line, "#")
+		if comment {
+			fmt.Fprintln(&s.out, line)
+			continue
+		}
+		cmd, ok := strings.CutPrefix(line, "> ")
+		if !ok {
+			continue
+		}
+		fmt.Fprintln(&s.out, line)
+		s.command(cmd)
+	}
+	return s.out.String()
+}
+
+func (s *script) command(line string) {
+	words := strings.Fields(line)
+	if len(words) > 0 && strings.HasPrefix(words[0], "+") {
+		d, err := time.ParseDuration(words[0][1:])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now = s.now.Add(d)
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		words = []string{"tick"}
+	}
+	if words[0] == "restart" {
+		s.restart()
+		words = []string{"resume"}
+	}
+	c := s.parse(words)
+	c.Now = s.now
+	if c.Kind == CmdStart {
+		s.state.Playbook = c.Playbook
+	}
+	events, err := Decide(s.state, c)
+	for _, e := range events {
+		s.state = Evolve(s.state, e)
+		fmt.Fprintln(&s.out, "  "+eventLine(e))
+	}
+	s.events = append(s.events, events...)
+	if err != nil {
+		fmt.Fprintln(&s.out, "  error: "+err.Error())
+	}
+	fmt.Fprintln(&s.out, "  = "+stateLine(s.state, s.now))
+	s.checkFold()
+}
+
+// checkFold proves that the log alone gives the same state.
+func (s *script) checkFold() {
+	s.t.Helper()
+	if d := cmp.Diff(s.state, refold(s.t, s.state.Playbook, s.events), ignorePlaybook()); d != "" {
+		s.t.Fatalf("folding the stored events gives another state (-live +folded):\n%s", d)
+	}
+}
+
+func ignorePlaybook() cmp.Option {
+	return cmp.Comparer(func(a, b *playbook.Playbook) bool { return a == b })
+}
+
+// refold sends events through JSON, as the journal does, and folds them.
+func refold(t testing.TB, p *playbook.Playbook, events []Event) State {
+	t.Helper()
+	s := State{Playbook: p}
+	for _, e := range events {
+		data, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := Event{Kind: e.Kind}
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		s = Evolve(s, back)
+	}
+	return s
+}
+
+func (s *script) restart() { s.state = refold(s.t, s.state.Playbook, s.events) }
+
+// parse reads one command; key=value words set its fields.
+func (s *script) parse(words []string) Command {
+	opts := map[string]string{}
+	var flags []string
+	for _, w := range words[1:] {
+		if k, v, ok := strings.Cut(w, "="); ok {
+			opts[k] = v
+		} else {
+			flags = append(flags, w)
+		}
+	}
+	has := func(f string) bool { return strings.Contains(" "+strings.Join(flags, " ")+" ", " "+f+" ") }
+	d := &Decision{By: "user:ada", Door: "cli", Digest: opts["digest"], Gate: opts["gate"], Reason: opts["reason"]}
+	if by := opts["by"]; by != "" {
+		d.By = by
+	}
+	if g := opts["group"]; g != "" {
+		d.Groups = []string{g}
+	}
+	switch words[0] {
+	case "start":
+		level := playbook.Auto
+		if a, ok := opts["autonomy"]; ok {
+			if err := level.UnmarshalText([]byte(a)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		return testStart(s.set, flags[0], level)
+	case "tick", "resume", "unpause", "retry":
+		return Command{Kind: CommandKind(words[0])}
+	case "pause":
+		return Command{Kind: CmdPause, Message: strings.Join(flags, " ")}
+	case "approve", "deny":
+		d.Approve = words[0] == "approve"
+		return Command{Kind: CmdDecide, Decision: d}
+	case "cancel":
+		return Command{Kind: CmdCancel, Decision: d}
+	case "resolve":
+		d.Approve = has("applied")
+		return Command{Kind: CmdResolve, Decision: d}
+	case "alert":
+		a := testAlert("Slow")
+		if n := opts["name"]; n != "" {
+			a = testAlert(n)
+		}
+		if has("resolved") {
+			a.Status = playbook.Resolved
+		}
+		return Command{Kind: CmdAlert, Alert: &a}
+	case "nobody-to-divert-to":
+		fallthrough
+	default:
+		return s.outcome(words, opts, has)
+	}
+}
+
+// outcome makes the outcome of the effect that is owed.
+func (s *script) outcome(words []string, opts map[string]string, has func(string) bool) Command {
+	e, ok := Pending(s.state)
+	if !ok && s.state.Open != nil {
+		e = Effect{Key: s.state.Open.Key, Action: s.state.Open.Action}
+	}
+	out := Outcome{Status: Status(words[0]), Reason: Reason(opts["reason"]), Message: strings.ReplaceAll(opts["message"], "_", " ")}
+	if data, ok := opts["data"]; ok {
+		out.Data = json.RawMessage(data)
+	}
+	switch e.Action {
+	case ActionPlan:
+		if out.Status == StatusOK {
+			out.Plan = testPlan(opts["generation"], e.With["to"])
+		}
+	case ActionGuard:
+		out.Guards = []GuardVerdict{{Guard: "firing", OK: true, Why: "1 of 1 fire"}}
+		if has("wait") {
+			out.Guards = append(out.Guards, GuardVerdict{Guard: "lock", Wait: true, Why: "held by r-0"})
+		}
+		if has("no") {
+			out.Guards = append(out.Guards, GuardVerdict{Guard: "cooldown", Why: "2m ago, cooldown 10m"})
+		}
+	case ActionApply:
+		before := 12.0
+		out.Before = &before
+		if out.Status == StatusOK && out.Data == nil {
+			out.Data = json.RawMessage(`{"generation":2}`)
+		}
+	case ActionVerify:
+		if v, ok := opts["sample"]; ok {
+			out.Sample = &Sample{At: s.now, Verdict: Verdict(v), Message: v}
+			if v == string(VerdictRecovering) {
+				out.Sample.HeldFrom = s.now
+			}
+		}
+	}
+	return Command{Kind: CmdOutcome, Effect: e.Key, Outcome: &out, NoDivert: strings.ReplaceAll(opts["nodivert"], "_", " ")}
+}
+
+func testPlan(generation string, to any) *Plan {
+	p := &Plan{
+		Step: "test.turn", Target: Target{Kind: "Deployment", Namespace: "serving", Name: "chat", UID: "u", Generation: 1},
+		Summary: fmt.Sprintf("turn to %v", to), Diff: []FieldChange{{Path: "spec.turn", From: "1", To: fmt.Sprint(to)}},
+		Locks: []string{"service:serving/chat"}, Risk: RiskLow, Capacity: Capacity{ReadyNow: 2, LowestReady: 2, ReadyAfter: 2},
+	}
+	if generation != "" {
+		p.Target.Generation = int64(len(generation))
+	}
+	return p
+}
+
+// eventLine is an event on one line, without what the script itself said.
+func eventLine(e Event) string {
+	parts := []string{string(e.Kind)}
+	add := func(name string, v any) {
+		if text := fmt.Sprint(v); text != "" && text != "0" && text != "false" {
+			parts = append(parts, name+"="+strings.ReplaceAll(text, " ", "_"))
+		}
+	}
+	add("state", e.State)
+	add("to", e.To)
+	add("effect", strings.TrimPrefix(e.Effect, "r-1/"))
+	if e.Attempt > 1 {
+		add("attempt", e.Attempt)
+	}
+	add("observe", e.Observe)
+	if len(e.With) > 0 {
+		b, _ := json.Marshal(e.With)
+		add("with", string(b))
+	}
+	add("reason", e.Reason)
+	if e.Plan != nil {
+		add("plan", e.Plan.Summary)
+	}
+	if e.Gate != nil {
+		add("by", strings.Join(e.Gate.By, ","))
+		add("until", e.Gate.Deadline.Format(time.TimeOnly))
+	}
+	if e.Decision != nil {
+		add("decision", fmt.Sprintf("%s:%v", e.Decision.By, e.Decision.Approve))
+	}
+	if e.Sample != nil {
+		add("sample", e.Sample.Verdict)
+	}
+	add("verdict", e.Verdict)
+	if !e.NotUntil.IsZero() {
+		add("notUntil", e.NotUntil.Format(time.TimeOnly))
+	}
+	if e.Ending != nil {
+		add("ending", e.Ending.Outcome)
+		add("why", e.Ending.Message)
+	}
+	add("message", e.Message)
+	return strings.Join(parts, " ")
+}
+
+// stateLine is where the run stands and what it owes.
+func stateLine(s State, now time.Time) string {
+	parts := []string{now.Format(time.TimeOnly), string(s.Phase)}
+	if s.Ending != nil {
+		return strings.Join(append(parts, string(s.Ending.Outcome)), " ")
+	}
+	if e, ok := Pending(s); ok {
+		owed := "owes " + string(e.Action)
+		if e.Observe {
+			owed = "owes a look at " + string(e.Action)
+		}
+		if !e.NotUntil.IsZero() {
+			owed += " at " + e.NotUntil.Format(time.TimeOnly)
+		}
+		parts = append(parts, owed)
+	} else {
+		parts = append(parts, "owes nothing")
+	}
+	if at, ok := NextWake(s); ok {
+		parts = append(parts, "wakes "+at.Format(time.TimeOnly))
+	}
+	if l := s.Locks(); len(l) > 0 {
+		parts = append(parts, "holds "+strings.Join(l, ","))
+	}
+	return strings.Join(parts, ", ")
+}
