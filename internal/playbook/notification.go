@@ -1,7 +1,6 @@
 package playbook
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -151,14 +150,15 @@ func (s *scanner) alert(a *Alert) *FieldError {
 	})
 }
 
-// alerts reads the array of alerts.
+// alerts reads the array of alerts. Those of one group look alike, so the size
+// of the first tells how many there is room for; a wrong guess costs a copy.
 func (s *scanner) alerts(to *[]Alert) *FieldError {
+	begin := s.pos
 	return s.array(func(i int) *FieldError {
-		if i == 0 {
-			rest := s.data[s.pos:]
-			*to = make([]Alert, 0, min(bytes.Count(rest, []byte(`"startsAt"`)), len(rest)/100))
-		}
-		if i == maxAlerts {
+		switch i {
+		case 1:
+			*to = slices.Grow(*to, (len(s.data)-s.pos)/max(s.pos-begin, 100)+1)
+		case maxAlerts:
 			return s.fail("more than " + strconv.Itoa(maxAlerts) + " alerts; set max_alerts on the receiver")
 		}
 		*to = append(*to, Alert{})
