@@ -22,13 +22,18 @@ func openSandbox(scenario string, start time.Time, pace float64) (*sandbox.World
 	if err != nil {
 		return nil, world{}, err
 	}
-	return sim, sandboxWorld(sim), nil
+	return sim, sandboxWorld(sim, anonymous), nil
 }
 
-// sandboxWorld is a simulated cluster as the service sees it.
-func sandboxWorld(sim *sandbox.World) world {
+// anonymous is who decides where nobody has to authenticate.
+const anonymous = "user:anonymous"
+
+// sandboxWorld is a simulated cluster as the service sees it. The owners of its
+// services may decide, and so may more.
+func sandboxWorld(sim *sandbox.World, more ...string) world {
 	var entries []catalog.Entry
 	for _, s := range sim.Services() {
+		s.Owners = append(s.Owners, more...)
 		entries = append(entries, catalog.Entry{Service: s, Source: "sandbox " + sim.Scenario().Name})
 	}
 	services := catalog.New(catalog.Options{Entries: entries})

@@ -148,7 +148,9 @@ func serveWorld(ctx context.Context, p *process, c config, w world, log *slog.Lo
 		}
 	}
 	err = s.run(ctx, ln)
-	log.Info("stopped", "error", err)
+	if err == nil {
+		log.Info("stopped")
+	}
 	return err
 }
 

@@ -39,8 +39,8 @@ func serviceTable(services []playbook.Service) *table {
 			{head: "WORKLOAD", flex: true},
 			{head: "ENGINE"},
 			{head: "AUTONOMY"},
-			{head: "OWNERS", flex: true},
-			{head: "MIN READY", wide: true},
+			
+			{head: "OWNERS", wide: true}, {head: "MIN READY", wide: true},
 			{head: "MAX SCALE", wide: true},
 			{head: "MODEL", wide: true},
 			{head: "SELECTOR", wide: true},
@@ -48,7 +48,7 @@ func serviceTable(services []playbook.Service) *table {
 		empty: "no services: configure them under services, or switch discovery on",
 	}
 	for _, s := range services {
-		t.add(s.Name, s.Workload.Kind+" "+s.Namespace+"/"+s.Workload.Name, s.Engine, s.Autonomy.String(), strings.Join(s.Owners, ","),
+		t.add(s.Name, s.Workload.Kind+" "+s.Workload.Name, s.Engine, s.Autonomy.String(), strings.Join(s.Owners, ","),
 			fmt.Sprint(s.MinReady), fmt.Sprint(s.MaxScale), s.Model, s.Selector)
 	}
 	return t
