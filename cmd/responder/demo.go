@@ -82,7 +82,7 @@ var errNobody = errors.New("nobody can approve here: the input is not a terminal
 
 // runDemo is the whole demo.
 func runDemo(ctx context.Context, p *process, o demoOptions) error {
-	if o.speed <= 0 || o.speed > maxSpeed {
+	if !(o.speed > 0 && o.speed <= maxSpeed) { // NaN is neither
 		return fmt.Errorf("--speed %v: give simulated seconds per real second, above 0 and at most %d", o.speed, maxSpeed)
 	}
 	clock, err := sandbox.NewClock(time.Now(), o.speed)
@@ -93,7 +93,11 @@ func runDemo(ctx context.Context, p *process, o demoOptions) error {
 	if err != nil {
 		return fmt.Errorf("--scenario: %w", err)
 	}
-	if !o.yes && !isTerminal(p.stdin) {
+	switch {
+	case o.yes:
+	case o.out.structured():
+		return fmt.Errorf("-o %s shows no question that you could answer; add --yes", o.out.format)
+	case !isTerminal(p.stdin):
 		return errNobody
 	}
 	var w io.Writer = p.stdout
@@ -250,20 +254,20 @@ func (d *demo) finish(ctx context.Context, state machine.State, r demoReport) er
 	case !r.Verified:
 		return errors.New("the audit log does not verify")
 	case r.Outcome != machine.OutcomeResolved:
-		return fmt.Errorf("the run ended %s: %s; %s", r.Outcome, r.Message, left(state))
+		return fmt.Errorf("the run ended %s: %s%s", r.Outcome, r.Message, left(state))
 	}
 	return nil
 }
 
-// left says in what state a run left the simulated cluster.
+// left says in what state a run left the simulated cluster, after a semicolon.
 func left(s machine.State) string {
 	switch {
 	case s.Levers == 0:
-		return "nothing was changed"
+		return "; nothing was changed"
 	case s.Lever != nil && s.Lever.Applied:
-		return "a change is still in place"
+		return "; a change is still in place"
 	default:
-		return "what was changed and did not prove itself was taken back"
+		return "; what was changed is as it was before"
 	}
 }
 

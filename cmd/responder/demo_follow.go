@@ -40,7 +40,7 @@ func (d *demo) findRun(ctx context.Context) (string, error) {
 	defer tick.Stop()
 	for {
 		var list webhook.RunList
-		if err := d.client.get(ctx, runsPath, nil, &list); err != nil {
+		if err := d.client.get(ctx, runsPath, nil, &list); err != nil && ctx.Err() == nil {
 			return "", err
 		}
 		if len(list.Runs) > 0 {
@@ -49,7 +49,10 @@ func (d *demo) findRun(ctx context.Context) (string, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no run started within %s: %w", findLimit, ctx.Err())
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return "", fmt.Errorf("no run started within %s of the alert; --dir keeps the journal and the log, which say why", findLimit)
+			}
+			return "", errors.New("interrupted before a run had started: nothing was changed")
 		}
 	}
 }

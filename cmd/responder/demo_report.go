@@ -169,7 +169,10 @@ func compare(before, after []demoFigure) []demoFigure {
 func (d *demoShow) report(r demoReport) {
 	s := d.screen
 	s.title("Report")
-	s.raw(fmt.Sprintf("  %s of %s, for %s: %s", r.Run, r.Playbook, r.Service, s.paint(outcomeStyle(r.Outcome), string(r.Outcome))))
+	s.block("  outcome      ", outcomeStyle(r.Outcome), fmt.Sprintf("%s: %s", r.Outcome, r.Message))
+	s.block("  run          ", plain, r.Run)
+	s.block("  playbook     ", plain, r.Playbook)
+	s.block("  service      ", plain, r.Service)
 	s.title("Timeline")
 	for _, m := range r.Timeline {
 		s.block("  "+m.At.UTC().Format(time.TimeOnly)+"  ", plain, m.What)

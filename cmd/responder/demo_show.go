@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,9 +32,9 @@ func newDemoShow(s *screen, w *sandbox.World) *demoShow {
 // opening says what is about to be seen.
 func (d *demoShow) opening(speed float64) {
 	sc := d.world.Scenario()
-	d.screen.raw(d.screen.paint(bold, "Responder demo: "+sc.Title))
-	d.screen.raw(wrap(sc.Story, tableWidth)...)
-	d.screen.raw(d.screen.paint(dim, fmt.Sprintf("A simulated cluster, %g times as fast as life; everything else is the real thing.", speed)))
+	d.screen.block("", bold, "Responder demo: "+sc.Title)
+	d.screen.block("", plain, sc.Story)
+	d.screen.block("", dim, fmt.Sprintf("The cluster is simulated, %g times as fast as life; everything else is real.", speed))
 }
 
 // event shows one event of the run; st is the run as of it.
@@ -281,14 +282,20 @@ func readingName(expr string) (name, unit string, factor float64) {
 // inWords is a message about an expression with what that measures in its place.
 func inWords(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
-	for _, verb := range []string{") is ", "): "} {
-		if expr, rest, ok := strings.Cut(message, verb); ok && strings.Contains(expr, "(") {
-			name, _, _ := readingName(expr)
-			return name + strings.TrimPrefix(verb, ")") + rest
-		}
+	begin := expressionBegin.FindStringIndex(message)
+	end := expressionEnd.FindStringIndex(message)
+	if begin == nil || end == nil || end[0] <= begin[0] {
+		return message
 	}
-	return message
+	name, _, _ := readingName(message[begin[0]:end[0]])
+	return message[:begin[0]] + name + message[end[0]+1:]
 }
+
+// Where the PromQL in a message begins and ends.
+var (
+	expressionBegin = regexp.MustCompile(`\b(1 - )?(max|min|sum|avg|rate|histogram_quantile|label_replace)( by \([^)]*\) )?\(`)
+	expressionEnd   = regexp.MustCompile(`\)( is |\s?: )`)
+)
 
 // brief writes a number with about three digits.
 func brief(f float64) string {

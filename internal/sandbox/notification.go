@@ -61,12 +61,15 @@ func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error)
 	}
 	for _, a := range alerts {
 		if a.Status == playbook.Firing {
-			m.Status, m.NotificationReason = string(playbook.Firing), "first notification"
+			m.Status = string(playbook.Firing)
 		}
 		m.Alerts = append(m.Alerts, messageAlert{
 			Status: string(a.Status), Labels: a.Labels, Annotations: a.Annotations,
 			StartsAt: a.StartsAt, EndsAt: a.EndsAt, GeneratorURL: a.GeneratorURL, Fingerprint: a.Fingerprint,
 		})
+	}
+	if m.Status == string(playbook.Firing) {
+		m.NotificationReason = reason(alerts)
 	}
 	m.CommonLabels = common(m.Alerts, func(a messageAlert) map[string]string { return a.Labels })
 	m.CommonAnnotations = common(m.Alerts, func(a messageAlert) map[string]string { return a.Annotations })
@@ -75,6 +78,19 @@ func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error)
 		return nil, fmt.Errorf("encode notification: %w", err)
 	}
 	return []byte(b.String()), nil
+}
+
+// reason is why Alertmanager notifies of a group that fires.
+func reason(alerts []playbook.Alert) string {
+	for _, a := range alerts {
+		if a.Status == playbook.Resolved {
+			return "some alerts resolved"
+		}
+		if !a.StartsAt.Equal(alerts[0].StartsAt) {
+			return "new alerts added"
+		}
+	}
+	return "first notification"
 }
 
 // common is what all alerts have alike.
