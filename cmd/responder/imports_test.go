@@ -36,6 +36,10 @@ var mayImport = map[string][]string{
 	"internal/gpu":          {},
 	"internal/slack":        {},
 
+	// For tests only: an API server, and the conformance test of levers.
+	"internal/kube/kubetest": {"internal/kube"},
+	"internal/step/steptest": {"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube"},
+
 	// The catalog makes playbook.Service values, which runs keep.
 	"internal/catalog": {"internal/playbook", "internal/kube"},
 	"internal/webhook": {"internal/playbook", "internal/executor/machine"},

@@ -36,12 +36,13 @@ type Error struct {
 	Err     error
 }
 
-// Error says the message and the cause.
+// Error says the message and the cause. Causes can quote whole objects, so
+// they are shortened and secrets in them are redacted.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return e.Message
 	}
-	return e.Message + ": " + e.Err.Error()
+	return e.Message + ": " + clip(redactText(e.Err.Error()))
 }
 
 // Unwrap gives the cause.

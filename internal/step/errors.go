@@ -36,7 +36,7 @@ func wrap(err error) *Error {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &k):
-		return &Error{Reason: machine.Reason(k.Reason), Message: k.Message, Unknown: k.Unknown, Err: k.Err}
+		return &Error{Reason: machine.Reason(k.Reason), Message: k.Error(), Unknown: k.Unknown}
 	case errors.As(err, &q):
 		return &Error{Reason: machine.Reason(q.Reason), Message: q.Message, Err: q.Err}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -155,14 +155,15 @@ func rolloutCapacity(w kube.Workload) machine.Capacity {
 	return c
 }
 
+// rolloutRisk says nothing of how many are ready now: the plan's digest must
+// not move by itself.
 func rolloutRisk(plan *machine.Plan, w kube.Workload) {
-	plan.Risk = machine.RiskMedium
-	plan.Why = fmt.Sprintf("replaces every pod; at least %d of %d stay ready", plan.Capacity.LowestReady, w.Replicas)
+	plan.Risk, plan.Why = machine.RiskMedium, "replaces every pod, step by step as its strategy allows"
 	switch {
 	case plan.Capacity.Unknown:
 		plan.Risk, plan.Why = machine.RiskHigh, "replaces every pod; how many stay ready cannot be said"
-	case plan.Capacity.LowestReady == 0 && w.Ready > 0:
-		plan.Risk, plan.Why = machine.RiskHigh, "replaces every pod; for a while none may be ready"
+	case w.Strategy.Type == "Recreate" || w.Strategy.MaxUnavailable >= w.Replicas:
+		plan.Risk, plan.Why = machine.RiskHigh, "replaces every pod; its strategy lets all of them be missing at once"
 	}
 	if w.Ref.Kind == "StatefulSet" && w.Ready < w.Replicas {
 		plan.Notes = append(plan.Notes, "a StatefulSet waits for broken pods to become ready: they may have to be deleted by hand")

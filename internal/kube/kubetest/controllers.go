@@ -1,0 +1,206 @@
+package kubetest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// Path is where a workload is stored.
+func Path(ref kube.Ref) string {
+	return "/apis/apps/v1/namespaces/" + ref.Namespace + "/" + strings.ToLower(ref.Kind) + "s/" + ref.Name
+}
+
+// Epoch is when the objects of [Server.Workload] begin to be made.
+func Epoch() time.Time { return time.Date(2026, 5, 4, 11, 0, 0, 0, time.UTC) }
+
+const revisionAnnotation = "deployment.kubernetes.io/revision"
+
+// Workload puts up a workload of which each template was rolled out in turn,
+// ten minutes apart from [Epoch] on, and settles it.
+func (s *Server) Workload(t testing.TB, ref kube.Ref, replicas int32, templates ...corev1.PodTemplateSpec) {
+	t.Helper()
+	meta := metav1.ObjectMeta{
+		Name: ref.Name, Namespace: ref.Namespace, UID: types.UID("uid-" + ref.Name), Generation: 1,
+		Annotations: map[string]string{"team": "chat"},
+	}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": ref.Name}}
+	for i, template := range templates {
+		if i > 0 {
+			s.Edit(Path(ref), func(spec map[string]any) { spec["template"] = asMap(template) })
+		} else if ref.Kind == "StatefulSet" {
+			s.Put(Path(ref), appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
+				Replicas: &replicas, Selector: selector, Template: template,
+				UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: "RollingUpdate"},
+			}})
+		} else {
+			s.Put(Path(ref), appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+				Replicas: &replicas, Selector: selector, Template: template,
+				Strategy: appsv1.DeploymentStrategy{Type: "RollingUpdate", RollingUpdate: &appsv1.RollingUpdateDeployment{}},
+			}})
+		}
+		s.Settle(ref, Epoch().Add(time.Duration(i)*10*time.Minute))
+	}
+}
+
+// Settle does what the workload's controller and the kubelets would do, until
+// everything is as the spec says.
+func (s *Server) Settle(ref kube.Ref, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.objects[Path(ref)]
+	if ref.Kind == "StatefulSet" {
+		s.settleStatefulSet(ref, m, now)
+		return
+	}
+	s.settleDeployment(ref, m, now)
+}
+
+func (s *Server) settleDeployment(ref kube.Ref, m map[string]any, now time.Time) {
+	template := sub(sub(m, "spec"), "template")
+	name := ref.Name + "-" + hash(template)
+	dir := "/apis/apps/v1/namespaces/" + ref.Namespace + "/replicasets/"
+	newest := 0
+	for path, rs := range s.objects {
+		if strings.HasPrefix(path, dir+ref.Name+"-") {
+			newest = max(newest, revision(rs))
+		}
+	}
+	rs, old := s.objects[dir+name]
+	if !old {
+		rs = asMap(appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: ref.Namespace, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(now),
+			Labels: map[string]string{"app": ref.Name}, OwnerReferences: controller(ref, m),
+		}})
+		copied := asMap(template)
+		sub(sub(copied, "metadata"), "labels")["pod-template-hash"] = hash(template)
+		sub(rs, "spec")["template"] = copied
+	}
+	if n := revision(rs); n < newest || n == 0 {
+		annotations := sub(sub(rs, "metadata"), "annotations")
+		if n != 0 {
+			annotations["deployment.kubernetes.io/revision-history"] = strconv.Itoa(n)
+		}
+		annotations[revisionAnnotation] = strconv.Itoa(newest + 1)
+		sub(m, "status")["conditions"] = []any{map[string]any{
+			"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable",
+			"message":        fmt.Sprintf("ReplicaSet %q has successfully progressed.", name),
+			"lastUpdateTime": now.Format(time.RFC3339),
+		}}
+	}
+	s.put(dir+name, rs)
+	sub(sub(m, "metadata"), "annotations")[revisionAnnotation] = strconv.Itoa(revision(rs))
+	s.settlePods(ref, m, "uid-"+name, "", now)
+	s.status(m, nil)
+	s.put(Path(ref), m)
+}
+
+func (s *Server) settleStatefulSet(ref kube.Ref, m map[string]any, now time.Time) {
+	template := asMap(sub(sub(m, "spec"), "template"))
+	name := ref.Name + "-" + hash(template)
+	template["$patch"] = "replace"
+	dir := "/apis/apps/v1/namespaces/" + ref.Namespace + "/controllerrevisions/"
+	newest := 0.0
+	for path, r := range s.objects {
+		if n, ok := r["revision"].(float64); ok && strings.HasPrefix(path, dir+ref.Name+"-") {
+			newest = max(newest, n)
+		}
+	}
+	r, old := s.objects[dir+name]
+	if !old {
+		r = asMap(appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: ref.Namespace, CreationTimestamp: metav1.NewTime(now),
+				Labels: map[string]string{"app": ref.Name}, OwnerReferences: controller(ref, m),
+			},
+			Data: runtime.RawExtension{Raw: encode(map[string]any{"spec": map[string]any{"template": template}})},
+		})
+	}
+	if n, ok := r["revision"].(float64); !ok || n < newest || n == 0 {
+		r["revision"] = newest + 1
+	}
+	s.put(dir+name, r)
+	s.settlePods(ref, m, fmt.Sprint(sub(m, "metadata")["uid"]), name, now)
+	s.status(m, map[string]any{"currentRevision": name, "updateRevision": name})
+	s.put(Path(ref), m)
+}
+
+// settlePods replaces the workload's pods by ready ones.
+func (s *Server) settlePods(ref kube.Ref, m map[string]any, owner, revision string, now time.Time) {
+	dir := "/api/v1/namespaces/" + ref.Namespace + "/pods/"
+	for path := range s.objects {
+		if strings.HasPrefix(path, dir+ref.Name+"-") {
+			delete(s.objects, path)
+		}
+	}
+	isController := true
+	for i := range count(m) {
+		name := fmt.Sprintf("%s-%d", ref.Name, i)
+		s.put(dir+name, asMap(corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: ref.Namespace, Labels: map[string]string{"app": ref.Name, "controller-revision-hash": revision},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "Any", Name: "any", UID: types.UID(owner), Controller: &isController}},
+			},
+			Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%2)},
+			Status: corev1.PodStatus{
+				Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: now},
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			},
+		}))
+	}
+}
+
+func (s *Server) status(m, more map[string]any) {
+	status := sub(m, "status")
+	for _, k := range []string{"replicas", "readyReplicas", "updatedReplicas", "availableReplicas"} {
+		status[k] = float64(count(m))
+	}
+	status["observedGeneration"] = sub(m, "metadata")["generation"]
+	for k, v := range more {
+		status[k] = v
+	}
+}
+
+func count(m map[string]any) int {
+	n, ok := sub(m, "spec")["replicas"].(float64)
+	if !ok {
+		return 1
+	}
+	return int(n)
+}
+
+func revision(rs map[string]any) int {
+	n, err := strconv.Atoi(fmt.Sprint(sub(sub(rs, "metadata"), "annotations")[revisionAnnotation]))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func controller(ref kube.Ref, m map[string]any) []metav1.OwnerReference {
+	yes := true
+	return []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: ref.Kind, Name: ref.Name, UID: types.UID(fmt.Sprint(sub(m, "metadata")["uid"])), Controller: &yes,
+	}}
+}
+
+func hash(template any) string { return fmt.Sprintf("%.5x", sha256.Sum256(encode(template))) }
+
+// Template is a pod template of one container named vllm.
+func Template(app, image string, args ...string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "vllm", Image: image, Args: args}}},
+	}
+}

@@ -1,0 +1,324 @@
+// Package kubetest is a small Kubernetes API server for tests, over HTTP: what
+// package kube asks of a real one, with JSON patches, preconditions, dry-run,
+// generations and the work of the deployment and stateful set controllers.
+// It can fail any request before or after it took effect.
+//
+// Only tests import it.
+package kubetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// Server is the API server. Its methods are safe for concurrent use.
+type Server struct {
+	URL string
+
+	mu      sync.Mutex
+	objects map[string]map[string]any // by API path, e.g. /apis/apps/v1/namespaces/serving/deployments/chat
+	served  map[string][]string       // resources of optional API groups
+	writes  []string
+	version int
+	fault   func(*http.Request) Fault
+}
+
+// Fault says how a request fails. The zero value: not at all.
+type Fault struct {
+	Status int  // HTTP status to answer
+	Cut    bool // close the connection instead of answering
+	After  bool // only after the request took effect
+}
+
+// New starts a server; the test's end stops it.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{objects: map[string]map[string]any{}, served: map[string][]string{}}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	s.URL = srv.URL
+	return s
+}
+
+// Client makes a client for the server.
+func (s *Server) Client(t testing.TB) *kube.Client {
+	t.Helper()
+	c, err := kube.NewForConfig(&rest.Config{Host: s.URL}, kube.Options{QPS: 1e6, Burst: 1e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Put stores an API object under its path, which ends in its name.
+func (s *Server) Put(path string, object any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(path, asMap(object))
+}
+
+func (s *Server) put(path string, m map[string]any) {
+	s.version++
+	parts := strings.Split(path, "/")
+	m["kind"], m["apiVersion"] = kinds()[parts[len(parts)-2]], version(path)
+	meta := sub(m, "metadata")
+	meta["resourceVersion"] = fmt.Sprint(s.version)
+	if meta["uid"] == nil {
+		meta["uid"] = fmt.Sprintf("uid-%d", s.version)
+	}
+	s.objects[path] = m
+}
+
+// Delete removes an object.
+func (s *Server) Delete(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, path)
+}
+
+// Serve makes discovery know resources of a group, e.g. keda.sh/v1alpha1.
+func (s *Server) Serve(groupVersion string, resources ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served[groupVersion] = resources
+}
+
+// Fail makes requests fail; nil: no more.
+func (s *Server) Fail(f func(*http.Request) Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+// Writes lists the requests that stored something, as "PATCH path". Dry-runs
+// are not among them.
+func (s *Server) Writes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.writes)
+}
+
+// Spec is the spec of an object, as JSON with sorted keys.
+func (s *Server) Spec(path string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, err := json.Marshal(s.objects[path]["spec"])
+	if err != nil {
+		panic(err) // unreachable: it came from JSON
+	}
+	return string(b)
+}
+
+// Edit changes an object's spec as someone else would, and moves its generation.
+func (s *Server) Edit(path string, change func(spec map[string]any)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.objects[path]
+	change(sub(m, "spec"))
+	bump(m)
+	s.put(path, m)
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var f Fault
+	if s.fault != nil {
+		f = s.fault(r)
+	}
+	failing := f.Status != 0 || f.Cut
+	if failing && !f.After {
+		f.answer(w)
+		return
+	}
+	status, body := s.handle(r)
+	if failing {
+		f.answer(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a client that left is the test's own doing
+}
+
+func (f Fault) answer(w http.ResponseWriter) {
+	if f.Cut {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", "0") // what makes client-go try again by itself
+	w.WriteHeader(f.Status)
+	_ = json.NewEncoder(w).Encode(failure(f.Status, "injected"))
+}
+
+func failure(code int, message string) metav1.Status {
+	reasons := map[int]metav1.StatusReason{
+		401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound,
+		409: metav1.StatusReasonConflict, 429: metav1.StatusReasonTooManyRequests, 500: metav1.StatusReasonInternalError,
+		503: metav1.StatusReasonServiceUnavailable, 504: metav1.StatusReasonTimeout,
+	}
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reasons[code], Message: message,
+	}
+}
+
+func (s *Server) handle(r *http.Request) (int, any) {
+	path := r.URL.Path
+	switch r.Method {
+	case http.MethodGet:
+		if m, ok := s.objects[path]; ok {
+			return 200, m
+		}
+		if gv, ok := strings.CutPrefix(path, "/apis/"); ok && strings.Count(gv, "/") == 1 {
+			return s.discovery(gv)
+		}
+		resource := path[strings.LastIndexByte(path, '/')+1:]
+		if kind, ok := kinds()[resource]; ok {
+			return s.list(r, path, resource, kind)
+		}
+	case http.MethodPatch:
+		return s.patch(r, path)
+	}
+	return 404, failure(404, path+" not found")
+}
+
+func (s *Server) discovery(gv string) (int, any) {
+	names, ok := s.served[gv]
+	if !ok {
+		return 404, failure(404, "the server could not find the requested resource")
+	}
+	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv}
+	for _, n := range names {
+		out.APIResources = append(out.APIResources, metav1.APIResource{Name: n, Namespaced: true, Kind: n})
+	}
+	return 200, out
+}
+
+// version is the apiVersion of a path: v1 or apps/v1.
+func version(path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	if parts[0] == "api" {
+		return parts[1]
+	}
+	return parts[1] + "/" + parts[2]
+}
+
+func kinds() map[string]string {
+	return map[string]string{
+		"deployments": "Deployment", "statefulsets": "StatefulSet", "replicasets": "ReplicaSet",
+		"controllerrevisions": "ControllerRevision", "pods": "Pod", "events": "Event", "nodes": "Node",
+		"horizontalpodautoscalers": "HorizontalPodAutoscaler", "scaledobjects": "ScaledObject",
+	}
+}
+
+// list answers below one namespace or, without one in the path, of all.
+func (s *Server) list(r *http.Request, path, resource, kind string) (int, any) {
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		return 400, failure(400, err.Error())
+	}
+	api := path[:strings.LastIndexByte(path, '/')]
+	items := []any{}
+	for at, m := range s.objects {
+		dir := at[:strings.LastIndexByte(at, '/')]
+		all := strings.HasPrefix(dir, api+"/namespaces/") && strings.HasSuffix(dir, "/"+resource)
+		if (dir == path || all) && selector.Matches(labelsOf(m)) {
+			items = append(items, m)
+		}
+	}
+	return 200, map[string]any{"kind": kind + "List", "apiVersion": version(path), "metadata": map[string]any{}, "items": items}
+}
+
+// patch applies a JSON patch, as the real server does: the tests of the patch
+// see the stored object, and a failed one is a 422 without a reason.
+func (s *Server) patch(r *http.Request, path string) (int, any) {
+	m, ok := s.objects[path]
+	if !ok {
+		return 404, failure(404, path+" not found")
+	}
+	var raw json.RawMessage
+	if err := json.NewDecoder(r.Body).Decode(&raw); err != nil {
+		return 400, failure(400, err.Error())
+	}
+	p, err := jsonpatch.DecodePatch(raw)
+	if err != nil {
+		return 400, failure(400, err.Error())
+	}
+	before, err := json.Marshal(m)
+	if err != nil {
+		return 500, failure(500, err.Error())
+	}
+	after, err := p.Apply(before)
+	if err != nil {
+		return 422, failure(422, "the server rejected our request due to an error in our request: "+err.Error())
+	}
+	next := map[string]any{}
+	if err := json.Unmarshal(after, &next); err != nil {
+		return 500, failure(500, err.Error())
+	}
+	if string(encode(m["spec"])) != string(encode(next["spec"])) {
+		bump(next)
+	}
+	if r.URL.Query().Get("dryRun") == "" {
+		s.put(path, next)
+		s.writes = append(s.writes, r.Method+" "+path)
+	}
+	return 200, next
+}
+
+func bump(m map[string]any) {
+	meta := sub(m, "metadata")
+	n, ok := meta["generation"].(float64)
+	if !ok {
+		n = 0
+	}
+	meta["generation"] = n + 1
+}
+
+func sub(m map[string]any, name string) map[string]any {
+	if v, ok := m[name].(map[string]any); ok {
+		return v
+	}
+	v := map[string]any{}
+	m[name] = v
+	return v
+}
+
+func labelsOf(m map[string]any) labels.Set {
+	set := labels.Set{}
+	for k, v := range sub(sub(m, "metadata"), "labels") {
+		set[k] = fmt.Sprint(v)
+	}
+	return set
+}
+
+func asMap(v any) map[string]any {
+	m := map[string]any{}
+	if err := json.Unmarshal(encode(v), &m); err != nil {
+		panic(err) // unreachable: API objects are JSON objects
+	}
+	return m
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // unreachable: API objects are JSON
+	}
+	return b
+}

@@ -1,0 +1,271 @@
+// Package steptest holds the conformance test that every world of a lever
+// passes: the cluster, the sandbox, the fakes of unit tests.
+//
+// Only tests import it.
+package steptest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// World is one workload on which a lever can act, ready and settled.
+type World struct {
+	Service   playbook.Service // its workload, with bounds that allow the change
+	Workloads step.Workloads
+	Changer   step.Changer
+	Now       func() time.Time          // nil: time.Now
+	Spec      func(t testing.TB) string // the object's spec as it is stored, for comparison
+	Settle    func(t testing.TB)        // waits until the controllers are done
+	Meddle    func(t testing.TB)        // someone else changes what the lever changes
+}
+
+// TestLever holds a kind of lever with these parameters to the contract of
+// [step.Lever]: fresh makes a world like the one before, for each subtest.
+func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *testing.T) World) {
+	tests := []struct {
+		name string
+		run  func(*testing.T, *trial)
+	}{
+		{"PlanChangesNothing", planChangesNothing},
+		{"UndoPutsBackExactly", undoPutsBackExactly},
+		{"ApplyTwiceIsOnce", applyTwiceIsOnce},
+		{"StalePlanIsAConflict", stalePlanIsAConflict},
+		{"ForeignChangeIsSeen", foreignChangeIsSeen},
+		{"LostAnswerIsFound", lostAnswerIsFound},
+		{"LostRequestIsFound", lostRequestIsFound},
+		{"LostUndoIsFound", lostUndoIsFound},
+		{"AnotherRunsChangeIsForeign", anotherRunsChangeIsForeign},
+		{"UndoOfNothing", undoOfNothing},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := fresh(t)
+			changer := &flaky{Changer: w.Changer}
+			tt.run(t, &trial{
+				World: w, changer: changer, kind: kind, with: with, run: "r-1",
+				set: step.New(step.Deps{Workloads: w.Workloads, Changer: changer, Now: w.Now}),
+			})
+		})
+	}
+}
+
+// trial drives one lever the way the executor does: through effects.
+type trial struct {
+	World
+	set     *step.Set
+	changer *flaky
+	kind    string
+	with    map[string]any
+	run     string
+}
+
+func (x *trial) do(t *testing.T, a machine.Action, plan *machine.Plan, receipt []byte, observe bool) machine.Outcome {
+	t.Helper()
+	return x.set.Do(t.Context(), machine.Effect{
+		Key: x.run + "/fix#1/" + string(a) + "#1", Run: x.run, State: "fix", Action: a, Step: x.kind, With: x.with,
+		Service: x.Service, Plan: plan, Receipt: receipt, Observe: observe, Attempt: 1,
+	})
+}
+
+// want fails unless an outcome has the status and, where given, the reason.
+func want(t *testing.T, what string, o machine.Outcome, status machine.Status, reason machine.Reason) {
+	t.Helper()
+	if o.Status != status || o.Reason != reason {
+		t.Fatalf("%s: %s %q (%s), want %s %q", what, o.Status, o.Reason, o.Message, status, reason)
+	}
+}
+
+func (x *trial) plan(t *testing.T) *machine.Plan {
+	t.Helper()
+	o := x.do(t, machine.ActionPlan, nil, nil, false)
+	want(t, "plan", o, machine.StatusOK, "")
+	return o.Plan
+}
+
+func (x *trial) apply(t *testing.T, plan *machine.Plan) []byte {
+	t.Helper()
+	o := x.do(t, machine.ActionApply, plan, nil, false)
+	want(t, "apply", o, machine.StatusOK, "")
+	return o.Data
+}
+
+// same fails unless the spec is as it was.
+func (x *trial) same(t *testing.T, what, was string) {
+	t.Helper()
+	if now := x.Spec(t); now != was {
+		t.Errorf("%s: the spec is\n%s\nwant\n%s", what, now, was)
+	}
+}
+
+func planChangesNothing(t *testing.T, x *trial) {
+	before := x.Spec(t)
+	first, second := x.plan(t), x.plan(t)
+	x.same(t, "after planning", before)
+	if first.Digest() != second.Digest() {
+		t.Errorf("two plans of one world differ: an approval would be void at once\n%+v\n%+v", first, second)
+	}
+	if len(first.Diff) == 0 || first.Summary == "" || first.Undo == "" || len(first.Locks) == 0 || first.Why == "" || first.Target.UID == "" {
+		t.Errorf("a person cannot decide on %+v", first)
+	}
+	if x.changer.writes > 0 {
+		t.Errorf("planning wrote %d times", x.changer.writes)
+	}
+}
+
+func undoPutsBackExactly(t *testing.T, x *trial) {
+	before := x.Spec(t)
+	plan := x.plan(t)
+	receipt := x.apply(t, plan)
+	if x.Spec(t) == before {
+		t.Fatal("apply changed nothing")
+	}
+	x.Settle(t)
+	want(t, "settle", x.do(t, machine.ActionSettle, plan, receipt, false), machine.StatusOK, "")
+	undone := x.do(t, machine.ActionUndo, plan, receipt, false)
+	want(t, "undo", undone, machine.StatusOK, "")
+	x.same(t, "after the undo", before)
+	x.Settle(t)
+	want(t, "unwind", x.do(t, machine.ActionUnwind, plan, undone.Data, false), machine.StatusOK, "")
+	// The machine may still hold the receipt of the apply.
+	want(t, "unwind with the first receipt", x.do(t, machine.ActionUnwind, plan, receipt, false), machine.StatusOK, "")
+	if x.changer.writes != 2 {
+		t.Errorf("%d writes, want one to apply and one to undo", x.changer.writes)
+	}
+}
+
+func applyTwiceIsOnce(t *testing.T, x *trial) {
+	plan := x.plan(t)
+	x.apply(t, plan)
+	once := x.Spec(t)
+	// Unknown, because the change is there: looking will tell that it is ours.
+	want(t, "second apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, machine.ReasonConflict)
+	x.same(t, "after the second apply", once)
+	want(t, "look", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusOK, "")
+}
+
+func stalePlanIsAConflict(t *testing.T, x *trial) {
+	plan := x.plan(t)
+	x.Meddle(t)
+	meddled := x.Spec(t)
+	want(t, "apply of a stale plan", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusFailed, machine.ReasonConflict)
+	x.same(t, "after it", meddled)
+}
+
+func foreignChangeIsSeen(t *testing.T, x *trial) {
+	plan := x.plan(t)
+	receipt := x.apply(t, plan)
+	x.Settle(t)
+	x.Meddle(t)
+	x.Settle(t)
+	meddled := x.Spec(t)
+	want(t, "settle", x.do(t, machine.ActionSettle, plan, receipt, false), machine.StatusForeign, machine.ReasonForeignChange)
+	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusForeign, machine.ReasonForeignChange)
+	x.same(t, "after the undo that must not be", meddled)
+}
+
+func lostAnswerIsFound(t *testing.T, x *trial) {
+	before := x.Spec(t)
+	plan := x.plan(t)
+	x.changer.lose = after
+	want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, machine.ReasonUnreachable)
+	seen := x.do(t, machine.ActionApply, plan, nil, true)
+	want(t, "look", seen, machine.StatusOK, "")
+	x.Settle(t)
+	want(t, "settle", x.do(t, machine.ActionSettle, plan, seen.Data, false), machine.StatusOK, "")
+	want(t, "settle without a receipt", x.do(t, machine.ActionSettle, plan, nil, false), machine.StatusOK, "")
+	want(t, "undo without a receipt", x.do(t, machine.ActionUndo, plan, nil, false), machine.StatusOK, "")
+	x.same(t, "after the undo", before)
+}
+
+func lostRequestIsFound(t *testing.T, x *trial) {
+	before := x.Spec(t)
+	plan := x.plan(t)
+	x.changer.lose = instead
+	want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, machine.ReasonUnreachable)
+	want(t, "look", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusFailed, machine.ReasonInterrupted)
+	x.same(t, "after the lost request", before)
+	x.apply(t, plan)
+}
+
+func lostUndoIsFound(t *testing.T, x *trial) {
+	before := x.Spec(t)
+	plan := x.plan(t)
+	receipt := x.apply(t, plan)
+	x.Settle(t)
+	want(t, "look for an undo that was not made", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusFailed, machine.ReasonInterrupted)
+	x.changer.lose = after
+	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusUnknown, machine.ReasonUnreachable)
+	want(t, "look at once", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusOK, "")
+	x.Settle(t)
+	want(t, "look", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusOK, "")
+	want(t, "second undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusUnknown, machine.ReasonConflict)
+	x.same(t, "after the undo", before)
+}
+
+func anotherRunsChangeIsForeign(t *testing.T, x *trial) {
+	plan := x.plan(t)
+	x.apply(t, plan)
+	x.Settle(t)
+	x.run = "r-2"
+	want(t, "look by another run", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusForeign, machine.ReasonForeignChange)
+}
+
+func undoOfNothing(t *testing.T, x *trial) {
+	before := x.Spec(t)
+	plan := x.plan(t)
+	want(t, "undo of what was never applied", x.do(t, machine.ActionUndo, plan, nil, false), machine.StatusRefused, machine.ReasonNothingToDo)
+	x.same(t, "after it", before)
+}
+
+// When a flaky changer loses a write.
+const (
+	never   = iota
+	instead // the request never arrives
+	after   // it is carried out and the answer is lost
+)
+
+// flaky loses the next write, once, and counts those that got through.
+type flaky struct {
+	step.Changer
+	lose   int
+	writes int
+}
+
+// Scale implements [step.Changer].
+func (f *flaky) Scale(ctx context.Context, c kube.ScaleChange) (kube.Applied, error) {
+	return f.through(c.DryRun, func() (kube.Applied, error) { return f.Changer.Scale(ctx, c) })
+}
+
+// Undo implements [step.Changer].
+func (f *flaky) Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, error) {
+	return f.through(c.DryRun, func() (kube.Applied, error) { return f.Changer.Undo(ctx, c) })
+}
+
+func (f *flaky) through(dryRun bool, write func() (kube.Applied, error)) (kube.Applied, error) {
+	if dryRun {
+		return write()
+	}
+	lose := f.lose
+	f.lose = never
+	lost := &kube.Error{Reason: kube.Unreachable, Message: "the connection broke", Unknown: true, Err: net.ErrClosed}
+	if lose == instead {
+		return kube.Applied{}, lost
+	}
+	a, err := write()
+	if err == nil {
+		f.writes++
+	}
+	if lose == after {
+		return kube.Applied{}, errors.Join(lost)
+	}
+	return a, err
+}
