@@ -80,13 +80,16 @@ func reportTail(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkVerify1M verifies a log of a million entries of about 300 bytes in
-// 10,000 streams. One iteration is the whole log.
-func BenchmarkVerify1M(b *testing.B) {
-	const entries = 1_000_000
+// million is how many entries the large logs have, of about 300 bytes each, in
+// 10,000 streams.
+const million = 1_000_000
+
+// millionEntries makes such a log and closes it.
+func millionEntries(b *testing.B) (path, key string) {
+	b.Helper()
 	j := openTest(b, Options{NoSync: true})
 	data := append(append([]byte{'"'}, bytes.Repeat([]byte("x"), 230)...), '"')
-	for i := 0; i < entries; {
+	for i := 0; i < million; {
 		var batch []Append
 		for range 1000 {
 			batch = append(batch, Append{Stream: fmt.Sprintf("run/r-%06d", i%10_000), After: Any,
@@ -95,20 +98,56 @@ func BenchmarkVerify1M(b *testing.B) {
 		}
 		mustAppend(b, j, batch...)
 	}
-	path, key := j.Path(), j.PublicKey()
 	if err := j.Close(); err != nil {
 		b.Fatal(err)
 	}
+	return j.Path(), j.PublicKey()
+}
+
+// BenchmarkVerify1M verifies the whole log per iteration.
+func BenchmarkVerify1M(b *testing.B) {
+	path, key := millionEntries(b)
 	info, err := os.Stat(path)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ResetTimer()
 	for range b.N {
-		if r := mustVerify(b, path, key, VerifyOptions{}); r.Entries != entries {
+		if r := mustVerify(b, path, key, VerifyOptions{}); r.Entries != million {
 			b.Fatal(r.Entries)
 		}
 	}
-	b.ReportMetric(float64(entries)*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
-	b.ReportMetric(float64(info.Size())/entries, "file-bytes/entry")
+	b.ReportMetric(float64(million)*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+	b.ReportMetric(float64(info.Size())/million, "file-bytes/entry")
+}
+
+// BenchmarkOpen1M opens the log after a clean stop, checks it in a child as
+// after an unclean one, and reads it from end to end.
+func BenchmarkOpen1M(b *testing.B) {
+	path, _ := millionEntries(b)
+	b.Run("open", func(b *testing.B) {
+		for range b.N {
+			j := openAt(b, path, Options{Checker: testChecker(b)})
+			if err := j.Close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("check", func(b *testing.B) {
+		for range b.N {
+			if err := testChecker(b)(b.Context(), path); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		j := openAt(b, path, Options{})
+		b.ResetTimer()
+		for range b.N {
+			if n := len(collect(b, j.Log(0))); n != million {
+				b.Fatal(n)
+			}
+		}
+		b.ReportMetric(float64(million)*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+	})
 }
