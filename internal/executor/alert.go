@@ -40,7 +40,7 @@ func (d *deciding) resolved(id string, k known, a playbook.Alert) {
 		for _, r := range runs {
 			d.tellRun(r, a)
 		}
-		v.Run = runIDs(runs)
+		v.Run = idsOf(runs)
 		k.resolved = d.b.now
 	} else {
 		v.Reason = "known to be resolved"
@@ -64,7 +64,7 @@ func (d *deciding) again(id string, k known, a playbook.Alert) {
 			d.tellRun(r, a)
 		}
 		k.resolved, k.firing = time.Time{}, true
-		d.became(KindRefired, a, Dispatched{Run: runIDs(runs)})
+		d.became(KindRefired, a, Dispatched{Run: idsOf(runs)})
 	}
 	d.episodes[id] = k
 }
@@ -146,7 +146,7 @@ func (d *deciding) noService(id string, before, k known, a playbook.Alert, servi
 func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.Playbook, svc playbook.Service) {
 	v := Dispatched{Playbook: p.Name, Service: svc.Name}
 	start := machine.Start{
-		Run: newRunID(d.b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
+		Run: d.e.ids.next(d.b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
 		Autonomy: d.e.o.Autonomy, Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq,
 	}
 	r := d.own(d.target(start))

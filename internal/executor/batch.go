@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -58,24 +59,31 @@ func (b *batch) stage(r *run) *staged {
 func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 	st := b.stage(r)
 	err = guarded(func() error {
-		var events []machine.Event
-		events, refused = machine.Decide(st.state, c)
-		if to := divertOf(events); to != "" {
-			if why := b.divert(st.state, to); why != "" {
-				c.NoDivert = why
-				events, refused = machine.Decide(st.state, c)
-			}
-		}
 		if c.Kind == machine.CmdStart {
 			st.state.Playbook = c.Playbook
 		}
-		for _, ev := range events {
-			st.state = machine.Evolve(st.state, ev)
+		var events []machine.Event
+		events, refused = machine.Decide(st.state, c)
+		next := after(st.state, events)
+		if to := divertOf(events); to != "" {
+			if why := b.divert(next, to); why != "" {
+				c.NoDivert = why
+				events, refused = machine.Decide(st.state, c)
+				next = after(st.state, events)
+			}
 		}
-		st.events = append(st.events, events...)
+		st.state, st.events = next, append(st.events, events...)
 		return nil
 	})
 	return refused, err
+}
+
+// after folds events into a state.
+func after(s machine.State, events []machine.Event) machine.State {
+	for _, ev := range events {
+		s = machine.Evolve(s, ev)
+	}
+	return s
 }
 
 // divertOf gives the playbook a run is handed over to, empty when it is not.
@@ -102,7 +110,7 @@ func (b *batch) divert(from machine.State, name string) string {
 		return err.Error()
 	}
 	start := from.Start
-	start.Run, start.Playbook, start.Digest = newRunID(b.now), p.Name, p.Digest
+	start.Run, start.Playbook, start.Digest = b.e.ids.next(b.now), p.Name, p.Digest
 	start.DivertedFrom, start.Evidence = from.Start.Run, from.Handover()
 	var alerts []playbook.Alert
 	for id, ep := range from.Episodes {
@@ -157,9 +165,23 @@ func (b *batch) claim(s machine.Start) (fresh, taken *run) {
 	return r, nil
 }
 
-// newRunID makes an id that sorts by time.
-func newRunID(now time.Time) string {
-	return "r-" + ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
+// runIDs makes ids that sort by the time of the start, also within a
+// millisecond.
+type runIDs struct {
+	mu      sync.Mutex // guards entropy
+	entropy *ulid.MonotonicEntropy
+}
+
+func newRunIDs() *runIDs { return &runIDs{entropy: ulid.Monotonic(rand.Reader, 0)} }
+
+func (x *runIDs) next(now time.Time) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id, err := ulid.New(ulid.Timestamp(now), x.entropy)
+	if err != nil { // ids of this millisecond are used up
+		id = ulid.MustNew(ulid.Timestamp(now)+1, rand.Reader)
+	}
+	return "r-" + id.String()
 }
 
 // divertedBefore reports whether the run came, over any number of diverts, from

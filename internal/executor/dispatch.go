@@ -389,7 +389,7 @@ func (d *deciding) open(id string) *run {
 	return d.e.find(id)
 }
 
-func runIDs(runs []*run) string {
+func idsOf(runs []*run) string {
 	ids := make([]string, len(runs))
 	for i, r := range runs {
 		ids[i] = r.id

@@ -91,6 +91,7 @@ type Executor struct {
 	pauses   pauses
 	dispatch dispatcher
 	careful  *careful
+	ids      *runIDs
 }
 
 // New makes an executor over an open journal. Nothing happens before Run.
@@ -110,7 +111,7 @@ func New(o Options) (*Executor, error) {
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
 		open: map[string]*run{}, target: map[runKey]*run{}, slots: make(chan struct{}, o.Parallel),
-		ledger: newLedger(o.Guards), episodes: newEpisodes(), pauses: pauses{set: map[Scope]Pause{}},
+		ledger: newLedger(o.Guards), episodes: newEpisodes(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers = newTimers(e.clock, func(r *run) { e.spawn(func() { e.wake(r) }) })
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
