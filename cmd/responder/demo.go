@@ -100,7 +100,7 @@ func runDemo(ctx context.Context, p *process, o demoOptions) error {
 	case !isTerminal(p.stdin):
 		return errNobody
 	}
-	var w io.Writer = p.stdout
+	w := p.stdout
 	if o.out.structured() {
 		w = io.Discard // a program reads the report only
 	}
@@ -144,7 +144,7 @@ func (d *demo) run(ctx context.Context) error {
 	if d.service, err = startDemoService(running, d.process, d.world, d.dir, d.options.speed); err != nil {
 		return err
 	}
-	defer d.service.stop() // a second stop says what the first did
+	defer func() { _ = d.service.stop() }() // where it matters what it says, it was called before
 	d.client = d.service.client
 	d.introduce(running)
 	service := d.world.Services()[0]

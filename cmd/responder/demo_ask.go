@@ -43,9 +43,9 @@ func newAnswerer(s *screen, in io.Reader) *answerer {
 	return &answerer{screen: s, lines: lines}
 }
 
-// ask puts the open question of st and waits for the answer, the end of ctx or
+// ask asks for the answer to the question shown last and waits for the answer, the end of ctx or
 // of the input.
-func (a *answerer) ask(ctx context.Context, st machine.State) (answer, error) {
+func (a *answerer) ask(ctx context.Context) (answer, error) {
 	for {
 		a.screen.clear()
 		a.screen.write(fmt.Sprintf("%*sApprove it? [y]es, [n]o: ", detailIndent, ""))

@@ -175,7 +175,7 @@ func (f *follower) decide(ctx, running context.Context) error {
 			return err
 		}
 		var err error
-		said, err = d.answers.ask(ctx, f.state)
+		said, err = d.answers.ask(ctx)
 		if back := clock.SetPace(d.options.speed); back != nil {
 			return back
 		}

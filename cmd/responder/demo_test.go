@@ -171,19 +171,19 @@ func TestQuestionShowsWhatADecisionNeeds(t *testing.T) {
 func TestAnswererTakesYesAndNoOnly(t *testing.T) {
 	for in, want := range map[string]bool{"y\n": true, "what?\n\nYES\n": true, "n\n": false} {
 		a := newAnswerer(newScreen(&bytes.Buffer{}, func(string) string { return "" }), strings.NewReader(in))
-		got, err := a.ask(t.Context(), machine.State{})
+		got, err := a.ask(t.Context())
 		if err != nil || got.approve != want {
 			t.Errorf("%q: %+v, %v; want approve %t", in, got, err, want)
 		}
 	}
 	a := newAnswerer(newScreen(&bytes.Buffer{}, func(string) string { return "" }), strings.NewReader("hm\n"))
-	if got, err := a.ask(t.Context(), machine.State{}); err == nil || got.approve {
+	if got, err := a.ask(t.Context()); err == nil || got.approve {
 		t.Errorf("the end of the input approves: %+v, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a = &answerer{screen: newScreen(&bytes.Buffer{}, func(string) string { return "" }), lines: make(chan string)}
-	if got, err := a.ask(ctx, machine.State{}); err == nil || got.approve {
+	if got, err := a.ask(ctx); err == nil || got.approve {
 		t.Errorf("an interrupt approves: %+v, %v", got, err)
 	}
 }
