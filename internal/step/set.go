@@ -69,7 +69,7 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 	case machine.ActionPlan:
 		return s.plan(ctx, e, in)
 	case machine.ActionVerify:
-		return s.verify(ctx, e, in.Now)
+		return s.prove(ctx, e, in)
 	case machine.ActionNotify:
 		return s.notify(ctx, e)
 	case machine.ActionApply, machine.ActionUndo, machine.ActionSettle, machine.ActionUnwind:
@@ -180,6 +180,24 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress}
 	default:
 		return machine.Outcome{Status: machine.StatusOK, Message: o.Progress}
+	}
+}
+
+// prove takes one sample of the proof. It looks at the target first: numbers
+// prove nothing about a change that somebody else has since replaced.
+func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
+	l, ok := s.levers[e.Step]
+	if !ok || e.Plan == nil {
+		return outcomeOf(invalid("%s: nothing to verify", e.Step), machine.StatusFailed)
+	}
+	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, false)
+	switch {
+	case err != nil:
+		return outcomeOf(err, machine.StatusFailed)
+	case o.Foreign, !o.Applied:
+		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+	default:
+		return s.verify(ctx, e, in.Now)
 	}
 }
 
