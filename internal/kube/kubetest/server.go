@@ -34,6 +34,8 @@ type Server struct {
 	writes  []string
 	version int
 	fault   func(*http.Request) Fault
+	before  func()
+	stop    func()
 }
 
 // Fault says how a request fails. The zero value: not at all.
@@ -49,7 +51,7 @@ func New(t testing.TB) *Server {
 	s := &Server{objects: map[string]map[string]any{}, served: map[string][]string{}}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	s.URL = srv.URL
+	s.URL, s.stop = srv.URL, srv.Close
 	return s
 }
 
@@ -122,6 +124,24 @@ func (s *Server) Spec(path string) string {
 	return string(b)
 }
 
+// Stop makes the server unreachable.
+func (s *Server) Stop() { s.stop() }
+
+// BeforePatch runs f once, right before the next patch is looked at: someone
+// else is faster.
+func (s *Server) BeforePatch(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = f
+}
+
+// Change changes an object in any way, without moving its generation.
+func (s *Server) Change(path string, change func(object map[string]any)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s.objects[path])
+}
+
 // Edit changes an object's spec as someone else would, and moves its generation.
 func (s *Server) Edit(path string, change func(spec map[string]any)) {
 	s.mu.Lock()
@@ -135,6 +155,13 @@ func (s *Server) Edit(path string, change func(spec map[string]any)) {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
+	faster := s.before
+	if r.Method == http.MethodPatch && faster != nil {
+		s.before = nil
+		s.mu.Unlock()
+		faster()
+		s.mu.Lock()
+	}
 	defer s.mu.Unlock()
 	var f Fault
 	if s.fault != nil {

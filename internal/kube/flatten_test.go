@@ -1,0 +1,149 @@
+package kube
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+// canaries are secrets of all the kinds that people write into manifests.
+// None may come out of anything this package says.
+var canaries = []string{
+	"hf_canaryCANARYcanaryCANARY0001", "sk-canaryCANARYcanaryCANARY0002", "ghp_canaryCANARYcanaryCANARY0003",
+	"eyJjYW5hcnkwMDA0.eyJjYW5hcnkwMDA0.c2lnbmF0dXJl", "canary-0005", "canary-0006", "canary-0007", "canary-0008", "canary-0009", "canary-0010", "canary-0011",
+}
+
+func template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "chat", "pod-template-hash": "abc"}, Annotations: map[string]string{"api-token": canaries[4]}},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{"gpu": "h100"},
+			Volumes:      []corev1.Volume{{Name: "models", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "hf-token"}}}},
+			InitContainers: []corev1.Container{{
+				Name: "pull", Image: "puller:1", Command: []string{"sh", "-c"},
+				Args: []string{"pull --token " + canaries[5] + " https://me:" + canaries[6] + "@hub/x && export API_KEY=" + canaries[7] + " && curl -H 'Authorization: Bearer " + canaries[10] + "'"},
+			}},
+			Containers: []corev1.Container{{
+				Name: "vllm", Image: "vllm/vllm-openai:v0.11",
+				Args: []string{
+					"serve", "meta/llama", "--max-num-seqs", "256", "--max_model_len=8192", "--enable-prefix-caching", "--seed", "-1",
+					"--api-key", canaries[8], "--max-num-batched-tokens", "8192", "--tokenizer=meta/llama", "--max-num-seqs=64",
+					"--kv-transfer-config", `{"kv_role":"kv_both","auth_token":"` + canaries[9] + `"}`,
+				},
+				Env: []corev1.EnvVar{
+					{Name: "HF_TOKEN", Value: canaries[0]}, {Name: "HARMLESS", Value: canaries[1]}, {Name: "ALSO", Value: "x " + canaries[2]},
+					{Name: "JWT", Value: canaries[3]}, {Name: "VLLM_LOGGING_LEVEL", Value: "INFO"},
+					{Name: "FROM", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "hub"}, Key: "token"}}},
+				},
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}},
+			}},
+		},
+	}
+}
+
+func TestFlatten(t *testing.T) {
+	want := map[string]string{
+		"labels[app]":                                       "chat",
+		"annotations[api-token]":                            "(redacted #1)",
+		"nodeSelector":                                      `{"gpu":"h100"}`,
+		"volumes[models]":                                   `{"secret":{"secretName":"hf-token"}}`,
+		"initContainers[pull].image":                        "puller:1",
+		"initContainers[pull].command[0]":                   "sh",
+		"initContainers[pull].command[-c]":                  "(set)",
+		"containers[vllm].image":                            "vllm/vllm-openai:v0.11",
+		"containers[vllm].args[0]":                          "serve",
+		"containers[vllm].args[1]":                          "meta/llama",
+		"containers[vllm].args[--max-num-seqs]":             "256",
+		"containers[vllm].args[--max-num-seqs][2]":          "64",
+		"containers[vllm].args[--max_model_len]":            "8192",
+		"containers[vllm].args[--enable-prefix-caching]":    "(set)",
+		"containers[vllm].args[--seed]":                     "-1",
+		"containers[vllm].args[--api-key]":                  "(redacted #2)",
+		"containers[vllm].args[--max-num-batched-tokens]":   "8192",
+		"containers[vllm].args[--tokenizer]":                "meta/llama",
+		"containers[vllm].args[--kv-transfer-config]":       `{"kv_role":"kv_both","auth_token":"(redacted)"}`,
+		"containers[vllm].env[HF_TOKEN]":                    "(redacted #3)",
+		"containers[vllm].env[HARMLESS]":                    "(redacted #4)",
+		"containers[vllm].env[ALSO]":                        "(redacted #5)",
+		"containers[vllm].env[JWT]":                         "(redacted #6)",
+		"containers[vllm].env[VLLM_LOGGING_LEVEL]":          "INFO",
+		"containers[vllm].env[FROM]":                        "secret hub/token",
+		"containers[vllm].resources.limits[nvidia.com/gpu]": "2",
+	}
+	got := (&redactor{}).flatten(template())
+	shell := got["initContainers[pull].args[0]"]
+	delete(got, "initContainers[pull].args[0]")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(shell, "pull --token (redacted) https://me:(redacted)@hub/x && export API_KEY=(redacted)") {
+		t.Errorf("shell line: %s", shell)
+	}
+	for path, v := range got {
+		for _, c := range canaries {
+			if strings.Contains(v+shell, c) {
+				t.Errorf("%s shows the secret %s", path, c)
+			}
+		}
+	}
+}
+
+// TestSecretChangeShows: that a secret changed is seen, its value is not.
+func TestSecretChangeShows(t *testing.T) {
+	r := &redactor{}
+	old, now := template(), template()
+	now.Spec.Containers[0].Env[0].Value = "hf_anotherANOTHERanother0001"
+	diff := Diff(r.flatten(old), r.flatten(now))
+	if len(diff) != 1 || diff[0].Path != "containers[vllm].env[HF_TOKEN]" || strings.Contains(diff[0].To, "another") {
+		t.Errorf("diff %+v", diff)
+	}
+}
+
+// TestLongValuesDiffer: two values that differ far behind the cut still differ.
+func TestLongValuesDiffer(t *testing.T) {
+	r := &redactor{}
+	long := strings.Repeat("a", 1000)
+	a := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Args: []string{"--x", long + "1"}}}}}
+	b := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Args: []string{"--x", long + "2"}}}}}
+	if d := Diff(r.flatten(a), r.flatten(b)); len(d) != 1 || len(d[0].From) > 400 {
+		t.Errorf("diff %+v", d)
+	}
+}
+
+// TestFlattenLosesNoArgument: however arguments are written, each token's
+// change is a change of the fields.
+func TestFlattenLosesNoArgument(t *testing.T) {
+	token := rapid.SampledFrom([]string{"--a", "--b", "--a=1", "--a=2", "--b=1", "1", "2", "-1", "x", "-c", "serve", "--a 1"})
+	rapid.Check(t, func(t *rapid.T) {
+		args := rapid.SliceOfN(token, 1, 8).Draw(t, "args")
+		i := rapid.IntRange(0, len(args)-1).Draw(t, "i")
+		other := append([]string(nil), args...)
+		other[i] = "changed"
+		flat := func(args []string) map[string]string {
+			out := map[string]string{}
+			(&redactor{}).flags(out, "args", args)
+			return out
+		}
+		if len(Diff(flat(args), flat(other))) == 0 {
+			t.Fatalf("%q and %q look the same: %v", args, other, flat(args))
+		}
+	})
+}
+
+func TestRedactKeepsWhatHelps(t *testing.T) {
+	for _, s := range []string{
+		`MountVolume.SetUp failed for volume "hub" : secret "hf-token" not found`,
+		`couldn't find key token in Secret serving/hub`,
+		`Back-off restarting failed container vllm`, `--max-num-batched-tokens 8192 --tokenizer x --max-tokens=4`,
+		`http://chat.serving:8000/v1`,
+	} {
+		if got := redactText(s); got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+	}
+}

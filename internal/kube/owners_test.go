@@ -1,0 +1,43 @@
+package kube
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestDeclaredOwners(t *testing.T) {
+	yes, no := true, false
+	ref := Ref{Kind: "Deployment", Namespace: "serving", Name: "chat"}
+	tests := []struct {
+		name string
+		meta metav1.ObjectMeta
+		want []string
+	}{
+		{"nobody", metav1.ObjectMeta{Labels: map[string]string{appInstance: "chart"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm"}}}, nil},
+		{"argo by tracking id", metav1.ObjectMeta{Annotations: map[string]string{argoTrackingID: "prod_chat:apps/Deployment:serving/chat"}}, []string{"* ArgoCD prod_chat"}},
+		{"tracking id of a copy's original", metav1.ObjectMeta{Annotations: map[string]string{argoTrackingID: "prod_chat:apps/Deployment:serving/other"}}, nil},
+		{"tracking id of no known form", metav1.ObjectMeta{Annotations: map[string]string{argoTrackingID: "prod_chat"}}, []string{"* ArgoCD prod_chat"}},
+		{"argo by label and manager", metav1.ObjectMeta{Labels: map[string]string{appInstance: "prod"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "argocd-controller"}}}, []string{"* ArgoCD prod"}},
+		{"argo by manager alone", metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "argocd-application-controller"}}}, []string{"* ArgoCD (unknown application)"}},
+		{"argo by its own label", metav1.ObjectMeta{Labels: map[string]string{argoInstance: "prod"}}, []string{"* ArgoCD prod"}},
+		{"flux", metav1.ObjectMeta{Labels: map[string]string{fluxKustomize: "apps", fluxHelm: "chat"}}, []string{"* Flux apps", "* Flux chat"}},
+		{"kserve", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "InferenceService", Name: "chat", Controller: &yes}}}, []string{"* InferenceService chat"}},
+		{"garbage collection only", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "ConfigMap", Name: "x", Controller: &no}, {Kind: "ConfigMap", Name: "y"}}}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, o := range declaredOwners(ref, tt.meta) {
+				got = append(got, o.Field+" "+o.Kind+" "+o.Name)
+				if o.Why == "" {
+					t.Errorf("%s: does not say how it knows", o.Kind)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
