@@ -38,7 +38,7 @@ func curves(samples []machine.Sample) []string {
 			mark = "no"
 		}
 		lines = append(lines,
-			cut(name, 76),
+			cut(cell(name), 76),
 			fmt.Sprintf("  %s  %s %s %s %s", bars(readings), readingValue(last), last.Op, number(last.Limit), mark))
 	}
 	return lines

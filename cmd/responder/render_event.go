@@ -73,7 +73,12 @@ func describeEffect(e machine.Event) string {
 	}
 	switch e.Action {
 	case machine.ActionVerify, machine.ActionSettle, machine.ActionUnwind, machine.ActionGuard:
-		return "" // one of each sample; their outcomes are shown
+		return "" // one for each look; their outcomes are shown
+	case machine.ActionCheck, machine.ActionPlan:
+		if again == "" {
+			return "" // the state says it
+		}
+		return string(e.Action) + again
 	default:
 		return string(e.Action) + again
 	}

@@ -20,6 +20,8 @@ type runRenderer struct {
 	book  *playbook.Playbook // of the run; nil: states are shown by name only
 	began time.Time
 	plans map[string]bool // digests already shown
+	brief bool            // of like samples in a row only the first
+	last  machine.Verdict
 	err   error
 }
 
@@ -100,7 +102,7 @@ func (r *runRenderer) event(kind machine.EventKind, e machine.Event) {
 		r.began = e.At
 	}
 	what, details := describe(kind, e)
-	if what == "" {
+	if what == "" || r.brief && r.repeats(e) {
 		return
 	}
 	if kind == machine.StateEntered && r.book != nil {
@@ -172,13 +174,22 @@ func guardWord(g machine.GuardVerdict) string {
 	}
 }
 
+// repeats reports whether a sample says what the one before said.
+func (r *runRenderer) repeats(e machine.Event) bool {
+	if e.Sample == nil {
+		return false
+	}
+	same := r.last == e.Sample.Verdict
+	r.last = e.Sample.Verdict
+	return same
+}
+
+// sample writes the readings that are not as they should be.
 func (r *runRenderer) sample(s machine.Sample) {
 	for _, v := range s.Values {
-		mark := "ok"
 		if !v.OK {
-			mark = "no"
+			r.printf("             no  %s %s %s %s\n", readingValue(v), v.Op, number(v.Limit), cut(cell(v.Name), 50))
 		}
-		r.printf("             %-3s %s %s %s %s\n", mark, readingValue(v), v.Op, number(v.Limit), cut(v.Name, 80))
 	}
 }
 

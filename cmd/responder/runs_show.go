@@ -65,7 +65,7 @@ func writeRun(w io.Writer, report runReport, document string) error {
 	// Without the document, or with one of another version, states are shown
 	// by name and nothing is drawn.
 	pb, _ := parseDocument(report.Run, document)
-	r.book = pb
+	r.book, r.brief = pb, true
 	r.head(report.Run)
 	r.printf("\n")
 	var samples []machine.Sample

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/kube/kubetest"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// A dry run against a live cluster walks up to the lever and sends no request
+// that could change anything: the API server sees reads and server-side
+// dry-runs, and refuses everything else.
+func TestDryRunChangesNothing(t *testing.T) {
+	ref := kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "chat"}
+	api := kubetest.New(t)
+	api.Workload(t, ref, 3, kubetest.Template("chat", "vllm:v1"), kubetest.Template("chat", "vllm:v2"))
+	var mu sync.Mutex // guards requests
+	var requests []string
+	api.Fail(func(r *http.Request) kubetest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		requests = append(requests, r.Method+" "+r.URL.Path+" "+r.URL.RawQuery)
+		return kubetest.Fault{}
+	})
+	for _, level := range []string{"observe", "suggest", "auto"} {
+		t.Run(level, func(t *testing.T) {
+			mu.Lock()
+			requests = nil
+			mu.Unlock()
+			config := clusterConfig(t, api, fakePrometheus(t), level)
+			report, err := dryRun(t.Context(), testProcess(), dryRunFlags{
+				config: config, timeout: time.Minute, playbook: filepath.Join("testdata", "fixtures", "rollback.yaml"),
+				source: dryRunSource{labels: map[string]string{"alertname": "TestBreach", "namespace": "serving", "service": "chat"}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Verdict != verdictWouldAct || report.ExitCode != exitWouldAct {
+				text, _ := json.MarshalIndent(report, "", " ")
+				t.Fatalf("the dry run did not come to the lever: %s\n%s", report.Verdict, text)
+			}
+			l := report.Runs[0].Levers[0]
+			if l.Plan == nil || len(l.Plan.Diff) == 0 || len(l.Guards) == 0 || len(l.Then) == 0 {
+				t.Errorf("the report lacks the plan, the guards or what follows: %+v", l)
+			}
+			if asks := level == "suggest"; l.Approval.Needed != asks {
+				t.Errorf("at autonomy %s approval needed is %v", level, l.Approval.Needed)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			dryRuns := 0
+			for _, r := range requests {
+				switch {
+				case strings.HasPrefix(r, "GET "), strings.HasPrefix(r, "HEAD "):
+				case strings.Contains(r, "dryRun=All"):
+					dryRuns++
+				default:
+					t.Errorf("a request that writes: %s", r)
+				}
+			}
+			if dryRuns == 0 {
+				t.Error("the API server was never asked to validate the change")
+			}
+			if w := api.Writes(); len(w) > 0 {
+				t.Errorf("stored: %v", w)
+			}
+		})
+	}
+}
+
+// fakePrometheus answers every query with 1.
+func fakePrometheus(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[%d,"1"]}]}}`, time.Now().Unix())
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// clusterConfig writes a configuration that names the servers.
+func clusterConfig(t *testing.T, api *kubetest.Server, prometheus, level string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{
+		"kubeconfig": "apiVersion: v1\nkind: Config\ncurrent-context: test\n" +
+			"contexts: [{name: test, context: {cluster: test, user: test}}]\nusers: [{name: test, user: {}}]\n" +
+			"clusters: [{name: test, cluster: {server: '" + api.URL + "'}}]\n",
+		"responder.yaml": "auth: {insecure: true}\nprometheus: {url: '" + prometheus + "'}\nkubernetes: {kubeconfig: kubeconfig}\n" +
+			"autonomy: " + level + "\nservices: [{namespace: serving, workload: {name: chat}, owners: ['user:ada'], autonomy: auto}]\n",
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "responder.yaml")
+}
+
+// Should the program ever try to change something in a dry run, it is stopped
+// before it reaches the world.
+func TestReadOnlyDepsRefuseChanges(t *testing.T) {
+	changer := &recordingChanger{}
+	deps := readOnly(step.Deps{Changer: changer})
+	for _, dry := range []bool{true, false} {
+		_, scale := deps.Changer.Scale(t.Context(), kube.ScaleChange{DryRun: dry})
+		_, undo := deps.Changer.Undo(t.Context(), kube.UndoChange{DryRun: dry})
+		if (scale == nil) != dry || (undo == nil) != dry {
+			t.Errorf("dryRun %v: scale %v, undo %v", dry, scale, undo)
+		}
+	}
+	if changer.writes != 0 || changer.dryRuns != 2 {
+		t.Errorf("%d writes and %d dry-runs got through", changer.writes, changer.dryRuns)
+	}
+	if err := deps.Notifier.Notify(t.Context(), step.Notice{}); err != nil {
+		t.Error(err)
+	}
+}
+
+type recordingChanger struct{ writes, dryRuns int }
+
+func (r *recordingChanger) note(dry bool) {
+	if dry {
+		r.dryRuns++
+	} else {
+		r.writes++
+	}
+}
+
+func (r *recordingChanger) Scale(_ context.Context, c kube.ScaleChange) (kube.Applied, error) {
+	r.note(c.DryRun)
+	return kube.Applied{}, nil
+}
+
+func (r *recordingChanger) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error) {
+	r.note(c.DryRun)
+	return kube.Applied{}, nil
+}
+
+// The exit code is what scripts go by.
+func TestDryRunVerdicts(t *testing.T) {
+	lever := func(l dryRunLever) []dryRunRun { return []dryRunRun{{Levers: []dryRunLever{l}}} }
+	ended := func(o machine.RunOutcome) []dryRunRun {
+		return []dryRunRun{{Run: machine.State{Ending: &machine.Ending{Outcome: o}}}}
+	}
+	firing := []dryRunAlert{{Alert: firingAlert()}}
+	for name, c := range map[string]struct {
+		report dryRunReport
+		want   int
+	}{
+		"would apply":            {dryRunReport{Alerts: firing, Runs: lever(dryRunLever{Would: true})}, exitWouldAct},
+		"refused":                {dryRunReport{Alerts: firing, Runs: lever(dryRunLever{Refused: "guards"})}, exitRefused},
+		"refused, then would":    {dryRunReport{Alerts: firing, Runs: append(lever(dryRunLever{Refused: "x"}), lever(dryRunLever{Would: true})...)}, exitWouldAct},
+		"would ask at a gate":    {dryRunReport{Alerts: firing, Runs: ended(machine.OutcomeObserved)}, exitWouldAct},
+		"checked, nothing to do": {dryRunReport{Alerts: firing, Runs: ended(machine.OutcomeNoAction)}, exitOK},
+		"no playbook":            {dryRunReport{Alerts: firing}, exitNoMatch},
+		"nothing fires any more": {dryRunReport{Alerts: []dryRunAlert{{}}}, exitOK},
+	} {
+		if _, got := c.report.judge(); got != c.want {
+			t.Errorf("%s: exit code %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func firingAlert() playbook.Alert { return playbook.Alert{Status: playbook.Firing} }
