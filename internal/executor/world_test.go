@@ -322,7 +322,17 @@ func (h *house) stop() error {
 	return err
 }
 
-// settle lets virtual time pass until nothing moves within a minute for long.
+// passUntil lets time pass until something is so, at most an hour.
+func (h *house) passUntil(so func() bool) {
+	for range 720 {
+		if so() {
+			return
+		}
+		h.pass(5 * time.Second)
+	}
+}
+
+// pass lets virtual time pass.
 func (h *house) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -407,4 +417,24 @@ func (h *house) fates() []string {
 func bubble(t *testing.T, fn func(t *testing.T, h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { fn(t, newHouse(t)) })
+}
+
+// forgetful is a world whose objects have no precondition and which does not
+// know what was done to it.
+type forgetful struct{ *world }
+
+// Do implements Steps.
+func (f forgetful) Do(ctx context.Context, e machine.Effect) machine.Outcome {
+	if e.Action != machine.ActionApply {
+		return f.world.Do(ctx, e)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e.Observe {
+		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted}
+	}
+	f.changes["apply "+e.Key]++
+	o := f.object(e.Service.Name)
+	o.generation++
+	return machine.Outcome{Status: machine.StatusOK}
 }
