@@ -126,9 +126,9 @@ func active(r kube.Revision) time.Time {
 }
 
 func changesFacts(ref kube.Ref, out changesOut, age, window time.Duration) []string {
-	verdict := fmt.Sprintf("outside the window of %s", window)
+	verdict := "outside the window of " + span(window)
 	if out.Changed {
-		verdict = fmt.Sprintf("inside the window of %s", window)
+		verdict = "inside the window of " + span(window)
 	}
 	facts := []string{fmt.Sprintf("%s: revision %d replaced %d %s ago, %s", place(ref), out.Current, out.Previous, span(age), verdict)}
 	if out.Cause != "" {
@@ -150,13 +150,15 @@ func orNone(s string) string {
 	return s
 }
 
+// span says a duration as people do: 12m, 3h, 4d.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
-		return d.Round(time.Second).String()
+		d = d.Round(time.Second)
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		d = d.Round(time.Minute)
 	default:
-		return fmt.Sprintf("%dd", int(d/(24*time.Hour)))
+		d = d.Truncate(24 * time.Hour)
 	}
+	return playbook.FormatDuration(max(d, 0))
 }

@@ -191,11 +191,11 @@ func (out queryOut) fact(with queryWith, age time.Duration, newest time.Time) st
 	case out.Status == "empty":
 		return q + ": no series answers (missing is not zero)"
 	case out.Status == "stale":
-		return fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", q, ago(age, newest), time.Duration(with.MaxAge))
+		return fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", q, ago(age, newest), span(time.Duration(with.MaxAge)))
 	case out.Status == "nan":
 		return q + ": not a finite number (nothing was measured)"
 	case with.Range > 0:
-		return fmt.Sprintf("%s over %s: min %.4g, avg %.4g, max %.4g", q, time.Duration(with.Range), *out.Min, *out.Avg, *out.Max)
+		return fmt.Sprintf("%s over %s: min %.4g, avg %.4g, max %.4g", q, span(time.Duration(with.Range)), *out.Min, *out.Avg, *out.Max)
 	case out.Value != nil:
 		return fmt.Sprintf("%s is %.4g", q, *out.Value)
 	default:
