@@ -28,8 +28,10 @@ func BenchmarkAppend(b *testing.B) {
 						stream := fmt.Sprintf("run/%d", c)
 						for i := range next {
 							start := time.Now()
-							if _, err := j.Append(context.Background(), Append{Stream: stream, After: Any,
-								Records: []Record{{Kind: "bench", Data: data}}}); err != nil {
+							if _, err := j.Append(context.Background(), Append{
+								Stream: stream, After: Any,
+								Records: []Record{{Kind: "bench", Data: data}},
+							}); err != nil {
 								b.Error(err)
 								return
 							}
@@ -92,8 +94,10 @@ func millionEntries(b *testing.B) (path, key string) {
 	for i := 0; i < million; {
 		var batch []Append
 		for range 1000 {
-			batch = append(batch, Append{Stream: fmt.Sprintf("run/r-%06d", i%10_000), After: Any,
-				Records: []Record{{Kind: "step.done", Data: data}}})
+			batch = append(batch, Append{
+				Stream: fmt.Sprintf("run/r-%06d", i%10_000), After: Any,
+				Records: []Record{{Kind: "step.done", Data: data}},
+			})
 			i++
 		}
 		mustAppend(b, j, batch...)

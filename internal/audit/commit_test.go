@@ -151,7 +151,7 @@ func TestConflictAmongNeighbours(t *testing.T) {
 	}
 	heads := map[string]uint64{}
 	for _, s := range []string{"s", "t", "u"} {
-		heads[s], _ = j.Head(s)
+		heads[s] = mustHead(t, j, s)
 	}
 	if won != 1 || heads["s"] != 2 || heads["t"] != 1 || heads["u"] != 20 {
 		t.Errorf("%d won; heads %v", won, heads)
@@ -382,7 +382,7 @@ func TestConcurrentAppends(t *testing.T) {
 	group.Wait()
 	close(stop)
 	readers.Wait()
-	if head, _ := j.Head("shared"); head != 2*callers*each {
+	if head := mustHead(t, j, "shared"); head != 2*callers*each {
 		t.Errorf("head %d", head)
 	}
 	if err := j.Close(); err != nil {

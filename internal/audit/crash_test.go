@@ -39,11 +39,16 @@ type payload struct {
 // parent at any time. A child that is to die in Close closes after 40 batches.
 func crashChild() {
 	at, run := os.Getenv(crashAtEnv), os.Getenv(crashRunEnv)
-	nth, _ := strconv.ParseInt(os.Getenv(crashNthEnv), 10, 64)
+	nth, err := strconv.ParseInt(os.Getenv(crashNthEnv), 10, 64)
+	if err != nil {
+		panic(err)
+	}
 	var seen atomic.Int64
 	j, err := Open(os.Args[1], Options{CheckpointEvery: 16, Failpoint: func(name string) error {
 		if name == at && seen.Add(1) == nth {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+				panic(err)
+			}
 			select {} // the signal is on its way
 		}
 		return nil
@@ -62,7 +67,10 @@ func crashChild() {
 		group.Go(func() {
 			for i := 0; i != limit; i++ {
 				id := fmt.Sprintf("%s-%d-%d", run, c, i)
-				data, _ := json.Marshal(payload{id})
+				data, err := json.Marshal(payload{id})
+				if err != nil {
+					panic(err)
+				}
 				r := []Record{{Kind: "k", Data: data}}
 				if _, err := j.Append(context.Background(), Append{"intake", Any, r}, Append{"run/" + id, 0, r}); err != nil {
 					fmt.Fprintln(os.Stderr, err)
@@ -102,7 +110,11 @@ func crash(t *testing.T, path, at string, nth int, kill time.Duration) map[strin
 	}
 	acked := readAcks(t, out, func() {
 		if kill > 0 {
-			time.AfterFunc(kill, func() { _ = cmd.Process.Kill() })
+			time.AfterFunc(kill, func() {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 	})
 	err = cmd.Wait()
@@ -217,7 +229,9 @@ func holdChild() {
 		os.Exit(1)
 	}
 	fmt.Println("open")
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		os.Exit(1)
+	}
 	if err := j.Close(); err != nil {
 		os.Exit(1)
 	}

@@ -88,9 +88,18 @@ func (f *forgery) resign(s note.Signer) {
 	for n, b := range f.entries {
 		tr.add(tlog.RecordHash(b))
 		if f.notes[uint64(n+1)] != nil {
-			f.notes[uint64(n+1)], _ = signCheckpoint(&tr, s)
+			f.notes[uint64(n+1)] = mustSign(&tr, s)
 		}
 	}
+}
+
+// mustSign signs a checkpoint.
+func mustSign(tr *tree, s note.Signer) []byte {
+	b, err := signCheckpoint(tr, s)
+	if err != nil {
+		panic(err) // unreachable unless the signer is broken
+	}
+	return b
 }
 
 // cutNotes removes checkpoints over more entries than there are.
@@ -234,7 +243,7 @@ func forgedTamperings(other note.Signer) []tampering {
 			for _, b := range f.entries[:2*tamperEvery] {
 				tr.add(tlog.RecordHash(b))
 			}
-			f.notes[2*tamperEvery], _ = signCheckpoint(&tr, other)
+			f.notes[2*tamperEvery] = mustSign(&tr, other)
 			return 2*tamperEvery - 1
 		}},
 		{name: "checkpoint moved", forge: func(f *forgery) int {

@@ -77,12 +77,12 @@ func parseMeta(b []byte) (boltMeta, metaState) {
 
 // readHeader returns the newest valid meta of the file at path, or an error
 // that says why the file cannot be a usable journal.
-func readHeader(path string) (boltMeta, int64, error) {
+func readHeader(path string) (_ boltMeta, _ int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return boltMeta{}, 0, fileError(path, err)
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Stat()
 	if err != nil {
 		return boltMeta{}, 0, fmt.Errorf("journal: %w", err)
@@ -232,12 +232,12 @@ func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
 }
 
 // syncDir makes the directory's entries durable.
-func syncDir(dir string) error {
+func syncDir(dir string) (err error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	defer d.Close()
+	defer func() { err = errors.Join(err, d.Close()) }()
 	if err := d.Sync(); err != nil {
 		return fmt.Errorf("journal: sync directory: %w", err)
 	}

@@ -63,7 +63,11 @@ func openAt(t testing.TB, path string, o Options) *Journal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { j.Close() })
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Log("close:", err) // the test has closed it and seen the error, or made it fail
+		}
+	})
 	return j
 }
 
@@ -89,6 +93,16 @@ func mustAppend(t testing.TB, j *Journal, batch ...Append) []Record {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// mustHead returns a stream's head or fails the test.
+func mustHead(t testing.TB, j *Journal, stream string) uint64 {
+	t.Helper()
+	head, err := j.Head(stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head
 }
 
 // mustVerify verifies a closed journal and fails the test if anything is bad.

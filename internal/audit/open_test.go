@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,6 +44,16 @@ func editBolt(t testing.TB, path string, fn func(tx *bolt.Tx) error) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// contents is what there is at path: nothing if there is no file.
+func contents(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.EISDIR) {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // editFile changes the bytes of a file.
@@ -198,19 +209,18 @@ func TestOpenRefuses(t *testing.T) {
 				}
 			}
 			tt.do(t, path)
-			before, _ := os.ReadFile(path)
+			before := contents(t, path)
 			j, err := Open(path, Options{Checker: testChecker(t)})
 			if err == nil {
-				j.Close()
-				t.Fatal("opened")
+				t.Fatal("opened", j.Close())
 			}
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got: %v\nwant %v that says %q", err, tt.kind, tt.says)
 			}
-			if tt.kind != ErrKey && !strings.Contains(err.Error(), "restore") {
+			if !errors.Is(tt.kind, ErrKey) && !strings.Contains(err.Error(), "restore") {
 				t.Errorf("no advice in: %v", err)
 			}
-			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+			if after := contents(t, path); !bytes.Equal(before, after) {
 				t.Error("the file was changed")
 			}
 		})
@@ -261,7 +271,9 @@ func TestLocked(t *testing.T) {
 	if _, err := Verify(t.Context(), path, key, VerifyOptions{}); !errors.Is(err, ErrLocked) {
 		t.Error(err)
 	}
-	in.Close()
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
