@@ -41,6 +41,8 @@
 //   - seq has no gaps; within a stream, index has no gaps and seq ascends.
 //   - After every commit fewer than 1024 records follow the last checkpoint.
 //   - Log, hashes, streams, index and tree change in one transaction.
+//   - What Log and Stream yield matches its leaf hash: bbolt has no checksums,
+//     and a bit that rotted must not become an action.
 //   - Nothing is ever repaired silently. A file that is damaged, foreign or
 //     older than its own traces is refused with an error that says what to do.
 //

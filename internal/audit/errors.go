@@ -18,8 +18,9 @@ var (
 	// errors below.
 	ErrUnavailable = errors.New("journal takes no appends")
 
-	// ErrReadOnly: an earlier commit failed, and until the journal is opened
-	// again nobody can say what the disk holds. This batch was not written.
+	// ErrReadOnly: a commit failed, this one before anything was written or an
+	// earlier one. Until the journal is opened again nobody can say what the
+	// disk holds, so nothing more is written; this batch was not.
 	ErrReadOnly = fmt.Errorf("%w: a write failed", ErrUnavailable)
 
 	// ErrOutcomeUnknown: this very commit failed at a point where the disk
