@@ -12,12 +12,15 @@ func testKinds() []Kind {
 			Name: "prometheus.query", Role: RoleCheck, Doc: "Evaluates PromQL.",
 			With: []Field{
 				{Name: "query", Type: Type{Name: Query}, Required: true, Doc: "PromQL."},
-				{Name: "range", Type: duration}, {Name: "step", Type: duration},
+				{Name: "range", Type: duration},
+				{Name: "step", Type: duration},
 				{Name: "max_age", Type: duration, Default: "2m"},
 			},
 			Out: []Field{
 				{Name: "status", Type: text, Enum: []string{"ok", "empty", "stale", "nan"}},
-				{Name: "value", Type: ratio}, {Name: "min", Type: ratio}, {Name: "max", Type: ratio},
+				{Name: "value", Type: ratio},
+				{Name: "min", Type: ratio},
+				{Name: "max", Type: ratio},
 				{Name: "series", Type: Type{Name: List, Elem: &series}},
 				{Name: "at", Type: Type{Name: Timestamp}},
 			},
@@ -27,14 +30,17 @@ func testKinds() []Kind {
 			With: []Field{
 				{Name: "path", Type: text, Required: true},
 				{Name: "method", Type: text, Enum: []string{"GET", "HEAD"}, Default: "GET"},
-				{Name: "expect_status", Type: whole, Default: 200}, {Name: "timeout", Type: duration},
+				{Name: "expect_status", Type: whole, Default: 200},
+				{Name: "timeout", Type: duration},
 			},
 			Out: []Field{{Name: "ok", Type: yes}, {Name: "status", Type: whole}, {Name: "latency_seconds", Type: ratio, Unit: "seconds"}},
 		},
 		{
 			Name: "kube.workload", Role: RoleCheck,
 			Out: []Field{
-				{Name: "desired", Type: whole}, {Name: "ready", Type: whole}, {Name: "bad_nodes", Type: whole},
+				{Name: "desired", Type: whole},
+				{Name: "ready", Type: whole},
+				{Name: "bad_nodes", Type: whole},
 				{Name: "waiting", Type: Type{Name: List, Elem: &text}},
 			},
 		},

@@ -134,9 +134,9 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 	kind := map[StateKind]schemaObject{
 		StateCheck:  wordsSchema("Reads the world, changes nothing.", slices.Sorted(slices.Values(names[StateCheck]))...),
 		StateLever:  wordsSchema("One mutating, reversible, single-variable change.", slices.Sorted(slices.Values(names[StateLever]))...),
-		StateGate:   schemaObject{"type": "string", "minLength": 1, "description": "A human decision: the question."},
+		StateGate:   {"type": "string", "minLength": 1, "description": "A human decision: the question."},
 		StateDivert: def("name"),
-		StateNotify: schemaObject{"type": "string", "minLength": 1, "description": "Tells people: the text."},
+		StateNotify: {"type": "string", "minLength": 1, "description": "Tells people: the text."},
 		StateEnd:    wordsSchema("How the run ends.", string(EndResolved), string(EndEscalated), string(EndNoAction)),
 	}
 	field := schemaObject{
