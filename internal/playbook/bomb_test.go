@@ -51,11 +51,12 @@ func TestBombs(t *testing.T) {
 		"long query":        states("    THIS: {check: prometheus.query, with: {query: 'sum("+strings.Repeat("(", 3000)+"'}, next: NEXT}\n", 3),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			began := time.Now()
 			_, err := Parse("bomb.yaml", []byte(text), testKinds())
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("took %v", took)
-			} else if took > 500*time.Millisecond {
+			} else if took > 2*time.Second {
 				t.Logf("took %v", took)
 			}
 			if err != nil && len(err.Error()) > 256<<10 {
