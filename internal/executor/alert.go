@@ -169,7 +169,7 @@ func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
 		return
 	}
-	fresh, taken := d.b.claim(start)
+	fresh, taken := d.b.claim(start, d.ending(start))
 	if taken != nil {
 		v.Run, v.Reason = taken.id, "run "+taken.id+" on it is set aside: people have to look at it first"
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
@@ -181,6 +181,16 @@ func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.
 	v.Run = start.Run
 	d.part(id, start.Run, p.Name)
 	d.became(KindMatched, a, v)
+}
+
+// ending gives the run about the same playbook and service that this very batch
+// ends: its last alert resolved a moment before.
+func (d *deciding) ending(s machine.Start) *run {
+	r := d.target(s)
+	if r == nil || r.dead != nil || d.b.byRun[r] == nil || d.state(r).Phase != machine.PhaseEnded {
+		return nil
+	}
+	return r
 }
 
 // target finds the open run about the same playbook and service.

@@ -31,6 +31,7 @@ type staged struct {
 	state  machine.State
 	events []machine.Event
 	fresh  bool // started by this batch; locked by it
+	after  *run // the run whose place it took: it ends in the same batch
 }
 
 // join hands the alerts of a diverted run to one that is open already.
@@ -118,7 +119,7 @@ func (b *batch) divert(from machine.State, name string) string {
 			alerts = append(alerts, ep.Alert)
 		}
 	}
-	r, taken := b.claim(start)
+	r, taken := b.claim(start, nil)
 	if taken != nil {
 		b.joins = append(b.joins, join{to: taken, alerts: append(alerts, start.Alert)})
 		return ""
@@ -151,17 +152,18 @@ func (b *batch) start(r *run, s machine.Start, p *playbook.Playbook, also []play
 }
 
 // claim makes the one open run about a playbook and a service, locked, or gives
-// the one that is there.
-func (b *batch) claim(s machine.Start) (fresh, taken *run) {
+// the one that is there, unless it is the one that ends in this batch.
+func (b *batch) claim(s machine.Start, ending *run) (fresh, taken *run) {
 	b.e.mu.Lock()
 	defer b.e.mu.Unlock()
-	if r := b.e.target[keyOf(s)]; r != nil {
+	if r := b.e.target[keyOf(s)]; r != nil && r != ending {
 		return nil, r
 	}
 	r := &run{id: s.Run}
 	r.mu.Lock() // nobody else knows it yet
 	b.e.target[keyOf(s)] = r
-	b.stage(r).fresh = true
+	st := b.stage(r)
+	st.fresh, st.after = true, ending
 	return r, nil
 }
 
@@ -260,7 +262,11 @@ func (b *batch) drop(err error) {
 		}
 		b.e.mu.Lock()
 		for k, r := range b.e.target {
-			if r == st.r {
+			switch {
+			case r != st.r:
+			case st.after != nil:
+				b.e.target[k] = st.after
+			default:
 				delete(b.e.target, k)
 			}
 		}

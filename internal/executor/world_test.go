@@ -254,6 +254,19 @@ func testServices() services {
 	return out
 }
 
+// TestMain keeps the journals of tests in memory where the system has a place
+// for that: what is tested is not the disk.
+func TestMain(m *testing.M) {
+	const shm = "/dev/shm"
+	if dir, err := os.MkdirTemp(shm, "executor-test-"); err == nil {
+		os.Setenv("TMPDIR", dir)
+		code := m.Run()
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
 // house is an executor over a journal and a world, which can crash and start
 // again. It lives in a synctest bubble: its time is virtual.
 type house struct {
