@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,8 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-
-	"bytes"
 
 	"github.com/prometheus/alertmanager/matcher/compat"
 	"go.yaml.in/yaml/v3"

@@ -36,8 +36,11 @@ func template() corev1.PodTemplateSpec {
 					"--kv-transfer-config", `{"kv_role":"kv_both","auth_token":"` + canaries[9] + `"}`,
 				},
 				Env: []corev1.EnvVar{
-					{Name: "HF_TOKEN", Value: canaries[0]}, {Name: "HARMLESS", Value: canaries[1]}, {Name: "ALSO", Value: "x " + canaries[2]},
-					{Name: "JWT", Value: canaries[3]}, {Name: "VLLM_LOGGING_LEVEL", Value: "INFO"},
+					{Name: "HF_TOKEN", Value: canaries[0]},
+					{Name: "HARMLESS", Value: canaries[1]},
+					{Name: "ALSO", Value: "x " + canaries[2]},
+					{Name: "JWT", Value: canaries[3]},
+					{Name: "VLLM_LOGGING_LEVEL", Value: "INFO"},
 					{Name: "FROM", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "hub"}, Key: "token"}}},
 				},
 				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}},

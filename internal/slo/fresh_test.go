@@ -50,7 +50,7 @@ func (w world) selectSeries(_ bool, _ *storage.SelectHints, ms ...*labels.Matche
 		for at := int64(0); at <= end; at += 15 {
 			ss = append(ss, sample{at * 1000, float64(at)})
 		}
-		set.left = append(set.left, storage.NewListSeries(labels.FromStrings(labels.MetricName, name), ss))
+		set.left = append(set.left, storage.NewListSeries(labels.FromStrings("__name__", name), ss))
 	}
 	return set
 }

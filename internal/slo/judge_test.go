@@ -90,9 +90,19 @@ func TestJudge(t *testing.T) {
 // anyReading draws readings that are good, bad, missing or not numbers.
 func anyReading(t *rapid.T, label string) Reading {
 	return rapid.SampledFrom([]Reading{
-		{Value: 0}, {Value: 0.001}, {Value: 0.4}, {Value: 8}, {Value: 100}, {Value: -1},
-		{Value: math.NaN()}, {Value: math.Inf(1)}, {Value: math.Inf(-1)},
-		{Reason: NoData}, {Reason: Stale}, {Reason: Unreachable}, {Value: 0.1, Reason: Timeout},
+		{Value: 0},
+		{Value: 0.001},
+		{Value: 0.4},
+		{Value: 8},
+		{Value: 100},
+		{Value: -1},
+		{Value: math.NaN()},
+		{Value: math.Inf(1)},
+		{Value: math.Inf(-1)},
+		{Reason: NoData},
+		{Reason: Stale},
+		{Reason: Unreachable},
+		{Value: 0.1, Reason: Timeout},
 	}).Draw(t, label)
 }
 

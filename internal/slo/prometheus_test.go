@@ -90,7 +90,9 @@ func TestFailures(t *testing.T) {
 		{"unauthorised", answer(401, ``), Forbidden},
 		{"forbidden", answer(403, ``), Forbidden},
 		{"not there", answer(404, `404 page not found`), NotFound},
-		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://192.0.2.1/", 302) }, NotFound},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+		}, NotFound},
 		{"not json", answer(200, `<html>`), ServerError},
 		{"string answer", answer(200, `{"status":"success","data":{"resultType":"string","result":[1,"x"]}}`), ServerError},
 		{"histogram", answer(200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"1","buckets":[]}]}]}}`), Invalid},
@@ -167,9 +169,14 @@ func TestTokenRotates(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, o := range []Options{
-		{URL: ""}, {URL: "localhost:9090"}, {URL: "ftp://x"}, {URL: "http://user:secret@x"},
-		{URL: "http://x", BearerTokenFile: "/does/not/exist"}, {URL: "http://x", CAFile: "/does/not/exist"},
-		{URL: "http://x", CertFile: "only"}, {URL: "http://x", Username: "u", BearerTokenFile: "t"},
+		{URL: ""},
+		{URL: "localhost:9090"},
+		{URL: "ftp://x"},
+		{URL: "http://user:secret@x"},
+		{URL: "http://x", BearerTokenFile: "/does/not/exist"},
+		{URL: "http://x", CAFile: "/does/not/exist"},
+		{URL: "http://x", CertFile: "only"},
+		{URL: "http://x", Username: "u", BearerTokenFile: "t"},
 	} {
 		if _, err := NewPrometheus(o); err == nil {
 			t.Errorf("accepted %+v", o)

@@ -182,7 +182,7 @@ func workloadFacts(ref kube.Ref, w kube.Workload, out workloadOut) []string {
 	}
 	add(out.BadNodes == 0 && len(out.Nodes) > 0, "all %d nodes are healthy by their conditions", len(out.Nodes))
 	for _, o := range w.Owners {
-		facts = append(facts, fmt.Sprintf("%s is owned by %s %s (%s)", fieldName(o.Field), o.Kind, o.Name, o.Why))
+		facts = append(facts, fmt.Sprintf("%s is owned by %s (%s)", fieldName(o.Field), ownerName(o), o.Why))
 	}
 	for _, e := range out.Events[:min(len(out.Events), 5)] {
 		facts = append(facts, fmt.Sprintf("%dx %s on %s: %s", e.Count, e.Reason, e.Object, e.Message))

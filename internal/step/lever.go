@@ -19,11 +19,19 @@ func owned(kind string, w kube.Workload, field string) error {
 	for _, o := range w.Owners {
 		if o.Field == "*" || o.Field == field || strings.HasPrefix(o.Field, field+".") || strings.HasPrefix(field, o.Field+".") {
 			return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
-				"%s: %s of %s belongs to %s %s (%s): change it there, it would change it back",
-				kind, field, place(w.Ref), o.Kind, o.Name, o.Why)}
+				"%s: %s of %s belongs to %s (%s): change it there, it would change it back",
+				kind, field, place(w.Ref), ownerName(o), o.Why)}
 		}
 	}
 	return nil
+}
+
+// ownerName names an owner as people do.
+func ownerName(o kube.Owner) string {
+	if o.Kind == "ArgoCD" {
+		return "Argo CD application " + o.Name
+	}
+	return o.Kind + " " + o.Name
 }
 
 // ownsReplicas reports whether someone else moves the replicas.
@@ -107,7 +115,8 @@ func foreign(w kube.Workload, what string) Observation {
 func rolled(o *Observation, w kube.Workload, replicas int) {
 	old := 0
 	for _, p := range w.Pods {
-		if p.Revision != 0 && w.Revision != 0 && p.Revision != w.Revision {
+		// Those on their way out get no new requests.
+		if p.Phase != "Terminating" && p.Revision != 0 && w.Revision != 0 && p.Revision != w.Revision {
 			old++
 		}
 	}
