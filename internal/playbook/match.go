@@ -78,29 +78,27 @@ func parseMatchers(text string) (matcherSet, error) {
 	return set, nil
 }
 
-// keys gives a label and the values of it that the set can match at all: what
-// the index finds the set by. Empty: the set names no value, only patterns.
-func (s matcherSet) keys() (label string, values []string) {
+// key is a label and the values of it that a matcher set can match at all: what
+// an index can find the set by.
+type key struct {
+	label  string
+	values []string
+}
+
+// keys lists the set's keys; none: it names no value, only patterns.
+func (s matcherSet) keys() []key {
+	var out []key
 	for _, m := range s.matchers {
-		var vs []string
-		switch m.Type {
-		case labels.MatchEqual:
-			if m.Value != "" {
-				vs = []string{m.Value}
+		switch {
+		case m.Type == labels.MatchEqual && m.Value != "":
+			out = append(out, key{m.Name, []string{m.Value}})
+		case m.Type == labels.MatchRegexp:
+			if words := alternatives(m.Value); len(words) > 0 {
+				out = append(out, key{m.Name, words})
 			}
-		case labels.MatchRegexp:
-			vs = alternatives(m.Value)
-		default:
-			continue
-		}
-		// alertname tells most; then the fewest values.
-		better := len(values) == 0 || (m.Name == "alertname" && label != "alertname") ||
-			(label != "alertname" && len(vs) < len(values))
-		if len(vs) > 0 && better {
-			label, values = m.Name, vs
 		}
 	}
-	return label, values
+	return out
 }
 
 // maxAlternatives bounds the index entries of one pattern.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -52,30 +53,57 @@ func NewSet(playbooks []*Playbook) (*Set, error) {
 		return nil, err
 	}
 	h := sha256.New()
-	indexes := map[string]map[string][]entry{}
-	var order []string
-	for i, p := range s.all {
+	for _, p := range s.all {
 		fmt.Fprintf(h, "%s %s\n", p.Name, p.Digest)
+	}
+	s.digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
+	s.build()
+	return s, nil
+}
+
+// build makes the index. Each matcher set is found by the one of its keys whose
+// values are the rarest in the whole set of playbooks, so that few have to be
+// tried for an alert.
+func (s *Set) build() {
+	type cell struct{ label, value string }
+	common := map[cell]int{}
+	for _, p := range s.all {
 		for _, ms := range p.match {
-			label, values := ms.keys()
-			if label == "" {
-				s.pattern = append(s.pattern, entry{set: ms, which: i})
-				continue
-			}
-			if indexes[label] == nil {
-				indexes[label] = map[string][]entry{}
-				order = append(order, label)
-			}
-			for _, v := range values {
-				indexes[label][v] = append(indexes[label][v], entry{set: ms, which: i})
+			for _, k := range ms.keys() {
+				for _, v := range k.values {
+					common[cell{k.label, v}]++
+				}
 			}
 		}
 	}
-	for _, label := range order {
-		s.index = append(s.index, labelIndex{label: label, values: indexes[label]})
+	at := map[string]int{} // label to its place in s.index
+	for i, p := range s.all {
+		for _, ms := range p.match {
+			var best key
+			least := math.MaxInt
+			for _, k := range ms.keys() {
+				n := 0
+				for _, v := range k.values {
+					n += common[cell{k.label, v}]
+				}
+				if n < least {
+					best, least = k, n
+				}
+			}
+			if best.label == "" {
+				s.pattern = append(s.pattern, entry{set: ms, which: i})
+				continue
+			}
+			if _, ok := at[best.label]; !ok {
+				at[best.label] = len(s.index)
+				s.index = append(s.index, labelIndex{label: best.label, values: map[string][]entry{}})
+			}
+			values := s.index[at[best.label]].values
+			for _, v := range best.values {
+				values[v] = append(values[v], entry{set: ms, which: i})
+			}
+		}
 	}
-	s.digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
-	return s, nil
 }
 
 // problem is a problem of the playbook, at a state of it.
