@@ -28,6 +28,9 @@ func writeDryRun(w io.Writer, report dryRunReport) error {
 		}
 	}
 	r.printf("\n")
+	for _, run := range report.Runs {
+		r.printf("run of %s: %s\n", run.Run.Start.Playbook, statusLine(run.Run))
+	}
 	for _, n := range report.Notes {
 		r.printf("note: %s\n", n)
 	}
@@ -44,7 +47,7 @@ func verdictText(report dryRunReport) string {
 	case verdictNoMatch:
 		return "NO MATCH: no playbook or no service"
 	default:
-		return "NOTHING TO DO"
+		return "NOTHING TO CHANGE"
 	}
 }
 

@@ -3,14 +3,17 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 var update = flag.Bool("update", false, "write what the scripts print into the scripts")
@@ -71,6 +75,8 @@ func TestScripts(t *testing.T) {
 			"columns": columns,
 			"address": freeAddress,
 			"run":     nameRun,
+			"code":    exitCodeIs,
+			"alert":   writeAlert,
 		},
 		RequireExplicitExec: true,
 	})
@@ -174,4 +180,33 @@ func nameRun(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("run: there is none")
 	}
 	ts.Setenv(args[0], runs[0].Start.Run)
+}
+
+// exitCodeIs N COMMAND... runs the program, which must exit with N.
+func exitCodeIs(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%s: %v", args[1], err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// writeAlert FILE TRUNCATED LABEL=VALUE... writes a webhook body with an alert
+// that began a moment ago, and says that so many more were left out.
+func writeAlert(ts *testscript.TestScript, _ bool, args []string) {
+	truncated, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	labels, err := parseAlert(args[2:])
+	ts.Check(err)
+	n, err := playbook.DecodeNotification(webhookBody([]playbook.Alert{{Status: playbook.Firing, Labels: labels, StartsAt: time.Now().Add(-time.Minute)}}))
+	ts.Check(err)
+	n.TruncatedAlerts = truncated
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), n.AppendJSON(nil), 0o600))
 }

@@ -41,7 +41,7 @@ func describeKind(w io.Writer, out *output, kinds []playbook.Kind, name string) 
 	for _, k := range kinds {
 		names = append(names, k.Name)
 		if k.Name == name {
-			return out.print(w, k, func(w io.Writer) error { return writeKind(w, k, out.wide()) })
+			return out.print(w, k, func(w io.Writer) error { return writeKind(w, k) })
 		}
 	}
 	hint := ""
@@ -51,46 +51,58 @@ func describeKind(w io.Writer, out *output, kinds []playbook.Kind, name string) 
 	return fmt.Errorf("no check or lever is named %q; %sthere is %s", name, hint, strings.Join(names, ", "))
 }
 
-func writeKind(w io.Writer, k playbook.Kind, wide bool) error {
-	fmt.Fprintf(w, "%s (%s)\n\n%s\n", k.Name, k.Role, strings.TrimSpace(k.Doc))
-	for _, part := range []struct {
-		title  string
-		fields []playbook.Field
-	}{{"with", k.With}, {"out", k.Out}} {
-		if len(part.fields) == 0 {
-			continue
-		}
-		fmt.Fprintf(w, "\n%s\n", part.title)
-		t := &table{columns: []column{{head: "FIELD"}, {head: "TYPE"}, {head: "DEFAULT"}, {head: "WHAT", flex: true}}}
-		addFields(t, "", part.fields)
-		if err := t.write(w, wide); err != nil {
-			return err
-		}
+// writeKind describes a kind in full, as wide as a terminal.
+func writeKind(w io.Writer, k playbook.Kind) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s)\n", k.Name, k.Role)
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(k.Doc), "\n\n") {
+		b.WriteString("\n")
+		writeWrapped(&b, "", paragraph)
 	}
-	return nil
+	writeFields(&b, "with", "", k.With)
+	writeFields(&b, "out", "", k.Out)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
-func addFields(t *table, prefix string, fields []playbook.Field) {
+func writeWrapped(b *strings.Builder, indent, text string) {
+	for _, line := range wrap(strings.Join(strings.Fields(text), " "), tableWidth-len(indent)) {
+		b.WriteString(indent + line + "\n")
+	}
+}
+
+// writeFields describes fields and what is inside of them.
+func writeFields(b *strings.Builder, title, prefix string, fields []playbook.Field) {
+	if len(fields) > 0 && title != "" {
+		fmt.Fprintf(b, "\n%s\n", title)
+	}
 	for _, f := range fields {
-		def := ""
-		switch {
-		case f.Required:
-			def = "required"
-		case f.Default != nil:
-			def = fmt.Sprint(f.Default)
-		}
-		what := f.Doc
-		if f.Unit != "" {
-			what += " (" + f.Unit + ")"
-		}
-		t.add(prefix+f.Name, typeName(f.Type), def, what)
-		inner := f.Type
-		mark := "."
+		fmt.Fprintf(b, "  %s%s (%s)\n", prefix, f.Name, strings.Join(fieldWords(f), ", "))
+		writeWrapped(b, "      ", f.Doc)
+		inner, mark := f.Type, "."
 		if inner.Elem != nil {
 			inner, mark = *inner.Elem, "[]."
 		}
-		addFields(t, prefix+f.Name+mark, inner.Fields)
+		writeFields(b, "", prefix+f.Name+mark, inner.Fields)
 	}
+}
+
+// fieldWords is what is to be known of a field beside its meaning.
+func fieldWords(f playbook.Field) []string {
+	words := []string{typeName(f.Type)}
+	if f.Unit != "" {
+		words = append(words, f.Unit)
+	}
+	if len(f.Enum) > 0 {
+		words = append(words, "one of "+strings.Join(f.Enum, " "))
+	}
+	if f.Required {
+		words = append(words, "required")
+	}
+	if f.Default != nil {
+		words = append(words, fmt.Sprintf("default %v", f.Default))
+	}
+	return words
 }
 
 func typeName(t playbook.Type) string {

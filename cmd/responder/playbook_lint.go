@@ -179,11 +179,11 @@ func playbookTable(set *playbook.Set) ([]playbookRow, *table) {
 	rows := []playbookRow{}
 	t := &table{
 		columns: []column{
-			{head: "NAME", flex: true},
+			{head: "NAME"},
 			{head: "AUTONOMY"},
 			{head: "STATES"},
 			{head: "LEVERS", flex: true},
-			{head: "TITLE", flex: true},
+			{head: "TITLE", wide: true},
 			{head: "SOURCE", wide: true},
 			{head: "DIGEST", wide: true},
 		},
@@ -195,7 +195,7 @@ func playbookTable(set *playbook.Set) ([]playbookRow, *table) {
 			Source: pb.Source, Digest: pb.Digest,
 		}
 		for _, s := range pb.States {
-			if s.Kind == playbook.StateLever {
+			if s.Kind == playbook.StateLever && !slices.Contains(row.Levers, s.Step) {
 				row.Levers = append(row.Levers, s.Step)
 			}
 		}

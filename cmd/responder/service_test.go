@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor"
+)
+
+// startService runs a service on loopback until the test ends.
+func startService(t *testing.T, c config) (*service, string) {
+	t.Helper()
+	_, w, err := openSandbox(defaultScenario, time.Now(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newService(serviceOptions{config: c, world: w, log: slog.New(slog.NewTextHandler(io.Discard, nil)), temporary: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the service did not stop in order: %v", err)
+		}
+		if err := s.close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s, "http://" + ln.Addr().String()
+}
+
+// until waits for something another goroutine brings about.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// Playbooks change under a running service. A bad file keeps the last good set
+// in force, and nobody has to guess: metric, journal and readiness say it.
+func TestHotReload(t *testing.T) {
+	good, err := os.ReadFile(filepath.Join("testdata", "fixtures", "rollback.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "playbook.yaml")
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(string(good))
+	c := sandboxConfig()
+	c.Playbooks.Dir = dir
+	s, server := startService(t, c)
+	until(t, "ready", func() bool { return len(s.missing()) == 0 })
+	first := s.library.set().Digest()
+
+	write(strings.Replace(string(good), "start: look", "start: nowhere", 1))
+	until(t, "the rejection is in the journal", func() bool {
+		for rec, err := range s.journal.Stream(controlStream, 0) {
+			if err == nil && rec.Kind == executor.KindRejected && strings.Contains(string(rec.Data), `nowhere`) {
+				return true
+			}
+		}
+		return false
+	})
+	if s.library.set().Digest() != first {
+		t.Error("a bad file replaced the last good set")
+	}
+	if got := scrape(t, s.metrics)["responder_playbooks_rejected_total"]; got != "1" {
+		t.Errorf("responder_playbooks_rejected_total is %s", got)
+	}
+	if resp, err := http.Get(server + "/readyz"); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("with the last good set in force the service is ready: %v %v", resp, err)
+	}
+
+	write(strings.Replace(string(good), "title: Test rollback", "title: Another title", 1))
+	until(t, "the repaired file is in force", func() bool {
+		pb := s.library.set().ByName("test-rollback")
+		return pb != nil && pb.Title == "Another title"
+	})
+}
+
+// A service without a single good playbook would answer every alert with
+// silence: it does not start.
+func TestServiceRefusesBadPlaybooks(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("kind: Nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := sandboxConfig()
+	c.Playbooks.Dir = dir
+	_, w, err := openSandbox(defaultScenario, time.Now(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newService(serviceOptions{config: c, world: w, log: slog.New(slog.DiscardHandler), temporary: true})
+	if err == nil || !strings.Contains(err.Error(), "a.yaml:1") {
+		t.Errorf("want an error that names the place, got %v", err)
+	}
+}
