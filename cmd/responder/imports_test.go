@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"go/build"
 	"io/fs"
 	"os"
@@ -85,7 +86,7 @@ func TestImports(t *testing.T) {
 	for _, dir := range packageDirs(t, root) {
 		pkg, err := build.Default.ImportDir(filepath.Join(root, dir), 0)
 		if err != nil {
-			if _, none := err.(*build.NoGoError); none {
+			if none := new(build.NoGoError); errors.As(err, &none) {
 				continue
 			}
 			t.Errorf("read %s: %v", dir, err)

@@ -2,37 +2,84 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"time"
 
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
 
 // library holds the playbooks in force: those of a directory, which it watches,
 // or those that ship with the program. A load that fails changes nothing but
-// the metric and the journal: the last good set stays, and a run finishes with
-// the playbook it started with.
+// the metric and the journal: the last good set stays, also over a restart, and
+// a run finishes with the playbook it started with.
 type library struct {
 	dir     string
-	reject  func(source string, problems error) error // records in the journal that a load failed
 	log     *slog.Logger
 	current atomic.Pointer[playbook.Set]
+
+	// Set before run. ready is nil once reject can write.
+	ready  func() error
+	reject func(source string, problems error) error
 }
 
-// newLibrary loads the first set. When the service starts there is no last
-// good one, so that a bad file is an error.
-func newLibrary(dir string, log *slog.Logger) (*library, error) {
+// newLibrary loads the first set. When the directory's is bad, the one that was
+// last in force according to the journal is taken; without one it is an error.
+func newLibrary(dir string, journal *audit.Journal, log *slog.Logger) (*library, error) {
+	l := &library{dir: dir, log: log}
 	set, err := loadPlaybooks(dir)
 	if err != nil {
-		return nil, fmt.Errorf("load playbooks:\n%w", err)
+		last, lastErr := lastGood(journal)
+		if lastErr != nil {
+			return nil, fmt.Errorf("load playbooks (and %w):\n%w", lastErr, err)
+		}
+		log.Error("playbooks rejected, those last in force stay", "dir", dir, "err", err)
+		set = last
 	}
-	l := &library{dir: dir, log: log}
 	l.current.Store(set)
 	l.tell(set)
 	return l, nil
+}
+
+// lastGood compiles the set that was last in force from the documents in the
+// journal.
+func lastGood(journal *audit.Journal) (*playbook.Set, error) {
+	var last executor.Loaded
+	documents := map[string]string{}
+	for rec, err := range journal.Stream(controlStream, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if rec.Kind != executor.KindLoaded {
+			continue
+		}
+		last = executor.Loaded{}
+		if err := json.Unmarshal(rec.Data, &last); err != nil {
+			return nil, fmt.Errorf("entry %d of the journal: %w", rec.Seq, err)
+		}
+		for digest, document := range last.Documents {
+			documents[digest] = document
+		}
+	}
+	if len(last.Playbooks) == 0 {
+		return nil, errors.New("the journal knows no earlier set")
+	}
+	var all []*playbook.Playbook
+	for name, digest := range last.Playbooks {
+		loaded, err := playbook.Parse("journal:"+name, []byte(documents[digest]), step.Kinds())
+		if err != nil {
+			return nil, fmt.Errorf("the earlier set no longer compiles: %w", err)
+		}
+		all = append(all, loaded...)
+	}
+	return playbook.NewSet(all)
 }
 
 // set gives the playbooks in force.
@@ -56,15 +103,32 @@ func (l *library) run(ctx context.Context) error {
 		<-ctx.Done() // the shipped ones, or one file of a dry run
 		return nil
 	}
-	return playbook.Watch(ctx, l.dir, step.Kinds(), func(set *playbook.Set, err error) { l.replace(set, err) })
+	if !l.await(ctx) {
+		return nil
+	}
+	return playbook.Watch(ctx, l.dir, step.Kinds(), l.replace)
+}
+
+// await waits until rejections can be recorded; false when ctx ends before.
+func (l *library) await(ctx context.Context) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for l.ready() != nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // replace puts a set in force, or records why it could not be.
 func (l *library) replace(set *playbook.Set, err error) {
 	if err != nil {
-		l.log.Warn("playbooks rejected, the last good set stays", "dir", l.dir, "error", err)
+		l.log.Warn("playbooks rejected, the last good set stays", "dir", l.dir, "err", err)
 		if err := l.reject(l.dir, err); err != nil {
-			l.log.Error("playbooks rejected, and the journal did not take it", "error", err)
+			l.log.Error("playbooks rejected, and the journal did not take it", "err", err)
 		}
 		return
 	}

@@ -67,18 +67,18 @@ func newMetrics(log *slog.Logger) *metrics {
 
 func (m *metrics) observeAppend(took time.Duration) { m.appends.Observe(took.Seconds()) }
 
-// connect adds what is read from the journal and the executor, and counts the
-// journal's history.
-func (m *metrics) connect(s metricSources) error {
+// connect adds what is read from the journal and the executor.
+func (m *metrics) connect(s metricSources) {
 	m.sources = s
 	m.counts = newProjection(s.journal, s.step)
 	m.registry.MustRegister(m.counts.collectors()...)
 	m.registry.MustRegister(gauges{m})
-	return m.counts.catchUp()
 }
 
-// run keeps counting until ctx is done.
+// run counts the journal's history, and goes on until ctx is done. A scrape
+// that comes before history is counted waits for it: a counter never goes back.
 func (m *metrics) run(ctx context.Context) error {
+	m.catchUp()
 	tick := time.NewTicker(countInterval)
 	defer tick.Stop()
 	for {
@@ -93,7 +93,7 @@ func (m *metrics) run(ctx context.Context) error {
 
 func (m *metrics) catchUp() {
 	if err := m.counts.catchUp(); err != nil {
-		m.log.Error("metrics are behind the journal", "error", err)
+		m.log.Error("metrics are behind the journal", "err", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -84,8 +83,8 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 		}
 	}
 	connect := func() *metrics {
-		m := newMetrics(slog.New(slog.NewTextHandler(io.Discard, nil)))
-		err := m.connect(metricSources{
+		m := newMetrics(slog.New(slog.DiscardHandler))
+		m.connect(metricSources{
 			journal: j,
 			runs: func() []machine.State {
 				return []machine.State{{Start: machine.Start{Run: "r-2", Playbook: "pb"}, Phase: machine.PhaseDeciding}}
@@ -95,9 +94,6 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 			step:      func(_, state string) string { return "kube." + state },
 			now:       func() time.Time { return at.Add(90 * time.Second) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return m
 	}
 	want := map[string]string{

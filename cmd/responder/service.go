@@ -57,14 +57,14 @@ func newService(o serviceOptions) (_ *service, err error) {
 			err = errors.Join(err, s.journal.Close())
 		}
 	}()
-	if s.library, err = newLibrary(o.config.Playbooks.Dir, o.log); err != nil {
+	if s.library, err = newLibrary(o.config.Playbooks.Dir, s.journal, o.log); err != nil {
 		return nil, err
 	}
 	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
 		return nil, err
 	}
-	s.library.reject = s.executor.RejectPlaybooks
-	err = s.metrics.connect(metricSources{
+	s.library.ready, s.library.reject = s.executor.Ready, s.executor.RejectPlaybooks
+	s.metrics.connect(metricSources{
 		journal:   s.journal,
 		runs:      func() []machine.State { return openRuns(s) },
 		pauses:    s.pauseScopes,
@@ -72,9 +72,6 @@ func newService(o serviceOptions) (_ *service, err error) {
 		step:      s.library.step,
 		now:       s.world.Now,
 	})
-	if err != nil {
-		return nil, err
-	}
 	s.receiver, err = webhook.New(s.receiverOptions(o.config))
 	return s, err
 }

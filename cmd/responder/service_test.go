@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,11 +17,18 @@ import (
 // startService runs a service on loopback until the test ends.
 func startService(t *testing.T, c config) (*service, string) {
 	t.Helper()
+	return startServiceWith(t, c, true)
+}
+
+// startServiceWith is startService with the journal in the configuration's
+// directory, unless it is temporary.
+func startServiceWith(t *testing.T, c config, temporary bool) (*service, string) {
+	t.Helper()
 	_, w, err := openSandbox(defaultScenario, time.Now(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newService(serviceOptions{config: c, world: w, log: slog.New(slog.NewTextHandler(io.Discard, nil)), temporary: true})
+	s, err := newService(serviceOptions{config: c, world: w, log: slog.New(slog.DiscardHandler), temporary: temporary})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +103,13 @@ func TestHotReload(t *testing.T) {
 	if got := scrape(t, s.metrics)["responder_playbooks_rejected_total"]; got != "1" {
 		t.Errorf("responder_playbooks_rejected_total is %s", got)
 	}
-	if resp, err := http.Get(server + "/readyz"); err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("with the last good set in force the service is ready: %v %v", resp, err)
+	resp, err := http.Get(server + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("with the last good set in force the service is ready, but /readyz says %s", resp.Status)
 	}
 
 	write(strings.Replace(string(good), "title: Test rollback", "title: Another title", 1))
@@ -125,4 +136,36 @@ func TestServiceRefusesBadPlaybooks(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a.yaml:1") {
 		t.Errorf("want an error that names the place, got %v", err)
 	}
+}
+
+// A pod that restarts over a bad ConfigMap goes on with the playbooks that were
+// in force before, and says so.
+func TestLastGoodSetSurvivesRestart(t *testing.T) {
+	good, err := os.ReadFile(filepath.Join("testdata", "fixtures", "rollback.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := sandboxConfig()
+	c.Playbooks.Dir, c.Journal.Dir = t.TempDir(), t.TempDir()
+	file := filepath.Join(c.Playbooks.Dir, "playbook.yaml")
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var digest string
+	t.Run("first start", func(t *testing.T) {
+		s, _ := startServiceWith(t, c, false)
+		until(t, "ready", func() bool { return len(s.missing()) == 0 })
+		digest = s.library.set().Digest()
+	})
+	if err := os.WriteFile(file, []byte("kind: Nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("second start", func(t *testing.T) {
+		s, _ := startServiceWith(t, c, false)
+		until(t, "ready", func() bool { return len(s.missing()) == 0 })
+		if s.library.set().Digest() != digest {
+			t.Error("another set is in force than before the restart")
+		}
+		until(t, "the rejection is counted", func() bool { return scrape(t, s.metrics)["responder_playbooks_rejected_total"] == "1" })
+	})
 }

@@ -39,8 +39,9 @@ func serviceTable(services []playbook.Service) *table {
 			{head: "WORKLOAD", flex: true},
 			{head: "ENGINE"},
 			{head: "AUTONOMY"},
-			
-			{head: "OWNERS", wide: true}, {head: "MIN READY", wide: true},
+
+			{head: "OWNERS", wide: true},
+			{head: "MIN READY", wide: true},
 			{head: "MAX SCALE", wide: true},
 			{head: "MODEL", wide: true},
 			{head: "SELECTOR", wide: true},

@@ -48,7 +48,7 @@ func TestStrictDecode(t *testing.T) {
 // the service refuses to start.
 func TestStrictDecodeRefuses(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"unknown field", "nmae: a\n", `f.yaml:1:1: unknown field "nmae"; did you mean "name"? allowed here: name, wait, size, level, on, items, extra, raw`},
+		{"unknown field", "wiat: a\n", `f.yaml:1:1: unknown field "wiat"; did you mean "wait"? allowed here: name, wait, size, level, on, items, extra, raw`},
 		{"unknown nested field", "items:\n  - cuont: 1\n", `f.yaml:2:5: items[0]: unknown field "cuont"; did you mean "count"? allowed here: count`},
 		{"duplicate", "name: a\nwait: 1s\nname: b\n", `f.yaml:3:1: name: set twice, first on line 1; keep one`},
 		{"enum", "level: medium\n", `f.yaml:1:8: level: "medium" is not a value of it; allowed: low, high`},
