@@ -184,7 +184,7 @@ func (d *demoService) pump(ctx context.Context) {
 		select {
 		case <-tick.C:
 			if _, err := d.post(ctx, d.world.Clock().Now()); err != nil && ctx.Err() == nil {
-				d.service.log.Warn("simulated alertmanager could not post", "error", err)
+				d.service.log.Warn("simulated alertmanager could not post", "err", err)
 			}
 		case <-ctx.Done():
 			return
