@@ -45,6 +45,7 @@ type ControlPlane struct {
 	servers []*Process
 
 	deploy sync.Once // see Deploy
+	audit  auditTail
 
 	mu      sync.Mutex // guards the counters
 	nodes   int

@@ -161,7 +161,9 @@ func Await(t testing.TB, limit time.Duration, what string, condition func(contex
 	if state, ok := await(limit, condition); !ok {
 		t.Fatalf("waited %v for: %s\nlast seen: %s", limit, what, state)
 	}
-	t.Logf("%6.2fs for: %s", time.Since(start).Seconds(), what)
+	if took := time.Since(start); took > time.Second {
+		t.Logf("%6.2fs for: %s", took.Seconds(), what)
+	}
 }
 
 func await(limit time.Duration, condition func(context.Context) (bool, string)) (state string, ok bool) {

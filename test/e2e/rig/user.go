@@ -7,9 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,27 +163,40 @@ func (cp *ControlPlane) flushAudit(t testing.TB) {
 
 func (cp *ControlPlane) auditLog() string { return filepath.Join(cp.Dir, "audit.log") }
 
+// readAudit reads what was added to the log since the last call and returns
+// everything so far.
 func (cp *ControlPlane) readAudit() ([]Event, error) {
+	cp.audit.mu.Lock()
+	defer cp.audit.mu.Unlock()
 	file, err := os.Open(cp.auditLog())
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	var events []Event
-	lines := bufio.NewReader(file)
-	for {
+	if _, err := file.Seek(cp.audit.read, io.SeekStart); err != nil {
+		return nil, err
+	}
+	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')
 		if err != nil { // the end, or a line that is still being written
-			return events, nil
+			return slices.Clip(cp.audit.events), nil
 		}
 		var e auditEvent
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("audit log: %w", err)
 		}
-		events = append(events, Event{
+		cp.audit.read += int64(len(line))
+		cp.audit.events = append(cp.audit.events, Event{
 			Time: e.StageTimestamp, User: e.User.Username, UserAgent: e.UserAgent, Verb: e.Verb,
 			Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, URI: e.RequestURI, Code: e.ResponseStatus.Code,
 		})
 	}
+}
+
+// auditTail is the audit log as far as it has been read.
+type auditTail struct {
+	mu     sync.Mutex // one reader at a time
+	read   int64      // bytes
+	events []Event
 }
