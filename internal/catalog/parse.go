@@ -11,17 +11,24 @@ import (
 	"strings"
 
 	"github.com/prometheus/alertmanager/matcher/compat"
+	"github.com/prometheus/alertmanager/pkg/labels"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// maxEntries bounds a configured catalog.
-const maxEntries = 20_000
+// Bounds of a configured catalog.
+const (
+	maxEntries = 20_000
+	maxBytes   = 16 << 20
+)
 
 // Parse reads a catalog file: one YAML document that is a list of services.
 // The error is [playbook.Problems], everything that is wrong with its place.
 func Parse(source string, data []byte) ([]Entry, error) {
+	if len(data) > maxBytes {
+		return nil, playbook.Problems{{File: source, Message: fmt.Sprintf("%d bytes; a catalog has at most %d", len(data), maxBytes)}}
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	err := dec.Decode(&doc)
@@ -60,6 +67,11 @@ func ParseNode(source string, node *yaml.Node) ([]Entry, error) {
 			r.add(n, path+".name", fmt.Sprintf("%q is also the name at %s", e.Service.Name, where), "give each service a name of its own")
 		}
 		seen[e.Service.Name] = e.Source
+		workload := "\x00" + e.Service.Namespace + "/" + e.Service.Workload.Kind + "/" + e.Service.Workload.Name
+		if where, dup := seen[workload]; dup && e.Service.Workload.Name != "" {
+			r.add(n, path+".workload", "is also the workload at "+where, "two services on one workload would be locked and changed apart from each other")
+		}
+		seen[workload] = e.Source
 		entries = append(entries, e)
 	}
 	if len(r.problems) > 0 {
@@ -151,7 +163,7 @@ func (r *reader) entry(n *yaml.Node, path string) Entry {
 		"min_ready": r.decode(&s.MinReady, "a whole number"),
 		"max_scale": r.decode(&s.MaxScale, "a whole number"),
 		"selector":  r.text(&s.Selector),
-		"match":     r.list(func(n *yaml.Node, path string) { r.matchers(&e, n, path) }),
+		"match":     r.match(&e),
 	}))
 	finish(s)
 	if len(r.problems) > before {
@@ -218,6 +230,34 @@ func (r *reader) autonomy(into *playbook.Autonomy) func(*yaml.Node, string) {
 			r.add(n, path, err.Error(), "")
 		}
 		*into = a
+	}
+}
+
+// match reads a list of matcher sets, or a mapping of labels that all must be so.
+func (r *reader) match(e *Entry) func(*yaml.Node, string) {
+	sets := r.list(func(n *yaml.Node, path string) { r.matchers(e, n, path) })
+	return func(n *yaml.Node, path string) {
+		if n.Kind != yaml.MappingNode {
+			sets(n, path)
+			return
+		}
+		var set labels.Matchers
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			var value string
+			name := n.Content[i].Value
+			r.text(&value)(n.Content[i+1], path+"."+name)
+			m, err := labels.NewMatcher(labels.MatchEqual, name, value)
+			if err != nil || value == "" {
+				r.add(n.Content[i], path+"."+name, "is no label with a value", "")
+				continue
+			}
+			set = append(set, m)
+		}
+		if len(n.Content) == 0 {
+			r.add(n, path, "is empty", "name at least one label, or leave it out")
+			return
+		}
+		e.Match = append(e.Match, set)
 	}
 }
 

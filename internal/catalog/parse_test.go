@@ -75,6 +75,9 @@ func TestParseNamesPlaceAndRemedy(t *testing.T) {
 		{"repeated field", "- namespace: a\n  namespace: b\n  workload: {name: b}", `services[0].namespace: stands twice`},
 		{"ceiling below floor", "- {namespace: a, workload: {name: b}, min_ready: 3, max_scale: 2}", "services[0].max_scale: 2 is below min_ready 3"},
 		{"alias", "- &a {namespace: a, workload: {name: b}}\n- *a", "services[1]: is not a mapping"},
+		{"two of a workload", "- {name: c, namespace: a, workload: {name: b}}\n- {name: d, namespace: a, workload: {name: b}}", "c.yaml:2:3: services[1].workload: is also the workload at c.yaml:1"},
+		{"match nothing", "- {namespace: a, workload: {name: b}, match: {}}", "services[0].match: is empty"},
+		{"match without a value", "- {namespace: a, workload: {name: b}, match: {team: ''}}", "services[0].match.team: is no label with a value"},
 		{"not a list", "namespace: a", "services: is not a list"},
 		{"not YAML", "- {", "c.yaml: line 1"},
 	}

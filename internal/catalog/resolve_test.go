@@ -22,6 +22,7 @@ func testCatalog(t *testing.T) *Catalog {
 - {namespace: serving, workload: {name: embed-canary}, model: bge}
 - {namespace: batch, workload: {kind: StatefulSet, name: chat}, model: llama-70b}
 - {name: routed, namespace: edge, workload: {name: gateway}, match: ['{team="edge"}']}
+- {name: mapped, namespace: edge, workload: {name: router}, match: {team: net, tier: "1"}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,8 @@ func TestResolve(t *testing.T) {
 		{"service", map[string]string{"namespace": "serving", "service": "chat"}, []string{"serving/chat"}, ""},
 		{"same name elsewhere", map[string]string{"namespace": "batch", "service": "chat"}, []string{"batch/chat"}, ""},
 		{"matchers win", map[string]string{"namespace": "serving", "service": "chat", "team": "edge"}, []string{"routed"}, ""},
+		{"label map", map[string]string{"team": "net", "tier": "1"}, []string{"mapped"}, ""},
+		{"half a label map", map[string]string{"team": "net"}, nil, "the alert names no service"},
 		{"deployment pod", map[string]string{"namespace": "serving", "pod": "embed-6d5f9-abcde"}, []string{"serving/embed"}, ""},
 		{"longer name's pod", map[string]string{"namespace": "serving", "pod": "embed-canary-6d5f9-abcde"}, []string{"serving/embed-canary"}, ""},
 		{"statefulset pod", map[string]string{"namespace": "batch", "pod": "chat-0"}, []string{"batch/chat"}, ""},
