@@ -85,6 +85,9 @@ type watch struct {
 func (a *watch) init(w *World) {
 	a.world, a.seen = w, map[model.Fingerprint]*playbook.Alert{}
 	a.next = w.start.Add(-watched).Truncate(evaluate)
+	if since := w.clock.Now().Add(-history); a.next.Before(since) {
+		a.next = since.Truncate(evaluate) // resumed long after: there are no older samples
+	}
 }
 
 // Firing gives the alerts that fire at now, by name. now must not be in the

@@ -45,6 +45,26 @@ func (s *store) add(name string, at time.Time, pairs ...string) *series {
 	return sr
 }
 
+// trim forgets the samples before a moment. What was handed out stays valid.
+// The caller holds mu.
+func (s *store) trim(before time.Time) {
+	for name, list := range s.byName {
+		kept := list[:0:0]
+		for _, sr := range list {
+			n := int((before.UnixMilli() - sr.first) / scrape.Milliseconds())
+			if n > 0 && n >= len(sr.values) {
+				continue // its pod is long gone
+			}
+			if n > 0 {
+				sr.values = append(make([]float64, 0, len(sr.values)), sr.values[n:]...)
+				sr.first += int64(n) * scrape.Milliseconds()
+			}
+			kept = append(kept, sr)
+		}
+		s.byName[name] = kept
+	}
+}
+
 // Querier gives the samples between two moments, in milliseconds, inclusive.
 func (s *store) Querier(mint, maxt int64) (storage.Querier, error) {
 	return &querier{store: s, mint: mint, maxt: maxt}, nil

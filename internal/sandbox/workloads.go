@@ -92,9 +92,7 @@ func (w *World) Scale(_ context.Context, c kube.ScaleChange) (kube.Applied, erro
 	if c.DryRun {
 		return out, nil
 	}
-	f.replicas, f.generation = c.Replicas, out.Generation
-	w.mark(f, c.Run, c.Key)
-	return out, nil
+	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Replicas: &c.Replicas, Run: c.Run, Key: c.Key})
 }
 
 // Undo sets the pod template to that of an earlier revision.
@@ -121,11 +119,7 @@ func (w *World) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error)
 	if c.DryRun {
 		return out, nil
 	}
-	if f.sets[i] != f.current() {
-		f.undo(c.Revision, w.clock.Now())
-	}
-	w.mark(f, c.Run, c.Key)
-	return out, nil
+	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Run: c.Run, Key: c.Key})
 }
 
 // target finds what is to be changed and holds the precondition.
@@ -144,11 +138,43 @@ func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 	return f, nil
 }
 
-// mark records who changed a workload, and when first.
-func (w *World) mark(f *fleet, run, key string) {
-	f.annotations[kube.AnnotationRun], f.annotations[kube.AnnotationEffect] = run, key
+// change is a change that the API accepted. Exactly one of Replicas and
+// Revision is set.
+type change struct {
+	At       time.Time `json:"at"`
+	Ref      kube.Ref  `json:"ref"`
+	Replicas *int      `json:"replicas,omitempty"`
+	Revision int64     `json:"revision,omitempty"` // whose pod template becomes current
+	Run      string    `json:"run"`
+	Key      string    `json:"key"`
+}
+
+// commit makes a change durable, where the world is kept in a file, and then
+// carries it out. The caller holds mu.
+func (w *World) commit(c change) error {
+	c.At = c.At.UTC().Round(0)
+	if err := w.remember(c); err != nil {
+		return &step.Error{Reason: machine.ReasonServer, Message: "the simulated API server cannot store the change", Err: err}
+	}
+	w.apply(c)
+	return nil
+}
+
+// apply carries a change out.
+func (w *World) apply(c change) {
+	f := w.fleet(c.Ref)
+	switch {
+	case c.Replicas == nil:
+		if c.Revision != f.revision() {
+			f.undo(c.Revision, c.At)
+		}
+	case *c.Replicas != f.replicas:
+		f.replicas = *c.Replicas
+		f.generation++
+	}
+	f.annotations[kube.AnnotationRun], f.annotations[kube.AnnotationEffect] = c.Run, c.Key
 	if f.changed.IsZero() {
-		f.changed = w.clock.Now()
+		f.changed = c.At
 	}
 }
 

@@ -20,11 +20,14 @@ type World struct {
 	promql   *promql.Engine
 	store    *store
 	watch    watch
+	file     string // the world is kept there; empty: nowhere
 
 	mu       sync.Mutex // guards what follows; taken before the store's
 	at       time.Time  // simulated up to here
 	fleets   []*fleet
 	exporter *exporter
+	kept     kept     // what stands in file
+	replay   []change // made before the world was resumed, still to come
 }
 
 const (
@@ -33,6 +36,8 @@ const (
 	// history is how much of the past a world opens with: the longest window of
 	// the burn-rate rules, and a little.
 	history = 6*time.Hour + 30*time.Minute
+	// retention is how much of it a world keeps while it runs.
+	retention = history + time.Hour
 )
 
 // New opens the world of a scenario at the clock's present moment: the incident
@@ -43,8 +48,14 @@ func New(name string, clock *Clock) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := clock.Now()
-	w := &World{clock: clock, scenario: sc, start: start, store: newStore(), promql: newPromQL()}
+	return build(sc, clock, clock.Now(), nil), nil
+}
+
+// build makes the world that opened at start and to which changes were made
+// since, and lets the time up to the clock's present pass.
+func build(sc scenario, clock *Clock, start time.Time, changes []change) *World {
+	start = start.UTC().Round(0)
+	w := &World{replay: changes, clock: clock, scenario: sc, start: start, store: newStore(), promql: newPromQL()}
 	w.exporter = newExporter(w.store)
 	w.at = start.Add(-history).Truncate(scrape)
 	for i := range sc.services {
@@ -60,7 +71,7 @@ func New(name string, clock *Clock) (*World, error) {
 	}
 	w.watch.init(w)
 	w.advance()
-	return w, nil
+	return w
 }
 
 // Scenario says which incident this is.
@@ -98,6 +109,10 @@ func (w *World) advanceLocked() {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	for next := w.at.Add(tick); !next.After(now); next = next.Add(tick) {
+		for len(w.replay) > 0 && w.replay[0].At.Before(next) {
+			w.apply(w.replay[0])
+			w.replay = w.replay[1:]
+		}
 		w.simulate(next)
 		w.at = next
 	}
@@ -117,6 +132,9 @@ func (w *World) simulate(at time.Time) {
 	}
 	if at.Equal(at.Truncate(scrape)) {
 		w.exporter.scrape(at, w.fleets)
+	}
+	if at.Equal(at.Truncate(time.Hour)) {
+		w.store.trim(at.Add(-retention))
 	}
 }
 

@@ -1,0 +1,123 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// kept is what a file holds of a world: since it is deterministic, its start
+// and the changes made to it give all of it back.
+type kept struct {
+	Version  int       `json:"version"`
+	Scenario string    `json:"scenario"`
+	Start    time.Time `json:"start"` // of the world's time: when it opened
+
+	// At the real moment Real it was Virtual in the world, and its time ran
+	// Pace times as fast from there on, also while nobody simulated it.
+	Virtual time.Time `json:"virtual"`
+	Real    time.Time `json:"real"`
+	Pace    float64   `json:"pace"`
+
+	Changes []change `json:"changes"`
+}
+
+const keptVersion = 1
+
+// longest is how much of a world's time is simulated again when it is resumed.
+// After that the incident begins anew.
+const longest = 72 * time.Hour
+
+// Resume opens the world that is kept in a file, or a new one of the scenario
+// that is kept there from now on: every change is on disk before it is
+// answered. A service that was killed finds the cluster as it left it, and as
+// much later as it was away. A file of another scenario is an error.
+func Resume(file, name string, pace float64) (*World, error) {
+	sc, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	k, err := readKept(file)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC().Round(0)
+	switch {
+	case k.Version == 0:
+		k = kept{Version: keptVersion, Scenario: name, Start: now, Virtual: now, Real: now}
+	case k.Scenario != name:
+		return nil, fmt.Errorf("sandbox %s: it holds the scenario %s, not %s; name that one, or another directory", file, k.Scenario, name)
+	default:
+		k.Virtual = k.Virtual.Add(time.Duration(float64(now.Sub(k.Real)) * k.Pace))
+		if k.Virtual.Sub(k.Start) > longest {
+			k.Start, k.Changes = k.Virtual, nil
+		}
+	}
+	k.Real, k.Pace = now, pace
+	clock, err := NewClock(k.Virtual, pace)
+	if err != nil {
+		return nil, err
+	}
+	w := build(sc, clock, k.Start, slices.Clone(k.Changes))
+	w.file, w.kept = file, k
+	return w, w.kept.write(file)
+}
+
+// remember stores a change where the world is kept in a file.
+func (w *World) remember(c change) error {
+	if w.file == "" {
+		return nil
+	}
+	k := w.kept
+	k.Changes = append(slices.Clip(k.Changes), c)
+	if err := k.write(w.file); err != nil {
+		return err
+	}
+	w.kept = k
+	return nil
+}
+
+// readKept reads a file; the zero value when there is none.
+func readKept(file string) (k kept, err error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &k)
+	}
+	if err == nil && (k.Version != keptVersion || !(k.Pace > 0) || k.Start.IsZero() || k.Virtual.Before(k.Start)) {
+		err = errors.New("not what this version writes")
+	}
+	if err != nil {
+		return kept{}, fmt.Errorf("sandbox %s: %w; move it away to begin anew", file, err)
+	}
+	return k, nil
+}
+
+// write replaces the file as a whole.
+func (k kept) write(file string) (err error) {
+	data, err := json.MarshalIndent(k, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the sandbox: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
+	if err != nil {
+		return fmt.Errorf("keep the sandbox: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("keep the sandbox: %w", errors.Join(err, os.Remove(tmp.Name())))
+		}
+	}()
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), file)
+}
