@@ -77,6 +77,8 @@ func TestScripts(t *testing.T) {
 			"run":     nameRun,
 			"code":    exitCodeIs,
 			"alert":   writeAlert,
+			"replace": replaceText,
+			"damage":  damage,
 		},
 		RequireExplicitExec: true,
 	})
@@ -209,4 +211,23 @@ func writeAlert(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	n.TruncatedAlerts = truncated
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), n.AppendJSON(nil), 0o600))
+}
+
+// replaceText OLD NEW FILE replaces text in a file.
+func replaceText(ts *testscript.TestScript, _ bool, args []string) {
+	file := ts.MkAbs(args[2])
+	data, err := os.ReadFile(file)
+	ts.Check(err)
+	ts.Check(os.WriteFile(file, []byte(strings.ReplaceAll(string(data), args[0], args[1])), 0o600))
+}
+
+// damage FILE overwrites the middle of a file, as a failing disk does.
+func damage(ts *testscript.TestScript, _ bool, args []string) {
+	file := ts.MkAbs(args[0])
+	data, err := os.ReadFile(file)
+	ts.Check(err)
+	for i := 16 << 10; i < min(len(data), 96<<10); i++ {
+		data[i] = 0xa5
+	}
+	ts.Check(os.WriteFile(file, data, 0o600))
 }

@@ -20,8 +20,7 @@ func newRunsWatchCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch RUN",
 		Short: "Follow a run until it ends",
-		Long: `Follow a run until it ends. With -o json every event is one line. An ended
-connection is taken up again where it broke off.`,
+		Long:  "Follow a run until it ends. With -o json every event is one line.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  responder runs watch r-01JDXYZ",
 		RunE: func(cmd *cobra.Command, args []string) error {
