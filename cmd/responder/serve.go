@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -90,20 +89,24 @@ func serveSandbox(ctx context.Context, p *process, f serveFlags, scenario string
 	if scenario == "" {
 		scenario = defaultScenario
 	}
-	sim, w, err := openSandbox(scenario, time.Now(), f.pace)
-	if err != nil {
-		return err
-	}
 	c := sandboxConfig()
 	if f.dir == "" {
 		if f.dir, err = os.MkdirTemp("", "responder-sandbox-"); err != nil {
 			return fmt.Errorf("make a directory for the journal: %w; --dir names one", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(f.dir)) }()
+	} else if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return fmt.Errorf("make the journal's directory: %w; --dir names one this user may write", err)
+	}
+	// Kept beside the journal, so that a service that is killed finds the
+	// cluster as it left it, as it would a real one.
+	sim, err := sandbox.Resume(filepath.Join(f.dir, "sandbox.json"), scenario, f.pace)
+	if err != nil {
+		return err
 	}
 	f.override(&c)
 	log := newLogger(p.stderr, c.Log)
-	return serveWorld(ctx, p, c, w, log, func(addr net.Addr) error {
+	return serveWorld(ctx, p, c, sandboxWorld(sim, anonymous), log, func(addr net.Addr) error {
 		return sandboxHints(ctx, p.stderr, sim, addr, f.dir)
 	})
 }
