@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Metric reads one series of the replica's own metrics, by its exact name and
@@ -22,19 +23,25 @@ func (am *Alertmanager) Metric(ctx context.Context, series string) (float64, err
 // labels. A series that is not there yet is 0, as counters are.
 func (s *Service) Metric(t testing.TB, series string) float64 {
 	t.Helper()
-	v, err := metric(t.Context(), s.URL+"/metrics", series)
+	v, err := s.TryMetric(t.Context(), series)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
+// TryMetric is Metric for a service that may be too busy to answer.
+func (s *Service) TryMetric(ctx context.Context, series string) (float64, error) {
+	return metric(ctx, s.URL+"/metrics", series)
+}
+
+// metric waits long for its answer: it is asked in storms.
 func metric(ctx context.Context, url, series string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
 	}
-	resp, err := probe.Do(req)
+	resp, err := (&http.Client{Timeout: 20 * time.Second}).Do(req)
 	if err != nil {
 		return 0, err
 	}
