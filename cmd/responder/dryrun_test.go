@@ -176,3 +176,30 @@ func TestDryRunVerdicts(t *testing.T) {
 }
 
 func firingAlert() playbook.Alert { return playbook.Alert{Status: playbook.Firing} }
+
+// Alerts that somebody silenced, or that another inhibits, are not asked for.
+func TestFetchAlerts(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if r.URL.Path != "/am/api/v2/alerts" || q.Get("active") != "true" || q.Get("silenced") != "false" || q.Get("inhibited") != "false" {
+			http.Error(w, "unexpected "+r.URL.String(), http.StatusBadRequest)
+			return
+		}
+		fmt.Fprint(w, `[{"fingerprint":"0027d97db9c1f474","labels":{"alertname":"X"},"annotations":{"summary":"s"},"startsAt":"2026-03-01T12:00:00Z","generatorURL":"http://p","status":{"state":"active"}}]`)
+	}))
+	defer server.Close()
+	bodies, err := dryRunSource{fromAlertmanager: server.URL + "/am/"}.bodies(t.Context(), testProcess(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := playbook.DecodeNotification(bodies[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(n.Alerts) != 1 || n.Alerts[0].Fingerprint != "0027d97db9c1f474" || n.Alerts[0].Status != playbook.Firing || n.Version != "4" {
+		t.Errorf("got %+v", n)
+	}
+	if _, err := fetchAlerts(t.Context(), server.URL+"/elsewhere"); err == nil || !strings.Contains(err.Error(), "400 Bad Request: unexpected") {
+		t.Errorf("an answer that is none: %v", err)
+	}
+}

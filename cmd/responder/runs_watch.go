@@ -18,9 +18,9 @@ func newRunsWatchCommand(p *process) *cobra.Command {
 	c := client{process: p}
 	var out output
 	cmd := &cobra.Command{
-		Use:   "watch RUN",
-		Short: "Follow a run until it ends",
-		Long:  "Follow a run until it ends. With -o json every event is one line.",
+		Use:     "watch RUN",
+		Short:   "Follow a run until it ends",
+		Long:    "Follow a run until it ends. With -o json every event is one line.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  responder runs watch r-01JDXYZ",
 		RunE: func(cmd *cobra.Command, args []string) error {
