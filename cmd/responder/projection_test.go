@@ -49,13 +49,10 @@ func appendEvents(t *testing.T, j *audit.Journal, run string, events ...machine.
 	}
 }
 
-// What operators alert on has to follow the journal, and go on over restarts.
-func TestMetricsFollowTheJournal(t *testing.T) {
-	j, err := audit.OpenTemp()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
+// journalOfTwoRuns writes a run that was resolved, one that waits for a person,
+// and what became of three alerts. It gives the time of the last entry.
+func journalOfTwoRuns(t *testing.T, j *audit.Journal) time.Time {
+	t.Helper()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	next := func(d time.Duration) time.Time { at = at.Add(d); return at }
 	plan := &machine.Plan{Step: "kube.scale"}
@@ -82,6 +79,17 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return at
+}
+
+// What operators alert on has to follow the journal, and go on over restarts.
+func TestMetricsFollowTheJournal(t *testing.T) {
+	j, err := audit.OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	at := journalOfTwoRuns(t, j)
 	connect := func() *metrics {
 		m := newMetrics(slog.New(slog.DiscardHandler))
 		m.connect(metricSources{
@@ -130,7 +138,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 			t.Errorf("a label carries a run or a fingerprint: %s", name)
 		}
 	}
-	appendEvents(t, j, "r-2", machine.Event{Kind: machine.RunEnded, At: next(0), Ending: &machine.Ending{Outcome: machine.OutcomeCanceled}})
+	appendEvents(t, j, "r-2", machine.Event{Kind: machine.RunEnded, At: at, Ending: &machine.Ending{Outcome: machine.OutcomeCanceled}})
 	after := scrape(t, first)
 	if got := after[`responder_runs_total{outcome="canceled",playbook="pb"}`]; got != "1" {
 		t.Errorf("a run that ended right before the scrape is counted %q times", got)
