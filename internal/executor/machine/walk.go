@@ -62,8 +62,11 @@ func (t *turn) endingOf(st *playbook.State) Ending {
 	case playbook.EndNoAction:
 		return Ending{Outcome: OutcomeNoAction, Message: title}
 	default:
-		if n := len(t.s.Path); n > 1 {
-			title += fmt.Sprintf(" (after %s: %s)", t.s.Path[n-2].State, t.s.Path[n-2].Edge)
+		for i := len(t.s.Path) - 2; i >= 0; i-- {
+			if v := t.s.Path[i]; v.Edge != "" {
+				title += fmt.Sprintf(" (after %s: %s)", v.State, v.Edge)
+				break
+			}
 		}
 		return Ending{Outcome: OutcomeEscalated, Message: title}
 	}
