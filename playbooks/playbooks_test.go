@@ -141,9 +141,10 @@ func walk(t *testing.T, p *playbook.Playbook, from string, alert playbook.Alert,
 // indicators measured under their objective leads to resolved.
 func TestDecisions(t *testing.T) {
 	const (
-		unchanged = `{"changed":false,"count":0,"current":4,"previous":3,"age_seconds":90000}`
-		changed   = `{"changed":true,"count":1,"current":4,"previous":3,"age_seconds":1200}`
-		changing  = `{"changed":true,"count":2,"current":5,"previous":4,"age_seconds":60}`
+		unchanged = `{"changed":false,"ours":false,"count":0,"current":4,"previous":3,"age_seconds":90000}`
+		changed   = `{"changed":true,"ours":false,"count":1,"current":4,"previous":3,"age_seconds":1200}`
+		ours      = `{"changed":true,"ours":true,"count":1,"current":5,"previous":4,"age_seconds":1200}`
+		changing  = `{"changed":true,"ours":false,"count":2,"current":5,"previous":4,"age_seconds":60}`
 		slow      = `{"status":"ok","value":0.4,"series":[{"labels":{"sli":"ttft"},"value":0.4},{"labels":{"sli":"tpot"},"value":0}]}`
 		fine      = `{"status":"ok","value":0.001,"series":[{"labels":{"sli":"ttft"},"value":0.001},{"labels":{"sli":"tpot"},"value":0}]}`
 		half      = `{"status":"ok","value":0.001,"series":[{"labels":{"sli":"ttft"},"value":0.001}]}`
@@ -166,6 +167,7 @@ func TestDecisions(t *testing.T) {
 		{"change, 0/0", "triage", "InferenceTPOTFastBurn", evidence{"triage": changed, "deploy": nan}, "escalated"},
 		{"somebody is at it", "triage", "InferenceTTFTFastBurn", evidence{"triage": changing}, "in-hand"},
 		{"history unreadable", "triage", "InferenceTTFTFastBurn", evidence{"triage": `{}`}, "error in triage"},
+		{"our own rollback is not undone", "triage", "InferenceTTFTFastBurn", evidence{"triage": ours, "prefill": slow}, "levers"},
 		{"TTFT", "triage", "InferenceTTFTSlowBurn", evidence{"triage": unchanged, "prefill": slow}, "levers"},
 		{"TTFT not confirmed", "triage", "InferenceTTFTSlowBurn", evidence{"triage": unchanged, "prefill": fine}, "not-confirmed"},
 		{"TTFT stale", "triage", "InferenceTTFTSlowBurn", evidence{"triage": unchanged, "prefill": stale}, "escalated"},

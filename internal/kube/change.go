@@ -2,6 +2,8 @@ package kube
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -32,7 +34,7 @@ func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
 	if o.replicas() == ch.Replicas {
 		return Applied{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("scale %s: it has %d replicas already", o, ch.Replicas)}
 	}
-	patch := o.guarded(ch.Pre, ch.Run, ch.Key)
+	patch := o.guarded(ch.Pre, record(ch.Run, ch.Key))
 	// "add" also replaces, and spec.replicas may be left out for one.
 	patch = append(patch, operation{Op: "add", Path: "/spec/replicas", Value: ch.Replicas})
 	return c.patch(ctx, o, patch, ch.DryRun)
@@ -69,7 +71,11 @@ func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
 	if err != nil {
 		return Applied{}, err
 	}
-	patch := append(o.guarded(ch.Pre, ch.Run, ch.Key), operation{Op: "replace", Path: "/spec/template", Value: raw})
+	marks := record(ch.Run, ch.Key)
+	if marks[AnnotationTemplate], err = templateHash(earlier.template); err != nil {
+		return Applied{}, err
+	}
+	patch := append(o.guarded(ch.Pre, marks), operation{Op: "replace", Path: "/spec/template", Value: raw})
 	_, has := o.meta.Annotations[changeCause]
 	switch {
 	case earlier.cause != "":
@@ -185,22 +191,37 @@ type operation struct {
 // guarded begins a patch: the preconditions, which the server tests on the
 // stored object in the same transaction, then who changes it, so that the
 // change is recognised after a crash.
-func (o *object) guarded(pre Precondition, run, key string) []operation {
+func (o *object) guarded(pre Precondition, marks map[string]string) []operation {
 	patch := []operation{
 		{Op: "test", Path: "/metadata/uid", Value: pre.UID},
 		{Op: "test", Path: "/metadata/generation", Value: pre.Generation},
 	}
-	record := map[string]string{AnnotationRun: run, AnnotationEffect: key}
 	if len(o.meta.Annotations) == 0 {
 		// The map itself must be made, and must not replace one made meanwhile.
 		return append(patch,
 			operation{Op: "test", Path: "/metadata/resourceVersion", Value: o.meta.ResourceVersion},
-			operation{Op: "add", Path: "/metadata/annotations", Value: record})
+			operation{Op: "add", Path: "/metadata/annotations", Value: marks})
 	}
-	for _, k := range slices.Sorted(maps.Keys(record)) {
-		patch = append(patch, operation{Op: "add", Path: annotationPath(k), Value: record[k]})
+	for _, k := range slices.Sorted(maps.Keys(marks)) {
+		patch = append(patch, operation{Op: "add", Path: annotationPath(k), Value: marks[k]})
 	}
 	return patch
+}
+
+func record(run, key string) map[string]string {
+	return map[string]string{AnnotationRun: run, AnnotationEffect: key}
+}
+
+// templateHash tells pod templates apart, whoever wrote them. Another release
+// of this client may know other fields and hash otherwise; a rollback of ours
+// then looks like somebody's change, as it did before there was a mark.
+func templateHash(t corev1.PodTemplateSpec) (string, error) {
+	b, err := json.Marshal(withoutHash(t))
+	if err != nil {
+		return "", &Error{Reason: Invalid, Message: "pod template cannot be encoded", Err: err}
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16]), nil
 }
 
 func annotationPath(key string) string {

@@ -203,8 +203,12 @@ func TestUndoKeepsAnnotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mark := now.Annotations[kube.AnnotationTemplate]
+	if mark == "" {
+		t.Error("the rollback is not marked as ours")
+	}
 	want := map[string]string{
-		"team": "chat", "deployment.kubernetes.io/revision": "2",
+		"team": "chat", "deployment.kubernetes.io/revision": "2", kube.AnnotationTemplate: mark,
 		kube.AnnotationRun: "r-1", kube.AnnotationEffect: "r-1/x#1/apply#1",
 	}
 	if diff := cmp.Diff(want, now.Annotations); diff != "" {
@@ -214,6 +218,44 @@ func TestUndoKeepsAnnotations(t *testing.T) {
 	_, err = c.Undo(t.Context(), kube.UndoChange{Ref: chat, Revision: 1, Pre: kube.Precondition{UID: w.UID, Generation: now.Generation}})
 	if !errors.As(err, &e) || e.Reason != kube.NothingToDo {
 		t.Errorf("again: %v", err)
+	}
+}
+
+// TestOurs: a rollback of ours is known as such until somebody rolls out
+// something else; a person's rollback never is.
+func TestOurs(t *testing.T) {
+	for _, kind := range []string{"Deployment", "StatefulSet"} {
+		ref := kube.Ref{Kind: kind, Namespace: "serving", Name: "chat"}
+		s := kubetest.New(t)
+		s.Workload(t, ref, 3, kubetest.Template("chat", "vllm:v1"), kubetest.Template("chat", "vllm:v2"))
+		c := s.Client(t)
+		ours := func() bool {
+			t.Helper()
+			all, err := c.Revisions(t.Context(), ref)
+			if err != nil || !all[len(all)-1].Current {
+				t.Fatalf("%s: %+v, %v", kind, all, err)
+			}
+			return all[len(all)-1].Ours
+		}
+		if ours() {
+			t.Errorf("%s: a person's rollout is taken for ours", kind)
+		}
+		w, err := c.Workload(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Undo(t.Context(), kube.UndoChange{Ref: ref, Pre: kube.Precondition{UID: w.UID, Generation: w.Generation}, Run: "r-1", Key: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		s.Settle(ref, kubetest.Epoch().Add(time.Minute))
+		if !ours() {
+			t.Errorf("%s: our rollback is taken for a person's", kind)
+		}
+		s.Edit(kubetest.Path(ref), func(spec map[string]any) { pod(spec)["hostname"] = "x" })
+		s.Settle(ref, kubetest.Epoch().Add(2*time.Minute))
+		if ours() {
+			t.Errorf("%s: what was rolled out after our rollback is taken for ours", kind)
+		}
 	}
 }
 

@@ -57,6 +57,11 @@ func (o *object) history() ([]Revision, error) {
 		out[i].Active = out[i].Created
 		if out[i].Current {
 			out[i].Active = o.activeSince(out, i)
+			hash, err := templateHash(o.template)
+			if err != nil {
+				return nil, err
+			}
+			out[i].Ours = o.meta.Annotations[AnnotationTemplate] == hash
 		}
 	}
 	return out, nil

@@ -80,6 +80,7 @@ type Revision struct {
 	Active  time.Time // when it last became the current one, as far as known; else Created
 	Current bool
 	Cause   string            // kubernetes.io/change-cause
+	Ours    bool              // it is current because Responder put it there, and nobody changed the pod template since
 	Fields  map[string]string // the pod template, flattened: containers[vllm].image, containers[vllm].args[--max-num-seqs], containers[vllm].env[X]; values of env from secrets are references only
 }
 
@@ -124,6 +125,10 @@ type UndoChange struct {
 const (
 	AnnotationRun    = "responder.dev/run"    // run that made the last change
 	AnnotationEffect = "responder.dev/effect" // idempotency key of that change
+
+	// AnnotationTemplate is the hash of the pod template that the last rollback
+	// put in place. As long as it is the template's, the rollout is ours.
+	AnnotationTemplate = "responder.dev/template"
 )
 
 // Applied is what the server says after a change.

@@ -36,6 +36,7 @@ type replicaSet struct {
 	cause    string
 	fields   map[string]string
 	engine   profile
+	ours     bool // put in place by a rollback of ours
 }
 
 // pod is one pod and its engine.

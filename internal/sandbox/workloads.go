@@ -45,6 +45,7 @@ func (w *World) Revisions(_ context.Context, ref kube.Ref) ([]kube.Revision, err
 		out = append(out, kube.Revision{
 			Number: s.revision, Name: s.name, Created: s.created, Active: s.active,
 			Current: s == f.current(), Cause: s.cause, Fields: maps.Clone(s.fields),
+			Ours: s == f.current() && s.ours,
 		})
 	}
 	return out, nil
@@ -167,6 +168,7 @@ func (w *World) apply(c change) {
 	case c.Replicas == nil:
 		if c.Revision != f.revision() {
 			f.undo(c.Revision, c.At)
+			f.current().ours = true
 		}
 	case *c.Replicas != f.replicas:
 		f.replicas = *c.Replicas

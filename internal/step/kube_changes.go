@@ -27,6 +27,7 @@ before? Values of secrets are never read, and values of variables and flags whos
 			{Name: "current", Type: scalar(playbook.Int), Doc: "Number of the current revision."},
 			{Name: "previous", Type: scalar(playbook.Int), Doc: "Number of the revision before it; 0: there is none."},
 			{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since the current revision became current."},
+			{Name: "ours", Type: scalar(playbook.Bool), Doc: "The current revision was put back by a rollback of Responder's, and nobody changed the pod template since. It is a repair, not a cause."},
 			{Name: "cause", Type: scalar(playbook.String), Doc: "Its kubernetes.io/change-cause; often empty."},
 			{Name: "diff", Type: listOf(object(
 				playbook.Field{Name: "path", Type: scalar(playbook.String), Doc: "Field, e.g. containers[vllm].args[--max-num-seqs]."},
@@ -52,6 +53,7 @@ type changesOut struct {
 	Current       int64     `json:"current"`
 	Previous      int64     `json:"previous"`
 	AgeSeconds    float64   `json:"age_seconds"`
+	Ours          bool      `json:"ours"`
 	Cause         string    `json:"cause"`
 	Diff          []diffOut `json:"diff"`
 	ImagesChanged bool      `json:"images_changed"`
@@ -83,7 +85,7 @@ func (c kubeChanges) Run(ctx context.Context, in Input) (Finding, error) {
 	}
 	window := time.Duration(with.Window)
 	age := in.Now.Sub(active(*current))
-	out := changesOut{Current: current.Number, AgeSeconds: max(age.Seconds(), 0), Cause: current.Cause, Diff: []diffOut{}}
+	out := changesOut{Current: current.Number, AgeSeconds: max(age.Seconds(), 0), Ours: current.Ours, Cause: current.Cause, Diff: []diffOut{}}
 	for _, r := range revisions {
 		if in.Now.Sub(active(r)) <= window {
 			out.Count++
@@ -131,6 +133,9 @@ func changesFacts(ref kube.Ref, out changesOut, age, window time.Duration) []str
 		verdict = "inside the window of " + span(window)
 	}
 	facts := []string{fmt.Sprintf("%s: revision %d replaced %d %s ago, %s", place(ref), out.Current, out.Previous, span(age), verdict)}
+	if out.Ours {
+		facts[0] += ", put back by Responder"
+	}
 	if out.Cause != "" {
 		facts[0] += ", because: " + out.Cause
 	}

@@ -3,7 +3,10 @@ package step
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -109,7 +112,7 @@ func (c prometheusQuery) Run(ctx context.Context, in Input) (Finding, error) {
 		out.Status = "nan"
 	}
 	fill(&out, series, with.Range > 0)
-	facts := []string{out.fact(with, in.Now.Sub(newest), newest)}
+	facts := out.facts(with, in.Now.Sub(newest), newest)
 	if w := warnings(warned); w != "" {
 		facts = append(facts, "Prometheus warns: "+w)
 	}
@@ -185,22 +188,42 @@ func fill(out *queryOut, series []slo.Series, ranged bool) {
 	out.Min, out.Max, out.Avg = &low, &high, &avg
 }
 
-func (out queryOut) fact(with queryWith, age time.Duration, newest time.Time) string {
+// facts says the answer, one line for each series of several.
+func (out queryOut) facts(with queryWith, age time.Duration, newest time.Time) []string {
 	q := shorten(with.Query)
 	switch {
 	case out.Status == "empty":
-		return q + ": no series answers (missing is not zero)"
+		return []string{q + ": no series answers (missing is not zero)"}
 	case out.Status == "stale":
-		return fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", q, ago(age, newest), span(time.Duration(with.MaxAge)))
+		return []string{fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", q, ago(age, newest), span(time.Duration(with.MaxAge)))}
 	case out.Status == "nan":
-		return q + ": not a finite number (nothing was measured)"
+		return []string{q + ": not a finite number (nothing was measured)"}
 	case with.Range > 0:
-		return fmt.Sprintf("%s over %s: min %.4g, avg %.4g, max %.4g", q, span(time.Duration(with.Range)), *out.Min, *out.Avg, *out.Max)
+		return []string{fmt.Sprintf("%s over %s: min %.4g, avg %.4g, max %.4g", q, span(time.Duration(with.Range)), *out.Min, *out.Avg, *out.Max)}
 	case out.Value != nil:
-		return fmt.Sprintf("%s is %.4g", q, *out.Value)
-	default:
-		return fmt.Sprintf("%s: %d series", q, len(out.Series))
+		return []string{fmt.Sprintf("%s is %.4g", q, *out.Value)}
 	}
+	var lines []string
+	for i, s := range out.Series {
+		if i == maxFacts {
+			lines = append(lines, fmt.Sprintf("and %d more series", len(out.Series)-i))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s is %.4g", labelText(s.Labels), *s.Value))
+	}
+	return append(lines, "asked: "+q)
+}
+
+// maxFacts is how many series of an answer are said in words.
+const maxFacts = 5
+
+// labelText writes labels as PromQL does.
+func labelText(labels map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, fmt.Sprintf("%s=%q", k, labels[k]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 func finite(series []slo.Series) bool {
