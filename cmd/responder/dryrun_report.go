@@ -212,7 +212,14 @@ func leversOf(setup dryRunSetup, state machine.State, events []machine.Event) []
 			l := at(e.State)
 			l.Guards, l.Refused = e.Guards, "guards: "+refusals(e.Guards)
 		case machine.WouldApply:
-			at(e.State).Would = true
+			// The dry run observes, whose guards ask for no right to write. The
+			// service would act, and be refused.
+			l := at(e.State)
+			if l.Plan != nil && l.Plan.Lacks != "" && l.Approval.Autonomy > playbook.Observe {
+				l.Refused = "rights: " + l.Plan.Lacks
+			} else {
+				l.Would = true
+			}
 		}
 	}
 	return levers
@@ -353,7 +360,7 @@ func (r *dryRunReport) judge() (dryRunVerdict, int) {
 			}
 			refused = refused || l.Refused != ""
 		}
-		if wouldAsk(run.Run) {
+		if wouldAsk(run.Run) && (len(run.Levers) == 0 || run.Levers[len(run.Levers)-1].Refused == "") {
 			return verdictWouldAct, exitWouldAct
 		}
 	}

@@ -127,3 +127,7 @@ func isDial(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
+
+// IsForbidden reports whether the server knows who asks and denies the right
+// to. A credential that it does not know is something else.
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) }

@@ -74,11 +74,12 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in Input) (machine.Plan, erro
 		Ref: ref, Revision: to.Number, DryRun: true, Run: in.Run, Key: in.Key,
 		Pre: kube.Precondition{UID: w.UID, Generation: w.Generation},
 	})
+	lacks, err := lackedRight(err)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	plan := machine.Plan{
-		Step: "kube.rollout_undo", Target: target(w),
+		Step: "kube.rollout_undo", Target: target(w), Lacks: lacks,
 		Summary: fmt.Sprintf("roll %s back from revision %d to %d", place(ref), from.Number, to.Number),
 		Undo:    fmt.Sprintf("put the pod template of revision %d back", from.Number),
 		Locks:   locks(in.Service), Payload: encode(rolloutPayload{From: from.Number, To: to.Number}),

@@ -74,15 +74,16 @@ func (l kubeScale) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 		Ref: ref, Replicas: to, DryRun: true, Run: in.Run, Key: in.Key,
 		Pre: kube.Precondition{UID: w.UID, Generation: w.Generation},
 	})
+	lacks, err := lackedRight(err)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if applied.Replicas != to {
+	if lacks == "" && applied.Replicas != to {
 		return machine.Plan{}, &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf(
 			"kube.scale: the server makes %d of %d replicas of %s: an admission webhook changes them", applied.Replicas, to, place(ref))}
 	}
 	plan := machine.Plan{
-		Step: "kube.scale", Target: target(w),
+		Step: "kube.scale", Target: target(w), Lacks: lacks,
 		Summary: fmt.Sprintf("scale %s from %d to %d replicas", place(ref), w.Replicas, to),
 		Diff:    []machine.FieldChange{{Path: "spec.replicas", From: fmt.Sprint(w.Replicas), To: fmt.Sprint(to)}},
 		Undo:    fmt.Sprintf("set spec.replicas back to %d", w.Replicas),

@@ -207,3 +207,14 @@ func mine(w kube.Workload, in Input, action machine.Action, receipt json.RawMess
 	}
 	return r.Action == action && r.UID == w.UID && r.Generation == w.Generation
 }
+
+// lackedRight tells a dry-run that the server refused for lack of a right from
+// one that failed. RBAC cannot grant a dry-run alone, so a service that only
+// observes has no such right; its plan stands, says so, and the guard named
+// rights keeps it from being applied.
+func lackedRight(err error) (lacks string, rest error) {
+	if kube.IsForbidden(err) {
+		return err.Error(), nil
+	}
+	return "", err
+}

@@ -18,6 +18,7 @@ type Plan struct {
 	Risk    Risk            `json:"risk"`
 	Why     string          `json:"why"`               // reason for the risk
 	Locks   []string        `json:"locks"`             // service:..., node:..., file:...
+	Lacks   string          `json:"lacks,omitempty"`   // right that the service lacks to do it; empty: the server accepted the dry-run
 	Payload json.RawMessage `json:"payload,omitempty"` // the lever's own: what Apply needs, with its preconditions
 
 	// Unrepeatable says that Apply has no precondition which a late first

@@ -1,0 +1,21 @@
+package executor
+
+import (
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// guardRights asks whether the server would take the change from this service.
+// A run that only observes is shown what lacks and goes on: to act was never
+// its right.
+func guardRights(q question) machine.GuardVerdict {
+	lacks := q.run.Lever.Plan.Lacks
+	switch {
+	case lacks == "":
+		return pass("rights", "the server accepts the change as a dry-run")
+	case q.run.Autonomy(q.state) == playbook.Observe:
+		return pass("rights", "lacking, and not needed to observe: %s", lacks)
+	default:
+		return refuse("rights", "%s", lacks)
+	}
+}
