@@ -181,6 +181,7 @@ func (s *Service) Journal() string { return filepath.Join(filepath.Dir(s.Config)
 type Memory struct {
 	Resident int64
 	Peak     int64 // most that was ever resident
+	Files    int64 // resident pages of files: the program, and the journal's map
 }
 
 // Memory reads the memory of the running process.
@@ -201,5 +202,5 @@ func (p *Process) Memory(t testing.TB) Memory {
 		t.Fatalf("no %s in /proc/PID/status", field)
 		return 0
 	}
-	return Memory{Resident: read("VmRSS"), Peak: read("VmHWM")}
+	return Memory{Resident: read("VmRSS"), Peak: read("VmHWM"), Files: read("RssFile")}
 }
