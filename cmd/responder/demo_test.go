@@ -147,7 +147,7 @@ func TestQuestionShowsWhatADecisionNeeds(t *testing.T) {
 	show.question(machine.State{
 		Current: "rollback", Playbook: set.ByName("inference-slo-breach"),
 		Gate: &machine.Gate{By: []string{"group:ml-platform"}, Deadline: demoMorning.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate},
-		Evidence: map[string]machine.Evidence{
+		Evidence: map[string]*machine.Evidence{
 			"triage": {Facts: []string{"revision 3 replaced 2 12m ago"}},
 		},
 		Lever: &machine.Lever{

@@ -80,15 +80,16 @@ type question struct {
 // guards is the one readable list. All are asked and all verdicts are shown.
 func guards() []func(question) machine.GuardVerdict {
 	return []func(question) machine.GuardVerdict{
-		guardPaused, guardFiring, guardBlastRadius, guardEvidence, guardMinReady,
+		guardPaused, guardFiring, guardBlastRadius, guardEvidence, guardRights, guardMinReady,
 		guardCooldown, guardBudget, guardConcurrency, guardLock,
 	}
 }
 
-// guard asks the guards about the run's lever. When all let it through, its
-// locks and its place in the budget are taken in the same moment, so that two
-// runs cannot pass on the same free lock; the run's next event confirms or
-// returns them.
+// guard asks the guards about the run's lever. When all let it through and it
+// will be applied now, its locks and its place in the budget are taken in the
+// same moment, so that two runs cannot pass on the same free lock; the run's
+// next event confirms or returns them. Where people are asked first, nothing is
+// taken: the guards are asked again after their answer.
 func (e *Executor) guard(r *run) machine.Outcome {
 	s := r.view()
 	st := s.Playbook.State(s.Current)
@@ -106,7 +107,7 @@ func (e *Executor) guard(r *run) machine.Outcome {
 		free = free && v.OK
 		out.Guards = append(out.Guards, v)
 	}
-	if free && s.Autonomy(st) != playbook.Observe {
+	if free && !s.Asks(st) && s.Autonomy(st) != playbook.Observe {
 		l.take(s.Start.Run, s.Start.Service.Name, s.LocksWanted())
 	}
 	return out

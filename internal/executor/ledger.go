@@ -135,11 +135,18 @@ func (l *ledger) release(id string) {
 }
 
 // next gives the waiting runs none of whose locks is held or wanted by one that
-// came earlier.
+// came earlier, as many as may be under way.
 func (l *ledger) next() []string {
 	var out []string
 	claimed := map[string]bool{}
+	slots := len(l.waiting)
+	if most := l.config.Concurrency.Levers; most > 0 {
+		slots = most - len(l.air)
+	}
 	for _, w := range l.waiting {
+		if len(out) >= slots {
+			break
+		}
 		free := true
 		for _, name := range w.wants {
 			free = free && l.locks[name] == "" && !claimed[name]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
@@ -32,7 +33,11 @@ func (e *Executor) load() error {
 	if err := e.loadDispatch(); err != nil {
 		return err
 	}
-	return e.library.ensure()
+	if err := e.library.ensure(); err != nil {
+		return err
+	}
+	debug.FreeOSMemory() // folding left as much garbage as it kept
+	return nil
 }
 
 // loadControl folds pauses, documents and quarantined runs.

@@ -107,6 +107,7 @@ func (e *Executor) fold(id string) (machine.State, error) {
 			if err != nil {
 				return fmt.Errorf("run %s: %w", id, err)
 			}
+			intern(&ev)
 			if ev.Kind == machine.RunStarted && ev.Start != nil && s.Playbook == nil {
 				if s.Playbook, err = e.library.find(ev.Start.Playbook, ev.Start.Digest); err != nil {
 					return fmt.Errorf("run %s: %w", id, err)

@@ -151,7 +151,7 @@ func (h fakeLog) Snapshot(w io.Writer) error {
 func newHouse() *fakeHouse {
 	return &fakeHouse{
 		runs: map[string]machine.State{
-			"r-1": {Start: machine.Start{Run: "r-1", Service: playbook.Service{Name: "chat"}}, Phase: machine.PhaseDeciding, Evidence: map[string]machine.Evidence{"c": {}}},
+			"r-1": {Start: machine.Start{Run: "r-1", Service: playbook.Service{Name: "chat"}}, Phase: machine.PhaseDeciding, Evidence: map[string]*machine.Evidence{"c": {}}},
 			"r-2": {Start: machine.Start{Run: "r-2", Service: playbook.Service{Name: "code"}}, Phase: machine.PhaseEnded},
 		},
 		events:  map[string][]machine.Event{"r-1": {{Kind: machine.RunStarted}, {Kind: machine.StateEntered, State: "triage"}}},

@@ -109,8 +109,8 @@ func evolvePath(s State, e Event) State {
 		s.Began = e.At
 		s.Phase = PhaseEntering
 		s.Visits = map[string]int{}
-		s.Evidence = map[string]Evidence{}
-		s.Episodes = map[string]Episode{e.Start.Alert.Episode(): episode(e.Start.Alert, e.At)}
+		s.Evidence = map[string]*Evidence{}
+		s.Episodes = map[string]*Episode{e.Start.Alert.Episode(): episode(e.Start.Alert, e.At)}
 	case EpisodeJoined, EpisodeRefired, EpisodeResolved:
 		s.Episodes = maps.Clone(s.Episodes)
 		s.Episodes[e.Alert.Episode()] = episode(*e.Alert, e.At)
@@ -120,7 +120,7 @@ func evolvePath(s State, e Event) State {
 		s.Visits = maps.Clone(s.Visits)
 		s.Visits[e.State] = e.Visit
 		s.Path = append(slices.Clip(s.Path), Visit{State: e.State, Visit: e.Visit, At: e.At})
-		s.Lever, s.Tries, s.Fails, s.Wake = nil, nil, 0, time.Time{}
+		s.Lever, s.Tries, s.Fails, s.Wake = nil, Tries{}, 0, time.Time{}
 	case EdgeTaken:
 		s.Path = slices.Clone(s.Path)
 		last := &s.Path[len(s.Path)-1]
@@ -131,9 +131,9 @@ func evolvePath(s State, e Event) State {
 
 // episode keeps of an alert what identifies and names it. Annotations stay in
 // the log: ten thousand alerts may join one run.
-func episode(a playbook.Alert, at time.Time) Episode {
+func episode(a playbook.Alert, at time.Time) *Episode {
 	a.Annotations, a.GeneratorURL = nil, ""
-	return Episode{Alert: a, Firing: a.Status == playbook.Firing, Since: at}
+	return &Episode{Alert: a, Firing: a.Status == playbook.Firing, Since: at}
 }
 
 func evolveEffect(s State, e Event) State {
@@ -144,7 +144,7 @@ func evolveEffect(s State, e Event) State {
 		return evolveFailed(s, e)
 	case CheckCompleted:
 		s.Evidence = maps.Clone(s.Evidence)
-		s.Evidence[s.Current] = Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
+		s.Evidence[s.Current] = &Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
 		s.Open, s.Fails, s.LookedAt = nil, 0, e.At
 	case Notified:
 		s.Open, s.Fails = nil, 0
@@ -174,7 +174,7 @@ func evolveStarted(s State, e Event) State {
 	}
 	s.Fails = 0
 	if e.Attempt == 1 {
-		s.Tries = counted(s.Tries, e.Action)
+		*s.Tries.of(e.Action)++
 	}
 	switch e.Action {
 	case ActionCheck:
@@ -214,14 +214,6 @@ func evolveStarted(s State, e Event) State {
 
 // actionGate counts gates among the effects of a visit.
 const actionGate Action = "gate"
-
-// counted gives a copy in which a has happened once more.
-func counted(tries map[Action]int, a Action) map[Action]int {
-	out := make(map[Action]int, len(tries)+1)
-	maps.Copy(out, tries)
-	out[a]++
-	return out
-}
 
 // lever gives a copy of the current lever to change, or a new one.
 func (s State) lever() *Lever {
@@ -266,7 +258,7 @@ func evolvePlan(s State, e Event) State {
 		l.Plan = e.Plan
 		if len(e.Data) > 0 {
 			s.Evidence = maps.Clone(s.Evidence)
-			s.Evidence[s.Current] = Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
+			s.Evidence[s.Current] = &Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
 		}
 	case PlanRefused:
 		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
@@ -294,7 +286,7 @@ func evolveGate(s State, e Event) State {
 	case GateOpened:
 		s.Gate = e.Gate
 		s.Phase = PhaseDeciding
-		s.Tries = counted(s.Tries, actionGate)
+		*s.Tries.of(actionGate)++
 		if s.Lever != nil {
 			l := s.lever()
 			l.AskedAt, l.Approved = e.At, nil

@@ -48,7 +48,7 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	switch {
 	case o.Observe && t.s.Lever.Plan.Unrepeatable:
 		t.hold(o, "it cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
-	case again && t.s.Tries[ActionPlan] < MaxPlans && t.s.Cancel == nil && t.s.Firing():
+	case again && int(*t.s.Tries.of(ActionPlan)) < MaxPlans && t.s.Cancel == nil && t.s.Firing():
 		t.open(ActionPlan) // a fresh plan, and the guards again
 	default:
 		msg := out.Message
@@ -216,7 +216,7 @@ func (t *turn) undoAgain(o OpenEffect, out Outcome) {
 	switch {
 	case t.s.Lever.Plan.Unrepeatable:
 		t.hold(o, "the undo cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
-	case t.s.Lever.Panicked || t.s.Tries[ActionUndo] >= MaxUndos:
+	case t.s.Lever.Panicked || int(*t.s.Tries.of(ActionUndo)) >= MaxUndos:
 		t.undoFailed(out.Reason, out.Message)
 	default:
 		// The same key: it is the same change, under the same precondition.

@@ -130,8 +130,8 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 	if a := t.s.Lever.Approved; a != nil && a.Digest != digest {
 		t.emit(Event{Kind: GateVoided, State: t.s.Current, Digest: digest, Message: "the world moved since: this is not the plan that was approved"})
 	}
-	if t.s.Tries[ActionPlan] > MaxPlans {
-		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonConflict, Message: fmt.Sprintf("the target keeps moving: %d plans", t.s.Tries[ActionPlan])})
+	if int(*t.s.Tries.of(ActionPlan)) > MaxPlans {
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonConflict, Message: fmt.Sprintf("the target keeps moving: %d plans", int(*t.s.Tries.of(ActionPlan)))})
 		t.signal(playbook.OnRefused)
 		return
 	}
@@ -151,7 +151,7 @@ func (t *turn) guarded(out Outcome) {
 	case why != "" || t.s.Paused != "":
 		t.wait(out, why)
 	default:
-		t.passed(st, level, out)
+		t.passed(st, out)
 	}
 }
 
@@ -192,7 +192,7 @@ func (t *turn) wait(out Outcome, why string) {
 		e.Message = "paused: " + t.s.Paused
 	} else {
 		pause := waitFirst
-		for range t.s.Tries[ActionGuard] - 1 {
+		for range int(*t.s.Tries.of(ActionGuard)) - 1 {
 			pause = min(2*pause, waitMost)
 		}
 		e.NotUntil = t.now.Add(pause)
@@ -204,7 +204,7 @@ func (t *turn) wait(out Outcome, why string) {
 }
 
 // passed is a lever all guards let through: it is applied, or people are asked.
-func (t *turn) passed(st *playbook.State, level playbook.Autonomy, out Outcome) {
+func (t *turn) passed(st *playbook.State, out Outcome) {
 	spec, err := verifySpec(t.s, t.now)
 	if err != nil {
 		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Reason: ReasonExpression, Message: err.Error()})
@@ -217,8 +217,7 @@ func (t *turn) passed(st *playbook.State, level playbook.Autonomy, out Outcome) 
 		t.emit(Event{Kind: GateVoided, State: t.s.Current, Message: "the approval is too old: it was good until " + l.GoodUntil.UTC().Format("15:04:05Z")})
 		l = t.s.Lever
 	}
-	ask := level != playbook.Auto || (st.Approve != nil && st.Approve.Always)
-	if ask && l.Approved == nil {
+	if t.s.Asks(st) {
 		t.ask(st, l.Plan.Summary, l.Plan.Digest())
 		return
 	}

@@ -37,12 +37,12 @@ type State struct {
 	Began    time.Time          `json:"began"`
 	Head     uint64             `json:"head"` // events folded so far
 
-	Phase    Phase               `json:"phase"`
-	Current  string              `json:"current"` // playbook state
-	Visits   map[string]int      `json:"visits"`
-	Path     []Visit             `json:"path"`
-	Evidence map[string]Evidence `json:"evidence"` // by playbook state, the latest
-	Episodes map[string]Episode  `json:"episodes"`
+	Phase    Phase                `json:"phase"`
+	Current  string               `json:"current"` // playbook state
+	Visits   map[string]int       `json:"visits"`
+	Path     []Visit              `json:"path"`
+	Evidence map[string]*Evidence `json:"evidence"` // by playbook state, the latest
+	Episodes map[string]*Episode  `json:"episodes"` // pointers, because ten thousand runs have mostly one; never changed in place
 
 	Open   *OpenEffect `json:"open,omitempty"`  // at most one effect is owed at a time
 	Lever  *Lever      `json:"lever,omitempty"` // of the current lever state
@@ -55,14 +55,56 @@ type State struct {
 
 	LookedAt time.Time `json:"lookedAt,omitzero"` // when the newest evidence is of: a check's, or a sample's
 
-	Tries   map[Action]int `json:"tries,omitempty"`   // effects begun on this visit, by action
-	Fails   int            `json:"fails,omitempty"`   // of the open effect, in a row
-	Wake    time.Time      `json:"wake,omitzero"`     // when a waiting run asks its guards again
-	Closing *Ending        `json:"closing,omitempty"` // people are being told; then the run ends like this
+	Tries   Tries     `json:"tries,omitzero"`    // effects begun on this visit
+	Fails   int       `json:"fails,omitempty"`   // of the open effect, in a row
+	Wake    time.Time `json:"wake,omitzero"`     // when a waiting run asks its guards again
+	Closing *Ending   `json:"closing,omitempty"` // people are being told; then the run ends like this
 
 	Ending  *Ending   `json:"ending,omitempty"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Updated time.Time `json:"updated"`
+}
+
+// Tries counts the effects begun on one visit of a state, by action.
+type Tries struct {
+	Check  int16 `json:"check,omitempty"`
+	Plan   int16 `json:"plan,omitempty"`
+	Guard  int16 `json:"guard,omitempty"`
+	Gate   int16 `json:"gate,omitempty"`
+	Apply  int16 `json:"apply,omitempty"`
+	Settle int16 `json:"settle,omitempty"`
+	Verify int16 `json:"verify,omitempty"`
+	Undo   int16 `json:"undo,omitempty"`
+	Unwind int16 `json:"unwind,omitempty"`
+	Notify int16 `json:"notify,omitempty"`
+}
+
+// of is the count of an action.
+func (n *Tries) of(a Action) *int16 {
+	switch a {
+	case ActionCheck:
+		return &n.Check
+	case ActionPlan:
+		return &n.Plan
+	case ActionGuard:
+		return &n.Guard
+	case actionGate:
+		return &n.Gate
+	case ActionApply:
+		return &n.Apply
+	case ActionSettle:
+		return &n.Settle
+	case ActionVerify:
+		return &n.Verify
+	case ActionUndo:
+		return &n.Undo
+	case ActionUnwind:
+		return &n.Unwind
+	case ActionNotify:
+		return &n.Notify
+	default:
+		panic("machine: unknown action " + string(a)) // unreachable unless the log is of another program
+	}
 }
 
 // Visit is one step of the path taken.
@@ -176,6 +218,13 @@ func (s State) InAir() bool {
 	default:
 		return false
 	}
+}
+
+// Asks reports whether people have to be asked before the lever of that state
+// is applied, and have not said yes.
+func (s State) Asks(state *playbook.State) bool {
+	always := state.Approve != nil && state.Approve.Always
+	return (s.Autonomy(state) != playbook.Auto || always) && (s.Lever == nil || s.Lever.Approved == nil)
 }
 
 // Autonomy is the effective level of a playbook state: the lowest of

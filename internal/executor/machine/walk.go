@@ -74,7 +74,7 @@ func (t *turn) endingOf(st *playbook.State) Ending {
 
 // key names the next effect of an action on this visit.
 func (t *turn) key(a Action) string {
-	return fmt.Sprintf("%s/%s#%d/%s#%d", t.s.Start.Run, t.s.Current, t.s.Visits[t.s.Current], a, t.s.Tries[a]+1)
+	return fmt.Sprintf("%s/%s#%d/%s#%d", t.s.Start.Run, t.s.Current, t.s.Visits[t.s.Current], a, int(*t.s.Tries.of(a))+1)
 }
 
 // open journals the intent of a new effect. Its parameters are evaluated now;
@@ -221,7 +221,9 @@ func (s State) scope(now time.Time) playbook.Scope {
 	for name, e := range s.Evidence {
 		sc.Evidence[name] = e.Data
 	}
-	sc.Out = s.Evidence[s.Current].Data
+	if e := s.Evidence[s.Current]; e != nil {
+		sc.Out = e.Data
+	}
 	return sc
 }
 

@@ -1,0 +1,255 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// live starts an executor in real time.
+func live(b testing.TB, j *audit.Journal, set *playbook.Set, steps Steps) (*Executor, func()) {
+	b.Helper()
+	e, err := New(Options{
+		Journal: j, Playbooks: func() *playbook.Set { return set }, Kinds: testKinds(),
+		Services: testServices(), Steps: steps, Autonomy: playbook.Auto,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	for e.Ready() != nil {
+		select {
+		case err := <-done:
+			b.Fatal(err)
+		default:
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return e, func() {
+		end()
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// realistic gives an alert the size that Prometheus' own have.
+func realistic(service string) playbook.Alert {
+	a := alertOf("Slow", service)
+	for i := range 12 {
+		a.Labels[fmt.Sprintf("label_%d", i)] = fmt.Sprintf("value-%d-of-%s", i, service)
+	}
+	a.Annotations = map[string]string{"summary": strings.Repeat("time to first token is over target ", 4), "runbook_url": "https://runbooks.example.org/slo"}
+	return a
+}
+
+// BenchmarkWaitingRuns opens 10,000 runs that wait at gates and restarts: how
+// much memory they take, and how long until the executor is ready again.
+func BenchmarkWaitingRuns(b *testing.B) {
+	const runs = 10_000
+	set, dir := waitingSet(b), b.TempDir()
+	j, err := audit.Open(filepath.Join(dir, "journal.db"), audit.Options{NoSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := newWorld(time.Now)
+	e, stop := live(b, j, set, w)
+	for i := 0; i < runs; i += 100 {
+		var n playbook.Notification
+		for k := range 100 {
+			n.Alerts = append(n.Alerts, realistic(fmt.Sprintf("n%05d", i+k)))
+		}
+		admit(b, j, n)
+	}
+	waiting := func() int {
+		n := 0
+		for _, s := range e.Runs(Filter{Open: new(true)}) {
+			if s.Phase == machine.PhaseDeciding {
+				n++
+			}
+		}
+		return n
+	}
+	for waiting() < runs {
+		time.Sleep(100 * time.Millisecond)
+	}
+	stop()
+	if err := j.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		report(b, dir)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// report restarts in a process of its own and shows its figures.
+func report(b *testing.B, dir string) {
+	b.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestRestartChild$", "-test.v")
+	cmd.Env = append(os.Environ(), "EXECUTOR_RESTART="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	if os.Getenv("EXECUTOR_STATUS") != "" {
+		b.Log(string(out))
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		var value float64
+		var unit string
+		if n, _ := fmt.Sscanf(line, "figure %f %s", &value, &unit); n == 2 {
+			b.ReportMetric(value, unit)
+		}
+	}
+}
+
+// TestRestartChild is the process that BenchmarkWaitingRuns starts.
+func TestRestartChild(t *testing.T) {
+	dir := os.Getenv("EXECUTOR_RESTART")
+	if dir == "" {
+		t.Skip("only as a child of BenchmarkWaitingRuns")
+	}
+	set := waitingSet(t)
+	j, err := audit.Open(filepath.Join(dir, "journal.db"), audit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	e, stop := live(t, j, set, newWorld(time.Now))
+	fmt.Println("figure", time.Since(start).Seconds(), "s-to-ready")
+	time.Sleep(time.Second)
+	fmt.Println("figure", resident()/(1<<20), "MiB-resident")
+	if st, err := os.ReadFile("/proc/self/status"); err == nil && os.Getenv("EXECUTOR_STATUS") != "" {
+		for _, l := range strings.Split(string(st), "\n") {
+			if strings.HasPrefix(l, "Rss") {
+				fmt.Println(l)
+			}
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		fmt.Println("alloc", m.HeapAlloc>>20, "inuse", m.HeapInuse>>20, "idle", m.HeapIdle>>20, "released", m.HeapReleased>>20, "stack", m.StackInuse>>20, "gc", m.GCSys>>20, "other", m.OtherSys>>20, "buck", m.BuckHashSys>>20)
+		fi, _ := os.Stat(filepath.Join(dir, "journal.db"))
+		fmt.Println(fi.Size())
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	fmt.Println("figure", float64(m.HeapAlloc)/(1<<20), "MiB-heap")
+	if n := len(e.Runs(Filter{Open: new(true)})); n != 10_000 {
+		t.Errorf("%d runs after the restart", n)
+	}
+	stop()
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// waitingSet is of playbooks whose runs wait at gates.
+func waitingSet(t testing.TB) *playbook.Set {
+	return loadSet(t, func(s string) string {
+		return strings.Replace(strings.Replace(s, "autonomy: auto", "autonomy: suggest", 1), "within: 15m", "within: 7d", 1)
+	})
+}
+
+// resident is the process's resident memory, 0 where the system does not say.
+func resident() float64 {
+	data, err := os.ReadFile("/proc/self/statm")
+	var pages, res float64
+	if err != nil {
+		return 0
+	}
+	if _, err := fmt.Sscan(string(data), &pages, &res); err != nil {
+		return 0
+	}
+	return res * float64(os.Getpagesize())
+}
+
+func admit(b *testing.B, j *audit.Journal, n playbook.Notification) {
+	b.Helper()
+	n.Version, n.ReceivedAt = "4", time.Now().UTC()
+	_, err := j.Append(context.Background(), audit.Append{
+		Stream: streamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// first says when the first effect of each run was issued.
+type first struct{ at chan time.Time }
+
+// Do implements Steps.
+func (f first) Do(_ context.Context, e machine.Effect) machine.Outcome {
+	if e.Action == machine.ActionCheck {
+		f.at <- time.Now()
+		return machine.Outcome{Status: machine.StatusOK, Data: []byte(`{"bad":false,"value":1}`)}
+	}
+	return machine.Outcome{Status: machine.StatusOK}
+}
+
+// BenchmarkFirstEffect measures from handing a notification to the journal to
+// the first effect of its run, on a disk that syncs, and one sync of the same
+// disk in the same run: the 99th percentile must stay under five of those.
+func BenchmarkFirstEffect(b *testing.B) {
+	dir := b.TempDir()
+	if home, err := os.UserCacheDir(); err == nil { // TMPDIR is memory here
+		if d, err := os.MkdirTemp(home, "executor-bench-"); err == nil {
+			dir = d
+			b.Cleanup(func() { os.RemoveAll(d) })
+		}
+	}
+	j, err := audit.Open(filepath.Join(dir, "journal.db"), audit.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer j.Close() //nolint:errcheck // a temporary one
+	f := first{make(chan time.Time)}
+	_, stop := live(b, j, loadSet(b, nil), f)
+	defer stop()
+	file, err := os.Create(filepath.Join(dir, "sync"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	var effects, syncs []time.Duration
+	i := 0
+	for b.Loop() {
+		start := time.Now()
+		if _, err := file.Write(make([]byte, 4096)); err != nil {
+			b.Fatal(err)
+		}
+		if err := file.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		syncs = append(syncs, time.Since(start))
+		start = time.Now()
+		admit(b, j, playbook.Notification{Alerts: []playbook.Alert{realistic(fmt.Sprintf("n%d", i))}})
+		effects = append(effects, (<-f.at).Sub(start))
+		i++
+		time.Sleep(2 * time.Millisecond) // the run's end is none of the next one's business
+	}
+	p := func(d []time.Duration, q float64) float64 {
+		slices.Sort(d)
+		return float64(d[int(q*float64(len(d)-1))].Microseconds())
+	}
+	b.ReportMetric(p(effects, 0.5), "p50-us")
+	b.ReportMetric(p(effects, 0.99), "p99-us")
+	b.ReportMetric(p(syncs, 0.5), "sync-p50-us")
+	b.ReportMetric(p(syncs, 0.99), "sync-p99-us")
+	b.ReportMetric(p(effects, 0.99)/p(syncs, 0.99), "p99/sync-p99")
+	b.ReportMetric(0, "ns/op")
+}
