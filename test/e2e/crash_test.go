@@ -40,7 +40,18 @@ func TestCrashAtEveryBoundary(t *testing.T) {
 // The same while a change that did not help is undone: the undo happens once.
 func TestCrashWhileUndoing(t *testing.T) {
 	c := newCrashes(t)
-	s := scenario{name: "undone", outcome: machine.OutcomeEscalated, writes: 2, image: "vllm:v2-bad", hopeless: true}
+	s := scenario{name: "undone", outcome: machine.OutcomeEscalated, writes: 2, image: "vllm:v2-bad", hopeless: true, from: machine.VerifyEnded}
+	c.killAtEach(t, c.boundaries(t, s), s)
+}
+
+// The same while people are asked: a question that was put is not put anew, and
+// a decision that was acknowledged is not asked for again.
+func TestCrashWhileAsking(t *testing.T) {
+	c := newCrashes(t)
+	s := scenario{
+		name: "asked", outcome: machine.OutcomeResolved, writes: 1, image: "vllm:v1",
+		autonomy: "suggest", from: machine.GateOpened, to: machine.Applied,
+	}
 	c.killAtEach(t, c.boundaries(t, s), s)
 }
 
@@ -48,9 +59,11 @@ func TestCrashWhileUndoing(t *testing.T) {
 type scenario struct {
 	name     string
 	outcome  machine.RunOutcome
-	writes   int    // of the Deployment
-	image    string // at the end
-	hopeless bool   // the rollback does not help; only the boundaries of the undo are of interest
+	writes   int               // of the Deployment
+	image    string            // at the end
+	hopeless bool              // the rollback does not help
+	autonomy string            // of the service; empty: auto
+	from, to machine.EventKind // the part of the run whose boundaries are of interest; empty: to its ends
 }
 
 // crashes is what the killed responders share: a namespace, and a Prometheus
@@ -128,7 +141,7 @@ func (c *crashes) awaitRollouts(t *testing.T, image string) {
 func (c *crashes) start(t *testing.T, name string, s scenario) *rig.Service {
 	t.Helper()
 	fleet := rig.StartFleet(t, c.cp, c.ns, name)
-	text, entry := c.playbook, service(c.ns, name, "")
+	text, entry := c.playbook, service(c.ns, name, s.autonomy)
 	if s.hopeless {
 		entry = strings.Replace(entry, "max_scale: 6", "max_scale: 2", 1) // so that no second lever follows
 		fleet.SetProfile(slow)
@@ -171,7 +184,7 @@ func (c *crashes) boundaries(t *testing.T, s scenario) []string {
 	}
 	c.check(t, r, run, name, s)
 	passed := strings.Fields(string(data))
-	points := interesting(passed, undoBegins(passed, run, s))
+	points := interesting(passed, run, s)
 	t.Logf("%d places passed, %d of them are tried: %s", len(passed), len(points), strings.Join(points, " "))
 	if len(points) < 8 {
 		t.Fatalf("a run passes only %d places: are failpoints compiled in?", len(points))
@@ -179,41 +192,36 @@ func (c *crashes) boundaries(t *testing.T, s scenario) []string {
 	return points
 }
 
-// undoBegins is the number of transactions of the journal that come before the
-// undo is decided on; 0 when the scenario is about all of them. One command of
-// a run is one transaction, and its events have one time.
-func undoBegins(passed []string, run *rig.Run, s scenario) int {
-	if !s.hopeless {
-		return 0
-	}
-	transactions, since := 0, 0
+// interesting numbers the transactions of the journal that a scenario is about.
+// A process that dies at one of the places between leaves the same world and
+// the same journal behind: up to before-commit an effect happened and is not on
+// record, from after-commit on the next one is and did not happen.
+func interesting(passed []string, run *rig.Run, s scenario) []string {
+	total := 0
 	for _, name := range passed {
 		if name == "before-commit" {
-			transactions++
+			total++
 		}
 	}
-	seen := false
-	for i, e := range run.Events {
-		seen = seen || e.Kind == machine.VerifyEnded
-		if seen && (i == 0 || !e.At.Equal(run.Events[i-1].At)) {
-			since++
+	// One command of a run is one transaction, and its events have one time.
+	last := run.Events[len(run.Events)-1].At
+	first, end, at := 1, total, total
+	for i := len(run.Events) - 1; i >= 0; i-- {
+		e := run.Events[i]
+		if !e.At.Equal(last) {
+			last = e.At
+			at--
+		}
+		if e.Kind == s.from {
+			first = at
+		}
+		if e.Kind == s.to {
+			end = at
 		}
 	}
-	return max(0, transactions-since-1)
-}
-
-// interesting numbers the transactions of the journal. A process that dies at
-// one of the places between leaves the same world and the same journal behind:
-// up to before-commit an effect happened and is not on record, from after-commit
-// on the next one is and did not happen.
-func interesting(passed []string, skip int) []string {
-	count := map[string]int{}
 	var points []string
-	for _, name := range passed {
-		count[name]++
-		if (name == "before-commit" || name == "after-commit") && count[name] > skip {
-			points = append(points, fmt.Sprintf("%s#%d", name, count[name]))
-		}
+	for n := first; n <= end; n++ {
+		points = append(points, fmt.Sprintf("before-commit#%d", n), fmt.Sprintf("after-commit#%d", n))
 	}
 	return points
 }
@@ -284,6 +292,12 @@ func (c *crashes) toTheEnd(t *testing.T, r *rig.Service, name string) (run *rig.
 			asked = true
 			c.answer(t, r, run, held, name)
 		}
+		if run.Has(machine.GateOpened) > run.Has(machine.GateDecided)+run.Has(machine.GateVoided) {
+			// When it dies before it answers, it is asked again.
+			if said, err := r.CLI(ctx, "approve", run.ID); err != nil || said.Code != 0 {
+				return false, fmt.Sprintf("%s: not approved: %v %s", run, err, said.Stderr)
+			}
+		}
 		return run.Ending != nil, run.String()
 	})
 	return run, crashed
@@ -338,6 +352,9 @@ func (c *crashes) check(t *testing.T, r *rig.Service, run *rig.Run, name string,
 	}
 	if n := run.Has(machine.Applied); n != 1 {
 		t.Errorf("the change is on record %d times, want once:\n%s", n, run)
+	}
+	if n := run.Has(machine.GateDecided); s.autonomy == "suggest" && n != 1 {
+		t.Errorf("%d decisions are on record, want one:\n%s", n, run)
 	}
 	image := c.cp.Kubectl(t, "-n", c.ns, "get", "deployment/"+name, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 	if image != s.image {
