@@ -115,7 +115,7 @@ func New(o Options) (*Executor, error) {
 	}
 	e.timers = newTimers(e.clock, func(r *run) { e.spawn(func() { e.wake(r) }) })
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
-	e.careful = &careful{journal: o.Journal}
+	e.careful = &careful{journal: o.Journal, alive: e.alive}
 	return e, nil
 }
 

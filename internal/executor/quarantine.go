@@ -84,6 +84,7 @@ func (e *Executor) tell(eff machine.Effect) {
 // first, one thing at a time; what the process died over twice is set aside.
 type careful struct {
 	journal *audit.Journal
+	alive   func() bool
 
 	mu   sync.Mutex // guards cell; held, when on, while one thing is processed
 	cell starts
@@ -150,9 +151,12 @@ func (c *careful) enter(subject, position string) func() {
 		return func() {}
 	}
 	return func() {
+		defer c.mu.Unlock()
+		if !c.alive() {
+			return // it may be what ended the executor
+		}
 		c.cell.Doing = ""
 		_ = c.write() //nolint:errcheck // the next entry writes it again; a journal that fails stops the executor elsewhere
-		c.mu.Unlock()
 	}
 }
 
@@ -179,6 +183,6 @@ func (c *careful) stopped(failure error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cell.Bad = 0
+	c.cell.Bad, c.cell.Doing = 0, ""
 	return c.write()
 }

@@ -1,0 +1,157 @@
+package executor
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// question for guards as nothing speaks against it: every case spoils one thing.
+func goodQuestion() question {
+	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	alert := playbook.Alert{Fingerprint: "f", Status: playbook.Firing}
+	return question{
+		now: now, ledger: newLedger(DefaultGuards()), state: &playbook.State{},
+		run: machine.State{
+			Start:    machine.Start{Run: "r-1", Service: playbook.Service{Name: "a", MinReady: 2, Autonomy: playbook.Auto}, Autonomy: playbook.Auto},
+			Playbook: &playbook.Playbook{Autonomy: playbook.Auto},
+			Episodes: map[string]*machine.Episode{"f": {Alert: alert, Firing: true}},
+			LookedAt: now.Add(-time.Minute),
+			Lever:    &machine.Lever{Plan: &machine.Plan{Locks: []string{"service:a"}, Capacity: machine.Capacity{ReadyNow: 3, LowestReady: 2, ReadyAfter: 3}}},
+		},
+	}
+}
+
+func ask(q question) (no []machine.GuardVerdict) {
+	for _, guard := range guards() {
+		if v := guard(q); !v.OK {
+			no = append(no, v)
+		}
+	}
+	return no
+}
+
+func (q question) act(run, service string, ago time.Duration) {
+	q.ledger.applied(machine.Start{Run: run, Service: playbook.Service{Name: service}}, q.now.Add(-ago))
+}
+
+func TestGuards(t *testing.T) {
+	three := 3
+	tests := []struct {
+		name  string
+		spoil func(q *question)
+		want  string // guard: figures; empty: passes
+		wait  bool
+	}{
+		{"nothing", func(*question) {}, "", false},
+		{"paused", func(q *question) { q.paused = "everything is paused by ada" }, "paused: everything is paused by ada", true},
+		{"resolved", func(q *question) { q.run.Episodes["f"] = &machine.Episode{} }, "firing: none of 1 alerts fires any more", false},
+		{"truncated", func(q *question) { q.run.Start.Truncated = true }, "blast-radius: the notification was truncated", false},
+		{"no evidence", func(q *question) { q.run.LookedAt = time.Time{} }, "evidence: there is none", false},
+		{"stale evidence", func(q *question) { q.run.LookedAt = q.now.Add(-6 * time.Minute) }, "evidence: newest is 6m old, limit 5m", false},
+		{"playbook wants fresher", func(q *question) { q.state.Guards = &playbook.Guards{EvidenceAge: 30 * time.Second} }, "evidence: newest is 1m old, limit 30s", false},
+		{"playbook cannot loosen", func(q *question) {
+			q.state.Guards = &playbook.Guards{EvidenceAge: time.Hour}
+			q.run.LookedAt = q.now.Add(-6 * time.Minute)
+		}, "evidence: newest is 6m old, limit 5m", false},
+		{"approved on fresh evidence", func(q *question) {
+			q.run.LookedAt = q.now.Add(-20 * time.Minute)
+			q.run.Lever.AskedAt, q.run.Lever.Approved = q.now.Add(-18*time.Minute), &machine.Decision{Approve: true}
+		}, "", false},
+		{"capacity unknown", func(q *question) { q.run.Lever.Plan.Capacity.Unknown = true }, "min-ready: the effect on capacity is unknown", false},
+		{"too few ready", func(q *question) { q.run.Lever.Plan.Capacity.LowestReady = 1 }, "min-ready: 1 would stay ready, needed 2", false},
+		{"playbook wants more ready", func(q *question) { q.state.Guards = &playbook.Guards{MinReady: &three} }, "min-ready: 2 would stay ready, needed 3", false},
+		{"an outage may be repaired", func(q *question) { q.run.Lever.Plan.Capacity = machine.Capacity{ReadyAfter: 3} }, "", false},
+		{"an outage may not grow", func(q *question) {
+			q.run.Lever.Plan.Capacity = machine.Capacity{ReadyNow: 1, LowestReady: 0, ReadyAfter: 3}
+		}, "min-ready: 0 would stay ready, needed 2", false},
+		{"cooldown", func(q *question) { q.act("r-0", "a", 4*time.Minute) }, "cooldown: last lever 4m ago by r-0, cooldown 10m", false},
+		{"playbook wants longer cooldown", func(q *question) {
+			q.act("r-0", "a", 30*time.Minute)
+			q.state.Guards = &playbook.Guards{Cooldown: time.Hour}
+		}, "cooldown: last lever 30m ago by r-0, cooldown 1h", false},
+		{"own ladder has no cooldown", func(q *question) { q.act("r-1", "a", time.Minute) }, "", false},
+		{"another service's lever", func(q *question) { q.act("r-0", "b", time.Minute) }, "", false},
+		{"levers on the service", func(q *question) {
+			for i := range 4 {
+				q.act("r-1", "a", time.Duration(20+i)*time.Minute)
+			}
+		}, "budget: 4 levers on this service within 1h, limit 4", false},
+		{"runs on the service", func(q *question) {
+			for i := range 3 {
+				q.act(fmt.Sprint("r-0", i), "a", time.Duration(20+i)*time.Minute)
+			}
+		}, "budget: 3 other runs acted on this service within 1h, limit 3", false},
+		{"outside of the window", func(q *question) {
+			for i := range 9 {
+				q.act(fmt.Sprint("r-0", i), "a", time.Duration(61+i)*time.Minute)
+			}
+		}, "", false},
+		{"levers in all", func(q *question) {
+			for i := range 20 {
+				q.act("r-0", fmt.Sprint("s", i), 30*time.Minute)
+			}
+		}, "budget: 20 levers in all within 1h, limit 20", false},
+		{"under way", func(q *question) {
+			for i := range 5 {
+				q.ledger.take(fmt.Sprint("r-0", i), fmt.Sprint("s", i), nil)
+			}
+		}, "concurrency: 5 levers under way, limit 5", true},
+		{"locked", func(q *question) { q.ledger.take("r-0", "b", []string{"service:a"}) }, "lock: service:a is held or awaited by r-0", true},
+		{"awaited by an earlier one", func(q *question) {
+			q.ledger.waiting = []waiter{{run: "r-0", wants: []string{"service:a"}}, {run: "r-1", wants: []string{"service:a"}}}
+		}, "lock: service:a is held or awaited by r-0", true},
+		{"awaited by a later one", func(q *question) {
+			q.ledger.waiting = []waiter{{run: "r-1", wants: []string{"service:a"}}, {run: "r-2", wants: []string{"service:a"}}}
+		}, "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			q := goodQuestion()
+			tt.spoil(&q)
+			no := ask(q)
+			if tt.want == "" {
+				if len(no) > 0 {
+					t.Fatalf("refused by %+v", no)
+				}
+				return
+			}
+			if len(no) != 1 {
+				t.Fatalf("refused by %+v, want %s", no, tt.want)
+			}
+			if got := no[0].Guard + ": " + no[0].Why; !strings.HasPrefix(got, tt.want) || no[0].Wait != tt.wait {
+				t.Errorf("%s (wait %v), want %s (wait %v)", got, no[0].Wait, tt.want, tt.wait)
+			}
+		})
+	}
+}
+
+// Guards that were let through and are not applied yet count as applied.
+func TestBudgetCountsReservations(t *testing.T) {
+	q := goodQuestion()
+	for i := range 4 {
+		q.ledger.take(fmt.Sprint("r-0", i), fmt.Sprint("s", i), nil)
+	}
+	for i := range 16 {
+		q.act("r-9", fmt.Sprint("t", i), 30*time.Minute)
+	}
+	if no := ask(q); len(no) != 1 || !strings.HasPrefix(no[0].Why, "20 levers in all") {
+		t.Errorf("refused by %+v", no)
+	}
+}
+
+func TestGuardSettings(t *testing.T) {
+	if got := (GuardConfig{}).withDefaults(); got != DefaultGuards() {
+		t.Errorf("no settings give %+v", got)
+	}
+	if got := (GuardConfig{Cooldown: time.Minute}).withDefaults(); got.EvidenceAge == 0 || got.Budget.Window == 0 {
+		t.Errorf("evidence of any age would be good: %+v", got)
+	}
+	if err := (GuardConfig{Cooldown: -1}).check(); err == nil {
+		t.Error("a negative cooldown is accepted")
+	}
+}
