@@ -79,6 +79,12 @@ func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 	return refused, err
 }
 
+// must is decide for commands the machine never refuses.
+func (b *batch) must(r *run, c machine.Command) error {
+	refused, err := b.decide(r, c)
+	return errors.Join(refused, err)
+}
+
 // after folds events into a state.
 func after(s machine.State, events []machine.Event) machine.State {
 	for _, ev := range events {
@@ -136,19 +142,18 @@ func errorText(err error) string {
 
 // start decides the beginning of a new run, which the batch owns.
 func (b *batch) start(r *run, s machine.Start, p *playbook.Playbook, also []playbook.Alert) error {
-	refused, err := b.decide(r, machine.Command{Kind: machine.CmdStart, Now: b.now, Start: &s, Playbook: p})
-	if err = errors.Join(refused, err); err != nil {
+	if err := b.must(r, machine.Command{Kind: machine.CmdStart, Now: b.now, Start: &s, Playbook: p}); err != nil {
 		return err
 	}
 	for i := range also {
-		if _, err := b.decide(r, machine.Command{Kind: machine.CmdAlert, Now: b.now, Alert: &also[i]}); err != nil {
+		if err := b.must(r, machine.Command{Kind: machine.CmdAlert, Now: b.now, Alert: &also[i]}); err != nil {
 			return err
 		}
 	}
 	if why := b.e.pauses.why(s.Service.Name, s.Playbook); why != "" {
-		_, err = b.decide(r, machine.Command{Kind: machine.CmdPause, Now: b.now, Message: why})
+		return b.must(r, machine.Command{Kind: machine.CmdPause, Now: b.now, Message: why})
 	}
-	return err
+	return nil
 }
 
 // claim makes the one open run about a playbook and a service, locked, or gives

@@ -105,13 +105,10 @@ func report(b *testing.B, dir string) {
 	if err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	if os.Getenv("EXECUTOR_STATUS") != "" {
-		b.Log(string(out))
-	}
 	for _, line := range strings.Split(string(out), "\n") {
 		var value float64
 		var unit string
-		if n, _ := fmt.Sscanf(line, "figure %f %s", &value, &unit); n == 2 {
+		if n, err := fmt.Sscanf(line, "figure %f %s", &value, &unit); n == 2 && err == nil {
 			b.ReportMetric(value, unit)
 		}
 	}
@@ -133,18 +130,6 @@ func TestRestartChild(t *testing.T) {
 	fmt.Println("figure", time.Since(start).Seconds(), "s-to-ready")
 	time.Sleep(time.Second)
 	fmt.Println("figure", resident()/(1<<20), "MiB-resident")
-	if st, err := os.ReadFile("/proc/self/status"); err == nil && os.Getenv("EXECUTOR_STATUS") != "" {
-		for _, l := range strings.Split(string(st), "\n") {
-			if strings.HasPrefix(l, "Rss") {
-				fmt.Println(l)
-			}
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		fmt.Println("alloc", m.HeapAlloc>>20, "inuse", m.HeapInuse>>20, "idle", m.HeapIdle>>20, "released", m.HeapReleased>>20, "stack", m.StackInuse>>20, "gc", m.GCSys>>20, "other", m.OtherSys>>20, "buck", m.BuckHashSys>>20)
-		fi, _ := os.Stat(filepath.Join(dir, "journal.db"))
-		fmt.Println(fi.Size())
-	}
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -209,14 +194,18 @@ func BenchmarkFirstEffect(b *testing.B) {
 	if home, err := os.UserCacheDir(); err == nil { // TMPDIR is memory here
 		if d, err := os.MkdirTemp(home, "executor-bench-"); err == nil {
 			dir = d
-			b.Cleanup(func() { os.RemoveAll(d) })
+			b.Cleanup(func() {
+				if err := os.RemoveAll(d); err != nil {
+					b.Error(err)
+				}
+			})
 		}
 	}
 	j, err := audit.Open(filepath.Join(dir, "journal.db"), audit.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer j.Close() //nolint:errcheck // a temporary one
+	defer j.Close()
 	f := first{make(chan time.Time)}
 	_, stop := live(b, j, loadSet(b, nil), f)
 	defer stop()

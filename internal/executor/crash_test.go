@@ -79,25 +79,14 @@ func (h *house) crash(sc scenario, lie string, k int) string {
 	h.world.helps = sc.helps
 	h.lieOnce(lie)
 	h.intentFirst()
-	crashed := ""
-	h.options = func(o *Options) {
-		o.Failpoint = func(name string) error {
-			if k--; k == 0 {
-				crashed = name
-				return errCrash
-			}
-			return nil
-		}
-	}
+	stop := h.stopAt(k)
 	h.start()
 	h.post(alertOf("Slow", "a"))
-	h.passUntil(func() bool { return crashed != "" })
-	if crashed == "" {
+	h.passUntil(func() bool { return stop.at() != "" })
+	if stop.at() == "" {
 		return ""
 	}
-	if err := <-h.ended; !errors.Is(err, errCrash) {
-		h.t.Errorf("a crashed executor ends with %v", err)
-	}
+	h.crashed()
 	if err := h.e.Ready(); err == nil {
 		h.t.Error("a crashed executor says it is ready")
 	}
@@ -105,7 +94,7 @@ func (h *house) crash(sc scenario, lie string, k int) string {
 	h.options = nil
 	h.start()
 	h.pass(time.Hour)
-	return crashed
+	return stop.at()
 }
 
 // lieOnce lets the first attempt at each change lie.
@@ -182,15 +171,7 @@ func TestCrashesAnywhere(t *testing.T) {
 			h.intentFirst()
 			posted := false
 			for _, gap := range append(gaps, 0) {
-				left := gap
-				h.options = func(o *Options) {
-					o.Failpoint = func(string) error {
-						if left--; left == 0 {
-							return errCrash
-						}
-						return nil
-					}
-				}
+				h.stopAt(gap)
 				h.start()
 				if !posted {
 					h.post(alertOf("Slow", "a"))
@@ -222,21 +203,13 @@ func TestCrashControl(t *testing.T) {
 		bubble(t, func(t *testing.T, h *house) {
 			inner := h.world
 			h.world.helps = sc.helps
-			left := k
-			h.options = func(o *Options) {
-				o.Steps = forgetful{inner}
-				o.Failpoint = func(string) error {
-					if left--; left == 0 {
-						return errCrash
-					}
-					return nil
-				}
-			}
+			stop := h.stopAt(k)
+			h.options = func(o *Options) { o.Steps, o.Failpoint = forgetful{inner}, stop.failpoint }
 			h.start()
 			h.post(alertOf("Slow", "a"))
 			h.passUntil(func() bool { return h.e.Ready() != nil })
 			if h.e.Ready() != nil {
-				<-h.ended
+				h.crashed()
 				h.start()
 				h.pass(time.Hour)
 			}

@@ -205,8 +205,7 @@ func (e *Executor) dispatchBatch(notes []waitingNote) error {
 	e.dispatch = d.next
 	for id, k := range d.episodes {
 		// Runs were noted by commit: they know more than the copy does.
-		now, _ := e.episodes.get(id)
-		k.runs = now.runs
+		k.runs = e.episodes.get(id).runs
 		e.episodes.put(id, k)
 	}
 	for _, n := range d.notices {
@@ -328,8 +327,7 @@ func (d *deciding) get(id string) known {
 	if k, ok := d.episodes[id]; ok {
 		return k
 	}
-	k, _ := d.e.episodes.get(id)
-	return k
+	return d.e.episodes.get(id)
 }
 
 // own gives the batch an open run, locked; nil when it has ended meanwhile.
@@ -361,7 +359,7 @@ func (d *deciding) state(r *run) machine.State {
 // tellRun hands an alert to a run the batch owns. A panic over it sets the run
 // aside, not the notification.
 func (d *deciding) tellRun(r *run, a playbook.Alert) {
-	if _, err := d.b.decide(r, machine.Command{Kind: machine.CmdAlert, Now: d.b.now, Alert: &a}); err != nil {
+	if err := d.b.must(r, machine.Command{Kind: machine.CmdAlert, Now: d.b.now, Alert: &a}); err != nil {
 		delete(d.b.byRun, r)
 		d.b.staged = slices.DeleteFunc(d.b.staged, func(st *staged) bool { return st.r == r })
 		d.e.setAside(r, err)

@@ -40,11 +40,11 @@ type episodes struct {
 
 func newEpisodes() *episodes { return &episodes{m: map[string]known{}} }
 
-func (x *episodes) get(id string) (known, bool) {
+// get gives what is known of an episode, nothing when it is new.
+func (x *episodes) get(id string) known {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	k, ok := x.m[id]
-	return k, ok
+	return x.m[id]
 }
 
 func (x *episodes) put(id string, k known) {

@@ -360,7 +360,7 @@ func TestSubscribe(t *testing.T) {
 			t.Errorf("the last of %d events is %s", s.Head, last.Kind)
 		}
 		end()
-		for range updates { //nolint:revive // until it is closed
+		for range updates { // until it is closed
 		}
 	})
 }

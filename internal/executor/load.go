@@ -247,7 +247,7 @@ func (e *Executor) youngSince(head uint64, old time.Time) (uint64, error) {
 // foldDispatched is what a record of the stream dispatch says about episodes.
 func (e *Executor) foldDispatched(rec audit.Record, d Dispatched) {
 	for _, id := range d.Episodes {
-		k, _ := e.episodes.get(id)
+		k := e.episodes.get(id)
 		k.seen = rec.Time
 		switch rec.Kind {
 		case KindMatched, KindCoalesced:

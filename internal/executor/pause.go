@@ -180,7 +180,7 @@ func (e *Executor) tellSome(runs []*run) error {
 			if r.dead != nil || r.state.Phase == machine.PhaseEnded || r.state.Paused == c.Message {
 				continue
 			}
-			if _, err := b.decide(r, c); err != nil {
+			if err := b.must(r, c); err != nil {
 				delete(b.byRun, r)
 				b.staged = slices.DeleteFunc(b.staged, func(st *staged) bool { return st.r == r })
 				e.setAside(r, err)

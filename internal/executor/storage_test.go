@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -149,9 +150,9 @@ func TestJournalFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHouse(t)
-				failing := false
+				var failing atomic.Bool
 				j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
-					if failing && name == "before-commit" {
+					if failing.Load() && name == "before-commit" {
 						return tt.err
 					}
 					return nil
@@ -159,17 +160,20 @@ func TestJournalFails(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer j.Close() //nolint:errcheck // it may be broken on purpose
-				h.journal, _ = j, h.journal.Close()
+				defer j.Close()
+				if err := h.journal.Close(); err != nil {
+					t.Fatal(err)
+				}
+				h.journal = j
 				h.start()
 				h.post(alertOf("Slow", "a"))
 				h.pass(30 * time.Second)
-				failing = true
+				failing.Store(true)
 				h.pass(time.Minute)
 				if h.e.Ready() == nil {
 					t.Error("ready with a journal that takes nothing")
 				}
-				failing = false
+				failing.Store(false)
 				h.pass(10 * time.Minute)
 				if !tt.goes {
 					if err := <-h.ended; !errors.Is(err, tt.err) && !errors.Is(err, audit.ErrUnavailable) {
@@ -201,7 +205,7 @@ func TestPoisonIsSetAside(t *testing.T) {
 			if h.e.err() == nil {
 				break
 			}
-			<-h.ended
+			h.crashed()
 			h.start()
 			h.pass(time.Second)
 		}
@@ -247,15 +251,7 @@ func (d deadly) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 func TestKillsAreNotPoison(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		for k := 1; k < 12; k++ {
-			left := k * 3
-			h.options = func(o *Options) {
-				o.Failpoint = func(string) error {
-					if left--; left == 0 {
-						return errCrash
-					}
-					return nil
-				}
-			}
+			h.stopAt(3 * k)
 			h.start()
 			if k == 1 {
 				h.post(alertOf("Slow", "a"))
@@ -264,7 +260,7 @@ func TestKillsAreNotPoison(t *testing.T) {
 			if h.e.err() == nil {
 				break
 			}
-			<-h.ended
+			h.crashed()
 		}
 		if s := h.only(); s.Ending == nil || s.Ending.Outcome != machine.OutcomeResolved || h.world.count("apply") != 1 {
 			t.Errorf("%s, %d applied, told %q", s.Phase, h.world.count("apply"), strings.Join(h.world.notices, "; "))

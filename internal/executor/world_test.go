@@ -140,7 +140,7 @@ func (w *world) plan(e machine.Effect, o *object) machine.Outcome {
 	if int(to) == o.value {
 		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonNothingToDo, Message: "is so already"}
 	}
-	payload, _ := json.Marshal(turn{o.value, int(to)})
+	payload := encode(turn{o.value, int(to)})
 	return machine.Outcome{Status: machine.StatusOK, Plan: &machine.Plan{
 		Step: e.Step, Summary: fmt.Sprintf("turn to %d", to), Payload: payload, Locks: []string{"service:" + e.Service.Name},
 		Target: machine.Target{Kind: "Knob", Name: e.Service.Name, Generation: int64(o.generation)}, Risk: machine.RiskLow,
@@ -258,13 +258,18 @@ func testServices() services {
 // for that: what is tested is not the disk.
 func TestMain(m *testing.M) {
 	const shm = "/dev/shm"
-	if dir, err := os.MkdirTemp(shm, "executor-test-"); err == nil {
-		os.Setenv("TMPDIR", dir)
-		code := m.Run()
-		os.RemoveAll(dir)
-		os.Exit(code)
+	dir, err := os.MkdirTemp(shm, "executor-test-")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "journals of tests lie in the usual place:", err)
+	}
+	os.Exit(code)
 }
 
 // house is an executor over a journal and a world, which can crash and start
@@ -291,7 +296,9 @@ func newHouse(t testing.TB) *house {
 	}
 	h := &house{t: t, journal: j, world: newWorld(time.Now), set: loadSet(t, nil)}
 	t.Cleanup(func() {
-		h.stop()
+		if err := h.stop(); err != nil {
+			t.Error(err)
+		}
 		if err := j.Close(); err != nil {
 			t.Error(err)
 		}
@@ -333,6 +340,45 @@ func (h *house) stop() error {
 	err := <-h.ended
 	h.end = nil
 	return err
+}
+
+// stopper stops an executor at the n-th failpoint it passes.
+type stopper struct {
+	mu   sync.Mutex
+	left int
+	name string // where it stopped
+}
+
+func (s *stopper) failpoint(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left--; s.left == 0 {
+		s.name = name
+		return errCrash
+	}
+	return nil
+}
+
+func (s *stopper) at() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.name
+}
+
+// stopAt lets the next executor stop at its n-th failpoint.
+func (h *house) stopAt(n int) *stopper {
+	s := &stopper{left: n}
+	h.options = func(o *Options) { o.Failpoint = s.failpoint }
+	return s
+}
+
+// crashed waits for the end of an executor that was stopped at a failpoint.
+func (h *house) crashed() {
+	h.t.Helper()
+	if err := <-h.ended; !errors.Is(err, errCrash) {
+		h.t.Errorf("a crashed executor ends with %v", err)
+	}
+	h.end = nil
 }
 
 // passUntil lets time pass until something is so, at most an hour.

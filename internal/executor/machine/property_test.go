@@ -46,7 +46,7 @@ type driver struct {
 // do sends a command and checks everything that must hold.
 func (d *driver) do(c Command) {
 	c.Now = d.now
-	before, _ := json.Marshal(d.state)
+	before := inFull(d.t, d.state)
 	events, err := Decide(d.state, c)
 	again, errAgain := Decide(d.state, c)
 	if diff := cmp.Diff(events, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(errAgain) {
@@ -59,7 +59,7 @@ func (d *driver) do(c Command) {
 		d.events = append(d.events, e)
 		d.after(e)
 	}
-	if after, _ := json.Marshal(old); string(after) != string(before) {
+	if after := inFull(d.t, old); after != before {
 		d.t.Fatalf("%s changed the state it was given:\n%s\n%s", c.Kind, before, after)
 	}
 	if diff := cmp.Diff(d.state, foldAgain(d.t, d.state.Playbook, d.events), ignorePlaybook()); diff != "" {
@@ -71,6 +71,15 @@ func (d *driver) do(c Command) {
 	if e, ok := Pending(d.state); ok && d.state.Paused != "" && e.Action == ActionApply && !e.Observe {
 		d.t.Fatal("an apply is owed while paused")
 	}
+}
+
+// inFull is a state in full, as text.
+func inFull(t *rapid.T, s State) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 func foldAgain(t *rapid.T, p *playbook.Playbook, events []Event) State {

@@ -324,8 +324,9 @@ func eventLine(e Event) string {
 	}
 	add("observe", e.Observe)
 	if len(e.With) > 0 {
-		b, _ := json.Marshal(e.With)
-		add("with", string(b))
+		if b, err := json.Marshal(e.With); err == nil {
+			add("with", string(b))
+		}
 	}
 	add("reason", e.Reason)
 	if e.Plan != nil {
