@@ -230,11 +230,17 @@ func (w *world) awaitHealthy(t *testing.T) {
 	})
 }
 
-// wantIntact verifies a copy of the journal offline, with the public key only.
+// wantIntact takes a copy of the journal of a running service and verifies it.
 func wantIntact(t *testing.T, s *rig.Service) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "copy.db")
 	s.Must(t, "audit", "export", "--to", file)
+	verify(t, s, file)
+}
+
+// verify proves a journal's file offline, with the public key only.
+func verify(t *testing.T, s *rig.Service, file string) {
+	t.Helper()
 	out := s.Must(t, "audit", "verify", file, "--key", filepath.Join(s.Journal(), "journal.pub"))
 	if !strings.Contains(out, "intact: "+file) {
 		t.Errorf("audit verify says:\n%s", out)
