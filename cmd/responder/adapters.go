@@ -10,7 +10,6 @@ import (
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -18,25 +17,11 @@ import (
 // them goes through the adapters of this file, which translate and add nothing.
 
 const (
-	intakeStream     = "intake"
-	dispatchStream   = "dispatch"
-	controlStream    = "control"
-	runStreams       = "run/"
-	notificationKind = "notification"
+	intakeStream   = "intake"
+	dispatchStream = "dispatch"
+	controlStream  = "control"
+	runStreams     = "run/"
 )
-
-// intake makes notifications durable.
-type intake struct{ journal *audit.Journal }
-
-// Admit appends the notification. It depends on nothing before it, so it
-// conflicts with nobody.
-func (i intake) Admit(ctx context.Context, n playbook.Notification) error {
-	_, err := i.journal.Append(ctx, audit.Append{
-		Stream: intakeStream, After: audit.Any,
-		Records: []audit.Record{{Kind: notificationKind, Data: n.AppendJSON(nil)}},
-	})
-	return journalRefusal(err)
-}
 
 // journalRefusal says in the receiver's words why the journal did not take
 // something.
@@ -80,12 +65,18 @@ func refusalOf(err error) error {
 	}
 }
 
-// pauses switches automation off and on.
-type pauses struct{ executor *executor.Executor }
+// pauses switches automation and intake off and on.
+type pauses struct {
+	executor *executor.Executor
+	intake   *intake
+}
 
 // Pauses lists what is paused now.
 func (p pauses) Pauses() []webhook.Pause {
 	var all []webhook.Pause
+	if off := p.intake.paused(); off != nil {
+		all = append(all, *off)
+	}
 	for _, s := range p.executor.Pauses() {
 		all = append(all, webhook.Pause{Service: s.Scope.Service, Playbook: s.Scope.Playbook, By: s.By, Reason: s.Reason, Since: s.Since})
 	}
@@ -94,11 +85,17 @@ func (p pauses) Pauses() []webhook.Pause {
 
 // Pause stops what p names.
 func (p pauses) Pause(ctx context.Context, w webhook.Pause) error {
+	if w.Intake {
+		return p.intake.pause(ctx, w)
+	}
 	return refusalOf(p.executor.Pause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason))
 }
 
 // Unpause lifts the pause with the same scope.
 func (p pauses) Unpause(ctx context.Context, w webhook.Pause) error {
+	if w.Intake {
+		return p.intake.unpause(ctx, w)
+	}
 	return refusalOf(p.executor.Unpause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason))
 }
 

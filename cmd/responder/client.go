@@ -223,7 +223,7 @@ func refusal(base string, withToken bool, resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
 		if withToken {
-			return fmt.Errorf("%s does not know this token: %s; is it the right file, and has it been rotated?", base, said)
+			return fmt.Errorf("%s does not know this token: %s; is it the right file?", base, said)
 		}
 		return fmt.Errorf("%s wants a token: %s; name a file with one by --token-file or $%s", base, said, tokenVariable)
 	case http.StatusForbidden:

@@ -65,7 +65,7 @@ func checkConfig(file string) (configSummary, error) {
 		return configSummary{}, err
 	}
 	probe := webhook.Options{
-		Intake: intake{}, Auth: c.Auth.receiver(), TLS: c.tls(), DropLabels: c.Receiver.DropLabels,
+		Intake: &intake{}, Auth: c.Auth.receiver(), TLS: c.tls(), DropLabels: c.Receiver.DropLabels,
 		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
 	}
 	if _, err := webhook.New(probe); err != nil {

@@ -12,7 +12,11 @@ import (
 
 const pauseLong = `Keep runs from acting: everything, or one service or playbook. Alerts are still
 taken in and recorded; a change under way is finished or undone. A pause
-survives restarts, until 'responder unpause' lifts it.`
+survives restarts, until 'responder unpause' lifts it.
+
+With --intake it is the receiver that pauses: notifications are refused with
+503 and nothing is recorded of them. Alertmanager keeps trying, and repeats what
+still fires. Runs go on.`
 
 func newPauseCommand(p *process) *cobra.Command {
 	c := client{process: p}
@@ -23,7 +27,8 @@ func newPauseCommand(p *process) *cobra.Command {
 		Long:  pauseLong,
 		Args:  cobra.NoArgs,
 		Example: `  responder pause --reason 'datacenter maintenance'
-  responder pause --service serving/chat --reason 'load test'`,
+  responder pause --service serving/chat --reason 'load test'
+  responder pause --intake --reason 'the volume is being moved'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if r.Reason == "" {
 				return errors.New("why? a pause takes --reason, which everyone who meets it is shown")
@@ -68,7 +73,8 @@ func addPauseFlags(cmd *cobra.Command, r *webhook.PauseRequest) {
 	cmd.Flags().StringVar(&r.Service, "service", "", "only this service")
 	cmd.Flags().StringVar(&r.Playbook, "playbook", "", "only this playbook")
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
-	cmd.MarkFlagsMutuallyExclusive("service", "playbook")
+	cmd.Flags().BoolVar(&r.Intake, "intake", false, "the receiver, instead of runs")
+	cmd.MarkFlagsMutuallyExclusive("service", "playbook", "intake")
 }
 
 func newPausesCommand(p *process) *cobra.Command {
@@ -98,20 +104,22 @@ func pauseTable(all []webhook.Pause) *table {
 		empty:   "nothing is paused",
 	}
 	for _, p := range all {
-		t.add(pauseScope(p.Service, p.Playbook), stamp(p.Since), p.By, p.Reason)
+		t.add(pauseScope(p), stamp(p.Since), p.By, p.Reason)
 	}
 	return t
 }
 
 // pauseScope names what a pause holds up.
-func pauseScope(service, playbook string) string {
+func pauseScope(p webhook.Pause) string {
 	switch {
-	case service != "" && playbook != "":
-		return fmt.Sprintf("service:%s playbook:%s", service, playbook)
-	case service != "":
-		return "service:" + service
-	case playbook != "":
-		return "playbook:" + playbook
+	case p.Intake:
+		return "intake"
+	case p.Service != "" && p.Playbook != "":
+		return fmt.Sprintf("service:%s playbook:%s", p.Service, p.Playbook)
+	case p.Service != "":
+		return "service:" + p.Service
+	case p.Playbook != "":
+		return "playbook:" + p.Playbook
 	default:
 		return "global"
 	}

@@ -26,6 +26,7 @@ import (
 type service struct {
 	journal  *audit.Journal
 	library  *library
+	intake   *intake
 	executor *executor.Executor
 	receiver *webhook.Server
 	metrics  *metrics
@@ -58,6 +59,9 @@ func newService(o serviceOptions) (_ *service, err error) {
 		}
 	}()
 	if s.library, err = newLibrary(o.config.Playbooks.Dir, s.journal, o.log); err != nil {
+		return nil, err
+	}
+	if s.intake, err = newIntake(s.journal, s.world.Now); err != nil {
 		return nil, err
 	}
 	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
@@ -101,9 +105,9 @@ func (s *service) executorOptions(o serviceOptions) executor.Options {
 
 func (s *service) receiverOptions(c config) webhook.Options {
 	return webhook.Options{
-		Intake:        intake{s.journal},
+		Intake:        s.intake,
 		Control:       control{s.executor},
-		Pauses:        pauses{s.executor},
+		Pauses:        pauses{s.executor, s.intake},
 		Views:         views{s.executor},
 		Log:           journalLog{s.journal},
 		Playbooks:     func() []*playbook.Playbook { return s.library.set().All() },
@@ -168,8 +172,8 @@ func allRuns(s *service) ([]machine.State, error) {
 
 func (s *service) pauseScopes() []string {
 	var scopes []string
-	for _, p := range (pauses{s.executor}).Pauses() {
-		scopes = append(scopes, pauseScope(p.Service, p.Playbook))
+	for _, p := range (pauses{s.executor, s.intake}).Pauses() {
+		scopes = append(scopes, pauseScope(p))
 	}
 	return scopes
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // startService runs a service on loopback until the test ends.
@@ -167,5 +168,53 @@ func TestLastGoodSetSurvivesRestart(t *testing.T) {
 			t.Error("another set is in force than before the restart")
 		}
 		until(t, "the rejection is counted", func() bool { return scrape(t, s.metrics)["responder_playbooks_rejected_total"] == "1" })
+	})
+}
+
+// A service that was told to take nothing in does not forget it by restarting.
+func TestPausedIntakeSurvivesRestart(t *testing.T) {
+	c := sandboxConfig()
+	c.Journal.Dir = t.TempDir()
+	post := func(url string) int {
+		t.Helper()
+		body := `{"version":"4","status":"firing","alerts":[{"status":"firing","labels":{"alertname":"X"},"startsAt":"2026-03-01T12:00:00Z"}]}`
+		resp, err := http.Post(url+"/", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode
+	}
+	t.Run("paused", func(t *testing.T) {
+		s, url := startServiceWith(t, c, false)
+		until(t, "ready", func() bool { return len(s.missing()) == 0 })
+		if err := s.intake.pause(t.Context(), webhook.Pause{Intake: true, By: "user:ada", Reason: "the volume moves"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := post(url); got != http.StatusServiceUnavailable {
+			t.Errorf("paused: %d, want 503", got)
+		}
+	})
+	t.Run("restarted, then lifted", func(t *testing.T) {
+		s, url := startServiceWith(t, c, false)
+		until(t, "ready", func() bool { return len(s.missing()) == 0 })
+		if got := post(url); got != http.StatusServiceUnavailable {
+			t.Errorf("paused before the restart: %d, want 503", got)
+		}
+		if err := s.intake.unpause(t.Context(), webhook.Pause{Intake: true, By: "user:ada"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := post(url); got != http.StatusOK {
+			t.Errorf("lifted: %d, want 200", got)
+		}
+	})
+	t.Run("restarted once more", func(t *testing.T) {
+		s, url := startServiceWith(t, c, false)
+		until(t, "ready", func() bool { return len(s.missing()) == 0 })
+		if got := post(url); got != http.StatusOK {
+			t.Errorf("lifted before the restart: %d, want 200", got)
+		}
 	})
 }

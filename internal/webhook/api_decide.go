@@ -35,6 +35,7 @@ type DecisionRequest struct {
 type PauseRequest struct {
 	Service  string `json:"service,omitempty"`
 	Playbook string `json:"playbook,omitempty"`
+	Intake   bool   `json:"intake,omitempty"` // the receiver, instead of runs
 	Reason   string `json:"reason,omitempty"`
 }
 
@@ -142,6 +143,9 @@ func (s *Server) setPause(c echo.Context, id Identity) error {
 	if req.Reason == "" {
 		return invalid("reason", "missing: say why")
 	}
+	if err := req.check(); err != nil {
+		return err
+	}
 	if s.o.Pauses == nil {
 		return ErrNotFound
 	}
@@ -153,6 +157,12 @@ func (s *Server) setPause(c echo.Context, id Identity) error {
 
 func (s *Server) liftPause(c echo.Context, id Identity) error {
 	req := PauseRequest{Service: c.QueryParam("service"), Playbook: c.QueryParam("playbook"), Reason: c.QueryParam("reason")}
+	if text := c.QueryParam("intake"); text != "" {
+		var err error
+		if req.Intake, err = strconv.ParseBool(text); err != nil {
+			return invalid("intake", "want true or false")
+		}
+	}
 	if c.Request().ContentLength != 0 {
 		if c.Request().URL.RawQuery != "" {
 			return invalid("", "say what to lift in the query or in the body, not in both")
@@ -161,7 +171,7 @@ func (s *Server) liftPause(c echo.Context, id Identity) error {
 			return err
 		}
 	}
-	if err := checkReason(req.Reason); err != nil {
+	if err := errors.Join(checkReason(req.Reason), req.check()); err != nil {
 		return err
 	}
 	if s.o.Pauses == nil {
@@ -173,8 +183,16 @@ func (s *Server) liftPause(c echo.Context, id Identity) error {
 	return s.listPauses(c, id)
 }
 
+// check refuses a scope that would mean two things.
+func (r PauseRequest) check() error {
+	if r.Intake && (r.Service != "" || r.Playbook != "") {
+		return invalid("intake", "stands alone: a notification is refused before its services and playbooks are known")
+	}
+	return nil
+}
+
 func (r PauseRequest) by(id Identity) Pause {
-	return Pause{Service: r.Service, Playbook: r.Playbook, By: "user:" + id.Name, Reason: r.Reason, Since: time.Now().UTC()}
+	return Pause{Service: r.Service, Playbook: r.Playbook, Intake: r.Intake, By: "user:" + id.Name, Reason: r.Reason, Since: time.Now().UTC()}
 }
 
 // decodeRequest reads a small JSON object strictly; no body is an empty one.

@@ -213,6 +213,12 @@ func TestPauses(t *testing.T) {
 	if w := ask(s, http.MethodPost, "/api/v1/pauses", decideToken, strings.NewReader(`{"service":"chat"}`)); w.Code != http.StatusBadRequest {
 		t.Errorf("a pause without a reason: %d", w.Code)
 	}
+	if w := ask(s, http.MethodPost, "/api/v1/pauses", decideToken, strings.NewReader(`{"intake":true,"service":"chat","reason":"storm"}`)); w.Code != http.StatusBadRequest {
+		t.Errorf("the intake of one service: %d", w.Code)
+	}
+	if w := ask(s, http.MethodDelete, "/api/v1/pauses?intake=perhaps", decideToken, nil); w.Code != http.StatusBadRequest {
+		t.Errorf("lifting an unclear pause: %d", w.Code)
+	}
 	if w := ask(s, http.MethodDelete, "/api/v1/pauses?service=other", decideToken, nil); w.Code != http.StatusNotFound {
 		t.Errorf("lifting what is not there: %d", w.Code)
 	}

@@ -56,7 +56,7 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, ErrBusy), errors.Is(err, errShed):
 		return problem(http.StatusServiceUnavailable, "busy", "too much is waiting already", "try again")
 	case errors.Is(err, ErrPaused):
-		return problem(http.StatusServiceUnavailable, "paused", "intake is paused", "lift the pause, or try again later")
+		return problem(http.StatusServiceUnavailable, "paused", err.Error(), "lift it with responder unpause --intake, or try again later")
 	case errors.Is(err, ErrUnavailable):
 		return problem(http.StatusServiceUnavailable, "unavailable", "the journal cannot take it now", "see /readyz and the service's log")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -88,7 +88,7 @@ func unauthorized(err error) *Problem {
 	case errors.Is(err, errNoCredential):
 		return problem(http.StatusUnauthorized, "unauthorized", "no credential", "send Authorization: Bearer TOKEN")
 	default:
-		return problem(http.StatusUnauthorized, "unauthorized", "the credential is not known", "is the right file configured, and has it been rotated?")
+		return problem(http.StatusUnauthorized, "unauthorized", "the credential is not known", "has it been rotated?")
 	}
 }
 

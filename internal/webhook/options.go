@@ -104,10 +104,12 @@ type RunFilter struct {
 }
 
 // Pause is a switch that keeps runs from acting. Without Service and Playbook
-// it is for everything.
+// it is for everything. With Intake, which stands alone, it is another switch:
+// notifications are refused with 503 until it is lifted.
 type Pause struct {
 	Service  string    `json:"service,omitempty"`
 	Playbook string    `json:"playbook,omitempty"`
+	Intake   bool      `json:"intake,omitempty"`
 	By       string    `json:"by"`
 	Reason   string    `json:"reason"`
 	Since    time.Time `json:"since"`
