@@ -39,6 +39,7 @@ func (q question) act(run, service string, ago time.Duration) {
 	q.ledger.applied(machine.Start{Run: run, Service: playbook.Service{Name: service}}, q.now.Add(-ago))
 }
 
+// TestGuards is one list: what is spoilt, and which guard says what about it.
 func TestGuards(t *testing.T) {
 	three := 3
 	tests := []struct {
