@@ -81,7 +81,9 @@ func (e *Executor) tell(eff machine.Effect) {
 // catches. Every start is counted in a cell of the journal, and the count goes
 // back to zero when the process has lived for a while or stops in order. After
 // a few bad starts in a row, what is about to be processed is written down
-// first, one thing at a time; what the process died over twice is set aside.
+// first, one thing at a time; what the process died over three times, at the same
+// place, is set aside. Panics in our own code need none of this: they are
+// recovered and what caused them is set aside at once.
 type careful struct {
 	journal *audit.Journal
 	alive   func() bool
@@ -101,7 +103,7 @@ type starts struct {
 const (
 	cellStarts  = "executor/starts"
 	carefulFrom = 3           // bad starts before things are written down
-	strikesMost = 2           // deaths over one thing before it is set aside
+	strikesMost = 3           // deaths over one thing before it is set aside: kill -9 is no fault of what was under way
 	goodAfter   = time.Minute // of life: the start was good
 )
 
