@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
@@ -48,22 +49,29 @@ func (c control) Command(ctx context.Context, run string, cmd machine.Command) e
 
 // refusalOf says in the receiver's words why the executor did not do something.
 func refusalOf(err error) error {
-	wrap := func(as error) error { return fmt.Errorf("%w: %w", as, err) }
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, executor.ErrNotFound):
-		return wrap(webhook.ErrNotFound)
-	case errors.Is(err, executor.ErrForbidden):
-		return wrap(webhook.ErrForbidden)
-	case errors.Is(err, executor.ErrConflict):
-		return wrap(webhook.ErrConflict)
-	case errors.Is(err, executor.ErrInvalid):
-		return wrap(webhook.ErrInvalid)
-	default:
-		return journalRefusal(err)
+	for _, kind := range []struct{ theirs, ours error }{
+		{executor.ErrNotFound, webhook.ErrNotFound},
+		{executor.ErrForbidden, webhook.ErrForbidden},
+		{executor.ErrConflict, webhook.ErrConflict},
+		{executor.ErrInvalid, webhook.ErrInvalid},
+	} {
+		if errors.Is(err, kind.theirs) {
+			return &refused{as: kind.ours, message: strings.TrimPrefix(err.Error(), kind.theirs.Error()+": ")}
+		}
 	}
+	return journalRefusal(err)
 }
+
+// refused is a refusal of the executor as one of the receiver's, which says in
+// its status what the executor's words begin with.
+type refused struct {
+	as      error
+	message string
+}
+
+func (r *refused) Error() string { return r.message }
+
+func (r *refused) Unwrap() error { return r.as }
 
 // pauses switches automation and intake off and on.
 type pauses struct {
@@ -96,7 +104,16 @@ func (p pauses) Unpause(ctx context.Context, w webhook.Pause) error {
 	if w.Intake {
 		return p.intake.unpause(ctx, w)
 	}
-	return refusalOf(p.executor.Unpause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason))
+	err := p.executor.Unpause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason)
+	if errors.Is(err, executor.ErrNotFound) {
+		return notPaused(w)
+	}
+	return refusalOf(err)
+}
+
+// notPaused refuses to lift what is not there.
+func notPaused(w webhook.Pause) error {
+	return &refused{as: webhook.ErrNotFound, message: fmt.Sprintf("there is no %s pause; 'responder pauses' lists those in force", pauseScope(w))}
 }
 
 // views reads runs.

@@ -58,7 +58,7 @@ func newAuditShowCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SEQ",
 		Short: "Print one entry of the journal in full",
-		Args:  cobra.ExactArgs(1),
+		Args:  one("which entry? 'responder audit list' shows their numbers"),
 		Example: `  responder audit show 17
   responder audit show 17 --file journal.db -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

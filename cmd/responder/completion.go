@@ -10,7 +10,7 @@ func newCompletionCommand(p *process) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish",
 		Short:     "Print the completion script of a shell",
-		Args:      cobra.MatchAll(cobra.ExactArgs(1)),
+		Args:      one("for which shell? there is bash, zsh and fish"),
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		Example: `  source <(responder completion bash)
   responder completion zsh > "${fpath[1]}/_responder"

@@ -28,7 +28,7 @@ func newApproveCommand(p *process) *cobra.Command {
 the world has moved since, it is void and a fresh plan is shown. --digest names
 the plan you saw ('responder runs show RUN' prints it), so that no other one is
 approved by accident.`,
-		Args: cobra.ExactArgs(1),
+		Args: one(whichRun),
 		Example: `  responder approve r-01JDXYZ
   responder approve r-01JDXYZ --digest sha256:5f2c... --reason 'deploy is the cause'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ func newDenyCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "deny RUN --reason TEXT",
 		Short:   "Deny the plan that a run asks about",
-		Args:    cobra.ExactArgs(1),
+		Args:    one(whichRun),
 		Example: "  responder deny r-01JDXYZ --reason 'load test, not an incident'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.Reason == "" {
@@ -80,7 +80,7 @@ func newRunsCancelCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cancel RUN --reason TEXT",
 		Short:   "Stop a run; a change that is half done is finished or undone first",
-		Args:    cobra.ExactArgs(1),
+		Args:    one(whichRun),
 		Example: "  responder runs cancel r-01JDXYZ --reason 'handled by hand'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.Reason == "" {
@@ -107,7 +107,7 @@ func newRunsResolveCommand(p *process) *cobra.Command {
 		Short: "Tell a held run what became of its change",
 		Long: `A run is held when it cannot prove whether its change happened. Look at the
 target yourself, then say which it is; the run goes on from there.`,
-		Args: cobra.ExactArgs(1),
+		Args: one(whichRun),
 		Example: `  responder runs resolve r-01JDXYZ --not-applied --reason 'generation is still 7'
   responder runs resolve r-01JDXYZ --applied --reason 'replicas are 5'`,
 		RunE: func(cmd *cobra.Command, args []string) error {

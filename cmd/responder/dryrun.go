@@ -57,6 +57,9 @@ func newDryRunCommand(p *process) *cobra.Command {
   responder dry-run --from-alertmanager http://alertmanager:9093 --config responder.yaml -o json
   responder dry-run --sandbox bad-rollout`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.config == "" && f.sandbox == "" {
+				return errors.New("on what? --config FILE names a cluster, --sandbox SCENARIO simulates one")
+			}
 			var err error
 			if f.source.labels, err = parseAlert(f.alert); err != nil {
 				return err
@@ -83,7 +86,6 @@ func newDryRunCommand(p *process) *cobra.Command {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "most time to spend")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show the program's own log")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
-	cmd.MarkFlagsOneRequired("config", "sandbox")
 	out.addFlag(cmd)
 	return cmd
 }

@@ -88,7 +88,7 @@ func (i *intake) unpause(ctx context.Context, p webhook.Pause) error {
 	i.change.Lock()
 	defer i.change.Unlock()
 	if i.off.Load() == nil {
-		return fmt.Errorf("%w: intake is not paused", webhook.ErrNotFound)
+		return notPaused(p)
 	}
 	p.Since = i.now().UTC()
 	if err := i.record(ctx, intakeUnpausedKind, p); err != nil {

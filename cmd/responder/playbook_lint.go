@@ -27,7 +27,7 @@ proof, changes before any check. It needs no cluster.
 Exit codes:
   0  all of them may be loaded
   1  at least one may not`,
-		Args: cobra.MinimumNArgs(1),
+		Args: some("which playbooks? name files or directories"),
 		Example: `  responder playbook lint playbooks/
   responder playbook lint my-playbook.yaml -o json`,
 		RunE: func(_ *cobra.Command, args []string) error {

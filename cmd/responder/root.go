@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -50,6 +51,32 @@ func newRootCommand(p *process) *cobra.Command {
 	root.AddCommand(commands(p)...)
 	return root
 }
+
+// one wants exactly one argument and asks for it in words.
+func one(question string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return errors.New(question)
+		case len(args) > 1:
+			return fmt.Errorf("%q is too much; write '%s'", args[1], cmd.UseLine())
+		default:
+			return nil
+		}
+	}
+}
+
+// some wants at least one argument and asks for it in words.
+func some(question string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return errors.New(question)
+		}
+		return nil
+	}
+}
+
+const whichRun = "which run? 'responder runs list' shows them"
 
 // group is a noun: a command that only holds verbs.
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {

@@ -26,7 +26,7 @@ func newRunsShowCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show a run: what it saw, decided, changed and proved",
-		Args:  cobra.ExactArgs(1),
+		Args:  one(whichRun),
 		Example: `  responder runs show r-01JDXYZ
   responder runs show r-01JDXYZ -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

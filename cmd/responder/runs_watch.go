@@ -21,7 +21,7 @@ func newRunsWatchCommand(p *process) *cobra.Command {
 		Use:     "watch RUN",
 		Short:   "Follow a run until it ends",
 		Long:    "Follow a run until it ends. With -o json every event is one line.",
-		Args:    cobra.ExactArgs(1),
+		Args:    one(whichRun),
 		Example: "  responder runs watch r-01JDXYZ",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return watchRun(cmd.Context(), p, &c, &out, args[0])

@@ -53,6 +53,9 @@ func newServeCommand(p *process) *cobra.Command {
 			if len(args) == 1 && !f.sandbox {
 				return fmt.Errorf("%q is not expected; a scenario goes with --sandbox", args[0])
 			}
+			if f.config == "" && !f.sandbox {
+				return errors.New("on what? --config FILE names a cluster, --sandbox simulates one")
+			}
 			if f.sandbox {
 				return serveSandbox(cmd.Context(), p, f, strings.Join(args, ""))
 			}
@@ -66,7 +69,6 @@ func newServeCommand(p *process) *cobra.Command {
 	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "let everyone in, as everyone")
 	cmd.Flags().Float64Var(&f.pace, "pace", 10, "with --sandbox: simulated seconds per real second")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
-	cmd.MarkFlagsOneRequired("config", "sandbox")
 	return cmd
 }
 

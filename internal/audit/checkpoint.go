@@ -91,7 +91,7 @@ func parseCheckpoint(text string) (checkpoint, error) {
 func parseKey(publicKey string) (note.Verifier, error) {
 	v, err := note.NewVerifier(strings.TrimSpace(publicKey))
 	if err != nil {
-		return nil, fmt.Errorf("%w: public key does not parse: %w", ErrKey, err)
+		return nil, fmt.Errorf("%w: this is no public key (%w); name the journal.pub that was written beside the journal", ErrKey, err)
 	}
 	return v, nil
 }

@@ -21,10 +21,9 @@ type Service struct {
 	MinReady int      `json:"minReady"`         // replicas that must stay ready, >= 0
 	MaxScale int      `json:"maxScale"`         // most replicas a lever may ask for; 0: no lever may scale up
 
-	// Matchers select the alerts of this service, one matcher set each; an
-	// alert belongs to the service when any set matches. Label values of
-	// Select are available to PromQL as ${service.selector}.
-	Selector string `json:"selector,omitempty"` // PromQL label matchers of this service's series, without braces
+	// PromQL label matchers of this service's series, without braces:
+	// ${service.selector} in an expression.
+	Selector string `json:"selector,omitempty"`
 }
 
 // Workload names a Kubernetes object by kind and name, in the service's namespace.
