@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -176,31 +175,3 @@ func (s *Service) Must(t testing.TB, args ...string) string {
 
 // Journal is the directory that holds the journal and its keys.
 func (s *Service) Journal() string { return filepath.Join(filepath.Dir(s.Config), "data") }
-
-// Memory is what the kernel counts of a process, in bytes.
-type Memory struct {
-	Resident int64
-	Peak     int64 // most that was ever resident
-	Files    int64 // resident pages of files: the program, and the journal's map
-}
-
-// Memory reads the memory of the running process.
-func (p *Process) Memory(t testing.TB) Memory {
-	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.current().Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := func(field string) int64 {
-		for line := range strings.Lines(string(data)) {
-			if rest, ok := strings.CutPrefix(line, field+":"); ok {
-				if kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64); err == nil {
-					return kib << 10
-				}
-			}
-		}
-		t.Fatalf("no %s in /proc/PID/status", field)
-		return 0
-	}
-	return Memory{Resident: read("VmRSS"), Peak: read("VmHWM"), Files: read("RssFile")}
-}
