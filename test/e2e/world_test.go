@@ -20,25 +20,33 @@ import (
 // else of it is changed: states, edges, queries and proofs are the shipped ones.
 func playbook(t testing.TB) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(rig.Repository(), "playbooks", "inference-slo-breach.yaml"))
+	return scaled(t, "playbooks/inference-slo-breach.yaml", []string{
+		"[5m]", "[10s]", "[2m]", "[5s]", "within: 20m", "within: 25s", "hold: 3m", "hold: 4s", "interval: 15s", "interval: 1s",
+		"autonomy: suggest", "autonomy: auto",
+	})
+}
+
+// rules are the shipped burn-rate rules with windows a test can wait for.
+func rules(t testing.TB) string {
+	t.Helper()
+	return scaled(t, "deploy/prometheus/inference-slo.rules.yaml", []string{
+		"[5m]", "[10s]", "[30m]", "[20s]", "[1h]", "[40s]", "[6h]", "[80s]", "[3d]", "[120s]",
+	})
+}
+
+// scaled is a file of the repository with texts, the even ones, replaced.
+func scaled(t testing.TB, path string, replace []string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(rig.Repository(), path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(data)
-	for _, r := range [][2]string{
-		{"[5m]", "[10s]"},
-		{"[2m]", "[5s]"},
-		{"within: 20m", "within: 25s"},
-		{"hold: 3m", "hold: 4s"},
-		{"interval: 15s", "interval: 1s"},
-		{"autonomy: suggest", "autonomy: auto"},
-	} {
-		if !strings.Contains(text, r[0]) {
-			t.Fatalf("the shipped playbook has no %q any more: scale its new times down here", r[0])
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(string(data), replace[i]) {
+			t.Fatalf("%s has no %q any more: scale its new times down here", path, replace[i])
 		}
-		text = strings.ReplaceAll(text, r[0], r[1])
 	}
-	return text
+	return strings.NewReplacer(replace...).Replace(string(data))
 }
 
 // world is one inference service, chat, in a namespace of its own, with engines,
@@ -82,7 +90,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		w.managers = append(w.managers, rig.StartAlertmanager(t, 1, rig.WebhookConfig(rig.WebhookURL(addr), rig.IntakeToken))...)
 	}
 	w.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{
-		Rules:         rig.BurnRateRules(rig.BurnRate{Namespace: w.ns, Service: "chat"}),
+		Rules:         rules(t),
 		Targets:       []string{w.fleet.Addr},
 		Alertmanagers: rig.Addrs(w.managers),
 	})
