@@ -1,6 +1,10 @@
 package playbook
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
 
 // Service is one inference endpoint as playbooks and runs see it. A run keeps
 // the Service it started with. The catalog makes them; conditions read them as
@@ -38,6 +42,33 @@ type SLO struct {
 	Objective float64       `json:"objective"`           // 0 < objective < 1, e.g. 0.99
 	Window    time.Duration `json:"window"`              // e.g. 28 days
 	Threshold float64       `json:"threshold,omitempty"` // seconds; the histogram bucket that counts as good
+}
+
+// sloJSON is an SLO as JSON: its window is text, like 28d, as people write it.
+type sloJSON struct {
+	Name      string  `json:"name"`
+	Objective float64 `json:"objective"`
+	Window    string  `json:"window"`
+	Threshold float64 `json:"threshold,omitempty"`
+}
+
+// MarshalJSON writes the window as text.
+func (o SLO) MarshalJSON() ([]byte, error) {
+	return json.Marshal(sloJSON{o.Name, o.Objective, FormatDuration(o.Window), o.Threshold})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (o *SLO) UnmarshalJSON(data []byte) error {
+	var j sloJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return fmt.Errorf("decode an SLO: %w", err)
+	}
+	window, err := ParseDuration(j.Window)
+	if err != nil {
+		return fmt.Errorf("decode SLO %s: window: %w", j.Name, err)
+	}
+	*o = SLO{j.Name, j.Objective, window, j.Threshold}
+	return nil
 }
 
 // GitOps says where Git owns the service's manifests; the zero value: nowhere known.
