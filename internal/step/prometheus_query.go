@@ -99,6 +99,7 @@ func (c prometheusQuery) Run(ctx context.Context, in Input) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
+	known = known && !newest.IsZero()
 	stale := known && in.Now.Sub(newest) > time.Duration(with.MaxAge)
 	if known && newest.Unix() != 0 && newest.Before(in.Now) {
 		out.At = newest.UTC()

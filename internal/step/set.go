@@ -110,11 +110,15 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 // change carries out apply and undo, and observes what became of them.
 func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
 	l, ok := s.levers[e.Step]
+	otherwise := machine.StatusFailed
+	if e.Observe {
+		otherwise = machine.StatusUnknown // that nobody can look says nothing about the change
+	}
 	switch {
 	case !ok:
-		return outcomeOf(invalid("no lever is called %q", e.Step), machine.StatusFailed)
+		return outcomeOf(invalid("no lever is called %q", e.Step), otherwise)
 	case e.Plan == nil:
-		return outcomeOf(invalid("%s: %s without a plan", e.Step, e.Action), machine.StatusFailed)
+		return outcomeOf(invalid("%s: %s without a plan", e.Step, e.Action), otherwise)
 	case e.Action == machine.ActionSettle, e.Action == machine.ActionUnwind:
 		return s.settle(ctx, e, in, l)
 	case e.Observe:

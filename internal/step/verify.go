@@ -68,18 +68,23 @@ func (s *Set) read(ctx context.Context, expr string, now time.Time, fold func([]
 	if len(v.Samples) == 0 {
 		return slo.Reading{Reason: slo.NoData}
 	}
-	newest, known, err := newestSample(ctx, s.deps.Querier, expr, now)
+	newest, asked, err := newestSample(ctx, s.deps.Querier, expr, now)
 	if err != nil {
 		e := wrap(err)
 		return slo.Reading{Reason: slo.Reason(e.Reason), Detail: "how old the samples are: " + e.Error()}
 	}
-	if age := now.Sub(newest); known && age > freshness {
+	if asked && newest.IsZero() {
+		return slo.Reading{Reason: slo.NoData, Detail: "the answer is a constant, no series is behind it"}
+	}
+	if age := now.Sub(newest); asked && age > freshness {
 		return slo.Reading{Reason: slo.Stale, Detail: "the newest sample is " + ago(age, newest)}
 	}
 	return slo.Reading{Value: fold(v.Samples)}
 }
 
-// newestSample tells when the newest sample behind an expression was taken.
+// newestSample tells when the newest sample behind an expression was taken;
+// zero: there is none. It reports false when that cannot be asked, because the
+// expression names no series of now.
 func newestSample(ctx context.Context, q Querier, expr string, now time.Time) (time.Time, bool, error) {
 	ask, _, err := slo.FreshnessQuery(expr)
 	if err != nil || ask == "" {
@@ -89,8 +94,8 @@ func newestSample(ctx context.Context, q Querier, expr string, now time.Time) (t
 	if err != nil {
 		return time.Time{}, false, err
 	}
-	at, ok := slo.Newest(v)
-	return at, ok, nil
+	at, _ := slo.Newest(v)
+	return at, true, nil
 }
 
 // ago says an age, or that it is beyond Prometheus's look-back.
