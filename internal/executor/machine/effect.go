@@ -42,7 +42,7 @@ type Effect struct {
 	Receipt  json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
 	Proof    *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
 	Text     string           `json:"text,omitempty"`    // notify
-	At       time.Time        `json:"at"`                // when it was decided
+	At       time.Time        `json:"at"`                // when it was decided; a look at an apply: when that was planned
 	Attempt  int              `json:"attempt"`           // 1-based
 	NotUntil time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry back-off, next sample)
 	Timeout  time.Duration    `json:"timeout"`           // for this attempt

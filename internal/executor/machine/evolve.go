@@ -286,6 +286,7 @@ func evolveGate(s State, e Event) State {
 	case GateOpened:
 		s.Gate = e.Gate
 		s.Phase = PhaseDeciding
+		s.Asked++
 		*s.Tries.of(actionGate)++
 		if s.Lever != nil {
 			l := s.lever()

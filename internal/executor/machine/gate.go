@@ -104,11 +104,21 @@ func (t *turn) refuse(d Decision) error {
 		return fmt.Errorf("%w: the time to decide ended at %s", ErrNoGate, g.Deadline.UTC().Format(time.RFC3339))
 	case d.Digest != "" && d.Digest != g.Digest:
 		return fmt.Errorf("%w: asked is %s, decided was %s; look at the new plan", ErrStale, g.Digest, d.Digest)
+	case d.Approve && d.Gate == "" && d.Digest == "" && t.s.Asked > 1:
+		// It may be meant for an earlier question, about a plan that is void.
+		return fmt.Errorf("%w: this run has asked before; look at what it asks now and name it: gate %s%s", ErrStale, g.ID, about(g.Digest))
 	case !mayDecide(g.By, d):
 		return fmt.Errorf("%w: %s is not among %s", ErrNotAllowed, d.By, strings.Join(g.By, ", "))
 	default:
 		return nil
 	}
+}
+
+func about(digest string) string {
+	if digest == "" {
+		return ""
+	}
+	return ", digest " + digest
 }
 
 func mayDecide(by []string, d Decision) bool {

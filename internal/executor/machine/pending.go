@@ -69,6 +69,9 @@ func (s State) leverEffect(e *Effect) {
 	}
 	switch e.Action {
 	case ActionApply, ActionVerify:
+		if e.Observe && !l.PlannedAt.IsZero() {
+			e.At = l.PlannedAt // the world before the change, whenever it is looked for
+		}
 		p := &Proof{Spec: *l.Verify, FixedAt: l.FixedAt, Before: l.Before, Deadline: l.Deadline}
 		if n := len(l.Samples); n > 0 {
 			p.HeldFrom, p.LastAt = l.Samples[n-1].HeldFrom, l.Samples[n-1].At

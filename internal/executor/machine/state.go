@@ -52,6 +52,7 @@ type State struct {
 	Cancel *Decision   `json:"cancel,omitempty"` // requested
 	Levers int         `json:"levers"`           // applied so far
 	Kept   int         `json:"kept,omitempty"`   // of those, verified and kept
+	Asked  int         `json:"asked,omitempty"`  // questions put to people so far
 
 	LookedAt time.Time `json:"lookedAt,omitzero"` // when the newest evidence is of: a check's, or a sample's
 
