@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
@@ -59,6 +60,9 @@ func (ps configProblems) Error() string {
 // document are problems with their place. Struct fields carry the tags yaml
 // (the name), doc (for the reference) and enum (the allowed strings).
 func strictDecode(file string, data []byte, into any) error {
+	if !utf8.Valid(data) {
+		return configProblems{{File: file, Line: 1, Column: 1, Message: "not UTF-8", Hint: "save the file as UTF-8"}}
+	}
 	root, err := parseOneDocument(file, data)
 	if err != nil || root == nil {
 		return err
