@@ -70,17 +70,18 @@ func (c GuardConfig) check() error {
 
 // question is what every guard is asked.
 type question struct {
-	now    time.Time
-	run    machine.State
-	state  *playbook.State
-	paused string
-	ledger *ledger // locked
+	now     time.Time
+	run     machine.State
+	state   *playbook.State
+	paused  string
+	ceiling playbook.Autonomy // in force now; the run began under its own
+	ledger  *ledger           // locked
 }
 
 // guards is the one readable list. All are asked and all verdicts are shown.
 func guards() []func(question) machine.GuardVerdict {
 	return []func(question) machine.GuardVerdict{
-		guardPaused, guardFiring, guardBlastRadius, guardEvidence, guardRights, guardMinReady,
+		guardPaused, guardAutonomy, guardFiring, guardBlastRadius, guardEvidence, guardRights, guardMinReady,
 		guardCooldown, guardBudget, guardConcurrency, guardLock,
 	}
 }
@@ -99,7 +100,7 @@ func (e *Executor) guard(r *run) machine.Outcome {
 	l := e.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q := question{now: e.clock.now(), run: s, state: st, ledger: l, paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
+	q := question{now: e.clock.now(), run: s, state: st, ledger: l, ceiling: e.o.Autonomy, paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
 	out := machine.Outcome{Status: machine.StatusOK}
 	free := true
 	for _, ask := range guards() {

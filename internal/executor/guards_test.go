@@ -15,7 +15,7 @@ func goodQuestion() question {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	alert := playbook.Alert{Fingerprint: "f", Status: playbook.Firing}
 	return question{
-		now: now, ledger: newLedger(DefaultGuards()), state: &playbook.State{},
+		now: now, ceiling: playbook.Auto, ledger: newLedger(DefaultGuards()), state: &playbook.State{},
 		run: machine.State{
 			Start:    machine.Start{Run: "r-1", Service: playbook.Service{Name: "a", MinReady: 2, Autonomy: playbook.Auto}, Autonomy: playbook.Auto},
 			Playbook: &playbook.Playbook{Autonomy: playbook.Auto},

@@ -87,6 +87,9 @@ func (l *ledger) sync(s machine.State) []string {
 	case len(wants) > 0:
 		f := l.take(id, s.Start.Service.Name, wants)
 		f.counted = f.counted || (s.Lever != nil && !s.Lever.AppliedAt.IsZero())
+	case s.Phase == machine.PhaseGuarding && s.Open != nil && s.Paused == "":
+		// What its guards have just taken is neither confirmed nor returned yet:
+		// this is another event of the run.
 	case l.air[id] != nil:
 		l.release(id)
 		freed = true

@@ -134,7 +134,8 @@ func (e *Executor) follow(r *run) {
 	}
 	eff, owed := machine.Pending(s)
 	if f := r.flight; f != nil {
-		if !owed || f.effect.Key != eff.Key || f.effect.Attempt != eff.Attempt {
+		gone := !owed || f.effect.Key != eff.Key || f.effect.Attempt != eff.Attempt
+		if gone && !f.effect.Action.Mutates() {
 			f.cut() // only a read: its outcome no longer matters
 		}
 		e.timers.set(r, r.wakeAt())
