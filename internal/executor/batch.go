@@ -59,6 +59,10 @@ func (b *batch) stage(r *run) *staged {
 // at all.
 func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 	st := b.stage(r)
+	if f := r.flight; f != nil && f.effect.Action.Mutates() && c.Now.Before(f.effect.NotUntil) {
+		// The clock was set back: the change is under way all the same.
+		c.Now = f.effect.NotUntil
+	}
 	err = guarded(func() error {
 		if c.Kind == machine.CmdStart {
 			st.state.Playbook = c.Playbook

@@ -106,3 +106,38 @@ func TestPauseDoesNotCutAChange(t *testing.T) {
 		}
 	})
 }
+
+// The clock is set back while a repeated apply is under way: it began, whatever
+// the time is now, so nobody may say that it certainly did not happen.
+func TestClockSetBackWhileApplying(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.start()
+		now, due := h.e.clock.now(), h.e.clock.now().Add(5*time.Second)
+		alert := playbook.Alert{Fingerprint: "f", Status: playbook.Firing}
+		p := h.set.ByName("ladder")
+		r := &run{id: "r-1", state: machine.State{
+			Start: machine.Start{Run: "r-1", Playbook: p.Name, Alert: alert}, Playbook: p, Head: 9,
+			Phase: machine.PhaseApplying, Current: p.Start, Visits: map[string]int{p.Start: 1},
+			Episodes: map[string]*machine.Episode{alert.Episode(): {Alert: alert, Firing: true}},
+			Lever:    &machine.Lever{Plan: &machine.Plan{}},
+			Open:     &machine.OpenEffect{Key: "k", Action: machine.ActionApply, Attempt: 2, NotUntil: due},
+		}}
+		r.flight = &flight{effect: machine.Effect{Key: "k", Action: machine.ActionApply, Attempt: 2, NotUntil: due}, cut: func() {}}
+		for _, c := range []machine.Command{
+			{Kind: machine.CmdPause, Message: "by ada"},
+			{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada"}},
+		} {
+			c.Now = now
+			b := h.e.batch()
+			if err := b.must(r, c); err != nil {
+				t.Fatal(err)
+			}
+			if s := b.byRun[r].state; s.Phase != machine.PhaseApplying || s.Open == nil {
+				t.Errorf("%s: the run is %s, the apply under way is forgotten", c.Kind, s.Phase)
+			}
+		}
+		if err := h.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
