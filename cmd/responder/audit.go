@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,33 +116,53 @@ func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]webhook.
 	}
 }
 
+// entryGist is what an entry of any kind may say about itself in a line.
+type entryGist struct {
+	State    string `json:"state"`
+	To       string `json:"to"`
+	Action   string `json:"action"`
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+	By       string `json:"by"`
+	Playbook string `json:"playbook"`
+	Run      string `json:"run"`
+	Why      string `json:"why"`
+	Text     string `json:"text"`
+	Problems string `json:"problems"`
+	Receiver string `json:"receiver"`
+	Scope    *struct {
+		Service  string `json:"service"`
+		Playbook string `json:"playbook"`
+	} `json:"scope"`
+	Alerts    []json.RawMessage `json:"alerts"`
+	Playbooks map[string]string `json:"playbooks"`
+	Decision  *struct {
+		By string `json:"by"`
+	} `json:"decision"`
+	Start *struct {
+		Playbook string `json:"playbook"`
+	} `json:"start"`
+	Ending *struct {
+		Outcome string `json:"outcome"`
+		Message string `json:"message"`
+	} `json:"ending"`
+}
+
 // entrySummary says an entry in one line: the words that most payloads have.
 func entrySummary(data json.RawMessage) string {
-	var d struct {
-		State    string `json:"state"`
-		To       string `json:"to"`
-		Action   string `json:"action"`
-		Reason   string `json:"reason"`
-		Message  string `json:"message"`
-		By       string `json:"by"`
-		Playbook string `json:"playbook"`
-		Run      string `json:"run"`
-		Why      string `json:"why"`
-		Decision *struct {
-			By string `json:"by"`
-		} `json:"decision"`
-		Start *struct {
-			Playbook string `json:"playbook"`
-		} `json:"start"`
-		Ending *struct {
-			Outcome string `json:"outcome"`
-			Message string `json:"message"`
-		} `json:"ending"`
-	}
-	if err := json.Unmarshal(data, &d); err != nil {
+	var d entryGist
+	var other *json.UnmarshalTypeError // a field that this kind uses otherwise
+	if err := json.Unmarshal(data, &d); err != nil && !errors.As(err, &other) {
 		return ""
 	}
 	parts := []string{d.Playbook, d.State, d.Action, d.Run}
+	if d.Scope != nil {
+		parts = append(parts, pauseScope(webhook.Pause{Service: d.Scope.Service, Playbook: d.Scope.Playbook}))
+	}
+	if len(d.Alerts) > 0 {
+		parts = append(parts, count(len(d.Alerts), "alert"), "for", d.Receiver)
+	}
+	parts = append(parts, slices.Sorted(maps.Keys(d.Playbooks))...)
 	if d.Start != nil {
 		parts = append(parts, d.Start.Playbook)
 	}
@@ -152,7 +175,7 @@ func entrySummary(data json.RawMessage) string {
 	if d.To != "" {
 		parts = append(parts, "-> "+d.To)
 	}
-	parts = append(parts, d.By, d.Reason, d.Message, d.Why)
+	parts = append(parts, d.By, d.Reason, d.Message, d.Why, d.Text, d.Problems)
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
 }
 
