@@ -21,6 +21,7 @@ still fires. Runs go on.`
 func newPauseCommand(p *process) *cobra.Command {
 	c := client{process: p}
 	var r webhook.PauseRequest
+	var out output
 	cmd := &cobra.Command{
 		Use:   "pause --reason TEXT",
 		Short: "Keep runs from acting: everything, or one service or playbook",
@@ -37,17 +38,19 @@ func newPauseCommand(p *process) *cobra.Command {
 			if err := c.send(cmd.Context(), http.MethodPost, pausesPath, r, &answer); err != nil {
 				return err
 			}
-			return pauseTable(answer.Pauses).write(p.stdout, false)
+			return out.printTable(p.stdout, answer.Pauses, pauseTable(answer.Pauses))
 		},
 	}
 	c.addFlags(cmd)
 	addPauseFlags(cmd, &r)
+	out.addFlag(cmd)
 	return cmd
 }
 
 func newUnpauseCommand(p *process) *cobra.Command {
 	c := client{process: p}
 	var r webhook.PauseRequest
+	var out output
 	cmd := &cobra.Command{
 		Use:   "unpause",
 		Short: "Lift a pause",
@@ -61,11 +64,12 @@ one over everything. Runs that waited look again before they act.`,
 			if err := c.send(cmd.Context(), http.MethodDelete, pausesPath, r, &answer); err != nil {
 				return err
 			}
-			return pauseTable(answer.Pauses).write(p.stdout, false)
+			return out.printTable(p.stdout, answer.Pauses, pauseTable(answer.Pauses))
 		},
 	}
 	c.addFlags(cmd)
 	addPauseFlags(cmd, &r)
+	out.addFlag(cmd)
 	return cmd
 }
 
