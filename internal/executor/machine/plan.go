@@ -83,7 +83,7 @@ func (p Plan) Digest() string {
 // GuardVerdict is one guard's answer. Every guard that was asked is listed,
 // not only the first that refused.
 type GuardVerdict struct {
-	Guard string `json:"guard"` // cooldown, budget, concurrency, evidence, firing, min-ready, blast-radius, paused, lock
+	Guard string `json:"guard"` // paused, autonomy, firing, blast-radius, evidence, rights, min-ready, cooldown, budget, concurrency, lock
 	OK    bool   `json:"ok"`
 	Wait  bool   `json:"wait,omitempty"` // not now, but by itself later (a lock): ask again
 	Why   string `json:"why"`            // with figures: "last lever 4m ago, cooldown 30m"
