@@ -17,7 +17,7 @@ func testKinds() []Kind {
 				{Name: "max_age", Type: duration, Default: "2m"},
 			},
 			Out: []Field{
-				{Name: "status", Type: text, Enum: []string{"ok", "empty", "stale", "nan"}},
+				{Name: "status", Type: text, Enum: []string{"ok", "empty", "stale", "nan", "partial"}},
 				{Name: "value", Type: ratio},
 				{Name: "min", Type: ratio},
 				{Name: "max", Type: ratio},

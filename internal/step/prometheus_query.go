@@ -31,7 +31,7 @@ reads an unset number is an error, never false or zero. ` + "`value`" + ` is set
 			{Name: "max_age", Type: scalar(playbook.Duration), Default: "2m", Doc: "Oldest that the newest sample behind the answer may be."},
 		},
 		Out: []playbook.Field{
-			{Name: "status", Type: scalar(playbook.String), Enum: []string{"ok", "empty", "stale", "nan"}, Doc: "What the answer is worth. Ask for it first."},
+			{Name: "status", Type: scalar(playbook.String), Enum: []string{"ok", "empty", "stale", "nan", "partial"}, Doc: "What the answer is worth. Ask for it first. partial: Prometheus warns that it could not read everything."},
 			{Name: "value", Type: scalar(playbook.Double), Doc: "The value of the one series; of a range, its last point."},
 			{Name: "series", Type: listOf(object(
 				playbook.Field{Name: "labels", Type: mapOf(scalar(playbook.String)), Doc: "Labels of the series."},
@@ -90,10 +90,11 @@ func (c prometheusQuery) Run(ctx context.Context, in Input) (Finding, error) {
 	if c.q == nil {
 		return Finding{}, missing("Prometheus", "prometheus.url")
 	}
-	series, warned, err := c.ask(ctx, with, in.Now)
+	series, remarks, err := c.ask(ctx, with, in.Now)
 	if err != nil {
 		return Finding{}, err
 	}
+	warned := warnings(remarks)
 	out := queryOut{Status: "ok", Series: []seriesOut{}, At: in.Now.UTC()}
 	newest, known, err := newestSample(ctx, c.q, with.Query, in.Now)
 	if err != nil {
@@ -111,11 +112,13 @@ func (c prometheusQuery) Run(ctx context.Context, in Input) (Finding, error) {
 		out.Status = "stale"
 	case !finite(series):
 		out.Status = "nan"
+	case warned != "":
+		out.Status = "partial"
 	}
 	fill(&out, series, with.Range > 0)
 	facts := out.facts(with, in.Now.Sub(newest), newest)
-	if w := warnings(warned); w != "" {
-		facts = append(facts, "Prometheus warns: "+w)
+	if warned != "" {
+		facts = append(facts, "Prometheus warns: "+warned)
 	}
 	return Finding{Out: out, Facts: facts}, nil
 }
@@ -199,6 +202,8 @@ func (out queryOut) facts(with queryWith, age time.Duration, newest time.Time) [
 		return []string{fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", q, ago(age, newest), span(time.Duration(with.MaxAge)))}
 	case out.Status == "nan":
 		return []string{q + ": not a finite number (nothing was measured)"}
+	case out.Status == "partial":
+		return []string{q + ": the answer may be partial, so it is not used"}
 	case with.Range > 0:
 		return []string{fmt.Sprintf("%s over %s: min %.4g, avg %.4g, max %.4g", q, span(time.Duration(with.Range)), *out.Min, *out.Avg, *out.Max)}
 	case out.Value != nil:

@@ -48,3 +48,14 @@ func TestLookThatCannotBeTakenIsUnknown(t *testing.T) {
 		}
 	}
 }
+
+// A query over several stores that could not read one of them is no evidence,
+// however healthy the rest looks.
+func TestPartialAnswerIsNotOK(t *testing.T) {
+	q := prom{values: map[string][]float64{"up": {1}}, warnings: []string{"store a is unreachable"}}
+	set := step.New(step.Deps{Querier: q})
+	o := set.Do(t.Context(), machine.Effect{Action: machine.ActionCheck, Step: "prometheus.query", With: map[string]any{"query": "up"}, At: noon})
+	if o.Status != machine.StatusOK || !strings.Contains(string(o.Data), `"status":"partial"`) || strings.Contains(string(o.Data), `"value":1,"series"`) {
+		t.Errorf("a partial answer is %s %s, want status partial and no value", o.Status, o.Data)
+	}
+}

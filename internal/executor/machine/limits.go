@@ -12,7 +12,7 @@ const (
 	MaxVisits   = 10        // of one state
 	MaxPath     = 100       // states entered by one run
 	MaxPlans    = 5         // plans on one visit: the world moves, approvals become void
-	MaxUndos    = 5         // attempts at one undo
+	MaxUndos    = 8         // attempts at one undo, over two minutes: an API server needs that long to come back
 	MaxLooks    = 5         // attempts at finding out what became of a change
 	MaxNotices  = 3         // attempts at telling people
 	MaxEvidence = 256 << 10 // bytes of evidence, receipt or plan payload
