@@ -2,7 +2,8 @@
 
 # kustomize (under kubectl's and Argo CD's packages) imports plugin, which makes
 # the linker bind everything at start; a binary with NVML then dies on a host
-# without the NVIDIA driver. Every build, test and lint needs this tag.
+# without the NVIDIA driver. Every build, test and lint has this tag, so that
+# none of the three can come in without it.
 TAG      := kustomize_disable_go_plugin_support
 GOFLAGS  := $(strip $(shell go env GOFLAGS) -tags=$(TAG))
 export GOFLAGS
