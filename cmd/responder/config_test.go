@@ -55,6 +55,7 @@ func TestDefaultsAreSafe(t *testing.T) {
 
 func TestCrossChecks(t *testing.T) {
 	for in, want := range map[string]string{
+		"auth: {tokens: [{name: ada, file: a, scopes: [read]}, {name: 'user:ada', file: b, scopes: [decide]}]}": `auth.tokens[1].name: "ada" is also the name of auth.tokens[0]`,
 		"listen: here":                                         "listen: \"here\" is not an address; write it like 127.0.0.1:8080 or :8080",
 		"tls: {cert_file: a}":                                  "tls: cert_file and key_file go together",
 		"auth: {mtls: {clients: []}}":                          "auth.mtls: client certificates need HTTPS",

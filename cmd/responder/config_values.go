@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -102,10 +103,11 @@ func (c *config) checkAuth(bad report) {
 		if name == "" {
 			bad(path+".name", "", "must not be empty")
 		}
-		if other, dup := names[name]; dup {
-			bad(path+".name", "", "%q is also the name of %s", name, other)
+		who := strings.TrimPrefix(name, "user:") // ada and user:ada decide as the same person
+		if other, dup := names[who]; dup {
+			bad(path+".name", "give each credential a name of its own", "%q is also the name of %s", who, other)
 		}
-		names[name] = path
+		names[who] = path
 		if file == "" && fileField != "" {
 			bad(path+"."+fileField, "", "must name a file")
 		}
