@@ -21,6 +21,7 @@ const (
 	intakeStream   = "intake"
 	dispatchStream = "dispatch"
 	controlStream  = "control"
+	ladderStream   = "ladder"
 	runStreams     = "run/"
 )
 
@@ -114,6 +115,35 @@ func (p pauses) Unpause(ctx context.Context, w webhook.Pause) error {
 // notPaused refuses to lift what is not there.
 func notPaused(w webhook.Pause) error {
 	return &refused{as: webhook.ErrNotFound, message: fmt.Sprintf("there is no %s pause; 'responder pauses' lists those in force", pauseScope(w))}
+}
+
+// ladder shows and lifts what was learned of levers.
+type ladder struct{ executor *executor.Executor }
+
+// Levers lists the levers there is a record of.
+func (l ladder) Levers(service, playbook string) []webhook.LeverTrust {
+	var out []webhook.LeverTrust
+	for _, t := range l.executor.Ladder(executor.Filter{Service: service, Playbook: playbook}) {
+		x := webhook.LeverTrust{
+			Playbook: t.Playbook, Service: t.Service, State: t.State, Lever: t.Lever,
+			Attempts: t.Attempts, Verified: t.Verified, Ineffective: t.Ineffective, Inconclusive: t.Inconclusive, Undone: t.Undone,
+			Overridden: t.Overridden, Refused: t.Refused, Denied: t.Denied,
+			WouldApply: t.WouldApply, Recovered: t.Recovered, Watched: t.Watched,
+			Streak: t.Streak, Since: t.Since, Last: []string{}, LastAt: t.LastAt,
+			Level: t.Level, Limits: t.Limits, Demoted: t.Demoted, Changed: t.Changed, Why: t.Why, Proposal: t.Proposal,
+		}
+		for _, r := range t.Last {
+			x.Last = append(x.Last, string(r))
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// Promote lifts the demotion of a lever.
+func (l ladder) Promote(ctx context.Context, p webhook.Promotion) error {
+	id := executor.LeverID{Playbook: p.Playbook, Service: p.Service, State: p.Lever}
+	return refusalOf(l.executor.PromoteLever(ctx, id, p.By, p.Reason))
 }
 
 // views reads runs.

@@ -127,6 +127,7 @@ type entryGist struct {
 	Playbook string `json:"playbook"`
 	Run      string `json:"run"`
 	Why      string `json:"why"`
+	Result   string `json:"result"`
 	Text     string `json:"text"`
 	Problems string `json:"problems"`
 	Receiver string `json:"receiver"`
@@ -175,7 +176,7 @@ func entrySummary(data json.RawMessage) string {
 	if d.To != "" {
 		parts = append(parts, "-> "+d.To)
 	}
-	parts = append(parts, d.By, d.Reason, d.Message, d.Why, d.Text, d.Problems)
+	parts = append(parts, d.Result, d.By, d.Reason, d.Message, d.Why, d.Text, d.Problems)
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
 }
 

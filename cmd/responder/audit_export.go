@@ -18,7 +18,7 @@ func newAuditExportCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --to FILE",
 		Short: "Copy the journal of a running service to a file",
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder audit export --to journal-copy.db
   responder audit verify journal-copy.db --key journal.pub`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,7 +70,7 @@ func newAuditCheckpointCommand(p *process) *cobra.Command {
 		Short: "Print a signed checkpoint to keep elsewhere",
 		Long: `Print a signed note of the log's origin, size and root hash. Kept on another
 machine it proves later that nothing it covers was cut off or rolled back.`,
-		Args: cobra.NoArgs,
+		Args: none,
 		Example: `  responder audit checkpoint > kept.checkpoint
   responder audit verify journal.db --key journal.pub --checkpoint kept.checkpoint`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -18,7 +18,7 @@ func newAuditListCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List entries of the journal",
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder audit list
   responder audit list --stream run/r-01JD --from 0 --limit 0
   responder audit list --file journal.db --kind gate.decided -o json`,

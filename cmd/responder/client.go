@@ -3,15 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -24,23 +21,20 @@ import (
 const (
 	defaultServer   = "http://127.0.0.1:8080"
 	serverVariable  = "RESPONDER_SERVER"
-	tokenVariable   = "RESPONDER_TOKEN_FILE"
 	maxAnswerBytes  = 64 << 20
 	requestDeadline = 30 * time.Second
 )
 
 // client asks a running service over HTTP. Its fields are flags.
 type client struct {
-	process   *process
-	server    string
-	tokenFile string
-	caFile    string
+	process *process
+	server  string
+	credentials
 }
 
 func (c *client) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.server, "server", "", "URL of the running service (default $"+serverVariable+", else "+defaultServer+")")
-	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "file with the bearer token (default $"+tokenVariable+")")
-	cmd.Flags().StringVar(&c.caFile, "ca-file", "", "file with the CA certificates that vouch for an https server")
+	c.credentials.addFlags(cmd)
 }
 
 // base is the service's URL without a trailing slash.
@@ -59,49 +53,15 @@ func (c *client) base() (string, error) {
 	return strings.TrimRight(server, "/"), nil
 }
 
-// token reads the bearer token; empty when none is configured.
-func (c *client) token() (string, error) {
-	file := c.tokenFile
-	if file == "" {
-		file = c.process.getenv(tokenVariable)
-	}
-	if file == "" {
-		return "", nil
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("read token: %w; --token-file and $%s name the file", err, tokenVariable)
-	}
-	token := strings.TrimSpace(string(b))
-	if token == "" {
-		return "", fmt.Errorf("read token: %s is empty", file)
-	}
-	return token, nil
-}
-
-func (c *client) transport() (http.RoundTripper, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DisableCompression = true
-	if c.caFile == "" {
-		return t, nil
-	}
-	pem, err := os.ReadFile(c.caFile)
-	if err != nil {
-		return nil, fmt.Errorf("read CA certificates: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read CA certificates: %s holds no PEM certificate", c.caFile)
-	}
-	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	return t, nil
-}
-
 // get decodes the answer to a GET into answer.
 func (c *client) get(ctx context.Context, path string, query url.Values, answer any) error {
+	who, err := c.identify(ctx) // before the clock starts: a person may have to log in
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
 	defer cancel()
-	body, err := c.do(ctx, http.MethodGet, path, query, nil)
+	body, err := c.doAs(ctx, who, http.MethodGet, path, query, nil)
 	if err != nil {
 		return err
 	}
@@ -111,9 +71,13 @@ func (c *client) get(ctx context.Context, path string, query url.Values, answer 
 // send sends request as JSON with a method that changes something, and
 // decodes the answer.
 func (c *client) send(ctx context.Context, method, path string, request, answer any) error {
+	who, err := c.identify(ctx) // before the clock starts: a person may have to log in
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
 	defer cancel()
-	body, err := c.do(ctx, method, path, nil, request)
+	body, err := c.doAs(ctx, who, method, path, nil, request)
 	if err != nil {
 		return err
 	}
@@ -151,18 +115,20 @@ func decodeAnswer(body io.ReadCloser, answer any) error {
 	return nil
 }
 
-// do sends one request and gives the body of a 2xx answer; every other answer
-// is an error that says what to do.
+// do finds out who asks and sends one request. It is for answers that may
+// take any time.
 func (c *client) do(ctx context.Context, method, path string, query url.Values, request any) (io.ReadCloser, error) {
+	who, err := c.identify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.doAs(ctx, who, method, path, query, request)
+}
+
+// doAs sends one request and gives the body of a 2xx answer; every other
+// answer is an error that says what to do.
+func (c *client) doAs(ctx context.Context, who identity, method, path string, query url.Values, request any) (io.ReadCloser, error) {
 	base, err := c.base()
-	if err != nil {
-		return nil, err
-	}
-	token, err := c.token()
-	if err != nil {
-		return nil, err
-	}
-	transport, err := c.transport()
 	if err != nil {
 		return nil, err
 	}
@@ -186,10 +152,10 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", "responder/"+readBuildInfo().Version)
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	if who.authorization != "" {
+		req.Header.Set("Authorization", who.authorization)
 	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	resp, err := (&http.Client{Transport: who.transport}).Do(req)
 	if err != nil {
 		return nil, unreachable(base, err)
 	}
@@ -197,7 +163,7 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
-	return nil, refusal(base, token != "", resp)
+	return nil, refusal(base, who.kind, resp)
 }
 
 func unreachable(base string, err error) error {
@@ -212,22 +178,25 @@ func unreachable(base string, err error) error {
 		return errors.New("interrupted")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nothing listens at %s; start 'responder serve', or name the service with --server or $%s", base, serverVariable)
+	case tlsAdvice(err) != "":
+		return fmt.Errorf("cannot reach %s: %w; %s", base, err, tlsAdvice(err))
 	default:
 		return fmt.Errorf("cannot reach %s: %w; --server or $%s names the service", base, err, serverVariable)
 	}
 }
 
 // refusal says what the server answered and what the caller can do about it.
-func refusal(base string, withToken bool, resp *http.Response) error {
+func refusal(base, credential string, resp *http.Response) error {
 	said := serverMessage(resp.Body)
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
-		if withToken {
-			return fmt.Errorf("%s does not know this token: %s; is it the right file?", base, said)
+		if credential != "" {
+			return fmt.Errorf("%s does not take this %s: %s; is it the right one?", base, credential, said)
 		}
-		return fmt.Errorf("%s wants a token: %s; name a file with one by --token-file or $%s", base, said, tokenVariable)
+		return fmt.Errorf("%s wants a credential: %s; name a token by --token-file or $%s, a program that prints one by --token-command or $%s, "+
+			"a user by --user and --password-file, or a certificate by --cert-file and --key-file", base, said, tokenVariable, commandVariable)
 	case http.StatusForbidden:
-		return fmt.Errorf("this token may not do that: %s; its scopes are set under auth.tokens of the service's configuration", said)
+		return fmt.Errorf("you may not do that: %s (%s answered %s)", said, base, resp.Status)
 	case http.StatusServiceUnavailable:
 		return fmt.Errorf("%s cannot take this now: %s; try again, and see %s/readyz for what is missing", base, said, base)
 	default:

@@ -30,7 +30,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 		w.Deps.Querier = querier
 	}
 	if c.Kubernetes.configured() {
-		client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context})
+		client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context, QPS: float32(c.Kubernetes.QPS)})
 		if err != nil {
 			return w, err
 		}
@@ -39,8 +39,17 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 			options.Lister = client
 		}
 	}
-	if c.Notify.URL != "" {
-		w.Deps.Notifier = newHTTPNotifier(c.Notify)
+	if w.Slack, err = openSlack(c, log); err != nil {
+		return w, err
+	}
+	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
+		return w, err
+	}
+	if w.Silences, err = c.openSilences(); err != nil {
+		return w, err
+	}
+	if w.Channels != nil {
+		w.Deps.Notifier = w.Channels
 	}
 	services := catalog.New(options)
 	w.Resolve, w.Services = services.Resolve, services.Services

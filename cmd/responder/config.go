@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -17,22 +18,28 @@ import (
 // field, doc explains it in the reference, enum lists the allowed strings.
 // Paths are relative to the file's directory.
 type config struct {
-	Listen     string            `yaml:"listen" doc:"Address to serve on, host:port."`
-	TLS        tlsConfig         `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
-	Auth       authConfig        `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic and mtls it refuses to start, unless insecure is true."`
-	Receiver   receiverConfig    `yaml:"receiver" doc:"The Alertmanager receiver."`
-	Journal    journalConfig     `yaml:"journal" doc:"The journal: audit log and state in one file."`
-	Playbooks  playbooksConfig   `yaml:"playbooks" doc:"The playbooks."`
-	Prometheus prometheusConfig  `yaml:"prometheus" doc:"Where PromQL is evaluated."`
-	Kubernetes kubernetesConfig  `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
-	Autonomy   playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
-	Services   yaml.Node         `yaml:"services" doc:"The service catalog: a list of services, see below."`
-	Discovery  discoveryConfig   `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
-	Guards     guardsConfig      `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
-	Notify     notifyConfig      `yaml:"notify" doc:"Where notify states and escalations go, beside the log."`
-	Log        logConfig         `yaml:"log" doc:"The service's own log, on stderr."`
+	Listen      string            `yaml:"listen" doc:"Address to serve on, host:port."`
+	ExternalURL string            `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it. Empty: messages have no links."`
+	TLS         tlsConfig         `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
+	Auth        authConfig        `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
+	Receiver    receiverConfig    `yaml:"receiver" doc:"The Alertmanager receiver."`
+	Journal     journalConfig     `yaml:"journal" doc:"The journal: audit log and state in one file."`
+	Playbooks   playbooksConfig   `yaml:"playbooks" doc:"The playbooks."`
+	Policy      policyConfig      `yaml:"policy" doc:"The platform team's rules over all playbooks."`
+	Prometheus  prometheusConfig  `yaml:"prometheus" doc:"Where PromQL is evaluated."`
+	Kubernetes  kubernetesConfig  `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
+	Autonomy    playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
+	Services    yaml.Node         `yaml:"services" doc:"The service catalog: a list of services, see below."`
+	Discovery   discoveryConfig   `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
+	Guards      guardsConfig      `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
+	Ladder      ladderConfig      `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
+	Channels    []channelConfig   `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
+	Slack       *slackConfig      `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
+	Silence     silenceConfig     `yaml:"silence" doc:"Silences at Alertmanager."`
+	Log         logConfig         `yaml:"log" doc:"The service's own log, on stderr."`
 
 	file string // where it was read from, for messages
+	set  places // where in it things were set, for messages
 }
 
 type tlsConfig struct {
@@ -41,16 +48,18 @@ type tlsConfig struct {
 }
 
 type authConfig struct {
-	Tokens   []tokenConfig `yaml:"tokens" doc:"Bearer tokens. The files are read again when they change."`
-	Basic    []basicConfig `yaml:"basic" doc:"Users with passwords."`
-	MTLS     *mtlsConfig   `yaml:"mtls" doc:"Client certificates."`
-	Insecure bool          `yaml:"insecure" doc:"Let everyone in, as everyone. Logged loudly."`
+	Tokens   []tokenConfig  `yaml:"tokens" doc:"Bearer tokens. The files are read again when they change."`
+	Basic    []basicConfig  `yaml:"basic" doc:"Users with passwords."`
+	MTLS     *mtlsConfig    `yaml:"mtls" doc:"Client certificates."`
+	OIDC     *oidcConfig    `yaml:"oidc" doc:"Bearer tokens of an OpenID Connect issuer, for the API and the CLI."`
+	People   []personConfig `yaml:"people" doc:"Who is who: one entry for each person with more than one credential, so that all doors record the same name and nobody counts twice. Two entries with the same handle are refused."`
+	Insecure bool           `yaml:"insecure" doc:"Let everyone in, as everyone. Logged loudly."`
 }
 
 type tokenConfig struct {
 	Name   string   `yaml:"name" doc:"Who this is, e.g. alertmanager or ada. Decisions are recorded as user:NAME; the prefix may be written."`
 	File   string   `yaml:"file" doc:"File with the token. With two lines both are valid, for rotation."`
-	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"What it may do: intake (post alerts), read, decide (also approve, deny, cancel, resolve, pause), admin (also copy the journal). Decide and admin include read."`
+	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"What it may do: intake (post alerts), read, decide (also approve, deny, cancel, resolve, release, pause), admin (also copy the journal). Decide and admin include read."`
 	Groups []string `yaml:"groups" doc:"Groups it belongs to when it decides, e.g. ml-platform, as approval rules name them after group:."`
 }
 
@@ -67,9 +76,10 @@ type mtlsConfig struct {
 }
 
 type mtlsClient struct {
-	Name   string   `yaml:"name" doc:"Common name or DNS name of the certificate."`
+	Name   string   `yaml:"name" doc:"Common name, or one of the DNS, e-mail or URI names of the certificate."`
 	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens."`
 	Groups []string `yaml:"groups" doc:"As for tokens."`
+	Strong bool     `yaml:"strong" doc:"The key cannot be copied, e.g. from a smart card, so that the certificate proves strong authentication."`
 }
 
 type receiverConfig struct {
@@ -87,6 +97,10 @@ type playbooksConfig struct {
 	Dir string `yaml:"dir" doc:"Directory of playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: the shipped ones."`
 }
 
+type policyConfig struct {
+	File string `yaml:"file" doc:"File of rules, also in a mounted ConfigMap. Changes are picked up; a bad or missing file keeps the last good rules, and at the start it keeps the service from starting. Empty: there are no rules."`
+}
+
 type prometheusConfig struct {
 	URL       string        `yaml:"url" doc:"Base URL, e.g. http://prometheus.monitoring:9090."`
 	TokenFile string        `yaml:"token_file" doc:"File with a bearer token."`
@@ -98,6 +112,7 @@ type kubernetesConfig struct {
 	Kubeconfig string `yaml:"kubeconfig" doc:"Path of a kubeconfig file."`
 	Context    string `yaml:"context" doc:"Context in it. Empty: the current one."`
 	InCluster  bool   `yaml:"in_cluster" doc:"Use the pod's own service account."`
+	QPS        int    `yaml:"qps" doc:"Requests to the API server per second, on average; twice as many are let through at once. What the server's priority and fairness gives less of, it answers later."`
 }
 
 // configured reports whether there is a cluster at all.
@@ -106,11 +121,6 @@ func (k kubernetesConfig) configured() bool { return k.InCluster || k.Kubeconfig
 type discoveryConfig struct {
 	Enabled  bool          `yaml:"enabled" doc:"Look for services in the cluster."`
 	Interval time.Duration `yaml:"interval" doc:"How often."`
-}
-
-type notifyConfig struct {
-	URL       string `yaml:"url" doc:"Each message is posted here as JSON: key, run, playbook, state, service, alert, text."`
-	TokenFile string `yaml:"token_file" doc:"File with a bearer token for it."`
 }
 
 type logConfig struct {
@@ -130,8 +140,11 @@ func defaultConfig() config {
 		},
 		Journal:    journalConfig{Dir: "data"},
 		Prometheus: prometheusConfig{Timeout: 10 * time.Second},
+		Kubernetes: kubernetesConfig{QPS: 200},
 		Discovery:  discoveryConfig{Interval: time.Minute},
 		Guards:     defaultGuards(),
+		Ladder:     ladderConfig(executor.DefaultLadder()),
+		Silence:    silenceConfig{Max: 2 * time.Hour},
 		Log:        logConfig{Level: "info", Format: "text"},
 	}
 }
@@ -157,10 +170,11 @@ func loadConfig(file string) (config, error) {
 // parseConfig decodes and checks the content of a configuration file.
 func parseConfig(file string, data []byte) (config, error) {
 	c := defaultConfig()
-	if err := strictDecode(file, data, &c); err != nil {
+	set, err := strictDecode(file, data, &c)
+	if err != nil {
 		return config{}, err
 	}
-	c.file = file
+	c.file, c.set = file, set
 	if err := c.check(); err != nil {
 		return config{}, err
 	}
@@ -171,9 +185,11 @@ func parseConfig(file string, data []byte) (config, error) {
 // resolvePaths makes the paths of the file relative to its directory.
 func (c *config) resolvePaths(dir string) {
 	paths := []*string{
-		&c.TLS.CertFile, &c.TLS.KeyFile, &c.Journal.Dir, &c.Playbooks.Dir, &c.Prometheus.TokenFile, &c.Prometheus.CAFile,
-		&c.Kubernetes.Kubeconfig, &c.Notify.TokenFile,
+		&c.TLS.CertFile, &c.TLS.KeyFile, &c.Journal.Dir, &c.Playbooks.Dir, &c.Policy.File, &c.Prometheus.TokenFile, &c.Prometheus.CAFile,
+		&c.Kubernetes.Kubeconfig,
 	}
+	paths = append(paths, c.channelPaths()...)
+	paths = append(paths, c.slackPaths()...)
 	for i := range c.Auth.Tokens {
 		paths = append(paths, &c.Auth.Tokens[i].File)
 	}
@@ -182,6 +198,9 @@ func (c *config) resolvePaths(dir string) {
 	}
 	if c.Auth.MTLS != nil {
 		paths = append(paths, &c.Auth.MTLS.CAFile)
+	}
+	if c.Auth.OIDC != nil {
+		paths = append(paths, &c.Auth.OIDC.CAFile)
 	}
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {

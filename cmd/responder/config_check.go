@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -24,6 +26,15 @@ type configSummary struct {
 	Prometheus string `json:"prometheus,omitempty"`
 	Cluster    string `json:"cluster,omitempty"`
 	Discovery  bool   `json:"discovery"`
+
+	Policy *policySummary `json:"policy,omitempty"` // absent: none is configured
+}
+
+// policySummary is what a policy file comes to.
+type policySummary struct {
+	File       string        `json:"file"`
+	Rules      int           `json:"rules"`
+	BreakGlass []policy.Rule `json:"breakGlass"` // rules that let some people approve alone
 }
 
 func newConfigCheckCommand(p *process) *cobra.Command {
@@ -32,7 +43,7 @@ func newConfigCheckCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --config FILE",
 		Short: "Check a configuration as the service does when it starts, and connect to nothing",
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder config check --config responder.yaml
   responder config check --config responder.yaml -o json`,
 		RunE: func(*cobra.Command, []string) error {
@@ -64,6 +75,13 @@ func checkConfig(file string) (configSummary, error) {
 	if err != nil {
 		return configSummary{}, err
 	}
+	if err := w.Channels.allows(set); err != nil {
+		return configSummary{}, err
+	}
+	rules, err := checkPolicy(c.Policy.File, w.Channels.escalates)
+	if err != nil {
+		return configSummary{}, err
+	}
 	probe := webhook.Options{
 		Intake: &intake{}, Auth: c.Auth.receiver(), TLS: c.tls(), DropLabels: c.Receiver.DropLabels,
 		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
@@ -74,7 +92,44 @@ func checkConfig(file string) (configSummary, error) {
 	return configSummary{
 		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),
 		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
+		Policy: rules,
 	}, nil
+}
+
+// summaryIndent is where values stand in the summary.
+const summaryIndent = 14
+
+// checkPolicy sums up the policy file; nil where none is configured.
+func checkPolicy(file string, allows allowsRules) (*policySummary, error) {
+	if file == "" {
+		return nil, nil
+	}
+	set, _, err := readRules(file, allows)
+	if err != nil {
+		return nil, err
+	}
+	s := &policySummary{File: file, BreakGlass: []policy.Rule{}}
+	for _, r := range set.Rules() {
+		s.Rules++
+		if len(r.BreakGlass) > 0 {
+			s.BreakGlass = append(s.BreakGlass, r)
+		}
+	}
+	return s, nil
+}
+
+// lines says the policy for people: the file, and below it who may break the
+// glass by which rule.
+func (s *policySummary) lines() []string {
+	if s == nil {
+		return []string{"none: playbooks, services and guards alone decide"}
+	}
+	out := []string{fmt.Sprintf("%s, %s", s.File, count(s.Rules, "rule"))}
+	for _, r := range s.BreakGlass {
+		who := fmt.Sprintf("alone, with a reason: %s\n(%s)", strings.Join(r.BreakGlass, ", "), r.Place)
+		out = append(out, wrap(printable(who), tableWidth-summaryIndent)...)
+	}
+	return out
 }
 
 func clusterName(k kubernetesConfig) string {
@@ -93,7 +148,8 @@ func writeConfigSummary(w io.Writer, s configSummary) error {
 	if s.Discovery {
 		services += ", and those found in the cluster"
 	}
-	_, err := fmt.Fprintf(w, "%s is good\n  listen      %s\n  autonomy    at most %s\n  services    %s\n  playbooks   %d\n  prometheus  %s\n  cluster     %s\n",
-		s.File, s.Listen, s.Autonomy, services, s.Playbooks, orText(s.Prometheus, "none: no PromQL, so nothing can be verified"), orText(s.Cluster, "none: no kube checks and levers"))
+	_, err := fmt.Fprintf(w, "%s is good\n  listen      %s\n  autonomy    at most %s\n  services    %s\n  playbooks   %d\n  policy      %s\n  prometheus  %s\n  cluster     %s\n",
+		s.File, s.Listen, s.Autonomy, services, s.Playbooks, strings.Join(s.Policy.lines(), "\n"+strings.Repeat(" ", summaryIndent)),
+		orText(s.Prometheus, "none: no PromQL, so nothing can be verified"), orText(s.Cluster, "none: no kube checks and levers"))
 	return err
 }

@@ -19,8 +19,12 @@ func (a authConfig) receiver() webhook.Auth {
 	}
 	if a.MTLS != nil {
 		for _, m := range a.MTLS.Clients {
-			auth.Clients = append(auth.Clients, webhook.Client{Grant: grant(m.Name, m.Scopes, m.Groups)})
+			auth.Clients = append(auth.Clients, webhook.Client{Grant: grant(m.Name, m.Scopes, m.Groups), Strong: m.Strong})
 		}
+	}
+	auth.OIDC = a.OIDC.receiver()
+	for _, p := range a.People {
+		auth.People = append(auth.People, p.receiver())
 	}
 	return auth
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
@@ -56,13 +59,23 @@ func TestDefaultsAreSafe(t *testing.T) {
 func TestCrossChecks(t *testing.T) {
 	for in, want := range map[string]string{
 		"auth: {tokens: [{name: ada, file: a, scopes: [read]}, {name: 'user:ada', file: b, scopes: [decide]}]}": `auth.tokens[1].name: "ada" is also the name of auth.tokens[0]`,
-		"listen: here":                                         "listen: \"here\" is not an address; write it like 127.0.0.1:8080 or :8080",
-		"tls: {cert_file: a}":                                  "tls: cert_file and key_file go together",
-		"auth: {mtls: {clients: []}}":                          "auth.mtls: client certificates need HTTPS",
-		"auth: {tokens: [{name: a, file: b}]}":                 "auth.tokens[0].scopes: may do nothing",
-		"auth: {tokens: [{file: b, scopes: [read]}]}":          "auth.tokens[0].name: must not be empty",
-		"prometheus: {url: prometheus}":                        "prometheus.url: \"prometheus\" is not a URL",
-		"kubernetes: {in_cluster: true, kubeconfig: k}":        "kubernetes: in_cluster and kubeconfig exclude each other",
+		"listen: here":                "listen: \"here\" is not an address; write it like 127.0.0.1:8080 or :8080",
+		"tls: {cert_file: a}":         "tls: cert_file and key_file go together",
+		"auth: {mtls: {clients: []}}": "auth.mtls: client certificates need HTTPS",
+		"auth: {oidc: {issuer: 'http://idp', audience: a, scopes: [read]}}":                                                      `auth.oidc.issuer: "http://idp" is not an https URL`,
+		"auth: {oidc: {issuer: 'https://idp', scopes: [read]}}":                                                                  "auth.oidc.audience: must not be empty",
+		"auth: {oidc: {issuer: 'https://idp', audience: a}}":                                                                     "auth.oidc.scopes: may do nothing",
+		"auth: {oidc: {issuer: 'https://idp', audience: a, scopes: [read], strong: {max_age: 1h}}}":                              "auth.oidc.strong: no token could prove it",
+		"auth: {insecure: true, people: [{name: ada, slack: U1}, {name: grace, slack: U1}]}":                                     `auth.people[1].slack: "U1" is also in auth.people[0].slack, of ada; one person, one entry`,
+		"auth: {insecure: true, people: [{name: ada, oidc: ada@example.com}, {name: grace}, {name: g, email: ADA@example.com}]}": `auth.people[2].email: "ADA@example.com" is also in auth.people[0].oidc, of ada`,
+		"auth: {insecure: true, people: [{name: ada}, {name: 'user:Ada'}]}":                                                      `auth.people[1].name: "Ada" is also in auth.people[0].name`,
+		"auth: {insecure: true, people: [{name: Ada Lovelace}]}":                                                                 `"Ada Lovelace" has spaces`,
+		"auth: {insecure: true, people: [{email: a@b}]}":                                                                         `auth.people[0].name: must not be empty`,
+		"auth: {tokens: [{name: a, file: b}]}":                                                                                   "auth.tokens[0].scopes: may do nothing",
+		"auth: {tokens: [{file: b, scopes: [read]}]}":                                                                            "auth.tokens[0].name: must not be empty",
+		"prometheus: {url: prometheus}":                                                                                          "prometheus.url: \"prometheus\" is not a URL",
+		"kubernetes: {in_cluster: true, kubeconfig: k}":                                                                          "kubernetes: in_cluster and kubeconfig exclude each other",
+		"kubernetes: {qps: 0}":                                 "kubernetes.qps: must be between 1 and 10000",
 		"discovery: {enabled: true}":                           "discovery.enabled: there is no cluster to look in",
 		"receiver: {max_body: 32MiB}":                          "receiver.max_in_flight: must be at least receiver.max_body",
 		"guards: {min_ready: -1}":                              "guards.min_ready: must not be negative",
@@ -77,6 +90,33 @@ func TestCrossChecks(t *testing.T) {
 	}
 }
 
+// What is wrong between fields is shown where the field, or what lacks it, is.
+func TestCrossChecksHavePlaces(t *testing.T) {
+	in := `listen: here
+auth:
+  tokens:
+    - {name: ada, file: a, scopes: [read]}
+    - name: bob
+      scopes: []
+guards:
+  budget:
+    window: 0s
+discovery: {enabled: true}
+`
+	want := `f.yaml:1:9: listen: "here" is not an address; write it like 127.0.0.1:8080 or :8080
+f.yaml:5:7: auth.tokens[1].file: must name a file
+f.yaml:6:7: auth.tokens[1].scopes: may do nothing; add intake for Alertmanager; read, decide and admin for people
+f.yaml:9:13: guards.budget.window: must be more than 0
+f.yaml:10:22: discovery.enabled: there is no cluster to look in; set kubernetes.in_cluster or kubernetes.kubeconfig`
+	_, err := parseConfig("f.yaml", []byte(in))
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if _, err := parseConfig("f.yaml", nil); err == nil || !strings.HasPrefix(err.Error(), "f.yaml:1:1: auth: nobody") {
+		t.Errorf("an empty file: %v", err)
+	}
+}
+
 // Who may do what reaches the receiver unchanged, however names are written.
 func TestAuthConversion(t *testing.T) {
 	c, err := parseConfig("/etc/responder/f.yaml", []byte(`
@@ -84,7 +124,9 @@ tls: {cert_file: tls.crt, key_file: /abs/tls.key}
 auth:
   tokens: [{name: 'user:ada', file: ada, scopes: [decide], groups: ['group:oncall', ml]}]
   basic: [{name: bob, password_file: bob, scopes: [read]}]
-  mtls: {ca_file: ca.pem, clients: [{name: am.example, scopes: [intake]}]}
+  mtls: {ca_file: ca.pem, clients: [{name: am.example, scopes: [intake]}, {name: grace, scopes: [decide], strong: true}]}
+  oidc: {issuer: 'https://idp.example', audience: responder, ca_file: idp.pem, scopes: [decide], groups_claim: groups, strong: {amr: [mfa]}}
+  people: [{name: 'user:ada', oidc: ada@example.com, slack: U1, email: ada@example.com, groups: ['group:owners']}]
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -92,12 +134,60 @@ auth:
 	want := webhook.Auth{
 		Tokens:  []webhook.Token{{Grant: webhook.Grant{Name: "ada", Scopes: []webhook.Scope{"decide"}, Groups: []string{"oncall", "ml"}}, File: "/etc/responder/ada"}},
 		Users:   []webhook.User{{Grant: webhook.Grant{Name: "bob", Scopes: []webhook.Scope{"read"}}, PasswordFile: "/etc/responder/bob"}},
-		Clients: []webhook.Client{{Grant: webhook.Grant{Name: "am.example", Scopes: []webhook.Scope{"intake"}}}},
+		Clients: []webhook.Client{{Grant: webhook.Grant{Name: "am.example", Scopes: []webhook.Scope{"intake"}}}, {Grant: webhook.Grant{Name: "grace", Scopes: []webhook.Scope{"decide"}}, Strong: true}},
+		OIDC: &webhook.OIDC{
+			Issuer: "https://idp.example", Audience: "responder", CAFile: "/etc/responder/idp.pem", GroupsClaim: "groups",
+			Scopes: []webhook.Scope{"decide"}, Strong: &webhook.Strong{AMR: []string{"mfa"}, MaxAge: 15 * time.Minute},
+		},
+		People: []webhook.Person{{Name: "ada", OIDC: "ada@example.com", Email: "ada@example.com", Groups: []string{"owners"}}},
 	}
 	if diff := cmp.Diff(want, c.Auth.receiver()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(webhook.TLS{CertFile: "/etc/responder/tls.crt", KeyFile: "/abs/tls.key", ClientCAFile: "/etc/responder/ca.pem"}, c.tls()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// An operator may write a fleet of 10,000 services into one file.
+func TestConfigurationOfALargeFleet(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("auth: {insecure: true}\nautonomy: suggest\nservices:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&b, `  - name: serving/chat-%[1]d
+    namespace: serving
+    workload: {kind: Deployment, name: chat-%[1]d}
+    container: vllm
+    engine: vllm
+    model: meta-llama/Llama-3.3-70B-Instruct-%[1]d
+    endpoint: http://chat-%[1]d.serving.svc.cluster.local:8000
+    slos:
+      - {name: ttft, objective: 0.99, window: 28d, threshold: 0.5}
+      - {name: tpot, objective: 0.99, window: 28d, threshold: 0.05}
+      - {name: errors, objective: 0.999, window: 28d}
+    gitops: {application: chat-%[1]d, repository: https://git.example/serving.git, path: apps/chat-%[1]d}
+    owners: ['user:ada', 'group:ml-platform']
+    autonomy: suggest
+    min_ready: 2
+    max_scale: 12
+    selector: model_name="meta-llama/Llama-3.3-70B-Instruct-%[1]d",namespace="serving"
+`, i)
+	}
+	begun := time.Now()
+	c, err := parseConfig("f.yaml", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := openCluster(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(begun)
+	t.Logf("%d bytes, %d values at most, read in %s", b.Len(), values([]byte(b.String())), took)
+	if n := len(w.Services()); n != 10_000 {
+		t.Errorf("%d services", n)
+	}
+	if took > 10*time.Second { // it is under two, on a machine with nothing else to do
+		t.Errorf("read in %s", took)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/inference-responder/responder/internal/executor"
 )
 
 // guardsConfig is the executor's guards as the configuration writes them.
@@ -31,6 +33,25 @@ type concurrencyConfig struct {
 	LeversPerService int `yaml:"levers_per_service" doc:"Levers under way on one service. 0: no limit."`
 }
 
+// ladderConfig is the executor's as the configuration writes it.
+type ladderConfig struct {
+	DemoteAfter  int           `yaml:"demote_after" doc:"Times in a row that a lever is not proven to help on a service until it is demoted to suggest there. People are told, and responder ladder promote lifts it. At most 20. 0: never."`
+	Within       time.Duration `yaml:"within" doc:"Failures that are further apart do not count together."`
+	ProposeAfter int           `yaml:"propose_after" doc:"Times in a row that a lever is verified until responder ladder proposes the next level. 0: never."`
+}
+
+func (l ladderConfig) check(bad report) {
+	if l.DemoteAfter < 0 || l.DemoteAfter > executor.MaxDemoteAfter {
+		bad("ladder.demote_after", "", "must be between 0 and %d", executor.MaxDemoteAfter)
+	}
+	if l.Within <= 0 {
+		bad("ladder.within", "", "must be more than 0")
+	}
+	if l.ProposeAfter < 0 {
+		bad("ladder.propose_after", "", "must not be negative")
+	}
+}
+
 // readAtMost reads a file that must not be larger than limit.
 func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
@@ -48,8 +69,9 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 func (c *config) check() error {
 	var problems configProblems
 	bad := func(path, hint, format string, args ...any) {
+		at := c.set.of(path)
 		problems = append(problems, configProblem{
-			File: c.file, Line: 1, Column: 1, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint,
+			File: c.file, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint,
 		})
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
@@ -64,7 +86,7 @@ func (c *config) check() error {
 	if c.Journal.Dir == "" {
 		bad("journal.dir", "", "must name a directory")
 	}
-	for path, raw := range map[string]string{"prometheus.url": c.Prometheus.URL, "notify.url": c.Notify.URL} {
+	for path, raw := range map[string]string{"prometheus.url": c.Prometheus.URL} {
 		if raw != "" && !isHTTP(raw) {
 			bad(path, "write it like http://prometheus.monitoring:9090", "%q is not a URL", raw)
 		}
@@ -72,18 +94,21 @@ func (c *config) check() error {
 	if c.Kubernetes.InCluster && c.Kubernetes.Kubeconfig != "" {
 		bad("kubernetes", "keep one", "in_cluster and kubeconfig exclude each other")
 	}
+	if c.Kubernetes.QPS < 1 || c.Kubernetes.QPS > 10_000 {
+		bad("kubernetes.qps", "", "must be between 1 and 10000")
+	}
 	if c.Discovery.Enabled && !c.Kubernetes.configured() {
 		bad("discovery.enabled", "set kubernetes.in_cluster or kubernetes.kubeconfig", "there is no cluster to look in")
 	}
 	if c.Discovery.Interval < time.Second {
 		bad("discovery.interval", "", "must be at least 1s")
 	}
+	c.checkChannels(bad)
+	c.checkSlack(bad)
 	c.checkAuth(bad)
 	c.checkLimits(bad)
-	if len(problems) > 0 {
-		return problems
-	}
-	return nil
+	c.Ladder.check(bad)
+	return problems.sorted()
 }
 
 func isHTTP(raw string) bool {
@@ -95,7 +120,7 @@ type report func(path, hint, format string, args ...any)
 
 func (c *config) checkAuth(bad report) {
 	a := c.Auth
-	if len(a.Tokens) == 0 && len(a.Basic) == 0 && a.MTLS == nil && !a.Insecure {
+	if len(a.Tokens) == 0 && len(a.Basic) == 0 && a.MTLS == nil && a.OIDC == nil && !a.Insecure {
 		bad("auth", "add auth.tokens, or set auth.insecure: true to let everyone in", "nobody could talk to the service")
 	}
 	names := map[string]string{}
@@ -121,6 +146,8 @@ func (c *config) checkAuth(bad report) {
 	for i, b := range a.Basic {
 		credential(fmt.Sprintf("auth.basic[%d]", i), b.Name, b.PasswordFile, "password_file", b.Scopes)
 	}
+	a.OIDC.check(bad)
+	checkPeople(a.People, bad)
 	if a.MTLS == nil {
 		return
 	}

@@ -53,7 +53,7 @@ Scenarios:
 Exit codes:
   0  the run ended resolved, and its audit log verified
   1  anything else`,
-		Args: cobra.NoArgs,
+		Args: none,
 		Example: `  responder demo
   responder demo --scenario traffic-burst --yes
   responder demo --yes --dir /tmp/demo && responder audit verify /tmp/demo/journal.db`,

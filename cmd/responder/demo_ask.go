@@ -89,7 +89,7 @@ func (d *demoShow) question(st machine.State) {
 	if st.Lever != nil && st.Lever.Plan != nil {
 		d.leverQuestion(st)
 	}
-	s.label("asks", plain, "%s, until %s, else %s", strings.Join(g.By, ", "), g.Deadline.UTC().Format(time.TimeOnly), g.OnExpiry)
+	s.label("asks", plain, "%s, until %s, else %s", g.Who(), g.Deadline.UTC().Format(time.TimeOnly), g.OnExpiry)
 }
 
 func (d *demoShow) leverQuestion(st machine.State) {

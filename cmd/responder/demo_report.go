@@ -64,7 +64,7 @@ func timeline(w *sandbox.World, events []machine.Event) []demoMoment {
 		case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired:
 			what = alertWords(e)
 		case machine.GateOpened:
-			what = "asks " + strings.Join(e.Gate.By, ", ") + ": " + e.Gate.Text
+			what = "asks " + e.Gate.Who() + ": " + e.Gate.Text
 		case machine.VerifyEnded:
 			what = fmt.Sprintf("verification %s: %s", e.Verdict, inWords(e.Message))
 		case machine.Applied:

@@ -80,7 +80,9 @@ func startDemoService(ctx context.Context, p *process, sim *sandbox.World, dir s
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen on loopback: %w", err), d.service.close())
 	}
-	d.client = client{process: p, server: "http://" + ln.Addr().String(), tokenFile: token}
+	alone := *p // what the environment says is about another service
+	alone.getenv = func(string) string { return "" }
+	d.client = client{process: &alone, server: "http://" + ln.Addr().String(), credentials: credentials{tokenFile: token}}
 	ctx, d.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(d.ended)
@@ -153,7 +155,7 @@ func (d *demoService) post(ctx context.Context, now time.Time) (size int, err er
 func (d *demoService) send(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
 	defer cancel()
-	token, err := d.client.token()
+	who, err := d.client.identify(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,7 +165,7 @@ func (d *demoService) send(ctx context.Context, body []byte) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "Alertmanager/0.34.2")
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Authorization", who.authorization)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return fmt.Errorf("post the alert: %w", err)

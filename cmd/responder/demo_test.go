@@ -146,7 +146,7 @@ func TestQuestionShowsWhatADecisionNeeds(t *testing.T) {
 	show := newDemoShow(newScreen(&b, func(string) string { return "" }), w)
 	show.question(machine.State{
 		Current: "rollback", Playbook: set.ByName("inference-slo-breach"),
-		Gate: &machine.Gate{By: []string{"group:ml-platform"}, Deadline: demoMorning.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate},
+		Gate: &machine.Gate{Needs: []machine.Need{{From: []string{"group:ml-platform"}, Quorum: 1}}, Deadline: demoMorning.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate},
 		Evidence: map[string]*machine.Evidence{
 			"triage": {Facts: []string{"revision 3 replaced 2 12m ago"}},
 		},

@@ -13,7 +13,11 @@
 //   - service.go builds journal, playbooks, executor and receiver around a
 //     world; they start and stop together. serve and demo run it over HTTP,
 //     dry-run feeds it one notification and forbids it every change.
+//   - policy*.go check, test and explain the rules over all playbooks; they need
+//     no running service.
 //   - adapters.go is how the receiver reaches journal and executor.
+//   - channels*.go, feed.go and silencer.go tell other systems; slack*.go puts
+//     the desk between runs and Slack.
 //   - projection.go and metrics.go turn the journal into metrics.
 //   - client.go is how the commands for people ask a running service; render_*
 //     turn runs and events into text.

@@ -39,6 +39,7 @@ type dryRunFlags struct {
 	alert    []string
 	config   string
 	sandbox  string
+	policy   string
 	playbook string
 	timeout  time.Duration
 	verbose  bool
@@ -51,7 +52,7 @@ func newDryRunCommand(p *process) *cobra.Command {
 		Use:   "dry-run -f FILE | --alert LABEL=VALUE... | --from-alertmanager URL",
 		Short: "Show what the service would do about an alert, and change nothing",
 		Long:  dryRunLong,
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder dry-run -f notification.json --config responder.yaml
   responder dry-run --alert alertname=InferenceTTFTFastBurn --alert namespace=serving --config responder.yaml
   responder dry-run --from-alertmanager http://alertmanager:9093 --config responder.yaml -o json
@@ -83,6 +84,7 @@ func newDryRunCommand(p *process) *cobra.Command {
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration of the service")
 	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "walk through a simulated cluster instead, without network: "+strings.Join(scenarioNames(), ", ")+"; without alerts given, its own is taken")
 	cmd.Flags().StringVar(&f.playbook, "playbooks", "", "playbook file or directory (default: the configuration's, else the shipped ones)")
+	cmd.Flags().StringVar(&f.policy, "policy", "", "file of rules over all playbooks (default: the configuration's)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "most time to spend")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show the program's own log")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
@@ -142,6 +144,9 @@ func prepareDryRun(ctx context.Context, p *process, f dryRunFlags, log *slog.Log
 	}
 	if f.playbook != "" {
 		s.config.Playbooks.Dir = f.playbook
+	}
+	if f.policy != "" {
+		s.config.Policy.File = f.policy
 	}
 	if s.bodies == nil {
 		if s.bodies, err = f.source.bodies(ctx, p, now); err != nil {

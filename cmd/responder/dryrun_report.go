@@ -73,12 +73,15 @@ type dryRunLever struct {
 
 // dryRunApproval is who would have been asked.
 type dryRunApproval struct {
-	Autonomy playbook.Autonomy `json:"autonomy"` // effective: the lowest of configuration, service, playbook and state
+	Autonomy playbook.Autonomy `json:"autonomy"` // effective: the lowest of configuration, service, playbook, state and policy
 	Why      string            `json:"why"`      // which of them is the lowest
 	Needed   bool              `json:"needed"`
-	By       []string          `json:"by,omitempty"`
+	Needs    []machine.Need    `json:"needs,omitempty"` // every one has to be met
 	Within   string            `json:"within,omitempty"`
 	OnExpiry playbook.Expiry   `json:"onExpiry,omitempty"`
+	Tiers    []machine.Tier    `json:"tiers,omitempty"` // who else is told while nobody decides
+
+	BreakGlass []string `json:"breakGlass,omitempty"` // who may approve alone
 }
 
 // dryRunBranch is what follows a result of the lever.
@@ -189,7 +192,7 @@ func leversOf(setup dryRunSetup, state machine.State, events []machine.Event) []
 		if state.Playbook != nil {
 			if st := state.Playbook.State(name); st != nil {
 				l.Step = st.Step
-				l.Approval = approvalOf(setup.ceiling, state, st)
+				l.Approval = approvalOf(setup.ceiling, state, st, nil)
 				l.Then = branchesOf(state.Playbook, st)
 			}
 		}
@@ -206,11 +209,15 @@ func leversOf(setup dryRunSetup, state machine.State, events []machine.Event) []
 			}
 		case machine.PlanRefused:
 			at(e.State).Refused = fmt.Sprintf("%s (%s)", e.Message, e.Reason)
-		case machine.GuardsPassed:
-			at(e.State).Guards = e.Guards
-		case machine.GuardsRefused:
+		case machine.GuardsPassed, machine.GuardsRefused:
 			l := at(e.State)
-			l.Guards, l.Refused = e.Guards, "guards: "+refusals(e.Guards)
+			l.Guards = e.Guards
+			if e.Kind == machine.GuardsRefused {
+				l.Refused = "guards: " + refusals(e.Guards)
+			}
+			if st := state.Playbook.State(e.State); st != nil {
+				l.Approval = approvalOf(setup.ceiling, state, st, e.Terms)
+			}
 		case machine.WouldApply:
 			// The dry run observes, whose guards ask for no right to write. The
 			// service would act, and be refused.
@@ -236,8 +243,8 @@ func refusals(verdicts []machine.GuardVerdict) string {
 }
 
 // approvalOf is the question the service would have asked, had it not been a
-// dry run.
-func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State) dryRunApproval {
+// dry run, under the terms that the policy set.
+func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State, terms *machine.Terms) dryRunApproval {
 	a := dryRunApproval{Autonomy: ceiling, Why: "the configuration"}
 	lower := func(level playbook.Autonomy, why string) {
 		if level < a.Autonomy {
@@ -249,23 +256,26 @@ func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State
 	if st.Autonomy != nil {
 		lower(*st.Autonomy, "state "+st.Name)
 	}
-	a.Needed = a.Autonomy == playbook.Suggest || a.Autonomy == playbook.Auto && st.Approve != nil && st.Approve.Always
-	if !a.Needed {
+	if terms != nil && terms.Cap != nil {
+		lower(terms.Cap.Level, terms.Cap.Rule)
+	}
+	run.Start.Autonomy = ceiling
+	needs := run.Under(terms).Needs(st)
+	if a.Needed = a.Autonomy > playbook.Observe && len(needs) > 0; !a.Needed {
 		return a
 	}
-	by, within := []string{"service.owners"}, machine.AskWithin
-	a.OnExpiry = playbook.ExpiryEscalate
+	within := machine.AskWithin
+	a.Needs, a.OnExpiry = needs, playbook.ExpiryEscalate
 	if st.Approve != nil {
-		by, within, a.OnExpiry = st.Approve.By, st.Approve.Within, st.Approve.OnExpiry
+		within, a.OnExpiry = st.Approve.Within, st.Approve.OnExpiry
 	}
-	a.Within = playbook.FormatDuration(within)
-	for _, who := range by {
-		if who == "service.owners" {
-			a.By = append(a.By, run.Start.Service.Owners...)
-		} else {
-			a.By = append(a.By, who)
+	if terms != nil {
+		a.Tiers, a.BreakGlass = terms.Tiers, terms.BreakGlass
+		if terms.Within > 0 {
+			within = min(within, terms.Within)
 		}
 	}
+	a.Within = playbook.FormatDuration(within)
 	return a
 }
 

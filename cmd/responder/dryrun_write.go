@@ -5,7 +5,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/policy"
 )
 
 // writeDryRun writes the report for people.
@@ -89,8 +91,8 @@ func writeDryRunLever(r *runRenderer, l dryRunLever) {
 	a := l.Approval
 	switch {
 	case a.Needed:
-		who := strings.Join(a.By, ", ")
-		if who == "" {
+		who := machine.Gate{Needs: a.Needs}.Who()
+		if len(a.Needs) == 1 && len(a.Needs[0].From) == 0 {
 			who = "nobody (no owners are configured), so it would expire"
 		}
 		r.printf("  approval  %s, within %s, else %s\n", who, a.Within, a.OnExpiry)
@@ -99,7 +101,18 @@ func writeDryRunLever(r *runRenderer, l dryRunLever) {
 	default:
 		r.printf("  approval  none asked: it would only be recorded\n")
 	}
+	for _, t := range a.Tiers {
+		r.printf("            after %s %s is told\n", playbook.FormatDuration(t.After), strings.Join(t.To, ", "))
+	}
+	if len(a.BreakGlass) > 0 {
+		r.printf("            alone, with a reason: %s\n", strings.Join(a.BreakGlass, ", "))
+	}
 	r.printf("  autonomy  %s, by %s\n", a.Autonomy, a.Why)
+	for _, g := range l.Guards {
+		if g.Guard == policy.Guard {
+			r.printf("  policy    %s\n", g.Why)
+		}
+	}
 	for i, b := range l.Then {
 		head := ""
 		if i == 0 {

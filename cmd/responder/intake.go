@@ -20,12 +20,16 @@ const (
 	intakeUnpausedKind = "intake.unpaused" // control: webhook.Pause, who lifted it and why
 )
 
+// keepNotification is the size up to which buffers are kept for the next use.
+const keepNotification = 256 << 10
+
 // intake makes notifications durable, unless a person has paused it: then they
 // are refused, and Alertmanager keeps trying. A paused intake is for work on the
 // journal's volume and the like; a pause of runs keeps taking alerts in.
 type intake struct {
 	journal *audit.Journal
 	now     func() time.Time
+	buffers sync.Pool // of *[]byte: notifications on their way into the journal
 
 	change sync.Mutex // one change of off at a time
 	off    atomic.Pointer[webhook.Pause]
@@ -61,10 +65,19 @@ func (i *intake) Admit(ctx context.Context, n playbook.Notification) error {
 	// The house's clock, not the receiver's: in a sandbox they differ, and the
 	// log would run backwards.
 	n.ReceivedAt = i.now().UTC()
+	buf, _ := i.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	data := n.AppendJSON((*buf)[:0])
 	_, err := i.journal.Append(ctx, audit.Append{
 		Stream: intakeStream, After: audit.Any,
-		Records: []audit.Record{{Kind: notificationKind, Time: n.ReceivedAt, Data: n.AppendJSON(nil)}},
+		Records: []audit.Record{{Kind: notificationKind, Time: n.ReceivedAt, Data: data}},
 	})
+	if cap(data) <= keepNotification { // the journal is done with it, whatever the outcome
+		*buf = data
+		i.buffers.Put(buf)
+	}
 	return journalRefusal(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -47,6 +48,9 @@ func referencePages(root *cobra.Command) map[string]string {
 		"cli.md":    cliReference(root),
 		"config.md": configReference(),
 		"steps.md":  string(playbook.Reference(step.Kinds())),
+		"policy.md": string(policy.Reference()),
+
+		"policy.schema.json": string(policy.Schema()),
 	}
 }
 

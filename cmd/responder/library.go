@@ -22,6 +22,7 @@ import (
 // a run finishes with the playbook it started with.
 type library struct {
 	dir     string
+	allows  func(*playbook.Set) error // what the configuration has no channels for is not put in force
 	log     *slog.Logger
 	current atomic.Pointer[playbook.Set]
 
@@ -30,11 +31,15 @@ type library struct {
 	reject func(source string, problems error) error
 }
 
-// newLibrary loads the first set. When the directory's is bad, the one that was
-// last in force according to the journal is taken; without one it is an error.
-func newLibrary(dir string, journal *audit.Journal, log *slog.Logger) (*library, error) {
-	l := &library{dir: dir, log: log}
+// newLibrary loads the first set. When the directory's is bad, or allows says
+// that it does not fit the configuration, the one that was last in force
+// according to the journal is taken; without one it is an error.
+func newLibrary(dir string, journal *audit.Journal, allows func(*playbook.Set) error, log *slog.Logger) (*library, error) {
+	l := &library{dir: dir, allows: allows, log: log}
 	set, err := loadPlaybooks(dir)
+	if err == nil {
+		err = allows(set)
+	}
 	if err != nil {
 		last, lastErr := lastGood(journal)
 		if lastErr != nil {
@@ -125,6 +130,9 @@ func (l *library) await(ctx context.Context) bool {
 
 // replace puts a set in force, or records why it could not be.
 func (l *library) replace(set *playbook.Set, err error) {
+	if err == nil {
+		err = l.allows(set)
+	}
 	if err != nil {
 		l.log.Warn("playbooks rejected, the last good set stays", "dir", l.dir, "err", err)
 		if err := l.reject(l.dir, err); err != nil {

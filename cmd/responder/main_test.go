@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -68,17 +69,21 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"journal": makeJournal,
-			"tamper":  tamper,
-			"post":    post,
-			"await":   await,
-			"columns": columns,
-			"address": freeAddress,
-			"run":     nameRun,
-			"code":    exitCodeIs,
-			"alert":   writeAlert,
-			"replace": replaceText,
-			"damage":  damage,
+			"journal":      makeJournal,
+			"tamper":       tamper,
+			"learned":      learned,
+			"post":         post,
+			"await":        await,
+			"columns":      columns,
+			"address":      freeAddress,
+			"run":          nameRun,
+			"code":         exitCodeIs,
+			"alert":        writeAlert,
+			"replace":      replaceText,
+			"damage":       damage,
+			"certificates": makeCertificates,
+			"slack":        func(ts *testscript.TestScript, _ bool, _ []string) { startSlackForScript(t, ts) },
+			"issuer":       func(ts *testscript.TestScript, _ bool, _ []string) { startIssuer(t, ts) },
 		},
 		RequireExplicitExec: true,
 	})
@@ -95,6 +100,30 @@ func makeJournal(ts *testscript.TestScript, _ bool, args []string) {
 		_, err := j.Append(context.Background(), audit.Append{Stream: "control", After: audit.Any, Records: []audit.Record{{
 			Kind: "pause.set", Time: at.Add(time.Duration(i) * time.Minute), Data: fmt.Appendf(nil, `{"by":"user:ada","reason":"number %c"}`, args[1][i]),
 		}}})
+		ts.Check(err)
+	}
+	ts.Check(j.Close())
+}
+
+// learned DIR STATE KIND RESULT... adds what the shipped playbook's lever came to
+// on the sandbox's service before, one an hour; "demoted" is a demotion.
+func learned(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	j, err := audit.Open(filepath.Join(dir, journalFile), audit.Options{NoSync: true})
+	ts.Check(err)
+	id := executor.LeverID{Playbook: "inference-slo-breach", Service: "serving/inference-chat", State: args[1], Lever: args[2]}
+	at := time.Now().Add(-24 * time.Hour)
+	for i, what := range args[3:] {
+		rec := audit.Record{Kind: executor.KindLeverResult, Time: at.Add(time.Duration(i) * time.Hour)}
+		var v any = executor.LeverResult{LeverID: id, Run: fmt.Sprintf("r-%d", i), Result: executor.Result(what), Applied: true, Undone: what != "verified"}
+		if what == "demoted" {
+			rec.Kind = executor.KindLeverDemoted
+			v = executor.Demotion{LeverID: id, Run: "r-0", Failed: i, Since: at, To: playbook.Suggest, Verdict: fmt.Sprint(i, " ineffective")}
+		}
+		rec.Data, err = json.Marshal(v)
+		ts.Check(err)
+		_, err = j.Append(context.Background(), audit.Append{Stream: ladderStream, After: audit.Any, Records: []audit.Record{rec}})
 		ts.Check(err)
 	}
 	ts.Check(j.Close())

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/inference-responder/responder/internal/audit"
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/executor"
 )
 
 // countInterval is how often the journal is counted when nobody scrapes, so
@@ -34,9 +34,10 @@ type metrics struct {
 // scrape.
 type metricSources struct {
 	journal   *audit.Journal
-	runs      func() []machine.State // those that have not ended
-	pauses    func() []string        // scopes: global, service:NAME, playbook:NAME
-	playbooks func() int
+	figures   func() executor.Figures
+	demoted   func() map[string]int // levers by playbook
+	pauses    func() []string       // scopes: global, service:NAME, playbook:NAME
+	playbooks func() []string       // names of those in force
 	step      func(playbook, state string) string
 	now       func() time.Time
 }
@@ -92,6 +93,7 @@ func (m *metrics) run(ctx context.Context) error {
 }
 
 func (m *metrics) catchUp() {
+	m.counts.expect(m.sources.playbooks())
 	if err := m.counts.catchUp(); err != nil {
 		m.log.Error("metrics are behind the journal", "err", err)
 	}
@@ -135,7 +137,10 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	for _, scope := range s.pauses() {
 		gauge("responder_paused", "Pauses in force, by what they hold up; always 1.", 1, "scope", scope)
 	}
-	gauge("responder_playbooks_loaded", "Playbooks in force.", float64(s.playbooks()))
+	for playbook, n := range s.demoted() {
+		gauge("responder_levers_demoted", "Levers that are held at suggest on a service because they did not help.", float64(n), "playbook", playbook)
+	}
+	gauge("responder_playbooks_loaded", "Playbooks in force.", float64(len(s.playbooks())))
 	gauge("responder_journal_entries", "Entries of the journal.", float64(s.journal.Size()))
 	gauge("responder_journal_unsigned_entries", "Entries after the last signed checkpoint.", float64(s.journal.Unsigned()))
 	if info, err := os.Stat(s.journal.Path()); err == nil {
@@ -143,16 +148,15 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// collectRuns counts; it never asks for the runs themselves, which may be
+// many thousands.
 func (g gauges) collectRuns(gauge func(name, help string, value float64, labels ...string)) {
-	type key struct{ playbook, phase string }
-	open := map[key]int{}
-	for _, s := range g.m.sources.runs() {
-		open[key{s.Start.Playbook, string(s.Phase)}]++
-		for _, lock := range s.Locks() {
-			gauge("responder_lock_held", "Locks held by runs; always 1.", 1, "lock", lock, "playbook", s.Start.Playbook)
-		}
+	f := g.m.sources.figures()
+	for at, n := range f.Phases {
+		gauge("responder_runs_open", "Runs that have not ended.", float64(n), "playbook", at.Playbook, "phase", string(at.Phase))
 	}
-	for k, n := range open {
-		gauge("responder_runs_open", "Runs that have not ended.", float64(n), "playbook", k.playbook, "phase", k.phase)
+	gauge("responder_runs_set_aside", "Runs that cannot be processed and wait to be released by a person.", float64(f.Aside))
+	for lock, run := range f.Locks {
+		gauge("responder_lock_held", "Locks held by runs; always 1.", 1, "lock", lock, "playbook", f.Holders[run])
 	}
 }

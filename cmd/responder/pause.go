@@ -26,7 +26,7 @@ func newPauseCommand(p *process) *cobra.Command {
 		Use:   "pause --reason TEXT",
 		Short: "Keep runs from acting: everything, or one service or playbook",
 		Long:  pauseLong,
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder pause --reason 'datacenter maintenance'
   responder pause --service serving/chat --reason 'load test'
   responder pause --intake --reason 'the volume is being moved'`,
@@ -56,7 +56,7 @@ func newUnpauseCommand(p *process) *cobra.Command {
 		Short: "Lift a pause",
 		Long: `Lift the pause with exactly this scope: without --service and --playbook the
 one over everything. Runs that waited look again before they act.`,
-		Args: cobra.NoArgs,
+		Args: none,
 		Example: `  responder unpause --reason 'maintenance is over'
   responder unpause --service serving/chat`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +87,7 @@ func newPausesCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pauses",
 		Short:   "List the pauses in force",
-		Args:    cobra.NoArgs,
+		Args:    none,
 		Example: "  responder pauses -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var answer webhook.PauseList

@@ -39,13 +39,16 @@ func loadPlaybooks(path string) (*playbook.Set, error) {
 	return playbook.NewSet(loaded)
 }
 
+// maxPlaybookBytes bounds a file of playbooks. A real one is a few KiB.
+const maxPlaybookBytes = 1 << 20
+
 func parsePlaybookFile(path string) ([]*playbook.Playbook, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read playbook: %w", err)
 	}
 	defer f.Close()
-	data, err := readAtMost(f, maxConfigBytes)
+	data, err := readAtMost(f, maxPlaybookBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read playbook %s: %w", path, err)
 	}

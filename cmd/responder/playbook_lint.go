@@ -130,7 +130,7 @@ func newPlaybookSchemaCommand(p *process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of playbooks, for editors",
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder playbook schema > playbook.schema.json
   # first line of a playbook, for editors with a YAML language server:
   # yaml-language-server: $schema=playbook.schema.json`,

@@ -18,7 +18,7 @@ func newPlaybookListCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List playbooks: the shipped ones, those of a directory, or those of a running service",
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder playbook list
   responder playbook list --dir /etc/responder/playbooks -o wide
   responder playbook list --server http://127.0.0.1:8080`,

@@ -30,8 +30,12 @@ type projection struct {
 	levers      *prometheus.CounterVec
 	changes     *prometheus.CounterVec
 	alerts      *prometheus.CounterVec
+	glass       *prometheus.CounterVec
 	quarantined prometheus.Counter
 	rejected    prometheus.Counter
+	badPolicies prometheus.Counter
+	ladder      *prometheus.CounterVec
+	shadows     *prometheus.CounterVec
 	phases      *prometheus.HistogramVec
 }
 
@@ -53,6 +57,10 @@ type fact struct {
 	Plan    *struct{ Step string }     `json:"plan"`
 	Ending  *struct{ Outcome string }  `json:"ending"`
 	Verdict machine.Verdict            `json:"verdict"`
+
+	Decision *struct {
+		BreakGlass bool `json:"breakGlass"`
+	} `json:"decision"`
 }
 
 func newProjection(journal *audit.Journal, step func(playbook, state string) string) *projection {
@@ -65,11 +73,17 @@ func newProjection(journal *audit.Journal, step func(playbook, state string) str
 		levers:  counter("responder_levers_total", "Levers that came to a result.", "lever", "result"),
 		changes: counter("responder_lever_changes_total", "Changes made to the world.", "lever", "change"),
 		alerts:  counter("responder_alerts_total", "Alerts received, by what became of them.", "decision"),
+		ladder:  counter("responder_ladder_changes_total", "Levers demoted because they did not help, and demotions that people lifted.", "playbook", "change"),
+		shadows: counter("responder_shadows_total", "Runs that only observed, by what became of the alert: recovered by itself, helped by another run, or not within a day.", "playbook", "alert"),
+		glass:   counter("responder_break_glass_total", "Questions that one person approved alone, past the needs.", "playbook"),
 		quarantined: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "responder_notifications_quarantined_total", Help: "Notifications set aside because handling them failed.",
 		}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "responder_playbooks_rejected_total", Help: "Loads of playbooks that were refused; the last good set stayed.",
+		}),
+		badPolicies: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_policy_rejected_total", Help: "Loads of the policy that were refused; the last good rules stayed.",
 		}),
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "responder_run_phase_seconds", Help: "Time that runs spent in each phase.",
@@ -79,7 +93,15 @@ func newProjection(journal *audit.Journal, step func(playbook, state string) str
 }
 
 func (p *projection) collectors() []prometheus.Collector {
-	return []prometheus.Collector{p.runs, p.levers, p.changes, p.alerts, p.quarantined, p.rejected, p.phases}
+	return []prometheus.Collector{p.runs, p.levers, p.changes, p.alerts, p.glass, p.quarantined, p.rejected, p.badPolicies, p.phases, p.ladder, p.shadows}
+}
+
+// expect begins the playbooks' counters that an alert looks at, so that their
+// first count is seen as an increase.
+func (p *projection) expect(playbooks []string) {
+	for _, name := range playbooks {
+		p.glass.WithLabelValues(name)
+	}
 }
 
 // catchUp counts the entries that came since the last call.
@@ -121,8 +143,12 @@ func (p *projection) count(rec audit.Record) {
 		p.countRun(strings.TrimPrefix(rec.Stream, runStreams), rec)
 	case rec.Stream == dispatchStream:
 		p.countAlerts(rec)
+	case rec.Stream == ladderStream:
+		p.countLadder(rec)
 	case rec.Stream == controlStream && rec.Kind == executor.KindRejected:
 		p.rejected.Inc()
+	case rec.Stream == controlStream && rec.Kind == executor.KindPolicyRejected:
+		p.badPolicies.Inc()
 	}
 }
 
@@ -140,6 +166,30 @@ func (p *projection) countAlerts(rec audit.Record) {
 		return
 	}
 	p.alerts.WithLabelValues(decision).Add(float64(len(d.Episodes)))
+}
+
+// countLadder counts what was learned of levers. Their results are counted by
+// kind of lever from the runs themselves.
+func (p *projection) countLadder(rec audit.Record) {
+	var s executor.ShadowEnd // every kind of the stream names the playbook alike
+	if json.Unmarshal(rec.Data, &s) != nil {
+		return
+	}
+	switch rec.Kind {
+	case executor.KindLeverDemoted:
+		p.ladder.WithLabelValues(s.Playbook, "demoted").Inc()
+	case executor.KindLeverPromoted:
+		p.ladder.WithLabelValues(s.Playbook, "promoted").Inc()
+	case executor.KindShadowEnded:
+		alert := "not-recovered"
+		switch {
+		case s.Recovered && s.Acted != "":
+			alert = "helped"
+		case s.Recovered:
+			alert = "recovered"
+		}
+		p.shadows.WithLabelValues(s.Playbook, alert).Inc()
+	}
 }
 
 // countRun counts one event of a run. An entry that does not decode was not
@@ -160,6 +210,9 @@ func (p *projection) countRun(id string, rec audit.Record) {
 	r := p.open[id]
 	if r == nil {
 		return
+	}
+	if kind == machine.GateDecided && f.Decision != nil && f.Decision.BreakGlass {
+		p.glass.WithLabelValues(r.playbook).Inc()
 	}
 	p.countLever(r, kind, f)
 	p.countPhase(r, kind, f)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -61,7 +62,7 @@ func journalOfTwoRuns(t *testing.T, j *audit.Journal) time.Time {
 		machine.Event{Kind: machine.EffectStarted, At: next(time.Second), State: "scale", Action: machine.ActionPlan},
 		machine.Event{Kind: machine.PlanCompleted, At: next(time.Second), State: "scale", Plan: plan},
 		machine.Event{Kind: machine.GateOpened, At: next(time.Second), Gate: &machine.Gate{ID: "g"}},
-		machine.Event{Kind: machine.GateDecided, At: next(4 * time.Minute)},
+		machine.Event{Kind: machine.GateDecided, At: next(4 * time.Minute), Decision: &machine.Decision{By: "user:cap", Approve: true, BreakGlass: true}},
 		machine.Event{Kind: machine.EffectStarted, At: next(time.Second), State: "scale", Action: machine.ActionApply},
 		machine.Event{Kind: machine.Applied, At: next(time.Second)},
 		machine.Event{Kind: machine.Settled, At: next(time.Minute)},
@@ -94,11 +95,15 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 		m := newMetrics(slog.New(slog.DiscardHandler))
 		m.connect(metricSources{
 			journal: j,
-			runs: func() []machine.State {
-				return []machine.State{{Start: machine.Start{Run: "r-2", Playbook: "pb"}, Phase: machine.PhaseDeciding}}
+			figures: func() executor.Figures {
+				return executor.Figures{
+					Phases: map[executor.Standing]int{{Playbook: "pb", Phase: machine.PhaseDeciding}: 1},
+					Locks:  map[string]string{"service:chat": "r-3"}, Holders: map[string]string{"r-3": "pb"},
+				}
 			},
 			pauses:    func() []string { return []string{"service:serving/chat"} },
-			playbooks: func() int { return 3 },
+			demoted:   func() map[string]int { return map[string]int{"pb": 2} },
+			playbooks: func() []string { return []string{"pb", "second", "third"} },
 			step:      func(_, state string) string { return "kube." + state },
 			now:       func() time.Time { return at.Add(90 * time.Second) },
 		})
@@ -107,19 +112,23 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 	want := map[string]string{
 		`responder_runs_total{outcome="resolved",playbook="pb"}`:             "1",
 		`responder_runs_open{phase="deciding",playbook="pb"}`:                "1",
+		`responder_lock_held{lock="service:chat",playbook="pb"}`:             "1",
 		`responder_levers_total{lever="kube.scale",result="verified"}`:       "1",
 		`responder_levers_total{lever="kube.scale",result="refused"}`:        "1",
 		`responder_lever_changes_total{change="applied",lever="kube.scale"}`: "1",
 		`responder_alerts_total{decision="repeated"}`:                        "2",
+		`responder_break_glass_total{playbook="pb"}`:                         "1",
+		`responder_break_glass_total{playbook="third"}`:                      "0", // so that the first time is an increase
 		`responder_alerts_total{decision="matched"}`:                         "1",
-		`responder_gates_open`:                            "1",
-		`responder_gate_oldest_seconds`:                   "90",
-		`responder_paused{scope="service:serving/chat"}`:  "1",
-		`responder_playbooks_loaded`:                      "3",
-		`responder_playbooks_rejected_total`:              "0",
-		`responder_journal_entries`:                       "17",
-		`responder_run_phase_seconds_sum{phase="decide"}`: "240",
-		`responder_run_phase_seconds_sum{phase="verify"}`: "300",
+		`responder_gates_open`:                                               "1",
+		`responder_gate_oldest_seconds`:                                      "90",
+		`responder_paused{scope="service:serving/chat"}`:                     "1",
+		`responder_levers_demoted{playbook="pb"}`:                            "2",
+		`responder_playbooks_loaded`:                                         "3",
+		`responder_playbooks_rejected_total`:                                 "0",
+		`responder_journal_entries`:                                          "17",
+		`responder_run_phase_seconds_sum{phase="decide"}`:                    "240",
+		`responder_run_phase_seconds_sum{phase="verify"}`:                    "300",
 	}
 	first := connect()
 	for name, value := range want {

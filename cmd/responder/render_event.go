@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
@@ -16,7 +15,7 @@ func describe(kind machine.EventKind, e machine.Event) (what string, details []s
 			return "started", nil
 		}
 		return fmt.Sprintf("started by %s, autonomy at most %s", e.Start.Alert.Labels["alertname"], e.Start.Autonomy), nil
-	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved:
+	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved, machine.AlertsTruncated:
 		return describeEpisode(kind, e), nil
 	case machine.StateEntered:
 		return "state " + e.State, nil
@@ -56,6 +55,7 @@ func describe(kind machine.EventKind, e machine.Event) (what string, details []s
 func describeEpisode(kind machine.EventKind, e machine.Event) string {
 	word := map[machine.EventKind]string{
 		machine.EpisodeJoined: "alert joined", machine.EpisodeRefired: "alert fires again", machine.EpisodeResolved: "alert resolved",
+		machine.AlertsTruncated: "a notification was truncated, how much is affected is unknown",
 	}[kind]
 	if e.Alert == nil {
 		return word
@@ -108,12 +108,13 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		return "guards REFUSED", nil
 	case machine.GuardsWaiting:
 		return "guards wait, again at " + stamp(e.NotUntil), nil
-	case machine.GateOpened, machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.GateWithdrawn, machine.DecisionIgnored:
+	case machine.GateOpened, machine.GateVoted, machine.GateReminded, machine.GateEscalated, machine.GateDecided, machine.GateVoided,
+		machine.GateExpired, machine.GateWithdrawn, machine.DecisionIgnored:
 		return describeGate(kind, e), nil
 	case machine.WouldApply:
 		return "would apply it; autonomy is observe, so nothing was changed", nil
 	case machine.Applied:
-		return "APPLIED", nil
+		return join2("APPLIED", e.Message), nil
 	case machine.Settling:
 		return join2("taking effect", e.Message), nil
 	case machine.Settled:
@@ -142,15 +143,20 @@ func describeGate(kind machine.EventKind, e machine.Event) string {
 		if e.Gate == nil {
 			return "asks people"
 		}
-		line := fmt.Sprintf("asks %s until %s, else %s", strings.Join(e.Gate.By, ", "), stamp(e.Gate.Deadline), e.Gate.OnExpiry)
+		line := fmt.Sprintf("asks %s until %s, else %s", e.Gate.Who(), stamp(e.Gate.Deadline), e.Gate.OnExpiry)
 		return join2(line, e.Gate.Text)
+	case machine.GateVoted:
+		return "approved, and others are needed too, by " + decisionLine(e.Decision)
+	case machine.GateReminded:
+		return join2("people are reminded", e.Message)
+	case machine.GateEscalated:
+		return join2(fmt.Sprintf("escalated to tier %d", e.Tier), e.Message)
 	case machine.GateDecided:
-		word := "DENIED"
-		if e.Decision != nil && e.Decision.Approve {
-			word = "APPROVED"
-		}
-		return word + " by " + decisionLine(e.Decision)
+		return decisionWord(e.Decision) + " by " + decisionLine(e.Decision)
 	case machine.GateVoided:
+		if e.Decision != nil {
+			return join2("question void", join2(e.Message, e.Decision.Reason))
+		}
 		return join2("approval void", e.Message)
 	case machine.GateExpired:
 		return join2("nobody decided in time", e.Message)
@@ -158,6 +164,18 @@ func describeGate(kind machine.EventKind, e machine.Event) string {
 		return join2("question withdrawn", e.Message)
 	default:
 		return fmt.Sprintf("decision of %s ignored: %s", decisionLine(e.Decision), e.Message)
+	}
+}
+
+// decisionWord is loud about an approval past the needs.
+func decisionWord(d *machine.Decision) string {
+	switch {
+	case d == nil || !d.Approve:
+		return "DENIED"
+	case d.BreakGlass:
+		return "BREAK-GLASS: APPROVED ALONE"
+	default:
+		return "APPROVED"
 	}
 }
 

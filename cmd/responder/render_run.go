@@ -45,17 +45,36 @@ func (r *runRenderer) head(s machine.State) {
 		r.printf("          and %d more\n", n-1)
 	}
 	r.printf("status    %s\n", statusLine(s))
+	if s.Shadow != nil {
+		r.printf("shadow    %s\n", shadowLine(*s.Shadow))
+	}
 	if s.Paused != "" {
 		r.printf("paused    %s\n", s.Paused)
 	}
-	if s.Held != nil {
+	if s.Aside != nil {
+		r.printf("aside     since %s: %s\n", stamp(s.Aside.At), s.Aside.Message)
+		if s.Ending == nil {
+			r.printf("          it holds %s; nothing is decided about it any more\n", orNothing(s.Locks()))
+			r.printf("          look what it left behind, then: responder runs release %s --reason ...\n", s.Start.Run)
+		}
+	}
+	if s.Held != nil && s.Aside == nil {
 		r.printf("held      %s of %s: %s\n", s.Held.Action, s.Held.Effect, s.Held.Message)
 		r.printf("          look, then: responder runs resolve %s --applied|--not-applied --reason ...\n", s.Start.Run)
 	}
-	if s.Gate != nil {
-		r.printf("gate      %s, until %s, else %s\n", strings.Join(s.Gate.By, ", "), stamp(s.Gate.Deadline), s.Gate.OnExpiry)
-		r.printf("          responder approve %s, or responder deny %s --reason ...\n", s.Start.Run, s.Start.Run)
+	if l := s.Lever; l != nil && l.Approved != nil && l.Approved.BreakGlass {
+		r.printf("alone     BREAK-GLASS: approved by %s\n", decisionLine(l.Approved))
 	}
+	if s.Gate != nil && s.Aside == nil {
+		r.gate(s.Start.Run, *s.Gate)
+	}
+}
+
+func orNothing(locks []string) string {
+	if len(locks) == 0 {
+		return "no lock"
+	}
+	return strings.Join(locks, ", ")
 }
 
 // statusLine says where a run stands or how it ended.
@@ -63,7 +82,25 @@ func statusLine(s machine.State) string {
 	if s.Ending != nil {
 		return fmt.Sprintf("%s after %s: %s", s.Ending.Outcome, round(s.Ended.Sub(s.Began)), s.Ending.Message)
 	}
+	if s.Aside != nil {
+		return fmt.Sprintf("set aside in state %s", s.Current)
+	}
 	return fmt.Sprintf("%s in state %s since %s", s.Phase, s.Current, stamp(s.Updated))
+}
+
+// shadowLine says what became of the alert after a run that only observed.
+func shadowLine(s machine.Shadow) string {
+	after := playbook.FormatDuration(s.After.Round(time.Second))
+	switch {
+	case !s.Known:
+		return "the alert is still firing; it is watched until " + stamp(s.Until)
+	case s.Recovered && s.Acted != "":
+		return fmt.Sprintf("the alert recovered %s later, after run %s had changed the service", after, s.Acted)
+	case s.Recovered:
+		return fmt.Sprintf("the alert recovered by itself %s later", after)
+	default:
+		return fmt.Sprintf("the alert was still firing %s later", after)
+	}
 }
 
 // alertLine is an alert in Alertmanager's matcher notation, name first.
@@ -154,7 +191,11 @@ func capacityLine(c machine.Capacity) string {
 	if c.Unknown {
 		return "cannot be said, so guards will refuse"
 	}
-	return fmt.Sprintf("%d now, at least %d on the way, %d after", c.ReadyNow, c.LowestReady, c.ReadyAfter)
+	line := fmt.Sprintf("%d now, at least %d on the way, %d after", c.ReadyNow, c.LowestReady, c.ReadyAfter)
+	if tokens := c.TokensText(); tokens != "" {
+		line += "; " + tokens
+	}
+	return line
 }
 
 func (r *runRenderer) guards(verdicts []machine.GuardVerdict) {

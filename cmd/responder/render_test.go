@@ -86,6 +86,35 @@ held      apply of r-1/scale#1/apply#1: the answer was cut off
 	}
 }
 
+// What a person must be able to tell from a run that was set aside: since when
+// and why, what it keeps others from, and what to type.
+func TestRunSetAside(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := machine.State{
+		Start: machine.Start{Run: "r-1", Playbook: "pb", Service: playbook.Service{Name: "chat"}, Alert: playbook.Alert{Labels: map[string]string{"alertname": "X"}}},
+		Phase: machine.PhaseHeld, Current: "scale", Updated: at, Lever: &machine.Lever{Plan: &machine.Plan{}},
+		Aside: &machine.Aside{Message: "its playbook no longer compiles", At: at},
+	}
+	var b strings.Builder
+	newRunRenderer(&b).head(s)
+	want := `run       r-1
+playbook  pb -
+service   chat
+alert     X{}
+status    set aside in state scale
+aside     since 2026-03-01 12:00:00Z: its playbook no longer compiles
+          it holds service:chat; nothing is decided about it any more
+          look what it left behind, then: responder runs release r-1 --reason ...
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	rows := runTable([]machine.State{s}).rows
+	if len(rows) != 1 || rows[0][1] != "set aside" || rows[0][8] != "its playbook no longer compiles" {
+		t.Errorf("listed as %q", rows)
+	}
+}
+
 // The chart shows the recovery, and a gap as a gap.
 func TestCurves(t *testing.T) {
 	value := func(v float64) *float64 { return &v }
@@ -95,6 +124,39 @@ func TestCurves(t *testing.T) {
 	}
 	want := []string{"error ratio", "  █▅·▂▁  0.05 < 0.1 ok"}
 	if diff := cmp.Diff(want, curves(samples)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A person who looks at a run sees who is needed, who has said yes, and who is
+// told when nobody does.
+func TestGateInFull(t *testing.T) {
+	opened := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	g := machine.Gate{
+		ID: "g", Digest: "sha256:1", Opened: opened, Deadline: opened.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate,
+		Needs: []machine.Need{
+			{Rule: "playbook bad-rollout, state rollback", From: []string{"user:ada"}, Quorum: 1},
+			{Rule: "policy two, policy.yaml:4", From: []string{"group:oncall"}, Quorum: 2, Strong: true},
+		},
+		BreakGlass: []string{"group:captains"}, NotBy: "user:eve", RemindAt: opened.Add(5 * time.Minute),
+		Tiers: []machine.Tier{{After: time.Minute, To: []string{"pager"}}, {After: 10 * time.Minute, To: []string{"boss", "pager"}}}, Told: 1,
+		Votes: []machine.Decision{{By: "user:ada", Approve: true}, {By: "user:bob", Approve: true, Strong: true, Groups: []string{"oncall"}}},
+	}
+	var b strings.Builder
+	r := newRunRenderer(&b)
+	r.gate("r-1", g)
+	want := `gate      user:ada (playbook bad-rollout, state rollback) and 2 of group:oncall through strong authentication (policy two, policy.yaml:4), until 2026-11-21 08:15:00Z, else escalate
+          needs user:ada (playbook bad-rollout, state rollback): user:ada approved
+          needs 2 of group:oncall through strong authentication (policy two, policy.yaml:4): user:bob approved
+          user:eve asked for the run and cannot approve it
+          people are reminded at 2026-11-21 08:05:00Z
+          tier 1: pager was told after 1m
+          tier 2: boss, pager is told at 2026-11-21 08:10:00Z
+          responder approve r-1, or responder deny r-1 --reason ...
+          a fresh plan: responder replan r-1
+          alone: group:captains, by responder approve r-1 --break-glass --reason ...
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -22,8 +22,14 @@ Exit codes:
   4  dry-run only: no playbook matched, or no service was found
 
 Environment:
-  RESPONDER_SERVER      URL of a running service, for the commands that ask one
-  RESPONDER_TOKEN_FILE  file with the bearer token to ask it with`
+  RESPONDER_SERVER         URL of a running service, for the commands that ask one
+  RESPONDER_CA_FILE        file with the CA certificates that vouch for it
+  RESPONDER_TOKEN_FILE     file with the bearer token to ask it with
+  RESPONDER_TOKEN_COMMAND  program with arguments that prints that token instead
+  RESPONDER_USER           user name to ask it with, instead of a token
+  RESPONDER_PASSWORD_FILE  file with that user's password
+  RESPONDER_CERT_FILE      file with the client certificate to ask it with
+  RESPONDER_KEY_FILE       file with that certificate's key`
 
 // newRootCommand builds the tree of commands: one file per command, named
 // after it.
@@ -38,7 +44,10 @@ func newRootCommand(p *process) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Example: `  responder demo
   responder serve --sandbox
-  responder dry-run -f notification.json --config responder.yaml`,
+  responder dry-run -f notification.json --config responder.yaml
+  responder runs list --server https://responder.example:8443 --token-file ada.token
+  responder runs list --server https://responder.example:8443 --user ada --password-file ada.password
+  responder runs list --server https://responder.example:8443 --cert-file ada.crt --key-file ada.key --ca-file ca.crt`,
 	}
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
@@ -64,6 +73,14 @@ func one(question string) cobra.PositionalArgs {
 			return nil
 		}
 	}
+}
+
+// none wants no argument. cobra's own check calls a file name an unknown command.
+func none(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%q is too much; write '%s'", args[0], cmd.UseLine())
+	}
+	return nil
 }
 
 // some wants at least one argument and asks for it in words.

@@ -15,6 +15,8 @@ const (
 	exportPath     = "/api/v1/audit/export"
 	playbooksPath  = "/api/v1/playbooks"
 	servicesPath   = "/api/v1/services"
+	ladderPath     = "/api/v1/ladder"
+	promotePath    = "/api/v1/ladder/promote"
 )
 
 func runPath(id string) string { return runsPath + "/" + url.PathEscape(id) }
@@ -22,5 +24,5 @@ func runPath(id string) string { return runsPath + "/" + url.PathEscape(id) }
 func newRunsCommand(p *process) *cobra.Command {
 	return group("runs", "List, show, watch and steer runs",
 		newRunsListCommand(p), newRunsShowCommand(p), newRunsWatchCommand(p),
-		newRunsCancelCommand(p), newRunsResolveCommand(p))
+		newRunsCancelCommand(p), newRunsResolveCommand(p), newRunsReleaseCommand(p))
 }

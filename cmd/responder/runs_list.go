@@ -20,7 +20,7 @@ func newRunsListCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder runs list
   responder runs list --open --service serving/chat -o wide`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,6 +70,8 @@ func runTable(runs []machine.State) *table {
 	for _, s := range runs {
 		status, took, why := string(s.Phase), s.Updated.Sub(s.Began), ""
 		switch {
+		case s.Aside != nil && s.Ending == nil:
+			status, why = "set aside", s.Aside.Message
 		case s.Ending != nil:
 			status, took, why = string(s.Ending.Outcome), s.Ended.Sub(s.Began), s.Ending.Message
 		case s.Held != nil:

@@ -43,7 +43,8 @@ func watchRun(ctx context.Context, p *process, c *client, out *output, id string
 			return fmt.Errorf("the server's answer is not what this version expects: %w", err)
 		}
 		next = e.Index + 1
-		ended = e.Kind == machine.RunEnded
+		// Late decisions are recorded, as ignored, after the end.
+		ended = ended || e.Kind == machine.RunEnded
 		if out.structured() {
 			return writeLine(p, out, e)
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,7 @@ type serveFlags struct {
 	sandbox  bool
 	listen   string
 	dir      string
+	policy   string
 	insecure bool
 	pace     float64
 }
@@ -66,6 +68,7 @@ func newServeCommand(p *process) *cobra.Command {
 	cmd.Flags().BoolVar(&f.sandbox, "sandbox", false, "simulate the cluster; the argument is a scenario: "+strings.Join(scenarioNames(), ", "))
 	cmd.Flags().StringVar(&f.listen, "listen", "", "address to serve on (default: the configuration's, else 127.0.0.1:8080)")
 	cmd.Flags().StringVar(&f.dir, "dir", "", "directory of journal.db, journal.key and journal.pub (default: the configuration's; with --sandbox a temporary one)")
+	cmd.Flags().StringVar(&f.policy, "policy", "", "file of rules over all playbooks (default: the configuration's)")
 	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "let everyone in, as everyone")
 	cmd.Flags().Float64Var(&f.pace, "pace", 10, "with --sandbox: simulated seconds per real second")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
@@ -129,6 +132,9 @@ func (f serveFlags) override(c *config) {
 	if f.dir != "" {
 		c.Journal.Dir = f.dir
 	}
+	if f.policy != "" {
+		c.Policy.File = f.policy
+	}
 	if f.insecure {
 		c.Auth.Insecure = true
 	}
@@ -137,11 +143,7 @@ func (f serveFlags) override(c *config) {
 // serveWorld listens, builds the service and runs it until ctx is done. ready
 // is called once connections are accepted.
 func serveWorld(ctx context.Context, p *process, c config, w world, log *slog.Logger, ready func(net.Addr) error) (err error) {
-	if p.getenv("GOGC") == "" {
-		// Bodies of a storm are garbage at once: half the usual headroom keeps
-		// 10,000 of them under 150 MiB. A fixed limit would stall large fleets.
-		debug.SetGCPercent(50)
-	}
+	boundGarbage(p.getenv)
 	s, err := newService(serviceOptions{config: c, world: w, log: log, failpoint: failpoint(p.getenv)})
 	if err != nil {
 		return err
@@ -165,6 +167,16 @@ func serveWorld(ctx context.Context, p *process, c config, w world, log *slog.Lo
 	return err
 }
 
+// boundGarbage makes the collector run earlier than usual, unless the
+// environment says when. Bodies of a storm are garbage at once: half the usual
+// headroom keeps 10,000 of them under 150 MiB. A fixed limit would stall large
+// fleets.
+func boundGarbage(getenv func(string) string) {
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+}
+
 // sandboxHints says how to point something at the sandbox, and leaves a webhook
 // body of its incident in the directory.
 func sandboxHints(ctx context.Context, w io.Writer, sim *sandbox.World, addr net.Addr, dir string) error {
@@ -176,7 +188,8 @@ func sandboxHints(ctx context.Context, w io.Writer, sim *sandbox.World, addr net
 	if err := os.WriteFile(file, body, 0o600); err != nil {
 		return fmt.Errorf("write the sample notification: %w", err)
 	}
-	sc := sim.Scenario()
+	sc, pace := sim.Scenario(), sim.Clock().Pace()
+	open := time.Duration(float64(15*time.Minute) / pace).Round(time.Second)
 	_, err = fmt.Fprintf(w, `
 %s: %s
 
@@ -191,8 +204,9 @@ or point Alertmanager at it:
 then:
   export RESPONDER_SERVER=http://%s
   responder runs list
+Time passes %v times as fast as life: a question for 15 minutes is open for %s. --pace 1 is life.
 
-`, sc.Title, sc.Story, file, addr, addr, addr)
+`, sc.Title, sc.Story, file, addr, addr, addr, pace, open)
 	return err
 }
 

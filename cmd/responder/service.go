@@ -26,12 +26,16 @@ import (
 type service struct {
 	journal  *audit.Journal
 	library  *library
+	rules    *rules
 	intake   *intake
 	executor *executor.Executor
 	receiver *webhook.Server
+	door     *slackDoor // nil: no Slack
 	metrics  *metrics
 	world    world
 	log      *slog.Logger
+
+	externalURL string // where people reach it; may be empty
 }
 
 // serviceOptions is what a service is built from.
@@ -46,7 +50,7 @@ type serviceOptions struct {
 // newService builds a service. Nothing runs yet; close gives everything back,
 // also when run was never called.
 func newService(o serviceOptions) (_ *service, err error) {
-	s := &service{world: o.world, log: o.log, metrics: newMetrics(o.log)}
+	s := &service{world: o.world, externalURL: o.config.ExternalURL, log: o.log, metrics: newMetrics(o.log)}
 	if s.world.Now == nil {
 		s.world.Now = time.Now
 	}
@@ -58,7 +62,10 @@ func newService(o serviceOptions) (_ *service, err error) {
 			err = errors.Join(err, s.journal.Close())
 		}
 	}()
-	if s.library, err = newLibrary(o.config.Playbooks.Dir, s.journal, o.log); err != nil {
+	if s.library, err = newLibrary(o.config.Playbooks.Dir, s.journal, s.world.Channels.allows, o.log); err != nil {
+		return nil, err
+	}
+	if s.rules, err = newRules(o.config.Policy.File, s.journal, s.world.Channels.escalates, o.log); err != nil {
 		return nil, err
 	}
 	if s.intake, err = newIntake(s.journal, s.world.Now); err != nil {
@@ -68,14 +75,19 @@ func newService(o serviceOptions) (_ *service, err error) {
 		return nil, err
 	}
 	s.library.ready, s.library.reject = s.executor.Ready, s.executor.RejectPlaybooks
+	s.rules.ready, s.rules.record, s.rules.reject = s.executor.Ready, s.executor.RecordPolicy, s.executor.RejectPolicy
 	s.metrics.connect(metricSources{
 		journal:   s.journal,
-		runs:      func() []machine.State { return openRuns(s) },
+		figures:   s.executor.Figures,
+		demoted:   s.executor.Demoted,
 		pauses:    s.pauseScopes,
-		playbooks: func() int { return len(s.library.set().All()) },
+		playbooks: func() []string { return playbookNames(s.library.set()) },
 		step:      s.library.step,
 		now:       s.world.Now,
 	})
+	if s.door, err = s.openDoor(o); err != nil {
+		return nil, err
+	}
 	s.receiver, err = webhook.New(s.receiverOptions(o.config))
 	return s, err
 }
@@ -89,6 +101,7 @@ func (s *service) openJournal(o serviceOptions) (*audit.Journal, error) {
 
 func (s *service) executorOptions(o serviceOptions) executor.Options {
 	return executor.Options{
+		Policy:    s.rules.policy(),
 		Journal:   s.journal,
 		Playbooks: s.library.set,
 		Kinds:     step.Kinds(),
@@ -96,6 +109,8 @@ func (s *service) executorOptions(o serviceOptions) executor.Options {
 		Steps:     step.New(s.world.Deps),
 		Guards:    o.config.Guards.executor(),
 		Autonomy:  o.config.Autonomy,
+		Ladder:    executor.LadderConfig(o.config.Ladder),
+		Catalog:   s.world.Services,
 		Now:       s.world.Now,
 		Pace:      s.world.Pace,
 		Log:       o.log,
@@ -104,11 +119,12 @@ func (s *service) executorOptions(o serviceOptions) executor.Options {
 }
 
 func (s *service) receiverOptions(c config) webhook.Options {
-	return webhook.Options{
+	o := webhook.Options{
 		Intake:        s.intake,
 		Control:       control{s.executor},
 		Pauses:        pauses{s.executor, s.intake},
 		Views:         views{s.executor},
+		Ladder:        ladder{s.executor},
 		Log:           journalLog{s.journal},
 		Playbooks:     func() []*playbook.Playbook { return s.library.set().All() },
 		Services:      s.world.Services,
@@ -125,6 +141,10 @@ func (s *service) receiverOptions(c config) webhook.Options {
 		Logger:        s.log,
 		Registerer:    s.metrics.registry,
 	}
+	if s.door != nil && !s.door.socket {
+		o.Slack = s.door.receiver
+	}
+	return o
 }
 
 // missing says what keeps the service from doing its work, one line each.
@@ -143,12 +163,6 @@ func (s *service) missing() []string {
 		missing = append(missing, s.world.Missing()...)
 	}
 	return missing
-}
-
-// openRuns gives the runs that have not ended.
-func openRuns(s *service) []machine.State {
-	open := true
-	return s.executor.Runs(executor.Filter{Open: &open})
 }
 
 // allRuns gives every run, oldest first, as the journal has them: a run is
@@ -192,14 +206,42 @@ func (s *service) run(ctx context.Context, ln net.Listener) error {
 	}
 	start("executor", s.executor.Run)
 	start("playbooks", s.library.run)
-	start("metrics", s.metrics.run)
+	start("policy", s.rules.run)
+	start("metrics", s.count)
+	start("memory", s.rest)
 	if s.world.Run != nil {
 		start("world", s.world.Run)
+	}
+	if ln != nil && s.world.Channels != nil { // a dry run has no receiver, and tells nobody
+		for _, o := range s.world.Channels.feeds {
+			f := &feed{feedOptions: o, journal: s.journal, runs: s.executor, log: s.log}
+			start("channel "+o.name, f.run)
+		}
+	}
+	if ln != nil && s.door != nil {
+		start("slack", s.runDesk)
+		start("slack clicks", s.door.receiver.Run)
+		start("slack refusals", s.door.journalRefused)
+		if s.door.socket {
+			start("slack socket", func(ctx context.Context) error { return s.door.receiver.RunSocket(ctx, s.door.metrics.socket) })
+		}
+	}
+	if ln != nil && s.world.Silences != nil {
+		start("silences", s.silence)
 	}
 	if ln != nil {
 		start("receiver", func(ctx context.Context) error { return s.receiver.Serve(ctx, ln) })
 	}
 	return parts.Wait()
+}
+
+// count keeps the metrics that are read from the journal. It waits for the runs:
+// to be ready is more urgent than to have counted what there was.
+func (s *service) count(ctx context.Context) error {
+	if !s.library.await(ctx) {
+		return nil
+	}
+	return s.metrics.run(ctx)
 }
 
 // close lets go of the journal's file. Call it after run has returned.

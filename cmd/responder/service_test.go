@@ -53,7 +53,7 @@ func startServiceWith(t *testing.T, c config, temporary bool) (*service, string)
 }
 
 // until waits for something another goroutine brings about.
-func until(t *testing.T, what string, holds func() bool) {
+func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -78,7 +78,11 @@ func TestHotReload(t *testing.T) {
 	file := filepath.Join(dir, "playbook.yaml")
 	write := func(content string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		// At once: a writer that is held up in the middle is another test's matter.
+		if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
 			t.Fatal(err)
 		}
 	}

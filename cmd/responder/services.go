@@ -16,7 +16,7 @@ func newServicesCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "services",
 		Short: "List the service catalog of a running service",
-		Args:  cobra.NoArgs,
+		Args:  none,
 		Example: `  responder services
   responder services -o yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

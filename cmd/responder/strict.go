@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -17,8 +18,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxConfigBytes bounds a configuration file. A real one is a few KiB.
-const maxConfigBytes = 1 << 20
+// Bounds of a configuration file. A service is about 700 bytes and 40 values,
+// so that 20,000 of them, as many as a catalog may have, fit. The second bound
+// is on memory: each value takes some 200 bytes while it is read, and the
+// densest YAML has one in every two bytes.
+const (
+	maxConfigBytes  = 16 << 20
+	maxConfigValues = 2 << 20
+)
 
 // configProblem is one thing wrong with a configuration file.
 type configProblem struct {
@@ -58,33 +65,57 @@ func (ps configProblems) Error() string {
 // strictDecode fills the struct that into points to from the one YAML document
 // in data. Unknown and repeated fields, wrong types, aliases and a second
 // document are problems with their place. Struct fields carry the tags yaml
-// (the name), doc (for the reference) and enum (the allowed strings).
-func strictDecode(file string, data []byte, into any) error {
+// (the name), doc (for the reference) and enum (the allowed strings). It gives
+// the places of what was set, for what is found wrong later.
+func strictDecode(file string, data []byte, into any) (places, error) {
 	if !utf8.Valid(data) {
-		return configProblems{{File: file, Line: 1, Column: 1, Message: "not UTF-8", Hint: "save the file as UTF-8"}}
+		return nil, configProblems{{File: file, Line: 1, Column: 1, Message: "not UTF-8", Hint: "save the file as UTF-8"}}
 	}
 	root, err := parseOneDocument(file, data)
 	if err != nil || root == nil {
-		return err
+		return nil, err
 	}
-	d := strictDecoder{file: file}
+	d := strictDecoder{file: file, places: places{}}
 	d.value(root, reflect.ValueOf(into).Elem(), "", "")
-	if len(d.problems) > 0 {
-		slices.SortStableFunc(d.problems, func(a, b configProblem) int {
-			if a.Line != b.Line {
-				return a.Line - b.Line
-			}
-			return a.Column - b.Column
-		})
-		return d.problems
+	return d.places, d.problems.sorted()
+}
+
+// sorted gives the problems in the file's order as an error, nil without any.
+func (ps configProblems) sorted() error {
+	if len(ps) == 0 {
+		return nil
 	}
-	return nil
+	slices.SortStableFunc(ps, func(a, b configProblem) int {
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column, strings.Compare(a.Path, b.Path))
+	})
+	return ps
+}
+
+// places says where in a file things were set, by their path: a value, or the
+// name of a field that holds more.
+type places map[string]linePlace
+
+type linePlace struct{ line, column int }
+
+// of gives the place of a path, or of the nearest thing around it that was
+// set; the beginning of the file when nothing was.
+func (p places) of(path string) linePlace {
+	for path != "" {
+		if at, ok := p[path]; ok {
+			return at
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	return linePlace{1, 1}
 }
 
 // parseOneDocument gives the root value of the only document; nil for an empty file.
 func parseOneDocument(file string, data []byte) (*yaml.Node, error) {
 	if len(data) > maxConfigBytes {
 		return nil, configProblems{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes, more than %d", len(data), maxConfigBytes)}}
+	}
+	if n := values(data); n > maxConfigValues {
+		return nil, configProblems{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has about %d values, more than %d", n, maxConfigValues)}}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -106,6 +137,19 @@ func parseOneDocument(file string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
+// values says how many values a document has at most: each begins after one
+// of these characters.
+func values(data []byte) int {
+	n := 1
+	for _, c := range data {
+		switch c {
+		case '\n', '\r', ',', '[', '{', ':', '-', '?':
+			n++
+		}
+	}
+	return n
+}
+
 // syntaxProblem turns the YAML library's "yaml: line 3: ..." into a place.
 func syntaxProblem(file string, err error) error {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -123,6 +167,7 @@ func syntaxProblem(file string, err error) error {
 type strictDecoder struct {
 	file     string
 	problems configProblems
+	places   places
 }
 
 func (d *strictDecoder) problem(n *yaml.Node, path, hint, message string, args ...any) {
@@ -221,6 +266,10 @@ func (d *strictDecoder) object(n *yaml.Node, v reflect.Value, path string) {
 			d.problem(key, path, hint, "unknown field %q", key.Value)
 			continue
 		}
+		d.places[at] = linePlace{val.Line, val.Column}
+		if val.Kind != yaml.ScalarNode {
+			d.places[at] = linePlace{key.Line, key.Column}
+		}
 		if val.Tag == "!!null" {
 			continue // as if absent: the default stands
 		}
@@ -247,7 +296,9 @@ func (d *strictDecoder) list(n *yaml.Node, v reflect.Value, path, enum string) {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, c := range n.Content {
-		d.value(c, v.Index(i), fmt.Sprintf("%s[%d]", path, i), enum)
+		at := fmt.Sprintf("%s[%d]", path, i)
+		d.places[at] = linePlace{c.Line, c.Column}
+		d.value(c, v.Index(i), at, enum)
 	}
 }
 

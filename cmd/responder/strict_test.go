@@ -27,7 +27,7 @@ type strictItem struct {
 func TestStrictDecode(t *testing.T) {
 	in := "name: a\nwait: 1h30m\nsize: 2MiB\nlevel: high\non: true\nitems: [{count: 3}]\nextra: {k: v}\nraw: [1]\n"
 	var got strictSample
-	if err := strictDecode("f.yaml", []byte(in), &got); err != nil {
+	if _, err := strictDecode("f.yaml", []byte(in), &got); err != nil {
 		t.Fatal(err)
 	}
 	raw := got.Raw
@@ -65,7 +65,7 @@ func TestStrictDecodeRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got strictSample
-			err := strictDecode("f.yaml", []byte(c.in), &got)
+			_, err := strictDecode("f.yaml", []byte(c.in), &got)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -81,10 +81,18 @@ func TestStrictDecodeBombs(t *testing.T) {
 		"aliases": "extra: &a {k: v}\nraw: [*a, *a]\nname: *a\n",
 		"deep":    "raw: " + strings.Repeat("[", 20000),
 		"large":   "name: " + strings.Repeat("a", maxConfigBytes),
+		"dense":   "raw: [" + strings.Repeat("a,", maxConfigBytes/2-16) + "]",
+		"nested":  "raw: [" + strings.Repeat("[],", maxConfigBytes/3-16) + "]",
+		"keys":    "extra: {" + strings.Repeat("? ,", maxConfigBytes/3-16) + "}",
+		"lines":   "raw:\n" + strings.Repeat("-\n", maxConfigBytes/2-16),
 	} {
 		var got strictSample
-		if err := strictDecode("f.yaml", []byte(in), &got); err == nil {
+		begun := time.Now()
+		if _, err := strictDecode("f.yaml", []byte(in), &got); err == nil {
 			t.Errorf("%s: accepted", name)
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("%s: refused after %s only", name, took)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func newVersionCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print what this binary was built from",
-		Args:    cobra.NoArgs,
+		Args:    none,
 		Example: "  responder version -o json",
 		RunE: func(*cobra.Command, []string) error {
 			b := readBuildInfo()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -13,6 +14,15 @@ import (
 // for both.
 type world struct {
 	Deps step.Deps
+
+	// Channels are where people are told, beside the log; nil: none.
+	Channels *channels
+
+	// Slack is where runs ask and people decide; nil: nowhere.
+	Slack *workspace
+
+	// Silences quiets alerts whose cure is being proven; nil: nobody does.
+	Silences *notify.Silences
 
 	// Resolve finds the services an alert is about, and says why when there is
 	// none or more than one.

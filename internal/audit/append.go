@@ -12,6 +12,7 @@ type request struct {
 	batch   []Append // records to append, or
 	cell    *cell    // a cell to set, or
 	sign    bool     // only a checkpoint over what there is
+	packed  [][]byte // of each record: its data packed, or nil
 	records int
 	bytes   int
 
@@ -51,8 +52,9 @@ func (j *Journal) Append(ctx context.Context, batch ...Append) ([]Record, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &request{batch: batch, records: records, bytes: bytes, done: make(chan struct{})}
 	called := time.Now()
+	r := &request{batch: batch, records: records, bytes: bytes, done: make(chan struct{})}
+	j.pack(r)
 	if err := j.submit(ctx, r); err != nil {
 		return nil, fmt.Errorf("append: %w", err)
 	}
@@ -60,6 +62,29 @@ func (j *Journal) Append(ctx context.Context, batch ...Append) ([]Record, error)
 		j.o.Observe(time.Since(called))
 	}
 	return r.out, nil
+}
+
+// pack packs the request's data, here and not in the committer, which is one
+// for all callers.
+func (j *Journal) pack(r *request) {
+	scratch, _ := j.scratch.Get().(*[]byte)
+	if scratch == nil {
+		scratch = new([]byte)
+	}
+	r.packed = make([][]byte, 0, r.records)
+	for _, a := range r.batch {
+		for i := range a.Records {
+			data := a.Records[i].Data
+			packed := pack(scratch, data)
+			if packed != nil {
+				r.bytes -= len(data) - len(packed)
+			}
+			r.packed = append(r.packed, packed)
+		}
+	}
+	if cap(*scratch) <= keepScratch {
+		j.scratch.Put(scratch)
+	}
 }
 
 // SetMeta sets a cell, durable when it returns; a nil value removes it. Cells

@@ -97,7 +97,7 @@ func readMeta(tx *bolt.Tx, path string) (metaInfo, error) {
 			return metaInfo{}, corrupt(path, "bucket %q is missing", name)
 		}
 	}
-	t, err := parseTree(meta.Get(keyTree))
+	t, err := parseTree(tx.Bucket(bucketLog).Get(keyTree))
 	if err != nil {
 		return metaInfo{}, corrupt(path, "%v", err)
 	}

@@ -1,44 +1,71 @@
 package audit
 
 import (
+	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/klauspost/compress/s2"
 )
 
-// The stored form of a record, version 1. All integers are big-endian.
+// The stored form of a record. All integers are big-endian.
 //
 //	offset  size  field
-//	0       1     version, 1
+//	0       1     form: 1 data as it is, 2 data as a Snappy block
 //	1       8     seq
 //	9       8     index
 //	17      8     time, nanoseconds since 1970 UTC, two's complement
 //	25      1     length of stream
 //	26      1     length of kind
-//	27      4     length of data
+//	27      4     length of data as stored
 //	31      ...   stream, kind, data, nothing after
 //
-// A record has exactly one encoding: fields have fixed widths and the total
-// length must match. The Merkle leaf is the hash of these bytes.
+// Fields have fixed widths and the total length must match. The Merkle leaf is
+// the hash of these bytes, so a verifier need not unpack them.
 const (
-	recordVersion = 1
-	headerSize    = 31
+	formPlain  = 1
+	formPacked = 2
+	headerSize = 31
+
+	// packFrom is the size from which data is packed. Alerts of one group say
+	// most things many times, and what a commit costs is pages.
+	packFrom = 512
 )
 
-// encodeRecord returns the stored form of r, whose fields are within limits.
-func encodeRecord(r *Record) []byte {
-	b := make([]byte, 0, headerSize+len(r.Stream)+len(r.Kind)+len(r.Data))
-	b = append(b, recordVersion)
+// pack returns data as a Snappy block, using scratch, or nil if that saves less
+// than an eighth. The result is a copy of its own.
+func pack(scratch *[]byte, data []byte) []byte {
+	if len(data) < packFrom {
+		return nil
+	}
+	if n := s2.MaxEncodedLen(len(data)); cap(*scratch) < n {
+		*scratch = make([]byte, n)
+	}
+	b := s2.EncodeSnappy((*scratch)[:cap(*scratch)], data)
+	if len(b) > len(data)-len(data)/8 {
+		return nil
+	}
+	return bytes.Clone(b)
+}
+
+// appendRecord appends the stored form of r, whose fields are within limits.
+// packed is what pack made of its data.
+func appendRecord(b []byte, r *Record, packed []byte) []byte {
+	form, data := byte(formPlain), []byte(r.Data)
+	if packed != nil {
+		form, data = formPacked, packed
+	}
+	b = append(b, form)
 	b = binary.BigEndian.AppendUint64(b, r.Seq)
 	b = binary.BigEndian.AppendUint64(b, r.Index)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Time.UnixNano()))
 	b = append(b, byte(len(r.Stream)), byte(len(r.Kind)))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Data)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
 	b = append(b, r.Stream...)
 	b = append(b, r.Kind...)
-	return append(b, r.Data...)
+	return append(b, data...)
 }
 
 // A rawRecord is a record's stored form taken apart; its slices alias the
@@ -47,17 +74,21 @@ type rawRecord struct {
 	seq, index         uint64
 	nanos              int64
 	stream, kind, data []byte
+	packed             bool // data is a Snappy block
 }
 
-var errShortRecord = errors.New("record is shorter than its header")
+var (
+	errShortRecord = errors.New("record is shorter than its header")
+	errPacked      = errors.New("record has packed data that cannot be unpacked")
+)
 
 // parseRecord takes the stored form apart without copying.
 func parseRecord(b []byte) (rawRecord, error) {
 	if len(b) == 0 {
 		return rawRecord{}, errShortRecord
 	}
-	if b[0] != recordVersion {
-		return rawRecord{}, fmt.Errorf("record has version %d, want %d", b[0], recordVersion)
+	if b[0] != formPlain && b[0] != formPacked {
+		return rawRecord{}, fmt.Errorf("record has the form %d, want %d or %d", b[0], formPlain, formPacked)
 	}
 	if len(b) < headerSize {
 		return rawRecord{}, errShortRecord
@@ -66,6 +97,8 @@ func parseRecord(b []byte) (rawRecord, error) {
 		seq:   binary.BigEndian.Uint64(b[1:]),
 		index: binary.BigEndian.Uint64(b[9:]),
 		nanos: int64(binary.BigEndian.Uint64(b[17:])),
+
+		packed: b[0] == formPacked,
 	}
 	stream, kind, data := int(b[25]), int(b[26]), uint64(binary.BigEndian.Uint32(b[27:]))
 	if data > MaxData || stream == 0 || kind == 0 || kind > MaxKind {
@@ -81,7 +114,7 @@ func parseRecord(b []byte) (rawRecord, error) {
 }
 
 // record copies r out of the bytes it aliases.
-func (r rawRecord) record() Record {
+func (r rawRecord) record() (Record, error) {
 	out := Record{
 		Seq:    r.seq,
 		Index:  r.index,
@@ -89,10 +122,21 @@ func (r rawRecord) record() Record {
 		Stream: string(r.stream),
 		Kind:   string(r.kind),
 	}
-	if len(r.data) > 0 {
-		out.Data = json.RawMessage(append([]byte(nil), r.data...))
+	switch {
+	case r.packed:
+		// The length is read before anything is made for it.
+		if n, err := s2.DecodedLen(r.data); err != nil || n > MaxData {
+			return Record{}, errPacked
+		}
+		data, err := s2.Decode(nil, r.data)
+		if err != nil {
+			return Record{}, errPacked
+		}
+		out.Data = data
+	case len(r.data) > 0:
+		out.Data = bytes.Clone(r.data)
 	}
-	return out
+	return out, nil
 }
 
 // decodeRecord is parseRecord with a copy.
@@ -101,7 +145,7 @@ func decodeRecord(b []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return raw.record(), nil
+	return raw.record()
 }
 
 // u64 is the 8-byte big-endian form used for keys and counters.

@@ -112,6 +112,9 @@ func (j *Journal) commit(taken []*request) {
 	} else {
 		j.clearFull()
 	}
+	if cap(j.arena) > keepScratch {
+		j.arena = nil
+	}
 	j.release(taken)
 	for _, r := range live {
 		close(r.done)
@@ -139,10 +142,11 @@ func (j *Journal) transact(live []*request, now time.Time) (applied bool, err er
 	if tx, err = j.db.Begin(true); err != nil {
 		return false, err
 	}
-	w, err := newWriter(j, tx, now)
-	if err == nil {
-		err = w.apply(live)
+	if err := j.reserve(tx.Size()); err != nil {
+		return false, errors.Join(err, tx.Rollback())
 	}
+	w := newWriter(j, tx, now)
+	err = w.apply(live)
 	if err == nil && w.dirty {
 		err = j.o.Failpoint("before-commit")
 	}

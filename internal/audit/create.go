@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,14 +23,12 @@ const (
 )
 
 // format names the layout of buckets and records this package writes.
-const format = "responder-journal/1"
+const format = "responder-journal/2"
 
 // The buckets, and the keys of the meta bucket.
 var (
 	bucketMeta        = []byte("meta")
 	bucketLog         = []byte("log")
-	bucketHashes      = []byte("hashes")
-	bucketStreams     = []byte("streams")
 	bucketIndex       = []byte("index")
 	bucketCheckpoints = []byte("checkpoints")
 	bucketCells       = []byte("cells")
@@ -38,12 +37,15 @@ var (
 	keyOrigin  = []byte("origin")
 	keyPublic  = []byte("key")
 	keyCreated = []byte("created")
-	keyTree    = []byte("tree")
+
+	// keyTree is the one key of the log that is no seq: the greatest there is,
+	// so that the tree lies in the page that every append writes anyway.
+	keyTree = u64(math.MaxUint64)
 )
 
 // allBuckets lists what a journal has, in the order it is created.
 func allBuckets() [][]byte {
-	return [][]byte{bucketMeta, bucketLog, bucketHashes, bucketStreams, bucketIndex, bucketCheckpoints, bucketCells}
+	return [][]byte{bucketMeta, bucketLog, bucketIndex, bucketCheckpoints, bucketCells}
 }
 
 // A keyPair is a journal's identity: notes are signed under the origin's name.
@@ -121,11 +123,13 @@ func createDB(path, public string) (err error) {
 			{keyOrigin, []byte(origin)},
 			{keyPublic, []byte(public)},
 			{keyCreated, []byte(time.Now().UTC().Format(time.RFC3339Nano))},
-			{keyTree, empty.encode()},
 		} {
 			if err := meta.Put(kv[0], kv[1]); err != nil {
 				return fmt.Errorf("create journal: %w", err)
 			}
+		}
+		if err := tx.Bucket(bucketLog).Put(keyTree, empty.encode()); err != nil {
+			return fmt.Errorf("create journal: %w", err)
 		}
 		return nil
 	})

@@ -50,6 +50,9 @@ const checkAlways = 64 << 20
 // it anew: that would wait for readers, and an export is a long reader.
 const initialMap = 1 << 30
 
+// keepScratch is the size up to which buffers are kept for the next use.
+const keepScratch = 1 << 20
+
 // withDefaults fills in zero values and refuses what makes no sense.
 func (o Options) withDefaults() (Options, error) {
 	if o.QueueRecords == 0 {
@@ -101,6 +104,11 @@ type Journal struct {
 
 	wake  chan struct{} // capacity 1: there may be work
 	ended chan struct{} // closed when the committer has returned
+
+	scratch sync.Pool // of *[]byte, for packing
+	arena   []byte    // the stored forms of one commit; committer only
+	file    *os.File  // the database's own; committer only
+	zeroed  int64     // the file's size when last looked at; committer only
 
 	closeOnce sync.Once
 	closeErr  error
@@ -184,9 +192,13 @@ func (j *Journal) openDB() (err error) {
 		return err
 	}
 	j.db, err = bolt.Open(j.path, 0o600, &bolt.Options{
-		Timeout:         lockTimeout,
-		NoFreelistSync:  true,
-		FreelistType:    bolt.FreelistMapType,
+		Timeout:        lockTimeout,
+		NoFreelistSync: true,
+		FreelistType:   bolt.FreelistArrayType, // takes the lowest pages: neighbours share a write to the disk
+		OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+			j.file, err = os.OpenFile(name, flag, mode)
+			return j.file, err
+		},
 		InitialMmapSize: max(initialMap, int(2*size)),
 		NoSync:          j.o.NoSync,
 		NoGrowSync:      j.o.NoSync,
@@ -195,6 +207,7 @@ func (j *Journal) openDB() (err error) {
 	if err != nil {
 		return openError(j.path, err)
 	}
+	j.db.AllocSize = growBy
 	if err := j.load(); err != nil {
 		return errors.Join(err, j.db.Close())
 	}
@@ -209,8 +222,7 @@ func (j *Journal) load() error {
 		if meta, err = readMeta(tx, j.path); err != nil {
 			return err
 		}
-		last, _ := tx.Bucket(bucketLog).Cursor().Last()
-		if n, ok := parseU64(last); last != nil && (!ok || n+1 != meta.tree.size) || last == nil && meta.tree.size != 0 {
+		if end, ok := logEnd(tx); !ok || end != meta.tree.size {
 			return corrupt(j.path, "the log does not end where its tree does, at %d entries", meta.tree.size)
 		}
 		if k, _ := tx.Bucket(bucketCheckpoints).Cursor().Last(); k != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,7 +87,7 @@ func (m *model) append(t *rapid.T, j *Journal) {
 		fits = fits && (a.After == Any || a.After == head)
 		for range rapid.IntRange(1, 40).Draw(t, "records") {
 			a.Records = append(a.Records, rec(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "kind"),
-				rapid.StringN(0, 40, -1).Draw(t, "data")))
+				strings.Repeat(rapid.StringN(0, 40, -1).Draw(t, "data"), rapid.SampledFrom([]int{1, 1, 1, 60}).Draw(t, "times"))))
 		}
 		ahead[a.Stream] += len(a.Records)
 		batch = append(batch, a)
@@ -143,7 +144,7 @@ func same(t *rapid.T, what string, want []Record, seq func(func(Record, error) b
 		if err != nil || i >= len(want) {
 			t.Fatalf("%s: record %d: %v, want %d records", what, i, err, len(want))
 		}
-		if !bytes.Equal(encodeRecord(&want[i]), encodeRecord(&got)) {
+		if !bytes.Equal(plain(&want[i]), plain(&got)) {
 			t.Fatalf("%s: record %d: %s", what, i, cmp.Diff(want[i], got))
 		}
 		i++
@@ -166,8 +167,12 @@ func (m *model) compareTree(t *rapid.T, j *Journal) {
 	})
 	err := j.view(func(tx *bolt.Tx) error {
 		n := int64(0)
-		return tx.Bucket(bucketLog).ForEach(func(_, b []byte) error {
-			more, err := tlog.StoredHashes(n, b, reader)
+		return tx.Bucket(bucketLog).ForEach(func(k, b []byte) error {
+			if bytes.Equal(k, keyTree) {
+				return nil
+			}
+			_, record, _ := splitEntry(b)
+			more, err := tlog.StoredHashes(n, record, reader)
 			hashes = append(hashes, more...)
 			n++
 			return err

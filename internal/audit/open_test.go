@@ -151,11 +151,16 @@ func refusals() []refusal {
 				return err
 			})
 		}, ErrForeign, "another program"},
-		{"other format", func(t *testing.T, path string) {
+		{"older format", func(t *testing.T, path string) {
 			editBolt(t, path, func(tx *bolt.Tx) error {
-				return tx.Bucket(bucketMeta).Put(keyFormat, []byte("responder-journal/2"))
+				return errors.Join(tx.Bucket(bucketMeta).Put(keyFormat, []byte("responder-journal/1")), tx.Bucket(bucketLog).Delete(keyTree))
 			})
-		}, ErrForeign, `"responder-journal/2"`},
+		}, ErrForeign, `"responder-journal/1"`},
+		{"newer format", func(t *testing.T, path string) {
+			editBolt(t, path, func(tx *bolt.Tx) error {
+				return tx.Bucket(bucketMeta).Put(keyFormat, []byte("responder-journal/3"))
+			})
+		}, ErrForeign, `"responder-journal/3"`},
 		{"bucket missing", func(t *testing.T, path string) {
 			editBolt(t, path, func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketIndex) })
 		}, ErrCorrupt, `"index" is missing`},

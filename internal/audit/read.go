@@ -71,7 +71,7 @@ func (j *Journal) inChunks(from uint64, read func(tx *bolt.Tx, from, limit uint6
 
 // readStream reads a stream's records with seq below limit.
 func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *chunk) error {
-	log, leaves := tx.Bucket(bucketLog), openLeaves(tx)
+	log := tx.Bucket(bucketLog)
 	cur := tx.Bucket(bucketIndex).Cursor()
 	next := from
 	for k, v := cur.Seek(appendIndexKey(nil, name, from)); k != nil; k, v = cur.Next() {
@@ -86,7 +86,7 @@ func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *ch
 		if seq >= limit {
 			return nil
 		}
-		r, err := leaves.decode(seq, log.Get(v))
+		r, err := decodeEntry(seq, log.Get(v))
 		if err != nil {
 			return corrupt(j.path, "entry %d, record %d of stream %q: %v", seq, index, name, err)
 		}
@@ -107,13 +107,13 @@ func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, c *chunk) error {
 	if from >= limit {
 		return nil
 	}
-	next, leaves := from, openLeaves(tx)
+	next := from
 	cur := tx.Bucket(bucketLog).Cursor()
 	for k, v := cur.Seek(u64(from)); next < limit; k, v = cur.Next() {
 		if seq, ok := parseU64(k); !ok || seq != next {
 			return corrupt(j.path, "entry %d is missing", next)
 		}
-		r, err := leaves.decode(next, v)
+		r, err := decodeEntry(next, v)
 		if err != nil {
 			return corrupt(j.path, "entry %d: %v", next, err)
 		}
@@ -126,30 +126,29 @@ func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, c *chunk) error {
 	return nil
 }
 
-// leaves looks up leaf hashes, keeping the tile it read last.
-type leaves struct {
-	bucket *bolt.Bucket
-	tile   []byte
-	number uint64 // of tile, if that is not nil
+// splitEntry takes a value of the log apart: the leaf hash and the record.
+func splitEntry(b []byte) (leaf tlog.Hash, record []byte, ok bool) {
+	if len(b) < tlog.HashSize {
+		return leaf, nil, false
+	}
+	return tlog.Hash(b[:tlog.HashSize]), b[tlog.HashSize:], true
 }
 
-func openLeaves(tx *bolt.Tx) *leaves { return &leaves{bucket: tx.Bucket(bucketHashes)} }
-
-// decode decodes an entry that is to be acted on. bbolt has no checksums: a
-// bit that rotted in a payload is found here or never.
-func (l *leaves) decode(seq uint64, b []byte) (Record, error) {
+// decodeEntry decodes an entry that is to be acted on. bbolt has no checksums:
+// a bit that rotted in a payload is found here or never.
+func decodeEntry(seq uint64, b []byte) (Record, error) {
+	leaf, b, ok := splitEntry(b)
+	if !ok {
+		return Record{}, errNotLeaf
+	}
 	raw, err := parseRecord(b)
 	if err != nil {
 		return Record{}, err
 	}
-	if n := seq / tileSize; l.tile == nil || l.number != n {
-		l.tile, l.number = l.bucket.Get(u64(n)), n
-	}
-	leaf, at := tlog.RecordHash(b), int(seq%tileSize)*tlog.HashSize
-	if raw.seq != seq || len(l.tile) < at+tlog.HashSize || !bytes.Equal(l.tile[at:at+tlog.HashSize], leaf[:]) {
+	if raw.seq != seq || tlog.RecordHash(b) != leaf {
 		return Record{}, errNotLeaf
 	}
-	return raw.record(), nil
+	return raw.record()
 }
 
 var errNotLeaf = errors.New("it does not match its leaf hash")
@@ -158,7 +157,7 @@ var errNotLeaf = errors.New("it does not match its leaf hash")
 // depends on all of them.
 func (j *Journal) Head(stream string) (head uint64, err error) {
 	err = j.view(func(tx *bolt.Tx) error {
-		head, err = storedHead(tx.Bucket(bucketStreams), stream, j.path)
+		head, err = storedHead(tx.Bucket(bucketIndex), stream, j.path)
 		return err
 	})
 	return head, err
@@ -180,30 +179,36 @@ func (j *Journal) Streams(prefix string) iter.Seq2[StreamInfo, error] {
 				return
 			}
 			if more = len(infos) == chunkRecords; more {
-				next = append([]byte(infos[len(infos)-1].Name), 0)
+				next = afterStream(infos[len(infos)-1].Name)
 			}
 		}
 	}
 }
 
-// readStreams reads one chunk of stream names.
+// readStreams reads one chunk of stream names from the index, a seek for each.
 func (j *Journal) readStreams(from, prefix []byte) (infos []StreamInfo, err error) {
 	err = j.view(func(tx *bolt.Tx) error {
-		cur := tx.Bucket(bucketStreams).Cursor()
-		for k, v := cur.Seek(from); bytes.HasPrefix(k, prefix) && len(infos) < chunkRecords; k, v = cur.Next() {
-			if k == nil {
-				return nil
-			}
-			head, ok := parseU64(v)
+		cur := tx.Bucket(bucketIndex).Cursor()
+		for k, _ := cur.Seek(from); k != nil && bytes.HasPrefix(k, prefix) && len(infos) < chunkRecords; {
+			name, _, ok := splitIndexKey(k)
 			if !ok {
-				return corrupt(j.path, "the head of stream %q does not parse", k)
+				return corrupt(j.path, "the index has a key that does not parse: %x", k)
 			}
-			infos = append(infos, StreamInfo{Name: string(k), Head: head})
+			info := StreamInfo{Name: string(name)}
+			if info.Head, err = storedHead(tx.Bucket(bucketIndex), info.Name, j.path); err != nil {
+				return err
+			}
+			infos = append(infos, info)
+			k, _ = cur.Seek(afterStream(info.Name))
 		}
 		return nil
 	})
 	return infos, err
 }
+
+// afterStream is a key between a stream's last in the index and the next
+// stream's first: no name has a control character.
+func afterStream(name string) []byte { return append([]byte(name), 1) }
 
 // Meta returns a cell's value, nil if it is not set.
 func (j *Journal) Meta(key string) (v []byte, err error) {

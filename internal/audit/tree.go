@@ -10,11 +10,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// tileSize is how many leaf hashes one cell of the hashes bucket holds. Small
-// enough that rewriting the last tile costs a commit one page, large enough
-// that a million hashes take 33 MB and not the 58 MB of single cells.
-const tileSize = 64
-
 // A tree is the state from which a Merkle log continues: its size and the
 // hashes of its complete subtrees, largest first, one per set bit of size.
 type tree struct {

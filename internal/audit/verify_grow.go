@@ -144,19 +144,8 @@ func (g *growth) finish() *Finding {
 func (v *verifier) ends(context.Context) (bad *Finding, err error) {
 	size := v.report.Entries
 	err = v.db.View(func(tx *bolt.Tx) error {
-		if k, _ := tx.Bucket(bucketLog).Cursor().Last(); k != nil {
-			if n, ok := parseU64(k); !ok || n >= size {
-				bad = at(size, "inserted: there are entries after the %d that the log counts", size)
-				return nil
-			}
-		}
-		want := (size + tileSize - 1) / tileSize
-		k, tile := tx.Bucket(bucketHashes).Cursor().Last()
-		n, ok := parseU64(k)
-		switch {
-		case k == nil && want == 0:
-		case !ok || n+1 != want || uint64(len(tile)) != ((size-1)%tileSize+1)*tlog.HashSize:
-			bad = at(size, "the leaf hashes do not end where the log does")
+		if end, ok := logEnd(tx); !ok || end != size {
+			bad = at(size, "inserted: there are entries after the %d that the log counts", size)
 		}
 		return nil
 	})
@@ -164,11 +153,11 @@ func (v *verifier) ends(context.Context) (bad *Finding, err error) {
 }
 
 // indexes checks that the streams partition the log: the walk found every
-// entry under its own index, so it is enough that there are no others, that
-// indexes have no gaps, and that the heads say how many there are.
+// entry under its own index, so it is enough that there are no others and that
+// indexes have no gaps.
 func (v *verifier) indexes(ctx context.Context) (bad *Finding, err error) {
 	err = v.db.View(func(tx *bolt.Tx) error {
-		p := &partition{size: v.report.Entries, heads: tx.Bucket(bucketStreams)}
+		p := &partition{size: v.report.Entries}
 		cur := tx.Bucket(bucketIndex).Cursor()
 		for k, b := cur.First(); k != nil && bad == nil; k, b = cur.Next() {
 			if p.entries++; p.entries%spanSize == 0 && ctx.Err() != nil {
@@ -177,7 +166,7 @@ func (v *verifier) indexes(ctx context.Context) (bad *Finding, err error) {
 			bad = p.add(k, b)
 		}
 		if bad == nil {
-			bad = p.finish()
+			bad = p.finish(tx)
 		}
 		v.report.Streams = p.streams
 		return nil
@@ -187,8 +176,7 @@ func (v *verifier) indexes(ctx context.Context) (bad *Finding, err error) {
 
 // A partition is how far the pass over the index has come.
 type partition struct {
-	size  uint64 // of the log
-	heads *bolt.Bucket
+	size uint64 // of the log
 
 	stream           []byte // the current one
 	next, last       uint64 // its next index, its last seq
@@ -203,9 +191,6 @@ func (p *partition) add(k, b []byte) *Finding {
 		return at(p.size, "the index has a key or value that does not parse: %x", k)
 	}
 	if !bytes.Equal(stream, p.stream) {
-		if bad := p.endStream(); bad != nil {
-			return bad
-		}
 		p.stream, p.next = append(p.stream[:0], stream...), 0
 		p.streams++
 	}
@@ -221,34 +206,23 @@ func (p *partition) add(k, b []byte) *Finding {
 	return nil
 }
 
-// endStream compares the stream's head with what the index had.
-func (p *partition) endStream() *Finding {
-	if p.streams == 0 {
+// finish compares totals. Only if the index has too many keys is each of them
+// held against the entry it names.
+func (p *partition) finish(tx *bolt.Tx) *Finding {
+	if p.entries == p.size {
 		return nil
 	}
-	if head, ok := parseU64(p.heads.Get(p.stream)); !ok || head != p.next {
-		return p.found(p.last, "stream %s has %d records, its head says %d", p.stream, p.next, head)
+	log, cur := tx.Bucket(bucketLog), tx.Bucket(bucketIndex).Cursor()
+	for k, b := cur.First(); k != nil; k, b = cur.Next() {
+		seq, _ := parseU64(b)
+		_, record, _ := splitEntry(log.Get(b))
+		raw, err := parseRecord(record)
+		if err != nil || !bytes.Equal(appendIndexKey(nil, string(raw.stream), raw.index), k) {
+			stream, index, _ := splitIndexKey(k)
+			return at(seq, "the index has it as record %d of stream %s as well", index, stream)
+		}
 	}
-	return nil
-}
-
-// finish compares totals.
-func (p *partition) finish() *Finding {
-	if bad := p.endStream(); bad != nil {
-		return bad
-	}
-	if p.entries != p.size {
-		return at(p.size, "the index has %d records, the log %d", p.entries, p.size)
-	}
-	var heads uint64
-	cur := p.heads.Cursor()
-	for k, _ := cur.First(); k != nil; k, _ = cur.Next() {
-		heads++
-	}
-	if heads != p.streams {
-		return at(p.size, "there are heads of %d streams, the log has %d", heads, p.streams)
-	}
-	return nil
+	return at(p.size, "the index has %d records, the log %d", p.entries, p.size)
 }
 
 // found makes a finding about the current stream.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// spanSize is how many entries one worker checks at a time: whole tiles.
-const spanSize = 32 * tileSize
+// spanSize is how many entries one worker checks at a time.
+const spanSize = 2048
 
 // A span is a run of entries on its way from a worker, which hashes them, to
 // the walk, which grows the tree in order.
@@ -90,23 +90,21 @@ func guard(reached func() uint64, fn func() (*Finding, error)) (bad *Finding, er
 
 // check examines the span's entries until the first bad one.
 func (s *span) check(ctx context.Context, tx *bolt.Tx) *Finding {
-	index, hashes := tx.Bucket(bucketIndex), tx.Bucket(bucketHashes)
+	index := tx.Bucket(bucketIndex)
 	cur := tx.Bucket(bucketLog).Cursor()
 	s.leaves = make([]tlog.Hash, 0, s.end-s.first)
-	var tile, key []byte
-	k, b := cur.Seek(u64(s.first))
+	var key []byte
+	k, v := cur.Seek(u64(s.first))
 	for seq := s.first; seq < s.end; seq++ {
-		if seq%tileSize == 0 {
-			if ctx.Err() != nil {
-				return nil
-			}
-			tile = hashes.Get(u64(seq / tileSize))
-			if len(tile) > tileSize*tlog.HashSize {
-				return at(seq, "its leaf hashes have %d bytes, more than there can be", len(tile))
-			}
+		if seq%64 == 0 && ctx.Err() != nil {
+			return nil
 		}
 		if n, ok := parseU64(k); !ok || n != seq {
 			return missing(index, seq, k)
+		}
+		want, b, ok := splitEntry(v)
+		if !ok {
+			return at(seq, "its leaf hash is missing")
 		}
 		leaf := tlog.RecordHash(b)
 		raw, err := parseRecord(b)
@@ -116,11 +114,7 @@ func (s *span) check(ctx context.Context, tx *bolt.Tx) *Finding {
 		case raw.seq != seq:
 			return raw.found(seq, "reordered: entry %d is stored in its place", raw.seq)
 		}
-		off := int(seq%tileSize) * tlog.HashSize
-		if off+tlog.HashSize > len(tile) {
-			return raw.found(seq, "its leaf hash is missing")
-		}
-		if !bytes.Equal(tile[off:off+tlog.HashSize], leaf[:]) {
+		if leaf != want {
 			return raw.found(seq, "edited: it does not match its leaf hash")
 		}
 		key = appendIndexKey(key[:0], string(raw.stream), raw.index)
@@ -130,7 +124,7 @@ func (s *span) check(ctx context.Context, tx *bolt.Tx) *Finding {
 			return raw.found(seq, "the index of its stream has entry %d as record %d", n, raw.index)
 		}
 		s.leaves = append(s.leaves, leaf)
-		k, b = cur.Next()
+		k, v = cur.Next()
 	}
 	return nil
 }
@@ -146,9 +140,9 @@ func (r rawRecord) found(seq uint64, format string, args ...any) *Finding {
 // still know which stream it was of.
 func missing(index *bolt.Bucket, seq uint64, next []byte) *Finding {
 	f := at(seq, "missing: the log ends before it")
-	if n, ok := parseU64(next); ok {
+	if n, ok := parseU64(next); ok && !bytes.Equal(next, keyTree) {
 		f.Problem = fmt.Sprintf("missing: the next entry is %d", n)
-	} else if next != nil {
+	} else if next != nil && !ok {
 		f.Problem = fmt.Sprintf("a key of %d bytes stands where it should be", len(next))
 	}
 	cur, want := index.Cursor(), u64(seq)

@@ -14,41 +14,31 @@ type writer struct {
 	j   *Journal
 	now time.Time
 
-	log, hashes, streams, index, checkpoints, cells, meta *bolt.Bucket
+	log, index, checkpoints, cells *bolt.Bucket
 
 	tree   tree
-	tile   []byte            // leaf hashes of the last, incomplete tile
 	heads  map[string]uint64 // heads this transaction has moved
 	signed uint64            // size of the last checkpoint
 	dirty  bool              // there is something to commit
 	key    []byte            // scratch
 }
 
-func newWriter(j *Journal, tx *bolt.Tx, now time.Time) (*writer, error) {
+func newWriter(j *Journal, tx *bolt.Tx, now time.Time) *writer {
 	w := &writer{
 		j:           j,
 		now:         now.UTC().Round(0),
 		log:         tx.Bucket(bucketLog),
-		hashes:      tx.Bucket(bucketHashes),
-		streams:     tx.Bucket(bucketStreams),
 		index:       tx.Bucket(bucketIndex),
 		checkpoints: tx.Bucket(bucketCheckpoints),
 		cells:       tx.Bucket(bucketCells),
-		meta:        tx.Bucket(bucketMeta),
 		tree:        j.committed.Load().clone(),
 		heads:       make(map[string]uint64),
 		signed:      j.signed,
 	}
 	// Keys of these only ever grow: fill their pages.
-	w.log.FillPercent, w.hashes.FillPercent, w.checkpoints.FillPercent = 1, 1, 1
-	if n := w.tree.size % tileSize; n > 0 {
-		tile := w.hashes.Get(u64(w.tree.size / tileSize))
-		if uint64(len(tile)) != n*tlog.HashSize {
-			return nil, corrupt(j.path, "the last leaf hashes have %d bytes, want %d", len(tile), n*tlog.HashSize)
-		}
-		w.tile = append(make([]byte, 0, tileSize*tlog.HashSize), tile...)
-	}
-	return w, nil
+	w.log.FillPercent, w.checkpoints.FillPercent = 1, 1
+	j.arena = j.arena[:0]
+	return w
 }
 
 // apply writes every request that does not conflict, then what they share.
@@ -116,20 +106,29 @@ func (w *writer) head(stream string) (uint64, error) {
 	if head, ok := w.heads[stream]; ok {
 		return head, nil
 	}
-	return storedHead(w.streams, stream, w.j.path)
+	return storedHead(w.index, stream, w.j.path)
 }
 
-// storedHead reads a head from the streams bucket.
-func storedHead(streams *bolt.Bucket, stream, path string) (uint64, error) {
-	b := streams.Get([]byte(stream))
-	if b == nil {
+// storedHead finds a stream's head: the index after the last under its name.
+func storedHead(index *bolt.Bucket, stream, path string) (uint64, error) {
+	cur := index.Cursor()
+	k, _ := cur.Seek(afterStream(stream))
+	if k == nil {
+		k, _ = cur.Last()
+	} else {
+		k, _ = cur.Prev()
+	}
+	if k == nil {
 		return 0, nil
 	}
-	head, ok := parseU64(b)
+	name, last, ok := splitIndexKey(k)
 	if !ok {
-		return 0, corrupt(path, "the head of stream %q does not parse", stream)
+		return 0, corrupt(path, "the index has a key that does not parse: %x", k)
 	}
-	return head, nil
+	if string(name) != stream {
+		return 0, nil
+	}
+	return last + 1, nil
 }
 
 // append writes the request's records.
@@ -148,7 +147,7 @@ func (w *writer) append(r *request) error {
 			} else {
 				rec.Time = rec.Time.UTC().Round(0)
 			}
-			if err := w.put(&rec); err != nil {
+			if err := w.put(&rec, r.packed[len(r.out)]); err != nil {
 				return err
 			}
 			r.out = append(r.out, rec)
@@ -162,9 +161,13 @@ func (w *writer) append(r *request) error {
 	return nil
 }
 
-// put writes one record, its index entry and its leaf hash.
-func (w *writer) put(rec *Record) error {
-	b := encodeRecord(rec)
+// put writes one record with its leaf hash before it, and its index entry.
+func (w *writer) put(rec *Record, packed []byte) error {
+	from := len(w.j.arena)
+	w.j.arena = appendRecord(append(w.j.arena, make([]byte, tlog.HashSize)...), rec, packed)
+	b := w.j.arena[from:len(w.j.arena):len(w.j.arena)]
+	leaf := tlog.RecordHash(b[tlog.HashSize:])
+	copy(b, leaf[:])
 	seq := u64(rec.Seq)
 	if err := w.log.Put(seq, b); err != nil {
 		return fmt.Errorf("put record: %w", err)
@@ -173,22 +176,7 @@ func (w *writer) put(rec *Record) error {
 	if err := w.index.Put(w.key, seq); err != nil {
 		return fmt.Errorf("put index: %w", err)
 	}
-	leaf := tlog.RecordHash(b)
 	w.tree.add(leaf)
-	w.tile = append(w.tile, leaf[:]...)
-	if len(w.tile) == tileSize*tlog.HashSize {
-		return w.putTile()
-	}
-	return nil
-}
-
-// putTile writes the last tile and starts a new one if it is complete.
-func (w *writer) putTile() error {
-	n := (w.tree.size - 1) / tileSize
-	if err := w.hashes.Put(u64(n), w.tile); err != nil {
-		return fmt.Errorf("put leaf hashes: %w", err)
-	}
-	w.tile = nil // bbolt keeps the slice until the commit
 	return nil
 }
 
@@ -211,17 +199,7 @@ func (w *writer) flush() error {
 	if len(w.heads) == 0 {
 		return nil
 	}
-	for stream, head := range w.heads {
-		if err := w.streams.Put([]byte(stream), u64(head)); err != nil {
-			return fmt.Errorf("put head: %w", err)
-		}
-	}
-	if len(w.tile) > 0 {
-		if err := w.putTile(); err != nil {
-			return err
-		}
-	}
-	if err := w.meta.Put(keyTree, w.tree.encode()); err != nil {
+	if err := w.log.Put(keyTree, w.tree.encode()); err != nil {
 		return fmt.Errorf("put tree: %w", err)
 	}
 	return nil

@@ -15,7 +15,9 @@ import (
 func (d *deciding) alert(a playbook.Alert) {
 	id := a.Episode()
 	k := d.get(id)
-	k.seen = d.b.now
+	if !d.anew {
+		k.seen = d.b.now
+	}
 	if a.Status != playbook.Firing {
 		d.resolved(id, k, a)
 		return
@@ -36,12 +38,13 @@ func (d *deciding) alert(a playbook.Alert) {
 func (d *deciding) resolved(id string, k known, a playbook.Alert) {
 	v := Dispatched{}
 	if k.resolved.IsZero() {
-		runs := d.runs(k)
+		runs := d.runs(id)
 		for _, r := range runs {
 			d.tellRun(r, a)
 		}
 		v.Run = idsOf(runs)
 		k.resolved = d.b.now
+		d.b.resolved = append(d.b.resolved, id)
 	} else {
 		v.Reason = "known to be resolved"
 	}
@@ -52,7 +55,7 @@ func (d *deciding) resolved(id string, k known, a playbook.Alert) {
 
 // again is a firing notification of a resolved episode.
 func (d *deciding) again(id string, k known, a playbook.Alert) {
-	runs := d.runs(k)
+	runs := d.runs(id)
 	age := d.b.now.Sub(k.resolved)
 	switch {
 	case age < lateWithin:
@@ -86,6 +89,11 @@ func (d *deciding) firing(id string, k known, a playbook.Alert) {
 		}
 	}
 	if len(left) == 0 {
+		if d.note.data.TruncatedAlerts > 0 { // the group has grown beyond what we are told
+			for _, r := range d.runs(id) {
+				d.tellRun(r, a)
+			}
+		}
 		d.became(KindRepeated, a, Dispatched{Run: refIDs(k.runs)})
 		return
 	}
@@ -111,18 +119,22 @@ func (d *deciding) firing(id string, k known, a playbook.Alert) {
 // without records that an episode starts no run. When the same was found
 // before, it is a repeat.
 func (d *deciding) without(id string, before, k known, a playbook.Alert, kind string, v Dispatched) {
-	if before.kind == kind && before.reason == v.Reason && before.firing {
+	same := before.kind == kind && before.reason == v.Reason && before.firing
+	if kind == KindSuppressed && d.note.data.TruncatedAlerts > 0 && !d.anew {
+		same = false // the run it may start later must know
+	}
+	if same && d.anew {
+		return
+	}
+	if same {
 		v.Reason = "still " + kind[len("alert."):] + ": " + v.Reason
 		d.became(KindRepeated, a, v)
 	} else {
 		d.became(kind, a, v)
 		if kind == KindNoService {
-			d.notices = append(d.notices, machine.Effect{
-				Key: "dispatch/" + id + "/no-service", Alert: a,
-				Text: fmt.Sprintf("alert %s starts no run: %s", a.Labels["alertname"], v.Reason),
-			})
+			d.unserved(a, v.Reason)
 		}
-		k.reason = v.Reason
+		k.reason, k.note = v.Reason, d.note.seq
 	}
 	k.kind = kind
 	d.episodes[id] = k

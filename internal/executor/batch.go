@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,15 +15,22 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// batch is one atomic append in the making: the events of one or more runs and
-// the dispatcher's records about them. Its runs are owned by whoever makes it.
+// batch is one atomic append in the making: the events of one or more runs, the
+// dispatcher's records about them, and what people have to be told. Its runs
+// are owned by whoever makes it.
 type batch struct {
 	e        *Executor
 	now      time.Time
 	staged   []*staged
 	byRun    map[*run]*staged
 	dispatch []audit.Record
-	joins    []join
+	notices  []machine.Effect // journaled with the batch, sent after it
+	resolved []string         // episodes that the dispatcher has learned the end of
+	shadows  []ShadowEnd      // beside those that follow from resolved
+
+	of    *run   // the run whose owner makes the batch; it stays the owner
+	owned []*run // what the batch has locked beside that; settle gives it back
+	many  bool   // its maker holds Executor.many: it may wait for a run
 }
 
 // staged is a run as the batch would leave it.
@@ -34,14 +42,50 @@ type staged struct {
 	after  *run // the run whose place it took: it ends in the same batch
 }
 
-// join hands the alerts of a diverted run to one that is open already.
-type join struct {
-	to     *run
-	alerts []playbook.Alert
-}
-
 func (e *Executor) batch() *batch {
 	return &batch{e: e, now: e.clock.now(), byRun: map[*run]*staged{}}
+}
+
+// full reports whether there are so many facts that no further alert should
+// come into the batch: one append takes only so many.
+func (b *batch) full() bool {
+	n := len(b.dispatch) + len(b.notices) + b.e.trust.waiters(b.resolved)
+	for _, st := range b.staged {
+		n += len(st.events)
+	}
+	return n >= batchRecords
+}
+
+// own locks a run for the batch, once. Whoever owns one run may only try: two
+// that wait for each other would wait for ever. Who holds Executor.many may
+// wait, because nobody who waits for that keeps a run meanwhile.
+func (b *batch) own(r *run) bool {
+	switch {
+	case r == b.of, slices.Contains(b.owned, r):
+		return true
+	case b.byRun[r] != nil && b.byRun[r].fresh:
+		return true // started by this batch, locked by claim
+	case b.many:
+		r.mu.Lock()
+	case !r.mu.TryLock():
+		return false
+	}
+	b.owned = append(b.owned, r)
+	return true
+}
+
+// unstage forgets what was decided for a run.
+func (b *batch) unstage(r *run) {
+	delete(b.byRun, r)
+	b.staged = slices.DeleteFunc(b.staged, func(st *staged) bool { return st.r == r })
+}
+
+// giveBack unlocks what the batch has locked, but for the runs it starts.
+func (b *batch) giveBack() {
+	for _, r := range b.owned {
+		r.mu.Unlock()
+	}
+	b.owned = nil
 }
 
 func (b *batch) stage(r *run) *staged {
@@ -59,7 +103,7 @@ func (b *batch) stage(r *run) *staged {
 // at all.
 func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 	st := b.stage(r)
-	if f := r.flight; f != nil && f.effect.Action.Mutates() && c.Now.Before(f.effect.NotUntil) {
+	if f := r.flight; f != nil && c.Kind != machine.CmdOutcome && f.effect.Action.Mutates() && c.Now.Before(f.effect.NotUntil) {
 		// The clock was set back: the change is under way all the same.
 		c.Now = f.effect.NotUntil
 	}
@@ -71,7 +115,11 @@ func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 		events, refused = machine.Decide(st.state, c)
 		next := after(st.state, events)
 		if to := divertOf(events); to != "" {
-			if why := b.divert(next, to); why != "" {
+			why, err := b.divert(next, to)
+			if err != nil {
+				return err
+			}
+			if why != "" {
 				c.NoDivert = why
 				events, refused = machine.Decide(st.state, c)
 				next = after(st.state, events)
@@ -95,53 +143,6 @@ func after(s machine.State, events []machine.Event) machine.State {
 		s = machine.Evolve(s, ev)
 	}
 	return s
-}
-
-// divertOf gives the playbook a run is handed over to, empty when it is not.
-func divertOf(events []machine.Event) string {
-	if n := len(events); n > 0 && events[n-1].Kind == machine.RunEnded {
-		return events[n-1].Ending.Divert
-	}
-	return ""
-}
-
-// divert starts the run that takes over, in the same batch. It says why nobody
-// can, empty when somebody does.
-func (b *batch) divert(from machine.State, name string) string {
-	p := b.e.o.Playbooks().ByName(name)
-	switch {
-	case p == nil:
-		return "that playbook is not loaded"
-	case !p.Serves(from.Start.Service.Name):
-		return "that playbook is not for service " + from.Start.Service.Name
-	case b.e.divertedBefore(from.Start, name):
-		return "that playbook was tried already"
-	}
-	if err := b.e.library.ensure(); err != nil {
-		return err.Error()
-	}
-	start := from.Start
-	start.Run, start.Playbook, start.Digest = b.e.ids.next(b.now), p.Name, p.Digest
-	start.DivertedFrom, start.Evidence = from.Start.Run, from.Handover()
-	var alerts []playbook.Alert
-	for id, ep := range from.Episodes {
-		if ep.Firing && id != start.Alert.Episode() {
-			alerts = append(alerts, ep.Alert)
-		}
-	}
-	r, taken := b.claim(start, nil)
-	if taken != nil {
-		b.joins = append(b.joins, join{to: taken, alerts: append(alerts, start.Alert)})
-		return ""
-	}
-	return errorText(b.start(r, start, p, alerts))
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // start decides the beginning of a new run, which the batch owns.
@@ -195,34 +196,10 @@ func (x *runIDs) next(now time.Time) string {
 	return "r-" + id.String()
 }
 
-// divertedBefore reports whether the run came, over any number of diverts, from
-// that playbook.
-func (e *Executor) divertedBefore(s machine.Start, name string) bool {
-	const most = 8
-	for range most {
-		if s.Playbook == name {
-			return true
-		}
-		if s.DivertedFrom == "" {
-			return false
-		}
-		from, err := e.fold(s.DivertedFrom)
-		if err != nil {
-			return true // cannot be said: people decide
-		}
-		s = from.Start
-	}
-	return true
-}
-
 // commit appends the batch and makes it the runs' state. After an error nothing
 // has changed in memory, and new runs are gone.
 func (b *batch) commit() error {
-	appends, err := b.appends()
-	if err == nil && len(appends) > 0 {
-		err = b.e.append(appends...)
-	}
-	if err != nil {
+	if err := b.write(); err != nil {
 		b.drop(err)
 		return err
 	}
@@ -239,9 +216,31 @@ func (b *batch) commit() error {
 		}
 		b.e.announce(st.state, st.events)
 	}
-	for _, j := range b.joins {
-		b.e.spawn(func() { b.e.handAlerts(j) })
+	for _, n := range b.notices {
+		b.e.deliver(n)
 	}
+	return nil
+}
+
+// write makes the batch durable, with what it teaches of levers.
+func (b *batch) write() error {
+	t := b.e.trust
+	t.change.RLock()
+	defer t.change.RUnlock()
+	learned := b.learn()
+	appends, err := b.appends()
+	if err != nil {
+		return err
+	}
+	if a, ok := learned.append(b.now); ok {
+		appends = append(appends, a)
+	}
+	if len(appends) > 0 {
+		if err := b.e.append(appends...); err != nil {
+			return err
+		}
+	}
+	t.take(learned, b.now)
 	return nil
 }
 
@@ -249,6 +248,9 @@ func (b *batch) appends() ([]audit.Append, error) {
 	var out []audit.Append
 	if len(b.dispatch) > 0 {
 		out = append(out, audit.Append{Stream: streamDispatch, After: b.e.dispatch.head, Records: b.dispatch})
+	}
+	if recs := dues(b.now, b.notices); len(recs) > 0 {
+		out = append(out, audit.Append{Stream: streamControl, After: audit.Any, Records: recs})
 	}
 	for _, st := range b.staged {
 		if len(st.events) == 0 {
@@ -289,16 +291,6 @@ func (e *Executor) register(r *run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open[r.id] = r
-}
-
-// handAlerts tells an open run of alerts that came with a divert.
-func (e *Executor) handAlerts(j join) {
-	for i := range j.alerts {
-		err := e.command(j.to, machine.Command{Kind: machine.CmdAlert, Now: e.clock.now(), Alert: &j.alerts[i]})
-		if err != nil && e.alive() {
-			e.log.Error("diverted alert could not be handed over", "run", j.to.id, "alert", j.alerts[i].Fingerprint, "err", err)
-		}
-	}
 }
 
 // append writes to the journal. While the journal is full nothing is written
@@ -353,8 +345,13 @@ func (e *Executor) setStalled(err error) {
 // appendControl records a fact about the service itself. Such facts depend on
 // nothing before them.
 func (e *Executor) appendControl(kind string, v any) error {
-	return e.append(audit.Append{
-		Stream: streamControl, After: audit.Any,
-		Records: []audit.Record{{Kind: kind, Time: e.clock.now(), Data: encode(v)}},
-	})
+	return e.append(e.control(e.controlRecord(kind, v)))
+}
+
+func (e *Executor) control(recs ...audit.Record) audit.Append {
+	return audit.Append{Stream: streamControl, After: audit.Any, Records: recs}
+}
+
+func (e *Executor) controlRecord(kind string, v any) audit.Record {
+	return audit.Record{Kind: kind, Time: e.clock.now(), Data: encode(v)}
 }

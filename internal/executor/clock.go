@@ -23,6 +23,11 @@ func (c clock) real(at time.Time) time.Duration {
 	if d <= 0 {
 		return 0
 	}
+	return c.scaled(d)
+}
+
+// scaled is how long a time of the runs lasts in real time.
+func (c clock) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.pace)
 }
 

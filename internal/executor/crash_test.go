@@ -155,6 +155,7 @@ func (h *house) mustEnd(sc scenario, when string) {
 	if f := h.e.Figures(); f.InAir != 0 || len(f.Locks) != 0 {
 		h.t.Errorf("%s: figures %+v", when, f)
 	}
+	h.mustAgree(when)
 }
 
 // TestCrashesAnywhere crashes again and again, at random places, also while the
@@ -163,7 +164,7 @@ func TestCrashesAnywhere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sc := rapid.SampledFrom(scenarios()).Draw(rt, "scenario")
 		lie := rapid.SampledFrom(lies()).Draw(rt, "lie")
-		gaps := rapid.SliceOfN(rapid.IntRange(1, 25), 1, 5).Draw(rt, "gaps") // of more, and always at one place, a run is called poison
+		gaps := rapid.SliceOfN(rapid.IntRange(1, 25), 1, 3).Draw(rt, "gaps") // of more, and always at one place, a run is called poison: see careful
 		synctest.Test(t, func(t *testing.T) {
 			h := newHouse(t)
 			h.world.helps = sc.helps

@@ -1,10 +1,8 @@
 package executor
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +38,7 @@ type Dispatched struct {
 	Service      string   `json:"service,omitempty"`
 	Reason       string   `json:"reason,omitempty"`
 	Status       string   `json:"status,omitempty"` // firing or resolved
+	Again        bool     `json:"again,omitempty"`  // decided anew after a pause: Index, Upto and Done only repeat the cursor
 }
 
 // Bounds of one batch of the dispatcher: a storm shares appends, a lone
@@ -47,7 +46,8 @@ type Dispatched struct {
 const (
 	batchNotifications = 64
 	batchAlerts        = 256
-	ahead              = 5 * time.Minute // clock skew that is still believed
+	batchRecords       = audit.MaxBatch / 2 // the next alert may start many runs, and has to fit too
+	ahead              = 5 * time.Minute    // clock skew that is still believed
 )
 
 // dispatcher is the state of the one loop that reads the stream intake.
@@ -60,69 +60,6 @@ type dispatcher struct {
 	poison map[string]bool // positions that ended the process before: see careful
 }
 
-// dispatchLoop reads the intake until ctx is done.
-func (e *Executor) dispatchLoop(ctx context.Context) {
-	changed, end := e.o.Journal.Watch()
-	defer end()
-	prune := time.NewTicker(10 * time.Minute)
-	defer prune.Stop()
-	for {
-		for ctx.Err() == nil && e.alive() {
-			more, err := e.dispatchSome()
-			if err != nil {
-				if e.alive() {
-					e.fail(fmt.Errorf("dispatch notifications: %w", err))
-				}
-				return
-			}
-			if !more {
-				break
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		case <-prune.C:
-			now := e.clock.now()
-			e.episodes.prune(now)
-			e.ledger.prune(now)
-		}
-	}
-}
-
-// waitingNote is a notification to be decided.
-type waitingNote struct {
-	seq, index uint64
-	data       playbook.Notification
-	broken     error
-}
-
-// read takes the next notifications, as many as fit one batch.
-func (e *Executor) read() ([]waitingNote, error) {
-	if l := e.dispatch.large; e.dispatch.offset > 0 && l.index == e.dispatch.index && len(l.data.Alerts) > 0 {
-		return []waitingNote{l}, nil
-	}
-	var out []waitingNote
-	alerts := 0
-	for rec, err := range e.o.Journal.Stream(streamIntake, e.dispatch.index) {
-		if err != nil {
-			return nil, fmt.Errorf("read notifications: %w", err)
-		}
-		n := waitingNote{seq: rec.Seq, index: rec.Index}
-		n.broken = guarded(func() (err error) {
-			n.data, err = playbook.DecodeNotification(rec.Data)
-			return err
-		})
-		out = append(out, n)
-		alerts += len(n.data.Alerts)
-		if len(out) == batchNotifications || alerts >= batchAlerts {
-			break
-		}
-	}
-	return out, nil
-}
-
 // dispatchSome decides the next notifications in one batch. It reports whether
 // there may be more.
 func (e *Executor) dispatchSome() (bool, error) {
@@ -133,12 +70,15 @@ func (e *Executor) dispatchSome() (bool, error) {
 	if err := e.library.ensure(); err != nil {
 		return false, err
 	}
+	if e.careful.oneByOne(notes[0].index) {
+		notes = notes[:1]
+	}
 	err = e.dispatchBatch(notes)
 	var p *panicError
 	switch {
 	case errors.Is(err, audit.ErrConflict):
 		return true, e.checkDispatch() // a run was written by somebody else: it was folded anew
-	case errors.As(err, &p) && len(notes) > 1:
+	case len(notes) > 1 && (errors.As(err, &p) || errors.Is(err, audit.ErrInvalid)):
 		return true, e.oneByOne(notes)
 	case errors.As(err, &p), errors.Is(err, audit.ErrInvalid):
 		return true, e.quarantine(notes[0], err)
@@ -166,6 +106,15 @@ func (e *Executor) oneByOne(notes []waitingNote) error {
 	return nil
 }
 
+// placeOf names notifications from that one on, of which the first is decided
+// from an alert on.
+func placeOf(index uint64, offset, notes int) string {
+	if notes > 1 {
+		return fmt.Sprintf("intake@%d/%d+%d", index, offset, notes)
+	}
+	return fmt.Sprintf("intake@%d/%d", index, offset)
+}
+
 // checkDispatch makes sure that nobody else dispatches.
 func (e *Executor) checkDispatch() error {
 	head, err := e.o.Journal.Head(streamDispatch)
@@ -177,16 +126,20 @@ func (e *Executor) checkDispatch() error {
 
 // dispatchBatch decides notifications and commits what follows.
 func (e *Executor) dispatchBatch(notes []waitingNote) error {
+	survived, ok := e.careful.enter(e.ctx, placeOf(notes[0].index, e.dispatch.offset, len(notes)))
+	if !ok {
+		return nil // the executor stops
+	}
+	defer survived()
 	e.many.Lock()
 	defer e.many.Unlock()
-	d := &deciding{e: e, b: e.batch(), episodes: map[string]known{}, set: e.o.Playbooks(), next: e.dispatch}
-	defer d.giveBack()
-	defer e.careful.enter("intake", fmt.Sprintf("%d/%d", notes[0].index, e.dispatch.offset))()
+	d := e.deciding()
+	defer func() { d.b.giveBack() }()
 	err := guarded(func() error {
 		left := batchAlerts
 		for i := range notes {
 			left -= d.notification(notes[i], left)
-			if left <= 0 {
+			if left <= 0 || d.b.full() {
 				break
 			}
 		}
@@ -196,20 +149,28 @@ func (e *Executor) dispatchBatch(notes []waitingNote) error {
 		d.b.drop(err)
 		return err
 	}
+	survived() // what follows is the disk's
+	return d.commit()
+}
+
+// deciding begins a batch. The caller holds Executor.many.
+func (e *Executor) deciding() *deciding {
+	d := &deciding{e: e, b: e.batch(), episodes: map[string]known{}, set: e.o.Playbooks(), next: e.dispatch}
+	d.b.many = true
+	return d
+}
+
+// commit makes what was decided true.
+func (d *deciding) commit() error {
 	d.next.head += uint64(len(d.b.dispatch))
-	owned := d.owned
-	d.owned = nil
-	if err := e.settle(d.b, owned); err != nil {
+	if err := d.e.settle(d.b); err != nil {
 		return err
 	}
-	e.dispatch = d.next
+	d.e.dispatch = d.next
 	for id, k := range d.episodes {
 		// Runs were noted by commit: they know more than the copy does.
-		k.runs = e.episodes.get(id).runs
-		e.episodes.put(id, k)
-	}
-	for _, n := range d.notices {
-		e.tell(n)
+		k.runs = d.e.episodes.get(id).runs
+		d.e.episodes.put(id, k)
 	}
 	return nil
 }
@@ -218,20 +179,23 @@ func (e *Executor) dispatchBatch(notes []waitingNote) error {
 func (e *Executor) quarantine(n waitingNote, why error) error {
 	e.log.Error("notification quarantined", "entry", n.seq, "err", why)
 	rec := Dispatched{Notification: n.seq, Index: n.index, Upto: len(n.data.Alerts), Done: true, Reason: why.Error()}
-	err := e.append(audit.Append{
-		Stream: streamDispatch, After: e.dispatch.head,
-		Records: []audit.Record{{Kind: KindQuarantined, Time: e.clock.now(), Data: encode(rec)}},
-	})
-	if err != nil {
+	b := e.batch()
+	b.dispatch = []audit.Record{{Kind: KindQuarantined, Time: b.now, Data: encode(rec)}}
+	b.notices = []machine.Effect{n.quarantined(why.Error())}
+	if err := b.commit(); err != nil {
 		return err
 	}
 	e.dispatch.head++
 	e.dispatch.index, e.dispatch.offset = n.index+1, 0
-	e.tell(machine.Effect{
-		Key:  fmt.Sprintf("intake/%d/quarantined", n.index),
-		Text: fmt.Sprintf("notification %d cannot be processed and was set aside, its alerts start no run: %v", n.seq, why),
-	})
 	return nil
+}
+
+// quarantined is what people are told of a notification that was set aside.
+func (n waitingNote) quarantined(why string) machine.Effect {
+	return machine.Effect{
+		Key:  fmt.Sprintf("intake/%d/quarantined", n.index),
+		Text: fmt.Sprintf("notification %d cannot be processed and was set aside, its alerts start no run: %s", n.seq, why),
+	}
 }
 
 // deciding is one batch of the dispatcher in the making.
@@ -240,32 +204,25 @@ type deciding struct {
 	b        *batch
 	set      *playbook.Set
 	next     dispatcher
-	episodes map[string]known // as the batch leaves them
-	owned    []*run
-	notices  []machine.Effect
+	episodes map[string]known     // as the batch leaves them
+	strays   map[string]*unserved // by reason: what people are told once
 
 	note waitingNote
+	anew bool       // the note was decided before, and these alerts of it suppressed
 	last Dispatched // the record that the next alert may share
 	kind string
 }
 
-func (d *deciding) giveBack() {
-	for _, r := range d.owned {
-		r.mu.Unlock()
-	}
-}
-
-// notification decides alerts of one notification, at most so many, and gives
-// how many it took.
+// notification decides alerts of one notification, at most so many and until
+// the batch is full, and gives how many it took.
 func (d *deciding) notification(n waitingNote, most int) int {
 	d.note = n
 	d.last, d.kind = Dispatched{}, ""
-	position := fmt.Sprintf("intake@%d/%d", n.index, d.next.offset)
 	switch {
 	case n.broken != nil:
 		d.whole(KindQuarantined, n.broken.Error())
 		return 1
-	case d.e.dispatch.poison[position]:
+	case d.e.dispatch.poison[placeOf(n.index, d.next.offset, 1)]:
 		d.whole(KindQuarantined, "the process ended while it was being processed, more than once")
 		return 1
 	case len(n.data.Alerts) == 0:
@@ -276,15 +233,16 @@ func (d *deciding) notification(n waitingNote, most int) int {
 	if len(rest) > most {
 		rest = rest[:most]
 	}
-	for i := range rest {
+	took := 0
+	for ; took < len(rest) && (took == 0 || !d.b.full()); took++ {
 		d.next.offset++
-		d.alert(rest[i])
+		d.alert(rest[took])
 	}
 	d.next.large = n
 	if d.next.offset >= len(n.data.Alerts) {
 		d.next.index, d.next.offset, d.next.large = n.index+1, 0, waitingNote{}
 	}
-	return max(1, len(rest))
+	return max(1, took)
 }
 
 // whole records what became of a whole notification.
@@ -295,10 +253,7 @@ func (d *deciding) whole(kind, reason string) {
 	})
 	if kind == KindQuarantined {
 		d.e.log.Error("notification quarantined", "entry", d.note.seq, "err", reason)
-		d.notices = append(d.notices, machine.Effect{
-			Key:  fmt.Sprintf("intake/%d/quarantined", d.note.index),
-			Text: fmt.Sprintf("notification %d cannot be processed and was set aside, its alerts start no run: %s", d.note.seq, reason),
-		})
+		d.b.notices = append(d.b.notices, d.note.quarantined(reason))
 	}
 }
 
@@ -311,6 +266,12 @@ func (d *deciding) record(kind string, v Dispatched) {
 func (d *deciding) became(kind string, a playbook.Alert, v Dispatched) {
 	v.Notification, v.Index, v.Status = d.note.seq, d.note.index, string(a.Status)
 	v.Upto, v.Done = d.next.offset, d.next.offset >= len(d.note.data.Alerts)
+	if d.anew {
+		v.Again, v.Index, v.Upto, v.Done = true, d.next.index, d.next.offset, d.next.offset == 0
+		if v.Done {
+			v.Index-- // the last one that is done
+		}
+	}
 	last := d.last
 	if d.kind == kind && last.Run == v.Run && last.Playbook == v.Playbook && last.Service == v.Service && last.Reason == v.Reason && last.Status == v.Status {
 		v.Episodes = append(last.Episodes, a.Episode())
@@ -335,13 +296,7 @@ func (d *deciding) own(r *run) *run {
 	if r == nil {
 		return nil
 	}
-	if d.b.byRun[r] == nil {
-		if slices.Contains(d.owned, r) {
-			return r
-		}
-		r.mu.Lock()
-		d.owned = append(d.owned, r)
-	}
+	d.b.own(r)
 	if d.state(r).Phase == machine.PhaseEnded || d.state(r).Phase == "" || r.dead != nil {
 		return nil
 	}
@@ -357,24 +312,40 @@ func (d *deciding) state(r *run) machine.State {
 }
 
 // tellRun hands an alert to a run the batch owns. A panic over it sets the run
-// aside, not the notification.
+// aside, not the notification, unless the run begins with it: then there is
+// none yet.
 func (d *deciding) tellRun(r *run, a playbook.Alert) {
-	if err := d.b.must(r, machine.Command{Kind: machine.CmdAlert, Now: d.b.now, Alert: &a}); err != nil {
-		delete(d.b.byRun, r)
-		d.b.staged = slices.DeleteFunc(d.b.staged, func(st *staged) bool { return st.r == r })
+	c := machine.Command{Kind: machine.CmdAlert, Now: d.b.now, Alert: &a, Truncated: d.note.data.TruncatedAlerts > 0}
+	err := d.b.must(r, c)
+	switch {
+	case err == nil:
+	case d.b.byRun[r].fresh:
+		panic(err) // the notification is quarantined, and the run dropped
+	default:
+		d.b.unstage(r)
 		d.e.setAside(r, err)
 	}
 }
 
-// runs gives the open runs an episode has a part in, owned by the batch.
-func (d *deciding) runs(k known) []*run {
+// runs gives the open runs an episode has a part in, owned by the batch. While
+// one of them was waited for it may have been handed over to the next: that is
+// known by the time it can be owned.
+func (d *deciding) runs(id string) []*run {
 	var out []*run
-	for _, ref := range k.runs {
-		if r := d.own(d.open(ref.id)); r != nil {
-			out = append(out, r)
+	for n := 0; ; {
+		refs := d.get(id).runs
+		if known := d.e.episodes.get(id).runs; len(known) > len(refs) {
+			refs = known
+		}
+		if n >= len(refs) {
+			return out
+		}
+		for ; n < len(refs); n++ {
+			if r := d.own(d.open(refs[n].id)); r != nil {
+				out = append(out, r)
+			}
 		}
 	}
-	return out
 }
 
 // open finds an open run, also one that this batch starts.

@@ -19,10 +19,14 @@
 //	intake       notification: playbook.Notification as JSON, written by the receiver
 //	dispatch     what became of each alert (Dispatched). The last record is the
 //	             dispatcher's cursor. Written in one batch with the run events it causes.
-//	control      pauses, playbook documents by digest, quarantined runs, notices
+//	ladder       what levers came to (LeverResult), demotions and their lifting, and
+//	             what became of alerts that were only observed. Written in one batch
+//	             with the run events or the dispatcher's records that it follows from
+//	control      pauses, playbook documents by digest, runs that were set aside and
+//	             released, messages that are due and what became of them
 //	run/<id>     machine.Event, one record each; the kind is the event's
 //
-// and the cell executor/starts, which counts starts that did not end well.
+// and the cell executor/starts, which says over what the process ended badly.
 //
 // # Invariants
 //
@@ -36,6 +40,10 @@
 //     was written and it will take it later (full). Ready then says so.
 //   - An append refused because the stream has moved on means that somebody
 //     else wrote: the run is folded anew and the command decided again.
+//   - Who owns one run may only try to own another. Who has to wait holds many,
+//     and takes it while owning none. A careful turn comes before both.
+//   - A run that was set aside keeps what it holds; one that cannot be folded
+//     keeps its service, whatever it was doing.
 //
 // # What is forgotten
 //

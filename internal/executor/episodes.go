@@ -23,6 +23,7 @@ type known struct {
 	runs     []runRef  // every run it had a part in
 	kind     string    // what became of it last, when no run did
 	reason   string
+	note     uint64 // the notification, by its position in the log, that this was decided about
 }
 
 type runRef struct{ id, playbook string }
@@ -36,9 +37,11 @@ func (k known) had(playbook string) bool {
 type episodes struct {
 	mu sync.Mutex // guards known; a leaf lock
 	m  map[string]known
+
+	released map[string]bool // runs that people let go of: their alerts may start another
 }
 
-func newEpisodes() *episodes { return &episodes{m: map[string]known{}} }
+func newEpisodes() *episodes { return &episodes{m: map[string]known{}, released: map[string]bool{}} }
 
 // get gives what is known of an episode, nothing when it is new.
 func (x *episodes) get(id string) known {
@@ -86,6 +89,19 @@ func (x *episodes) has(a playbook.Alert, s machine.Start, at time.Time) {
 		k.runs = append(slices.Clip(k.runs), runRef{s.Run, s.Playbook})
 	}
 	x.m[id] = k
+}
+
+// forget lets the alerts of a run that was released start another.
+func (x *episodes) forget(run string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.released[run] = true
+	for id, k := range x.m {
+		if slices.ContainsFunc(k.runs, func(r runRef) bool { return r.id == run }) {
+			k.runs = slices.DeleteFunc(slices.Clone(k.runs), func(r runRef) bool { return r.id == run })
+			x.m[id] = k
+		}
+	}
 }
 
 // prune forgets what nobody has mentioned for EpisodesKept.

@@ -38,7 +38,13 @@ type Options struct {
 	Services  Services
 	Steps     Steps
 	Guards    GuardConfig       // the zero value: DefaultGuards
+	Policy    Policy            // nil: there is none, and only playbooks say who is asked
 	Autonomy  playbook.Autonomy // ceiling over everything; the zero value observes
+	Ladder    LadderConfig      // the zero value: DefaultLadder
+
+	// Catalog lists the services in force now, for what Ladder says of levels.
+	// Nil: levels of services are not looked at there.
+	Catalog func() []playbook.Service
 
 	Now  func() time.Time // nil: time.Now. All times of runs are of this clock
 	Pace float64          // seconds of Now that pass in a real second; 0: 1
@@ -87,10 +93,13 @@ type Executor struct {
 	slots    chan struct{} // one per check or plan under way
 	library  *library
 	ledger   *ledger
+	trust    *trust
 	episodes *episodes
 	pauses   pauses
 	dispatch dispatcher
 	careful  *careful
+	again    chan struct{} // a pause was lifted: see reconsider
+	due      []Due         // messages that were due at the start
 	ids      *runIDs
 }
 
@@ -104,18 +113,18 @@ func New(o Options) (*Executor, error) {
 	case o.Pace < 0 || o.Parallel < 0 || o.MaxOpenRuns < 0 || o.Grace < 0:
 		return nil, errors.New("executor: a bound is negative")
 	}
-	if err := o.Guards.check(); err != nil {
+	if err := errors.Join(o.Guards.check(), o.Ladder.check()); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
-		open: map[string]*run{}, target: map[runKey]*run{}, slots: make(chan struct{}, o.Parallel),
-		ledger: newLedger(o.Guards), episodes: newEpisodes(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
+		open: map[string]*run{}, target: map[runKey]*run{}, slots: make(chan struct{}, o.Parallel), again: make(chan struct{}, 1),
+		ledger: newLedger(o.Guards), trust: newTrust(o.Ladder), episodes: newEpisodes(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers = newTimers(e.clock, func(r *run) { e.spawn(func() { e.wake(r) }) })
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
-	e.careful = &careful{journal: o.Journal, alive: e.alive}
+	e.careful = newCareful(o.Journal, e.alive)
 	return e, nil
 }
 
@@ -167,6 +176,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	looping, endLoops := context.WithCancel(ctx)
 	defer endLoops()
 	e.resumeAll() // before anything else can move a run
+	e.deliverDue()
 	e.setReady(true)
 	loops.Go(func() { e.timers.run(looping) })
 	loops.Go(func() { e.dispatchLoop(looping) })
@@ -177,6 +187,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	case <-inner.Done():
 	}
 	e.setReady(false)
+	e.careful.end()
 	endLoops()
 	loops.Wait()
 	e.drain()

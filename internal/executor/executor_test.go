@@ -327,6 +327,8 @@ func TestHeldAndResolved(t *testing.T) {
 		}
 		if f := h.e.Figures(); f.Locks["service:a"] != s.Start.Run {
 			t.Errorf("a held run keeps its lock: %+v", f)
+		} else if f.Phases[Standing{s.Start.Playbook, machine.PhaseHeld}] != 1 || f.Holders[s.Start.Run] != s.Start.Playbook {
+			t.Errorf("a held run is counted as such: %+v", f)
 		}
 		h.world.blind = false
 		d := &machine.Decision{By: "user:ada", Approve: true, Reason: "kubectl get"}

@@ -76,12 +76,17 @@ type question struct {
 	paused  string
 	ceiling playbook.Autonomy // in force now; the run began under its own
 	ledger  *ledger           // locked
+
+	policy  *machine.GuardVerdict // nil: none is configured
+	demoted *Demotion             // of this lever on this service; nil: it is not
 }
 
 // guards is the one readable list. All are asked and all verdicts are shown.
+// The policy is asked first of all, since what it says of the level binds the
+// others; without one it is not listed.
 func guards() []func(question) machine.GuardVerdict {
 	return []func(question) machine.GuardVerdict{
-		guardPaused, guardAutonomy, guardFiring, guardBlastRadius, guardEvidence, guardRights, guardMinReady,
+		guardPaused, guardPolicy, guardLadder, guardAutonomy, guardFiring, guardBlastRadius, guardEvidence, guardRights, guardMinReady,
 		guardCooldown, guardBudget, guardConcurrency, guardLock,
 	}
 }
@@ -102,14 +107,18 @@ func (e *Executor) guard(r *run) machine.Outcome {
 	defer l.mu.Unlock()
 	q := question{now: e.clock.now(), run: s, state: st, ledger: l, ceiling: e.o.Autonomy, paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
 	out := machine.Outcome{Status: machine.StatusOK}
+	out.Terms, q.policy = e.askPolicy(q)
+	out.Terms, q.demoted = e.trust.terms(out.Terms, LeverID{s.Start.Playbook, s.Start.Service.Name, st.Name, st.Step})
+	q.run = s.Under(out.Terms)
 	free := true
 	for _, ask := range guards() {
-		v := ask(q)
-		free = free && v.OK
-		out.Guards = append(out.Guards, v)
+		if v := ask(q); v.Guard != "" {
+			free = free && v.OK
+			out.Guards = append(out.Guards, v)
+		}
 	}
-	if free && !s.Asks(st) && s.Autonomy(st) != playbook.Observe {
-		l.take(s.Start.Run, s.Start.Service.Name, s.LocksWanted())
+	if free && !q.run.Asks(st) && q.run.Autonomy(st) != playbook.Observe {
+		l.take(s.Start, s.LocksWanted())
 	}
 	return out
 }
@@ -147,15 +156,16 @@ func guardFiring(q question) machine.GuardVerdict {
 }
 
 func guardBlastRadius(q question) machine.GuardVerdict {
-	if q.run.Start.Truncated {
+	if q.run.Truncated {
 		return refuse("blast-radius", "the notification was truncated (max_alerts): how much is affected is unknown")
 	}
 	return pass("blast-radius", "the notification was complete: one service")
 }
 
-// guardEvidence asks how old the newest evidence is. For an approved plan it is
-// the age at which people were asked: they looked at it, and the approval has a
-// limit of its own.
+// guardEvidence asks how old the newest evidence is. Where people decide, and
+// have been asked, it is the age at which they were first asked: they look at it
+// since, what they approve is a fresh plan, and their answer has a limit of its
+// own.
 func guardEvidence(q question) machine.GuardVerdict {
 	limit := q.ledger.config.EvidenceAge
 	if g := q.state.Guards; g != nil && g.EvidenceAge > 0 {
@@ -165,8 +175,9 @@ func guardEvidence(q question) machine.GuardVerdict {
 		return refuse("evidence", "there is none")
 	}
 	at, when := q.now, ""
-	if l := q.run.Lever; l.Approved != nil && l.AskedAt.Before(at) {
-		at, when = l.AskedAt, " when it was approved"
+	people := q.run.Lever.Approved != nil || q.run.Asks(q.state)
+	if asked := q.run.Lever.FirstAsk; people && !asked.IsZero() && asked.Before(at) {
+		at, when = asked, " when people were asked"
 	}
 	age := at.Sub(q.run.LookedAt)
 	if age > limit {

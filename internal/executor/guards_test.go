@@ -28,15 +28,19 @@ func goodQuestion() question {
 
 func ask(q question) (no []machine.GuardVerdict) {
 	for _, guard := range guards() {
-		if v := guard(q); !v.OK {
+		if v := guard(q); v.Guard != "" && !v.OK {
 			no = append(no, v)
 		}
 	}
 	return no
 }
 
+func startOf(run, service string) machine.Start {
+	return machine.Start{Run: run, Service: playbook.Service{Name: service}, Playbook: "ladder"}
+}
+
 func (q question) act(run, service string, ago time.Duration) {
-	q.ledger.applied(machine.Start{Run: run, Service: playbook.Service{Name: service}}, q.now.Add(-ago))
+	q.ledger.applied(startOf(run, service), q.now.Add(-ago))
 }
 
 // TestGuards is one list: what is spoilt, and which guard says what about it.
@@ -51,7 +55,7 @@ func TestGuards(t *testing.T) {
 		{"nothing", func(*question) {}, "", false},
 		{"paused", func(q *question) { q.paused = "everything is paused by ada" }, "paused: everything is paused by ada", true},
 		{"resolved", func(q *question) { q.run.Episodes["f"] = &machine.Episode{} }, "firing: none of 1 alerts fires any more", false},
-		{"truncated", func(q *question) { q.run.Start.Truncated = true }, "blast-radius: the notification was truncated", false},
+		{"truncated", func(q *question) { q.run.Truncated = true }, "blast-radius: the notification was truncated", false},
 		{"no evidence", func(q *question) { q.run.LookedAt = time.Time{} }, "evidence: there is none", false},
 		{"stale evidence", func(q *question) { q.run.LookedAt = q.now.Add(-6 * time.Minute) }, "evidence: newest is 6m old, limit 5m", false},
 		{"playbook wants fresher", func(q *question) { q.state.Guards = &playbook.Guards{EvidenceAge: 30 * time.Second} }, "evidence: newest is 1m old, limit 30s", false},
@@ -61,8 +65,15 @@ func TestGuards(t *testing.T) {
 		}, "evidence: newest is 6m old, limit 5m", false},
 		{"approved on fresh evidence", func(q *question) {
 			q.run.LookedAt = q.now.Add(-20 * time.Minute)
-			q.run.Lever.AskedAt, q.run.Lever.Approved = q.now.Add(-18*time.Minute), &machine.Decision{Approve: true}
+			q.run.Lever.FirstAsk, q.run.Lever.Approved = q.now.Add(-18*time.Minute), &machine.Decision{Approve: true}
 		}, "", false},
+		{"asked again on evidence that was fresh", func(q *question) {
+			q.run.LookedAt = q.now.Add(-20 * time.Minute)
+			q.run.Lever.FirstAsk, q.state.Approve = q.now.Add(-18*time.Minute), &playbook.Approve{Always: true}
+		}, "", false},
+		{"asked on stale evidence, and nobody decides any more", func(q *question) {
+			q.run.LookedAt, q.run.Lever.FirstAsk = q.now.Add(-20*time.Minute), q.now.Add(-18*time.Minute)
+		}, "evidence: newest is 20m old, limit 5m", false},
 		{"capacity unknown", func(q *question) { q.run.Lever.Plan.Capacity.Unknown = true }, "min-ready: the effect on capacity is unknown", false},
 		{"too few ready", func(q *question) { q.run.Lever.Plan.Capacity.LowestReady = 1 }, "min-ready: 1 would stay ready, needed 2", false},
 		{"playbook wants more ready", func(q *question) { q.state.Guards = &playbook.Guards{MinReady: &three} }, "min-ready: 2 would stay ready, needed 3", false},
@@ -99,10 +110,10 @@ func TestGuards(t *testing.T) {
 		}, "budget: 20 levers in all within 1h, limit 20", false},
 		{"under way", func(q *question) {
 			for i := range 5 {
-				q.ledger.take(fmt.Sprint("r-0", i), fmt.Sprint("s", i), nil)
+				q.ledger.take(startOf(fmt.Sprint("r-0", i), fmt.Sprint("s", i)), nil)
 			}
 		}, "concurrency: 5 levers under way, limit 5", true},
-		{"locked", func(q *question) { q.ledger.take("r-0", "b", []string{"service:a"}) }, "lock: service:a is held or awaited by r-0", true},
+		{"locked", func(q *question) { q.ledger.take(startOf("r-0", "b"), []string{"service:a"}) }, "lock: service:a is held or awaited by r-0", true},
 		{"awaited by an earlier one", func(q *question) {
 			q.ledger.waiting = []waiter{{run: "r-0", wants: []string{"service:a"}}, {run: "r-1", wants: []string{"service:a"}}}
 		}, "lock: service:a is held or awaited by r-0", true},
@@ -135,7 +146,7 @@ func TestGuards(t *testing.T) {
 func TestBudgetCountsReservations(t *testing.T) {
 	q := goodQuestion()
 	for i := range 4 {
-		q.ledger.take(fmt.Sprint("r-0", i), fmt.Sprint("s", i), nil)
+		q.ledger.take(startOf(fmt.Sprint("r-0", i), fmt.Sprint("s", i)), nil)
 	}
 	for i := range 16 {
 		q.act("r-9", fmt.Sprint("t", i), 30*time.Minute)

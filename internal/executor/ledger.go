@@ -25,15 +25,16 @@ type ledger struct {
 
 // act is a lever that was applied.
 type act struct {
-	run, service string
-	at           time.Time
+	run, service, playbook string
+	at                     time.Time
 }
 
 // flying is a run that may change the world now.
 type flying struct {
-	service string
-	counted bool // the lever under way is among the acts
-	locks   []string
+	service  string
+	playbook string
+	counted  bool // the lever under way is among the acts
+	locks    []string
 }
 
 // waiter is a run that waits for what others hold.
@@ -65,7 +66,7 @@ func (l *ledger) note(s machine.State, events []machine.Event) {
 func (l *ledger) applied(s machine.Start, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := act{run: s.Run, service: s.Service.Name, at: at}
+	a := act{run: s.Run, service: s.Service.Name, playbook: s.Playbook, at: at}
 	i := len(l.acts)
 	for i > 0 && l.acts[i-1].at.After(at) {
 		i--
@@ -85,7 +86,7 @@ func (l *ledger) sync(s machine.State) []string {
 	freed := false
 	switch wants := s.Locks(); {
 	case len(wants) > 0:
-		f := l.take(id, s.Start.Service.Name, wants)
+		f := l.take(s.Start, wants)
 		f.counted = f.counted || (s.Lever != nil && !s.Lever.AppliedAt.IsZero())
 	case s.Phase == machine.PhaseGuarding && s.Open != nil && s.Paused == "":
 		// What its guards have just taken is neither confirmed nor returned yet:
@@ -115,15 +116,44 @@ func (l *ledger) sync(s machine.State) []string {
 	return l.next()
 }
 
-func (l *ledger) take(id, service string, wants []string) *flying {
-	f := l.air[id]
+// everything is the lock of a run of which not even the service is known: as
+// long as it is held, nobody gets any other.
+const everything = "everything"
+
+// hold keeps for a run that cannot be folded what its record shows, and counts
+// it as in the air.
+func (l *ledger) hold(s machine.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wants := s.LocksWanted()
+	if s.Start.Service.Name == "" {
+		wants = append(wants, everything)
+	}
+	l.take(s.Start, wants).counted = s.Levers > 0
+}
+
+// leave takes a run out of the line of those who wait, and gives the runs that
+// may now get what they wait for.
+func (l *ledger) leave(id string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.waiting, func(w waiter) bool { return w.run == id })
+	if i < 0 {
+		return nil
+	}
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	return l.next()
+}
+
+func (l *ledger) take(s machine.Start, wants []string) *flying {
+	f := l.air[s.Run]
 	if f == nil {
-		f = &flying{service: service}
-		l.air[id] = f
+		f = &flying{service: s.Service.Name, playbook: s.Playbook}
+		l.air[s.Run] = f
 	}
 	f.locks = wants
 	for _, name := range wants {
-		l.locks[name] = id
+		l.locks[name] = s.Run
 	}
 	return f
 }
@@ -150,7 +180,7 @@ func (l *ledger) next() []string {
 		if len(out) >= slots {
 			break
 		}
-		free := true
+		free := l.locks[everything] == ""
 		for _, name := range w.wants {
 			free = free && l.locks[name] == "" && !claimed[name]
 			claimed[name] = true
@@ -164,6 +194,9 @@ func (l *ledger) next() []string {
 
 // lockedBy says who keeps a run from its locks: who holds one, or came earlier.
 func (l *ledger) lockedBy(id string, wants []string) (name, by string) {
+	if holder := l.locks[everything]; holder != "" && holder != id {
+		return everything, holder
+	}
 	for _, name := range wants {
 		if holder := l.locks[name]; holder != "" && holder != id {
 			return name, holder
@@ -182,19 +215,37 @@ func (l *ledger) lockedBy(id string, wants []string) (name, by string) {
 	return "", ""
 }
 
+// acted answers a policy how much was done. It is asked under mu. False: the
+// time lies before what is remembered.
+func (l *ledger) acted(a Acts, except string, now time.Time) (int, bool) {
+	if a.Since.Before(now.Add(-l.horizon())) {
+		return 0, false
+	}
+	levers, runs := l.tally(a.Service, a.Playbook, except, a.Since)
+	if a.Runs {
+		return runs, true
+	}
+	return levers, true
+}
+
 // count says how many levers and runs acted since then, on one service or
 // (empty) on all. Levers let through and not applied yet count too; a run that
 // asks does not count itself among the runs.
 func (l *ledger) count(service, except string, since time.Time) (levers, runs int) {
+	return l.tally(service, "", except, since)
+}
+
+func (l *ledger) tally(service, playbook, except string, since time.Time) (levers, runs int) {
+	is := func(s, p string) bool { return (service == "" || service == s) && (playbook == "" || playbook == p) }
 	acted := map[string]bool{}
 	for _, a := range l.acts {
-		if a.at.After(since) && (service == "" || a.service == service) {
+		if !a.at.Before(since) && is(a.service, a.playbook) {
 			levers++
 			acted[a.run] = true
 		}
 	}
 	for id, f := range l.air {
-		if !f.counted && id != except && (service == "" || f.service == service) {
+		if !f.counted && id != except && is(f.service, f.playbook) {
 			levers++
 			acted[id] = true
 		}
@@ -228,20 +279,54 @@ func (l *ledger) prune(now time.Time) {
 // Figures are the executor's projections in numbers, for metrics and views.
 type Figures struct {
 	Open     int               // runs that have not ended
+	Phases   map[Standing]int  // those by playbook and phase
+	Aside    int               // of those, set aside until a person releases them
 	InAir    int               // of those, with a change that is neither kept nor undone
 	Waiting  int               // of those, waiting for a lock
 	Levers   int               // applied within the budget's window
 	Locks    map[string]string // lock to run
+	Holders  map[string]string // of the runs that hold locks, run to playbook
 	Episodes int               // known
 }
 
-// Figures gives the executor's projections in numbers.
+// SetAside stands for the phase of a run that cannot be processed: its own says
+// only where it was.
+const SetAside machine.Phase = "set-aside"
+
+// Standing is what open runs are counted by.
+type Standing struct {
+	Playbook string
+	Phase    machine.Phase
+}
+
+// Figures gives the executor's projections in numbers. It copies no run's
+// state: with ten thousand of them waiting it takes a few milliseconds and the
+// space of as many pointers.
 func (e *Executor) Figures() Figures {
-	f := Figures{Open: e.countOpen(), Episodes: e.episodes.size()}
-	l := e.ledger
+	f := Figures{Phases: map[Standing]int{}, Holders: map[string]string{}, Episodes: e.episodes.size()}
+	e.ledger.figures(&f, e.clock.now())
+	for _, id := range f.Locks {
+		f.Holders[id] = ""
+	}
+	runs := e.openRuns()
+	f.Open = len(runs)
+	for _, r := range runs {
+		at := r.standing()
+		f.Phases[at]++
+		if at.Phase == SetAside {
+			f.Aside++
+		}
+		if _, holds := f.Holders[r.id]; holds {
+			f.Holders[r.id] = at.Playbook
+		}
+	}
+	return f
+}
+
+// figures fills in what the ledger knows.
+func (l *ledger) figures(f *Figures, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.InAir, f.Waiting, f.Locks = len(l.air), len(l.waiting), maps.Clone(l.locks)
-	f.Levers, _ = l.count("", "", e.clock.now().Add(-l.config.Budget.Window))
-	return f
+	f.Levers, _ = l.count("", "", now.Add(-l.config.Budget.Window))
 }

@@ -73,6 +73,15 @@ func (l *library) ensure() error {
 	return nil
 }
 
+// fold notes where in the log documents are.
+func (l *library) fold(rec Loaded, at uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for digest := range rec.Documents {
+		l.at[digest] = at
+	}
+}
+
 // unknownRecord marks documents recorded since the start: they are looked for.
 const unknownRecord = ^uint64(0)
 

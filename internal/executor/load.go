@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -18,20 +19,33 @@ import (
 
 // load rebuilds every projection from the journal.
 func (e *Executor) load() error {
+	first, err := e.careful.firstEnd()
+	if err != nil {
+		return err
+	}
 	poison, err := e.careful.started()
 	if err != nil {
 		return err
 	}
 	e.dispatch.poison = poison
-	aside, err := e.loadControl()
+	asides, err := e.loadControl()
 	if err != nil {
 		return err
 	}
-	if err := e.loadRuns(aside); err != nil {
+	if err := e.loadRuns(asides); err != nil {
 		return err
 	}
 	if err := e.loadDispatch(); err != nil {
 		return err
+	}
+	if err := e.loadTrust(); err != nil {
+		return err
+	}
+	e.trust.catchUp(e.episodes)
+	if first {
+		if err := e.suspectLast(); err != nil {
+			return err
+		}
 	}
 	if err := e.library.ensure(); err != nil {
 		return err
@@ -41,51 +55,66 @@ func (e *Executor) load() error {
 }
 
 // loadControl folds pauses, documents and quarantined runs.
-func (e *Executor) loadControl() (aside map[string]Quarantined, err error) {
-	aside = map[string]Quarantined{}
+func (e *Executor) loadControl() (map[string]aside, error) {
+	asides, dues := map[string]aside{}, map[string]Due{}
 	for rec, err := range e.o.Journal.Stream(streamControl, 0) {
 		if err != nil {
 			return nil, fmt.Errorf("read control: %w", err)
 		}
-		if err := e.foldControl(rec, aside); err != nil {
+		if err := e.foldControl(rec, asides, dues); err != nil {
 			return nil, err
 		}
 	}
-	return aside, nil
+	for _, key := range slices.Sorted(maps.Keys(dues)) {
+		e.due = append(e.due, dues[key])
+	}
+	return asides, nil
 }
 
-func (e *Executor) foldControl(rec audit.Record, aside map[string]Quarantined) error {
+func (e *Executor) foldControl(rec audit.Record, asides map[string]aside, dues map[string]Due) error {
 	switch rec.Kind {
 	case KindPauseSet, KindPauseLifted:
 		p, err := decode[Pause](rec)
 		if err != nil {
 			return err
 		}
-		if rec.Kind == KindPauseSet {
-			e.pauses.set[p.Scope] = p
-		} else {
-			delete(e.pauses.set, p.Scope)
-		}
+		e.pauses.fold(p, rec.Kind == KindPauseSet)
 	case KindLoaded:
 		loaded, err := decode[Loaded](rec)
 		if err != nil {
 			return err
 		}
-		for digest := range loaded.Documents {
-			e.library.at[digest] = rec.Index
-		}
+		e.library.fold(loaded, rec.Index)
 	case KindRunQuarantined:
 		q, err := decode[Quarantined](rec)
 		if err != nil {
 			return err
 		}
-		aside[q.Run] = q
+		asides[q.Run] = aside{errors.New(q.Error), rec.Time}
+	case KindRunReleased:
+		r, err := decode[Released](rec)
+		if err != nil {
+			return err
+		}
+		e.episodes.released[r.Run] = true
+	case KindNoticeDue:
+		d, err := decode[Due](rec)
+		if err != nil {
+			return err
+		}
+		dues[d.Key] = d
+	case KindNotice:
+		n, err := decode[Notice](rec)
+		if err != nil {
+			return err
+		}
+		delete(dues, n.Key)
 	}
 	return nil
 }
 
 // loadRuns folds the open runs, and of the ended ones what the ledger asks for.
-func (e *Executor) loadRuns(aside map[string]Quarantined) error {
+func (e *Executor) loadRuns(asides map[string]aside) error {
 	var ids []audit.StreamInfo
 	for info, err := range e.o.Journal.Streams(prefixRun) {
 		if err != nil {
@@ -112,7 +141,7 @@ func (e *Executor) loadRuns(aside map[string]Quarantined) error {
 		if l.err != nil && errors.Is(l.err, audit.ErrCorrupt) {
 			return l.err
 		}
-		e.admit(l, aside)
+		e.admit(l, asides)
 	}
 	return nil
 }
@@ -143,58 +172,79 @@ func (e *Executor) loadRun(info audit.StreamInfo) *loadedRun {
 		l.state, l.err = e.fold(l.id)
 		l.ended = l.state.Phase == machine.PhaseEnded
 	}
-	if l.err == nil {
-		l.err = e.loadActs(l, info.Name)
+	if !errors.Is(l.err, audit.ErrCorrupt) {
+		l.err = cmp.Or(l.err, e.loadActs(l, info.Name))
 	}
 	return l
 }
 
-// loadActs finds the levers a run applied.
+// loadActs finds the levers a run applied, also of one that cannot be folded:
+// budgets and cooldowns count them all the same.
 func (e *Executor) loadActs(l *loadedRun, stream string) error {
-	if !l.ended && l.state.Levers == 0 {
+	if !l.ended && l.err == nil && l.state.Levers == 0 {
 		return nil
 	}
 	for rec, err := range e.o.Journal.Stream(stream, 0) {
 		if err != nil {
 			return err
 		}
-		if k := machine.EventKind(rec.Kind); k != machine.Applied && (k != machine.RunStarted || l.state.Start.Run != "") {
-			continue
+		switch k := machine.EventKind(rec.Kind); {
+		case k == machine.Applied:
+			l.acts = append(l.acts, machine.Event{Kind: k, At: rec.Time})
+		case k == machine.RunStarted && l.state.Start.Run == "":
+			// Little is asked of it, so that an ended run never stands in the way.
+			if start := remains(rec).Start; start != nil {
+				l.state.Start = *start
+				l.state.Start.Run = l.id
+			}
 		}
-		ev, err := event(rec)
-		if err != nil {
-			return err
-		}
-		if ev.Kind == machine.RunStarted {
-			l.state.Start = *ev.Start
-			continue
-		}
-		l.acts = append(l.acts, ev)
 	}
 	return nil
 }
 
-// admit puts a loaded run into the projections.
-func (e *Executor) admit(l *loadedRun, aside map[string]Quarantined) {
+// admit puts a loaded run into the projections. Views may read them already.
+func (e *Executor) admit(l *loadedRun, asides map[string]aside) {
+	if l.err != nil {
+		l.state = e.salvage(l.id)
+	}
 	e.ledger.note(l.state, l.acts)
-	if l.ended && l.err == nil {
-		e.ended = append(e.ended, l.id)
+	r := &run{id: l.id, state: l.state, loaded: true}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a, ok := asides[l.id]; ok {
+		r.dead, r.deadAt = a.why, a.at
+	}
+	e.enlist(r, l.ended)
+	if l.ended {
 		return
 	}
-	r := &run{id: l.id, state: l.state, loaded: true}
-	e.open[l.id] = r
 	for _, ep := range l.state.Episodes {
 		e.episodes.has(ep.Alert, l.state.Start, l.state.Updated)
 	}
-	if l.state.Head > 0 {
-		e.target[keyOf(l.state.Start)] = r
-		e.ledger.sync(l.state)
+	if l.err != nil {
+		e.ledger.hold(l.state)
+		if r.dead == nil {
+			e.setAside(r, l.err)
+		}
+		return
 	}
-	if q, ok := aside[l.id]; ok {
-		r.dead = errors.New(q.Error)
+	e.ledger.sync(l.state)
+	if r.dead != nil {
+		e.ledger.leave(l.id)
 	}
-	if l.err != nil && r.dead == nil {
-		e.setAside(r, l.err)
+}
+
+// enlist makes a loaded run one of the open or of the ended ones.
+func (e *Executor) enlist(r *run, ended bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if ended {
+		e.ended = append(e.ended, r.id)
+		return
+	}
+	e.open[r.id] = r
+	if r.state.Start.Playbook != "" {
+		e.target[keyOf(r.state.Start)] = r
 	}
 }
 
@@ -206,7 +256,7 @@ func (e *Executor) loadDispatch() error {
 		return fmt.Errorf("read dispatch: %w", err)
 	}
 	e.dispatch.head = head
-	from, err := e.youngSince(head, e.clock.now().Add(-EpisodesKept))
+	from, err := e.youngSince(streamDispatch, head, e.clock.now().Add(-EpisodesKept))
 	if err != nil {
 		return err
 	}
@@ -227,15 +277,29 @@ func (e *Executor) loadDispatch() error {
 	return nil
 }
 
-// youngSince gives the index of the first record of the stream dispatch that is
-// not older than that, or of the last one: it is the cursor.
-func (e *Executor) youngSince(head uint64, old time.Time) (uint64, error) {
+// suspectLast counts the end of a process that wrote nothing down against the
+// notification that was next, when no other was waiting.
+func (e *Executor) suspectLast() error {
+	head, err := e.o.Journal.Head(streamIntake)
+	if err != nil {
+		return fmt.Errorf("read intake: %w", err)
+	}
+	if head != e.dispatch.index+1 {
+		return nil
+	}
+	return e.careful.suspect(placeOf(e.dispatch.index, e.dispatch.offset, 1))
+}
+
+// youngSince gives the index of the first record of a stream with that head
+// that is not older than that, or of the last one: in the stream dispatch it is
+// the cursor.
+func (e *Executor) youngSince(stream string, head uint64, old time.Time) (uint64, error) {
 	if head == 0 {
 		return 0, nil
 	}
 	var failed error
 	i := sort.Search(int(head-1), func(i int) bool {
-		for rec, err := range e.o.Journal.Stream(streamDispatch, uint64(i)) {
+		for rec, err := range e.o.Journal.Stream(stream, uint64(i)) {
 			failed = cmp.Or(failed, err)
 			return !rec.Time.Before(old)
 		}
@@ -248,11 +312,13 @@ func (e *Executor) youngSince(head uint64, old time.Time) (uint64, error) {
 func (e *Executor) foldDispatched(rec audit.Record, d Dispatched) {
 	for _, id := range d.Episodes {
 		k := e.episodes.get(id)
-		k.seen = rec.Time
+		if !d.Again {
+			k.seen = rec.Time
+		}
 		switch rec.Kind {
 		case KindMatched, KindCoalesced:
 			k.firing, k.kind, k.reason = true, "", ""
-			if ref := (runRef{d.Run, d.Playbook}); !slices.Contains(k.runs, ref) {
+			if ref := (runRef{d.Run, d.Playbook}); !slices.Contains(k.runs, ref) && !e.episodes.released[d.Run] {
 				k.runs = append(slices.Clip(k.runs), ref)
 			}
 		case KindResolved:
@@ -266,7 +332,9 @@ func (e *Executor) foldDispatched(rec audit.Record, d Dispatched) {
 			if strings.HasPrefix(d.Reason, "starts ") {
 				continue // clock skew: not remembered
 			}
-			k.firing, k.kind, k.reason = true, rec.Kind, d.Reason
+			k.firing, k.kind, k.reason, k.note = true, rec.Kind, d.Reason, d.Notification
+		case KindQuarantined:
+			k.kind, k.reason = rec.Kind, d.Reason
 		}
 		e.episodes.put(id, k)
 	}
@@ -321,5 +389,5 @@ func (e *Executor) poisoned(r *run) bool {
 		return false
 	}
 	eff, ok := machine.Pending(r.state)
-	return ok && e.dispatch.poison[fmt.Sprintf("run/%s@%s/%d", r.id, eff.Key, eff.Attempt)]
+	return ok && e.dispatch.poison[placeOfEffect(eff)]
 }

@@ -17,8 +17,12 @@ const (
 	KindPauseLifted    = "pause.lifted"       // Pause: who lifted it and why
 	KindLoaded         = "playbooks.loaded"   // Loaded
 	KindRejected       = "playbooks.rejected" // Rejected
+	KindPolicyLoaded   = "policy.loaded"      // PolicyLoaded
+	KindPolicyRejected = "policy.rejected"    // Rejected
 	KindRunQuarantined = "run.quarantined"    // Quarantined
-	KindNotice         = "notice"             // Notice
+	KindRunReleased    = "run.released"       // Released
+	KindNoticeDue      = "notice.due"         // Due: people have to be told
+	KindNotice         = "notice"             // Notice: what became of it
 )
 
 // Scope is what a pause is about. Without service and playbook: everything.
@@ -96,6 +100,17 @@ func (p *pauses) list() []Pause {
 	return out
 }
 
+// fold takes in what the log says of a pause: it was set, or lifted.
+func (p *pauses) fold(x Pause, set bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if set {
+		p.set[x.Scope] = x
+	} else {
+		delete(p.set, x.Scope)
+	}
+}
+
 // Pauses lists what is paused now.
 func (e *Executor) Pauses() []Pause { return e.pauses.list() }
 
@@ -118,13 +133,13 @@ func (e *Executor) Pause(ctx context.Context, s Scope, by, reason string) error 
 	if err := e.appendControl(KindPauseSet, p); err != nil {
 		return err
 	}
-	e.pauses.mu.Lock()
-	e.pauses.set[s] = p
-	e.pauses.mu.Unlock()
+	e.pauses.fold(p, true)
 	return e.tellPauses()
 }
 
-// Unpause lifts the pause with exactly that scope.
+// Unpause lifts the pause with exactly that scope. Alerts that it kept from
+// starting a run, and that still fire as far as is known, are decided anew at
+// once.
 func (e *Executor) Unpause(ctx context.Context, s Scope, by, reason string) error {
 	if by == "" {
 		return fmt.Errorf("%w: who unpauses?", ErrInvalid)
@@ -143,12 +158,12 @@ func (e *Executor) Unpause(ctx context.Context, s Scope, by, reason string) erro
 	if !ok {
 		return fmt.Errorf("%w: %s is not paused", ErrNotFound, s)
 	}
-	if err := e.appendControl(KindPauseLifted, Pause{Scope: s, By: by, Reason: reason, Since: e.clock.now()}); err != nil {
+	lifted := Pause{Scope: s, By: by, Reason: reason, Since: e.clock.now()}
+	if err := e.appendControl(KindPauseLifted, lifted); err != nil {
 		return err
 	}
-	e.pauses.mu.Lock()
-	delete(e.pauses.set, s)
-	e.pauses.mu.Unlock()
+	e.pauses.fold(lifted, false)
+	defer e.poke()
 	return e.tellPauses()
 }
 
@@ -171,8 +186,9 @@ func (e *Executor) tellSome(runs []*run) error {
 	defer e.many.Unlock()
 	for range 3 {
 		b := e.batch()
+		b.many = true
 		for _, r := range runs {
-			r.mu.Lock()
+			b.own(r)
 			c := machine.Command{Kind: machine.CmdUnpause, Now: b.now}
 			if why := e.pauses.why(r.state.Start.Service.Name, r.state.Start.Playbook); why != "" {
 				c.Kind, c.Message = machine.CmdPause, why
@@ -181,12 +197,11 @@ func (e *Executor) tellSome(runs []*run) error {
 				continue
 			}
 			if err := b.must(r, c); err != nil {
-				delete(b.byRun, r)
-				b.staged = slices.DeleteFunc(b.staged, func(st *staged) bool { return st.r == r })
+				b.unstage(r)
 				e.setAside(r, err)
 			}
 		}
-		err := e.settle(b, runs)
+		err := e.settle(b)
 		if err == nil || !e.alive() {
 			return err
 		}
@@ -194,11 +209,12 @@ func (e *Executor) tellSome(runs []*run) error {
 	return fmt.Errorf("%w: runs keep moving, they learn of the pause later", ErrConflict)
 }
 
-// settle commits a batch over several owned runs, sees to what follows and
-// gives the runs back. After a conflict the runs are folded anew.
-func (e *Executor) settle(b *batch, owned []*run) error {
+// settle commits a batch over several runs, sees to what follows and gives
+// back what it owns. After a conflict the runs are folded anew.
+func (e *Executor) settle(b *batch) error {
+	defer b.giveBack()
 	err := b.commit()
-	for _, r := range owned {
+	for _, r := range b.owned {
 		switch st := b.byRun[r]; {
 		case err == nil && st != nil && !st.fresh && len(st.events) > 0:
 			e.follow(r)
@@ -207,7 +223,6 @@ func (e *Executor) settle(b *batch, owned []*run) error {
 				err = joinRefold(err, e.refold(r))
 			}
 		}
-		r.mu.Unlock()
 	}
 	return err
 }

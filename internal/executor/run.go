@@ -20,8 +20,9 @@ type run struct {
 	// held while an effect runs.
 	mu    sync.Mutex
 	state machine.State
-	dead  error // set aside: nothing is decided any more
+	dead  error // set aside: nothing is decided any more, until it is released
 
+	deadAt time.Time   // when it was set aside
 	loaded bool        // folded at the start and not resumed yet: nothing may begin
 	flight *flight     // the effect under way, at most one
 	timer  *timerEntry // guarded by timers.mu
@@ -42,7 +43,21 @@ func keyOf(s machine.Start) runKey { return runKey{s.Playbook, s.Service.Name} }
 func (r *run) view() machine.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.state
+	s := r.state
+	if r.dead != nil && s.Phase != machine.PhaseEnded {
+		s.Aside = &machine.Aside{Message: r.dead.Error(), At: r.deadAt}
+	}
+	return s
+}
+
+// standing says where the run is, without a copy of its state.
+func (r *run) standing() Standing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead != nil {
+		return Standing{r.state.Start.Playbook, SetAside}
+	}
+	return Standing{r.state.Start.Playbook, r.state.Phase}
 }
 
 // command hands a command to a run: decide, append, fold, and see to what
@@ -53,19 +68,34 @@ func (e *Executor) command(r *run, c machine.Command) error {
 	return e.turn(r, c)
 }
 
-// turn is command for whoever owns the run.
+// turn is command for whoever owns the run. Where the run has to be handed over
+// to one that is busy, it is given up for a moment and then decided afresh; the
+// outcome of its effect is not lost meanwhile, because no effect begins while
+// the flight is there.
 func (e *Executor) turn(r *run, c machine.Command) error {
-	for range 3 {
+	many := false
+	for range 4 {
 		if r.dead != nil {
-			return fmt.Errorf("%w: run %s is set aside: %w", ErrConflict, r.id, r.dead)
+			return fmt.Errorf("%w: run %s is set aside (%w); look what it left behind, then release it", ErrConflict, r.id, r.dead)
 		}
 		b := e.batch()
+		b.of, b.many = r, many
 		refused, err := b.decide(r, c)
 		if err != nil {
-			e.setAside(r, err)
-			return err
+			b.drop(err)
+			b.giveBack()
+			if !errors.Is(err, errContended) {
+				e.setAside(r, err)
+				return err
+			}
+			r.mu.Unlock()
+			e.many.Lock()
+			r.mu.Lock()
+			defer e.many.Unlock()
+			many = true
+			continue
 		}
-		err = b.commit()
+		err = e.settle(b)
 		if errors.Is(err, audit.ErrConflict) {
 			if err := e.refold(r); err != nil {
 				return err
@@ -73,6 +103,9 @@ func (e *Executor) turn(r *run, c machine.Command) error {
 			continue
 		}
 		if err == nil {
+			if c.Kind == machine.CmdOutcome {
+				r.flight = nil
+			}
 			e.follow(r)
 			err = refusal(refused)
 		}
@@ -97,6 +130,11 @@ func (e *Executor) refold(r *run) error {
 
 // fold reads a run from the journal.
 func (e *Executor) fold(id string) (machine.State, error) {
+	return e.foldEach(id, func(machine.Event) {})
+}
+
+// foldEach is fold that shows each event too.
+func (e *Executor) foldEach(id string, each func(machine.Event)) (machine.State, error) {
 	s := machine.State{}
 	err := guarded(func() error {
 		for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
@@ -114,6 +152,7 @@ func (e *Executor) fold(id string) (machine.State, error) {
 				}
 			}
 			s = machine.Evolve(s, ev)
+			each(ev)
 		}
 		return nil
 	})
@@ -194,11 +233,12 @@ func (e *Executor) begin(r *run, eff machine.Effect) {
 // work carries out effects of a run until it owes none now.
 func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 	defer f.cut()
-	out, ok := e.perform(ctx, r, f.effect)
+	out, survived, ok := e.perform(ctx, r, f.effect)
+	defer survived() // also what is decided over its outcome
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flight = nil
 	if !ok || !e.alive() || r.dead != nil {
+		r.flight = nil
 		if e.alive() && r.dead == nil {
 			e.follow(r) // the effect was cut off because another is owed
 		}
@@ -207,6 +247,9 @@ func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 	err := e.turn(r, machine.Command{
 		Kind: machine.CmdOutcome, Now: e.clock.now(), Effect: f.effect.Key, Attempt: f.effect.Attempt, Outcome: &out,
 	})
+	if r.flight == f {
+		r.flight = nil // it could not be decided
+	}
 	if err != nil && e.alive() {
 		e.log.Error("outcome could not be recorded", "run", r.id, "kind", string(f.effect.Action), "err", err)
 	}
@@ -214,29 +257,37 @@ func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 
 // perform carries out one effect. It reports false when the outcome does not
 // matter or must not be recorded: a read that was cut off, a stopped executor.
-func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (machine.Outcome, bool) {
+// survived is called when the outcome has been dealt with.
+func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out machine.Outcome, survived func(), ok bool) {
+	nothing := func() {}
 	if eff.Action == machine.ActionCheck || eff.Action == machine.ActionPlan {
 		select {
 		case e.slots <- struct{}{}:
 			defer func() { <-e.slots }()
 		case <-ctx.Done():
-			return machine.Outcome{}, false
+			return out, nothing, false
 		}
 	}
-	defer e.careful.enter("run/"+r.id, eff.Key+"/"+fmt.Sprint(eff.Attempt))()
 	if e.at("effect-before") != nil {
-		return machine.Outcome{}, false
+		return out, nothing, false
 	}
-	var out machine.Outcome
+	if survived, ok = e.careful.enter(ctx, placeOfEffect(eff)); !ok {
+		return out, nothing, false
+	}
 	if eff.Action == machine.ActionGuard {
 		out = e.guard(r)
 	} else {
 		out = e.do(ctx, eff)
 	}
 	if e.at("effect-after") != nil {
-		return machine.Outcome{}, false
+		return out, survived, false
 	}
-	return out, eff.Action.Mutates() || ctx.Err() == nil
+	return out, survived, eff.Action.Mutates() || ctx.Err() == nil
+}
+
+// placeOfEffect names one attempt at an effect.
+func placeOfEffect(eff machine.Effect) string {
+	return fmt.Sprintf("%s%s@%s/%d", prefixRun, eff.Run, eff.Key, eff.Attempt)
 }
 
 // do hands an effect to the steps. A panic is an outcome: unknown for changes,
@@ -303,12 +354,13 @@ func (e *Executor) wakeWaiters(ids []string) {
 	}
 }
 
-// Command hands a person's command to a run: a decision, a cancellation, or the
-// word on a held run. It returns once the outcome is durable. Command.Now is
-// replaced by the executor's own time.
+// Command hands a person's command to a run: a decision, the wish for a fresh
+// plan, a cancellation, the word on a held run, or the release of one that was
+// set aside. It returns once the outcome is durable. Command.Now is replaced by
+// the executor's own time.
 func (e *Executor) Command(ctx context.Context, id string, c machine.Command) error {
 	switch c.Kind {
-	case machine.CmdDecide, machine.CmdCancel, machine.CmdResolve:
+	case machine.CmdDecide, machine.CmdReplan, machine.CmdCancel, machine.CmdResolve, machine.CmdRelease:
 	default:
 		return fmt.Errorf("%w: %q is not a person's command", ErrInvalid, c.Kind)
 	}
@@ -317,6 +369,9 @@ func (e *Executor) Command(ctx context.Context, id string, c machine.Command) er
 	}
 	if err := e.Ready(); err != nil {
 		return err
+	}
+	if c.Kind == machine.CmdRelease {
+		return e.releaseByID(id, c.Decision)
 	}
 	c.Now = e.clock.now()
 	if r := e.find(id); r != nil {

@@ -18,7 +18,7 @@ func TestGuardKeepsLocksUntilItsOutcome(t *testing.T) {
 	s := q.run
 	s.Phase, s.Open = machine.PhaseGuarding, &machine.OpenEffect{Key: "k", Action: machine.ActionGuard, Attempt: 1}
 	l := q.ledger
-	l.take("r-1", "a", s.LocksWanted())
+	l.take(startOf("r-1", "a"), s.LocksWanted())
 	l.sync(s) // an alert joined
 	if _, by := l.lockedBy("r-2", []string{"service:a"}); by != "r-1" {
 		t.Fatalf("service:a is held by %q between the guards and the apply, want r-1", by)
@@ -28,7 +28,7 @@ func TestGuardKeepsLocksUntilItsOutcome(t *testing.T) {
 	if _, by := l.lockedBy("r-2", []string{"service:a"}); by != "" {
 		t.Errorf("a paused run keeps service:a: its guards are asked again after the pause")
 	}
-	l.take("r-1", "a", s.LocksWanted())
+	l.take(startOf("r-1", "a"), s.LocksWanted())
 	s.Paused, s.Phase, s.Open = "", machine.PhaseWaiting, nil
 	l.sync(s)
 	if holder := l.locks["service:a"]; holder != "" {

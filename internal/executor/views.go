@@ -3,7 +3,6 @@ package executor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -63,7 +62,7 @@ func (e *Executor) endedRuns(passes func(machine.State) bool, limit int) []machi
 		if len(out) == limit {
 			break
 		}
-		if s, err := e.fold(id); err == nil && passes(s) {
+		if s, err := e.look(id); err == nil && passes(s) {
 			out = append(out, s)
 		}
 	}
@@ -77,11 +76,15 @@ func (e *Executor) RunState(id string) (machine.State, bool) {
 			return s, true
 		}
 	}
-	s, err := e.fold(id)
-	return s, err == nil || (s.Head > 0 && !errors.Is(err, ErrNotFound))
+	s, err := e.look(id)
+	if err == nil {
+		s.Shadow = e.shadowOf(s)
+	}
+	return s, err == nil
 }
 
-// RunEvents gives the events of a run from the first on.
+// RunEvents gives the events of a run from the first on. Of one that this
+// program cannot read it gives kind and time.
 func (e *Executor) RunEvents(id string) ([]machine.Event, error) {
 	var out []machine.Event
 	for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
@@ -90,7 +93,8 @@ func (e *Executor) RunEvents(id string) ([]machine.Event, error) {
 		}
 		ev, err := event(rec)
 		if err != nil {
-			return nil, fmt.Errorf("run %s: %w", id, err)
+			ev = remains(rec)
+			ev.Message = fmt.Sprintf("this entry cannot be read; see: responder audit show %d", rec.Seq)
 		}
 		out = append(out, ev)
 	}
@@ -98,6 +102,21 @@ func (e *Executor) RunEvents(id string) ([]machine.Event, error) {
 		return nil, fmt.Errorf("%w: run %s", ErrNotFound, id)
 	}
 	return out, nil
+}
+
+// RunHistory gives a run with its events, both as of one moment: the state is
+// what the events come to. Unlike RunState and RunEvents it has no answer about
+// a run that this program cannot read.
+func (e *Executor) RunHistory(id string) (machine.State, []machine.Event, error) {
+	var events []machine.Event
+	s, err := e.foldEach(id, func(ev machine.Event) { events = append(events, ev) })
+	if err != nil {
+		return machine.State{}, nil, err
+	}
+	if r := e.find(id); r != nil {
+		s.Aside = r.view().Aside
+	}
+	return s, events, nil
 }
 
 // Update is an event of a run as it became durable.

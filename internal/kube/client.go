@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // FieldManager is the name under which the API server records our fields.
@@ -20,8 +22,8 @@ const FieldManager = "responder"
 type Options struct {
 	Kubeconfig string        // path; empty: the pod's own service account
 	Context    string        // in the kubeconfig; empty: the current one
-	QPS        float32       // requests per second; 0: 50
-	Burst      int           // 0: 100
+	QPS        float32       // requests per second, on average, over everything the client asks; 0: 200
+	Burst      int           // requests let through at once before that; 0: twice QPS
 	Timeout    time.Duration // of one request; 0: 15s
 }
 
@@ -45,13 +47,13 @@ func New(o Options) (*Client, error) {
 // described; the options' Kubeconfig and Context are ignored.
 func NewForConfig(config *rest.Config, o Options) (*Client, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst, config.Timeout = 50, 100, 15*time.Second
-	if o.QPS > 0 {
-		config.QPS = o.QPS
-	}
-	if o.Burst > 0 {
-		config.Burst = o.Burst
-	}
+	// One limiter for both clients below. It is for API servers that have no
+	// priority and fairness or give us a wide share: theirs protects them
+	// better than a client can, and an outage of many services is when waiting
+	// here hurts most.
+	qps := cmp.Or(o.QPS, 200)
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, cmp.Or(o.Burst, int(2*qps)))
+	config.Timeout = 15 * time.Second
 	if o.Timeout > 0 {
 		config.Timeout = o.Timeout
 	}

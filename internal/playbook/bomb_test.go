@@ -5,12 +5,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Input made to cost: each is answered in moments and with words, whatever it
 // unfolds to.
 func TestBombs(t *testing.T) {
-	repeat := func(s string) string { return strings.Repeat(s, (maxFile-2048)/len(s)) }
+	repeat := func(s string) string { return strings.Repeat(s, (yamldoc.MaxFile-2048)/len(s)) }
 	good := document1("x")
 	condition := func(expr string) string {
 		return "apiVersion: responder/v1alpha1\nkind: Playbook\nmetadata: {name: x, runbook: y}\nspec:\n  match: 'a=b'\n  start: look\n" +
@@ -32,7 +34,7 @@ func TestBombs(t *testing.T) {
 		"keys":              repeat("a: 1\n"),
 		"different keys":    states("    THIS: {}\n", 60_000),
 		"documents":         repeat("---\na\n"),
-		"good documents":    strings.Repeat("---\n"+good, maxDocs+1),
+		"good documents":    strings.Repeat("---\n"+good, yamldoc.MaxDocs+1),
 		"aliases":           "a: &a [" + repeat("*a,") + "]",
 		"laughs":            "a: &a [x]\n" + strings.Repeat("b: [*a,*a]\n", 1000),
 		"one line":          "a: '" + repeat("x") + "'",

@@ -5,11 +5,11 @@
 //
 // From the bottom up:
 //
-//   - document.go, walker.go and mapping.go read YAML strictly and know the line
-//     and column of everything, down to a character inside an expression;
-//   - types.go, evidence.go, compiler.go, variables.go and expression.go are CEL
-//     over the kinds' declared evidence; template.go, value.go and promql.go are
-//     parameters and queries with ${CEL} in them;
+//   - evidence.go, compiler.go, variables.go and types.go say what expressions
+//     can name; package expression compiles them, over the kinds' declared
+//     evidence, and package yamldoc reads the files;
+//   - template.go, value.go and promql.go are parameters and queries with ${CEL}
+//     in them;
 //   - parse.go, reader.go, edges.go, parameters.go and blocks.go read a playbook,
 //     flow.go refuses graphs that could misbehave;
 //   - match.go and set.go match, load.go and watch.go read directories;

@@ -7,29 +7,31 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // edges reads next: a state's name, or a list of edges.
 func (r *reader) edges(n *yaml.Node, path string, s *State) []Edge {
 	if n.Kind == yaml.ScalarNode {
-		return []Edge{{To: r.target(n, path), Line: r.d.line + n.Line, Column: n.Column}}
+		return []Edge{{To: r.target(n, path), Line: r.d.Line + n.Line, Column: n.Column}}
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.d.report(n, path, "want a state's name or a list of edges, got "+nodeKind(n), "e.g. [{when: 'out.value > 1', to: a}, {to: b}]")
+		r.d.Report(n, path, "want a state's name or a list of edges, got "+yamldoc.Describe(n), "e.g. [{when: 'out.value > 1', to: a}, {to: b}]")
 		r.broken = true
 		return nil
 	}
 	var out []Edge
 	for i, item := range n.Content {
 		ep := fmt.Sprintf("%s[%d]", path, i)
-		m := r.d.mapping(item, ep, "when", "on", "to", "label")
+		m := r.d.Mapping(item, ep, "when", "on", "to", "label")
 		if m == nil {
 			r.broken = true
 			continue
 		}
-		e := Edge{Label: m.text("label"), Line: r.d.line + item.Line, Column: item.Column}
-		if to := m.need("to", "the state this edge leads to"); to != nil {
-			e.To = r.target(to, m.at("to"))
+		e := Edge{Label: m.Text("label"), Line: r.d.Line + item.Line, Column: item.Column}
+		if to := m.Need("to", "the state this edge leads to"); to != nil {
+			e.To = r.target(to, m.At("to"))
 		} else {
 			r.broken = true
 		}
@@ -40,27 +42,27 @@ func (r *reader) edges(n *yaml.Node, path string, s *State) []Edge {
 }
 
 // condition reads when and on of an edge.
-func (r *reader) condition(m *mapping, s *State, e *Edge) {
-	when, on := m.get("when"), m.get("on")
+func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
+	when, on := m.Get("when"), m.Get("on")
 	if when != nil && on != nil {
-		r.d.report(on, m.path, "when and on in one edge", "write two edges")
+		r.d.Report(on, m.Path, "when and on in one edge", "write two edges")
 		return
 	}
 	if on != nil {
-		if word, ok := r.d.text(on, m.at("on")); ok {
-			e.On = r.signal(on, m.at("on"), word, s)
+		if word, ok := r.d.Text(on, m.At("on")); ok {
+			e.On = r.signal(on, m.At("on"), word, s)
 		}
 		return
 	}
 	if when == nil {
 		return
 	}
-	text, ok := r.d.text(when, m.at("when"))
+	text, ok := r.d.Text(when, m.At("when"))
 	if !ok {
 		return
 	}
 	if word := strings.TrimSpace(text); signalOf(word) != "" && (s.Kind == StateLever || s.Kind == StateGate) {
-		e.On = r.signal(when, m.at("when"), word, s)
+		e.On = r.signal(when, m.At("when"), word, s)
 		return
 	}
 	var out *evidenceOf
@@ -71,15 +73,15 @@ func (r *reader) condition(m *mapping, s *State, e *Edge) {
 		return // the unknown step is reported already; so would everything about out be
 	}
 	x, errs := r.env.compile(text, out, false)
-	if len(errs) == 0 && !x.typ.IsExactType(cel.BoolType) {
-		errs = []exprError{{message: fmt.Sprintf("a condition gives true or false, this gives %s", typeName(x.typ)), hint: "compare it with something"}}
+	if len(errs) == 0 && !x.Type.IsExactType(cel.BoolType) {
+		errs = []exprError{{Message: fmt.Sprintf("a condition gives true or false, this gives %s", typeName(x.Type)), Hint: "compare it with something"}}
 	}
 	if len(errs) > 0 {
-		r.d.reportExpr(when, m.at("when"), errs)
+		r.d.reportExpr(when, m.At("when"), errs)
 		return
 	}
 	e.When = &Condition{expr: x}
-	r.seen = append(r.seen, sighting{state: s, next: true, node: when, path: m.at("when"), expr: x})
+	r.seen = append(r.seen, sighting{state: s, next: true, node: when, path: m.At("when"), expr: x})
 }
 
 // signalsOf are the signals a state of a kind can have.
@@ -103,11 +105,11 @@ func (r *reader) signal(n *yaml.Node, path, word string, s *State) Signal {
 	for i, a := range allowed {
 		words[i] = string(a)
 	}
-	hint := didYouMean(word, words)
+	hint := yamldoc.DidYouMean(word, words)
 	if len(words) == 0 {
 		hint = "only levers and gates have signals; write a condition in when"
 	}
-	r.d.report(n, path, fmt.Sprintf("a %s has no signal %q", s.Kind, clip(word)), hint)
+	r.d.Report(n, path, fmt.Sprintf("a %s has no signal %q", s.Kind, yamldoc.Clip(word)), hint)
 	return ""
 }
 

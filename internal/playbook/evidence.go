@@ -9,6 +9,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // decodeEvidence turns the JSON of a check into values of the types its kind
@@ -68,7 +70,7 @@ func typed(raw any, typ Type) (any, error) {
 		if s, ok := raw.(string); ok {
 			t, err := time.Parse(time.RFC3339Nano, s)
 			if err != nil {
-				return nil, fmt.Errorf("not a timestamp: %q", clip(s))
+				return nil, fmt.Errorf("not a timestamp: %q", yamldoc.Clip(s))
 			}
 			return t, nil
 		}
@@ -103,7 +105,7 @@ func typedMap(raw any, elem *Type) (any, error) {
 	for k, rv := range in {
 		v, err := typedElem(rv, elem)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", clip(k), err)
+			return nil, fmt.Errorf("%s: %w", yamldoc.Clip(k), err)
 		}
 		out[k] = v
 	}
@@ -167,13 +169,13 @@ func typedNumber(n json.Number, want TypeName) (any, error) {
 	}
 	f, err := n.Float64()
 	if err != nil {
-		return nil, fmt.Errorf("not a number that fits: %s", clip(n.String()))
+		return nil, fmt.Errorf("not a number that fits: %s", yamldoc.Clip(n.String()))
 	}
 	if want == Double {
 		return f, nil
 	}
 	if f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
-		return nil, fmt.Errorf("want a whole number, got %s", clip(n.String()))
+		return nil, fmt.Errorf("want a whole number, got %s", yamldoc.Clip(n.String()))
 	}
 	return int64(f), nil
 }
@@ -184,7 +186,7 @@ func typedDuration(s string) (any, error) {
 	}
 	d, err := time.ParseDuration(s) // evidence may carry Go's form: 1.5s, -3m
 	if err != nil {
-		return nil, fmt.Errorf("not a duration: %q", clip(s))
+		return nil, fmt.Errorf("not a duration: %q", yamldoc.Clip(s))
 	}
 	return d, nil
 }

@@ -16,7 +16,7 @@ const maxStates = 250
 // or undo, and evidence that may not have been gathered.
 func (r *reader) analyse() {
 	if len(r.p.States) > maxStates {
-		r.d.report(r.d.root, "spec.states", fmt.Sprintf("%d states; at most %d", len(r.p.States), maxStates), "split it with divert")
+		r.d.Report(r.d.Root, "spec.states", fmt.Sprintf("%d states; at most %d", len(r.p.States), maxStates), "split it with divert")
 		return
 	}
 	for _, s := range r.p.States {
@@ -34,11 +34,11 @@ func (r *reader) analyse() {
 
 // at gives nodes for messages: the state's own name, or an edge of it.
 func (r *reader) at(s *State) *yaml.Node {
-	return &yaml.Node{Line: s.Line - r.d.line, Column: s.Column}
+	return &yaml.Node{Line: s.Line - r.d.Line, Column: s.Column}
 }
 
 func (r *reader) atEdge(e Edge) *yaml.Node {
-	return &yaml.Node{Line: e.Line - r.d.line, Column: e.Column}
+	return &yaml.Node{Line: e.Line - r.d.Line, Column: e.Column}
 }
 
 func (r *reader) pathOf(s *State) string { return "spec.states." + s.Name }
@@ -57,7 +57,7 @@ func (r *reader) whole(s *State) {
 		level := r.p.Autonomy
 		if s.Autonomy != nil {
 			if level = min(level, *s.Autonomy); *s.Autonomy > r.p.Autonomy {
-				r.d.report(r.nodes[s].get("autonomy"), r.pathOf(s)+".autonomy",
+				r.d.Report(r.nodes[s].Get("autonomy"), r.pathOf(s)+".autonomy",
 					fmt.Sprintf("%s is more than the playbook's %s, so it has no effect", *s.Autonomy, r.p.Autonomy), "a state can only lower it")
 			}
 		}
@@ -69,8 +69,8 @@ func (r *reader) whole(s *State) {
 
 // needs reports a missing block, unless it is there but broken.
 func (r *reader) needs(s *State, name string, there bool, hint string) {
-	if n := r.nodes[s].get(name); n == nil || (!there && n.Kind == yaml.SequenceNode && len(n.Content) == 0) {
-		r.d.report(r.at(s), r.pathOf(s), fmt.Sprintf("a %s without %s", s.Kind, name), hint)
+	if n := r.nodes[s].Get(name); n == nil || (!there && n.Kind == yaml.SequenceNode && len(n.Content) == 0) {
+		r.d.Report(r.at(s), r.pathOf(s), fmt.Sprintf("a %s without %s", s.Kind, name), hint)
 	}
 }
 
@@ -83,12 +83,12 @@ func (r *reader) covers(s *State) {
 	for i, e := range s.Next {
 		path := fmt.Sprintf("%s.next[%d]", r.pathOf(s), i)
 		if e.always() && i < len(s.Next)-1 && r.complete(s, i) {
-			r.d.report(r.atEdge(s.Next[i+1]), fmt.Sprintf("%s.next[%d]", r.pathOf(s), i+1),
+			r.d.Report(r.atEdge(s.Next[i+1]), fmt.Sprintf("%s.next[%d]", r.pathOf(s), i+1),
 				"is never reached: the edge before it is always taken", "put edges without a condition last")
 			return
 		}
 		if e.On != "" && slices.Contains(on, e.On) {
-			r.d.report(r.atEdge(e), path, fmt.Sprintf("a second edge on %s is never taken", e.On), "keep one")
+			r.d.Report(r.atEdge(e), path, fmt.Sprintf("a second edge on %s is never taken", e.On), "keep one")
 		}
 		on = append(on, e.On)
 		if !e.always() || r.complete(s, i) {
@@ -107,16 +107,16 @@ func (r *reader) covers(s *State) {
 	}
 	switch {
 	case len(signalsOf(s.Kind)) == 0:
-		r.d.report(r.at(s), r.pathOf(s)+".next", "no edge may hold, and then the run would be stuck", "add a last edge without a condition: {to: ...}")
+		r.d.Report(r.at(s), r.pathOf(s)+".next", "no edge may hold, and then the run would be stuck", "add a last edge without a condition: {to: ...}")
 	case len(missing) > 0:
-		r.d.report(r.at(s), r.pathOf(s)+".next", "no edge for "+strings.Join(missing, ", "), "add them, or a last edge without a condition: {to: ...}")
+		r.d.Report(r.at(s), r.pathOf(s)+".next", "no edge for "+strings.Join(missing, ", "), "add them, or a last edge without a condition: {to: ...}")
 	}
 }
 
 // complete reports whether edge i was read without mistakes: one whose
 // condition is broken only looks as if it were always taken.
 func (r *reader) complete(s *State, i int) bool {
-	n := r.nodes[s].get("next")
+	n := r.nodes[s].Get("next")
 	if n.Kind != yaml.SequenceNode || i >= len(n.Content) {
 		return true
 	}
@@ -133,7 +133,7 @@ func (r *reader) complete(s *State, i int) bool {
 func (r *reader) claims(s *State, e Edge, path string) {
 	to := r.p.byName[e.To]
 	if s.Kind == StateLever && e.On != OnVerified && to != nil && to.End == EndResolved {
-		r.d.report(r.atEdge(e), path, fmt.Sprintf("ends resolved although %s was not verified", s.Name), "lead there on verified only, or over a check")
+		r.d.Report(r.atEdge(e), path, fmt.Sprintf("ends resolved although %s was not verified", s.Name), "lead there on verified only, or over a check")
 	}
 }
 
@@ -174,7 +174,7 @@ func (r *reader) circles(start *State) bool {
 			case to == nil:
 			case seen[to] == open:
 				circle := append(slices.Clone(trail[slices.Index(trail, to.Name):]), to.Name)
-				r.d.report(r.at(s), r.pathOf(s)+".next", "leads back: "+strings.Join(circle, " -> "), "a run must end; lead on to another state, or retry inside a step")
+				r.d.Report(r.at(s), r.pathOf(s)+".next", "leads back: "+strings.Join(circle, " -> "), "a run must end; lead on to another state, or retry inside a step")
 				found = true
 			case seen[to] == 0:
 				visit(to)
@@ -192,7 +192,7 @@ func (r *reader) reachable(start *State) {
 	seen := r.walk(start, nil)
 	for _, s := range r.p.States {
 		if _, ok := seen[s.Name]; !ok {
-			r.d.report(r.at(s), r.pathOf(s), "no run can get here", "lead an edge to it or remove it")
+			r.d.Report(r.at(s), r.pathOf(s), "no run can get here", "lead an edge to it or remove it")
 		}
 	}
 }
@@ -234,7 +234,7 @@ func (r *reader) looksFirst(start *State) {
 	blind := r.walk(start, func(s *State) bool { return s.Kind == StateCheck })
 	for _, s := range r.p.States {
 		if _, ok := blind[s.Name]; ok && s.Kind == StateLever {
-			r.d.report(r.at(s), r.pathOf(s), "changes production before any check: "+way(blind, s.Name), "check first")
+			r.d.Report(r.at(s), r.pathOf(s), "changes production before any check: "+way(blind, s.Name), "check first")
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (r *reader) gathered(start *State) {
 	walks := map[string]map[string]string{}
 	for _, seen := range r.seen {
 		for _, u := range seen.expr.uses {
-			if u.state == "" || u.name == "out" || u.guarded || (seen.next && u.state == seen.state.Name) {
+			if u.state == "" || u.Name == "out" || u.Guarded || (seen.next && u.state == seen.state.Name) {
 				continue
 			}
 			if walks[u.state] == nil {
@@ -255,9 +255,9 @@ func (r *reader) gathered(start *State) {
 				continue
 			}
 			problem := exprError{
-				offset:  seen.expr.offset + u.offset,
-				message: fmt.Sprintf("evidence of %s is not there on the path %s", u.state, way(walks[u.state], seen.state.Name)),
-				hint:    fmt.Sprintf("gather it before, or guard it: has(%s.FIELD) && ...", u.name),
+				Offset:  seen.expr.offset + u.Offset,
+				Message: fmt.Sprintf("evidence of %s is not there on the path %s", u.state, way(walks[u.state], seen.state.Name)),
+				Hint:    fmt.Sprintf("gather it before, or guard it: has(%s.FIELD) && ...", u.Name),
 			}
 			r.d.reportExpr(seen.node, seen.path, []exprError{problem})
 		}

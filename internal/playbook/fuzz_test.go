@@ -116,7 +116,7 @@ func FuzzValues(f *testing.F) {
 		for _, name := range []TypeName{String, Query, Int, Duration} {
 			v, errs := value(env, source, Field{Name: "f", Type: Type{Name: name}}, true)
 			for _, e := range errs {
-				if e.message == "" || e.offset < 0 {
+				if e.Message == "" || e.Offset < 0 {
 					t.Fatalf("%q: problem %+v", source, e)
 				}
 			}

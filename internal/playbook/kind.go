@@ -1,5 +1,7 @@
 package playbook
 
+import "github.com/inference-responder/responder/internal/expression"
+
 // Role says what a kind of step is.
 type Role string
 
@@ -24,38 +26,24 @@ type Kind struct {
 }
 
 // Field is one parameter or one piece of evidence.
-type Field struct {
-	Name     string
-	Type     Type
-	Doc      string
-	Unit     string   // seconds, ratio, replicas, ...; empty where none applies
-	Required bool     // parameters only
-	Default  any      // parameters only; nil: none
-	Enum     []string // strings only: the allowed values
-	Min, Max *float64 // numbers only, inclusive
-}
+type Field = expression.Field
 
 // Type is the type of a field: a scalar, a list or an object.
-type Type struct {
-	Name   TypeName
-	Elem   *Type   // of a list or a map's values
-	Fields []Field // of an object
-}
+type Type = expression.Type
 
-// TypeName enumerates the types the language knows. They map one to one to
-// CEL's types; Duration is written like 5m, Query is a string holding PromQL.
-type TypeName string
+// TypeName enumerates the types the language knows.
+type TypeName = expression.TypeName
 
 // The types of the language.
 const (
-	String    TypeName = "string"
-	Int       TypeName = "int"
-	Double    TypeName = "double"
-	Bool      TypeName = "bool"
-	Duration  TypeName = "duration"
-	Timestamp TypeName = "timestamp"
-	Query     TypeName = "query" // a string that must parse as PromQL once its ${...} are filled in
-	List      TypeName = "list"
-	Map       TypeName = "map" // string keys
-	Object    TypeName = "object"
+	String    = expression.String
+	Int       = expression.Int
+	Double    = expression.Double
+	Bool      = expression.Bool
+	Duration  = expression.Duration
+	Timestamp = expression.Timestamp
+	Query     = expression.Query // a string that must parse as PromQL once its ${...} are filled in
+	List      = expression.List
+	Map       = expression.Map
+	Object    = expression.Object
 )

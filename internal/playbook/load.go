@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // maxFiles bounds a playbook directory.
@@ -51,7 +53,7 @@ func loadFiles(files []file, kinds []Kind) (*Set, error) {
 		}
 		all = append(all, ps...)
 	}
-	if err := problems.err(); err != nil {
+	if err := problems.Err(); err != nil {
 		return nil, err
 	}
 	return NewSet(all)
@@ -112,5 +114,5 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
+	return io.ReadAll(io.LimitReader(f, yamldoc.MaxFile+1))
 }

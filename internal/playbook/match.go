@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/alertmanager/matcher/compat"
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // matcherSet is one entry of match: all of its matchers must hold.
@@ -35,13 +37,13 @@ const (
 )
 
 // matchers reads match: one matcher set, or a list of which one must match.
-func (d *document) matchers(n *yaml.Node, path string) []matcherSet {
-	texts, nodes := d.texts(n, path)
+func (d document) matchers(n *yaml.Node, path string) []matcherSet {
+	texts, nodes := d.Texts(n, path)
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		d.report(n, path, "empty: it would match nothing", "list at least one matcher set")
+		d.Report(n, path, "empty: it would match nothing", "list at least one matcher set")
 	}
 	if len(texts) > maxMatcherSets {
-		d.report(n, path, fmt.Sprintf("%d matcher sets; at most %d", len(texts), maxMatcherSets), "")
+		d.Report(n, path, fmt.Sprintf("%d matcher sets; at most %d", len(texts), maxMatcherSets), "")
 		return nil
 	}
 	var out []matcherSet
@@ -52,7 +54,7 @@ func (d *document) matchers(n *yaml.Node, path string) []matcherSet {
 			if n.Kind == yaml.SequenceNode {
 				at = fmt.Sprintf("%s[%d]", path, i)
 			}
-			d.report(nodes[i], at, err.Error(), `Alertmanager's syntax: '{alertname="A", severity=~"page|critical"}'`)
+			d.Report(nodes[i], at, err.Error(), `Alertmanager's syntax: '{alertname="A", severity=~"page|critical"}'`)
 			continue
 		}
 		out = append(out, set)
@@ -73,7 +75,7 @@ func parseMatchers(text string) (matcherSet, error) {
 	}
 	set := matcherSet{source: text, matchers: ms}
 	if len(ms) == 0 || set.matches(nil) {
-		return matcherSet{}, fmt.Errorf("%s matches every alert, even one without labels", clip(text))
+		return matcherSet{}, fmt.Errorf("%s matches every alert, even one without labels", yamldoc.Clip(text))
 	}
 	return set, nil
 }

@@ -7,24 +7,26 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // with reads a step's parameters against its kind, defaults included.
-func (r *reader) with(m *mapping, k *Kind, at place) map[string]*Value {
+func (r *reader) with(m *yamldoc.Mapping, k *Kind, at place) map[string]*Value {
 	out := map[string]*Value{}
 	var given []string
-	path := m.at("with")
-	node := m.node
-	if n := m.get("with"); n != nil {
+	path := m.At("with")
+	node := m.Node
+	if n := m.Get("with"); n != nil {
 		node = n
 		wm := r.fields(n, path, k.With)
 		if wm == nil {
 			return out
 		}
-		for _, pair := range wm.pairs {
-			given = append(given, pair.name)
-			if f, ok := fieldNamed(k.With, pair.name); ok {
-				out[pair.name] = r.value(pair.value, wm.at(pair.name), f, at)
+		for _, pair := range wm.Pairs {
+			given = append(given, pair.Name)
+			if f, ok := fieldNamed(k.With, pair.Name); ok {
+				out[pair.Name] = r.value(pair.Value, wm.At(pair.Name), f, at)
 			}
 		}
 	}
@@ -32,7 +34,7 @@ func (r *reader) with(m *mapping, k *Kind, at place) map[string]*Value {
 		switch {
 		case slices.Contains(given, f.Name):
 		case f.Required:
-			r.d.report(node, path, fmt.Sprintf("%s needs %s, %s", k.Name, f.Name, article(f.Type.Name)), "")
+			r.d.Report(node, path, fmt.Sprintf("%s needs %s, %s", k.Name, f.Name, article(f.Type.Name)), "")
 		case f.Default != nil:
 			out[f.Name] = &Value{source: fmt.Sprint(f.Default), field: f, constant: plainDefault(f.Default)}
 		}
@@ -45,7 +47,7 @@ func (r *reader) with(m *mapping, k *Kind, at place) map[string]*Value {
 			}
 		}
 		if n != 1 {
-			r.d.report(node, path, fmt.Sprintf("%s needs exactly one of %s, got %d", k.Name, strings.Join(group, ", "), n), "")
+			r.d.Report(node, path, fmt.Sprintf("%s needs exactly one of %s, got %d", k.Name, strings.Join(group, ", "), n), "")
 		}
 	}
 	return out
@@ -64,22 +66,22 @@ func plainDefault(v any) any {
 }
 
 // fields reads a mapping whose keys are the fields'.
-func (r *reader) fields(n *yaml.Node, path string, fields []Field) *mapping {
+func (r *reader) fields(n *yaml.Node, path string, fields []Field) *yamldoc.Mapping {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.Name
 	}
-	m := r.d.mapping(n, path)
+	m := r.d.Mapping(n, path)
 	if m == nil {
 		return nil
 	}
-	for _, pair := range m.pairs {
-		if !slices.Contains(names, pair.name) {
-			hint := didYouMean(pair.name, names)
+	for _, pair := range m.Pairs {
+		if !slices.Contains(names, pair.Name) {
+			hint := yamldoc.DidYouMean(pair.Name, names)
 			if hint == "" {
 				hint = "it takes none"
 			}
-			r.d.report(pair.key, path, fmt.Sprintf("unknown parameter %q", clip(pair.name)), hint)
+			r.d.Report(pair.Key, path, fmt.Sprintf("unknown parameter %q", yamldoc.Clip(pair.Name)), hint)
 		}
 	}
 	return m
@@ -112,27 +114,27 @@ func (r *reader) value(n *yaml.Node, path string, f Field, at place) *Value {
 
 func (r *reader) entries(n *yaml.Node, path string, f Field, at place, v *Value) {
 	v.entries = map[string]*Value{}
-	var m *mapping
+	var m *yamldoc.Mapping
 	if f.Type.Name == Object {
 		m = r.fields(n, path, f.Type.Fields)
 	} else {
-		m = r.d.mapping(n, path)
+		m = r.d.Mapping(n, path)
 	}
 	if m == nil {
 		return
 	}
-	for _, pair := range m.pairs {
-		ef, ok := fieldNamed(f.Type.Fields, pair.name)
+	for _, pair := range m.Pairs {
+		ef, ok := fieldNamed(f.Type.Fields, pair.Name)
 		if f.Type.Name == Map {
-			ef, ok = elemField(pair.name, f.Type), true
+			ef, ok = elemField(pair.Name, f.Type), true
 		}
 		if ok {
-			v.entries[pair.name] = r.value(pair.value, m.at(pair.name), ef, at)
+			v.entries[pair.Name] = r.value(pair.Value, m.At(pair.Name), ef, at)
 		}
 	}
 	for _, ef := range f.Type.Fields {
-		if ef.Required && !m.has(ef.Name) {
-			r.d.report(n, path, ef.Name+" is missing", "")
+		if ef.Required && !m.Has(ef.Name) {
+			r.d.Report(n, path, ef.Name+" is missing", "")
 		}
 	}
 }
@@ -140,7 +142,7 @@ func (r *reader) entries(n *yaml.Node, path string, f Field, at place, v *Value)
 func (r *reader) items(n *yaml.Node, path string, f Field, at place, v *Value) {
 	v.items = []*Value{}
 	if n.Kind != yaml.SequenceNode {
-		r.d.report(n, path, "want a list, got "+nodeKind(n), "")
+		r.d.Report(n, path, "want a list, got "+yamldoc.Describe(n), "")
 		return
 	}
 	for i, item := range n.Content {
@@ -159,12 +161,12 @@ func elemField(name string, t Type) Field {
 }
 
 func (r *reader) textValue(n *yaml.Node, path string, f Field, at place, v *Value) {
-	text, ok := r.d.text(n, path)
+	text, ok := r.d.Text(n, path)
 	if !ok {
 		return
 	}
 	if strings.TrimSpace(text) == "" {
-		r.d.report(n, path, "empty", "")
+		r.d.Report(n, path, "empty", "")
 		return
 	}
 	parts, errs := compileText(text, f.Type.Name == Query, at)
@@ -177,7 +179,7 @@ func (r *reader) textValue(n *yaml.Node, path string, f Field, at place, v *Valu
 	if len(parts) == 1 && parts[0].expr == nil {
 		v.parts, v.constant = nil, parts[0].text
 		if _, err := conform(parts[0].text, f); err != nil {
-			r.d.report(n, path, fmt.Sprintf("%s cannot be %q", f.Name, clip(text)), didYouMean(text, f.Enum))
+			r.d.Report(n, path, fmt.Sprintf("%s cannot be %q", f.Name, yamldoc.Clip(text)), yamldoc.DidYouMean(text, f.Enum))
 		}
 	}
 }
@@ -200,12 +202,12 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 	}
 	constant, message, hint := constantOf(n, f.Type.Name)
 	if message != "" {
-		r.d.report(n, path, message, hint)
+		r.d.Report(n, path, message, hint)
 		return
 	}
 	stored, err := conform(constant, f)
 	if err != nil {
-		r.d.report(n, path, f.Name+" "+err.Error(), "")
+		r.d.Report(n, path, f.Name+" "+err.Error(), "")
 		return
 	}
 	v.constant = stored
@@ -215,21 +217,21 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 func constantOf(n *yaml.Node, want TypeName) (v any, message, hint string) {
 	switch want {
 	case Int:
-		if i, ok := scalarInt(n); ok {
+		if i, ok := yamldoc.Int(n); ok {
 			return i, "", ""
 		}
 	case Double:
-		if f, ok := scalarFloat(n); ok {
+		if f, ok := yamldoc.Float(n); ok {
 			return f, "", ""
 		}
 	case Bool:
-		if b, ok := scalarBool(n); ok {
+		if b, ok := yamldoc.Bool(n); ok {
 			return b, "", ""
 		}
 	case Duration:
-		return scalarDuration(n, maxWindow)
+		return yamldoc.Duration(n, maxWindow)
 	}
-	return nil, fmt.Sprintf("want %s or ${...}, got %s", article(want), nodeKind(n)), ""
+	return nil, fmt.Sprintf("want %s or ${...}, got %s", article(want), yamldoc.Describe(n)), ""
 }
 
 func article(t TypeName) string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // APIVersion is what a playbook document says in apiVersion.
@@ -20,7 +22,7 @@ const APIVersion = "responder/v1alpha1"
 func Parse(source string, data []byte, kinds []Kind) ([]*Playbook, error) {
 	c, err := newCompiler(kinds)
 	if err != nil {
-		return nil, Problems{fileProblem(source, 0, 0, "the kinds of steps are declared wrongly: "+err.Error(), "")}
+		return nil, Problems{{File: source, Message: "the kinds of steps are declared wrongly: " + err.Error()}}
 	}
 	return c.parse(source, data)
 }
@@ -30,18 +32,19 @@ func (c *compiler) parse(source string, data []byte) ([]*Playbook, error) {
 	var problems Problems
 	var out []*Playbook
 	lines := map[string]int{}
-	for _, d := range documents(source, data, &problems) {
+	for _, doc := range yamldoc.Documents(source, data, &problems) {
+		d := document{doc}
 		p := c.playbook(d)
 		if first, twice := lines[p.Name]; twice && p.Name != "" {
-			d.report(d.root, "metadata.name", fmt.Sprintf("playbook %s is already defined on line %d", p.Name, first), "names are unique")
+			d.Report(d.Root, "metadata.name", fmt.Sprintf("playbook %s is already defined on line %d", p.Name, first), "names are unique")
 		}
-		lines[p.Name] = d.line + d.root.Line
+		lines[p.Name] = d.Line + d.Root.Line
 		out = append(out, p)
 	}
 	if len(out) == 0 && len(problems) == 0 {
-		problems = append(problems, fileProblem(source, 0, 0, "holds no playbook", "remove the file or write one"))
+		problems = append(problems, Problem{File: source, Message: "holds no playbook", Hint: "remove the file or write one"})
 	}
-	if err := problems.err(); err != nil {
+	if err := problems.Err(); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -52,57 +55,46 @@ var nameForm = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 const nameHint = "lower-case letters, digits and dashes, at most 63, beginning with a letter"
 
 // playbook reads one document. What it returns is whole only when nothing was reported.
-func (c *compiler) playbook(d *document) *Playbook {
-	sum := sha256.Sum256(d.data)
+func (c *compiler) playbook(d document) *Playbook {
+	sum := sha256.Sum256(d.Data)
 	p := &Playbook{
 		Digest: "sha256:" + hex.EncodeToString(sum[:]),
-		Source: fmt.Sprintf("%s:%d", d.file, d.line+d.root.Line),
-		Doc:    d.data,
+		Source: fmt.Sprintf("%s:%d", d.File, d.Line+d.Root.Line),
+		Doc:    d.Data,
 		byName: map[string]*State{},
 	}
-	top := d.mapping(d.root, "", "apiVersion", "kind", "metadata", "spec")
+	top := d.Mapping(d.Root, "", "apiVersion", "kind", "metadata", "spec")
 	if top == nil {
 		return p
 	}
-	d.constant(top, "apiVersion", APIVersion)
-	d.constant(top, "kind", "Playbook")
-	if n := top.need("metadata", ""); n != nil {
+	top.Constant("apiVersion", APIVersion)
+	top.Constant("kind", "Playbook")
+	if n := top.Need("metadata", ""); n != nil {
 		d.metadata(n, p)
 	}
-	if n := top.need("spec", ""); n != nil {
+	if n := top.Need("spec", ""); n != nil {
 		c.spec(d, n, p)
 	}
 	return p
 }
 
-// constant insists that a key has one value.
-func (d *document) constant(m *mapping, name, want string) {
-	n := m.need(name, "write "+name+": "+want)
-	if n == nil {
-		return
-	}
-	if text, ok := d.text(n, name); ok && text != want {
-		d.report(n, name, fmt.Sprintf("%q is not known", clip(text)), "this version reads "+want)
-	}
-}
-
-func (d *document) metadata(n *yaml.Node, p *Playbook) {
-	m := d.mapping(n, "metadata", "name", "title", "description", "runbook")
+func (d document) metadata(n *yaml.Node, p *Playbook) {
+	m := d.Mapping(n, "metadata", "name", "title", "description", "runbook")
 	if m == nil {
 		return
 	}
-	if name := m.need("name", ""); name != nil {
-		text, ok := d.text(name, "metadata.name")
+	if name := m.Need("name", ""); name != nil {
+		text, ok := d.Text(name, "metadata.name")
 		if ok && !nameForm.MatchString(text) {
-			d.report(name, "metadata.name", fmt.Sprintf("%q is not a name", clip(text)), nameHint)
+			d.Report(name, "metadata.name", fmt.Sprintf("%q is not a name", yamldoc.Clip(text)), nameHint)
 		} else {
 			p.Name = text
 		}
 	}
-	p.Title = m.text("title")
-	p.Description = m.text("description")
-	m.need("runbook", "link or path of the runbook this playbook encodes")
-	p.Runbook = m.text("runbook")
+	p.Title = m.Text("title")
+	p.Description = m.Text("description")
+	m.Need("runbook", "link or path of the runbook this playbook encodes")
+	p.Runbook = m.Text("runbook")
 	if p.Title == "" {
 		p.Title = titleOf(p.Name)
 	}
@@ -120,29 +112,29 @@ func titleOf(name string) string {
 // stateNode is a state with the YAML it was read from.
 type stateNode struct {
 	state *State
-	m     *mapping
+	m     *yamldoc.Mapping
 }
 
 // spec reads match, states and the rest, compiles and analyses.
-func (c *compiler) spec(d *document, n *yaml.Node, p *Playbook) {
-	m := d.mapping(n, "spec", "match", "services", "autonomy", "start", "states")
+func (c *compiler) spec(d document, n *yaml.Node, p *Playbook) {
+	m := d.Mapping(n, "spec", "match", "services", "autonomy", "start", "states")
 	if m == nil {
 		return
 	}
-	if match := m.need("match", `one or more Alertmanager matchers, e.g. '{alertname="InferenceTTFTFastBurn"}'`); match != nil {
+	if match := m.Need("match", `one or more Alertmanager matchers, e.g. '{alertname="InferenceTTFTFastBurn"}'`); match != nil {
 		p.match = d.matchers(match, "spec.match")
 	}
-	if services := m.get("services"); services != nil {
-		p.services, _ = d.texts(services, "spec.services")
+	if services := m.Get("services"); services != nil {
+		p.services, _ = d.Texts(services, "spec.services")
 		if len(p.services) == 0 {
-			d.report(services, "spec.services", "empty", "leave it out to allow every service")
+			d.Report(services, "spec.services", "empty", "leave it out to allow every service")
 		}
 	}
-	if level := m.get("autonomy"); level != nil {
+	if level := m.Get("autonomy"); level != nil {
 		p.Autonomy = d.autonomy(level, "spec.autonomy")
 	}
-	start := m.need("start", "the state a run begins in")
-	states := m.need("states", "")
+	start := m.Need("start", "the state a run begins in")
+	states := m.Need("states", "")
 	if states == nil {
 		return
 	}
@@ -158,54 +150,54 @@ func (c *compiler) spec(d *document, n *yaml.Node, p *Playbook) {
 		r.state(sn)
 	}
 	if start != nil {
-		if text, ok := d.text(start, "spec.start"); ok {
+		if text, ok := d.Text(start, "spec.start"); ok {
 			p.Start = text
 			if p.byName[text] == nil {
-				d.report(start, "spec.start", fmt.Sprintf("there is no state %q", clip(text)), didYouMean(text, r.names))
+				d.Report(start, "spec.start", fmt.Sprintf("there is no state %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, r.names))
 			}
 		}
 	}
 	r.analyse()
 }
 
-func (d *document) autonomy(n *yaml.Node, path string) Autonomy {
-	text, ok := d.text(n, path)
+func (d document) autonomy(n *yaml.Node, path string) Autonomy {
+	text, ok := d.Text(n, path)
 	if !ok {
 		return Observe
 	}
 	level, err := ParseAutonomy(text)
 	if err != nil {
-		d.report(n, path, fmt.Sprintf("unknown autonomy level %q", clip(text)), didYouMean(text, []string{"observe", "suggest", "auto"}))
+		d.Report(n, path, fmt.Sprintf("unknown autonomy level %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, []string{"observe", "suggest", "auto"}))
 	}
 	return level
 }
 
 // stateNodes reads the names and kinds of all states first, because
 // expressions of any state may name any other.
-func (d *document) stateNodes(n *yaml.Node, p *Playbook) []stateNode {
-	m := d.mapping(n, "spec.states")
+func (d document) stateNodes(n *yaml.Node, p *Playbook) []stateNode {
+	m := d.Mapping(n, "spec.states")
 	if m == nil {
 		return nil
 	}
-	if len(m.pairs) == 0 {
-		d.report(n, "spec.states", "no states", "")
+	if len(m.Pairs) == 0 {
+		d.Report(n, "spec.states", "no states", "")
 	}
 	var out []stateNode
-	for _, pair := range m.pairs {
-		path := m.at(pair.name)
-		if !nameForm.MatchString(pair.name) {
-			d.report(pair.key, path, fmt.Sprintf("%q is not a state's name", clip(pair.name)), nameHint)
+	for _, pair := range m.Pairs {
+		path := m.At(pair.Name)
+		if !nameForm.MatchString(pair.Name) {
+			d.Report(pair.Key, path, fmt.Sprintf("%q is not a state's name", yamldoc.Clip(pair.Name)), nameHint)
 			continue
 		}
-		if reservedName(variableOf(pair.name)) {
-			d.report(pair.key, path, fmt.Sprintf("%q has a meaning of its own in expressions", pair.name), "choose another name")
+		if reservedName(variableOf(pair.Name)) {
+			d.Report(pair.Key, path, fmt.Sprintf("%q has a meaning of its own in expressions", pair.Name), "choose another name")
 			continue
 		}
-		sm := d.mapping(pair.value, path)
+		sm := d.Mapping(pair.Value, path)
 		if sm == nil {
 			continue
 		}
-		s := &State{Name: pair.name, Title: titleOf(pair.name), Line: d.line + pair.key.Line, Column: pair.key.Column}
+		s := &State{Name: pair.Name, Title: titleOf(pair.Name), Line: d.Line + pair.Key.Line, Column: pair.Key.Column}
 		p.States = append(p.States, s)
 		p.byName[s.Name] = s
 		out = append(out, stateNode{state: s, m: sm})

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,23 @@ func mustParse(tb testing.TB, file string) *Playbook {
 		tb.Fatal(err)
 	}
 	return ps[0]
+}
+
+// Whom a notify state tells: one channel, several, or the default ones.
+func TestNotifyTo(t *testing.T) {
+	doc, err := os.ReadFile("testdata/good/scale.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for to, want := range map[string][]string{"": nil, "to: oncall": {"oncall"}, "to: [oncall, audit-feed]": {"oncall", "audit-feed"}} {
+		ps, err := Parse("f.yaml", []byte(strings.Replace(string(doc), "    tell:\n", "    tell:\n      "+to+"\n", 1)), testKinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, ps[0].State("tell").To); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", to, diff)
+		}
+	}
 }
 
 // Everything a document says arrives in the playbook, with defaults and places.
@@ -62,8 +80,8 @@ func TestParse(t *testing.T) {
 		{"label", p.State("queue").Next[1].Text(), "queue is empty"},
 		{"shorthand next", p.State("tell").Next, []Edge{{To: "escalated", Line: 61, Column: 13}}},
 		{"signal shorthand", add.Next[0], Edge{On: OnVerified, To: "resolved", Line: 57, Column: 11}},
-		{"approve", *add.Approve, Approve{By: []string{"service.owners"}, Within: 15 * time.Minute, OnExpiry: ExpiryEscalate}},
-		{"gate", *p.State("sure").Approve, Approve{By: []string{"service.owners", "group:oncall"}, Within: 10 * time.Minute, OnExpiry: ExpiryDeny}},
+		{"approve", *add.Approve, Approve{By: []string{"service.owners"}, Quorum: 1, Within: 15 * time.Minute, OnExpiry: ExpiryEscalate}},
+		{"gate", *p.State("sure").Approve, Approve{By: []string{"service.owners", "group:oncall"}, Quorum: 1, Within: 10 * time.Minute, OnExpiry: ExpiryDeny}},
 		{"guards", *add.Guards, Guards{Cooldown: 30 * time.Minute, EvidenceAge: 5 * time.Minute, MinReady: &ready}},
 		{"times of the proof", []time.Duration{add.Verify.Within, add.Verify.Hold, add.Verify.Interval}, []time.Duration{15 * time.Minute, 3 * time.Minute, 15 * time.Second}},
 		{"least traffic", []float64{add.Verify.MinRate, add.Verify.MinTraffic}, []float64{0.1, 0.5}},

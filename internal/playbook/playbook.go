@@ -55,9 +55,10 @@ type State struct {
 	Verify  *Verify  // levers
 	Guards  *Guards  // levers; nil: the defaults
 
-	Divert  string  // playbook handed over to
-	Message *Value  // notify and gate: the text
-	End     Outcome // end
+	Divert  string   // playbook handed over to
+	Message *Value   // notify and gate: the text
+	To      []string // notify: channels by their configured names; empty: the default ones
+	End     Outcome  // end
 
 	Line, Column int // of the state's name in the document
 }
@@ -109,6 +110,7 @@ type Retry struct {
 // Approve is who decides and by when.
 type Approve struct {
 	By       []string      // user:..., group:..., service.owners
+	Quorum   int           // distinct people of By whose approval it takes; at least 1
 	Within   time.Duration // > 0
 	OnExpiry Expiry        // what happens when nobody decided
 	Always   bool          // ask even when the level is auto

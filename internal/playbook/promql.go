@@ -10,6 +10,8 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // promQLSlot is where an expression stands inside a query, which decides how
@@ -68,11 +70,11 @@ func checkSelector(text string) error {
 	}
 	matchers, err := parser.ParseMetricSelector("{" + text + "}")
 	if err != nil {
-		return fmt.Errorf("the service's selector %q is not a list of label matchers: %w", clip(text), err)
+		return fmt.Errorf("the service's selector %q is not a list of label matchers: %w", yamldoc.Clip(text), err)
 	}
 	for _, m := range matchers {
 		if m.Name == "__name__" {
-			return fmt.Errorf("the service's selector %q names a metric: give label matchers only", clip(text))
+			return fmt.Errorf("the service's selector %q names a metric: give label matchers only", yamldoc.Clip(text))
 		}
 	}
 	return nil
@@ -115,34 +117,34 @@ func (l *promQLLexer) feed(text string) {
 }
 
 // slot decides whether and how an expression may stand at the lexer's place.
-func (l *promQLLexer) slot(x *expression) (promQLSlot, *exprError) {
+func (l *promQLLexer) slot(x *compiled) (promQLSlot, *exprError) {
 	const outside = "outside quotes only a number, a duration or service.selector may stand, so that no label can change the query"
 	switch {
 	case l.comment:
-		return promQLSlot{}, &exprError{message: "${...} in a PromQL comment", hint: "leave the comment out"}
+		return promQLSlot{}, &exprError{Message: "${...} in a PromQL comment", Hint: "leave the comment out"}
 	case l.quote == '`' || l.backslash:
-		return promQLSlot{}, &exprError{message: "${...} in a raw string or after a backslash cannot be escaped", hint: `put it between double quotes: label="${...}"`}
+		return promQLSlot{}, &exprError{Message: "${...} in a raw string or after a backslash cannot be escaped", Hint: `put it between double quotes: label="${...}"`}
 	case l.quote != 0:
 		return l.quotedSlot(x)
 	}
 	l.before = "" // whatever is filled in is no operator
 	switch {
-	case strings.TrimSpace(x.source) == "since":
+	case strings.TrimSpace(x.Source) == "since":
 		return promQLSlot{since: true, sample: "5m"}, nil
-	case x.typ.IsExactType(cel.IntType) || x.typ.IsExactType(cel.DoubleType):
+	case x.Type.IsExactType(cel.IntType) || x.Type.IsExactType(cel.DoubleType):
 		return promQLSlot{sample: "1"}, nil
-	case x.typ.IsExactType(cel.DurationType):
+	case x.Type.IsExactType(cel.DurationType):
 		return promQLSlot{sample: "5m"}, nil
-	case strings.TrimSpace(x.source) == "service.selector":
+	case strings.TrimSpace(x.Source) == "service.selector":
 		return promQLSlot{selector: true, sample: `sample="x"`}, nil
 	default:
-		return promQLSlot{}, &exprError{message: fmt.Sprintf("a %s outside quotes in PromQL", typeName(x.typ)), hint: outside}
+		return promQLSlot{}, &exprError{Message: fmt.Sprintf("a %s outside quotes in PromQL", typeName(x.Type)), Hint: outside}
 	}
 }
 
-func (l *promQLLexer) quotedSlot(x *expression) (promQLSlot, *exprError) {
-	if !isScalar(x.typ) {
-		return promQLSlot{}, &exprError{message: fmt.Sprintf("a %s cannot stand in a query", typeName(x.typ))}
+func (l *promQLLexer) quotedSlot(x *compiled) (promQLSlot, *exprError) {
+	if !isScalar(x.Type) {
+		return promQLSlot{}, &exprError{Message: fmt.Sprintf("a %s cannot stand in a query", typeName(x.Type))}
 	}
 	switch {
 	case l.operator == "=~" || l.operator == "!~":
@@ -151,8 +153,8 @@ func (l *promQLLexer) quotedSlot(x *expression) (promQLSlot, *exprError) {
 		return promQLSlot{quoted: true, sample: "x"}, nil
 	default:
 		return promQLSlot{}, &exprError{
-			message: "${...} in a PromQL string that is not a label matcher's value",
-			hint:    `it may stand in label="${...}"; regular expressions of functions are not escaped`,
+			Message: "${...} in a PromQL string that is not a label matcher's value",
+			Hint:    `it may stand in label="${...}"; regular expressions of functions are not escaped`,
 		}
 	}
 }
@@ -184,7 +186,7 @@ func checkQuery(pieces []piece, parts []part) []exprError {
 			}
 		}
 	}
-	return []exprError{{offset: offset, message: "not usable PromQL: " + problem}}
+	return []exprError{{Offset: offset, Message: "not usable PromQL: " + problem}}
 }
 
 // parseQuery gives what is wrong with a query and the byte where; "" when it is fine.
@@ -207,9 +209,9 @@ func parseQuery(query string) (problem string, at int) {
 		var err error
 		switch n := node.(type) {
 		case *parser.MatrixSelector:
-			err = plausible(n.Range, maxWindow)
+			err = yamldoc.Plausible(n.Range, maxWindow)
 		case *parser.SubqueryExpr:
-			err = plausible(n.Range, maxWindow)
+			err = yamldoc.Plausible(n.Range, maxWindow)
 		case *parser.VectorSelector:
 			if n.OriginalOffset < 0 || n.OriginalOffset > maxWindow {
 				err = fmt.Errorf("is %s", n.OriginalOffset)
@@ -227,7 +229,7 @@ func parseQuery(query string) (problem string, at int) {
 func checkFilled(query string) error {
 	sampled := strings.ReplaceAll(query, "${since}", "5m")
 	if problem, _ := parseQuery(sampled); problem != "" {
-		return fmt.Errorf("query %q: not usable PromQL once filled in: %s", clip(query), problem)
+		return fmt.Errorf("query %q: not usable PromQL once filled in: %s", yamldoc.Clip(query), problem)
 	}
 	return nil
 }

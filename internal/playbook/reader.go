@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Bounds of times in a playbook.
 const (
 	maxTimeout  = time.Hour
 	maxDecision = 7 * 24 * time.Hour
+	maxQuorum   = 100
 	maxProof    = 24 * time.Hour
 	maxCooldown = 7 * 24 * time.Hour
 	maxAge      = 24 * time.Hour
@@ -28,11 +31,11 @@ const (
 // reader reads the states of one playbook.
 type reader struct {
 	c     *compiler
-	d     *document
+	d     document
 	p     *Playbook
 	names []string // of all states
 	env   *environments
-	nodes map[*State]*mapping
+	nodes map[*State]*yamldoc.Mapping
 	seen  []sighting
 
 	// broken says that states or edges could not be read: what the graph then
@@ -46,12 +49,12 @@ type sighting struct {
 	next  bool // in the state's next, where its own evidence is there
 	node  *yaml.Node
 	path  string
-	expr  *expression
+	expr  *compiled
 }
 
 // reader finds out which state gathers which evidence and prepares CEL for it.
-func (c *compiler) reader(d *document, p *Playbook, nodes []stateNode) *reader {
-	r := &reader{c: c, d: d, p: p, nodes: map[*State]*mapping{}}
+func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
+	r := &reader{c: c, d: d, p: p, nodes: map[*State]*yamldoc.Mapping{}}
 	checks := map[string]evidenceOf{}
 	for _, sn := range nodes {
 		r.names = append(r.names, sn.state.Name)
@@ -63,7 +66,7 @@ func (c *compiler) reader(d *document, p *Playbook, nodes []stateNode) *reader {
 	}
 	env, err := c.environments(checks, r.names)
 	if err != nil {
-		d.report(nil, "", err.Error(), "")
+		d.Report(nil, "", err.Error(), "")
 		return nil
 	}
 	r.env = env
@@ -85,7 +88,7 @@ func fieldsOf(kind StateKind) []string {
 	case StateGate:
 		return []string{"title", "approve", "next"}
 	case StateNotify:
-		return []string{"title", "next", "timeout", "retry"}
+		return []string{"title", "to", "next", "timeout", "retry"}
 	default:
 		return []string{"title"}
 	}
@@ -95,7 +98,7 @@ func fieldsOf(kind StateKind) []string {
 func (r *reader) kindOf(sn stateNode) {
 	var found []string
 	for _, k := range stateKinds() {
-		if sn.m.has(k) {
+		if sn.m.Has(k) {
 			found = append(found, k)
 		}
 	}
@@ -104,19 +107,19 @@ func (r *reader) kindOf(sn stateNode) {
 		if len(found) > 1 {
 			message = strings.Join(found, " and ") + " in one state"
 		}
-		r.d.report(r.keyOf(sn), sn.m.path, message, "one state does one thing")
+		r.d.Report(r.keyOf(sn), sn.m.Path, message, "one state does one thing")
 		r.broken = true
 		return
 	}
 	s := sn.state
 	s.Kind = StateKind(found[0])
 	allowed := append([]string{found[0]}, fieldsOf(s.Kind)...)
-	for _, pair := range sn.m.pairs {
-		if !slices.Contains(allowed, pair.name) {
-			r.d.report(pair.key, sn.m.path, fmt.Sprintf("%s state has no field %q", s.Kind, clip(pair.name)), didYouMean(pair.name, allowed))
+	for _, pair := range sn.m.Pairs {
+		if !slices.Contains(allowed, pair.Name) {
+			r.d.Report(pair.Key, sn.m.Path, fmt.Sprintf("%s state has no field %q", s.Kind, yamldoc.Clip(pair.Name)), yamldoc.DidYouMean(pair.Name, allowed))
 		}
 	}
-	if title := sn.m.text("title"); title != "" {
+	if title := sn.m.Text("title"); title != "" {
 		s.Title = title
 	}
 	if s.Kind == StateCheck || s.Kind == StateLever {
@@ -126,8 +129,8 @@ func (r *reader) kindOf(sn stateNode) {
 
 // stepOf reads the name of a check or lever.
 func (r *reader) stepOf(sn stateNode, key string) {
-	n := sn.m.get(key)
-	name, ok := r.d.text(n, sn.m.at(key))
+	n := sn.m.Get(key)
+	name, ok := r.d.Text(n, sn.m.At(key))
 	if !ok {
 		return
 	}
@@ -138,9 +141,9 @@ func (r *reader) stepOf(sn stateNode, key string) {
 	k := r.c.kinds[name]
 	switch {
 	case k == nil:
-		r.d.report(n, sn.m.at(key), fmt.Sprintf("there is no %s %q", key, clip(name)), didYouMean(name, names))
+		r.d.Report(n, sn.m.At(key), fmt.Sprintf("there is no %s %q", key, yamldoc.Clip(name)), yamldoc.DidYouMean(name, names))
 	case k.Role != role:
-		r.d.report(n, sn.m.at(key), fmt.Sprintf("%s is a %s", name, k.Role), fmt.Sprintf("write %s: %s", k.Role, name))
+		r.d.Report(n, sn.m.At(key), fmt.Sprintf("%s is a %s", name, k.Role), fmt.Sprintf("write %s: %s", k.Role, name))
 	default:
 		sn.state.Step = name
 	}
@@ -148,7 +151,7 @@ func (r *reader) stepOf(sn stateNode, key string) {
 
 // keyOf gives a node at the state's name, for messages about the whole state.
 func (r *reader) keyOf(sn stateNode) *yaml.Node {
-	return &yaml.Node{Line: sn.state.Line - r.d.line, Column: sn.state.Column}
+	return &yaml.Node{Line: sn.state.Line - r.d.Line, Column: sn.state.Column}
 }
 
 // state reads the rest of one state.
@@ -162,85 +165,106 @@ func (r *reader) state(sn stateNode) {
 		}
 		s.Retry = r.retry(m, s)
 	case StateGate, StateNotify:
-		s.Message = r.value(m.get(string(s.Kind)), m.at(string(s.Kind)), Field{Name: string(s.Kind), Type: Type{Name: String}}, at)
+		s.Message = r.value(m.Get(string(s.Kind)), m.At(string(s.Kind)), Field{Name: string(s.Kind), Type: Type{Name: String}}, at)
 		s.Retry = r.retry(m, s)
 	case StateDivert:
 		s.Divert = r.divert(m)
 	case StateEnd:
 		s.End = r.end(m)
 	}
-	m = m.only(append(fieldsOf(s.Kind), string(s.Kind)))
-	s.Timeout = m.duration("timeout", maxTimeout)
-	if n := m.get("autonomy"); n != nil {
-		level := r.d.autonomy(n, m.at("autonomy"))
+	m = m.Only(append(fieldsOf(s.Kind), string(s.Kind)))
+	s.Timeout = m.Duration("timeout", maxTimeout)
+	if n := m.Get("to"); n != nil {
+		s.To = r.channels(n, m.At("to"))
+	}
+	if n := m.Get("autonomy"); n != nil {
+		level := r.d.autonomy(n, m.At("autonomy"))
 		s.Autonomy = &level
 	}
-	if n := m.get("approve"); n != nil {
-		s.Approve = r.approve(n, m.at("approve"))
+	if n := m.Get("approve"); n != nil {
+		s.Approve = r.approve(n, m.At("approve"))
 	}
-	if n := m.get("verify"); n != nil {
-		s.Verify = r.verify(n, m.at("verify"), at)
+	if n := m.Get("verify"); n != nil {
+		s.Verify = r.verify(n, m.At("verify"), at)
 	}
-	if n := m.get("guards"); n != nil {
-		s.Guards = r.guards(n, m.at("guards"))
+	if n := m.Get("guards"); n != nil {
+		s.Guards = r.guards(n, m.At("guards"))
 	}
-	if n := m.get("on_error"); n != nil {
-		s.OnError = r.target(n, m.at("on_error"))
+	if n := m.Get("on_error"); n != nil {
+		s.OnError = r.target(n, m.At("on_error"))
 	}
-	if n := m.get("next"); n != nil {
-		s.Next = r.edges(n, m.at("next"), s)
+	if n := m.Get("next"); n != nil {
+		s.Next = r.edges(n, m.At("next"), s)
 	}
 }
 
-func (r *reader) divert(m *mapping) string {
-	n := m.get(string(StateDivert))
-	name, ok := r.d.text(n, m.at(string(StateDivert)))
+// channels reads whom a notify state tells. Which channels there are is the
+// service's configuration, which checks the names when it loads the playbook.
+func (r *reader) channels(n *yaml.Node, path string) []string {
+	names, nodes := r.d.Texts(n, path)
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		r.d.Report(n, path, "nobody would be told", "name channels of the configuration, or leave to out for the default ones")
+	}
+	for i, name := range names {
+		switch {
+		case !nameForm.MatchString(name):
+			r.d.Report(nodes[i], path, fmt.Sprintf("%q is not a channel's name", yamldoc.Clip(name)), nameHint)
+		case slices.Contains(names[:i], name):
+			r.d.Report(nodes[i], path, fmt.Sprintf("%q is named twice", name), "keep one")
+		}
+	}
+	return names
+}
+
+func (r *reader) divert(m *yamldoc.Mapping) string {
+	n := m.Get(string(StateDivert))
+	name, ok := r.d.Text(n, m.At(string(StateDivert)))
 	switch {
 	case !ok:
 	case !nameForm.MatchString(name):
-		r.d.report(n, m.at(string(StateDivert)), fmt.Sprintf("%q is not a playbook's name", clip(name)), nameHint)
+		r.d.Report(n, m.At(string(StateDivert)), fmt.Sprintf("%q is not a playbook's name", yamldoc.Clip(name)), nameHint)
 	case name == r.p.Name:
-		r.d.report(n, m.at(string(StateDivert)), "a playbook cannot divert to itself", "name another playbook or end the run")
+		r.d.Report(n, m.At(string(StateDivert)), "a playbook cannot divert to itself", "name another playbook or end the run")
 	}
 	return name
 }
 
-func (r *reader) end(m *mapping) Outcome {
-	n := m.get(string(StateEnd))
-	word, ok := r.d.text(n, m.at(string(StateEnd)))
+func (r *reader) end(m *yamldoc.Mapping) Outcome {
+	n := m.Get(string(StateEnd))
+	word, ok := r.d.Text(n, m.At(string(StateEnd)))
 	if !ok {
 		return ""
 	}
 	words := []string{string(EndResolved), string(EndEscalated), string(EndNoAction)}
 	if !slices.Contains(words, word) {
-		r.d.report(n, m.at(string(StateEnd)), fmt.Sprintf("a run cannot end %q", clip(word)), didYouMean(word, words))
+		r.d.Report(n, m.At(string(StateEnd)), fmt.Sprintf("a run cannot end %q", yamldoc.Clip(word)), yamldoc.DidYouMean(word, words))
 	}
 	return Outcome(word)
 }
 
-func (r *reader) retry(m *mapping, s *State) Retry {
-	n := m.get("retry")
+func (r *reader) retry(m *yamldoc.Mapping, s *State) Retry {
+	n := m.Get("retry")
 	if n == nil {
 		return Retry{}
 	}
-	rm := r.d.mapping(n, m.at("retry"), "attempts", "backoff")
+	rm := r.d.Mapping(n, m.At("retry"), "attempts", "backoff")
 	if rm == nil {
 		return Retry{}
 	}
-	out := Retry{Backoff: rm.duration("backoff", maxBackoff)}
-	out.Attempts, _ = rm.integer("attempts", 1, maxAttempts)
+	out := Retry{Backoff: rm.Duration("backoff", maxBackoff)}
+	out.Attempts, _ = rm.Integer("attempts", 1, maxAttempts)
 	if k := r.c.kinds[s.Step]; s.Kind == StateLever && k != nil && !k.Idempotent && out.Attempts > 1 {
-		r.d.report(rm.get("attempts"), rm.at("attempts"), s.Step+" is not idempotent: it is applied once", "leave retry out")
+		r.d.Report(rm.Get("attempts"), rm.At("attempts"), s.Step+" is not idempotent: it is applied once", "leave retry out")
 	}
 	return out
 }
 
 // target reads the name of another state.
 func (r *reader) target(n *yaml.Node, path string) string {
-	name, ok := r.d.text(n, path)
+	name, ok := r.d.Text(n, path)
 	r.broken = r.broken || r.p.byName[name] == nil
 	if ok && r.p.byName[name] == nil {
-		r.d.report(n, path, fmt.Sprintf("there is no state %q", clip(name)), didYouMean(name, r.names))
+		r.d.Report(n, path, fmt.Sprintf("there is no state %q", yamldoc.Clip(name)), yamldoc.DidYouMean(name, r.names))
 	}
 	return name
 }

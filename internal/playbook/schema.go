@@ -32,6 +32,7 @@ func Schema(kinds []Kind) []byte {
 		"approve": closed([]string{"by", "within"}, schemaObject{
 			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^(service\.owners|(user|group):[^\s:]+)$`}), "within": def("duration"),
 			"on_expiry": wordsSchema("What happens when nobody decided; there is no go-ahead.", string(ExpiryEscalate), string(ExpiryDeny)),
+			"quorum":    schemaObject{"type": "integer", "minimum": 1, "maximum": maxQuorum, "description": "Distinct people of by whose approval it takes. Default 1."},
 			"always":    schemaObject{"type": "boolean", "description": "Ask even when the level is auto."},
 		}),
 		"guards": closed(nil, schemaObject{
@@ -71,6 +72,12 @@ func text() schemaObject { return schemaObject{"type": "string", "minLength": 1}
 
 func oneOrMore(item schemaObject) schemaObject {
 	return schemaObject{"oneOf": []any{item, schemaObject{"type": "array", "minItems": 1, "items": item}}}
+}
+
+func channelsSchema() schemaObject {
+	s := oneOrMore(def("name"))
+	s["description"] = "Channels of the configuration that are told. Default: those marked default."
+	return s
 }
 
 func wordsSchema(doc string, words ...string) schemaObject {
@@ -142,7 +149,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 	field := schemaObject{
 		"title": text(), "with": schemaObject{"type": "object"}, "next": def("next"), "on_error": def("name"),
 		"timeout": def("duration"), "retry": def("retry"), "autonomy": def("autonomy"),
-		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"),
+		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
 	}
 	required := map[StateKind][]string{
 		StateCheck: {"next"}, StateLever: {"next", "verify"}, StateGate: {"approve", "next"}, StateNotify: {"next"},

@@ -20,11 +20,11 @@ type Scope struct {
 // Condition is a compiled boolean CEL expression of an edge. It is immutable
 // and safe for concurrent use.
 type Condition struct {
-	expr *expression
+	expr *compiled
 }
 
 // Source gives the expression as written.
-func (c *Condition) Source() string { return c.expr.source }
+func (c *Condition) Source() string { return c.expr.Source }
 
 // Eval says whether the condition holds. Evidence that is missing or of the
 // wrong type, a label that is not there and an expression that costs too much
@@ -32,22 +32,22 @@ func (c *Condition) Source() string { return c.expr.source }
 func (c *Condition) Eval(s Scope) (bool, error) {
 	v, err := c.expr.eval(s)
 	if err != nil {
-		return false, fmt.Errorf("condition %q: %w", c.expr.source, err)
+		return false, fmt.Errorf("condition %q: %w", c.expr.Source, err)
 	}
 	holds, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("condition %q: gave %T instead of a bool", c.expr.source, v)
+		return false, fmt.Errorf("condition %q: gave %T instead of a bool", c.expr.Source, v)
 	}
 	return holds, nil
 }
 
 // variable gives the value of one of the language's variables.
 func (s Scope) variable(u use) (any, error) {
-	switch u.name {
+	switch u.Name {
 	case "alert":
 		return alertValue(s.Alert), nil
 	case "service":
-		return serviceValue(s.Service), nil
+		return ServiceValue(s.Service), nil
 	case "run":
 		return s.Run, nil
 	case "now":

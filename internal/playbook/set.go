@@ -49,7 +49,7 @@ func NewSet(playbooks []*Playbook) (*Set, error) {
 		s.byName[p.Name] = p
 	}
 	problems = append(problems, s.diverts()...)
-	if err := problems.err(); err != nil {
+	if err := problems.Err(); err != nil {
 		return nil, err
 	}
 	h := sha256.New()
@@ -157,7 +157,7 @@ func (s *Set) diverts() Problems {
 			visit(p, nil)
 		}
 	}
-	s.warnings = s.warnings.sorted()
+	s.warnings = s.warnings.Sorted()
 	return problems
 }
 

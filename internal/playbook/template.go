@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // piece is a piece of a text before it is compiled.
@@ -36,7 +38,7 @@ func split(source string) ([]piece, *exprError) {
 			flush()
 			end := closing(runes, i+2)
 			if end < 0 {
-				return nil, &exprError{offset: i, message: "${ without its }", hint: "write $${ where ${ itself is meant"}
+				return nil, &exprError{Offset: i, Message: "${ without its }", Hint: "write $${ where ${ itself is meant"}
 			}
 			out = append(out, piece{text: string(runes[i+2 : end]), dollar: true, offset: i + 2})
 			i, start = end, end+1
@@ -116,13 +118,13 @@ func compileText(source string, query bool, at place) ([]part, []exprError) {
 		if query {
 			slot, problem := lex.slot(x)
 			if problem != nil {
-				problem.offset = p.offset
+				problem.Offset = p.offset
 				errs = append(errs, *problem)
 				continue
 			}
 			np.slot = slot
-		} else if !isScalar(x.typ) {
-			errs = append(errs, exprError{offset: p.offset, message: fmt.Sprintf("a %s cannot stand in a text", typeName(x.typ))})
+		} else if !isScalar(x.Type) {
+			errs = append(errs, exprError{Offset: p.offset, Message: fmt.Sprintf("a %s cannot stand in a text", typeName(x.Type))})
 			continue
 		}
 		parts = append(parts, np)
@@ -137,24 +139,24 @@ func compileText(source string, query bool, at place) ([]part, []exprError) {
 }
 
 // compileScalar compiles a value that must be one ${...} of the wanted type.
-func compileScalar(source string, want TypeName, at place) (*expression, []exprError) {
+func compileScalar(source string, want TypeName, at place) (*compiled, []exprError) {
 	pieces, bad := split(source)
 	if bad != nil {
 		return nil, []exprError{*bad}
 	}
 	if len(pieces) != 1 || !pieces[0].dollar {
-		return nil, []exprError{{message: fmt.Sprintf("want %s or one ${...}, got the text %q", article(want), clip(source))}}
+		return nil, []exprError{{Message: fmt.Sprintf("want %s or one ${...}, got the text %q", article(want), yamldoc.Clip(source))}}
 	}
 	x, errs := at.env.compile(pieces[0].text, nil, at.since)
 	if len(errs) > 0 {
 		return nil, shift(errs, pieces[0].offset)
 	}
 	x.offset = pieces[0].offset
-	if !fits(x.typ, want) {
+	if !fits(x.Type, want) {
 		return nil, []exprError{{
-			offset:  pieces[0].offset,
-			message: fmt.Sprintf("the expression gives %s, the parameter is %s", typeName(x.typ), want),
-			hint:    "int(), double() and duration() convert",
+			Offset:  pieces[0].offset,
+			Message: fmt.Sprintf("the expression gives %s, the parameter is %s", typeName(x.Type), want),
+			Hint:    "int(), double() and duration() convert",
 		}}
 	}
 	return x, nil
@@ -162,7 +164,7 @@ func compileScalar(source string, want TypeName, at place) (*expression, []exprE
 
 func shift(errs []exprError, by int) []exprError {
 	for i := range errs {
-		errs[i].offset += by
+		errs[i].Offset += by
 	}
 	return errs
 }

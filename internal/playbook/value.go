@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"cel.dev/cel-go/cel"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Value is a parameter or a text of a playbook: a constant, or one with ${CEL}
@@ -19,7 +21,7 @@ type Value struct {
 	field  Field // what it must be: name, type, bounds
 
 	constant any               // when nothing else is set
-	expr     *expression       // a number, bool or duration that is one ${...}
+	expr     *compiled         // a number, bool or duration that is one ${...}
 	parts    []part            // a text or query
 	items    []*Value          // a list
 	entries  map[string]*Value // a map or object
@@ -28,7 +30,7 @@ type Value struct {
 // part is a piece of a text: constant, or the value of an expression.
 type part struct {
 	text string
-	expr *expression
+	expr *compiled
 	raw  string     // of an expression: as written, with ${}
 	slot promQLSlot // of an expression in a query: where it stands
 }
@@ -105,14 +107,14 @@ func (v *Value) text(s Scope) (string, error) {
 		default:
 			pv, err := p.expr.eval(s)
 			if err != nil {
-				return "", fmt.Errorf("value %q: %w", clip(p.raw), err)
+				return "", fmt.Errorf("value %q: %w", yamldoc.Clip(p.raw), err)
 			}
 			text, err := formatScalar(pv)
 			if err == nil && query {
 				text, err = p.slot.fill(text)
 			}
 			if err != nil {
-				return "", fmt.Errorf("value %q: %w", clip(p.raw), err)
+				return "", fmt.Errorf("value %q: %w", yamldoc.Clip(p.raw), err)
 			}
 			b.WriteString(text)
 		}
@@ -125,7 +127,7 @@ func (v *Value) text(s Scope) (string, error) {
 	}
 	cv, err := conform(b.String(), v.field)
 	if err != nil {
-		return "", fmt.Errorf("value %q: %w", clip(v.source), err)
+		return "", fmt.Errorf("value %q: %w", yamldoc.Clip(v.source), err)
 	}
 	return cv.(string), nil
 }
@@ -167,13 +169,13 @@ func conform(v any, f Field) (any, error) {
 	case float64:
 		return v, inBounds(v, f)
 	case time.Duration:
-		if err := plausible(v, maxWindow); err != nil {
+		if err := yamldoc.Plausible(v, maxWindow); err != nil {
 			return nil, err
 		}
 		return FormatDuration(v), nil
 	case string:
 		if len(f.Enum) > 0 && !slices.Contains(f.Enum, v) {
-			return nil, fmt.Errorf("is %q; allowed: %s", clip(v), strings.Join(f.Enum, ", "))
+			return nil, fmt.Errorf("is %q; allowed: %s", yamldoc.Clip(v), strings.Join(f.Enum, ", "))
 		}
 	}
 	return v, nil
@@ -195,20 +197,6 @@ func inBounds(v float64, f Field) error {
 // maxWindow bounds durations that are parameters or PromQL windows.
 const maxWindow = 92 * 24 * time.Hour
 
-// plausible refuses durations that are nothing or absurdly long.
-func plausible(d, most time.Duration) error {
-	switch {
-	case d <= 0:
-		return fmt.Errorf("is %s; it must be longer than 0", d)
-	case d < time.Millisecond:
-		return fmt.Errorf("is %s, shorter than a millisecond", d)
-	case d > most:
-		return fmt.Errorf("is %s, longer than %s", FormatDuration(d), FormatDuration(most))
-	default:
-		return nil
-	}
-}
-
 // fits reports whether an expression of CEL type have may stand for a
 // parameter of type want.
 func fits(have *cel.Type, want TypeName) bool {
@@ -227,8 +215,8 @@ func fits(have *cel.Type, want TypeName) bool {
 }
 
 // expressions lists the expressions inside a value.
-func (v *Value) expressions() []*expression {
-	var out []*expression
+func (v *Value) expressions() []*compiled {
+	var out []*compiled
 	if v == nil {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 
 // How [Watch] looks at a directory.
 const (
-	settleTime = 250 * time.Millisecond // quiet before a change is read: editors and kubelets write in several steps
+	settleTime = 250 * time.Millisecond // quiet before a change is read, and between its two readings: editors and kubelets write in several steps
 	mostDelay  = 2 * time.Second        // of a change, when it does not get quiet
 	pollTime   = 30 * time.Second       // network file systems and lost events
 )
@@ -19,7 +19,8 @@ const (
 // Watch loads the directory, calls fn with the result, and again whenever the
 // content of its playbook files has changed, until ctx ends; then it returns
 // nil. It understands a ConfigMap mount, whose files change by the swap of one
-// link. When files are bad fn gets the error and no set; keeping the last good
+// link. A change counts once it was read twice the same: half of a file that is
+// being written may be a good one. When files are bad fn gets the error and no set; keeping the last good
 // one is the caller's. fn is called from one goroutine, never twice at a time.
 // The error says that the directory cannot be watched at all.
 func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) error {
@@ -42,7 +43,6 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 		case <-ctx.Done():
 			return nil
 		case <-w.Errors: //nolint:errcheck // events were lost: the content tells
-			v.look()
 		case <-w.Events:
 			quiet.Reset(settleTime)
 			if !pending {
@@ -51,17 +51,19 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 			}
 			continue
 		case <-quiet.C:
-			v.look()
 		case <-latest.C:
-			v.look()
 		case <-poll.C:
 			// A replaced directory has taken the watch with it. Adding the
 			// watch again costs nothing when it is still there.
-			if err := w.Add(dir); err == nil || !pending {
-				v.look()
+			if err := w.Add(dir); err != nil && pending {
+				continue
 			}
 		}
-		pending = false
+		if pending = !v.look(); pending {
+			quiet.Reset(settleTime)
+			latest.Reset(mostDelay)
+			continue
+		}
 		latest.Stop()
 	}
 }
@@ -79,12 +81,14 @@ type view struct {
 	kinds []Kind
 	fn    func(*Set, error)
 	told  bool
-	last  [sha256.Size]byte
+	last  [sha256.Size]byte // told
+	read  [sha256.Size]byte // by the look before
 }
 
 // look reads the directory and tells fn when its content or the reason why it
-// cannot be read is another than last time.
-func (v *view) look() {
+// cannot be read is another than last time. After the first time it tells what
+// two looks have read the same; false: another look is needed.
+func (v *view) look() (settled bool) {
 	files, err := readDir(v.dir)
 	h := sha256.New()
 	for _, f := range files {
@@ -95,13 +99,19 @@ func (v *view) look() {
 		fmt.Fprintf(h, "error %s", err)
 	}
 	sum := [sha256.Size]byte(h.Sum(nil))
-	if v.told && sum == v.last {
-		return
+	again := sum == v.read
+	v.read = sum
+	switch {
+	case v.told && sum == v.last:
+		return true
+	case v.told && !again:
+		return false
 	}
 	v.told, v.last = true, sum
 	if err != nil {
 		v.fn(nil, err)
-		return
+		return true
 	}
 	v.fn(loadFiles(files, v.kinds))
+	return true
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 func document1(name string) string {
@@ -83,9 +85,9 @@ func TestLoadDirLinks(t *testing.T) {
 
 func TestTooBig(t *testing.T) {
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "a.yaml"), document1("a")+"#"+strings.Repeat("x", maxFile))
+	writeFile(t, filepath.Join(dir, "a.yaml"), document1("a")+"#"+strings.Repeat("x", yamldoc.MaxFile))
 	_, err := LoadDir(dir, testKinds())
-	if err == nil || !strings.Contains(err.Error(), "a playbook file has at most 1048576") {
+	if err == nil || !strings.Contains(err.Error(), "a file has at most 1048576") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -150,6 +152,41 @@ func TestWatchFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, tells, told{names: []string{"c"}})
+}
+
+// Half of a file that is being written may be a good one, with fewer playbooks.
+// It is never told, and nor is the empty file that a writer begins with.
+func TestWatchHalfWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	writeFile(t, file, document1("a")+"---\n"+document1("b"))
+	var tells []string
+	v := view{dir: filepath.Dir(file), kinds: testKinds(), fn: func(s *Set, err error) {
+		if err != nil {
+			tells = append(tells, err.Error())
+			return
+		}
+		tells = append(tells, strings.Join(names(s.All()), " "))
+	}}
+	look := func(settled bool) {
+		t.Helper()
+		if got := v.look(); got != settled {
+			t.Errorf("settled: %v, want %v", got, settled)
+		}
+	}
+	look(true)
+	for _, written := range []string{"", document1("a"), document1("a") + "---\n" + document1("c")} {
+		writeFile(t, file, written)
+		look(false)
+	}
+	look(true)
+	look(true)
+	writeFile(t, file, "")
+	look(false)
+	writeFile(t, file, document1("a")+"---\n"+document1("c")) // as it was: nothing has changed
+	look(true)
+	if diff := cmp.Diff([]string{"a b", "a c"}, tells); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
 }
 
 // A ConfigMap mount is replaced as a whole by the swap of one link.

@@ -20,6 +20,7 @@ type rule struct {
 	slo       string
 	what      string // for the summary
 	metric    string
+	older     string // metric of engines that lack it; empty: there are none
 	threshold string // le of the bucket that counts as good
 	short     string
 	long      string
@@ -33,12 +34,13 @@ func rules() []rule {
 	const (
 		ttft = "vllm:time_to_first_token_seconds"
 		tpot = "vllm:request_time_per_output_token_seconds"
+		itl  = "vllm:inter_token_latency_seconds"
 	)
 	return []rule{
-		{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", ttft, "0.5", "5m", "1h", "13.44", "2%"},
-		{"InferenceTTFTSlowBurn", "inference-ttft", "TTFT", ttft, "0.5", "30m", "6h", "5.6", "5%"},
-		{"InferenceTPOTFastBurn", "inference-tpot", "TPOT", tpot, "0.05", "5m", "1h", "13.44", "2%"},
-		{"InferenceTPOTSlowBurn", "inference-tpot", "TPOT", tpot, "0.05", "30m", "6h", "5.6", "5%"},
+		{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "5m", "1h", "13.44", "2%"},
+		{"InferenceTTFTSlowBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "30m", "6h", "5.6", "5%"},
+		{"InferenceTPOTFastBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "5m", "1h", "13.44", "2%"},
+		{"InferenceTPOTSlowBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "30m", "6h", "5.6", "5%"},
 	}
 }
 
@@ -47,7 +49,7 @@ const by = "sum by (namespace, service, model_name) "
 
 // expr is the rule's PromQL.
 func (r rule) expr() string {
-	return fmt.Sprintf("%s and %s and %s(rate(%s_count[5m])) > 0.1", r.over(r.short), r.over(r.long), by, r.metric)
+	return fmt.Sprintf("%s and %s and %s(%s) > 0.1", r.over(r.short), r.over(r.long), by, r.rate("_count", "5m"))
 }
 
 // over is the part of it for one window.
@@ -57,8 +59,17 @@ func (r rule) over(window string) string {
 
 // ratio is the share of bad events over a window, per service.
 func (r rule) ratio(window string) string {
-	return fmt.Sprintf(`(1 - (%s(rate(%s_bucket{le="%s"}[%s])) / %s(rate(%s_count[%s]))))`,
-		by, r.metric, r.threshold, window, by, r.metric, window)
+	return fmt.Sprintf(`(1 - (%s(%s) / %s(%s)))`,
+		by, r.rate(fmt.Sprintf(`_bucket{le="%s"}`, r.threshold), window), by, r.rate("_count", window))
+}
+
+// rate is of a series of the metric or, where an engine has none, of the older one.
+func (r rule) rate(series, window string) string {
+	out := fmt.Sprintf("rate(%s%s[%s])", r.metric, series, window)
+	if r.older != "" {
+		out += fmt.Sprintf(" or rate(%s%s[%s])", r.older, series, window)
+	}
+	return out
 }
 
 // summary is the alert's annotation.

@@ -43,4 +43,8 @@ type Notice struct {
 	Service  playbook.Service
 	Alert    playbook.Alert
 	Text     string
+	To       []string  // channels by their configured names; empty: the default ones
+	Urgent   bool      // a person has to take over
+	Asks     bool      // a question was just asked, which is shown elsewhere too
+	At       time.Time // when it was decided that people are told
 }

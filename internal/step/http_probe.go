@@ -7,12 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -130,9 +129,7 @@ func probeError(err error) string {
 // follows redirects on the same host only, ignores proxies of the environment
 // and refuses addresses at which clouds hand out credentials.
 func newNetProber() *http.Client {
-	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-		return allowed(address)
-	}}
+	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: dial.Control}
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext:            dialer.DialContext,
@@ -148,24 +145,4 @@ func newNetProber() *http.Client {
 			return nil
 		},
 	}
-}
-
-// allowed refuses link-local, multicast and metadata addresses. It sees the
-// address after name resolution, so a name cannot smuggle one in.
-func allowed(address string) error {
-	ap, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("address %s: %w", address, err)
-	}
-	ip := ap.Addr().Unmap()
-	metadata := []string{"fd00:ec2::254", "100.100.100.200", "192.0.0.192"} // AWS over IPv6, Alibaba, Oracle; the others are link-local
-	for _, m := range metadata {
-		if ip.WithZone("") == netip.MustParseAddr(m) {
-			return fmt.Errorf("%s is a metadata address and is never asked", ip)
-		}
-	}
-	if ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsMulticast() || ip.IsUnspecified() {
-		return fmt.Errorf("%s is a link-local, multicast or unspecified address and is never asked", ip)
-	}
-	return nil
 }

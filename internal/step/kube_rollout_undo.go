@@ -194,11 +194,7 @@ func (l kubeRolloutUndo) Apply(ctx context.Context, in Input, plan machine.Plan)
 		generation = w.Generation
 	}
 	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, generation)
-	if err != nil {
-		w, readErr := l.w.Workload(ctx, ref)
-		return nil, afterConflict(err, w, readErr, in, machine.ActionApply)
-	}
-	return receipt, nil
+	return applied(ctx, l.w, in, plan, receipt, err)
 }
 
 // Undo implements [Lever].
@@ -246,17 +242,14 @@ func (l kubeRolloutUndo) set(ctx context.Context, in Input, plan machine.Plan, a
 // next revision number, so that a third party's rollout never goes unseen,
 // while an autoscaler's change of the replicas is none of this lever's business.
 func (l kubeRolloutUndo) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
-	p, err := payload[rolloutPayload](plan.Step, plan.Payload)
+	at, err := lookAt[rolloutPayload](ctx, l.w, plan)
 	if err != nil {
 		return Observation{}, err
 	}
-	if l.w == nil {
-		return Observation{}, missing("cluster", "kubernetes")
+	if at.over != nil {
+		return *at.over, nil
 	}
-	w, err := l.w.Workload(ctx, refOfTarget(plan.Target))
-	if err != nil {
-		return gone(plan.Target, err)
-	}
+	p, w := at.planned, at.w
 	before, action := p.From, machine.ActionApply
 	if undo {
 		before, action = p.From+1, machine.ActionUndo
@@ -264,8 +257,6 @@ func (l kubeRolloutUndo) Observe(ctx context.Context, in Input, plan machine.Pla
 	made := mine(w, in, action, receipt)
 	seen := w.Observed >= w.Generation
 	switch {
-	case w.UID != plan.Target.UID:
-		return foreign(w, "it was deleted and made anew"), nil
 	case w.Revision < before || w.Revision > before+1:
 		if undo && w.Revision == p.From && !seen && ours(w, in, machine.ActionUndo) {
 			break // both changes are written, the controller has seen neither
@@ -278,7 +269,5 @@ func (l kubeRolloutUndo) Observe(ctx context.Context, in Input, plan machine.Pla
 	case seen && w.Revision == before:
 		return foreign(w, fmt.Sprintf("someone else put revision %d back", w.Revision)), nil
 	}
-	o := Observation{Applied: true, Receipt: encode(changeReceipt{Action: action, UID: w.UID, Generation: w.Generation})}
-	rolled(&o, w, w.Replicas)
-	return o, nil
+	return inPlace(w, action, w.Replicas), nil
 }

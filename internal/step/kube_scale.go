@@ -149,11 +149,7 @@ func (l kubeScale) Apply(ctx context.Context, in Input, plan machine.Plan) (json
 		return nil, err
 	}
 	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, plan.Target.Generation)
-	if err != nil {
-		w, readErr := l.w.Workload(ctx, refOfTarget(plan.Target))
-		return nil, afterConflict(err, w, readErr, in, machine.ActionApply)
-	}
-	return receipt, nil
+	return applied(ctx, l.w, in, plan, receipt, err)
 }
 
 // Undo implements [Lever].
@@ -192,33 +188,26 @@ func (l kubeScale) set(ctx context.Context, in Input, plan machine.Plan, action 
 // Observe implements [Lever]. Every write of the object's spec moves its
 // generation by one, so that a third party's write never goes unseen.
 func (l kubeScale) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
-	p, err := payload[scalePayload](plan.Step, plan.Payload)
+	at, err := lookAt[scalePayload](ctx, l.w, plan)
 	if err != nil {
 		return Observation{}, err
 	}
-	if l.w == nil {
-		return Observation{}, missing("cluster", "kubernetes")
+	if at.over != nil {
+		return *at.over, nil
 	}
-	w, err := l.w.Workload(ctx, refOfTarget(plan.Target))
-	if err != nil {
-		return gone(plan.Target, err)
-	}
+	w := at.w
 	planned, action := plan.Target.Generation, machine.ActionApply
-	want, before := p.To, p.From
+	want, before := at.planned.To, at.planned.From
 	if undo {
 		// An apply is one write after the plan, its undo the one after that.
 		planned, action = planned+1, machine.ActionUndo
-		want, before = p.From, p.To
+		want, before = before, want
 	}
 	switch {
-	case w.UID != plan.Target.UID:
-		return foreign(w, "it was deleted and made anew"), nil
 	case w.Generation == planned && w.Replicas == before:
 		return Observation{Progress: fmt.Sprintf("%d replicas, as before", w.Replicas)}, nil
 	case w.Generation != planned+1 || w.Replicas != want || !mine(w, in, action, receipt):
 		return foreign(w, fmt.Sprintf("someone else changed it: %d replicas, generation %d", w.Replicas, w.Generation)), nil
 	}
-	o := Observation{Applied: true, Receipt: encode(changeReceipt{Action: action, UID: w.UID, Generation: w.Generation})}
-	rolled(&o, w, want)
-	return o, nil
+	return inPlace(w, action, want), nil
 }

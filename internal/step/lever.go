@@ -94,6 +94,51 @@ func afterConflict(err error, w kube.Workload, readErr error, in Input, action m
 	return err
 }
 
+// applied is the end of an apply: its receipt, or what the refused write ran
+// into, which takes another look at the target.
+func applied(ctx context.Context, ws Workloads, in Input, plan machine.Plan, receipt json.RawMessage, err error) (json.RawMessage, error) {
+	if err == nil {
+		return receipt, nil
+	}
+	w, readErr := ws.Workload(ctx, refOfTarget(plan.Target))
+	return nil, afterConflict(err, w, readErr, in, machine.ActionApply)
+}
+
+// look is what every observation of a workload begins with. P is the lever's payload.
+type look[P any] struct {
+	planned P
+	w       kube.Workload
+	over    *Observation // the target was deleted, or made anew: there is no more to see
+}
+
+func lookAt[P any](ctx context.Context, ws Workloads, plan machine.Plan) (look[P], error) {
+	var l look[P]
+	var err error
+	if l.planned, err = payload[P](plan.Step, plan.Payload); err != nil {
+		return l, err
+	}
+	if ws == nil {
+		return l, missing("cluster", "kubernetes")
+	}
+	if l.w, err = ws.Workload(ctx, refOfTarget(plan.Target)); err != nil {
+		o, err := gone(plan.Target, err)
+		l.over = &o
+		return l, err
+	}
+	if l.w.UID != plan.Target.UID {
+		o := foreign(l.w, "it was deleted and made anew")
+		l.over = &o
+	}
+	return l, nil
+}
+
+// inPlace is the observation of our own change as it stands.
+func inPlace(w kube.Workload, action machine.Action, replicas int) Observation {
+	o := Observation{Applied: true, Receipt: encode(changeReceipt{Action: action, UID: w.UID, Generation: w.Generation})}
+	rolled(&o, w, replicas)
+	return o
+}
+
 // gone is the observation of a target that was deleted or made anew.
 func gone(t machine.Target, err error) (Observation, error) {
 	if isReason(err, machine.ReasonNotFound) {

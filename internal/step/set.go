@@ -104,6 +104,7 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 	if err != nil {
 		return outcomeOf(err, machine.StatusRefused)
 	}
+	s.measure(ctx, in, &plan)
 	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...)}
 }
 
@@ -133,7 +134,7 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 		}
 		return machine.Outcome{Status: machine.StatusOK, Data: receipt}
 	}
-	before, err := s.traffic(ctx, e, in.Now)
+	before, note, err := s.traffic(ctx, e, in.Now)
 	if err != nil {
 		// Without it the proof could never be made, and the change would be
 		// undone for nothing. Nothing has been changed yet.
@@ -145,7 +146,7 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 		out.Before = before
 		return out
 	}
-	return machine.Outcome{Status: machine.StatusOK, Data: receipt, Before: before}
+	return machine.Outcome{Status: machine.StatusOK, Data: receipt, Before: before, Message: note}
 }
 
 // observe tells what became of an earlier apply or undo.
@@ -163,8 +164,11 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 	out := machine.Outcome{Status: machine.StatusOK, Data: o.Receipt, Message: "looked: it happened; " + o.Progress}
 	if !undo {
 		// The change is in the world already: ask how it was when it was decided.
-		if before, err := s.traffic(ctx, e, e.At); err == nil {
+		if before, note, err := s.traffic(ctx, e, e.At); err == nil {
 			out.Before = before
+			if note != "" {
+				out.Message += "; " + note
+			}
 		}
 	}
 	return out
@@ -208,7 +212,7 @@ func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Out
 func (s *Set) notify(ctx context.Context, e machine.Effect) machine.Outcome {
 	err := s.deps.Notifier.Notify(ctx, Notice{
 		Key: e.Key, Run: e.Run, Playbook: e.Playbook, State: e.State,
-		Service: e.Service, Alert: e.Alert, Text: e.Text,
+		Service: e.Service, Alert: e.Alert, Text: e.Text, To: e.To, Urgent: e.Urgent, Asks: e.Asks, At: e.At,
 	})
 	if err != nil {
 		return outcomeOf(err, machine.StatusFailed)

@@ -39,7 +39,7 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 		r.ErrorRatio = s.read(ctx, slo.Since(p.Spec.ErrorRatio, p.FixedAt, now, p.Spec.Interval), now, worst("<", 0))
 	}
 	if p.Spec.Traffic != "" {
-		proof.Traffic = &slo.TrafficTarget{MinRate: p.Spec.MinRate, Share: p.Spec.MinTraffic, Before: p.Before}
+		proof.Traffic = &slo.TrafficTarget{MinRate: p.Spec.MinRate, Share: p.Spec.MinTraffic, Before: s.before(ctx, e)}
 		r.Traffic = s.read(ctx, p.Spec.Traffic, now, sum)
 	}
 	j := slo.Judge(proof, r, now)
@@ -53,6 +53,21 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 		})
 	}
 	return machine.Outcome{Status: machine.StatusOK, Sample: sample}
+}
+
+// before is the traffic that the proof compares with. Where a person said that
+// the change was made nobody read it then; Prometheus still has it. What it
+// does not tell stays unknown, and the proof inconclusive.
+func (s *Set) before(ctx context.Context, e machine.Effect) float64 {
+	p := e.Proof
+	if p.Before >= 0 || p.Spec.MinTraffic <= 0 || p.Planned.IsZero() {
+		return p.Before
+	}
+	// None at all may mean that Prometheus has forgotten.
+	if rate, _, err := s.traffic(ctx, e, p.Planned); err == nil && rate != nil && *rate > 0 {
+		return *rate
+	}
+	return p.Before
 }
 
 // read asks one question of the proof and whether its answer is fresh.
@@ -152,26 +167,67 @@ func sum(samples []slo.Sample) float64 {
 	return total
 }
 
-// traffic reads the requests per second just before a change, for the proof.
-// No series means that nothing was served: 0. Nil when the proof does not ask.
-func (s *Set) traffic(ctx context.Context, e machine.Effect, at time.Time) (*float64, error) {
+// trafficMemory is how long traffic whose series are gone counts as what there
+// was before a change: a scrape that fails does not mean that nobody asked.
+const trafficMemory = 10 * time.Minute
+
+// traffic reads the requests per second just before a change, for the proof,
+// and says how where they could not simply be read. Without series now, the
+// newest value of the last ten minutes counts; without any, nothing was served:
+// 0. Nil when the proof does not ask.
+func (s *Set) traffic(ctx context.Context, e machine.Effect, at time.Time) (rate *float64, note string, err error) {
 	if e.Proof == nil || e.Proof.Spec.Traffic == "" {
-		return nil, nil
+		return nil, "", nil
 	}
 	if s.deps.Querier == nil {
-		return nil, missing("Prometheus", "prometheus.url")
+		return nil, "", missing("Prometheus", "prometheus.url")
 	}
 	v, err := s.deps.Querier.Instant(ctx, e.Proof.Spec.Traffic, at)
+	if err == nil && len(v.Samples) == 0 && warnings(v.Warnings) == "" {
+		return s.trafficWas(ctx, e.Proof.Spec.Traffic, at)
+	}
+	rate, err = trafficOf(sum(v.Samples), e.Proof.Spec.Traffic, v.Warnings, err)
+	return rate, "", err
+}
+
+// trafficWas looks for the newest traffic of series that are gone.
+func (s *Set) trafficWas(ctx context.Context, expr string, at time.Time) (*float64, string, error) {
+	m, err := s.deps.Querier.Range(ctx, expr, at.Add(-trafficMemory), at, 15*time.Second)
+	var newest time.Time
+	total := 0.0
+	for _, series := range m.Series {
+		for _, p := range series.Points {
+			switch {
+			case p.At.After(newest):
+				newest, total = p.At, p.Value
+			case p.At.Equal(newest):
+				total += p.Value
+			}
+		}
+	}
+	rate, err := trafficOf(total, expr, m.Warnings, err)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case newest.IsZero():
+		return rate, fmt.Sprintf("no traffic series in the last %s: counted as no traffic before the change", trafficMemory), nil
+	default:
+		return rate, fmt.Sprintf("the traffic series are gone; before the change counts what they were at %s: %.3g requests/s",
+			newest.UTC().Format("15:04:05Z"), total), nil
+	}
+}
+
+// trafficOf is a rate that the proof can be compared with.
+func trafficOf(rate float64, expr string, warned []string, err error) (*float64, error) {
 	if err != nil {
 		x := wrap(err)
 		return nil, &Error{Reason: x.Reason, Message: "traffic before the change cannot be read, nothing was changed", Err: x}
 	}
-	if w := warnings(v.Warnings); w != "" {
+	if w := warnings(warned); w != "" {
 		return nil, &Error{Reason: machine.ReasonNoData, Message: "traffic before the change may be partial, nothing was changed: " + w}
 	}
-	rate := sum(v.Samples)
 	if math.IsNaN(rate) || math.IsInf(rate, 0) {
-		return nil, &Error{Reason: machine.ReasonNaN, Message: "traffic before the change is not a finite number, nothing was changed: " + e.Proof.Spec.Traffic}
+		return nil, &Error{Reason: machine.ReasonNaN, Message: "traffic before the change is not a finite number, nothing was changed: " + expr}
 	}
 	return &rate, nil
 }

@@ -21,13 +21,14 @@ const (
 	maxReason  = 2000     // characters
 )
 
-// DecisionRequest is the body of POST /api/v1/runs/{id}/approve, deny, cancel
-// and resolve. Who decides is not in it: that is who authenticated.
+// DecisionRequest is the body of POST /api/v1/runs/{id}/approve, deny, replan,
+// cancel, resolve and release. Who decides is not in it: that is who authenticated.
 type DecisionRequest struct {
-	Reason  string `json:"reason,omitempty"`  // needed to deny, cancel and resolve
-	Digest  string `json:"digest,omitempty"`  // of the plan the person saw; approve and deny
-	Gate    string `json:"gate,omitempty"`    // empty: the one that is open; approve and deny
-	Applied *bool  `json:"applied,omitempty"` // resolve: whether the change is in the world
+	Reason     string `json:"reason,omitempty"`     // needed to deny, cancel, resolve, release and to break the glass
+	Digest     string `json:"digest,omitempty"`     // of the plan the person saw; approve, deny and replan
+	Gate       string `json:"gate,omitempty"`       // empty: the one that is open; approve, deny and replan
+	BreakGlass bool   `json:"breakGlass,omitempty"` // approve: alone, past what is needed, for those a policy names
+	Applied    *bool  `json:"applied,omitempty"`    // resolve: whether the change is in the world
 }
 
 // PauseRequest is the body of POST and DELETE /api/v1/pauses. DELETE takes the
@@ -59,12 +60,28 @@ func (s *Server) decide(c echo.Context, id Identity, approve bool) error {
 	if req.Applied != nil {
 		return invalid("applied", "is for resolve only")
 	}
-	if !approve && req.Reason == "" {
+	switch {
+	case req.BreakGlass && !approve:
+		return invalid("breakGlass", "is for approve only: anybody who is asked may deny alone")
+	case req.Reason == "" && (!approve || req.BreakGlass):
 		return invalid("reason", "missing: say why")
 	}
 	d := s.decision(c, id, req)
 	d.Approve = approve
 	return s.command(c, machine.Command{Kind: machine.CmdDecide, Decision: &d})
+}
+
+// replan asks for a fresh plan instead of the one that people are asked about.
+func (s *Server) replan(c echo.Context, id Identity) error {
+	var req DecisionRequest
+	if err := decodeRequest(c, &req); err != nil {
+		return err
+	}
+	if req.Applied != nil || req.BreakGlass {
+		return invalid("", "a fresh plan takes a gate, a digest and a reason, and nothing else")
+	}
+	d := s.decision(c, id, req)
+	return s.command(c, machine.Command{Kind: machine.CmdReplan, Decision: &d})
 }
 
 func (s *Server) cancel(c echo.Context, id Identity) error {
@@ -73,7 +90,7 @@ func (s *Server) cancel(c echo.Context, id Identity) error {
 		return err
 	}
 	switch {
-	case req.Applied != nil || req.Digest != "" || req.Gate != "":
+	case req.Applied != nil || req.Digest != "" || req.Gate != "" || req.BreakGlass:
 		return invalid("", "to cancel takes a reason and nothing else")
 	case req.Reason == "":
 		return invalid("reason", "missing: say why")
@@ -92,12 +109,28 @@ func (s *Server) resolve(c echo.Context, id Identity) error {
 		return invalid("applied", "missing: true if the change is in the world, false if it is not")
 	case req.Reason == "":
 		return invalid("reason", "missing: say how you know")
-	case req.Digest != "" || req.Gate != "":
+	case req.Digest != "" || req.Gate != "" || req.BreakGlass:
 		return invalid("", "to resolve takes applied and a reason and nothing else")
 	}
 	d := s.decision(c, id, req)
 	d.Approve = *req.Applied
 	return s.command(c, machine.Command{Kind: machine.CmdResolve, Decision: &d})
+}
+
+// release lets go of a run that was set aside, which no other command reaches.
+func (s *Server) release(c echo.Context, id Identity) error {
+	var req DecisionRequest
+	if err := decodeRequest(c, &req); err != nil {
+		return err
+	}
+	switch {
+	case req.Applied != nil || req.Digest != "" || req.Gate != "" || req.BreakGlass:
+		return invalid("", "to release takes a reason and nothing else")
+	case req.Reason == "":
+		return invalid("reason", "missing: say what you found in place of its change")
+	}
+	d := s.decision(c, id, req)
+	return s.command(c, machine.Command{Kind: machine.CmdRelease, Decision: &d})
 }
 
 // decision is what the credential and the request say together.
@@ -106,7 +139,10 @@ func (s *Server) decision(c echo.Context, id Identity, req DecisionRequest) mach
 	if strings.HasPrefix(c.Request().UserAgent(), "responder/") {
 		door = "cli"
 	}
-	return machine.Decision{Gate: req.Gate, Digest: req.Digest, By: "user:" + id.Name, Groups: id.Groups, Door: door, Reason: req.Reason}
+	return machine.Decision{
+		Gate: req.Gate, Digest: req.Digest, By: "user:" + id.Name, Groups: id.Groups,
+		Door: door, Strong: id.Strong, BreakGlass: req.BreakGlass, Reason: req.Reason,
+	}
 }
 
 // command hands cmd to the run the path names and answers with the run after it.
@@ -221,6 +257,8 @@ func decodeRequest(c echo.Context, to any) error {
 	case *DecisionRequest:
 		return checkReason(r.Reason)
 	case *PauseRequest:
+		return checkReason(r.Reason)
+	case *Promotion:
 		return checkReason(r.Reason)
 	}
 	return nil

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -93,5 +94,30 @@ func (s *Server) serveMetrics(c echo.Context, _ Identity) error {
 		return ErrNotFound
 	}
 	s.o.Metrics.ServeHTTP(c.Response(), c.Request())
+	return nil
+}
+
+// slackInteractivity hands over what Slack posts. Its signature is its only
+// credential, and no browser can make one, so neither scopes nor the origin of
+// a page apply.
+func (s *Server) slackInteractivity(c echo.Context, _ Identity) error {
+	if s.o.Slack == nil {
+		return ErrNotFound
+	}
+	select {
+	case s.clicks <- struct{}{}:
+	default:
+		wait := time.NewTimer(clickWait)
+		defer wait.Stop()
+		select {
+		case s.clicks <- struct{}{}:
+		case <-wait.C:
+			return errShed
+		case <-c.Request().Context().Done():
+			return errShed
+		}
+	}
+	defer func() { <-s.clicks }()
+	s.o.Slack.ServeHTTP(c.Response(), c.Request())
 	return nil
 }

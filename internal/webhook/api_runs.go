@@ -90,7 +90,7 @@ func (s *Server) run(c echo.Context) (machine.State, error) {
 	id := c.Param("id")
 	run, ok := s.o.Views.Run(id)
 	if !ok {
-		return run, problem(http.StatusNotFound, "not_found", fmt.Sprintf("no run %.64q", id), "see GET /api/v1/runs")
+		return run, problem(http.StatusNotFound, "not_found", fmt.Sprintf("no run %.64q", id), "'responder runs list' lists them")
 	}
 	return run, nil
 }

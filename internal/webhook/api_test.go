@@ -46,10 +46,18 @@ func TestDecisions(t *testing.T) {
 		{"approve", `{"digest":"sha256:1","gate":"g","reason":"fine"}`, func(d *machine.Decision) {
 			d.Approve, d.Digest, d.Gate, d.Reason = true, "sha256:1", "g", "fine"
 		}, machine.CmdDecide},
+		{"approve", `{"breakGlass":true,"reason":"all asleep"}`, func(d *machine.Decision) {
+			d.Approve, d.BreakGlass, d.Reason = true, true, "all asleep"
+		}, machine.CmdDecide},
+		{"replan", ``, func(*machine.Decision) {}, machine.CmdReplan},
+		{"replan", `{"gate":"g","digest":"sha256:1","reason":"the node is back"}`, func(d *machine.Decision) {
+			d.Digest, d.Gate, d.Reason = "sha256:1", "g", "the node is back"
+		}, machine.CmdReplan},
 		{"deny", `{"reason":"no"}`, func(d *machine.Decision) { d.Reason = "no" }, machine.CmdDecide},
 		{"cancel", `{"reason":"no"}`, func(d *machine.Decision) { d.Reason = "no" }, machine.CmdCancel},
 		{"resolve", `{"applied":true,"reason":"seen"}`, func(d *machine.Decision) { d.Approve, d.Reason = true, "seen" }, machine.CmdResolve},
 		{"resolve", `{"applied":false,"reason":"seen"}`, func(d *machine.Decision) { d.Reason = "seen" }, machine.CmdResolve},
+		{"release", `{"reason":"replicas are 4"}`, func(d *machine.Decision) { d.Reason = "replicas are 4" }, machine.CmdRelease},
 	} {
 		h := newHouse()
 		s := mustNew(t, options(t, h))
@@ -76,10 +84,15 @@ func TestDecisionsThatAreRefused(t *testing.T) {
 		message    string
 	}{
 		{"r-1/deny", ``, nil, 400, "reason: missing: say why"},
+		{"r-1/deny", `{"reason":"x","breakGlass":true}`, nil, 400, "breakGlass: is for approve only: anybody who is asked may deny alone"},
+		{"r-1/approve", `{"breakGlass":true}`, nil, 400, "reason: missing: say why"},
+		{"r-1/replan", `{"breakGlass":true}`, nil, 400, "a fresh plan takes a gate, a digest and a reason, and nothing else"},
 		{"r-1/cancel", `{}`, nil, 400, "reason: missing: say why"},
 		{"r-1/cancel", `{"reason":"x","gate":"g"}`, nil, 400, "to cancel takes a reason and nothing else"},
 		{"r-1/resolve", `{"reason":"x"}`, nil, 400, "applied: missing: true if the change is in the world, false if it is not"},
 		{"r-1/resolve", `{"applied":true}`, nil, 400, "reason: missing: say how you know"},
+		{"r-1/release", `{}`, nil, 400, "reason: missing: say what you found in place of its change"},
+		{"r-1/release", `{"reason":"x","applied":true}`, nil, 400, "to release takes a reason and nothing else"},
 		{"r-1/approve", `{"applied":true}`, nil, 400, "applied: is for resolve only"},
 		{"r-1/approve", `{"by":"user:root"}`, nil, 400, `body: unknown field "by"`},
 		{"r-1/approve", `{"groups":["owners"]}`, nil, 400, `body: unknown field "groups"`},

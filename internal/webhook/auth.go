@@ -1,10 +1,12 @@
 package webhook
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/x509"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -31,6 +33,8 @@ type Auth struct {
 	Tokens   []Token
 	Users    []User
 	Clients  []Client // need TLS with a client CA
+	OIDC     *OIDC    // nil: tokens of no issuer are accepted
+	People   []Person // who is who, over all of the above
 	Insecure bool     // everyone may do everything as "anonymous"
 }
 
@@ -57,12 +61,29 @@ type User struct {
 // DNS, e-mail or URI names.
 type Client struct {
 	Grant
+	Strong bool // its key is kept where only that person can use it, e.g. on a smart card
+}
+
+// grants lists every credential of the configuration.
+func (a Auth) grants() []Grant {
+	var all []Grant
+	for _, t := range a.Tokens {
+		all = append(all, t.Grant)
+	}
+	for _, u := range a.Users {
+		all = append(all, u.Grant)
+	}
+	for _, c := range a.Clients {
+		all = append(all, c.Grant)
+	}
+	return all
 }
 
 // Identity is who made a request.
 type Identity struct {
 	Name   string
 	Groups []string
+	Strong bool // the credential proves strong authentication, e.g. with a second factor
 	scopes []Scope
 }
 
@@ -78,33 +99,64 @@ var (
 	errNoCredential  = errors.New("no credential")
 	errBadCredential = errors.New("unknown credential")
 	errForeignPage   = errors.New("request of another site's page, or under a name that is not loopback")
+	errCrossOrigin   = errors.New("request of another site's page")
 )
 
 // authenticator knows the credentials. It is safe for concurrent use.
 type authenticator struct {
 	files     *credentialFiles
 	clients   []Client
+	oidc      *oidcDoor // nil: none
+	people    *people
 	insecure  bool
 	anonymous atomic.Bool // nobody is listed and the listener is loopback
 	origins   *http.CrossOriginProtection
 }
 
+func newAuthenticator(o Auth, logger *slog.Logger, m *metrics) (*authenticator, error) {
+	files, err := newCredentialFiles(o, logger, m.authReload.Inc)
+	if err != nil {
+		return nil, err
+	}
+	a := &authenticator{files: files, clients: o.Clients, insecure: o.Insecure, origins: http.NewCrossOriginProtection()}
+	if a.people, err = newPeople(o); err != nil {
+		return nil, err
+	}
+	a.oidc, err = newOIDCDoor(o.OIDC, a.people, logger, m.oidcRefreshed)
+	return a, err
+}
+
 // anyone reports whether anybody is listed.
-func (a *authenticator) anyone() bool { return len(a.files.sources) > 0 || len(a.clients) > 0 }
+func (a *authenticator) anyone() bool {
+	return len(a.files.sources) > 0 || len(a.clients) > 0 || a.oidc != nil
+}
 
 // authenticate says who made the request, from its headers and connection
 // alone. A credential that is present and wrong is never made up for by another.
+//
+// A browser adds passwords it remembers and client certificates to requests of
+// any page, so a good credential is not enough for what changes something: the
+// request must not come from another site's page.
 func (a *authenticator) authenticate(r *http.Request) (Identity, error) {
+	id, err := a.credential(r)
+	if err == nil && a.origins.Check(r) != nil {
+		return Identity{}, errCrossOrigin
+	}
+	return id, err
+}
+
+// credential says whose credential the request carries.
+func (a *authenticator) credential(r *http.Request) (Identity, error) {
 	switch header := r.Header.Values("Authorization"); len(header) {
 	case 0:
 	case 1:
-		return a.files.lookup(header[0])
+		return a.header(r.Context(), header[0])
 	default:
 		return Identity{}, errBadCredential
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		if id, ok := a.client(r.TLS.VerifiedChains[0][0]); ok {
-			return id, nil
+			return a.people.ofCredential(id), nil
 		}
 		if len(a.clients) > 0 {
 			return Identity{}, errBadCredential
@@ -119,6 +171,19 @@ func (a *authenticator) authenticate(r *http.Request) (Identity, error) {
 	return Identity{Name: "anonymous", scopes: []Scope{ScopeIntake, ScopeRead, ScopeDecide, ScopeAdmin}}, nil
 }
 
+// header says whose Authorization header it is. What is in no file may be a
+// token of the issuer.
+func (a *authenticator) header(ctx context.Context, header string) (Identity, error) {
+	id, err := a.files.lookup(header)
+	if err == nil {
+		return a.people.ofCredential(id), nil
+	}
+	if token, ok := jwtOf(header); ok && a.oidc != nil {
+		return a.oidc.identify(ctx, token)
+	}
+	return Identity{}, err
+}
+
 // client finds the certificate's first name that is listed.
 func (a *authenticator) client(cert *x509.Certificate) (Identity, bool) {
 	names := append([]string{cert.Subject.CommonName}, cert.DNSNames...)
@@ -128,7 +193,9 @@ func (a *authenticator) client(cert *x509.Certificate) (Identity, bool) {
 	}
 	for _, c := range a.clients {
 		if slices.Contains(names, c.Name) {
-			return c.identity(), true
+			id := c.identity()
+			id.Strong = c.Strong
+			return id, true
 		}
 	}
 	return Identity{}, false

@@ -3,17 +3,9 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,7 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // untouchable is a body that must not be read.
@@ -42,7 +35,8 @@ func TestCredentialsAndScopes(t *testing.T) {
 	s := mustNew(t, o)
 	routes := scopesOfRoutes()
 	for _, r := range s.echo.Routes() {
-		if _, ok := routes[r.Method+" "+r.Path]; !ok && !strings.Contains(r.Path, ":id") && r.Path != "/healthz" && r.Path != "/readyz" && r.Path != "/metrics" {
+		path := strings.ReplaceAll(r.Path, ":id", "r-1")
+		if _, ok := routes[r.Method+" "+path]; !ok && r.Path != "/healthz" && r.Path != "/readyz" && r.Path != "/metrics" && r.Path != slackPath {
 			t.Errorf("%s %s: add it to this test", r.Method, r.Path)
 		}
 	}
@@ -95,16 +89,54 @@ func TestCredentialsAndScopes(t *testing.T) {
 	}
 }
 
+// slackPath is authenticated by Slack's signature alone, which the handler
+// behind it checks.
+const slackPath = "/api/v1/slack/interactivity"
+
+// TestSlackIsNotAskedForACredential: no credential opens the endpoint, none is
+// needed, and so many requests at once are read and no more.
+func TestSlackIsNotAskedForACredential(t *testing.T) {
+	o := options(t, newHouse())
+	var got []string
+	o.Slack = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got = append(got, r.Method+" "+string(body))
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	s := mustNew(t, o)
+	for _, token := range []string{"", adminToken, "wrong"} {
+		if w := ask(s, http.MethodPost, slackPath, token, strings.NewReader("payload="+token)); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") != "" {
+			t.Errorf("%q: %d %s", token, w.Code, w.Body)
+		}
+	}
+	if want := []string{"POST payload=", "POST payload=" + adminToken, "POST payload=wrong"}; !cmp.Equal(want, got) {
+		t.Errorf("handed over: %q", got)
+	}
+	for range maxClicks {
+		s.clicks <- struct{}{}
+	}
+	if w := ask(s, http.MethodPost, slackPath, "", untouchable{t}); w.Code != http.StatusServiceUnavailable || len(got) != 3 {
+		t.Errorf("one more than can be read: %d", w.Code)
+	}
+	none := mustNew(t, options(t, newHouse()))
+	if w := ask(none, http.MethodPost, slackPath, adminToken, untouchable{t}); w.Code != http.StatusNotFound {
+		t.Errorf("without Slack: %d", w.Code)
+	}
+}
+
 // scopesOfRoutes says which scope each route asks for.
 func scopesOfRoutes() map[string]Scope {
 	return map[string]Scope{
 		"POST /": ScopeIntake, "POST /api/v1/alertmanager": ScopeIntake,
 		"GET /api/v1/runs": ScopeRead, "GET /api/v1/runs/r-1": ScopeRead, "GET /api/v1/runs/r-1/events": ScopeRead, "GET /api/v1/pauses": ScopeRead,
 		"GET /api/v1/audit": ScopeRead, "GET /api/v1/audit/checkpoint": ScopeRead, "GET /api/v1/playbooks": ScopeRead,
-		"GET /api/v1/services": ScopeRead, "GET /api/v1/version": ScopeRead,
-		"POST /api/v1/runs/r-1/approve": ScopeDecide, "POST /api/v1/runs/r-1/deny": ScopeDecide, "POST /api/v1/runs/r-1/cancel": ScopeDecide,
-		"POST /api/v1/runs/r-1/resolve": ScopeDecide, "POST /api/v1/pauses": ScopeDecide, "DELETE /api/v1/pauses": ScopeDecide,
-		"GET /api/v1/audit/export": ScopeAdmin,
+		"GET /api/v1/services": ScopeRead, "GET /api/v1/version": ScopeRead, "GET /api/v1/ladder": ScopeRead,
+		"POST /api/v1/runs/r-1/approve": ScopeDecide, "POST /api/v1/runs/r-1/deny": ScopeDecide, "POST /api/v1/runs/r-1/replan": ScopeDecide, "POST /api/v1/runs/r-1/cancel": ScopeDecide,
+		"POST /api/v1/runs/r-1/resolve": ScopeDecide, "POST /api/v1/runs/r-1/release": ScopeDecide, "POST /api/v1/pauses": ScopeDecide, "DELETE /api/v1/pauses": ScopeDecide,
+		"POST /api/v1/ladder/promote": ScopeDecide, "GET /api/v1/audit/export": ScopeAdmin,
 	}
 }
 
@@ -268,135 +300,5 @@ func TestWithoutCredentialsOnlyThisMachineIsServed(t *testing.T) {
 		if resp.StatusCode != c.want {
 			t.Errorf("%s: %d, want %d", c.name, resp.StatusCode, c.want)
 		}
-	}
-}
-
-// authority signs certificates for the test.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-}
-
-func newAuthority(t *testing.T, name string) authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-}
-
-// issue gives a certificate and its key in PEM.
-func (a authority) issue(t *testing.T, template x509.Certificate) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template.SerialNumber, template.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, &template, a.cert, &private.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
-}
-
-// sendOverTLS delivers a notification with a certificate of from, if any, and
-// gives the status, 0 without an answer, and the server's certificate.
-func sendOverTLS(t *testing.T, url string, roots *x509.CertPool, from *authority, template x509.Certificate, token string) (int, *x509.Certificate) {
-	t.Helper()
-	config := &tls.Config{RootCAs: roots}
-	if from != nil {
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-		pair, err := tls.X509KeyPair(from.issue(t, template))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Show it even to a server that does not ask for its authority.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(notice(``, ``)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := client.Do(r)
-	if err != nil {
-		return 0, nil
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode, resp.TLS.PeerCertificates[0]
-}
-
-func TestClientCertificates(t *testing.T) {
-	servers, clients, strangers := newAuthority(t, "servers"), newAuthority(t, "clients"), newAuthority(t, "strangers")
-	dir := t.TempDir()
-	newCert := func() {
-		cert, key := servers.issue(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
-		write(t, dir, "cert", string(cert))
-		write(t, dir, "key", string(key))
-	}
-	newCert()
-	o := options(t, newHouse())
-	o.TLS = TLS{CertFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key"), ClientCAFile: write(t, dir, "ca", string(clients.pem))}
-	o.Auth.Clients = []Client{{Grant{Name: "alertmanager.monitoring", Scopes: []Scope{ScopeIntake}}}}
-	s := mustNew(t, o)
-	s.tls.every = 0
-	url := "https" + strings.TrimPrefix(serve(t, s), "http")
-	roots := x509.NewCertPool()
-	roots.AddCert(servers.cert)
-
-	send := func(from *authority, template x509.Certificate, token string) (int, *x509.Certificate) {
-		return sendOverTLS(t, url, roots, from, template, token)
-	}
-	named := x509.Certificate{Subject: pkix.Name{CommonName: "alertmanager.monitoring"}}
-	bySAN := x509.Certificate{DNSNames: []string{"am-0", "alertmanager.monitoring"}}
-	other := x509.Certificate{Subject: pkix.Name{CommonName: "mallory"}}
-	for _, c := range []struct {
-		name     string
-		from     *authority
-		template x509.Certificate
-		token    string
-		want     int
-	}{
-		{"common name", &clients, named, "", 200},
-		{"DNS name", &clients, bySAN, "", 200},
-		{"a name not listed", &clients, other, "", 401},
-		{"another authority", &strangers, named, "", 0},
-		{"no certificate", nil, named, "", 401},
-		{"a token instead", nil, named, intakeToken, 200},
-		{"a wrong token beside it", &clients, named, "wrong-token-0123456789", 401},
-	} {
-		if got, _ := send(c.from, c.template, c.token); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-	}
-	_, before := send(&clients, named, "")
-	newCert()
-	_, after := send(&clients, named, "")
-	write(t, dir, "key", "half a rotation")
-	status, still := send(&clients, named, "")
-	if before.Equal(after) || status != 200 || !after.Equal(still) {
-		t.Errorf("certificate not replaced when its file was, or given up for one that is not good (%d)", status)
 	}
 }

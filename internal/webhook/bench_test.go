@@ -45,7 +45,7 @@ func (i *journalIntake) Admit(ctx context.Context, n playbook.Notification) erro
 	if i.journal != nil {
 		_, err = i.journal.Append(ctx, audit.Append{Stream: "intake", After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: data}}})
 	}
-	if cap(data) <= 1<<20 {
+	if cap(data) <= 256<<10 { // as the service does
 		*buf = data
 		i.buffers.Put(buf)
 	}

@@ -23,7 +23,9 @@
 //
 // Who decides is who authenticated: the name and the groups of a decision come
 // from the credential, never from the request's body. There are no cookies and
-// no CORS headers. Without any credential configured only loopback is served,
+// no CORS headers, and what changes something is refused to the pages of other
+// sites, since browsers send passwords and certificates along with any page's
+// requests. Without any credential configured only loopback is served,
 // and only under a loopback host name and not to other sites' pages, so that a
 // browser on the same machine cannot be tricked into deciding.
 //

@@ -50,7 +50,7 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, ErrConflict):
 		return problem(http.StatusConflict, "conflict", err.Error(), "look at the run again: it may have moved on")
 	case errors.Is(err, ErrForbidden):
-		return problem(http.StatusForbidden, "forbidden", err.Error(), "")
+		return problem(http.StatusForbidden, "forbidden", err.Error(), "'responder runs show' says who may; groups come with the credential")
 	case errors.Is(err, ErrInvalid):
 		return problem(http.StatusBadRequest, "invalid", err.Error(), "")
 	case errors.Is(err, ErrBusy), errors.Is(err, errShed):
@@ -78,13 +78,23 @@ func routingProblem(status int) *Problem {
 	}
 }
 
+const codeIssuer = "issuer_unavailable"
+
 // unauthorized answers a request whose credential is missing or wrong, without
-// saying which part of it.
+// saying which part of it, unless an issuer's signature shows that it was the
+// caller's own.
 func unauthorized(err error) *Problem {
+	var refused *refusedToken
 	switch {
+	case errors.As(err, &refused):
+		return problem(http.StatusUnauthorized, "unauthorized", "the token is not accepted: "+refused.why, refused.hint)
+	case errors.Is(err, errIssuerDown):
+		return problem(http.StatusServiceUnavailable, codeIssuer, "the identity provider gives no keys to check this token with", "try again; tokens of the configuration's files work meanwhile")
 	case errors.Is(err, errForeignPage):
 		return problem(http.StatusForbidden, "forbidden", "without credentials only requests made on this machine, under a loopback name and not by another site's page, are served",
 			"configure auth.tokens, or use http://127.0.0.1")
+	case errors.Is(err, errCrossOrigin):
+		return problem(http.StatusForbidden, "forbidden", "requests of another site's page are not served", "use the CLI, or a page of this service")
 	case errors.Is(err, errNoCredential):
 		return problem(http.StatusUnauthorized, "unauthorized", "no credential", "send Authorization: Bearer TOKEN")
 	default:

@@ -35,6 +35,7 @@ type fakeHouse struct {
 	events   map[string][]machine.Event
 	refuse   error // what Command, Pause and Unpause answer
 	pauses   []Pause
+	levers   []LeverTrust
 	entries  []Entry
 	cutShort bool // Snapshot fails half-way
 	changes  chan struct{}
@@ -81,6 +82,29 @@ func (h *fakeHouse) Unpause(_ context.Context, p Pause) error {
 		}
 	}
 	return fmt.Errorf("%w: nothing is paused there", ErrNotFound)
+}
+
+func (h *fakeHouse) Levers(service, playbook string) []LeverTrust {
+	var found []LeverTrust
+	for _, l := range h.levers {
+		if (service == "" || service == l.Service) && (playbook == "" || playbook == l.Playbook) {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+func (h *fakeHouse) Promote(_ context.Context, p Promotion) error {
+	if h.refuse != nil {
+		return h.refuse
+	}
+	for i := range h.levers {
+		l := &h.levers[i]
+		if l.Service == p.Service && l.Playbook == p.Playbook && l.State == p.Lever {
+			l.Demoted, l.Why = false, p.By+": "+p.Reason
+		}
+	}
+	return nil
 }
 
 func (h *fakeHouse) Runs(f RunFilter) []machine.State {
@@ -176,7 +200,7 @@ func options(t testing.TB, h *fakeHouse) Options {
 		a.Tokens = append(a.Tokens, Token{Grant: Grant{Name: name, Scopes: []Scope{Scope(name)}, Groups: []string{"g-" + name}}, File: file})
 	}
 	return Options{
-		Intake: h, Control: h, Pauses: h, Views: h, Log: fakeLog{h}, Watch: h.Watch,
+		Intake: h, Control: h, Pauses: h, Views: h, Ladder: h, Log: fakeLog{h}, Watch: h.Watch,
 		Playbooks: func() []*playbook.Playbook { return []*playbook.Playbook{{Name: "p", Autonomy: playbook.Suggest}} },
 		Services:  func() []playbook.Service { return nil },
 		Version:   map[string]string{"version": "v1"},

@@ -61,7 +61,7 @@ func (s *Server) admitProblem(err error) error {
 	if p.status != http.StatusServiceUnavailable {
 		p = problemOf(ErrUnavailable)
 	}
-	if p.Code == "interrupted" {
+	if p.Code == "interrupted" || p.Code == codeIssuer {
 		return p // the sender's doing
 	}
 	if was := s.refusing.Swap(p); was == nil || was.Code != p.Code {
@@ -98,7 +98,7 @@ func resultOf(p *Problem) string {
 	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
 		return "invalid"
 	case http.StatusServiceUnavailable:
-		if p.Code == "interrupted" {
+		if p.Code == "interrupted" || p.Code == codeIssuer {
 			return "unavailable"
 		}
 		return p.Code // busy, paused, unavailable, slow

@@ -17,6 +17,7 @@ type metrics struct {
 	lastSuccess   prometheus.Gauge
 	panics        prometheus.Counter
 	authReload    prometheus.Counter
+	oidcRefreshes *prometheus.CounterVec
 	bytesInFlight prometheus.GaugeFunc
 }
 
@@ -45,6 +46,9 @@ func newMetrics(inFlight func() int64) *metrics {
 		authReload: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "responder_auth_file_errors_total", Help: "Times a credential file became unusable; its credentials are refused until it is good again.",
 		}),
+		oidcRefreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "responder_oidc_refreshes_total", Help: "Fetches of the OIDC issuer's keys by result: ok, failed. Tokens are refused once keys are an hour old.",
+		}, []string{"result"}),
 		bytesInFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "responder_notification_bytes_in_flight", Help: "Bytes of notification bodies being read or admitted.",
 		}, func() float64 { return float64(inFlight()) }),
@@ -57,7 +61,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 		return nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.authReload, m.bytesInFlight,
+		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.authReload, m.oidcRefreshes, m.bytesInFlight,
 	} {
 		if err := r.Register(c); err != nil {
 			return err
@@ -68,4 +72,12 @@ func (m *metrics) register(r prometheus.Registerer) error {
 
 func (m *metrics) observe(route, method string, status int, since time.Time) {
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Observe(time.Since(since).Seconds())
+}
+
+func (m *metrics) oidcRefreshed(ok bool) {
+	result := "ok"
+	if !ok {
+		result = "failed"
+	}
+	m.oidcRefreshes.WithLabelValues(result).Inc()
 }

@@ -67,12 +67,13 @@ type Log interface {
 }
 
 // Options is what a [Server] needs. Intake is required; a nil Control, Pauses,
-// Views, Log, Playbooks or Services answers 404 on its routes.
+// Views, Ladder, Log, Playbooks or Services answers 404 on its routes.
 type Options struct {
 	Intake  Intake
 	Control Control
 	Pauses  Pauses
 	Views   Views
+	Ladder  Ladder
 	Log     Log
 
 	Playbooks func() []*playbook.Playbook
@@ -80,6 +81,7 @@ type Options struct {
 	Ready     func() []string                  // what is missing before work can be done; empty: ready. nil: always ready
 	Watch     func() (<-chan struct{}, func()) // signals after every append to the journal; the function ends it. nil: follow=1 is refused
 	Metrics   http.Handler                     // served at /metrics; nil: 404
+	Slack     http.Handler                     // takes Slack's clicks at /api/v1/slack/interactivity. It authenticates and bounds them itself; nil: 404
 	Version   any                              // served as JSON at /api/v1/version
 
 	Auth Auth

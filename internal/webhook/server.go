@@ -25,6 +25,8 @@ const (
 	writeTimeout = 30 * time.Second // for an answer, and for each write of a stream
 	stopTimeout  = 10 * time.Second // for requests under way when the server stops
 	maxStreams   = 64               // follow=1 and exports at once
+	maxClicks    = 32               // requests of Slack that are read at once: nobody has authenticated yet, and each may hold 1 MiB
+	clickWait    = time.Second      // for one of them to be done; Slack wants its answer within three
 )
 
 // Server receives notifications and serves the API.
@@ -38,6 +40,7 @@ type Server struct {
 	log     *slog.Logger
 
 	refusing atomic.Pointer[Problem] // why the last notification was not admitted; nil: it was
+	clicks   chan struct{}           // one token for each request of Slack that may be read
 	streams  chan struct{}           // one token for each stream that may run
 	stopping chan struct{}           // closed when streams have to end
 	stop     sync.Once
@@ -50,14 +53,12 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, log: o.Logger, streams: make(chan struct{}, maxStreams), stopping: make(chan struct{})}
+	s := &Server{o: o, log: o.Logger, clicks: make(chan struct{}, maxClicks), streams: make(chan struct{}, maxStreams), stopping: make(chan struct{})}
 	s.bodies = &bodies{max: o.MaxBody, flying: budget{limit: o.InFlightBytes}}
 	s.metrics = newMetrics(s.bodies.flying.used.Load)
-	files, err := newCredentialFiles(o.Auth, o.Logger, s.metrics.authReload.Inc)
-	if err != nil {
+	if s.auth, err = newAuthenticator(o.Auth, o.Logger, s.metrics); err != nil {
 		return nil, err
 	}
-	s.auth = &authenticator{files: files, clients: o.Auth.Clients, insecure: o.Auth.Insecure, origins: http.NewCrossOriginProtection()}
 	if s.tls, err = newTLSFiles(o.TLS, o.Auth.Clients, o.Logger); err != nil {
 		return nil, err
 	}
@@ -82,6 +83,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := s.admitAnonymous(ln.Addr()); err != nil {
 		return errors.Join(err, ln.Close())
 	}
+	s.auth.oidc.warm()
 	ln = netutil.LimitListener(ln, s.o.MaxConns)
 	if s.tls != nil {
 		ln = tls.NewListener(ln, s.tls.config())
@@ -156,12 +158,17 @@ func (s *Server) routes() {
 	s.route(http.MethodGet, "/api/v1/runs/:id/events", ScopeRead, s.runEvents)
 	s.route(http.MethodPost, "/api/v1/runs/:id/approve", ScopeDecide, s.approve)
 	s.route(http.MethodPost, "/api/v1/runs/:id/deny", ScopeDecide, s.deny)
+	s.route(http.MethodPost, "/api/v1/runs/:id/replan", ScopeDecide, s.replan)
 	s.route(http.MethodPost, "/api/v1/runs/:id/cancel", ScopeDecide, s.cancel)
 	s.route(http.MethodPost, "/api/v1/runs/:id/resolve", ScopeDecide, s.resolve)
+	s.route(http.MethodPost, "/api/v1/runs/:id/release", ScopeDecide, s.release)
 
 	s.route(http.MethodGet, "/api/v1/pauses", ScopeRead, s.listPauses)
 	s.route(http.MethodPost, "/api/v1/pauses", ScopeDecide, s.setPause)
 	s.route(http.MethodDelete, "/api/v1/pauses", ScopeDecide, s.liftPause)
+
+	s.route(http.MethodGet, "/api/v1/ladder", ScopeRead, s.listLevers)
+	s.route(http.MethodPost, "/api/v1/ladder/promote", ScopeDecide, s.promote)
 
 	s.route(http.MethodGet, "/api/v1/audit", ScopeRead, s.auditEntries)
 	s.route(http.MethodGet, "/api/v1/audit/checkpoint", ScopeRead, s.auditCheckpoint)
@@ -170,6 +177,8 @@ func (s *Server) routes() {
 	s.route(http.MethodGet, "/api/v1/playbooks", ScopeRead, s.listPlaybooks)
 	s.route(http.MethodGet, "/api/v1/services", ScopeRead, s.listServices)
 	s.route(http.MethodGet, "/api/v1/version", ScopeRead, s.version)
+
+	s.route(http.MethodPost, "/api/v1/slack/interactivity", "", s.slackInteractivity)
 
 	s.route(http.MethodGet, "/healthz", "", s.healthz)
 	s.route(http.MethodGet, "/readyz", "", s.readyz)
@@ -200,7 +209,7 @@ func (s *Server) route(method, path string, scope Scope, serve handler) {
 				return unauthorized(err)
 			}
 			if !id.can(scope) {
-				return problem(http.StatusForbidden, "forbidden", "this credential lacks the scope "+string(scope), "add it to the credential's scopes, or use another")
+				return problem(http.StatusForbidden, "forbidden", "this credential lacks the scope "+string(scope), "add it to the credential's scopes under auth of the configuration, or use another")
 			}
 		}
 		return serve(c, id)
@@ -241,6 +250,6 @@ func unread(p *Problem) bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return true
 	default:
-		return p.Code == "slow"
+		return p.Code == "slow" || p.Code == codeIssuer
 	}
 }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,6 +62,7 @@ type scenario struct {
 	image    string            // at the end
 	hopeless bool              // the rollback does not help
 	autonomy string            // of the service; empty: auto
+	slack    bool              // the question is answered by a click in Slack
 	from, to machine.EventKind // the part of the run whose boundaries are of interest; empty: to its ends
 }
 
@@ -75,13 +75,14 @@ type crashes struct {
 	kubeconfig string
 	playbook   string
 
-	mu      sync.Mutex // guards engines
-	engines map[string]*rig.Fleet
+	mu         sync.Mutex // guards engines and workspaces
+	engines    map[string]*rig.Fleet
+	workspaces map[string]*workspace
 }
 
 func newCrashes(t *testing.T) *crashes {
 	t.Helper()
-	c := &crashes{cp: rig.Shared(t), engines: map[string]*rig.Fleet{}}
+	c := &crashes{cp: rig.Shared(t), engines: map[string]*rig.Fleet{}, workspaces: map[string]*workspace{}}
 	c.ns = c.cp.Namespace(t)
 	c.cp.Deploy(t)
 	c.cp.BindLevers(t, c.ns)
@@ -155,9 +156,17 @@ func (c *crashes) start(t *testing.T, name string, s scenario) *rig.Service {
 		defer c.mu.Unlock()
 		delete(c.engines, name)
 	})
+	settings, files := "", map[string]string(nil)
+	if s.slack {
+		w := newWorkspace(t)
+		c.mu.Lock()
+		c.workspaces[name] = w
+		c.mu.Unlock()
+		settings, files = w.settings(), w.files()
+	}
 	r := rig.NewService(t, rig.ServiceOptions{
 		Prometheus: c.prometheus.URL, Kubeconfig: c.kubeconfig, Playbook: text, Failpoints: true,
-		Services: "services:" + entry, Settings: "autonomy: auto",
+		Services: "services:" + entry, Settings: "autonomy: auto\n" + settings, Files: files,
 	})
 	burning := fmt.Sprintf(`1 - sum(rate(vllm:time_to_first_token_seconds_bucket{namespace=%[1]q,service=%[2]q,le="0.5"}[4s]))
 		/ sum(rate(vllm:time_to_first_token_seconds_count{namespace=%[1]q,service=%[2]q}[4s]))`, c.ns, name)
@@ -174,7 +183,7 @@ func (c *crashes) boundaries(t *testing.T, s scenario) []string {
 	r := c.start(t, name, s)
 	trace := filepath.Join(t.TempDir(), "trace")
 	r.Process = rig.Start(t, r.Spec("RESPONDER_FAILPOINT_TRACE="+trace))
-	run, crashed := c.toTheEnd(t, r, name)
+	run, crashed := c.toTheEnd(t, r, name, s)
 	if crashed != 0 {
 		t.Fatalf("it crashed by itself:\n%s", r.Tail(30))
 	}
@@ -185,6 +194,9 @@ func (c *crashes) boundaries(t *testing.T, s scenario) []string {
 	c.check(t, r, run, name, s)
 	passed := strings.Fields(string(data))
 	points := interesting(passed, run, s)
+	if s.slack {
+		points = lastCommits(passed, 24)
+	}
 	t.Logf("%d places passed, %d of them are tried: %s", len(passed), len(points), strings.Join(points, " "))
 	if len(points) < 8 {
 		t.Fatalf("a run passes only %d places: are failpoints compiled in?", len(points))
@@ -244,7 +256,7 @@ func (c *crashes) killAtEach(t *testing.T, points []string, s scenario) {
 				spec := r.Spec("RESPONDER_FAILPOINT=" + point)
 				spec.Ready = "" // it may die before
 				r.Process = rig.Start(t, spec)
-				run, crashed := c.toTheEnd(t, r, names[i])
+				run, crashed := c.toTheEnd(t, r, names[i], s)
 				c.check(t, r, run, names[i], s)
 				mu.Lock()
 				defer mu.Unlock()
@@ -265,7 +277,7 @@ func (c *crashes) killAtEach(t *testing.T, points []string, s scenario) {
 // toTheEnd delivers the alert as Alertmanager does, again and again until it is
 // acknowledged, starts the responder again when it has died, answers its
 // question when it has one, and waits for the end of the run.
-func (c *crashes) toTheEnd(t *testing.T, r *rig.Service, name string) (run *rig.Run, crashed int) {
+func (c *crashes) toTheEnd(t *testing.T, r *rig.Service, name string, s scenario) (run *rig.Run, crashed int) {
 	t.Helper()
 	body, asked := alertBody(t, c.ns, name), false
 	acknowledged := false
@@ -294,9 +306,12 @@ func (c *crashes) toTheEnd(t *testing.T, r *rig.Service, name string) (run *rig.
 		}
 		if run.Has(machine.GateOpened) > run.Has(machine.GateDecided)+run.Has(machine.GateVoided) {
 			// When it dies before it answers, it is asked again.
-			if said, err := r.CLI(ctx, "approve", run.ID); err != nil || said.Code != 0 {
-				return false, fmt.Sprintf("%s: not approved: %v %s", run, err, said.Stderr)
+			if err := c.approve(ctx, r, run, name, s); err != nil {
+				return false, fmt.Sprintf("%s: not approved: %v", run, err)
 			}
+		}
+		if run.Ending != nil && s.slack {
+			return c.workspace(name).tells("ended " + string(s.outcome))
 		}
 		return run.Ending != nil, run.String()
 	})
@@ -374,23 +389,4 @@ func (c *crashes) writes(t *testing.T, name string) int {
 		}
 	}
 	return n
-}
-
-// alertBody is the notification of one alert that has just begun to fire.
-func alertBody(t *testing.T, ns, name string) []byte {
-	t.Helper()
-	type object = map[string]any
-	labels := object{"alertname": "InferenceTTFTFastBurn", "namespace": ns, "service": name, "severity": "critical"}
-	body, err := json.Marshal(object{
-		"version": "4", "status": "firing", "receiver": "responder", "groupKey": "{}:{service=\"" + name + "\"}", "truncatedAlerts": 0,
-		"groupLabels": labels, "commonLabels": labels, "commonAnnotations": object{}, "externalURL": "http://alertmanager:9093",
-		"alerts": []object{{
-			"status": "firing", "labels": labels, "annotations": object{}, "startsAt": time.Now().UTC(), "endsAt": time.Time{},
-			"fingerprint": "0123456789abcdef", "generatorURL": "http://prometheus:9090/graph",
-		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
 }

@@ -40,7 +40,7 @@ func TestDeployedPodIsAdmitted(t *testing.T) {
 func TestDeployedRulesAndReceiver(t *testing.T) {
 	t.Parallel()
 	deploy := filepath.Join(rig.Repository(), "deploy")
-	check(t, "promtool", "check", "rules", filepath.Join(deploy, "prometheus", "inference-slo.rules.yaml"))
+	check(t, "promtool", "check", "rules", filepath.Join(deploy, "prometheus", "inference-slo.rules.yaml"), filepath.Join(deploy, "prometheus", "responder.rules.yaml"))
 
 	snippet, err := os.ReadFile(filepath.Join(deploy, "alertmanager", "receiver.yaml"))
 	if err != nil {

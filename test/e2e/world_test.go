@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,12 +63,13 @@ type world struct {
 
 // worldOptions say what is not as usual.
 type worldOptions struct {
-	autonomy      string // of the service; default auto
-	alertmanagers int    // each on its own, as a pair that cannot see each other; default 1
-	settings      string // of responder.yaml
-	manifests     string // applied after the Deployment
-	discover      bool   // the service is found in the cluster instead of configured
-	noLevers      bool   // the responder's account may only read
+	autonomy      string            // of the service; default auto
+	alertmanagers int               // each on its own, as a pair that cannot see each other; default 1
+	settings      string            // of responder.yaml
+	manifests     string            // applied after the Deployment
+	discover      bool              // the service is found in the cluster instead of configured
+	files         map[string]string // beside responder.yaml
+	noLevers      bool              // the responder's account may only read
 	noResponder   bool
 }
 
@@ -96,7 +98,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	})
 	options := rig.ServiceOptions{
 		Addr: addr, Prometheus: w.prometheus.URL, Playbook: playbook(t), Settings: "autonomy: auto\n" + o.settings,
-		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + service(w.ns, "chat", o.autonomy),
+		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + service(w.ns, "chat", o.autonomy), Files: o.files,
 	}
 	if o.discover {
 		options.Services = "discovery: {enabled: true, interval: 1s}"
@@ -253,4 +255,23 @@ func verify(t *testing.T, s *rig.Service, file string) {
 	if !strings.Contains(out, "intact: "+file) {
 		t.Errorf("audit verify says:\n%s", out)
 	}
+}
+
+// alertBody is the notification of one alert that has just begun to fire.
+func alertBody(t *testing.T, ns, name string) []byte {
+	t.Helper()
+	type object = map[string]any
+	labels := object{"alertname": "InferenceTTFTFastBurn", "namespace": ns, "service": name, "severity": "critical"}
+	body, err := json.Marshal(object{
+		"version": "4", "status": "firing", "receiver": "responder", "groupKey": "{}:{service=\"" + name + "\"}", "truncatedAlerts": 0,
+		"groupLabels": labels, "commonLabels": labels, "commonAnnotations": object{}, "externalURL": "http://alertmanager:9093",
+		"alerts": []object{{
+			"status": "firing", "labels": labels, "annotations": object{}, "startsAt": time.Now().UTC(), "endsAt": time.Time{},
+			"fingerprint": "0123456789abcdef", "generatorURL": "http://prometheus:9090/graph",
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
 }

@@ -54,6 +54,8 @@ func (t *turn) command(c Command) error {
 		return t.alert(c)
 	case CmdDecide:
 		return t.decide(c)
+	case CmdReplan:
+		return t.replan(c)
 	case CmdCancel:
 		return t.cancel(c)
 	case CmdResolve:
@@ -94,6 +96,8 @@ func (t *turn) tick() {
 	switch {
 	case t.s.Phase == PhaseDeciding && !t.now.Before(t.s.Gate.Deadline):
 		t.expire()
+	case t.s.Phase == PhaseDeciding:
+		t.remind()
 	case t.s.Phase == PhaseWaiting && t.s.Lever != nil && !t.now.Before(t.s.Lever.Deadline):
 		why := "waited for " + WaitWithin.String()
 		if t.s.Paused != "" {
@@ -155,6 +159,9 @@ func (t *turn) alert(c Command) error {
 	}
 	if t.s.Phase == PhaseEnded {
 		return nil
+	}
+	if c.Truncated && !t.s.Truncated {
+		t.emit(Event{Kind: AlertsTruncated, Alert: c.Alert})
 	}
 	known, ok := t.s.Episodes[c.Alert.Episode()]
 	firing := c.Alert.Status == playbook.Firing

@@ -42,6 +42,9 @@ type Effect struct {
 	Receipt  json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
 	Proof    *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
 	Text     string           `json:"text,omitempty"`    // notify
+	To       []string         `json:"to,omitempty"`      // notify: channels by name; empty: the default ones
+	Urgent   bool             `json:"urgent,omitempty"`  // notify: a person has to take over
+	Asks     bool             `json:"asks,omitempty"`    // notify: of a question that was just asked
 	At       time.Time        `json:"at"`                // when it was decided; a look at an apply: when that was planned
 	Attempt  int              `json:"attempt"`           // 1-based
 	NotUntil time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry back-off, next sample)
@@ -54,6 +57,7 @@ type Proof struct {
 	Spec     VerifySpec `json:"spec"`
 	FixedAt  time.Time  `json:"fixedAt"`           // when the change took effect
 	Before   float64    `json:"before"`            // requests per second before the change; NaN is written as -1
+	Planned  time.Time  `json:"planned,omitzero"`  // when the change was planned: Before is of about then, and can be asked for again
 	HeldFrom time.Time  `json:"heldFrom,omitzero"` // since when every sample satisfied the spec; zero: the last one did not
 	LastAt   time.Time  `json:"lastAt,omitzero"`   // of the sample before this one; a gap much longer than the interval breaks the hold
 	Deadline time.Time  `json:"deadline"`
@@ -89,6 +93,7 @@ type Outcome struct {
 	Facts   []string        `json:"facts,omitempty"`   // one line each, how a person would say the evidence
 	Plan    *Plan           `json:"plan,omitempty"`    // plan
 	Guards  []GuardVerdict  `json:"guards,omitempty"`  // guard
+	Terms   *Terms          `json:"terms,omitempty"`   // guard: what a policy demands; nil: there is none
 	Sample  *Sample         `json:"sample,omitempty"`  // verify
 	Before  *float64        `json:"before,omitempty"`  // apply: requests per second just before, for the proof
 }

@@ -18,6 +18,12 @@ var (
 	// ErrNotAllowed: this person may not decide this.
 	ErrNotAllowed = errors.New("not allowed to decide")
 
+	// ErrVoted: this person's approval counts already; others are needed.
+	ErrVoted = errors.New("has voted already")
+
+	// ErrTooMany: it was asked for so often that it is not done any more.
+	ErrTooMany = errors.New("too many")
+
 	// ErrStale: the decision is about a plan that is no longer the one asked about.
 	ErrStale = errors.New("decision is about another plan")
 

@@ -16,18 +16,22 @@ const (
 	EpisodeJoined   EventKind = "episode.joined"   // Alert: another alert belongs to this run
 	EpisodeRefired  EventKind = "episode.refired"  // Alert: resolved, then firing again under the same episode
 	EpisodeResolved EventKind = "episode.resolved" // Alert
+	AlertsTruncated EventKind = "alerts.truncated" // Alert: the notification it came with was truncated, more may be affected
 	StateEntered    EventKind = "state.entered"    // State, Visit
 	EffectStarted   EventKind = "effect.started"   // Effect key, Action, Attempt: the intent; always before the effect
 	CheckCompleted  EventKind = "check.completed"  // Data, Facts
 	EffectFailed    EventKind = "effect.failed"    // Reason, Message; a retry follows when NotUntil is set
 	PlanCompleted   EventKind = "plan.completed"   // Plan, Digest
 	PlanRefused     EventKind = "plan.refused"     // Reason, Message
-	GuardsPassed    EventKind = "guards.passed"    // Guards
-	GuardsRefused   EventKind = "guards.refused"   // Guards
-	GuardsWaiting   EventKind = "guards.waiting"   // Guards: a lock is held by another run; NotUntil
+	GuardsPassed    EventKind = "guards.passed"    // Guards, Terms
+	GuardsRefused   EventKind = "guards.refused"   // Guards, Terms
+	GuardsWaiting   EventKind = "guards.waiting"   // Guards, Terms: a lock is held by another run; NotUntil
 	GateOpened      EventKind = "gate.opened"      // Gate
-	GateDecided     EventKind = "gate.decided"     // Decision
-	GateVoided      EventKind = "gate.voided"      // the plan changed since; Message
+	GateVoted       EventKind = "gate.voted"       // Decision: an approval that counts and does not complete what is needed
+	GateReminded    EventKind = "gate.reminded"    // nobody has completed it for Terms.Remind
+	GateEscalated   EventKind = "gate.escalated"   // Tier: others are told of it
+	GateDecided     EventKind = "gate.decided"     // Decision: the approval that completed what is needed, or a denial
+	GateVoided      EventKind = "gate.voided"      // the question or its answer holds no longer; Message, and Decision when a person asked for a fresh plan
 	GateExpired     EventKind = "gate.expired"
 	GateWithdrawn   EventKind = "gate.withdrawn"    // alert resolved, or cancelled
 	DecisionIgnored EventKind = "decision.ignored"  // Decision: late, repeated, unauthorised; Message
@@ -69,7 +73,9 @@ type Event struct {
 	Plan     *Plan           `json:"plan,omitempty"`
 	Digest   string          `json:"digest,omitempty"`
 	Guards   []GuardVerdict  `json:"guards,omitempty"`
+	Terms    *Terms          `json:"terms,omitempty"`
 	Gate     *Gate           `json:"gate,omitempty"`
+	Tier     int             `json:"tier,omitempty"` // 1-based, of Gate.Tiers
 	Decision *Decision       `json:"decision,omitempty"`
 	Verify   *VerifySpec     `json:"verify,omitempty"`
 	Sample   *Sample         `json:"sample,omitempty"`
@@ -93,28 +99,8 @@ type Start struct {
 	Truncated    bool                       `json:"truncated,omitempty"`    // the notification was truncated: blast radius unknown
 	Notification uint64                     `json:"notification"`           // its position in the log
 	DivertedFrom string                     `json:"divertedFrom,omitempty"` // run that handed over
+	By           string                     `json:"by,omitempty"`           // user:... who asked for the run; empty: an alert did. Their own yes never counts
 	Evidence     map[string]json.RawMessage `json:"evidence,omitempty"`     // handed over, by state
-}
-
-// Gate is an open question to people.
-type Gate struct {
-	ID       string          `json:"id"`               // run/state#visit/gate#n
-	Digest   string          `json:"digest,omitempty"` // of the plan asked about; empty for a gate state
-	By       []string        `json:"by"`
-	Deadline time.Time       `json:"deadline"`
-	OnExpiry playbook.Expiry `json:"onExpiry"`
-	Text     string          `json:"text,omitempty"`
-}
-
-// Decision is what a person decided, through whichever door.
-type Decision struct {
-	Gate    string   `json:"gate,omitempty"`   // empty: the one that is open
-	Digest  string   `json:"digest,omitempty"` // the plan the person saw; must match when given
-	Approve bool     `json:"approve"`
-	By      string   `json:"by"` // user:ada
-	Groups  []string `json:"groups,omitempty"`
-	Door    string   `json:"door"` // cli, api, slack, web, demo
-	Reason  string   `json:"reason,omitempty"`
 }
 
 // RunOutcome is how a run ended.
@@ -131,6 +117,7 @@ const (
 	OutcomeCanceled   RunOutcome = "canceled"    // a person stopped it; nothing is half done
 	OutcomeHandedOver RunOutcome = "handed-over" // someone else changed the target
 	OutcomeUndoFailed RunOutcome = "undo-failed" // a change is still in place and could not be undone: page
+	OutcomeReleased   RunOutcome = "released"    // it could not be processed; a person looked at the world and let go of it
 )
 
 // Ending is how and why a run ended.

@@ -21,13 +21,13 @@ func Evolve(s State, e Event) State {
 	s.Head++
 	s.Updated = e.At
 	switch e.Kind {
-	case RunStarted, EpisodeJoined, EpisodeRefired, EpisodeResolved, StateEntered, EdgeTaken:
+	case RunStarted, EpisodeJoined, EpisodeRefired, EpisodeResolved, AlertsTruncated, StateEntered, EdgeTaken:
 		return evolvePath(s, e)
 	case EffectStarted, EffectFailed, CheckCompleted, Notified:
 		return evolveEffect(s, e)
 	case PlanCompleted, PlanRefused, GuardsPassed, GuardsRefused, GuardsWaiting, WouldApply:
 		return evolvePlan(s, e)
-	case GateOpened, GateDecided, GateVoided, GateExpired, GateWithdrawn, DecisionIgnored:
+	case GateOpened, GateVoted, GateReminded, GateEscalated, GateDecided, GateVoided, GateExpired, GateWithdrawn, DecisionIgnored:
 		return evolveGate(s, e)
 	case Applied, Settled, Settling, Sampled, Verified, VerifyEnded, Undone, Unwound:
 		return evolveLever(s, e)
@@ -53,7 +53,7 @@ func allowed(s State, k EventKind) bool {
 	switch k {
 	case DecisionIgnored:
 		return true
-	case EpisodeJoined, EpisodeRefired, EpisodeResolved, PauseSeen, PauseLifted, CancelRequested, RunEnded, EffectFailed:
+	case EpisodeJoined, EpisodeRefired, EpisodeResolved, AlertsTruncated, PauseSeen, PauseLifted, CancelRequested, RunEnded, EffectFailed:
 		return s.Phase != PhaseEnded
 	case EffectStarted:
 		return s.Phase != PhaseEnded && s.Open == nil
@@ -69,10 +69,10 @@ func allowed(s State, k EventKind) bool {
 		return open(ActionGuard) || in(PhaseWaiting)
 	case GateOpened:
 		return s.Open == nil && s.Gate == nil && in(PhaseEntering, PhaseGuarding)
-	case GateDecided, GateExpired, GateWithdrawn:
+	case GateVoted, GateReminded, GateEscalated, GateDecided, GateExpired, GateWithdrawn:
 		return s.Gate != nil
 	case GateVoided:
-		return s.Lever != nil && s.Lever.Approved != nil && in(PhasePlanning, PhaseGuarding)
+		return s.Lever != nil && (s.Gate != nil || s.Lever.Approved != nil && in(PhasePlanning, PhaseGuarding))
 	case WouldApply:
 		return s.Lever != nil && in(PhaseGuarding)
 	case Applied:
@@ -105,7 +105,7 @@ func allowed(s State, k EventKind) bool {
 func evolvePath(s State, e Event) State {
 	switch e.Kind {
 	case RunStarted:
-		s.Start = *e.Start
+		s.Start, s.Truncated = *e.Start, e.Start.Truncated
 		s.Began = e.At
 		s.Phase = PhaseEntering
 		s.Visits = map[string]int{}
@@ -114,6 +114,8 @@ func evolvePath(s State, e Event) State {
 	case EpisodeJoined, EpisodeRefired, EpisodeResolved:
 		s.Episodes = maps.Clone(s.Episodes)
 		s.Episodes[e.Alert.Episode()] = episode(*e.Alert, e.At)
+	case AlertsTruncated:
+		s.Truncated = true
 	case StateEntered:
 		s.Current = e.State
 		s.Phase = PhaseEntering
@@ -264,53 +266,19 @@ func evolvePlan(s State, e Event) State {
 		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
 		s.Phase = PhaseEntering // nothing is in the air
 	case GuardsPassed:
-		l.Guards, l.Deadline = e.Guards, time.Time{}
+		l.Guards, l.Terms, l.Deadline = e.Guards, e.Terms, time.Time{}
 	case GuardsRefused:
-		l.Guards = e.Guards
+		l.Guards, l.Terms = e.Guards, e.Terms
 		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
 		s.Phase, s.Wake = PhaseGuarding, time.Time{}
 	case GuardsWaiting:
-		l.Guards = e.Guards
+		l.Guards, l.Terms = e.Guards, e.Terms
 		if l.Deadline.IsZero() {
 			l.Deadline = e.At.Add(WaitWithin)
 		}
 		s.Phase, s.Wake = PhaseWaiting, e.NotUntil
 	case WouldApply:
-		l.Message = e.Message
-	}
-	return s
-}
-
-func evolveGate(s State, e Event) State {
-	switch e.Kind {
-	case GateOpened:
-		s.Gate = e.Gate
-		s.Phase = PhaseDeciding
-		s.Asked++
-		*s.Tries.of(actionGate)++
-		if s.Lever != nil {
-			l := s.lever()
-			l.AskedAt, l.Approved = e.At, nil
-			s.Lever = l
-		}
-	case GateDecided:
-		if s.Lever != nil {
-			l := s.lever()
-			if e.Decision.Approve {
-				l.Approved = e.Decision
-				l.GoodUntil = e.At.Add(s.Gate.Deadline.Sub(l.AskedAt))
-			} else {
-				l.Signal, l.Message = playbook.OnDenied, e.Decision.Reason
-			}
-			s.Lever = l
-		}
-		s.Gate, s.Phase = nil, PhaseEntering
-	case GateVoided:
-		l := s.lever()
-		l.Approved = nil
-		s.Lever = l
-	case GateExpired, GateWithdrawn:
-		s.Gate, s.Phase = nil, PhaseEntering
+		l.Would, l.Message = true, e.Message
 	}
 	return s
 }

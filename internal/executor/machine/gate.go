@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,9 +9,6 @@ import (
 
 	"github.com/inference-responder/responder/internal/playbook"
 )
-
-// owners stands for the service's owners in a list of deciders.
-const owners = "service.owners"
 
 // gate begins a gate state.
 func (t *turn) gate(st *playbook.State) {
@@ -29,37 +27,80 @@ func (t *turn) gate(st *playbook.State) {
 
 // ask opens a gate: for a gate state, or about the plan with this digest.
 func (t *turn) ask(st *playbook.State, text, digest string) {
-	g := &Gate{Digest: digest, OnExpiry: playbook.ExpiryEscalate, Text: text}
-	within := AskWithin
-	by := []string{owners}
-	if st.Approve != nil {
-		by, within, g.OnExpiry = st.Approve.By, st.Approve.Within, st.Approve.OnExpiry
+	terms := t.s.terms()
+	g := &Gate{
+		ID: t.key(actionGate), Digest: digest, Opened: t.now, OnExpiry: playbook.ExpiryEscalate, Text: text,
+		Needs: t.s.Needs(st), BreakGlass: deciders(terms.BreakGlass, t.s.Start.Service.Owners), NotBy: t.s.Start.By,
 	}
-	g.By = deciders(by, t.s.Start.Service.Owners)
-	if len(g.By) == 0 {
-		// Nobody can decide: the gate expires into its safe outcome.
-		g.Text += fmt.Sprintf(" (nobody may decide: service %s names no owners)", t.s.Start.Service.Name)
+	within := AskWithin
+	if st.Approve != nil {
+		within, g.OnExpiry = st.Approve.Within, st.Approve.OnExpiry
+	}
+	if terms.Within > 0 {
+		within = min(within, terms.Within)
 	}
 	g.Deadline = t.now.Add(within)
-	g.ID = t.key(actionGate)
+	if terms.Remind > 0 {
+		g.RemindAt = t.now.Add(terms.Remind)
+	}
+	g.Tiers = slices.Clone(terms.Tiers)
+	slices.SortStableFunc(g.Tiers, func(a, b Tier) int { return cmp.Compare(a.After, b.After) })
+	for _, n := range g.Needs {
+		if why := n.unreachable(t.s.Start); why != "" {
+			g.Text += " (" + why + ")" // the gate expires into its safe outcome
+		}
+	}
 	t.emit(Event{Kind: GateOpened, State: t.s.Current, Gate: g, Digest: digest})
 }
 
-// deciders replaces service.owners by the service's owners.
-func deciders(by, serviceOwners []string) []string {
-	var out []string
-	for _, who := range by {
-		names := []string{who}
-		if who == owners {
-			names = serviceOwners
+// unreachable says why nobody can meet the need; empty when people can, as far
+// as names alone tell.
+func (n Need) unreachable(start Start) string {
+	people := 0
+	for _, who := range n.From {
+		if strings.HasPrefix(who, "group:") {
+			return ""
 		}
-		for _, n := range names {
-			if n != "" && n != owners && !slices.Contains(out, n) {
-				out = append(out, n)
-			}
+		if who != start.By {
+			people++
 		}
 	}
-	return out
+	switch {
+	case len(n.From) == 0:
+		return fmt.Sprintf("nobody may decide: service %s names no owners", start.Service.Name)
+	case people < n.Quorum:
+		return fmt.Sprintf("%s asks for %d people, and only %d can approve", n.Rule, n.Quorum, people)
+	default:
+		return ""
+	}
+}
+
+// remind journals that people are to be told again, or others of them, each
+// once. A run never waits for the telling.
+func (t *turn) remind() {
+	if g := t.s.Gate; !g.Reminded && !g.RemindAt.IsZero() && !t.now.Before(g.RemindAt) {
+		t.emit(Event{Kind: GateReminded, State: t.s.Current, Message: "still needed: " + whoOf(g.Unmet())})
+	}
+	for {
+		g := t.s.Gate
+		at, ok := g.nextTier()
+		if !ok || t.now.Before(at) {
+			return
+		}
+		tier := g.Tiers[g.Told]
+		t.emit(Event{
+			Kind: GateEscalated, State: t.s.Current, Tier: g.Told + 1,
+			Message: fmt.Sprintf("nobody has decided for %s: %s is told", playbook.FormatDuration(tier.After), strings.Join(tier.To, ", ")),
+		})
+	}
+}
+
+// nextTier is when the next tier is told, if there is one.
+func (g Gate) nextTier() (time.Time, bool) {
+	if g.Told >= len(g.Tiers) {
+		return time.Time{}, false
+	}
+	return g.Opened.Add(g.Tiers[g.Told].After), true
 }
 
 // decide takes a person's decision. One that does not count changes nothing,
@@ -70,12 +111,16 @@ func (t *turn) decide(c Command) error {
 		return fmt.Errorf("%w: who decides?", ErrInvalid)
 	}
 	if err := t.refuse(*d); err != nil {
-		t.emit(Event{Kind: DecisionIgnored, State: t.s.Current, Decision: d, Message: err.Error()})
+		t.ignore(d, err.Error())
 		return err
 	}
 	g, st := *t.s.Gate, t.s.current()
 	taken := *d
 	taken.Gate, taken.Digest = g.ID, g.Digest
+	if d.Approve && !d.BreakGlass && len(unmet(g.Needs, append(slices.Clip(g.Votes), taken))) > 0 {
+		t.emit(Event{Kind: GateVoted, State: t.s.Current, Decision: &taken, Digest: g.Digest})
+		return nil
+	}
 	t.emit(Event{Kind: GateDecided, State: t.s.Current, Decision: &taken, Digest: g.Digest})
 	switch {
 	case st.Kind == playbook.StateLever && d.Approve:
@@ -88,6 +133,18 @@ func (t *turn) decide(c Command) error {
 		t.leaveGate(playbook.OnDenied)
 	}
 	return nil
+}
+
+// ignore journals a decision that does not count. A button can be pressed a
+// million times, by anybody who sees it: a run's log is not theirs to fill.
+func (t *turn) ignore(d *Decision, why string) {
+	switch {
+	case t.s.Ignored >= MaxIgnored:
+		return
+	case t.s.Ignored == MaxIgnored-1:
+		why += "; more of them are answered and no longer recorded in this run"
+	}
+	t.emit(Event{Kind: DecisionIgnored, State: t.s.Current, Decision: d, Message: why})
 }
 
 // refuse says why a decision does not count; nil when it does.
@@ -107,8 +164,45 @@ func (t *turn) refuse(d Decision) error {
 	case d.Approve && d.Gate == "" && d.Digest == "" && t.s.Asked > 1:
 		// It may be meant for an earlier question, about a plan that is void.
 		return fmt.Errorf("%w: this run has asked before; look at what it asks now and name it: gate %s%s", ErrStale, g.ID, about(g.Digest))
-	case !mayDecide(g.By, d):
-		return fmt.Errorf("%w: %s is not among %s", ErrNotAllowed, d.By, strings.Join(g.By, ", "))
+	default:
+		return g.refuse(d)
+	}
+}
+
+// replan voids the open question and plans afresh, because a person wants it.
+func (t *turn) replan(c Command) error {
+	d := c.Decision
+	if d == nil || d.By == "" {
+		return fmt.Errorf("%w: who wants a fresh plan?", ErrInvalid)
+	}
+	if err := t.refuseReplan(*d); err != nil {
+		t.ignore(d, "fresh plan: "+err.Error())
+		return err
+	}
+	asked := *d
+	asked.Gate, asked.Digest = t.s.Gate.ID, t.s.Gate.Digest
+	t.emit(Event{Kind: GateVoided, State: t.s.Current, Decision: &asked, Message: d.By + " wants a fresh plan"})
+	t.open(ActionPlan)
+	return nil
+}
+
+func (t *turn) refuseReplan(d Decision) error {
+	g := t.s.Gate
+	switch {
+	case t.s.Phase == PhaseEnded:
+		return fmt.Errorf("%w %s: nothing is planned any more", ErrEnded, t.s.Ending.Outcome)
+	case g == nil || t.s.Lever == nil:
+		return fmt.Errorf("%w: run %s asks about no plan now, it is %s", ErrNoGate, t.s.Start.Run, t.s.Phase)
+	case d.Gate != "" && d.Gate != g.ID:
+		return fmt.Errorf("%w: asked is %s, not %s", ErrNoGate, g.ID, d.Gate)
+	case !t.now.Before(g.Deadline):
+		return fmt.Errorf("%w: the time to decide ended at %s", ErrNoGate, g.Deadline.UTC().Format(time.RFC3339))
+	case d.Digest != "" && d.Digest != g.Digest:
+		return fmt.Errorf("%w: asked is %s, not %s; the plan is a fresh one already", ErrStale, g.Digest, d.Digest)
+	case !g.concerns(d):
+		return g.notAmong(d)
+	case t.s.Lever.Replans >= MaxReplans:
+		return fmt.Errorf("%w: %d fresh plans were asked for; approve or deny this one", ErrTooMany, t.s.Lever.Replans)
 	default:
 		return nil
 	}
@@ -121,24 +215,14 @@ func about(digest string) string {
 	return ", digest " + digest
 }
 
-func mayDecide(by []string, d Decision) bool {
-	return slices.ContainsFunc(by, func(who string) bool {
-		switch {
-		case strings.HasPrefix(who, "user:"):
-			return who == d.By
-		case strings.HasPrefix(who, "group:"):
-			return slices.Contains(d.Groups, who) || slices.Contains(d.Groups, strings.TrimPrefix(who, "group:"))
-		default:
-			return false
-		}
-	})
-}
-
 // expire closes a gate nobody decided. There is no go-ahead.
 func (t *turn) expire() {
 	g, st := *t.s.Gate, t.s.current()
 	t.emit(Event{Kind: GateExpired, State: t.s.Current, Gate: &g})
-	msg := fmt.Sprintf("nobody of %s decided by %s", strings.Join(g.By, ", "), g.Deadline.UTC().Format(time.RFC3339))
+	msg := fmt.Sprintf("nobody of %s decided by %s", g.Who(), g.Deadline.UTC().Format(time.RFC3339))
+	if len(g.Votes) > 0 {
+		msg = fmt.Sprintf("%d approved by %s, still needed was %s", len(g.Votes), g.Deadline.UTC().Format(time.RFC3339), whoOf(g.Unmet()))
+	}
 	named := slices.IndexFunc(st.Next, func(e playbook.Edge) bool { return e.On == playbook.OnExpired })
 	switch {
 	case named >= 0:
@@ -178,4 +262,59 @@ func (t *turn) leaveGate(sig playbook.Signal) {
 	default:
 		t.take(e.To, edgeText(*e, sig))
 	}
+}
+
+// evolveGate folds what became of a question.
+func evolveGate(s State, e Event) State {
+	switch e.Kind {
+	case DecisionIgnored:
+		s.Ignored++
+	case GateOpened:
+		s.Gate = e.Gate
+		s.Phase = PhaseDeciding
+		s.Asked++
+		*s.Tries.of(actionGate)++
+		if s.Lever != nil {
+			l := s.lever()
+			l.AskedAt, l.Approved, l.Votes = e.At, nil, nil
+			if l.FirstAsk.IsZero() {
+				l.FirstAsk = e.At
+			}
+			s.Lever = l
+		}
+	case GateVoted, GateReminded, GateEscalated:
+		g := *s.Gate
+		switch e.Kind {
+		case GateVoted:
+			g.Votes = append(slices.Clip(g.Votes), *e.Decision)
+		case GateReminded:
+			g.Reminded = true
+		default:
+			g.Told = e.Tier
+		}
+		s.Gate = &g
+	case GateDecided:
+		if s.Lever != nil {
+			l := s.lever()
+			if e.Decision.Approve {
+				l.Approved, l.Votes = e.Decision, append(slices.Clip(s.Gate.Votes), *e.Decision)
+				l.GoodUntil = e.At.Add(s.Gate.Deadline.Sub(l.AskedAt))
+			} else {
+				l.Signal, l.Message = playbook.OnDenied, e.Decision.Reason
+			}
+			s.Lever = l
+		}
+		s.Gate, s.Phase = nil, PhaseEntering
+	case GateVoided:
+		l := s.lever()
+		l.Approved, l.Votes = nil, nil
+		if s.Gate != nil { // a person wants a fresh plan
+			l.Replans++
+			s.Gate, s.Phase = nil, PhaseEntering
+		}
+		s.Lever = l
+	case GateExpired, GateWithdrawn:
+		s.Gate, s.Phase = nil, PhaseEntering
+	}
+	return s
 }

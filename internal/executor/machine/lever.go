@@ -38,8 +38,7 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	case o.Observe && out.Reason.Retryable() && out.Status == StatusFailed && out.Reason != ReasonInterrupted:
 		t.unknown(o, out) // the look itself failed: that says nothing
 		return
-	case !o.Observe && t.worthwhile(o, out):
-		t.retried(o, out, true)
+	case !o.Observe && t.worthwhile(o, out) && t.applyAgain(o, out):
 		return
 	}
 	t.retried(o, out, false)
@@ -48,7 +47,7 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	switch {
 	case o.Observe && t.s.Lever.Plan.Unrepeatable:
 		t.hold(o, "it cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
-	case again && int(*t.s.Tries.of(ActionPlan)) < MaxPlans && t.s.Cancel == nil && t.s.Firing():
+	case again && t.s.plans() < MaxPlans && t.s.Cancel == nil && t.s.Firing():
 		t.open(ActionPlan) // a fresh plan, and the guards again
 	default:
 		msg := out.Message
@@ -58,6 +57,24 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 		t.emit(Event{Kind: PlanRefused, State: st.Name, Reason: out.Reason, Message: msg})
 		t.signal(playbook.OnRefused)
 	}
+}
+
+// applyAgain tries an apply again that certainly did not happen, after a pause,
+// and reports whether it does. What the guards, the rules and the people said
+// before a long pause may hold no longer: then it is planned afresh and they
+// are asked anew.
+func (t *turn) applyAgain(o OpenEffect, out Outcome) bool {
+	st, tries := t.s.current(), int(*t.s.Tries.of(ActionApply))
+	pause := backoff(o.Action, st, max(t.s.Fails+1, tries))
+	if pause <= guardsHold {
+		return t.retried(o, out, true)
+	}
+	if tries >= attempts(o.Action, st) || t.s.plans() >= MaxPlans {
+		return false
+	}
+	t.retried(o, out, false)
+	t.openWith(ActionPlan, Event{NotUntil: t.now.Add(pause)})
+	return true
 }
 
 // withdraw takes back an apply that waits for its next attempt: the one before

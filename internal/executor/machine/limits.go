@@ -12,14 +12,17 @@ const (
 	MaxVisits   = 10        // of one state
 	MaxPath     = 100       // states entered by one run
 	MaxPlans    = 5         // plans on one visit: the world moves, approvals become void
+	MaxReplans  = 5         // fresh plans that people ask for on one visit; they do not count among MaxPlans
 	MaxUndos    = 8         // attempts at one undo, over two minutes: an API server needs that long to come back
 	MaxLooks    = 5         // attempts at finding out what became of a change
+	MaxIgnored  = 100       // decisions that do not count and are journaled; the rest are only answered
 	MaxNotices  = 3         // attempts at telling people
 	MaxEvidence = 256 << 10 // bytes of evidence, receipt or plan payload
 
 	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect
 	WaitWithin    = 30 * time.Minute // for a lock
 	AskWithin     = 30 * time.Minute // for a decision, where the playbook says nothing
+	guardsHold    = 30 * time.Second // what guards let through; a later attempt asks them again
 	lookAfter     = 2 * time.Second  // before observing: a cut-off request may still be on its way
 	settleEvery   = 5 * time.Second
 	settleSlowly  = 15 * time.Second // after the first minute

@@ -130,21 +130,31 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 	if a := t.s.Lever.Approved; a != nil && a.Digest != digest {
 		t.emit(Event{Kind: GateVoided, State: t.s.Current, Digest: digest, Message: "the world moved since: this is not the plan that was approved"})
 	}
-	if int(*t.s.Tries.of(ActionPlan)) > MaxPlans {
-		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonConflict, Message: fmt.Sprintf("the target keeps moving: %d plans", int(*t.s.Tries.of(ActionPlan)))})
+	if n := t.s.plans(); n > MaxPlans {
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonConflict, Message: fmt.Sprintf("the target keeps moving: %d plans", n)})
 		t.signal(playbook.OnRefused)
 		return
 	}
 	t.open(ActionGuard)
 }
 
+// plans is how many plans were made on this visit but for those that people
+// asked for.
+func (s State) plans() int {
+	n := int(*s.Tries.of(ActionPlan))
+	if s.Lever != nil {
+		n -= s.Lever.Replans
+	}
+	return n
+}
+
 func (t *turn) guarded(out Outcome) {
 	why, wait := refusals(out)
 	st := t.s.current()
-	level := t.s.Autonomy(st)
+	level := t.s.Under(out.Terms).Autonomy(st)
 	switch {
 	case why != "" && !wait:
-		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Reason: ReasonGuard, Message: why})
+		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: ReasonGuard, Message: why})
 		t.signal(playbook.OnRefused)
 	case level == playbook.Observe:
 		t.wouldApply(out, why)
@@ -176,18 +186,26 @@ func refusals(out Outcome) (why string, wait bool) {
 }
 
 func (t *turn) wouldApply(out Outcome, busy string) {
-	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards})
+	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards, Terms: out.Terms})
 	msg := t.s.Lever.Plan.Summary
 	if busy != "" {
 		msg += " (after waiting: " + busy + ")"
 	}
 	t.emit(Event{Kind: WouldApply, State: t.s.Current, Plan: t.s.Lever.Plan, Digest: t.s.Lever.Plan.Digest(), Message: msg})
-	t.end(Ending{Outcome: OutcomeObserved, Message: "autonomy is observe; would have: " + msg})
+	why := "autonomy is observe"
+	if t.s.uncapped(t.s.current()) > playbook.Observe {
+		why += " by " + t.s.terms().Cap.Rule
+	}
+	outcome := OutcomeObserved
+	if t.s.Levers > 0 {
+		outcome = OutcomeEscalated // it has acted before, so people expect it to go on
+	}
+	t.end(Ending{Outcome: outcome, Message: why + "; would have: " + msg})
 }
 
 // wait lets the lever stand until what it waits for may be free.
 func (t *turn) wait(out Outcome, why string) {
-	e := Event{Kind: GuardsWaiting, State: t.s.Current, Guards: out.Guards, Message: why}
+	e := Event{Kind: GuardsWaiting, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Message: why}
 	if why == "" {
 		e.Message = "paused: " + t.s.Paused
 	} else {
@@ -207,15 +225,21 @@ func (t *turn) wait(out Outcome, why string) {
 func (t *turn) passed(st *playbook.State, out Outcome) {
 	spec, err := verifySpec(t.s, t.now)
 	if err != nil {
-		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Reason: ReasonExpression, Message: err.Error()})
+		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: ReasonExpression, Message: err.Error()})
 		t.signal(playbook.OnRefused)
 		return
 	}
-	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards})
+	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards, Terms: out.Terms})
 	l := t.s.Lever
-	if l.Approved != nil && t.now.After(l.GoodUntil) {
-		t.emit(Event{Kind: GateVoided, State: t.s.Current, Message: "the approval is too old: it was good until " + l.GoodUntil.UTC().Format("15:04:05Z")})
-		l = t.s.Lever
+	if l.Approved != nil {
+		why := t.s.lacking(st)
+		if t.now.After(l.GoodUntil) {
+			why = "the approval is too old: it was good until " + l.GoodUntil.UTC().Format("15:04:05Z")
+		}
+		if why != "" {
+			t.emit(Event{Kind: GateVoided, State: t.s.Current, Message: why})
+			l = t.s.Lever
+		}
 	}
 	if t.s.Asks(st) {
 		t.ask(st, l.Plan.Summary, l.Plan.Digest())

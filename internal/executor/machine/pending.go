@@ -24,7 +24,10 @@ func Pending(s State) (Effect, bool) {
 	case ActionCheck, ActionPlan:
 		e.Step, e.With = st.Step, s.with(o.With)
 	case ActionNotify:
-		e.Text = s.notice()
+		e.Text, e.Urgent = s.notice(), s.Held != nil || s.Closing != nil
+		if st != nil && !e.Urgent {
+			e.To = st.To
+		}
 	default:
 		s.leverEffect(&e)
 	}
@@ -72,7 +75,7 @@ func (s State) leverEffect(e *Effect) {
 		if e.Observe && !l.PlannedAt.IsZero() {
 			e.At = l.PlannedAt // the world before the change, whenever it is looked for
 		}
-		p := &Proof{Spec: *l.Verify, FixedAt: l.FixedAt, Before: l.Before, Deadline: l.Deadline}
+		p := &Proof{Spec: *l.Verify, FixedAt: l.FixedAt, Before: l.Before, Planned: l.PlannedAt, Deadline: l.Deadline}
 		if n := len(l.Samples); n > 0 {
 			p.HeldFrom, p.LastAt = l.Samples[n-1].HeldFrom, l.Samples[n-1].At
 		}
@@ -108,6 +111,12 @@ func NextWake(s State) (time.Time, bool) {
 	case s.Phase == PhaseEnded:
 	case s.Phase == PhaseDeciding:
 		sooner(s.Gate.Deadline)
+		if !s.Gate.Reminded {
+			sooner(s.Gate.RemindAt)
+		}
+		if at, ok := s.Gate.nextTier(); ok {
+			sooner(at)
+		}
 	case s.Phase == PhaseWaiting:
 		if s.Paused == "" {
 			sooner(s.Wake)

@@ -59,15 +59,6 @@ const (
 	RiskHigh   Risk = "high"
 )
 
-// Capacity is what a lever does to the replicas that serve. Unknown is true
-// when it cannot be said; guards then refuse.
-type Capacity struct {
-	Unknown     bool `json:"unknown,omitempty"`
-	ReadyNow    int  `json:"readyNow"`
-	LowestReady int  `json:"lowestReady"` // fewest ready replicas while it is under way
-	ReadyAfter  int  `json:"readyAfter"`
-}
-
 // Digest is the SHA-256 of the plan's deciding part, as "sha256:<hex>". An
 // approval is bound to it.
 func (p Plan) Digest() string {

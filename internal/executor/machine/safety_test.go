@@ -49,3 +49,30 @@ func TestBareApprovalOfALaterQuestion(t *testing.T) {
 		}
 	}
 }
+
+// Whoever sees a button can press it for ever; the run's log does not grow for
+// ever, and people who may decide still can.
+func TestIgnoredDecisionsAreBounded(t *testing.T) {
+	s := &script{t: t, set: testPlaybooks(t), now: epoch}
+	for _, line := range []string{"start ladder autonomy=suggest", `ok data={"bad":true,"value":4}`, "ok", "ok"} {
+		s.command(line)
+	}
+	before := s.state.Head
+	state := s.state
+	for i := range 3 * MaxIgnored {
+		kind := []CommandKind{CmdDecide, CmdReplan}[i%2]
+		events, err := Decide(state, Command{Kind: kind, Now: s.now, Decision: &Decision{By: "user:eve", Approve: true, Door: "slack"}})
+		if !errors.Is(err, ErrNotAllowed) {
+			t.Fatalf("press %d: %v, want %v", i, err, ErrNotAllowed)
+		}
+		for _, e := range events {
+			state = Evolve(state, e)
+		}
+	}
+	if grown := state.Head - before; grown != MaxIgnored {
+		t.Errorf("%d presses left %d events, want %d", 3*MaxIgnored, grown, MaxIgnored)
+	}
+	if _, err := Decide(state, Command{Kind: CmdDecide, Now: s.now, Decision: &Decision{By: "user:ada", Approve: true}}); err != nil {
+		t.Errorf("who may decide: %v", err)
+	}
+}

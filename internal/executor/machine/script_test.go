@@ -212,7 +212,10 @@ func (s *script) parse(words []string) Command {
 		}
 	}
 	has := func(f string) bool { return strings.Contains(" "+strings.Join(flags, " ")+" ", " "+f+" ") }
-	d := &Decision{By: "user:ada", Door: "cli", Digest: opts["digest"], Gate: opts["gate"], Reason: opts["reason"]}
+	d := &Decision{
+		By: "user:ada", Door: "cli", Digest: opts["digest"], Gate: opts["gate"], Reason: strings.ReplaceAll(opts["reason"], "_", " "),
+		Strong: has("strong"), BreakGlass: has("glass"),
+	}
 	if by := opts["by"]; by != "" {
 		d.By = by
 	}
@@ -227,7 +230,9 @@ func (s *script) parse(words []string) Command {
 				s.t.Fatal(err)
 			}
 		}
-		return testStart(s.set, flags[0], level)
+		c := testStart(s.set, flags[0], level)
+		c.Start.By = opts["by"]
+		return c
 	case "tick", "resume", "unpause", "retry":
 		return Command{Kind: CommandKind(words[0])}
 	case "pause":
@@ -235,6 +240,8 @@ func (s *script) parse(words []string) Command {
 	case "approve", "deny":
 		d.Approve = words[0] == "approve"
 		return Command{Kind: CmdDecide, Decision: d}
+	case "replan":
+		return Command{Kind: CmdReplan, Decision: d}
 	case "cancel":
 		return Command{Kind: CmdCancel, Decision: d}
 	case "resolve":
@@ -279,6 +286,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		if has("no") {
 			out.Guards = append(out.Guards, GuardVerdict{Guard: "cooldown", Why: "2m ago, cooldown 10m"})
 		}
+		out.Terms = s.terms(opts, has)
 	case ActionApply:
 		before := 12.0
 		out.Before = &before
@@ -333,12 +341,17 @@ func eventLine(e Event) string {
 		add("plan", e.Plan.Summary)
 	}
 	if e.Gate != nil {
-		add("by", strings.Join(e.Gate.By, ","))
+		add("by", strings.ReplaceAll(e.Gate.Who(), ", ", ","))
 		add("until", e.Gate.Deadline.Format(time.TimeOnly))
 	}
 	if e.Decision != nil {
-		add("decision", fmt.Sprintf("%s:%v", e.Decision.By, e.Decision.Approve))
+		word := fmt.Sprintf("%s:%v", e.Decision.By, e.Decision.Approve)
+		if e.Decision.BreakGlass {
+			word += ":BREAK-GLASS"
+		}
+		add("decision", word)
 	}
+	add("tier", e.Tier)
 	if e.Sample != nil {
 		add("sample", e.Sample.Verdict)
 	}

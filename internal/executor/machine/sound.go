@@ -35,6 +35,11 @@ func stored(out Outcome) Outcome {
 		p.Payload = compact(p.Payload)
 		out.Plan = &p
 	}
+	if out.Terms != nil {
+		terms := *out.Terms
+		terms.Needs, terms.Tiers, terms.BreakGlass = some(terms.Needs), some(terms.Tiers), some(terms.BreakGlass)
+		out.Terms = &terms
+	}
 	if out.Sample != nil {
 		s := *out.Sample
 		s.At, s.HeldFrom = s.At.UTC().Round(0), s.HeldFrom.UTC().Round(0)
@@ -52,6 +57,14 @@ func stored(out Outcome) Outcome {
 		out.Sample = &s
 	}
 	return out
+}
+
+// some is nil for an empty list, which the log does not keep.
+func some[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

@@ -54,6 +54,12 @@ type State struct {
 	Kept   int         `json:"kept,omitempty"`   // of those, verified and kept
 	Asked  int         `json:"asked,omitempty"`  // questions put to people so far
 
+	Ignored int `json:"ignored,omitempty"` // decisions that did not count, of those journaled
+
+	Truncated bool    `json:"truncated,omitempty"` // a notification about it was truncated: how much is affected is unknown
+	Aside     *Aside  `json:"aside,omitempty"`     // set by views, not by events: the run cannot be processed
+	Shadow    *Shadow `json:"shadow,omitempty"`    // set by views, not by events: what became of the alert after the run only observed
+
 	LookedAt time.Time `json:"lookedAt,omitzero"` // when the newest evidence is of: a check's, or a sample's
 
 	Tries   Tries     `json:"tries,omitzero"`    // effects begun on this visit
@@ -151,9 +157,14 @@ type Lever struct {
 	Plan      *Plan           `json:"plan,omitempty"`
 	PlannedAt time.Time       `json:"plannedAt,omitzero"` // when its parameters were evaluated
 	Guards    []GuardVerdict  `json:"guards,omitempty"`
+	Terms     *Terms          `json:"terms,omitempty"`    // what the policy demands, as the guards last answered
+	FirstAsk  time.Time       `json:"firstAsk,omitzero"`  // when people were first asked on this visit: they look at the evidence since
 	AskedAt   time.Time       `json:"askedAt,omitzero"`   // when the last gate was opened
-	Approved  *Decision       `json:"approved,omitempty"` // of the digest in it
+	Approved  *Decision       `json:"approved,omitempty"` // of the digest in it: the one that completed what is needed
+	Votes     []Decision      `json:"votes,omitempty"`    // all approvals of that gate, Approved last
+	Replans   int             `json:"replans,omitempty"`  // fresh plans people asked for on this visit
 	GoodUntil time.Time       `json:"goodUntil,omitzero"` // of the approval; a later apply asks again
+	Would     bool            `json:"would,omitempty"`    // autonomy observe: it would have been applied
 	Applied   bool            `json:"applied"`            // the world is changed and not undone
 	Receipt   json.RawMessage `json:"receipt,omitempty"`
 	AppliedAt time.Time       `json:"appliedAt,omitzero"`
@@ -174,6 +185,23 @@ type Hold struct {
 	Effect  string    `json:"effect"`
 	Message string    `json:"message"`
 	At      time.Time `json:"at"`
+}
+
+// Aside is why a run cannot be processed any more. Nothing is decided about it,
+// and what it holds it keeps, until a person releases it.
+type Aside struct {
+	Message string    `json:"message"`
+	At      time.Time `json:"at"`
+}
+
+// Shadow is what became of the alerts of a run that only observed: whether they
+// recovered without the change that it would have made.
+type Shadow struct {
+	Known     bool          `json:"known"`           // false: they still fire, as far as was heard, and are waited for
+	Until     time.Time     `json:"until,omitzero"`  // how long they are waited for
+	Recovered bool          `json:"recovered"`       // all of them resolved in that time
+	After     time.Duration `json:"after,omitempty"` // from the run's end
+	Acted     string        `json:"acted,omitempty"` // another run that changed the service meanwhile: not by itself
 }
 
 // Firing reports whether any alert of the run still fires.
@@ -222,15 +250,26 @@ func (s State) InAir() bool {
 }
 
 // Asks reports whether people have to be asked before the lever of that state
-// is applied, and have not said yes.
+// is applied, and have not said yes, or too few of them.
 func (s State) Asks(state *playbook.State) bool {
-	always := state.Approve != nil && state.Approve.Always
-	return (s.Autonomy(state) != playbook.Auto || always) && (s.Lever == nil || s.Lever.Approved == nil)
+	if len(s.Needs(state)) == 0 {
+		return false
+	}
+	return s.Lever == nil || s.Lever.Approved == nil || s.lacking(state) != ""
 }
 
 // Autonomy is the effective level of a playbook state: the lowest of
-// configuration, service, playbook and the state itself.
+// configuration, service, playbook, the state itself and the policy's cap.
 func (s State) Autonomy(state *playbook.State) playbook.Autonomy {
+	level := s.uncapped(state)
+	if c := s.terms().Cap; c != nil {
+		level = min(level, c.Level)
+	}
+	return level
+}
+
+// uncapped is the level without the policy's word.
+func (s State) uncapped(state *playbook.State) playbook.Autonomy {
 	level := min(s.Start.Autonomy, s.Start.Service.Autonomy, s.Playbook.Autonomy)
 	if state.Autonomy != nil {
 		level = min(level, *state.Autonomy)

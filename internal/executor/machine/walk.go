@@ -320,3 +320,15 @@ func verifySpec(s State, now time.Time) (*VerifySpec, error) {
 	}
 	return spec, nil
 }
+
+// Burn gives the error ratio that the current lever's proof asks about, PromQL
+// with ${since} in it, and the objective it is held against; false when it asks
+// about none.
+func (s State) Burn(now time.Time) (ratio string, objective float64, ok bool) {
+	st := s.current()
+	if st == nil || st.Verify == nil || st.Verify.Burn == nil {
+		return "", 0, false
+	}
+	ratio, err := st.Verify.Burn.ErrorRatio.Text(s.scope(now))
+	return ratio, st.Verify.Burn.Objective, err == nil
+}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -197,5 +198,14 @@ func (am *Alertmanager) Post(t testing.TB, labels []map[string]string) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("post alerts: %s", resp.Status)
+	}
+}
+
+// ExpireSilence ends a silence as a person does, with amtool.
+func (am *Alertmanager) ExpireSilence(t testing.TB, id string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "amtool", "--alertmanager.url="+am.URL, "silence", "expire", id).CombinedOutput()
+	if err != nil {
+		t.Fatalf("amtool: %v: %s", err, out)
 	}
 }

@@ -21,13 +21,14 @@ import (
 // ServiceOptions say how a responder is configured. The zero value is the
 // configuration of deploy/ without a cluster and without Prometheus.
 type ServiceOptions struct {
-	Addr       string // host:port; empty: a free one
-	Prometheus string // URL
-	Kubeconfig string // file
-	Playbook   string // one file's content; empty: the shipped ones
-	Services   string // the catalog, as YAML
-	Settings   string // YAML laid over everything else, by top-level field
-	Failpoints bool   // run the binary that has failpoints in it
+	Addr       string            // host:port; empty: a free one
+	Prometheus string            // URL
+	Kubeconfig string            // file
+	Playbook   string            // one file's content; empty: the shipped ones
+	Services   string            // the catalog, as YAML
+	Settings   string            // YAML laid over everything else, by top-level field
+	Files      map[string]string // more files beside responder.yaml, by name
+	Failpoints bool              // run the binary that has failpoints in it
 	Env        []string
 }
 
@@ -69,6 +70,7 @@ func NewService(t testing.TB, options ServiceOptions) *Service {
 	dir := runDir(t, "responder")
 	s.Config = filepath.Join(dir, "responder.yaml")
 	files := map[string]string{"alertmanager": IntakeToken, "oncall": oncallToken}
+	maps.Copy(files, options.Files)
 	if options.Playbook != "" {
 		s.Playbooks = filepath.Join(dir, "playbooks")
 		files["playbooks/test.yaml"] = options.Playbook

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The environment's words for the flags of the same meaning.
+const (
+	tokenVariable    = "RESPONDER_TOKEN_FILE"
+	commandVariable  = "RESPONDER_TOKEN_COMMAND"
+	userVariable     = "RESPONDER_USER"
+	passwordVariable = "RESPONDER_PASSWORD_FILE"
+	certVariable     = "RESPONDER_CERT_FILE"
+	keyVariable      = "RESPONDER_KEY_FILE"
+	caVariable       = "RESPONDER_CA_FILE"
+)
+
+// credentials is who asks, and by what the server is known. Secrets come from
+// files and programs only: what stands in flags and variables is seen by
+// every process.
+type credentials struct {
+	tokenFile, tokenCommand string
+	user, passwordFile      string
+	certFile, keyFile       string
+	caFile                  string
+}
+
+// identity is credentials made ready for requests.
+type identity struct {
+	kind          string // of the credential, in words; empty: there is none
+	authorization string // the header; empty: none is sent
+	transport     http.RoundTripper
+}
+
+func (c *credentials) addFlags(cmd *cobra.Command) {
+	flag := func(into *string, name, variable, usage string) {
+		cmd.Flags().StringVar(into, name, "", usage+" (default $"+variable+")")
+	}
+	flag(&c.tokenFile, "token-file", tokenVariable, "file with the bearer token")
+	flag(&c.tokenCommand, "token-command", commandVariable, "program with arguments that prints the bearer token, run without a shell")
+	cmd.MarkFlagsMutuallyExclusive("token-file", "token-command")
+	flag(&c.user, "user", userVariable, "user name, with --password-file")
+	flag(&c.passwordFile, "password-file", passwordVariable, "file with the user's password")
+	flag(&c.certFile, "cert-file", certVariable, "file with the client certificate, PEM, with --key-file")
+	flag(&c.keyFile, "key-file", keyVariable, "file with the client certificate's key, PEM")
+	flag(&c.caFile, "ca-file", caVariable, "file with the CA certificates that vouch for an https server")
+}
+
+// identify reads the credentials. It runs the token command, if that is what
+// gives them.
+func (c *client) identify(ctx context.Context) (identity, error) {
+	from, err := c.complete(c.process.getenv)
+	if err != nil {
+		return identity{}, err
+	}
+	who := identity{kind: from.kind()}
+	if who.transport, err = from.transport(); err != nil {
+		return identity{}, err
+	}
+	if from.user != "" {
+		password, err := readSecret("password", from.passwordFile, "--password-file and $"+passwordVariable)
+		if err != nil {
+			return identity{}, err
+		}
+		who.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(from.user+":"+password))
+		return who, nil
+	}
+	token, err := from.token(ctx, c.process.stderr)
+	if token != "" {
+		who.authorization = "Bearer " + token
+	}
+	return who, err
+}
+
+// complete fills in from the environment what no flag says. A flag for one
+// kind of credential puts the environment's other kind out of use.
+func (c credentials) complete(getenv func(string) string) (credentials, error) {
+	or := func(into *string, variable string) {
+		if *into == "" {
+			*into = getenv(variable)
+		}
+	}
+	basic, token := c.user != "" || c.passwordFile != "", c.tokenFile != "" || c.tokenCommand != ""
+	switch {
+	case basic && token:
+		return c, errors.New("a token and a user are two credentials; keep one of --token-file, --token-command and --user")
+	case basic:
+		or(&c.user, userVariable)
+		or(&c.passwordFile, passwordVariable)
+	case !token:
+		or(&c.tokenFile, tokenVariable)
+		or(&c.tokenCommand, commandVariable)
+		or(&c.user, userVariable)
+		or(&c.passwordFile, passwordVariable)
+	}
+	or(&c.certFile, certVariable)
+	or(&c.keyFile, keyVariable)
+	or(&c.caFile, caVariable)
+	switch {
+	case c.tokenFile != "" && c.tokenCommand != "":
+		return c, fmt.Errorf("which token? $%s and $%s are both set; unset one", tokenVariable, commandVariable)
+	case c.tokenFile+c.tokenCommand != "" && c.user != "":
+		return c, fmt.Errorf("a token and $%s are both set; keep one, or say by --token-file, --token-command or --user which it is", userVariable)
+	case (c.user == "") != (c.passwordFile == ""):
+		return c, fmt.Errorf("a user name and a password go together; --user and --password-file name them, or $%s and $%s", userVariable, passwordVariable)
+	case strings.Contains(c.user, ":"):
+		return c, fmt.Errorf("user name %q has a colon, which basic authentication cannot carry", c.user)
+	case (c.certFile == "") != (c.keyFile == ""):
+		return c, fmt.Errorf("a certificate and its key go together; --cert-file and --key-file name them, or $%s and $%s", certVariable, keyVariable)
+	}
+	return c, nil
+}
+
+// kind is the credential in words; empty without one.
+func (c credentials) kind() string {
+	switch {
+	case c.tokenFile != "" || c.tokenCommand != "":
+		return "token"
+	case c.user != "":
+		return "user or password"
+	case c.certFile != "":
+		return "certificate"
+	default:
+		return ""
+	}
+}
+
+// readSecret gives the first line of a file that says something: where two
+// are valid, as while one is rotated, either will do.
+func readSecret(what, file, names string) (string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w; %s name the file", what, err, names)
+	}
+	secret, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+	if secret = strings.TrimSpace(secret); secret == "" {
+		return "", fmt.Errorf("read %s: %s is empty", what, file)
+	}
+	return secret, nil
+}
+
+// transport carries requests over connections that know the server by the CA
+// certificates and show it the client's.
+func (c credentials) transport() (http.RoundTripper, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DisableCompression = true
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.caFile != "" {
+		pem, err := os.ReadFile(c.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("read CA certificates: %w; --ca-file and $%s name the file", err, caVariable)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read CA certificates: %s holds no PEM certificate", c.caFile)
+		}
+	}
+	if c.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read certificate %s and key %s: %w", c.certFile, c.keyFile, err)
+		}
+		// Shown whichever authorities the server names: it then says what is wrong with it.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	t.TLSClientConfig = config
+	return t, nil
+}
+
+// tlsAdvice says what to do about a connection that failed over certificates;
+// empty when it did not.
+func tlsAdvice(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var refused *tls.AlertError
+	switch {
+	case errors.As(err, &unknown):
+		return "--ca-file or $" + caVariable + " names the CA certificates that vouch for it"
+	case errors.As(err, &refused), strings.Contains(err.Error(), "remote error: tls"):
+		return "the server refused the certificate of --cert-file; auth.mtls.ca_file of its configuration says whose it takes"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/slack"
+)
+
+// slackConfig is the workspace in which people are asked and decide.
+type slackConfig struct {
+	TokenFile         string       `yaml:"token_file" doc:"File with the bot token, xoxb-... It is read at the start."`
+	AppTokenFile      string       `yaml:"app_token_file" doc:"File with the app-level token, xapp-..., for clicks over Socket Mode, which needs no ingress. This or signing_secret_file."`
+	SigningSecretFile string       `yaml:"signing_secret_file" doc:"File with the signing secret, for clicks over HTTP: Slack posts them to /api/v1/slack/interactivity."`
+	AppID             string       `yaml:"app_id" doc:"Whose clicks are taken, e.g. A0123456789. Empty: the app's that the bot token belongs to."`
+	TeamID            string       `yaml:"team_id" doc:"The workspace, e.g. T0123456789. Empty: the bot token's."`
+	Channel           string       `yaml:"channel" doc:"Id of the channel in which runs ask, e.g. C0123456789. Empty: runs that no entry of channels is about are not shown in Slack."`
+	Channels          []slackRoute `yaml:"channels" doc:"Other channels for some runs. The first entry that fits counts."`
+	Groups            []slackGroup `yaml:"groups" doc:"User groups of Slack whose members are in a group of ours when they decide in Slack."`
+	Storm             slackStorm   `yaml:"storm" doc:"When many questions become one list."`
+	APIURL            string       `yaml:"api_url" doc:"Where the Web API is, for tests. Empty: Slack's. The tokens are sent there."`
+}
+
+type slackRoute struct {
+	Service  string `yaml:"service" doc:"Name of the service. Empty: any."`
+	Playbook string `yaml:"playbook" doc:"Name of the playbook. Empty: any."`
+	Channel  string `yaml:"channel" doc:"Id of the channel."`
+}
+
+type slackGroup struct {
+	Handle string `yaml:"handle" doc:"Slack's handle of the user group, e.g. ml-oncall, or its id."`
+	Name   string `yaml:"name" doc:"The group as approval rules name it after group:, e.g. ml-platform."`
+}
+
+type slackStorm struct {
+	Gates  int           `yaml:"gates" doc:"More questions than that in a channel within the window become one list. 0: 5."`
+	Window time.Duration `yaml:"window" doc:"0: 1m."`
+}
+
+// slackChannelID is the form of a channel's id; a name can be given to another
+// channel.
+var slackChannelID = regexp.MustCompile(`^[CG][A-Z0-9]{2,30}$`)
+
+const slackChannelHint = "copy it from the channel's details in Slack, e.g. C0123456789; a name is not enough"
+
+// checkSlack finds what is wrong with the workspace.
+func (c *config) checkSlack(bad report) {
+	for i, ch := range c.Channels {
+		if ch.Slack != nil && c.Slack == nil {
+			bad(fmt.Sprintf("channels[%d].slack", i), "set slack.token_file and the rest of slack", "there is no workspace to post to")
+		}
+	}
+	s := c.Slack
+	if s == nil {
+		return
+	}
+	if s.TokenFile == "" {
+		bad("slack.token_file", "", "must name a file")
+	}
+	if (s.AppTokenFile == "") == (s.SigningSecretFile == "") {
+		bad("slack", "app_token_file for Socket Mode, signing_secret_file for HTTP", "clicks come over one transport: set one of app_token_file and signing_secret_file")
+	}
+	channel := func(path, id string) {
+		if !slackChannelID.MatchString(id) {
+			bad(path, slackChannelHint, "%q is not the id of a channel", cut(id, 60))
+		}
+	}
+	if s.Channel != "" {
+		channel("slack.channel", s.Channel)
+	}
+	for i, r := range s.Channels {
+		path := fmt.Sprintf("slack.channels[%d]", i)
+		channel(path+".channel", r.Channel)
+		if r.Service == "" && r.Playbook == "" {
+			bad(path, "set slack.channel for all the others", "fits every run: name a service or a playbook")
+		}
+	}
+	if s.Channel == "" && len(s.Channels) == 0 {
+		bad("slack.channel", slackChannelHint, "no run would be shown in Slack")
+	}
+	for i, g := range s.Groups {
+		if strings.TrimPrefix(g.Handle, "@") == "" || strings.TrimPrefix(g.Name, "group:") == "" {
+			bad(fmt.Sprintf("slack.groups[%d]", i), "e.g. {handle: ml-oncall, name: ml-platform}", "needs handle and name")
+		}
+	}
+	if s.Storm.Gates < 0 || s.Storm.Window < 0 {
+		bad("slack.storm", "", "must not be negative")
+	}
+	if s.APIURL != "" && !isHTTP(s.APIURL) {
+		bad("slack.api_url", "leave it out: the default is Slack", "%q is not a URL", s.APIURL)
+	}
+}
+
+// slackPaths are the files that the workspace names.
+func (c *config) slackPaths() []*string {
+	if c.Slack == nil {
+		return nil
+	}
+	return []*string{&c.Slack.TokenFile, &c.Slack.AppTokenFile, &c.Slack.SigningSecretFile}
+}
+
+// workspace is Slack as the configuration describes it.
+type workspace struct {
+	slackConfig
+	client *slack.Client
+	names  *slackNames
+	pace   time.Duration // between two messages in a channel; 0: as Slack asks
+}
+
+// transport is how clicks come.
+func (s *slackConfig) transport() slack.Transport {
+	if s.AppTokenFile != "" {
+		return slack.SocketMode
+	}
+	return slack.HTTP
+}
+
+// channelOf is where a run is shown; empty: nowhere.
+func (s *slackConfig) channelOf(service, playbook string) string {
+	for _, r := range s.Channels {
+		if (r.Service == "" || r.Service == service) && (r.Playbook == "" || r.Playbook == playbook) {
+			return r.Channel
+		}
+	}
+	return s.Channel
+}
+
+// openSlack makes the client of the configured workspace; nil when there is
+// none. It reads the secrets, and connects to nothing.
+func openSlack(c config, log *slog.Logger) (*workspace, error) {
+	if c.Slack == nil {
+		return nil, nil
+	}
+	var problems configProblems
+	secret := func(field, file string) slack.Secret {
+		s, err := readSlackSecret(file)
+		if err != nil {
+			problems = append(problems, c.problem("slack."+field, err))
+		}
+		return s
+	}
+	o := slack.Options{
+		Token: secret("token_file", c.Slack.TokenFile), AppToken: secret("app_token_file", c.Slack.AppTokenFile),
+		SigningSecret: secret("signing_secret_file", c.Slack.SigningSecretFile),
+		AppID:         c.Slack.AppID, TeamID: c.Slack.TeamID, APIURL: c.Slack.APIURL, Logger: log,
+	}
+	if len(problems) > 0 {
+		return nil, problems.sorted()
+	}
+	if !strings.HasPrefix(o.Token.Read(), "xoxb-") {
+		return nil, configProblems{c.problem("slack.token_file", errors.New("the token does not begin with xoxb-: copy the bot token from OAuth & Permissions"))}
+	}
+	client, err := slack.New(o)
+	if err != nil {
+		return nil, configProblems{c.problem("slack", err)}
+	}
+	return &workspace{slackConfig: *c.Slack, client: client, names: newSlackNames(c, slack.NewPeople(client, 0))}, nil
+}
+
+// problem is an error with the place of the setting that it is about.
+func (c config) problem(path string, err error) configProblem {
+	at := c.set.of(path)
+	return configProblem{File: c.file, Line: at.line, Column: at.column, Path: path, Message: err.Error()}
+}
+
+// readSlackSecret reads a file with one secret; none without a name.
+func readSlackSecret(file string) (slack.Secret, error) {
+	if file == "" {
+		return slack.Secret{}, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return slack.Secret{}, err
+	}
+	defer f.Close()
+	data, err := readAtMost(f, 4<<10)
+	if err != nil {
+		return slack.Secret{}, fmt.Errorf("read %s: %w", file, err)
+	}
+	text := strings.TrimSpace(string(data))
+	switch {
+	case text == "":
+		return slack.Secret{}, fmt.Errorf("%s is empty", file)
+	case strings.ContainsFunc(text, isSpace):
+		return slack.Secret{}, fmt.Errorf("%s holds more than one word", file)
+	}
+	return slack.NewSecret(text), nil
+}
+
+// allSlackChannels lists every channel that is posted to.
+func (c *config) allSlackChannels() []string {
+	all := []string{}
+	if s := c.Slack; s != nil {
+		all = append(all, s.Channel)
+		for _, r := range s.Channels {
+			all = append(all, r.Channel)
+		}
+	}
+	for _, ch := range c.Channels {
+		if ch.Slack != nil {
+			all = append(all, ch.Slack.Channel)
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return id == "" })
+}

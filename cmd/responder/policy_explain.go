@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/policy"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// explainFlags are the flags of policy explain.
+type explainFlags struct {
+	service, at, playbook, file, config string
+}
+
+func newPolicyExplainCommand(p *process) *cobra.Command {
+	var f explainFlags
+	c := client{process: p}
+	var out output
+	cmd := &cobra.Command{
+		Use:   "explain --service NAME [-f FILE]",
+		Short: "Say what could run on a service at a time, and who would have to say yes",
+		Long: `Say of every lever of every playbook that may run for a service whether it would
+be denied, only observed, put to people or applied, and by which rule. It reads
+the configuration for the policy, services, playbooks and levels, and connects to
+nothing, unless --server names a running service: then the services are those
+that it knows, also those found in the cluster.
+
+What is not known before there is a plan is not guessed: it is listed under
+depends. Namespaces are those of the service itself.`,
+		Args: none,
+		Example: `  responder policy explain --service serving/chat --at 23:00
+  responder policy explain --service serving/chat --server https://responder.example
+  responder policy explain -f policy.yaml --service serving/chat --at 2026-12-24T23:00:00+01:00
+  responder policy explain -f policy.yaml --service serving/chat --playbook inference-slo-breach -o yaml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			answer, err := explainPolicy(cmd.Context(), f, &c, time.Now())
+			if err != nil {
+				return err
+			}
+			return out.print(p.stdout, answer, answer.write)
+		},
+	}
+	cmd.Flags().StringVarP(&f.file, "file", "f", "", "policy file (default: the configuration's)")
+	cmd.Flags().StringVar(&f.service, "service", "", "service, as the catalog names it")
+	cmd.Flags().StringVar(&f.at, "at", "", "when: 23:00 (the next time it is, on this machine's clock) or 2026-12-24T23:00:00+01:00 (default: now)")
+	cmd.Flags().StringVar(&f.playbook, "playbook", "", "this playbook only")
+	cmd.Flags().StringVar(&f.config, "config", "responder.yaml", "configuration of the service")
+	c.addFlags(cmd)
+	cmd.Flags().Lookup("server").Usage = "URL of a running service, whose services are taken in place of the configuration's"
+	out.addFlag(cmd)
+	return cmd
+}
+
+// policyExplanation is the answer of policy explain.
+type policyExplanation struct {
+	Service string             `json:"service"`
+	At      time.Time          `json:"at"`
+	Policy  string             `json:"policy"` // the file
+	Digest  string             `json:"digest"`
+	Levers  []leverExplanation `json:"levers"`
+}
+
+// leverExplanation is what would become of one lever.
+type leverExplanation struct {
+	Playbook string         `json:"playbook"`
+	State    string         `json:"state"`
+	Lever    string         `json:"lever"`
+	Answer   string         `json:"answer"`   // denied, observed, asks, applies
+	Autonomy string         `json:"autonomy"` // effective, policy included
+	Cap      *machine.Cap   `json:"cap,omitempty"`
+	Denied   []policy.Cause `json:"denied,omitempty"`
+	Needs    []machine.Need `json:"needs,omitempty"` // who would have to say yes, each of them
+	Within   string         `json:"within,omitempty"`
+	Tiers    []machine.Tier `json:"tiers,omitempty"`
+
+	BreakGlass []string       `json:"breakGlass,omitempty"`
+	Depends    []policy.Cause `json:"depends,omitempty"` // what may change the answer once there is a plan
+}
+
+// The answers for a lever.
+const (
+	leverDenied   = "denied"
+	leverObserved = "observed"
+	leverAsks     = "asks"
+	leverApplies  = "applies"
+)
+
+func explainPolicy(ctx context.Context, f explainFlags, server *client, now time.Time) (policyExplanation, error) {
+	var none policyExplanation
+	if f.service == "" {
+		return none, errors.New("which service? name it with --service")
+	}
+	at, err := parseMoment(f.at, now)
+	if err != nil {
+		return none, err
+	}
+	c, err := loadConfig(f.config)
+	if err != nil {
+		return none, err
+	}
+	file := orText(f.file, c.Policy.File)
+	if file == "" {
+		return none, fmt.Errorf("which policy? %s names none under policy.file; name the file with -f", f.config)
+	}
+	service, err := explainedService(ctx, c, server, f.service)
+	if err != nil {
+		return none, err
+	}
+	books, err := loadPlaybooks(c.Playbooks.Dir)
+	if err != nil {
+		return none, err
+	}
+	if f.playbook != "" && books.ByName(f.playbook) == nil {
+		return none, unknownName("playbook", f.playbook, playbookNames(books))
+	}
+	set, err := loadPolicy(file)
+	if err != nil {
+		return none, err
+	}
+	answer := policyExplanation{Service: service.Name, At: at, Policy: file, Digest: set.Digest(), Levers: []leverExplanation{}}
+	for _, pb := range books.All() {
+		if (f.playbook == "" || pb.Name == f.playbook) && pb.Serves(service.Name) {
+			answer.Levers = append(answer.Levers, explainPlaybook(set, pb, service, c.Autonomy, at)...)
+		}
+	}
+	return answer, nil
+}
+
+// parseMoment reads --at: nothing, a time of the day, or a moment.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return now, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	clock, err := time.Parse("15:04", text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("--at %q is no time; write 23:00 or 2026-12-24T23:00:00+01:00", text)
+	}
+	at := time.Date(now.Year(), now.Month(), now.Day(), clock.Hour(), clock.Minute(), 0, 0, now.Location())
+	if at.Before(now) {
+		at = at.AddDate(0, 0, 1)
+	}
+	return at, nil
+}
+
+// explainedService finds a service by its name: at the running service, if one
+// is named, else in the configuration.
+func explainedService(ctx context.Context, c config, server *client, name string) (playbook.Service, error) {
+	var services []playbook.Service
+	if server.server != "" {
+		var answer webhook.ServiceList
+		if err := server.get(ctx, servicesPath, nil, &answer); err != nil {
+			return playbook.Service{}, err
+		}
+		services = answer.Services
+	} else {
+		entries, err := catalog.ParseNode(c.file, &c.Services)
+		if err != nil {
+			return playbook.Service{}, err
+		}
+		for _, e := range entries {
+			services = append(services, e.Service)
+		}
+	}
+	var names []string
+	for _, s := range services {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	err := unknownName("service", name, names)
+	if c.Discovery.Enabled && server.server == "" {
+		err = fmt.Errorf("%w; services found in the cluster are known to a running service: name it with --server", err)
+	}
+	return playbook.Service{}, err
+}
+
+func unknownName(what, got string, names []string) error {
+	hint := ""
+	if near := nearest(got, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q? ", near)
+	}
+	return fmt.Errorf("no %s is named %q; %sthere is %s", what, got, hint, orText(strings.Join(names, ", "), "none"))
+}
+
+func playbookNames(s *playbook.Set) []string {
+	var names []string
+	for _, pb := range s.All() {
+		names = append(names, pb.Name)
+	}
+	return names
+}
+
+// explainPlaybook says what would become of each lever of a playbook.
+func explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, ceiling playbook.Autonomy, at time.Time) []leverExplanation {
+	var out []leverExplanation
+	for _, st := range pb.States {
+		if st.Kind != playbook.StateLever {
+			continue
+		}
+		run := machine.State{Playbook: pb, Current: st.Name, Start: machine.Start{Playbook: pb.Name, Service: service, Autonomy: ceiling}}
+		result := set.Explain(policy.Input{Now: at, Service: service, Playbook: pb, State: st, Autonomy: run.Autonomy(st)})
+		run = run.Under(&result.Terms)
+		e := leverExplanation{
+			Playbook: pb.Name, State: st.Name, Lever: st.Step, Autonomy: run.Autonomy(st).String(), Cap: result.Terms.Cap,
+			Needs: run.Needs(st), Tiers: result.Terms.Tiers, BreakGlass: result.Terms.BreakGlass,
+		}
+		for _, c := range result.Causes {
+			switch {
+			case c.Denies:
+				e.Denied = append(e.Denied, c)
+			case c.Depends:
+				e.Depends = append(e.Depends, c)
+			}
+		}
+		e.answer(st, result.Terms, run.Autonomy(st))
+		out = append(out, e)
+	}
+	return out
+}
+
+// answer sums up in a word, and drops what that word makes pointless.
+func (e *leverExplanation) answer(st *playbook.State, terms machine.Terms, level playbook.Autonomy) {
+	switch {
+	case len(e.Denied) > 0:
+		e.Answer = leverDenied
+	case level == playbook.Observe:
+		e.Answer = leverObserved
+	case len(e.Needs) > 0:
+		e.Answer = leverAsks
+		within := machine.AskWithin
+		if st.Approve != nil && st.Approve.Within > 0 {
+			within = st.Approve.Within
+		}
+		if terms.Within > 0 {
+			within = min(within, terms.Within)
+		}
+		e.Within = playbook.FormatDuration(within)
+		return
+	default:
+		e.Answer = leverApplies
+	}
+	e.Needs, e.Tiers, e.BreakGlass = slices.Clip(e.Needs[:0]), nil, nil
+}

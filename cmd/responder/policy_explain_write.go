@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// write prints the explanation: a table, and below it the reasons.
+func (a policyExplanation) write(w io.Writer) error {
+	fmt.Fprintf(w, "%s at %s\npolicy %s\n\n", printable(a.Service), a.At.Format("Mon 2006-01-02 15:04 MST"), printable(a.Policy))
+	t := &table{
+		columns: []column{{head: "PLAYBOOK", flex: true}, {head: "STATE", flex: true}, {head: "LEVER"}, {head: "LEVEL"}, {head: "ANSWER"}},
+		empty:   "no playbook with a lever may run for this service",
+	}
+	for _, l := range a.Levers {
+		t.add(l.Playbook, l.State, l.Lever, l.Autonomy, l.Answer)
+	}
+	if err := t.write(w, false); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, l := range a.Levers {
+		fmt.Fprintf(&b, "\n%s, %s (%s): %s\n", l.Playbook, l.State, l.Lever, l.inWords())
+		l.reasons(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// inWords says the answer as a sentence.
+func (e leverExplanation) inWords() string {
+	switch e.Answer {
+	case leverDenied:
+		return "denied"
+	case leverObserved:
+		return "only observed"
+	case leverAsks:
+		return "asks people, who have " + e.Within
+	default:
+		return "applied without asking"
+	}
+}
+
+// reasons writes why, one thing below the other.
+func (e leverExplanation) reasons(b *strings.Builder) {
+	for _, c := range e.Denied {
+		writeReason(b, "denied", c.Why, c.Place)
+	}
+	if e.Answer == leverDenied {
+		return // nothing else matters
+	}
+	if e.Cap != nil {
+		writeReason(b, "level", "at most "+e.Cap.Level.String(), e.Cap.Rule)
+	}
+	for _, n := range e.Needs {
+		writeReason(b, "yes from", needWords(n), n.Rule)
+	}
+	if len(e.BreakGlass) > 0 {
+		writeReason(b, "or alone", strings.Join(e.BreakGlass, ", ")+", with a reason", "")
+	}
+	for _, t := range e.Tiers {
+		writeReason(b, "told", strings.Join(t.To, ", ")+" after "+playbook.FormatDuration(t.After), "")
+	}
+	for _, c := range e.Depends {
+		writeReason(b, "depends", c.Why, c.Place)
+	}
+}
+
+func needWords(n machine.Need) string {
+	who := orText(strings.Join(n.From, ", "), "nobody: the service names no owners")
+	text := fmt.Sprintf("%d of %s", n.Quorum, who)
+	if n.Strong {
+		text += ", strongly authenticated"
+	}
+	return text
+}
+
+// writeReason writes a word and what it is about, wrapped beside it.
+func writeReason(b *strings.Builder, word, text, place string) {
+	const indent = 12
+	if place != "" {
+		text += "\n(" + place + ")"
+	}
+	for i, line := range wrap(printable(text), tableWidth-indent) {
+		if i > 0 {
+			word = ""
+		}
+		fmt.Fprintf(b, "  %-*s%s\n", indent-2, word, line)
+	}
+}

@@ -1,0 +1,214 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/slack"
+)
+
+// door is how decisions made here are recorded.
+const door = "slack"
+
+// answerWithin bounds what a person waits for after a decision is taken.
+const answerWithin = 10 * time.Second
+
+// Click carries out what a person did in Slack. It is called after Slack was
+// answered, from several goroutines at once. Whoever clicked is told when it
+// led to nothing.
+func (d *Desk) Click(ctx context.Context, c slack.Click) {
+	q, why := d.question(ctx, c.ID)
+	if why != "" {
+		d.refuse(ctx, c, "closed", why)
+		return
+	}
+	switch c.Kind {
+	case slack.KindDeny, slack.KindBreakGlass, slack.KindDetails:
+		d.open(ctx, c, q) // a dialog: Slack gives three seconds
+		return
+	}
+	who, err := d.o.Names.Person(ctx, c.UserID)
+	if err != nil {
+		d.refuse(ctx, c, "unknown_person", "This was not taken: "+err.Error()+". "+d.otherDoors(q.run))
+		return
+	}
+	cmd, ok := command(c, q, who)
+	if !ok {
+		d.refuse(ctx, c, "unknown_action", "This button is of another version.")
+		return
+	}
+	if err := d.o.Control.Command(ctx, q.run, cmd); err != nil {
+		// The run has journaled what it ignored; the person is told why.
+		d.answer(ctx, c, "This was not taken: "+err.Error()+". "+d.otherDoors(q.run))
+		return
+	}
+	d.sender.mark(q.run)
+	d.sender.wake()
+}
+
+// startWithin is how long a click waits for the desk to know its questions: a
+// dialog has to be open three seconds after the click.
+const startWithin = 2 * time.Second
+
+// question is what the identifier of a button stands for, or why there is none.
+func (d *Desk) question(ctx context.Context, id string) (question, string) {
+	if !d.started(ctx) {
+		return question{}, "The service is starting: try again in a moment, or use the command line."
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q, ok := d.memory.asked[id]
+	if !ok {
+		return question{}, "This question is closed: it was decided, withdrawn, or is no longer known. Nothing was changed by this click."
+	}
+	return q, ""
+}
+
+// started waits for the desk to know its questions. What waits for a worker
+// when the service stops comes with a ctx that is over, and is known all the
+// same.
+func (d *Desk) started(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	select {
+	case <-d.loaded:
+		return true
+	default:
+	}
+	select {
+	case <-d.loaded:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// command is what the click means to the run. Who may do it, and whether the
+// question is still open, is the run's to say.
+func command(c slack.Click, q question, who Person) (machine.Command, bool) {
+	by := machine.Decision{Gate: q.gate, Digest: q.digest, By: "user:" + who.Name, Groups: who.Groups, Door: door, Reason: c.Reason}
+	cmd := machine.Command{Kind: machine.CmdDecide, Decision: &by}
+	switch c.Kind {
+	case slack.KindApprove:
+		by.Approve = true
+	case slack.KindBreakGlassSubmitted:
+		by.Approve, by.BreakGlass = true, true
+	case slack.KindDenySubmitted:
+	case slack.KindReplan:
+		cmd.Kind = machine.CmdReplan
+	default:
+		return machine.Command{}, false
+	}
+	return cmd, true
+}
+
+// open shows a dialog. Looking at it decides nothing, so anybody in the channel
+// may; the channel sees as much.
+func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
+	state, events, ok := d.o.Runs.Run(q.run)
+	s := tell(state, events)
+	if !ok || s.gate == nil {
+		d.refuse(ctx, c, "closed", "This run cannot be read now. "+d.otherDoors(q.run))
+		return
+	}
+	title := s.gate.Text
+	if s.about != nil {
+		title = s.about.Summary
+	}
+	var m slack.Modal
+	switch c.Kind {
+	case slack.KindDeny:
+		m = slack.Deny{ID: c.ID, Title: title, Origin: c.Origin()}.Modal()
+	case slack.KindBreakGlass:
+		m = slack.BreakGlass{ID: c.ID, Title: title, Origin: c.Origin()}.Modal()
+	default:
+		m = s.details(c.ID, d.o.Link(q.run), c.Page, c.Origin()).Modal()
+	}
+	if err := d.o.Slack.OpenModal(ctx, c, m); err != nil {
+		var no *slack.Error
+		if errors.As(err, &no) && no.Reason == slack.TooLate {
+			d.answer(ctx, c, "Slack took too long to show the dialog: press again. "+d.otherDoors(q.run))
+			return
+		}
+		d.log.Warn("a slack dialog could not be shown", "run", q.run, "err", err)
+		d.answer(ctx, c, "The dialog could not be shown. "+d.otherDoors(q.run))
+	}
+}
+
+// otherDoors is how to decide without Slack.
+func (d *Desk) otherDoors(run string) string {
+	return fmt.Sprintf("On the command line: responder runs show %s, then responder approve %s, or responder deny %s --reason ...", run, run, run)
+}
+
+// refuse journals a click that led to nothing and tells the person. Nothing of
+// what the click carried is kept but who and what kind.
+func (d *Desk) refuse(ctx context.Context, c slack.Click, reason, why string) {
+	d.o.Refusing(reason)
+	d.Refused(ctx, slack.Refused{Reason: slack.Refusal(reason), Transport: c.Transport, At: c.At, UserID: c.UserID, Kind: c.Kind, Detail: firstSentence(why)})
+	d.answer(ctx, c, why)
+}
+
+// Refused journals something that came from Slack, or claims to, and was not
+// taken. A flood of it is journaled in part: the journal is not an attacker's
+// to fill.
+func (d *Desk) Refused(ctx context.Context, r slack.Refused) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.refusals.keep(r, d.o.Now()) {
+		return // the metric counts them all
+	}
+	err := d.note(context.WithoutCancel(ctx), Record{
+		Kind: KindRefused, Reason: string(r.Reason), User: r.UserID,
+		Message: strings.TrimSpace(fmt.Sprintf("%s over %s: %s", r.Kind, r.Transport, r.Detail)),
+	})
+	if err != nil {
+		d.log.Error("a refused click could not be recorded", "err", err)
+	}
+}
+
+// Refusals that are journaled in a minute: of people that Slack vouches for, and
+// of requests that anybody on the network can make.
+const (
+	refusedPeople  = 60
+	refusedForgers = 3
+)
+
+// refusals bounds what is journaled of refused clicks. Forged ones have an
+// account of their own, or they would hide what people did.
+type refusals struct {
+	since           time.Time
+	people, forgers int
+}
+
+func (f *refusals) keep(r slack.Refused, now time.Time) bool {
+	if now.Sub(f.since) > time.Minute {
+		*f = refusals{since: now}
+	}
+	if r.UserID == "" {
+		f.forgers++
+		return f.forgers <= refusedForgers
+	}
+	f.people++
+	return f.people <= refusedPeople
+}
+
+// answer shows a text to the person who clicked, and to nobody else.
+func (d *Desk) answer(ctx context.Context, c slack.Click, text string) {
+	if c.Channel == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer cancel()
+	if err := d.o.Slack.Ephemeral(ctx, c.Channel, c.UserID, slack.Notice{Text: text}.Message()); err != nil {
+		d.log.Warn("a click could not be answered", "err", err)
+	}
+}
+
+func firstSentence(text string) string {
+	s, _, _ := strings.Cut(text, ". ")
+	return s
+}

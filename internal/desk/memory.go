@@ -1,0 +1,157 @@
+package desk
+
+import (
+	"time"
+
+	"github.com/inference-responder/responder/internal/slack"
+)
+
+// Kinds of records in the desk's stream. The names are stored; they never
+// change meaning.
+const (
+	KindAsking    = "desk.asking"    // a gate got its identifier; the message about it comes next
+	KindPosted    = "desk.posted"    // a run's message, or a digest, is in Slack
+	KindSent      = "desk.sent"      // people see the run as of Head
+	KindClosed    = "desk.closed"    // the run's message is final
+	KindOutage    = "desk.outage"    // Slack does not take messages, and why
+	KindRecovered = "desk.recovered" // it does again
+	KindRefused   = "desk.refused"   // something people did, or somebody forged, that led to nothing
+)
+
+// Record is one fact of the desk. Only the fields its kind names are set.
+type Record struct {
+	Kind string    `json:"-"` // stored beside it
+	At   time.Time `json:"-"`
+
+	Run     string `json:"run,omitempty"`
+	Gate    string `json:"gate,omitempty"`   // asking
+	Digest  string `json:"digest,omitempty"` // asking: of the plan asked about
+	ID      string `json:"id,omitempty"`     // asking: what the buttons carry
+	List    string `json:"list,omitempty"`   // asking, posted, closed: the storm's list it stands in, instead of a message of its own
+	Channel string `json:"channel,omitempty"`
+	TS      string `json:"ts,omitempty"`    // posted
+	Head    uint64 `json:"head,omitempty"`  // sent: events of the run that people have seen
+	Lines   uint64 `json:"lines,omitempty"` // sent: events of the run up to which its thread was written
+
+	Reason  string `json:"reason,omitempty"`  // outage, refused
+	User    string `json:"user,omitempty"`    // refused: Slack's id of who did it, if known
+	Message string `json:"message,omitempty"` // outage, refused: one line for people
+}
+
+// question is what a button is about.
+type question struct {
+	run, gate, digest string
+}
+
+// ticket is what the desk knows of one run's message.
+type ticket struct {
+	run     string
+	channel string
+	list    string    // the storm's list it stands in; empty: a message of its own
+	ref     slack.Ref // zero: not posted, as far as is known
+	maybe   time.Time // since when a message may be there that is not recorded; zero: none
+	gate    string    // the newest that has an identifier
+	id      string    // of that gate
+	ids     []string  // of all its gates
+	head    uint64    // events of the run that people have seen
+	lines   uint64    // events up to which the thread was written
+	look    string    // fingerprint of what people see; empty: not known
+	doubt   bool      // the thread may hold more than is recorded
+	plain   bool      // Slack refused the question as we show it: it is asked in plain words
+	refused uint64    // head at which Slack refused the message itself; it is not sent again as it is
+}
+
+// list is a message that stands for many.
+type list struct {
+	key     string
+	channel string
+	ref     slack.Ref
+	maybe   time.Time
+	runs    []string
+	sent    string // what it showed last, for comparison; empty: unknown
+	until   time.Time
+}
+
+// memory is the fold of the desk's stream.
+type memory struct {
+	tickets map[string]*ticket // by run
+	lists   map[string]*list   // by key
+	asked   map[string]question
+	down    map[string]string // outage by channel ("" is all of Slack) to its reason
+}
+
+func newMemory() *memory {
+	return &memory{tickets: map[string]*ticket{}, lists: map[string]*list{}, asked: map[string]question{}, down: map[string]string{}}
+}
+
+// fold takes in one record. Records it does not know are of a newer program
+// and leave the memory as it is: at worst a message is edited once more.
+func (m *memory) fold(r Record) {
+	switch r.Kind {
+	case KindAsking:
+		m.asking(r)
+	case KindPosted:
+		ref := slack.Ref{Channel: r.Channel, TS: r.TS}
+		if l := m.lists[r.List]; r.List != "" && l != nil {
+			l.ref, l.maybe = ref, time.Time{}
+		} else if t := m.tickets[r.Run]; t != nil {
+			t.ref, t.maybe = ref, time.Time{}
+		}
+	case KindSent:
+		if t := m.tickets[r.Run]; t != nil {
+			t.head, t.lines = r.Head, r.Lines
+		}
+	case KindClosed:
+		m.close(r)
+	case KindOutage:
+		m.down[r.Channel] = r.Reason
+	case KindRecovered:
+		delete(m.down, r.Channel)
+	}
+}
+
+func (m *memory) asking(r Record) {
+	t := m.tickets[r.Run]
+	if t == nil {
+		t = &ticket{run: r.Run, channel: r.Channel, list: r.List, maybe: r.At}
+		m.tickets[r.Run] = t
+		if r.List != "" {
+			t.maybe = time.Time{}
+			m.enlist(r)
+		}
+	} else if r.Channel != t.channel && t.ref == (slack.Ref{}) && t.list == "" {
+		t.channel, t.maybe = r.Channel, r.At // the configuration names another now
+	}
+	if r.Gate == "" {
+		return // a run that acts by itself has a message, and asks nothing
+	}
+	t.gate, t.id = r.Gate, r.ID
+	t.ids = append(t.ids, r.ID)
+	m.asked[r.ID] = question{run: r.Run, gate: r.Gate, digest: r.Digest}
+}
+
+func (m *memory) enlist(r Record) {
+	l := m.lists[r.List]
+	if l == nil {
+		l = &list{key: r.List, channel: r.Channel, maybe: r.At}
+		m.lists[r.List] = l
+	}
+	l.runs = append(l.runs, r.Run)
+}
+
+// close forgets a run's message, or a list with all that stands in it.
+func (m *memory) close(r Record) {
+	runs := []string{r.Run}
+	if l := m.lists[r.List]; r.Run == "" && l != nil {
+		runs = l.runs
+		delete(m.lists, r.List)
+	}
+	for _, run := range runs {
+		if t := m.tickets[run]; t != nil {
+			for _, id := range t.ids {
+				delete(m.asked, id)
+			}
+			delete(m.tickets, run)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package desk
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slack"
+)
+
+// approval is the run's message while it has a question, and after.
+func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) slack.Approval {
+	st, g := s.run, s.gate
+	a := slack.Approval{
+		ID: id, Title: g.Text, Link: link,
+		Service: st.Start.Service.Name, Environment: st.Start.Service.Namespace,
+		Alert: st.Start.Alert.Labels["alertname"], Playbook: st.Start.Playbook, Step: s.title(s.at),
+		Since: st.Start.Alert.StartsAt, Burning: s.burning(now), Budget: budget,
+		Evidence: s.evidence, Guards: s.guards, Deadline: g.Deadline, Expiry: expiry(g.OnExpiry),
+		Needs: needs(*g, s.voted), OfferBreakGlass: len(g.BreakGlass) > 0 && !anyStrong(g.Needs),
+		State: s.state, Outcome: s.end, Notes: s.notes,
+	}
+	if p := s.about; p != nil {
+		a.Title = p.Summary
+		a.Plan = plan(*p, g.Digest)
+		a.Capacity, a.Risk = capacity(p.Capacity), risk(*p)
+		a.Undo = []string{p.Undo}
+		a.Verification = proof(s.asks())
+	}
+	return a
+}
+
+// burning is how long the alert has fired: until now, or until it was over.
+func (s *story) burning(now time.Time) time.Duration {
+	end := now
+	if s.final() {
+		end = s.run.Ended
+	}
+	return max(0, end.Sub(s.run.Start.Alert.StartsAt).Round(time.Second))
+}
+
+// acting is the message of a run that changes something without asking.
+func (s *story) acting(link string) slack.Notice {
+	n := slack.Notice{Title: "Acting: " + s.summary(), Link: link, Facts: []slack.Fact{
+		{Name: "Service", Value: s.run.Start.Service.Name},
+		{Name: "Alert", Value: s.run.Start.Alert.Labels["alertname"]},
+		{Name: "Playbook", Value: s.run.Start.Playbook},
+	}}
+	if s.final() {
+		n.Title = fmt.Sprintf("%s: %s", s.run.Ending.Outcome, s.summary())
+		n.Text = s.run.Ending.Message
+	}
+	for _, l := range s.thread {
+		n.Lines = append(n.Lines, l.Text)
+	}
+	return n
+}
+
+// details is everything about the question, in pages.
+func (s *story) details(id, link string, page int, origin slack.Origin) slack.Details {
+	d := slack.Details{ID: id, Title: s.gate.Text, Link: link, Page: page, Origin: origin, Decide: s.state == slack.Open}
+	if s.about != nil {
+		d.Title, d.Plan = s.about.Summary, plan(*s.about, s.gate.Digest)
+	}
+	add := func(title string, lines []string) {
+		if len(lines) > 0 {
+			d.Sections = append(d.Sections, slack.Section{Title: title, Lines: lines})
+		}
+	}
+	add("Why", s.evidence)
+	if p := s.about; p != nil {
+		add("Risk", []string{risk(*p), capacity(p.Capacity)})
+		add("If it does not help", []string{p.Undo})
+		add("Good to know", p.Notes)
+	}
+	add("Guards", s.guards)
+	add("Verified by", proof(s.asks()))
+	var who []string
+	for _, n := range needs(*s.gate, s.voted) {
+		who = append(who, fmt.Sprintf("%d of %d from %s (%s)", len(n.By), n.Quorum, strings.Join(n.From, ", "), n.Rule))
+	}
+	add("Who decides", who)
+	add("Since then", s.notes)
+	return d
+}
+
+// entry is the run in a storm's list.
+func (s *story) entry(id, link string) slack.Entry {
+	e := slack.Entry{ID: id, Service: s.run.Start.Service.Name, Title: s.gate.Text, Deadline: s.gate.Deadline, State: s.state, Link: link}
+	if s.about != nil {
+		e.Title, e.Risk = s.about.Summary, string(s.about.Risk)
+	}
+	var votes []string
+	for _, n := range needs(*s.gate, s.voted) {
+		v := fmt.Sprintf("%d of %d", len(n.By), n.Quorum)
+		if len(n.By) > 0 {
+			v += " (" + strings.Join(n.By, ", ") + ")"
+		}
+		votes = append(votes, v)
+	}
+	e.Votes = strings.Join(votes, ", ")
+	return e
+}
+
+func needs(g machine.Gate, votes []machine.Decision) []slack.Need {
+	out := make([]slack.Need, len(g.Needs))
+	for i, n := range g.Needs {
+		out[i] = slack.Need{Rule: n.Rule, From: n.From, Quorum: max(1, n.Quorum), By: n.Given(votes), Strong: n.Strong}
+	}
+	return out
+}
+
+func anyStrong(needs []machine.Need) bool {
+	for _, n := range needs {
+		if n.Strong {
+			return true
+		}
+	}
+	return false
+}
+
+func plan(p machine.Plan, digest string) slack.Plan {
+	object := p.Target.Kind
+	if p.Target.Name != "" {
+		object += " " + strings.TrimPrefix(p.Target.Namespace+"/"+p.Target.Name, "/")
+	}
+	out := slack.Plan{Summary: p.Summary, Digest: digest}
+	for _, f := range p.Diff {
+		out.Changes = append(out.Changes, slack.Change{Object: object, Field: f.Path, From: f.From, To: f.To})
+	}
+	return out
+}
+
+func capacity(c machine.Capacity) string {
+	if c.Unknown {
+		return "unknown"
+	}
+	line := fmt.Sprintf("%d ready now, at least %d while it is under way, %d after", c.ReadyNow, c.LowestReady, c.ReadyAfter)
+	if tokens := c.TokensText(); tokens != "" {
+		line += "; " + tokens
+	}
+	return line
+}
+
+func risk(p machine.Plan) string {
+	if p.Why == "" {
+		return string(p.Risk)
+	}
+	return string(p.Risk) + ": " + p.Why
+}
+
+func expiry(e playbook.Expiry) string {
+	if e == playbook.ExpiryDeny {
+		return "it counts as denied, nothing is changed"
+	}
+	return "the run is handed to people, nothing is changed"
+}
+
+// proof says what has to hold for the change to be kept.
+func proof(st *playbook.State) []string {
+	if st == nil || st.Verify == nil {
+		return nil
+	}
+	v := st.Verify
+	var out []string
+	for _, u := range v.Until {
+		out = append(out, fmt.Sprintf("%s %s %s", u.Query.Source(), u.Op, number(u.Value)))
+	}
+	if v.Burn != nil {
+		out = append(out, fmt.Sprintf("error budget burns at less than %s times since the fix", number(v.Burn.Max)))
+	}
+	if v.Traffic != nil {
+		out = append(out, fmt.Sprintf("traffic is still there: at least %s requests per second and %s %% of before", number(v.MinRate), number(100*v.MinTraffic)))
+	}
+	return append(out, fmt.Sprintf("held for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within)))
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }

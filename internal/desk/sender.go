@@ -1,0 +1,224 @@
+package desk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/slack"
+)
+
+// sender is what waits to be sent, and when it may be.
+type sender struct {
+	mu    sync.Mutex // guards runs and lists, which clicks mark too
+	runs  map[string]bool
+	lists map[string]bool
+	woken chan struct{} // something was marked from beside the loop
+
+	// The loop's own.
+	next   map[string]time.Time // by channel: when the next message may go
+	fails  map[string]int       // by channel: failures in a row
+	asks   map[string][]time.Time
+	budget map[string]*slack.Budget // by gate
+}
+
+func newSender() sender {
+	return sender{
+		runs: map[string]bool{}, lists: map[string]bool{}, woken: make(chan struct{}, 1),
+		next: map[string]time.Time{}, fails: map[string]int{}, asks: map[string][]time.Time{}, budget: map[string]*slack.Budget{},
+	}
+}
+
+func (s *sender) mark(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs[run] = true
+}
+
+func (s *sender) markList(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists[key] = true
+}
+
+func (s *sender) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the marked runs; they come in the order of their start.
+func (s *sender) take() []string { return s.empty(s.runs) }
+
+func (s *sender) takeLists() []string { return s.empty(s.lists) }
+
+func (s *sender) empty(marked map[string]bool) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Sorted(maps.Keys(marked))
+	clear(marked)
+	return all
+}
+
+// work brings people up to date, as far as the pace and Slack allow, and says
+// when to go on; zero: when something changes. An error is the journal's.
+func (d *Desk) work(ctx context.Context, changes <-chan string) (time.Time, error) {
+	var next time.Time
+	later := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	runs := d.sender.take()
+	slices.SortStableFunc(runs, func(a, b string) int { return cmp.Compare(d.urgency(a), d.urgency(b)) })
+	for _, run := range runs {
+		drain(changes, &d.sender)
+		at, err := d.show(ctx, run)
+		if err != nil {
+			return next, err
+		}
+		if !at.IsZero() {
+			d.sender.mark(run)
+			later(at)
+		}
+	}
+	for _, key := range d.sender.takeLists() { // those that the runs have just changed too
+		at, err := d.showList(ctx, key)
+		if err != nil {
+			return next, err
+		}
+		if !at.IsZero() {
+			d.sender.markList(key)
+			later(at)
+		}
+	}
+	return next, ctx.Err()
+}
+
+// drain takes in what changed meanwhile, so that only the newest state is sent.
+func drain(changes <-chan string, s *sender) {
+	for {
+		select {
+		case run, ok := <-changes:
+			if !ok {
+				return
+			}
+			s.mark(run)
+			s.wake()
+		default:
+			return
+		}
+	}
+}
+
+// urgency puts questions that nobody has seen before edits.
+func (d *Desk) urgency(run string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.memory.tickets[run]; t != nil && t.ref != (slack.Ref{}) {
+		return 1
+	}
+	return 0
+}
+
+// ready says when the channel may get its next message; zero: now.
+func (d *Desk) ready(channel string) time.Time {
+	at := d.sender.next[channel]
+	if all := d.sender.next[""]; all.After(at) {
+		at = all
+	}
+	if at.After(d.o.Now()) {
+		return at
+	}
+	return time.Time{}
+}
+
+// sent keeps the pace of a channel and the account of what Slack takes. It
+// gives when to try again, zero if it was taken, and an error of the journal.
+// A message that Slack refuses for what it is, is not sent again as it is: then
+// both are zero and taken is false.
+func (d *Desk) sent(ctx context.Context, channel string, err error) (again time.Time, taken bool, fatal error) {
+	d.o.Observe(err)
+	now := d.o.Now()
+	if err == nil {
+		d.sender.next[channel] = now.Add(d.o.Pace)
+		delete(d.sender.fails, channel)
+		delete(d.sender.fails, "")
+		return time.Time{}, true, d.recovered(ctx, channel)
+	}
+	if ctx.Err() != nil {
+		return time.Time{}, false, ctx.Err()
+	}
+	var no *slack.Error
+	if !errors.As(err, &no) {
+		no = &slack.Error{Reason: slack.Unreachable, Err: err}
+	}
+	if no.Reason == slack.Invalid || no.Reason == slack.NotFound {
+		d.log.Error("slack refuses a message", "err", err)
+		return time.Time{}, false, nil
+	}
+	where := channel
+	if wide(no.Reason) {
+		where = ""
+	}
+	d.sender.fails[where]++
+	again = now.Add(max(backoff(d.sender.fails[where]), no.RetryAfter))
+	d.sender.next[where] = again
+	return again, false, d.down(ctx, where, no)
+}
+
+// wide reports whether a failure concerns all of Slack and not one channel.
+func wide(r slack.Reason) bool { return r != slack.Archived && r != slack.Channel }
+
+const mostBackoff = time.Minute
+
+func backoff(fails int) time.Duration {
+	d := time.Second
+	for range min(fails, 8) - 1 {
+		d *= 2
+	}
+	return min(d, mostBackoff)
+}
+
+// down journals that Slack does not take messages, once for each reason. Being
+// asked to slow down is no outage.
+func (d *Desk) down(ctx context.Context, channel string, no *slack.Error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if no.Reason == slack.RateLimited || d.memory.down[channel] == string(no.Reason) {
+		return nil
+	}
+	d.log.Error("slack takes no messages; questions stay decidable on the command line", "err", no)
+	return d.note(ctx, Record{Kind: KindOutage, Channel: channel, Reason: string(no.Reason), Message: no.Error()})
+}
+
+func (d *Desk) recovered(ctx context.Context, channel string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range []string{channel, ""} {
+		if _, was := d.memory.down[c]; was {
+			d.log.Info("slack takes messages again")
+			if err := d.note(ctx, Record{Kind: KindRecovered, Channel: c}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Down says why Slack takes no messages, by channel; "" stands for all of
+// Slack. Empty: it does.
+func (d *Desk) Down() map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make(map[string]string, len(d.memory.down))
+	for c, why := range d.memory.down {
+		out[c] = why
+	}
+	return out
+}

@@ -1,0 +1,344 @@
+package desk
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/inference-responder/responder/internal/slack"
+)
+
+// show brings people up to date on one run, by one call of Slack at most. It
+// says when to go on; zero: when the run changes. An error is the journal's.
+func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
+	t, known := d.ticket(run)
+	if at := d.ready(t.channel); known && t.list == "" && !at.IsZero() {
+		return at, nil // before it is read: thousands may wait, and are looked at every second
+	}
+	state, events, ok := d.o.Runs.Run(run)
+	if !ok {
+		d.log.Error("a run that is shown in slack cannot be read", "run", run)
+		return time.Time{}, nil
+	}
+	s := tell(state, events)
+	channel := d.o.Channel(state)
+	switch {
+	case known && channel != "" && channel != t.channel && d.unseen(t):
+		if err := d.move(ctx, t, channel); err != nil {
+			return time.Time{}, err
+		}
+		t, _ = d.ticket(run)
+	case known:
+		channel = t.channel
+	case !s.shown() || channel == "" || s.gate != nil && s.final():
+		return time.Time{}, nil // nobody was asked in Slack, and nothing is left to ask
+	}
+	if at := d.ready(channel); !at.IsZero() && t.list == "" {
+		return at, nil
+	}
+	if !known || s.gate != nil && t.gate != s.gate.ID {
+		if err := d.ask(ctx, s, channel, !known); err != nil {
+			return time.Time{}, err
+		}
+		t, _ = d.ticket(run)
+	}
+	if t.list != "" {
+		d.sender.markList(t.list)
+		return time.Time{}, nil
+	}
+	return d.send(ctx, s, t)
+}
+
+// ticket gives a copy of what is known of a run's message.
+func (d *Desk) ticket(run string) (ticket, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.memory.tickets[run]
+	if t == nil {
+		return ticket{}, false
+	}
+	return *t, true
+}
+
+// change alters what is known of a run's message, beside what is journaled.
+func (d *Desk) change(run string, f func(*ticket)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.memory.tickets[run]; t != nil {
+		f(t)
+	}
+}
+
+// ask journals the intent to show a run, and the identifier of its newest
+// question. New questions in a storm go to a list.
+func (d *Desk) ask(ctx context.Context, s *story, channel string, first bool) error {
+	r := Record{Kind: KindAsking, Run: s.run.Start.Run, Channel: channel}
+	if s.gate != nil {
+		r.Gate, r.Digest, r.ID = s.gate.ID, s.gate.Digest, newID()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if first && s.gate != nil {
+		r.List = d.storm(channel)
+	}
+	if err := d.note(ctx, r); err != nil {
+		return err
+	}
+	if first {
+		d.memory.tickets[r.Run].maybe = time.Time{} // it is not posted yet, and nobody else posts
+	}
+	if l := d.memory.lists[r.List]; r.List != "" && l != nil {
+		l.until = d.o.Now().Add(d.o.Storm.Window)
+		if len(l.runs) == 1 {
+			l.maybe = time.Time{}
+		}
+	}
+	return nil
+}
+
+// newID draws an identifier for a button: 128 bits that say nothing.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// send posts the run's message, edits it, or writes its thread.
+func (d *Desk) send(ctx context.Context, s *story, t ticket) (time.Time, error) {
+	if t.ref == (slack.Ref{}) {
+		return d.post(ctx, s, t)
+	}
+	m, look := d.message(ctx, s, t)
+	head := s.run.Head
+	if look != t.look && t.head != head && t.refused != head {
+		err := d.o.Slack.Update(ctx, t.ref, meta(t.run, "run", head), m)
+		again, taken, fatal := d.sent(ctx, t.channel, err)
+		if fatal != nil || !again.IsZero() {
+			return again, fatal
+		}
+		if !taken {
+			return d.refusedAt(s, t, err)
+		}
+		return d.shown(ctx, s, t, look, t.lines)
+	}
+	if lines := s.since(t.lines); len(lines) > 0 {
+		return d.thread(ctx, s, t, lines)
+	}
+	if look == t.look && t.head != head && s.state == slack.Open {
+		return d.shown(ctx, s, t, look, t.lines) // nothing people would notice
+	}
+	if s.final() {
+		return time.Time{}, d.finish(ctx, Record{Kind: KindClosed, Run: t.run})
+	}
+	return time.Time{}, nil
+}
+
+// refusedAt keeps a message that Slack refuses for what it is from being sent
+// for ever. One that somebody deleted is posted anew while it asks something.
+func (d *Desk) refusedAt(s *story, t ticket, err error) (time.Time, error) {
+	var no *slack.Error
+	gone := errors.As(err, &no) && no.Reason == slack.NotFound
+	d.change(t.run, func(t *ticket) {
+		t.refused = s.run.Head
+		if gone && s.state == slack.Open {
+			t.ref, t.refused = slack.Ref{}, 0
+		}
+	})
+	return d.o.Now().Add(d.o.Pace), nil
+}
+
+// post puts the run's message into its channel, unless an earlier attempt did.
+func (d *Desk) post(ctx context.Context, s *story, t ticket) (time.Time, error) {
+	if !t.maybe.IsZero() {
+		ref, at, err := d.find(ctx, t.channel, meta(t.run, "run", 0), t.maybe)
+		if err != nil || !at.IsZero() {
+			return at, err
+		}
+		d.change(t.run, func(t *ticket) { t.maybe = time.Time{} })
+		if ref != (slack.Ref{}) {
+			return d.posted(ctx, Record{Kind: KindPosted, Run: t.run, Channel: ref.Channel, TS: ref.TS})
+		}
+	}
+	if s.final() && s.gate != nil {
+		return time.Time{}, d.finish(ctx, Record{Kind: KindClosed, Run: t.run}) // too late to ask
+	}
+	m, look := d.message(ctx, s, t)
+	if t.plain {
+		m, look = d.plain(s), ""
+	}
+	ref, err := d.o.Slack.Post(ctx, t.channel, meta(t.run, "run", s.run.Head), m)
+	var no *slack.Error
+	if errors.As(err, &no) && no.Unknown {
+		d.change(t.run, func(t *ticket) { t.maybe = d.o.Now() })
+	}
+	again, taken, fatal := d.sent(ctx, t.channel, err)
+	if fatal == nil && !taken && again.IsZero() {
+		return d.unpostable(ctx, t, no)
+	}
+	if fatal != nil || !taken {
+		return again, fatal
+	}
+	if _, err := d.posted(ctx, Record{Kind: KindPosted, Run: t.run, Channel: ref.Channel, TS: ref.TS}); err != nil {
+		return time.Time{}, err
+	}
+	lines := uint64(0)
+	for _, l := range s.thread {
+		lines = l.after // what happened before is in the message
+	}
+	return d.shown(ctx, s, t, look, lines)
+}
+
+func (d *Desk) posted(ctx context.Context, r Record) (time.Time, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.o.Now(), d.note(ctx, r)
+}
+
+// find looks for a message that may have been posted before.
+func (d *Desk) find(ctx context.Context, channel string, want slack.Meta, since time.Time) (slack.Ref, time.Time, error) {
+	found, err := d.o.Slack.Find(ctx, channel, since.Add(-time.Minute)) // the clocks differ
+	if err != nil {
+		again, _, fatal := d.sent(ctx, channel, err)
+		if again.IsZero() && fatal == nil {
+			again = d.o.Now().Add(mostBackoff)
+		}
+		return slack.Ref{}, again, fatal
+	}
+	for _, f := range found {
+		if f.Same(want) {
+			return f.Ref, time.Time{}, nil
+		}
+	}
+	return slack.Ref{}, time.Time{}, nil
+}
+
+// shown journals that people see the run as it is, and says when to go on.
+func (d *Desk) shown(ctx context.Context, s *story, t ticket, look string, lines uint64) (time.Time, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.note(ctx, Record{Kind: KindSent, Run: t.run, Head: s.run.Head, Lines: lines}); err != nil {
+		return time.Time{}, err
+	}
+	d.memory.tickets[t.run].look = look
+	if len(s.since(lines)) > 0 || s.final() {
+		return d.o.Now().Add(d.o.Pace), nil
+	}
+	return time.Time{}, nil
+}
+
+// since gives the lines of the thread that come after so many events.
+func (s *story) since(events uint64) []line {
+	i := slices.IndexFunc(s.thread, func(l line) bool { return l.after > events })
+	if i < 0 {
+		return nil
+	}
+	return s.thread[i:]
+}
+
+// thread writes what happened into the run's thread, as one message however
+// much it is.
+func (d *Desk) thread(ctx context.Context, s *story, t ticket, lines []line) (time.Time, error) {
+	last := lines[len(lines)-1]
+	if t.doubt {
+		at, err := d.written(ctx, t)
+		return at, err
+	}
+	p := last.Progress
+	p.Link = d.o.Link(t.run)
+	for _, l := range lines[:len(lines)-1] {
+		p.Lines = append(p.Lines, l.At.UTC().Format("15:04:05")+" "+l.Text)
+	}
+	_, err := d.o.Slack.Reply(ctx, t.ref, slack.Meta{Run: t.run, Part: "thread-" + strconv.FormatUint(last.after, 10)}, p.Message())
+	var no *slack.Error
+	if errors.As(err, &no) && no.Unknown {
+		d.change(t.run, func(t *ticket) { t.doubt = true })
+	}
+	again, taken, fatal := d.sent(ctx, t.channel, err)
+	if fatal != nil || !again.IsZero() {
+		return again, fatal
+	}
+	if !taken {
+		d.log.Warn("a line of a run's thread is left out", "run", t.run)
+	}
+	return d.shown(ctx, s, t, t.look, last.after)
+}
+
+// written looks how far the thread was written before the desk was stopped.
+func (d *Desk) written(ctx context.Context, t ticket) (time.Time, error) {
+	replies, err := d.o.Slack.FindReplies(ctx, t.ref)
+	if err != nil {
+		again, _, fatal := d.sent(ctx, t.channel, err)
+		if !again.IsZero() || fatal != nil {
+			return again, fatal
+		}
+	}
+	lines := t.lines
+	for _, r := range replies {
+		var n uint64
+		if _, err := fmt.Sscanf(r.Part, "thread-%d", &n); err == nil && r.Run == t.run {
+			lines = max(lines, n)
+		}
+	}
+	d.change(t.run, func(t *ticket) { t.doubt, t.lines = false, lines })
+	return d.o.Now(), nil
+}
+
+// finish journals that nothing follows any more.
+func (d *Desk) finish(ctx context.Context, r Record) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.memory.tickets[r.Run]; t != nil {
+		delete(d.sender.budget, t.gate)
+	}
+	return d.note(ctx, r)
+}
+
+// message renders the run, and a fingerprint of what people will notice.
+func (d *Desk) message(ctx context.Context, s *story, t ticket) (slack.Message, string) {
+	link := d.o.Link(t.run)
+	if s.gate == nil {
+		n := s.acting(link)
+		return n.Message(), fingerprint(n)
+	}
+	a := s.approval(t.id, link, d.budgetOf(ctx, s), d.o.Now())
+	m := a.Message()
+	a.Burning = 0
+	return m, fingerprint(a)
+}
+
+func fingerprint(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return newID() // unreachable unless a number is not one: then every look is a new one
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+const budgetWithin = 5 * time.Second
+
+// budgetOf asks once for each question how much error budget is left.
+func (d *Desk) budgetOf(ctx context.Context, s *story) *slack.Budget {
+	if d.o.Budget == nil {
+		return nil
+	}
+	if b, ok := d.sender.budget[s.gate.ID]; ok {
+		return b
+	}
+	ctx, cancel := context.WithTimeout(ctx, budgetWithin)
+	defer cancel()
+	b := d.o.Budget(ctx, s.run)
+	d.sender.budget[s.gate.ID] = b
+	return b
+}
+
+func meta(run, part string, head uint64) slack.Meta {
+	return slack.Meta{Run: run, Part: part, Rev: strconv.FormatUint(head, 10)}
+}

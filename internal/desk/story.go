@@ -1,0 +1,211 @@
+package desk
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slack"
+)
+
+// story is a run as people are shown it: what it asks or asked last, how that
+// ended, and what happened since.
+type story struct {
+	run   machine.State
+	gate  *machine.Gate // the newest question; nil: none so far
+	state slack.State
+	end   *slack.Outcome
+	voted []machine.Decision
+	plan  *machine.Plan // the newest
+	about *machine.Plan // the one the newest question is about; nil: it is about no plan
+	at    string        // the playbook's state that asked
+
+	evidence []string // what led to the newest question
+	guards   []string
+	notes    []string // since the first question
+	thread   []line
+}
+
+// line is something for the run's thread.
+type line struct {
+	after uint64 // events of the run up to and with this one
+	slack.Progress
+}
+
+// tell folds a run's events.
+func tell(run machine.State, events []machine.Event) *story {
+	s := &story{run: run}
+	for i, e := range events {
+		s.add(e)
+		if mark, text := s.progress(e); text != "" {
+			s.thread = append(s.thread, line{after: uint64(i + 1), Progress: slack.Progress{Mark: mark, At: e.At, Text: text, Lines: e.Facts}})
+		}
+	}
+	return s
+}
+
+func (s *story) add(e machine.Event) {
+	switch e.Kind {
+	case machine.CheckCompleted:
+		if s.gate == nil || s.state != slack.Open {
+			for _, f := range e.Facts {
+				s.evidence = append(s.evidence, s.title(e.State)+": "+f)
+			}
+		}
+	case machine.PlanCompleted:
+		s.plan = e.Plan
+	case machine.GuardsPassed:
+		s.guards = nil
+		for _, g := range e.Guards {
+			s.guards = append(s.guards, g.Guard+": "+g.Why)
+		}
+	case machine.GateOpened:
+		s.gate, s.state, s.end, s.voted, s.at, s.about = e.Gate, slack.Open, nil, nil, e.State, nil
+		if e.Gate.Digest != "" {
+			s.about = s.plan
+		}
+	case machine.GateVoted:
+		s.voted = append(slices.Clip(s.voted), *e.Decision)
+	case machine.GateDecided:
+		s.decided(*e.Decision, e.At)
+	case machine.GateVoided:
+		s.closed(slack.Voided, e)
+	case machine.GateExpired:
+		s.closed(slack.Expired, e)
+	case machine.GateWithdrawn:
+		s.closed(slack.Withdrawn, e)
+	case machine.Applied, machine.Verified, machine.Unwound, machine.RunHeld, machine.RunEnded, machine.PlanRefused:
+		if _, text := s.progress(e); s.gate != nil && text != "" {
+			s.notes = append(s.notes, text)
+		}
+	}
+}
+
+// decided closes the question by what people said.
+func (s *story) decided(d machine.Decision, at time.Time) {
+	s.state = slack.Denied
+	if d.Approve {
+		s.state = slack.Approved
+		s.voted = append(slices.Clip(s.voted), d)
+	}
+	s.end = &slack.Outcome{Who: []string{d.By}, At: at, Why: d.Reason, Door: d.Door, BreakGlass: d.BreakGlass}
+	if d.Approve && !d.BreakGlass {
+		s.end.Who = nil
+		for _, v := range s.voted {
+			if !slices.Contains(s.end.Who, v.By) {
+				s.end.Who = append(s.end.Who, v.By)
+			}
+		}
+	}
+}
+
+// closed ends the question without a word of people.
+func (s *story) closed(as slack.State, e machine.Event) {
+	s.state = as
+	s.end = &slack.Outcome{At: e.At, Why: e.Message}
+	if as == slack.Voided {
+		s.notes = append(s.notes, "the earlier plan was voided: "+e.Message)
+	}
+}
+
+// title is how the playbook calls a state.
+func (s *story) title(name string) string {
+	if s.run.Playbook != nil {
+		if st := s.run.Playbook.State(name); st != nil && st.Title != "" {
+			return st.Title
+		}
+	}
+	return name
+}
+
+// progress says an event as a line of the thread; empty: it is none.
+func (s *story) progress(e machine.Event) (slack.Mark, string) {
+	switch e.Kind {
+	case machine.GateVoted:
+		return slack.MarkNote, fmt.Sprintf("%s approves; still needed: %s", e.Decision.By, stillNeeded(s))
+	case machine.GateReminded:
+		return slack.MarkNote, "nobody has decided yet; " + e.Message
+	case machine.GateEscalated:
+		return slack.MarkNote, e.Message
+	case machine.GateVoided:
+		return slack.MarkNote, "the plan is void: " + e.Message
+	case machine.Applied:
+		return slack.MarkStarted, "applied: " + s.summary()
+	case machine.Settled:
+		return slack.MarkNote, "in effect, the proof counts from here" + after(e.Message)
+	case machine.Verified:
+		return slack.MarkDone, "verified: it helped" + after(e.Message)
+	case machine.VerifyEnded:
+		return slack.MarkFailed, fmt.Sprintf("not proven (%s), so it is undone%s", e.Verdict, after(e.Message))
+	case machine.Unwound:
+		return slack.MarkUndone, "undone" + after(e.Message)
+	case machine.PlanRefused:
+		return slack.MarkFailed, "not applied: " + e.Message
+	case machine.RunHeld:
+		return slack.MarkHeld, "HELD, a person has to say what is true: " + e.Message + "; responder runs resolve " + s.run.Start.Run
+	case machine.CancelRequested:
+		return slack.MarkNote, "cancel requested by " + e.Decision.By + after(e.Decision.Reason)
+	case machine.RunEnded:
+		return endMark(e.Ending.Outcome), fmt.Sprintf("ended %s: %s", e.Ending.Outcome, e.Ending.Message)
+	default:
+		return "", ""
+	}
+}
+
+func endMark(o machine.RunOutcome) slack.Mark {
+	switch o {
+	case machine.OutcomeResolved:
+		return slack.MarkDone
+	case machine.OutcomeUndoFailed, machine.OutcomeHandedOver, machine.OutcomeEscalated:
+		return slack.MarkHeld
+	default:
+		return slack.MarkNote
+	}
+}
+
+func stillNeeded(s *story) string {
+	g := machine.Gate{}
+	if s.gate != nil {
+		g = *s.gate
+	}
+	g.Votes = s.voted
+	text := ""
+	for i, n := range g.Unmet() {
+		if i > 0 {
+			text += " and "
+		}
+		text += n.Who()
+	}
+	return text
+}
+
+func (s *story) summary() string {
+	if s.plan == nil {
+		return s.title(s.run.Current)
+	}
+	return s.plan.Summary
+}
+
+func after(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// asks is the state of the playbook that the newest question belongs to.
+func (s *story) asks() *playbook.State {
+	if s.run.Playbook == nil {
+		return nil
+	}
+	return s.run.Playbook.State(s.at)
+}
+
+// shown reports whether the run has something for people: it asked them, or
+// changed something by itself.
+func (s *story) shown() bool { return s.gate != nil || s.run.Levers > 0 }
+
+// final reports whether nothing will follow.
+func (s *story) final() bool { return s.run.Phase == machine.PhaseEnded }

@@ -1,0 +1,235 @@
+package executor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Quarantined is the record of a run that cannot be processed.
+type Quarantined struct {
+	Run   string `json:"run"`
+	Head  uint64 `json:"head"` // of its stream when it was set aside
+	Error string `json:"error"`
+}
+
+// Released is the record of a person letting go of a run that was set aside,
+// having looked at what it may have left behind. The end of the run is in the
+// same batch.
+type Released struct {
+	Run    string `json:"run"`
+	By     string `json:"by"`
+	Door   string `json:"door,omitempty"`
+	Reason string `json:"reason"`
+	Error  string `json:"error"` // why it was set aside
+}
+
+// aside is a run that was set aside, as the log has it.
+type aside struct {
+	why error
+	at  time.Time
+}
+
+// setAside stops a run that cannot be processed. What it holds stays taken:
+// nobody knows what it left behind, until a person has looked and releases it.
+// The caller owns the run.
+func (e *Executor) setAside(r *run, why error) {
+	if r.dead != nil || !e.alive() {
+		return
+	}
+	r.dead, r.deadAt = why, e.clock.now()
+	e.timers.set(r, time.Time{})
+	e.log.Error("run quarantined", "run", r.id, "err", why)
+	s := r.state
+	q := Quarantined{Run: r.id, Head: s.Head, Error: why.Error()}
+	n := machine.Effect{
+		Key: "run/" + r.id + "/quarantined", Run: r.id, Playbook: s.Start.Playbook, State: s.Current, Urgent: true,
+		Service: s.Start.Service, Alert: s.Start.Alert,
+		Text: fmt.Sprintf("run %s cannot be processed and was set aside; if it changed anything, that is still in place. Look, then: responder runs release %s --reason ... (%v)", r.id, r.id, why),
+	}
+	e.spawn(func() {
+		recs := append([]audit.Record{e.controlRecord(KindRunQuarantined, q)}, dues(e.clock.now(), []machine.Effect{n})...)
+		if err := e.append(e.control(recs...)); err != nil {
+			e.log.Error("quarantine could not be recorded", "run", q.Run, "err", err)
+			return
+		}
+		e.deliver(n)
+	})
+	e.wakeWaiters(e.ledger.leave(r.id))
+}
+
+// release ends a run that was set aside, on the word of a person: its locks,
+// its place among the open runs and its alerts are free again.
+func (e *Executor) release(r *run, d *machine.Decision) error {
+	switch {
+	case d == nil || d.By == "":
+		return fmt.Errorf("%w: who releases it?", ErrInvalid)
+	case d.Reason == "":
+		return fmt.Errorf("%w: say what you found, for the record", ErrInvalid)
+	}
+	e.many.Lock() // the dispatcher keeps copies of what it knows of episodes
+	defer e.many.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.state.Phase == machine.PhaseEnded:
+		return fmt.Errorf("%w: run %s has ended", ErrConflict, r.id)
+	case r.dead == nil:
+		return fmt.Errorf("%w: run %s is not set aside; cancel it, or resolve it when it is held", ErrConflict, r.id)
+	case r.flight != nil && r.flight.effect.Action.Mutates():
+		return fmt.Errorf("%w: a change of run %s is still under way, try again in a moment", ErrConflict, r.id)
+	}
+	if err := e.appendRelease(r, d); err != nil {
+		return err
+	}
+	e.episodes.forget(r.id)
+	e.wakeWaiters(e.ledger.sync(r.state))
+	e.retire(r)
+	e.poke() // others were suppressed because of it
+	return nil
+}
+
+func (e *Executor) appendRelease(r *run, d *machine.Decision) error {
+	head, err := e.o.Journal.Head(streamOf(r.id))
+	if err != nil {
+		return fmt.Errorf("read run %s: %w", r.id, err)
+	}
+	end := machine.Event{Kind: machine.RunEnded, At: e.clock.now(), Ending: &machine.Ending{
+		Outcome: machine.OutcomeReleased,
+		Message: fmt.Sprintf("it was set aside (%v); released by %s: %s", r.dead, d.By, d.Reason),
+	}}
+	rec, err := record(end)
+	if err != nil {
+		return err
+	}
+	released := Released{Run: r.id, By: d.By, Door: d.Door, Reason: d.Reason, Error: r.dead.Error()}
+	learned := lesson{results: results(r.state, []machine.Event{end})}
+	e.trust.change.RLock()
+	defer e.trust.change.RUnlock()
+	appends := []audit.Append{
+		e.control(e.controlRecord(KindRunReleased, released)),
+		{Stream: streamOf(r.id), After: head, Records: []audit.Record{rec}},
+	}
+	if a, ok := learned.append(end.At); ok {
+		appends = append(appends, a)
+	}
+	if err := e.append(appends...); err != nil {
+		return err
+	}
+	e.trust.take(learned, end.At)
+	r.state = machine.Evolve(r.state, end)
+	r.state.Head = head + 1
+	return nil
+}
+
+// releaseByID releases an open run, or says why that cannot be.
+func (e *Executor) releaseByID(id string, d *machine.Decision) error {
+	if r := e.find(id); r != nil {
+		return e.release(r, d)
+	}
+	if s, ok := e.RunState(id); ok {
+		if s.Ending == nil {
+			return fmt.Errorf("%w: run %s is only just starting, try again in a moment", ErrConflict, id)
+		}
+		return fmt.Errorf("%w: run %s has ended %s", ErrConflict, id, s.Ending.Outcome)
+	}
+	return fmt.Errorf("%w: run %s", ErrNotFound, id)
+}
+
+// salvage reads of a run that cannot be folded what others must know of it: what
+// it is about, its alerts, its newest plan. What cannot be read is left out, and
+// the run counts as one with a change in the air: its record does not say that
+// there is none.
+func (e *Executor) salvage(id string) machine.State {
+	s := machine.State{Phase: machine.PhaseHeld, Episodes: map[string]*machine.Episode{}}
+	lever := &machine.Lever{Plan: &machine.Plan{}, Before: -1}
+	for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
+		if err != nil {
+			break // what is left of it is not known either
+		}
+		s.Head++
+		s.Updated = rec.Time
+		ev, err := event(rec)
+		if err != nil {
+			ev = remains(rec)
+		}
+		remember(&s, lever, ev)
+	}
+	s.Lever, s.Start.Run = lever, id
+	return s
+}
+
+// remember takes in what an event says by itself.
+func remember(s *machine.State, lever *machine.Lever, ev machine.Event) {
+	switch ev.Kind {
+	case machine.RunStarted:
+		if ev.Start != nil {
+			s.Start, s.Began, s.Truncated = *ev.Start, ev.At, ev.Start.Truncated
+			s.Episodes[ev.Start.Alert.Episode()] = &machine.Episode{Alert: ev.Start.Alert, Firing: true, Since: ev.At}
+		}
+	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved:
+		if ev.Alert != nil {
+			s.Episodes[ev.Alert.Episode()] = &machine.Episode{Alert: *ev.Alert, Firing: ev.Alert.Status == playbook.Firing, Since: ev.At}
+		}
+	case machine.StateEntered:
+		s.Current = ev.State
+	case machine.PlanCompleted:
+		if ev.Plan != nil {
+			lever.State, lever.Plan = ev.State, ev.Plan
+		}
+	case machine.Applied:
+		s.Levers++
+	case machine.RunEnded:
+		s.Phase, s.Ending, s.Ended = machine.PhaseEnded, ev.Ending, ev.At
+		if ev.Ending == nil {
+			s.Ending = &machine.Ending{Message: "how cannot be read"}
+		}
+	}
+}
+
+// remains is an event of which only little can be read.
+func remains(rec audit.Record) machine.Event {
+	ev := machine.Event{Kind: machine.EventKind(rec.Kind), At: rec.Time}
+	var v struct {
+		State string `json:"state"`
+		Start *struct {
+			Playbook string `json:"playbook"`
+			Digest   string `json:"digest"`
+			Service  struct {
+				Name string `json:"name"`
+			} `json:"service"`
+		} `json:"start"`
+		Plan *struct {
+			Locks []string `json:"locks"`
+		} `json:"plan"`
+	}
+	if err := json.Unmarshal(rec.Data, &v); err != nil {
+		return ev
+	}
+	ev.State = v.State
+	if v.Start != nil {
+		ev.Start = &machine.Start{Playbook: v.Start.Playbook, Digest: v.Start.Digest}
+		ev.Start.Service.Name = v.Start.Service.Name
+	}
+	if v.Plan != nil {
+		ev.Plan = &machine.Plan{Locks: v.Plan.Locks}
+	}
+	return ev
+}
+
+// look gives a run from the log, as far as it can be read.
+func (e *Executor) look(id string) (machine.State, error) {
+	s, err := e.fold(id)
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return s, err
+	}
+	s = e.salvage(id)
+	s.Aside = &machine.Aside{Message: strings.TrimSpace(err.Error()), At: s.Updated}
+	return s, nil
+}

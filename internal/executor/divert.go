@@ -1,0 +1,138 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// errContended: the run that takes the alerts over is owned by somebody else
+// just now. Nothing was decided; see turn.
+var errContended = errors.New("the run to hand over to is busy")
+
+// divertOf gives the playbook a run is handed over to, empty when it is not.
+func divertOf(events []machine.Event) string {
+	if n := len(events); n > 0 && events[n-1].Kind == machine.RunEnded {
+		return events[n-1].Ending.Divert
+	}
+	return ""
+}
+
+// divert hands a run over in the same batch: to a new run, or to the open one
+// of that playbook and service. why says why nobody can take over, empty when
+// somebody does.
+func (b *batch) divert(from machine.State, name string) (why string, err error) {
+	p := b.e.o.Playbooks().ByName(name)
+	switch {
+	case p == nil:
+		return "that playbook is not loaded", nil
+	case !p.Serves(from.Start.Service.Name):
+		return "that playbook is not for service " + from.Start.Service.Name, nil
+	case b.e.divertedBefore(from.Start, name):
+		return "that playbook was tried already", nil
+	}
+	if err := b.e.library.ensure(); err != nil {
+		return err.Error(), nil
+	}
+	start, also := handedOver(from)
+	start.Run, start.Playbook, start.Digest = b.e.ids.next(b.now), p.Name, p.Digest
+	for range 3 {
+		r, taken := b.claim(start, nil)
+		if taken == nil {
+			return errorText(b.start(r, start, p, also)), nil
+		}
+		why, err := b.join(taken, append(also, start.Alert), from.Truncated)
+		if !errors.Is(err, errGone) {
+			return why, err
+		}
+	}
+	return "a run about it keeps ending", nil
+}
+
+// handedOver is what the next run starts with: what the run was about and has
+// found, and those of its alerts that still fire.
+func handedOver(from machine.State) (machine.Start, []playbook.Alert) {
+	start := from.Start
+	start.DivertedFrom, start.Evidence, start.Truncated = from.Start.Run, from.Handover(), from.Truncated
+	first := start.Alert.Episode()
+	var firing []string
+	for _, id := range slices.Sorted(maps.Keys(from.Episodes)) {
+		if from.Episodes[id].Firing {
+			firing = append(firing, id)
+		}
+	}
+	switch {
+	case len(firing) == 0:
+		start.Alert.Status = playbook.Resolved
+	case !slices.Contains(firing, first): // the alert it began with has resolved
+		first = firing[0]
+		start.Alert = from.Episodes[first].Alert
+	}
+	var also []playbook.Alert
+	for _, id := range firing {
+		if id != first {
+			also = append(also, from.Episodes[id].Alert)
+		}
+	}
+	return start, also
+}
+
+// errGone: the run has ended meanwhile.
+var errGone = errors.New("the run has ended")
+
+// join lets the open run take the alerts over, in the same batch: after a crash
+// either both runs know of it or neither.
+func (b *batch) join(to *run, alerts []playbook.Alert, truncated bool) (why string, err error) {
+	if !b.own(to) {
+		return "", errContended
+	}
+	s := to.state
+	if st := b.byRun[to]; st != nil {
+		s = st.state
+	}
+	switch {
+	case s.Phase == machine.PhaseEnded, s.Phase == "":
+		return "", errGone
+	case to.dead != nil:
+		return fmt.Sprintf("run %s on it is set aside: people have to look at it first", to.id), nil
+	}
+	for i := range alerts {
+		c := machine.Command{Kind: machine.CmdAlert, Now: b.now, Alert: &alerts[i], Truncated: truncated}
+		if err := b.must(to, c); err != nil {
+			b.unstage(to)
+			return fmt.Sprintf("run %s cannot take its alerts over: %v", to.id, err), nil
+		}
+	}
+	return "", nil
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// divertedBefore reports whether the run came, over any number of diverts, from
+// that playbook.
+func (e *Executor) divertedBefore(s machine.Start, name string) bool {
+	const most = 8
+	for range most {
+		if s.Playbook == name {
+			return true
+		}
+		if s.DivertedFrom == "" {
+			return false
+		}
+		from, err := e.fold(s.DivertedFrom)
+		if err != nil {
+			return true // cannot be said: people decide
+		}
+		s = from.Start
+	}
+	return true
+}

@@ -1,0 +1,155 @@
+package executor
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// A run is handed over to one that is open. Wherever the process dies, the open
+// run has the alert exactly when the other one has ended; and when the alert
+// resolves before the restart, it does not fire for ever.
+func TestDivertJoinsInOneBatch(t *testing.T) {
+	for _, resolves := range []bool{false, true} {
+		t.Run(fmt.Sprintf("resolves=%v", resolves), func(t *testing.T) {
+			for k := 1; ; k++ {
+				crashed := ""
+				bubble(t, func(t *testing.T, h *house) {
+					h.set = waitingSet(t)
+					h.start()
+					h.post(alertOf("Slow", "a"))
+					h.pass(time.Minute)
+					if err := h.stop(); err != nil {
+						t.Fatal(err)
+					}
+					h.world.object("a").value = 7
+					stop := h.stopAt(k)
+					h.start()
+					ask := alertOf("Ask", "a")
+					h.post(ask)
+					h.pass(time.Minute)
+					if crashed = stop.at(); crashed != "" {
+						h.crashed()
+						h.options = nil
+						if resolves {
+							h.post(resolvedOf(ask))
+						}
+						h.start()
+						h.pass(time.Minute)
+					}
+					h.mustBeHandedOver(ask, resolves && crashed != "", fmt.Sprintf("crash %d at %s", k, crashed))
+				})
+				if crashed == "" {
+					break
+				}
+			}
+		})
+	}
+}
+
+func (h *house) mustBeHandedOver(a playbook.Alert, resolved bool, when string) {
+	h.t.Helper()
+	runs := h.runs()
+	if len(runs) < 2 {
+		h.t.Fatalf("%s: %d runs: %v", when, len(runs), h.fates())
+	}
+	open, handed := runs[0], runs[1]
+	ep, joined := open.Episodes[a.Episode()]
+	ended := handed.Ending != nil && handed.Ending.Outcome == machine.OutcomeDiverted
+	switch {
+	case ended != joined && !resolved:
+		h.t.Errorf("%s: ended %v, joined %v", when, ended, joined)
+	case !resolved && (!ended || !ep.Firing):
+		h.t.Errorf("%s: not handed over: %+v", when, handed.Ending)
+	case resolved && joined && ep.Firing:
+		h.t.Errorf("%s: the alert resolved and fires in the run for ever", when)
+	}
+	if len(runs) != 2 {
+		h.t.Errorf("%s: %d runs, want 2: %v", when, len(runs), h.fates())
+	}
+}
+
+// The run to hand over to is busy: the other one waits for it and loses nothing,
+// and no effect of its own is carried out twice meanwhile.
+func TestDivertWaitsForABusyRun(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.set = waitingSet(t)
+		h.start()
+		h.post(alertOf("Slow", "a"))
+		h.pass(time.Minute)
+		busy := h.e.find(h.only().Start.Run)
+		checks := h.world.effects[machine.ActionCheck]
+		h.world.object("a").value = 7
+		h.world.before = func(e machine.Effect) {
+			if e.Playbook == "asks" && e.Action == machine.ActionCheck {
+				busy.mu.Lock()
+				go func() { // no timer: the time of a bubble stands still while somebody waits for a mutex
+					for range 10_000 {
+						runtime.Gosched()
+					}
+					busy.mu.Unlock()
+				}()
+			}
+		}
+		ask := alertOf("Ask", "a")
+		h.post(ask)
+		h.pass(time.Minute)
+		h.mustBeHandedOver(ask, false, "busy")
+		if n := h.world.effects[machine.ActionCheck] - checks; n != 1 {
+			t.Errorf("%d checks of the run that was handed over, want 1", n)
+		}
+	})
+}
+
+// Only what still fires is handed over, and a truncated notification stays one.
+func TestHandedOver(t *testing.T) {
+	first, second := alertOf("Slow", "a"), alertOf("Slow", "a")
+	second.Fingerprint = "second"
+	s := machine.State{
+		Start: machine.Start{Run: "r-1", Alert: first}, Truncated: true,
+		Episodes: map[string]*machine.Episode{first.Episode(): {Alert: first}, second.Episode(): {Alert: second, Firing: true}},
+	}
+	start, also := handedOver(s)
+	if start.Alert.Fingerprint != "second" || len(also) != 0 || !start.Truncated || start.DivertedFrom != "r-1" {
+		t.Errorf("starts with %s and %d more, truncated %v", start.Alert.Fingerprint, len(also), start.Truncated)
+	}
+	s.Episodes[second.Episode()].Firing = false
+	if start, _ = handedOver(s); start.Alert.Status == playbook.Firing {
+		t.Error("nothing fires any more, and the next run begins as if it did")
+	}
+}
+
+// A truncated notification makes the blast radius unknown whenever it comes: at
+// the start, when another alert joins, or as a repeat.
+func TestTruncatedLater(t *testing.T) {
+	other := func(a playbook.Alert) playbook.Alert { a.Fingerprint = "other"; return a }
+	for name, next := range map[string]func(playbook.Alert) playbook.Alert{"repeat": func(a playbook.Alert) playbook.Alert { return a }, "joins": other} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *house) {
+				h.set = waitingSet(t)
+				h.start()
+				a := alertOf("Slow", "a")
+				h.post(a)
+				h.pass(time.Minute)
+				h.postTruncated(9900, next(a))
+				h.pass(time.Minute)
+				s := h.only()
+				if !s.Truncated {
+					t.Fatal("the run does not know")
+				}
+				d := &machine.Decision{Approve: true, By: "user:ada"}
+				if err := h.e.Command(t.Context(), s.Start.Run, machine.Command{Kind: machine.CmdDecide, Decision: d}); err != nil {
+					t.Fatal(err)
+				}
+				h.pass(10 * time.Minute)
+				if n := h.world.count("apply"); n != 0 {
+					t.Errorf("applied with an unknown blast radius: %+v", h.only().Ending)
+				}
+			})
+		})
+	}
+}

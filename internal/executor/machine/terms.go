@@ -1,0 +1,73 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Terms are what the platform team's policy demands of a lever, at the moment
+// its guards are asked. They can only tighten what the playbook says.
+type Terms struct {
+	Policy     string        `json:"policy,omitempty"`     // digest of the policy in force; empty: none is configured
+	Cap        *Cap          `json:"cap,omitempty"`        // highest autonomy allowed; nil: no rule says
+	Needs      []Need        `json:"needs,omitempty"`      // every one has to be met before the lever applies
+	Within     time.Duration `json:"within,omitempty"`     // time people have, if a rule shortens it; 0: the playbook's
+	Remind     time.Duration `json:"remind,omitempty"`     // after the gate opened, once; 0: no reminder
+	Tiers      []Tier        `json:"tiers,omitempty"`      // who else is told while nobody decides, in order of time
+	BreakGlass []string      `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
+}
+
+// Cap is the highest autonomy a rule allows.
+type Cap struct {
+	Level playbook.Autonomy `json:"level"`
+	Rule  string            `json:"rule"` // as people find it: "policy canary, policy.yaml:14", or the ladder's word
+}
+
+// Need is one demand for approval: so many distinct people of a set.
+type Need struct {
+	Rule   string   `json:"rule"`             // who asks: "policy two-for-high, policy.yaml:14", "playbook bad-rollout, state rollback"
+	From   []string `json:"from"`             // user:..., group:..., service.owners
+	Quorum int      `json:"quorum"`           // distinct people, at least 1
+	Strong bool     `json:"strong,omitempty"` // counts only through a door that authenticates strongly
+}
+
+// Tier is an escalation of an open gate: who is told, and when.
+type Tier struct {
+	After time.Duration `json:"after"` // from the gate's opening
+	To    []string      `json:"to"`    // channels by their configured names
+}
+
+// Gate is an open question to people.
+type Gate struct {
+	ID       string          `json:"id"`               // run/state#visit/gate#n
+	Digest   string          `json:"digest,omitempty"` // of the plan asked about; empty for a gate state
+	Opened   time.Time       `json:"opened"`
+	Deadline time.Time       `json:"deadline"`
+	OnExpiry playbook.Expiry `json:"onExpiry"`
+	Text     string          `json:"text,omitempty"`
+
+	Needs      []Need   `json:"needs"`                // every one has to be met; service.owners is replaced by their names
+	BreakGlass []string `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
+	NotBy      string   `json:"notBy,omitempty"`      // who asked for the run: their own yes does not count
+
+	RemindAt time.Time `json:"remindAt,omitzero"` // zero: people are not reminded
+	Reminded bool      `json:"reminded,omitempty"`
+	Tiers    []Tier    `json:"tiers,omitempty"` // in order of time
+	Told     int       `json:"told,omitempty"`  // of Tiers, those escalated to so far
+
+	Votes []Decision `json:"votes,omitempty"` // approvals that count so far; they die with the gate
+}
+
+// Decision is what a person decided, through whichever door.
+type Decision struct {
+	Gate       string   `json:"gate,omitempty"`   // empty: the one that is open
+	Digest     string   `json:"digest,omitempty"` // the plan the person saw; must match when given
+	Approve    bool     `json:"approve"`
+	By         string   `json:"by"` // user:ada
+	Groups     []string `json:"groups,omitempty"`
+	Door       string   `json:"door"`                 // cli, api, slack, web, demo
+	Strong     bool     `json:"strong,omitempty"`     // the door authenticates strongly
+	BreakGlass bool     `json:"breakGlass,omitempty"` // approves alone, past the needs; takes a reason
+	Reason     string   `json:"reason,omitempty"`
+}

@@ -1,0 +1,243 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// owners stands for the service's owners in a list of deciders.
+const owners = "service.owners"
+
+// Who is whose approval the need takes, in words: "user:ada, group:ml", or
+// "2 of group:sre through strong authentication".
+func (n Need) Who() string {
+	who := strings.Join(n.From, ", ")
+	if who == "" {
+		who = "nobody"
+	}
+	if n.Quorum > 1 {
+		who = fmt.Sprintf("%d of %s", n.Quorum, who)
+	}
+	if n.Strong {
+		who += " through strong authentication"
+	}
+	return who
+}
+
+// Given are the distinct people whose approvals count towards the need, in the
+// order of their votes.
+func (n Need) Given(votes []Decision) []string {
+	var people []string
+	for _, d := range votes {
+		if n.counts(d) && !slices.Contains(people, d.By) {
+			people = append(people, d.By)
+		}
+	}
+	return people
+}
+
+// Met reports whether these approvals are enough for the need.
+func (n Need) Met(votes []Decision) bool { return len(n.Given(votes)) >= max(1, n.Quorum) }
+
+func (n Need) counts(d Decision) bool {
+	return d.Approve && permits(n.From, d) && (d.Strong || !n.Strong)
+}
+
+// Who is everybody whose approval the gate takes, in words.
+func (g Gate) Who() string { return whoOf(g.Needs) }
+
+// Needed is whose approvals are still missing, in words.
+func (g Gate) Needed() string { return whoOf(g.Unmet()) }
+
+// Unmet are the needs that the votes so far do not meet.
+func (g Gate) Unmet() []Need { return unmet(g.Needs, g.Votes) }
+
+// strong reports whether any need counts strong doors only.
+func strong(needs []Need) bool {
+	return slices.ContainsFunc(needs, func(n Need) bool { return n.Strong })
+}
+
+func unmet(needs []Need, votes []Decision) []Need {
+	var out []Need
+	for _, n := range needs {
+		if !n.Met(votes) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// whoOf tells needs apart by their rules where there are several.
+func whoOf(needs []Need) string {
+	if len(needs) == 1 {
+		return needs[0].Who()
+	}
+	parts := make([]string, len(needs))
+	for i, n := range needs {
+		parts[i] = n.Who() + " (" + n.Rule + ")"
+	}
+	return strings.Join(parts, " and ")
+}
+
+// permits reports whether the one who decided is in the list.
+func permits(list []string, d Decision) bool {
+	return slices.ContainsFunc(list, func(who string) bool {
+		switch {
+		case strings.HasPrefix(who, "user:"):
+			return who == d.By
+		case strings.HasPrefix(who, "group:"):
+			return slices.Contains(d.Groups, who) || slices.Contains(d.Groups, strings.TrimPrefix(who, "group:"))
+		default:
+			return false
+		}
+	})
+}
+
+// concerns reports whether the question is put to this person at all: such a
+// one may deny it or ask for a fresh plan.
+func (g Gate) concerns(d Decision) bool {
+	return permits(g.BreakGlass, d) || slices.ContainsFunc(g.Needs, func(n Need) bool { return permits(n.From, d) })
+}
+
+// refuse says why a person's word on the open question does not count.
+func (g Gate) refuse(d Decision) error {
+	switch {
+	case d.BreakGlass && !d.Approve:
+		return fmt.Errorf("%w: only an approval breaks the glass", ErrInvalid)
+	case !d.Approve && !g.concerns(d):
+		return g.notAmong(d)
+	case !d.Approve:
+		return nil // one veto is enough, through any door
+	case g.NotBy != "" && g.NotBy == d.By:
+		return fmt.Errorf("%w: %s asked for this run, and nobody approves their own; needed: %s", ErrNotAllowed, d.By, g.Who())
+	case d.BreakGlass:
+		return g.refuseGlass(d)
+	default:
+		return g.refuseVote(d)
+	}
+}
+
+func (g Gate) notAmong(d Decision) error {
+	return fmt.Errorf("%w: %s is not among %s", ErrNotAllowed, d.By, g.Who())
+}
+
+// refuseGlass holds a break-glass approval to its conditions. It does away with
+// the number of people, not with knowing for certain who they are.
+func (g Gate) refuseGlass(d Decision) error {
+	switch {
+	case len(g.BreakGlass) == 0:
+		return fmt.Errorf("%w: no rule lets anybody approve this alone; needed: %s", ErrNotAllowed, g.Who())
+	case !permits(g.BreakGlass, d):
+		return fmt.Errorf("%w: %s is not among those who may approve alone: %s", ErrNotAllowed, d.By, strings.Join(g.BreakGlass, ", "))
+	case strings.TrimSpace(d.Reason) == "":
+		return fmt.Errorf("%w: breaking the glass takes a reason", ErrInvalid)
+	case strong(g.Needs) && !d.Strong:
+		return fmt.Errorf("%w: this is approved through strong authentication only, breaking the glass too; use a door that has it", ErrNotAllowed)
+	default:
+		return nil
+	}
+}
+
+// refuseVote says why an approval adds nothing to what there is.
+func (g Gate) refuseVote(d Decision) error {
+	counts, weak := false, false
+	for _, n := range g.Needs {
+		if n.counts(d) && !slices.Contains(n.Given(g.Votes), d.By) {
+			return nil
+		}
+		counts = counts || n.counts(d)
+		weak = weak || permits(n.From, d)
+	}
+	switch {
+	case counts:
+		return fmt.Errorf("%s %w; still needed: %s", d.By, ErrVoted, whoOf(g.Unmet()))
+	case weak:
+		return fmt.Errorf("%w: the approval of %s counts only through a door with strong authentication; needed: %s", ErrNotAllowed, d.By, g.Who())
+	case permits(g.BreakGlass, d):
+		return fmt.Errorf("%w: %s is not among %s, but may break the glass, with a reason", ErrNotAllowed, d.By, g.Who())
+	default:
+		return g.notAmong(d)
+	}
+}
+
+// Needs are what an approval of the lever or gate of that state has to meet:
+// the playbook's own demand where the level makes people decide, and those of
+// the policy in any case. None: it is applied without asking.
+func (s State) Needs(state *playbook.State) []Need {
+	var out []Need
+	terms := s.terms()
+	always := state.Kind == playbook.StateGate || (state.Approve != nil && state.Approve.Always)
+	if always || s.Autonomy(state) != playbook.Auto {
+		own := Need{Rule: fmt.Sprintf("playbook %s, state %s", s.Start.Playbook, state.Name), From: []string{owners}, Quorum: 1}
+		if state.Approve != nil {
+			own.From, own.Quorum = state.Approve.By, max(1, state.Approve.Quorum)
+		}
+		if !always && s.uncapped(state) == playbook.Auto {
+			own.Rule = terms.Cap.Rule // but for this rule nobody would be asked
+		}
+		out = append(out, own)
+	}
+	out = append(out, terms.Needs...)
+	for i := range out {
+		out[i].From = deciders(out[i].From, s.Start.Service.Owners)
+		out[i].Quorum = max(1, out[i].Quorum)
+	}
+	return out
+}
+
+// terms are those the guards of the current lever answered with last.
+func (s State) terms() Terms {
+	if s.Lever == nil || s.Lever.Terms == nil {
+		return Terms{}
+	}
+	return *s.Lever.Terms
+}
+
+// Under is the state with the terms a policy sets now, before they are facts.
+func (s State) Under(terms *Terms) State {
+	l := s.lever()
+	l.Terms = terms
+	s.Lever = l
+	return s
+}
+
+// lacking says what the approval of the current lever falls short of; empty
+// when it meets what is needed now.
+func (s State) lacking(state *playbook.State) string {
+	a, needs := s.Lever.Approved, s.Needs(state)
+	if a.BreakGlass {
+		switch {
+		case !permits(deciders(s.terms().BreakGlass, s.Start.Service.Owners), *a):
+			return fmt.Sprintf("%s approved alone, and no rule allows that any more", a.By)
+		case strong(needs) && !a.Strong:
+			return "strong authentication is needed now: " + whoOf(needs)
+		}
+		return ""
+	}
+	left := unmet(needs, s.Lever.Votes)
+	if len(left) == 0 {
+		return ""
+	}
+	n := left[0]
+	return fmt.Sprintf("%s now asks for %s, and the approval gave %d", n.Rule, n.Who(), len(n.Given(s.Lever.Votes)))
+}
+
+// deciders replaces service.owners by the service's owners.
+func deciders(by, serviceOwners []string) []string {
+	var out []string
+	for _, who := range by {
+		names := []string{who}
+		if who == owners {
+			names = serviceOwners
+		}
+		for _, n := range names {
+			if n != "" && n != owners && !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}

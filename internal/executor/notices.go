@@ -1,0 +1,160 @@
+package executor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Due is the record of a message that people have to be sent and that belongs
+// to no run's events. It is written with the facts that it tells of, so that a
+// crash in between loses neither; the Notice of the same key says what became
+// of it. After a crash it may be sent again, with the same key.
+type Due struct {
+	Key      string           `json:"key"`
+	Run      string           `json:"run,omitempty"`
+	Playbook string           `json:"playbook,omitempty"`
+	State    string           `json:"state,omitempty"`
+	Service  playbook.Service `json:"service,omitzero"`
+	Alert    playbook.Alert   `json:"alert,omitzero"`
+	Text     string           `json:"text"`
+	Urgent   bool             `json:"urgent,omitempty"` // a person has to take over
+}
+
+// Notice is the record of a message that was sent to people, or could not be.
+type Notice struct {
+	Key   string `json:"key"`
+	Text  string `json:"text"`
+	Error string `json:"error,omitempty"` // why it could not be delivered
+}
+
+// dues encodes the messages that a batch owes people.
+func dues(now time.Time, notices []machine.Effect) []audit.Record {
+	var out []audit.Record
+	for _, n := range notices {
+		d := Due{Key: n.Key, Run: n.Run, Playbook: n.Playbook, State: n.State, Service: n.Service, Alert: n.Alert, Text: n.Text, Urgent: n.Urgent}
+		out = append(out, audit.Record{Kind: KindNoticeDue, Time: now, Data: encode(d)})
+	}
+	return out
+}
+
+// effect is the message to send.
+func (d Due) effect() machine.Effect {
+	return machine.Effect{
+		Key: d.Key, Run: d.Run, Playbook: d.Playbook, State: d.State, Service: d.Service, Alert: d.Alert, Text: d.Text, Urgent: d.Urgent,
+	}
+}
+
+// announce tells people of what a run asks them. What a run ends with and why
+// it is held it tells them itself: those messages must survive a crash. An open
+// gate is in the journal, where whoever asks people at their doors finds it
+// again; this message is only the first word of it and is not repeated.
+func (e *Executor) announce(s machine.State, events []machine.Event) {
+	for i := range events {
+		if g := events[i].Gate; events[i].Kind == machine.GateOpened && g != nil {
+			e.deliver(machine.Effect{
+				Key: g.ID, Run: s.Start.Run, Playbook: s.Start.Playbook, State: s.Current, Service: s.Start.Service, Alert: s.Start.Alert, Asks: true,
+				Text: "run " + s.Start.Run + " asks until " + g.Deadline.UTC().Format(time.RFC3339) + ": " + g.Text,
+			})
+		}
+	}
+}
+
+// A message that is due is tried until it is delivered, for noticesFor: the
+// channel may be down for the very incident it tells of. noticeFirst is the
+// wait before the second try; each further one is longer, up to noticeMost. The
+// first word of a question is tried askTries times only: who asks people at
+// their doors repeats it.
+const (
+	noticeFirst = 5 * time.Second
+	noticeMost  = 5 * time.Minute
+	noticesFor  = 24 * time.Hour
+	askTries    = 3
+)
+
+// nextTry is how long to wait after a failed attempt; false: it is given up.
+func nextTry(eff machine.Effect, now time.Time) (time.Duration, bool) {
+	if eff.Asks && eff.Attempt >= askTries || now.Sub(eff.At) >= noticesFor {
+		return 0, false
+	}
+	pause := noticeFirst
+	for range min(eff.Attempt-1, 8) {
+		pause = min(3*pause, noticeMost)
+	}
+	return pause, true
+}
+
+// deliver sends a message to people, beside everything else, and records what
+// became of it.
+func (e *Executor) deliver(eff machine.Effect) {
+	eff.Action, eff.Attempt, eff.At, eff.Timeout = machine.ActionNotify, 1, e.clock.now(), 15*time.Second
+	e.spawn(func() { e.send(eff) })
+}
+
+func (e *Executor) send(eff machine.Effect) {
+	out := e.do(e.ctx, eff)
+	n := Notice{Key: eff.Key, Text: eff.Text}
+	if out.Status != machine.StatusOK {
+		if e.ctx.Err() != nil {
+			return // cut off by the end: it is sent at the next start
+		}
+		if pause, again := nextTry(eff, e.clock.now()); again && out.Reason.Retryable() {
+			if eff.Attempt++; eff.Attempt == 3 {
+				e.log.Warn("people could not be told, it is tried again", "run", eff.Run, "err", out.Message)
+			}
+			// Nobody waits for it meanwhile: a stop in between leaves it due.
+			time.AfterFunc(e.clock.scaled(pause), func() { e.spawn(func() { e.send(eff) }) })
+			return
+		}
+		n.Error = out.Message
+		e.log.Warn("people could not be told", "run", eff.Run, "err", out.Message)
+	}
+	if err := e.appendControl(KindNotice, n); err != nil && e.alive() {
+		e.log.Error("notice could not be recorded", "run", eff.Run, "err", err)
+	}
+}
+
+// deliverDue sends what was due when the process ended.
+func (e *Executor) deliverDue() {
+	for _, d := range e.due {
+		e.deliver(d.effect())
+	}
+	e.due = nil
+}
+
+// mostStrays is how many reasons why alerts belong to no service are told one
+// by one in a batch. A storm may have one for each alert.
+const mostStrays = 3
+
+// unserved is a message about alerts of one batch that belong to no service: a
+// storm of them is few messages.
+type unserved struct {
+	at   int // among the batch's notices
+	more int
+	why  string
+}
+
+// unserved tells people of an alert that belongs to no service.
+func (d *deciding) unserved(a playbook.Alert, reason string) {
+	key, why := reason, reason
+	if d.strays[reason] == nil && len(d.strays) >= mostStrays {
+		key, why = "", "several reasons, see responder audit list; the first is: "+reason
+	}
+	if u := d.strays[key]; u != nil {
+		u.more++
+		first := &d.b.notices[u.at]
+		first.Text = fmt.Sprintf("alert %s and %d more start no run: %s", first.Alert.Labels["alertname"], u.more, u.why)
+		return
+	}
+	if d.strays == nil {
+		d.strays = map[string]*unserved{}
+	}
+	d.strays[key] = &unserved{at: len(d.b.notices), why: why}
+	d.b.notices = append(d.b.notices, machine.Effect{
+		Key: fmt.Sprintf("dispatch/%s/no-service/%d", a.Episode(), d.note.seq), Alert: a,
+		Text: fmt.Sprintf("alert %s starts no run: %s", a.Labels["alertname"], why),
+	})
+}

@@ -1,0 +1,269 @@
+package executor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// LadderConfig is how levers move on the ladder observe < suggest < auto. Down
+// they go by themselves, up only by the hand of a person. The zero value means
+// DefaultLadder.
+type LadderConfig struct {
+	DemoteAfter  int           // times in a row that a lever does not help until people are asked again; 0: never; at most MaxDemoteAfter
+	Within       time.Duration // older failures do not count; 0: 30 d
+	ProposeAfter int           // times in a row that a lever is verified until the next level is proposed; 0: never
+}
+
+// MaxDemoteAfter bounds LadderConfig.DemoteAfter: so many results of a lever
+// are remembered in order.
+const MaxDemoteAfter = 20
+
+// DefaultLadder is what holds where nothing is configured.
+func DefaultLadder() LadderConfig {
+	return LadderConfig{DemoteAfter: 3, Within: 30 * 24 * time.Hour, ProposeAfter: 10}
+}
+
+func (c LadderConfig) withDefaults() LadderConfig {
+	if c == (LadderConfig{}) {
+		return DefaultLadder()
+	}
+	if c.Within == 0 {
+		c.Within = DefaultLadder().Within
+	}
+	return c
+}
+
+func (c LadderConfig) check() error {
+	if c.DemoteAfter < 0 || c.DemoteAfter > MaxDemoteAfter || c.Within < 0 || c.ProposeAfter < 0 {
+		return fmt.Errorf("executor: the ladder's settings are out of range: %+v", c)
+	}
+	return nil
+}
+
+// trust is what is known of how far each lever can be trusted, and the runs
+// whose alerts are watched because they only observed. It is the fold of the
+// stream ladder and of nothing else, so that a start reads that stream alone.
+type trust struct {
+	config LadderConfig
+
+	// change is held by whoever lifts a demotion, and shared by batches that
+	// bring results, each from its decision until that is folded: what is in
+	// memory was folded in an order that the log has too.
+	change sync.RWMutex
+
+	mu      sync.Mutex // guards everything below; a leaf lock
+	levers  map[LeverID]*leverTrust
+	shadows map[string]*shadow   // by run
+	waiting map[string][]*shadow // by episode
+}
+
+func newTrust(c LadderConfig) *trust {
+	return &trust{
+		config: c.withDefaults(), levers: map[LeverID]*leverTrust{},
+		shadows: map[string]*shadow{}, waiting: map[string][]*shadow{},
+	}
+}
+
+// leverTrust is the record of one lever.
+type leverTrust struct {
+	figures Figured
+	last    []outcome // newest last, at most MaxDemoteAfter; those before the last promotion are forgotten
+	streak  int       // verified in a row
+	since   time.Time // the first of them
+	lastAt  time.Time
+	cap     *machine.Cap // the policy's, when it was last asked
+
+	demoted  *Demotion  // nil: it is not
+	promoted *Promotion // the last; nil: never
+	changed  time.Time  // when the last of both was
+}
+
+// Figured are the counts of a lever's record. The zero value is no record.
+type Figured struct {
+	Attempts     int `json:"attempts"` // applied: the world was changed
+	Verified     int `json:"verified"`
+	Ineffective  int `json:"ineffective"`  // proven not to help
+	Inconclusive int `json:"inconclusive"` // not proven
+	Undone       int `json:"undone"`       // of the attempts, those that were changed back, for whatever reason
+	Overridden   int `json:"overridden"`   // a person changed the target, or stopped it in mid-air
+	Refused      int `json:"refused"`      // by its plan or a guard
+	Denied       int `json:"denied"`       // by a person
+	WouldApply   int `json:"wouldApply"`   // autonomy observe
+	Recovered    int `json:"recovered"`    // of those, after which the alert recovered by itself
+	Watched      int `json:"watched"`      // of those, whose alert is still waited for
+}
+
+// outcome is a proof of a lever.
+type outcome struct {
+	result Result
+	run    string
+	at     time.Time
+}
+
+func (c *Figured) add(r LeverResult) {
+	switch r.Result {
+	case ResultVerified:
+		c.Verified++
+	case ResultIneffective:
+		c.Ineffective++
+	case ResultInconclusive:
+		c.Inconclusive++
+	case ResultOverridden:
+		c.Overridden++
+	case ResultRefused:
+		c.Refused++
+	case ResultDenied:
+		c.Denied++
+	case ResultWouldApply:
+		c.WouldApply++
+	}
+	if r.Applied {
+		c.Attempts++
+	}
+	if r.Undone {
+		c.Undone++
+	}
+}
+
+// add takes in a result.
+func (t *leverTrust) add(r LeverResult, at time.Time) {
+	t.figures.add(r)
+	t.lastAt, t.cap = at, r.Cap
+	switch r.Result {
+	case ResultVerified:
+		if t.streak == 0 {
+			t.since = at
+		}
+		t.streak++
+	case ResultIneffective, ResultInconclusive, ResultOverridden, ResultDenied:
+		t.streak = 0
+	}
+	if r.Result != ResultVerified && !r.Result.failed() {
+		return
+	}
+	if len(t.last) == MaxDemoteAfter {
+		t.last = slices.Delete(t.last, 0, 1)
+	}
+	t.last = append(t.last, outcome{r.Result, r.Run, at})
+}
+
+// demotion is what the newest results ask for; false when they ask for none.
+func (t *leverTrust) demotion(id LeverID, c LadderConfig) (Demotion, bool) {
+	if c.DemoteAfter == 0 || t.demoted != nil || len(t.last) < c.DemoteAfter {
+		return Demotion{}, false
+	}
+	failed := t.last[len(t.last)-c.DemoteAfter:]
+	newest := failed[len(failed)-1]
+	counts := map[Result]int{}
+	for _, f := range failed {
+		if !f.result.failed() || newest.at.Sub(f.at) > c.Within {
+			return Demotion{}, false
+		}
+		counts[f.result]++
+	}
+	var words []string
+	for _, r := range []Result{ResultIneffective, ResultInconclusive} {
+		if counts[r] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", counts[r], r))
+		}
+	}
+	return Demotion{
+		LeverID: id, Run: newest.run, Failed: len(failed), Since: failed[0].at, To: playbook.Suggest,
+		At: newest.at, Verdict: strings.Join(words, ", "),
+	}, true
+}
+
+// rule is the demotion as people find it.
+func (d Demotion) rule() string {
+	return fmt.Sprintf("%sdemoted after %d attempts in a row that were not proven to help (%s), on %s",
+		ladderWord, d.Failed, d.Verdict, d.At.UTC().Format(time.DateOnly))
+}
+
+// lift is the command that takes the demotion back.
+func (d Demotion) lift() string {
+	return fmt.Sprintf("responder ladder promote %s %s %s --reason ...", d.Playbook, d.Service, d.State)
+}
+
+// text is what people are told of it.
+func (d Demotion) text() string {
+	return fmt.Sprintf("lever %s (%s) of playbook %s is demoted to %s on service %s: %d attempts in a row were not proven to help since %s (%s). "+
+		"People are asked before it is applied, until one of them lifts that: %s",
+		d.State, d.Lever, d.Playbook, d.To, d.Service, d.Failed, d.Since.UTC().Format(time.RFC3339), d.Verdict, d.lift())
+}
+
+// ladderWord begins the rule of the ladder's own caps.
+const ladderWord = "ladder: "
+
+func ladderSays(c machine.Cap) bool { return strings.HasPrefix(c.Rule, ladderWord) }
+
+// terms are those given, with the cap of a demoted lever where it is the lowest.
+func (t *trust) terms(terms *machine.Terms, id LeverID) (*machine.Terms, *Demotion) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.levers[id]
+	if l == nil || l.demoted == nil {
+		return terms, nil
+	}
+	var capped machine.Terms
+	if terms != nil {
+		capped = *terms
+	}
+	if capped.Cap == nil || capped.Cap.Level > l.demoted.To {
+		capped.Cap = &machine.Cap{Level: l.demoted.To, Rule: l.demoted.rule()}
+	}
+	return &capped, l.demoted
+}
+
+// guardLadder shows that people are asked because of what was learned. It keeps
+// nothing back: the cap does that.
+func guardLadder(q question) machine.GuardVerdict {
+	if q.demoted == nil {
+		return machine.GuardVerdict{}
+	}
+	return pass("ladder", "%s; to lift that: %s", strings.TrimPrefix(q.demoted.rule(), ladderWord), q.demoted.lift())
+}
+
+// get gives the record of a lever, made when it is missing. The caller holds mu.
+func (t *trust) get(id LeverID) *leverTrust {
+	l := t.levers[id]
+	if l == nil {
+		share(&id.Playbook, &id.Service, &id.State, &id.Lever)
+		l = &leverTrust{}
+		t.levers[id] = l
+	}
+	return l
+}
+
+// result folds a result.
+func (t *trust) result(r LeverResult, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.get(r.LeverID).add(r, at)
+	if len(r.Waiting) > 0 {
+		t.watch(r, at)
+	}
+}
+
+// demote folds a demotion.
+func (t *trust) demote(d Demotion) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.get(d.LeverID)
+	l.demoted, l.changed = &d, d.At
+}
+
+// promote folds that a demotion was lifted: what led to it is forgotten, so
+// that the next failure alone does not bring it back.
+func (t *trust) promote(p Promotion, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.get(p.LeverID)
+	l.demoted, l.promoted, l.changed = nil, &p, at
+	l.last, l.streak, l.since = nil, 0, time.Time{}
+}

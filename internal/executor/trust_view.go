@@ -1,0 +1,186 @@
+package executor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Trust is the record of one lever on one service, as people see it.
+type Trust struct {
+	LeverID
+	Figured
+
+	Streak int       `json:"streak"`         // verified in a row, since the last failure, override, denial or change of the level
+	Since  time.Time `json:"since,omitzero"` // the first of the streak
+	Last   []Result  `json:"last"`           // the newest proofs, newest last
+	LastAt time.Time `json:"lastAt,omitzero"`
+
+	Level  playbook.Autonomy `json:"level"`  // the effective one
+	Limits []machine.Cap     `json:"limits"` // what holds it there; empty at auto
+
+	Demoted  bool      `json:"demoted"`
+	Changed  time.Time `json:"changed,omitzero"`   // when it was last demoted, or that lifted
+	Why      string    `json:"why,omitempty"`      // of the last change
+	Proposal string    `json:"proposal,omitempty"` // what a person could do, with the figures; it is never done by itself
+}
+
+// Ladder lists the levers there is a record of, by playbook, service and state.
+// Of f only Service and Playbook are looked at.
+func (e *Executor) Ladder(f Filter) []Trust {
+	services := map[string]playbook.Service{}
+	if e.o.Catalog != nil {
+		for _, s := range e.o.Catalog() {
+			services[s.Name] = s
+		}
+	}
+	set := e.o.Playbooks()
+	t := e.trust
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := []Trust{}
+	for id, l := range t.levers {
+		if (f.Service != "" && f.Service != id.Service) || (f.Playbook != "" && f.Playbook != id.Playbook) {
+			continue
+		}
+		limits := slices.Concat(e.levels(id, set, services), l.limits())
+		out = append(out, l.view(id, limits, t.config))
+	}
+	slices.SortFunc(out, func(a, b Trust) int {
+		return cmp.Or(cmp.Compare(a.Playbook, b.Playbook), cmp.Compare(a.Service, b.Service), cmp.Compare(a.State, b.State), cmp.Compare(a.Lever, b.Lever))
+	})
+	return out
+}
+
+// Demoted counts the levers that are demoted now, by playbook.
+func (e *Executor) Demoted() map[string]int {
+	out := map[string]int{}
+	e.trust.mu.Lock()
+	defer e.trust.mu.Unlock()
+	for id, l := range e.trust.levers {
+		if l.demoted != nil {
+			out[id.Playbook]++
+		}
+	}
+	return out
+}
+
+// limit is a cap, and whose word it is.
+type limit struct {
+	machine.Cap
+
+	of limiter
+}
+
+// limiter is who sets a limit: that decides what a person can do about it.
+type limiter int
+
+const (
+	byConfiguration limiter = iota // also of the service, the playbook and the state
+	byPolicy
+	byLadder
+	byAbsence // what it is about is not there
+)
+
+// levels are what configuration says of a lever now, each with its place.
+func (e *Executor) levels(id LeverID, set *playbook.Set, services map[string]playbook.Service) []limit {
+	var out []limit
+	add := func(level playbook.Autonomy, of limiter, rule string) {
+		out = append(out, limit{machine.Cap{Level: level, Rule: rule}, of})
+	}
+	add(e.o.Autonomy, byConfiguration, "the configuration")
+	if e.o.Catalog != nil {
+		if s, ok := services[id.Service]; ok {
+			add(s.Autonomy, byConfiguration, "service "+id.Service)
+		} else {
+			add(playbook.Observe, byAbsence, "service "+id.Service+" is not in the catalog")
+		}
+	}
+	p := set.ByName(id.Playbook)
+	if p == nil {
+		add(playbook.Observe, byAbsence, "playbook "+id.Playbook+" is not loaded")
+		return out
+	}
+	add(p.Autonomy, byConfiguration, "playbook "+id.Playbook)
+	switch st := p.State(id.State); {
+	case st == nil || st.Step != id.Lever:
+		add(playbook.Observe, byAbsence, fmt.Sprintf("playbook %s has no state %s with %s any more", id.Playbook, id.State, id.Lever))
+	case st.Autonomy != nil:
+		add(*st.Autonomy, byConfiguration, "state "+id.State)
+	}
+	return out
+}
+
+// limits are the policy's, as it was last asked, and the ladder's own.
+func (t *leverTrust) limits() []limit {
+	var out []limit
+	if t.cap != nil {
+		out = append(out, limit{*t.cap, byPolicy})
+	}
+	if t.demoted != nil {
+		out = append(out, limit{machine.Cap{Level: t.demoted.To, Rule: t.demoted.rule()}, byLadder})
+	}
+	return out
+}
+
+func (t *leverTrust) view(id LeverID, limits []limit, c LadderConfig) Trust {
+	v := Trust{
+		LeverID: id, Figured: t.figures, Streak: t.streak, LastAt: t.lastAt, Level: playbook.Auto,
+		Last: []Result{}, Limits: []machine.Cap{}, Demoted: t.demoted != nil, Changed: t.changed,
+	}
+	if t.streak > 0 {
+		v.Since = t.since
+	}
+	for _, o := range t.last {
+		v.Last = append(v.Last, o.result)
+	}
+	for _, x := range limits {
+		v.Level = min(v.Level, x.Level)
+	}
+	for _, x := range limits {
+		if x.Level == v.Level && v.Level < playbook.Auto {
+			v.Limits = append(v.Limits, x.Cap)
+		}
+	}
+	switch {
+	case t.demoted != nil:
+		v.Why = t.demoted.rule()
+	case t.promoted != nil:
+		v.Why = fmt.Sprintf("demotion lifted by %s: %s", t.promoted.By, t.promoted.Reason)
+	}
+	v.Proposal = v.propose(limits, c.ProposeAfter)
+	return v
+}
+
+// propose says what could be raised, once the figures speak for it: to the next
+// level, with everything that holds it down, and not beyond.
+func (v Trust) propose(limits []limit, after int) string {
+	if after == 0 || v.Level == playbook.Auto || v.Streak < after {
+		return ""
+	}
+	next := v.Level + 1
+	var places, also []string
+	for _, x := range limits {
+		switch {
+		case x.Level >= next:
+		case x.of == byAbsence:
+			return ""
+		case x.of == byPolicy:
+			also = append(also, "change "+x.Rule)
+		case x.of == byLadder:
+			also = append(also, fmt.Sprintf("lift the demotion: responder ladder promote %s %s %s --reason ...", v.Playbook, v.Service, v.State))
+		default:
+			places = append(places, x.Rule)
+		}
+	}
+	if len(places) > 0 {
+		also = append([]string{fmt.Sprintf("set autonomy: %s in %s", next, strings.Join(places, " and "))}, also...)
+	}
+	return fmt.Sprintf("propose %s: %d of %d verified, 0 undone, since %s; %s",
+		next, v.Streak, v.Streak, v.Since.UTC().Format(time.DateOnly), strings.Join(also, "; "))
+}

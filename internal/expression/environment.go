@@ -1,0 +1,65 @@
+package expression
+
+import (
+	"fmt"
+	"math"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
+)
+
+// Environment makes the CEL environment of the house: the standard library,
+// strings, math, min and max, times in UTC unless a zone is named, and bounds on
+// what an expression may be. Options declare the variables.
+func (t *Types) Environment(opts ...cel.EnvOption) (*cel.Env, error) {
+	env, err := cel.NewCustomEnv(append([]cel.EnvOption{
+		cel.CustomTypeProvider(t), cel.CustomTypeAdapter(t.Registry),
+		cel.StdLib(), ext.Strings(), ext.Math(), cel.Lib(minMax{}),
+		cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true),
+		cel.ParserRecursionLimit(maxNesting), cel.ParserExpressionSizeLimit(maxExpression), cel.ExpressionNodeLimit(maxNodes),
+		cel.ParserErrorRecoveryLimit(4),
+	}, opts...)...)
+	if err != nil {
+		return nil, fmt.Errorf("set up CEL: %w", err)
+	}
+	return env, nil
+}
+
+// minMax adds min(a, b) and max(a, b) on two numbers of one type.
+type minMax struct{}
+
+// CompileOptions implements cel.Library.
+func (minMax) CompileOptions() []cel.EnvOption {
+	return []cel.EnvOption{extremum("min", -1), extremum("max", 1)}
+}
+
+// ProgramOptions implements cel.Library.
+func (minMax) ProgramOptions() []cel.ProgramOption { return nil }
+
+// extremum declares a function of two numbers that gives the one whose
+// comparison with the other is want. NaN wins: it must not vanish.
+func extremum(name string, want types.Int) cel.EnvOption {
+	pick := cel.BinaryBinding(func(a, b ref.Val) ref.Val {
+		if x, ok := a.(types.Double); ok {
+			y, _ := b.(types.Double)
+			if math.IsNaN(float64(x)) || math.IsNaN(float64(y)) {
+				return types.Double(math.NaN())
+			}
+			if (x < y) == (want < 0) {
+				return x
+			}
+			return y
+		}
+		x, _ := a.(types.Int)
+		y, _ := b.(types.Int)
+		if (x < y) == (want < 0) {
+			return x
+		}
+		return y
+	})
+	return cel.Function(name,
+		cel.Overload(name+"_int_int", []*cel.Type{cel.IntType, cel.IntType}, cel.IntType, pick),
+		cel.Overload(name+"_double_double", []*cel.Type{cel.DoubleType, cel.DoubleType}, cel.DoubleType, pick))
+}

@@ -1,0 +1,231 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+)
+
+// Bounds of one expression.
+const (
+	maxExpression = 4096    // characters
+	maxNesting    = 64      // of the parser's recursion
+	maxNodes      = 5_000   // of the syntax tree
+	maxCost       = 200_000 // CEL's cost units, at run time
+)
+
+// Expression is a compiled, type-checked CEL expression. It is immutable and
+// safe for concurrent use.
+type Expression struct {
+	Source string
+	Type   *cel.Type // of the result
+	Uses   []Use     // its free variables, by name
+
+	program cel.Program
+	tree    *cel.Ast
+	env     *cel.Env
+}
+
+// Use is one free variable of an expression.
+type Use struct {
+	Name    string
+	Guarded bool // the expression asks has() of it
+	Offset  int  // in characters, of its first mention
+}
+
+// Error is something wrong with an expression, at a character of it.
+type Error struct {
+	Offset  int // in characters from the expression's start
+	Message string
+	Hint    string // what to do about it; empty: nothing to say
+}
+
+// Eval evaluates the expression to a Go value: bool, int64, float64, string,
+// time.Duration or time.Time. Vars is what CEL takes: a map by variable name,
+// or an activation. What cannot be evaluated is an error, never false or zero.
+func (x *Expression) Eval(vars any) (any, error) {
+	val, _, err := x.program.Eval(vars)
+	if err != nil {
+		return nil, errors.New(plainCELError(err.Error()))
+	}
+	return native(val)
+}
+
+// EvalPartly evaluates the expression while some variables are not known yet;
+// a field is named like lever.with. It gives known as false where the result
+// depends on them. It is slower than Eval: for explaining, not for deciding.
+func (x *Expression) EvalPartly(vars any, unknown ...string) (value any, known bool, err error) {
+	patterns := make([]*cel.AttributePatternType, len(unknown))
+	for i, u := range unknown {
+		name, field, deeper := strings.Cut(u, ".")
+		patterns[i] = cel.AttributePattern(name)
+		if deeper {
+			patterns[i] = patterns[i].QualString(field)
+		}
+	}
+	partial, err := cel.PartialVars(vars, patterns...)
+	if err != nil {
+		return nil, false, fmt.Errorf("evaluate partly: %w", err)
+	}
+	program, err := x.env.Program(x.tree, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptPartialEval))
+	if err != nil {
+		return nil, false, fmt.Errorf("evaluate partly: %w", err)
+	}
+	val, _, err := program.Eval(partial)
+	switch {
+	case err != nil:
+		return nil, false, errors.New(plainCELError(err.Error()))
+	case types.IsUnknown(val):
+		return nil, false, nil
+	}
+	value, err = native(val)
+	return value, err == nil, err
+}
+
+// native gives the Go value of a result: bool, int64, float64, string,
+// time.Duration or time.Time. Lists and objects are results of no use here.
+func native(val ref.Val) (any, error) {
+	switch v := val.(type) {
+	case types.Bool, types.Int, types.Double, types.String, types.Duration, types.Timestamp:
+		return v.Value(), nil
+	default:
+		return nil, fmt.Errorf("gave a %s", val.Type().TypeName())
+	}
+}
+
+// plainCELError drops CEL's own decoration from a message.
+func plainCELError(msg string) string {
+	msg, _, _ = strings.Cut(msg, "\n")
+	if msg == "operation cancelled: actual cost limit exceeded" {
+		return "costs too much to evaluate: make it simpler or the evidence smaller"
+	}
+	return msg
+}
+
+// Scope is what an expression at one place can name.
+type Scope struct {
+	Env   *cel.Env // declares the variables; made by [Types.Environment] or extended from it
+	Types *Types
+	// Variable reports whether a word is a variable here, and the fields of one
+	// that is an object.
+	Variable func(name string) (fields []Field, ok bool)
+	// Flat names functions of Env's own whose results are no longer than their
+	// arguments, so that calling them needs no metering.
+	Flat []string
+	// Hint says what to write in place of a word that is not known.
+	Hint func(name string) string
+}
+
+// Compile type-checks source in a scope. The errors name characters of source.
+func Compile(source string, s Scope) (*Expression, []Error) {
+	if n := len([]rune(source)); n > maxExpression {
+		return nil, []Error{{Message: fmt.Sprintf("expression of %d characters; at most %d", n, maxExpression)}}
+	}
+	if strings.TrimSpace(source) == "" {
+		return nil, []Error{{Message: "empty expression"}}
+	}
+	parsed, issues := s.Env.Parse(source)
+	if issues != nil && issues.Err() != nil {
+		return nil, s.explain(source, nil, issues.Errors())
+	}
+	tree := parsed.NativeRep()
+	checked, issues := s.Env.Check(parsed)
+	for issues != nil && issues.Err() != nil {
+		if !widenLiterals(tree, issues.Errors()) {
+			return nil, s.explain(source, tree, issues.Errors())
+		}
+		checked, issues = s.Env.Check(parsed)
+	}
+	if errs := s.unknownWords(source, checked.NativeRep()); len(errs) > 0 {
+		return nil, errs
+	}
+	x := &Expression{Source: source, Type: checked.OutputType(), Uses: s.uses(source, checked.NativeRep()), tree: checked, env: s.Env}
+	var err error
+	opts := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	if !bounded(checked.NativeRep(), s.Flat) {
+		opts = append(opts, cel.CostLimit(maxCost))
+	}
+	if x.program, err = s.Env.Program(checked, opts...); err != nil {
+		return nil, []Error{{Message: plainCELError(err.Error())}}
+	}
+	return x, nil
+}
+
+// bounded reports whether the size of an expression alone bounds what it costs,
+// so that counting, which doubles the cost, is not needed: it has no loops and
+// calls nothing whose result can be much longer than its arguments.
+func bounded(tree *ast.AST, flat []string) bool {
+	ok := true
+	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ComprehensionKind:
+			ok = false
+		case ast.CallKind:
+			switch name := e.AsCall().FunctionName(); name {
+			case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional,
+				operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
+				operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate,
+				operators.In, operators.Index, "startsWith", "endsWith", "contains":
+			default:
+				ok = ok && slices.Contains(flat, name)
+			}
+		default:
+		}
+	}))
+	return ok
+}
+
+// widenLiterals makes 0 mean 0.0 beside a double, so that a condition may say
+// out.value == 0. It changes the literals that the errors point at and
+// reports whether there was one.
+func widenLiterals(tree *ast.AST, errs []*common.Error) bool {
+	wrong := map[int64]bool{}
+	for _, e := range errs {
+		if strings.Contains(e.Message, "'(double, int)'") || strings.Contains(e.Message, "'(int, double)'") {
+			wrong[e.ExprID] = true
+		}
+	}
+	if len(wrong) == 0 {
+		return false
+	}
+	changed := false
+	factory := ast.NewExprFactory()
+	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || !wrong[e.ID()] {
+			return
+		}
+		for _, arg := range e.AsCall().Args() {
+			if arg.Kind() != ast.LiteralKind {
+				continue
+			}
+			if n, ok := arg.AsLiteral().(types.Int); ok {
+				arg.SetKindCase(factory.NewLiteral(arg.ID(), types.Double(n)))
+				changed = true
+			}
+		}
+	}))
+	return changed
+}
+
+// offsetOf gives the character offset of a CEL location.
+func offsetOf(source string, loc common.Location) int {
+	if loc == nil || loc.Line() < 1 {
+		return 0
+	}
+	offset := 0
+	for i, line := range strings.SplitAfter(source, "\n") {
+		if i == loc.Line()-1 {
+			return offset + max(0, loc.Column())
+		}
+		offset += len([]rune(line))
+	}
+	return 0
+}

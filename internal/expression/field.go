@@ -1,0 +1,39 @@
+package expression
+
+// Field is one declared field: of a variable, a piece of evidence, or a
+// parameter of a step.
+type Field struct {
+	Name     string
+	Type     Type
+	Doc      string
+	Unit     string   // seconds, ratio, replicas, ...; empty where none applies
+	Required bool     // parameters only
+	Default  any      // parameters only; nil: none
+	Enum     []string // strings only: the allowed values
+	Min, Max *float64 // numbers only, inclusive
+}
+
+// Type is the type of a field: a scalar, a list or an object.
+type Type struct {
+	Name   TypeName
+	Elem   *Type   // of a list or a map's values
+	Fields []Field // of an object
+}
+
+// TypeName enumerates the types there are. They map one to one to
+// CEL's types; Duration is written like 5m, Query is a string holding PromQL.
+type TypeName string
+
+// The types.
+const (
+	String    TypeName = "string"
+	Int       TypeName = "int"
+	Double    TypeName = "double"
+	Bool      TypeName = "bool"
+	Duration  TypeName = "duration"
+	Timestamp TypeName = "timestamp"
+	Query     TypeName = "query" // a string that must parse as PromQL once its ${...} are filled in
+	List      TypeName = "list"
+	Map       TypeName = "map" // string keys
+	Object    TypeName = "object"
+)

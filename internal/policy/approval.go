@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// approval is require_approval: who has to say yes.
+type approval struct {
+	quorum     int
+	from       []string
+	within     time.Duration // 0: the rule does not say
+	remind     time.Duration // 0: no reminder
+	tiers      []machine.Tier
+	strong     bool
+	breakGlass []string
+}
+
+func (a *approval) judge(*Input) finding { return finding{need: a} }
+
+func (a *approval) String() string {
+	text := fmt.Sprintf("%d of %s", a.quorum, strings.Join(a.from, ", "))
+	if a.strong {
+		text += ", strongly authenticated"
+	}
+	return text
+}
+
+// require adds what a rule demands to the terms. Time only gets shorter,
+// needs and tiers only more. Who may break the glass has to be named by every
+// rule that asks; first says that there was none before.
+func (a *approval) require(t *machine.Terms, rule string, first bool) {
+	t.Needs = append(t.Needs, machine.Need{Rule: rule, From: slices.Clone(a.from), Quorum: a.quorum, Strong: a.strong})
+	t.Within = shorter(t.Within, a.within)
+	t.Remind = shorter(t.Remind, a.remind)
+	for _, tier := range a.tiers {
+		t.Tiers = addTier(t.Tiers, tier)
+	}
+	if first {
+		t.BreakGlass = slices.Clone(a.breakGlass)
+		return
+	}
+	t.BreakGlass = slices.DeleteFunc(t.BreakGlass, func(who string) bool { return !slices.Contains(a.breakGlass, who) })
+}
+
+// shorter gives the shorter of two times, of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// addTier puts a tier in its place in time, and into one with what is told at
+// the same time.
+func addTier(tiers []machine.Tier, t machine.Tier) []machine.Tier {
+	i, there := slices.BinarySearchFunc(tiers, t.After, func(o machine.Tier, after time.Duration) int { return cmp.Compare(o.After, after) })
+	if !there {
+		return slices.Insert(tiers, i, machine.Tier{After: t.After, To: slices.Clone(t.To)})
+	}
+	for _, channel := range t.To {
+		if !slices.Contains(tiers[i].To, channel) {
+			tiers[i].To = append(tiers[i].To, channel)
+		}
+	}
+	return tiers
+}

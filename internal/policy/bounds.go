@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// protection is protect: namespaces that nothing is changed in.
+type protection struct{ namespaces []string }
+
+// judge looks at the service's namespace and, once there is a plan, at the one
+// of the object that would be changed.
+func (p protection) judge(in *Input) finding {
+	for _, namespace := range namespacesOf(in) {
+		for _, glob := range p.namespaces {
+			// The glob was checked when it was read; a bad one protects everything.
+			if ok, err := path.Match(glob, namespace); ok || err != nil {
+				return finding{deny: fmt.Sprintf("namespace %s is protected by %s", namespace, glob)}
+			}
+		}
+	}
+	return finding{}
+}
+
+func namespacesOf(in *Input) []string {
+	if in.Plan == nil || in.Plan.Target.Namespace == "" || in.Plan.Target.Namespace == in.Service.Namespace {
+		return []string{in.Service.Namespace}
+	}
+	return []string{in.Service.Namespace, in.Plan.Target.Namespace}
+}
+
+func (p protection) String() string { return "never in " + strings.Join(p.namespaces, ", ") }
+
+// blastRadius is blast_radius: how much a lever may cost while it is under way.
+type blastRadius struct {
+	minReady    *int     // replicas that stay ready
+	lostReady   *int     // replicas
+	lostPercent *float64 // of the ready ones
+	lostTokens  *float64 // tokens per second
+}
+
+func (b blastRadius) judge(in *Input) finding {
+	switch {
+	case in.Plan == nil:
+		return finding{deny: "there is no plan to say what it costs: " + b.String(), depends: b.String()}
+	case in.Plan.Capacity.Unknown:
+		return finding{deny: "the effect on capacity is unknown: " + b.String()}
+	}
+	c := in.Plan.Capacity
+	switch {
+	// Where fewer are ready to begin with, it must not become fewer still:
+	// repairing an outage stays possible.
+	case b.minReady != nil && c.LowestReady < *b.minReady && (c.ReadyNow >= *b.minReady || c.LowestReady < c.ReadyNow):
+		return finding{deny: fmt.Sprintf("%d would stay ready of %d, %s", c.LowestReady, c.ReadyNow, b)}
+	case b.lostReady != nil && c.Lost() > *b.lostReady:
+		return finding{deny: fmt.Sprintf("%d of %d ready would be lost, %s", c.Lost(), c.ReadyNow, b)}
+	case b.lostPercent != nil && lostPercent(c) > *b.lostPercent:
+		return finding{deny: fmt.Sprintf("%.0f %% of %d ready would be lost, %s", lostPercent(c), c.ReadyNow, b)}
+	case b.lostTokens != nil:
+		return b.tokens(in)
+	default:
+		return finding{}
+	}
+}
+
+// tokens bounds the tokens per second that go with the lost replicas, at what
+// each yields now.
+func (b blastRadius) tokens(in *Input) finding {
+	gone, known := in.Plan.Capacity.LostTokens()
+	switch {
+	case !known:
+		return finding{deny: "tokens per second are unknown: " + b.String()}
+	case gone > *b.lostTokens:
+		return finding{deny: fmt.Sprintf("%.0f of %.0f tokens per second would be lost, %s", gone, *in.Plan.Capacity.TokensPerSecond, b)}
+	}
+	return finding{}
+}
+
+func (b blastRadius) String() string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if b.minReady != nil {
+		add("at least %d stay ready", *b.minReady)
+	}
+	if b.lostReady != nil {
+		add("at most %d ready lost", *b.lostReady)
+	}
+	if b.lostPercent != nil {
+		add("at most %v %% of the ready lost", *b.lostPercent)
+	}
+	if b.lostTokens != nil {
+		add("at most %v tokens per second lost", *b.lostTokens)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// effect is what a rule does when its condition holds.
+type effect interface {
+	// judge says what the rule makes of a lever. It is pure.
+	judge(in *Input) finding
+	// String says the effect in a few words.
+	String() string
+}
+
+// finding is what one rule makes of one lever.
+type finding struct {
+	deny    string             // refused, and why; empty: not refused
+	depends string             // what has to hold once more is known; empty: nothing is open
+	need    *approval          // people who have to say yes
+	cap     *playbook.Autonomy // highest level
+}
+
+// says reports whether the rule makes a difference.
+func (f finding) says() bool { return f.deny != "" || f.depends != "" || f.need != nil || f.cap != nil }
+
+// denial is deny: never.
+type denial struct{ why string }
+
+func (d denial) judge(*Input) finding { return finding{deny: d.why} }
+func (d denial) String() string       { return "never, because " + d.why }
+
+// ceiling is max_autonomy.
+type ceiling struct{ level playbook.Autonomy }
+
+func (c ceiling) judge(*Input) finding { return finding{cap: &c.level} }
+func (c ceiling) String() string       { return "at most " + c.level.String() }
+
+// budget is how often within a time.
+type budget struct {
+	what   string // levers, runs
+	limit  int
+	per    string // service, playbook, all
+	within span
+}
+
+func (b budget) judge(in *Input) finding {
+	if in.Count == nil {
+		return finding{deny: "how much was done is unknown, " + b.String(), depends: b.String()}
+	}
+	q := Count{What: b.what, Since: in.Now.Add(-b.within.d)}
+	switch b.per {
+	case "service":
+		q.Service = in.Service.Name
+	case "playbook":
+		q.Playbook = in.Playbook.Name
+	}
+	n, ok := in.Count(q)
+	switch {
+	case !ok:
+		return finding{deny: "how much was done is unknown, " + b.String()}
+	case n >= b.limit:
+		return finding{deny: fmt.Sprintf("%d already, %s", n, b)}
+	default:
+		return finding{}
+	}
+}
+
+func (b budget) String() string {
+	of := map[string]string{"service": " on one service", "playbook": " by one playbook", "all": " in all"}[b.per]
+	return fmt.Sprintf("at most %d %s%s within %s", b.limit, b.what, of, b.within)
+}

@@ -1,0 +1,195 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// Guard is the name of policy among the guards.
+const Guard = "policy"
+
+// Result is what the rules make of a lever.
+type Result struct {
+	Terms   machine.Terms
+	Verdict machine.GuardVerdict // its Why names the first cause
+	Causes  []Cause              // the rules that made a difference, in the file's order
+}
+
+// Cause is one rule that made a difference.
+type Cause struct {
+	Rule    string        `json:"rule"`  // its name
+	Place   string        `json:"place"` // as people find it: policy prod-freeze, policy.yaml:14
+	Effect  string        `json:"effect"`
+	Denies  bool          `json:"denies,omitempty"`
+	Depends bool          `json:"depends,omitempty"` // on what is not known yet; only from Explain
+	Why     string        `json:"why"`
+	Need    *machine.Need `json:"need,omitempty"` // of require_approval
+	Cap     *machine.Cap  `json:"cap,omitempty"`  // of max_autonomy
+}
+
+// Evaluate asks every rule about a lever. What is not known is a denial. A nil
+// Set passes everything.
+func (s *Set) Evaluate(in Input) Result { return s.ask(&in, nil) }
+
+// Explain says what Evaluate would say of a lever that nobody has planned or
+// decided yet. Rules about plan, run, actor, the lever's parameters or what was
+// done before are causes that say what they depend on; they neither deny nor
+// pass. In.Plan, In.Run, In.Actor, In.With and In.Count are not looked at.
+func (s *Set) Explain(in Input) Result {
+	in.Plan, in.Run, in.Actor, in.With, in.Count = nil, Run{}, Actor{}, nil, nil
+	return s.ask(&in, []string{"plan", "run", "actor", "lever.with"})
+}
+
+// ask evaluates; unknown names what is not known yet and may stay open.
+func (s *Set) ask(in *Input, unknown []string) Result {
+	if s == nil {
+		return Result{Verdict: machine.GuardVerdict{Guard: Guard, OK: true, Why: "no policy is configured"}}
+	}
+	t := tally{in: in, values: &values{in: in}, unknown: unknown}
+	t.result.Terms.Policy = s.digest
+	t.pins = s.pinned(t.values, unknown)
+	for _, r := range s.rules {
+		t.ask(r)
+	}
+	t.result.Verdict = t.verdict(len(s.rules))
+	return t.result
+}
+
+// tally adds up the answers of rules.
+type tally struct {
+	in      *Input
+	values  *values
+	unknown []string
+	pins    []pinned
+	result  Result
+	denials int
+	open    int
+	asked   bool // a need was there before
+}
+
+// ask asks one rule.
+func (t *tally) ask(r *rule) {
+	if r.excluded(t.pins) {
+		return
+	}
+	holds, known, err := t.holds(r)
+	if err != nil {
+		t.deny(r, fmt.Sprintf("when cannot be evaluated: %v", err))
+		return
+	}
+	if !known {
+		t.depends(r, r.Effect.judge(t.in), "if "+r.When+": "+r.Effect.String())
+		return
+	}
+	if !holds {
+		return
+	}
+	f := r.Effect.judge(t.in)
+	switch {
+	case !f.says():
+	case t.unknown != nil && f.depends != "":
+		t.depends(r, f, f.depends)
+	case f.deny != "":
+		t.deny(r, f.deny)
+	default:
+		t.add(r, f)
+	}
+}
+
+// holds evaluates the rule's condition.
+func (t *tally) holds(r *rule) (holds, known bool, err error) {
+	if r.when == nil {
+		return true, true, nil
+	}
+	var v any
+	known = true
+	if t.unknown == nil {
+		v, err = r.when.Eval(t.values)
+	} else {
+		v, known, err = r.when.EvalPartly(t.values, t.unknown...)
+	}
+	if err != nil || !known {
+		return false, known, err
+	}
+	holds, ok := v.(bool)
+	if !ok {
+		return false, true, fmt.Errorf("gave a %T", v) // unreachable: conditions are checked to be bools
+	}
+	return holds, true, nil
+}
+
+func (t *tally) cause(r *rule, why string) Cause {
+	return Cause{Rule: r.Name, Place: r.Place, Effect: r.Kind, Why: why}
+}
+
+func (t *tally) deny(r *rule, why string) {
+	c := t.cause(r, why)
+	c.Denies = true
+	t.denials++
+	t.result.Causes = append(t.result.Causes, c)
+}
+
+func (t *tally) depends(r *rule, f finding, on string) {
+	c := t.cause(r, on)
+	c.Depends = true
+	c.Need, c.Cap = f.needOf(r), f.capOf(r)
+	t.open++
+	t.result.Causes = append(t.result.Causes, c)
+}
+
+// add takes what a rule demands into the terms.
+func (t *tally) add(r *rule, f finding) {
+	c := t.cause(r, r.Effect.String())
+	c.Need, c.Cap = f.needOf(r), f.capOf(r)
+	terms := &t.result.Terms
+	if f.need != nil {
+		f.need.require(terms, r.Place, !t.asked)
+		t.asked = true
+	}
+	if c.Cap != nil && (terms.Cap == nil || c.Cap.Level < terms.Cap.Level) {
+		terms.Cap = c.Cap
+	}
+	t.result.Causes = append(t.result.Causes, c)
+}
+
+func (f finding) needOf(r *rule) *machine.Need {
+	if f.need == nil {
+		return nil
+	}
+	return &machine.Need{Rule: r.Place, From: slices.Clone(f.need.from), Quorum: f.need.quorum, Strong: f.need.strong}
+}
+
+func (f finding) capOf(r *rule) *machine.Cap {
+	if f.cap == nil {
+		return nil
+	}
+	return &machine.Cap{Level: *f.cap, Rule: r.Place}
+}
+
+// verdict sums up for the list of guards.
+func (t *tally) verdict(rules int) machine.GuardVerdict {
+	v := machine.GuardVerdict{Guard: Guard, OK: t.denials == 0}
+	for _, c := range t.result.Causes {
+		if !c.Denies {
+			continue
+		}
+		v.Why = c.Place + ": " + c.Why
+		if t.denials > 1 {
+			v.Why += fmt.Sprintf(" (and %d more)", t.denials-1)
+		}
+		return v
+	}
+	v.Why = fmt.Sprintf("none of %d rules denies", rules)
+	if n := len(t.result.Terms.Needs); n > 0 {
+		v.Why += fmt.Sprintf(", %d ask for approval: %s", n, t.result.Terms.Needs[0].Rule)
+	}
+	if c := t.result.Terms.Cap; c != nil {
+		v.Why += fmt.Sprintf(", at most %s: %s", c.Level, c.Rule)
+	}
+	if t.open > 0 {
+		v.Why += fmt.Sprintf(", %d depend on the plan", t.open)
+	}
+	return v
+}

@@ -1,0 +1,162 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Input is what is known of a lever that is about to be applied.
+type Input struct {
+	Now      time.Time
+	Service  playbook.Service
+	Playbook *playbook.Playbook // required
+	State    *playbook.State    // required: the lever's
+	Autonomy playbook.Autonomy  // effective without policy: the lowest of configuration, service, playbook and state
+
+	With  map[string]any // the lever's parameters, evaluated
+	Plan  *machine.Plan  // what it would change; nil: not planned, and rules about it deny
+	Run   Run
+	Actor Actor
+
+	Count func(Count) (int, bool) // what was done before; nil, or false: unknown
+}
+
+// Run is what rules can read of a run.
+type Run struct {
+	ID     string
+	Began  time.Time
+	Levers int // applied so far
+	Kept   int // of those, verified and kept
+	Asked  int // questions put to people so far
+	Alerts []playbook.Alert
+}
+
+// Actor is on whose word the lever would be applied. The zero value is
+// Responder itself: nobody has decided.
+type Actor struct {
+	Name   string   // user:ada
+	Groups []string // without the prefix group:
+	Door   string   // cli, api, slack, web
+}
+
+// Count asks how much was done.
+type Count struct {
+	What     string    // levers (applied, whatever came of them), runs (other runs that applied one)
+	Service  string    // on this service only; empty: on all
+	Playbook string    // by this playbook only; empty: by all
+	Since    time.Time // inclusive
+}
+
+// values gives CEL the variables of an input. Each is built when a condition
+// first asks for it, so a Set asks few of its rules for nothing. It is for one
+// evaluation in one goroutine.
+type values struct {
+	in   *Input
+	made [numVariables]any
+}
+
+// ResolveName implements CEL's activation.
+func (v *values) ResolveName(name string) (any, bool) {
+	i := variableIndex(name)
+	if i < 0 {
+		return nil, false
+	}
+	if v.made[i] == nil {
+		v.made[i] = valueOf(i, v.in)
+	}
+	return v.made[i], true
+}
+
+// Parent implements CEL's activation.
+func (v *values) Parent() activation { return nil }
+
+// text gives a text field of a variable; not ok when it is not there.
+func (v *values) text(variable, field string) (string, bool) {
+	made, _ := v.ResolveName(variable)
+	object, _ := made.(map[string]any)
+	text, ok := object[field].(string)
+	return text, ok
+}
+
+func playbookValue(in *Input) any {
+	p := in.Playbook
+	return map[string]any{"name": p.Name, "title": p.Title, "runbook": p.Runbook, "digest": p.Digest, "autonomy": p.Autonomy.String()}
+}
+
+func stateValue(in *Input) any {
+	return map[string]any{
+		"name": in.State.Name, "title": in.State.Title, "autonomy": in.Autonomy.String(),
+		"always_asks": in.State.Approve != nil && in.State.Approve.Always,
+	}
+}
+
+func leverValue(in *Input) any {
+	v := map[string]any{"kind": in.State.Step}
+	if in.With != nil {
+		v["with"] = in.With
+	}
+	return v
+}
+
+// planValue leaves out what is not known, so that reading it is an error.
+func planValue(in *Input) any {
+	p := in.Plan
+	if p == nil {
+		return map[string]any{}
+	}
+	changes := make([]any, len(p.Diff))
+	for i, c := range p.Diff {
+		changes[i] = map[string]any{"path": c.Path, "from": c.From, "to": c.To}
+	}
+	capacity := map[string]any{"unknown": p.Capacity.Unknown}
+	if c := p.Capacity; !c.Unknown {
+		capacity["ready_now"], capacity["lowest_ready"], capacity["ready_after"] = int64(c.ReadyNow), int64(c.LowestReady), int64(c.ReadyAfter)
+		capacity["lost_ready"], capacity["lost_percent"] = int64(c.Lost()), lostPercent(c)
+	}
+	return map[string]any{
+		"summary": p.Summary, "risk": string(p.Risk), "why": p.Why, "undo": p.Undo,
+		"target": map[string]any{
+			"api_version": p.Target.APIVersion, "kind": p.Target.Kind, "namespace": p.Target.Namespace, "name": p.Target.Name,
+		},
+		"changes": changes, "locks": texts(p.Locks), "unrepeatable": p.Unrepeatable, "capacity": capacity,
+	}
+}
+
+func runValue(in *Input) any {
+	r := in.Run
+	alerts := make([]any, len(r.Alerts))
+	for i, a := range r.Alerts {
+		labels := make(map[string]any, len(a.Labels))
+		for k, text := range a.Labels {
+			labels[k] = text
+		}
+		alerts[i] = map[string]any{"status": string(a.Status), "labels": labels, "starts_at": a.StartsAt}
+	}
+	v := map[string]any{"id": r.ID, "levers": int64(r.Levers), "kept": int64(r.Kept), "asked": int64(r.Asked), "alerts": alerts}
+	if !r.Began.IsZero() {
+		v["began"], v["age"] = r.Began, in.Now.Sub(r.Began)
+	}
+	return v
+}
+
+func actorValue(in *Input) any {
+	return map[string]any{"name": in.Actor.Name, "groups": texts(in.Actor.Groups), "door": in.Actor.Door}
+}
+
+func texts(words []string) []any {
+	out := make([]any, len(words))
+	for i, w := range words {
+		out[i] = w
+	}
+	return out
+}
+
+// lostPercent is what is lost as percent of what is ready now; 0 where nothing is.
+func lostPercent(c machine.Capacity) float64 {
+	if c.ReadyNow <= 0 {
+		return 0
+	}
+	return 100 * float64(c.Lost()) / float64(c.ReadyNow)
+}

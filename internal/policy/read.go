@@ -1,0 +1,340 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/expression"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/yamldoc"
+)
+
+// Bounds of a policy.
+const (
+	maxRules    = 2000
+	maxQuorum   = 20
+	maxDecision = 7 * 24 * time.Hour
+	maxBudget   = 31 * 24 * time.Hour
+	maxCount    = 100_000
+)
+
+var (
+	nameForm      = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	principalForm = regexp.MustCompile(`^(user|group):[^\s:]+$`)
+	channelForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+)
+
+const nameHint = "lower-case letters, digits and dashes, at most 63, beginning with a letter"
+
+// reader reads the documents of one file.
+type reader struct {
+	scope     expression.Scope
+	base      string // of the file's name
+	set       *Set
+	lines     map[string]int // of rules, by name
+	documents int
+}
+
+// document reads one document.
+func (r *reader) document(d *yamldoc.Document) {
+	r.documents++
+	top := d.Mapping(d.Root, "", "apiVersion", "kind", "metadata", "spec")
+	if top == nil {
+		return
+	}
+	top.Constant("apiVersion", playbook.APIVersion)
+	top.Constant("kind", "Policy")
+	if n := top.Need("metadata", ""); n != nil {
+		if m := d.Mapping(n, "metadata", "name", "description"); m != nil {
+			r.name(m)
+			m.Text("description")
+		}
+	}
+	n := top.Need("spec", "")
+	if n == nil {
+		return
+	}
+	spec := d.Mapping(n, "spec", "rules")
+	if spec == nil {
+		return
+	}
+	rules := spec.Need("rules", "a list of rules")
+	switch {
+	case rules == nil:
+	case rules.Kind != yaml.SequenceNode:
+		d.Report(rules, "spec.rules", "want a list, got "+yamldoc.Describe(rules), "")
+	case len(r.set.rules)+len(rules.Content) > maxRules:
+		d.Report(rules, "spec.rules", fmt.Sprintf("more than %d rules", maxRules), "")
+	default:
+		for i, item := range rules.Content {
+			r.rule(d, item, fmt.Sprintf("spec.rules[%d]", i))
+		}
+	}
+}
+
+// name reads a name that is required.
+func (r *reader) name(m *yamldoc.Mapping) string {
+	n := m.Need("name", nameHint)
+	if n == nil {
+		return ""
+	}
+	name, ok := m.Doc.Text(n, m.At("name"))
+	if ok && !nameForm.MatchString(name) {
+		m.Doc.Report(n, m.At("name"), fmt.Sprintf("%q is not a name", yamldoc.Clip(name)), nameHint)
+	}
+	return name
+}
+
+// rule reads one rule.
+func (r *reader) rule(d *yamldoc.Document, n *yaml.Node, at string) {
+	m := d.Mapping(n, at, append([]string{"name", "when"}, effects()...)...)
+	if m == nil {
+		return
+	}
+	out := &rule{Name: r.name(m), Line: d.Line + n.Line}
+	if first, twice := r.lines[out.Name]; twice && out.Name != "" {
+		d.Report(m.Get("name"), m.At("name"), fmt.Sprintf("rule %s is already on line %d", out.Name, first), "verdicts name rules: give each a name of its own")
+	}
+	r.lines[out.Name] = out.Line
+	out.Place = place(out.Name, r.base, out.Line)
+	if w := m.Get("when"); w != nil {
+		r.when(d, w, m.At("when"), out)
+	}
+	var given []string
+	for _, key := range effects() {
+		if m.Has(key) {
+			given = append(given, key)
+		}
+	}
+	if len(given) != 1 {
+		message := "does nothing: a rule has one of " + strings.Join(effects(), ", ")
+		if len(given) > 1 {
+			message = strings.Join(given, " and ") + " in one rule"
+		}
+		d.Report(n, at, message, "one rule says one thing")
+		return
+	}
+	out.Kind = given[0]
+	out.Effect = r.effect(m, out.Kind)
+	r.set.add(out)
+}
+
+func (r *reader) when(d *yamldoc.Document, n *yaml.Node, at string, out *rule) {
+	text, ok := d.Text(n, at)
+	if !ok {
+		return
+	}
+	x, errs := expression.Compile(text, r.scope)
+	if len(errs) == 0 && !x.Type.IsExactType(cel.BoolType) {
+		errs = []expression.Error{{Message: "a condition gives true or false, this gives " + x.Type.String(), Hint: "compare it with something"}}
+	}
+	for _, e := range errs {
+		d.ReportAt(n, at, e.Offset, e.Message, e.Hint)
+	}
+	if len(errs) == 0 {
+		out.When, out.when = text, x
+	}
+}
+
+// effect reads the one effect of a rule. What it gives is whole only when
+// nothing was reported.
+func (r *reader) effect(m *yamldoc.Mapping, key string) effect {
+	if key == "deny" {
+		return denial{why: m.Text(key)}
+	}
+	if key == "max_autonomy" {
+		return r.ceiling(m, key)
+	}
+	em := m.Doc.Mapping(m.Get(key), m.At(key), fieldsOf(key)...)
+	if em == nil {
+		return denial{}
+	}
+	switch key {
+	case "require_approval":
+		return r.approval(em)
+	case "budget":
+		return r.budget(em)
+	case "freeze":
+		return r.freeze(em)
+	case "protect":
+		return r.protect(em)
+	default:
+		return r.blastRadius(em)
+	}
+}
+
+func (r *reader) ceiling(m *yamldoc.Mapping, key string) effect {
+	text, ok := m.Doc.Text(m.Get(key), m.At(key))
+	level, err := playbook.ParseAutonomy(text)
+	if ok && (err != nil || level == playbook.Auto) {
+		m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("%q limits nothing", yamldoc.Clip(text)), yamldoc.DidYouMean(text, []string{"observe", "suggest"}))
+	}
+	return ceiling{level: level}
+}
+
+// principals reads who: users and groups, and the owners where they are allowed.
+func (r *reader) principals(m *yamldoc.Mapping, key string, owners bool) []string {
+	n := m.Get(key)
+	if n == nil {
+		return nil
+	}
+	hint := "user:NAME or group:NAME"
+	if owners {
+		hint = "service.owners, " + hint
+	}
+	words, nodes := m.Doc.Texts(n, m.At(key))
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		m.Doc.Report(n, m.At(key), "names nobody", hint)
+	}
+	var out []string
+	for i, who := range words {
+		switch {
+		case !principalForm.MatchString(who) && (!owners || who != "service.owners"):
+			m.Doc.Report(nodes[i], m.At(key), fmt.Sprintf("%q names nobody", yamldoc.Clip(who)), hint)
+		case slices.Contains(out, who):
+			m.Doc.Report(nodes[i], m.At(key), who+" is named twice", "keep one")
+		default:
+			out = append(out, who)
+		}
+	}
+	return out
+}
+
+func (r *reader) approval(m *yamldoc.Mapping) effect {
+	a := &approval{quorum: 1, strong: m.Boolean("strong")}
+	m.Need("from", "who: service.owners, user:NAME or group:NAME")
+	a.from = r.principals(m, "from", true)
+	a.breakGlass = r.principals(m, "break_glass", false)
+	if q, ok := m.Integer("quorum", 1, maxQuorum); ok {
+		a.quorum = q
+		everybody := !slices.ContainsFunc(a.from, func(who string) bool { return !strings.HasPrefix(who, "user:") })
+		if everybody && len(a.from) > 0 && q > len(a.from) {
+			m.Doc.Report(m.Get("quorum"), m.At("quorum"), fmt.Sprintf("%d of %d people can never say yes", q, len(a.from)), "")
+		}
+	}
+	a.within = m.Duration("within", maxDecision)
+	a.remind = m.Duration("remind", maxDecision)
+	if a.within > 0 && a.remind >= a.within {
+		m.Doc.Report(m.Get("remind"), m.At("remind"), "comes when the time (within) is over", "")
+	}
+	if n := m.Get("escalate"); n != nil {
+		a.tiers = r.tiers(m, n, a.within)
+	}
+	return a
+}
+
+// tiers reads who else is told, and when.
+func (r *reader) tiers(m *yamldoc.Mapping, n *yaml.Node, within time.Duration) []machine.Tier {
+	d := m.Doc
+	if n.Kind != yaml.SequenceNode {
+		d.Report(n, m.At("escalate"), "want a list, got "+yamldoc.Describe(n), "e.g. [{after: 10m, to: [oncall]}]")
+		return nil
+	}
+	var out []machine.Tier
+	for i, item := range n.Content {
+		tm := d.Mapping(item, fmt.Sprintf("%s[%d]", m.At("escalate"), i), "after", "to")
+		if tm == nil {
+			continue
+		}
+		tm.Need("after", "how long after the question, e.g. 10m")
+		tm.Need("to", "channels, by their configured names")
+		t := machine.Tier{After: tm.Duration("after", maxDecision)}
+		if within > 0 && t.After >= within {
+			d.Report(tm.Get("after"), tm.At("after"), "comes when the time (within) is over", "")
+		}
+		if i > 0 && len(out) > 0 && t.After > 0 && t.After <= out[len(out)-1].After {
+			d.Report(tm.Get("after"), tm.At("after"), "is not later than the tier before", "")
+		}
+		if to := tm.Get("to"); to != nil {
+			names, nodes := d.Texts(to, tm.At("to"))
+			if to.Kind == yaml.SequenceNode && len(to.Content) == 0 {
+				d.Report(to, tm.At("to"), "tells nobody", "channels, by their configured names")
+			}
+			for j, name := range names {
+				if !channelForm.MatchString(name) {
+					d.Report(nodes[j], tm.At("to"), fmt.Sprintf("%q is not a channel's name", yamldoc.Clip(name)), "as under channels in the configuration")
+				}
+				r.set.channels = append(r.set.channels, Channel{Name: name, Line: d.Line + nodes[j].Line, Column: nodes[j].Column, Path: tm.At("to")})
+			}
+			t.To = names
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func (r *reader) budget(m *yamldoc.Mapping) effect {
+	b := budget{per: "service"}
+	levers, hasLevers := m.Integer("levers", 1, maxCount)
+	runs, hasRuns := m.Integer("runs", 1, maxCount)
+	switch {
+	case m.Has("levers") == m.Has("runs"):
+		m.Doc.Report(m.Node, m.Path, "needs exactly one of levers, runs", "")
+	case hasLevers:
+		b.what, b.limit = "levers", levers
+	case hasRuns:
+		b.what, b.limit = "runs", runs
+	}
+	if n := m.Get("per"); n != nil {
+		words := []string{"service", "playbook", "all"}
+		text, ok := m.Doc.Text(n, m.At("per"))
+		if ok && !slices.Contains(words, text) {
+			m.Doc.Report(n, m.At("per"), fmt.Sprintf("unknown word %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
+		}
+		b.per = text
+	}
+	m.Need("within", "the time it counts in, e.g. 24h")
+	b.within = span{m.Duration("within", maxBudget)}
+	return b
+}
+
+func (r *reader) protect(m *yamldoc.Mapping) effect {
+	n := m.Need("namespaces", `names or globs, e.g. ["kube-*"]`)
+	if n == nil {
+		return denial{}
+	}
+	globs, nodes := m.Doc.Texts(n, m.At("namespaces"))
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		m.Doc.Report(n, m.At("namespaces"), "protects nothing", "name at least one")
+	}
+	for i, g := range globs {
+		if _, err := path.Match(g, ""); err != nil || g == "" {
+			m.Doc.Report(nodes[i], m.At("namespaces"), fmt.Sprintf("%q is no glob", yamldoc.Clip(g)), "* is any text, ? one character, [ab] one of some")
+		}
+	}
+	return protection{namespaces: globs}
+}
+
+func (r *reader) blastRadius(m *yamldoc.Mapping) effect {
+	var b blastRadius
+	if len(m.Pairs) == 0 {
+		m.Doc.Report(m.Node, m.Path, "bounds nothing", "give min_ready, max_lost_ready, max_lost_percent or max_lost_tokens_per_second")
+	}
+	if n, ok := m.Integer("min_ready", 1, maxCount); ok {
+		b.minReady = &n
+	}
+	if n, ok := m.Integer("max_lost_ready", 0, maxCount); ok {
+		b.lostReady = &n
+	}
+	number := func(key string, most float64) *float64 {
+		f, ok := m.Number(key)
+		if ok && (f < 0 || f > most) {
+			m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("%v is not between 0 and %v", f, most), "")
+		}
+		if !ok {
+			return nil
+		}
+		return &f
+	}
+	b.lostPercent = number("max_lost_percent", 100)
+	b.lostTokens = number("max_lost_tokens_per_second", 1e12)
+	return b
+}

@@ -1,0 +1,181 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/expression"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/yamldoc"
+)
+
+// Set is the rules of one policy file, in order. It is immutable and safe for
+// concurrent use; a nil Set has no rules.
+type Set struct {
+	rules    []*rule
+	pins     []pinned // distinct fields that rules pin
+	digest   string
+	channels []Channel
+}
+
+// Rule is one rule as people see it.
+type Rule struct {
+	Name  string `json:"name"`
+	Place string `json:"place"`          // policy NAME, FILE:LINE
+	Kind  string `json:"effect"`         // deny, require_approval, ...
+	When  string `json:"when,omitempty"` // CEL; empty: always
+	Says  string `json:"says"`           // the effect in a few words
+	Line  int    `json:"line"`
+
+	// BreakGlass is who may approve alone as far as this rule goes; empty:
+	// nobody. Every other rule that asks has to name them too.
+	BreakGlass []string `json:"breakGlass,omitempty"`
+}
+
+// Channel is a channel that an escalation names, with its place: whoever knows
+// the channels checks that it exists.
+type Channel struct {
+	Name         string
+	Line, Column int
+	Path         string
+}
+
+// rule is a compiled rule.
+type rule struct {
+	Name, Place, Kind, When string
+	Line                    int
+	Effect                  effect
+
+	when *expression.Expression // nil: always
+	pins []pin
+}
+
+// pin is a comparison that has to hold for the rule's condition to hold.
+type pin struct {
+	field int // of Set.pins
+	words []string
+}
+
+// pinned is a text field that rules pin, and its value in one evaluation.
+type pinned struct {
+	variable, field string
+	value           string
+	known           bool
+}
+
+// Compile reads a policy file: one or several documents of kind Policy. File
+// names it in problems; verdicts name its last element. Kinds are the steps
+// there are, so that a rule about a lever that does not exist is a problem. The
+// error is [yamldoc.Problems], everything that is wrong with its place.
+func Compile(file string, data []byte, kinds []playbook.Kind) (*Set, error) {
+	sc, err := scope(kinds)
+	if err != nil {
+		return nil, yamldoc.Problems{{File: file, Message: err.Error()}}
+	}
+	var problems yamldoc.Problems
+	sum := sha256.Sum256(data)
+	r := &reader{scope: sc, base: filepath.Base(file), set: &Set{digest: "sha256:" + hex.EncodeToString(sum[:])}, lines: map[string]int{}}
+	for _, d := range yamldoc.Documents(file, data, &problems) {
+		r.document(d)
+	}
+	if r.documents == 0 && len(problems) == 0 {
+		problems = append(problems, yamldoc.Problem{File: file, Message: "holds no policy", Hint: "write one, or configure none"})
+	}
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	return r.set, nil
+}
+
+// Digest is the SHA-256 over the file, as "sha256:<hex>"; empty without one.
+func (s *Set) Digest() string {
+	if s == nil {
+		return ""
+	}
+	return s.digest
+}
+
+// Rules lists the rules in the file's order.
+func (s *Set) Rules() []Rule {
+	if s == nil {
+		return nil
+	}
+	out := make([]Rule, len(s.rules))
+	for i, r := range s.rules {
+		out[i] = Rule{Name: r.Name, Place: r.Place, Kind: r.Kind, When: r.When, Says: r.Effect.String(), Line: r.Line}
+		if a, ok := r.Effect.(*approval); ok {
+			out[i].BreakGlass = slices.Clone(a.breakGlass)
+		}
+	}
+	return out
+}
+
+// Channels lists the channels that escalations name, in the file's order.
+func (s *Set) Channels() []Channel {
+	if s == nil {
+		return nil
+	}
+	return slices.Clone(s.channels)
+}
+
+// Horizon is how far back the budgets count: whoever answers [Input.Count] has
+// to remember that long. 0: there are none.
+func (s *Set) Horizon() time.Duration {
+	if s == nil {
+		return 0
+	}
+	var longest time.Duration
+	for _, r := range s.rules {
+		if b, ok := r.Effect.(budget); ok {
+			longest = max(longest, b.within.d)
+		}
+	}
+	return longest
+}
+
+// add takes in a compiled rule.
+func (s *Set) add(r *rule) {
+	if r.when != nil {
+		for _, p := range r.when.Pins() {
+			i := slices.IndexFunc(s.pins, func(o pinned) bool { return o.variable == p.Variable && o.field == p.Field })
+			if i < 0 {
+				i = len(s.pins)
+				s.pins = append(s.pins, pinned{variable: p.Variable, field: p.Field})
+			}
+			r.pins = append(r.pins, pin{field: i, words: p.Words})
+		}
+	}
+	s.rules = append(s.rules, r)
+}
+
+// pinned looks up the pinned fields once for all rules; those of variables that
+// are not known yet stay unknown.
+func (s *Set) pinned(v *values, unknown []string) []pinned {
+	out := slices.Clone(s.pins)
+	for i := range out {
+		if !slices.Contains(unknown, out[i].variable) {
+			out[i].value, out[i].known = v.text(out[i].variable, out[i].field)
+		}
+	}
+	return out
+}
+
+// excluded reports whether a pin says that the condition is false, so that it
+// need not be evaluated.
+func (r *rule) excluded(now []pinned) bool {
+	for _, p := range r.pins {
+		if now[p.field].known && !slices.Contains(p.words, now[p.field].value) {
+			return true
+		}
+	}
+	return false
+}
+
+// place names a rule as verdicts do.
+func place(name, base string, line int) string {
+	return fmt.Sprintf("policy %s, %s:%d", name, base, line)
+}

@@ -1,0 +1,100 @@
+package slack
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/slack-go/slack"
+)
+
+// Slack's published limits, in characters,
+// as far as rendering has to aim at them, and one that it does not publish.
+const (
+	maxHeader = 150
+	maxText   = 3000
+
+	// wholeMessage bounds the text of all blocks together. Slack answers
+	// msg_blocks_too_long somewhere between 11,000 and 13,300 characters,
+	// depending on the number of blocks, and publishes no figure.
+	wholeMessage = 9500
+)
+
+// Message is a rendered message: what a notification shows, and the blocks.
+type Message struct {
+	text   string
+	blocks []slack.Block
+}
+
+// MarshalJSON gives the message as the Web API takes it.
+func (m Message) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Text   string        `json:"text"`
+		Blocks []slack.Block `json:"blocks"`
+	}{m.text, m.blocks})
+}
+
+// Modal is a rendered dialog.
+type Modal struct {
+	view slack.ModalViewRequest
+}
+
+// MarshalJSON gives the view as the Web API takes it.
+func (m Modal) MarshalJSON() ([]byte, error) { return json.Marshal(m.view) }
+
+// plain is a text object in which nothing is formatted. The text is escaped
+// already.
+func plain(s string) *slack.TextBlockObject {
+	return slack.NewTextBlockObject(slack.PlainTextType, nonEmpty(s), false, false)
+}
+
+// marked is a text object with Slack's formatting. Verbatim keeps Slack from
+// linking what looks like an address or a name.
+func marked(s string) *slack.TextBlockObject {
+	return slack.NewTextBlockObject(slack.MarkdownType, nonEmpty(s), false, true)
+}
+
+// nonEmpty: Slack refuses a text of no characters.
+func nonEmpty(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}
+
+func header(s string) slack.Block { return slack.NewHeaderBlock(plain(line(s, maxHeader))) }
+
+func section(t *slack.TextBlockObject) slack.Block { return slack.NewSectionBlock(t, nil, nil) }
+
+func small(t *slack.TextBlockObject) slack.Block { return slack.NewContextBlock("", t) }
+
+// titled is our own words above texts from outside, which are shown as they
+// are. It gives nothing for no texts.
+func titled(title string, texts []string, limit int) []slack.Block {
+	if len(texts) == 0 {
+		return nil
+	}
+	return []slack.Block{small(marked("*" + title + "*")), section(plain(lines(texts, limit)))}
+}
+
+// table lays out name and value pairs two abreast, ten to a section as Slack
+// allows. Values are rendered already.
+func table(pairs [][2]string) []slack.Block {
+	var blocks []slack.Block
+	for ten := range slices.Chunk(pairs, 10) {
+		var fields []*slack.TextBlockObject
+		for _, p := range ten {
+			if p[1] != "" {
+				fields = append(fields, marked("*"+p[0]+"*\n"+p[1]))
+			}
+		}
+		if len(fields) > 0 {
+			blocks = append(blocks, slack.NewSectionBlock(nil, fields, nil))
+		}
+	}
+	return blocks
+}
+
+// button carries the opaque identifier and nothing else.
+func button(kind Kind, words, id string, style slack.Style) *slack.ButtonBlockElement {
+	return slack.NewButtonBlockElement(actionPrefix+string(kind), id, plain(words)).WithStyle(style)
+}

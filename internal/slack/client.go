@@ -1,0 +1,208 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+)
+
+// Options says how to reach Slack. Token is needed; the rest has useful zero
+// values.
+type Options struct {
+	Token         Secret // of the bot: xoxb-...
+	AppToken      Secret // of the app, for Socket Mode: xapp-...
+	SigningSecret Secret // for the HTTP transport
+
+	// AppID and TeamID are whose clicks are taken. Empty: asked of Slack, by
+	// whom the token is.
+	AppID  string
+	TeamID string
+
+	APIURL     string        // empty: Slack's
+	HTTPClient *http.Client  // nil: one with Timeout and the proxy of the environment
+	Timeout    time.Duration // of one call; 0: 10 s
+	Logger     *slog.Logger  // nil: none
+}
+
+// Client calls Slack's Web API. It is safe for concurrent use.
+type Client struct {
+	o    Options
+	api  *slack.Client
+	http *http.Client
+	log  *slog.Logger
+
+	asking chan struct{}        // held by the one call that asks who we are
+	mu     sync.Mutex           // guards what follows, never held over a call
+	who    Identity             // once learned, it stays
+	closed map[string]time.Time // by method, and for posts by channel: no call before
+	asked  time.Time            // when who we are was last asked without an answer
+	askErr error
+}
+
+// Identity is who the token belongs to.
+type Identity struct {
+	AppID     string // empty: Slack did not say; then a configured one is needed for clicks
+	TeamID    string
+	Team      string // its name
+	URL       string // of the workspace
+	BotID     string
+	BotUserID string
+}
+
+// New makes a client. It calls nobody, so that a service starts while Slack is
+// down.
+func New(o Options) (*Client, error) {
+	if o.Token.Empty() {
+		return nil, errors.New("slack token: is empty: put the bot token (xoxb-...) into its file")
+	}
+	if !o.AppToken.Empty() && !strings.HasPrefix(o.AppToken.Read(), "xapp-") {
+		return nil, errors.New("slack app token: does not begin with xapp-: Socket Mode needs an app-level token with connections:write")
+	}
+	if o.APIURL == "" {
+		o.APIURL = slack.APIURL
+	}
+	u, err := url.Parse(o.APIURL)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, errors.New("slack api url: is not an http(s) address")
+	}
+	if !strings.HasSuffix(o.APIURL, "/") {
+		o.APIURL += "/"
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &http.Client{}
+	if o.HTTPClient != nil {
+		*h = *o.HTTPClient
+	}
+	if h.Timeout == 0 || h.Timeout > o.Timeout {
+		h.Timeout = o.Timeout
+	}
+	h.Transport = bounded{defaultTransport(h.Transport)}
+	// The token is in the body, and a redirect would carry it elsewhere.
+	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c := &Client{o: o, http: h, log: o.Logger, asking: make(chan struct{}, 1), closed: map[string]time.Time{}}
+	c.api = slack.New(o.Token.Read(),
+		slack.OptionAppLevelToken(o.AppToken.Read()), slack.OptionAPIURL(o.APIURL), slack.OptionHTTPClient(h))
+	return c, nil
+}
+
+func defaultTransport(t http.RoundTripper) http.RoundTripper {
+	if t == nil {
+		return http.DefaultTransport
+	}
+	return t
+}
+
+// bounded keeps an answer from filling the memory.
+type bounded struct{ next http.RoundTripper }
+
+const maxAnswer = 32 << 20 // bytes; a page of history with large messages has several MiB
+
+// RoundTrip implements [http.RoundTripper].
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(r)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxAnswer), resp.Body}
+	}
+	return resp, err
+}
+
+// Identify asks Slack whose token this is. The answer is kept; a failure is
+// kept for two seconds, so that many callers ask once.
+func (c *Client) Identify(ctx context.Context) (Identity, error) {
+	if who, done, err := c.known(); done {
+		return who, err
+	}
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done():
+		return Identity{}, classify("auth.test", ctx.Err())
+	}
+	if who, done, err := c.known(); done { // another caller asked meanwhile
+		return who, err
+	}
+	who, err := c.ask(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.who, c.asked, c.askErr = who, time.Now(), err
+	return who, err
+}
+
+func (c *Client) known() (who Identity, done bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	recent := c.askErr != nil && time.Since(c.asked) < 2*time.Second
+	return c.who, c.who.TeamID != "" || recent, c.askErr
+}
+
+func (c *Client) ask(ctx context.Context) (Identity, error) {
+	var r *slack.AuthTestResponse
+	err := c.call("auth.test", "", func() (err error) {
+		r, err = c.api.AuthTestContext(ctx)
+		return err
+	})
+	if err != nil {
+		return Identity{}, err
+	}
+	who := Identity{AppID: c.o.AppID, TeamID: r.TeamID, Team: r.Team, URL: r.URL, BotID: r.BotID, BotUserID: r.UserID}
+	if c.o.TeamID != "" && c.o.TeamID != r.TeamID {
+		return Identity{}, &Error{Reason: Token, Method: "auth.test", Err: fmt.Errorf("the token is of team %s, configured is %s", r.TeamID, c.o.TeamID)}
+	}
+	if who.AppID != "" || r.BotID == "" {
+		return who, nil
+	}
+	err = c.call("bots.info", "", func() error {
+		bot, err := c.api.GetBotInfoContext(ctx, slack.GetBotInfoParameters{Bot: r.BotID})
+		if err == nil {
+			who.AppID = bot.AppID
+		}
+		return err
+	})
+	if err != nil {
+		return Identity{}, err
+	}
+	return who, nil
+}
+
+// call runs one call unless Slack has told us to wait, and remembers if it
+// does: asking again before the time makes Slack wait longer. Slack counts
+// posts by channel and everything else by method, so channel is empty but for
+// a post.
+func (c *Client) call(method, channel string, do func() error) error {
+	key := method + " " + channel
+	now := time.Now()
+	c.mu.Lock()
+	until := c.closed[key]
+	c.mu.Unlock()
+	if wait := until.Sub(now); wait > 0 {
+		return &Error{Reason: RateLimited, Method: method, RetryAfter: wait}
+	}
+	err := classify(method, do())
+	var e *Error
+	if errors.As(err, &e) && e.Reason == RateLimited {
+		c.mu.Lock()
+		if len(c.closed) > 1000 { // channels come and go; what is over is no use
+			clear(c.closed)
+		}
+		c.closed[key] = now.Add(e.RetryAfter)
+		c.mu.Unlock()
+	}
+	return err
+}

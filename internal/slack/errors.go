@@ -1,0 +1,182 @@
+package slack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/slack-go/slack"
+)
+
+// Reason says, for machines, why Slack did not do what it was asked to. It is
+// also the metric's label.
+type Reason string
+
+// The reasons.
+const (
+	RateLimited  Reason = "rate_limited"  // wait for Error.RetryAfter
+	MissingScope Reason = "missing_scope" // Error.Needed says which; install the app again
+	Archived     Reason = "archived"      // the channel is archived
+	Channel      Reason = "channel"       // no such channel, or the app is not in it
+	Token        Reason = "token"         // invalid, expired or revoked
+	NotFound     Reason = "not_found"     // no such message, user or view
+	TooLate      Reason = "too_late"      // the trigger of a dialog is older than three seconds, or was used
+	Invalid      Reason = "invalid"       // Slack refuses the request itself: our mistake
+	Unreachable  Reason = "unreachable"   // no connection, or the answer did not come in time
+	ServerError  Reason = "server"        // 5xx, or an answer that is not Slack's
+)
+
+// Error is why a call failed.
+type Error struct {
+	Reason     Reason
+	Method     string        // of the Web API: "chat.postMessage"
+	Code       string        // Slack's own word; empty if Slack gave none
+	RetryAfter time.Duration // of RateLimited
+	Needed     string        // of MissingScope
+	Provided   string        // of MissingScope
+	// Unknown is set if Slack may have done it although no answer came. A
+	// message has to be looked for before it is posted again.
+	Unknown bool
+	Err     error // the cause; nil if Slack answered
+}
+
+// Error says what failed, why, and what to do.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "slack %s: %s", e.Method, strings.ReplaceAll(string(e.Reason), "_", " "))
+	if e.Code != "" {
+		fmt.Fprintf(&b, " (%s)", e.Code)
+	}
+	if e.Needed != "" {
+		fmt.Fprintf(&b, ", needs scope %s", e.Needed)
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, ", again after %s", e.RetryAfter.Round(time.Second))
+	}
+	if fix := e.Reason.fix(); fix != "" {
+		b.WriteString(": " + fix)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// fix says what a person can do.
+func (r Reason) fix() string {
+	switch r {
+	case MissingScope:
+		return "compare the app with responder slack manifest and install it again"
+	case Archived:
+		return "unarchive the channel or configure another"
+	case Channel:
+		return "use the channel's ID and invite the app: /invite @responder"
+	case Token:
+		return "put a valid token into the configured file"
+	case Unreachable:
+		return "check the way to slack.com"
+	default:
+		return ""
+	}
+}
+
+// reasons maps Slack's words. What is not here is Invalid: Slack understood
+// and refused.
+func reason(code string) Reason {
+	switch code {
+	case "ratelimited", "rate_limited", "message_limit_exceeded":
+		return RateLimited
+	case "missing_scope", "no_permission", "ekm_access_denied":
+		return MissingScope
+	case "is_archived":
+		return Archived
+	case "channel_not_found", "not_in_channel", "restricted_action", "restricted_action_read_only_channel", "posting_to_general_channel_denied":
+		return Channel
+	case "invalid_auth", "not_authed", "token_expired", "token_revoked", "account_inactive", "not_allowed_token_type", "org_login_required", "team_access_not_granted", "access_denied":
+		return Token
+	case "message_not_found", "user_not_found", "users_not_found", "thread_not_found", "no_such_subteam", "subteam_not_found", "not_found", "bot_not_found", "user_not_visible":
+		return NotFound
+	case "trigger_expired", "expired_trigger_id", "trigger_exchanged", "exchanged_trigger_id", "invalid_trigger", "invalid_trigger_id", "view_expired":
+		return TooLate
+	case "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org":
+		return ServerError
+	default:
+		return Invalid
+	}
+}
+
+// classify turns an error of the client library into ours. It leaves out the
+// address, which for Socket Mode holds a ticket.
+func classify(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if already := (*Error)(nil); errors.As(err, &already) {
+		return err
+	}
+	e := &Error{Method: method}
+	var limited *slack.RateLimitedError
+	var status slack.StatusCodeError
+	var answer slack.SlackErrorResponse
+	var transport *url.Error
+	switch {
+	case errors.As(err, &transport):
+		e.Reason, e.Err, e.Unknown = Unreachable, transport.Err, !neverSent(err)
+	case errors.As(err, &limited):
+		e.Reason, e.RetryAfter = RateLimited, limited.RetryAfter
+	case errors.As(err, &status):
+		e.fromStatus(status.Code)
+	case errors.As(err, &answer):
+		e.Reason, e.Code, e.Needed, e.Provided = reason(answer.Err), answer.Err, answer.Needed, answer.Provided
+		e.Unknown = e.Reason == ServerError
+		if details := answer.ResponseMetadata.Messages; len(details) > 0 {
+			e.Err = errors.New(strings.Join(details, "; "))
+		}
+	case errors.Is(err, slack.ErrParametersMissing), errors.Is(err, slack.ErrBlockIDNotUnique):
+		e.Reason, e.Err = Invalid, err
+	case badJSON(err):
+		e.Reason, e.Err, e.Unknown = ServerError, errors.New("the answer is not Slack's"), true
+	default:
+		e.Reason, e.Err, e.Unknown = Unreachable, err, !neverSent(err)
+	}
+	if e.Reason == RateLimited && e.RetryAfter <= 0 {
+		e.RetryAfter = 30 * time.Second
+	}
+	return e
+}
+
+func (e *Error) fromStatus(code int) {
+	e.Code = fmt.Sprintf("HTTP %d", code)
+	switch {
+	case code == http.StatusTooManyRequests:
+		e.Reason = RateLimited
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		e.Reason = Token
+	case code >= 500:
+		e.Reason, e.Unknown = ServerError, true
+	default:
+		e.Reason = Invalid
+	}
+}
+
+func badJSON(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
+
+// neverSent reports whether the request cannot have reached Slack.
+func neverSent(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	return errors.As(err, &dns) || (errors.As(err, &op) && op.Op == "dial")
+}

@@ -1,0 +1,222 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+)
+
+// Person is who a Slack user is, by facts that the person cannot choose.
+type Person struct {
+	ID    string
+	Email string // in lower case; empty: Slack shows none
+}
+
+// Unfit says why a Slack user is nobody who may decide.
+type Unfit string
+
+// Why somebody is unfit.
+const (
+	UnfitBot      Unfit = "bot"      // a program
+	UnfitDeleted  Unfit = "deleted"  // deactivated
+	UnfitGuest    Unfit = "guest"    // of some channels only
+	UnfitExternal Unfit = "external" // of another workspace, in a shared channel
+	UnfitPending  Unfit = "pending"  // invited and never came
+	UnfitUnknown  Unfit = "unknown"  // Slack knows no such user
+)
+
+// UnfitError is why a Slack user may not decide, whatever the policy says.
+type UnfitError struct {
+	UserID string
+	Why    Unfit
+}
+
+// Error says who and why.
+func (e *UnfitError) Error() string {
+	return fmt.Sprintf("slack user %s may not decide: %s", cut(visible(e.UserID), 40), e.Why)
+}
+
+// People looks up who somebody is and in which user groups, and remembers it
+// for a time. Nothing is guessed: a failed look-up is an error, and what was
+// remembered is not used beyond its time. It is safe for concurrent use.
+type People struct {
+	client *Client
+	ttl    time.Duration
+
+	users   cache[Person]
+	groups  cache[map[string]string] // handles and IDs to IDs, under one key
+	members cache[[]string]          // by the group's ID
+}
+
+// NewPeople makes one that remembers for ttl; 0: a minute. A person who leaves
+// a group can decide for that long.
+func NewPeople(c *Client, ttl time.Duration) *People {
+	if ttl <= 0 {
+		ttl = time.Minute
+	}
+	return &People{client: c, ttl: ttl}
+}
+
+// Person looks up who a Slack user is. The error is an [*UnfitError] for who may
+// not decide, an [*Error] if Slack could not be asked.
+func (p *People) Person(ctx context.Context, userID string) (Person, error) {
+	if !slackID.MatchString(userID) {
+		return Person{}, &UnfitError{userID, UnfitUnknown}
+	}
+	return p.users.get(userID, p.ttl, func() (Person, error) {
+		who, err := p.client.Identify(ctx)
+		if err != nil {
+			return Person{}, err
+		}
+		var u *slack.User
+		err = p.client.call("users.info", "", func() (err error) {
+			u, err = p.client.api.GetUserInfoContext(ctx, userID)
+			return err
+		})
+		var e *Error
+		if errors.As(err, &e) && e.Reason == NotFound {
+			return Person{}, &UnfitError{userID, UnfitUnknown}
+		}
+		if err != nil {
+			return Person{}, err
+		}
+		if why := unfit(u, userID, who.TeamID); why != "" {
+			return Person{}, &UnfitError{userID, why}
+		}
+		return Person{ID: u.ID, Email: strings.ToLower(strings.TrimSpace(u.Profile.Email))}, nil
+	})
+}
+
+func unfit(u *slack.User, asked, team string) Unfit {
+	switch {
+	case u.ID != asked:
+		return UnfitUnknown // a merged account, or an answer to another question
+	case u.Deleted:
+		return UnfitDeleted
+	case u.IsBot, u.IsAppUser, u.IsConnectorBot, u.IsWorkflowBot, u.ID == "USLACKBOT":
+		return UnfitBot
+	case u.IsStranger, u.TeamID != team && !slices.Contains(u.Enterprise.Teams, team):
+		return UnfitExternal
+	case u.IsRestricted, u.IsUltraRestricted:
+		return UnfitGuest
+	case u.IsInvitedUser:
+		return UnfitPending
+	default:
+		return ""
+	}
+}
+
+// In reports which of the user groups, given by handle ("platform-oncall") or
+// by ID, somebody is in. A group that Slack does not have, or that is disabled,
+// has nobody in it.
+func (p *People) In(ctx context.Context, userID string, groups ...string) ([]string, error) {
+	var in []string
+	for _, g := range groups {
+		members, err := p.Members(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(members, userID) {
+			in = append(in, g)
+		}
+	}
+	return in, nil
+}
+
+// Members gives the IDs of who is in a user group, given by handle or by ID;
+// none for a group that Slack does not have, or that is disabled.
+func (p *People) Members(ctx context.Context, group string) ([]string, error) {
+	ids, err := p.groups.get("", p.ttl, func() (map[string]string, error) {
+		var list []slack.UserGroup
+		err := p.client.call("usergroups.list", "", func() (err error) {
+			list, err = p.client.api.GetUserGroupsContext(ctx)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		ids := map[string]string{}
+		for _, g := range list {
+			// A group of another workspace has a handle that others choose.
+			if g.DateDelete == 0 && !g.IsExternal {
+				ids[g.Handle], ids[g.ID] = g.ID, g.ID
+			}
+		}
+		return ids, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	id, ok := ids[strings.TrimPrefix(group, "@")]
+	if !ok {
+		return nil, nil
+	}
+	return p.members.get(id, p.ttl, func() (members []string, err error) {
+		err = p.client.call("usergroups.users.list", "", func() (err error) {
+			members, err = p.client.api.GetUserGroupMembersContext(ctx, id)
+			return err
+		})
+		return members, err
+	})
+}
+
+// ByEmail gives the user that has an e-mail address, to mention or to ask.
+// The error is as in [People.Person].
+func (p *People) ByEmail(ctx context.Context, email string) (Person, error) {
+	var u *slack.User
+	err := p.client.call("users.lookupByEmail", "", func() (err error) {
+		u, err = p.client.api.GetUserByEmailContext(ctx, email)
+		return err
+	})
+	var e *Error
+	switch {
+	case errors.As(err, &e) && e.Reason == NotFound:
+		return Person{}, &UnfitError{"with that address", UnfitUnknown}
+	case err != nil:
+		return Person{}, err
+	}
+	return p.Person(ctx, u.ID)
+}
+
+// cache remembers answers, and the refusal of an unfit person, for a time.
+// Failures are not remembered.
+type cache[V any] struct {
+	mu      sync.Mutex // guards entries; two callers at once may both ask, which is harmless
+	entries map[string]entry[V]
+}
+
+type entry[V any] struct {
+	value V
+	err   error
+	until time.Time
+}
+
+const maxEntries = 10_000
+
+func (c *cache[V]) get(key string, ttl time.Duration, ask func() (V, error)) (V, error) {
+	now := time.Now()
+	c.mu.Lock()
+	e, ok := c.entries[key]
+	c.mu.Unlock()
+	if ok && now.Before(e.until) {
+		return e.value, e.err
+	}
+	v, err := ask()
+	if no := (*UnfitError)(nil); err != nil && !errors.As(err, &no) {
+		var none V
+		return none, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil || len(c.entries) >= maxEntries {
+		c.entries = map[string]entry[V]{}
+	}
+	c.entries[key] = entry[V]{v, err, now.Add(ttl)}
+	return v, err
+}

@@ -1,0 +1,370 @@
+package slack
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/inference-responder/responder/internal/slack/slacktest"
+)
+
+// refusals collects what a receiver refused.
+type refusals struct {
+	mu  sync.Mutex // guards all
+	all []Refused
+}
+
+func (r *refusals) add(x Refused) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, x)
+}
+
+func (r *refusals) reasons() []Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []Refusal
+	for _, x := range r.all {
+		out = append(out, x.Reason)
+	}
+	return out
+}
+
+// receiver runs one until the test ends; its clicks come by the channel unless
+// the options have a consumer.
+func receiver(t *testing.T, c *Client, o ReceiverOptions) (*Receiver, chan Click) {
+	t.Helper()
+	clicks := make(chan Click, 100)
+	if o.Consume == nil {
+		o.Consume = func(_ context.Context, c Click) { clicks <- c }
+	}
+	r, err := NewReceiver(c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = r.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	return r, clicks
+}
+
+// serve connects a receiver to the server by HTTP.
+func serve(t *testing.T, s *slacktest.Server, r *Receiver) {
+	h := httptest.NewServer(r)
+	t.Cleanup(h.Close)
+	s.Interactivity(h.URL + "/slack/interactivity")
+}
+
+// connect connects a receiver to the server by Socket Mode.
+func connect(t *testing.T, s *slacktest.Server, r *Receiver) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	before := s.Connections()
+	wg.Go(func() { _ = r.RunSocket(ctx, nil) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	if !s.Wait(10*time.Second, func() bool { return s.Connections() > before }) {
+		t.Fatal("no Socket Mode connection")
+	}
+}
+
+// transports runs a test over both.
+func transports(t *testing.T, test func(t *testing.T, by Transport, attach func(*testing.T, *slacktest.Server, *Receiver))) {
+	t.Run("http", func(t *testing.T) { test(t, HTTP, serve) })
+	t.Run("socket", func(t *testing.T) { test(t, SocketMode, connect) })
+}
+
+// TestClicks: the same clicks by both transports.
+func TestClicks(t *testing.T) {
+	transports(t, func(t *testing.T, by Transport, attach func(*testing.T, *slacktest.Server, *Receiver)) {
+		s, c := workspace(t, slacktest.Options{})
+		var no refusals
+		r, clicks := receiver(t, c, ReceiverOptions{Refused: no.add})
+		attach(t, s, r)
+		ref, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Click{
+			ID: "g_3f9a2b7c", UserID: "U0ADA00001", UserTeamID: slacktest.TeamID, TeamID: slacktest.TeamID,
+			Channel: channel, MessageTS: ref.TS, Transport: by,
+		}
+		unpredictable := cmpopts.IgnoreFields(Click{}, "TriggerID", "Envelope", "At", "ViewID")
+		for _, kind := range []Kind{KindApprove, KindDeny, KindReplan, KindDetails, KindBreakGlass} {
+			d, err := s.Click("U0ADA00001", channel, ref.TS, "responder."+string(kind))
+			if err != nil || !d.Acknowledged {
+				t.Fatalf("%s: %+v, %v", kind, d, err)
+			}
+			got := <-clicks
+			want.Kind = kind
+			if diff := cmp.Diff(want, got, unpredictable); diff != "" {
+				t.Errorf("%s:\n%s", kind, diff)
+			}
+			if got.TriggerID != d.TriggerID || got.Envelope == "" || time.Since(got.At).Abs() > time.Minute {
+				t.Errorf("%s: %+v", kind, got)
+			}
+		}
+		// A denial: without a reason the dialog stays open and says so.
+		d, err := s.Click("U0ADA00001", channel, ref.TS, "responder.deny")
+		if err != nil || !d.Acknowledged {
+			t.Fatal(d, err)
+		}
+		click := <-clicks
+		if err := c.OpenModal(t.Context(), click, Deny{ID: click.ID, Title: "x", Origin: click.Origin()}.Modal()); err != nil {
+			t.Fatal(err)
+		}
+		view := s.Views("U0ADA00001")[0].ID
+		for _, empty := range []string{"", "  \n ", "\u200b\u202e\u2066"} {
+			d, err = s.Submit("U0ADA00001", view, "reason", "responder.reason", empty)
+			if err != nil || !d.Acknowledged || d.Errors["reason"] == "" {
+				t.Errorf("%q was taken for a reason: %+v, %v", empty, d, err)
+			}
+		}
+		d, err = s.Submit("U0ADA00001", view, "reason", "responder.reason", " a rollout is\u202e under way <!channel>\n")
+		if err != nil || !d.Acknowledged || d.Errors != nil {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		want.Kind, want.Reason = KindDenySubmitted, "a rollout is under way <!channel>"
+		if diff := cmp.Diff(want, <-clicks, unpredictable); diff != "" {
+			t.Error(diff)
+		}
+		if got := no.reasons(); got != nil {
+			t.Errorf("refused: %v", got)
+		}
+		if v := s.Violations(); v != nil {
+			t.Errorf("violations: %v", v)
+		}
+	})
+}
+
+// TestSlowConsumer: Slack gets its acknowledgement whatever the consumer does,
+// and whoever finds the queue full is told, by both transports.
+func TestSlowConsumer(t *testing.T) {
+	transports(t, func(t *testing.T, _ Transport, attach func(*testing.T, *slacktest.Server, *Receiver)) {
+		s, c := workspace(t, slacktest.Options{})
+		var no refusals
+		stuck := make(chan struct{})
+		r, _ := receiver(t, c, ReceiverOptions{
+			Workers: 1, Queue: 2, Refused: no.add,
+			Consume: func(context.Context, Click) { <-stuck },
+		})
+		defer close(stuck)
+		attach(t, s, r)
+		ref, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			d, err := s.Click("U0ADA00001", channel, ref.TS, "responder.approve")
+			if err != nil || !d.Acknowledged || d.After > time.Second {
+				t.Errorf("click %d: %+v, %v", i, d, err)
+			}
+		}
+		told := func() bool {
+			e := s.Ephemerals()
+			return len(e) > 0 && strings.Contains(e[0].Text, "command line") && e[0].User == "U0ADA00001"
+		}
+		if !s.Wait(5*time.Second, told) {
+			t.Error("nobody was told that the click was not taken")
+		}
+		if !slices.Contains(no.reasons(), Busy) {
+			t.Errorf("refused: %v", no.reasons())
+		}
+		if v := s.Violations(); v != nil {
+			t.Errorf("violations: %v", v)
+		}
+	})
+}
+
+// TestConsumerPanics: one click's mistake is reported and the next is taken.
+func TestConsumerPanics(t *testing.T) {
+	s, c := workspace(t, slacktest.Options{})
+	var no refusals
+	clicks := make(chan Click, 1)
+	r, _ := receiver(t, c, ReceiverOptions{Workers: 1, Refused: no.add, Consume: func(_ context.Context, c Click) {
+		if c.Kind == KindDetails {
+			panic("mistake")
+		}
+		clicks <- c
+	}})
+	serve(t, s, r)
+	ref, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range []string{"responder.details", "responder.approve"} {
+		if _, err := s.Click("U0ADA00001", channel, ref.TS, action); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := <-clicks; c.Kind != KindApprove {
+		t.Errorf("got %s", c.Kind)
+	}
+	if got := no.reasons(); !slices.Equal(got, []Refusal{Panicked}) {
+		t.Errorf("refused: %v", got)
+	}
+}
+
+// TestBadRequests: the HTTP endpoint takes nothing but what Slack signed, fresh,
+// once, in the one form there is.
+func TestBadRequests(t *testing.T) {
+	s, c := workspace(t, slacktest.Options{})
+	var no refusals
+	r, clicks := receiver(t, c, ReceiverOptions{Refused: no.add})
+	serve(t, s, r)
+	ref, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message())
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload := func() string {
+		p, _, err := s.Payload("U0ADA00001", channel, ref.TS, "responder.approve", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(p)
+	}
+	edited := func(old, with string) string {
+		p := payload()
+		if !strings.Contains(p, old) {
+			t.Fatalf("the payload has no %s", old)
+		}
+		return strings.Replace(p, old, with, 1)
+	}
+	body := func(p string) string { return url.Values{"payload": {p}}.Encode() }
+	now := time.Now()
+	const secret = "8f742231b10e8888abcd99yyyzzz85a5"
+	cases := []struct {
+		name   string
+		body   string
+		at     time.Time
+		head   func(http.Header)
+		reason Refusal
+		status int
+	}{
+		{"unsigned", body(payload()), now, func(h http.Header) { h.Del("X-Slack-Signature") }, BadSignature, 401},
+		{"no timestamp", body(payload()), now, func(h http.Header) { h.Del("X-Slack-Request-Timestamp") }, BadSignature, 401},
+		{"forged", body(payload()), now, func(h http.Header) { h.Set("X-Slack-Signature", "v0="+strings.Repeat("ab", 32)) }, BadSignature, 401},
+		{"two signatures", body(payload()), now, func(h http.Header) { h.Add("X-Slack-Signature", h.Get("X-Slack-Signature")) }, BadSignature, 401},
+		{"signature of v1", body(payload()), now, func(h http.Header) { h.Set("X-Slack-Signature", "v1"+h.Get("X-Slack-Signature")[2:]) }, BadSignature, 401},
+		{"other timestamp", body(payload()), now, func(h http.Header) { h.Set("X-Slack-Request-Timestamp", "1") }, BadSignature, 401},
+		{"301 s old", body(payload()), now.Add(-301 * time.Second), nil, Stale, 401},
+		{"301 s ahead", body(payload()), now.Add(302 * time.Second), nil, Stale, 401},
+		{"other app", body(edited(slacktest.AppID, "A0OTHER001")), now, nil, WrongApp, 403},
+		{"other team", body(edited(`"team":{"domain":"test","id":"`+slacktest.TeamID, `"team":{"domain":"test","id":"T0OTHER`)), now, nil, WrongTeam, 403},
+		{"no team", body(edited(`"team":{"domain":"test","id":"`+slacktest.TeamID+`"}`, `"team":null`)), now, nil, WrongTeam, 403},
+		{"unknown action", body(edited("responder.approve", "responder.apply")), now, nil, UnknownAction, 400},
+		{"another's action", body(edited("responder.approve", "approve")), now, nil, UnknownAction, 400},
+		{"inner kind", body(edited("responder.approve", "responder.deny-submitted")), now, nil, UnknownAction, 400},
+		{"paging a message", body(edited("responder.approve", "responder.next")), now, nil, Malformed, 400},
+		{"unknown type", body(edited("block_actions", "message_action")), now, nil, UnknownAction, 400},
+		{"value", body(edited("g_3f9a2b7c", "../../etc/passwd")), now, nil, Malformed, 400},
+		{"no value", body(edited(`"value":"g_3f9a2b7c"`, `"value":""`)), now, nil, Malformed, 400},
+		{"no user", body(edited(`"id":"U0ADA00001"`, `"id":""`)), now, nil, Malformed, 400},
+		{"oversized", body(payload()) + "&x=" + strings.Repeat("a", maxBody), now, nil, TooLarge, 413},
+		{"not JSON", body("{"), now, nil, Malformed, 400},
+		{"two JSON values", body(payload() + payload()), now, nil, Malformed, 400},
+		{"a name twice", body(edited(`"api_app_id"`, `"type":"block_actions","api_app_id"`)), now, nil, Malformed, 400},
+		{"a name in two cases", body(edited(`"api_app_id"`, `"API_App_ID":"A0OTHER001","api_app_id"`)), now, nil, Malformed, 400},
+		{"deep", body(strings.Repeat("[", 5000) + strings.Repeat("]", 5000)), now, nil, Malformed, 400},
+		{"two payloads", body(payload()) + "&" + body(payload()), now, nil, Malformed, 400},
+		{"another field", body(payload()) + "&token=x", now, nil, Malformed, 400},
+		{"no payload", "token=x", now, nil, Malformed, 400},
+		{"empty", "", now, nil, Malformed, 400},
+		{"semicolon", body(payload()) + ";payload=x", now, nil, Malformed, 400},
+		{"JSON as such", payload(), now, func(h http.Header) { h.Set("Content-Type", "application/json") }, Malformed, 400},
+		{"multipart", body(payload()), now, func(h http.Header) { h.Set("Content-Type", "multipart/form-data; boundary=x") }, Malformed, 400},
+		{"charset", body(payload()), now, func(h http.Header) { h.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-7") }, Malformed, 400},
+		{"two types", body(payload()), now, func(h http.Header) { h.Add("Content-Type", "application/json") }, Malformed, 400},
+		{"encoded", body(payload()), now, func(h http.Header) { h.Set("Content-Encoding", "gzip") }, Malformed, 400},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			h := s.Sign([]byte(tc.body), tc.at)
+			if tc.head != nil {
+				tc.head(h)
+			}
+			before := len(no.reasons())
+			d, err := s.Post([]byte(tc.body), h)
+			if err != nil || d.Status != tc.status {
+				t.Errorf("status %d, want %d, %v", d.Status, tc.status, err)
+			}
+			if got := no.reasons()[before:]; !slices.Equal(got, []Refusal{tc.reason}) {
+				t.Errorf("refused %v, want %v", got, tc.reason)
+			}
+			if len(clicks) != 0 {
+				t.Errorf("the consumer got %+v", <-clicks)
+			}
+		})
+	}
+	for _, x := range no.all {
+		if strings.Contains(x.Detail, secret) || strings.Contains(x.Detail, "legacy-verification-token") || len(x.Detail) > 300 {
+			t.Errorf("a refusal repeats what it should not: %q", x.Detail)
+		}
+	}
+}
+
+func TestReplay(t *testing.T) {
+	s, c := workspace(t, slacktest.Options{})
+	var no refusals
+	r, clicks := receiver(t, c, ReceiverOptions{Refused: no.add})
+	serve(t, s, r)
+	ref, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := s.Payload("U0ADA00001", channel, ref.TS, "responder.approve", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := []byte(url.Values{"payload": {string(p)}}.Encode())
+	h := s.Sign(body, time.Now())
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if _, err := s.Post(body, h.Clone()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	<-clicks
+	if len(clicks) != 0 || len(no.reasons()) != 9 {
+		t.Errorf("%d more clicks, refused %v", len(clicks), no.reasons())
+	}
+}
+
+// TestUnprepared: while Slack does not say whose app this is, nothing is taken.
+func TestUnprepared(t *testing.T) {
+	s, c := workspace(t, slacktest.Options{})
+	var no refusals
+	r, clicks := receiver(t, c, ReceiverOptions{Refused: no.add})
+	serve(t, s, r)
+	m, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Fail("auth.test", 1, slacktest.Fault{Status: 500})
+	d, err := s.Click("U0ADA00001", channel, m.TS, "responder.approve")
+	if err != nil || d.Status != http.StatusServiceUnavailable || len(clicks) != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if got := no.reasons(); !slices.Equal(got, []Refusal{Unprepared}) {
+		t.Errorf("refused: %v", got)
+	}
+}

@@ -1,0 +1,163 @@
+package slack
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/slack-go/slack"
+	"github.com/slack-go/slack/socketmode"
+)
+
+const (
+	readLimit    = 1 << 20          // bytes of one envelope
+	envelopeLife = 30 * time.Minute // Slack was seen to repeat an envelope after six minutes
+)
+
+// SocketState is what [Receiver.RunSocket] reports about the connection.
+type SocketState struct {
+	Connected bool
+	Err       error // why not, if known
+}
+
+// RunSocket keeps a Socket Mode connection until the context ends. It connects
+// anew by itself, also after Slack refused the app token: a service goes on
+// without Slack, and a token can be made valid again. watch gets each change
+// and must not block; nil: nobody. Only the lack of an app token ends it at once.
+func (r *Receiver) RunSocket(ctx context.Context, watch func(SocketState)) error {
+	if r.client.o.AppToken.Empty() {
+		return errors.New("slack socket mode: needs an app token (xapp-...) with connections:write")
+	}
+	if watch == nil {
+		watch = func(SocketState) {}
+	}
+	for {
+		err := classify("apps.connections.open", r.connect(ctx, watch))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		pause := time.Second
+		var e *Error
+		if errors.As(err, &e) && e.Reason == Token {
+			pause = time.Minute
+		}
+		watch(SocketState{Err: err})
+		r.o.Logger.Warn("slack socket mode: connection ended", "err", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// connect runs the library's own client, which reconnects on what it knows.
+func (r *Receiver) connect(ctx context.Context, watch func(SocketState)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := socketmode.New(r.client.api, socketmode.OptionReadLimit(readLimit), socketmode.OptionDialer(r.dialer()))
+	ended := make(chan error, 1)
+	go func() { ended <- s.RunContext(ctx) }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case event := <-s.Events:
+			r.event(ctx, s, event, watch)
+		}
+	}
+}
+
+// dialer uses the proxy and the certificates of the HTTP client. The write
+// buffer is larger than Slack's largest answer, which Slack wants in one frame.
+func (r *Receiver) dialer() *websocket.Dialer {
+	d := &websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: r.client.o.Timeout, WriteBufferSize: 32 << 10}
+	if r.client.o.HTTPClient != nil {
+		if t, ok := r.client.o.HTTPClient.Transport.(*http.Transport); ok {
+			d.Proxy = t.Proxy
+			if t.TLSClientConfig != nil {
+				d.TLSClientConfig = t.TLSClientConfig.Clone()
+				d.TLSClientConfig.NextProtos = nil // HTTP/2 has no upgrade
+			}
+		}
+	}
+	if d.TLSClientConfig == nil {
+		d.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return d
+}
+
+func (r *Receiver) event(ctx context.Context, s *socketmode.Client, event socketmode.Event, watch func(SocketState)) {
+	switch event.Type {
+	case socketmode.EventTypeConnecting:
+		watch(SocketState{})
+	case socketmode.EventTypeHello:
+		watch(SocketState{Connected: true})
+	case socketmode.EventTypeConnectionError:
+		if failed, ok := event.Data.(*slack.ConnectionErrorEvent); ok {
+			watch(SocketState{Err: classify("apps.connections.open", failed.ErrorObj)})
+		}
+	case socketmode.EventTypeErrorBadMessage:
+		if bad, ok := event.Data.(*socketmode.ErrorBadMessage); ok {
+			r.bad(ctx, s, bad.Message)
+		}
+	case socketmode.EventTypeInteractive, socketmode.EventTypeEventsAPI, socketmode.EventTypeSlashCommand:
+		if event.Request != nil {
+			r.envelope(ctx, s, event.Request)
+		}
+	}
+}
+
+// bad acknowledges what the library cannot read, lest Slack sends it for ever.
+func (r *Receiver) bad(ctx context.Context, s *socketmode.Client, raw json.RawMessage) {
+	var e struct {
+		ID string `json:"envelope_id"`
+	}
+	if json.Unmarshal(raw, &e) != nil || e.ID == "" {
+		return
+	}
+	r.ack(ctx, s, e.ID, nil)
+	r.refused(Malformed, SocketMode, Click{}, "the envelope cannot be read")
+}
+
+// envelope takes one delivery and acknowledges it. Taking is putting into a
+// queue, so the acknowledgement is not late whatever the consumer does; and
+// it needs the result, as a dialog without a reason is answered by it.
+func (r *Receiver) envelope(ctx context.Context, s *socketmode.Client, e *socketmode.Request) {
+	now := time.Now()
+	first, full := r.envelopes.first(e.EnvelopeID, now.Add(envelopeLife), now)
+	switch {
+	case !first && !full:
+		r.ack(ctx, s, e.EnvelopeID, nil)
+		r.refused(Replayed, SocketMode, Click{}, "the same envelope came before")
+		return
+	case e.Type != socketmode.RequestTypeInteractive:
+		r.ack(ctx, s, e.EnvelopeID, nil)
+		r.refused(UnknownAction, SocketMode, Click{}, "the envelope is no interaction")
+		return
+	case full:
+		r.refused(Busy, SocketMode, Click{}, "more envelopes than can be remembered")
+		return // unacknowledged: Slack brings it again
+	}
+	var answer any
+	switch err := r.take(ctx, SocketMode, e.EnvelopeID, e.Payload, now); {
+	case errors.Is(err, errNoReason):
+		answer = reasonMissing()
+	case because(err) == Unprepared:
+		r.envelopes.forget(e.EnvelopeID)
+		return // unacknowledged: Slack brings it again
+	}
+	r.ack(ctx, s, e.EnvelopeID, answer)
+}
+
+func (r *Receiver) ack(ctx context.Context, s *socketmode.Client, envelope string, answer any) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := s.AckCtx(ctx, envelope, answer); err != nil {
+		r.o.Logger.Warn("slack socket mode: could not acknowledge", "err", err)
+	}
+}

@@ -1,0 +1,167 @@
+package slack
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+)
+
+// size is a text's length as Slack may count it: the larger of the ways known.
+func size(s string) int {
+	n := 0
+	for _, r := range s {
+		n += max(1, utf16.RuneLen(r))
+	}
+	return n
+}
+
+// visible drops what a reader would not see or what would reorder what they
+// see: control characters, bidirectional overrides, zero-width and other format
+// characters. Newlines stay.
+func visible(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case r == '\t', unicode.In(r, unicode.Zl, unicode.Zp):
+			return ' '
+		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// inert takes Slack's own meaning out of a text: mentions become words, links
+// become text. It is applied to everything from outside, whatever the field.
+func inert(s string) string {
+	s = broadcasts.ReplaceAllString(s, "(at)$1")
+	return strings.ReplaceAll(s, "://", "[:]//")
+}
+
+// broadcasts are the words that reach a whole channel where Slack links names.
+var broadcasts = regexp.MustCompile(`(?i)@(channel|here|everyone|group)\b`)
+
+// entities are the three characters Slack asks to be escaped.
+var entities = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// line is an outside text as one line of at most limit characters, escaped.
+func line(s string, limit int) string {
+	s = strings.Join(strings.Fields(visible(s)), " ")
+	return cut(inert(s), limit)
+}
+
+// paragraph is an outside text of several lines, escaped, at most limit long.
+func paragraph(s string, limit int) string {
+	return cut(inert(strings.TrimSpace(visible(s))), limit)
+}
+
+// literal is a text inside a code block, where Slack follows nothing: escaped
+// and otherwise as it is.
+func literal(s string, limit int) string { return cut(strings.Trim(visible(s), "\n"), limit) }
+
+// cut escapes a text and shortens it so that the escaped form fits; it never
+// cuts inside an escape.
+func cut(s string, limit int) string {
+	whole := entities.Replace(s)
+	if size(whole) <= limit {
+		return whole
+	}
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		e := entities.Replace(string(r))
+		if n+size(e) > limit-1 {
+			break
+		}
+		n += size(e)
+		b.WriteString(e)
+	}
+	return b.String() + "…"
+}
+
+// code is an outside text as inline code, where nothing is formatted.
+func code(s string, limit int) string {
+	s = line(strings.ReplaceAll(s, "`", "'"), limit)
+	if s == "" {
+		return "(none)"
+	}
+	return "`" + s + "`"
+}
+
+// codes joins names as inline code and says how many did not fit.
+func codes(names []string, limit int) string {
+	var b strings.Builder
+	for i, n := range names {
+		c := code(n, 64)
+		if b.Len() > 0 && size(b.String())+size(c)+16 > limit {
+			fmt.Fprintf(&b, " and %d more", len(names)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(c)
+	}
+	return b.String()
+}
+
+// lines joins outside texts, one a line with a dash, and says how many did not
+// fit into limit characters.
+func lines(texts []string, limit int) string {
+	const each, reserve = 280, 16
+	var b strings.Builder
+	n := 0
+	for i, t := range texts {
+		l := "• " + line(t, each)
+		if i > 0 {
+			l = "\n" + l
+		}
+		if n+size(l)+reserve > limit && i > 0 {
+			fmt.Fprintf(&b, "\n… %d more", len(texts)-i)
+			break
+		}
+		n += size(l)
+		b.WriteString(l)
+	}
+	return b.String()
+}
+
+// link is one of our own links with our own words. An address that is not a
+// plain http(s) one gives the words alone.
+func link(address, words string) string {
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
+		return words
+	}
+	s := entities.Replace(strings.NewReplacer("|", "%7C", "<", "%3C", ">", "%3E", `"`, "%22").Replace(u.String()))
+	if size(s) > 300 {
+		return words
+	}
+	return "<" + s + "|" + words + ">"
+}
+
+// when shows a time in the reader's own zone, and in UTC where Slack cannot.
+func when(t time.Time) string {
+	return fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", t.Unix(), t.UTC().Format("2006-01-02 15:04 UTC"))
+}
+
+// lasting shows a duration in the two largest units that matter.
+func lasting(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}

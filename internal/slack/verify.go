@@ -1,0 +1,121 @@
+package slack
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	window   = 5 * time.Minute // of a request's timestamp, to both sides
+	maxBody  = 1 << 20         // bytes of a request; a full message with its state, form-encoded, has about 300 KiB
+	maxKnown = 20_000          // signatures remembered for the window: far more than people can click
+)
+
+// verify checks that a request is Slack's and fresh, over its raw body. It
+// gives what identifies the request and when it was made.
+func verify(secret Secret, h http.Header, body []byte, now time.Time) (id [sha256.Size]byte, at time.Time, err error) {
+	if secret.Empty() {
+		return id, at, refuse(BadSignature, "signature: no signing secret is configured")
+	}
+	stamps, signatures := h.Values("X-Slack-Request-Timestamp"), h.Values("X-Slack-Signature")
+	if len(stamps) != 1 || len(signatures) != 1 {
+		return id, at, refuse(BadSignature, "signature: the request has none, or several")
+	}
+	seconds, err := strconv.ParseInt(stamps[0], 10, 64)
+	if err != nil {
+		return id, at, refuse(BadSignature, "signature: the timestamp is no number")
+	}
+	hexed, ok := strings.CutPrefix(signatures[0], "v0=")
+	given, err := hex.DecodeString(hexed)
+	if !ok || err != nil || len(given) != sha256.Size {
+		return id, at, refuse(BadSignature, "signature: not of the form v0=...")
+	}
+	mac := hmac.New(sha256.New, []byte(secret.Read()))
+	mac.Write([]byte("v0:" + stamps[0] + ":"))
+	mac.Write(body)
+	sum := mac.Sum(nil)
+	if !hmac.Equal(sum, given) {
+		return id, at, refuse(BadSignature, "signature: does not match: the body was changed, or the signing secret is another app's")
+	}
+	at = time.Unix(seconds, 0)
+	if age := now.Sub(at); age > window || age < -window {
+		return id, at, refuse(Stale, "signature: is %s old, more than the %s allowed either way: a replay, or this host's clock is wrong", age.Round(time.Second), window)
+	}
+	return sha256.Sum256(sum), at, nil
+}
+
+// form takes the one field out of a form-encoded body. Anything that two
+// readers could understand differently is refused.
+func form(h http.Header, body []byte) ([]byte, error) {
+	types := h.Values("Content-Type")
+	if len(types) != 1 {
+		return nil, refuse(Malformed, "form: no content type, or several")
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	if err != nil || media != "application/x-www-form-urlencoded" {
+		return nil, refuse(Malformed, "form: the content type is not a form's")
+	}
+	for name, v := range params {
+		if name != "charset" || !strings.EqualFold(v, "utf-8") {
+			return nil, refuse(Malformed, "form: the content type has a parameter other than charset=utf-8")
+		}
+	}
+	if h.Get("Content-Encoding") != "" {
+		return nil, refuse(Malformed, "form: the body is encoded")
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, refuse(Malformed, "form: cannot be read")
+	}
+	if len(values) != 1 || len(values["payload"]) != 1 {
+		return nil, refuse(Malformed, "form: holds other than one payload")
+	}
+	return []byte(values["payload"][0]), nil
+}
+
+// seen remembers what was taken, until it could not be taken again anyway.
+type seen[K comparable] struct {
+	mu    sync.Mutex // guards known: of two equal ones, exactly one is first
+	known map[K]time.Time
+	max   int
+}
+
+// first reports whether the key is new, and remembers it until a time. A full
+// memory is no answer: full is set, and the caller refuses.
+func (s *seen[K]) first(key K, until, now time.Time) (first, full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = map[K]time.Time{}
+	}
+	if t, ok := s.known[key]; ok && now.Before(t) {
+		return false, false
+	}
+	if len(s.known) >= s.max {
+		for k, t := range s.known {
+			if !now.Before(t) {
+				delete(s.known, k)
+			}
+		}
+		if len(s.known) >= s.max {
+			return false, true
+		}
+	}
+	s.known[key] = until
+	return true, false
+}
+
+// forget takes a key back.
+func (s *seen[K]) forget(key K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, key)
+}

@@ -1,0 +1,87 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// tokensTimeout bounds the questions about tokens: a slow Prometheus costs a
+// plan this figure, not its life.
+const tokensTimeout = 5 * time.Second
+
+// measure adds to a plan how many tokens per second the service generates now.
+// Where that cannot be said of a lever that costs replicas, the plan says why:
+// rules that bound it refuse.
+func (s *Set) measure(ctx context.Context, in Input, plan *machine.Plan) {
+	c := &plan.Capacity
+	if c.Unknown || c.ReadyNow <= 0 {
+		return // no replica to divide by
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokensTimeout)
+	defer cancel()
+	tokens, why := s.tokens(ctx, in.Service, c.ReadyNow, in.Now)
+	switch {
+	case why == "":
+		c.TokensPerSecond = &tokens
+	case c.Lost() > 0:
+		plan.Notes = append(plan.Notes, "tokens per second are unknown: "+why)
+	}
+}
+
+// tokens is the mean of the last five minutes, over all replicas, or why it is
+// not known. What some of the ready replicas generate is too little to bound a
+// loss by, so each of them must have a fresh series.
+func (s *Set) tokens(ctx context.Context, svc playbook.Service, ready int, now time.Time) (rate float64, why string) {
+	counter := generatedTokens(svc.Engine)
+	switch {
+	case svc.Engine == "":
+		return 0, "the service names no engine"
+	case counter == "":
+		return 0, "no metric of the engine " + svc.Engine + " counts them"
+	case svc.Selector == "":
+		return 0, "the service has no selector" // and all services' tokens are not its own
+	case s.deps.Querier == nil:
+		return 0, "no Prometheus is configured"
+	}
+	series := counter + "{" + svc.Selector + "}"
+	fresh := fmt.Sprintf("count(count by (instance, pod) (rate(%s[5m]) and (time() - timestamp(%s) <= %d)))", series, series, int(freshness.Seconds()))
+	measured, why := s.one(ctx, fresh, now)
+	switch {
+	case why != "":
+		return 0, why
+	case measured < float64(ready):
+		return 0, fmt.Sprintf("%.0f of %d ready replicas have fresh series of %s", measured, ready, counter)
+	}
+	return s.one(ctx, fmt.Sprintf("sum(rate(%s[5m]))", series), now)
+}
+
+// generatedTokens names an engine's counter of generated tokens; empty: there
+// is none that is known.
+func generatedTokens(engine string) string {
+	switch engine {
+	case "vllm", "sglang":
+		return engine + ":generation_tokens_total"
+	default:
+		return ""
+	}
+}
+
+// one asks for a single number >= 0, or says why there is none.
+func (s *Set) one(ctx context.Context, expr string, now time.Time) (number float64, why string) {
+	v, err := s.deps.Querier.Instant(ctx, expr, now)
+	switch {
+	case err != nil:
+		return 0, wrap(err).Error()
+	case warnings(v.Warnings) != "":
+		return 0, "the answer may be partial: " + warnings(v.Warnings)
+	case len(v.Samples) != 1:
+		return 0, "no fresh series answers " + shorten(expr)
+	case !isFinite(v.Samples[0].Value) || v.Samples[0].Value < 0:
+		return 0, "not a finite number: " + shorten(expr)
+	}
+	return v.Samples[0].Value, ""
+}

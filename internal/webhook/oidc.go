@@ -1,0 +1,204 @@
+package webhook
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+)
+
+// OIDC lets people in with tokens of an OpenID Connect issuer, as bearer
+// tokens. Tokens are not fetched, renewed or kept: whoever calls brings one.
+type OIDC struct {
+	Issuer        string  // its https URL, exactly as its tokens write it
+	Audience      string  // that tokens must be for; one of the service's own, or tokens made for others pass
+	CAFile        string  // PEM certificates that vouch for the issuer, read at every refresh; empty: the system's
+	UsernameClaim string  // names the person; email has to be verified by the issuer. Default: email
+	GroupsClaim   string  // a list of groups, or one; empty: tokens give none
+	Scopes        []Scope // of everybody the issuer makes such tokens for
+	Strong        *Strong // nil: no token is strong
+}
+
+// Strong is which tokens prove strong authentication: those with one of ACR or
+// one of AMR, of a login not longer ago than MaxAge.
+type Strong struct {
+	ACR    []string      // values of the claim acr
+	AMR    []string      // values of the claim amr, e.g. mfa or hwk
+	MaxAge time.Duration // since the claim auth_time; > 0
+}
+
+const (
+	maxJWT    = 16 << 10    // bytes of a token; those of real issuers have 1 to 4 KiB
+	clockSkew = time.Minute // that the issuer's clock may differ by, either way
+)
+
+// signatures are the algorithms that may be used, if the issuer says that it
+// uses them. All are asymmetric: with HS256 the public key would be the secret.
+var signatures = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512, jose.EdDSA,
+}
+
+// refusedToken is a token that the issuer signed and that is still not good.
+// The caller is told why: it says nothing about anybody else's.
+type refusedToken struct{ why, hint string }
+
+func (r *refusedToken) Error() string { return r.why }
+
+// Unwrap makes it an unknown credential.
+func (r *refusedToken) Unwrap() error { return errBadCredential }
+
+func refuse(why, hint string) error { return &refusedToken{why, hint} }
+
+// oidcDoor verifies tokens of one issuer. It is safe for concurrent use.
+type oidcDoor struct {
+	o      OIDC
+	issuer *issuer
+	people *people
+	logger *slog.Logger
+}
+
+// newOIDCDoor checks o and connects to nothing, so that the service starts
+// while the issuer is down. A nil o gives a nil door.
+func newOIDCDoor(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok bool)) (*oidcDoor, error) {
+	if o == nil {
+		return nil, nil
+	}
+	c := *o
+	if c.UsernameClaim == "" {
+		c.UsernameClaim = "email"
+	}
+	u, err := url.Parse(c.Issuer)
+	switch {
+	case err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return nil, fmt.Errorf("webhook: OIDC issuer %q is not an https URL as tokens write it", c.Issuer)
+	case c.Audience == "":
+		return nil, errors.New("webhook: OIDC has no audience: tokens the issuer made for other services would be accepted")
+	case c.Strong != nil && (len(c.Strong.ACR)+len(c.Strong.AMR) == 0 || c.Strong.MaxAge <= 0 ||
+		slices.Contains(c.Strong.ACR, "") || slices.Contains(c.Strong.AMR, "")):
+		return nil, errors.New("webhook: OIDC strong needs a value of acr or amr, and a positive maximum age")
+	}
+	if err := checkGrant(Grant{Name: "OIDC", Scopes: c.Scopes}); err != nil {
+		return nil, err
+	}
+	i := newIssuer(c.Issuer, c.CAFile, logger, refreshed)
+	if _, err := i.client(); err != nil {
+		return nil, err
+	}
+	return &oidcDoor{o: c, issuer: i, people: p, logger: logger}, nil
+}
+
+// warm fetches the issuer's keys before the first token comes.
+func (d *oidcDoor) warm() {
+	if d != nil {
+		d.issuer.look("", "")
+	}
+}
+
+// jwtOf gives the token of an Authorization header that could be a JWT.
+func jwtOf(header string) (string, bool) {
+	scheme, token, _ := strings.Cut(header, " ")
+	token = strings.TrimLeft(token, " ")
+	return token, strings.EqualFold(scheme, "Bearer") && len(token) <= maxJWT && strings.Count(token, ".") == 2
+}
+
+// identify says who the token is of. Nothing in it is believed before its
+// signature is verified. It waits a moment for the issuer's keys if they are
+// not known, and fails with errIssuerDown when they cannot be had.
+func (d *oidcDoor) identify(ctx context.Context, token string) (Identity, error) {
+	id, err := d.verify(ctx, token, time.Now())
+	if err != nil {
+		d.logger.Debug("token refused", "err", cut(err.Error(), 300))
+	}
+	return id, err
+}
+
+func (d *oidcDoor) verify(ctx context.Context, token string, now time.Time) (Identity, error) {
+	parsed, err := jose.ParseSigned(token, signatures)
+	if err != nil || len(parsed.Signatures) != 1 {
+		return Identity{}, fmt.Errorf("%w: not a token with a signature that may be used", errBadCredential)
+	}
+	header := parsed.Signatures[0].Header
+	if !slices.Contains([]any{nil, "JWT", "jwt", "at+jwt", "application/at+jwt"}, header.ExtraHeaders[jose.HeaderType]) {
+		return Identity{}, fmt.Errorf("%w: a token of another type", errBadCredential)
+	}
+	keys, algorithms, err := d.issuer.keys(ctx, header.KeyID, header.Algorithm)
+	if err != nil {
+		return Identity{}, err
+	}
+	verifier := oidc.NewVerifier(d.o.Issuer, &oidc.StaticKeySet{PublicKeys: keys}, &oidc.Config{
+		SupportedSigningAlgs: algorithms,
+		SkipClientIDCheck:    true, // done below, so that the caller is told
+		SkipExpiryCheck:      true, // done below, with less patience for nbf
+	})
+	verified, err := verifier.Verify(ctx, token)
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", errBadCredential, err)
+	}
+	if !slices.Contains(verified.Audience, d.o.Audience) {
+		return Identity{}, refuse("it is for another audience", "ask the issuer for a token for this service")
+	}
+	c, err := readClaims(verified)
+	if err != nil {
+		return Identity{}, err
+	}
+	if err := c.valid(now); err != nil {
+		return Identity{}, err
+	}
+	return d.identity(c, now)
+}
+
+// identity is whom verified claims stand for.
+func (d *oidcDoor) identity(c claims, now time.Time) (Identity, error) {
+	name, err := c.username(d.o.UsernameClaim)
+	if err != nil {
+		return Identity{}, err
+	}
+	id, err := d.people.ofToken(name, d.o.UsernameClaim, c.verifiedEmail())
+	if err != nil {
+		return Identity{}, err
+	}
+	groups, err := c.groups(d.o.GroupsClaim)
+	if err != nil {
+		return Identity{}, err
+	}
+	id.Groups = union(id.Groups, groups)
+	id.Strong = d.o.Strong.proven(c, now)
+	id.scopes = d.o.Scopes
+	return id, nil
+}
+
+// proven reports whether the claims prove strong authentication. What is
+// missing proves nothing.
+func (s *Strong) proven(c claims, now time.Time) bool {
+	if s == nil || c.AuthTime == nil {
+		return false
+	}
+	since := now.Sub(c.AuthTime.Time())
+	if since > s.MaxAge || since < -clockSkew {
+		return false
+	}
+	return slices.Contains(s.ACR, c.ACR) || slices.ContainsFunc(c.AMR, func(m string) bool { return slices.Contains(s.AMR, m) })
+}
+
+// publicKey is a key of the issuer that may verify signatures.
+type publicKey struct {
+	id        string
+	algorithm string // that it is for; empty: any that suits it
+	key       crypto.PublicKey
+}
+
+// cut shortens text from outside for the log.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "..."
+}

@@ -1,0 +1,99 @@
+package webhook
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Person is one human behind several credentials, so that the same person is
+// the same name whatever the door.
+type Person struct {
+	Name   string   // decisions are journaled as user:Name
+	OIDC   string   // value of OIDC's username claim; empty: none
+	Email  string   // compared without regard to case; empty: none
+	Groups []string // added to those of each credential, without the prefix group:
+}
+
+// people maps credentials to persons.
+type people struct {
+	handles map[string]*Person // names, values of the username claim and e-mail addresses, folded
+	tokens  map[string]*Person // values of the username claim
+	emails  map[string]*Person // e-mail addresses, folded
+	taken   map[string]bool    // names of the configuration, folded, that no token may call itself by
+}
+
+// newPeople refuses two people with the same handle.
+func newPeople(a Auth) (*people, error) {
+	p := &people{handles: map[string]*Person{}, tokens: map[string]*Person{}, emails: map[string]*Person{}, taken: map[string]bool{"anonymous": true}}
+	for i := range a.People {
+		person := &a.People[i]
+		if !plainName(person.Name) {
+			return nil, fmt.Errorf("webhook: person %q: the name is empty, has spaces or a prefix", person.Name)
+		}
+		for _, handle := range []string{person.Name, person.OIDC, person.Email} {
+			other := p.handles[fold(handle)]
+			if other != nil && other != person {
+				return nil, fmt.Errorf("webhook: %q stands for %s and for %s", handle, other.Name, person.Name)
+			}
+			if handle != "" {
+				p.handles[fold(handle)] = person
+			}
+		}
+		if person.OIDC != "" {
+			p.tokens[person.OIDC] = person
+		}
+		if person.Email != "" {
+			p.emails[fold(person.Email)] = person
+		}
+		p.taken[fold(person.Name)] = true
+	}
+	for _, g := range a.grants() {
+		p.taken[fold(g.Name)] = true
+	}
+	return p, nil
+}
+
+// fold makes spellings that people take for the same the same.
+func fold(handle string) string { return strings.ToLower(handle) }
+
+// ofCredential is who stands behind a token file, a password or a certificate:
+// the person with that name or handle, or else the name itself.
+func (p *people) ofCredential(id Identity) Identity {
+	if person := p.handles[fold(id.Name)]; person != nil {
+		id.Name, id.Groups = person.Name, union(id.Groups, person.Groups)
+	}
+	return id
+}
+
+// ofToken is who an issuer's token is of. The issuer does not know the names
+// of the configuration, and there people may choose theirs, so a token is only
+// somebody of the configuration if it is mapped.
+func (p *people) ofToken(name, claim, verifiedEmail string) (Identity, error) {
+	const hint = "the operator maps people under auth.people"
+	person := p.tokens[name]
+	if claim == "email" {
+		person = p.emails[name]
+		if person == nil {
+			person = p.tokenOfEmail(name)
+		}
+	}
+	if other := p.emails[verifiedEmail]; other != nil && other != person {
+		return Identity{}, refuse("its e-mail address is "+other.Name+"'s, who has another "+claim, hint)
+	}
+	if person != nil {
+		return Identity{Name: person.Name, Groups: person.Groups}, nil
+	}
+	if p.taken[fold(name)] || p.handles[fold(name)] != nil {
+		return Identity{}, refuse("its "+claim+" is a name of the configuration", hint)
+	}
+	return Identity{Name: name}, nil
+}
+
+// tokenOfEmail finds the person whose claim is written as the e-mail address,
+// in any case: name is folded.
+func (p *people) tokenOfEmail(name string) *Person {
+	if person := p.handles[name]; person != nil && fold(person.OIDC) == name {
+		return person
+	}
+	return nil
+}

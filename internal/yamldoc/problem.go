@@ -1,0 +1,122 @@
+package yamldoc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a document, with its place
+// and, where there is one, the remedy.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`           // 1-based; 0: the whole file
+	Column  int    `json:"column"`         // 1-based, in characters
+	Path    string `json:"path,omitempty"` // e.g. spec.states.triage.next[0].when
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"` // what to do about it
+}
+
+// String says the problem in one line: file:line:column: path: message (hint).
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+	}
+	b.WriteString(": ")
+	if p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString(" (" + p.Hint + ")")
+	}
+	return b.String()
+}
+
+// Problems is everything that is wrong with one or more documents, in the
+// order of their places. It is an error.
+type Problems []Problem
+
+// Error gives one line for each problem.
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Sorted puts problems into the order of their places and drops exact repeats.
+func (ps Problems) Sorted() Problems {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(ps)
+}
+
+// Err gives the problems as an error, nil when there are none.
+func (ps Problems) Err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	return ps.Sorted()
+}
+
+// DidYouMean is a hint that names the candidate closest to got, or lists all
+// of them when none is close.
+func DidYouMean(got string, candidates []string) string {
+	if best := nearest(got, candidates); best != "" {
+		return fmt.Sprintf("did you mean %q? allowed: %s", best, strings.Join(candidates, ", "))
+	}
+	if len(candidates) == 0 {
+		return ""
+	}
+	return "allowed: " + strings.Join(candidates, ", ")
+}
+
+// nearest gives the candidate within two edits (a third of the word, for short
+// words) of got; empty when none is.
+func nearest(got string, candidates []string) string {
+	if len(got) > 64 {
+		return "" // no typo of ours, and the distance would cost
+	}
+	best, bound := "", min(2, len(got)/3)+1
+	for _, c := range candidates {
+		if len(c) > 64 {
+			continue
+		}
+		if d := editDistance(strings.ToLower(got), strings.ToLower(c)); d < bound {
+			best, bound = c, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the bytes to insert, remove or replace and the
+// neighbours to swap that turn a into b.
+func editDistance(a, b string) int {
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, next[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

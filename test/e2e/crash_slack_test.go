@@ -1,0 +1,54 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+// The same with the question asked and answered in Slack: there is one message,
+// and it is brought to its end.
+func TestCrashWhileAskingInSlack(t *testing.T) {
+	c := newCrashes(t)
+	s := scenario{name: "slack", outcome: machine.OutcomeResolved, writes: 1, image: "vllm:v1", autonomy: "suggest", slack: true}
+	c.killAtEach(t, c.boundaries(t, s), s)
+}
+
+// approve answers the run's question, on the command line or in Slack.
+func (c *crashes) approve(ctx context.Context, r *rig.Service, run *rig.Run, name string, s scenario) error {
+	if s.slack {
+		return c.workspace(name).click(ada, "responder.approve")
+	}
+	said, err := r.CLI(ctx, "approve", run.ID)
+	if err == nil && said.Code != 0 {
+		err = errors.New(said.Stderr)
+	}
+	return err
+}
+
+func (c *crashes) workspace(name string) *workspace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.workspaces[name]
+}
+
+// lastCommits names the last places behind transactions of the journal.
+func lastCommits(passed []string, most int) []string {
+	total := 0
+	for _, name := range passed {
+		if name == "after-commit" {
+			total++
+		}
+	}
+	var points []string
+	for n := max(1, total-most+1); n <= total; n++ {
+		points = append(points, fmt.Sprintf("after-commit#%d", n))
+	}
+	return points
+}
