@@ -1,0 +1,126 @@
+package gitops
+
+import "time"
+
+// Source is where a service's manifests are kept.
+type Source struct {
+	Repository string // URL without credentials: https, ssh or file
+	Branch     string // empty: the remote's default branch
+	Path       string // directory or file below the repository's root, slash-separated; empty: all of it
+}
+
+// Target names the workload that a variable belongs to, as the cluster knows it.
+type Target struct {
+	Kind      string // Deployment, StatefulSet, ...
+	Namespace string
+	Name      string
+	Container string // the engine's container; empty: the first, or the only one that sets the flag
+}
+
+// Variable is the one thing that an edit changes: a flag of the engine, or the
+// number of replicas (or the bound of the autoscaler that owns it).
+type Variable struct {
+	Flag     string // without leading dashes, as the engine documents it: max-num-seqs
+	Replicas bool   // Flag is then empty
+}
+
+// File is one file of the tree at a commit.
+type File struct {
+	Path string // slash-separated, from the repository's root
+	Data []byte
+}
+
+// Place is where a variable stands.
+type Place struct {
+	File     string // path from the repository's root
+	Document int    // of the YAML stream, from 0
+	Line     int    // of the value, from 1
+	Column   int    // in bytes, from 1
+	Object   string // kind namespace/name of the manifest, or the role of the file: "helm values", "kustomize patch"
+	Path     string // for people: spec.template.spec.containers[vllm].args[--max-num-seqs]
+	Form     string // how it is written: "--flag=value", "--flag value", "boolean", "shell", "env", "config", "field", "values"
+	Value    string // as written, unquoted; "true"/"false" for booleans
+	Missing  bool   // not set yet: Set adds it there, in the list's own style
+	Why      string // why this place counts, in words
+}
+
+// Edit is a change of one or more files that is one variable.
+type Edit struct {
+	Place Place
+	From  string // empty: it was not set
+	To    string
+	Files []File // new contents of the files that change
+	Diff  string // unified, for people
+}
+
+// Person wrote or committed something.
+type Person struct {
+	Name  string
+	Email string
+}
+
+// Commit is one commit of a branch.
+type Commit struct {
+	SHA      string // 40 hexadecimal digits
+	Parents  []string
+	Author   Person
+	At       time.Time // committer's time
+	Subject  string
+	Trailers map[string]string // the last one of a name counts
+	Files    []string          // paths that changed against the first parent
+}
+
+// Trailers of our commits. The effect is the idempotency key of the write: a
+// commit that carries it is the write, whoever's answer was lost.
+const (
+	TrailerRun    = "Responder-Run"
+	TrailerState  = "Responder-State"
+	TrailerPlan   = "Responder-Plan"
+	TrailerEffect = "Responder-Effect"
+)
+
+// Application is what Argo CD says of one application.
+type Application struct {
+	Name      string // namespace/name
+	Project   string
+	UID       string
+	Sources   []Source // several for multi-source applications
+	Revisions []string // synced revision of each source
+	Target    []string // targetRevision of each source
+	Sync      string   // Synced, OutOfSync, Unknown
+	Health    string   // Healthy, Progressing, Degraded, Suspended, Missing, Unknown
+	Message   string   // of health or the last operation, without secrets
+
+	Automated bool // auto-sync is on
+	SelfHeal  bool
+	Operation Operation // the running one, or the last one
+	Window    string    // sync window that forbids a sync now; empty: none
+	Generator string    // ApplicationSet that makes it; empty: none
+
+	Resources []Resource
+	History   []Deployment // oldest first
+}
+
+// Operation is a sync of an application.
+type Operation struct {
+	Running   bool
+	Phase     string // Running, Succeeded, Failed, Error, Terminating
+	Message   string
+	Revisions []string // it syncs or synced, one for each source
+	By        string   // who started it; "" : automated
+	Finished  time.Time
+}
+
+// Resource is one live object that an application manages.
+type Resource struct {
+	Group, Kind, Namespace, Name string
+	Sync, Health, Message        string
+}
+
+// Deployment is one entry of an application's history.
+type Deployment struct {
+	ID        int64
+	Revisions []string
+	At        time.Time
+	By        string
+}
