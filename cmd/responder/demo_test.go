@@ -155,7 +155,7 @@ func TestQuestionShowsWhatADecisionNeeds(t *testing.T) {
 				Step: "kube.rollout_undo", Summary: "roll back", Undo: "put revision 3 back", Risk: machine.RiskMedium, Why: "replaces every pod",
 				Diff: []machine.FieldChange{{Path: "spec.template.containers[vllm].image", From: "v2", To: "v1"}},
 			},
-			Guards: []machine.GuardVerdict{{Guard: "cooldown", OK: true, Why: "no other lever"}},
+			Consent: machine.Consent{Guards: []machine.GuardVerdict{{Guard: "cooldown", OK: true, Why: "no other lever"}}},
 		},
 	})
 	for _, want := range []string{

@@ -58,11 +58,12 @@ type dryRunRun struct {
 	Graph  string             `json:"-"`
 }
 
-// dryRunLever is a lever that the run came to.
+// dryRunLever is a lever, or a gate state, that the run came to.
 type dryRunLever struct {
 	State    string                 `json:"state"`
-	Step     string                 `json:"step"`
-	Would    bool                   `json:"would"`             // apply it, or ask to
+	Kind     playbook.StateKind     `json:"kind"`
+	Step     string                 `json:"step,omitempty"`    // of a lever
+	Would    bool                   `json:"would"`             // apply it, or ask
 	Refused  string                 `json:"refused,omitempty"` // why it would not
 	Plan     *machine.Plan          `json:"plan,omitempty"`
 	Digest   string                 `json:"digest,omitempty"`
@@ -181,7 +182,7 @@ func newDryRunRun(s *service, setup dryRunSetup, state machine.State) (dryRunRun
 	return run, nil
 }
 
-// leversOf collects the levers a run came to, from its events.
+// leversOf collects the levers and gates a run came to, from its events.
 func leversOf(setup dryRunSetup, state machine.State, events []machine.Event) []dryRunLever {
 	levers := []dryRunLever{}
 	at := func(name string) *dryRunLever {
@@ -191,7 +192,7 @@ func leversOf(setup dryRunSetup, state machine.State, events []machine.Event) []
 		l := dryRunLever{State: name}
 		if state.Playbook != nil {
 			if st := state.Playbook.State(name); st != nil {
-				l.Step = st.Step
+				l.Kind, l.Step = st.Kind, st.Step
 				l.Approval = approvalOf(setup.ceiling, state, st, nil)
 				l.Then = branchesOf(state.Playbook, st)
 			}
@@ -217,6 +218,7 @@ func leversOf(setup dryRunSetup, state machine.State, events []machine.Event) []
 			}
 			if st := state.Playbook.State(e.State); st != nil {
 				l.Approval = approvalOf(setup.ceiling, state, st, e.Terms)
+				l.Would = e.Kind == machine.GuardsPassed && st.Kind == playbook.StateGate
 			}
 		case machine.WouldApply:
 			// The dry run observes, whose guards ask for no right to write. The
@@ -277,87 +279,6 @@ func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State
 	}
 	a.Within = playbook.FormatDuration(within)
 	return a
-}
-
-// branchesOf walks the edges of a lever: what each result leads to.
-func branchesOf(pb *playbook.Playbook, st *playbook.State) []dryRunBranch {
-	var out []dryRunBranch
-	for _, result := range []playbook.Signal{
-		playbook.OnVerified, playbook.OnIneffective, playbook.OnInconclusive, playbook.OnDenied, playbook.OnExpired,
-	} {
-		b := dryRunBranch{Result: string(result)}
-		if result == playbook.OnIneffective || result == playbook.OnInconclusive {
-			b.First = "the change is undone"
-		}
-		b.To, b.What = follows(pb, st, result)
-		b.Reaches = reaches(pb, b.To)
-		out = append(out, b)
-	}
-	return out
-}
-
-// follows finds the first edge that a result takes, or says how the run ends
-// without one. An edge with a condition may be taken: what it depends on will
-// be known only then.
-func follows(pb *playbook.Playbook, st *playbook.State, result playbook.Signal) (to, what string) {
-	for _, e := range st.Next {
-		if e.On != "" && e.On != result {
-			continue
-		}
-		next := pb.State(e.To)
-		what := stateWhat(next)
-		if e.When != nil {
-			what += ", if " + e.When.Source()
-		}
-		return e.To, what
-	}
-	return "end", "the run ends escalated: a person has to take over"
-}
-
-// reaches walks the edges from a check or notify state to what ends the walk.
-func reaches(pb *playbook.Playbook, from string) []string {
-	start := pb.State(from)
-	if start == nil || start.Kind != playbook.StateCheck && start.Kind != playbook.StateNotify {
-		return nil
-	}
-	var found []string
-	seen := map[string]bool{}
-	var visit func(name string)
-	visit = func(name string) {
-		s := pb.State(name)
-		if s == nil || seen[name] {
-			return
-		}
-		seen[name] = true
-		if s.Kind != playbook.StateCheck && s.Kind != playbook.StateNotify {
-			found = append(found, stateWhat(s))
-			return
-		}
-		for _, e := range s.Next {
-			visit(e.To)
-		}
-		visit(s.OnError)
-	}
-	visit(from)
-	return found
-}
-
-// stateWhat says what a state does.
-func stateWhat(s *playbook.State) string {
-	if s == nil {
-		return ""
-	}
-	title := s.Title
-	switch s.Kind {
-	case playbook.StateCheck, playbook.StateLever:
-		return fmt.Sprintf("%s (%s %s)", title, s.Kind, s.Step)
-	case playbook.StateDivert:
-		return fmt.Sprintf("%s (divert to playbook %s)", title, s.Divert)
-	case playbook.StateEnd:
-		return fmt.Sprintf("%s (the run ends %s)", title, s.End)
-	default:
-		return fmt.Sprintf("%s (%s)", title, s.Kind)
-	}
 }
 
 // judge gives the verdict over everything.

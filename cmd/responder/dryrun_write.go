@@ -84,7 +84,11 @@ func writeDryRunAlert(r *runRenderer, a dryRunAlert) {
 }
 
 func writeDryRunLever(r *runRenderer, l dryRunLever) {
-	r.printf("\nlever %s in state %s\n", l.Step, l.State)
+	if l.Kind == playbook.StateGate {
+		r.printf("\ngate %s\n", l.State)
+	} else {
+		r.printf("\nlever %s in state %s\n", l.Step, l.State)
+	}
 	if l.Refused != "" {
 		r.printf("  refused   %s\n", l.Refused)
 	}

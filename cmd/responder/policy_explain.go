@@ -29,8 +29,8 @@ func newPolicyExplainCommand(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --service NAME [-f FILE]",
 		Short: "Say what could run on a service at a time, and who would have to say yes",
-		Long: `Say of every lever of every playbook that may run for a service whether it would
-be denied, only observed, put to people or applied, and by which rule. It reads
+		Long: `Say of every lever and gate of every playbook that may run for a service whether
+it would be denied, only observed, put to people or applied, and by which rule. It reads
 the configuration for the policy, services, playbooks and levels, and connects to
 nothing, unless --server names a running service: then the services are those
 that it knows, also those found in the cluster.
@@ -67,16 +67,17 @@ type policyExplanation struct {
 	At      time.Time          `json:"at"`
 	Policy  string             `json:"policy"` // the file
 	Digest  string             `json:"digest"`
-	Levers  []leverExplanation `json:"levers"`
+	Levers  []leverExplanation `json:"levers"` // and gate states
 }
 
-// leverExplanation is what would become of one lever.
+// leverExplanation is what would become of one lever, or one gate state.
 type leverExplanation struct {
 	Playbook string         `json:"playbook"`
 	State    string         `json:"state"`
-	Lever    string         `json:"lever"`
-	Answer   string         `json:"answer"`   // denied, observed, asks, applies
-	Autonomy string         `json:"autonomy"` // effective, policy included
+	Kind     string         `json:"kind"`            // lever, gate
+	Lever    string         `json:"lever,omitempty"` // of a lever: its kind of step
+	Answer   string         `json:"answer"`          // denied, observed, asks, applies
+	Autonomy string         `json:"autonomy"`        // effective, policy included
 	Cap      *machine.Cap   `json:"cap,omitempty"`
 	Denied   []policy.Cause `json:"denied,omitempty"`
 	Needs    []machine.Need `json:"needs,omitempty"` // who would have to say yes, each of them
@@ -204,18 +205,18 @@ func playbookNames(s *playbook.Set) []string {
 	return names
 }
 
-// explainPlaybook says what would become of each lever of a playbook.
+// explainPlaybook says what would become of each lever and gate of a playbook.
 func explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, ceiling playbook.Autonomy, at time.Time) []leverExplanation {
 	var out []leverExplanation
 	for _, st := range pb.States {
-		if st.Kind != playbook.StateLever {
+		if st.Kind != playbook.StateLever && st.Kind != playbook.StateGate {
 			continue
 		}
 		run := machine.State{Playbook: pb, Current: st.Name, Start: machine.Start{Playbook: pb.Name, Service: service, Autonomy: ceiling}}
 		result := set.Explain(policy.Input{Now: at, Service: service, Playbook: pb, State: st, Autonomy: run.Autonomy(st)})
 		run = run.Under(&result.Terms)
 		e := leverExplanation{
-			Playbook: pb.Name, State: st.Name, Lever: st.Step, Autonomy: run.Autonomy(st).String(), Cap: result.Terms.Cap,
+			Playbook: pb.Name, State: st.Name, Kind: string(st.Kind), Lever: st.Step, Autonomy: run.Autonomy(st).String(), Cap: result.Terms.Cap,
 			Needs: run.Needs(st), Tiers: result.Terms.Tiers, BreakGlass: result.Terms.BreakGlass,
 		}
 		for _, c := range result.Causes {

@@ -14,17 +14,17 @@ func (a policyExplanation) write(w io.Writer) error {
 	fmt.Fprintf(w, "%s at %s\npolicy %s\n\n", printable(a.Service), a.At.Format("Mon 2006-01-02 15:04 MST"), printable(a.Policy))
 	t := &table{
 		columns: []column{{head: "PLAYBOOK", flex: true}, {head: "STATE", flex: true}, {head: "LEVER"}, {head: "LEVEL"}, {head: "ANSWER"}},
-		empty:   "no playbook with a lever may run for this service",
+		empty:   "no playbook with a lever or gate may run for this service",
 	}
 	for _, l := range a.Levers {
-		t.add(l.Playbook, l.State, l.Lever, l.Autonomy, l.Answer)
+		t.add(l.Playbook, l.State, orText(l.Lever, l.Kind), l.Autonomy, l.Answer)
 	}
 	if err := t.write(w, false); err != nil {
 		return err
 	}
 	var b strings.Builder
 	for _, l := range a.Levers {
-		fmt.Fprintf(&b, "\n%s, %s (%s): %s\n", l.Playbook, l.State, l.Lever, l.inWords())
+		fmt.Fprintf(&b, "\n%s, %s (%s): %s\n", l.Playbook, l.State, orText(l.Lever, l.Kind), l.inWords())
 		l.reasons(&b)
 	}
 	_, err := io.WriteString(w, b.String())

@@ -62,8 +62,8 @@ func (r *runRenderer) head(s machine.State) {
 		r.printf("held      %s of %s: %s\n", s.Held.Action, s.Held.Effect, s.Held.Message)
 		r.printf("          look, then: responder runs resolve %s --applied|--not-applied --reason ...\n", s.Start.Run)
 	}
-	if l := s.Lever; l != nil && l.Approved != nil && l.Approved.BreakGlass {
-		r.printf("alone     BREAK-GLASS: approved by %s\n", decisionLine(l.Approved))
+	if a := s.Consent().Approved; a != nil && a.BreakGlass {
+		r.printf("alone     BREAK-GLASS: approved by %s\n", decisionLine(a))
 	}
 	if s.Gate != nil && s.Aside == nil {
 		r.gate(s.Start.Run, *s.Gate)

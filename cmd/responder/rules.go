@@ -182,22 +182,24 @@ func (r *rules) keep(err error) bool {
 	return err == nil
 }
 
-// Terms asks the rules in force about a lever.
+// Terms asks the rules in force about a lever or a gate state.
 func (r *rules) Terms(in executor.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 	result := r.current.Load().Evaluate(policyInput(in))
 	return result.Terms, result.Verdict
 }
 
-// policyInput is a lever as the rules see it.
+// policyInput is a lever or a gate state as the rules see it.
 func policyInput(in executor.PolicyInput) policy.Input {
 	s := in.Run
 	out := policy.Input{
 		Now: in.Now, Service: s.Start.Service, Playbook: s.Playbook, State: in.State, Autonomy: s.Autonomy(in.State),
-		With: s.Lever.With, Plan: s.Lever.Plan,
-		Run:   policy.Run{ID: s.Start.Run, Began: s.Began, Levers: s.Levers, Kept: s.Kept, Asked: s.Asked, Alerts: alertsOf(s)},
+		Run:   policy.Run{ID: s.Start.Run, By: s.Start.By, Began: s.Began, Levers: s.Levers, Kept: s.Kept, Asked: s.Asked, Alerts: alertsOf(s)},
 		Count: func(c policy.Count) (int, bool) { return countActs(in, c) },
 	}
-	if d := s.Lever.Approved; d != nil {
+	if l := s.Lever; l != nil {
+		out.With, out.Plan = l.With, l.Plan
+	}
+	if d := s.Consent().Approved; d != nil {
 		out.Actor = policy.Actor{Name: d.By, Door: d.Door}
 		for _, g := range d.Groups {
 			out.Actor.Groups = append(out.Actor.Groups, strings.TrimPrefix(g, "group:"))

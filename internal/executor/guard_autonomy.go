@@ -9,7 +9,7 @@ import (
 // whoever sets it to observe and restarts wants nothing to be changed any more.
 func guardAutonomy(q question) machine.GuardVerdict {
 	level := q.run.Autonomy(q.state)
-	asked := q.run.Asks(q.state) || q.run.Lever.Approved != nil
+	asked := q.run.Asks(q.state) || q.run.Consent().Approved != nil
 	switch {
 	case q.ceiling >= level:
 		return pass("autonomy", "%s", level)

@@ -81,43 +81,67 @@ type question struct {
 	demoted *Demotion             // of this lever on this service; nil: it is not
 }
 
+// guard is one of the list: a question with its name in the verdict, which is
+// empty where the guard has nothing to say.
+type guard struct {
+	ask   func(question) machine.GuardVerdict
+	gates bool // asked about gate states too; the others are about a change, and a gate is none
+}
+
 // guards is the one readable list. All are asked and all verdicts are shown.
 // The policy is asked first of all, since what it says of the level binds the
 // others; without one it is not listed.
-func guards() []func(question) machine.GuardVerdict {
-	return []func(question) machine.GuardVerdict{
-		guardPaused, guardPolicy, guardLadder, guardAutonomy, guardFiring, guardBlastRadius, guardEvidence, guardRights, guardMinReady,
-		guardCooldown, guardBudget, guardConcurrency, guardLock,
+func guards() []guard {
+	return []guard{
+		{guardPaused, true},
+		{guardPolicy, true},
+		{guardLadder, false},
+		{guardAutonomy, true},
+		{guardFiring, false},
+		{guardBlastRadius, false},
+		{guardEvidence, false},
+		{guardRights, false},
+		{guardMinReady, false},
+		{guardCooldown, false},
+		{guardBudget, false},
+		{guardConcurrency, false},
+		{guardLock, false},
 	}
 }
 
-// guard asks the guards about the run's lever. When all let it through and it
-// will be applied now, its locks and its place in the budget are taken in the
-// same moment, so that two runs cannot pass on the same free lock; the run's
-// next event confirms or returns them. Where people are asked first, nothing is
-// taken: the guards are asked again after their answer.
+// guard asks the guards about the run's lever or gate state. When all let a
+// lever through and it will be applied now, its locks and its place in the
+// budget are taken in the same moment, so that two runs cannot pass on the same
+// free lock; the run's next event confirms or returns them. Where people are
+// asked first, nothing is taken: the guards are asked again after their answer.
 func (e *Executor) guard(r *run) machine.Outcome {
 	s := r.view()
 	st := s.Playbook.State(s.Current)
-	if s.Lever == nil || s.Lever.Plan == nil || st == nil {
+	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
 		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInvalid, Message: "there is no plan to guard"}
 	}
+	lever := s.Lever != nil
 	l := e.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := question{now: e.clock.now(), run: s, state: st, ledger: l, ceiling: e.o.Autonomy, paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
 	out := machine.Outcome{Status: machine.StatusOK}
 	out.Terms, q.policy = e.askPolicy(q)
-	out.Terms, q.demoted = e.trust.terms(out.Terms, LeverID{s.Start.Playbook, s.Start.Service.Name, st.Name, st.Step})
+	if lever {
+		out.Terms, q.demoted = e.trust.terms(out.Terms, LeverID{s.Start.Playbook, s.Start.Service.Name, st.Name, st.Step})
+	}
 	q.run = s.Under(out.Terms)
 	free := true
-	for _, ask := range guards() {
-		if v := ask(q); v.Guard != "" {
+	for _, g := range guards() {
+		if !lever && !g.gates {
+			continue
+		}
+		if v := g.ask(q); v.Guard != "" {
 			free = free && v.OK
 			out.Guards = append(out.Guards, v)
 		}
 	}
-	if free && !q.run.Asks(st) && q.run.Autonomy(st) != playbook.Observe {
+	if free && lever && !q.run.Asks(st) && q.run.Autonomy(st) != playbook.Observe {
 		l.take(s.Start, s.LocksWanted())
 	}
 	return out

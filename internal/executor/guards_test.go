@@ -27,8 +27,8 @@ func goodQuestion() question {
 }
 
 func ask(q question) (no []machine.GuardVerdict) {
-	for _, guard := range guards() {
-		if v := guard(q); v.Guard != "" && !v.OK {
+	for _, g := range guards() {
+		if v := g.ask(q); v.Guard != "" && !v.OK {
 			no = append(no, v)
 		}
 	}

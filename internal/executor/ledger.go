@@ -99,8 +99,8 @@ func (l *ledger) sync(s machine.State) []string {
 	switch {
 	case s.Phase == machine.PhaseWaiting && i < 0:
 		w := waiter{run: id, since: s.Updated, wants: s.LocksWanted()}
-		if s.Lever != nil && !s.Lever.Deadline.IsZero() {
-			w.since = s.Lever.Deadline.Add(-machine.WaitWithin) // also after a restart
+		if until := s.Consent().WaitUntil; !until.IsZero() {
+			w.since = until.Add(-machine.WaitWithin) // also after a restart
 		}
 		l.waiting = append(l.waiting, w)
 		slices.SortStableFunc(l.waiting, func(a, b waiter) int {

@@ -8,19 +8,19 @@ import (
 )
 
 // Policy is the platform team's rules over all playbooks. Terms is asked about
-// every lever right before it would be applied or put to people, and again
-// after they decided. The verdict's Guard is ignored. A rule that cannot be
+// every lever and every gate state right before it would be applied or put to
+// people, and again after they decided. The verdict's Guard is ignored. A rule that cannot be
 // evaluated is a verdict that is not OK. It is called under a lock of the
 // executor: it must neither block nor call the executor back.
 type Policy interface {
 	Terms(in PolicyInput) (machine.Terms, machine.GuardVerdict)
 }
 
-// PolicyInput is what a policy is told of a lever.
+// PolicyInput is what a policy is told of a lever or a gate state.
 type PolicyInput struct {
 	Now   time.Time
-	Run   machine.State   // its Lever has a plan, and no terms; Lever.Approved is set once people said yes
-	State *playbook.State // the lever's
+	Run   machine.State   // without terms; its Lever has a plan, or is nil for a gate state; Consent().Approved is set once people said yes
+	State *playbook.State // the lever's, or the gate itself
 	Count func(Acts) (int, bool)
 }
 

@@ -84,8 +84,9 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 	r.seen = append(r.seen, sighting{state: s, next: true, node: when, path: m.At("when"), expr: x})
 }
 
-// signalsOf are the signals a state of a kind can have.
-func signalsOf(kind StateKind) []Signal {
+// SignalsOf are the signals a state of a kind can have; none for one that is
+// neither lever nor gate.
+func SignalsOf(kind StateKind) []Signal {
 	switch kind {
 	case StateLever:
 		return []Signal{OnVerified, OnIneffective, OnInconclusive, OnRefused, OnDenied, OnExpired}
@@ -97,7 +98,7 @@ func signalsOf(kind StateKind) []Signal {
 }
 
 func (r *reader) signal(n *yaml.Node, path, word string, s *State) Signal {
-	allowed := signalsOf(s.Kind)
+	allowed := SignalsOf(s.Kind)
 	if slices.Contains(allowed, Signal(word)) {
 		return Signal(word)
 	}

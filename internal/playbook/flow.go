@@ -99,14 +99,14 @@ func (r *reader) covers(s *State) {
 		return
 	}
 	var missing []string
-	for _, sig := range signalsOf(s.Kind) {
+	for _, sig := range SignalsOf(s.Kind) {
 		// An expired gate has its on_expiry where no edge is named for it.
 		if sig != OnExpired && !slices.Contains(on, sig) {
 			missing = append(missing, string(sig))
 		}
 	}
 	switch {
-	case len(signalsOf(s.Kind)) == 0:
+	case len(SignalsOf(s.Kind)) == 0:
 		r.d.Report(r.at(s), r.pathOf(s)+".next", "no edge may hold, and then the run would be stuck", "add a last edge without a condition: {to: ...}")
 	case len(missing) > 0:
 		r.d.Report(r.at(s), r.pathOf(s)+".next", "no edge for "+strings.Join(missing, ", "), "add them, or a last edge without a condition: {to: ...}")

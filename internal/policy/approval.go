@@ -19,6 +19,7 @@ type approval struct {
 	tiers      []machine.Tier
 	strong     bool
 	breakGlass []string
+	glassOwn   bool // they may break the glass for runs of their own too
 }
 
 func (a *approval) judge(*Input) finding { return finding{need: a} }
@@ -32,8 +33,9 @@ func (a *approval) String() string {
 }
 
 // require adds what a rule demands to the terms. Time only gets shorter,
-// needs and tiers only more. Who may break the glass has to be named by every
-// rule that asks; first says that there was none before.
+// needs and tiers only more. Who may break the glass, and that also for a run
+// of their own, has to be said by every rule that asks; first says that there
+// was none before.
 func (a *approval) require(t *machine.Terms, rule string, first bool) {
 	t.Needs = append(t.Needs, machine.Need{Rule: rule, From: slices.Clone(a.from), Quorum: a.quorum, Strong: a.strong})
 	t.Within = shorter(t.Within, a.within)
@@ -41,6 +43,7 @@ func (a *approval) require(t *machine.Terms, rule string, first bool) {
 	for _, tier := range a.tiers {
 		t.Tiers = addTier(t.Tiers, tier)
 	}
+	t.GlassOwn = a.glassOwn && (first || t.GlassOwn)
 	if first {
 		t.BreakGlass = slices.Clone(a.breakGlass)
 		return

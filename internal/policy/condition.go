@@ -90,11 +90,11 @@ func declared(levers []string) [numVariables]variable {
 	all := [numVariables]variable{
 		{name: "service", doc: "The service, as in playbooks."},
 		{name: "playbook", doc: "The playbook that is run."},
-		{name: "state", doc: "The playbook's state that holds the lever."},
-		{name: "lever", doc: "What kind of change it is."},
-		{name: "plan", doc: "What exactly would change now."},
+		{name: "state", doc: "The playbook's state: the one that holds the lever, or a gate."},
+		{name: "lever", doc: "What kind of change it is. A gate state changes nothing: its `kind` is empty, and it has no parameters."},
+		{name: "plan", doc: "What exactly would change now. That of a gate state is empty, and its effect on capacity `unknown`."},
 		{name: "run", doc: "The run."},
-		{name: "time", doc: "When the lever would be applied. `time.zone(\"Europe/Berlin\")` is that on the clocks of a zone."},
+		{name: "time", doc: "When the lever would be applied, or the gate opened. `time.zone(\"Europe/Berlin\")` is that on the clocks of a zone."},
 		{name: "actor", doc: "On whose word. While nobody has decided, `name` and `door` are empty and `groups` has none: Responder itself would act."},
 	}
 	all[0].fields = playbook.ServiceFields()
@@ -104,6 +104,7 @@ func declared(levers []string) [numVariables]variable {
 	}
 	all[2].fields = []expression.Field{
 		f("name", text, "Its name."), f("title", text, "Its title."),
+		f("kind", text, "What is asked about.", string(playbook.StateLever), string(playbook.StateGate)),
 		f("autonomy", text, "The effective level before policy: the lowest of configuration, service, playbook and state.", levels...),
 		f("always_asks", truth, "The playbook wants people asked at every level."),
 	}
@@ -126,7 +127,7 @@ func declared(levers []string) [numVariables]variable {
 		), "What it does to the replicas that serve."),
 	}
 	all[5].fields = []expression.Field{
-		f("id", text, "E.g. `r-01J...`."), f("began", moment, "When it began."), f("age", span, "Since then."),
+		f("id", text, "E.g. `r-01J...`."), f("by", text, "Who started it, e.g. `user:ada`; empty: an alert did."), f("began", moment, "When it began."), f("age", span, "Since then."),
 		f("levers", whole, "Levers it applied so far."), f("kept", whole, "Of those, verified and kept."), f("asked", whole, "Questions put to people so far."),
 		f("alerts", list(object(
 			f("status", text, "", string(playbook.Firing), string(playbook.Resolved)),

@@ -25,6 +25,18 @@ type finding struct {
 // says reports whether the rule makes a difference.
 func (f finding) says() bool { return f.deny != "" || f.depends != "" || f.need != nil || f.cap != nil }
 
+// bounds reports whether the effect is about changes alone: how many, when, where
+// and at what cost. A gate state changes nothing, so it is not asked about one;
+// the lever behind the gate is.
+func bounds(e effect) bool {
+	switch e.(type) {
+	case budget, freeze, protection, blastRadius:
+		return true
+	default:
+		return false
+	}
+}
+
 // denial is deny: never.
 type denial struct{ why string }
 

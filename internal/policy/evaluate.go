@@ -10,7 +10,7 @@ import (
 // Guard is the name of policy among the guards.
 const Guard = "policy"
 
-// Result is what the rules make of a lever.
+// Result is what the rules make of a lever or a gate state.
 type Result struct {
 	Terms   machine.Terms
 	Verdict machine.GuardVerdict // its Why names the first cause
@@ -29,8 +29,9 @@ type Cause struct {
 	Cap     *machine.Cap  `json:"cap,omitempty"`  // of max_autonomy
 }
 
-// Evaluate asks every rule about a lever. What is not known is a denial. A nil
-// Set passes everything.
+// Evaluate asks every rule about a lever or a gate state; of the latter only
+// those that say more than what a change may cost. What is not known is a
+// denial. A nil Set passes everything.
 func (s *Set) Evaluate(in Input) Result { return s.ask(&in, nil) }
 
 // Explain says what Evaluate would say of a lever that nobody has planned or
@@ -39,7 +40,11 @@ func (s *Set) Evaluate(in Input) Result { return s.ask(&in, nil) }
 // pass. In.Plan, In.Run, In.Actor, In.With and In.Count are not looked at.
 func (s *Set) Explain(in Input) Result {
 	in.Plan, in.Run, in.Actor, in.With, in.Count = nil, Run{}, Actor{}, nil, nil
-	return s.ask(&in, []string{"plan", "run", "actor", "lever.with"})
+	unknown := []string{"run", "actor"}
+	if !in.gate() {
+		unknown = append(unknown, "plan", "lever.with") // a gate has none, and that is known
+	}
+	return s.ask(&in, unknown)
 }
 
 // ask evaluates; unknown names what is not known yet and may stay open.
@@ -71,7 +76,7 @@ type tally struct {
 
 // ask asks one rule.
 func (t *tally) ask(r *rule) {
-	if r.excluded(t.pins) {
+	if r.excluded(t.pins) || (t.in.gate() && bounds(r.Effect)) {
 		return
 	}
 	holds, known, err := t.holds(r)

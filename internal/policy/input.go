@@ -7,16 +7,17 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Input is what is known of a lever that is about to be applied.
+// Input is what is known of a lever that is about to be applied, or of a gate
+// state that is about to be opened or left by a yes.
 type Input struct {
 	Now      time.Time
 	Service  playbook.Service
 	Playbook *playbook.Playbook // required
-	State    *playbook.State    // required: the lever's
+	State    *playbook.State    // required: the lever's, or the gate itself
 	Autonomy playbook.Autonomy  // effective without policy: the lowest of configuration, service, playbook and state
 
 	With  map[string]any // the lever's parameters, evaluated
-	Plan  *machine.Plan  // what it would change; nil: not planned, and rules about it deny
+	Plan  *machine.Plan  // what it would change; nil: not planned, and rules about it deny. A gate has none
 	Run   Run
 	Actor Actor
 
@@ -26,6 +27,7 @@ type Input struct {
 // Run is what rules can read of a run.
 type Run struct {
 	ID     string
+	By     string // user:ada, who started it; empty: an alert did
 	Began  time.Time
 	Levers int // applied so far
 	Kept   int // of those, verified and kept
@@ -48,6 +50,9 @@ type Count struct {
 	Playbook string    // by this playbook only; empty: by all
 	Since    time.Time // inclusive
 }
+
+// gate reports whether it is about a gate state: nothing is changed.
+func (in *Input) gate() bool { return in.State.Kind == playbook.StateGate }
 
 // values gives CEL the variables of an input. Each is built when a condition
 // first asks for it, so a Set asks few of its rules for nothing. It is for one
@@ -87,14 +92,14 @@ func playbookValue(in *Input) any {
 
 func stateValue(in *Input) any {
 	return map[string]any{
-		"name": in.State.Name, "title": in.State.Title, "autonomy": in.Autonomy.String(),
+		"name": in.State.Name, "title": in.State.Title, "kind": string(in.State.Kind), "autonomy": in.Autonomy.String(),
 		"always_asks": in.State.Approve != nil && in.State.Approve.Always,
 	}
 }
 
 func leverValue(in *Input) any {
 	v := map[string]any{"kind": in.State.Step}
-	if in.With != nil {
+	if in.With != nil && !in.gate() {
 		v["with"] = in.With
 	}
 	return v
@@ -103,6 +108,9 @@ func leverValue(in *Input) any {
 // planValue leaves out what is not known, so that reading it is an error.
 func planValue(in *Input) any {
 	p := in.Plan
+	if in.gate() {
+		p = &machine.Plan{Capacity: machine.Capacity{Unknown: true}} // known to say nothing
+	}
 	if p == nil {
 		return map[string]any{}
 	}
@@ -134,7 +142,7 @@ func runValue(in *Input) any {
 		}
 		alerts[i] = map[string]any{"status": string(a.Status), "labels": labels, "starts_at": a.StartsAt}
 	}
-	v := map[string]any{"id": r.ID, "levers": int64(r.Levers), "kept": int64(r.Kept), "asked": int64(r.Asked), "alerts": alerts}
+	v := map[string]any{"id": r.ID, "by": r.By, "levers": int64(r.Levers), "kept": int64(r.Kept), "asked": int64(r.Asked), "alerts": alerts}
 	if !r.Began.IsZero() {
 		v["began"], v["age"] = r.Began, in.Now.Sub(r.Began)
 	}

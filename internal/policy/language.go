@@ -23,7 +23,7 @@ func language() []effectDoc {
 	who := schemaObject{"type": "string", "pattern": `^(service\.owners|(user|group):[^\s:]+)$`}
 	named := schemaObject{"type": "string", "pattern": principalForm.String()}
 	return []effectDoc{
-		{key: "deny", doc: "The lever is refused. The text says why, and is part of every verdict.", form: text("Why.")},
+		{key: "deny", doc: "The lever is refused, the gate not opened. The text says why, and is part of every verdict.", form: text("Why.")},
 		{key: "require_approval", doc: "People have to say yes, whatever the playbook says. Every rule that asks has to be met, and the playbook's own `approve` too.", fields: []fieldDoc{
 			{"from", oneOrMore(who), "Who: `user:NAME`, `group:NAME`, `service.owners`, or a list.", true},
 			{"quorum", whole(1, maxQuorum), "Distinct people of them. Default 1.", false},
@@ -32,6 +32,7 @@ func language() []effectDoc {
 			{"escalate", list(closed([]string{"after", "to"}, schemaObject{"after": def("duration"), "to": oneOrMore(schemaObject{"type": "string", "pattern": channelForm.String()})})), "Who else is told while nobody decides: `{after, to}`, where `to` names channels of the configuration.", false},
 			{"strong", truth(), "Count only doors with strong authentication.", false},
 			{"break_glass", oneOrMore(named), "Who may approve alone, in place of everybody (the playbook's own `approve` included), with a reason that is shown loudly. It holds only for those whom every rule that asks names.", false},
+			{"break_glass_own", truth(), "They may do so also where they started the run themselves. Holds only if every rule that asks says so. Default: nobody approves a run of their own.", false},
 		}},
 		{key: "max_autonomy", doc: "The highest level: `observe` or `suggest`. The lowest of all rules, configuration, service, playbook and state counts.", form: schemaObject{"enum": []string{"observe", "suggest"}}},
 		{key: "budget", doc: "No more than so many within a time. What is counted is not narrowed by `when`: that says for which levers the budget is asked.", fields: []fieldDoc{

@@ -28,6 +28,9 @@ func drawRule(t *rapid.T, name string) string {
 	var glass string
 	if rapid.Bool().Draw(t, "glass") {
 		glass = ", break_glass: [" + who("breaks") + "]"
+		if rapid.Bool().Draw(t, "own too") {
+			glass += ", break_glass_own: true"
+		}
 	}
 	minutes := func(label string) int { return rapid.IntRange(10, 50).Draw(t, label) }
 	does := rapid.SampledFrom([]string{
@@ -52,6 +55,9 @@ func drawInput(t *rapid.T) Input {
 	}
 	if rapid.Bool().Draw(t, "plan") {
 		in.Plan = nil
+	}
+	if rapid.IntRange(0, 3).Draw(t, "gate") == 0 {
+		in.State, in.Plan = &playbook.State{Kind: playbook.StateGate}, nil
 	}
 	done := rapid.IntRange(0, 5).Draw(t, "done")
 	in.Count = func(Count) (int, bool) { return done, done < 5 }
@@ -108,6 +114,9 @@ func loosened(a, b Result) string {
 		return "the reminder is later"
 	case len(t.Tiers) < len(s.Tiers):
 		return "a tier is gone"
+	}
+	if t.GlassOwn && !s.GlassOwn && len(s.Needs) > 0 {
+		return "who started a run may break its glass"
 	}
 	for _, who := range t.BreakGlass {
 		if len(s.Needs) > 0 && !slices.Contains(s.BreakGlass, who) {

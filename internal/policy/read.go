@@ -213,6 +213,9 @@ func (r *reader) approval(m *yamldoc.Mapping) effect {
 	m.Need("from", "who: service.owners, user:NAME or group:NAME")
 	a.from = r.principals(m, "from", true)
 	a.breakGlass = r.principals(m, "break_glass", false)
+	if a.glassOwn = m.Boolean("break_glass_own"); a.glassOwn && len(a.breakGlass) == 0 {
+		m.Doc.Report(m.Get("break_glass_own"), m.At("break_glass_own"), "there is nobody who may break the glass", "name them in break_glass")
+	}
 	if q, ok := m.Integer("quorum", 1, maxQuorum); ok {
 		a.quorum = q
 		everybody := !slices.ContainsFunc(a.from, func(who string) bool { return !strings.HasPrefix(who, "user:") })

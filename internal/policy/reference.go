@@ -23,14 +23,17 @@ spec:
       require_approval: {quorum: 2, from: [service.owners, group:sre]}
 ` + "```" + `
 
-The rules are asked about a lever right before it would be applied: before people are asked, and again after
-they said yes. A rule has a ` + "`name`" + `, unique in the file, a condition ` + "`when`" + ` (left out: always) and exactly one effect.
+The rules are asked about a lever right before it would be applied, and about a gate state right before it is
+opened: before people are asked, and again after they said yes. A rule has a ` + "`name`" + `, unique in the file, a condition ` + "`when`" + ` (left out: always) and exactly one effect.
 Verdicts name rules as ` + "`policy two-for-high-risk, policy.yaml:6`" + `.
 
 - A denial wins. What cannot be evaluated is a denial: a label that is not there, an effect on capacity that
   is unknown where it is bounded, a count nobody keeps.
 - Needs add up: every rule that asks has to be met, and the playbook's own ` + "`approve`" + ` too.
 - The lowest level of autonomy counts, and the shortest time.
+- A gate state changes nothing. So ` + "`budget`, `freeze`, `protect` and `blast_radius`" + ` are not about it: they are asked
+  of the lever behind it. All the others are. ` + "`state.kind`" + ` tells the two apart. A gate that is denied is not opened;
+  the run takes the way that it takes when nobody answers, and says why.
 - So a further rule never loosens another one, and a playbook loosens none. What a rule can loosen is a
   playbook's own ` + "`approve`" + `, by ` + "`break_glass`" + `.
 
@@ -69,7 +72,7 @@ cases:
 
 ` + "`given`" + ` takes ` + "`time`, `service`, `playbook`, `state`, `lever`, `plan`, `run` (`age` in place of `began`), `actor`" + ` with the fields of
 the conditions, ` + "`done: {levers, runs}`" + ` for budgets and ` + "`tokens_per_second`" + `. What is left out is harmless: Wednesday noon
-in UTC, level auto, a low-risk plan that costs none of three ready replicas, nothing done before, nobody asked.
+in UTC, a lever at level auto, a low-risk plan that costs none of three ready replicas, nothing done before, nobody asked.
 
 ` + "`want`" + ` says everything; what it does not name must not be. ` + "`{}`" + `: the lever is allowed as it is.
 

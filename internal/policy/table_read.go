@@ -89,7 +89,8 @@ func (r *tableReader) given(m *yamldoc.Mapping, in *Input) {
 	if pm := r.part(m, "playbook", "name", "title", "runbook", "autonomy"); pm != nil {
 		in.Playbook = &playbook.Playbook{Name: pm.Text("name"), Title: pm.Text("title"), Runbook: pm.Text("runbook"), Autonomy: r.level(pm, in.Playbook.Autonomy)}
 	}
-	if sm := r.part(m, "state", "name", "title", "autonomy", "always_asks"); sm != nil {
+	if sm := r.part(m, "state", "name", "title", "kind", "autonomy", "always_asks"); sm != nil {
+		r.stateKind(sm, in)
 		in.State.Name, in.State.Title = sm.Text("name"), sm.Text("title")
 		in.State.Approve = &playbook.Approve{Always: sm.Boolean("always_asks")}
 		in.Autonomy = r.level(sm, in.Autonomy)
@@ -108,7 +109,7 @@ func (r *tableReader) given(m *yamldoc.Mapping, in *Input) {
 	if pm := r.part(m, "plan", "risk", "summary", "why", "undo", "target", "changes", "locks", "unrepeatable", "capacity"); pm != nil {
 		r.plan(pm, in.Plan)
 	}
-	if rm := r.part(m, "run", "id", "age", "levers", "kept", "asked", "alerts"); rm != nil {
+	if rm := r.part(m, "run", "id", "by", "age", "levers", "kept", "asked", "alerts"); rm != nil {
 		r.run(rm, in)
 	}
 	if am := r.part(m, "actor", "name", "groups", "door"); am != nil {
@@ -122,6 +123,20 @@ func (r *tableReader) given(m *yamldoc.Mapping, in *Input) {
 	if tokens, ok := m.Number("tokens_per_second"); ok {
 		in.Plan.Capacity.TokensPerSecond = &tokens
 	}
+}
+
+// stateKind reads whether the case is about a lever, which is the default, or a
+// gate.
+func (r *tableReader) stateKind(m *yamldoc.Mapping, in *Input) {
+	if !m.Has("kind") {
+		return
+	}
+	words := []string{string(playbook.StateLever), string(playbook.StateGate)}
+	text := m.Text("kind")
+	if text != "" && !slices.Contains(words, text) {
+		r.d.Report(m.Get("kind"), m.At("kind"), fmt.Sprintf("rules are not asked about a state of kind %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
+	}
+	in.State.Kind = playbook.StateKind(text)
 }
 
 // level reads autonomy; absent: what was there.
@@ -191,7 +206,7 @@ func (r *tableReader) plan(m *yamldoc.Mapping, p *machine.Plan) {
 }
 
 func (r *tableReader) run(m *yamldoc.Mapping, in *Input) {
-	in.Run.ID = m.Text("id")
+	in.Run.ID, in.Run.By = m.Text("id"), m.Text("by")
 	in.Run.Began = in.Now.Add(-m.Duration("age", 90*24*time.Hour))
 	in.Run.Levers, _ = m.Integer("levers", 0, maxCount)
 	in.Run.Kept, _ = m.Integer("kept", 0, maxCount)

@@ -10,16 +10,17 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// TestAnyDecision lets a crowd decide about a lever while plans, rules and
-// alerts change under it, gates expire and the process restarts: there is at
-// most one change for one answer, and none that too few people said yes to.
+// TestAnyDecision lets a crowd decide about a lever or a gate state while plans,
+// rules and alerts change under it, gates expire and the process restarts: there
+// is at most one change for one answer, and none that too few people said yes
+// to, and no gate is left by a yes of too few.
 func TestAnyDecision(t *testing.T) {
 	set := testPlaybooks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &driver{t: t, now: epoch}
 		level := rapid.SampledFrom([]playbook.Autonomy{playbook.Auto, playbook.Suggest}).Draw(t, "level")
-		start := testStart(set, "ladder", level)
-		start.Start.By = rapid.SampledFrom([]string{"", "", "user:ada"}).Draw(t, "asked for by")
+		start := testStart(set, rapid.SampledFrom([]string{"ladder", "ladder", "asks"}).Draw(t, "playbook"), level)
+		start.Start.By = rapid.SampledFrom([]string{"", "", "user:ada", "user:cap"}).Draw(t, "asked for by")
 		d.state.Playbook = start.Playbook
 		d.do(start)
 		for range rapid.IntRange(5, 40).Draw(t, "steps") {
@@ -104,22 +105,25 @@ func (d *driver) count(c Command, e Event) {
 	}
 }
 
-// checkBallot holds an apply to everything that people have to say yes to.
-func (d *driver) checkBallot(e Event, level playbook.Autonomy) {
+// checkBallot holds an apply of that digest, or a gate left by a yes, to
+// everything that people have to say yes to.
+func (d *driver) checkBallot(digest string, level playbook.Autonomy) {
 	s, b := d.state, d.ballot
 	if b.terms.Cap != nil && level > b.terms.Cap.Level {
 		d.t.Fatalf("an apply at level %s over a cap of %s", level, b.terms.Cap.Level)
 	}
 	needs := slices.Clone(b.terms.Needs)
 	st := s.Playbook.State(s.Current)
-	if level < playbook.Auto || (st.Approve != nil && st.Approve.Always) {
-		needs = append(needs, Need{From: []string{"user:ada", "group:ml", "group:sre"}, Quorum: 1}) // those of every state of the test playbooks
+	if st.Kind == playbook.StateGate {
+		needs = append(needs, Need{From: []string{"user:ada"}, Quorum: 1})
+	} else if level < playbook.Auto || (st.Approve != nil && st.Approve.Always) {
+		needs = append(needs, Need{From: []string{"user:ada", "group:ml", "group:sre"}, Quorum: 1}) // those of every lever of the test playbooks
 	}
 	if len(needs) == 0 {
 		return
 	}
-	if !b.decided || b.digest != e.Digest {
-		d.t.Fatalf("an apply of %s, asked was about %s, approved %v", e.Digest, b.digest, b.decided)
+	if !b.decided || b.digest != digest {
+		d.t.Fatalf("a yes to %q is used, asked was about %q, approved %v", digest, b.digest, b.decided)
 	}
 	last := b.yes[len(b.yes)-1]
 	for _, n := range needs {
@@ -129,9 +133,9 @@ func (d *driver) checkBallot(e Event, level playbook.Autonomy) {
 				people[v.By] = true
 			}
 		}
-		alone := last.BreakGlass && last.Reason != "" && last.By != s.Start.By && member(b.terms.BreakGlass, last) && (last.Strong || !n.Strong)
+		alone := last.BreakGlass && last.Reason != "" && (last.By != s.Start.By || b.terms.GlassOwn) && member(b.terms.BreakGlass, last) && (last.Strong || !n.Strong)
 		if len(people) < n.Quorum && !alone {
-			d.t.Fatalf("an apply with %d of %d people of %v; said was %+v", len(people), n.Quorum, n.From, b.yes)
+			d.t.Fatalf("a yes with %d of %d people of %v; said was %+v", len(people), n.Quorum, n.From, b.yes)
 		}
 	}
 }
@@ -186,7 +190,7 @@ func (d *driver) anyTerms() *Terms {
 		}}
 	}
 	if rapid.Bool().Draw(t, "may break the glass") {
-		terms.BreakGlass = []string{"group:captains"}
+		terms.BreakGlass, terms.GlassOwn = []string{"group:captains"}, rapid.Bool().Draw(t, "also the starter")
 	}
 	if level := rapid.IntRange(0, 5).Draw(t, "cap"); level < 3 {
 		terms.Cap = &Cap{Rule: "policy", Level: []playbook.Autonomy{playbook.Suggest, playbook.Auto, playbook.Observe}[level]}

@@ -98,13 +98,13 @@ func (t *turn) tick() {
 		t.expire()
 	case t.s.Phase == PhaseDeciding:
 		t.remind()
-	case t.s.Phase == PhaseWaiting && t.s.Lever != nil && !t.now.Before(t.s.Lever.Deadline):
+	case t.s.Phase == PhaseWaiting && !t.now.Before(t.s.Consent().WaitUntil):
 		why := "waited for " + WaitWithin.String()
 		if t.s.Paused != "" {
 			why += ", paused: " + t.s.Paused
 		}
-		t.emit(Event{Kind: GuardsRefused, Guards: t.s.Lever.Guards, Reason: ReasonDeadline, Message: why})
-		t.signal(playbook.OnRefused)
+		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: t.s.Consent().Guards, Reason: ReasonDeadline, Message: why})
+		t.refused(why, ReasonDeadline)
 	case t.s.Phase == PhaseWaiting && t.s.Paused == "" && !t.s.Wake.IsZero() && !t.now.Before(t.s.Wake):
 		t.open(ActionGuard)
 	}

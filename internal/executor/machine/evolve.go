@@ -25,8 +25,10 @@ func Evolve(s State, e Event) State {
 		return evolvePath(s, e)
 	case EffectStarted, EffectFailed, CheckCompleted, Notified:
 		return evolveEffect(s, e)
-	case PlanCompleted, PlanRefused, GuardsPassed, GuardsRefused, GuardsWaiting, WouldApply:
+	case PlanCompleted, PlanRefused, WouldApply:
 		return evolvePlan(s, e)
+	case GuardsPassed, GuardsRefused, GuardsWaiting:
+		return evolveGuards(s, e)
 	case GateOpened, GateVoted, GateReminded, GateEscalated, GateDecided, GateVoided, GateExpired, GateWithdrawn, DecisionIgnored:
 		return evolveGate(s, e)
 	case Applied, Settled, Settling, Sampled, Verified, VerifyEnded, Undone, Unwound:
@@ -72,7 +74,7 @@ func allowed(s State, k EventKind) bool {
 	case GateVoted, GateReminded, GateEscalated, GateDecided, GateExpired, GateWithdrawn:
 		return s.Gate != nil
 	case GateVoided:
-		return s.Lever != nil && (s.Gate != nil || s.Lever.Approved != nil && in(PhasePlanning, PhaseGuarding))
+		return (s.Lever != nil && s.Gate != nil) || (s.Consent().Approved != nil && in(PhasePlanning, PhaseGuarding))
 	case WouldApply:
 		return s.Lever != nil && in(PhaseGuarding)
 	case Applied:
@@ -122,7 +124,7 @@ func evolvePath(s State, e Event) State {
 		s.Visits = maps.Clone(s.Visits)
 		s.Visits[e.State] = e.Visit
 		s.Path = append(slices.Clip(s.Path), Visit{State: e.State, Visit: e.Visit, At: e.At})
-		s.Lever, s.Tries, s.Fails, s.Wake = nil, Tries{}, 0, time.Time{}
+		s.Lever, s.GateConsent, s.Tries, s.Fails, s.Wake = nil, nil, Tries{}, 0, time.Time{}
 	case EdgeTaken:
 		s.Path = slices.Clone(s.Path)
 		last := &s.Path[len(s.Path)-1]
@@ -265,20 +267,34 @@ func evolvePlan(s State, e Event) State {
 	case PlanRefused:
 		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
 		s.Phase = PhaseEntering // nothing is in the air
-	case GuardsPassed:
-		l.Guards, l.Terms, l.Deadline = e.Guards, e.Terms, time.Time{}
-	case GuardsRefused:
-		l.Guards, l.Terms = e.Guards, e.Terms
-		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
-		s.Phase, s.Wake = PhaseGuarding, time.Time{}
-	case GuardsWaiting:
-		l.Guards, l.Terms = e.Guards, e.Terms
-		if l.Deadline.IsZero() {
-			l.Deadline = e.At.Add(WaitWithin)
-		}
-		s.Phase, s.Wake = PhaseWaiting, e.NotUntil
 	case WouldApply:
 		l.Would, l.Message = true, e.Message
+	}
+	return s
+}
+
+// evolveGuards folds what the guards said, of a lever or a gate state.
+func evolveGuards(s State, e Event) State {
+	s.Open, s.Fails = nil, 0
+	s = s.consent(func(c *Consent) {
+		c.Guards, c.Terms = e.Guards, e.Terms
+		switch {
+		case e.Kind == GuardsPassed:
+			c.WaitUntil = time.Time{}
+		case e.Kind == GuardsWaiting && c.WaitUntil.IsZero():
+			c.WaitUntil = e.At.Add(WaitWithin)
+		}
+	})
+	switch e.Kind {
+	case GuardsRefused:
+		if s.Lever != nil {
+			l := s.lever()
+			l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
+			s.Lever = l
+		}
+		s.Phase, s.Wake = PhaseGuarding, time.Time{}
+	case GuardsWaiting:
+		s.Phase, s.Wake = PhaseWaiting, e.NotUntil
 	}
 	return s
 }

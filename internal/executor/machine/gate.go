@@ -10,31 +10,28 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// gate begins a gate state.
+// gate begins a gate state. Guards and policy are asked about it before people
+// are, as about a lever.
 func (t *turn) gate(st *playbook.State) {
-	text, err := t.s.text(t.now)
-	if err != nil {
+	if _, err := t.s.text(t.now); err != nil {
 		t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: ReasonExpression, Message: err.Error()})
 		t.failed(ReasonExpression, err.Error())
 		return
 	}
-	if t.s.Autonomy(st) == playbook.Observe {
-		t.end(Ending{Outcome: OutcomeObserved, Message: "would ask: " + text})
-		return
-	}
-	t.ask(st, text, "")
+	t.open(ActionGuard)
 }
 
 // ask opens a gate: for a gate state, or about the plan with this digest.
 func (t *turn) ask(st *playbook.State, text, digest string) {
 	terms := t.s.terms()
 	g := &Gate{
-		ID: t.key(actionGate), Digest: digest, Opened: t.now, OnExpiry: playbook.ExpiryEscalate, Text: text,
+		ID: t.key(actionGate), Digest: digest, Opened: t.now, OnExpiry: onExpiry(st), Text: text,
 		Needs: t.s.Needs(st), BreakGlass: deciders(terms.BreakGlass, t.s.Start.Service.Owners), NotBy: t.s.Start.By,
+		GlassOwn: terms.GlassOwn,
 	}
 	within := AskWithin
 	if st.Approve != nil {
-		within, g.OnExpiry = st.Approve.Within, st.Approve.OnExpiry
+		within = st.Approve.Within
 	}
 	if terms.Within > 0 {
 		within = min(within, terms.Within)
@@ -128,9 +125,9 @@ func (t *turn) decide(c Command) error {
 	case st.Kind == playbook.StateLever:
 		t.signal(playbook.OnDenied)
 	case d.Approve:
-		t.leaveGate(playbook.OnApproved)
+		t.open(ActionGuard) // rules may have changed, and may be about who said yes
 	default:
-		t.leaveGate(playbook.OnDenied)
+		t.leaveGate(playbook.OnDenied, "")
 	}
 	return nil
 }
@@ -217,32 +214,55 @@ func about(digest string) string {
 
 // expire closes a gate nobody decided. There is no go-ahead.
 func (t *turn) expire() {
-	g, st := *t.s.Gate, t.s.current()
+	g := *t.s.Gate
 	t.emit(Event{Kind: GateExpired, State: t.s.Current, Gate: &g})
 	msg := fmt.Sprintf("nobody of %s decided by %s", g.Who(), g.Deadline.UTC().Format(time.RFC3339))
 	if len(g.Votes) > 0 {
 		msg = fmt.Sprintf("%d approved by %s, still needed was %s", len(g.Votes), g.Deadline.UTC().Format(time.RFC3339), whoOf(g.Unmet()))
 	}
+	t.unanswered(g.OnExpiry, Ending{Outcome: OutcomeEscalated, Reason: ReasonDeadline, Message: msg}, "")
+}
+
+// onExpiry is the safe outcome of a question that the state asks.
+func onExpiry(st *playbook.State) playbook.Expiry {
+	if st.Approve != nil {
+		return st.Approve.OnExpiry
+	}
+	return playbook.ExpiryEscalate
+}
+
+// unanswered takes the safe way out of a question that nobody decided, or that
+// could not be put to anybody: why says that, and is empty for the former. The
+// ending is for where that way ends the run.
+func (t *turn) unanswered(safe playbook.Expiry, end Ending, why string) {
+	st := t.s.current()
 	named := slices.IndexFunc(st.Next, func(e playbook.Edge) bool { return e.On == playbook.OnExpired })
 	switch {
 	case named >= 0:
 		if !t.stop() && !t.clear() {
-			t.take(st.Next[named].To, edgeText(st.Next[named], playbook.OnExpired))
+			t.take(st.Next[named].To, edgeText(st.Next[named], playbook.OnExpired)+withWhy(why))
 		}
-	case g.OnExpiry != playbook.ExpiryDeny:
+	case safe != playbook.ExpiryDeny:
 		if !t.stop() && !t.clear() {
-			t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonDeadline, Message: msg})
+			t.end(end)
 		}
 	case st.Kind == playbook.StateLever:
 		t.signal(playbook.OnDenied)
 	default:
-		t.leaveGate(playbook.OnDenied)
+		t.leaveGate(playbook.OnDenied, why)
 	}
 }
 
-// leaveGate leaves a gate state. No and silence never take the edge that yes
-// would take.
-func (t *turn) leaveGate(sig playbook.Signal) {
+func withWhy(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
+
+// leaveGate leaves a gate state; why is added to what the edge says. No and
+// silence never take the edge that yes would take.
+func (t *turn) leaveGate(sig playbook.Signal, why string) {
 	if t.stop() || t.clear() {
 		return
 	}
@@ -256,11 +276,11 @@ func (t *turn) leaveGate(sig playbook.Signal) {
 	}
 	switch {
 	case err != nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonExpression, Message: fmt.Sprintf("gate %s is %s, and then: %v", st.Name, sig, err)})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonExpression, Message: fmt.Sprintf("gate %s is %s, and then: %v%s", st.Name, sig, err, withWhy(why))})
 	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Message: fmt.Sprintf("gate %s is %s and no edge says what then", st.Name, sig)})
+		t.end(Ending{Outcome: OutcomeEscalated, Message: fmt.Sprintf("gate %s is %s and no edge says what then%s", st.Name, sig, withWhy(why))})
 	default:
-		t.take(e.To, edgeText(*e, sig))
+		t.take(e.To, edgeText(*e, sig)+withWhy(why))
 	}
 }
 
@@ -274,14 +294,12 @@ func evolveGate(s State, e Event) State {
 		s.Phase = PhaseDeciding
 		s.Asked++
 		*s.Tries.of(actionGate)++
-		if s.Lever != nil {
-			l := s.lever()
-			l.AskedAt, l.Approved, l.Votes = e.At, nil, nil
-			if l.FirstAsk.IsZero() {
-				l.FirstAsk = e.At
+		s = s.consent(func(c *Consent) {
+			c.AskedAt, c.Approved, c.Votes = e.At, nil, nil
+			if c.FirstAsk.IsZero() {
+				c.FirstAsk = e.At
 			}
-			s.Lever = l
-		}
+		})
 	case GateVoted, GateReminded, GateEscalated:
 		g := *s.Gate
 		switch e.Kind {
@@ -294,25 +312,26 @@ func evolveGate(s State, e Event) State {
 		}
 		s.Gate = &g
 	case GateDecided:
-		if s.Lever != nil {
+		switch {
+		case e.Decision.Approve:
+			gate := s.Gate
+			s = s.consent(func(c *Consent) {
+				c.Approved, c.Votes = e.Decision, append(slices.Clip(gate.Votes), *e.Decision)
+				c.GoodUntil = e.At.Add(gate.Deadline.Sub(c.AskedAt))
+			})
+		case s.Lever != nil:
 			l := s.lever()
-			if e.Decision.Approve {
-				l.Approved, l.Votes = e.Decision, append(slices.Clip(s.Gate.Votes), *e.Decision)
-				l.GoodUntil = e.At.Add(s.Gate.Deadline.Sub(l.AskedAt))
-			} else {
-				l.Signal, l.Message = playbook.OnDenied, e.Decision.Reason
-			}
+			l.Signal, l.Message = playbook.OnDenied, e.Decision.Reason
 			s.Lever = l
 		}
 		s.Gate, s.Phase = nil, PhaseEntering
 	case GateVoided:
-		l := s.lever()
-		l.Approved, l.Votes = nil, nil
+		s = s.consent(func(c *Consent) { c.Approved, c.Votes = nil, nil })
 		if s.Gate != nil { // a person wants a fresh plan
+			l := s.lever()
 			l.Replans++
-			s.Gate, s.Phase = nil, PhaseEntering
+			s.Lever, s.Gate, s.Phase = l, nil, PhaseEntering
 		}
-		s.Lever = l
 	case GateExpired, GateWithdrawn:
 		s.Gate, s.Phase = nil, PhaseEntering
 	}

@@ -155,14 +155,29 @@ func (t *turn) guarded(out Outcome) {
 	switch {
 	case why != "" && !wait:
 		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: ReasonGuard, Message: why})
-		t.signal(playbook.OnRefused)
+		t.refused(why, ReasonGuard)
 	case level == playbook.Observe:
-		t.wouldApply(out, why)
+		t.would(out, why)
 	case why != "" || t.s.Paused != "":
 		t.wait(out, why)
 	default:
 		t.passed(st, out)
 	}
+}
+
+// refused leaves a lever or gate that a guard keeps back, or that waited too
+// long: a gate takes the way it takes when nobody answers, which is never a yes.
+func (t *turn) refused(why string, reason Reason) {
+	if st := t.s.current(); st.Kind == playbook.StateGate {
+		if t.s.Consent().Approved != nil {
+			why = "approved, and then refused: " + why
+		} else {
+			why = "not opened: " + why
+		}
+		t.unanswered(onExpiry(st), Ending{Outcome: OutcomeEscalated, Reason: reason, Message: "gate " + st.Name + " was " + why}, why)
+		return
+	}
+	t.signal(playbook.OnRefused)
 }
 
 // refusals says which guards do not let the lever through, and whether all of
@@ -185,13 +200,13 @@ func refusals(out Outcome) (why string, wait bool) {
 	return strings.Join(no, "; "), wait && len(no) > 0
 }
 
-func (t *turn) wouldApply(out Outcome, busy string) {
+// would ends a run that only observes: with what it would have done or asked.
+func (t *turn) would(out Outcome, busy string) {
 	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards, Terms: out.Terms})
-	msg := t.s.Lever.Plan.Summary
+	after := ""
 	if busy != "" {
-		msg += " (after waiting: " + busy + ")"
+		after = " (after waiting: " + busy + ")"
 	}
-	t.emit(Event{Kind: WouldApply, State: t.s.Current, Plan: t.s.Lever.Plan, Digest: t.s.Lever.Plan.Digest(), Message: msg})
 	why := "autonomy is observe"
 	if t.s.uncapped(t.s.current()) > playbook.Observe {
 		why += " by " + t.s.terms().Cap.Rule
@@ -200,7 +215,17 @@ func (t *turn) wouldApply(out Outcome, busy string) {
 	if t.s.Levers > 0 {
 		outcome = OutcomeEscalated // it has acted before, so people expect it to go on
 	}
-	t.end(Ending{Outcome: outcome, Message: why + "; would have: " + msg})
+	if t.s.Lever == nil {
+		text, err := t.s.text(t.now)
+		if err != nil {
+			text = err.Error() // unreachable unless the text held a moment ago and does not now
+		}
+		t.end(Ending{Outcome: outcome, Message: why + "; would ask: " + text + after})
+		return
+	}
+	plan := t.s.Lever.Plan
+	t.emit(Event{Kind: WouldApply, State: t.s.Current, Plan: plan, Digest: plan.Digest(), Message: plan.Summary + after})
+	t.end(Ending{Outcome: outcome, Message: why + "; would have: " + plan.Summary + after})
 }
 
 // wait lets the lever stand until what it waits for may be free.
@@ -221,31 +246,40 @@ func (t *turn) wait(out Outcome, why string) {
 	}
 }
 
-// passed is a lever all guards let through: it is applied, or people are asked.
+// passed is a lever or gate all guards let through: the lever is applied and the
+// gate left by the yes that it has, or people are asked.
 func (t *turn) passed(st *playbook.State, out Outcome) {
-	spec, err := verifySpec(t.s, t.now)
+	var spec *VerifySpec
+	text, digest, err := "", "", error(nil)
+	if l := t.s.Lever; l == nil {
+		text, err = t.s.text(t.now)
+	} else {
+		text, digest = l.Plan.Summary, l.Plan.Digest()
+		spec, err = verifySpec(t.s, t.now)
+	}
 	if err != nil {
 		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: ReasonExpression, Message: err.Error()})
-		t.signal(playbook.OnRefused)
+		t.refused(err.Error(), ReasonExpression)
 		return
 	}
 	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards, Terms: out.Terms})
-	l := t.s.Lever
-	if l.Approved != nil {
+	if c := t.s.Consent(); c.Approved != nil {
 		why := t.s.lacking(st)
-		if t.now.After(l.GoodUntil) {
-			why = "the approval is too old: it was good until " + l.GoodUntil.UTC().Format("15:04:05Z")
+		if t.now.After(c.GoodUntil) {
+			why = "the approval is too old: it was good until " + c.GoodUntil.UTC().Format("15:04:05Z")
 		}
 		if why != "" {
 			t.emit(Event{Kind: GateVoided, State: t.s.Current, Message: why})
-			l = t.s.Lever
 		}
 	}
-	if t.s.Asks(st) {
-		t.ask(st, l.Plan.Summary, l.Plan.Digest())
-		return
+	switch {
+	case t.s.Asks(st):
+		t.ask(st, text, digest)
+	case t.s.Lever == nil:
+		t.leaveGate(playbook.OnApproved, "")
+	default:
+		t.openWith(ActionApply, Event{Verify: spec, Digest: digest})
 	}
-	t.openWith(ActionApply, Event{Verify: spec, Digest: l.Plan.Digest()})
 }
 
 func (t *turn) notified(o OpenEffect, out Outcome) {

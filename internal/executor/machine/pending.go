@@ -65,6 +65,9 @@ func (s State) with(journaled map[string]any) map[string]any {
 
 func (s State) leverEffect(e *Effect) {
 	l := s.Lever
+	if l == nil {
+		return // the guards of a gate state
+	}
 	e.Step, e.Plan, e.Receipt = l.Step, l.Plan, l.Receipt
 	e.With = s.with(l.With)
 	if l.Verify == nil {
@@ -121,9 +124,7 @@ func NextWake(s State) (time.Time, bool) {
 		if s.Paused == "" {
 			sooner(s.Wake)
 		}
-		if s.Lever != nil {
-			sooner(s.Lever.Deadline)
-		}
+		sooner(s.Consent().WaitUntil)
 	case s.Open != nil:
 		if _, ok := Pending(s); ok {
 			sooner(s.Open.NotUntil)

@@ -22,7 +22,7 @@ func TestAnyOrder(t *testing.T) {
 		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks"}).Draw(t, "playbook")
 		level := rapid.SampledFrom([]playbook.Autonomy{playbook.Auto, playbook.Suggest, playbook.Observe}).Draw(t, "level")
 		start := testStart(set, name, level)
-		start.Start.By = rapid.SampledFrom([]string{"", "", "user:ada"}).Draw(t, "asked for by")
+		start.Start.By = rapid.SampledFrom([]string{"", "", "user:ada", "user:cap"}).Draw(t, "asked for by")
 		d.state.Playbook = start.Playbook
 		d.do(start)
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
@@ -113,6 +113,10 @@ func (d *driver) check(e Event) {
 		if e.Action == ActionApply && !e.Observe {
 			d.checkApply(e)
 		}
+	case EdgeTaken:
+		if s.Playbook.State(s.Current).Kind == playbook.StateGate && e.To == "done" {
+			d.checkGate()
+		}
 	case RunEnded:
 		ok := []RunOutcome{OutcomeHandedOver, OutcomeUndoFailed}
 		if d.inPlace > 0 && !slices.Contains(ok, e.Ending.Outcome) {
@@ -138,7 +142,7 @@ func (d *driver) checkApply(e Event) {
 	case e.Verify == nil:
 		d.t.Fatal("an apply without a proof to come")
 	}
-	d.checkBallot(e, level)
+	d.checkBallot(e.Digest, level)
 	if level == playbook.Auto && (st.Approve == nil || !st.Approve.Always) && len(d.ballot.terms.Needs) == 0 {
 		return
 	}
@@ -148,10 +152,24 @@ func (d *driver) checkApply(e Event) {
 	}
 }
 
+// checkGate holds a gate state that is left by a yes to what an apply is held to.
+func (d *driver) checkGate() {
+	level := d.state.Autonomy(d.state.Playbook.State(d.state.Current))
+	switch {
+	case !d.guarded:
+		d.t.Fatal("a gate is left by a yes without the guards' yes to that")
+	case d.state.Paused != "" || d.state.Cancel != nil:
+		d.t.Fatal("a gate is left by a yes while paused or canceled")
+	case level == playbook.Observe:
+		d.t.Fatal("a gate is left by a yes at level observe")
+	}
+	d.checkBallot("", level)
+}
+
 // after keeps the books.
 func (d *driver) after(e Event) {
 	switch e.Kind {
-	case PlanCompleted, EffectFailed, StateEntered:
+	case PlanCompleted, EffectFailed, StateEntered, GateDecided:
 		d.guarded = false
 	case GuardsPassed:
 		d.guarded = true

@@ -6,7 +6,7 @@ import (
 )
 
 // terms are what the policy answers: needs=2:group:sre,user:bob (and strong)
-// cap=suggest glass=group:captains within=10m remind=2m tiers=5m:pager/10m:boss.
+// cap=suggest glass=group:captains (and own) within=10m remind=2m tiers=5m:pager/10m:boss.
 func (s *script) terms(opts map[string]string, has func(string) bool) *Terms {
 	within := func(text string) time.Duration {
 		if text == "" {
@@ -29,7 +29,7 @@ func (s *script) terms(opts map[string]string, has func(string) bool) *Terms {
 		}
 	}
 	if glass := opts["glass"]; glass != "" {
-		terms.BreakGlass = []string{glass}
+		terms.BreakGlass, terms.GlassOwn = []string{glass}, has("own")
 	}
 	for _, tier := range strings.Split(opts["tiers"], "/") {
 		if after, to, ok := strings.Cut(tier, ":"); ok {

@@ -54,6 +54,8 @@ type State struct {
 	Kept   int         `json:"kept,omitempty"`   // of those, verified and kept
 	Asked  int         `json:"asked,omitempty"`  // questions put to people so far
 
+	GateConsent *Consent `json:"consent,omitempty"` // of the current gate state, once its guards were asked; a lever has its own
+
 	Ignored int `json:"ignored,omitempty"` // decisions that did not count, of those journaled
 
 	Truncated bool    `json:"truncated,omitempty"` // a notification about it was truncated: how much is affected is unknown
@@ -156,14 +158,7 @@ type Lever struct {
 	With      map[string]any  `json:"with"`
 	Plan      *Plan           `json:"plan,omitempty"`
 	PlannedAt time.Time       `json:"plannedAt,omitzero"` // when its parameters were evaluated
-	Guards    []GuardVerdict  `json:"guards,omitempty"`
-	Terms     *Terms          `json:"terms,omitempty"`    // what the policy demands, as the guards last answered
-	FirstAsk  time.Time       `json:"firstAsk,omitzero"`  // when people were first asked on this visit: they look at the evidence since
-	AskedAt   time.Time       `json:"askedAt,omitzero"`   // when the last gate was opened
-	Approved  *Decision       `json:"approved,omitempty"` // of the digest in it: the one that completed what is needed
-	Votes     []Decision      `json:"votes,omitempty"`    // all approvals of that gate, Approved last
 	Replans   int             `json:"replans,omitempty"`  // fresh plans people asked for on this visit
-	GoodUntil time.Time       `json:"goodUntil,omitzero"` // of the approval; a later apply asks again
 	Would     bool            `json:"would,omitempty"`    // autonomy observe: it would have been applied
 	Applied   bool            `json:"applied"`            // the world is changed and not undone
 	Receipt   json.RawMessage `json:"receipt,omitempty"`
@@ -172,11 +167,13 @@ type Lever struct {
 	Before    float64         `json:"before"`           // requests per second; -1: unknown
 	Verify    *VerifySpec     `json:"verify,omitempty"`
 	Samples   []Sample        `json:"samples,omitempty"`
-	Deadline  time.Time       `json:"deadline,omitzero"`  // of settling, verification or waiting
+	Deadline  time.Time       `json:"deadline,omitzero"`  // of settling or verification
 	Panicked  bool            `json:"panicked,omitempty"` // a step panicked over apply or undo: it is not tried again by itself
 	Signal    playbook.Signal `json:"signal,omitempty"`   // result, once known
 	Reason    Reason          `json:"reason,omitempty"`
 	Message   string          `json:"message,omitempty"`
+
+	Consent // to apply it
 }
 
 // Hold is why a run waits for a person to say what is true.
@@ -250,12 +247,13 @@ func (s State) InAir() bool {
 }
 
 // Asks reports whether people have to be asked before the lever of that state
-// is applied, and have not said yes, or too few of them.
+// is applied, or that gate is left by a yes, and have not said it, or too few of
+// them.
 func (s State) Asks(state *playbook.State) bool {
 	if len(s.Needs(state)) == 0 {
 		return false
 	}
-	return s.Lever == nil || s.Lever.Approved == nil || s.lacking(state) != ""
+	return s.Consent().Approved == nil || s.lacking(state) != ""
 }
 
 // Autonomy is the effective level of a playbook state: the lowest of

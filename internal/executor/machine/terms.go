@@ -6,8 +6,22 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Terms are what the platform team's policy demands of a lever, at the moment
-// its guards are asked. They can only tighten what the playbook says.
+// Consent is what guards, policy and people said of the current state: of its
+// lever, or of a gate that is a state of its own. Without it no lever applies
+// and no gate is left by a yes.
+type Consent struct {
+	Guards    []GuardVerdict `json:"guards,omitempty"`
+	Terms     *Terms         `json:"terms,omitempty"`    // what the policy demands, as the guards last answered
+	WaitUntil time.Time      `json:"waitUntil,omitzero"` // while guards let it wait: when that ends
+	FirstAsk  time.Time      `json:"firstAsk,omitzero"`  // when people were first asked on this visit: they look at the evidence since
+	AskedAt   time.Time      `json:"askedAt,omitzero"`   // when the last question was opened
+	Approved  *Decision      `json:"approved,omitempty"` // of the digest in it: the one that completed what is needed
+	Votes     []Decision     `json:"votes,omitempty"`    // all approvals of that question, Approved last
+	GoodUntil time.Time      `json:"goodUntil,omitzero"` // of the approval; later people are asked again
+}
+
+// Terms are what the platform team's policy demands of a lever or gate, at the
+// moment its guards are asked. They can only tighten what the playbook says.
 type Terms struct {
 	Policy     string        `json:"policy,omitempty"`     // digest of the policy in force; empty: none is configured
 	Cap        *Cap          `json:"cap,omitempty"`        // highest autonomy allowed; nil: no rule says
@@ -16,6 +30,7 @@ type Terms struct {
 	Remind     time.Duration `json:"remind,omitempty"`     // after the gate opened, once; 0: no reminder
 	Tiers      []Tier        `json:"tiers,omitempty"`      // who else is told while nobody decides, in order of time
 	BreakGlass []string      `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
+	GlassOwn   bool          `json:"glassOwn,omitempty"`   // they may do so also for a run that they asked for themselves
 }
 
 // Cap is the highest autonomy a rule allows.
@@ -50,6 +65,7 @@ type Gate struct {
 	Needs      []Need   `json:"needs"`                // every one has to be met; service.owners is replaced by their names
 	BreakGlass []string `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
 	NotBy      string   `json:"notBy,omitempty"`      // who asked for the run: their own yes does not count
+	GlassOwn   bool     `json:"glassOwn,omitempty"`   // but they may break the glass, if they are among BreakGlass
 
 	RemindAt time.Time `json:"remindAt,omitzero"` // zero: people are not reminded
 	Reminded bool      `json:"reminded,omitempty"`

@@ -111,7 +111,7 @@ func (g Gate) refuse(d Decision) error {
 		return g.notAmong(d)
 	case !d.Approve:
 		return nil // one veto is enough, through any door
-	case g.NotBy != "" && g.NotBy == d.By:
+	case g.NotBy != "" && g.NotBy == d.By && (!d.BreakGlass || !g.GlassOwn):
 		return fmt.Errorf("%w: %s asked for this run, and nobody approves their own; needed: %s", ErrNotAllowed, d.By, g.Who())
 	case d.BreakGlass:
 		return g.refuseGlass(d)
@@ -188,41 +188,68 @@ func (s State) Needs(state *playbook.State) []Need {
 	return out
 }
 
-// terms are those the guards of the current lever answered with last.
-func (s State) terms() Terms {
-	if s.Lever == nil || s.Lever.Terms == nil {
-		return Terms{}
+// Consent is what was said of the current lever or gate so far; the zero value
+// when its guards were not asked yet.
+func (s State) Consent() Consent {
+	switch {
+	case s.Lever != nil:
+		return s.Lever.Consent
+	case s.GateConsent != nil:
+		return *s.GateConsent
+	default:
+		return Consent{}
 	}
-	return *s.Lever.Terms
+}
+
+// consent changes what was said, in a copy of what holds it.
+func (s State) consent(change func(*Consent)) State {
+	if s.Lever != nil {
+		l := s.lever()
+		change(&l.Consent)
+		s.Lever = l
+		return s
+	}
+	c := s.Consent()
+	change(&c)
+	s.GateConsent = &c
+	return s
+}
+
+// terms are those the guards of the current lever or gate answered with last.
+func (s State) terms() Terms {
+	if t := s.Consent().Terms; t != nil {
+		return *t
+	}
+	return Terms{}
 }
 
 // Under is the state with the terms a policy sets now, before they are facts.
 func (s State) Under(terms *Terms) State {
-	l := s.lever()
-	l.Terms = terms
-	s.Lever = l
-	return s
+	return s.consent(func(c *Consent) { c.Terms = terms })
 }
 
-// lacking says what the approval of the current lever falls short of; empty
-// when it meets what is needed now.
+// lacking says what the approval of the current lever or gate falls short of;
+// empty when it meets what is needed now.
 func (s State) lacking(state *playbook.State) string {
-	a, needs := s.Lever.Approved, s.Needs(state)
+	c, needs := s.Consent(), s.Needs(state)
+	a := c.Approved
 	if a.BreakGlass {
 		switch {
 		case !permits(deciders(s.terms().BreakGlass, s.Start.Service.Owners), *a):
 			return fmt.Sprintf("%s approved alone, and no rule allows that any more", a.By)
+		case s.Start.By == a.By && !s.terms().GlassOwn:
+			return fmt.Sprintf("%s asked for this run and approved it alone, and no rule allows that any more", a.By)
 		case strong(needs) && !a.Strong:
 			return "strong authentication is needed now: " + whoOf(needs)
 		}
 		return ""
 	}
-	left := unmet(needs, s.Lever.Votes)
+	left := unmet(needs, c.Votes)
 	if len(left) == 0 {
 		return ""
 	}
 	n := left[0]
-	return fmt.Sprintf("%s now asks for %s, and the approval gave %d", n.Rule, n.Who(), len(n.Given(s.Lever.Votes)))
+	return fmt.Sprintf("%s now asks for %s, and the approval gave %d", n.Rule, n.Who(), len(n.Given(c.Votes)))
 }
 
 // deciders replaces service.owners by the service's owners.
