@@ -14,14 +14,23 @@ type Target struct {
 	Kind      string // Deployment, StatefulSet, ...
 	Namespace string
 	Name      string
-	Container string // the engine's container; empty: the first, or the only one that sets the flag
+	Container string // the engine's container; empty: the only one that sets the flag, or that runs an engine
+	Component string // of a graph or a set: decode, prefill, leader, worker, a service's name; empty: the only one
+
+	// Path is the source's path: the kustomization, chart or directory that is
+	// deployed. What is built elsewhere in the tree does not count, but is not
+	// changed along either. Empty: everything in the tree counts.
+	Path       string
+	ValueFiles []string // of the Helm source, in order, from the repository's root; empty: the only ones below Path
 }
 
 // Variable is the one thing that an edit changes: a flag of the engine, or the
 // number of replicas (or the bound of the autoscaler that owns it).
 type Variable struct {
-	Flag     string // without leading dashes, as the engine documents it: max-num-seqs
+	Flag     string // without leading dashes, as the engine documents it: max-num-seqs; in capitals: an environment variable
+	Switch   bool   // the flag has no --no- form: being there is true, and false is to remove it
 	Replicas bool   // Flag is then empty
+	Bound    string // of an autoscaler that owns the replicas: "min" (or empty) or "max"
 }
 
 // File is one file of the tree at a commit.
@@ -32,25 +41,34 @@ type File struct {
 
 // Place is where a variable stands.
 type Place struct {
-	File     string // path from the repository's root
-	Document int    // of the YAML stream, from 0
-	Line     int    // of the value, from 1
-	Column   int    // in bytes, from 1
-	Object   string // kind namespace/name of the manifest, or the role of the file: "helm values", "kustomize patch"
-	Path     string // for people: spec.template.spec.containers[vllm].args[--max-num-seqs]
-	Form     string // how it is written: "--flag=value", "--flag value", "boolean", "shell", "env", "config", "field", "values"
-	Value    string // as written, unquoted; "true"/"false" for booleans
-	Missing  bool   // not set yet: Set adds it there, in the list's own style
-	Why      string // why this place counts, in words
+	File      string // path from the repository's root
+	Document  int    // of the YAML stream, from 0
+	Line      int    // of the value, from 1
+	Column    int    // in bytes, from 1
+	Object    string // kind namespace/name of the manifest, or the role of the file: "helm values", "kustomize patch"
+	Path      string // for people: spec.template.spec.containers[vllm].args[--max-num-seqs]
+	Form      string // how it is written: "--flag=value", "--flag value", "boolean", "shell", "env", "config", "field", "values"
+	Container string // that the variable belongs to; empty: none
+	Value     string // as written, unquoted; "true"/"false" for booleans
+	Missing   bool   // not set yet: Set adds it there, in the list's own style
+	Why       string // why this place counts, in words
 }
 
 // Edit is a change of one or more files that is one variable.
 type Edit struct {
 	Place Place
+	From  string   // empty: it was not set
+	To    string   // empty: it was taken away
+	More  []Change // further assignments of [SetAll], in their order
+	Files []File   // new contents of the files that change
+	Diff  string   // unified, for people
+}
+
+// Change is one assignment that an edit makes.
+type Change struct {
+	Place Place
 	From  string // empty: it was not set
 	To    string
-	Files []File // new contents of the files that change
-	Diff  string // unified, for people
 }
 
 // Person wrote or committed something.

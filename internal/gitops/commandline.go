@@ -1,0 +1,235 @@
+package gitops
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// argument is one word of an engine's command line, and where it is written.
+type argument struct {
+	text    string
+	doc     *document  // nil: put together from several
+	node    *yaml.Node // the scalar that holds it
+	seq     *yaml.Node // the list that the scalar is an item of; nil: a word of a script
+	index   int        // in seq
+	word    *word      // of a script
+	script  *script
+	form    string // where the words of a script stand: "shell", "env"
+	path    string // of the list or script, for people
+	command int    // number of the simple command
+}
+
+// script is a text that a shell splits into words.
+type script struct {
+	doc   *document
+	node  *yaml.Node
+	shell *shell
+	form  string
+	path  string
+}
+
+// line is a container's whole command line.
+type line struct {
+	container container
+	args      []argument
+	scripts   []*script
+	seqs      []seqAt // lists that hold words of their own
+	unknown   []string
+}
+
+type seqAt struct {
+	doc  *document
+	node *yaml.Node
+	path string
+}
+
+// extraArgs are variables that entrypoints add to the command line.
+var extraArgs = []string{"VLLM_ADDITIONAL_ARGS", "VLLM_EXTRA_ARGS"}
+
+// commandLine reads command and args as Kubernetes and then a shell do.
+func (c container) commandLine() (*line, error) {
+	l := &line{container: c}
+	var items []argument
+	for _, key := range []string{"command", "args"} {
+		n := get(c.node, key)
+		if n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+			continue
+		}
+		at := c.path + "." + key
+		doc := c.object.docOf(n)
+		if !isList(n) {
+			return nil, c.bad(n, at+" is not a list")
+		}
+		l.seqs = append(l.seqs, seqAt{doc, n, at})
+		for i, raw := range n.Content {
+			item := deref(raw)
+			if item == nil || item.Kind != yaml.ScalarNode {
+				return nil, c.bad(raw, "an item of "+at+" is not a text")
+			}
+			items = append(items, argument{text: item.Value, doc: c.object.docOf(item), node: item, seq: n, index: i, path: at})
+		}
+	}
+	if i := c.scriptIndex(items); i >= 0 {
+		if err := l.readScript(items[i], items[i+1:]); err != nil {
+			return nil, err
+		}
+	} else {
+		l.args = items
+	}
+	return l, l.additional()
+}
+
+func (c container) bad(n *yaml.Node, message string) error {
+	if d := c.object.docOf(n); d != nil {
+		return d.invalid(n, message)
+	}
+	return &Error{Reason: Invalid, Message: c.object.String() + ": " + message}
+}
+
+var (
+	shells      = regexp.MustCompile(`^(?:ba|da|a|z|k)?sh$`)
+	shellOption = regexp.MustCompile(`^-[a-zA-Z]*c[a-zA-Z]*$`)
+)
+
+// scriptIndex finds the item that a shell runs as a script; -1: none.
+func (c container) scriptIndex(items []argument) int {
+	begin := 0
+	switch {
+	case len(items) == 0:
+		return -1
+	case shells.MatchString(path.Base(items[0].text)):
+		begin = 1
+	case c.whole && len(items) == 1 && strings.Contains(items[0].text, " "):
+		return 0
+	case !isList(get(c.node, "command")) && shellOption.MatchString(items[0].text):
+	default:
+		return -1
+	}
+	for i := begin; i+1 < len(items) && strings.HasPrefix(items[i].text, "-"); i++ {
+		if shellOption.MatchString(items[i].text) {
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// readScript splits a script into words; rest is what $@ stands for in it.
+func (l *line) readScript(item argument, rest []argument) error {
+	words, err := shellWords(item.text)
+	if err != nil {
+		return l.container.bad(item.node, item.path+" is a shell script that cannot be read safely: "+err.Error())
+	}
+	s := &script{doc: item.doc, node: item.node, shell: words, form: "shell", path: item.path}
+	l.scripts = append(l.scripts, s)
+	for i := range words.words {
+		w := &words.words[i]
+		name := variableName(w.text)
+		switch {
+		case w.redirect:
+		case w.text == "$@" || w.text == "${@}":
+			for j, r := range rest {
+				if j > 0 { // the first is $0
+					r.command = w.command
+					l.args = append(l.args, r)
+				}
+			}
+		case name != "" && w.bare:
+			if err := l.expand(name, w.command); err != nil {
+				return err
+			}
+		default:
+			l.args = append(l.args, s.argument(w))
+		}
+	}
+	return nil
+}
+
+func (s *script) argument(w *word) argument {
+	return argument{text: w.text, doc: s.doc, node: s.node, word: w, script: s, form: s.form, path: s.path, command: w.command}
+}
+
+var variable = regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|\(([A-Za-z_][A-Za-z0-9_]*)\))$`)
+
+// variableName is the variable that a word consists of; empty: it is none.
+func variableName(word string) string {
+	m := variable.FindStringSubmatch(word)
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[2] + m[3]
+}
+
+// expand puts the words of an environment variable into the command line.
+func (l *line) expand(name string, command int) error {
+	v, err := l.container.environment(name)
+	if err != nil {
+		return err
+	}
+	if v == nil || v.node == nil {
+		l.unknown = append(l.unknown, name)
+		return nil
+	}
+	return l.words(v, command)
+}
+
+// words adds the words of a variable's value.
+func (l *line) words(v *envVar, command int) error {
+	sh, err := shellWords(v.node.Value[v.begin:])
+	if err != nil {
+		return l.container.bad(v.node, v.path+" cannot be split into words safely: "+err.Error())
+	}
+	for i := range sh.words {
+		sh.words[i].shift(v.begin)
+	}
+	s := &script{doc: v.doc, node: v.node, shell: sh, form: "env", path: v.path}
+	l.scripts = append(l.scripts, s)
+	for i := range sh.words {
+		a := s.argument(&sh.words[i])
+		a.command = command
+		l.args = append(l.args, a)
+	}
+	return nil
+}
+
+// shift moves a word that was read from the middle of a text.
+func (w *word) shift(by int) {
+	w.begin, w.end = w.begin+by, w.end+by
+	for i := range w.from {
+		w.from[i] += by
+		w.to[i] += by
+	}
+}
+
+// additional adds the words of variables that an entrypoint or a preset of the
+// operator reads without the manifest saying so.
+func (l *line) additional() error {
+	for _, name := range extraArgs {
+		v, err := l.container.environment(name)
+		if err != nil {
+			return err
+		}
+		if v == nil || v.node == nil || l.used(v.node) {
+			continue
+		}
+		command := 0
+		if len(l.args) > 0 {
+			command = l.args[len(l.args)-1].command
+		}
+		if err := l.words(v, command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *line) used(n *yaml.Node) bool {
+	for _, s := range l.scripts {
+		if s.node == n {
+			return true
+		}
+	}
+	return false
+}

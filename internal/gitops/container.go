@@ -1,0 +1,135 @@
+package gitops
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// container is one container of a workload, or what stands for one.
+type container struct {
+	object    *object
+	component string // of a graph or a set: decode, prefill, leader, worker, VllmDecodeWorker
+	name      string
+	path      string // for people
+	node      *yaml.Node
+	whole     bool // args is one command line, which the operator gives to a shell
+}
+
+// template is where a kind keeps a pod.
+type template struct {
+	component string
+	path      []string // to the pod's spec
+}
+
+// templates lists the kinds whose pods stand at fixed paths.
+var templates = map[string][]template{
+	"Deployment":        {{"", []string{"spec", "template", "spec"}}},
+	"StatefulSet":       {{"", []string{"spec", "template", "spec"}}},
+	"DaemonSet":         {{"", []string{"spec", "template", "spec"}}},
+	"ReplicaSet":        {{"", []string{"spec", "template", "spec"}}},
+	"Rollout":           {{"", []string{"spec", "template", "spec"}}},
+	"ServingRuntime":    {{"", []string{"spec"}}},
+	"LeaderWorkerSet":   {{"leader", lws("leaderTemplate")}, {"worker", lws("workerTemplate")}},
+	"InferenceService":  {{"", []string{"spec", "predictor"}}, {"worker", []string{"spec", "predictor", "workerSpec"}}},
+	llmInferenceService: llmTemplates,
+	llmInferenceConfig:  llmTemplates,
+}
+
+const (
+	llmInferenceService = "LLMInferenceService"
+	llmInferenceConfig  = "LLMInferenceServiceConfig"
+	dynamoGraph         = "DynamoGraphDeployment"
+)
+
+var llmTemplates = []template{
+	{"", []string{"spec", "template"}},
+	{"worker", []string{"spec", "worker"}},
+	{"prefill", []string{"spec", "prefill", "template"}},
+	{"prefill-worker", []string{"spec", "prefill", "worker"}},
+}
+
+func lws(name string) []string { return []string{"spec", "leaderWorkerTemplate", name, "spec"} }
+
+// containers gives the containers of an object that run with its pods.
+func (o *object) containers() []container {
+	if o.kind == dynamoGraph {
+		return o.graphContainers()
+	}
+	var out []container
+	for _, t := range templates[o.kind] {
+		pod := get(o.root, t.path...)
+		out = append(out, o.podContainers(pod, t.component, joined(t.path...))...)
+		if model := get(pod, "model"); o.kind == "InferenceService" && isMap(model) {
+			out = append(out, container{object: o, component: t.component, name: "kserve-container", path: joined(t.path...) + ".model", node: model})
+		}
+	}
+	return out
+}
+
+func (o *object) podContainers(pod *yaml.Node, component, at string) []container {
+	var out []container
+	for i, c := range list(pod, "containers") {
+		if !isMap(c) {
+			continue
+		}
+		name := str(c, "name")
+		label := name
+		if label == "" {
+			label = fmt.Sprint(i)
+		}
+		out = append(out, container{object: o, component: component, name: name, path: fmt.Sprintf("%s.containers[%s]", at, label), node: c})
+	}
+	return out
+}
+
+// graphContainers gives those of a Dynamo graph: v1alpha1 keeps services in a
+// mapping, v1beta1 components in a list.
+func (o *object) graphContainers() []container {
+	var out []container
+	services := get(o.root, "spec", "services")
+	for i := 0; isMap(services) && i+1 < len(services.Content); i += 2 {
+		name, at := services.Content[i].Value, "spec.services."+services.Content[i].Value
+		pod := get(services.Content[i+1], "extraPodSpec")
+		if main := get(pod, "mainContainer"); isMap(main) {
+			out = append(out, container{object: o, component: name, name: "main", path: at + ".extraPodSpec.mainContainer", node: main, whole: true})
+		}
+		out = append(out, o.podContainers(pod, name, at+".extraPodSpec")...)
+	}
+	for _, c := range list(o.root, "spec", "components") {
+		name := str(c, "name")
+		for _, sub := range o.podContainers(get(c, "podTemplate", "spec"), name, "spec.components["+name+"].podTemplate.spec") {
+			sub.whole = true
+			out = append(out, sub)
+		}
+	}
+	return out
+}
+
+// components lists the parts of an object that scale by themselves.
+func (o *object) components() []string {
+	var out []string
+	services := get(o.root, "spec", "services")
+	for i := 0; isMap(services) && i+1 < len(services.Content); i += 2 {
+		out = append(out, services.Content[i].Value)
+	}
+	for _, c := range list(o.root, "spec", "components") {
+		out = append(out, str(c, "name"))
+	}
+	return out
+}
+
+// chosen narrows containers to those that the target may mean.
+func (o *object) chosen(t Target, component string) []container {
+	var out []container
+	for _, c := range o.containers() {
+		switch {
+		case component != "" && !strings.EqualFold(c.component, component):
+		case t.Container != "" && c.name != t.Container:
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package gitops
+
+import (
+	"fmt"
+	"strings"
+)
+
+// context is how many unchanged lines a hunk shows on each side.
+const context = 3
+
+// hunk is lines from and to (exclusive) of the old and the new text.
+type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
+
+// unified is the difference of two texts as people read it. The texts differ
+// in few lines, so that the nearest lines that are equal again are the match.
+func unified(path, before, after string) string {
+	a, b := split(before), split(after)
+	var b0 strings.Builder
+	fmt.Fprintf(&b0, "--- a/%s\n+++ b/%s\n", path, path)
+	hunks := differing(a, b)
+	for i := 0; i < len(hunks); {
+		j := i
+		for j+1 < len(hunks) && hunks[j+1].oldFrom-hunks[j].oldTo <= 2*context {
+			j++
+		}
+		group(&b0, a, b, hunks[i:j+1])
+		i = j + 1
+	}
+	return b0.String()
+}
+
+func split(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.SplitAfter(strings.TrimSuffix(s, "\n"), "\n")
+}
+
+// differing finds the stretches of lines that are not the same.
+func differing(a, b []string) []hunk {
+	var out []hunk
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		if i < len(a) && j < len(b) && same(a[i], b[j]) {
+			i, j = i+1, j+1
+			continue
+		}
+		di, dj := resume(a[i:], b[j:])
+		out = append(out, hunk{i, i + di, j, j + dj})
+		i, j = i+di, j+dj
+	}
+	return out
+}
+
+func same(x, y string) bool { return strings.TrimSuffix(x, "\n") == strings.TrimSuffix(y, "\n") }
+
+// resume gives the fewest lines to skip in both until they agree again.
+func resume(a, b []string) (int, int) {
+	agree := func(i, j int) bool {
+		for k := range context {
+			if i+k >= len(a) || j+k >= len(b) {
+				return len(a)-i == len(b)-j
+			}
+			if !same(a[i+k], b[j+k]) {
+				return false
+			}
+		}
+		return true
+	}
+	for total := 1; total <= len(a)+len(b); total++ {
+		for i := max(0, total-len(b)); i <= min(total, len(a)); i++ {
+			if agree(i, total-i) {
+				return i, total - i
+			}
+		}
+	}
+	return len(a), len(b)
+}
+
+// group writes hunks that stand close together with what is around them.
+func group(w *strings.Builder, a, b []string, hunks []hunk) {
+	first, last := hunks[0], hunks[len(hunks)-1]
+	from, to := max(0, first.oldFrom-context), min(len(a), last.oldTo+context)
+	shift := first.newFrom - first.oldFrom
+	newFrom, newTo := from+shift, last.newTo+to-last.oldTo
+	fmt.Fprintf(w, "@@ -%s +%s @@\n", ranged(from, to), ranged(newFrom, newTo))
+	put := func(sign string, lines []string) {
+		for _, l := range lines {
+			fmt.Fprintf(w, "%s%s\n", sign, strings.TrimRight(l, "\r\n"))
+		}
+	}
+	for _, h := range hunks {
+		put(" ", a[from:h.oldFrom])
+		put("-", a[h.oldFrom:h.oldTo])
+		put("+", b[h.newFrom:h.newTo])
+		from = h.oldTo
+	}
+	put(" ", a[from:to])
+}
+
+func ranged(from, to int) string {
+	if from == to {
+		return fmt.Sprintf("%d,0", from)
+	}
+	return fmt.Sprintf("%d,%d", from+1, to-from)
+}

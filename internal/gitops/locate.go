@@ -1,0 +1,347 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Locate finds where a variable of the target counts in the tree. It gives one
+// place: for a flag that is not set, the place where Set would add it (Missing
+// is then true). An [*Error] says why not: Ambiguous, with the places, when
+// several count and nothing decides; NotFound, with what was looked at; Invalid
+// and OutOfBounds for files that cannot be read or edited safely; Owned when
+// another target would be changed along.
+func Locate(files []File, t Target, v Variable) ([]Place, error) {
+	s, err := resolve(files, t, v)
+	if several := new(ambiguousError); errors.As(err, &several) {
+		return several.places, several.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []Place{s.place}, nil
+}
+
+// Values gives the values of several flags of the target; a flag that is not
+// set is not in the map. The errors are those of [Locate].
+func Values(files []File, t Target, flags ...string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, f := range flags {
+		places, err := Locate(files, t, Variable{Flag: f})
+		if err != nil {
+			return nil, err
+		}
+		if p := places[0]; !p.Missing {
+			out[f] = p.Value
+		}
+	}
+	return out, nil
+}
+
+var (
+	flagName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,127}$`)
+	envName  = regexp.MustCompile(`^[A-Z][A-Z0-9]*_[A-Z0-9_]*$`)
+)
+
+func (v Variable) check() error {
+	switch {
+	case v.Replicas && v.Flag != "":
+		return &Error{Reason: Invalid, Message: "a variable is a flag or the replicas, not both"}
+	case v.Replicas && v.Bound != "" && v.Bound != "min" && v.Bound != "max":
+		return &Error{Reason: Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", clip(v.Bound))}
+	case !v.Replicas && !flagName.MatchString(v.Flag):
+		return &Error{Reason: Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", clip(v.Flag))}
+	}
+	return nil
+}
+
+// String names the variable for people.
+func (v Variable) String() string {
+	switch {
+	case v.Replicas:
+		return "replicas"
+	case envName.MatchString(v.Flag):
+		return v.Flag
+	}
+	return "--" + v.Flag
+}
+
+// resolve finds the one site that counts.
+func resolve(files []File, t Target, v Variable) (*site, error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	if t.Kind == "" || t.Name == "" {
+		return nil, &Error{Reason: Invalid, Message: "the target has no kind or no name"}
+	}
+	tr, err := newTree(files, t)
+	if err != nil {
+		return nil, err
+	}
+	all, err := tr.objects()
+	if err != nil {
+		return nil, err
+	}
+	candidates := tr.candidates(all)
+	if len(candidates) == 0 {
+		return tr.fromValues(v)
+	}
+	var sites []*site
+	for _, c := range candidates {
+		s, err := c.object.find(t, c.component, v, all)
+		if err != nil {
+			return nil, err
+		}
+		sites = append(sites, s)
+	}
+	if len(sites) > 1 {
+		return nil, ambiguous(placesOf(sites), "several manifests are "+candidates[0].object.String())
+	}
+	return sites[0], tr.unshared(sites[0])
+}
+
+func placesOf(sites []*site) []Place {
+	var out []Place
+	for _, s := range sites {
+		out = append(out, s.place)
+	}
+	return out
+}
+
+// candidate is an object that may be the target's manifest.
+type candidate struct {
+	object    *object
+	component string
+}
+
+// candidates gives the objects that are the target, or else its owners.
+func (tr *tree) candidates(all []*object) []candidate {
+	var exact, owners []candidate
+	for _, o := range all {
+		if o.namespace != "" && tr.target.Namespace != "" && o.namespace != tr.target.Namespace {
+			continue
+		}
+		if o.kind == tr.target.Kind && o.name == tr.target.Name {
+			exact = append(exact, candidate{o, tr.target.Component})
+		} else if component, owns := o.owns(tr.target); owns {
+			if tr.target.Component != "" {
+				component = tr.target.Component
+			}
+			owners = append(owners, candidate{o, component})
+		}
+	}
+	if len(exact) > 0 {
+		return exact
+	}
+	return owners
+}
+
+// owns reports whether an operator makes the target from the object, by the
+// operators' own way of naming, and which component of it the target is.
+func (o *object) owns(t Target) (component string, ok bool) {
+	rest, named := strings.CutPrefix(t.Name, o.name)
+	switch {
+	case o.kind == "InferenceService":
+		return "", named && (rest == "-predictor" || strings.HasPrefix(rest, "-predictor-"))
+	case o.kind == llmInferenceService && named && strings.HasPrefix(rest, "-kserve"):
+		if strings.HasSuffix(rest, "-prefill") {
+			return "prefill", true
+		}
+		return "", true
+	case o.kind == "LeaderWorkerSet" && t.Kind == "StatefulSet":
+		return "", named && rest == ""
+	case o.kind == dynamoGraph && named:
+		for _, c := range o.components() {
+			if strings.EqualFold(rest, "-"+c) {
+				return c, true
+			}
+		}
+	}
+	return "", false
+}
+
+// objects gives everything in the tree that may be or concern the target.
+func (tr *tree) objects() ([]*object, error) {
+	built, err := tr.builds()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := tr.plain()
+	return append(built, plain...), err
+}
+
+// find locates the variable in an object.
+func (o *object) find(t Target, component string, v Variable, all []*object) (*site, error) {
+	if v.Replicas {
+		return o.replicas(component, v, all)
+	}
+	containers := o.chosen(t, component)
+	if len(containers) == 0 {
+		return nil, notFound("%s has no container %q%s (it has: %s)", o, clip(t.Container), ofComponent(component), o.containerNames())
+	}
+	if envName.MatchString(v.Flag) {
+		return findEnv(containers, v)
+	}
+	var sites []*site
+	var lines []*line
+	for _, c := range containers {
+		l, err := c.commandLine()
+		if err == nil {
+			var s *site
+			if s, err = l.find(v); s != nil {
+				sites = append(sites, s)
+			}
+		}
+		if err != nil && (len(containers) == 1 || c.mentions(v.Flag)) {
+			return nil, err
+		}
+		if err == nil {
+			lines = append(lines, l)
+		}
+	}
+	switch len(sites) {
+	case 0:
+		return absent(lines, v)
+	case 1:
+		return sites[0], nil
+	}
+	return nil, ambiguous(placesOf(sites), "several containers set "+v.String())
+}
+
+func ofComponent(c string) string {
+	if c == "" {
+		return ""
+	}
+	return " of component " + clip(c)
+}
+
+func (o *object) containerNames() string {
+	var names []string
+	for _, c := range o.containers() {
+		name := c.name
+		if c.component != "" {
+			name = c.component + "/" + name
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// mentions reports whether any text of a container may speak of a flag.
+func (c container) mentions(flag string) bool {
+	found := false
+	var walk func(n *yaml.Node, depth int)
+	walk = func(n *yaml.Node, depth int) {
+		if n == nil || depth > maxDepth || found {
+			return
+		}
+		found = strings.Contains(dashes(n.Value), dashes(flag))
+		for _, child := range n.Content {
+			walk(child, depth+1)
+		}
+	}
+	walk(c.node, 0)
+	return found
+}
+
+// find locates a flag in a container: on its command line, else in the
+// configuration file or the variable that the command line names.
+func (l *line) find(v Variable) (*site, error) {
+	hits, err := l.hits(v.Flag)
+	if err != nil {
+		return nil, err
+	}
+	if len(hits) == 0 {
+		return l.elsewhere(v)
+	}
+	h, err := counting(hits)
+	if err != nil {
+		return nil, err
+	}
+	s := h.site()
+	if v.Switch && h.form == "boolean" {
+		s.set = func(value string) (splice, error) {
+			if value != "false" {
+				return splice{}, &Error{Reason: Invalid, Message: v.String() + " takes true or false"}
+			}
+			return h.unset()
+		}
+	}
+	name := variableName(h.value)
+	switch {
+	case name != "":
+		return l.container.reference(name, s)
+	case strings.Contains(h.value, "$") || strings.Contains(h.value, "{{"):
+		return nil, l.container.bad(s.node, fmt.Sprintf("the value of --%s is filled in when it runs (%s)", v.Flag, clip(h.value)))
+	}
+	return s, nil
+}
+
+// reference follows --flag=$(NAME) to the variable.
+func (c container) reference(name string, from *site) (*site, error) {
+	v, err := c.environment(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == nil || v.node == nil:
+		return nil, c.bad(from.node, fmt.Sprintf("the value is $%s, which the manifest does not set", name))
+	}
+	s := v.site(c.object, "the command line takes the value from this variable ("+from.place.Path+")")
+	s.place.Container = c.name
+	return s, nil
+}
+
+// findEnv locates a variable that is an environment variable.
+func findEnv(containers []container, v Variable) (*site, error) {
+	var sites []*site
+	for _, c := range containers {
+		s, err := c.envSite(v.Flag)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			sites = append(sites, s)
+		}
+	}
+	switch {
+	case len(sites) == 1:
+		return sites[0], nil
+	case len(sites) > 1:
+		return nil, ambiguous(placesOf(sites), "several containers have "+v.Flag)
+	case len(containers) == 1:
+		return containers[0].addEnv(v.Flag)
+	}
+	return nil, notFound("no container of %s has %s: name the container to add it to", containers[0].object, v.Flag)
+}
+
+// absent is the place where a flag that no container sets would be added.
+func absent(lines []*line, v Variable) (*site, error) {
+	if len(lines) > 1 {
+		var engines []*line
+		for _, l := range lines {
+			if l.isEngine() {
+				engines = append(engines, l)
+			}
+		}
+		lines = engines
+	}
+	var sites []*site
+	for _, l := range lines {
+		s, err := l.missing(v)
+		if err != nil {
+			return nil, err
+		}
+		sites = append(sites, s)
+	}
+	switch len(sites) {
+	case 0:
+		return nil, notFound("no container sets %s, and none is known to run an engine: name the container", v)
+	case 1:
+		return sites[0], nil
+	}
+	return nil, ambiguous(placesOf(sites), "several containers run an engine and none sets "+v.String())
+}

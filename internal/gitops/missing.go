@@ -1,0 +1,167 @@
+package gitops
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var (
+	engineWord   = regexp.MustCompile(`^(?:vllm|sglang|trtllm-serve|text-generation-launcher|tritonserver|lmdeploy)$`)
+	engineModule = regexp.MustCompile(`^(?:vllm|sglang|dynamo|tensorrt_llm|lmdeploy)\b`)
+	engineImage  = regexp.MustCompile(`(?:vllm|sglang|trt-?llm|tensorrt-?llm|dynamo|llm-d|tgi|text-generation)`)
+)
+
+// runsEngine reports whether the arguments of a command start a serving engine.
+func runsEngine(args []argument) bool {
+	for i, a := range args {
+		if engineWord.MatchString(path.Base(a.text)) || i > 0 && args[i-1].text == "-m" && engineModule.MatchString(a.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// isEngine reports whether a container serves the model, as far as can be told.
+func (l *line) isEngine() bool {
+	return runsEngine(l.args) || engineImage.MatchString(str(l.container.node, "image")) || l.container.name == "kserve-container" || len(l.argsFromEnv()) > 0
+}
+
+func (l *line) argsFromEnv() []*script {
+	var out []*script
+	for _, s := range l.scripts {
+		if s.form == "env" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// missing is the place where a flag that is not set would be added: the end of
+// the engine's own arguments, where it wins over everything before it.
+func (l *line) missing(v Variable) (*site, error) {
+	if len(l.unknown) > 0 && len(list(l.container.node, "envFrom")) > 0 {
+		return nil, l.container.bad(l.container.node, "the command line takes $"+l.unknown[0]+" from envFrom, which may set --"+v.Flag)
+	}
+	for _, s := range l.scripts {
+		if s.form == "shell" {
+			return l.missingInScript(s, v)
+		}
+	}
+	if env := l.argsFromEnv(); len(env) > 0 {
+		return l.missingInScript(env[len(env)-1], v)
+	}
+	if len(l.seqs) > 0 {
+		return l.missingInList(l.seqs[len(l.seqs)-1], v)
+	}
+	if c := l.container; c.object.kind == "InferenceService" && strings.HasSuffix(c.path, ".model") {
+		return c.missingArgs(v)
+	}
+	return nil, notFound("%s: %s has neither command nor args to add --%s to", l.container.object, l.container.path, v.Flag)
+}
+
+// place of a flag that is not there.
+func (l *line) nowhere(at, form string, v Variable) Place {
+	why := "not set; added at the end of the engine's own arguments"
+	if len(l.unknown) > 0 {
+		why += " ($" + l.unknown[0] + " is not set in the manifest)"
+	}
+	return Place{Path: at + "[--" + dashes(v.Flag) + "]", Form: form, Missing: true, Container: l.container.name, Why: why}
+}
+
+// missingInList adds to command or args.
+func (l *line) missingInList(at seqAt, v Variable) (*site, error) {
+	if strings.HasSuffix(at.path, ".command") && !runsEngine(l.args) {
+		return nil, notFound("%s: %s starts no engine that is known, and has no args to add --%s to", l.container.object, l.container.path, v.Flag)
+	}
+	if at.doc == nil {
+		return nil, l.container.bad(at.node, at.path+" is put together by patches: add --"+v.Flag+" in one of them")
+	}
+	var words []string
+	for _, item := range at.node.Content {
+		words = append(words, str(item))
+	}
+	pairs, underscores := habits(words)
+	form := "--flag=value"
+	if pairs {
+		form = "--flag value"
+	}
+	s := l.container.object.site(at.doc, at.node, l.nowhere(at.path, form, v))
+	if n := len(at.node.Content); n > 0 {
+		s.place.Line, s.place.Column = at.doc.position(at.node.Content[n-1])
+	}
+	s.set = func(value string) (splice, error) {
+		added, err := flagWords(v, value, pairs && !strings.HasPrefix(value, "-"), underscores)
+		if err != nil {
+			return splice{}, err
+		}
+		return at.doc.items(at.node, added...)
+	}
+	return s, nil
+}
+
+// missingArgs adds a list of arguments to a KServe model, which has none: the
+// runtime's own stay, and come first.
+func (c container) missingArgs(v Variable) (*site, error) {
+	doc := c.object.docOf(c.node)
+	if doc == nil {
+		return nil, c.bad(c.node, c.path+" is put together by patches: add args in one of them")
+	}
+	s := c.object.site(doc, c.node, Place{
+		Path: c.path + ".args[--" + dashes(v.Flag) + "]", Form: "--flag=value", Missing: true, Container: c.name,
+		Why: "not set; the runtime's arguments come first, so that this one counts",
+	})
+	s.set = func(value string) (splice, error) {
+		added, err := flagWords(v, value, false, false)
+		if err != nil {
+			return splice{}, err
+		}
+		item := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: added[0]}
+		return doc.key(c.node, "args", "["+doubleQuoted(added[0])+"]", &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{item}})
+	}
+	return s, nil
+}
+
+// habits tells how a list writes its flags: the last one with a value counts.
+func habits(words []string) (pairs, underscores bool) {
+	dashed := false
+	for i, w := range words {
+		name, isFlag := strings.CutPrefix(w, "--")
+		if !isFlag {
+			continue
+		}
+		name, _, eq := strings.Cut(name, "=")
+		underscores = underscores || strings.Contains(name, "_")
+		dashed = dashed || strings.Contains(name, "-")
+		switch {
+		case eq:
+			pairs = false
+		case i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") && !toggles.MatchString(dashes(name)):
+			pairs = true
+		}
+	}
+	return pairs, underscores && !dashed
+}
+
+// flagWords writes a flag as one or two words.
+func flagWords(v Variable, value string, pairs, underscores bool) ([]string, error) {
+	name := dashes(v.Flag)
+	switch {
+	case value == "false" && v.Switch:
+		return nil, &Error{Reason: NothingToDo, Message: "--" + name + " is not set already"}
+	case value == "false":
+		name = "no-" + name
+	}
+	if underscores {
+		name = strings.ReplaceAll(name, "-", "_")
+	}
+	switch {
+	case value == "true" || value == "false":
+		return []string{"--" + name}, nil
+	case pairs:
+		return []string{"--" + name, value}, nil
+	}
+	return []string{"--" + name + "=" + value}, nil
+}

@@ -1,0 +1,209 @@
+package gitops
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// object is one Kubernetes object as it will be applied.
+type object struct {
+	root      *yaml.Node
+	docs      []*document // that its parts come from, base first
+	kind      string
+	name      string
+	namespace string
+	written   string // its name as the manifest has it
+	root0     string // directory of the kustomization that builds it; empty: none
+	why       string // how it comes about, when not from one manifest alone
+	tree      *tree
+}
+
+// String names it as people do.
+func (o *object) String() string {
+	if o.namespace == "" {
+		return o.kind + " " + o.name
+	}
+	return o.kind + " " + o.namespace + "/" + o.name
+}
+
+// docOf gives the document that a node of the object is written in; nil: it
+// was put together from several.
+func (o *object) docOf(n *yaml.Node) *document {
+	for _, d := range o.docs {
+		if holds(d.root, n) {
+			return d
+		}
+	}
+	return nil
+}
+
+// tree is the files of a commit while something is located in them.
+type tree struct {
+	files   map[string][]byte
+	paths   []string // sorted
+	target  Target
+	docs    map[string][]*document
+	refused map[string]error
+	found   map[string][]*object // what each kustomization builds
+	reached map[string]bool      // files that kustomizations use
+}
+
+func newTree(files []File, t Target) (*tree, error) {
+	tr := &tree{
+		files: map[string][]byte{}, target: t, docs: map[string][]*document{}, refused: map[string]error{},
+		found: map[string][]*object{}, reached: map[string]bool{},
+	}
+	for _, f := range files {
+		if path.IsAbs(f.Path) || f.Path == "" || path.Clean(f.Path) != f.Path || strings.HasPrefix(f.Path, "..") {
+			return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%q is no path inside a repository", clip(f.Path))}
+		}
+		if _, twice := tr.files[f.Path]; twice {
+			return nil, &Error{Reason: Invalid, Message: f.Path + " is given twice"}
+		}
+		tr.files[f.Path] = f.Data
+		tr.paths = append(tr.paths, f.Path)
+	}
+	sort.Strings(tr.paths)
+	return tr, nil
+}
+
+func isYAML(p string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(p)) || path.Base(p) == "Kustomization"
+}
+
+// open cuts a file into documents, once.
+func (tr *tree) open(p string) ([]*document, error) {
+	if docs, done := tr.docs[p]; done {
+		return docs, tr.refused[p]
+	}
+	docs, err := documents(p, tr.files[p])
+	tr.docs[p], tr.refused[p] = docs, err
+	return docs, err
+}
+
+// below reports whether a path is in a directory (or is it).
+func below(p, dir string) bool {
+	return dir == "" || dir == "." || p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// plain gives the objects of the manifests that no kustomization uses and that
+// may be or concern the target.
+func (tr *tree) plain() ([]*object, error) {
+	var out []*object
+	for _, p := range tr.paths {
+		if !below(p, tr.target.Path) || !isYAML(p) || tr.reached[p] || isKustomization(p) || tr.inChart(p) {
+			continue
+		}
+		objects, err := tr.read(p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, objects...)
+	}
+	return out, nil
+}
+
+// read gives the objects of a file that may concern the target. A file that
+// cannot be read matters only when it speaks of the target.
+func (tr *tree) read(p string) ([]*object, error) {
+	docs, err := tr.open(p)
+	if err != nil {
+		if tr.mentions(tr.files[p]) {
+			return nil, err
+		}
+		return nil, nil
+	}
+	var out []*object
+	for _, d := range docs {
+		if !tr.concerns(d) {
+			continue
+		}
+		root, err := d.parse()
+		if err != nil {
+			if tr.mentions(d.data) {
+				return nil, err
+			}
+			continue
+		}
+		out = append(out, tr.objectsOf(d, root)...)
+	}
+	return out, nil
+}
+
+// objectsOf reads a document: an object, or a List of them.
+func (tr *tree) objectsOf(d *document, root *yaml.Node) []*object {
+	root = deref(root)
+	if str(root, "kind") == "List" {
+		var out []*object
+		for _, item := range list(root, "items") {
+			out = append(out, tr.objectsOf(d, item)...)
+		}
+		return out
+	}
+	kind, name := str(root, "kind"), str(root, "metadata", "name")
+	if !isMap(root) || kind == "" || name == "" {
+		return nil
+	}
+	return []*object{{
+		root: root, docs: []*document{d}, kind: kind, name: name, written: name,
+		namespace: str(root, "metadata", "namespace"), tree: tr,
+	}}
+}
+
+// mentions reports whether a text speaks of the target by its name.
+func (tr *tree) mentions(data []byte) bool {
+	name := tr.target.Name
+	for rest := string(data); ; {
+		i := strings.Index(rest, name)
+		if i < 0 {
+			return false
+		}
+		if (i == 0 || !nameRune(rest[i-1])) && (i+len(name) == len(rest) || !nameRune(rest[i+len(name)])) {
+			return true
+		}
+		rest = rest[i+1:]
+	}
+}
+
+func nameRune(c byte) bool { return nameByte(c) || c == '-' }
+
+// concerns is the cheap look before a document is parsed: its name is the
+// target's or a part of it, or it scales something, or nothing is certain.
+func (tr *tree) concerns(d *document) bool {
+	if d.parsed {
+		return true
+	}
+	inMeta, name := false, ""
+	for line := range strings.Lines(string(d.data)) {
+		line = strings.TrimRight(line, "\r\n ")
+		switch {
+		case line == "metadata:":
+			inMeta = true
+		case line != "" && line[0] != ' ' && line[0] != '#':
+			if strings.HasPrefix(line, "kind:") && strings.TrimSpace(line[5:]) == "List" || line[0] == '{' {
+				return true
+			}
+			inMeta = false
+		case inMeta && strings.HasPrefix(strings.TrimSpace(line), "name:"):
+			if indent := len(line) - len(strings.TrimLeft(line, " ")); indent > 4 {
+				continue // of a label, not of the object
+			}
+			name = strings.TrimSpace(strings.TrimSpace(line)[5:])
+			inMeta = false
+		}
+	}
+	name, _, _ = strings.Cut(name, " #")
+	name = strings.Trim(name, `"' `)
+	if name == "" || strings.ContainsAny(name, "&*!{|>\\") {
+		return true
+	}
+	if strings.Contains(strings.ToLower(tr.target.Name), strings.ToLower(name)) {
+		return true
+	}
+	return strings.Contains(string(d.data), "scaleTargetRef") || strings.Contains(string(d.data), "dgdRef")
+}

@@ -1,0 +1,211 @@
+package gitops
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// number is the place of a number of the object; a missing one is added to the
+// mapping that would hold it.
+func (o *object) number(why string, at ...string) (*site, error) {
+	key := at[len(at)-1]
+	parent := get(o.root, at[:len(at)-1]...)
+	if o.why != "" {
+		why += "; " + o.why
+	}
+	if !isMap(parent) || len(parent.Content) == 0 {
+		return nil, notFound("%s has no %s", o, joined(at[:len(at)-1]...))
+	}
+	n := get(parent, key)
+	place := Place{Path: joined(at...), Form: "field", Why: why}
+	if n == nil {
+		doc := o.docOf(parent)
+		if doc == nil {
+			doc, parent = o.firstHolder(at[:len(at)-1])
+		}
+		if doc == nil {
+			return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s: %s is put together by patches: add %s in one of them", o, joined(at[:len(at)-1]...), key)}
+		}
+		place.Missing = true
+		s := o.site(doc, parent, place)
+		s.set = func(v string) (splice, error) {
+			return doc.key(parent, key, v, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: v})
+		}
+		return s, nil
+	}
+	doc := o.docOf(n)
+	if n.Kind != yaml.ScalarNode || doc == nil {
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s: %s is not a number (a template?)", o, joined(at...))}
+	}
+	if _, err := strconv.Atoi(n.Value); err != nil {
+		return nil, doc.invalid(n, joined(at...)+" is not a whole number")
+	}
+	place.Value = n.Value
+	s := o.site(doc, n, place)
+	s.set = func(v string) (splice, error) { return doc.setScalar(n, v) }
+	s.unset = func() (splice, error) { return doc.withoutKey(parent, keyIndex(parent, key)) }
+	return s, nil
+}
+
+// firstHolder finds a mapping in the manifests that an object was put together
+// from: the last layer that has it.
+func (o *object) firstHolder(at []string) (*document, *yaml.Node) {
+	for i := len(o.docs) - 1; i >= 0; i-- {
+		if n := get(o.docs[i].root, at...); isMap(n) && len(n.Content) > 0 {
+			return o.docs[i], n
+		}
+	}
+	return nil, nil
+}
+
+// replicas is where the number of an object's replicas is decided: by what
+// scales it, or by the object itself.
+func (o *object) replicas(component string, v Variable, all []*object) (*site, error) {
+	scalers := o.scalers(component, all)
+	if len(scalers) > 1 {
+		var places []Place
+		for _, s := range scalers {
+			places = append(places, s.site(s.docs[0], s.root, Place{Path: "spec.scaleTargetRef"}).place)
+		}
+		return nil, ambiguous(places, "several autoscalers own the replicas")
+	}
+	if len(scalers) == 1 {
+		return scalers[0].bound(v, o)
+	}
+	const own = "no autoscaler in the tree owns the replicas"
+	switch o.kind {
+	case "InferenceService":
+		return o.bounds(v, "the service scales between its own bounds", []string{"spec", "predictor"}, "minReplicas", "maxReplicas")
+	case llmInferenceService, llmInferenceConfig:
+		return o.llmReplicas(component, v)
+	case dynamoGraph:
+		return o.graphReplicas(component)
+	}
+	if v.Bound == "max" {
+		return nil, notFound("%s: no autoscaler in the tree has an upper bound for it", o)
+	}
+	return o.number(own, "spec", "replicas")
+}
+
+func (o *object) llmReplicas(component string, v Variable) (*site, error) {
+	at := []string{"spec"}
+	if strings.HasPrefix(component, "prefill") {
+		at = append(at, "prefill")
+	}
+	if isMap(get(o.root, append(at, "scaling")...)) {
+		return o.bounds(v, "the service scales between its own bounds", append(at, "scaling"), "minReplicas", "maxReplicas")
+	}
+	return o.number("no autoscaler owns the replicas", append(at, "replicas")...)
+}
+
+// graphReplicas is the number of one component of a Dynamo graph.
+func (o *object) graphReplicas(component string) (*site, error) {
+	if component == "" {
+		names := o.components()
+		if len(names) != 1 {
+			return nil, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s has the components %s: name the one to scale", o, strings.Join(names, ", "))}
+		}
+		component = names[0]
+	}
+	if services := get(o.root, "spec", "services"); isMap(services) {
+		for i := 0; i+1 < len(services.Content); i += 2 {
+			if name := services.Content[i].Value; strings.EqualFold(name, component) {
+				return o.graphNumber(services.Content[i+1], "spec", "services", name)
+			}
+		}
+	}
+	for i, c := range list(o.root, "spec", "components") {
+		if strings.EqualFold(str(c, "name"), component) {
+			return o.itemNumber(c, fmt.Sprintf("spec.components[%d].replicas", i), "replicas")
+		}
+	}
+	return nil, notFound("%s has no component %q (it has %s)", o, clip(component), strings.Join(o.components(), ", "))
+}
+
+func (o *object) graphNumber(service *yaml.Node, at ...string) (*site, error) {
+	if str(service, "scalingAdapter", "enabled") == "true" {
+		return nil, &Error{Reason: Owned, Message: fmt.Sprintf("%s: a scaling adapter owns the replicas of %s: scale its DynamoGraphDeploymentScalingAdapter", o, at[len(at)-1])}
+	}
+	return o.number("the graph itself says how many", append(at, "replicas")...)
+}
+
+// itemNumber is a number in a mapping that is an item of a list.
+func (o *object) itemNumber(m *yaml.Node, path, key string) (*site, error) {
+	item := &object{root: m, docs: o.docs, kind: o.kind, name: o.name, namespace: o.namespace, written: o.written, why: o.why, tree: o.tree, root0: o.root0}
+	s, err := item.number("the graph itself says how many", key)
+	if s != nil {
+		s.place.Path = path
+	}
+	return s, err
+}
+
+// scalers finds the autoscalers of an object.
+func (o *object) scalers(component string, all []*object) []*object {
+	var out []*object
+	for _, s := range all {
+		ref := get(s.root, "spec", "scaleTargetRef")
+		if s.namespace != "" && o.namespace != "" && s.namespace != o.namespace || s.root0 != o.root0 {
+			continue
+		}
+		kind, name := str(ref, "kind"), str(ref, "name")
+		switch s.kind {
+		case "HorizontalPodAutoscaler":
+		case "ScaledObject":
+			if kind == "" {
+				kind = "Deployment"
+			}
+		case "DynamoGraphDeploymentScalingAdapter":
+			ref = get(s.root, "spec", "dgdRef")
+			if part := str(ref, "serviceName") + str(ref, "componentName"); o.kind == dynamoGraph && str(ref, "name") == o.written && strings.EqualFold(part, component) {
+				out = append(out, s)
+			}
+			continue
+		default:
+			continue
+		}
+		if kind == o.kind && (name == o.name || name == o.written) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// bound is the bound of an autoscaler.
+func (o *object) bound(v Variable, of *object) (*site, error) {
+	why := fmt.Sprintf("%s owns the replicas of %s", o, of)
+	switch o.kind {
+	case "ScaledObject":
+		return o.bounds(v, why, []string{"spec"}, "minReplicaCount", "maxReplicaCount")
+	case "DynamoGraphDeploymentScalingAdapter":
+		return o.number(why, "spec", "replicas")
+	}
+	return o.bounds(v, why, []string{"spec"}, "minReplicas", "maxReplicas")
+}
+
+// bounds is the lower or upper bound; one never crosses the other.
+func (o *object) bounds(v Variable, why string, at []string, low, high string) (*site, error) {
+	mine, other := low, high
+	if v.Bound == "max" {
+		mine, other = high, low
+	}
+	s, err := o.number(why, append(at[:len(at):len(at)], mine)...)
+	if err != nil {
+		return nil, err
+	}
+	set := s.set
+	s.set = func(value string) (splice, error) {
+		n := get(o.root, append(at[:len(at):len(at)], other)...)
+		wanted, _ := strconv.Atoi(value)
+		if n != nil {
+			limit, err := strconv.Atoi(n.Value)
+			if err != nil || mine == low && wanted > limit || mine == high && wanted < limit {
+				return splice{}, &Error{Reason: OutOfBounds, Message: fmt.Sprintf("%s: %s: %s cannot be %s while %s is %s: change that first", s.place.File, o, mine, value, other, clip(n.Value))}
+			}
+		}
+		return set(value)
+	}
+	return s, nil
+}

@@ -1,0 +1,178 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Assignment is a variable and the value it gets.
+type Assignment struct {
+	Variable Variable
+	Value    string
+}
+
+// Set changes one variable: only the bytes of its value, or the lines that add
+// it. Every edit is proved before it is given out: parsed again, the file has
+// exactly this change, and [Locate] finds the new value. The errors are those
+// of [Locate], and NothingToDo when the value is already as wanted.
+func Set(files []File, t Target, v Variable, value string) (Edit, error) {
+	return SetAll(files, t, []Assignment{{v, value}})
+}
+
+// SetAll changes several variables in one edit, all or none. Those that are
+// already as wanted are left; it is NothingToDo when all are.
+func SetAll(files []File, t Target, all []Assignment) (Edit, error) {
+	work := append([]File(nil), files...)
+	var changes []Change
+	for _, a := range all {
+		if err := checkValue(a.Variable, a.Value); err != nil {
+			return Edit{}, err
+		}
+		c, err := change(work, t, a.Variable, a.Value)
+		if reason(err) == NothingToDo && len(all) > 1 {
+			continue
+		}
+		if err != nil {
+			return Edit{}, err
+		}
+		changes = append(changes, c)
+	}
+	return edited(files, work, changes)
+}
+
+// Unset takes a flag away: the undo of adding it. A flag that is not set is
+// NothingToDo.
+func Unset(files []File, t Target, v Variable) (Edit, error) {
+	work := append([]File(nil), files...)
+	s, err := resolve(work, t, v)
+	switch {
+	case err != nil:
+		return Edit{}, plain(err)
+	case s.place.Missing:
+		return Edit{}, &Error{Reason: NothingToDo, Message: v.String() + " is not set"}
+	case s.unset == nil || s.place.File == "":
+		return Edit{}, &Error{Reason: Invalid, Message: fmt.Sprintf("%s:%d:%d: %s cannot be taken away here: change its value", s.place.File, s.place.Line, s.place.Column, v)}
+	}
+	cut, err := s.unset()
+	if err != nil {
+		return Edit{}, plain(err)
+	}
+	if err := s.apply(work, cut); err != nil {
+		return Edit{}, err
+	}
+	after, err := resolve(work, t, v)
+	if err != nil || !after.place.Missing {
+		return Edit{}, s.doc.invalid(s.node, "cannot be taken away safely: it would still be set elsewhere")
+	}
+	return edited(files, work, []Change{{Place: s.place, From: s.place.Value}})
+}
+
+// plain is an error without what only this package uses.
+func plain(err error) error {
+	if several := new(ambiguousError); errors.As(err, &several) {
+		return several.err
+	}
+	return err
+}
+
+func reason(err error) Reason {
+	if e := new(Error); errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+// change makes one change in work.
+func change(work []File, t Target, v Variable, value string) (Change, error) {
+	s, err := resolve(work, t, v)
+	if err != nil {
+		return Change{}, plain(err)
+	}
+	if s.place.Value == value && !s.place.Missing {
+		return Change{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.place.File, s.place.Line, s.place.Column, v, value)}
+	}
+	cut, err := s.set(value)
+	if err != nil {
+		return Change{}, plain(err)
+	}
+	if err := s.apply(work, cut); err != nil {
+		return Change{}, err
+	}
+	after, err := resolve(work, t, v)
+	if err != nil {
+		return Change{}, plain(err)
+	}
+	gone := after.place.Missing && value == "false" && v.Switch
+	if !gone && (after.place.Missing || after.place.Value != value || after.place.File != s.place.File) {
+		return Change{}, s.doc.invalid(s.node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, clip(after.place.Value), clip(value)))
+	}
+	return Change{Place: s.place, From: s.place.Value, To: value}, nil
+}
+
+// apply writes the change into the file it belongs to.
+func (s *site) apply(work []File, cut splice) error {
+	for i := range work {
+		if work[i].Path != s.doc.file {
+			continue
+		}
+		data, err := s.doc.apply(work[i].Data, cut)
+		if err != nil {
+			return err
+		}
+		work[i].Data = data
+		return nil
+	}
+	return &Error{Reason: NotFound, Message: s.doc.file + " is not in the tree"} // unreachable unless a caller mixes two trees
+}
+
+func edited(before, after []File, changes []Change) (Edit, error) {
+	if len(changes) == 0 {
+		return Edit{}, &Error{Reason: NothingToDo, Message: "already as wanted"}
+	}
+	e := Edit{Place: changes[0].Place, From: changes[0].From, To: changes[0].To, More: changes[1:]}
+	var diff strings.Builder
+	for i := range before {
+		if string(before[i].Data) != string(after[i].Data) {
+			e.Files = append(e.Files, after[i])
+			diff.WriteString(unified(before[i].Path, string(before[i].Data), string(after[i].Data)))
+		}
+	}
+	e.Diff = diff.String()
+	return e, nil
+}
+
+var number = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?$`)
+
+// maxValue is the most bytes a value has.
+const maxValue = 1024
+
+// checkValue refuses what would be more than a value.
+func checkValue(v Variable, value string) error {
+	refused := func(why string) error {
+		return &Error{Reason: Invalid, Message: fmt.Sprintf("the value %q for %s %s", clip(value), v, why)}
+	}
+	switch {
+	case value == "":
+		return refused("is empty")
+	case len(value) > maxValue:
+		return refused(fmt.Sprintf("is longer than %d bytes", maxValue))
+	case strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }):
+		return refused("has a line break or another control character")
+	case strings.HasPrefix(value, "-") && !number.MatchString(value):
+		return refused("would be another flag")
+	case strings.ContainsAny(value, "$`;|&<>\\#") || strings.Contains(value, "{{"):
+		return refused("has characters that a shell or a template would act on")
+	case strings.ContainsAny(value, " \t") && !strings.ContainsAny(value[:1], "{["):
+		return refused("has a space")
+	}
+	if v.Replicas {
+		if n, err := strconv.Atoi(value); err != nil || n < 0 || n > 10_000 || strconv.Itoa(n) != value {
+			return refused("is not a number of replicas from 0 to 10000")
+		}
+	}
+	return nil
+}
