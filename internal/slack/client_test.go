@@ -211,7 +211,7 @@ func TestUnreachable(t *testing.T) {
 func TestSlowSlack(t *testing.T) {
 	s, _ := workspace(t, slacktest.Options{})
 	s.Latency(time.Minute)
-	c, err := New(Options{Token: NewSecret(slacktest.Token), APIURL: s.APIURL(), Timeout: 30 * time.Millisecond})
+	c, err := New(Options{Token: NewSecret(slacktest.Token), APIURL: s.APIURL(), Timeout: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestPeopleFailClosed(t *testing.T) {
 		t.Errorf("asked again within the time: %v", err)
 	}
 	s.Outage(true)
-	deadline := time.After(5 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for ask() == nil {
 		select {
 		case <-deadline:
