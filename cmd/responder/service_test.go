@@ -57,7 +57,7 @@ func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(30 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for !holds() {
 		select {
 		case <-tick.C:

@@ -26,7 +26,7 @@ func TestApproveInSlackAndSeeItProven(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startSlack(t)
 			h := startSlackHouse(t, slackConfiguration(t, s, socket, t.TempDir()), s, burning(t, 120))
-			if socket && !s.Wait(10*time.Second, func() bool { return s.Connections() > 0 }) {
+			if socket && !s.Wait(time.Minute, func() bool { return s.Connections() > 0 }) {
 				t.Fatal("no connection")
 			}
 			h.alert(t)

@@ -319,7 +319,7 @@ func (h *house) open(t testing.TB, s *slacktest.Server) desked {
 	go func() { errs <- d.Run(ctx) }()
 	go func() { errs <- receiver.Run(ctx) }()
 	go func() { errs <- receiver.RunSocket(ctx, nil) }()
-	if !s.Wait(5*time.Second, func() bool { return s.Opened() > connected }) {
+	if !s.Wait(time.Minute, func() bool { return s.Opened() > connected }) {
 		t.Fatal("no connection")
 	}
 	stop := sync.OnceValue(func() error {

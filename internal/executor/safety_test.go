@@ -76,7 +76,7 @@ func (s slow) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 		select {
 		case <-ctx.Done():
 			*s.cut = ctx.Err()
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 		}
 	}
 	return s.world.Do(ctx, e)

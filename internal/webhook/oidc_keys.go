@@ -53,7 +53,8 @@ type issuer struct {
 	url, caFile string
 	logger      *slog.Logger
 	refreshed   func(ok bool)
-	retry, wait time.Duration
+	retry, wait time.Duration // between two fetches, and of one request for keys
+	limit       time.Duration // of one fetch
 
 	mu         sync.Mutex // guards what follows
 	known      []publicKey
@@ -65,7 +66,7 @@ type issuer struct {
 }
 
 func newIssuer(url, caFile string, logger *slog.Logger, refreshed func(bool)) *issuer {
-	return &issuer{url: url, caFile: caFile, logger: logger, refreshed: refreshed, retry: keysRetry, wait: keysWait}
+	return &issuer{url: url, caFile: caFile, logger: logger, refreshed: refreshed, retry: keysRetry, wait: keysWait, limit: keysTimeout}
 }
 
 // keys gives the keys that a token with this header may be signed with, and
@@ -123,7 +124,7 @@ func (i *issuer) look(id, algorithm string) (found []crypto.PublicKey, algorithm
 // refresh fetches the keys and closes done. Keys that cannot be fetched leave
 // the last good ones, until those are too old.
 func (i *issuer) refresh(done chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), keysTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), i.limit)
 	defer cancel()
 	known, algorithms, err := i.fetch(ctx)
 	i.refreshed(err == nil)
@@ -253,7 +254,7 @@ func (i *issuer) client() (*http.Client, error) {
 	return &http.Client{
 		Transport:     boundedTransport{t},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
-		Timeout:       keysTimeout,
+		Timeout:       i.limit,
 	}, nil
 }
 

@@ -32,7 +32,10 @@ func withIssuer(t *testing.T, h *fakeHouse, i *oidctest.Issuer, change func(*Aut
 	if change != nil {
 		change(&o.Auth)
 	}
-	return mustNew(t, o)
+	s := mustNew(t, o)
+	// What is tested is what is decided, on however slow a machine.
+	s.auth.oidc.issuer.wait, s.auth.oidc.issuer.limit = time.Minute, time.Minute
+	return s
 }
 
 // who gives the identity of a bearer token.

@@ -132,7 +132,7 @@ func TestApprovedInSlackByTwo(t *testing.T) {
 		}
 	}
 	press(eve)
-	if !s.Wait(10*time.Second, func() bool { e := s.Ephemerals(); return len(e) == 1 && strings.Contains(words(e[0]), "group:oncall") }) {
+	if !s.Wait(time.Minute, func() bool { e := s.Ephemerals(); return len(e) == 1 && strings.Contains(words(e[0]), "group:oncall") }) {
 		t.Errorf("who may not decide is not told who may")
 	}
 	press(ada)
