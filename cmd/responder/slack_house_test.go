@@ -169,7 +169,7 @@ func (h slackHouse) question(t *testing.T, text string) slacktest.Message {
 		}
 		return len(all) == 1 && strings.Contains(said(found), text)
 	}
-	for range 1500 {
+	for range 3000 {
 		if h.slack.Wait(20*time.Millisecond, holds) {
 			return found
 		}

@@ -340,7 +340,7 @@ func (h *house) open(t testing.TB, s *slacktest.Server) desked {
 // tells of its changes; what is only recorded is looked at now and then.
 func until(t testing.TB, s *slacktest.Server, what string, holds func() bool) {
 	t.Helper()
-	for range 500 {
+	for range 3000 {
 		if s.Wait(20*time.Millisecond, holds) {
 			return
 		}
