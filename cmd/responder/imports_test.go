@@ -38,16 +38,20 @@ var mayImport = map[string][]string{
 	"internal/kube":         {"internal/kube/rollout"},
 	"internal/kube/rollout": {}, // kubectl's packages are heavy: one edge package holds them
 	"internal/gitops":       {},
-	"internal/engine":       {},
-	"internal/slo":          {},
-	"internal/gpu":          {},
-	"internal/slack":        {},
-	"internal/dial":         {}, // one list of addresses that are never asked, for everybody who asks an address somebody wrote
-	"internal/notify":       {"internal/dial"},
+
+	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
+
+	"internal/engine": {},
+	"internal/slo":    {},
+	"internal/gpu":    {},
+	"internal/slack":  {},
+	"internal/dial":   {}, // one list of addresses that are never asked, for everybody who asks an address somebody wrote
+	"internal/notify": {"internal/dial"},
 	// The desk turns runs into messages and clicks into decisions, so it speaks of both.
 	"internal/desk": {"internal/playbook", "internal/executor/machine", "internal/slack"},
 
 	// For tests only: servers, and the conformance test of levers.
+	"internal/gitops/gittest":    {}, // git's own HTTP server on repositories of a test's own
 	"internal/kube/kubetest":     {"internal/kube"},
 	"internal/notify/notifytest": {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
 	"internal/slack/slacktest":   {}, // Slack as Slack documents it: of our own client it knows nothing

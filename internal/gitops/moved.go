@@ -1,0 +1,60 @@
+package gitops
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Moved is the cause of a [Conflict]: what happened on the branch since the
+// state that a change was made for.
+type Moved struct {
+	Base, Head string // commits: the one the change was made for, and the branch's now
+	Rewritten  bool   // the branch no longer holds Base: somebody pushed with force
+	Files      []MovedFile
+}
+
+// MovedFile is a file that the change touches and somebody else changed.
+type MovedFile struct {
+	Path      string
+	SameLines bool     // the very lines, or their neighbours; otherwise others of the file
+	Lines     string   // the others' lines, in Head: "12", "12-14"; empty: the whole file
+	By        []Commit // who changed it, newest first; empty: not known
+}
+
+// SameLines reports whether somebody changed what the change was about, so
+// that making it anew is a person's decision.
+func (m *Moved) SameLines() bool {
+	for _, f := range m.Files {
+		if f.SameLines {
+			return true
+		}
+	}
+	return false
+}
+
+// Error says who changed what.
+func (m *Moved) Error() string {
+	var b strings.Builder
+	if m.Rewritten {
+		fmt.Fprintf(&b, "commit %.10s is no longer on the branch (somebody pushed with force), which is at %.10s", m.Base, m.Head)
+	} else {
+		fmt.Fprintf(&b, "the branch moved from %.10s to %.10s", m.Base, m.Head)
+	}
+	if len(m.Files) == 0 {
+		b.WriteString("; the files of this change did not")
+	}
+	for _, f := range m.Files {
+		switch {
+		case f.Lines == "":
+			fmt.Fprintf(&b, "; %s is another file", f.Path)
+		case f.SameLines:
+			fmt.Fprintf(&b, "; %s:%s changed, the lines of this change", f.Path, f.Lines)
+		default:
+			fmt.Fprintf(&b, "; %s:%s changed, other lines than this change's", f.Path, f.Lines)
+		}
+		if len(f.By) > 0 {
+			fmt.Fprintf(&b, " (%.10s by %s)", f.By[0].SHA, f.By[0].Author.Name)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,19 @@
+// Package repository is one Git repository: kept warm on disk, read, committed
+// to, pushed and reverted.
+//
+// There is no work tree. Files come from the object store, and a commit is
+// built from objects, so that no link in a repository leads anywhere. A push
+// is a compare-and-swap of one branch: it moves exactly the commit that the
+// plan was made on, or nothing.
+//
+// The clone on disk (<Dir>/clone) is a cache: shallow, fetched incrementally,
+// and thrown away and made anew when it is damaged or of another repository.
+// <Dir>/lock keeps a second process out.
+//
+// A write is known again by its trailer Responder-Effect: while a commit that
+// carries it is on the branch, committing it once more gives that commit.
+//
+// Every error is a [gitops.Error]. Unknown says that a push may have happened;
+// [Repository.Find] resolves it. What a server says is shown in errors without
+// the credentials it may echo.
+package repository

@@ -1,0 +1,158 @@
+package repository
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/gittest"
+)
+
+// at makes git commit at a time.
+func at(when time.Time) []string {
+	return []string{"GIT_AUTHOR_DATE=" + when.Format(time.RFC3339), "GIT_COMMITTER_DATE=" + when.Format(time.RFC3339)}
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// history pushes n commits, a minute apart; each even one touches a.yaml, each
+// odd one b/b.yaml. It gives their SHAs.
+func history(t *testing.T, s *gittest.Server, n int) []string {
+	t.Helper()
+	var shas []string
+	for i := range n {
+		name := "a.yaml"
+		if i%2 == 1 {
+			name = "b/b.yaml"
+		}
+		s.Write(map[string]string{name: fmt.Sprintf("n: %d\n", i)})
+		s.Git("add", "--all")
+		s.GitEnv(at(noon.Add(time.Duration(i)*time.Minute)), "commit", "--quiet", "--message", fmt.Sprintf("commit %d\n\nResponder-Effect: effect-%d", i, i))
+		shas = append(shas, s.Git("rev-parse", "HEAD"))
+	}
+	s.Git("push", "--quiet", "origin", "HEAD:main")
+	return shas
+}
+
+func TestLogDeepens(t *testing.T) {
+	s := gittest.NewServer(t)
+	shas := history(t, s, 30)
+	r := open(t, s, func(o *Options) { o.Depth = 3 })
+	log, err := r.Log(t.Context(), Window{Since: noon.Add(9 * time.Minute), Until: noon.Add(14 * time.Minute), Path: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range log {
+		got = append(got, c.SHA)
+		if diff := cmp.Diff([]string{"b/b.yaml"}, c.Files); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if diff := cmp.Diff([]string{shas[13], shas[11], shas[9]}, got); diff != "" {
+		t.Error(diff)
+	}
+	if log[0].Subject != "commit 13" || log[0].Author.Name != "Ada" || !log[0].At.Equal(noon.Add(13*time.Minute)) || log[0].Trailers[gitops.TrailerEffect] != "effect-13" {
+		t.Errorf("the commit is %+v", log[0])
+	}
+	all, err := r.Log(t.Context(), Window{})
+	if err != nil || len(all) != 30 {
+		t.Errorf("the whole history has %d commits, %v", len(all), err)
+	}
+}
+
+func TestLogBounded(t *testing.T) {
+	s := gittest.NewServer(t)
+	history(t, s, 30)
+	r := open(t, s, func(o *Options) { o.Depth, o.Limits.History = 3, 10 })
+	_, err := r.Log(t.Context(), Window{})
+	wantError(t, err, gitops.OutOfBounds, "limits.history")
+}
+
+func TestFindAndContains(t *testing.T) {
+	s := gittest.NewServer(t)
+	shas := history(t, s, 30)
+	r := open(t, s, func(o *Options) { o.Depth = 3 })
+	ctx := t.Context()
+	c, ok, err := r.Find(ctx, "", "effect-2", noon)
+	if err != nil || !ok || c.SHA != shas[2] {
+		t.Errorf("found %v %v, %v", c.SHA, ok, err)
+	}
+	if _, ok, err = r.Find(ctx, "", "effect-99", noon); ok || err != nil {
+		t.Errorf("found what is not there: %v, %v", ok, err)
+	}
+	if _, ok, err = r.Find(ctx, "responder/none", "effect-2", noon); ok || err != nil {
+		t.Errorf("found on a branch that is not there: %v, %v", ok, err)
+	}
+	for _, test := range []struct {
+		a, d string
+		want bool
+	}{{shas[0], shas[29], true}, {shas[29], shas[29], true}, {shas[29], shas[0], false}, {shas[7], shas[8], true}} {
+		if got, err := r.Contains(ctx, test.a, test.d); err != nil || got != test.want {
+			t.Errorf("%.7s led to %.7s: %v, %v", test.a, test.d, got, err)
+		}
+	}
+	_, err = r.Contains(ctx, shas[0], "1234567890123456789012345678901234567890")
+	wantError(t, err, gitops.NotFound)
+}
+
+// TestFindMerged finds our commit behind a merge, where a pull request put it.
+func TestFindMerged(t *testing.T) {
+	s := gittest.NewServer(t)
+	s.Push("first", map[string]string{"a.yaml": manifest})
+	r := open(t, s)
+	ours, err := r.Commit(t.Context(), CommitRequest{
+		Base: head(t, r), Branch: "responder/01RUN/cap", Files: []gitops.File{{Path: "a.yaml", Data: []byte(lower(manifest))}}, Message: message("e"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, ok, err := r.Find(t.Context(), "responder/01RUN/cap", "e", time.Now()); err != nil || !ok || c.SHA != ours.SHA {
+		t.Errorf("on the branch: %v %v, %v", c.SHA, ok, err)
+	}
+	if _, ok, err := r.Find(t.Context(), "", "e", time.Now()); err != nil || ok {
+		t.Errorf("on main before the merge: %v, %v", ok, err)
+	}
+	s.Pull()
+	s.Git("merge", "--quiet", "--no-ff", "--message", "Merge", ours.SHA)
+	s.Git("push", "--quiet", "origin", "HEAD:main")
+	if c, ok, err := r.Find(t.Context(), "", "e", time.Now()); err != nil || !ok || c.SHA != ours.SHA {
+		t.Errorf("on main: %v %v, %v", c.SHA, ok, err)
+	}
+	log, err := r.Log(t.Context(), Window{Since: time.Now().Add(-time.Hour), Path: "a.yaml"})
+	if err != nil || len(log) != 2 || len(log[0].Parents) != 2 || log[0].Files[0] != "a.yaml" {
+		t.Errorf("the log is %+v, %v", log, err)
+	}
+}
+
+func TestBranches(t *testing.T) {
+	s := gittest.NewServer(t)
+	s.Push("first", map[string]string{"a.yaml": manifest})
+	r := open(t, s, func(o *Options) { o.Branch = "" }) // the default branch
+	q := CommitRequest{Base: head(t, r), Branch: "responder/01RUN/cap", Files: []gitops.File{{Path: "a.yaml", Data: []byte(lower(manifest))}}, Message: message("e")}
+	done, err := r.Commit(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.Commit(t.Context(), q); err != nil || again.SHA != done.SHA {
+		t.Errorf("the same effect gave %s, %v", again.SHA, err)
+	}
+	q.Message.Effect = "other"
+	_, err = r.Commit(t.Context(), q)
+	wantError(t, err, gitops.Conflict, "already")
+	wantError(t, r.DeleteBranch(t.Context(), q.Branch, q.Base), gitops.Conflict)
+	for range 2 {
+		if err := r.DeleteBranch(t.Context(), q.Branch, done.SHA); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Head(q.Branch); got != "" {
+		t.Errorf("the branch is at %s", got)
+	}
+	if s.Head("main") != q.Base {
+		t.Error("main was moved")
+	}
+}

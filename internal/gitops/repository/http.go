@@ -1,0 +1,143 @@
+package repository
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// basicHeader finds an Authorization value that a server or a proxy echoes.
+var basicHeader = regexp.MustCompile(`(?i)\b(basic|bearer|token) +[A-Za-z0-9+/_.=~-]{8,}`)
+
+type httpCarrier struct {
+	transport transport.Transport
+	endpoint  *transport.Endpoint
+}
+
+func newHTTPCarrier(at address, o Options, s *secrets) (*httpCarrier, error) {
+	ep, err := transport.NewEndpoint(at.String())
+	if err != nil {
+		return nil, invalid("repository %s: the address cannot be used", at)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.Auth.CAFile != "" {
+		pem, err := os.ReadFile(o.Auth.CAFile)
+		if err != nil {
+			return nil, &gitops.Error{Reason: gitops.Invalid, Message: "repository " + at.String() + ": CA file", Err: err}
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, invalid("repository %s: CA file %s holds no PEM certificate", at, o.Auth.CAFile)
+		}
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: dial.Control}
+	client := &http.Client{
+		Transport: &authorized{at: at, auth: o.Auth, secrets: s, limits: o.Limits, next: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        config,
+			TLSHandshakeTimeout:    10 * time.Second,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    2,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		}},
+	}
+	return &httpCarrier{githttp.NewClient(client), ep}, nil
+}
+
+// fetch begins a session. The endpoint is copied, for a session follows a
+// renamed repository by changing it.
+func (h *httpCarrier) fetch(context.Context) (fetching, error) {
+	ep := *h.endpoint
+	return h.transport.NewUploadPackSession(&ep, nil)
+}
+
+func (h *httpCarrier) push(context.Context) (pushing, error) {
+	ep := *h.endpoint
+	return h.transport.NewReceivePackSession(&ep, nil)
+}
+
+// authorized adds the credential to requests for our host, and bounds answers.
+type authorized struct {
+	at      address
+	auth    Auth
+	secrets *secrets
+	limits  Limits
+	next    http.RoundTripper
+}
+
+// RoundTrip sends one request.
+func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host != a.at.host || req.URL.Scheme != a.at.scheme {
+		return nil, errRedirect // leaves comes first: this is the second lock
+	}
+	if a.auth.TokenFile != "" {
+		token, err := a.secrets.word("token file", a.auth.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		req = req.Clone(req.Context())
+		if a.auth.Bearer {
+			req.Header.Set("Authorization", "Bearer "+token)
+		} else {
+			req.SetBasicAuth(a.username(), token)
+			a.secrets.remember(strings.TrimPrefix(req.Header.Get("Authorization"), "Basic "))
+		}
+	}
+	resp, err := a.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	limit := a.limits.Pack
+	switch {
+	case a.leaves(req, resp):
+		_ = resp.Body.Close()
+		return nil, errRedirect
+	case resp.StatusCode/100 != 2:
+		limit = 64 << 10
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, limit), resp.Body} // an error's text: cut, not refused
+		return resp, nil
+	case strings.HasSuffix(req.URL.Path, "/info/refs"):
+		limit = a.limits.Refs
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{&boundedReader{resp.Body, limit}, resp.Body}
+	return resp, nil
+}
+
+// leaves reports a redirect that is not followed. Within the host it is a
+// repository that was renamed; another host would be given what is meant for
+// this one.
+func (a *authorized) leaves(req *http.Request, resp *http.Response) bool {
+	if resp.StatusCode/100 != 3 {
+		return false
+	}
+	to, err := resp.Location()
+	return err != nil || to.Host != a.at.host || to.Scheme != a.at.scheme || req.Method != http.MethodGet
+}
+
+func (a *authorized) username() string {
+	if a.auth.Username != "" {
+		return a.auth.Username
+	}
+	return "x-access-token" // GitHub's; GitLab and Gitea take any name with a token
+}

@@ -1,0 +1,111 @@
+package repository
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Message is what a commit says. Texts may come from alerts, so that nothing in
+// them becomes a line or a trailer of its own.
+type Message struct {
+	What  string // one line: the subject
+	Why   string // the playbook's reason
+	Alert string // which alert, in words
+
+	// Trailers. The effect is required: it is the idempotency key.
+	Run, State, Plan, Effect string
+}
+
+const (
+	maxSubject = 150
+	maxText    = 2000
+	width      = 72
+)
+
+// trailerLine is what git takes for a trailer.
+var trailerLine = regexp.MustCompile(`^([A-Za-z0-9-]+): *(.*)$`)
+
+// format writes the message; extra lines come after the subject.
+func (m Message) format(extra ...string) (string, error) {
+	subject := oneLine(m.What, maxSubject)
+	if subject == "" {
+		return "", invalid("commit message: the subject (what) is empty")
+	}
+	paragraphs := []string{subject}
+	if len(extra) > 0 {
+		paragraphs = append(paragraphs, strings.Join(extra, "\n"))
+	}
+	for _, text := range []string{m.Why, prefixed("Alert: ", m.Alert)} {
+		if text = wrap(oneLine(text, maxText)); text != "" {
+			paragraphs = append(paragraphs, text)
+		}
+	}
+	var last []string
+	for _, t := range []struct{ key, value string }{
+		{gitops.TrailerRun, m.Run}, {gitops.TrailerState, m.State}, {gitops.TrailerPlan, m.Plan}, {gitops.TrailerEffect, m.Effect},
+	} {
+		switch {
+		case t.value == "" && t.key == gitops.TrailerEffect:
+			return "", invalid("commit message: %s is empty", t.key)
+		case t.value == "":
+			continue
+		case len(t.value) > 300 || strings.ContainsFunc(t.value, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+			return "", invalid("commit message: %s %q: want one word of printable characters", t.key, cut(t.value, 80))
+		}
+		last = append(last, fmt.Sprintf("%s: %s", t.key, t.value))
+	}
+	paragraphs = append(paragraphs, strings.Join(last, "\n"))
+	return strings.Join(paragraphs, "\n\n") + "\n", nil
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+// wrap breaks a text at words. A line that would read as a trailer or a
+// comment is indented by one column.
+func wrap(s string) string {
+	var lines []string
+	var line string
+	for _, word := range strings.Fields(s) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	lines = append(lines, line)
+	for i, l := range lines {
+		if strings.HasPrefix(l, "#") || strings.HasPrefix(strings.ToLower(l), "responder-") {
+			lines[i] = " " + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// trailers reads the trailers of a message: its last paragraph, when that is
+// not the first, and when every line of it is one.
+func trailers(message string) map[string]string {
+	message = strings.TrimRight(strings.ReplaceAll(message, "\r\n", "\n"), "\n ")
+	i := strings.LastIndex(message, "\n\n")
+	if i < 0 {
+		return nil
+	}
+	found := map[string]string{}
+	for line := range strings.SplitSeq(message[i+2:], "\n") {
+		switch m := trailerLine.FindStringSubmatch(line); {
+		case m != nil:
+			found[m[1]] = strings.TrimSpace(m[2])
+		case strings.HasPrefix(line, " "), strings.HasPrefix(line, "(cherry picked from commit "):
+		default:
+			return nil
+		}
+	}
+	return found
+}

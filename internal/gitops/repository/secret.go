@@ -1,0 +1,88 @@
+package repository
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+const (
+	maxSecret = 64 << 10 // bytes of a token or key file
+	recent    = 16       // rotated secrets that are still taken out of texts
+)
+
+// secrets are the credentials in use. They are read from their files every
+// time, so that a rotation needs no restart, and remembered so that what a
+// server echoes of them can be taken out.
+type secrets struct {
+	mu    sync.Mutex // guards known
+	known []string
+}
+
+// read gives the content of a credential's file. The file is named in errors,
+// its content is not.
+func (s *secrets) read(what, file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", &gitops.Error{Reason: gitops.Forbidden, Message: what + " cannot be read", Err: err}
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	text := strings.TrimSpace(string(b))
+	switch {
+	case err != nil:
+		return "", &gitops.Error{Reason: gitops.Forbidden, Message: what + " cannot be read", Err: err}
+	case len(b) > maxSecret:
+		return "", &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("%s %s has more than %d bytes", what, file, maxSecret)}
+	case text == "":
+		return "", &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("%s %s is empty", what, file)}
+	}
+	return text, nil
+}
+
+// word reads a token or a passphrase, and remembers it for scrub. Keys are not
+// remembered: they never leave the process.
+func (s *secrets) word(what, file string) (string, error) {
+	text, err := s.read(what, file)
+	if err != nil {
+		return "", err
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "", &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("%s %s holds more than one line, or control characters", what, file)}
+	}
+	s.remember(text)
+	return text, nil
+}
+
+func (s *secrets) remember(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.known, text) {
+		return
+	}
+	s.known = append(s.known, text)
+	if len(s.known) > recent {
+		s.known = s.known[1:]
+	}
+}
+
+// scrub takes out of a text the secrets that were read, as they are and as
+// they are written into URLs and Basic headers.
+func (s *secrets) scrub(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var pairs []string
+	for _, k := range s.known {
+		for _, form := range []string{k, url.QueryEscape(k), url.PathEscape(k), base64.StdEncoding.EncodeToString([]byte(k))} {
+			pairs = append(pairs, form, "[redacted]")
+		}
+	}
+	return basicHeader.ReplaceAllString(strings.NewReplacer(pairs...).Replace(text), "$1 [redacted]")
+}

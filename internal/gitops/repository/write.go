@@ -1,0 +1,388 @@
+package repository
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/memory"
+	"github.com/go-git/go-git/v5/storage/transactional"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// CommitRequest is one change of the branch.
+type CommitRequest struct {
+	Base    string // the commit that the change was made for: the branch must still be there
+	Branch  string // empty: the configured branch; else a branch that is made from Base, for a pull request
+	Files   []gitops.File
+	Message Message
+}
+
+// Commit makes one commit on Base and pushes it. When the branch moved, nothing
+// is pushed and the error is a Conflict whose cause is a [*gitops.Moved]. When
+// a commit with the message's effect is on the branch already, that commit is
+// the answer, and nothing is pushed.
+func (r *Repository) Commit(ctx context.Context, q CommitRequest) (done gitops.Commit, err error) {
+	text, err := q.Message.format()
+	if err != nil {
+		return done, err
+	}
+	changes := map[string]change{}
+	size := int64(0)
+	for _, f := range q.Files {
+		p, err := cleanPath(f.Path)
+		if err != nil {
+			return done, err
+		}
+		if _, twice := changes[p]; twice || p == "" {
+			return done, invalid("commit: file %q is named twice, or has no name", p)
+		}
+		changes[p] = change{data: f.Data}
+		size += int64(len(f.Data))
+	}
+	switch {
+	case len(changes) == 0:
+		return done, invalid("commit: no file is named")
+	case size > r.o.Limits.Changes:
+		return done, bounded("commit: %d bytes of new content are more than the %d that are pushed (limits.changes)", size, r.o.Limits.Changes)
+	}
+	w := write{base: q.Base, branch: q.Branch, effect: q.Message.Effect, text: text}
+	if err := r.writable(w); err != nil {
+		return done, err
+	}
+	err = r.do(ctx, "commit", func(ctx context.Context) error {
+		done, err = r.write(ctx, w, func(*commit) (map[string]change, error) { return changes, nil })
+		return err
+	})
+	return done, err
+}
+
+// write is one commit to be made.
+type write struct {
+	base   string // empty: whatever the branch is at
+	branch string // empty: the configured one
+	effect string
+	text   string
+}
+
+// change is what becomes of one path.
+type change struct {
+	data    []byte        // new content, unless one of the next is set
+	deleted bool          // nothing stands there any more
+	hash    plumbing.Hash // this very object, of this mode
+	mode    filemode.FileMode
+}
+
+func (r *Repository) writable(w write) error {
+	if r.o.Author.Name == "" {
+		return invalid("repository %s: an author (name and email) is required to commit", r.at)
+	}
+	if w.branch != "" {
+		return validBranch(w.branch)
+	}
+	return nil
+}
+
+// write builds and pushes. changes is asked for what to change, on the base.
+func (r *Repository) write(ctx context.Context, w write, changes func(base *commit) (map[string]change, error)) (done gitops.Commit, err error) {
+	t, err := r.aim(ctx, w)
+	if err != nil {
+		return done, err
+	}
+	if t.done != nil {
+		return r.describe(t.done)
+	}
+	want, err := changes(t.base)
+	if err != nil {
+		return done, err
+	}
+	if t.moved {
+		return done, r.conflict(ctx, t.base.Hash, t.old, want)
+	}
+	next, err := r.build(t.base, want, w.text)
+	if err != nil {
+		return done, err
+	}
+	lost, err := r.push(ctx, t, next)
+	if err != nil {
+		return done, err
+	}
+	if lost {
+		c, err := r.lostRace(ctx, w, t, want)
+		if err != nil {
+			return done, err
+		}
+		return r.describe(c)
+	}
+	r.pushed(w, next)
+	return next.summary, nil
+}
+
+// pushed keeps the commit in the clone. Nothing here can change that it was
+// pushed: a clone that does not keep it fetches it.
+func (r *Repository) pushed(w write, next *pack) {
+	if err := r.keep(bytes.NewReader(next.bytes)); err != nil {
+		r.o.Log.Warn("a pushed commit was not kept in the clone", "repository", r.at.String(), "error", err.Error())
+		return
+	}
+	if w.branch == "" {
+		if err := r.remember(next.commit); err != nil {
+			r.o.Log.Warn("a pushed commit was not kept in the clone", "repository", r.at.String(), "error", err.Error())
+		}
+	}
+	r.tidy()
+}
+
+// pack is a commit that is built but not pushed.
+type pack struct {
+	commit  plumbing.Hash
+	bytes   []byte
+	summary gitops.Commit
+	tree    *object.Tree
+	store   storer.EncodedObjectStorer
+}
+
+// builder collects new objects beside the clone, where they leave no trace
+// when they are not pushed.
+type builder struct {
+	r     *Repository
+	store storer.EncodedObjectStorer
+	made  []plumbing.Hash
+}
+
+func (b *builder) put(o interface {
+	Encode(plumbing.EncodedObject) error
+},
+) (plumbing.Hash, error) {
+	e := b.store.NewEncodedObject()
+	if err := o.Encode(e); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	h, err := b.store.SetEncodedObject(e)
+	b.made = append(b.made, h)
+	return h, err
+}
+
+func (b *builder) blob(data []byte) (plumbing.Hash, error) {
+	e := b.store.NewEncodedObject()
+	e.SetType(plumbing.BlobObject)
+	w, err := e.Writer()
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	h, err := b.store.SetEncodedObject(e)
+	b.made = append(b.made, h)
+	return h, err
+}
+
+// build makes the commit's objects.
+func (r *Repository) build(base *commit, changes map[string]change, text string) (*pack, error) {
+	b := &builder{r: r, store: transactional.NewObjectStorage(r.store, memory.NewStorage())}
+	root, err := r.tree(base)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.allowed(root, changes); err != nil {
+		return nil, err
+	}
+	treeHash, err := b.tree(root, changes)
+	if err != nil {
+		return nil, err
+	}
+	if treeHash == base.TreeHash {
+		return nil, &gitops.Error{Reason: gitops.NothingToDo, Message: fmt.Sprintf("repository %s: the files are as wanted at commit %.10s", r.at, base.Hash)}
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	c := &commit{
+		Author:    object.Signature{Name: r.o.Author.Name, Email: r.o.Author.Email, When: now},
+		Committer: object.Signature{Name: r.o.Committer.Name, Email: r.o.Committer.Email, When: now},
+		Message:   text, TreeHash: treeHash, ParentHashes: []plumbing.Hash{base.Hash},
+	}
+	if err := r.signCommit(c); err != nil {
+		return nil, err
+	}
+	h, err := b.put(c)
+	if err != nil {
+		return nil, err
+	}
+	p := &pack{commit: h, store: b.store}
+	var out bytes.Buffer
+	if _, err := packfile.NewEncoder(&out, b.store, false).Encode(unique(b.made), 0); err != nil {
+		return nil, err
+	}
+	p.bytes = out.Bytes()
+	p.summary = summary(c, h, changes)
+	p.tree, err = object.GetTree(b.store, treeHash)
+	return p, err
+}
+
+func unique(hashes []plumbing.Hash) []plumbing.Hash {
+	plumbing.HashesSort(hashes)
+	return slices.Compact(hashes)
+}
+
+func summary(c *commit, h plumbing.Hash, changes map[string]change) gitops.Commit {
+	subject, _, _ := strings.Cut(c.Message, "\n")
+	s := gitops.Commit{
+		SHA: h.String(), Parents: []string{c.ParentHashes[0].String()}, At: c.Committer.When,
+		Author: gitops.Person{Name: c.Author.Name, Email: c.Author.Email}, Subject: subject, Trailers: trailers(c.Message),
+	}
+	for p := range changes {
+		s.Files = append(s.Files, p)
+	}
+	slices.Sort(s.Files)
+	return s
+}
+
+func (r *Repository) signCommit(c *commit) error {
+	o := &plumbing.MemoryObject{}
+	if err := c.EncodeWithoutSignature(o); err != nil {
+		return err
+	}
+	reader, err := o.Reader()
+	if err != nil {
+		return err
+	}
+	payload, err := io.ReadAll(reader)
+	if err != nil {
+		return err
+	}
+	c.PGPSignature, err = r.sign(payload)
+	return err
+}
+
+// allowed refuses to write over what is no plain file, and through links.
+func (r *Repository) allowed(root *object.Tree, changes map[string]change) error {
+	for p, ch := range changes {
+		e, err := r.reach(root, p)
+		if err != nil {
+			return err
+		}
+		if ch.deleted || !ch.hash.IsZero() || e.Hash.IsZero() {
+			continue
+		}
+		if why := special(e.Mode); why != "" {
+			return invalid("%s of repository %s %s", p, r.at, why)
+		}
+		size, err := r.store.EncodedObjectSize(e.Hash)
+		if err != nil {
+			return &damaged{err}
+		}
+		if size >= 1024 {
+			continue
+		}
+		old, err := r.blob(e.Hash)
+		if err != nil {
+			return err
+		}
+		if isLFS(old) {
+			return invalid("%s of repository %s is a Git LFS pointer: its content is not in the repository", p, r.at)
+		}
+	}
+	return nil
+}
+
+// errInTheWay is a file where a change wants a directory.
+var errInTheWay = errors.New("a file is in the way")
+
+// tree writes a directory with its changes, and gives its hash; the zero hash
+// for one that became empty.
+func (b *builder) tree(old *object.Tree, changes map[string]change) (plumbing.Hash, error) {
+	below := map[string]map[string]change{}
+	entries := map[string]object.TreeEntry{}
+	for _, e := range old.Entries {
+		entries[e.Name] = e
+	}
+	for p, ch := range changes {
+		name, rest, deeper := strings.Cut(p, "/")
+		if deeper {
+			if below[name] == nil {
+				below[name] = map[string]change{}
+			}
+			below[name][rest] = ch
+			continue
+		}
+		if err := b.leaf(entries, name, ch); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	for name, inner := range below {
+		if err := b.subtree(entries, name, inner); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	t := &object.Tree{}
+	for _, e := range entries {
+		t.Entries = append(t.Entries, e)
+	}
+	slices.SortFunc(t.Entries, func(x, y object.TreeEntry) int { return strings.Compare(sortName(x), sortName(y)) })
+	return b.put(t)
+}
+
+// sortName is how git orders entries: a directory as if its name ended in /.
+func sortName(e object.TreeEntry) string {
+	if e.Mode == filemode.Dir {
+		return e.Name + "/"
+	}
+	return e.Name
+}
+
+func (b *builder) leaf(entries map[string]object.TreeEntry, name string, ch change) error {
+	was, exists := entries[name]
+	switch {
+	case ch.deleted:
+		delete(entries, name)
+	case !ch.hash.IsZero():
+		entries[name] = object.TreeEntry{Name: name, Mode: ch.mode, Hash: ch.hash}
+	default:
+		h, err := b.blob(ch.data)
+		if err != nil {
+			return err
+		}
+		mode := filemode.Regular
+		if exists {
+			mode = was.Mode
+		}
+		entries[name] = object.TreeEntry{Name: name, Mode: mode, Hash: h}
+	}
+	return nil
+}
+
+func (b *builder) subtree(entries map[string]object.TreeEntry, name string, changes map[string]change) error {
+	sub := &object.Tree{}
+	if e, ok := entries[name]; ok {
+		if e.Mode != filemode.Dir {
+			return &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf("commit: %s is a file, and a change wants it to be a directory", name), Err: errInTheWay}
+		}
+		var err error
+		if sub, err = object.GetTree(b.store, e.Hash); err != nil {
+			return &damaged{err}
+		}
+	}
+	h, err := b.tree(sub, changes)
+	if err != nil {
+		return err
+	}
+	if h == emptyTree {
+		delete(entries, name) // git has no empty directories
+		return nil
+	}
+	entries[name] = object.TreeEntry{Name: name, Mode: filemode.Dir, Hash: h}
+	return nil
+}
+
+var emptyTree = plumbing.NewHash("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
