@@ -57,7 +57,7 @@ func refusalOf(err error) error {
 		{executor.ErrInvalid, webhook.ErrInvalid},
 	} {
 		if errors.Is(err, kind.theirs) {
-			return &refused{as: kind.ours, message: strings.TrimPrefix(err.Error(), kind.theirs.Error()+": ")}
+			return &refused{as: kind.ours, because: err, message: strings.TrimPrefix(err.Error(), kind.theirs.Error()+": ")}
 		}
 	}
 	return journalRefusal(err)
@@ -67,12 +67,18 @@ func refusalOf(err error) error {
 // its status what the executor's words begin with.
 type refused struct {
 	as      error
+	because error // the executor's; nil: this program's own refusal
 	message string
 }
 
 func (r *refused) Error() string { return r.message }
 
-func (r *refused) Unwrap() error { return r.as }
+func (r *refused) Unwrap() []error {
+	if r.because == nil {
+		return []error{r.as}
+	}
+	return []error{r.as, r.because}
+}
 
 // pauses switches automation and intake off and on.
 type pauses struct {

@@ -216,7 +216,7 @@ func (l linker) run(id string) string {
 	if l == "" || id == "" {
 		return ""
 	}
-	return strings.TrimSuffix(string(l), "/") + "/api/v1/runs/" + id
+	return strings.TrimSuffix(string(l), "/") + "/runs/" + id
 }
 
 // source is who says it, as CloudEvents want it: a URI reference.

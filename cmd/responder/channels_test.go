@@ -77,7 +77,7 @@ channels:
 	}
 	want := `{"specversion":"1.0","id":"r-1/tell#1/notify#1","source":"https://responder.example/","type":"io.github.inference-responder.notice",` +
 		`"subject":"r-1","time":"2026-03-01T12:00:00Z","datacontenttype":"application/json","data":{"run":"r-1","playbook":"bad-rollout","state":"tell",` +
-		`"service":"serving/chat","urgent":false,"text":"scaling did not help","link":"https://responder.example/api/v1/runs/r-1",` +
+		`"service":"serving/chat","urgent":false,"text":"scaling did not help","link":"https://responder.example/runs/r-1",` +
 		`"alert":{"fingerprint":"00000000deadbeef","status":"firing","labels":{"alertname":"InferenceTTFTFastBurn"},"startsAt":"0001-01-01T00:00:00Z"}}}`
 	if diff := cmp.Diff(want, string(events[0].Raw)); diff != "" {
 		t.Errorf("event, -want +got:\n%s", diff)

@@ -15,7 +15,8 @@
 //     dry-run feeds it one notification and forbids it every change.
 //   - policy*.go check, test and explain the rules over all playbooks; they need
 //     no running service.
-//   - adapters.go is how the receiver reaches journal and executor.
+//   - adapters.go is how the receiver reaches journal and executor; pages.go is
+//     how the page does, in the words of render_*.
 //   - channels*.go, feed.go and silencer.go tell other systems; slack*.go puts
 //     the desk between runs and Slack.
 //   - projection.go and metrics.go turn the journal into metrics.

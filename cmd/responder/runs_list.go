@@ -68,19 +68,30 @@ func runTable(runs []machine.State) *table {
 		empty: "no runs",
 	}
 	for _, s := range runs {
-		status, took, why := string(s.Phase), s.Updated.Sub(s.Began), ""
-		switch {
-		case s.Aside != nil && s.Ending == nil:
-			status, why = "set aside", s.Aside.Message
-		case s.Ending != nil:
-			status, took, why = string(s.Ending.Outcome), s.Ended.Sub(s.Began), s.Ending.Message
-		case s.Held != nil:
-			why = s.Held.Message
-		case s.Paused != "":
-			why = "paused: " + s.Paused
+		took := s.Updated.Sub(s.Began)
+		if s.Ending != nil {
+			took = s.Ended.Sub(s.Began)
 		}
+		status, why := standing(s)
 		t.add(s.Start.Run, status, s.Start.Service.Name, s.Start.Playbook, s.Current,
 			stamp(s.Began), fmt.Sprint(round(took)), s.Start.Alert.Labels["alertname"], why)
 	}
 	return t
+}
+
+// standing is where a run stands, in a word, and why it stands there if that is
+// not as usual.
+func standing(s machine.State) (status, why string) {
+	switch {
+	case s.Ending != nil:
+		return string(s.Ending.Outcome), s.Ending.Message
+	case s.Aside != nil:
+		return "set aside", s.Aside.Message
+	case s.Held != nil:
+		return string(s.Phase), s.Held.Message
+	case s.Paused != "":
+		return string(s.Phase), "paused: " + s.Paused
+	default:
+		return string(s.Phase), ""
+	}
 }

@@ -88,7 +88,11 @@ func newService(o serviceOptions) (_ *service, err error) {
 	if s.door, err = s.openDoor(o); err != nil {
 		return nil, err
 	}
-	s.receiver, err = webhook.New(s.receiverOptions(o.config))
+	receiver := s.receiverOptions(o.config)
+	if receiver.Pages, err = s.openPages(); err != nil {
+		return nil, err
+	}
+	s.receiver, err = webhook.New(receiver)
 	return s, err
 }
 

@@ -46,118 +46,113 @@ type PauseList struct {
 	Pauses []Pause `json:"pauses"`
 }
 
-func (s *Server) approve(c echo.Context, id Identity) error { return s.decide(c, id, true) }
+// The verbs that people have about a run, as the paths end.
+const (
+	verbApprove = "approve"
+	verbDeny    = "deny"
+	verbReplan  = "replan"
+	verbCancel  = "cancel"
+	verbResolve = "resolve"
+	verbRelease = "release"
+)
 
-func (s *Server) deny(c echo.Context, id Identity) error { return s.decide(c, id, false) }
-
-// decide hands an approval or a denial to the run. Whether id may decide, and
-// whether the plan is still the one that was seen, is the run's to say.
-func (s *Server) decide(c echo.Context, id Identity, approve bool) error {
-	var req DecisionRequest
-	if err := decodeRequest(c, &req); err != nil {
-		return err
-	}
-	if req.Applied != nil {
-		return invalid("applied", "is for resolve only")
-	}
-	switch {
-	case req.BreakGlass && !approve:
-		return invalid("breakGlass", "is for approve only: anybody who is asked may deny alone")
-	case req.Reason == "" && (!approve || req.BreakGlass):
-		return invalid("reason", "missing: say why")
-	}
-	d := s.decision(c, id, req)
-	d.Approve = approve
-	return s.command(c, machine.Command{Kind: machine.CmdDecide, Decision: &d})
+func verbs() []string {
+	return []string{verbApprove, verbDeny, verbReplan, verbCancel, verbResolve, verbRelease}
 }
 
-// replan asks for a fresh plan instead of the one that people are asked about.
-func (s *Server) replan(c echo.Context, id Identity) error {
-	var req DecisionRequest
-	if err := decodeRequest(c, &req); err != nil {
-		return err
+// decides hands to the run what a person decides, and answers with the run as
+// it is then. Whether that person may, and whether the plan is still the one
+// that was seen, is the run's to say.
+func (s *Server) decides(verb string) handler {
+	return func(c echo.Context, id Identity) error {
+		var req DecisionRequest
+		if err := decodeRequest(c, &req); err != nil {
+			return err
+		}
+		door := "api"
+		if strings.HasPrefix(c.Request().UserAgent(), "responder/") {
+			door = "cli"
+		}
+		if err := s.decide(c, verb, id, door, req); err != nil {
+			return err
+		}
+		return s.showRun(c, id)
 	}
-	if req.Applied != nil || req.BreakGlass {
-		return invalid("", "a fresh plan takes a gate, a digest and a reason, and nothing else")
-	}
-	d := s.decision(c, id, req)
-	return s.command(c, machine.Command{Kind: machine.CmdReplan, Decision: &d})
 }
 
-func (s *Server) cancel(c echo.Context, id Identity) error {
-	var req DecisionRequest
-	if err := decodeRequest(c, &req); err != nil {
+// decide is the one way of a decision from every door of this server.
+func (s *Server) decide(c echo.Context, verb string, id Identity, door string, req DecisionRequest) error {
+	if err := req.check(verb); err != nil {
 		return err
 	}
-	switch {
-	case req.Applied != nil || req.Digest != "" || req.Gate != "" || req.BreakGlass:
-		return invalid("", "to cancel takes a reason and nothing else")
-	case req.Reason == "":
-		return invalid("reason", "missing: say why")
-	}
-	d := s.decision(c, id, req)
-	return s.command(c, machine.Command{Kind: machine.CmdCancel, Decision: &d})
-}
-
-func (s *Server) resolve(c echo.Context, id Identity) error {
-	var req DecisionRequest
-	if err := decodeRequest(c, &req); err != nil {
-		return err
-	}
-	switch {
-	case req.Applied == nil:
-		return invalid("applied", "missing: true if the change is in the world, false if it is not")
-	case req.Reason == "":
-		return invalid("reason", "missing: say how you know")
-	case req.Digest != "" || req.Gate != "" || req.BreakGlass:
-		return invalid("", "to resolve takes applied and a reason and nothing else")
-	}
-	d := s.decision(c, id, req)
-	d.Approve = *req.Applied
-	return s.command(c, machine.Command{Kind: machine.CmdResolve, Decision: &d})
-}
-
-// release lets go of a run that was set aside, which no other command reaches.
-func (s *Server) release(c echo.Context, id Identity) error {
-	var req DecisionRequest
-	if err := decodeRequest(c, &req); err != nil {
-		return err
-	}
-	switch {
-	case req.Applied != nil || req.Digest != "" || req.Gate != "" || req.BreakGlass:
-		return invalid("", "to release takes a reason and nothing else")
-	case req.Reason == "":
-		return invalid("reason", "missing: say what you found in place of its change")
-	}
-	d := s.decision(c, id, req)
-	return s.command(c, machine.Command{Kind: machine.CmdRelease, Decision: &d})
-}
-
-// decision is what the credential and the request say together.
-func (s *Server) decision(c echo.Context, id Identity, req DecisionRequest) machine.Decision {
-	door := "api"
-	if strings.HasPrefix(c.Request().UserAgent(), "responder/") {
-		door = "cli"
-	}
-	return machine.Decision{
+	cmd := machine.Command{Kind: commandKind(verb), Now: time.Now().UTC(), Decision: &machine.Decision{
 		Gate: req.Gate, Digest: req.Digest, By: "user:" + id.Name, Groups: id.Groups,
 		Door: door, Strong: id.Strong, BreakGlass: req.BreakGlass, Reason: req.Reason,
-	}
-}
-
-// command hands cmd to the run the path names and answers with the run after it.
-func (s *Server) command(c echo.Context, cmd machine.Command) error {
+		Approve: verb == verbApprove || req.Applied != nil && *req.Applied,
+	}}
 	if s.o.Control == nil {
 		return ErrNotFound
 	}
 	if _, err := s.run(c); err != nil {
 		return err
 	}
-	cmd.Now = time.Now().UTC()
-	if err := s.o.Control.Command(c.Request().Context(), c.Param("id"), cmd); err != nil {
-		return err
+	return s.o.Control.Command(c.Request().Context(), c.Param("id"), cmd)
+}
+
+func commandKind(verb string) machine.CommandKind {
+	switch verb {
+	case verbReplan:
+		return machine.CmdReplan
+	case verbCancel:
+		return machine.CmdCancel
+	case verbResolve:
+		return machine.CmdResolve
+	case verbRelease:
+		return machine.CmdRelease // a run that was set aside, which no other command reaches
+	default:
+		return machine.CmdDecide
 	}
-	return s.showRun(c, Identity{})
+}
+
+// check refuses what does not go with the verb, and what the verb lacks.
+func (r DecisionRequest) check(verb string) error {
+	plain := r.Digest == "" && r.Gate == "" && !r.BreakGlass
+	missing := ""
+	switch verb {
+	case verbApprove, verbDeny:
+		switch {
+		case r.Applied != nil:
+			return invalid("applied", "is for resolve only")
+		case r.BreakGlass && verb == verbDeny:
+			return invalid("breakGlass", "is for approve only: anybody who is asked may deny alone")
+		case verb == verbDeny || r.BreakGlass:
+			missing = "say why"
+		}
+	case verbReplan:
+		if r.Applied != nil || r.BreakGlass {
+			return invalid("", "a fresh plan takes a gate, a digest and a reason, and nothing else")
+		}
+	case verbResolve:
+		if r.Applied == nil {
+			return invalid("applied", "missing: true if the change is in the world, false if it is not")
+		}
+		if !plain {
+			return invalid("", "to resolve takes applied and a reason and nothing else")
+		}
+		missing = "say how you know"
+	default: // cancel, release
+		if r.Applied != nil || !plain {
+			return invalid("", "to "+verb+" takes a reason and nothing else")
+		}
+		missing = "say why"
+		if verb == verbRelease {
+			missing = "say what you found in place of its change"
+		}
+	}
+	if missing != "" && r.Reason == "" {
+		return invalid("reason", "missing: "+missing)
+	}
+	return nil
 }
 
 func (s *Server) listPauses(c echo.Context, _ Identity) error {

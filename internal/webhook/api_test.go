@@ -336,7 +336,7 @@ func TestListsAndRouting(t *testing.T) {
 		}
 	}
 	for request, want := range map[string]int{
-		"GET /": 405, "PUT /api/v1/alertmanager": 405, "POST /healthz": 405, "GET /nothing": 404, "GET /api/v1/runs/r-1/nothing": 404, "GET /metrics": 404,
+		"PUT /": 405, "PUT /api/v1/alertmanager": 405, "POST /healthz": 405, "GET /nothing": 404, "GET /api/v1/runs/r-1/nothing": 404, "GET /metrics": 404,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		if w := ask(s, method, path, readToken, nil); w.Code != want {

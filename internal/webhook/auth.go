@@ -87,8 +87,8 @@ type Identity struct {
 	scopes []Scope
 }
 
-// can reports whether the identity has the scope.
-func (id Identity) can(want Scope) bool {
+// Can reports whether the identity has the scope.
+func (id Identity) Can(want Scope) bool {
 	if slices.Contains(id.scopes, want) {
 		return true
 	}

@@ -129,7 +129,7 @@ func TestSlackIsNotAskedForACredential(t *testing.T) {
 
 // scopesOfRoutes says which scope each route asks for.
 func scopesOfRoutes() map[string]Scope {
-	return map[string]Scope{
+	routes := map[string]Scope{
 		"POST /": ScopeIntake, "POST /api/v1/alertmanager": ScopeIntake,
 		"GET /api/v1/runs": ScopeRead, "GET /api/v1/runs/r-1": ScopeRead, "GET /api/v1/runs/r-1/events": ScopeRead, "GET /api/v1/pauses": ScopeRead,
 		"GET /api/v1/audit": ScopeRead, "GET /api/v1/audit/checkpoint": ScopeRead, "GET /api/v1/playbooks": ScopeRead,
@@ -138,6 +138,13 @@ func scopesOfRoutes() map[string]Scope {
 		"POST /api/v1/runs/r-1/resolve": ScopeDecide, "POST /api/v1/runs/r-1/release": ScopeDecide, "POST /api/v1/pauses": ScopeDecide, "DELETE /api/v1/pauses": ScopeDecide,
 		"POST /api/v1/ladder/promote": ScopeDecide, "GET /api/v1/audit/export": ScopeAdmin,
 	}
+	for _, page := range []string{"/", "/runs/r-1", "/audit", "/ladder", "/policy"} {
+		routes["GET "+page], routes["HEAD "+page] = ScopeRead, ScopeRead
+	}
+	for _, verb := range []string{"approve", "deny", "replan", "cancel", "resolve", "release"} {
+		routes["POST /runs/r-1/"+verb] = ScopeDecide
+	}
+	return routes
 }
 
 func join(scopes []Scope) string {

@@ -24,6 +24,9 @@ type Problem struct {
 // Error says the message.
 func (p *Problem) Error() string { return p.Message }
 
+// Status is the HTTP status that the problem is answered with.
+func (p *Problem) Status() int { return p.status }
+
 func problem(status int, code, message, hint string) *Problem {
 	return &Problem{Code: code, Message: message, Hint: hint, status: status}
 }

@@ -172,6 +172,23 @@ func (h fakeLog) Snapshot(w io.Writer) error {
 	return err
 }
 
+// fakePages says what it was asked to show.
+type fakePages struct{}
+
+func (fakePages) Page(w http.ResponseWriter, r *http.Request, who Identity) error {
+	if r.URL.Path == "/runs/r-9" {
+		return fmt.Errorf("%w: no such run", ErrNotFound)
+	}
+	_, err := fmt.Fprintf(w, "page %s for %s, decides %v", r.URL.Path, who.Name, who.Can(ScopeDecide))
+	return err
+}
+
+func (fakePages) Problem(w http.ResponseWriter, _ *http.Request, p *Problem, doors []string) {
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(p.Status())
+	fmt.Fprintf(w, "<p>%d %s %q", p.Status(), p.Message, doors)
+}
+
 func newHouse() *fakeHouse {
 	return &fakeHouse{
 		runs: map[string]machine.State{
@@ -204,6 +221,7 @@ func options(t testing.TB, h *fakeHouse) Options {
 		Playbooks: func() []*playbook.Playbook { return []*playbook.Playbook{{Name: "p", Autonomy: playbook.Suggest}} },
 		Services:  func() []playbook.Service { return nil },
 		Version:   map[string]string{"version": "v1"},
+		Pages:     fakePages{},
 		Metrics:   http.NotFoundHandler(),
 		Auth:      a, DropLabels: []string{"replica"},
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),

@@ -82,6 +82,7 @@ type Options struct {
 	Watch     func() (<-chan struct{}, func()) // signals after every append to the journal; the function ends it. nil: follow=1 is refused
 	Metrics   http.Handler                     // served at /metrics; nil: 404
 	Slack     http.Handler                     // takes Slack's clicks at /api/v1/slack/interactivity. It authenticates and bounds them itself; nil: 404
+	Pages     Pages                            // what people see in a browser; nil: 404
 	Version   any                              // served as JSON at /api/v1/version
 
 	Auth Auth

@@ -148,7 +148,7 @@ type handler func(c echo.Context, id Identity) error
 // routes is the list of everything served.
 func (s *Server) routes() {
 	s.echo = echo.New()
-	s.echo.HTTPErrorHandler = func(err error, c echo.Context) { answer(c, problemOf(err)) }
+	s.echo.HTTPErrorHandler = func(err error, c echo.Context) { s.answer(c, problemOf(err)) }
 
 	s.route(http.MethodPost, "/", ScopeIntake, s.intake)
 	s.route(http.MethodPost, "/api/v1/alertmanager", ScopeIntake, s.intake)
@@ -156,12 +156,9 @@ func (s *Server) routes() {
 	s.route(http.MethodGet, "/api/v1/runs", ScopeRead, s.listRuns)
 	s.route(http.MethodGet, "/api/v1/runs/:id", ScopeRead, s.showRun)
 	s.route(http.MethodGet, "/api/v1/runs/:id/events", ScopeRead, s.runEvents)
-	s.route(http.MethodPost, "/api/v1/runs/:id/approve", ScopeDecide, s.approve)
-	s.route(http.MethodPost, "/api/v1/runs/:id/deny", ScopeDecide, s.deny)
-	s.route(http.MethodPost, "/api/v1/runs/:id/replan", ScopeDecide, s.replan)
-	s.route(http.MethodPost, "/api/v1/runs/:id/cancel", ScopeDecide, s.cancel)
-	s.route(http.MethodPost, "/api/v1/runs/:id/resolve", ScopeDecide, s.resolve)
-	s.route(http.MethodPost, "/api/v1/runs/:id/release", ScopeDecide, s.release)
+	for _, verb := range verbs() {
+		s.route(http.MethodPost, "/api/v1/runs/:id/"+verb, ScopeDecide, s.decides(verb))
+	}
 
 	s.route(http.MethodGet, "/api/v1/pauses", ScopeRead, s.listPauses)
 	s.route(http.MethodPost, "/api/v1/pauses", ScopeDecide, s.setPause)
@@ -183,11 +180,15 @@ func (s *Server) routes() {
 	s.route(http.MethodGet, "/healthz", "", s.healthz)
 	s.route(http.MethodGet, "/readyz", "", s.readyz)
 	s.route(http.MethodGet, "/metrics", "", s.serveMetrics)
+
+	if s.o.Pages != nil {
+		s.pageRoutes()
+	}
 }
 
 // route serves path: it authenticates before anything of the body is read,
 // turns errors and panics into answers, and counts.
-func (s *Server) route(method, path string, scope Scope, serve handler) {
+func (s *Server) route(method, path string, scope Scope, serve handler, with ...echo.MiddlewareFunc) {
 	stream := strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/export")
 	s.echo.Add(method, path, func(c echo.Context) (err error) {
 		began := time.Now()
@@ -208,12 +209,12 @@ func (s *Server) route(method, path string, scope Scope, serve handler) {
 			if id, err = s.auth.authenticate(c.Request()); err != nil {
 				return unauthorized(err)
 			}
-			if !id.can(scope) {
+			if !id.Can(scope) {
 				return problem(http.StatusForbidden, "forbidden", "this credential lacks the scope "+string(scope), "add it to the credential's scopes under auth of the configuration, or use another")
 			}
 		}
 		return serve(c, id)
-	})
+	}, with...)
 }
 
 // recovered logs a panic and makes it an error.
@@ -241,7 +242,7 @@ func (s *Server) fail(c echo.Context, scope Scope, err error) {
 	if unread(p) || errors.Is(err, errShed) {
 		c.Response().Header().Set("Connection", "close") // or net/http would read the rest of the body first
 	}
-	answer(c, p)
+	s.answer(c, p)
 }
 
 // unread reports whether p is answered before the body was read whole.

@@ -162,7 +162,7 @@ func (t *turn) refuse(d Decision) error {
 		// It may be meant for an earlier question, about a plan that is void.
 		return fmt.Errorf("%w: this run has asked before; look at what it asks now and name it: gate %s%s", ErrStale, g.ID, about(g.Digest))
 	default:
-		return g.refuse(d)
+		return g.Refuse(d)
 	}
 }
 

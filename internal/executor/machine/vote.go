@@ -102,8 +102,10 @@ func (g Gate) concerns(d Decision) bool {
 	return permits(g.BreakGlass, d) || slices.ContainsFunc(g.Needs, func(n Need) bool { return permits(n.From, d) })
 }
 
-// refuse says why a person's word on the open question does not count.
-func (g Gate) refuse(d Decision) error {
+// Refuse says why a person's word on the open question does not count; nil: it
+// does. Views ask it too, so that what they offer is what will be taken. Test
+// its error with errors.Is.
+func (g Gate) Refuse(d Decision) error {
 	switch {
 	case d.BreakGlass && !d.Approve:
 		return fmt.Errorf("%w: only an approval breaks the glass", ErrInvalid)

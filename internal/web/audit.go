@@ -1,0 +1,70 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// pageEntries is how many entries one page of the log shows.
+const pageEntries = 50
+
+// auditData is one page of the log, newest entry first.
+type auditData struct {
+	Entries      []Entry
+	Size         uint64
+	Older, Newer string // before= of the pages around; empty: there is none
+	Checkpoint   string
+	Unreadable   bool // the log, or the checkpoint
+}
+
+func (s *Site) audit(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	d := auditData{Size: s.o.Log.Size()}
+	before := d.Size
+	if n, err := strconv.ParseUint(r.URL.Query().Get("before"), 10, 63); err == nil {
+		before = min(n, d.Size)
+	}
+	p := s.frame(r, v, "Audit log", "audit", &d)
+	if r.Method != http.MethodHead {
+		s.fillAudit(&d, before)
+	}
+	return s.write(w, r, "audit", http.StatusOK, p)
+}
+
+func (s *Site) fillAudit(d *auditData, before uint64) {
+	from := before - min(before, pageEntries)
+	for e, err := range s.o.Log.Entries(from) {
+		if err != nil {
+			s.o.Logger.Error("page cannot read the log", "err", err)
+			d.Unreadable = true
+			break
+		}
+		if e.Seq >= before {
+			break
+		}
+		d.Entries = append(d.Entries, e)
+	}
+	slices.Reverse(d.Entries)
+	if from > 0 {
+		d.Older = fmt.Sprint(from)
+	}
+	if before < d.Size {
+		d.Newer = fmt.Sprint(min(before+pageEntries, d.Size))
+	}
+	note, err := s.o.Log.Checkpoint()
+	if err != nil {
+		s.o.Logger.Error("page cannot read the checkpoint", "err", err)
+		d.Unreadable = true
+	}
+	d.Checkpoint = string(note)
+}
+
+// table serves a page that is one table.
+func (s *Site) table(w http.ResponseWriter, r *http.Request, v Visitor, name string, make func() Table) error {
+	var d Table
+	if r.Method != http.MethodHead {
+		d = make()
+	}
+	return s.write(w, r, "table", http.StatusOK, s.frame(r, v, name, r.URL.Path[1:], &d))
+}

@@ -1,0 +1,18 @@
+// Package web is the page: runs, the question a run asks, the log and the
+// rules, as HTML for a browser on a phone at three in the morning.
+//
+// It is a projection like the CLI. What a run has come to is its
+// [machine.State]; how an event, a status or a path is said comes from the CLI
+// itself through [Words], so that terminal and page never differ. The package
+// keeps nothing, changes nothing and decides nothing: the forms on a page are
+// taken by the receiver, which authenticates, refuses the pages of other
+// sites, and hands the decision to the run.
+//
+// Everything shown is data from outside: it is escaped by html/template, cut
+// where it is long, linked only when it is an http or https address, and
+// counted: no page reads more than a bounded number of runs, events or
+// entries. Pages work without scripts; with them, a page that is behind loads
+// itself again unless somebody is writing on it. Style and script are part of
+// the page and named by their hashes in its Content-Security-Policy, so that
+// nothing else can run, load or be framed.
+package web

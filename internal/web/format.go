@@ -1,0 +1,123 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// Bounds of what is shown of one value, in characters.
+const (
+	maxLine  = 300     // of names, labels, messages
+	maxLong  = 4000    // of expressions
+	maxValue = 100_000 // of one side of a diff, which is shown whole
+)
+
+// functions are what templates call.
+func functions(capacity func(machine.Capacity) string) template.FuncMap {
+	return template.FuncMap{
+		"line":     func(s string) string { return clip(s, maxLine) },
+		"long":     func(s string) string { return clip(s, maxLong) },
+		"value":    func(s string) string { return clip(s, maxValue) },
+		"stamp":    stamp,
+		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"since":    func(t, now time.Time) string { return span(now.Sub(t)) },
+		"until":    func(t, now time.Time) string { return until(t.Sub(now)) },
+		"link":     link,
+		"join":     func(list []string) string { return strings.Join(list, ", ") },
+		"count":    count,
+		"runof":    runOf,
+		"reading":  reading,
+		"capacity": capacity,
+	}
+}
+
+// clip cuts a text that is longer than n characters and says how much is missing.
+func clip(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	r := []rune(s)
+	return fmt.Sprintf("%s … (%d more characters)", string(r[:n]), len(r)-n)
+}
+
+// visible replaces what could turn a line around, or is not seen at all. It is
+// applied to whole pages, so that no place is forgotten.
+func visible(r rune) rune {
+	if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+		return utf8.RuneError
+	}
+	return r
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// span is a duration in its one or two largest units, as people say an age.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh %02dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+}
+
+func until(d time.Duration) string {
+	if d <= 0 {
+		return "now"
+	}
+	return "in " + span(d)
+}
+
+// link gives an address that may be linked: http or https, with a host, not
+// too long; else nothing. Everything else is shown as text.
+func link(address string) string {
+	if len(address) > 8192 || strings.ContainsFunc(address, unicode.IsControl) {
+		return ""
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return ""
+	}
+	return u.String()
+}
+
+// runOf is the run that a stream of the journal belongs to; empty: it is none's.
+func runOf(stream string) string {
+	id, ok := strings.CutPrefix(stream, "run/")
+	if !ok || strings.Contains(id, "/") {
+		return ""
+	}
+	return id
+}
+
+// reading is a number that a sample saw, against its limit.
+func reading(r machine.Reading) string {
+	if r.Value == nil {
+		return fmt.Sprintf("nothing (%s), wanted %s %.4g", r.Why, r.Op, r.Limit)
+	}
+	return fmt.Sprintf("%.4g, wanted %s %.4g", *r.Value, r.Op, r.Limit)
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

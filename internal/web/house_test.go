@@ -1,0 +1,213 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// house stands for journal and executor. It counts what is read of it.
+type house struct {
+	runs    []machine.State // newest first
+	events  map[string][]machine.Event
+	broken  error // what Events answers
+	entries []Entry
+	note    string
+
+	asked int // runs, of the largest list
+	read  int // entries
+	from  uint64
+}
+
+func (h *house) Runs(f Filter) []machine.State {
+	h.asked = max(h.asked, f.Limit)
+	var out []machine.State
+	for _, s := range h.runs {
+		if f.Open == (s.Phase != machine.PhaseEnded) && (f.Service == "" || f.Service == s.Start.Service.Name) && len(out) < f.Limit {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (h *house) Run(id string) (machine.State, bool) {
+	for _, s := range h.runs {
+		if s.Start.Run == id {
+			return s, true
+		}
+	}
+	return machine.State{}, false
+}
+
+func (h *house) Events(id string, from uint64) ([]machine.Event, error) {
+	h.from = from
+	all := h.events[id]
+	return all[min(from, uint64(len(all))):], h.broken
+}
+
+func (h *house) Size() uint64 { return uint64(len(h.entries)) }
+
+func (h *house) Entries(from uint64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for _, e := range h.entries[min(from, h.Size()):] {
+			if h.read++; !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (h *house) Checkpoint() ([]byte, error) {
+	if h.note == "" {
+		return nil, errors.New("no key")
+	}
+	return []byte(h.note), nil
+}
+
+func (h *house) add(s machine.State, events ...machine.Event) {
+	h.runs = append(h.runs, s)
+	if h.events == nil {
+		h.events = map[string][]machine.Event{}
+	}
+	h.events[s.Start.Run] = events
+}
+
+// words are short ones of the test's own; the CLI's are tested where they are.
+func words() Words {
+	return Words{
+		Event: func(e machine.Event) (string, []string) {
+			if e.Kind == machine.EffectStarted {
+				return "", nil
+			}
+			by := ""
+			if e.Decision != nil {
+				by = " " + e.Decision.By + " " + e.Decision.Reason
+			}
+			return strings.TrimSpace(string(e.Kind) + " " + e.State + by + " " + e.Message), e.Facts
+		},
+		Standing: func(s machine.State) (string, string) {
+			switch {
+			case s.Ending != nil:
+				return string(s.Ending.Outcome), s.Ending.Message
+			case s.Aside != nil:
+				return "set aside", s.Aside.Message
+			default:
+				return string(s.Phase), s.Paused
+			}
+		},
+		Alert:    func(a playbook.Alert) string { return a.Labels["alertname"] + "{" + a.Labels["service"] + "}" },
+		State:    func(st *playbook.State) string { return st.Title },
+		Capacity: func(c machine.Capacity) string { return fmt.Sprintf("%d now, %d after", c.ReadyNow, c.ReadyAfter) },
+		Shadow:   func(machine.Shadow) string { return "the alert recovered by itself" },
+		Curves: func(samples []machine.Sample) []string {
+			if len(samples) == 0 {
+				return nil
+			}
+			return []string{fmt.Sprintf("%d samples", len(samples))}
+		},
+		Path: func(*playbook.Playbook, []machine.Visit) string { return "a drawing <of> it" },
+	}
+}
+
+// now is some time after the recorded runs began.
+var now = time.Date(2026, 11, 22, 0, 10, 0, 0, time.UTC)
+
+func site(t testing.TB, h *house) *Site {
+	t.Helper()
+	s, err := New(Options{
+		Runs: h, Log: h, Words: words(), Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
+		Ladder: func() Table {
+			return Table{Head: []string{"SERVICE"}, Rows: [][]string{{"<b>chat</b>"}}, Notes: []string{"a note"}}
+		},
+		Policy: func() Table { return Table{Empty: "No policy is configured."} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Visitors of the tests.
+var (
+	ada    = Visitor{Name: "ada", Groups: []string{"ml-platform"}, Decides: true}
+	eve    = Visitor{Name: "eve", Decides: true}
+	reader = Visitor{Name: "reader", Groups: []string{"ml-platform"}}
+)
+
+// look asks for a page and gives the answer; a page that is not there is 404.
+func look(t testing.TB, s *Site, v Visitor, method, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(method, path, http.NoBody)
+	w := httptest.NewRecorder()
+	if err := s.Page(w, r, v); err != nil {
+		if !errors.Is(err, ErrNotFound) || w.Body.Len() > 0 {
+			t.Fatalf("%s %s: %v after %q", method, path, err, w.Body)
+		}
+		s.Problem(w, r, Problem{Status: http.StatusNotFound, Message: err.Error()})
+	}
+	return w
+}
+
+// recorded reads the events of a run that a simulated cluster had, as the API
+// gives them.
+func recorded(t testing.TB, name string) []machine.Event {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name + ".jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []machine.Event
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct {
+			Kind machine.EventKind `json:"kind"`
+			machine.Event
+		}
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		e.Event.Kind = e.Kind
+		out = append(out, e.Event)
+	}
+	return out
+}
+
+// upTo cuts a run off after the n-th event of a kind.
+func upTo(t testing.TB, events []machine.Event, kind machine.EventKind, n int) []machine.Event {
+	t.Helper()
+	for i, e := range events {
+		if e.Kind == kind {
+			if n--; n == 0 {
+				return events[: i+1 : i+1]
+			}
+		}
+	}
+	t.Fatalf("no such %s", kind)
+	return nil
+}
+
+// fold makes the state that events come to, as the executor does.
+func fold(events []machine.Event) machine.State {
+	var s machine.State
+	for _, e := range events {
+		s = machine.Evolve(s, e)
+	}
+	return s
+}

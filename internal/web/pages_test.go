@@ -1,0 +1,220 @@
+package web
+
+import (
+	"errors"
+	"flag"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// ornament is what is the same on every page: style, script, icon.
+var ornament = regexp.MustCompile(`(?s)<style>.*?</style>|<script>.*?</script>|<link rel="icon"[^>]*>`)
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := "testdata/" + name + ".html"
+	got = ornament.ReplaceAllString(got, "")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// cases are a run in each of the states that people meet it in, and what its
+// page has to offer and must not.
+func cases(t *testing.T) map[string]struct {
+	events  []machine.Event
+	change  func(*machine.State, *house)
+	visitor Visitor
+	has     []string
+	lacks   []string
+} {
+	resolved := recorded(t, "resolved")
+	applying := upTo(t, resolved, machine.EffectStarted, 7)
+	last := applying[len(applying)-1]
+	held := append(applying[:len(applying):len(applying)], machine.Event{
+		Kind: machine.RunHeld, At: last.At.Add(time.Minute), State: last.State, Effect: last.Effect, Action: machine.ActionApply, Message: "the answer was cut off",
+	})
+	type c = struct {
+		events  []machine.Event
+		change  func(*machine.State, *house)
+		visitor Visitor
+		has     []string
+		lacks   []string
+	}
+	asks := upTo(t, resolved, machine.GateOpened, 1)
+	return map[string]c{
+		"open":       {events: asks, visitor: ada, has: []string{`/approve"`, `/deny"`, `/replan"`, `/cancel"`, "0 of 1"}, lacks: []string{"breakGlass", "/resolve", "noscript"}},
+		"open_eve":   {events: asks, visitor: eve, has: []string{"You cannot decide this", "Who may: group:ml-platform, user:anonymous", `/cancel"`}, lacks: []string{`/approve"`, `/deny"`}},
+		"open_read":  {events: asks, visitor: reader, has: []string{"You cannot decide here", "lacks the scope decide", "Who may: group:ml-platform"}, lacks: []string{"<form", "<textarea"}},
+		"running":    {events: upTo(t, resolved, machine.Sampled, 3), visitor: ada, has: []string{"Newest sample", "3 samples", "lever.applied", "noscript"}, lacks: []string{`/approve"`}},
+		"resolved":   {events: resolved, visitor: ada, has: []string{"resolved", "approved</b> by user:anonymous (cli)"}, lacks: []string{"<form", "noscript"}},
+		"denied":     {events: recorded(t, "denied"), visitor: ada, has: []string{"escalated", "denied</b> by user:anonymous (cli): the deploy is the cause"}, lacks: []string{"<form"}},
+		"held":       {events: held, visitor: ada, has: []string{`/resolve"`, `name="applied" value="false"`, "the answer was cut off"}, lacks: []string{`/approve"`}},
+		"held_read":  {events: held, visitor: reader, has: []string{"lacks the scope decide"}, lacks: []string{"<form"}},
+		"aside":      {events: asks, change: setAside, visitor: ada, has: []string{`/release"`, "its playbook no longer compiles"}, lacks: []string{`/approve"`, `/cancel"`}},
+		"unreadable": {events: asks, change: unreadable, visitor: ada, has: []string{"cannot be read", "audit verify"}, lacks: []string{"disk went away"}},
+	}
+}
+
+func setAside(s *machine.State, _ *house) {
+	s.Aside = &machine.Aside{At: s.Updated, Message: "its playbook no longer compiles"}
+}
+
+func unreadable(_ *machine.State, h *house) { h.broken = errors.New("disk went away") }
+
+func TestRunPages(t *testing.T) {
+	for name, c := range cases(t) {
+		h := &house{}
+		run := fold(c.events)
+		if c.change != nil {
+			c.change(&run, h)
+		}
+		h.add(run, c.events...)
+		w := look(t, site(t, h), c.visitor, http.MethodGet, "/runs/"+run.Start.Run)
+		body := w.Body.String()
+		for _, s := range c.has {
+			if !strings.Contains(body, s) {
+				t.Errorf("%s: lacks %q", name, s)
+			}
+		}
+		for _, s := range c.lacks {
+			if strings.Contains(ornament.ReplaceAllString(body, ""), s) {
+				t.Errorf("%s: has %q", name, s)
+			}
+		}
+		golden(t, name, body)
+	}
+}
+
+func TestList(t *testing.T) {
+	h := &house{}
+	for _, name := range []string{"running", "open", "held", "resolved", "denied"} {
+		c := cases(t)[name]
+		run := fold(c.events)
+		run.Start.Run = "r-" + name
+		h.add(run)
+	}
+	body := look(t, site(t, h), ada, http.MethodGet, "/").Body.String()
+	golden(t, "list", body)
+	var order []string
+	for _, m := range regexp.MustCompile(`runs/r-(\w+)"`).FindAllStringSubmatch(body, -1) {
+		order = append(order, m[1])
+	}
+	if diff := cmp.Diff([]string{"held", "open", "running", "resolved", "denied"}, order); diff != "" {
+		t.Errorf("what needs people comes first (-want +got):\n%s", diff)
+	}
+	body = look(t, site(t, h), ada, http.MethodGet, "/?outcome=escalated&service=serving/inference-chat").Body.String()
+	if strings.Contains(body, "r-open") || strings.Contains(body, "r-resolved") || !strings.Contains(body, "r-denied") {
+		t.Error("the filter does not filter")
+	}
+	if body = look(t, site(t, h), ada, http.MethodGet, "/?service=none").Body.String(); strings.Contains(body, "runs/r-") {
+		t.Error("the filter does not filter by service")
+	}
+}
+
+// Nothing loads more than a bounded number of runs, events or entries.
+func TestBounds(t *testing.T) {
+	h := &house{note: "responder\n2\nHASH\n\n— sig\n"}
+	for i := range uint64(500) {
+		h.entries = append(h.entries, Entry{Seq: i, Stream: "run/r-1", Kind: "k"})
+	}
+	run := fold(upTo(t, recorded(t, "resolved"), machine.GateOpened, 1))
+	run.Head = 5000
+	for i := range 500 {
+		r := run
+		r.Start.Run = "r-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)
+		h.add(r)
+	}
+	s := site(t, h)
+	body := look(t, s, ada, http.MethodGet, "/").Body.String()
+	if n := strings.Count(body, "runs/r-"); n != maxOpen || h.asked > maxOpen+1 || !strings.Contains(body, "There are more") {
+		t.Errorf("%d runs of %d asked for", n, h.asked)
+	}
+	look(t, s, ada, http.MethodGet, "/?outcome=resolved")
+	if h.asked > maxOpen+1 {
+		t.Errorf("asks for %d runs", h.asked)
+	}
+	if look(t, s, ada, http.MethodGet, "/runs/r-a"); h.from != 4000 {
+		t.Errorf("reads events from %d of 5000", h.from)
+	}
+	for _, c := range []struct{ query, first, last, older, newer string }{
+		{"", ">499<", ">450<", "?before=450", ""},
+		{"?before=450", ">449<", ">400<", "?before=400", "?before=500"},
+		{"?before=20", ">19<", ">0<", "", "?before=70"},
+		{"?before=99999999", ">499<", ">450<", "?before=450", ""},
+		{"?before=nonsense", ">499<", ">450<", "?before=450", ""},
+		{"?before=0", "", "", "", "?before=50"},
+	} {
+		h.read = 0
+		body := look(t, s, ada, http.MethodGet, "/audit"+c.query).Body.String()
+		for _, want := range []string{c.first, c.last, c.older, c.newer, "— sig"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("audit%s lacks %q", c.query, want)
+			}
+		}
+		if h.read > pageEntries+1 || c.older == "" && strings.Contains(body, ">Older<") || c.newer == "" && strings.Contains(body, ">Newer<") {
+			t.Errorf("audit%s: read %d entries", c.query, h.read)
+		}
+	}
+	h.note, h.read = "", 0
+	if body := look(t, s, ada, http.MethodGet, "/audit").Body.String(); !strings.Contains(body, "cannot be read whole") {
+		t.Error("a log without a checkpoint looks fine")
+	}
+}
+
+// HEAD answers with the headers alone, and its tag changes when the page does.
+func TestHead(t *testing.T) {
+	all := recorded(t, "resolved")
+	tags := map[string]bool{}
+	for _, events := range [][]machine.Event{upTo(t, all, machine.GateOpened, 1), all} {
+		h := &house{}
+		h.add(fold(events), events...)
+		s := site(t, h)
+		path := "/runs/" + h.runs[0].Start.Run
+		head, got := look(t, s, ada, http.MethodHead, path), look(t, s, ada, http.MethodGet, path)
+		tag := head.Header().Get("ETag")
+		if head.Code != 200 || head.Body.Len() > 0 || tag == "" || tag != got.Header().Get("ETag") || !strings.Contains(got.Body.String(), `data-tag="`+strings.Trim(tag, `W/"`)+`"`) {
+			t.Errorf("HEAD: %d, %d bytes, %s", head.Code, head.Body.Len(), tag)
+		}
+		tags[tag] = true
+	}
+	if len(tags) != 2 {
+		t.Errorf("the tag does not change: %v", tags)
+	}
+	for _, path := range []string{"/", "/audit", "/ladder", "/policy"} {
+		if w := look(t, site(t, &house{}), ada, http.MethodHead, path); w.Code != 200 || w.Body.Len() > 0 {
+			t.Errorf("HEAD %s: %d, %d bytes", path, w.Code, w.Body.Len())
+		}
+	}
+}
+
+func TestNowhere(t *testing.T) {
+	for _, path := range []string{"/nowhere", "/runs/", "/runs/r-1", "/runs/r-1/approve", "/audit/", "/runs/" + strings.Repeat("x", 5000)} {
+		w := look(t, site(t, &house{}), ada, http.MethodGet, path)
+		if w.Code != http.StatusNotFound || w.Body.Len() > 20_000 {
+			t.Errorf("%.40s: %d, %d bytes", path, w.Code, w.Body.Len())
+		}
+	}
+	if _, err := New(Options{}); err == nil {
+		t.Error("a site that shows nothing is made")
+	}
+}

@@ -1,0 +1,226 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Bounds of a run's page.
+const (
+	maxEvents = 1000 // the newest ones
+	maxAlerts = 20
+	maxFacts  = 40 // of one check
+)
+
+// runData is one run.
+type runData struct {
+	ID, Service, Playbook, Digest, Status, Why, Tone, State string
+
+	Run      machine.State
+	Alerts   []alertData
+	More     int // alerts that are not shown
+	Runbook  string
+	Evidence []evidence
+	Changes  []*change // oldest first
+	Ask      *question
+	Held     *machine.Hold
+	Shadow   string
+	Alone    *machine.Decision // who broke the glass
+	Locks    []string
+	Ended    string // how long it took
+	Stops    bool   // it can be cancelled
+	May      string // why the visitor's credential decides nothing; empty: it may
+
+	Said     *banner
+	Timeline []line
+	Skipped  uint64 // events before those that were read
+	Broken   bool   // the events cannot be read
+	Curves   []string
+	Visits   []visit
+	Path     string
+	Links    []address
+}
+
+type alertData struct {
+	Line, Summary string
+	Firing        bool
+	Since         time.Time
+}
+
+// evidence is what one check found.
+type evidence struct {
+	Title, Step string
+	At          time.Time
+	Facts       []string
+	More        int
+}
+
+// visit is one step of the path.
+type visit struct {
+	What, Edge string
+	At         time.Time
+}
+
+type address struct{ Name, URL, Text string }
+
+func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string) error {
+	run, ok := s.o.Runs.Run(id)
+	if !ok {
+		return fmt.Errorf("%w: no run %.64q; it may never have been, or the address was cut", ErrNotFound, id)
+	}
+	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, "", nil)
+	p.Here = "./" + id
+	p.Tag = runTag(run, p.Pauses)
+	if run.Phase != machine.PhaseEnded && run.Gate == nil && run.Held == nil && run.Aside == nil {
+		p.Refresh = 15 // nobody writes on it
+	}
+	if r.Method != http.MethodHead {
+		p.Data = s.runData(run, v, r.URL.Query().Get("said"))
+	}
+	return s.write(w, r, "run", http.StatusOK, p)
+}
+
+// runTag changes with everything a run's page shows.
+func runTag(run machine.State, pauses []string) string {
+	return listTag([]machine.State{run}, append(slices.Clone(pauses), fmt.Sprint(run.Aside != nil, run.Shadow != nil && run.Shadow.Known)))
+}
+
+func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
+	d := &runData{
+		ID: run.Start.Run, Service: run.Start.Service.Name, Playbook: run.Start.Playbook, Digest: run.Start.Digest,
+		Run: run, Tone: tone(run), State: title(run.Playbook, run.Current), Held: run.Held, Locks: run.Locks(),
+		Stops: run.Phase != machine.PhaseEnded && run.Aside == nil,
+	}
+	d.Status, d.Why = s.o.Words.Standing(run)
+	if !v.Decides {
+		d.May = "Your credential reads only: it lacks the scope decide."
+	}
+	if run.Shadow != nil {
+		d.Shadow = s.o.Words.Shadow(*run.Shadow)
+	}
+	if run.Phase == machine.PhaseEnded {
+		d.Ended = span(run.Ended.Sub(run.Began))
+	}
+	if l := run.Lever; l != nil && l.Approved != nil && l.Approved.BreakGlass {
+		d.Alone = l.Approved
+	}
+	d.Alerts, d.More = s.alerts(run)
+	d.Evidence = collected(run)
+	d.Links, d.Runbook = links(run)
+	s.path(d, run)
+	events := s.events(d, run)
+	if run.Gate != nil && run.Aside == nil {
+		d.Ask = ask(*run.Gate, v)
+	}
+	d.Said = s.banner(word, v, events)
+	return d
+}
+
+// events folds the newest events into the page.
+func (s *Site) events(d *runData, run machine.State) []machine.Event {
+	if run.Head > maxEvents {
+		d.Skipped = run.Head - maxEvents
+	}
+	events, err := s.o.Runs.Events(d.ID, d.Skipped)
+	if err != nil {
+		s.o.Logger.Error("page cannot read a run", "run", d.ID, "err", err)
+		d.Broken = true
+		return nil
+	}
+	t := story{words: s.o.Words, book: run.Playbook}
+	for _, e := range events[:min(len(events), 2*maxEvents)] {
+		t.add(e)
+	}
+	d.Timeline, d.Changes = t.timeline, t.changes
+	if n := len(d.Changes); n > 0 {
+		d.Curves = s.o.Words.Curves(d.Changes[n-1].Samples)
+		d.Changes[n-1].Old = false
+	}
+	return events
+}
+
+// alerts lists the run's alerts, the one it began with first.
+func (s *Site) alerts(run machine.State) (shown []alertData, more int) {
+	first := run.Start.Alert.Episode()
+	ids := slices.SortedFunc(maps.Keys(run.Episodes), func(a, b string) int {
+		if (a == first) != (b == first) {
+			return map[bool]int{true: -1, false: 1}[a == first]
+		}
+		return cmp.Compare(a, b)
+	})
+	if len(ids) == 0 { // of a run that this program cannot read, only the start may be known
+		return []alertData{{Line: s.o.Words.Alert(run.Start.Alert), Summary: summary(run.Start.Alert), Firing: run.Start.Alert.Status == playbook.Firing, Since: run.Start.Alert.StartsAt}}, 0
+	}
+	for _, id := range ids[:min(len(ids), maxAlerts)] {
+		e := run.Episodes[id]
+		a := e.Alert
+		if id == first {
+			a = run.Start.Alert // with its annotations
+		}
+		shown = append(shown, alertData{Line: s.o.Words.Alert(a), Summary: summary(a), Firing: e.Firing, Since: a.StartsAt})
+	}
+	return shown, len(ids) - len(shown)
+}
+
+func summary(a playbook.Alert) string {
+	return cmp.Or(a.Annotations["summary"], a.Annotations["description"], a.Annotations["message"])
+}
+
+// collected is the evidence, in the order it was found.
+func collected(run machine.State) []evidence {
+	var out []evidence
+	for name, e := range run.Evidence {
+		if e == nil {
+			continue
+		}
+		n := min(len(e.Facts), maxFacts)
+		out = append(out, evidence{Title: title(run.Playbook, name), Step: e.Step, At: e.At, Facts: e.Facts[:n], More: len(e.Facts) - n})
+	}
+	slices.SortFunc(out, func(a, b evidence) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Title, b.Title)) })
+	return out
+}
+
+func (s *Site) path(d *runData, run machine.State) {
+	for _, v := range run.Path[max(0, len(run.Path)-100):] {
+		x := visit{What: v.State, Edge: v.Edge, At: v.At}
+		if run.Playbook != nil {
+			if st := run.Playbook.State(v.State); st != nil {
+				x.What = s.o.Words.State(st)
+			}
+		}
+		d.Visits = append(d.Visits, x)
+	}
+	if run.Playbook != nil {
+		d.Path = s.o.Words.Path(run.Playbook, run.Path)
+	}
+}
+
+// links gives what leads elsewhere. A runbook that is no address is a path in
+// somebody's repository, and shown as text.
+func links(run machine.State) (out []address, runbook string) {
+	add := func(name, text string) {
+		if u := link(text); u != "" {
+			out = append(out, address{Name: name, URL: u})
+		} else if text != "" {
+			out = append(out, address{Name: name, Text: text})
+		}
+	}
+	a := run.Start.Alert
+	if run.Playbook != nil {
+		runbook = run.Playbook.Runbook
+		add("Runbook", runbook)
+	}
+	if of := cmp.Or(a.Annotations["runbook_url"], a.Annotations["runbook"]); of != runbook {
+		add("Alert's runbook", of)
+	}
+	add("Dashboard", cmp.Or(a.Annotations["dashboard_url"], a.Annotations["dashboard"]))
+	add("Alert in Prometheus", a.GeneratorURL)
+	return out, runbook
+}

@@ -1,0 +1,208 @@
+package web
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// evil is text from outside that tries to be something else.
+var evil = []string{
+	`<script>alert(1)</script>`,
+	`"><img src=x onerror=alert(1)>`,
+	`' onmouseover='alert(1)`,
+	`</style><script>alert(1)</script>`,
+	`</textarea></form><form action=//evil.example>`,
+	`javascript:alert(1)`,
+	`{{.Run}}`,
+	"\u202egnp.exe\u2066\x1b[2J\x00",
+	"<!--", "]]>", "&lt;script&gt;",
+}
+
+// poisoned is a run in which every text from outside is s.
+func poisoned(t *testing.T, s string) (machine.State, []machine.Event) {
+	events := upTo(t, recorded(t, "resolved"), machine.Sampled, 1)
+	run := fold(upTo(t, recorded(t, "resolved"), machine.GateOpened, 1))
+	a := run.Start.Alert
+	a.Labels = map[string]string{"alertname": s, s: s}
+	a.Annotations = map[string]string{"summary": s, "runbook_url": s, "dashboard": s}
+	a.GeneratorURL = s
+	run.Start.Alert, run.Start.Playbook, run.Start.Service.Name, run.Start.Digest = a, s, s, s
+	for k, e := range run.Episodes {
+		run.Episodes[k] = &machine.Episode{Alert: a, Firing: true, Since: e.Since}
+	}
+	run.Evidence = map[string]*machine.Evidence{s: {Step: s, Facts: []string{s}}}
+	run.Path = append(run.Path, machine.Visit{State: s, Edge: s})
+	g := *run.Gate
+	g.Text, g.NotBy, g.BreakGlass = s, s, []string{s}
+	g.Needs = append(g.Needs, machine.Need{Rule: s, From: []string{s}, Quorum: 2})
+	g.Votes = []machine.Decision{{Approve: true, By: s, Reason: s}}
+	g.Tiers = []machine.Tier{{To: []string{s}}}
+	run.Gate = &g
+	run.Paused, run.Cancel, run.Current = s, &machine.Decision{By: s, Reason: s}, s
+	for i := range events {
+		e := &events[i]
+		e.Message, e.State, e.Facts = s, s, []string{s}
+		if e.Decision != nil {
+			e.Decision = &machine.Decision{By: s, Door: s, Reason: s, Approve: true}
+		}
+		if e.Plan != nil {
+			p := *e.Plan
+			p.Summary, p.Undo, p.Why, p.Lacks, p.Notes, p.Target.Name, p.Risk = s, s, s, s, []string{s}, s, machine.Risk(s)
+			p.Diff = []machine.FieldChange{{Path: s, From: s, To: s}}
+			e.Plan = &p
+		}
+		for j := range e.Guards {
+			e.Guards[j] = machine.GuardVerdict{Guard: s, Why: s}
+		}
+		if e.Sample != nil {
+			e.Sample = &machine.Sample{Message: s, Values: []machine.Reading{{Name: s, Op: s, Why: machine.Reason(s)}}}
+		}
+	}
+	return run, events
+}
+
+// active matches what a browser would run, load or send somewhere, if text
+// could become markup. What a page has by itself is taken out first.
+var active = regexp.MustCompile(`(?i)<script|<img|<iframe|<svg|<form[^>]*evil|<[a-z][^>]*\son[a-z]+=|(href|src|action|formaction)="?\s*(javascript|data|vbscript):|\{\{|[\x00\x1b\x{202e}\x{2066}]`)
+
+func TestInjection(t *testing.T) {
+	for _, s := range evil {
+		run, events := poisoned(t, s)
+		h := &house{note: s, entries: []Entry{{Stream: s, Kind: s, What: s}, {Seq: 1, Stream: "run/" + s}}}
+		h.add(run, events...)
+		run.Start.Run = "r-aside"
+		run.Aside = &machine.Aside{Message: s}
+		h.add(run, events...)
+		run.Start.Run, run.Aside, run.Gate, run.Held = "r-held", nil, nil, &machine.Hold{Action: machine.Action(s), Message: s}
+		h.add(run, events...)
+		page := site(t, h)
+		page.o.Pauses = func() []string { return []string{s} }
+		for _, path := range []string{"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-aside", "/runs/r-held", "/audit", "/ladder", "/policy"} {
+			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Decides: true}, {Name: s}} {
+				w := look(t, page, v, http.MethodGet, path)
+				body := ornament.ReplaceAllString(w.Body.String(), "")
+				if w.Code != 200 || active.MatchString(strings.ReplaceAll(body, "{{.Run}}", "")) {
+					t.Errorf("%s with %q: %d: %q", path, s, w.Code, active.FindString(body))
+				}
+			}
+		}
+		w := look(t, page, ada, http.MethodGet, "/nowhere")
+		r, _ := http.NewRequest(http.MethodGet, "/", http.NoBody)
+		page.Problem(w, r, Problem{Status: 400, Message: s, Hint: s, Doors: []string{s}})
+		if body := ornament.ReplaceAllString(w.Body.String(), ""); active.MatchString(strings.ReplaceAll(body, "{{.Run}}", "")) {
+			t.Errorf("a problem with %q: %q", s, active.FindString(body))
+		}
+	}
+}
+
+// A word in the address is none of ours, and no text of the address is shown;
+// a word of success that the run's events do not bear out is not believed.
+func TestWordsOfTheAddress(t *testing.T) {
+	events := upTo(t, recorded(t, "resolved"), machine.GateOpened, 1)
+	at := events[len(events)-1].At
+	ignored := machine.Event{Kind: machine.DecisionIgnored, At: at, State: "s", Decision: &machine.Decision{By: "user:ada"}, Message: "not yours"}
+	voted := machine.Event{Kind: machine.GateVoted, At: at, State: "s", Decision: &machine.Decision{By: "user:ada", Approve: true, Reason: "it is"}}
+	for _, c := range []struct {
+		word string
+		more []machine.Event
+		want []string // empty: nothing is said
+	}{
+		{"approve", nil, nil},
+		{"approve", []machine.Event{ignored}, nil},
+		{"approve", []machine.Event{voted}, []string{`notice good" role="alert"`, "Your decision is recorded", "gate.voted s user:ada it is"}},
+		{"release", nil, nil},
+		{"<script>", nil, nil},
+		{"evil words", nil, nil},
+		{"stale", []machine.Event{ignored}, []string{`notice bad" role="alert"`, "not the one that is asked about any more", "decision.ignored s user:ada  not yours"}},
+		{"late", []machine.Event{voted, ignored}, []string{"Too late", "Your earlier decision stands: gate.voted s user:ada it is"}},
+		{"again", []machine.Event{voted}, []string{"counts already"}},
+		{"forbidden", nil, []string{"you may not decide this"}},
+		{"reason", nil, []string{"a denial needs a reason"}},
+	} {
+		h := &house{}
+		h.add(fold(events), append(events, c.more...)...)
+		body := look(t, site(t, h), ada, http.MethodGet, "/runs/"+h.runs[0].Start.Run+"?said="+strings.ReplaceAll(c.word, " ", "+")).Body.String()
+		if said := strings.Contains(body, `role="alert"`); said != (c.want != nil) || strings.Contains(body, "evil words") {
+			t.Errorf("%s: says something: %v", c.word, said)
+		}
+		for _, s := range c.want {
+			if !strings.Contains(body, s) {
+				t.Errorf("%s: lacks %q", c.word, s)
+			}
+		}
+	}
+}
+
+// A label of 100 KB is cut, a diff is shown whole.
+func TestLargeValues(t *testing.T) {
+	large := strings.Repeat("é", 100_000)
+	run, events := poisoned(t, large)
+	h := &house{}
+	for i := range events {
+		if p := events[i].Plan; p != nil {
+			p.Diff = []machine.FieldChange{{Path: "args", From: strings.Repeat("f", 90_000), To: strings.Repeat("t", 90_000) + "END"}}
+		}
+	}
+	h.add(run, events...)
+	body := look(t, site(t, h), ada, http.MethodGet, "/runs/"+run.Start.Run).Body.String()
+	if len(body) > 500_000 || !strings.Contains(body, "(99700 more characters)") || !strings.Contains(body, "tEND") {
+		t.Errorf("%d bytes", len(body))
+	}
+}
+
+func TestLinks(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://runbooks.example/a?b=c#d": "https://runbooks.example/a?b=c#d", "http://prometheus:9090/graph": "http://prometheus:9090/graph",
+		"javascript:alert(1)": "", "JaVaScRiPt:alert(1)": "", "data:text/html,x": "", "//evil.example": "", "/local": "", "docs/runbook.md": "", "": "",
+		"https://user:secret@host/": "", "https://": "", "http:opaque": "", "https://a\nb": "", " https://a": "", "ftp://a": "", "https://" + strings.Repeat("a", 9000): "",
+	} {
+		if got := link(address); got != want {
+			t.Errorf("%.40q: %q, want %q", address, got, want)
+		}
+	}
+	run := machine.State{Start: machine.Start{Alert: playbook.Alert{Annotations: map[string]string{"runbook_url": "https://r.example"}, GeneratorURL: "javascript:1"}}}
+	got, _ := links(run)
+	if len(got) != 2 || got[0].URL != "https://r.example" || got[1].URL != "" || got[1].Text != "javascript:1" {
+		t.Errorf("links %+v", got)
+	}
+}
+
+// Nothing but the page's own style and script may be used, by nobody else's
+// page, and no answer is kept.
+func TestHeaders(t *testing.T) {
+	h := &house{}
+	for _, path := range []string{"/", "/audit", "/ladder", "/nowhere"} {
+		w := look(t, site(t, h), ada, http.MethodGet, path)
+		policy := w.Header().Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'", "script-src 'sha256-", "style-src 'sha256-"} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%s: the policy %q lacks %s", path, policy, want)
+			}
+		}
+		if strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: %s", path, policy)
+		}
+		for name, want := range map[string]string{
+			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+			"Content-Type": "text/html; charset=utf-8", "Set-Cookie": "", "Access-Control-Allow-Origin": "",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+			}
+		}
+		body := w.Body.String()
+		for _, inline := range regexp.MustCompile(`(?s)<(?:style|script)>(.*?)</(?:style|script)>`).FindAllStringSubmatch(body, -1) {
+			if !strings.Contains(policy, hashSource([]byte(inline[1]))) {
+				t.Errorf("%s: an inline style or script is not in the policy: %.60q", path, inline[1])
+			}
+		}
+		if regexp.MustCompile(`\sstyle=|\son[a-z]+=`).MatchString(ornament.ReplaceAllString(body, "")) {
+			t.Errorf("%s has an inline attribute that the policy forbids", path)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"iter"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// ErrNotFound says that there is no such page or run.
+var ErrNotFound = errors.New("not found")
+
+// Runs reads runs. What it returns is not changed afterwards.
+type Runs interface {
+	// Runs lists runs, newest first, at most f.Limit.
+	Runs(f Filter) []machine.State
+	// Run gives one run; false when there is none.
+	Run(id string) (machine.State, bool)
+	// Events gives a run's events from index from (the first is 0) on.
+	Events(id string, from uint64) ([]machine.Event, error)
+}
+
+// Filter selects runs; zero fields select everything.
+type Filter struct {
+	Service string
+	Open    bool // runs that have not ended, or else those that have
+	Limit   int  // > 0
+}
+
+// Log is the journal.
+type Log interface {
+	// Size is the number of entries.
+	Size() uint64
+	// Entries yields the entries from seq from on, ascending.
+	Entries(from uint64) iter.Seq2[Entry, error]
+	// Checkpoint gives the newest signed checkpoint; empty when there is none.
+	Checkpoint() ([]byte, error)
+}
+
+// Entry is one entry of the journal, said in a line.
+type Entry struct {
+	Seq    uint64
+	Time   time.Time
+	Stream string
+	Kind   string
+	What   string
+}
+
+// Words say facts as the CLI says them. All of them are required.
+type Words struct {
+	Event    func(machine.Event) (what string, details []string) // empty: of no interest to people
+	Standing func(machine.State) (status, why string)            // where a run stands, in a word and a line
+	Alert    func(playbook.Alert) string
+	State    func(*playbook.State) string
+	Capacity func(machine.Capacity) string
+	Shadow   func(machine.Shadow) string
+	Curves   func([]machine.Sample) []string // lines of a chart
+	Path     func(*playbook.Playbook, []machine.Visit) string
+}
+
+// Table is a page that is one table.
+type Table struct {
+	Head  []string
+	Rows  [][]string
+	Notes []string // below it
+	Empty string   // what is said when there are no rows
+}
+
+// Options are what a Site shows. Runs, Log, Words, Now and Logger are required.
+type Options struct {
+	Runs   Runs
+	Log    Log
+	Words  Words
+	Ladder func() Table    // how far each lever may go; nil: no such page
+	Policy func() Table    // rules in force; nil: no such page
+	Pauses func() []string // what is paused now, one line each; nil: none
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Visitor is who looks at a page.
+type Visitor struct {
+	Name    string
+	Groups  []string // as approval rules name them, without the prefix group:
+	Strong  bool     // the credential proves strong authentication
+	Decides bool     // the credential is good for decisions at all
+}
+
+// decision is what the visitor's word would be.
+func (v Visitor) decision(approve bool) machine.Decision {
+	return machine.Decision{Approve: approve, By: v.by(), Groups: v.Groups, Door: "web", Strong: v.Strong}
+}
+
+func (v Visitor) by() string { return "user:" + v.Name }
+
+// Site serves the pages. It is safe for concurrent use.
+type Site struct {
+	o      Options
+	pages  map[string]*template.Template
+	policy string // Content-Security-Policy
+	css    template.CSS
+	js     template.JS
+}
+
+// New makes a site. It refuses options that lack what is required.
+func New(o Options) (*Site, error) {
+	w := o.Words
+	switch {
+	case o.Runs == nil || o.Log == nil || o.Now == nil || o.Logger == nil:
+		return nil, errors.New("web: runs, log, now and logger are required")
+	case w.Event == nil || w.Standing == nil || w.Alert == nil || w.State == nil || w.Capacity == nil || w.Shadow == nil || w.Curves == nil || w.Path == nil:
+		return nil, errors.New("web: words are missing")
+	}
+	s := &Site{o: o, pages: map[string]*template.Template{}}
+	style, err := assets.ReadFile("assets/style.css")
+	if err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	script, err := assets.ReadFile("assets/live.js")
+	if err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	s.css, s.js = template.CSS(style), template.JS(script) // #nosec G203 -- the program's own files
+	s.policy = "default-src 'none'; style-src " + hashSource(style) + "; script-src " + hashSource(script) +
+		"; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	for _, name := range []string{"list", "run", "audit", "table", "problem"} {
+		s.pages[name], err = template.New(name).Funcs(functions(w.Capacity)).ParseFS(assets, "assets/layout.html", "assets/"+name+".html")
+		if err != nil {
+			return nil, fmt.Errorf("web: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// hashSource names an inline style or script in a Content-Security-Policy.
+func hashSource(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// page is what the layout shows around every page's own data.
+type page struct {
+	Title   string
+	Root    string // of the site, relative to the page: right behind a proxy that adds a prefix
+	At      string // which part of the navigation the page is
+	Name    string // who looks; empty: nobody known
+	Parts   []part
+	Pauses  []string
+	Tag     string // changes with what the page shows; empty: it is not looked at again
+	Refresh int    // seconds until a browser without scripts loads it again; 0: never
+	Here    string // the page's own address, without a word of what was done
+	Now     time.Time
+	CSS     template.CSS
+	JS      template.JS
+	Data    any
+}
+
+type part struct{ Path, Name string }
+
+// Page answers GET or HEAD of a page. It returns [ErrNotFound], having
+// answered nothing, when there is no such page.
+func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	path := r.URL.Path
+	switch id, isRun := strings.CutPrefix(path, "/runs/"); {
+	case isRun && !strings.Contains(id, "/"):
+		return s.run(w, r, v, id)
+	case path == "/":
+		return s.list(w, r, v)
+	case path == "/audit":
+		return s.audit(w, r, v)
+	case path == "/ladder" && s.o.Ladder != nil:
+		return s.table(w, r, v, "Ladder", s.o.Ladder)
+	case path == "/policy" && s.o.Policy != nil:
+		return s.table(w, r, v, "Policy", s.o.Policy)
+	default:
+		return ErrNotFound
+	}
+}
+
+// frame fills in what is around a page.
+func (s *Site) frame(r *http.Request, v Visitor, title, at string, data any) page {
+	p := page{
+		Title: title, At: at, Name: v.Name, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(), CSS: s.css, JS: s.js, Data: data,
+		Parts: []part{{"", "Runs"}, {"audit", "Audit"}},
+	}
+	if s.o.Ladder != nil {
+		p.Parts = append(p.Parts, part{"ladder", "Ladder"})
+	}
+	if s.o.Policy != nil {
+		p.Parts = append(p.Parts, part{"policy", "Policy"})
+	}
+	if s.o.Pauses != nil && v.Name != "" {
+		p.Pauses = s.o.Pauses()
+	}
+	return p
+}
+
+// root leads from a path back to the site's first page.
+func root(path string) string {
+	if n := strings.Count(path, "/"); n > 1 {
+		return strings.Repeat("../", n-1)
+	}
+	return "./"
+}
+
+// write renders a page whole before the first byte of it is sent.
+func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, status int, p page) error {
+	s.secure(w.Header())
+	if p.Tag != "" {
+		w.Header().Set("ETag", `W/"`+p.Tag+`"`)
+	}
+	if r.Method == http.MethodHead {
+		w.WriteHeader(status)
+		return nil
+	}
+	var out bytes.Buffer
+	if err := s.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {
+		return fmt.Errorf("render page %s: %w", name, err)
+	}
+	w.WriteHeader(status)
+	if _, err := w.Write(bytes.Map(visible, out.Bytes())); err != nil {
+		s.o.Logger.Debug("page not delivered", "route", r.URL.Path, "err", err)
+	}
+	return nil
+}
+
+// secure sets the headers of every page. A referrer goes to pages of this
+// service only; with no-referrer browsers would also hide from us that a form
+// is our own, by Origin: null.
+func (s *Site) secure(h http.Header) {
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", s.policy)
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// Problem is why there is no page.
+type Problem struct {
+	Status  int
+	Message string
+	Hint    string
+	Doors   []string // how people authenticate; set when nobody has
+}
+
+// Problem answers with a page that says p.
+func (s *Site) Problem(w http.ResponseWriter, r *http.Request, p Problem) {
+	f := s.frame(r, Visitor{}, http.StatusText(p.Status), "", p)
+	if err := s.write(w, r, "problem", p.Status, f); err != nil {
+		s.o.Logger.Error("page failed", "route", r.URL.Path, "err", err)
+		http.Error(w, p.Message, p.Status)
+	}
+}

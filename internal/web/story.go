@@ -1,0 +1,196 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// change is one lever of a run as its page tells it: what it would change, what
+// was said about it, and what came of it. It is a fold over the run's events,
+// as the run's own state is.
+type change struct {
+	State, Title string
+	Plan         *machine.Plan
+	Digest       string
+	Old          bool // another lever, or another visit, came after it
+	Guards       []machine.GuardVerdict
+	Terms        *machine.Terms
+	Votes        []machine.Decision
+	Proof        []string // what has to hold
+	Samples      []machine.Sample
+	Applied      time.Time
+	Results      []line
+}
+
+// line is something that happened, as the CLI says it.
+type line struct {
+	At      time.Time
+	What    string
+	Details []string
+	Tone    string
+}
+
+// story is what a run's events tell beside its state.
+type story struct {
+	words    Words
+	book     *playbook.Playbook
+	changes  []*change
+	timeline []line
+	last     machine.Verdict // of the sample before, so that of like ones only the first is told
+}
+
+func (s *story) add(e machine.Event) {
+	s.tell(e)
+	c := s.current(e)
+	if c == nil {
+		return
+	}
+	switch e.Kind {
+	case machine.PlanCompleted:
+		if e.Plan != nil {
+			c.Plan, c.Digest = e.Plan, e.Plan.Digest()
+		}
+	case machine.GuardsPassed, machine.GuardsRefused, machine.GuardsWaiting:
+		c.Guards, c.Terms = e.Guards, e.Terms
+	case machine.GateOpened:
+		c.Votes = nil
+	case machine.GateVoted, machine.GateDecided:
+		if e.Decision != nil {
+			c.Votes = append(c.Votes, *e.Decision)
+		}
+	case machine.Applied:
+		c.Applied = e.At
+	case machine.Sampled:
+		if e.Sample != nil {
+			c.Samples = append(c.Samples, *e.Sample)
+		}
+	}
+	switch e.Kind {
+	case machine.PlanRefused, machine.GuardsRefused, machine.WouldApply, machine.Applied, machine.Settled, machine.Verified,
+		machine.VerifyEnded, machine.Undone, machine.Unwound, machine.GateExpired, machine.GateWithdrawn, machine.GateVoided:
+		what, _ := s.words.Event(e)
+		c.Results = append(c.Results, line{At: e.At, What: what, Tone: lineTone(e)})
+	}
+}
+
+// current is the lever that an event is about; nil when it is about none.
+func (s *story) current(e machine.Event) *change {
+	n := len(s.changes)
+	switch {
+	case e.Kind == machine.StateEntered:
+		if n > 0 {
+			s.changes[n-1].Old = true
+		}
+		return nil
+	case e.Kind == machine.PlanCompleted, e.Kind == machine.PlanRefused:
+		if n > 0 && !s.changes[n-1].Old {
+			return s.changes[n-1]
+		}
+		s.changes = append(s.changes, &change{State: e.State, Title: title(s.book, e.State), Proof: proof(s.book, e.State)})
+		return s.changes[n]
+	case n == 0 || s.changes[n-1].Old && e.State != s.changes[n-1].State:
+		return nil
+	default:
+		return s.changes[n-1]
+	}
+}
+
+// tell adds an event to the timeline.
+func (s *story) tell(e machine.Event) {
+	what, details := s.words.Event(e)
+	if e.Sample != nil {
+		same := s.last == e.Sample.Verdict
+		s.last = e.Sample.Verdict
+		if same {
+			return
+		}
+	}
+	if what == "" {
+		return
+	}
+	if e.Kind == machine.StateEntered && s.book != nil {
+		if st := s.book.State(e.State); st != nil {
+			what += ": " + s.words.State(st)
+		}
+	}
+	if n := len(s.timeline); n > 0 && len(details) == 0 && s.timeline[n-1].What == what {
+		return // the same again, as while a change takes effect
+	}
+	s.timeline = append(s.timeline, line{At: e.At, What: what, Details: details, Tone: lineTone(e)})
+}
+
+// lineTone marks what people look for in a timeline.
+func lineTone(e machine.Event) string {
+	switch e.Kind {
+	case machine.Verified:
+		return toneGood
+	case machine.GateOpened:
+		return toneWait
+	case machine.RunHeld, machine.GuardsRefused, machine.PlanRefused, machine.EffectFailed, machine.VerifyEnded:
+		return toneBad
+	case machine.Applied, machine.Undone:
+		return toneBusy
+	case machine.GateDecided:
+		if e.Decision != nil && (!e.Decision.Approve || e.Decision.BreakGlass) {
+			return toneBad
+		}
+		return toneGood
+	case machine.RunEnded:
+		if e.Ending != nil {
+			return endTone(e.Ending.Outcome)
+		}
+	}
+	return ""
+}
+
+// proof says what has to hold for the change of a state to be kept.
+func proof(book *playbook.Playbook, state string) []string {
+	if book == nil || book.State(state) == nil || book.State(state).Verify == nil {
+		return nil
+	}
+	v := book.State(state).Verify
+	var out []string
+	for _, u := range v.Until {
+		out = append(out, fmt.Sprintf("%s %s %.6g", u.Query.Source(), u.Op, u.Value))
+	}
+	if v.Burn != nil {
+		out = append(out, fmt.Sprintf("the error budget burns at less than %.6g times since the fix", v.Burn.Max))
+	}
+	if v.Traffic != nil {
+		out = append(out, fmt.Sprintf("traffic is still there: at least %.6g requests per second and %.6g %% of before", v.MinRate, 100*v.MinTraffic))
+	}
+	return append(out, fmt.Sprintf("held for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within)))
+}
+
+// Readings are those of the newest sample.
+func (c *change) Readings() []machine.Reading {
+	if len(c.Samples) == 0 {
+		return nil
+	}
+	return c.Samples[len(c.Samples)-1].Values
+}
+
+// latest finds the newest event that tells what became of a person's own
+// decision: of one that counted, or of one that did not.
+func latest(events []machine.Event, by string, counted bool) *machine.Event {
+	for i, e := range slices.Backward(events) {
+		if e.Decision == nil || e.Decision.By != by {
+			continue
+		}
+		switch e.Kind {
+		case machine.GateVoted, machine.GateDecided, machine.GateVoided, machine.CancelRequested, machine.HoldResolved:
+			if counted {
+				return &events[i]
+			}
+		case machine.DecisionIgnored:
+			if !counted {
+				return &events[i]
+			}
+		}
+	}
+	return nil
+}

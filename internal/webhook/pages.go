@@ -1,0 +1,233 @@
+package webhook
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// Pages are what people see in a browser. They only show: who looks is
+// authenticated before they are asked, and the forms on them are taken here,
+// by the way that the API's decisions take.
+type Pages interface {
+	// Page answers GET or HEAD of a page's path for who. It has answered when
+	// it returns nil; its errors are as for [Control] and nothing is answered.
+	Page(w http.ResponseWriter, r *http.Request, who Identity) error
+	// Problem answers with a page that says p, in p's status. doors says how
+	// people authenticate; it is set only when nobody has.
+	Problem(w http.ResponseWriter, r *http.Request, p *Problem, doors []string)
+}
+
+// isPage marks the requests of pages' routes in their echo.Context.
+const isPage = "page"
+
+// pageRoutes is the list of everything for browsers.
+func (s *Server) pageRoutes() {
+	for _, path := range []string{"/", "/runs/:id", "/audit", "/ladder", "/policy"} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			s.route(method, path, ScopeRead, s.showPage, asPage)
+		}
+	}
+	for _, verb := range verbs() {
+		s.route(http.MethodPost, "/runs/:id/"+verb, ScopeDecide, s.takeForm(verb), asPage)
+	}
+}
+
+// asPage makes a route's problems pages.
+func asPage(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Set(isPage, true)
+		return next(c)
+	}
+}
+
+func (s *Server) showPage(c echo.Context, id Identity) error {
+	return s.o.Pages.Page(c.Response(), c.Request(), id)
+}
+
+// takeForm takes a decision from a page's form and sends the browser back to
+// the run, so that loading the page again decides nothing again. What the run
+// answered goes along as a word, which the page says in full: a page shows no
+// text of its address.
+func (s *Server) takeForm(verb string) handler {
+	return func(c echo.Context, id Identity) error {
+		req, err := decodeForm(c.Request())
+		if err != nil {
+			return err
+		}
+		if err := s.bound(c, verb, req); err != nil {
+			return err
+		}
+		said := said{word: "reason"} // the form cannot ask for it: its other button needs none
+		if verb != verbDeny || req.Reason != "" {
+			said = saidOf(verb, s.decide(c, verb, id, "web", req))
+		}
+		if said.err != nil {
+			return said.err
+		}
+		// Relative, so that it is right behind a proxy that adds a prefix.
+		c.Response().Header().Set("Location", "../"+url.PathEscape(c.Param("id"))+"?said="+said.word)
+		c.Response().Header().Set("Cache-Control", "no-store")
+		return c.NoContent(http.StatusSeeOther)
+	}
+}
+
+// bound refuses an answer to a question that does not name the question and
+// the plan that the person saw. The API allows it for a person at a terminal;
+// every form of a page has both.
+func (s *Server) bound(c echo.Context, verb string, req DecisionRequest) error {
+	if verb != verbApprove && verb != verbDeny && verb != verbReplan {
+		return nil
+	}
+	run, err := s.run(c)
+	if err != nil {
+		return err
+	}
+	if req.Gate == "" || req.Digest == "" && run.Gate != nil && run.Gate.ID == req.Gate && run.Gate.Digest != "" {
+		return invalid("gate, digest", "missing: the form does not say which plan was seen; load the run's page again")
+	}
+	return nil
+}
+
+// said is what became of a form: a word for the page, or an error that is no
+// answer of the run.
+type said struct {
+	word string
+	err  error
+}
+
+func saidOf(verb string, err error) said {
+	var bad *Problem
+	switch {
+	case err == nil:
+		return said{word: verb}
+	case errors.As(err, &bad): // of this package: the request was no good
+		return said{err: err}
+	case errors.Is(err, machine.ErrStale):
+		return said{word: "stale"}
+	case errors.Is(err, machine.ErrVoted):
+		return said{word: "again"}
+	case errors.Is(err, machine.ErrEnded):
+		return said{word: "ended"}
+	case errors.Is(err, machine.ErrNoGate):
+		return said{word: "late"}
+	case errors.Is(err, machine.ErrTooMany):
+		return said{word: "many"}
+	case errors.Is(err, ErrForbidden):
+		return said{word: "forbidden"}
+	case errors.Is(err, ErrConflict):
+		return said{word: "conflict"}
+	default:
+		return said{err: err}
+	}
+}
+
+// decodeForm reads a page's form strictly.
+func decodeForm(r *http.Request) (DecisionRequest, error) {
+	var req DecisionRequest
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != echo.MIMEApplicationForm {
+		return req, problem(http.StatusUnsupportedMediaType, "unsupported_media_type", "a decision on this page is a form", "load the run's page and use its buttons")
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxRequest))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return req, problem(http.StatusRequestEntityTooLarge, "too_large", "the form is larger than "+strconv.Itoa(maxRequest)+" bytes", "")
+	case err != nil:
+		return req, problem(http.StatusBadRequest, "incomplete", "the form ended early", "")
+	}
+	values, err := url.ParseQuery(string(data))
+	if err != nil {
+		return req, invalid("body", "is not a form")
+	}
+	for name, given := range values {
+		if len(given) != 1 || !utf8.ValidString(given[0]) {
+			return req, invalid("body", "a field is there twice, or is not UTF-8")
+		}
+		if err := req.set(name, given[0]); err != nil {
+			return req, err
+		}
+	}
+	return req, checkReason(req.Reason)
+}
+
+// set takes one field of a form.
+func (r *DecisionRequest) set(name, value string) error {
+	switch name {
+	case "gate":
+		r.Gate = value
+	case "digest":
+		r.Digest = value
+	case "reason": // browsers send line breaks as CR LF
+		r.Reason = strings.TrimSpace(strings.ReplaceAll(value, "\r\n", "\n"))
+	case "applied", "breakGlass":
+		yes, err := strconv.ParseBool(value)
+		if err != nil {
+			return invalid(name, "want true or false")
+		}
+		if name == "applied" {
+			r.Applied = &yes
+		} else {
+			r.BreakGlass = yes
+		}
+	default:
+		return invalid("body", "unknown field "+strconv.Quote(name[:min(len(name), 64)]))
+	}
+	return nil
+}
+
+// answer writes p: as a page to a browser that asked for one, else as JSON.
+func (s *Server) answer(c echo.Context, p *Problem) {
+	page, _ := c.Get(isPage).(bool)
+	if s.o.Pages == nil || c.Response().Committed || !page && !lost(c.Request()) {
+		answer(c, p)
+		return
+	}
+	var doors []string
+	if p.Status() == http.StatusUnauthorized {
+		doors = s.doors()
+		// Without a password to ask for, a browser's dialog would lead nowhere.
+		challenge := `Bearer realm="responder"`
+		if len(s.o.Auth.Users) > 0 {
+			challenge = `Basic realm="responder", charset="UTF-8"`
+		}
+		c.Response().Header().Set("WWW-Authenticate", challenge)
+	}
+	s.o.Pages.Problem(c.Response(), c.Request(), p, doors)
+}
+
+// lost reports whether a browser looks for a page that is not there.
+func lost(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/api/") &&
+		strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// doors says how people can authenticate, one line each.
+func (s *Server) doors() []string {
+	var doors []string
+	if len(s.o.Auth.Users) > 0 {
+		doors = append(doors, "Name and password: the browser asks for them when this page is loaded.")
+	}
+	if len(s.o.Auth.Clients) > 0 {
+		doors = append(doors, "Client certificate: import yours into the browser, then load this page again.")
+	}
+	if s.o.Auth.OIDC != nil {
+		doors = append(doors, "Single sign-on: open this page through the proxy that signs you in and sends your token as Authorization: Bearer.")
+	}
+	if len(s.o.Auth.Tokens) > 0 {
+		doors = append(doors, "Token: a browser cannot send one by itself; use the command line: responder runs list --help says how.")
+	}
+	if len(doors) == 0 {
+		doors = append(doors, "No credential is configured: only browsers on the machine of the service get in, at http://127.0.0.1.")
+	}
+	return doors
+}
