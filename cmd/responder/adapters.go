@@ -152,6 +152,15 @@ func (l ladder) Promote(ctx context.Context, p webhook.Promotion) error {
 	return refusalOf(l.executor.PromoteLever(ctx, id, p.By, p.Reason))
 }
 
+// Good lists what was last verified.
+func (l ladder) Good(service string) []webhook.LastGood {
+	var out []webhook.LastGood
+	for _, g := range l.executor.Goods(service) {
+		out = append(out, webhook.LastGood(g))
+	}
+	return out
+}
+
 // views reads runs.
 type views struct{ executor *executor.Executor }
 

@@ -19,6 +19,7 @@ func commands(p *process) []*cobra.Command {
 		newPausesCommand(p),
 		newLadderCommand(p),
 		newServicesCommand(p),
+		newGitopsCommand(p),
 		newSlackCommand(p),
 		newAuditCommand(p),
 		newConfigCommand(p),

@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"internal/notify/notifytest": {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
 	"internal/slack/slacktest":   {}, // Slack as Slack documents it: of our own client it knows nothing
 	"internal/webhook/oidctest":  {}, // an OpenID Connect issuer: of who verifies its tokens it knows nothing
-	"internal/step/steptest":     {"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube"},
+	"internal/step/steptest":     {"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/gitops"},
 
 	// The catalog makes playbook.Service values, which runs keep.
 	"internal/catalog": {"internal/playbook", "internal/kube"},

@@ -17,6 +17,7 @@ const (
 	servicesPath   = "/api/v1/services"
 	ladderPath     = "/api/v1/ladder"
 	promotePath    = "/api/v1/ladder/promote"
+	lastGoodPath   = "/api/v1/last-good"
 )
 
 func runPath(id string) string { return runsPath + "/" + url.PathEscape(id) }

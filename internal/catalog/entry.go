@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -79,6 +80,7 @@ func validate(s playbook.Service) []problem {
 	if err := checkSelector(s.Selector); err != nil {
 		add("selector", err.Error(), `PromQL label matchers without braces, like namespace="serving",service="chat"`)
 	}
+	ps = append(ps, validateGitOps(s.GitOps)...)
 	for i, o := range s.Owners {
 		if !strings.HasPrefix(o, "user:") && !strings.HasPrefix(o, "group:") || strings.HasSuffix(o, ":") {
 			add(fmt.Sprintf("owners[%d]", i), fmt.Sprintf("%q is neither a user nor a group", o), "write user:ada or group:ml-platform")
@@ -91,6 +93,31 @@ func validate(s playbook.Service) []problem {
 	}
 	return ps
 }
+
+func validateGitOps(g playbook.GitOps) []problem {
+	var ps []problem
+	add := func(field, message, hint string) { ps = append(ps, problem{"gitops." + field, message, hint}) }
+	if u, err := url.Parse(g.Repository); err == nil && u.User != nil && (u.Scheme != "ssh" || hasPassword(u)) {
+		add("repository", "holds credentials", "name them under gitops.repositories, as files")
+	}
+	if strings.Contains("/"+g.Path+"/", "/../") || strings.HasPrefix(g.Path, "/") || strings.Contains(g.Path, "\\") {
+		add("path", fmt.Sprintf("%q is not below the repository's root", g.Path), "like apps/chat")
+	}
+	if (g.Object.Kind == "") != (g.Object.Name == "") {
+		add("object", "needs both kind and name", "the object that Git holds, like {kind: InferenceService, name: chat}")
+	}
+	for field, v := range map[string]string{"application": g.Application, "repository": g.Repository, "branch": g.Branch, "path": g.Path} {
+		if strings.ContainsFunc(v, unicode.IsControl) || strings.TrimSpace(v) != v {
+			add(field, "has white space or control characters", "")
+		}
+	}
+	if g.Repository == "" && (g.Path != "" || g.Branch != "") && g.Application == "" {
+		add("repository", "is missing", "path and branch are of a repository, or of an application's")
+	}
+	return ps
+}
+
+func hasPassword(u *url.URL) bool { _, set := u.User.Password(); return set }
 
 func validateSLO(s playbook.SLO) []problem {
 	var ps []problem

@@ -154,9 +154,7 @@ func (r *reader) entry(n *yaml.Node, path string) Entry {
 		"endpoint":  r.text(&s.Endpoint),
 		"slos":      r.slos(&s.SLOs, note),
 		"gitops": func(n *yaml.Node, path string) {
-			r.fields(n, path, map[string]func(*yaml.Node, string){
-				"application": r.text(&s.GitOps.Application), "repository": r.text(&s.GitOps.Repository), "path": r.text(&s.GitOps.Path),
-			})
+			note("gitops.", r.fields(n, path, r.gitops(&s.GitOps)))
 		},
 		"owners":    r.list(func(n *yaml.Node, path string) { var o string; r.text(&o)(n, path); s.Owners = append(s.Owners, o) }),
 		"autonomy":  r.autonomy(&s.Autonomy),
@@ -177,6 +175,15 @@ func (r *reader) entry(n *yaml.Node, path string) Entry {
 		r.add(at, path+"."+p.field, p.message, p.hint)
 	}
 	return e
+}
+
+func (r *reader) gitops(g *playbook.GitOps) map[string]func(*yaml.Node, string) {
+	return map[string]func(*yaml.Node, string){
+		"application": r.text(&g.Application), "repository": r.text(&g.Repository), "branch": r.text(&g.Branch), "path": r.text(&g.Path),
+		"object": func(n *yaml.Node, path string) {
+			r.fields(n, path, map[string]func(*yaml.Node, string){"kind": r.text(&g.Object.Kind), "name": r.text(&g.Object.Name)})
+		},
+	}
 }
 
 func (r *reader) slos(into *[]playbook.SLO, note func(string, map[string]*yaml.Node)) func(*yaml.Node, string) {

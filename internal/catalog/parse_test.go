@@ -20,7 +20,7 @@ const whole = `
   endpoint: http://inference-chat.serving:8000
   slos:
     - {name: ttft, objective: 0.99, window: 28d, threshold: 0.5}
-  gitops: {application: argocd/chat, repository: https://git.example/chat, path: prod}
+  gitops: {application: argocd/chat, repository: https://git.example/chat, branch: main, path: prod, object: {kind: InferenceService, name: chat}}
   owners: [user:ada, group:ml-platform]
   autonomy: suggest
   min_ready: 2
@@ -40,8 +40,11 @@ func TestParse(t *testing.T) {
 		{
 			Name: "chat", Namespace: "serving", Workload: playbook.Workload{Kind: "StatefulSet", Name: "inference-chat"},
 			Container: "vllm", Engine: "vllm", Model: "llama-70b", Endpoint: "http://inference-chat.serving:8000",
-			SLOs:   []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5}},
-			GitOps: playbook.GitOps{Application: "argocd/chat", Repository: "https://git.example/chat", Path: "prod"},
+			SLOs: []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5}},
+			GitOps: playbook.GitOps{
+				Application: "argocd/chat", Repository: "https://git.example/chat", Branch: "main", Path: "prod",
+				Object: playbook.Workload{Kind: "InferenceService", Name: "chat"},
+			},
 			Owners: []string{"user:ada", "group:ml-platform"}, Autonomy: playbook.Suggest, MinReady: 2, MaxScale: 8,
 			Selector: `namespace="serving",service="inference-chat"`,
 		},
@@ -68,6 +71,10 @@ func TestParseNamesPlaceAndRemedy(t *testing.T) {
 		{"negative window", "- {namespace: a, workload: {name: b}, slos: [{name: ttft, objective: 0.99, window: -5m}]}", "c.yaml:1:84: services[0].slos[0].window: not a duration"},
 		{"objective", "- {namespace: a, workload: {name: b}, slos: [{name: ttft, objective: 99, window: 28d}]}", "services[0].slos[0].objective: 99 is not between 0 and 1 (0.99 means 99 %)"},
 		{"credentials", "- {namespace: a, workload: {name: b}, endpoint: 'http://u:hunter2@h'}", "services[0].endpoint: holds credentials"},
+		{"git credentials", "- {namespace: a, workload: {name: b}, gitops: {repository: 'https://u:hunter2@h/x'}}", "c.yaml:1:60: services[0].gitops.repository: holds credentials"},
+		{"git path", "- {namespace: a, workload: {name: b}, gitops: {repository: 'https://h/x', path: ../etc}}", `services[0].gitops.path: "../etc" is not below`},
+		{"half an object", "- {namespace: a, workload: {name: b}, gitops: {object: {kind: LLMInferenceService}}}", "services[0].gitops.object: needs both"},
+		{"git injection", "- {namespace: a, workload: {name: b}, gitops: {branch: \"main\\nx\"}}", "services[0].gitops.branch: has white space"},
 		{"selector injection", `- {namespace: a, workload: {name: b}, selector: 'x="y"} or vector(1) or up{a="b"'}`, "is not a list of label matchers"},
 		{"owner", "- {namespace: a, workload: {name: b}, owners: [ada]}", "services[0].owners[0]: \"ada\" is neither a user nor a group (write user:ada"},
 		{"match anything", "- {namespace: a, workload: {name: b}, match: ['{x=~\".*\"}']}", "services[0].match[0]: matches alerts without any label"},

@@ -61,12 +61,13 @@ type trust struct {
 	levers  map[LeverID]*leverTrust
 	shadows map[string]*shadow   // by run
 	waiting map[string][]*shadow // by episode
+	good    map[string]*lastGood // by service
 }
 
 func newTrust(c LadderConfig) *trust {
 	return &trust{
 		config: c.withDefaults(), levers: map[LeverID]*leverTrust{},
-		shadows: map[string]*shadow{}, waiting: map[string][]*shadow{},
+		shadows: map[string]*shadow{}, waiting: map[string][]*shadow{}, good: map[string]*lastGood{},
 	}
 }
 
@@ -245,6 +246,9 @@ func (t *trust) result(r LeverResult, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.get(r.LeverID).add(r, at)
+	if r.Good != nil {
+		t.keep(r, at)
+	}
 	if len(r.Waiting) > 0 {
 		t.watch(r, at)
 	}

@@ -56,6 +56,7 @@ type LeverResult struct {
 	Applied bool              `json:"applied,omitempty"` // the world was changed
 	Undone  bool              `json:"undone,omitempty"`  // and changed back
 	Cap     *machine.Cap      `json:"cap,omitempty"`     // the policy's, as the guards saw it
+	Good    *Verified         `json:"good,omitempty"`    // verified: what is known to be good since
 	Waiting []string          `json:"waiting,omitempty"` // would-apply: the episodes that fired when the run ended, fingerprint@start
 }
 
@@ -116,7 +117,9 @@ func resultOf(s machine.State, ev machine.Event) (LeverResult, bool) {
 	if t := l.Terms; t != nil && t.Cap != nil && !ladderSays(*t.Cap) {
 		r.Cap = t.Cap
 	}
-	r.Result = verdictOn(s, ev)
+	if r.Result = verdictOn(s, ev); r.Result == ResultVerified {
+		r.Good = verifiedBy(l)
+	}
 	if r.Result == ResultWouldApply && ev.Ending.Outcome == machine.OutcomeObserved {
 		r.Waiting = firingEpisodes(s)
 	}

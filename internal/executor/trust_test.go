@@ -113,6 +113,34 @@ func (h *house) mustFold(when string) {
 	if diff := cmp.Diff(h.e.Ladder(Filter{}), fresh.Ladder(Filter{})); diff != "" {
 		h.t.Errorf("%s: the log gives another ladder (-memory +log):\n%s", when, diff)
 	}
+	if diff := cmp.Diff(h.e.Goods(""), fresh.Goods("")); diff != "" {
+		h.t.Errorf("%s: the log gives another last good (-memory +log):\n%s", when, diff)
+	}
+}
+
+// mustKeep holds that what the first lever makes of service a is last good when
+// it was verified, and only then.
+func (h *house) mustKeep(verified bool) {
+	h.t.Helper()
+	want := []Good{}
+	if verified {
+		run := h.runs()[0]
+		want = append(want, Good{Service: "a", Variable: "knob", Value: "5", Revision: "c2", Run: run.Start.Run, Lever: "test.turn"})
+	}
+	got := h.e.Goods("a")
+	for i := range got {
+		if got[i].At.IsZero() {
+			h.t.Errorf("%+v has no time", got[i])
+		}
+		got[i].At = time.Time{}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		h.t.Errorf("last good -want +got:\n%s", diff)
+	}
+	value, revision, ok := h.e.LastGood("a", "knob")
+	if _, newest, there := h.e.LastGood("a", ""); ok != verified || there != verified || newest != revision || verified && (value != "5" || revision != "c2") {
+		h.t.Errorf("last good %q %q %v, newest %q %v", value, revision, ok, newest, there)
+	}
 }
 
 // A lever that does not help three times in a row is put under people, says so
@@ -296,6 +324,7 @@ func TestResults(t *testing.T) {
 					t.Errorf("-want +got:\n%s", diff)
 				}
 				h.mustFold("at the end")
+				h.mustKeep(c.want.Verified == 1)
 			})
 		})
 	}

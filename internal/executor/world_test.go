@@ -116,7 +116,8 @@ func (w *world) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 		if w.now().Sub(w.turned[e.Service.Name]) < w.settles {
 			return machine.Outcome{Status: machine.StatusPending, Message: "turning"}
 		}
-		return machine.Outcome{Status: machine.StatusOK}
+		// Only now it is known which commit it is.
+		return machine.Outcome{Status: machine.StatusOK, Data: json.RawMessage(fmt.Sprintf(`{"revision":"c%d"}`, o.generation))}
 	case machine.ActionVerify:
 		return w.verify(e, o)
 	case machine.ActionNotify:
@@ -139,6 +140,7 @@ func (w *world) plan(e machine.Effect, o *object) machine.Outcome {
 	payload := encode(turn{o.value, int(to)})
 	return machine.Outcome{Status: machine.StatusOK, Plan: &machine.Plan{
 		Step: e.Step, Summary: fmt.Sprintf("turn to %d", to), Payload: payload, Locks: []string{"service:" + e.Service.Name},
+		Good:   []machine.Setting{{Name: "knob", Value: fmt.Sprint(to)}},
 		Target: machine.Target{Kind: "Knob", Name: e.Service.Name, Generation: int64(o.generation)}, Risk: machine.RiskLow,
 		Capacity: machine.Capacity{ReadyNow: 2, LowestReady: 2, ReadyAfter: 2},
 	}}

@@ -86,6 +86,7 @@ type Commit struct {
 	Subject  string
 	Trailers map[string]string // the last one of a name counts
 	Files    []string          // paths that changed against the first parent
+	Reverts  []string          // commits that its message says it reverts
 }
 
 // Trailers of our commits. The effect is the idempotency key of the write: a
@@ -126,6 +127,7 @@ type Operation struct {
 	Message   string
 	Revisions []string // it syncs or synced, one for each source
 	By        string   // who started it; "" : automated
+	Key       string   // idempotency key it was asked for with; empty: not ours
 	Finished  time.Time
 }
 

@@ -73,9 +73,11 @@ func (o *SLO) UnmarshalJSON(data []byte) error {
 
 // GitOps says where Git owns the service's manifests; the zero value: nowhere known.
 type GitOps struct {
-	Application string `json:"application,omitempty"` // Argo CD application, namespace/name or name
-	Repository  string `json:"repository,omitempty"`
-	Path        string `json:"path,omitempty"`
+	Application string   `json:"application,omitempty"` // Argo CD application, namespace/name or name
+	Repository  string   `json:"repository,omitempty"`  // URL without credentials
+	Branch      string   `json:"branch,omitempty"`      // empty: the application's, else the repository's default
+	Path        string   `json:"path,omitempty"`        // below the repository's root, slash-separated
+	Object      Workload `json:"object,omitzero"`       // that Git holds, where a controller makes the workload of it; zero: as the cluster says
 }
 
 // Autonomy is how far a run may go without a person. The effective level of a

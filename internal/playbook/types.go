@@ -33,7 +33,7 @@ func ServiceFields() []Field {
 			{Name: "threshold", Type: ratio},
 		}}}},
 		{Name: "gitops", Type: Type{Name: Object, Fields: []Field{
-			{Name: "application", Type: text}, {Name: "repository", Type: text}, {Name: "path", Type: text},
+			{Name: "application", Type: text}, {Name: "repository", Type: text}, {Name: "branch", Type: text}, {Name: "path", Type: text},
 		}}},
 		{Name: "owners", Type: Type{Name: List, Elem: &text}},
 		{Name: "autonomy", Type: text, Enum: []string{"observe", "suggest", "auto"}},
@@ -81,7 +81,7 @@ func ServiceValue(s Service) map[string]any {
 		"endpoint":  s.Endpoint,
 		"slos":      slos,
 		"gitops": map[string]any{
-			"application": s.GitOps.Application, "repository": s.GitOps.Repository, "path": s.GitOps.Path,
+			"application": s.GitOps.Application, "repository": s.GitOps.Repository, "branch": s.GitOps.Branch, "path": s.GitOps.Path,
 		},
 		"owners":    owners,
 		"autonomy":  s.Autonomy.String(),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/steptest"
 )
 
@@ -17,7 +18,7 @@ func TestLevers(t *testing.T) {
 			svc, ref := chat(w)
 			svc.MaxScale = 20
 			return steptest.World{
-				Service: svc, Workloads: w, Changer: w, Now: clock.Now,
+				Service: svc, Deps: step.Deps{Workloads: w, Changer: w, Now: clock.Now},
 				Spec: func(testing.TB) string {
 					now := workload(t, w, ref)
 					revisions, err := w.Revisions(t.Context(), ref)

@@ -106,13 +106,18 @@ func TestKinds(t *testing.T) {
 		"kube.scale":        {"by": int64(2)},
 		"kube.workload":     nil,
 		"kube.rollout_undo": nil,
+
+		"argocd.rollback":     nil,
+		"argocd.sync":         nil,
+		"gitops.changes":      {"window": "1h"},
+		"gitops.revert":       {"window": "1h"},
+		"gitops.set_flag":     seqs,
+		"gitops.set_replicas": {"by": int64(2)},
 	}
 	svc := service("Deployment")
 	svc.Endpoint = srv.URL
-	set := step.New(step.Deps{
-		Querier:   prom{values: map[string][]float64{query: {2, 4, 3}}, age: 20 * time.Second},
-		Workloads: fleet{}, Changer: fleet{}, Now: func() time.Time { return noon },
-	})
+	querier := prom{values: map[string][]float64{query: {2, 4, 3}}, age: 20 * time.Second}
+	live := step.New(step.Deps{Querier: querier, Workloads: fleet{}, Changer: fleet{}, Now: func() time.Time { return noon }})
 	for _, k := range step.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			if k.Doc == "" || (k.Role != playbook.RoleCheck && k.Role != playbook.RoleLever) {
@@ -126,6 +131,15 @@ func TestKinds(t *testing.T) {
 			e := machine.Effect{Key: "r-1/s#1/x#1", Run: "r-1", Step: k.Name, Service: svc, With: args, Action: machine.ActionCheck}
 			if k.Role == playbook.RoleLever {
 				e.Action = machine.ActionPlan
+			}
+			set := live
+			if strings.HasPrefix(k.Name, "gitops.") || strings.HasPrefix(k.Name, "argocd.") {
+				w := inGit(k.Name != "argocd.sync")
+				if k.Name == "argocd.sync" {
+					w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+					w.refresh()
+				}
+				set = step.New(w.deps)
 			}
 			o := set.Do(t.Context(), e)
 			if o.Status != machine.StatusOK {

@@ -16,10 +16,18 @@ type Deps struct {
 	Querier   Querier
 	Workloads Workloads
 	Changer   Changer
-	Prober    Prober   // nil: HTTP with a dialer that refuses link-local and metadata addresses
-	Notifier  Notifier // nil: messages go to Log
-	Log       *slog.Logger
-	Now       func() time.Time // nil: time.Now. The sandbox's time runs faster.
+
+	// What Git holds, and Argo CD. Nil: not configured.
+	Manifests    Manifests
+	Commits      Commits
+	History      History
+	Applications Applications
+	LastGood     LastGood // nil: nothing was ever verified
+
+	Prober   Prober   // nil: HTTP with a dialer that refuses link-local and metadata addresses
+	Notifier Notifier // nil: messages go to Log
+	Log      *slog.Logger
+	Now      func() time.Time // nil: time.Now. The sandbox's time runs faster.
 }
 
 // Prober sends one HTTP request to a service's endpoint: the network, or the

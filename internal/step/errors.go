@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/slo"
 )
@@ -32,11 +33,14 @@ func wrap(err error) *Error {
 	var own *Error
 	var k *kube.Error
 	var q *slo.Error
+	var g *gitops.Error
 	switch {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &k):
 		return &Error{Reason: machine.Reason(k.Reason), Message: k.Error(), Unknown: k.Unknown}
+	case errors.As(err, &g):
+		return &Error{Reason: machine.Reason(g.Reason), Message: g.Error(), Unknown: g.Unknown}
 	case errors.As(err, &q):
 		return &Error{Reason: machine.Reason(q.Reason), Message: q.Message, Err: q.Err}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -20,12 +20,18 @@ type kind struct {
 // line here.
 func kinds() map[string]kind {
 	return map[string]kind{
-		"http.probe":        {decl: httpProbeKind(), check: newHTTPProbe},
-		"kube.changes":      {decl: kubeChangesKind(), check: newKubeChanges},
-		"kube.rollout_undo": {decl: kubeRolloutUndoKind(), lever: newKubeRolloutUndo},
-		"kube.scale":        {decl: kubeScaleKind(), lever: newKubeScale},
-		"kube.workload":     {decl: kubeWorkloadKind(), check: newKubeWorkload},
-		"prometheus.query":  {decl: prometheusQueryKind(), check: newPrometheusQuery},
+		"argocd.rollback":     {decl: argocdRollbackKind(), lever: newArgocdRollback},
+		"argocd.sync":         {decl: argocdSyncKind(), lever: newArgocdSync},
+		"gitops.changes":      {decl: gitopsChangesKind(), check: newGitopsChanges},
+		"gitops.revert":       {decl: gitopsRevertKind(), lever: newGitopsRevert},
+		"gitops.set_flag":     {decl: gitopsSetFlagKind(), lever: newGitopsSetFlag},
+		"gitops.set_replicas": {decl: gitopsSetReplicasKind(), lever: newGitopsSetReplicas},
+		"http.probe":          {decl: httpProbeKind(), check: newHTTPProbe},
+		"kube.changes":        {decl: kubeChangesKind(), check: newKubeChanges},
+		"kube.rollout_undo":   {decl: kubeRolloutUndoKind(), lever: newKubeRolloutUndo},
+		"kube.scale":          {decl: kubeScaleKind(), lever: newKubeScale},
+		"kube.workload":       {decl: kubeWorkloadKind(), check: newKubeWorkload},
+		"prometheus.query":    {decl: prometheusQueryKind(), check: newPrometheusQuery},
 	}
 }
 

@@ -66,7 +66,7 @@ func (l kubeScale) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	if err := owned("kube.scale", w, "spec.replicas"); err != nil {
 		return machine.Plan{}, err
 	}
-	to, note, err := scaleTarget(with, in.Service, w.Replicas)
+	to, note, err := scaleTarget("kube.scale", with, in.Service, w.Replicas)
 	if err != nil {
 		return machine.Plan{}, err
 	}
@@ -106,13 +106,13 @@ func (l kubeScale) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 
 // scaleTarget is the number to set. Relative steps stop at the bounds, absolute
 // numbers are refused beyond them.
-func scaleTarget(with scaleWith, svc playbook.Service, now int) (to int, note string, err error) {
+func scaleTarget(kind string, with scaleWith, svc playbook.Service, now int) (to int, note string, err error) {
 	low, high := max(svc.MinReady, 1), svc.MaxScale
 	if with.Max != nil {
 		high = min(high, *with.Max)
 	}
 	refuse := func(format string, args ...any) (int, string, error) {
-		return 0, "", &Error{Reason: machine.ReasonOutOfBounds, Message: "kube.scale: " + fmt.Sprintf(format, args...)}
+		return 0, "", &Error{Reason: machine.ReasonOutOfBounds, Message: kind + ": " + fmt.Sprintf(format, args...)}
 	}
 	relative := with.By != nil
 	if relative {
@@ -137,7 +137,7 @@ func scaleTarget(with scaleWith, svc playbook.Service, now int) (to int, note st
 	case to < low && to < now:
 		return low, fmt.Sprintf("stops at %d, the fewest allowed, instead of %d", low, to), nil
 	case to == now:
-		return 0, "", &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("kube.scale: %d replicas already", now)}
+		return 0, "", &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %d replicas already", kind, now)}
 	}
 	return to, "", nil
 }

@@ -47,7 +47,7 @@ func TestLevers(t *testing.T) {
 				c := s.Client(t)
 				now := kubetest.Epoch().Add(time.Hour)
 				return steptest.World{
-					Service: service(kind), Workloads: c, Changer: c,
+					Service: service(kind), Deps: step.Deps{Workloads: c, Changer: c},
 					Spec:   func(testing.TB) string { return s.Spec(kubetest.Path(ref(kind))) },
 					Settle: func(testing.TB) { now = now.Add(time.Minute); s.Settle(ref(kind), now) },
 					Meddle: func(testing.TB) { meddle(s) },

@@ -102,7 +102,11 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 	}
 	plan, err := l.Plan(ctx, in)
 	if err != nil {
-		return outcomeOf(err, machine.StatusRefused)
+		routed, err := s.routed(ctx, e, in, err)
+		if err != nil {
+			return outcomeOf(err, machine.StatusRefused)
+		}
+		plan = *routed
 	}
 	s.measure(ctx, in, &plan)
 	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...)}
@@ -110,7 +114,7 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 
 // change carries out apply and undo, and observes what became of them.
 func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
-	l, ok := s.levers[e.Step]
+	l, ok := s.leverOf(e)
 	otherwise := machine.StatusFailed
 	if e.Observe {
 		otherwise = machine.StatusUnknown // that nobody can look says nothing about the change
@@ -158,7 +162,7 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 		return outcomeOf(err, machine.StatusUnknown)
 	case o.Foreign:
 		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
-	case !o.Applied:
+	case !o.Applied && !o.Pending:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted, Message: "looked: it did not happen; " + o.Progress}
 	}
 	out := machine.Outcome{Status: machine.StatusOK, Data: o.Receipt, Message: "looked: it happened; " + o.Progress}
@@ -176,25 +180,38 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 
 // settle tells whether a change has taken effect.
 func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
-	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, e.Action == machine.ActionUnwind)
+	undo := e.Action == machine.ActionUnwind
+	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
+	if n, ok := l.(nudger); ok && err == nil && o.Applied && !o.Settled && !o.Foreign && !o.Degraded {
+		if nudged := n.nudge(ctx, in, *e.Plan, undo); nudged != nil && o.Unread == nil {
+			o.Unread = nudged
+		}
+	}
 	switch {
 	case err != nil:
 		return outcomeOf(err, machine.StatusFailed)
+	case !o.Foreign && o.Pending:
+		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress}
+	case !o.Foreign && o.Applied && o.Unread != nil:
+		return outcomeOf(o.Unread, machine.StatusFailed)
 	case o.Foreign, !o.Applied:
 		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
 	case o.Degraded:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonDegraded, Message: o.Progress}
 	case !o.Settled:
 		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress}
-	default:
-		return machine.Outcome{Status: machine.StatusOK, Message: o.Progress}
 	}
+	out := machine.Outcome{Status: machine.StatusOK, Message: o.Progress}
+	if _, ok := l.(nudger); ok {
+		out.Data = o.Receipt // by now it names the commit, also of what had to be merged first
+	}
+	return out
 }
 
 // prove takes one sample of the proof. It looks at the target first: numbers
 // prove nothing about a change that somebody else has since replaced.
 func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
-	l, ok := s.levers[e.Step]
+	l, ok := s.leverOf(e)
 	if !ok || e.Plan == nil {
 		return outcomeOf(invalid("%s: nothing to verify", e.Step), machine.StatusFailed)
 	}

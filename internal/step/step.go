@@ -62,6 +62,8 @@ type Observation struct {
 	Settled  bool            // and has taken effect (rolled out, ready)
 	Foreign  bool            // the target is neither as before nor as planned: someone else changed it
 	Degraded bool            // it will not take effect by itself (progress deadline exceeded)
+	Pending  bool            // it was asked for and waits for somebody else, such as a merge; Applied is false until then
+	Unread   error           // Applied is certain, whether it has taken effect could not be asked
 	Progress string          // for people: "2 of 3 replicas updated"
 	Receipt  json.RawMessage // as Apply would have returned it, when Applied
 }

@@ -19,6 +19,25 @@ type Ladder interface {
 	Levers(service, playbook string) []LeverTrust
 	// Promote lifts the demotion of a lever. Every field of p is set.
 	Promote(ctx context.Context, p Promotion) error
+	// Good lists what was last verified; an empty service selects all.
+	Good(service string) []LastGood
+}
+
+// LastGood is the value of one variable of a service that a run last proved to
+// be good: verified, not merely deployed.
+type LastGood struct {
+	Service  string    `json:"service"`
+	Variable string    `json:"variable"` // --max-num-seqs, replicas, image
+	Value    string    `json:"value"`    // empty: it was not set
+	Revision string    `json:"revision"` // commit that has it
+	Run      string    `json:"run"`      // that verified it
+	Lever    string    `json:"lever"`    // kind of step
+	At       time.Time `json:"at"`
+}
+
+// LastGoodList is the answer of GET /api/v1/last-good.
+type LastGoodList struct {
+	Good []LastGood `json:"good"`
 }
 
 // LeverTrust is the record of one lever of a playbook on a service: what it
@@ -73,6 +92,17 @@ type Promotion struct {
 
 func (s *Server) listLevers(c echo.Context, _ Identity) error {
 	return s.levers(c, c.QueryParam("service"), c.QueryParam("playbook"))
+}
+
+func (s *Server) listGood(c echo.Context, _ Identity) error {
+	if s.o.Ladder == nil {
+		return ErrNotFound
+	}
+	list := LastGoodList{Good: s.o.Ladder.Good(c.QueryParam("service"))}
+	if list.Good == nil {
+		list.Good = []LastGood{}
+	}
+	return reply(c, list)
 }
 
 func (s *Server) levers(c echo.Context, service, playbook string) error {

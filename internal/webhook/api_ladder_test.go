@@ -49,3 +49,16 @@ func TestLadder(t *testing.T) {
 		t.Errorf("refused: %d %s", w.Code, w.Body)
 	}
 }
+
+func TestLastGood(t *testing.T) {
+	h := newHouse()
+	s := mustNew(t, options(t, h))
+	const path = "/api/v1/last-good"
+	if w := ask(s, http.MethodGet, path, readToken, nil); strings.TrimSpace(w.Body.String()) != `{"good":[]}` {
+		t.Errorf("nothing verified is %s", w.Body)
+	}
+	h.good = []LastGood{{Service: "chat", Variable: "--max-num-seqs", Value: "64"}, {Service: "code", Variable: "replicas", Value: "3"}}
+	if got := decoded[LastGoodList](t, ask(s, http.MethodGet, path+"?service=code", readToken, nil)).Good; len(got) != 1 || got[0].Value != "3" {
+		t.Errorf("of code: %+v", got)
+	}
+}

@@ -36,6 +36,7 @@ type fakeHouse struct {
 	refuse   error // what Command, Pause and Unpause answer
 	pauses   []Pause
 	levers   []LeverTrust
+	good     []LastGood
 	entries  []Entry
 	cutShort bool // Snapshot fails half-way
 	changes  chan struct{}
@@ -89,6 +90,16 @@ func (h *fakeHouse) Levers(service, playbook string) []LeverTrust {
 	for _, l := range h.levers {
 		if (service == "" || service == l.Service) && (playbook == "" || playbook == l.Playbook) {
 			found = append(found, l)
+		}
+	}
+	return found
+}
+
+func (h *fakeHouse) Good(service string) []LastGood {
+	var found []LastGood
+	for _, g := range h.good {
+		if service == "" || service == g.Service {
+			found = append(found, g)
 		}
 	}
 	return found

@@ -166,6 +166,7 @@ func (s *Server) routes() {
 
 	s.route(http.MethodGet, "/api/v1/ladder", ScopeRead, s.listLevers)
 	s.route(http.MethodPost, "/api/v1/ladder/promote", ScopeDecide, s.promote)
+	s.route(http.MethodGet, "/api/v1/last-good", ScopeRead, s.listGood)
 
 	s.route(http.MethodGet, "/api/v1/audit", ScopeRead, s.auditEntries)
 	s.route(http.MethodGet, "/api/v1/audit/checkpoint", ScopeRead, s.auditCheckpoint)

@@ -89,7 +89,7 @@ type Outcome struct {
 	Status  Status          `json:"status"`
 	Reason  Reason          `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"` // one line for people: what, where, why, what to do
-	Data    json.RawMessage `json:"data,omitempty"`    // evidence of a check, receipt of apply and undo
+	Data    json.RawMessage `json:"data,omitempty"`    // evidence of a check, receipt of apply and undo; settle: the receipt, where it says more than apply's
 	Facts   []string        `json:"facts,omitempty"`   // one line each, how a person would say the evidence
 	Plan    *Plan           `json:"plan,omitempty"`    // plan
 	Guards  []GuardVerdict  `json:"guards,omitempty"`  // guard
@@ -128,6 +128,7 @@ const (
 	ReasonConflict      Reason = "conflict"       // precondition failed: the target moved since the plan
 	ReasonInvalid       Reason = "invalid"        // bad parameters or expression
 	ReasonOwned         Reason = "owned"          // an HPA, Argo CD, Flux or a parent object owns the field
+	ReasonAmbiguous     Reason = "ambiguous"      // several places or objects fit, and nothing says which one counts
 	ReasonNothingToDo   Reason = "nothing_to_do"  // already as wanted, no earlier revision
 	ReasonOutOfBounds   Reason = "out_of_bounds"  // beyond MaxScale, MinReady or the like
 	ReasonGuard         Reason = "guard"          // a guard refused

@@ -37,7 +37,7 @@ const (
 	DecisionIgnored EventKind = "decision.ignored"  // Decision: late, repeated, unauthorised; Message
 	WouldApply      EventKind = "lever.would-apply" // autonomy observe: Plan stands, nothing was done
 	Applied         EventKind = "lever.applied"     // Data: receipt
-	Settled         EventKind = "lever.settled"     // the change is in effect: the fix's moment
+	Settled         EventKind = "lever.settled"     // Data: receipt, where more is known of the change now; it is in effect: the fix's moment
 	Settling        EventKind = "lever.settling"    // Message: progress
 	Sampled         EventKind = "verify.sampled"    // Sample
 	Verified        EventKind = "lever.verified"    // last-good moves here

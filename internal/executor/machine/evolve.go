@@ -316,6 +316,9 @@ func evolveLever(s State, e Event) State {
 		s.Fails, s.Open = 0, s.Open.again(e)
 	case Settled:
 		l.FixedAt, l.Message = e.At, e.Message
+		if len(e.Data) > 0 {
+			l.Receipt = e.Data
+		}
 		l.Deadline = e.At.Add(l.Verify.Within)
 		s.Open, s.Fails, s.Phase = nil, 0, PhaseVerifying
 	case Sampled:

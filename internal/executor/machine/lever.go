@@ -124,7 +124,7 @@ func (t *turn) foreign(o OpenEffect, out Outcome, what string) {
 func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 	switch {
 	case out.Status == StatusOK:
-		t.emit(Event{Kind: Settled, State: t.s.Current, Effect: o.Key, Message: out.Message})
+		t.emit(Event{Kind: Settled, State: t.s.Current, Effect: o.Key, Data: out.Data, Message: out.Message})
 		spec := t.s.Lever.Verify
 		t.openWith(ActionVerify, Event{NotUntil: t.now.Add(min(spec.Interval, spec.Within))})
 	case out.Status == StatusForeign:

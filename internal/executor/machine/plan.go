@@ -19,6 +19,7 @@ type Plan struct {
 	Why     string          `json:"why"`               // reason for the risk
 	Locks   []string        `json:"locks"`             // service:..., node:..., file:...
 	Lacks   string          `json:"lacks,omitempty"`   // right that the service lacks to do it; empty: the server accepted the dry-run
+	Good    []Setting       `json:"good,omitempty"`    // what is known to be good once the change is verified
 	Payload json.RawMessage `json:"payload,omitempty"` // the lever's own: what Apply needs, with its preconditions
 
 	// Unrepeatable says that Apply has no precondition which a late first
@@ -40,6 +41,12 @@ type Target struct {
 	Name       string `json:"name"`
 	UID        string `json:"uid"`
 	Generation int64  `json:"generation"` // moves with the spec only
+}
+
+// Setting is a variable of a service and its value. Empty: it is not set.
+type Setting struct {
+	Name  string `json:"name"` // --max-num-seqs, replicas, image
+	Value string `json:"value"`
 }
 
 // FieldChange is one field of the diff. Empty From: added; empty To: removed.

@@ -9,9 +9,9 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
@@ -19,13 +19,15 @@ import (
 
 // World is one workload on which a lever can act, ready and settled.
 type World struct {
-	Service   playbook.Service // its workload, with bounds that allow the change
-	Workloads step.Workloads
-	Changer   step.Changer
-	Now       func() time.Time          // nil: time.Now
-	Spec      func(t testing.TB) string // the object's spec as it is stored, for comparison
-	Settle    func(t testing.TB)        // waits until the controllers are done
-	Meddle    func(t testing.TB)        // someone else changes what the lever changes
+	Service playbook.Service // its workload, with bounds that allow the change
+	Deps    step.Deps
+	Spec    func(t testing.TB) string // what the lever changes as it is stored, for comparison
+	Settle  func(t testing.TB)        // waits until the controllers are done
+	Meddle  func(t testing.TB)        // someone else changes what the lever changes
+
+	// Finds says that a write which was made already is found and answered, not
+	// refused; and that someone else's change since the plan is told from others.
+	Finds bool
 }
 
 // TestLever holds a kind of lever with these parameters to the contract of
@@ -49,11 +51,17 @@ func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *tes
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := fresh(t)
-			changer := &flaky{Changer: w.Changer}
-			tt.run(t, &trial{
-				World: w, changer: changer, kind: kind, with: with, run: "r-1",
-				set: step.New(step.Deps{Workloads: w.Workloads, Changer: changer, Now: w.Now}),
-			})
+			f := &flaky{Changer: w.Deps.Changer, Commits: w.Deps.Commits, Applications: w.Deps.Applications}
+			if w.Deps.Changer != nil {
+				w.Deps.Changer = f
+			}
+			switch {
+			case w.Deps.Commits != nil && !w.Finds:
+				w.Deps.Applications = f // a lever on an application commits nothing
+			case w.Deps.Commits != nil:
+				w.Deps.Commits = f
+			}
+			tt.run(t, &trial{World: w, writer: f, kind: kind, with: with, run: "r-1", set: step.New(w.Deps)})
 		})
 	}
 }
@@ -61,11 +69,22 @@ func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *tes
 // trial drives one lever the way the executor does: through effects.
 type trial struct {
 	World
-	set     *step.Set
-	changer *flaky
-	kind    string
-	with    map[string]any
-	run     string
+	set    *step.Set
+	writer *flaky
+	kind   string
+	with   map[string]any
+	run    string
+}
+
+// wantAgain is the answer to a second write of the same.
+func (x *trial) wantAgain(t *testing.T, what string, o machine.Outcome) {
+	t.Helper()
+	if x.Finds {
+		want(t, what, o, machine.StatusOK, "")
+		return
+	}
+	// Unknown, because the change is there: looking will tell that it is ours.
+	want(t, what, o, machine.StatusUnknown, machine.ReasonConflict)
 }
 
 func (x *trial) do(t *testing.T, a machine.Action, plan *machine.Plan, receipt []byte, observe bool) machine.Outcome {
@@ -116,8 +135,8 @@ func planChangesNothing(t *testing.T, x *trial) {
 	if len(first.Diff) == 0 || first.Summary == "" || first.Undo == "" || len(first.Locks) == 0 || first.Why == "" || first.Target.UID == "" {
 		t.Errorf("a person cannot decide on %+v", first)
 	}
-	if x.changer.writes > 0 {
-		t.Errorf("planning wrote %d times", x.changer.writes)
+	if x.writer.writes > 0 {
+		t.Errorf("planning wrote %d times", x.writer.writes)
 	}
 }
 
@@ -137,8 +156,8 @@ func undoPutsBackExactly(t *testing.T, x *trial) {
 	want(t, "unwind", x.do(t, machine.ActionUnwind, plan, undone.Data, false), machine.StatusOK, "")
 	// The machine may still hold the receipt of the apply.
 	want(t, "unwind with the first receipt", x.do(t, machine.ActionUnwind, plan, receipt, false), machine.StatusOK, "")
-	if x.changer.writes != 2 {
-		t.Errorf("%d writes, want one to apply and one to undo", x.changer.writes)
+	if x.writer.writes != 2 {
+		t.Errorf("%d writes, want one to apply and one to undo", x.writer.writes)
 	}
 }
 
@@ -146,8 +165,7 @@ func applyTwiceIsOnce(t *testing.T, x *trial) {
 	plan := x.plan(t)
 	x.apply(t, plan)
 	once := x.Spec(t)
-	// Unknown, because the change is there: looking will tell that it is ours.
-	want(t, "second apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, machine.ReasonConflict)
+	x.wantAgain(t, "second apply", x.do(t, machine.ActionApply, plan, nil, false))
 	x.same(t, "after the second apply", once)
 	want(t, "look", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusOK, "")
 }
@@ -156,7 +174,11 @@ func stalePlanIsAConflict(t *testing.T, x *trial) {
 	plan := x.plan(t)
 	x.Meddle(t)
 	meddled := x.Spec(t)
-	want(t, "apply of a stale plan", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusFailed, machine.ReasonConflict)
+	status, reason := machine.StatusFailed, machine.ReasonConflict
+	if x.Finds {
+		status, reason = machine.StatusForeign, machine.ReasonForeignChange
+	}
+	want(t, "apply of a stale plan", x.do(t, machine.ActionApply, plan, nil, false), status, reason)
 	x.same(t, "after it", meddled)
 }
 
@@ -175,11 +197,16 @@ func foreignChangeIsSeen(t *testing.T, x *trial) {
 func lostAnswerIsFound(t *testing.T, x *trial) {
 	before := x.Spec(t)
 	plan := x.plan(t)
-	x.changer.lose = after
+	x.writer.lose = after
 	want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, machine.ReasonUnreachable)
 	seen := x.do(t, machine.ActionApply, plan, nil, true)
 	want(t, "look", seen, machine.StatusOK, "")
 	x.Settle(t)
+	if x.Finds {
+		// Others carry the change out, and settling asks them again.
+		x.do(t, machine.ActionSettle, plan, seen.Data, false)
+		x.Settle(t)
+	}
 	want(t, "settle", x.do(t, machine.ActionSettle, plan, seen.Data, false), machine.StatusOK, "")
 	want(t, "settle without a receipt", x.do(t, machine.ActionSettle, plan, nil, false), machine.StatusOK, "")
 	want(t, "undo without a receipt", x.do(t, machine.ActionUndo, plan, nil, false), machine.StatusOK, "")
@@ -189,7 +216,7 @@ func lostAnswerIsFound(t *testing.T, x *trial) {
 func lostRequestIsFound(t *testing.T, x *trial) {
 	before := x.Spec(t)
 	plan := x.plan(t)
-	x.changer.lose = instead
+	x.writer.lose = instead
 	want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, machine.ReasonUnreachable)
 	want(t, "look", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusFailed, machine.ReasonInterrupted)
 	x.same(t, "after the lost request", before)
@@ -202,12 +229,12 @@ func lostUndoIsFound(t *testing.T, x *trial) {
 	receipt := x.apply(t, plan)
 	x.Settle(t)
 	want(t, "look for an undo that was not made", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusFailed, machine.ReasonInterrupted)
-	x.changer.lose = after
+	x.writer.lose = after
 	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusUnknown, machine.ReasonUnreachable)
 	want(t, "look at once", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusOK, "")
 	x.Settle(t)
 	want(t, "look", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusOK, "")
-	want(t, "second undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusUnknown, machine.ReasonConflict)
+	x.wantAgain(t, "second undo", x.do(t, machine.ActionUndo, plan, receipt, false))
 	x.same(t, "after the undo", before)
 }
 
@@ -236,8 +263,27 @@ const (
 // flaky loses the next write, once, and counts those that got through.
 type flaky struct {
 	step.Changer
+	step.Commits
+	step.Applications
+
 	lose   int
 	writes int
+}
+
+// Commit implements [step.Commits].
+func (f *flaky) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error) {
+	var landed gitops.Landing
+	_, err := f.through(false, func() (_ kube.Applied, err error) {
+		landed, err = f.Commits.Commit(ctx, r)
+		return kube.Applied{}, err
+	})
+	return landed, err
+}
+
+// Sync implements [step.Applications].
+func (f *flaky) Sync(ctx context.Context, s gitops.Sync) error {
+	_, err := f.through(false, func() (kube.Applied, error) { return kube.Applied{}, f.Applications.Sync(ctx, s) })
+	return err
 }
 
 // Scale implements [step.Changer].

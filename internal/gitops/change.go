@@ -1,0 +1,67 @@
+package gitops
+
+// Touch is one field of a manifest that a change moves.
+type Touch struct {
+	Variable string // as people name it: --max-num-seqs, replicas, image, or the field's path
+	File     string
+	Line     int    // from 1; 0: not known
+	Path     string // spec.template.spec.containers[vllm].args[--max-num-seqs]
+	From, To string // empty: was not, or is no longer there
+}
+
+// Want asks for an edit that gives variables of one target their values.
+type Want struct {
+	Source Source
+	Target Target
+	Set    []Assignment
+	Unset  []Variable
+
+	// Deployed is the commit that runs now. Empty: not known.
+	Deployed string
+}
+
+// Proposal is a change computed on a commit and not made.
+type Proposal struct {
+	Source  Source  // with its branch filled in
+	Base    string  // commit it was computed on, 40 hexadecimal digits
+	Read    string  // digest of the manifests that were looked at: as long as it is the same, so is the proposal
+	Touches []Touch // what changes, field by field
+	Files   []File  // new contents of the files that change; Data nil: the file goes
+	Diff    string  // unified
+
+	// Ahead are commits that change the target's manifests and are not deployed
+	// yet: a sync would carry them out along with this change. Filled in when
+	// Want.Deployed was.
+	Ahead []Commit
+}
+
+// Touched is a commit that touched the manifests of a target.
+type Touched struct {
+	Commit  Commit
+	Touches []Touch
+	Others  []string // files it changed that are not the target's
+}
+
+// Request asks for a proposal to be committed to its branch.
+type Request struct {
+	Proposal Proposal
+	Key      string // idempotency key of the write, in the trailer Responder-Effect
+	Subject  string // one line
+	Body     string // what, why and which alert; the plan of a pull request
+	Trailers map[string]string
+}
+
+// Landing is what became of a commit. The zero value: it is nowhere.
+type Landing struct {
+	SHA    string // of the commit on the branch; empty: it is not there
+	Plan   string // its trailer Responder-Plan
+	Waits  string // pull request that is open, for people: its URL
+	Closed string // pull request that was closed without being merged
+}
+
+// Sync asks Argo CD to sync an application.
+type Sync struct {
+	Application string   // namespace/name or name
+	Revisions   []string // one for each source
+	Key         string   // idempotency key, recorded with the operation
+}

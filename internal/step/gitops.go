@@ -1,0 +1,229 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Manifests reads what Git says of a service and computes changes of it. It
+// writes nothing. Every answer is of the branch's head at the time of asking.
+type Manifests interface {
+	// Places gives where each variable stands, in the order they were asked.
+	Places(ctx context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error)
+	// Propose computes the one edit that gives the variables their values.
+	Propose(ctx context.Context, w gitops.Want) (gitops.Proposal, error)
+	// Reverting computes the change that takes these commits back, as far as
+	// they touch the target's manifests, and nothing that came later. Lines that
+	// were changed again since are a conflict.
+	Reverting(ctx context.Context, src gitops.Source, t gitops.Target, shas []string) (gitops.Proposal, error)
+}
+
+// Commits writes to the branch of a source: directly, or by a pull request.
+type Commits interface {
+	// Commit makes one commit of a proposal whose base is still the head. It is
+	// idempotent under the request's key. A base that moved is a conflict.
+	Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error)
+	// Find tells what became of the commit with that key.
+	Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
+	// Withdraw closes the pull request of the commit with that key, if it is open.
+	Withdraw(ctx context.Context, src gitops.Source, key, why string) (gitops.Landing, error)
+}
+
+// History tells who changed what in Git.
+type History interface {
+	// Changes gives the commits since then that touched the manifests of the
+	// target, newest first. A history that does not reach back that far is an error.
+	Changes(ctx context.Context, src gitops.Source, t gitops.Target, since time.Time) ([]gitops.Touched, error)
+	// Since gives those that came after a commit.
+	Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error)
+	// Contains tells whether a commit is in the history of another one.
+	Contains(ctx context.Context, src gitops.Source, ancestor, descendant string) (bool, error)
+}
+
+// Applications knows the applications of Argo CD.
+type Applications interface {
+	// Application gives the state of one, by namespace/name or name.
+	Application(ctx context.Context, name string) (gitops.Application, error)
+	// Refresh asks for a fresh comparison with Git.
+	Refresh(ctx context.Context, name string) error
+	// Sync begins a sync of an application at these revisions, one for each
+	// source, older ones too. One that runs already is throttled.
+	Sync(ctx context.Context, s gitops.Sync) error
+}
+
+// LastGood knows what was last verified.
+type LastGood interface {
+	// LastGood gives the value of a variable of a service, and the commit, that
+	// a run last proved to be good. An empty variable asks for the commit alone.
+	LastGood(service, variable string) (value, sha string, ok bool)
+}
+
+// source is where a service's manifests are, as its catalog entry and its
+// application say. Both saying different things is refused: a change of a place
+// that nobody deploys would be no change.
+func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, error) {
+	g := svc.GitOps
+	refuse := func(format string, args ...any) (gitops.Source, int, error) {
+		return gitops.Source{}, 0, &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(format, args...)}
+	}
+	var fits []int
+	for i, s := range app.Sources {
+		if s.Repository != "" && (g.Repository == "" || sameRepository(g.Repository, s.Repository)) && (g.Path == "" || samePath(g.Path, s.Path)) {
+			fits = append(fits, i)
+		}
+	}
+	switch {
+	case len(app.Sources) == 0:
+		return refuse("Argo CD application %s names no source", app.Name)
+	case len(fits) == 0:
+		return refuse("service %s keeps its manifests in %s %s, and Argo CD application %s deploys from %s: make gitops.repository and gitops.path of the catalog agree with it",
+			svc.Name, orNone(g.Repository), g.Path, app.Name, sourcesText(app.Sources))
+	case len(fits) > 1:
+		return refuse("Argo CD application %s deploys from several sources, %s: set gitops.repository and gitops.path of service %s to the one that holds its manifests",
+			app.Name, sourcesText(app.Sources), svc.Name)
+	}
+	i := fits[0]
+	src := app.Sources[i]
+	if g.Repository != "" {
+		src.Repository = g.Repository // reached the way it is configured: ssh here may be https there
+	}
+	target := ""
+	if i < len(app.Target) {
+		target = app.Target[i]
+	}
+	if target == "HEAD" {
+		target = ""
+	}
+	if target = strings.TrimPrefix(target, "refs/heads/"); strings.HasPrefix(target, "refs/") || isSHA(target) {
+		return refuse("Argo CD application %s is pinned to %s, which is no branch: a commit would not be deployed", app.Name, target)
+	}
+	if g.Branch != "" && target != "" && g.Branch != target {
+		return refuse("service %s names branch %s, and Argo CD application %s deploys %s: make gitops.branch agree with it", svc.Name, g.Branch, app.Name, target)
+	}
+	src.Branch = target
+	if src.Branch == "" {
+		src.Branch = g.Branch
+	}
+	return src, i, nil
+}
+
+func isSHA(s string) bool { return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" }
+
+func sourcesText(ss []gitops.Source) string {
+	var out []string
+	for _, s := range ss {
+		out = append(out, strings.TrimSpace(s.Repository+" "+s.Path))
+	}
+	return strings.Join(out, ", ")
+}
+
+// sameRepository compares two addresses of one repository as people write them:
+// https and ssh, with and without .git.
+func sameRepository(a, b string) bool { return repositoryName(a) == repositoryName(b) }
+
+func repositoryName(s string) string {
+	if u, err := url.Parse(s); err == nil && u.Host != "" {
+		s = u.Hostname() + "/" + strings.Trim(u.Path, "/")
+		if p := u.Port(); p != "" && u.Scheme != "ssh" {
+			s = u.Host + "/" + strings.Trim(u.Path, "/")
+		}
+	} else if host, path, ok := strings.Cut(s, ":"); ok && !strings.Contains(host, "/") {
+		_, host, _ = cutLast(host, "@")
+		s = host + "/" + strings.Trim(path, "/") // git@host:path
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(s, "/"), ".git"))
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}
+
+func samePath(a, b string) bool { return strings.Trim(a, "/.") == strings.Trim(b, "/.") }
+
+// manifestOf is the object that Git holds for the service: its workload, or the
+// object that makes the workload.
+func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
+	t := gitops.Target{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name, Container: svc.Container}
+	for _, o := range w.Owners {
+		if o.Field == "*" && o.Kind != "ArgoCD" && o.Kind != "Flux" {
+			t.Kind, t.Name = o.Kind, o.Name
+		}
+	}
+	if o := svc.GitOps.Object; o.Kind != "" {
+		t.Kind, t.Name = o.Kind, o.Name
+	}
+	return t
+}
+
+// managed refuses an application that does not manage the object.
+func managed(app gitops.Application, t gitops.Target) error {
+	if slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool {
+		return r.Kind == t.Kind && r.Name == t.Name && (r.Namespace == t.Namespace || r.Namespace == "")
+	}) {
+		return nil
+	}
+	return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+		"Argo CD application %s does not manage %s %s/%s: set gitops.application to the one that does", app.Name, t.Kind, t.Namespace, t.Name)}
+}
+
+// applicationOf names the application of a service: the catalog's, or the one
+// that the object itself declares.
+func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
+	if svc.GitOps.Application != "" {
+		return svc.GitOps.Application, nil
+	}
+	for _, o := range w.Owners {
+		if o.Kind == "ArgoCD" {
+			return o.Name, nil
+		}
+	}
+	return "", &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf(
+		"no Argo CD application is known for service %s: set gitops.application in its catalog entry", svc.Name)}
+}
+
+// free refuses a moment at which Argo CD would not sync, or somebody else's
+// sync is under way. Both pass by themselves.
+func free(app gitops.Application) error {
+	refuse := func(format string, args ...any) error {
+		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(format, args...)}
+	}
+	switch op := app.Operation; {
+	case app.Window != "":
+		return refuse("Argo CD application %s may not be synced now: sync window %s", app.Name, app.Window)
+	case op.Running:
+		by := op.By
+		if by == "" {
+			by = "automated"
+		}
+		return refuse("Argo CD application %s is being synced (%s, by %s): wait for the end of it", app.Name, strings.Join(shorts(op.Revisions), ", "), by)
+	}
+	return nil
+}
+
+// short is a commit as people write it.
+func short(sha string) string {
+	if isSHA(sha) {
+		return sha[:9]
+	}
+	return sha
+}
+
+func shorts(shas []string) []string {
+	var out []string
+	for _, s := range shas {
+		out = append(out, short(s))
+	}
+	return out
+}

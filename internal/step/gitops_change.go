@@ -1,0 +1,320 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// gitChange is what all levers that commit have in common. What they differ in
+// is how a change is found: the payload says which.
+type gitChange struct {
+	m    Manifests
+	c    Commits
+	h    History
+	a    Applications
+	w    Workloads
+	good LastGood
+}
+
+func newGitChange(d Deps) gitChange {
+	return gitChange{d.Manifests, d.Commits, d.History, d.Applications, d.Workloads, d.LastGood}
+}
+
+// gitPayload is what a plan of a commit needs to be made and undone. Exactly
+// one of Set and Revert is filled in.
+type gitPayload struct {
+	Application string       `json:"application"`
+	Index       int          `json:"source"` // among the application's sources
+	Repository  string       `json:"repository"`
+	Branch      string       `json:"branch"`
+	Path        string       `json:"path,omitempty"`
+	Object      objectName   `json:"object"`
+	Container   string       `json:"container,omitempty"`
+	Read        string       `json:"read"` // digest of the manifests: the precondition
+	Set         []assignment `json:"set,omitempty"`
+	Revert      []string     `json:"revert,omitempty"`
+	Because     string       `json:"because,omitempty"` // several variables in one change: why
+}
+
+type objectName struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// assignment is one variable and the two values it has.
+type assignment struct {
+	Flag     string `json:"flag,omitempty"`
+	Replicas bool   `json:"replicas,omitempty"`
+	From     string `json:"from"` // empty: it was not set
+	To       string `json:"to"`
+}
+
+func (a assignment) variable() gitops.Variable {
+	return gitops.Variable{Flag: a.Flag, Replicas: a.Replicas}
+}
+
+func (p gitPayload) src() gitops.Source {
+	return gitops.Source{Repository: p.Repository, Branch: p.Branch, Path: p.Path}
+}
+
+func (p gitPayload) target(namespace string) gitops.Target {
+	return gitops.Target{Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Container: p.Container}
+}
+
+func (p gitPayload) assignments() []gitops.Assignment {
+	var out []gitops.Assignment
+	for _, a := range p.Set {
+		out = append(out, gitops.Assignment{Variable: a.variable(), Value: a.To})
+	}
+	return out
+}
+
+// gitReceipt is what a commit, or its undo, left behind.
+type gitReceipt struct {
+	Action   machine.Action `json:"action"`
+	Revision string         `json:"revision,omitempty"` // the commit, once it is on the branch
+	Waits    string         `json:"waits,omitempty"`    // pull request that was opened
+}
+
+// propose computes the change anew at the head.
+func (g gitChange) propose(ctx context.Context, p gitPayload, namespace string) (gitops.Proposal, error) {
+	if len(p.Revert) > 0 {
+		return g.m.Reverting(ctx, p.src(), p.target(namespace), p.Revert)
+	}
+	return g.m.Propose(ctx, gitops.Want{Source: p.src(), Target: p.target(namespace), Set: p.assignments()})
+}
+
+// Apply commits, under the precondition that the manifests still say what they
+// said when it was planned, and asks Argo CD for it.
+func (g gitChange) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawMessage, error) {
+	p, err := payload[gitPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.configured(); err != nil {
+		return nil, err
+	}
+	landed, err := g.land(ctx, in, plan, p)
+	if err != nil {
+		return nil, err
+	}
+	// What is on the branch stays applied: settling asks Argo CD again.
+	_ = g.ask(ctx, in, p, landed.SHA, machine.ActionApply)
+	return encode(gitReceipt{Action: machine.ActionApply, Revision: landed.SHA, Waits: landed.Waits}), nil
+}
+
+// land finds the commit of an earlier attempt, or makes it.
+func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitPayload) (gitops.Landing, error) {
+	key := effectKey(in.Key, machine.ActionApply)
+	found, err := g.c.Find(ctx, p.src(), key)
+	if err != nil || found != (gitops.Landing{}) {
+		return found, errors.Join(err, lateCommit(plan, found))
+	}
+	for range 3 {
+		prop, err := g.propose(ctx, p, in.Service.Namespace)
+		if err != nil {
+			return found, movedOn(plan, err)
+		}
+		if prop.Read != p.Read {
+			return found, g.moved(ctx, in, plan, p, prop)
+		}
+		landed, err := g.c.Commit(ctx, gitops.Request{
+			Proposal: prop, Key: key, Subject: in.Service.Name + ": " + plan.Summary,
+			Body: body(in, plan, p), Trailers: trailers(in, plan),
+		})
+		if !isReason(err, machine.ReasonConflict) || wrap(err).Unknown {
+			return landed, err
+		}
+		// Somebody pushed meanwhile. What they pushed decides whether the plan holds.
+	}
+	return found, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s keeps moving: nothing was pushed", plan.Step, branchOf(p))}
+}
+
+// lateCommit refuses a commit of this visit that was made by another plan: an
+// attempt that was given up landed after all.
+func lateCommit(plan machine.Plan, found gitops.Landing) error {
+	if found == (gitops.Landing{}) || found.Plan == "" || found.Plan == plan.Digest() {
+		return nil
+	}
+	return &Error{Reason: machine.ReasonForeignChange, Message: fmt.Sprintf(
+		"%s: commit %s of an earlier plan of this run landed meanwhile", plan.Step, short(found.SHA))}
+}
+
+// movedOn is a change that can no longer be computed: what it changes is gone,
+// or was changed again.
+func movedOn(plan machine.Plan, err error) error {
+	switch e := wrap(err); e.Reason {
+	case machine.ReasonConflict, machine.ReasonNotFound, machine.ReasonNothingToDo:
+		return &Error{Reason: machine.ReasonForeignChange, Message: plan.Step + ": the lines were changed by someone else since it was planned: " + e.Error()}
+	default:
+		return err
+	}
+}
+
+// moved tells what changed since the plan: the very lines, which is for a
+// person to look at, or only their surroundings, which makes a new plan.
+func (g gitChange) moved(_ context.Context, _ Input, plan machine.Plan, p gitPayload, now gitops.Proposal) error {
+	for _, a := range p.Set {
+		for _, t := range now.Touches {
+			if t.Variable == a.variable().String() && t.From != a.From {
+				return &Error{Reason: machine.ReasonForeignChange, Message: fmt.Sprintf(
+					"%s: someone else changed %s from %s to %s since it was planned (%s)", plan.Step, t.Variable, orNone(a.From), orNone(t.From), fileLine(t))}
+			}
+		}
+	}
+	return &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: the manifests in %s moved on to %s since it was planned", plan.Step, branchOf(p), short(now.Base))}
+}
+
+func (g gitChange) configured() error {
+	switch {
+	case g.m == nil || g.c == nil || g.h == nil:
+		return missing("Git repository", "gitops.repositories")
+	case g.a == nil:
+		return missing("Argo CD", "gitops.argocd")
+	case g.w == nil:
+		return missing("cluster", "kubernetes")
+	}
+	return nil
+}
+
+// branchOf names the branch of a plan.
+func branchOf(p gitPayload) string {
+	if p.Branch == "" {
+		return p.Repository
+	}
+	return p.Repository + " branch " + p.Branch
+}
+
+// effectKey is the idempotency key of a commit: the visit and the action. All
+// attempts share it, those after a fresh plan too: one visit changes Git once.
+func effectKey(key string, action machine.Action) string { return visit(key) + "/" + string(action) }
+
+// trailers say whose commit it is.
+func trailers(in Input, plan machine.Plan) map[string]string {
+	return map[string]string{
+		gitops.TrailerRun: in.Run, gitops.TrailerState: stateOf(in.Key), gitops.TrailerPlan: plan.Digest(),
+	}
+}
+
+// stateOf is the state in an effect's key: run/state#visit/action#attempt.
+func stateOf(key string) string {
+	_, state, _ := strings.Cut(visit(key), "/")
+	state, _, _ = strings.Cut(state, "#")
+	return state
+}
+
+// body says in a commit what, why and which alert.
+func body(in Input, plan machine.Plan, p gitPayload) string {
+	var b strings.Builder
+	for _, d := range plan.Diff {
+		fmt.Fprintf(&b, "%s: %s -> %s\n", d.Path, orNone(d.From), orNone(d.To))
+	}
+	if p.Because != "" {
+		fmt.Fprintf(&b, "\nOne change, because: %s\n", p.Because)
+	}
+	fmt.Fprintf(&b, "\nAlert %s of %s.\nIt is reverted unless the service objective is met again.\n", orNone(in.Alert.Labels["alertname"]), in.Service.Name)
+	for _, sha := range p.Revert {
+		fmt.Fprintf(&b, "\nThis reverts commit %s.", sha)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func fileLine(t gitops.Touch) string {
+	if t.Line == 0 {
+		return t.File
+	}
+	return fmt.Sprintf("%s:%d", t.File, t.Line)
+}
+
+// ask has Argo CD look at Git again and, where nothing syncs by itself, sync
+// that commit. It is asked for as often as anybody looks, and does nothing when
+// there is nothing left to ask for.
+func (g gitChange) ask(ctx context.Context, in Input, p gitPayload, sha string, action machine.Action) error {
+	if sha == "" {
+		return nil
+	}
+	app, err := g.a.Application(ctx, p.Application)
+	if err != nil {
+		return err
+	}
+	if g.reached(ctx, app, p, sha) {
+		return nil
+	}
+	if err := g.a.Refresh(ctx, p.Application); err != nil {
+		return err
+	}
+	if app.Automated || app.Operation.Running || g.tried(app, p, sha) {
+		return nil
+	}
+	revisions := running(app) // of other sources nothing newer goes out along with it
+	if len(revisions) != len(app.Sources) {
+		revisions = append([]string(nil), app.Revisions...)
+	}
+	if p.Index >= len(revisions) {
+		return &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf("Argo CD application %s names no revision of its source %d", app.Name, p.Index)}
+	}
+	revisions[p.Index] = sha
+	return g.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: revisions, Key: effectKey(in.Key, action)})
+}
+
+// reached reports whether the application is synced at the commit, or at one
+// that contains it.
+func (g gitChange) reached(ctx context.Context, app gitops.Application, p gitPayload, sha string) bool {
+	return app.Sync == "Synced" && p.Index < len(app.Revisions) && g.contains(ctx, p)(sha, app.Revisions[p.Index])
+}
+
+// tried reports whether the last operation was for that very commit: a sync
+// that failed is not begun again and again.
+func (g gitChange) tried(app gitops.Application, p gitPayload, sha string) bool {
+	return app.Operation.Phase != "" && p.Index < len(app.Operation.Revisions) && app.Operation.Revisions[p.Index] == sha
+}
+
+// contains asks Git whether a commit is in another's history. What cannot be
+// found out is no.
+func (g gitChange) contains(ctx context.Context, p gitPayload) func(ancestor, descendant string) bool {
+	return func(ancestor, descendant string) bool {
+		if ancestor == descendant {
+			return ancestor != ""
+		}
+		yes, err := g.h.Contains(ctx, p.src(), ancestor, descendant)
+		return err == nil && yes
+	}
+}
+
+// nudge implements [nudger].
+func (g gitChange) nudge(ctx context.Context, in Input, plan machine.Plan, undo bool) error {
+	p, err := payload[gitPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return err
+	}
+	action := machine.ActionApply
+	if undo {
+		action = machine.ActionUndo
+	}
+	landed, err := g.c.Find(ctx, p.src(), effectKey(in.Key, action))
+	if err != nil {
+		return err
+	}
+	return g.ask(ctx, in, p, landed.SHA, action)
+}
+
+// nudger is a lever whose change others carry out once it is made, and who may
+// have to be asked for that again: the answer was lost, they were down, or the
+// change became possible only later. Settling nudges as long as the change is
+// made and not in effect. It is idempotent and decides nothing new.
+type nudger interface {
+	nudge(ctx context.Context, in Input, plan machine.Plan, undo bool) error
+}
+
+// rolloutPlan fills in what a change of the pod template means for capacity.
+func rolloutPlan(plan *machine.Plan, w kube.Workload) {
+	plan.Capacity = rolloutCapacity(w)
+	rolloutRisk(plan, w)
+}

@@ -1,0 +1,224 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Observe implements [Lever]. Whether a commit was made Git alone knows, by the
+// key in its trailer; whether it is in effect Argo CD knows.
+func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.RawMessage, undo bool) (Observation, error) {
+	p, err := payload[gitPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return Observation{}, err
+	}
+	if err := g.configured(); err != nil {
+		return Observation{}, err
+	}
+	made, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionApply))
+	if err != nil {
+		return Observation{}, err
+	}
+	if late := lateCommit(plan, made); late != nil {
+		return Observation{Foreign: true, Progress: late.Error()}, nil
+	}
+	if undo {
+		return g.observeUndo(ctx, in, plan, p, made)
+	}
+	switch {
+	case made.SHA == "" && made.Waits != "":
+		return Observation{
+			Pending: true, Progress: "waits for the merge of " + made.Waits,
+			Receipt: encode(gitReceipt{Action: machine.ActionApply, Waits: made.Waits}),
+		}, nil
+	case made.SHA == "" && made.Closed != "":
+		return Observation{Foreign: true, Progress: made.Closed + " was closed without being merged"}, nil
+	case made.SHA == "":
+		return g.notMade(ctx, in, p)
+	}
+	if why, err := g.gone(ctx, in, p, made.SHA); err != nil || why != "" {
+		return Observation{Foreign: why != "", Progress: why}, err
+	}
+	return g.standing(ctx, p, machine.ActionApply, made.SHA), nil
+}
+
+// notMade is the observation of a commit that is nowhere. A value that is
+// neither as before, nor ours, is someone else's.
+func (g gitChange) notMade(ctx context.Context, in Input, p gitPayload) (Observation, error) {
+	before := Observation{Progress: "no commit of this run is on " + branchOf(p)}
+	if len(p.Set) == 0 {
+		_, err := g.propose(ctx, p, in.Service.Namespace)
+		if r := reasonOf(err); r == machine.ReasonConflict || r == machine.ReasonNothingToDo {
+			return Observation{Foreign: true, Progress: "someone else changed the same lines: " + err.Error()}, nil
+		}
+		return before, err
+	}
+	places, err := g.places(ctx, in, p)
+	if err != nil {
+		return Observation{}, err
+	}
+	for i, a := range p.Set {
+		if now := valueAt(places[i]); now != a.From {
+			return Observation{Foreign: true, Progress: fmt.Sprintf("someone else set %s to %s (%s:%d)", a.variable(), orNone(now), places[i].File, places[i].Line)}, nil
+		}
+	}
+	return before, nil
+}
+
+func reasonOf(err error) machine.Reason {
+	if err == nil {
+		return ""
+	}
+	return wrap(err).Reason
+}
+
+func (g gitChange) places(ctx context.Context, in Input, p gitPayload) ([]gitops.Place, error) {
+	var vs []gitops.Variable
+	for _, a := range p.Set {
+		vs = append(vs, a.variable())
+	}
+	places, err := g.m.Places(ctx, p.src(), p.target(in.Service.Namespace), vs)
+	if err == nil && len(places) != len(vs) {
+		err = invalid("asked where %d variables stand, %d were answered", len(vs), len(places))
+	}
+	return places, err
+}
+
+func valueAt(p gitops.Place) string {
+	if p.Missing {
+		return ""
+	}
+	return p.Value
+}
+
+// gone says what became of a commit that is on the branch and no longer counts:
+// someone changed the same place afterwards. Empty: it counts.
+func (g gitChange) gone(ctx context.Context, in Input, p gitPayload, sha string) (string, error) {
+	undone, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
+	switch {
+	case err != nil:
+		return "", err
+	case undone.SHA != "":
+		return "commit " + short(undone.SHA) + " has reverted it", nil
+	}
+	if len(p.Set) == 0 {
+		_, err := g.m.Reverting(ctx, p.src(), p.target(in.Service.Namespace), []string{sha})
+		if r := reasonOf(err); r == machine.ReasonConflict || r == machine.ReasonNothingToDo {
+			return "someone else changed the same lines after commit " + short(sha) + ": " + err.Error(), nil
+		}
+		return "", err
+	}
+	places, err := g.places(ctx, in, p)
+	if r := reasonOf(err); r == machine.ReasonNotFound || r == machine.ReasonAmbiguous {
+		return "someone else changed the manifests after commit " + short(sha) + ": " + err.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for i, a := range p.Set {
+		if now := valueAt(places[i]); now != a.To {
+			return fmt.Sprintf("someone else set %s to %s after commit %s (%s:%d)", a.variable(), orNone(now), short(sha), places[i].File, places[i].Line), nil
+		}
+	}
+	return "", nil
+}
+
+// observeUndo tells what became of the undo.
+func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan, p gitPayload, made gitops.Landing) (Observation, error) {
+	back, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
+	if err != nil {
+		return Observation{}, err
+	}
+	nothing := encode(gitReceipt{Action: machine.ActionUndo})
+	switch {
+	case back.SHA != "":
+		if why, err := g.againChanged(ctx, in, p, back.SHA); err != nil || why != "" {
+			return Observation{Foreign: why != "", Progress: why}, err
+		}
+		return g.standing(ctx, p, machine.ActionUndo, back.SHA), nil
+	case back.Waits != "":
+		return Observation{
+			Pending: true, Progress: plan.Undo + ": waits for the merge of " + back.Waits,
+			Receipt: encode(gitReceipt{Action: machine.ActionUndo, Waits: back.Waits}),
+		}, nil
+	case back.Closed != "":
+		return Observation{Foreign: true, Progress: back.Closed + ", which takes the change back, was closed without being merged"}, nil
+	case made.SHA == "" && made.Waits == "":
+		// Withdrawn before it was merged, or never asked for: the branch is as it was.
+		return Observation{Applied: true, Settled: true, Progress: "nothing of it is on " + branchOf(p), Receipt: nothing}, nil
+	case made.SHA == "":
+		return Observation{Progress: made.Waits + " is still open"}, nil
+	}
+	if why, err := g.gone(ctx, in, p, made.SHA); err != nil || why != "" {
+		return Observation{Foreign: why != "", Progress: why}, err
+	}
+	return Observation{Progress: "commit " + short(made.SHA) + " is in place, nothing has reverted it"}, nil
+}
+
+// againChanged says who changed the place after it was put back.
+func (g gitChange) againChanged(ctx context.Context, in Input, p gitPayload, back string) (string, error) {
+	if len(p.Set) == 0 {
+		return "", nil
+	}
+	places, err := g.places(ctx, in, p)
+	if err != nil {
+		return "", err
+	}
+	for i, a := range p.Set {
+		if now := valueAt(places[i]); now != a.From {
+			return fmt.Sprintf("someone else set %s to %s after commit %s put it back", a.variable(), orNone(now), short(back)), nil
+		}
+	}
+	return "", nil
+}
+
+// standing is the observation of a commit that is on the branch and counts.
+func (g gitChange) standing(ctx context.Context, p gitPayload, action machine.Action, sha string) Observation {
+	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: action, Revision: sha})}
+	app, err := g.a.Application(ctx, p.Application)
+	if err != nil {
+		o.Unread, o.Progress = err, "commit "+short(sha)+" is on the branch; Argo CD cannot be asked: "+err.Error()
+		return o
+	}
+	s := settledAt(app, p.Index, sha, g.contains(ctx, p))
+	o.Settled, o.Degraded, o.Progress = s.settled, s.degraded, s.why
+	return o
+}
+
+// settlement is how far a commit has taken effect.
+type settlement struct {
+	settled, degraded bool
+	why               string
+}
+
+// settledAt judges an application by one rule: that commit, or one that
+// contains it, is synced, the operation is over, and the health is Healthy. A
+// state of before the commit settles nothing.
+func settledAt(app gitops.Application, index int, sha string, contains func(ancestor, descendant string) bool) settlement {
+	at := func(revisions []string) string {
+		if index < len(revisions) {
+			return revisions[index]
+		}
+		return ""
+	}
+	op := app.Operation
+	synced := at(app.Revisions)
+	switch {
+	case op.Running:
+		return settlement{why: fmt.Sprintf("%s is being synced to %s", app.Name, short(at(op.Revisions)))}
+	case (op.Phase == "Failed" || op.Phase == "Error") && contains(sha, at(op.Revisions)):
+		return settlement{degraded: true, why: fmt.Sprintf("the sync of %s to %s failed: %s", app.Name, short(at(op.Revisions)), op.Message)}
+	case app.Sync != "Synced" || !contains(sha, synced):
+		return settlement{why: fmt.Sprintf("%s is %s at %s, not yet at %s", app.Name, orNone(app.Sync), short(synced), short(sha))}
+	case app.Health == "Degraded" || app.Health == "Missing":
+		return settlement{degraded: true, why: fmt.Sprintf("%s is synced at %s and %s: %s", app.Name, short(synced), app.Health, orNone(app.Message))}
+	case app.Health != "Healthy":
+		return settlement{why: fmt.Sprintf("%s is synced at %s and %s", app.Name, short(synced), orNone(app.Health))}
+	default:
+		return settlement{settled: true, why: fmt.Sprintf("%s is synced at %s and Healthy", app.Name, short(synced))}
+	}
+}

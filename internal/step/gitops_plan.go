@@ -1,0 +1,174 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// site is where a change of a service would be made, as it stands now.
+type site struct {
+	w      kube.Workload
+	app    gitops.Application
+	src    gitops.Source
+	index  int // of src among the application's sources
+	object gitops.Target
+}
+
+// deployed is the commit that runs; empty: not known. The revision of an
+// application that is out of sync is what it was compared with, not what runs.
+func (s site) deployed() string {
+	at := s.app.Revisions
+	if s.app.Sync != "Synced" {
+		at = running(s.app)
+	}
+	if s.index < len(at) {
+		return at[s.index]
+	}
+	return ""
+}
+
+// find looks up the workload, the application that owns it and where its
+// manifests are.
+func (g gitChange) find(ctx context.Context, in Input) (site, error) {
+	var s site
+	var err error
+	if s.w, err = g.w.Workload(ctx, refOf(in.Service)); err != nil {
+		return s, err
+	}
+	name, err := applicationOf(in.Service, s.w)
+	if err != nil {
+		return s, err
+	}
+	if s.app, err = g.a.Application(ctx, name); err != nil {
+		return s, err
+	}
+	s.object = manifestOf(in.Service, s.w)
+	if err := managed(s.app, s.object); err != nil {
+		return s, err
+	}
+	s.src, s.index, err = source(in.Service, s.app)
+	return s, err
+}
+
+// planSet plans one commit that gives variables their values.
+func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, set []gitops.Assignment, because string) (machine.Plan, error) {
+	prop, err := g.m.Propose(ctx, gitops.Want{Source: at.src, Target: at.object, Set: set, Deployed: at.deployed()})
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := alone(at, prop); err != nil {
+		return machine.Plan{}, err
+	}
+	p := payloadAt(at, prop)
+	p.Because = because
+	var does, undoes []string
+	var good []machine.Setting
+	for _, a := range set {
+		i := slices.IndexFunc(prop.Touches, func(t gitops.Touch) bool { return t.Variable == a.Variable.String() })
+		if i < 0 {
+			return machine.Plan{}, invalid("%s: the edit of %s does not touch %s", step, branchOf(p), a.Variable)
+		}
+		t := prop.Touches[i]
+		p.Set = append(p.Set, assignment{Flag: a.Variable.Flag, Replicas: a.Variable.Replicas, From: t.From, To: t.To})
+		does = append(does, fmt.Sprintf("set %s from %s to %s", a.Variable, orNone(t.From), t.To))
+		undoes = append(undoes, fmt.Sprintf("%s goes back to %s", a.Variable, orNone(t.From)))
+		good = append(good, machine.Setting{Name: a.Variable.String(), Value: t.To})
+	}
+	plan := planOf(in, at, step, p, prop)
+	plan.Summary = strings.Join(does, ", ") + " in " + filesText(prop)
+	plan.Undo = "revert that commit: " + strings.Join(undoes, ", ")
+	plan.Good = good
+	if because != "" {
+		plan.Notes = append(plan.Notes, "one variable, because: "+because)
+	}
+	return plan, nil
+}
+
+// payloadAt is the part of a payload that says where.
+func payloadAt(at site, prop gitops.Proposal) gitPayload {
+	return gitPayload{
+		Application: at.app.Name, Index: at.index,
+		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
+		Object: objectName{at.object.Kind, at.object.Name}, Container: at.object.Container, Read: prop.Read,
+	}
+}
+
+// planOf is the part of a plan that all commits have. Summary and undo are the
+// caller's.
+func planOf(in Input, at site, step string, p gitPayload, prop gitops.Proposal) machine.Plan {
+	plan := machine.Plan{Step: step, Target: target(at.w), Locks: locks(in.Service), Payload: encode(p)}
+	// The application's syncs move the generation; the manifests that were read
+	// are the precondition.
+	plan.Target.Generation = 0
+	for _, t := range prop.Touches {
+		plan.Diff = append(plan.Diff, machine.FieldChange{Path: fileLine(t) + " " + t.Path, From: t.From, To: t.To})
+	}
+	for _, f := range prop.Files {
+		plan.Locks = append(plan.Locks, "file:"+repositoryName(p.Repository)+"#"+f.Path)
+	}
+	plan.Notes = append(plan.Notes, fmt.Sprintf("a commit on %s, over %s", branchOf(p), short(prop.Base)))
+	if at.app.Automated {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s syncs it by itself", at.app.Name))
+	} else {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s is synced to that commit", at.app.Name))
+	}
+	if at.app.Generator != "" {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s makes the application", at.app.Generator))
+	}
+	return plan
+}
+
+// filesText names the files that change.
+func filesText(prop gitops.Proposal) string {
+	var out []string
+	for _, f := range prop.Files {
+		out = append(out, f.Path)
+	}
+	return strings.Join(out, ", ")
+}
+
+// alone refuses to carry other people's changes out along with this one.
+func alone(at site, prop gitops.Proposal) error {
+	switch {
+	case at.deployed() == "":
+		return &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+			"Argo CD application %s was never synced, as far as its history tells: what would go out along with this change is not known", at.app.Name)}
+	case len(prop.Ahead) == 0:
+		return nil
+	}
+	var list []string
+	for _, c := range prop.Ahead {
+		list = append(list, commitText(c))
+	}
+	return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
+		"%s would go out along with this change, because Argo CD application %s is still at %s: %s",
+		count(len(list), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
+}
+
+// commitText says a commit on one line.
+func commitText(c gitops.Commit) string {
+	return fmt.Sprintf("%s %q by %s", short(c.SHA), c.Subject, orNone(c.Author.Name))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// inGit reports whether Git owns the workload and the service says where, so
+// that a live change has to become a commit.
+func inGit(svc playbook.Service, w kube.Workload) bool {
+	if svc.GitOps == (playbook.GitOps{}) {
+		return false
+	}
+	return slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == "ArgoCD" })
+}

@@ -1,0 +1,186 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// gitopsRevertKind declares gitops.revert.
+func gitopsRevertKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "gitops.revert",
+		Role: playbook.RoleLever,
+		Doc: `Reverts commits that touched the service's manifests, as one commit, and waits until Argo CD has synced it and the application is Healthy.
+Undo reverts the revert.
+
+Which commits: those of a window, such as the burn window of the alert; the last one; or all since the commit that was last verified. What later
+commits changed stays. Refused, with the list, when more than one variable moved, unless ` + "`together`" + ` says why they are one: routes, image and
+model artifact that moved together go back together. Commits of Responder's own are repairs and are never taken for a cause.
+kube.rollout_undo becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
+		OneOf:      [][]string{{"window", "to"}},
+		Idempotent: true,
+		With: []playbook.Field{
+			{Name: "window", Type: scalar(playbook.Duration), Doc: "Revert the commits that are this young: the burn window of the alert, e.g. 1h."},
+			{Name: "to", Type: scalar(playbook.String), Enum: []string{"previous", lastGood}, Doc: "previous: revert the last commit that touched the service. last_good: revert all that came after the commit that was last verified."},
+			{Name: "together", Type: scalar(playbook.String), Doc: "Why several variables go back as one. Unset: more than one is refused."},
+		},
+	}
+}
+
+type gitopsRevert struct{ gitChange }
+
+func newGitopsRevert(d Deps) Lever { return gitopsRevert{newGitChange(d)} }
+
+type revertWith struct {
+	Window   duration `json:"window"`
+	To       string   `json:"to"`
+	Together string   `json:"together"`
+}
+
+// Plan implements [Lever].
+func (l gitopsRevert) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	with, err := decode[revertWith](gitopsRevertKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.configured(); err != nil {
+		return machine.Plan{}, err
+	}
+	at, err := l.find(ctx, in)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := free(at.app); err != nil {
+		return machine.Plan{}, err
+	}
+	changes, err := l.suspects(ctx, in, at, with)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	return l.planRevert(ctx, in, at, "gitops.revert", changes, with.Together)
+}
+
+// maxWindow is how far back the last commit is looked for.
+const historyReach = 30 * 24 * time.Hour
+
+// suspects are the commits to take back, newest first.
+func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with revertWith) ([]gitops.Touched, error) {
+	since := in.Now.Add(-time.Duration(with.Window))
+	none := fmt.Sprintf("no commit of the last %s touched the manifests of %s", span(time.Duration(with.Window)), in.Service.Name)
+	var changes []gitops.Touched
+	var err error
+	switch with.To {
+	case lastGood:
+		var sha string
+		if l.good != nil {
+			_, sha, _ = l.good.LastGood(in.Service.Name, "")
+		}
+		if sha == "" {
+			return nil, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+				"no commit was ever verified on service %s: 'responder gitops last-good' lists those that were", in.Service.Name)}
+		}
+		none = fmt.Sprintf("%s is at the commit that was last verified, %s", in.Service.Name, short(sha))
+		changes, err = l.h.Since(ctx, at.src, at.object, sha)
+	case "previous":
+		since = in.Now.Add(-historyReach)
+		none = fmt.Sprintf("no commit of the last %s touched the manifests of %s", span(historyReach), in.Service.Name)
+		changes, err = l.h.Changes(ctx, at.src, at.object, since)
+	default:
+		changes, err = l.h.Changes(ctx, at.src, at.object, since)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if with.To != lastGood {
+		changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired(c.Commit, changes) })
+	}
+	if with.To == "previous" && len(changes) > 1 {
+		changes = changes[:1]
+	}
+	if len(changes) == 0 {
+		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: "gitops.revert: " + none}
+	}
+	return changes, nil
+}
+
+// repairs reports whether a commit is one of Responder's own.
+func repairs(c gitops.Commit) bool { return c.Trailers[gitops.TrailerEffect] != "" }
+
+// repaired reports whether a later commit reverts this one already.
+func repaired(c gitops.Commit, all []gitops.Touched) bool {
+	return slices.ContainsFunc(all, func(o gitops.Touched) bool { return slices.Contains(o.Commit.Reverts, c.SHA) })
+}
+
+// planRevert plans one commit that takes these back.
+func (g gitChange) planRevert(ctx context.Context, in Input, at site, step string, changes []gitops.Touched, together string) (machine.Plan, error) {
+	var shas, list, moved []string
+	for _, c := range changes {
+		shas = append(shas, c.Commit.SHA)
+		list = append(list, commitText(c.Commit)+": "+touchesText(c.Touches))
+	}
+	prop, err := g.m.Reverting(ctx, at.src, at.object, shas)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	var good []machine.Setting
+	for _, t := range prop.Touches {
+		if !slices.Contains(moved, t.Variable) {
+			moved = append(moved, t.Variable)
+			good = append(good, machine.Setting{Name: t.Variable, Value: t.To})
+		}
+	}
+	if len(moved) > 1 && strings.TrimSpace(together) == "" {
+		return machine.Plan{}, &Error{Reason: machine.ReasonOutOfBounds, Message: fmt.Sprintf(
+			"%s: %d variables moved, and one is changed at a time: %s; in %s. Give together with the reason why they go back as one",
+			step, len(moved), strings.Join(moved, ", "), strings.Join(list, "; "))}
+	}
+	p := payloadAt(at, prop)
+	p.Revert, p.Because = shas, together
+	plan := planOf(in, at, step, p, prop)
+	plan.Summary = fmt.Sprintf("revert %s of %s", commitsText(changes), in.Service.Name)
+	plan.Undo = "revert that revert"
+	plan.Good = good
+	for _, line := range list {
+		plan.Notes = append(plan.Notes, "reverts "+line)
+	}
+	if together != "" {
+		plan.Notes = append(plan.Notes, "one variable, because: "+together)
+	}
+	rolloutPlan(&plan, at.w)
+	return plan, nil
+}
+
+// commitsText names commits on one line.
+func commitsText(changes []gitops.Touched) string {
+	if len(changes) == 1 {
+		return "commit " + commitText(changes[0].Commit)
+	}
+	var out []string
+	for _, c := range changes {
+		out = append(out, short(c.Commit.SHA))
+	}
+	return fmt.Sprintf("%d commits (%s)", len(out), strings.Join(out, ", "))
+}
+
+// touchesText says what a commit changed.
+func touchesText(ts []gitops.Touch) string {
+	if len(ts) == 0 {
+		return "fields that cannot be told"
+	}
+	var out []string
+	for i, t := range ts {
+		if i == 5 {
+			out = append(out, fmt.Sprintf("and %d more", len(ts)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("%s %s -> %s", t.Variable, orNone(t.From), orNone(t.To)))
+	}
+	return strings.Join(out, ", ")
+}

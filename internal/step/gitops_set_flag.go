@@ -1,0 +1,130 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// lastGood is the word for a value that was last verified.
+const lastGood = "last_good"
+
+// gitopsSetFlagKind declares gitops.set_flag.
+func gitopsSetFlagKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "gitops.set_flag",
+		Role: playbook.RoleLever,
+		Doc: `Sets one flag of the engine in Git, with a commit that changes the bytes of its value and nothing else, and waits until Argo CD has synced
+that very commit and the application is Healthy. Undo reverts exactly that commit.
+
+The flag is found wherever it stands: arguments, a shell line, an environment variable, a configuration file in a ConfigMap, Helm values, a
+kustomize patch. Refused when it counts in two places, when the application does not own the workload, when other commits wait to be deployed
+and would go out along with this one, in a closed sync window, and while somebody else's sync is under way.`,
+		OneOf: [][]string{{"flag", "flags"}},
+		// A second apply finds its own commit.
+		Idempotent: true,
+		With: []playbook.Field{
+			{Name: "flag", Type: scalar(playbook.String), Doc: "The flag as the engine documents it, without dashes in front: max-num-seqs."},
+			{Name: "value", Type: scalar(playbook.String), Doc: "Its new value; true or false for a flag without one; last_good: the value that was last verified on this service."},
+			{Name: "flags", Type: mapOf(scalar(playbook.String)), Doc: "Several flags and their values, in one commit. They need one_variable."},
+			{Name: "one_variable", Type: scalar(playbook.String), Doc: "Why several flags are one variable, for the plan and the commit: one makes no sense without the other."},
+		},
+	}
+}
+
+type gitopsSetFlag struct{ gitChange }
+
+func newGitopsSetFlag(d Deps) Lever { return gitopsSetFlag{newGitChange(d)} }
+
+type setFlagWith struct {
+	Flag        string            `json:"flag"`
+	Value       *string           `json:"value"`
+	Flags       map[string]string `json:"flags"`
+	OneVariable string            `json:"one_variable"`
+}
+
+// Plan implements [Lever].
+func (l gitopsSetFlag) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	with, err := decode[setFlagWith](gitopsSetFlagKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	wanted, err := with.wanted()
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.configured(); err != nil {
+		return machine.Plan{}, err
+	}
+	at, err := l.find(ctx, in)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := free(at.app); err != nil {
+		return machine.Plan{}, err
+	}
+	for i, a := range wanted {
+		if a.Value != lastGood {
+			continue
+		}
+		if wanted[i].Value, err = l.lastGood(in.Service, a.Variable); err != nil {
+			return machine.Plan{}, err
+		}
+	}
+	plan, err := l.planSet(ctx, in, at, "gitops.set_flag", wanted, with.OneVariable)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	rolloutPlan(&plan, at.w)
+	return plan, nil
+}
+
+// wanted is what the parameters ask for, in the order of the flags' names.
+func (w setFlagWith) wanted() ([]gitops.Assignment, error) {
+	const kind = "gitops.set_flag"
+	flags := w.Flags
+	switch {
+	case w.Flag != "" && w.Value == nil:
+		return nil, invalid("%s: %s has no value", kind, w.Flag)
+	case w.Flag == "" && w.Value != nil:
+		return nil, invalid("%s: value goes with flag; flags holds values of its own", kind)
+	case len(w.Flags) > 1 && strings.TrimSpace(w.OneVariable) == "":
+		return nil, invalid("%s: %d flags are %d variables, and one is changed at a time: say in one_variable why they are one", kind, len(w.Flags), len(w.Flags))
+	case w.Flag != "":
+		flags = map[string]string{w.Flag: *w.Value}
+	}
+	var out []gitops.Assignment
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		if strings.HasPrefix(flag, "-") || strings.TrimSpace(flag) == "" {
+			return nil, invalid("%s: %q is no flag: write it without dashes in front, like max-num-seqs", kind, flag)
+		}
+		if flags[flag] == "" {
+			return nil, invalid("%s: %s has no value", kind, flag)
+		}
+		out = append(out, gitops.Assignment{Variable: gitops.Variable{Flag: flag}, Value: flags[flag]})
+	}
+	if len(out) == 0 {
+		return nil, invalid("%s: flags is empty", kind)
+	}
+	return out, nil
+}
+
+// lastGood is the value of a variable that was last verified on a service.
+func (g gitChange) lastGood(svc playbook.Service, v gitops.Variable) (string, error) {
+	if g.good != nil {
+		if value, _, ok := g.good.LastGood(svc.Name, v.String()); ok {
+			if value == "" {
+				return "", &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf("%s of service %s was last good while it was not set: revert the commit that set it", v, svc.Name)}
+			}
+			return value, nil
+		}
+	}
+	return "", &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+		"no value of %s was ever verified on service %s: 'responder gitops last-good' lists those that were", v, svc.Name)}
+}

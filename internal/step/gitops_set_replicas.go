@@ -1,0 +1,93 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// gitopsSetReplicasKind declares gitops.set_replicas.
+func gitopsSetReplicasKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "gitops.set_replicas",
+		Role: playbook.RoleLever,
+		Doc: `Sets the number of replicas of the service's workload in Git: the field of its manifest or its Helm value, or the lower bound of the
+autoscaler that owns it (minReplicas of an HPA, minReplicaCount of a ScaledObject, minReplicas of a KServe predictor). Undo reverts exactly that commit.
+
+The bounds are those of kube.scale: never above the service's ` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at them,
+` + "`replicas`" + ` is refused beyond them. kube.scale becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
+		OneOf:      kubeScaleKind().OneOf,
+		Idempotent: true,
+		With:       kubeScaleKind().With,
+	}
+}
+
+type gitopsSetReplicas struct{ gitChange }
+
+func newGitopsSetReplicas(d Deps) Lever { return gitopsSetReplicas{newGitChange(d)} }
+
+// Plan implements [Lever].
+func (l gitopsSetReplicas) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	const kind = "gitops.set_replicas"
+	with, err := decode[scaleWith](gitopsSetReplicasKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.configured(); err != nil {
+		return machine.Plan{}, err
+	}
+	at, err := l.find(ctx, in)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := free(at.app); err != nil {
+		return machine.Plan{}, err
+	}
+	variable := gitops.Variable{Replicas: true}
+	places, err := l.m.Places(ctx, at.src, at.object, []gitops.Variable{variable})
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if len(places) != 1 {
+		return machine.Plan{}, invalid("%s: asked where the replicas stand, %d places were answered", kind, len(places))
+	}
+	// What is in Git is what a commit changes. Where it says nothing, an
+	// autoscaler or the API server's default decides, and what runs is the start.
+	now := at.w.Replicas
+	if v := valueAt(places[0]); v != "" {
+		if now, err = strconv.Atoi(v); err != nil {
+			return machine.Plan{}, invalid("%s: %s:%d says %q, which is no number of replicas", kind, places[0].File, places[0].Line, v)
+		}
+	}
+	to, note, err := scaleTarget(kind, with, in.Service, now)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan, err := l.planSet(ctx, in, at, kind, []gitops.Assignment{{Variable: variable, Value: strconv.Itoa(to)}}, "")
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Risk, plan.Why = machine.RiskLow, "adds replicas; those that serve are not touched"
+	plan.Capacity = machine.Capacity{ReadyNow: at.w.Ready, LowestReady: at.w.Ready, ReadyAfter: max(to, at.w.Ready)}
+	if to < now {
+		plan.Risk, plan.Why = machine.RiskHigh, fmt.Sprintf("takes %d replicas away from a service in trouble", now-to)
+		plan.Capacity.LowestReady, plan.Capacity.ReadyAfter = min(at.w.Ready, to), to
+	}
+	if note != "" {
+		plan.Notes = append(plan.Notes, note)
+	}
+	if ownsBound(places[0]) {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("it is the bound of %s, which still decides above it", places[0].Object))
+	}
+	return plan, nil
+}
+
+// ownsBound reports whether the place is a bound of something that scales.
+func ownsBound(p gitops.Place) bool {
+	return strings.Contains(p.Path, "minReplica")
+}

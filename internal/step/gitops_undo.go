@@ -1,0 +1,100 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Undo implements [Lever]: a commit that takes back exactly the one that was
+// made, whatever came later. What waits to be merged is withdrawn.
+func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
+	p, err := payload[gitPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.configured(); err != nil {
+		return nil, err
+	}
+	key := effectKey(in.Key, machine.ActionUndo)
+	made, back, err := g.both(ctx, in, p)
+	switch {
+	case err != nil:
+		return nil, err
+	case back.SHA != "" || back.Waits != "":
+		return encode(gitReceipt{Action: machine.ActionUndo, Revision: back.SHA, Waits: back.Waits}), g.ask(ctx, in, p, back.SHA, machine.ActionUndo)
+	case made.SHA == "" && made.Waits != "":
+		return g.withdraw(ctx, in, p, made)
+	case made.SHA == "":
+		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: plan.Step + ": the change is not on " + branchOf(p) + ", there is nothing to undo"}
+	}
+	for range 3 {
+		o, err := g.Observe(ctx, in, plan, receipt, false)
+		switch {
+		case err != nil:
+			return nil, err
+		case o.Foreign:
+			return nil, &Error{Reason: machine.ReasonForeignChange, Message: o.Progress + "; nothing was put back"}
+		}
+		prop, err := g.takeBack(ctx, in, p, made.SHA)
+		if err != nil {
+			return nil, err
+		}
+		landed, err := g.c.Commit(ctx, gitops.Request{
+			Proposal: prop, Key: key, Subject: fmt.Sprintf("Revert %q", in.Service.Name+": "+plan.Summary),
+			Body: fmt.Sprintf("It was not proven to help.\n\nThis reverts commit %s.", made.SHA), Trailers: trailers(in, plan),
+		})
+		if isReason(err, machine.ReasonConflict) && !wrap(err).Unknown {
+			continue // somebody pushed meanwhile: look at what it was
+		}
+		if err != nil {
+			return nil, err
+		}
+		_ = g.ask(ctx, in, p, landed.SHA, machine.ActionUndo) // unwinding asks again
+		return encode(gitReceipt{Action: machine.ActionUndo, Revision: landed.SHA, Waits: landed.Waits}), nil
+	}
+	return nil, &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": " + branchOf(p) + " keeps moving: " + plan.Undo + " could not be done yet"}
+}
+
+func (g gitChange) both(ctx context.Context, in Input, p gitPayload) (made, back gitops.Landing, err error) {
+	if made, err = g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionApply)); err == nil {
+		back, err = g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
+	}
+	return made, back, err
+}
+
+// takeBack computes the revert of a commit. Where neighbouring lines were
+// changed since, the values are set back one by one instead: nobody else's
+// change goes with them.
+func (g gitChange) takeBack(ctx context.Context, in Input, p gitPayload, sha string) (gitops.Proposal, error) {
+	t := p.target(in.Service.Namespace)
+	prop, err := g.m.Reverting(ctx, p.src(), t, []string{sha})
+	if !isReason(err, machine.ReasonConflict) || len(p.Set) == 0 {
+		return prop, err
+	}
+	back := gitops.Want{Source: p.src(), Target: t}
+	for _, a := range p.Set {
+		if a.From == "" {
+			back.Unset = append(back.Unset, a.variable())
+			continue
+		}
+		back.Set = append(back.Set, gitops.Assignment{Variable: a.variable(), Value: a.From})
+	}
+	return g.m.Propose(ctx, back)
+}
+
+// withdraw closes a pull request that is not merged. When it was merged in the
+// same moment, there is a commit to revert: the next attempt does.
+func (g gitChange) withdraw(ctx context.Context, in Input, p gitPayload, made gitops.Landing) (json.RawMessage, error) {
+	after, err := g.c.Withdraw(ctx, p.src(), effectKey(in.Key, machine.ActionApply), "run "+in.Run+" takes its change back")
+	if err != nil {
+		return nil, err
+	}
+	if after.SHA != "" || after.Waits != "" {
+		return nil, &Error{Reason: machine.ReasonConflict, Message: made.Waits + " could not be closed: it was merged or reopened meanwhile"}
+	}
+	return encode(gitReceipt{Action: machine.ActionUndo}), nil
+}

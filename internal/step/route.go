@@ -1,0 +1,60 @@
+package step
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// routes are the levers on live objects, and what they are where Git owns the
+// object. This is the one place that decides it.
+var routes = map[string]struct {
+	to   string
+	with func(map[string]any) (map[string]any, error)
+}{
+	"kube.scale": {"gitops.set_replicas", func(with map[string]any) (map[string]any, error) { return with, nil }},
+	"kube.rollout_undo": {"gitops.revert", func(with map[string]any) (map[string]any, error) {
+		if v, given := with["to_revision"]; given && fmt.Sprint(v) != "0" {
+			return nil, &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+				"kube.rollout_undo: revision %v is the cluster's, and Git owns the object: use gitops.revert", v)}
+		}
+		return map[string]any{"to": "previous"}, nil
+	}},
+}
+
+// routed plans the change in Git that a refused live change has to become; nil:
+// it has to become none. The plan's step then names the lever in Git, which
+// carries it out from there on.
+func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused error) (*machine.Plan, error) {
+	route, known := routes[e.Step]
+	if !known || !isReason(refused, machine.ReasonOwned) || s.deps.Workloads == nil || s.deps.Manifests == nil || s.deps.Applications == nil {
+		return nil, refused
+	}
+	w, err := s.deps.Workloads.Workload(ctx, refOf(in.Service))
+	if err != nil {
+		return nil, err
+	}
+	if !inGit(in.Service, w) {
+		return nil, refused
+	}
+	if in.With, err = route.with(in.With); err != nil {
+		return nil, err
+	}
+	plan, err := s.levers[route.to].Plan(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	plan.Notes = append([]string{fmt.Sprintf("%s is done as %s, because %s", e.Step, plan.Step, wrap(refused).Message)}, plan.Notes...)
+	return &plan, nil
+}
+
+// leverOf is the lever that carries an effect out: the one that made the plan.
+func (s *Set) leverOf(e machine.Effect) (Lever, bool) {
+	if e.Plan != nil && e.Plan.Step != "" {
+		l, ok := s.levers[e.Plan.Step]
+		return l, ok
+	}
+	l, ok := s.levers[e.Step]
+	return l, ok
+}

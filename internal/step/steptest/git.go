@@ -1,0 +1,382 @@
+package steptest
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Git is a repository with one branch and one file of manifests, and the Argo
+// CD application that deploys it, in memory. Its manifests are lines of
+// variable=value; what package gitops does with YAML is not of interest here.
+//
+// It is not safe for concurrent use.
+type Git struct {
+	Commits []Commit // oldest first
+	App     gitops.Application
+	Now     func() time.Time
+
+	Protected bool  // commits become pull requests
+	Down      error // answer of every request to the repository; nil: it is up
+	ArgoDown  error // of every request to Argo CD
+	Stuck     bool  // syncs do not come to an end
+	Fails     string
+	Syncs     []gitops.Sync
+
+	requests []pull
+}
+
+// Commit is a commit of the branch.
+type Commit struct {
+	gitops.Commit
+
+	Values map[string]string // after it
+}
+
+// pull is a pull request.
+type pull struct {
+	url    string
+	commit Commit
+	state  string // open, merged, closed
+}
+
+// File is the one file.
+const File = "apps/chat/values.yaml"
+
+// NewGit makes a repository whose head is deployed. Its object is Deployment
+// serving/chat.
+func NewGit(now func() time.Time, automated bool, values ...map[string]string) *Git {
+	g := &Git{Now: now}
+	for i, v := range values {
+		g.Push("ada", fmt.Sprintf("release %d", i+1), v)
+	}
+	g.App = gitops.Application{
+		Name: "argocd/chat", Project: "serving", Automated: automated, SelfHeal: automated, Sync: "Synced", Health: "Healthy",
+		Sources:   []gitops.Source{{Repository: "https://git.example/ml/serving.git", Branch: "main", Path: "apps/chat"}},
+		Target:    []string{"main"},
+		Resources: []gitops.Resource{{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "chat", Sync: "Synced", Health: "Healthy"}},
+	}
+	for _, c := range g.Commits {
+		g.deployed(c.SHA)
+	}
+	return g
+}
+
+// Push lets somebody change values.
+func (g *Git) Push(by, subject string, change map[string]string) string {
+	return g.push(gitops.Commit{Author: gitops.Person{Name: by}, Subject: subject}, change).SHA
+}
+
+func (g *Git) push(c gitops.Commit, change map[string]string) Commit {
+	values := map[string]string{}
+	if n := len(g.Commits); n > 0 {
+		maps.Copy(values, g.Commits[n-1].Values)
+		c.Parents = []string{g.Commits[n-1].SHA}
+	}
+	for k, v := range change {
+		if values[k] = v; v == "" {
+			delete(values, k)
+		}
+	}
+	c.At, c.Files = g.Now(), []string{File}
+	sum := sha1.Sum(fmt.Append(nil, len(g.Commits), c.Subject, values))
+	c.SHA = hex.EncodeToString(sum[:])
+	out := Commit{c, values}
+	g.Commits = append(g.Commits, out)
+	return out
+}
+
+// Head is the newest commit.
+func (g *Git) Head() Commit { return g.Commits[len(g.Commits)-1] }
+
+// Text is the file at the head.
+func (g *Git) Text() string { return text(g.Head().Values) }
+
+func text(values map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&b, "%s=%s\n", k, values[k])
+	}
+	return b.String()
+}
+
+// Merge merges the pull requests that are open, as a person would.
+func (g *Git) Merge() {
+	for i := range g.requests {
+		if r := &g.requests[i]; r.state == "open" {
+			change := map[string]string{}
+			maps.Copy(change, r.commit.Values)
+			r.commit = g.push(r.commit.Commit, change)
+			r.state = "merged"
+		}
+	}
+}
+
+// Close closes the pull requests that are open without merging them.
+func (g *Git) Close() {
+	for i := range g.requests {
+		if r := &g.requests[i]; r.state == "open" {
+			r.state = "closed"
+		}
+	}
+}
+
+// at is the index of a commit; -1: it is not there.
+func (g *Git) at(sha string) int {
+	return slices.IndexFunc(g.Commits, func(c Commit) bool { return c.SHA == sha })
+}
+
+// Places implements [step.Manifests].
+func (g *Git) Places(_ context.Context, _ gitops.Source, _ gitops.Target, vs []gitops.Variable) ([]gitops.Place, error) {
+	var out []gitops.Place
+	for _, v := range vs {
+		value, there := g.Head().Values[v.String()]
+		out = append(out, gitops.Place{File: File, Line: 7, Path: v.String(), Value: value, Missing: !there})
+	}
+	return out, g.Down
+}
+
+// Propose implements [step.Manifests].
+func (g *Git) Propose(_ context.Context, w gitops.Want) (gitops.Proposal, error) {
+	if g.Down != nil {
+		return gitops.Proposal{}, g.Down
+	}
+	change := map[string]string{}
+	for _, a := range w.Set {
+		if g.Head().Values[a.Variable.String()] == a.Value {
+			return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: a.Variable.String() + " is " + a.Value + " already"}
+		}
+		change[a.Variable.String()] = a.Value
+	}
+	for _, v := range w.Unset {
+		change[v.String()] = ""
+	}
+	p := g.proposal(change)
+	if i := g.at(w.Deployed); w.Deployed != "" && i >= 0 {
+		for _, c := range g.Commits[i+1:] {
+			p.Ahead = append(p.Ahead, c.Commit)
+		}
+	}
+	return p, nil
+}
+
+func (g *Git) proposal(change map[string]string) gitops.Proposal {
+	head := g.Head()
+	after := maps.Clone(head.Values)
+	p := gitops.Proposal{Source: g.App.Sources[0], Base: head.SHA, Read: "sha256:" + hex.EncodeToString([]byte(text(head.Values)))}
+	p.Source.Branch = "main"
+	for _, k := range slices.Sorted(maps.Keys(change)) {
+		p.Touches = append(p.Touches, gitops.Touch{Variable: k, File: File, Line: 7, Path: k, From: head.Values[k], To: change[k]})
+		if after[k] = change[k]; change[k] == "" {
+			delete(after, k)
+		}
+	}
+	p.Files = []gitops.File{{Path: File, Data: []byte(text(after))}}
+	return p
+}
+
+// Reverting implements [step.Manifests].
+func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, shas []string) (gitops.Proposal, error) {
+	if g.Down != nil {
+		return gitops.Proposal{}, g.Down
+	}
+	change, values := map[string]string{}, maps.Clone(g.Head().Values)
+	for i := len(g.Commits) - 1; i > 0; i-- {
+		c, before := g.Commits[i], g.Commits[i-1].Values
+		if !slices.Contains(shas, c.SHA) {
+			continue
+		}
+		for k := range union(c.Values, before) {
+			if c.Values[k] == before[k] {
+				continue
+			}
+			if values[k] != c.Values[k] {
+				return gitops.Proposal{}, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("%s: %s was changed again to %s", File, k, values[k])}
+			}
+			change[k], values[k] = before[k], before[k]
+		}
+	}
+	if len(change) == 0 {
+		return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: "nothing of it is left"}
+	}
+	return g.proposal(change), nil
+}
+
+func union(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// Commit implements [step.Commits].
+func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error) {
+	if g.Down != nil {
+		return gitops.Landing{}, g.Down
+	}
+	if found, err := g.Find(ctx, r.Proposal.Source, r.Key); err != nil || found != (gitops.Landing{}) {
+		return found, err
+	}
+	if r.Proposal.Base != g.Head().SHA {
+		return gitops.Landing{}, &gitops.Error{Reason: gitops.Conflict, Message: "the branch moved to " + g.Head().SHA}
+	}
+	c := gitops.Commit{Author: gitops.Person{Name: "responder"}, Subject: r.Subject, Trailers: maps.Clone(r.Trailers)}
+	c.Trailers[gitops.TrailerEffect] = r.Key
+	for _, line := range strings.Split(r.Body, "\n") {
+		if sha, ok := strings.CutPrefix(line, "This reverts commit "); ok {
+			c.Reverts = append(c.Reverts, strings.TrimSuffix(sha, "."))
+		}
+	}
+	change := map[string]string{}
+	for _, t := range r.Proposal.Touches {
+		change[t.Variable] = t.To
+	}
+	if g.Protected {
+		url := fmt.Sprintf("https://git.example/ml/serving/pull/%d", len(g.requests)+1)
+		g.requests = append(g.requests, pull{url: url, commit: Commit{c, change}, state: "open"})
+		return gitops.Landing{Waits: url}, nil
+	}
+	made := g.push(c, change)
+	return gitops.Landing{SHA: made.SHA, Plan: c.Trailers[gitops.TrailerPlan]}, nil
+}
+
+// Find implements [step.Commits].
+func (g *Git) Find(_ context.Context, _ gitops.Source, key string) (gitops.Landing, error) {
+	if g.Down != nil {
+		return gitops.Landing{}, g.Down
+	}
+	for _, c := range g.Commits {
+		if c.Trailers[gitops.TrailerEffect] == key {
+			return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan]}, nil
+		}
+	}
+	for _, r := range g.requests {
+		if r.commit.Trailers[gitops.TrailerEffect] == key && r.state == "open" {
+			return gitops.Landing{Waits: r.url, Plan: r.commit.Trailers[gitops.TrailerPlan]}, nil
+		}
+		if r.commit.Trailers[gitops.TrailerEffect] == key {
+			return gitops.Landing{Closed: r.url, Plan: r.commit.Trailers[gitops.TrailerPlan]}, nil
+		}
+	}
+	return gitops.Landing{}, nil
+}
+
+// Withdraw implements [step.Commits].
+func (g *Git) Withdraw(ctx context.Context, src gitops.Source, key, _ string) (gitops.Landing, error) {
+	g.Close()
+	return g.Find(ctx, src, key)
+}
+
+// Changes implements [step.History].
+func (g *Git) Changes(_ context.Context, _ gitops.Source, _ gitops.Target, since time.Time) ([]gitops.Touched, error) {
+	return g.changes(func(_ int, c Commit) bool { return !c.At.Before(since) }), g.Down
+}
+
+// Since implements [step.History].
+func (g *Git) Since(_ context.Context, _ gitops.Source, _ gitops.Target, sha string) ([]gitops.Touched, error) {
+	at := g.at(sha)
+	return g.changes(func(i int, _ Commit) bool { return i > at }), g.Down
+}
+
+func (g *Git) changes(counts func(int, Commit) bool) []gitops.Touched {
+	var out []gitops.Touched
+	for i := len(g.Commits) - 1; i > 0; i-- {
+		c, before := g.Commits[i], g.Commits[i-1].Values
+		if !counts(i, c) {
+			continue
+		}
+		ch := gitops.Touched{Commit: c.Commit}
+		for _, k := range slices.Sorted(maps.Keys(union(c.Values, before))) {
+			if c.Values[k] != before[k] {
+				ch.Touches = append(ch.Touches, gitops.Touch{Variable: k, File: File, Path: k, From: before[k], To: c.Values[k]})
+			}
+		}
+		out = append(out, ch)
+	}
+	return out
+}
+
+// Contains implements [step.History].
+func (g *Git) Contains(_ context.Context, _ gitops.Source, ancestor, descendant string) (bool, error) {
+	a, d := g.at(ancestor), g.at(descendant)
+	return a >= 0 && a <= d, g.Down
+}
+
+// Application implements [step.Applications].
+func (g *Git) Application(_ context.Context, name string) (gitops.Application, error) {
+	if g.ArgoDown != nil {
+		return gitops.Application{}, g.ArgoDown
+	}
+	if name != g.App.Name && name != "chat" {
+		return gitops.Application{}, &gitops.Error{Reason: gitops.NotFound, Message: "no application " + name}
+	}
+	app := g.App
+	app.History = slices.Clone(app.History)
+	app.Revisions = slices.Clone(app.Revisions)
+	return app, nil
+}
+
+// Refresh implements [step.Applications].
+func (g *Git) Refresh(context.Context, string) error {
+	if g.ArgoDown != nil {
+		return g.ArgoDown
+	}
+	if head := g.Head().SHA; g.App.Revisions[0] != head {
+		g.App.Sync, g.App.Revisions = "OutOfSync", []string{head}
+		if g.App.Automated {
+			g.begin([]string{head})
+		}
+	}
+	return nil
+}
+
+// Sync implements [step.Applications].
+func (g *Git) Sync(_ context.Context, s gitops.Sync) error {
+	if g.ArgoDown != nil {
+		return g.ArgoDown
+	}
+	if g.App.Operation.Running {
+		return &gitops.Error{Reason: gitops.Throttled, Message: "another operation is running"}
+	}
+	g.Syncs = append(g.Syncs, s)
+	g.begin(s.Revisions)
+	g.App.Operation.Key = s.Key
+	return nil
+}
+
+func (g *Git) begin(revisions []string) {
+	g.App.Operation = gitops.Operation{Running: true, Phase: "Running", Revisions: revisions}
+}
+
+// Settle lets Argo CD's controller look and come to the end of its operation.
+func (g *Git) Settle() {
+	if g.App.Automated && g.ArgoDown == nil && !g.App.Operation.Running {
+		_ = g.Refresh(context.Background(), "") // unreachable to fail: it is up
+	}
+	op := &g.App.Operation
+	if !op.Running || g.Stuck {
+		return
+	}
+	op.Running, op.Phase = false, "Succeeded"
+	if g.Fails != "" {
+		op.Phase, op.Message = "Failed", g.Fails
+		return
+	}
+	g.deployed(op.Revisions[0])
+	g.App.Sync = "Synced"
+	if !g.App.Automated && op.Revisions[0] != g.Head().SHA {
+		g.App.Sync = "OutOfSync"
+	}
+}
+
+func (g *Git) deployed(sha string) {
+	id := int64(len(g.App.History) + 1)
+	g.App.History = append(g.App.History, gitops.Deployment{ID: id, Revisions: []string{sha}, At: g.Now()})
+	g.App.Revisions = []string{sha}
+}
