@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/desk"
@@ -140,9 +141,16 @@ func (r deskRuns) Run(id string) (machine.State, []machine.Event, bool) {
 // deskMemory keeps the desk's records in the journal.
 type deskMemory struct{ journal *audit.Journal }
 
-// Fold yields every record so far.
+// deskFrom is the cell with the index of the first record that is folded.
+const deskFrom = "desk/from"
+
+// Fold yields every record that was not forgotten.
 func (m deskMemory) Fold(each func(desk.Record)) error {
-	for rec, err := range m.journal.Stream(deskStream, 0) {
+	from, err := m.from()
+	if err != nil {
+		return err
+	}
+	for rec, err := range m.journal.Stream(deskStream, from) {
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", deskStream, err)
 		}
@@ -155,22 +163,47 @@ func (m deskMemory) Fold(each func(desk.Record)) error {
 	return nil
 }
 
+// from is where folding begins. A cell that makes no sense is no reason to
+// forget what was shown: all of it is read.
+func (m deskMemory) from() (uint64, error) {
+	raw, err := m.journal.Meta(deskFrom)
+	if err != nil || raw == nil {
+		return 0, err
+	}
+	head, err := m.journal.Head(deskStream)
+	if err != nil {
+		return 0, err
+	}
+	if from, err := strconv.ParseUint(string(raw), 10, 64); err == nil && from <= head {
+		return from, nil
+	}
+	return 0, nil
+}
+
+// Forget keeps where folding begins.
+func (m deskMemory) Forget(before uint64) error {
+	return m.journal.SetMeta(deskFrom, []byte(strconv.FormatUint(before, 10)))
+}
+
 // Append makes records durable.
-func (m deskMemory) Append(ctx context.Context, records ...desk.Record) error {
+func (m deskMemory) Append(ctx context.Context, records ...desk.Record) (uint64, error) {
 	batch := make([]audit.Record, len(records))
 	for i, r := range records {
 		data, err := json.Marshal(r)
 		if err != nil {
-			return fmt.Errorf("encode a record of the desk: %w", err)
+			return 0, fmt.Errorf("encode a record of the desk: %w", err)
 		}
 		batch[i] = audit.Record{Kind: r.Kind, Time: r.At.UTC(), Data: data}
 	}
-	_, err := m.journal.Append(ctx, audit.Append{Stream: deskStream, After: audit.Any, Records: batch})
-	return err
+	done, err := m.journal.Append(ctx, audit.Append{Stream: deskStream, After: audit.Any, Records: batch})
+	if err != nil {
+		return 0, err
+	}
+	return done[0].Index, nil
 }
 
 func decodeDeskRecord(rec audit.Record) (desk.Record, error) {
-	r := desk.Record{Kind: rec.Kind, At: rec.Time}
+	r := desk.Record{Kind: rec.Kind, At: rec.Time, Index: rec.Index}
 	if err := json.Unmarshal(rec.Data, &r); err != nil {
 		return r, fmt.Errorf("entry %d of the journal: %w", rec.Seq, err)
 	}

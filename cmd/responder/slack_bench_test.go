@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/desk"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -142,3 +146,72 @@ func clickOne(b *testing.B, h slackHouse, messages map[string]string) (run, ts s
 	b.Fatal("there is no question")
 	return "", ""
 }
+
+// BenchmarkDeskStart is a start of the desk over questions that are long closed,
+// none and 100,000 of them: the time until clicks are taken.
+func BenchmarkDeskStart(b *testing.B) {
+	for _, closed := range []int{0, 100_000} {
+		b.Run(strconv.Itoa(closed), func(b *testing.B) {
+			journal, err := audit.OpenTemp()
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = journal.Close() })
+			memory := deskMemory{journal}
+			closeQuestions(b, memory, closed)
+			startDesk(b, memory) // the first start after them finds where the next begins
+			for b.Loop() {
+				startDesk(b, memory)
+			}
+		})
+	}
+}
+
+// closeQuestions journals questions from their beginning to their end.
+func closeQuestions(b *testing.B, memory deskMemory, n int) {
+	b.Helper()
+	var batch []desk.Record
+	for i := range n {
+		run := fmt.Sprintf("r-%d", i)
+		batch = append(batch,
+			desk.Record{Kind: desk.KindAsking, Run: run, Gate: run + "/scale#1/gate#1", Digest: "sha256:0123456789abcdef", ID: "0123456789abcdef" + run, Channel: slackChannelOfTests},
+			desk.Record{Kind: desk.KindPosted, Run: run, Channel: slackChannelOfTests, TS: "1700000000.000100"},
+			desk.Record{Kind: desk.KindSent, Run: run, Head: 9},
+			desk.Record{Kind: desk.KindClosed, Run: run},
+		)
+		if len(batch) < 2000 && i < n-1 {
+			continue
+		}
+		if _, err := memory.Append(b.Context(), batch...); err != nil {
+			b.Fatal(err)
+		}
+		batch = batch[:0]
+	}
+}
+
+// startDesk runs a desk until it knows its questions.
+func startDesk(b *testing.B, memory deskMemory) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	var none noRuns
+	d, err := desk.New(desk.Options{Runs: none, Control: none, Memory: memory, Slack: struct{ desk.Slack }{}, Names: none, Channel: func(machine.State) string { return "" }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	<-d.Started()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		b.Fatal(err)
+	}
+}
+
+// noRuns is an executor without runs.
+type noRuns struct{}
+
+func (noRuns) Changes(context.Context) <-chan string                  { return nil }
+func (noRuns) Open() []machine.State                                  { return nil }
+func (noRuns) Run(string) (machine.State, []machine.Event, bool)      { return machine.State{}, nil, false }
+func (noRuns) Command(context.Context, string, machine.Command) error { return nil }
+func (noRuns) Person(context.Context, string) (desk.Person, error)    { return desk.Person{}, nil }

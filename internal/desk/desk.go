@@ -34,10 +34,14 @@ type Control interface {
 
 // Memory is the desk's stream in the journal. Only the desk writes it.
 type Memory interface {
-	// Fold yields every record so far, in order.
+	// Fold yields every record so far, in order, but for those that were
+	// forgotten.
 	Fold(func(Record)) error
-	// Append makes records durable, all or none.
-	Append(ctx context.Context, records ...Record) error
+	// Append makes records durable, all or none, and gives the index of the
+	// first.
+	Append(ctx context.Context, records ...Record) (uint64, error)
+	// Forget says that no record before the index has to be folded any more.
+	Forget(before uint64) error
 }
 
 // Slack is what the desk needs of [slack.Client].
@@ -111,6 +115,8 @@ type Desk struct {
 	mu       sync.Mutex
 	memory   *memory
 	refusals refusals
+	weighed  uint64 // index up to which was looked what can be forgotten
+	forgot   uint64 // what was said to be
 
 	loaded chan struct{} // closed once the memory is folded
 	sender sender
@@ -215,6 +221,7 @@ func (d *Desk) load() error {
 		d.sender.markList(key)
 	}
 	close(d.loaded)
+	d.forget()
 	return nil
 }
 
@@ -224,11 +231,34 @@ func (d *Desk) note(ctx context.Context, records ...Record) error {
 	for i := range records {
 		records[i].At = now
 	}
-	if err := d.o.Memory.Append(ctx, records...); err != nil {
+	first, err := d.o.Memory.Append(ctx, records...)
+	if err != nil {
 		return fmt.Errorf("record what is shown in Slack: %w", err)
 	}
-	for _, r := range records {
+	for i, r := range records {
+		r.Index = first + uint64(i)
 		d.memory.fold(r)
 	}
+	if d.memory.next-d.weighed >= forgetEvery {
+		d.forget()
+	}
 	return nil
+}
+
+// forgetEvery is how many records come before what is over is forgotten: as
+// many more than needed a start reads at most.
+const forgetEvery = 1000
+
+// forget keeps a start from reading what is over. The caller holds mu.
+func (d *Desk) forget() {
+	d.weighed = d.memory.next
+	before := d.memory.needed()
+	if before <= d.forgot {
+		return
+	}
+	if err := d.o.Memory.Forget(before); err != nil {
+		d.log.Warn("the next start reads more than it needs", "err", err)
+		return
+	}
+	d.forgot = before
 }

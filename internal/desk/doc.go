@@ -17,6 +17,12 @@
 //     person may decide is the run's to say.
 //   - Only the newest state of a run is ever sent. After an outage people see
 //     how things are, not a replay of how they came about.
+//   - A run in a storm's list is told in the thread of the list, by its name.
+//   - A message that Slack refuses for its form is said in plain words, and one
+//     that is gone is posted again. What a closed channel does not take is given
+//     up seven days after the run's end, and the journal says so.
+//   - A start reads what is needed: records of what is over are forgotten
+//     (Memory.Forget), though the journal keeps them.
 //   - Nobody is waited for: Slack's failures are journaled once each
 //     (desk.outage, desk.recovered) and tried again with a growing pause.
 //

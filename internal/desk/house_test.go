@@ -69,11 +69,14 @@ type house struct {
 	watch   []chan string
 	stored  []Record
 	appends int
+	forgot  uint64             // records that are not folded any more
+	folded  int                // records that were, in all
 	reads   int                // of runs
 	crash   func(Record) error // stops the desk over a record, before it is stored
 	terms   *machine.Terms     // what the policy sets
 	now     time.Time
-	channel string // in which runs are shown; empty: oncall
+	skew    time.Duration // by which the desk's clock is ahead
+	channel string        // in which runs are shown; empty: oncall
 	book    *playbook.Playbook
 }
 
@@ -100,6 +103,13 @@ func (h *house) advance(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = h.now.Add(d)
+}
+
+// later is the desk's clock, which goes on.
+func (h *house) later() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Add(h.skew)
 }
 
 // do hands a command to the machine, as the executor would.
@@ -240,24 +250,34 @@ func (h *house) Command(_ context.Context, run string, c machine.Command) error 
 func (h *house) Fold(f func(Record)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, r := range h.stored {
+	for i, r := range h.stored[h.forgot:] {
+		r.Index = h.forgot + uint64(i)
+		h.folded++
 		f(r)
 	}
 	return nil
 }
 
-func (h *house) Append(_ context.Context, records ...Record) error {
+func (h *house) Append(_ context.Context, records ...Record) (uint64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range records {
 		if h.crash != nil {
 			if err := h.crash(r); err != nil {
-				return err
+				return 0, err
 			}
 		}
 	}
+	first := uint64(len(h.stored))
 	h.stored = append(h.stored, records...)
 	h.appends++
+	return first, nil
+}
+
+func (h *house) Forget(before uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgot = before
 	return nil
 }
 
@@ -302,7 +322,7 @@ func (h *house) open(t testing.TB, s *slacktest.Server) desked {
 		t.Fatal(err)
 	}
 	d, err := New(Options{
-		Runs: h, Control: h, Memory: h, Slack: client, Names: h, Pace: time.Millisecond,
+		Runs: h, Control: h, Memory: h, Slack: client, Names: h, Pace: time.Millisecond, Now: h.later,
 		Channel: func(machine.State) string { return cmp.Or(h.channel, oncall) },
 		Link:    func(run string) string { return "https://responder.example/runs/" + run },
 	})

@@ -12,7 +12,9 @@ const (
 	KindAsking    = "desk.asking"    // a gate got its identifier; the message about it comes next
 	KindPosted    = "desk.posted"    // a run's message, or a digest, is in Slack
 	KindSent      = "desk.sent"      // people see the run as of Head
-	KindClosed    = "desk.closed"    // the run's message is final
+	KindClosed    = "desk.closed"    // the run's message is final, or was given up
+	KindLost      = "desk.lost"      // the message is not in Slack any more, or not ours to edit: another is posted
+	KindLeft      = "desk.left"      // a line of the thread that Slack refuses in every form
 	KindOutage    = "desk.outage"    // Slack does not take messages, and why
 	KindRecovered = "desk.recovered" // it does again
 	KindRefused   = "desk.refused"   // something people did, or somebody forged, that led to nothing
@@ -20,22 +22,23 @@ const (
 
 // Record is one fact of the desk. Only the fields its kind names are set.
 type Record struct {
-	Kind string    `json:"-"` // stored beside it
-	At   time.Time `json:"-"`
+	Kind  string    `json:"-"` // stored beside it
+	At    time.Time `json:"-"`
+	Index uint64    `json:"-"` // in the stream
 
 	Run     string `json:"run,omitempty"`
 	Gate    string `json:"gate,omitempty"`   // asking
 	Digest  string `json:"digest,omitempty"` // asking: of the plan asked about
 	ID      string `json:"id,omitempty"`     // asking: what the buttons carry
-	List    string `json:"list,omitempty"`   // asking, posted, closed: the storm's list it stands in, instead of a message of its own
+	List    string `json:"list,omitempty"`   // asking, posted, lost, closed: the storm's list it stands in, instead of a message of its own
 	Channel string `json:"channel,omitempty"`
 	TS      string `json:"ts,omitempty"`    // posted
 	Head    uint64 `json:"head,omitempty"`  // sent: events of the run that people have seen
-	Lines   uint64 `json:"lines,omitempty"` // sent: events of the run up to which its thread was written
+	Lines   uint64 `json:"lines,omitempty"` // sent, left, and asking in a list: events of the run up to which its thread was written
 
-	Reason  string `json:"reason,omitempty"`  // outage, refused
+	Reason  string `json:"reason,omitempty"`  // outage, refused, lost, left, and closed when it was given up
 	User    string `json:"user,omitempty"`    // refused: Slack's id of who did it, if known
-	Message string `json:"message,omitempty"` // outage, refused: one line for people
+	Message string `json:"message,omitempty"` // beside a reason: one line for people
 }
 
 // question is what a button is about.
@@ -46,6 +49,7 @@ type question struct {
 // ticket is what the desk knows of one run's message.
 type ticket struct {
 	run     string
+	from    uint64 // index of its first record
 	channel string
 	list    string    // the storm's list it stands in; empty: a message of its own
 	ref     slack.Ref // zero: not posted, as far as is known
@@ -57,18 +61,25 @@ type ticket struct {
 	lines   uint64    // events up to which the thread was written
 	look    string    // fingerprint of what people see; empty: not known
 	doubt   bool      // the thread may hold more than is recorded
-	plain   bool      // Slack refused the question as we show it: it is asked in plain words
-	refused uint64    // head at which Slack refused the message itself; it is not sent again as it is
+	lost    bool      // its message was seen, and is gone
+	plain   uint64    // events at which Slack refused the message as we show it: it is said in plain words
+	terse   uint64    // events of the thread's line that Slack refused as we write it
+	tries   int       // refused in plain words too
+	wait    time.Time // until then they are not tried again
 }
 
 // list is a message that stands for many.
 type list struct {
 	key     string
+	from    uint64 // index of its first record
 	channel string
 	ref     slack.Ref
 	maybe   time.Time
 	runs    []string
-	sent    string // what it showed last, for comparison; empty: unknown
+	sent    string    // what it showed last, for comparison; empty: unknown
+	plain   string    // what Slack refused to show
+	tries   int       // refused in plain words too
+	wait    time.Time // until then they are not tried again
 	until   time.Time
 }
 
@@ -77,16 +88,24 @@ type memory struct {
 	tickets map[string]*ticket // by run
 	lists   map[string]*list   // by key
 	asked   map[string]question
-	down    map[string]string // outage by channel ("" is all of Slack) to its reason
+	down    map[string]outage // by channel; "" is all of Slack
+	next    uint64            // index of the record after the last
+}
+
+// outage is why Slack takes no messages.
+type outage struct {
+	reason string
+	from   uint64 // index of its record
 }
 
 func newMemory() *memory {
-	return &memory{tickets: map[string]*ticket{}, lists: map[string]*list{}, asked: map[string]question{}, down: map[string]string{}}
+	return &memory{tickets: map[string]*ticket{}, lists: map[string]*list{}, asked: map[string]question{}, down: map[string]outage{}}
 }
 
 // fold takes in one record. Records it does not know are of a newer program
 // and leave the memory as it is: at worst a message is edited once more.
 func (m *memory) fold(r Record) {
+	m.next = r.Index + 1
 	switch r.Kind {
 	case KindAsking:
 		m.asking(r)
@@ -101,10 +120,20 @@ func (m *memory) fold(r Record) {
 		if t := m.tickets[r.Run]; t != nil {
 			t.head, t.lines = r.Head, r.Lines
 		}
+	case KindLeft:
+		if t := m.tickets[r.Run]; t != nil {
+			t.lines = r.Lines
+		}
+	case KindLost:
+		if l := m.lists[r.List]; r.List != "" && l != nil {
+			l.ref, l.maybe, l.sent = slack.Ref{}, r.At, ""
+		} else if t := m.tickets[r.Run]; t != nil {
+			t.ref, t.maybe, t.look, t.lost = slack.Ref{}, r.At, "", true
+		}
 	case KindClosed:
 		m.close(r)
 	case KindOutage:
-		m.down[r.Channel] = r.Reason
+		m.down[r.Channel] = outage{r.Reason, r.Index}
 	case KindRecovered:
 		delete(m.down, r.Channel)
 	}
@@ -113,7 +142,7 @@ func (m *memory) fold(r Record) {
 func (m *memory) asking(r Record) {
 	t := m.tickets[r.Run]
 	if t == nil {
-		t = &ticket{run: r.Run, channel: r.Channel, list: r.List, maybe: r.At}
+		t = &ticket{run: r.Run, from: r.Index, channel: r.Channel, list: r.List, maybe: r.At, lines: r.Lines}
 		m.tickets[r.Run] = t
 		if r.List != "" {
 			t.maybe = time.Time{}
@@ -133,7 +162,7 @@ func (m *memory) asking(r Record) {
 func (m *memory) enlist(r Record) {
 	l := m.lists[r.List]
 	if l == nil {
-		l = &list{key: r.List, channel: r.Channel, maybe: r.At}
+		l = &list{key: r.List, from: r.Index, channel: r.Channel, maybe: r.At}
 		m.lists[r.List] = l
 	}
 	l.runs = append(l.runs, r.Run)
@@ -154,4 +183,19 @@ func (m *memory) close(r Record) {
 			delete(m.tickets, run)
 		}
 	}
+}
+
+// needed is the index of the first record that is still needed.
+func (m *memory) needed() uint64 {
+	from := m.next
+	for _, t := range m.tickets {
+		from = min(from, t.from)
+	}
+	for _, l := range m.lists {
+		from = min(from, l.from)
+	}
+	for _, o := range m.down {
+		from = min(from, o.from)
+	}
+	return from
 }

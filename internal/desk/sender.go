@@ -24,6 +24,7 @@ type sender struct {
 	fails  map[string]int       // by channel: failures in a row
 	asks   map[string][]time.Time
 	budget map[string]*slack.Budget // by gate
+	last   *slack.Error             // why Slack did not take the last message
 }
 
 func newSender() sender {
@@ -158,16 +159,17 @@ func (d *Desk) sent(ctx context.Context, channel string, err error) (again time.
 	if !errors.As(err, &no) {
 		no = &slack.Error{Reason: slack.Unreachable, Err: err}
 	}
+	d.sender.last = no
 	if no.Reason == slack.Invalid || no.Reason == slack.NotFound {
 		d.log.Error("slack refuses a message", "err", err)
 		return time.Time{}, false, nil
 	}
-	where := channel
+	where, most := channel, mostClosed
 	if wide(no.Reason) {
-		where = ""
+		where, most = "", mostBackoff
 	}
 	d.sender.fails[where]++
-	again = now.Add(max(backoff(d.sender.fails[where]), no.RetryAfter))
+	again = now.Add(max(min(backoff(d.sender.fails[where]), most), no.RetryAfter))
 	d.sender.next[where] = again
 	return again, false, d.down(ctx, where, no)
 }
@@ -175,14 +177,15 @@ func (d *Desk) sent(ctx context.Context, channel string, err error) (again time.
 // wide reports whether a failure concerns all of Slack and not one channel.
 func wide(r slack.Reason) bool { return r != slack.Archived && r != slack.Channel }
 
-const mostBackoff = time.Minute
+// Longest pauses between two attempts.
+const (
+	mostBackoff = time.Minute      // while Slack is down
+	mostClosed  = 10 * time.Minute // to a channel that is closed to us, or of a message that Slack refuses
+)
 
+// backoff doubles with each failure in a row.
 func backoff(fails int) time.Duration {
-	d := time.Second
-	for range min(fails, 8) - 1 {
-		d *= 2
-	}
-	return min(d, mostBackoff)
+	return time.Second << min(fails-1, 16)
 }
 
 // down journals that Slack does not take messages, once for each reason. Being
@@ -190,7 +193,7 @@ func backoff(fails int) time.Duration {
 func (d *Desk) down(ctx context.Context, channel string, no *slack.Error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if no.Reason == slack.RateLimited || d.memory.down[channel] == string(no.Reason) {
+	if no.Reason == slack.RateLimited || d.memory.down[channel].reason == string(no.Reason) {
 		return nil
 	}
 	d.log.Error("slack takes no messages; questions stay decidable on the command line", "err", no)
@@ -217,8 +220,8 @@ func (d *Desk) Down() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := make(map[string]string, len(d.memory.down))
-	for c, why := range d.memory.down {
-		out[c] = why
+	for c, o := range d.memory.down {
+		out[c] = o.reason
 	}
 	return out
 }

@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -51,7 +49,7 @@ func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
 	}
 	if t.list != "" {
 		d.sender.markList(t.list)
-		return time.Time{}, nil
+		return d.threadOfList(ctx, s, t)
 	}
 	return d.send(ctx, s, t)
 }
@@ -88,6 +86,9 @@ func (d *Desk) ask(ctx context.Context, s *story, channel string, first bool) er
 	if first && s.gate != nil {
 		r.List = d.storm(channel)
 	}
+	if r.List != "" {
+		r.Lines = s.asked // the list says so much
+	}
 	if err := d.note(ctx, r); err != nil {
 		return err
 	}
@@ -117,19 +118,11 @@ func (d *Desk) send(ctx context.Context, s *story, t ticket) (time.Time, error) 
 	}
 	m, look := d.message(ctx, s, t)
 	head := s.run.Head
-	if look != t.look && t.head != head && t.refused != head {
-		err := d.o.Slack.Update(ctx, t.ref, meta(t.run, "run", head), m)
-		again, taken, fatal := d.sent(ctx, t.channel, err)
-		if fatal != nil || !again.IsZero() {
-			return again, fatal
-		}
-		if !taken {
-			return d.refusedAt(s, t, err)
-		}
-		return d.shown(ctx, s, t, look, t.lines)
+	if look != t.look && t.head != head {
+		return d.edit(ctx, s, t, m, look)
 	}
 	if lines := s.since(t.lines); len(lines) > 0 {
-		return d.thread(ctx, s, t, lines)
+		return d.thread(ctx, s, t, t.ref, lines)
 	}
 	if look == t.look && t.head != head && s.state == slack.Open {
 		return d.shown(ctx, s, t, look, t.lines) // nothing people would notice
@@ -140,38 +133,53 @@ func (d *Desk) send(ctx context.Context, s *story, t ticket) (time.Time, error) 
 	return time.Time{}, nil
 }
 
-// refusedAt keeps a message that Slack refuses for what it is from being sent
-// for ever. One that somebody deleted is posted anew while it asks something.
-func (d *Desk) refusedAt(s *story, t ticket, err error) (time.Time, error) {
-	var no *slack.Error
-	gone := errors.As(err, &no) && no.Reason == slack.NotFound
-	d.change(t.run, func(t *ticket) {
-		t.refused = s.run.Head
-		if gone && s.state == slack.Open {
-			t.ref, t.refused = slack.Ref{}, 0
-		}
-	})
-	return d.o.Now().Add(d.o.Pace), nil
+// edit brings the run's message up to date.
+func (d *Desk) edit(ctx context.Context, s *story, t ticket, m slack.Message, look string) (time.Time, error) {
+	if at := d.waits(s, t); !at.IsZero() {
+		return at, nil
+	}
+	if t.plain == s.run.Head {
+		m = d.plain(s)
+	}
+	again, taken, fatal := d.sent(ctx, t.channel, d.o.Slack.Update(ctx, t.ref, meta(t.run, "run", s.run.Head), m))
+	switch {
+	case fatal != nil:
+		return time.Time{}, fatal
+	case taken:
+		return d.shown(ctx, s, t, look, t.lines)
+	case !again.IsZero():
+		return d.stuck(ctx, s, t, again)
+	case d.sender.last.Reason == slack.NotFound:
+		return d.lose(ctx, Record{Run: t.run})
+	default:
+		return d.unsendable(ctx, s, t)
+	}
 }
 
 // post puts the run's message into its channel, unless an earlier attempt did.
 func (d *Desk) post(ctx context.Context, s *story, t ticket) (time.Time, error) {
 	if !t.maybe.IsZero() {
 		ref, at, err := d.find(ctx, t.channel, meta(t.run, "run", 0), t.maybe)
-		if err != nil || !at.IsZero() {
+		if err != nil {
 			return at, err
+		}
+		if !at.IsZero() {
+			return d.stuck(ctx, s, t, at)
 		}
 		d.change(t.run, func(t *ticket) { t.maybe = time.Time{} })
 		if ref != (slack.Ref{}) {
 			return d.posted(ctx, Record{Kind: KindPosted, Run: t.run, Channel: ref.Channel, TS: ref.TS})
 		}
 	}
-	if s.final() && s.gate != nil {
+	if s.final() && s.gate != nil && !t.lost {
 		return time.Time{}, d.finish(ctx, Record{Kind: KindClosed, Run: t.run}) // too late to ask
 	}
+	if at := d.waits(s, t); !at.IsZero() {
+		return at, nil
+	}
 	m, look := d.message(ctx, s, t)
-	if t.plain {
-		m, look = d.plain(s), ""
+	if t.plain == s.run.Head {
+		m = d.plain(s)
 	}
 	ref, err := d.o.Slack.Post(ctx, t.channel, meta(t.run, "run", s.run.Head), m)
 	var no *slack.Error
@@ -179,11 +187,13 @@ func (d *Desk) post(ctx context.Context, s *story, t ticket) (time.Time, error) 
 		d.change(t.run, func(t *ticket) { t.maybe = d.o.Now() })
 	}
 	again, taken, fatal := d.sent(ctx, t.channel, err)
-	if fatal == nil && !taken && again.IsZero() {
-		return d.unpostable(ctx, t, no)
-	}
-	if fatal != nil || !taken {
-		return again, fatal
+	switch {
+	case fatal != nil:
+		return time.Time{}, fatal
+	case !taken && again.IsZero():
+		return d.unsendable(ctx, s, t)
+	case !taken:
+		return d.stuck(ctx, s, t, again)
 	}
 	if _, err := d.posted(ctx, Record{Kind: KindPosted, Run: t.run, Channel: ref.Channel, TS: ref.TS}); err != nil {
 		return time.Time{}, err
@@ -231,63 +241,6 @@ func (d *Desk) shown(ctx context.Context, s *story, t ticket, look string, lines
 		return d.o.Now().Add(d.o.Pace), nil
 	}
 	return time.Time{}, nil
-}
-
-// since gives the lines of the thread that come after so many events.
-func (s *story) since(events uint64) []line {
-	i := slices.IndexFunc(s.thread, func(l line) bool { return l.after > events })
-	if i < 0 {
-		return nil
-	}
-	return s.thread[i:]
-}
-
-// thread writes what happened into the run's thread, as one message however
-// much it is.
-func (d *Desk) thread(ctx context.Context, s *story, t ticket, lines []line) (time.Time, error) {
-	last := lines[len(lines)-1]
-	if t.doubt {
-		at, err := d.written(ctx, t)
-		return at, err
-	}
-	p := last.Progress
-	p.Link = d.o.Link(t.run)
-	for _, l := range lines[:len(lines)-1] {
-		p.Lines = append(p.Lines, l.At.UTC().Format("15:04:05")+" "+l.Text)
-	}
-	_, err := d.o.Slack.Reply(ctx, t.ref, slack.Meta{Run: t.run, Part: "thread-" + strconv.FormatUint(last.after, 10)}, p.Message())
-	var no *slack.Error
-	if errors.As(err, &no) && no.Unknown {
-		d.change(t.run, func(t *ticket) { t.doubt = true })
-	}
-	again, taken, fatal := d.sent(ctx, t.channel, err)
-	if fatal != nil || !again.IsZero() {
-		return again, fatal
-	}
-	if !taken {
-		d.log.Warn("a line of a run's thread is left out", "run", t.run)
-	}
-	return d.shown(ctx, s, t, t.look, last.after)
-}
-
-// written looks how far the thread was written before the desk was stopped.
-func (d *Desk) written(ctx context.Context, t ticket) (time.Time, error) {
-	replies, err := d.o.Slack.FindReplies(ctx, t.ref)
-	if err != nil {
-		again, _, fatal := d.sent(ctx, t.channel, err)
-		if !again.IsZero() || fatal != nil {
-			return again, fatal
-		}
-	}
-	lines := t.lines
-	for _, r := range replies {
-		var n uint64
-		if _, err := fmt.Sscanf(r.Part, "thread-%d", &n); err == nil && r.Run == t.run {
-			lines = max(lines, n)
-		}
-	}
-	d.change(t.run, func(t *ticket) { t.doubt, t.lines = false, lines })
-	return d.o.Now(), nil
 }
 
 // finish journals that nothing follows any more.

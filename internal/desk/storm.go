@@ -44,78 +44,122 @@ func (d *Desk) showList(ctx context.Context, key string) (time.Time, error) {
 	if at := d.ready(l.channel); !at.IsZero() {
 		return at, nil
 	}
-	g, open := d.digest(l)
-	look := fingerprint(g)
+	g := d.digest(l)
+	look := fingerprint(g.Digest)
+	m := g.Message()
+	if l.plain == look {
+		if m = g.plain(); l.wait.After(d.o.Now()) {
+			return l.wait, nil
+		}
+	}
 	if l.ref == (slack.Ref{}) {
-		return d.postList(ctx, l, g, look)
+		return d.postList(ctx, l, g, m, look)
 	}
 	if look != l.sent {
-		again, taken, fatal := d.sent(ctx, l.channel, d.o.Slack.Update(ctx, l.ref, meta(l.key, "list", 0), g.Message()))
-		if fatal != nil || !taken {
-			return again, fatal
-		}
-		d.looked(key, look)
-		if !open {
+		again, taken, fatal := d.sent(ctx, l.channel, d.o.Slack.Update(ctx, l.ref, meta(l.key, "list", 0), m))
+		switch {
+		case fatal != nil:
+			return time.Time{}, fatal
+		case taken:
+			d.changeList(key, func(l *list) { l.sent = look })
 			return d.o.Now().Add(d.o.Pace), nil
+		case again.IsZero() && d.sender.last.Reason == slack.NotFound:
+			return d.lose(ctx, Record{List: key})
+		default:
+			return d.stuckList(ctx, l, g, look, again)
 		}
-		return time.Time{}, nil
 	}
-	if !open {
+	if len(g.owed) > 0 {
+		for _, run := range g.owed {
+			d.sender.mark(run) // its thread is written
+		}
+		return d.o.Now().Add(d.o.Pace), nil
+	}
+	if !g.open {
 		return time.Time{}, d.finish(ctx, Record{Kind: KindClosed, List: key})
 	}
 	return time.Time{}, nil
 }
 
-func (d *Desk) postList(ctx context.Context, l list, g slack.Digest, look string) (time.Time, error) {
+func (d *Desk) postList(ctx context.Context, l list, g digest, m slack.Message, look string) (time.Time, error) {
 	if !l.maybe.IsZero() {
 		ref, at, err := d.find(ctx, l.channel, meta(l.key, "list", 0), l.maybe)
-		if err != nil || !at.IsZero() {
+		if err != nil {
 			return at, err
 		}
-		d.doubtList(l.key, time.Time{})
+		if !at.IsZero() {
+			return d.stuckList(ctx, l, g, look, at)
+		}
+		d.changeList(l.key, func(l *list) { l.maybe = time.Time{} })
 		if ref != (slack.Ref{}) {
 			return d.posted(ctx, Record{Kind: KindPosted, List: l.key, Channel: ref.Channel, TS: ref.TS})
 		}
 	}
-	ref, err := d.o.Slack.Post(ctx, l.channel, meta(l.key, "list", 0), g.Message())
+	ref, err := d.o.Slack.Post(ctx, l.channel, meta(l.key, "list", 0), m)
 	var no *slack.Error
 	if errors.As(err, &no) && no.Unknown {
-		d.doubtList(l.key, d.o.Now())
+		d.changeList(l.key, func(l *list) { l.maybe = d.o.Now() })
 	}
 	again, taken, fatal := d.sent(ctx, l.channel, err)
-	if fatal == nil && !taken && again.IsZero() {
-		return d.o.Now().Add(mostBackoff), d.down(ctx, l.channel, no) // not shown: an outage like any other
+	switch {
+	case fatal != nil:
+		return time.Time{}, fatal
+	case !taken:
+		return d.stuckList(ctx, l, g, look, again)
 	}
-	if fatal != nil || !taken {
-		return again, fatal
-	}
-	d.looked(l.key, look)
+	d.changeList(l.key, func(l *list) { l.sent = look })
 	return d.posted(ctx, Record{Kind: KindPosted, List: l.key, Channel: ref.Channel, TS: ref.TS})
 }
 
-func (d *Desk) doubtList(key string, since time.Time) {
+// stuckList goes on with a list that Slack does not take, as with a run's own
+// message. again is zero when it was refused for what it is.
+func (d *Desk) stuckList(ctx context.Context, l list, g digest, look string, again time.Time) (time.Time, error) {
+	if again.IsZero() {
+		if l.plain != look {
+			d.changeList(l.key, func(l *list) { l.plain = look })
+			return d.o.Now().Add(d.o.Pace), nil
+		}
+		again = d.o.Now().Add(between(l.tries))
+		d.changeList(l.key, func(l *list) { l.tries, l.wait = l.tries+1, again })
+		if err := d.down(ctx, l.channel, d.sender.last); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if g.open || !lasting(d.sender.last) || d.o.Now().Sub(g.ended) <= giveUpAfter {
+		return again, nil
+	}
+	return time.Time{}, d.finish(ctx, d.givenUp(Record{List: l.key}, l.channel))
+}
+
+// changeList alters what is known of a list, beside what is journaled.
+func (d *Desk) changeList(key string, f func(*list)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.memory.lists[key]; l != nil {
-		l.maybe = since
+		f(l)
 	}
 }
 
-func (d *Desk) looked(key, look string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l := d.memory.lists[key]; l != nil {
-		l.sent = look
-	}
+// digest is what a list shows, and what is left to do about it.
+type digest struct {
+	slack.Digest
+	open  bool      // one of its runs goes on
+	ended time.Time // the last of them
+	owed  []string  // runs of which the thread is to be told
 }
 
-// digest renders a list, and reports whether any of its runs goes on.
-func (d *Desk) digest(l list) (slack.Digest, bool) {
-	g := slack.Digest{Link: d.o.Link("")}
-	open, waiting := false, 0
+// plain is a list with nothing in it that Slack could refuse.
+func (g digest) plain() slack.Message {
+	return slack.Notice{Title: g.Title, Link: g.Link, Text: "Slack refused the full list. On the command line: responder runs list"}.Message()
+}
+
+// digest renders a list. A run that cannot be read counts as one that goes on.
+func (d *Desk) digest(l list) digest {
+	g, waiting := digest{Digest: slack.Digest{Link: d.o.Link("")}}, 0
 	for _, run := range l.runs {
 		state, events, ok := d.o.Runs.Run(run)
 		if !ok {
+			g.open = true
 			continue
 		}
 		s := tell(state, events)
@@ -126,7 +170,13 @@ func (d *Desk) digest(l list) (slack.Digest, bool) {
 		if g.Since.IsZero() || s.gate.Opened.Before(g.Since) {
 			g.Since = s.gate.Opened
 		}
-		open = open || !s.final()
+		g.open = g.open || !s.final()
+		if s.run.Ended.After(g.ended) {
+			g.ended = s.run.Ended
+		}
+		if len(s.since(t.lines)) > 0 {
+			g.owed = append(g.owed, run)
+		}
 		if s.state == slack.Open {
 			waiting++
 		}
@@ -142,5 +192,5 @@ func (d *Desk) digest(l list) (slack.Digest, bool) {
 		return a.Deadline.Compare(b.Deadline)
 	})
 	g.Title = fmt.Sprintf("%d of %d questions are open", waiting, len(g.Entries))
-	return g, open
+	return g
 }

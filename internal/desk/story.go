@@ -21,6 +21,7 @@ type story struct {
 	plan  *machine.Plan // the newest
 	about *machine.Plan // the one the newest question is about; nil: it is about no plan
 	at    string        // the playbook's state that asked
+	asked uint64        // events of the run up to and with the newest question
 
 	evidence []string // what led to the newest question
 	guards   []string
@@ -39,6 +40,9 @@ func tell(run machine.State, events []machine.Event) *story {
 	s := &story{run: run}
 	for i, e := range events {
 		s.add(e)
+		if e.Kind == machine.GateOpened {
+			s.asked = uint64(i + 1)
+		}
 		if mark, text := s.progress(e); text != "" {
 			s.thread = append(s.thread, line{after: uint64(i + 1), Progress: slack.Progress{Mark: mark, At: e.At, Text: text, Lines: e.Facts}})
 		}

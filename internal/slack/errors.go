@@ -25,7 +25,7 @@ const (
 	Archived     Reason = "archived"      // the channel is archived
 	Channel      Reason = "channel"       // no such channel, or the app is not in it
 	Token        Reason = "token"         // invalid, expired or revoked
-	NotFound     Reason = "not_found"     // no such message, user or view
+	NotFound     Reason = "not_found"     // no such message, user or view, or the message is not ours
 	TooLate      Reason = "too_late"      // the trigger of a dialog is older than three seconds, or was used
 	Invalid      Reason = "invalid"       // Slack refuses the request itself: our mistake
 	Unreachable  Reason = "unreachable"   // no connection, or the answer did not come in time
@@ -97,13 +97,13 @@ func reason(code string) Reason {
 		return RateLimited
 	case "missing_scope", "no_permission", "ekm_access_denied":
 		return MissingScope
-	case "is_archived":
+	case "is_archived", "is_inactive":
 		return Archived
 	case "channel_not_found", "not_in_channel", "restricted_action", "restricted_action_read_only_channel", "posting_to_general_channel_denied":
 		return Channel
 	case "invalid_auth", "not_authed", "token_expired", "token_revoked", "account_inactive", "not_allowed_token_type", "org_login_required", "team_access_not_granted", "access_denied":
 		return Token
-	case "message_not_found", "user_not_found", "users_not_found", "thread_not_found", "no_such_subteam", "subteam_not_found", "not_found", "bot_not_found", "user_not_visible":
+	case "message_not_found", "cant_update_message", "cant_delete_message", "user_not_found", "users_not_found", "thread_not_found", "no_such_subteam", "subteam_not_found", "not_found", "bot_not_found", "user_not_visible":
 		return NotFound
 	case "trigger_expired", "expired_trigger_id", "trigger_exchanged", "exchanged_trigger_id", "invalid_trigger", "invalid_trigger_id", "view_expired":
 		return TooLate

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -192,6 +193,14 @@ func (s *Server) Archive(id string, archived bool) {
 	c := s.channels[id]
 	c.Archived = archived
 	s.channels[id] = c
+}
+
+// Remove deletes a message, as people and retention rules do.
+func (s *Server) Remove(channel, ts string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.messages = slices.DeleteFunc(s.messages, func(m *Message) bool { return m.Channel == channel && m.TS == ts })
+	s.tell()
 }
 
 // Fail lets the next n calls of a method go wrong.

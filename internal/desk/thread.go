@@ -1,0 +1,123 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/inference-responder/responder/internal/slack"
+)
+
+// since gives the lines of the thread that come after so many events.
+func (s *story) since(events uint64) []line {
+	i := slices.IndexFunc(s.thread, func(l line) bool { return l.after > events })
+	if i < 0 {
+		return nil
+	}
+	return s.thread[i:]
+}
+
+// threadOfList writes what happened to a run that stands in a list into the
+// thread of the list, once that is posted.
+func (d *Desk) threadOfList(ctx context.Context, s *story, t ticket) (time.Time, error) {
+	d.mu.Lock()
+	var parent slack.Ref
+	if l := d.memory.lists[t.list]; l != nil {
+		parent = l.ref
+	}
+	d.mu.Unlock()
+	lines := s.since(t.lines)
+	if parent == (slack.Ref{}) || len(lines) == 0 {
+		return time.Time{}, nil
+	}
+	if at := d.ready(t.channel); !at.IsZero() {
+		return at, nil
+	}
+	return d.thread(ctx, s, t, parent, lines)
+}
+
+// thread writes what happened into the thread of the run's message, or of the
+// list it stands in, as one message however much it is.
+func (d *Desk) thread(ctx context.Context, s *story, t ticket, parent slack.Ref, lines []line) (time.Time, error) {
+	last := lines[len(lines)-1]
+	if t.doubt {
+		at, err := d.written(ctx, t, parent)
+		return at, err
+	}
+	m := d.progress(s, t, lines).Message()
+	if t.terse == last.after {
+		m = slack.Notice{Text: "Slack refused what happened in run " + t.run + ". On the command line: responder runs show " + t.run}.Message()
+	}
+	_, err := d.o.Slack.Reply(ctx, parent, slack.Meta{Run: t.run, Part: "thread-" + strconv.FormatUint(last.after, 10)}, m)
+	var no *slack.Error
+	if errors.As(err, &no) && no.Unknown {
+		d.change(t.run, func(t *ticket) { t.doubt = true })
+	}
+	again, taken, fatal := d.sent(ctx, t.channel, err)
+	switch {
+	case fatal != nil:
+		return time.Time{}, fatal
+	case taken:
+		return d.shown(ctx, s, t, t.look, last.after)
+	case !again.IsZero():
+		return d.stuck(ctx, s, t, again)
+	case d.sender.last.Reason == slack.NotFound && t.list != "":
+		d.sender.markList(t.list)
+		return d.lose(ctx, Record{List: t.list})
+	case d.sender.last.Reason == slack.NotFound:
+		return d.lose(ctx, Record{Run: t.run})
+	case t.terse != last.after:
+		d.change(t.run, func(t *ticket) { t.terse = last.after })
+		return d.o.Now().Add(d.o.Pace), nil
+	default:
+		return d.leave(ctx, t, last.after)
+	}
+}
+
+// progress is what happened in a run. Where several share a thread, it names
+// the run.
+func (d *Desk) progress(s *story, t ticket, lines []line) slack.Progress {
+	last := lines[len(lines)-1]
+	p := last.Progress
+	p.Link, p.Lines = d.o.Link(t.run), slices.Clone(p.Lines)
+	if t.list != "" {
+		p.Text = fmt.Sprintf("%s, run %s: %s", s.run.Start.Service.Name, t.run, p.Text)
+	}
+	for _, l := range lines[:len(lines)-1] {
+		p.Lines = append(p.Lines, l.At.UTC().Format("15:04:05")+" "+l.Text)
+	}
+	return p
+}
+
+// leave journals that a line of the thread is left out, because Slack refuses it
+// in every form. The message itself and the command line have what it says.
+func (d *Desk) leave(ctx context.Context, t ticket, lines uint64) (time.Time, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	no := d.sender.last
+	d.log.Error("slack refuses a line of a run's thread, it is left out", "run", t.run, "err", no)
+	return d.o.Now().Add(d.o.Pace), d.note(ctx, Record{Kind: KindLeft, Run: t.run, Lines: lines, Reason: string(no.Reason), Message: no.Error()})
+}
+
+// written looks how far the thread was written before the desk was stopped.
+func (d *Desk) written(ctx context.Context, t ticket, parent slack.Ref) (time.Time, error) {
+	replies, err := d.o.Slack.FindReplies(ctx, parent)
+	if err != nil {
+		again, _, fatal := d.sent(ctx, t.channel, err)
+		if !again.IsZero() || fatal != nil {
+			return again, fatal
+		}
+	}
+	lines := t.lines
+	for _, r := range replies {
+		var n uint64
+		if _, err := fmt.Sscanf(r.Part, "thread-%d", &n); err == nil && r.Run == t.run {
+			lines = max(lines, n)
+		}
+	}
+	d.change(t.run, func(t *ticket) { t.doubt, t.lines = false, lines })
+	return d.o.Now(), nil
+}
