@@ -24,6 +24,7 @@ type Server struct {
 	Bare string // the repository in the file system
 
 	tb   testing.TB
+	git  string // the program
 	tree string // a work tree to commit from
 	env  []string
 
@@ -42,7 +43,7 @@ func NewServer(tb testing.TB) *Server {
 		tb.Fatal("git is missing: install it (Debian: apt-get install git)")
 	}
 	root := tb.TempDir()
-	s := &Server{tb: tb, Bare: filepath.Join(root, "fleet.git"), tree: filepath.Join(root, "work"), env: environment(root)}
+	s := &Server{tb: tb, git: git, Bare: filepath.Join(root, "fleet.git"), tree: filepath.Join(root, "work"), env: environment(root)}
 	s.run("", "init", "--quiet", "--bare", "--initial-branch=main", s.Bare)
 	s.run("", "init", "--quiet", "--initial-branch=main", s.tree)
 	s.Git("remote", "add", "origin", s.Bare)
@@ -113,7 +114,7 @@ func (s *Server) run(dir string, args ...string) string {
 
 func (s *Server) runEnv(dir string, env []string, args ...string) string {
 	s.tb.Helper()
-	cmd := exec.CommandContext(context.Background(), "git", args...)
+	cmd := exec.CommandContext(context.Background(), s.git, args...)
 	cmd.Dir, cmd.Env = dir, append(s.env[:len(s.env):len(s.env)], env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -138,6 +139,16 @@ func (s *Server) GitEnv(env []string, args ...string) string {
 func (s *Server) GitBare(args ...string) string {
 	s.tb.Helper()
 	return s.run(s.Bare, args...)
+}
+
+// GitIn runs git in the bare repository with an input.
+func (s *Server) GitIn(input io.Reader, args ...string) {
+	s.tb.Helper()
+	cmd := exec.CommandContext(context.Background(), s.git, args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = s.Bare, s.env, input
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.tb.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
 }
 
 // Write writes files of the work tree; an empty content removes the file.
@@ -189,7 +200,7 @@ func (s *Server) Head(branch string) string {
 // Show gives a file's content at a revision.
 func (s *Server) Show(revision, path string) string {
 	s.tb.Helper()
-	cmd := exec.CommandContext(context.Background(), "git", "show", revision+":"+path)
+	cmd := exec.CommandContext(context.Background(), s.git, "show", revision+":"+path)
 	cmd.Dir, cmd.Env = s.Bare, s.env
 	out, err := cmd.Output()
 	if err != nil {

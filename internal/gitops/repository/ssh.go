@@ -110,6 +110,7 @@ type sshSession struct {
 	in     io.WriteCloser
 	out    io.Reader
 	stderr limitedBuffer
+	ended  chan struct{} // closed when the program ended and all it printed was read
 	adv    *packp.AdvRefs
 }
 
@@ -133,7 +134,15 @@ func (s *sshSession) start(conn net.Conn, host string, config *ssh.ClientConfig,
 		return err
 	}
 	session.Stderr = &s.stderr
-	return session.Start(command)
+	if err := session.Start(command); err != nil {
+		return err
+	}
+	s.ended = make(chan struct{})
+	go func() {
+		_ = session.Wait() // the status says less than what was printed
+		close(s.ended)
+	}()
+	return nil
 }
 
 // Close ends the connection.
@@ -161,7 +170,7 @@ func (s *sshSession) AdvertisedReferencesContext(ctx context.Context) (*packp.Ad
 	case errors.Is(err, packp.ErrEmptyAdvRefs):
 		return nil, transport.ErrEmptyRemoteRepository
 	default:
-		return nil, s.explain(err)
+		return nil, s.explain(ctx, err)
 	}
 	if adv.IsEmpty() && !s.push {
 		return nil, transport.ErrEmptyRemoteRepository
@@ -172,7 +181,12 @@ func (s *sshSession) AdvertisedReferencesContext(ctx context.Context) (*packp.Ad
 }
 
 // explain takes what the remote program printed for the cause.
-func (s *sshSession) explain(err error) error {
+func (s *sshSession) explain(ctx context.Context, err error) error {
+	select {
+	case <-s.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	text := s.stderr.String()
 	var line *pktline.ErrorLine
 	if errors.As(err, &line) {
@@ -211,7 +225,7 @@ func (s *sshSession) UploadPack(ctx context.Context, req *packp.UploadPackReques
 		return nil, err
 	}
 	if _, err := s.in.Write(ask.Bytes()); err != nil {
-		return nil, s.explain(err)
+		return nil, s.explain(ctx, err)
 	}
 	_ = s.in.Close()
 	resp := packp.NewUploadPackResponse(req)
@@ -219,7 +233,7 @@ func (s *sshSession) UploadPack(ctx context.Context, req *packp.UploadPackReques
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, s.explain(err)
+		return nil, s.explain(ctx, err)
 	}
 	return resp, nil
 }
