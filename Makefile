@@ -31,9 +31,10 @@ lint: ## formatting, linters, generated files up to date
 	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
 	if [ -n "$$new" ]; then echo "generated files are not committed:"; echo "$$new"; exit 1; fi
 
-e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager (first time: 10 min of building, root for apt-get)
+e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD (first time: 15 min of building, root for apt-get)
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
+	@$(RIG)/build.sh argobox >/dev/null
 	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 20m -count=1 -parallel 8
 
 bench: ## benchmarks

@@ -112,14 +112,16 @@ func TestRigPods(t *testing.T) {
 }
 
 // What stages.yaml promises beyond readiness: jobs end, a held image stays
-// Pending, slow starts and stops take their time, and nodes fail and recover.
+// Pending, an engine without memory crashes, slow starts and stops take their
+// time, and nodes fail and recover.
 func TestRigKubelets(t *testing.T) {
 	cp := rig.Shared(t)
 	ns := cp.Namespace(t)
 	node := cp.AddNodes(t, 1, 8)[0]
 	cp.Apply(t, ns, job("good", ``)+"---"+job("bad", `rig.responder/fails: "true"`)+
 		"---"+pod("held", `rig.responder/waiting: ImagePullBackOff`)+
-		"---"+pod("slow", `rig.responder/ready-delay: 2s, rig.responder/delete-delay: 2s`))
+		"---"+pod("slow", `rig.responder/ready-delay: 2s, rig.responder/delete-delay: 2s`)+
+		"---"+strings.Replace(pod("full", ""), "image: vllm:v1", "image: vllm:v1, args: [--model=chat, --max-num-seqs=4096]", 1))
 
 	const reason = "{.status.containerStatuses[0].state.waiting.reason}"
 	const ready = `{.status.conditions[?(@.type=="Ready")].status}`
@@ -127,6 +129,7 @@ func TestRigKubelets(t *testing.T) {
 		{"job/good", "{.status.succeeded}", "1"},
 		{"job/bad", "{.status.failed}", "1"},
 		{"pod/held", reason, "ImagePullBackOff"},
+		{"pod/full", reason, "CrashLoopBackOff"},
 		{"pod/slow", ready, "True"},
 		{"node/" + node, ready, "True"},
 	} {

@@ -61,6 +61,7 @@ const (
 	userControllers = "controllers"
 	userScheduler   = "scheduler"
 	userKwok        = "kwok"
+	userArgoCD      = "argocd"
 )
 
 // StartControlPlane starts a control plane for one test. [Shared] is cheaper.
@@ -85,7 +86,7 @@ func startControlPlane(dir string) (*ControlPlane, error) {
 
 func (cp *ControlPlane) start() error {
 	var err error
-	if cp.bin, err = kubebox(); err != nil {
+	if cp.bin, err = built("kubebox"); err != nil {
 		return err
 	}
 	etcd, err := cp.startEtcd()
@@ -101,12 +102,12 @@ func (cp *ControlPlane) start() error {
 	return cp.awaitServiceAccount("default", 60*time.Second)
 }
 
-// kubebox returns the directory of the control plane's binaries; build.sh has
-// made it, or makes it now.
-func kubebox() (string, error) {
+// built returns the directory of a target of build.sh, which has made it, or
+// makes it now.
+func built(target string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	out, err := run(ctx, filepath.Join(Repository(), "test", "e2e", "rig", "build.sh"), "kubebox")
+	out, err := run(ctx, filepath.Join(Repository(), "test", "e2e", "rig", "build.sh"), target)
 	return strings.TrimSpace(out), err
 }
 
@@ -152,7 +153,7 @@ func (cp *ControlPlane) startAPIServer(etcd string) error {
 		return err
 	}
 	var tokens strings.Builder
-	for _, user := range []string{userAdmin, userControllers, userScheduler, userKwok} {
+	for _, user := range []string{userAdmin, userControllers, userScheduler, userKwok, userArgoCD} {
 		fmt.Fprintf(&tokens, "%s,%s,%s,system:masters\n", staticToken(user), user, user)
 	}
 	for name, data := range map[string][]byte{

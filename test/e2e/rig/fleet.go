@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,10 +32,17 @@ type Profile struct {
 // Healthy is an engine well inside both SLOs, up to its capacity.
 var Healthy = Profile{TTFT: 0.2, TPOT: 0.03, KVCache: 0.6}
 
+// KVCacheFits is how many sequences the KV cache of a simulated engine holds.
+const KVCacheFits = 64
+
 // DefaultProfile is healthy, and slow to the first token for a pod whose image
-// or one of whose arguments ends in "-bad".
+// or one of whose arguments ends in "-bad", or whose --max-num-seqs lets in more
+// sequences than [KVCacheFits]: such an engine preempts.
 func DefaultProfile(pod *corev1.Pod) Profile {
 	p := Healthy
+	if seqs, err := strconv.Atoi(flagValue(pod, "--max-num-seqs", "")); err == nil && seqs > KVCacheFits {
+		p.TTFT, p.KVCache = 3, 2
+	}
 	for _, c := range pod.Spec.Containers {
 		for _, text := range append([]string{c.Image}, append(c.Command, c.Args...)...) {
 			if strings.HasSuffix(text, "-bad") {

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # Install the Debian packages the end-to-end tests run: the real Prometheus and
-# Alertmanager. Does nothing where they are there already.
+# Alertmanager, and Redis and git for Argo CD. Does nothing where they are there
+# already.
 set -euo pipefail
 
 missing=()
 [ -x /usr/bin/prometheus ] || missing+=(prometheus)
 [ -x /usr/bin/prometheus-alertmanager ] || missing+=(prometheus-alertmanager)
+[ -x /usr/bin/redis-server ] || missing+=(redis-server)
+command -v git >/dev/null || missing+=(git)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if ! command -v apt-get >/dev/null; then
-	echo "packages.sh: no apt-get here; install ${missing[*]} yourself (programs named prometheus and prometheus-alertmanager)" >&2
+	echo "packages.sh: no apt-get here; install ${missing[*]} yourself (programs of these names)" >&2
 	exit 1
 fi
 if [ "$(id -u)" -ne 0 ]; then

@@ -43,6 +43,10 @@ type sharedState struct {
 	plane    *ControlPlane
 	planeErr error
 	binaries map[string]string // of the responder, by name
+
+	argoOnce sync.Once // starts argo, without mu
+	argo     *ArgoCD
+	argoErr  error
 }
 
 var shared sharedState
@@ -76,6 +80,9 @@ func (s *sharedState) sub(name string) (string, error) {
 func (s *sharedState) close(passed bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.argo != nil {
+		s.argo.close()
+	}
 	if s.plane != nil {
 		s.plane.Close()
 	}

@@ -1,0 +1,107 @@
+//go:build e2e
+
+package rig
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Door is a way to a server that a test can shut without taking the server
+// from others.
+type Door struct {
+	Addr string // localhost:port
+
+	target string
+	listen string
+
+	mu       sync.Mutex // guards what follows
+	listener net.Listener
+	open     map[net.Conn]bool
+}
+
+// StartDoor opens a door to host:port.
+func StartDoor(t testing.TB, target string) *Door {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Door{
+		Addr: fmt.Sprintf("localhost:%d", port), listen: fmt.Sprintf("127.0.0.1:%d", port),
+		target: target, open: map[net.Conn]bool{},
+	}
+	d.Open(t)
+	t.Cleanup(d.Shut)
+	return d
+}
+
+// Open lets connections in again.
+func (d *Door) Open(t testing.TB) {
+	t.Helper()
+	listener, err := net.Listen("tcp", d.listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	d.listener = listener
+	d.mu.Unlock()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // shut
+			}
+			go d.pass(listener, conn)
+		}
+	}()
+}
+
+// Shut ends all connections and refuses new ones.
+func (d *Door) Shut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.listener == nil {
+		return
+	}
+	_ = d.listener.Close() // nothing else can be done about it
+	d.listener = nil
+	for conn := range d.open {
+		_ = conn.Close()
+		delete(d.open, conn)
+	}
+}
+
+// pass carries one connection. Either end that closes closes the other.
+func (d *Door) pass(listener net.Listener, conn net.Conn) {
+	defer conn.Close()
+	server, err := net.Dial("tcp", d.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	d.mu.Lock()
+	if d.listener != listener { // shut meanwhile
+		d.mu.Unlock()
+		return
+	}
+	d.open[conn], d.open[server] = true, true
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.open, conn)
+		delete(d.open, server)
+	}()
+	ended := make(chan struct{}, 2)
+	carry := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from) // ends when either end closes
+		ended <- struct{}{}
+	}
+	go carry(server, conn)
+	go carry(conn, server)
+	<-ended
+}
