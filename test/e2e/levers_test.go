@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/kube"
 	language "github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/steptest"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
@@ -63,7 +64,7 @@ func leverWorld(t *testing.T, cp *rig.ControlPlane, client *kube.Client, kind st
 		Service: language.Service{
 			Name: ns + "/chat", Namespace: ns, Workload: language.Workload{Kind: kind, Name: "chat"}, MinReady: 1, MaxScale: 6,
 		},
-		Workloads: client, Changer: client, Settle: settle,
+		Deps: step.Deps{Workloads: client, Changer: client}, Settle: settle,
 		Spec: func(t testing.TB) string { return kubectl(t, "get", object, "-o", "jsonpath={.spec}") },
 		Meddle: func(t testing.TB) {
 			args := append([]string{}, meddle...)
