@@ -36,8 +36,9 @@ type line struct {
 	container container
 	args      []argument
 	scripts   []*script
-	seqs      []seqAt // lists that hold words of their own
-	unknown   []string
+	seqs      []seqAt  // lists that hold words of their own
+	unknown   []string // variables that the manifest does not set
+	note      string   // for people, about where else the flag may be
 }
 
 type seqAt struct {
@@ -59,18 +60,14 @@ func (c container) commandLine() (*line, error) {
 			continue
 		}
 		at := c.path + "." + key
-		doc := c.object.docOf(n)
 		if !isList(n) {
 			return nil, c.bad(n, at+" is not a list")
 		}
-		l.seqs = append(l.seqs, seqAt{doc, n, at})
-		for i, raw := range n.Content {
-			item := deref(raw)
-			if item == nil || item.Kind != yaml.ScalarNode {
-				return nil, c.bad(raw, "an item of "+at+" is not a text")
-			}
-			items = append(items, argument{text: item.Value, doc: c.object.docOf(item), node: item, seq: n, index: i, path: at})
+		added, err := l.list(n, at)
+		if err != nil {
+			return nil, err
 		}
+		items = append(items, added...)
 	}
 	if i := c.scriptIndex(items); i >= 0 {
 		if err := l.readScript(items[i], items[i+1:]); err != nil {
@@ -80,6 +77,26 @@ func (c container) commandLine() (*line, error) {
 		l.args = items
 	}
 	return l, l.additional()
+}
+
+// list gives the items of a list of arguments.
+func (l *line) list(n *yaml.Node, at string) ([]argument, error) {
+	c := l.container
+	whole := c.object.docOf(n)
+	l.seqs = append(l.seqs, seqAt{whole, n, at})
+	var items []argument
+	for i, raw := range n.Content {
+		item := deref(raw)
+		if item == nil || item.Kind != yaml.ScalarNode {
+			return nil, c.bad(raw, "an item of "+at+" is not a text")
+		}
+		doc := whole
+		if doc == nil {
+			doc = c.object.docOf(item)
+		}
+		items = append(items, argument{text: item.Value, doc: doc, node: item, seq: n, index: i, path: at})
+	}
+	return items, nil
 }
 
 func (c container) bad(n *yaml.Node, message string) error {
@@ -137,8 +154,12 @@ func (l *line) readScript(item argument, rest []argument) error {
 				}
 			}
 		case name != "" && w.bare:
-			if err := l.expand(name, w.command); err != nil {
+			known, err := l.expand(name, w.command)
+			if err != nil {
 				return err
+			}
+			if !known {
+				l.args = append(l.args, s.argument(w))
 			}
 		default:
 			l.args = append(l.args, s.argument(w))
@@ -162,17 +183,18 @@ func variableName(word string) string {
 	return m[1] + m[2] + m[3]
 }
 
-// expand puts the words of an environment variable into the command line.
-func (l *line) expand(name string, command int) error {
+// expand puts the words of an environment variable into the command line, when
+// the manifest sets it.
+func (l *line) expand(name string, command int) (known bool, err error) {
 	v, err := l.container.environment(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if v == nil || v.node == nil {
 		l.unknown = append(l.unknown, name)
-		return nil
+		return false, nil
 	}
-	return l.words(v, command)
+	return true, l.words(v, command)
 }
 
 // words adds the words of a variable's value.

@@ -1,5 +1,256 @@
 package gitops
 
-func (tr *tree) configValue(o *object, name, key string) (*envVar, error) { return nil, nil }
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
 
-func (l *line) elsewhere(v Variable) (*site, error) { return nil, nil }
+	"go.yaml.in/yaml/v3"
+)
+
+// configValue finds a key of a ConfigMap that an object refers to: nil when
+// the tree has no such ConfigMap or it no such key.
+func (tr *tree) configValue(o *object, name, key string) (*envVar, error) {
+	if name == "" || key == "" {
+		return nil, nil
+	}
+	var found []*envVar
+	for _, b := range tr.built {
+		if b.dir != o.root0 || o.root0 == "" {
+			continue
+		}
+		for _, g := range b.generators {
+			if v := g.value(key); g.name == name && v != nil {
+				found = append(found, v)
+			}
+		}
+	}
+	for _, p := range tr.paths {
+		if !isYAML(p) || tr.inChart(p) || !tr.together(o, p) {
+			continue
+		}
+		values, err := tr.configMaps(o, p, name, key)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, values...)
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return found[0], nil
+	}
+	return nil, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s: the ConfigMap %s stands in several places: %s", o, name, strings.Join(places(found), ", "))}
+}
+
+func places(found []*envVar) []string {
+	var out []string
+	for _, v := range found {
+		if v.doc == nil {
+			out = append(out, v.file)
+			continue
+		}
+		line, column := v.doc.position(v.node)
+		out = append(out, fmt.Sprintf("%s:%d:%d", v.doc.file, line, column))
+	}
+	return out
+}
+
+// together reports whether a file is deployed with an object.
+func (tr *tree) together(o *object, p string) bool {
+	if o.root0 == "" {
+		return !tr.reached[p]
+	}
+	for _, b := range tr.built {
+		if b.dir == o.root0 {
+			return b.files[p] && !isKustomization(p)
+		}
+	}
+	return false
+}
+
+// configMaps reads the ConfigMaps of that name in a file.
+func (tr *tree) configMaps(o *object, p, name, key string) ([]*envVar, error) {
+	if data := string(tr.files[p]); !strings.Contains(data, "ConfigMap") || !strings.Contains(data, name) {
+		return nil, nil
+	}
+	docs, err := tr.open(p)
+	if err != nil {
+		return nil, err
+	}
+	var out []*envVar
+	for _, d := range docs {
+		if text := string(d.data); !strings.Contains(text, "ConfigMap") || !strings.Contains(text, name) {
+			continue
+		}
+		root, err := d.parse()
+		if err != nil {
+			return nil, err
+		}
+		namespace := str(root, "metadata", "namespace")
+		if str(root, "kind") != "ConfigMap" || str(root, "metadata", "name") != name || namespace != "" && o.namespace != "" && namespace != o.namespace {
+			continue
+		}
+		if v := get(root, "data", key); isText(v) {
+			out = append(out, &envVar{doc: d, node: v, path: "data[" + key + "]"})
+		}
+	}
+	return out, nil
+}
+
+// value is what a generator makes of a key.
+func (g *generator) value(key string) *envVar {
+	if v := g.literals[key]; v != nil {
+		return v
+	}
+	if p := g.files[key]; p != "" {
+		return &envVar{file: p, path: "configMapGenerator[" + g.name + "].files[" + key + "]"}
+	}
+	return nil
+}
+
+// elsewhere locates a flag that the command line does not have: in the file
+// that --config names, or in a variable named after it.
+func (l *line) elsewhere(v Variable) (*site, error) {
+	files, err := l.hits("config")
+	if err != nil || strings.EqualFold(v.Flag, "config") {
+		return nil, err
+	}
+	if len(files) > 0 {
+		last := files[len(files)-1]
+		s, err := l.inFile(last.value, v)
+		if err != nil || s != nil {
+			return s, err
+		}
+	}
+	name := "VLLM_" + strings.ToUpper(strings.ReplaceAll(v.Flag, "-", "_"))
+	s, err := l.container.envSite(name)
+	if s != nil {
+		s.place.Container = l.container.name
+		s.place.Why = "no argument sets it, and this variable is named after it"
+	}
+	return s, err
+}
+
+// inFile locates a flag in the engine's configuration file.
+func (l *line) inFile(name string, v Variable) (*site, error) {
+	held, err := l.container.mounted(name)
+	if err != nil || held == nil {
+		if held == nil && err == nil {
+			l.note = "the configuration file " + clip(name) + " is not in the tree, and arguments win over it"
+		}
+		return nil, err
+	}
+	tr := l.container.object.tree
+	var d *document
+	if held.file != "" {
+		docs, err := tr.open(held.file)
+		if err != nil {
+			return nil, err
+		}
+		if len(docs) != 1 {
+			return nil, invalidAt(held.file, 1, 1, "a configuration file is one YAML document")
+		}
+		d = docs[0]
+		d.role = "configuration file"
+	} else {
+		d = tr.nested(held.doc, held.node, "configuration file")
+	}
+	root, err := d.parse()
+	if err != nil {
+		return nil, err
+	}
+	return l.inConfig(d, root, held.path, v)
+}
+
+// inConfig locates a flag among the keys of a configuration file.
+func (l *line) inConfig(d *document, root *yaml.Node, at string, v Variable) (*site, error) {
+	flag := dashes(v.Flag)
+	var found []int
+	for i := 0; isMap(root) && i+1 < len(root.Content); i += 2 {
+		if name := dashes(root.Content[i].Value); name == flag || name == "no-"+flag {
+			found = append(found, i)
+		}
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	key, value := root.Content[found[len(found)-1]], deref(root.Content[found[len(found)-1]+1])
+	if len(found) > 1 {
+		return nil, d.invalid(key, "gives the flag twice")
+	}
+	if !isText(value) {
+		return nil, d.invalid(key, "is not a value that can be set")
+	}
+	s := l.container.object.site(d, value, Place{
+		Path: at + "[" + key.Value + "]", Form: "config", Value: value.Value, Container: l.container.name,
+		Why: "the command line names this file with --config and does not set the flag itself; pods read it at start only",
+	})
+	s.unset = func() (splice, error) { return d.withoutKey(root, found[0]) }
+	s.set = func(to string) (splice, error) { return d.setAny(value, to) }
+	if value.ShortTag() == "!!bool" {
+		return s, configBoolean(s, d, key, value)
+	}
+	return s, nil
+}
+
+// configBoolean: vllm serve does not act on false, so that off is written as
+// no-flag: true, and to switch is to change the key.
+func configBoolean(s *site, d *document, key, value *yaml.Node) error {
+	if value.Value != "true" {
+		return d.invalid(value, fmt.Sprintf("vllm serve does not act on %s: %s here: write no-%s: true", clip(key.Value), clip(value.Value), clip(dashes(key.Value))))
+	}
+	positive, off := strings.CutPrefix(dashes(key.Value), "no-")
+	s.place.Value = fmt.Sprint(!off)
+	s.set = func(to string) (splice, error) {
+		switch {
+		case to == "true" && off:
+			return d.setScalar(key, positive)
+		case to == "false" && !off:
+			return d.setScalar(key, "no-"+dashes(key.Value))
+		}
+		return splice{}, d.invalid(value, fmt.Sprintf("takes true or false, not %q", clip(to)))
+	}
+	return nil
+}
+
+// mounted finds the ConfigMap key that a container sees as a file.
+func (c container) mounted(file string) (*envVar, error) {
+	var best *yaml.Node
+	for _, m := range list(c.node, "volumeMounts") {
+		if at := path.Clean(str(m, "mountPath")); below(path.Clean(file), at) && (best == nil || len(at) > len(str(best, "mountPath"))) {
+			best = m
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	key := strings.TrimPrefix(strings.TrimPrefix(path.Clean(file), path.Clean(str(best, "mountPath"))), "/")
+	if sub := str(best, "subPath"); sub != "" {
+		key = path.Join(sub, key)
+	}
+	for _, volume := range list(c.pod, "volumes") {
+		if str(volume, "name") != str(best, "name") {
+			continue
+		}
+		sources := []*yaml.Node{get(volume, "configMap")}
+		for _, s := range list(volume, "projected", "sources") {
+			sources = append(sources, get(s, "configMap"))
+		}
+		for _, s := range slices.DeleteFunc(sources, func(n *yaml.Node) bool { return !isMap(n) }) {
+			name := key
+			for _, item := range list(s, "items") {
+				if str(item, "path") == key {
+					name = str(item, "key")
+				}
+			}
+			v, err := c.object.tree.configValue(c.object, str(s, "name"), name)
+			if err != nil || v != nil {
+				return v, err
+			}
+		}
+	}
+	return nil, nil
+}

@@ -14,7 +14,8 @@ type container struct {
 	name      string
 	path      string // for people
 	node      *yaml.Node
-	whole     bool // args is one command line, which the operator gives to a shell
+	pod       *yaml.Node // its spec, with the volumes
+	whole     bool       // args is one command line, which the operator gives to a shell
 }
 
 // template is where a kind keeps a pod.
@@ -44,7 +45,7 @@ const (
 )
 
 var llmTemplates = []template{
-	{"", []string{"spec", "template"}},
+	{"decode", []string{"spec", "template"}},
 	{"worker", []string{"spec", "worker"}},
 	{"prefill", []string{"spec", "prefill", "template"}},
 	{"prefill-worker", []string{"spec", "prefill", "worker"}},
@@ -62,7 +63,7 @@ func (o *object) containers() []container {
 		pod := get(o.root, t.path...)
 		out = append(out, o.podContainers(pod, t.component, joined(t.path...))...)
 		if model := get(pod, "model"); o.kind == "InferenceService" && isMap(model) {
-			out = append(out, container{object: o, component: t.component, name: "kserve-container", path: joined(t.path...) + ".model", node: model})
+			out = append(out, container{object: o, component: t.component, name: "kserve-container", path: joined(t.path...) + ".model", node: model, pod: pod})
 		}
 	}
 	return out
@@ -79,7 +80,7 @@ func (o *object) podContainers(pod *yaml.Node, component, at string) []container
 		if label == "" {
 			label = fmt.Sprint(i)
 		}
-		out = append(out, container{object: o, component: component, name: name, path: fmt.Sprintf("%s.containers[%s]", at, label), node: c})
+		out = append(out, container{object: o, component: component, name: name, path: fmt.Sprintf("%s.containers[%s]", at, label), node: c, pod: pod})
 	}
 	return out
 }
@@ -93,7 +94,7 @@ func (o *object) graphContainers() []container {
 		name, at := services.Content[i].Value, "spec.services."+services.Content[i].Value
 		pod := get(services.Content[i+1], "extraPodSpec")
 		if main := get(pod, "mainContainer"); isMap(main) {
-			out = append(out, container{object: o, component: name, name: "main", path: at + ".extraPodSpec.mainContainer", node: main, whole: true})
+			out = append(out, container{object: o, component: name, name: "main", path: at + ".extraPodSpec.mainContainer", node: main, pod: pod, whole: true})
 		}
 		out = append(out, o.podContainers(pod, name, at+".extraPodSpec")...)
 	}

@@ -12,6 +12,7 @@ type envVar struct {
 	node  *yaml.Node // the scalar of its value; nil: only known when the pod runs
 	begin int        // of the value in the scalar's text: KEY=value in a list of literals
 	path  string
+	file  string // the value is this whole file; node is then nil
 }
 
 // environment finds a variable of a container: nil when it has none of that

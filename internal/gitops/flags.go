@@ -251,9 +251,23 @@ func (h hit) unset() (splice, error) {
 	case first.doc == nil || first.doc != last.doc:
 		return splice{}, h.line.container.bad(first.node, "is put together from several manifests")
 	case first.word == nil && first.seq == last.seq && last.word == nil:
-		return first.doc.without(first.seq, first.index, last.index)
+		return h.line.container.without(first, last)
 	case first.word == nil || first.node != last.node:
 		return splice{}, first.doc.invalid(first.node, "stands in two places: remove it by hand")
 	}
 	return first.script.without(first.word, last.word)
+}
+
+// without takes items away, and the list with its last one, where none means
+// the same as an empty one.
+func (c container) without(first, last *argument) (splice, error) {
+	all := first.index == 0 && last.index == len(first.seq.Content)-1
+	if all && (first.seq.Style&yaml.FlowStyle == 0 || c.object.kind == "InferenceService" || c.object.kind == helmKind) {
+		for _, key := range []string{"args", "extraArgs"} {
+			if i := keyIndex(c.node, key); i >= 0 && c.node.Content[i+1] == first.seq {
+				return first.doc.withoutKey(c.node, i)
+			}
+		}
+	}
+	return first.doc.without(first.seq, first.index, last.index)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -44,7 +45,7 @@ func Values(files []File, t Target, flags ...string) (map[string]string, error) 
 
 var (
 	flagName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,127}$`)
-	envName  = regexp.MustCompile(`^[A-Z][A-Z0-9]*_[A-Z0-9_]*$`)
+	envName  = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 )
 
 func (v Variable) check() error {
@@ -99,9 +100,23 @@ func resolve(files []File, t Target, v Variable) (*site, error) {
 		sites = append(sites, s)
 	}
 	if len(sites) > 1 {
-		return nil, ambiguous(placesOf(sites), "several manifests are "+candidates[0].object.String())
+		return nil, ambiguous(placesOf(sites), "several manifests are "+candidates[0].object.String()+byBuilds(candidates))
 	}
 	return sites[0], tr.unshared(sites[0])
+}
+
+// byBuilds names the kustomizations that build several candidates.
+func byBuilds(candidates []candidate) string {
+	var dirs []string
+	for _, c := range candidates {
+		if c.object.root0 != "" {
+			dirs = append(dirs, c.object.root0)
+		}
+	}
+	if len(dirs) == 0 {
+		return ""
+	}
+	return " (built by " + strings.Join(dirs, ", ") + ")"
 }
 
 func placesOf(sites []*site) []Place {
@@ -151,7 +166,7 @@ func (o *object) owns(t Target) (component string, ok bool) {
 		if strings.HasSuffix(rest, "-prefill") {
 			return "prefill", true
 		}
-		return "", true
+		return "decode", true
 	case o.kind == "LeaderWorkerSet" && t.Kind == "StatefulSet":
 		return "", named && rest == ""
 	case o.kind == dynamoGraph && named:
@@ -182,6 +197,14 @@ func (o *object) find(t Target, component string, v Variable, all []*object) (*s
 	containers := o.chosen(t, component)
 	if len(containers) == 0 {
 		return nil, notFound("%s has no container %q%s (it has: %s)", o, clip(t.Container), ofComponent(component), o.containerNames())
+	}
+	return findIn(containers, t, v)
+}
+
+// findIn locates a flag or a variable in one of several containers.
+func findIn(containers []container, t Target, v Variable) (*site, error) {
+	if t.Container != "" {
+		containers = slices.DeleteFunc(containers, func(c container) bool { return c.name != t.Container })
 	}
 	if envName.MatchString(v.Flag) {
 		return findEnv(containers, v)

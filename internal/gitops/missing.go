@@ -68,6 +68,9 @@ func (l *line) nowhere(at, form string, v Variable) Place {
 	if len(l.unknown) > 0 {
 		why += " ($" + l.unknown[0] + " is not set in the manifest)"
 	}
+	if l.note != "" {
+		why += "; " + l.note
+	}
 	return Place{Path: at + "[--" + dashes(v.Flag) + "]", Form: form, Missing: true, Container: l.container.name, Why: why}
 }
 

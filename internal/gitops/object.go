@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"bytes"
 	"fmt"
 	"path"
 	"slices"
@@ -20,6 +21,7 @@ type object struct {
 	written   string // its name as the manifest has it
 	root0     string // directory of the kustomization that builds it; empty: none
 	why       string // how it comes about, when not from one manifest alone
+	prefix    string // of paths, when it is a part of a larger one
 	tree      *tree
 }
 
@@ -49,14 +51,16 @@ type tree struct {
 	target  Target
 	docs    map[string][]*document
 	refused map[string]error
-	found   map[string][]*object // what each kustomization builds
-	reached map[string]bool      // files that kustomizations use
+	built   []*build                 // every kustomization of the tree
+	failed  map[string]error         // those that could not be built
+	reached map[string]bool          // files that kustomizations use
+	texts   map[*yaml.Node]*document // documents held in scalars
 }
 
 func newTree(files []File, t Target) (*tree, error) {
 	tr := &tree{
 		files: map[string][]byte{}, target: t, docs: map[string][]*document{}, refused: map[string]error{},
-		found: map[string][]*object{}, reached: map[string]bool{},
+		failed: map[string]error{}, reached: map[string]bool{}, texts: map[*yaml.Node]*document{},
 	}
 	for _, f := range files {
 		if path.IsAbs(f.Path) || f.Path == "" || path.Clean(f.Path) != f.Path || strings.HasPrefix(f.Path, "..") {
@@ -95,6 +99,9 @@ func below(p, dir string) bool {
 // may be or concern the target.
 func (tr *tree) plain() ([]*object, error) {
 	var out []*object
+	if tr.target.Path != "" && tr.kustomization(path.Clean(tr.target.Path)) != "" {
+		return nil, nil // that one alone is deployed
+	}
 	for _, p := range tr.paths {
 		if !below(p, tr.target.Path) || !isYAML(p) || tr.reached[p] || isKustomization(p) || tr.inChart(p) {
 			continue
@@ -179,22 +186,21 @@ func (tr *tree) concerns(d *document) bool {
 		return true
 	}
 	inMeta, name := false, ""
-	for line := range strings.Lines(string(d.data)) {
-		line = strings.TrimRight(line, "\r\n ")
+	for line := range bytes.Lines(d.data) {
+		line = bytes.TrimRight(line, "\r\n ")
 		switch {
-		case line == "metadata:":
+		case string(line) == "metadata:":
 			inMeta = true
-		case line != "" && line[0] != ' ' && line[0] != '#':
-			if strings.HasPrefix(line, "kind:") && strings.TrimSpace(line[5:]) == "List" || line[0] == '{' {
+		case len(line) > 0 && line[0] != ' ' && line[0] != '#':
+			if kind, ok := bytes.CutPrefix(line, []byte("kind:")); ok && string(bytes.TrimSpace(kind)) == "List" || line[0] == '{' {
 				return true
 			}
 			inMeta = false
-		case inMeta && strings.HasPrefix(strings.TrimSpace(line), "name:"):
-			if indent := len(line) - len(strings.TrimLeft(line, " ")); indent > 4 {
-				continue // of a label, not of the object
+		case inMeta:
+			text := bytes.TrimLeft(line, " ")
+			if rest, ok := bytes.CutPrefix(text, []byte("name:")); ok && len(line)-len(text) <= 4 {
+				name, inMeta = string(bytes.TrimSpace(rest)), false
 			}
-			name = strings.TrimSpace(strings.TrimSpace(line)[5:])
-			inMeta = false
 		}
 	}
 	name, _, _ = strings.Cut(name, " #")
@@ -205,5 +211,5 @@ func (tr *tree) concerns(d *document) bool {
 	if strings.Contains(strings.ToLower(tr.target.Name), strings.ToLower(name)) {
 		return true
 	}
-	return strings.Contains(string(d.data), "scaleTargetRef") || strings.Contains(string(d.data), "dgdRef")
+	return bytes.Contains(d.data, []byte("scaleTargetRef")) || bytes.Contains(d.data, []byte("dgdRef"))
 }

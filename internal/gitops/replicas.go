@@ -20,7 +20,10 @@ func (o *object) number(why string, at ...string) (*site, error) {
 		return nil, notFound("%s has no %s", o, joined(at[:len(at)-1]...))
 	}
 	n := get(parent, key)
-	place := Place{Path: joined(at...), Form: "field", Why: why}
+	place := Place{Path: o.prefix + joined(at...), Form: "field", Why: why}
+	if o.prefix != "" {
+		place.Form = "values"
+	}
 	if n == nil {
 		doc := o.docOf(parent)
 		if doc == nil {
@@ -119,7 +122,7 @@ func (o *object) graphReplicas(component string) (*site, error) {
 	}
 	for i, c := range list(o.root, "spec", "components") {
 		if strings.EqualFold(str(c, "name"), component) {
-			return o.itemNumber(c, fmt.Sprintf("spec.components[%d].replicas", i), "replicas")
+			return o.itemNumber(c, fmt.Sprintf("spec.components[%d]", i), "replicas")
 		}
 	}
 	return nil, notFound("%s has no component %q (it has %s)", o, clip(component), strings.Join(o.components(), ", "))
@@ -134,10 +137,9 @@ func (o *object) graphNumber(service *yaml.Node, at ...string) (*site, error) {
 
 // itemNumber is a number in a mapping that is an item of a list.
 func (o *object) itemNumber(m *yaml.Node, path, key string) (*site, error) {
-	item := &object{root: m, docs: o.docs, kind: o.kind, name: o.name, namespace: o.namespace, written: o.written, why: o.why, tree: o.tree, root0: o.root0}
-	s, err := item.number("the graph itself says how many", key)
+	s, err := o.below(m, path).number("the graph itself says how many", key)
 	if s != nil {
-		s.place.Path = path
+		s.place.Form = "field"
 	}
 	return s, err
 }

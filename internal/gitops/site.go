@@ -27,6 +27,9 @@ func (o *object) site(doc *document, n *yaml.Node, p Place) *site {
 		if doc.role != "" {
 			s.place.Object = doc.role
 		}
+		if doc.role == patchRole {
+			s.place.Why += "; a patch wins over what it patches"
+		}
 	}
 	return s
 }

@@ -132,6 +132,20 @@ func (d *document) replaceText(n *yaml.Node, a, b int, with string) (splice, err
 // setScalar changes a whole scalar. It keeps the quotes it has, and gets some
 // when the bare word would be no text any more.
 func (d *document) setScalar(n *yaml.Node, value string) (splice, error) {
+	return d.setAs(n, value, n.ShortTag())
+}
+
+// setAny changes a scalar that may become a number or a text, as in a file of
+// settings: a bare word stays one unless it would be a truth value or nothing.
+func (d *document) setAny(n *yaml.Node, value string) (splice, error) {
+	tag := plainTag(value)
+	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || n.ShortTag() != tag && tag != "!!int" && tag != "!!float" {
+		tag = "!!str"
+	}
+	return d.setAs(n, value, tag)
+}
+
+func (d *document) setAs(n *yaml.Node, value, tag string) (splice, error) {
 	if err := d.unshared(n); err != nil {
 		return splice{}, err
 	}
@@ -142,13 +156,12 @@ func (d *document) setScalar(n *yaml.Node, value string) (splice, error) {
 	if err != nil {
 		return splice{}, err
 	}
-	tag := n.ShortTag()
 	with := written(value, t.style, tag, "")
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return splice{}, d.invalid(n, "is a block of text, not a value")
 	}
 	want := d.altered(n, func(c *yaml.Node) {
-		c.Value = value
+		c.Value, c.Tag = value, tag
 		if tag != "!!str" {
 			c.Tag = plainTag(value)
 		}

@@ -1,8 +1,338 @@
 package gitops
 
-// inChart reports whether a file is a template of a Helm chart.
-func (tr *tree) inChart(p string) bool { return false }
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
 
-func (tr *tree) fromValues(_ Variable) (*site, error) {
-	return nil, notFound("no manifest of %s %s/%s among %d files", tr.target.Kind, tr.target.Namespace, tr.target.Name, len(tr.paths))
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	helmKind   = "Helm values"
+	helmValues = "helm values" // the role of such a file
+)
+
+// inChart reports whether a file is a template of a Helm chart, which is not
+// edited: its values are.
+func (tr *tree) inChart(p string) bool {
+	for dir := path.Dir(p); ; dir = path.Dir(dir) {
+		if tr.files[path.Join(dir, "Chart.yaml")] != nil {
+			for _, sub := range []string{"templates", "crds", "charts"} {
+				if below(p, path.Join(dir, sub)) {
+					return true
+				}
+			}
+		}
+		if dir == "." || dir == "/" {
+			return false
+		}
+	}
+}
+
+// fromValues locates the variable in Helm values, when no manifest of the
+// target is in the tree.
+func (tr *tree) fromValues(v Variable) (*site, error) {
+	layers, err := tr.valueLayers()
+	if err != nil {
+		return nil, err
+	}
+	var present, absent []*site
+	for _, o := range layers {
+		sites, err := o.inValues(tr.target, v)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sites {
+			if s.place.Missing {
+				absent = append(absent, s)
+			} else {
+				present = append(present, s)
+			}
+		}
+	}
+	all := present
+	if len(present) == 0 {
+		all = absent
+	}
+	switch len(all) {
+	case 0:
+		return nil, tr.nothing(layers)
+	case 1:
+		return all[0], nil
+	}
+	return nil, ambiguous(placesOf(all), "several Helm values are for "+tr.target.Kind+" "+tr.target.Name)
+}
+
+// nothing says what was looked at.
+func (tr *tree) nothing(layers []*object) error {
+	message := fmt.Sprintf("no manifest and no Helm values of %s %s/%s among %d files", tr.target.Kind, tr.target.Namespace, tr.target.Name, len(tr.paths))
+	if tr.target.Path != "" {
+		message += " below " + clip(tr.target.Path)
+	}
+	for _, o := range layers {
+		message += "; " + o.docs[0].file + " has values, but none for this name"
+	}
+	for _, b := range tr.built {
+		for _, a := range b.absent {
+			message += fmt.Sprintf("; %s takes %s from elsewhere", b.dir, clip(a))
+		}
+	}
+	for _, p := range tr.paths {
+		if tr.inChart(p) && path.Ext(p) == ".yaml" {
+			message += "; the templates of a Helm chart are not edited"
+			break
+		}
+	}
+	return &Error{Reason: NotFound, Message: message}
+}
+
+// valueLayers gives the values that may be deployed: those that the target
+// names, merged as Helm does, or else each file that looks like values.
+func (tr *tree) valueLayers() ([]*object, error) {
+	if len(tr.target.ValueFiles) > 0 {
+		o, err := tr.mergedValues()
+		if err != nil {
+			return nil, err
+		}
+		return []*object{o}, nil
+	}
+	var out []*object
+	for _, p := range tr.paths {
+		if !below(p, tr.target.Path) || !isYAML(p) || tr.inChart(p) {
+			continue
+		}
+		if text := string(tr.files[p]); !strings.Contains(text, "modelSpec") && !strings.Contains(text, "decode") && !strings.Contains(text, "prefill") {
+			continue
+		}
+		docs, err := tr.open(p)
+		if err != nil {
+			return nil, err
+		}
+		if len(docs) != 1 {
+			continue
+		}
+		root, err := docs[0].parse()
+		if err != nil {
+			return nil, err
+		}
+		if isKustomization(p) {
+			for _, chart := range list(root, "helmCharts") {
+				if inline := get(chart, "valuesInline"); isMap(inline) {
+					out = append(out, tr.values(inline, docs))
+				}
+			}
+		} else if isMap(root) && str(root, "kind") == "" {
+			docs[0].role = helmValues
+			out = append(out, tr.values(root, docs))
+		}
+	}
+	return out, nil
+}
+
+func (tr *tree) values(root *yaml.Node, docs []*document) *object {
+	return &object{root: root, docs: docs, kind: helmKind, name: docs[0].file, tree: tr}
+}
+
+// mergedValues merges the target's value files in their order.
+func (tr *tree) mergedValues() (*object, error) {
+	o := tr.values(&yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, []*document{{file: tr.target.ValueFiles[0]}})
+	o.docs = nil
+	for _, p := range tr.target.ValueFiles {
+		if tr.files[p] == nil {
+			return nil, notFound("the value file %s is not in the tree", clip(p))
+		}
+		docs, err := tr.open(p)
+		if err != nil {
+			return nil, err
+		}
+		if len(docs) == 0 {
+			continue
+		}
+		root, err := docs[0].parse()
+		if err != nil {
+			return nil, err
+		}
+		if len(docs) > 1 || !isMap(root) {
+			return nil, invalidAt(p, 1, 1, "a value file is one mapping")
+		}
+		docs[0].role = helmValues
+		o.docs = append(o.docs, docs[0])
+		if o.root, err = merged(docs[0], o.root, root, "", false, 0); err != nil {
+			return nil, err
+		}
+	}
+	if len(o.docs) == 0 {
+		return nil, notFound("the value files are empty")
+	}
+	if len(o.docs) > 1 {
+		o.why = "of the value files it is the last one that has it"
+	}
+	return o, nil
+}
+
+// inValues finds the variable in the shapes that are known, at the top or
+// below the name of a chart that this one depends on.
+func (o *object) inValues(t Target, v Variable) ([]*site, error) {
+	roots := map[string]*yaml.Node{"": o.root}
+	names := []string{""}
+	for i := 0; i+1 < len(o.root.Content); i += 2 {
+		if child := deref(o.root.Content[i+1]); isMap(child) {
+			roots[o.root.Content[i].Value+"."] = child
+			names = append(names, o.root.Content[i].Value+".")
+		}
+	}
+	var out []*site
+	for _, at := range names {
+		for i, spec := range list(roots[at], "servingEngineSpec", "modelSpec") {
+			if name := str(spec, "name"); !hasPart(t.Name, name) || strings.HasSuffix(t.Name, "-router") {
+				continue
+			}
+			s, err := o.stackSpec(spec, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", at, i), v)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
+		s, err := o.modelService(roots[at], at, t, v)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// hasPart reports whether a name has another one as a part between dashes.
+func hasPart(name, part string) bool {
+	return part != "" && strings.Contains("-"+name+"-", "-"+part+"-")
+}
+
+// stackKeys are the keys of the vLLM production stack's chart.
+var stackKeys = map[string]string{
+	"max-num-seqs": "maxNumSeqs", "max-model-len": "maxModelLen", "gpu-memory-utilization": "gpuMemoryUtilization",
+	"tensor-parallel-size": "tensorParallelSize", "dtype": "dtype",
+	"enable-prefix-caching": "enablePrefixCaching", "enable-chunked-prefill": "enableChunkedPrefill",
+}
+
+// stackSpec finds the variable in a model of the vLLM production stack. Its
+// chart gives extraArgs last, so that they win over the keys.
+func (o *object) stackSpec(spec *yaml.Node, at string, v Variable) (*site, error) {
+	switch {
+	case v.Replicas && str(spec, "keda", "enabled") == "true":
+		return o.below(spec, at).bounds(v, "the chart's autoscaler owns the replicas", []string{"keda"}, "minReplicaCount", "maxReplicaCount")
+	case v.Replicas:
+		return o.below(spec, at).number("the chart makes it spec.replicas", "replicaCount")
+	}
+	config := get(spec, "vllmConfig")
+	if !isMap(config) {
+		return nil, notFound("%s: %s has no vllmConfig", o.docs[0].file, at)
+	}
+	at += ".vllmConfig"
+	c := container{object: o, name: str(spec, "name"), path: at, node: config}
+	if envName.MatchString(v.Flag) {
+		c.node, c.path = spec, strings.TrimSuffix(at, ".vllmConfig")
+		return findEnv([]container{c}, v)
+	}
+	l := &line{container: c}
+	if extra := get(config, "extraArgs"); isList(extra) {
+		args, err := l.list(extra, at+".extraArgs")
+		if err != nil {
+			return nil, err
+		}
+		l.args = args
+	}
+	s, err := l.find(v)
+	if s != nil || err != nil {
+		return s, err
+	}
+	key := stackKeys[dashes(v.Flag)]
+	if get(config, key) != nil {
+		return o.below(config, at).setting(key, "the chart makes it --"+dashes(v.Flag))
+	}
+	if len(l.args) > 0 {
+		return l.missing(v)
+	}
+	return o.newSetting(config, at, key, v)
+}
+
+// below is the part of the values that a path leads to.
+func (o *object) below(n *yaml.Node, at string) *object {
+	c := *o
+	c.root, c.prefix = n, at+"."
+	return &c
+}
+
+// setting is a key of the values that is there.
+func (o *object) setting(key, why string) (*site, error) {
+	n := get(o.root, key)
+	doc := o.docOf(n)
+	if !isText(n) || doc == nil {
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s: %s%s is no value that can be set", o.docs[0].file, o.prefix, key)}
+	}
+	if o.why != "" {
+		why += "; " + o.why
+	}
+	s := o.site(doc, n, Place{Path: o.prefix + key, Form: "values", Value: n.Value, Why: why})
+	s.set = func(to string) (splice, error) { return doc.setAny(n, to) }
+	s.unset = func() (splice, error) { return doc.withoutKey(o.root, keyIndex(o.root, key)) }
+	return s, nil
+}
+
+// newSetting adds a key, or the list of further arguments where the chart has
+// no key for the flag.
+func (o *object) newSetting(config *yaml.Node, at, key string, v Variable) (*site, error) {
+	doc := o.docOf(config)
+	if doc == nil {
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s is put together from several value files: set --%s in one of them", at, v.Flag)}
+	}
+	place := Place{Path: at + "." + key, Form: "values", Missing: true, Why: "not set; the chart makes it --" + dashes(v.Flag)}
+	if key == "" {
+		place.Path, place.Why = at+".extraArgs[--"+dashes(v.Flag)+"]", "not set; the chart has no key for it and gives extraArgs as they are"
+	}
+	s := o.site(doc, config, place)
+	s.set = func(to string) (splice, error) {
+		if key != "" {
+			return doc.key(config, key, written(to, 0, plainTag(to), ""), &yaml.Node{Kind: yaml.ScalarNode, Tag: plainTag(to), Value: to})
+		}
+		words, err := flagWords(v, to, false, false)
+		if err != nil {
+			return splice{}, err
+		}
+		item := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: words[0]}
+		return doc.key(config, "extraArgs", "["+doubleQuoted(words[0])+"]", &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{item}})
+	}
+	return s, nil
+}
+
+// modelService finds the variable in llm-d's values: decode and prefill.
+func (o *object) modelService(root *yaml.Node, at string, t Target, v Variable) (*site, error) {
+	sections := []string{"decode", "prefill"}
+	if i := slices.IndexFunc(sections, func(s string) bool { return strings.HasSuffix(t.Name, "-"+s) || t.Component == s }); i >= 0 {
+		sections = sections[i : i+1]
+	}
+	type part struct {
+		name string
+		node *yaml.Node
+	}
+	var parts []part
+	for _, name := range sections {
+		if n := get(root, name); isMap(n) && str(n, "create") != "false" && (v.Replicas || isList(get(n, "containers"))) {
+			parts = append(parts, part{name, n})
+		}
+	}
+	if len(parts) > 1 {
+		return nil, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", o.docs[0].file, at, at, t.Name)}
+	}
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	p := parts[0]
+	if v.Replicas {
+		return o.below(p.node, at+p.name).number("the chart makes it spec.replicas", "replicas")
+	}
+	return findIn(o.podContainers(p.node, p.name, at+p.name), t, v)
 }

@@ -1,0 +1,107 @@
+package gitops
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// jsonPatch applies the operations of RFC 6902 that kustomizations use. Like a
+// merge, it shares nodes with what it patches.
+func jsonPatch(d *document, root, ops *yaml.Node) (*yaml.Node, error) {
+	for _, op := range list(ops) {
+		var parts []string
+		pointer := str(op, "path")
+		if !strings.HasPrefix(pointer, "/") {
+			return nil, d.invalid(op, fmt.Sprintf("the path %q of the patch does not begin with /", clip(pointer)))
+		}
+		for _, p := range strings.Split(pointer[1:], "/") {
+			parts = append(parts, strings.NewReplacer("~1", "/", "~0", "~").Replace(p))
+		}
+		kind := str(op, "op")
+		value := get(op, "value")
+		switch kind {
+		case "test":
+			continue
+		case "add", "replace":
+			if value == nil {
+				return nil, d.invalid(op, "the patch has no value")
+			}
+		case "remove":
+			value = nil
+		default:
+			return nil, d.invalid(op, fmt.Sprintf("the operation %q of a patch is not followed", clip(kind)))
+		}
+		next, err := operate(deref(root), parts, kind, value)
+		if err != nil {
+			return nil, d.invalid(op, "the patch does not fit: "+err.Error())
+		}
+		root = next
+	}
+	return root, nil
+}
+
+// operate does one operation; what is above the place is copied.
+func operate(n *yaml.Node, at []string, kind string, value *yaml.Node) (*yaml.Node, error) {
+	if n == nil || n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode {
+		return nil, fmt.Errorf("there is no %s", at[0])
+	}
+	if isMap(n) {
+		n = flattened(n)
+	}
+	c := *n
+	c.Content = slices.Clone(n.Content)
+	c.Anchor = ""
+	i, err := index(&c, at[0], kind, len(at) == 1)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(at) > 1:
+		c.Content[i], err = operate(deref(c.Content[i]), at[1:], kind, value)
+		return &c, err
+	case isMap(&c) && kind == "remove":
+		c.Content = slices.Delete(c.Content, i-1, i+1)
+	case isMap(&c) && i < 0:
+		c.Content = append(c.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: at[0]}, value)
+	case isMap(&c) || kind == "replace":
+		c.Content[i] = value
+	case kind == "remove":
+		c.Content = slices.Delete(c.Content, i, i+1)
+	default:
+		c.Content = slices.Insert(c.Content, i, value)
+	}
+	return &c, nil
+}
+
+// index is where the child stands in Content; -1 for a key that is added.
+func index(n *yaml.Node, part, kind string, last bool) (int, error) {
+	if isMap(n) {
+		if i := keyIndex(n, part); i >= 0 {
+			return i + 1, nil
+		}
+		if last && kind == "add" {
+			return -1, nil
+		}
+		return 0, fmt.Errorf("there is no %s", clip(part))
+	}
+	if part == "-" && last && kind == "add" {
+		return len(n.Content), nil
+	}
+	i, err := strconv.Atoi(part)
+	if most := len(n.Content); err != nil || i < 0 || i > most || i == most && (!last || kind != "add") {
+		return 0, fmt.Errorf("the list of %d has no item %s", most, clip(part))
+	}
+	return i, nil
+}
+
+// placed is a tree with a value at a path of keys.
+func placed(root *yaml.Node, at []string, value *yaml.Node) *yaml.Node {
+	out, err := operate(deref(root), at, "add", value)
+	if err != nil {
+		return root
+	}
+	return out
+}

@@ -1,0 +1,115 @@
+package gitops
+
+import (
+	"strings"
+	"testing"
+)
+
+const goodHead = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: vllm\n  namespace: a\nspec:\n  template:\n    spec:\n      containers:\n      - name: vllm\n"
+
+// TestRefusals: what cannot be edited safely is refused, with the place and
+// what to do, and nothing is changed.
+func TestRefusals(t *testing.T) {
+	args := func(lines string) string { return goodHead + "        args:\n" + lines }
+	deep := strings.Repeat("[", maxDepth+2) + strings.Repeat("]", maxDepth+2)
+	for _, c := range []struct {
+		name, data string
+		reason     Reason
+		want       string
+	}{
+		{"too large", goodHead + strings.Repeat("# x\n", maxFile/4), OutOfBounds, "a.yaml: has "},
+		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:vllm\n", Invalid, "a.yaml:1:1: is a Git LFS pointer"},
+		{"binary", goodHead + "\x00", Invalid, "a.yaml:1:1: is not UTF-8"},
+		{"latin-1", goodHead + "# \xe9\n", Invalid, "a.yaml:1:1: is not UTF-8"},
+		{"merge conflict", args("<<<<<<< HEAD\n        - --max-num-seqs=1\n=======\n        - --max-num-seqs=2\n>>>>>>> x\n"), Invalid, "a.yaml:12:1: has the marker of an unresolved merge conflict"},
+		{"tab", goodHead + "\targs: []\n", Invalid, "a.yaml:11:1: is indented with a tab"},
+		{"key twice", goodHead + "        args: []\n        args: []\n", Invalid, `a.yaml:12:9: gives the key "args" twice, first on line 11`},
+		{"template", goodHead + "        {{- if .Values.x }}\n        args: [--max-num-seqs=1]\n        {{- end }}\n", Invalid, "is a template, not YAML"},
+		{"template as value", strings.Replace(goodHead, "spec:\n", "spec:\n  replicas: {{ .Values.n }}\n", 1) + "        args: ['--max-num-seqs={{ .Values.n }}']\n", Invalid, "is filled in when it runs"},
+		{"SOPS", args("        - --max-num-seqs=1\n") + "sops:\n    mac: ENC[AES256_GCM,data:x]\n", Invalid, "a.yaml:13:1: is encrypted with SOPS"},
+		{"deep", goodHead + "        x: " + deep + "\n", Invalid, "nested more than"},
+		{"alias bomb", "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n" + args("        - --max-num-seqs=1\n") + "\nd: *c\n", "", ""},
+		{"shared list", goodHead + "        args: &args\n        - --max-num-seqs=1\n      - name: two\n        args: *args\n", Ambiguous, "several containers set --max-num-seqs"},
+		{"shared value", strings.Replace(goodHead, "metadata:\n", "x: &n --max-num-seqs=1\nmetadata:\n", 1) + "        args: [*n]\n", Invalid, "the anchor &n is used again at a.yaml:12:16"},
+		{"directive", "%YAML 1.1\n---\n" + args("        - --max-num-seqs=1\n"), Invalid, "a.yaml:1:1: YAML directives"},
+		{"line separator", args("        - --max-num-seqs=1\n        # x\u2028\n"), Invalid, `a.yaml:13:1: has the character "\u2028"`},
+		{"carriage return", args("        - --max-num-seqs=1\r        - x\n"), Invalid, "a.yaml:12:27: has a carriage return"},
+		{"two words in one item", args("        - --max-num-seqs 1\n"), Invalid, "a.yaml:12:11: mentions --max-num-seqs where it cannot be read safely"},
+		{"abbreviated", args("        - --max-num-s=1\n"), Invalid, "may be short for --max-num-seqs"},
+		{"here-document", goodHead + "        command: [sh, -c]\n        args:\n        - |\n          cat <<EOF\n          --max-num-seqs 1\n          EOF\n", Invalid, "here-document"},
+		{"open quote", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs \"1']\n", Invalid, "a double quote is not closed"},
+		{"nested quotes", goodHead + "        command: [sh, -c, 'eval \"vllm serve --max-num-seqs 1\"']\n", Invalid, "inside nested quotes"},
+		{"substitution", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs $(nproc)']\n", Invalid, "which the manifest does not set"},
+		{"arithmetic", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs=$((1+1))']\n", Invalid, "is filled in when it runs"},
+		{"default", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs=${N:-4}']\n", Invalid, "is filled in when it runs"},
+		{"two commands", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs 1 & vllm serve --max-num-seqs 2']\n", Ambiguous, "several commands of one script"},
+		{"parts", goodHead + "        command: [sh, -c, \"vllm serve --max-num-seqs 1'2'\"]\n", Invalid, "put together from several quoted parts"},
+		{"no list", goodHead + "        args: --max-num-seqs=1\n", Invalid, "is not a list"},
+		{"a number in the list", goodHead + "        args: [--max-num-seqs, [1]]\n", Invalid, "is not a text"},
+		{"not there", "kind: Deployment\nmetadata: {name: other}\n", NotFound, "no manifest and no Helm values of Deployment a/vllm among 1 files"},
+		{"other namespace", strings.Replace(goodHead, "namespace: a", "namespace: b", 1), NotFound, "no manifest"},
+		{"no containers", "kind: Deployment\nmetadata: {name: vllm}\nspec: {}\n", NotFound, "has no container"},
+		{"no command line", goodHead, NotFound, "has neither command nor args"},
+		{"empty", "", NotFound, "no manifest"},
+		{"circle", "a: &a\n  b: *a\n" + args("        - --max-num-seqs=1\n"), "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := Set([]File{{Path: "a.yaml", Data: []byte(c.data)}}, deployment, seqs, "64")
+			if reason(err) != c.reason || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v (%s), not %s: %s", err, reason(err), c.reason, c.want)
+			}
+			if err != nil && (len(e.Files) > 0 || e.Diff != "") {
+				t.Errorf("an edit came with the error: %+v", e)
+			}
+		})
+	}
+}
+
+// TestPaths: a file outside of the tree is none.
+func TestPaths(t *testing.T) {
+	for _, path := range []string{"/etc/passwd", "../a.yaml", "a/../../b.yaml", "", "a//b.yaml"} {
+		if _, err := Locate([]File{{Path: path}}, deployment, seqs); reason(err) != Invalid {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+	twice := []File{{Path: "a.yaml"}, {Path: "a.yaml"}}
+	if _, err := Locate(twice, deployment, seqs); reason(err) != Invalid {
+		t.Errorf("the same file twice: %v", err)
+	}
+	out := []File{{Path: "kustomization.yaml", Data: []byte("resources: [../../etc]\n")}}
+	if _, err := Locate(out, deployment, seqs); reason(err) != Invalid && reason(err) != NotFound {
+		t.Errorf("a resource outside: %v", err)
+	}
+}
+
+// TestUnreadableElsewhere: a file that cannot be read matters when it speaks
+// of the target, and not otherwise.
+func TestUnreadableElsewhere(t *testing.T) {
+	good := File{Path: "a.yaml", Data: []byte(goodHead + "        args: [--max-num-seqs=1]\n")}
+	for text, want := range map[string]Reason{"kind: [": "", "kind: Deployment\nmetadata:\n  name: vllm\n  x: [": Invalid, "name: vllm-other\n  x: [": ""} {
+		_, err := Locate([]File{good, {Path: "b.yaml", Data: []byte(text)}}, deployment, seqs)
+		if reason(err) != want {
+			t.Errorf("beside %q: %v", text, err)
+		}
+	}
+}
+
+// TestSetAll: several flags are one edit, all or none.
+func TestSetAll(t *testing.T) {
+	files := []File{{Path: "a.yaml", Data: []byte(goodHead + "        args:\n        - --max-num-seqs=128\n        - --port=80\n")}}
+	all := []Assignment{{seqs, "64"}, {Variable{Flag: "max-num-batched-tokens"}, "4096"}, {Variable{Flag: "port"}, "80"}}
+	e, err := SetAll(files, deployment, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := goodHead + "        args:\n        - --max-num-seqs=64\n        - --port=80\n        - --max-num-batched-tokens=4096\n"
+	if len(e.Files) != 1 || string(e.Files[0].Data) != want || len(e.More) != 1 || e.From != "128" || e.More[0].To != "4096" {
+		t.Errorf("%+v", e)
+	}
+	if _, err := SetAll(files, deployment, append(all, Assignment{Variable{Flag: "port"}, "a;b"})); reason(err) != Invalid {
+		t.Errorf("one of them is refused: %v", err)
+	}
+	if _, err := SetAll(files, deployment, all[2:]); reason(err) != NothingToDo {
+		t.Errorf("nothing to do: %v", err)
+	}
+}
