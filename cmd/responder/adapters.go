@@ -80,6 +80,17 @@ func (r *refused) Unwrap() []error {
 	return []error{r.as, r.because}
 }
 
+// starter starts runs that people ask for.
+type starter struct{ executor *executor.Executor }
+
+// Start starts a run, or gives the one that the same request started before.
+func (s starter) Start(ctx context.Context, r webhook.StartRequest) (string, bool, error) {
+	run, again, err := s.executor.StartRun(ctx, executor.StartRequest{
+		Key: r.Key, Playbook: r.Playbook, Service: r.Service, Labels: r.Labels, Reason: r.Reason, By: r.By,
+	})
+	return run, again, refusalOf(err)
+}
+
 // pauses switches automation and intake off and on.
 type pauses struct {
 	executor *executor.Executor

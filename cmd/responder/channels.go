@@ -30,6 +30,7 @@ type channels struct {
 	byName   map[string]channel
 	defaults []string
 	feeds    []feedOptions // one for each channel: facts of runs that it wants, and escalations
+	any      bool          // any name will do: whom it does not know, the default ones stand for
 
 	mu   sync.Mutex // guards told and keys
 	told map[string][]string
@@ -114,6 +115,10 @@ func (c *channels) Notify(ctx context.Context, n step.Notice) error {
 func (c *channels) namesFor(n step.Notice) []string {
 	var names []string
 	for _, name := range n.To {
+		if c.byName[name] == nil && c.any {
+			names = append(names, c.defaults...)
+			continue
+		}
 		if c.byName[name] == nil {
 			c.log.Error("channel is not configured, the default ones are told", "run", n.Run, "step", n.State, "err", "no channel "+name)
 			names = append(names, c.defaults...)
@@ -172,14 +177,17 @@ func (c *channels) remember(key, name string) {
 	}
 }
 
-// allows refuses playbooks that name channels which are not configured. A nil
-// receiver has none.
+// knows reports whether a name that a playbook or a policy tells can be told. A
+// nil receiver has none.
+func (c *channels) knows(name string) bool { return c != nil && (c.any || c.byName[name] != nil) }
+
+// allows refuses playbooks that name channels which are not configured.
 func (c *channels) allows(set *playbook.Set) error {
 	var unknown []string
 	for _, pb := range set.All() {
 		for _, st := range pb.States {
 			for _, name := range st.To {
-				if c == nil || c.byName[name] == nil {
+				if !c.knows(name) {
 					unknown = append(unknown, fmt.Sprintf("%s:%d:%d: state %s tells channel %q, which is not configured; channels in the configuration names it",
 						strings.TrimSuffix(pb.Source, ":1"), st.Line, st.Column, st.Name, name))
 				}
@@ -196,7 +204,7 @@ func (c *channels) allows(set *playbook.Set) error {
 func (c *channels) escalates(file string, set *policy.Set) error {
 	var unknown []string
 	for _, ch := range set.Channels() {
-		if c == nil || c.byName[ch.Name] == nil {
+		if !c.knows(ch.Name) {
 			unknown = append(unknown, fmt.Sprintf("%s:%d:%d: %s: tells channel %q, which is not configured; channels in the configuration names it",
 				file, ch.Line, ch.Column, ch.Path, ch.Name))
 		}

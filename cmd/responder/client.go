@@ -125,6 +125,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	return c.doAs(ctx, who, method, path, query, request)
 }
 
+// keyedRequest is one that may be sent again, because it has a name.
+type keyedRequest interface{ key() string }
+
 // doAs sends one request and gives the body of a 2xx answer; every other
 // answer is an error that says what to do.
 func (c *client) doAs(ctx context.Context, who identity, method, path string, query url.Values, request any) (io.ReadCloser, error) {
@@ -150,6 +153,9 @@ func (c *client) doAs(ctx context.Context, who identity, method, path string, qu
 	}
 	if request != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if keyed, ok := request.(keyedRequest); ok {
+		req.Header.Set("Idempotency-Key", keyed.key())
 	}
 	req.Header.Set("User-Agent", "responder/"+readBuildInfo().Version)
 	if who.authorization != "" {

@@ -127,6 +127,7 @@ func prepareDryRun(ctx context.Context, p *process, f dryRunFlags, log *slog.Log
 			return s, err
 		}
 		s.config, s.world = sandboxConfig(), w
+		s.world.Channels = sandboxChannels(log)
 		if f.source.file == "" && len(f.source.labels) == 0 && f.source.fromAlertmanager == "" {
 			body, err := sim.Notification(ctx, sim.Clock().Now())
 			if err != nil {

@@ -65,6 +65,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("FIXTURES", fixtures)
+			e.Setenv("EXAMPLE", filepath.Join(filepath.Dir(fixtures), "..", "..", "..", "deploy", "policy", "policy.yaml"))
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},

@@ -37,7 +37,8 @@ type metricSources struct {
 	figures   func() executor.Figures
 	demoted   func() map[string]int // levers by playbook
 	pauses    func() []string       // scopes: global, service:NAME, playbook:NAME
-	playbooks func() []string       // names of those in force
+	policy    func() (inForce, bad bool)
+	playbooks func() []string // names of those in force
 	step      func(playbook, state string) string
 	now       func() time.Time
 }
@@ -140,12 +141,22 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	for playbook, n := range s.demoted() {
 		gauge("responder_levers_demoted", "Levers that are held at suggest on a service because they did not help.", float64(n), "playbook", playbook)
 	}
+	inForce, bad := s.policy()
+	gauge("responder_policy_configured", "1: a policy holds over all playbooks; 0: none is configured.", oneIf(inForce))
+	gauge("responder_policy_last_load_bad", "1: the policy file as it is now cannot be loaded, and the last good rules stay.", oneIf(bad))
 	gauge("responder_playbooks_loaded", "Playbooks in force.", float64(len(s.playbooks())))
 	gauge("responder_journal_entries", "Entries of the journal.", float64(s.journal.Size()))
 	gauge("responder_journal_unsigned_entries", "Entries after the last signed checkpoint.", float64(s.journal.Unsigned()))
 	if info, err := os.Stat(s.journal.Path()); err == nil {
 		gauge("responder_journal_size_bytes", "Size of the journal's file.", float64(info.Size()))
 	}
+}
+
+func oneIf(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // collectRuns counts; it never asks for the runs themselves, which may be

@@ -26,17 +26,18 @@ type projection struct {
 	next uint64
 	open map[string]*runFacts // runs that have not ended, by id
 
-	runs        *prometheus.CounterVec
-	levers      *prometheus.CounterVec
-	changes     *prometheus.CounterVec
-	alerts      *prometheus.CounterVec
-	glass       *prometheus.CounterVec
-	quarantined prometheus.Counter
-	rejected    prometheus.Counter
-	badPolicies prometheus.Counter
-	ladder      *prometheus.CounterVec
-	shadows     *prometheus.CounterVec
-	phases      *prometheus.HistogramVec
+	runs         *prometheus.CounterVec
+	levers       *prometheus.CounterVec
+	changes      *prometheus.CounterVec
+	alerts       *prometheus.CounterVec
+	glass        *prometheus.CounterVec
+	quarantined  prometheus.Counter
+	rejected     prometheus.Counter
+	badPolicies  prometheus.Counter
+	gonePolicies prometheus.Counter
+	ladder       *prometheus.CounterVec
+	shadows      *prometheus.CounterVec
+	phases       *prometheus.HistogramVec
 }
 
 // runFacts is what counting needs to remember of an open run.
@@ -85,6 +86,9 @@ func newProjection(journal *audit.Journal, step func(playbook, state string) str
 		badPolicies: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "responder_policy_rejected_total", Help: "Loads of the policy that were refused; the last good rules stayed.",
 		}),
+		gonePolicies: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_policy_removed_total", Help: "Starts without a policy where one was in force before.",
+		}),
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "responder_run_phase_seconds", Help: "Time that runs spent in each phase.",
 			Buckets: []float64{0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200},
@@ -93,7 +97,7 @@ func newProjection(journal *audit.Journal, step func(playbook, state string) str
 }
 
 func (p *projection) collectors() []prometheus.Collector {
-	return []prometheus.Collector{p.runs, p.levers, p.changes, p.alerts, p.glass, p.quarantined, p.rejected, p.badPolicies, p.phases, p.ladder, p.shadows}
+	return []prometheus.Collector{p.runs, p.levers, p.changes, p.alerts, p.glass, p.quarantined, p.rejected, p.badPolicies, p.gonePolicies, p.phases, p.ladder, p.shadows}
 }
 
 // expect begins the playbooks' counters that an alert looks at, so that their
@@ -149,6 +153,8 @@ func (p *projection) count(rec audit.Record) {
 		p.rejected.Inc()
 	case rec.Stream == controlStream && rec.Kind == executor.KindPolicyRejected:
 		p.badPolicies.Inc()
+	case rec.Stream == controlStream && rec.Kind == executor.KindPolicyRemoved:
+		p.gonePolicies.Inc()
 	}
 }
 

@@ -95,6 +95,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 		m := newMetrics(slog.New(slog.DiscardHandler))
 		m.connect(metricSources{
 			journal: j,
+			policy:  func() (bool, bool) { return true, true },
 			figures: func() executor.Figures {
 				return executor.Figures{
 					Phases: map[executor.Standing]int{{Playbook: "pb", Phase: machine.PhaseDeciding}: 1},

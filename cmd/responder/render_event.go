@@ -14,7 +14,11 @@ func describe(kind machine.EventKind, e machine.Event) (what string, details []s
 		if e.Start == nil {
 			return "started", nil
 		}
-		return fmt.Sprintf("started by %s, autonomy at most %s", e.Start.Alert.Labels["alertname"], e.Start.Autonomy), nil
+		by := "started by " + e.Start.Cause()
+		if e.Start.ByHand() {
+			by = startedBy(*e.Start)
+		}
+		return fmt.Sprintf("%s, autonomy at most %s", by, e.Start.Autonomy), nil
 	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved, machine.AlertsTruncated:
 		return describeEpisode(kind, e), nil
 	case machine.StateEntered:

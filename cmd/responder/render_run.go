@@ -40,7 +40,11 @@ func (r *runRenderer) head(s machine.State) {
 	r.printf("run       %s\n", s.Start.Run)
 	r.printf("playbook  %s %s\n", s.Start.Playbook, short(s.Start.Digest, 19))
 	r.printf("service   %s\n", s.Start.Service.Name)
-	r.printf("alert     %s\n", alertLine(s.Start.Alert))
+	if s.Start.ByHand() {
+		r.printf("alert     none: %s\n", startedBy(s.Start))
+	} else {
+		r.printf("alert     %s\n", alertLine(s.Start.Alert))
+	}
 	if n := len(s.Episodes); n > 1 {
 		r.printf("          and %d more\n", n-1)
 	}

@@ -41,30 +41,35 @@ type rules struct {
 	current atomic.Pointer[policy.Set]
 
 	// Of the goroutine that follows the file.
-	seen     []byte // content last taken up
-	read     string // content of the look before, or why it could not be read
-	said     string // the last rejection, so that each is recorded once
-	recorded string // digest that the journal knows as the one in force
+	seen     []byte                 // content last taken up
+	read     string                 // content of the look before, or why it could not be read
+	said     string                 // the last rejection, so that each is recorded once
+	recorded string                 // digest that the journal knows as the one in force
+	removed  executor.PolicyRemoved // none is configured, and this one was in force
+	bad      atomic.Bool            // the file could not be loaded when it was last looked at
 
 	// Set before run.
 	ready  func() error
 	record func(executor.PolicyLoaded) error
 	reject func(source string, problems error) error
+	remove func(executor.PolicyRemoved) error
 }
 
 func newRules(file string, journal *audit.Journal, allows allowsRules, log *slog.Logger) (*rules, error) {
 	r := &rules{file: file, allows: allows, log: log}
+	last, err := lastPolicy(journal)
+	if err != nil {
+		return nil, err
+	}
 	if file == "" {
+		r.removed = executor.PolicyRemoved{Digest: last.Digest, Source: last.Source}
 		return r, nil
 	}
 	set, data, err := readRules(file, allows)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	if r.recorded, err = lastPolicy(journal); err != nil {
-		return nil, err
-	}
-	r.seen = data
+	r.recorded, r.seen = last.Digest, data
 	r.current.Store(set)
 	return r, nil
 }
@@ -87,21 +92,25 @@ func compileRules(file string, data []byte, allows allowsRules) (*policy.Set, er
 	return set, err
 }
 
-// lastPolicy is the digest of the policy that came into force last.
-func lastPolicy(journal *audit.Journal) (string, error) {
+// lastPolicy is the policy that came into force last; the zero value when there
+// was none, or it was removed since.
+func lastPolicy(journal *audit.Journal) (executor.PolicyLoaded, error) {
 	var last executor.PolicyLoaded
 	for rec, err := range journal.Stream(controlStream, 0) {
 		if err != nil {
-			return "", err
+			return last, err
 		}
-		if rec.Kind != executor.KindPolicyLoaded {
-			continue
-		}
-		if err := json.Unmarshal(rec.Data, &last); err != nil {
-			return "", fmt.Errorf("entry %d of the journal: %w", rec.Seq, err)
+		switch rec.Kind {
+		case executor.KindPolicyRemoved:
+			last = executor.PolicyLoaded{}
+		case executor.KindPolicyLoaded:
+			last = executor.PolicyLoaded{}
+			if err := json.Unmarshal(rec.Data, &last); err != nil {
+				return last, fmt.Errorf("entry %d of the journal: %w", rec.Seq, err)
+			}
 		}
 	}
-	return last.Digest, nil
+	return last, nil
 }
 
 // policy is what the executor asks; nil where no policy is configured.
@@ -114,10 +123,6 @@ func (r *rules) policy() executor.Policy {
 
 // run follows the file until ctx is done.
 func (r *rules) run(ctx context.Context) error {
-	if r.file == "" {
-		<-ctx.Done()
-		return nil
-	}
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -127,12 +132,38 @@ func (r *rules) run(ctx context.Context) error {
 			return nil
 		}
 		wait := rulesPoll
-		if r.ready() == nil && !r.look() {
+		switch {
+		case r.ready() != nil:
+		case r.file == "":
+			if r.gone() {
+				<-ctx.Done()
+				return nil
+			}
+		case !r.look():
 			wait = rulesSettle
 		}
 		next.Reset(wait)
 	}
 }
+
+// gone records that the policy which was in force is configured no more. It
+// reports whether nothing is left to record.
+func (r *rules) gone() bool {
+	if r.removed.Digest == "" {
+		return true
+	}
+	r.log.Error("the policy is gone: none is configured, and what it forbade or asked for does not hold any more; was that meant?",
+		"file", r.removed.Source, "digest", r.removed.Digest)
+	if !r.keep(r.remove(r.removed)) {
+		return false
+	}
+	r.removed = executor.PolicyRemoved{}
+	return true
+}
+
+// figures are the gauges of the policy: whether one is in force, and whether
+// what its file says now could not be loaded.
+func (r *rules) figures() (inForce, bad bool) { return r.file != "", r.bad.Load() }
 
 // look takes up what has changed in the file, once two looks have read the same;
 // false: another look is needed soon.
@@ -140,6 +171,7 @@ func (r *rules) look() (settled bool) {
 	data, err := readPolicyFile(r.file)
 	if err == nil && bytes.Equal(data, r.seen) && r.recorded == r.current.Load().Digest() {
 		r.said, r.read = "", string(data)
+		r.bad.Store(false)
 		return true
 	}
 	read := string(data)
@@ -156,6 +188,7 @@ func (r *rules) look() (settled bool) {
 	if err == nil {
 		set, err = compileRules(r.file, data, r.allows)
 	}
+	r.bad.Store(err != nil)
 	switch {
 	case err != nil && err.Error() == r.said:
 	case err != nil:

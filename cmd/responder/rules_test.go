@@ -94,6 +94,9 @@ func TestRulesReload(t *testing.T) {
 	for range 3 {
 		r.look()
 	}
+	if inForce, bad := r.figures(); !inForce || !bad {
+		t.Errorf("with a bad file: in force %v, bad %v", inForce, bad)
+	}
 	if len(w.rejected) != 2 || !strings.Contains(w.rejected[0], "policy.yaml:7:") || !strings.Contains(w.rejected[1], "no such file") {
 		t.Errorf("rejected: %q", w.rejected)
 	}
@@ -105,6 +108,9 @@ func TestRulesReload(t *testing.T) {
 	r.look()
 	if len(w.loaded) != 2 || r.current.Load().Digest() != w.loaded[1] || w.loaded[1] == first {
 		t.Errorf("recorded after the repair: %q", w.loaded)
+	}
+	if _, bad := r.figures(); bad {
+		t.Error("bad after the repair")
 	}
 }
 

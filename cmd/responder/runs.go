@@ -24,6 +24,6 @@ func runPath(id string) string { return runsPath + "/" + url.PathEscape(id) }
 
 func newRunsCommand(p *process) *cobra.Command {
 	return group("runs", "List, show, watch and steer runs",
-		newRunsListCommand(p), newRunsShowCommand(p), newRunsWatchCommand(p),
+		newRunsListCommand(p), newRunsShowCommand(p), newRunsWatchCommand(p), newRunsStartCommand(p),
 		newRunsCancelCommand(p), newRunsResolveCommand(p), newRunsReleaseCommand(p))
 }

@@ -74,7 +74,7 @@ func runTable(runs []machine.State) *table {
 		}
 		status, why := standing(s)
 		t.add(s.Start.Run, status, s.Start.Service.Name, s.Start.Playbook, s.Current,
-			stamp(s.Began), fmt.Sprint(round(took)), s.Start.Alert.Labels["alertname"], why)
+			stamp(s.Began), fmt.Sprint(round(took)), s.Start.Cause(), why)
 	}
 	return t
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/catalog"
@@ -44,6 +47,25 @@ func sandboxWorld(sim *sandbox.World, more ...string) world {
 		Now:      sim.Clock().Now,
 		Pace:     sim.Clock().Pace(),
 	}
+}
+
+// sandboxChannels print to the log whatever a policy or a playbook tells, by any
+// name: nothing is configured in the sandbox, and nobody is paged from it.
+func sandboxChannels(log *slog.Logger) *channels {
+	c := &channels{
+		log: log, byName: map[string]channel{"log": logChannel{log}}, defaults: []string{"log"},
+		told: map[string][]string{}, any: true,
+	}
+	c.feeds = []feedOptions{c.escalating(feedOptions{name: "log"})}
+	return c
+}
+
+// logChannel tells the log.
+type logChannel struct{ log *slog.Logger }
+
+func (l logChannel) tell(_ context.Context, n step.Notice) error {
+	l.log.Info("channel told", "to", orText(strings.Join(n.To, ", "), "default"), "run", n.Run, "text", n.Text)
+	return nil
 }
 
 // scenarioNames lists the incidents that can be simulated.

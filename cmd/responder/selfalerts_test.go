@@ -75,6 +75,7 @@ func exportedSeries(t *testing.T) string {
 	m := newMetrics(slog.New(slog.DiscardHandler))
 	m.connect(metricSources{
 		journal: j, figures: func() executor.Figures { return executor.Figures{} }, pauses: func() []string { return nil }, demoted: func() map[string]int { return nil },
+		policy:    func() (bool, bool) { return true, false },
 		playbooks: func() []string { return []string{"pb"} }, step: func(string, string) string { return "" }, now: time.Now,
 	})
 	newSlackMetrics(m.registry).connect(func() map[string]string { return nil }, true)

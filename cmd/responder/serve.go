@@ -112,7 +112,9 @@ func serveSandbox(ctx context.Context, p *process, f serveFlags, scenario string
 	}
 	f.override(&c)
 	log := newLogger(p.stderr, c.Log)
-	return serveWorld(ctx, p, c, sandboxWorld(sim, anonymous), log, func(addr net.Addr) error {
+	w := sandboxWorld(sim, anonymous)
+	w.Channels = sandboxChannels(log)
+	return serveWorld(ctx, p, c, w, log, func(addr net.Addr) error {
 		return sandboxHints(ctx, p.stderr, sim, addr, f.dir)
 	})
 }

@@ -76,11 +76,13 @@ func newService(o serviceOptions) (_ *service, err error) {
 	}
 	s.library.ready, s.library.reject = s.executor.Ready, s.executor.RejectPlaybooks
 	s.rules.ready, s.rules.record, s.rules.reject = s.executor.Ready, s.executor.RecordPolicy, s.executor.RejectPolicy
+	s.rules.remove = s.executor.RemovePolicy
 	s.metrics.connect(metricSources{
 		journal:   s.journal,
 		figures:   s.executor.Figures,
 		demoted:   s.executor.Demoted,
 		pauses:    s.pauseScopes,
+		policy:    s.rules.figures,
 		playbooks: func() []string { return playbookNames(s.library.set()) },
 		step:      s.library.step,
 		now:       s.world.Now,
@@ -126,6 +128,7 @@ func (s *service) receiverOptions(c config) webhook.Options {
 	o := webhook.Options{
 		Intake:        s.intake,
 		Control:       control{s.executor},
+		Starter:       starter{s.executor},
 		Pauses:        pauses{s.executor, s.intake},
 		Views:         views{s.executor},
 		Ladder:        ladder{s.executor},

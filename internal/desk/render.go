@@ -17,7 +17,7 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 	a := slack.Approval{
 		ID: id, Title: g.Text, Link: link,
 		Service: st.Start.Service.Name, Environment: st.Start.Service.Namespace,
-		Alert: st.Start.Alert.Labels["alertname"], Playbook: st.Start.Playbook, Step: s.title(s.at),
+		Alert: st.Start.Cause(), Playbook: st.Start.Playbook, Step: s.title(s.at),
 		Since: st.Start.Alert.StartsAt, Burning: s.burning(now), Budget: budget,
 		Evidence: s.evidence, Guards: s.guards, Deadline: g.Deadline, Expiry: expiry(g.OnExpiry),
 		Needs: needs(*g, s.voted), OfferBreakGlass: len(g.BreakGlass) > 0 && !anyStrong(g.Needs),
@@ -46,7 +46,7 @@ func (s *story) burning(now time.Time) time.Duration {
 func (s *story) acting(link string) slack.Notice {
 	n := slack.Notice{Title: "Acting: " + s.summary(), Link: link, Facts: []slack.Fact{
 		{Name: "Service", Value: s.run.Start.Service.Name},
-		{Name: "Alert", Value: s.run.Start.Alert.Labels["alertname"]},
+		{Name: "Alert", Value: s.run.Start.Cause()},
 		{Name: "Playbook", Value: s.run.Start.Playbook},
 	}}
 	if s.final() {

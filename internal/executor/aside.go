@@ -171,6 +171,9 @@ func remember(s *machine.State, lever *machine.Lever, ev machine.Event) {
 	case machine.RunStarted:
 		if ev.Start != nil {
 			s.Start, s.Began, s.Truncated = *ev.Start, ev.At, ev.Start.Truncated
+			if ev.Start.ByHand() {
+				return
+			}
 			s.Episodes[ev.Start.Alert.Episode()] = &machine.Episode{Alert: ev.Start.Alert, Firing: true, Since: ev.At}
 		}
 	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved:

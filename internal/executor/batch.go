@@ -25,6 +25,7 @@ type batch struct {
 	byRun    map[*run]*staged
 	dispatch []audit.Record
 	notices  []machine.Effect // journaled with the batch, sent after it
+	control  []audit.Record   // further facts about the service
 	resolved []string         // episodes that the dispatcher has learned the end of
 	shadows  []ShadowEnd      // beside those that follow from resolved
 
@@ -249,7 +250,7 @@ func (b *batch) appends() ([]audit.Append, error) {
 	if len(b.dispatch) > 0 {
 		out = append(out, audit.Append{Stream: streamDispatch, After: b.e.dispatch.head, Records: b.dispatch})
 	}
-	if recs := dues(b.now, b.notices); len(recs) > 0 {
+	if recs := append(dues(b.now, b.notices), b.control...); len(recs) > 0 {
 		out = append(out, audit.Append{Stream: streamControl, After: audit.Any, Records: recs})
 	}
 	for _, st := range b.staged {

@@ -45,7 +45,11 @@ func (b *batch) divert(from machine.State, name string) (why string, err error) 
 		if taken == nil {
 			return errorText(b.start(r, start, p, also)), nil
 		}
-		why, err := b.join(taken, append(also, start.Alert), from.Truncated)
+		alerts := also
+		if !start.ByHand() {
+			alerts = append(alerts, start.Alert)
+		}
+		why, err := b.join(taken, alerts, from.Truncated)
 		if !errors.Is(err, errGone) {
 			return why, err
 		}
@@ -57,6 +61,10 @@ func (b *batch) divert(from machine.State, name string) (why string, err error) 
 // found, and those of its alerts that still fire.
 func handedOver(from machine.State) (machine.Start, []playbook.Alert) {
 	start := from.Start
+	if start.ByHand() {
+		start.DivertedFrom, start.Evidence, start.Truncated = from.Start.Run, from.Handover(), from.Truncated
+		return start, firingAlerts(from)
+	}
 	start.DivertedFrom, start.Evidence, start.Truncated = from.Start.Run, from.Handover(), from.Truncated
 	first := start.Alert.Episode()
 	var firing []string
@@ -79,6 +87,17 @@ func handedOver(from machine.State) (machine.Start, []playbook.Alert) {
 		}
 	}
 	return start, also
+}
+
+// firingAlerts are those of the run that fire, in a fixed order.
+func firingAlerts(s machine.State) []playbook.Alert {
+	var out []playbook.Alert
+	for _, id := range slices.Sorted(maps.Keys(s.Episodes)) {
+		if s.Episodes[id].Firing {
+			out = append(out, s.Episodes[id].Alert)
+		}
+	}
+	return out
 }
 
 // errGone: the run has ended meanwhile.

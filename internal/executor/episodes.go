@@ -70,6 +70,9 @@ func (x *episodes) note(s machine.State, events []machine.Event) {
 	for i := range events {
 		switch ev := &events[i]; ev.Kind {
 		case machine.RunStarted:
+			if ev.Start.ByHand() {
+				continue // no alert has a part in it
+			}
 			x.has(ev.Start.Alert, s.Start, ev.At)
 		case machine.EpisodeJoined:
 			x.has(*ev.Alert, s.Start, ev.At)

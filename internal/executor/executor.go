@@ -43,7 +43,8 @@ type Options struct {
 	Ladder    LadderConfig      // the zero value: DefaultLadder
 
 	// Catalog lists the services in force now, for what Ladder says of levels.
-	// Nil: levels of services are not looked at there.
+	// Nil: levels of services are not looked at there, and no run is started by
+	// hand.
 	Catalog func() []playbook.Service
 
 	Now  func() time.Time // nil: time.Now. All times of runs are of this clock
@@ -95,6 +96,7 @@ type Executor struct {
 	ledger   *ledger
 	trust    *trust
 	episodes *episodes
+	requests *requests
 	pauses   pauses
 	dispatch dispatcher
 	careful  *careful
@@ -120,7 +122,7 @@ func New(o Options) (*Executor, error) {
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
 		open: map[string]*run{}, target: map[runKey]*run{}, slots: make(chan struct{}, o.Parallel), again: make(chan struct{}, 1),
-		ledger: newLedger(o.Guards), trust: newTrust(o.Ladder), episodes: newEpisodes(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
+		ledger: newLedger(o.Guards), trust: newTrust(o.Ladder), episodes: newEpisodes(), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers = newTimers(e.clock, func(r *run) { e.spawn(func() { e.wake(r) }) })
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}

@@ -167,6 +167,9 @@ func guardPaused(q question) machine.GuardVerdict {
 }
 
 func guardFiring(q question) machine.GuardVerdict {
+	if s := q.run; len(s.Episodes) == 0 && s.Start.ByHand() {
+		return pass("firing", "started by %s, and no alert is asked", s.Start.By)
+	}
 	firing := 0
 	for _, ep := range q.run.Episodes {
 		if ep.Firing {

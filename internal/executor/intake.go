@@ -43,6 +43,7 @@ func (e *Executor) dispatchLoop(ctx context.Context) {
 			now := e.clock.now()
 			e.episodes.prune(now)
 			e.ledger.prune(now)
+			e.requests.prune(now)
 			if err := e.endShadows(); err != nil {
 				if e.alive() {
 					e.fail(err)

@@ -97,6 +97,12 @@ func (e *Executor) foldControl(rec audit.Record, asides map[string]aside, dues m
 			return err
 		}
 		e.episodes.released[r.Run] = true
+	case KindRunRequested:
+		r, err := decode[Requested](rec)
+		if err != nil {
+			return err
+		}
+		e.requests.fold(r, rec.Time)
 	case KindNoticeDue:
 		d, err := decode[Due](rec)
 		if err != nil {

@@ -19,8 +19,10 @@ const (
 	KindRejected       = "playbooks.rejected" // Rejected
 	KindPolicyLoaded   = "policy.loaded"      // PolicyLoaded
 	KindPolicyRejected = "policy.rejected"    // Rejected
+	KindPolicyRemoved  = "policy.removed"     // PolicyRemoved
 	KindRunQuarantined = "run.quarantined"    // Quarantined
 	KindRunReleased    = "run.released"       // Released
+	KindRunRequested   = "run.requested"      // Requested: a person started a run
 	KindNoticeDue      = "notice.due"         // Due: people have to be told
 	KindNotice         = "notice"             // Notice: what became of it
 )

@@ -49,6 +49,21 @@ func (e *Executor) RecordPolicy(p PolicyLoaded) error {
 	return e.appendControl(KindPolicyLoaded, p)
 }
 
+// PolicyRemoved is the record of a start without a policy where one was in force
+// before: what it forbade and asked for does not hold any more.
+type PolicyRemoved struct {
+	Digest string `json:"digest"` // of the one that was in force
+	Source string `json:"source"`
+}
+
+// RemovePolicy records that the policy is gone.
+func (e *Executor) RemovePolicy(p PolicyRemoved) error {
+	if !e.alive() {
+		return ErrNotReady
+	}
+	return e.appendControl(KindPolicyRemoved, p)
+}
+
 // RejectPolicy records that a policy could not be loaded.
 func (e *Executor) RejectPolicy(source string, problems error) error {
 	if !e.alive() {

@@ -93,7 +93,7 @@ func (s *Server) decide(c echo.Context, verb string, id Identity, door string, r
 	if s.o.Control == nil {
 		return ErrNotFound
 	}
-	if _, err := s.run(c); err != nil {
+	if _, err := s.run(c.Param("id")); err != nil {
 		return err
 	}
 	return s.o.Control.Command(c.Request().Context(), c.Param("id"), cmd)
@@ -254,6 +254,8 @@ func decodeRequest(c echo.Context, to any) error {
 	case *PauseRequest:
 		return checkReason(r.Reason)
 	case *Promotion:
+		return checkReason(r.Reason)
+	case *StartRequest:
 		return checkReason(r.Reason)
 	}
 	return nil

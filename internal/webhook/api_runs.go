@@ -71,7 +71,12 @@ func (s *Server) listRuns(c echo.Context, _ Identity) error {
 }
 
 func (s *Server) showRun(c echo.Context, _ Identity) error {
-	run, err := s.run(c)
+	return s.answerRun(c, http.StatusOK, c.Param("id"))
+}
+
+// answerRun answers with a run.
+func (s *Server) answerRun(c echo.Context, status int, id string) error {
+	run, err := s.run(id)
 	if err != nil {
 		return err
 	}
@@ -79,15 +84,14 @@ func (s *Server) showRun(c echo.Context, _ Identity) error {
 	if run.Playbook != nil {
 		detail.Document = string(run.Playbook.Doc)
 	}
-	return reply(c, detail)
+	return replyWith(c, status, detail)
 }
 
-// run gives the run the path names.
-func (s *Server) run(c echo.Context) (machine.State, error) {
+// run gives the run of that id.
+func (s *Server) run(id string) (machine.State, error) {
 	if s.o.Views == nil {
 		return machine.State{}, ErrNotFound
 	}
-	id := c.Param("id")
 	run, ok := s.o.Views.Run(id)
 	if !ok {
 		return run, problem(http.StatusNotFound, "not_found", fmt.Sprintf("no run %.64q", id), "'responder runs list' lists them")
@@ -98,7 +102,7 @@ func (s *Server) run(c echo.Context) (machine.State, error) {
 // runEvents writes a run's events, one JSON object a line. With follow=1 it
 // goes on until the run has ended and every event is written.
 func (s *Server) runEvents(c echo.Context, _ Identity) error {
-	if _, err := s.run(c); err != nil {
+	if _, err := s.run(c.Param("id")); err != nil {
 		return err
 	}
 	from, err := number(c, "from", 0)
@@ -196,11 +200,13 @@ func invalid(field, what string) error {
 }
 
 // reply writes v as JSON.
-func reply(c echo.Context, v any) error {
+func reply(c echo.Context, v any) error { return replyWith(c, http.StatusOK, v) }
+
+func replyWith(c echo.Context, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
-	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, append(body, '\n'))
+	return c.Blob(status, echo.MIMEApplicationJSON, append(body, '\n'))
 }

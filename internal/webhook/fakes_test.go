@@ -40,6 +40,18 @@ type fakeHouse struct {
 	entries  []Entry
 	cutShort bool // Snapshot fails half-way
 	changes  chan struct{}
+
+	started []StartRequest
+}
+
+func (h *fakeHouse) Start(_ context.Context, r StartRequest) (string, bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refuse != nil {
+		return "", false, h.refuse
+	}
+	h.started = append(h.started, r)
+	return "r-1", len(h.started) > 1, nil
 }
 
 func (h *fakeHouse) Admit(ctx context.Context, n playbook.Notification) error {
@@ -228,7 +240,7 @@ func options(t testing.TB, h *fakeHouse) Options {
 		a.Tokens = append(a.Tokens, Token{Grant: Grant{Name: name, Scopes: []Scope{Scope(name)}, Groups: []string{"g-" + name}}, File: file})
 	}
 	return Options{
-		Intake: h, Control: h, Pauses: h, Views: h, Ladder: h, Log: fakeLog{h}, Watch: h.Watch,
+		Intake: h, Control: h, Starter: h, Pauses: h, Views: h, Ladder: h, Log: fakeLog{h}, Watch: h.Watch,
 		Playbooks: func() []*playbook.Playbook { return []*playbook.Playbook{{Name: "p", Autonomy: playbook.Suggest}} },
 		Services:  func() []playbook.Service { return nil },
 		Version:   map[string]string{"version": "v1"},

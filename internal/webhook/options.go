@@ -66,11 +66,12 @@ type Log interface {
 	Snapshot(w io.Writer) error
 }
 
-// Options is what a [Server] needs. Intake is required; a nil Control, Pauses,
+// Options is what a [Server] needs. Intake is required; a nil Control, Starter, Pauses,
 // Views, Ladder, Log, Playbooks or Services answers 404 on its routes.
 type Options struct {
 	Intake  Intake
 	Control Control
+	Starter Starter
 	Pauses  Pauses
 	Views   Views
 	Ladder  Ladder

@@ -154,6 +154,7 @@ func (s *Server) routes() {
 	s.route(http.MethodPost, "/api/v1/alertmanager", ScopeIntake, s.intake)
 
 	s.route(http.MethodGet, "/api/v1/runs", ScopeRead, s.listRuns)
+	s.route(http.MethodPost, "/api/v1/runs", ScopeDecide, s.startRun)
 	s.route(http.MethodGet, "/api/v1/runs/:id", ScopeRead, s.showRun)
 	s.route(http.MethodGet, "/api/v1/runs/:id/events", ScopeRead, s.runEvents)
 	for _, verb := range verbs() {

@@ -94,13 +94,26 @@ type Start struct {
 	Playbook     string                     `json:"playbook"`
 	Digest       string                     `json:"digest"` // of the playbook's document
 	Service      playbook.Service           `json:"service"`
-	Alert        playbook.Alert             `json:"alert"`
+	Alert        playbook.Alert             `json:"alert"`                  // of a run by hand: labels that a person gave, and no fingerprint
 	Autonomy     playbook.Autonomy          `json:"autonomy"`               // ceiling from configuration; the playbook's and state's own may lower it
 	Truncated    bool                       `json:"truncated,omitempty"`    // the notification was truncated: blast radius unknown
 	Notification uint64                     `json:"notification"`           // its position in the log
 	DivertedFrom string                     `json:"divertedFrom,omitempty"` // run that handed over
 	By           string                     `json:"by,omitempty"`           // user:... who asked for the run; empty: an alert did. Their own yes never counts
+	Reason       string                     `json:"reason,omitempty"`       // why they did
 	Evidence     map[string]json.RawMessage `json:"evidence,omitempty"`     // handed over, by state
+}
+
+// ByHand reports whether a person started the run, and no alert.
+func (s Start) ByHand() bool { return s.By != "" && s.Alert.Fingerprint == "" }
+
+// Cause is what the run began with, in a few words: an alert's name, or who
+// started it by hand.
+func (s Start) Cause() string {
+	if s.ByHand() {
+		return "started by " + s.By
+	}
+	return s.Alert.Labels["alertname"]
 }
 
 // RunOutcome is how a run ended.

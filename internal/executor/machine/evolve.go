@@ -112,7 +112,10 @@ func evolvePath(s State, e Event) State {
 		s.Phase = PhaseEntering
 		s.Visits = map[string]int{}
 		s.Evidence = map[string]*Evidence{}
-		s.Episodes = map[string]*Episode{e.Start.Alert.Episode(): episode(e.Start.Alert, e.At)}
+		s.Episodes = map[string]*Episode{}
+		if !e.Start.ByHand() {
+			s.Episodes[e.Start.Alert.Episode()] = episode(e.Start.Alert, e.At)
+		}
 	case EpisodeJoined, EpisodeRefired, EpisodeResolved:
 		s.Episodes = maps.Clone(s.Episodes)
 		s.Episodes[e.Alert.Episode()] = episode(*e.Alert, e.At)

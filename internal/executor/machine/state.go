@@ -201,8 +201,14 @@ type Shadow struct {
 	Acted     string        `json:"acted,omitempty"` // another run that changed the service meanwhile: not by itself
 }
 
-// Firing reports whether any alert of the run still fires.
+// Firing reports whether there is still a cause for the run: any alert of it
+// fires or, where a person started it and no alert has joined since, that
+// person's word. Once alerts joined, they say it: when all have resolved, what
+// the person asked for has been overtaken.
 func (s State) Firing() bool {
+	if len(s.Episodes) == 0 {
+		return s.Start.ByHand()
+	}
 	for _, e := range s.Episodes {
 		if e.Firing {
 			return true

@@ -202,7 +202,7 @@ func firstEdge(s State, edges []playbook.Edge, sig playbook.Signal, now time.Tim
 		case e.When != nil:
 			holds, err := e.When.Eval(sc)
 			if err != nil {
-				return nil, err
+				return nil, s.lacksAlert(err)
 			}
 			if holds {
 				return e, nil
@@ -238,11 +238,20 @@ func evalWith(s State, now time.Time) (map[string]any, error) {
 	for name, v := range st.With {
 		val, err := v.Eval(sc)
 		if err != nil {
-			return nil, fmt.Errorf("with.%s: %w", name, err)
+			return nil, fmt.Errorf("with.%s: %w", name, s.lacksAlert(err))
 		}
 		out[name] = val
 	}
 	return out, nil
+}
+
+// lacksAlert adds to an error of an expression why there may be nothing to read:
+// a run that a person started has no alert.
+func (s State) lacksAlert(err error) error {
+	if !s.Start.ByHand() || !strings.Contains(err.Error(), "no such key") {
+		return err
+	}
+	return fmt.Errorf("%w (%s started this run by hand: there is no alert, only the labels given with --label)", err, s.Start.By)
 }
 
 // plainMap gives values the types they have after a journey through JSON, so
@@ -283,7 +292,7 @@ func (s State) text(now time.Time) (string, error) {
 	}
 	text, err := st.Message.Text(s.scope(now))
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", st.Kind, err)
+		return "", fmt.Errorf("%s: %w", st.Kind, s.lacksAlert(err))
 	}
 	return strings.TrimSpace(text), nil
 }
@@ -299,7 +308,7 @@ func verifySpec(s State, now time.Time) (*VerifySpec, error) {
 	for i, u := range v.Until {
 		q, err := u.Query.Text(sc)
 		if err != nil {
-			return nil, fmt.Errorf("verify.until[%d]: %w", i, err)
+			return nil, fmt.Errorf("verify.until[%d]: %w", i, s.lacksAlert(err))
 		}
 		spec.Until = append(spec.Until, Expectation{Query: q, Op: u.Op, Value: u.Value})
 	}
@@ -307,12 +316,12 @@ func verifySpec(s State, now time.Time) (*VerifySpec, error) {
 	if v.Burn != nil {
 		spec.Objective, spec.MaxBurn = v.Burn.Objective, v.Burn.Max
 		if spec.ErrorRatio, err = v.Burn.ErrorRatio.Text(sc); err != nil {
-			return nil, fmt.Errorf("verify.burn: %w", err)
+			return nil, fmt.Errorf("verify.burn: %w", s.lacksAlert(err))
 		}
 	}
 	if v.Traffic != nil {
 		if spec.Traffic, err = v.Traffic.Text(sc); err != nil {
-			return nil, fmt.Errorf("verify.traffic: %w", err)
+			return nil, fmt.Errorf("verify.traffic: %w", s.lacksAlert(err))
 		}
 	}
 	if spec.Interval <= 0 {

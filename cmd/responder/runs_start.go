@@ -1,0 +1,78 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// startRequest is a request for a run with its key.
+type startRequest webhook.StartRequest
+
+// key names the request for the server.
+func (r startRequest) key() string { return r.Key }
+
+func newRunsStartCommand(p *process) *cobra.Command {
+	c := client{process: p}
+	var r startRequest
+	var out output
+	cmd := &cobra.Command{
+		Use:   "start PLAYBOOK --service NAME",
+		Short: "Start a run by hand, without an alert",
+		Long: `Start a run of a playbook on a service, without an alert. What the playbook
+matches is not asked; everything else is as for a run that an alert started: one
+open run of a playbook on a service, pauses, autonomy, guards, policy.
+
+A playbook that reads an alert's labels reads those given with --label. What it
+reads and is not given fails, and the run says so. The guard "alert still firing"
+holds on your word, until an alert joins the run: from then on the alerts decide.
+
+You cannot approve what the run asks, over no door: another one of those who may
+decide has to. Breaking the glass takes a policy that allows it to who started
+the run (break_glass_own).`,
+		Args: one("which playbook? 'responder playbook list' lists them"),
+		Example: `  responder runs start inference-slo-breach --service serving/chat --reason 'users report slow answers'
+  responder runs start inference-slo-breach --service serving/chat --label sli=ttft
+  responder runs start inference-slo-breach --service serving/chat --key change-4711 -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.Service == "" {
+				return errors.New("on which service? name it with --service; 'responder services' lists them")
+			}
+			if r.Playbook = args[0]; r.Key == "" {
+				r.Key = rand.Text()
+			}
+			var answer webhook.RunDetail
+			if err := c.send(cmd.Context(), http.MethodPost, runsPath, r, &answer); err != nil {
+				return err
+			}
+			return out.print(p.stdout, answer.Run, func(w io.Writer) error {
+				id := answer.Run.Start.Run
+				_, err := fmt.Fprintf(w, "started %s; follow it with: responder runs watch %s\n", id, id)
+				return err
+			})
+		},
+	}
+	c.addFlags(cmd)
+	out.addFlag(cmd)
+	cmd.Flags().StringVar(&r.Service, "service", "", "service, as the catalog names it")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
+	cmd.Flags().StringToStringVar(&r.Labels, "label", nil, "NAME=VALUE in place of an alert's label; may be given several times")
+	cmd.Flags().StringVar(&r.Key, "key", "", "names the request: sent again with the same key it gives the same run (default: a random one)")
+	return cmd
+}
+
+// startedBy says who started a run by hand, and why.
+func startedBy(s machine.Start) string {
+	text := s.Cause()
+	if len(s.Alert.Labels) > 0 {
+		text += " with " + alertLine(s.Alert)
+	}
+	return join2(text, s.Reason)
+}

@@ -1,0 +1,170 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// StartRequest is a person's wish for a run. Playbook, Service and By are
+// required.
+type StartRequest struct {
+	Key      string            // who repeats a request with the same key gets the run of the first; empty: it cannot be repeated
+	Playbook string            // by name; what it matches is not asked
+	Service  string            // of the catalog, by name
+	Labels   map[string]string // stand for the labels of an alert; what is read and not among them fails
+	Reason   string
+	By       string // user:ada
+}
+
+// Requested is the record of a run that a person asked for. It is written in one
+// batch with the run's first events, so that neither is ever there without the
+// other.
+type Requested struct {
+	Run      string            `json:"run"`
+	Key      string            `json:"key,omitempty"`
+	Playbook string            `json:"playbook"`
+	Service  string            `json:"service"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
+	By       string            `json:"by"`
+}
+
+// requests is what is remembered of runs that people asked for, so that a
+// request which is sent again starts nothing. It is a projection of the stream
+// control.
+type requests struct {
+	change sync.Mutex // one start at a time: a repeat waits for the first
+
+	mu sync.Mutex // guards m; a leaf lock
+	m  map[requestKey]requested
+}
+
+type requestKey struct{ by, key string }
+
+type requested struct {
+	Requested
+	at time.Time
+}
+
+func newRequests() *requests { return &requests{m: map[requestKey]requested{}} }
+
+func (x *requests) fold(r Requested, at time.Time) {
+	if r.Key == "" {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.m[requestKey{r.By, r.Key}] = requested{r, at}
+}
+
+func (x *requests) get(by, key string) (Requested, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r, ok := x.m[requestKey{by, key}]
+	return r.Requested, ok && key != ""
+}
+
+// prune forgets what is as old as episodes are remembered.
+func (x *requests) prune(now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.m, func(_ requestKey, r requested) bool { return now.Sub(r.at) > EpisodesKept })
+}
+
+// StartRun starts a run because a person wants it, and gives its id. From there
+// on it goes the way of a run that an alert started: one open run about a
+// playbook and a service, pauses, autonomy, guards, policy. It is durable when
+// StartRun returns. again: it is the run of an earlier request with that key.
+func (e *Executor) StartRun(ctx context.Context, q StartRequest) (run string, again bool, err error) {
+	if q.By == "" || q.Playbook == "" || q.Service == "" {
+		return "", false, fmt.Errorf("%w: a start needs a playbook, a service and who wants it", ErrInvalid)
+	}
+	if err := ctx.Err(); err != nil {
+		return "", false, err
+	}
+	if err := e.Ready(); err != nil {
+		return "", false, err
+	}
+	e.requests.change.Lock()
+	defer e.requests.change.Unlock()
+	if was, ok := e.requests.get(q.By, q.Key); ok {
+		if was.Playbook != q.Playbook || was.Service != q.Service || was.Reason != q.Reason || !maps.Equal(was.Labels, q.Labels) {
+			return "", false, fmt.Errorf("%w: key %q was used for another request, which started run %s; use a new key for a new request", ErrConflict, q.Key, was.Run)
+		}
+		return was.Run, true, nil
+	}
+	if err := e.library.ensure(); err != nil {
+		return "", false, err
+	}
+	p, svc, err := e.wanted(q)
+	if err != nil {
+		return "", false, err
+	}
+	run, err = e.startByHand(q, p, svc)
+	return run, false, err
+}
+
+// wanted finds the playbook and the service of a request, and says why no run
+// may start.
+func (e *Executor) wanted(q StartRequest) (*playbook.Playbook, playbook.Service, error) {
+	var svc playbook.Service
+	p := e.o.Playbooks().ByName(q.Playbook)
+	if p == nil {
+		return nil, svc, fmt.Errorf("%w: no playbook is named %q; 'responder playbook list --server' shows those in force", ErrNotFound, q.Playbook)
+	}
+	var all []playbook.Service
+	if e.o.Catalog != nil {
+		all = e.o.Catalog()
+	}
+	i := slices.IndexFunc(all, func(s playbook.Service) bool { return s.Name == q.Service })
+	switch {
+	case i < 0:
+		return nil, svc, fmt.Errorf("%w: no service is named %q; 'responder services' lists them", ErrNotFound, q.Service)
+	case !p.Serves(q.Service):
+		return nil, svc, fmt.Errorf("%w: playbook %s is for other services than %s", ErrInvalid, q.Playbook, q.Service)
+	}
+	if why := e.pauses.why(q.Service, q.Playbook); why != "" {
+		return nil, svc, fmt.Errorf("%w: %s; no run starts until that is lifted", ErrConflict, why)
+	}
+	if e.countOpen() >= e.o.MaxOpenRuns {
+		return nil, svc, fmt.Errorf("%w: %d runs are open already", ErrConflict, e.o.MaxOpenRuns)
+	}
+	return p, all[i], nil
+}
+
+// startByHand writes the request and the run's beginning in one batch.
+func (e *Executor) startByHand(q StartRequest, p *playbook.Playbook, svc playbook.Service) (string, error) {
+	e.many.Lock()
+	defer e.many.Unlock()
+	b := e.batch()
+	b.many = true
+	start := machine.Start{
+		Run: e.ids.next(b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Autonomy: e.o.Autonomy, By: q.By, Reason: q.Reason,
+		Alert: playbook.Alert{Labels: maps.Clone(q.Labels), StartsAt: b.now},
+	}
+	fresh, taken := b.claim(start, nil)
+	if taken != nil {
+		return "", fmt.Errorf("%w: run %s of playbook %s on %s is open already; 'responder runs show %s' says where it stands", ErrConflict, taken.id, p.Name, svc.Name, taken.id)
+	}
+	record := Requested{Run: start.Run, Key: q.Key, Playbook: q.Playbook, Service: q.Service, Labels: q.Labels, Reason: q.Reason, By: q.By}
+	b.control = []audit.Record{e.controlRecord(KindRunRequested, record)}
+	if err := b.start(fresh, start, p, nil); err != nil {
+		b.drop(err)
+		b.giveBack()
+		return "", fmt.Errorf("%w: the run cannot start: %s", ErrConflict, strings.TrimPrefix(err.Error(), "executor: "))
+	}
+	if err := e.settle(b); err != nil {
+		return "", err
+	}
+	e.requests.fold(record, b.now)
+	return start.Run, nil
+}

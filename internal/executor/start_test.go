@@ -1,0 +1,199 @@
+package executor
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// byHand is a house whose catalog has the test's services, under autonomy
+// suggest: what is started asks people.
+func byHand(h *house) {
+	h.options = func(o *Options) {
+		o.Autonomy = playbook.Suggest
+		o.Catalog = func() []playbook.Service {
+			return []playbook.Service{testServices()["a"], testServices()["b"]}
+		}
+	}
+	h.start()
+}
+
+var wish = StartRequest{Key: "k-1", Playbook: "ladder", Service: "a", By: "user:ada", Reason: "load test", Labels: map[string]string{"team": "chat"}}
+
+// A request that is sent again, also after a restart, starts nothing; another
+// one under its key is refused, and another person's keys are their own.
+func TestStartRunOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		byHand(h)
+		id, again, err := h.e.StartRun(t.Context(), wish)
+		if err != nil || again {
+			t.Fatal(id, again, err)
+		}
+		for range 2 {
+			if got, again, err := h.e.StartRun(t.Context(), wish); got != id || !again || err != nil {
+				t.Fatalf("sent again: %s %v %v, want %s", got, again, err, id)
+			}
+			if err := h.stop(); err != nil {
+				t.Fatal(err)
+			}
+			byHand(h)
+		}
+		other := wish
+		other.Service = "b"
+		if _, _, err := h.e.StartRun(t.Context(), other); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "was used for another request") {
+			t.Errorf("another request under its key: %v", err)
+		}
+		theirs := wish
+		theirs.By = "user:bob"
+		if _, _, err := h.e.StartRun(t.Context(), theirs); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), id+" of playbook ladder on a is open already") {
+			t.Errorf("a second run on the service: %v", err)
+		}
+		s := h.only()
+		if s.Start.By != "user:ada" || s.Start.Reason != "load test" || s.Start.Alert.Labels["team"] != "chat" || len(s.Episodes) != 0 || !s.Firing() {
+			t.Errorf("started with %+v, episodes %v", s.Start, s.Episodes)
+		}
+	})
+}
+
+// What cannot start is refused in words, and leaves nothing behind.
+func TestStartRunRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		byHand(h)
+		change := func(f func(*StartRequest)) StartRequest {
+			q := wish
+			f(&q)
+			return q
+		}
+		for _, tt := range []struct {
+			q    StartRequest
+			kind error
+			want string
+		}{
+			{change(func(q *StartRequest) { q.By = "" }), ErrInvalid, "who wants it"},
+			{change(func(q *StartRequest) { q.Playbook = "lader" }), ErrNotFound, `no playbook is named "lader"`},
+			{change(func(q *StartRequest) { q.Service = "z" }), ErrNotFound, `no service is named "z"`},
+		} {
+			if _, _, err := h.e.StartRun(t.Context(), tt.q); !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%+v: %v, want %s", tt.q, err, tt.want)
+			}
+		}
+		if err := h.e.Pause(t.Context(), Scope{Service: "a"}, "user:bob", "maintenance"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := h.e.StartRun(t.Context(), wish); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "service a is paused by user:bob: maintenance") {
+			t.Errorf("while paused: %v", err)
+		}
+		if n := len(h.runs()); n != 0 {
+			t.Errorf("%d runs", n)
+		}
+		if err := h.e.Unpause(t.Context(), Scope{Service: "a"}, "user:bob", ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, again, err := h.e.StartRun(t.Context(), wish); err != nil || again {
+			t.Errorf("the key of a refused request is used up: %v %v", again, err)
+		}
+	})
+}
+
+// Who started a run does not approve it, and others do; the guards say on whose
+// word it goes on, and the policy can read that.
+func TestStarterDoesNotApprove(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		byHand(h)
+		id, _, err := h.e.StartRun(t.Context(), wish)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.pass(time.Second)
+		s := h.only()
+		if s.Gate == nil {
+			t.Fatalf("the run is %s: %+v", s.Phase, s.Ending)
+		}
+		said := ""
+		for _, g := range s.Lever.Guards {
+			if g.Guard == "firing" {
+				said = g.Why
+			}
+		}
+		if said != "started by user:ada, and no alert is asked" {
+			t.Errorf("the guard firing says %q", said)
+		}
+		for _, door := range []string{"cli", "api", "slack", "web"} {
+			for _, glass := range []bool{false, true} {
+				d := &machine.Decision{Approve: true, By: "user:ada", Door: door, BreakGlass: glass, Reason: "because"}
+				if err := h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdDecide, Decision: d}); !errors.Is(err, ErrForbidden) {
+					t.Errorf("ada over %s, alone %v: %v", door, glass, err)
+				}
+			}
+		}
+		if n := h.world.count("apply"); n != 0 {
+			t.Fatalf("%d applied", n)
+		}
+		if err := h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{Approve: true, By: "user:eve", Groups: []string{"sre"}}}); err != nil {
+			t.Fatal(err)
+		}
+		h.pass(10 * time.Minute)
+		if n := h.world.count("apply"); n != 1 {
+			t.Errorf("%d applied after another one's yes", n)
+		}
+	})
+}
+
+// An alert that begins meanwhile joins the run. When it has resolved, what the
+// person asked for has been overtaken: questions are withdrawn.
+func TestAlertsOvertakeAStarter(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		byHand(h)
+		if _, _, err := h.e.StartRun(t.Context(), wish); err != nil {
+			t.Fatal(err)
+		}
+		h.pass(time.Second)
+		a := alertOf("Slow", "a")
+		h.post(a)
+		h.pass(time.Second)
+		if s := h.only(); len(s.Episodes) != 1 || s.Gate == nil {
+			t.Fatalf("%d alerts joined, the run is %s", len(s.Episodes), s.Phase)
+		}
+		h.post(resolvedOf(a))
+		h.pass(time.Second)
+		if s := h.only(); s.Ending == nil || s.Ending.Outcome != machine.OutcomeCleared {
+			t.Errorf("the run is %s", s.Phase)
+		}
+	})
+}
+
+// A process that dies around the start has started one run or none, and the
+// request that is sent again gives one.
+func TestStartRunCrash(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		bubble(t, func(t *testing.T, h *house) {
+			s := h.stopAt(n)
+			crash := h.options
+			h.options = func(o *Options) {
+				crash(o)
+				o.Autonomy, o.Catalog = playbook.Suggest, func() []playbook.Service { return []playbook.Service{testServices()["a"]} }
+			}
+			h.start()
+			_, _, err := h.e.StartRun(t.Context(), wish)
+			h.pass(time.Second)
+			if s.at() != "" {
+				h.crashed()
+			} else if err := h.stop(); err != nil {
+				t.Fatal(err)
+			}
+			byHand(h)
+			id, again, err2 := h.e.StartRun(t.Context(), wish)
+			if err2 != nil || (err == nil && !again) {
+				t.Errorf("stopped at %q: first %v, then %s %v %v", s.at(), err, id, again, err2)
+			}
+			h.pass(time.Second)
+			if got := h.only(); got.Gate == nil {
+				t.Errorf("stopped at %q: the run is %s", s.at(), got.Phase)
+			}
+		})
+	}
+}
