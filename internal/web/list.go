@@ -106,7 +106,7 @@ func listTag(open []machine.State, pauses []string) string {
 func (s *Site) row(run machine.State) row {
 	status, why := s.o.Words.Standing(run)
 	out := row{
-		ID: run.Start.Run, Service: run.Start.Service.Name, Playbook: run.Start.Playbook, Alert: run.Start.Alert.Labels["alertname"],
+		ID: run.Start.Run, Service: run.Start.Service.Name, Playbook: run.Start.Playbook, Alert: run.Start.Cause(),
 		State: title(run.Playbook, run.Current), Status: status, Why: why, Tone: tone(run), Began: run.Began,
 	}
 	switch {

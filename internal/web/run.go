@@ -51,6 +51,7 @@ type runData struct {
 type alertData struct {
 	Line, Summary string
 	Firing        bool
+	Hand          bool // a person began the run, and Line says who
 	Since         time.Time
 }
 
@@ -148,6 +149,16 @@ func (s *Site) events(d *runData, run machine.State) []machine.Event {
 
 // alerts lists the run's alerts, the one it began with first.
 func (s *Site) alerts(run machine.State) (shown []alertData, more int) {
+	if run.Start.ByHand() {
+		line := run.Start.Cause()
+		if run.Start.Reason != "" {
+			line += ": " + run.Start.Reason
+		}
+		shown = append(shown, alertData{Line: line, Hand: true, Since: run.Start.Alert.StartsAt})
+		if len(run.Episodes) == 0 {
+			return shown, 0
+		}
+	}
 	first := run.Start.Alert.Episode()
 	ids := slices.SortedFunc(maps.Keys(run.Episodes), func(a, b string) int {
 		if (a == first) != (b == first) {
@@ -166,7 +177,7 @@ func (s *Site) alerts(run machine.State) (shown []alertData, more int) {
 		}
 		shown = append(shown, alertData{Line: s.o.Words.Alert(a), Summary: summary(a), Firing: e.Firing, Since: a.StartsAt})
 	}
-	return shown, len(ids) - len(shown)
+	return shown, max(0, len(ids)-maxAlerts)
 }
 
 func summary(a playbook.Alert) string {

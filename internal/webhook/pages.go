@@ -88,7 +88,7 @@ func (s *Server) bound(c echo.Context, verb string, req DecisionRequest) error {
 	if verb != verbApprove && verb != verbDeny && verb != verbReplan {
 		return nil
 	}
-	run, err := s.run(c)
+	run, err := s.run(c.Param("id"))
 	if err != nil {
 		return err
 	}
