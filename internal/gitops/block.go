@@ -62,10 +62,28 @@ func (s *scan) blockIndent() int {
 	return 0
 }
 
+// held is a line break that is not yet known to count.
+type held struct{ at, size int }
+
+// blankLines reads over lines without content.
+func (s *scan) blankLines(indent int, trail []held) []held {
+	for {
+		i := s.pos
+		for i-s.pos < indent && s.at(i) == ' ' {
+			i++
+		}
+		size := s.lineBreak(i)
+		if size == 0 {
+			return trail
+		}
+		trail = append(trail, held{i, size})
+		s.pos = i + size
+	}
+}
+
 // blockBody reads the lines of a block as the YAML parser does: breaks are
 // kept back until it is known what follows them.
 func (s *scan) blockBody(indent int, folded bool, chomp byte) {
-	type held struct{ at, size int }
 	var lead *held
 	var trail []held
 	leadBlank := false
@@ -75,22 +93,8 @@ func (s *scan) blockBody(indent int, folded bool, chomp byte) {
 		s.emit("\n", h.size)
 		s.pos = end
 	}
-	breaks := func() {
-		for {
-			i := s.pos
-			for i-s.pos < indent && s.at(i) == ' ' {
-				i++
-			}
-			size := s.lineBreak(i)
-			if size == 0 {
-				return
-			}
-			trail = append(trail, held{i, size})
-			s.pos = i + size
-		}
-	}
 	end := s.pos
-	for breaks(); s.indented(indent); breaks() {
+	for trail = s.blankLines(indent, trail); s.indented(indent); trail = s.blankLines(indent, trail) {
 		s.pos += indent
 		blank := isBlank(s.at(s.pos))
 		if folded && lead != nil && !leadBlank && !blank {

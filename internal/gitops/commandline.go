@@ -226,8 +226,12 @@ func (w *word) shift(by int) {
 }
 
 // additional adds the words of variables that an entrypoint or a preset of the
-// operator reads without the manifest saying so.
+// operator reads without the manifest saying so: where the container has no
+// command line of its own.
 func (l *line) additional() error {
+	if len(l.seqs) > 0 {
+		return nil
+	}
 	for _, name := range extraArgs {
 		v, err := l.container.environment(name)
 		if err != nil {

@@ -11,7 +11,8 @@ const context = 3
 // hunk is lines from and to (exclusive) of the old and the new text.
 type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
 
-// unified is the difference of two texts as people read it. The texts differ
+// unified is the difference of two texts as people read it, without what looks
+// like a credential. The texts differ
 // in few lines, so that the nearest lines that are equal again are the match.
 func unified(path, before, after string) string {
 	a, b := split(before), split(after)
@@ -84,18 +85,22 @@ func group(w *strings.Builder, a, b []string, hunks []hunk) {
 	shift := first.newFrom - first.oldFrom
 	newFrom, newTo := from+shift, last.newTo+to-last.oldTo
 	fmt.Fprintf(w, "@@ -%s +%s @@\n", ranged(from, to), ranged(newFrom, newTo))
-	put := func(sign string, lines []string) {
-		for _, l := range lines {
-			fmt.Fprintf(w, "%s%s\n", sign, strings.TrimRight(l, "\r\n"))
+	put := func(sign string, lines []string, from, to int) {
+		for i := from; i < to; i++ {
+			before := ""
+			if i > 0 {
+				before = strings.TrimRight(lines[i-1], "\r\n")
+			}
+			fmt.Fprintf(w, "%s%s\n", sign, redact(strings.TrimRight(lines[i], "\r\n"), before))
 		}
 	}
 	for _, h := range hunks {
-		put(" ", a[from:h.oldFrom])
-		put("-", a[h.oldFrom:h.oldTo])
-		put("+", b[h.newFrom:h.newTo])
+		put(" ", a, from, h.oldFrom)
+		put("-", a, h.oldFrom, h.oldTo)
+		put("+", b, h.newFrom, h.newTo)
 		from = h.oldTo
 	}
-	put(" ", a[from:to])
+	put(" ", a, from, to)
 }
 
 func ranged(from, to int) string {

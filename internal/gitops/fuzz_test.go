@@ -88,6 +88,56 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
+// FuzzTree is for what several files make together: overlays, generators,
+// value files. The input is an archive as in testdata/edit.
+func FuzzTree(f *testing.F) {
+	cases, err := filepath.Glob(filepath.Join("testdata", "edit", "*.txt"))
+	if err != nil || len(cases) == 0 {
+		f.Fatalf("no cases: %v", err)
+	}
+	for _, path := range cases {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		text, _, _ := strings.Cut(string(raw), "-- want --\n")
+		f.Add(text, "max-num-seqs", "64")
+		f.Add(text, "block-size", "16")
+		f.Add(text, "replicas", "7")
+	}
+	f.Fuzz(func(t *testing.T, text, flag, value string) {
+		if len(text) > 1<<14 {
+			return
+		}
+		head, files := archive(text)
+		var target Target
+		for line := range strings.Lines(head) {
+			if words := strings.Fields(line); len(words) > 2 && words[0] == "target" {
+				target = targetOf(words[1:])
+			}
+		}
+		e, err := Set(files, target, variableOf(flag), value)
+		if err != nil {
+			if reason(err) == "" {
+				t.Fatalf("an error without a reason: %v", err)
+			}
+			return
+		}
+		if len(e.Files) != 1 || e.Files[0].Path != e.Place.File {
+			t.Fatalf("%d files changed for %s", len(e.Files), e.Place.File)
+		}
+		for _, f := range files {
+			if f.Path == e.Place.File {
+				oneChange(t, f.Data, e.Files[0].Data, e)
+			}
+		}
+		again, err := Locate(with(files, e.Files), target, variableOf(flag))
+		if err != nil || again[0].Value != value && value != "false" {
+			t.Fatalf("afterwards it is %+v, %v", again, err)
+		}
+	})
+}
+
 // oneChange proves that one stretch of bytes changed, and that the documents
 // differ in one value, or in what was added at one place.
 func oneChange(t *testing.T, before, after []byte, e Edit) {

@@ -181,7 +181,7 @@ func (tr *tree) transform(b *build, d *document, root *yaml.Node, dir string) er
 	}
 	for _, r := range list(root, "replicas") {
 		for i, o := range b.objects {
-			if name := str(r, "name"); (name == o.name || name == o.written) && get(r, "count") != nil && get(o.root, "spec") != nil && !isMap(get(o.root, "metadata", "ownerReferences")) && scales(o.kind) {
+			if name := str(r, "name"); (name == o.name || name == o.written) && get(r, "count") != nil && get(o.root, "spec") != nil && countable(o.kind) {
 				c := *o
 				c.root = placed(o.root, []string{"spec", "replicas"}, get(r, "count"))
 				c.docs = append(c.docs, d)
@@ -199,8 +199,8 @@ func (tr *tree) transform(b *build, d *document, root *yaml.Node, dir string) er
 	return nil
 }
 
-// scales reports whether the replicas of a kustomization apply to a kind.
-func scales(kind string) bool {
+// countable reports whether the replicas of a kustomization apply to a kind.
+func countable(kind string) bool {
 	return slices.Contains([]string{"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"}, kind)
 }
 

@@ -54,6 +54,8 @@ func (v Variable) check() error {
 		return &Error{Reason: Invalid, Message: "a variable is a flag or the replicas, not both"}
 	case v.Replicas && v.Bound != "" && v.Bound != "min" && v.Bound != "max":
 		return &Error{Reason: Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", clip(v.Bound))}
+	case secretName(v.Flag):
+		return &Error{Reason: Invalid, Message: fmt.Sprintf("%s holds a credential: it is neither shown nor changed here", v)}
 	case !v.Replicas && !flagName.MatchString(v.Flag):
 		return &Error{Reason: Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", clip(v.Flag))}
 	}

@@ -73,6 +73,11 @@ func newTree(files []File, t Target) (*tree, error) {
 		tr.paths = append(tr.paths, f.Path)
 	}
 	sort.Strings(tr.paths)
+	if p := path.Clean(t.Path); path.IsAbs(p) || strings.HasPrefix(p, "..") {
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%q is no path inside a repository", clip(t.Path))}
+	} else if tr.target.Path = p; p == "." {
+		tr.target.Path = ""
+	}
 	return tr, nil
 }
 

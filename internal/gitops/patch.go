@@ -103,6 +103,9 @@ func (tr *tree) applyAll(b *build, docs []*document, selector *yaml.Node) error 
 				i--
 				continue
 			}
+			if name := str(c.root, "metadata", "name"); isList(root) && name != str(o.root, "metadata", "name") {
+				c.name = name // a merge keeps the name, an operation may change it
+			}
 			b.objects[i] = &c
 		}
 	}

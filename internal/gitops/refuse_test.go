@@ -113,3 +113,26 @@ func TestSetAll(t *testing.T) {
 		t.Errorf("nothing to do: %v", err)
 	}
 }
+
+// TestSecrets: what people read has no credential in it.
+func TestSecrets(t *testing.T) {
+	text := goodHead + "        args:\n        - --api-key=canary1\n        - --hf-token\n        - canary2\n        - --max-num-seqs=128\n        env:\n        - name: HF_TOKEN\n          value: canary3\n        - {name: OPENAI_API_KEY, value: canary4}\n        - name: URL\n          value: https://me:canary5@host/x\n"
+	files := []File{{Path: "a.yaml", Data: []byte(text)}}
+	for _, a := range []Assignment{{seqs, "64"}, {Variable{Flag: "URL_SUFFIX"}, "x"}, {Variable{Flag: "block-size"}, "16"}} {
+		e, err := Set(files, deployment, a.Variable, a.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(e.Diff, "canary") || !strings.Contains(e.Diff, redacted) {
+			t.Errorf("the difference shows a credential:\n%s", e.Diff)
+		}
+	}
+	for _, name := range []string{"api-key", "hf-token", "HF_TOKEN"} {
+		if p, err := Locate(files, deployment, Variable{Flag: name}); reason(err) != Invalid || len(p) > 0 || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
+	}
+	if _, err := Locate(files, deployment, Variable{Flag: "max-num-batched-tokens"}); err != nil {
+		t.Errorf("no credential: %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -144,35 +145,43 @@ func (o *object) itemNumber(m *yaml.Node, path, key string) (*site, error) {
 	return s, err
 }
 
-// scalers finds the autoscalers of an object.
+// scalers finds the autoscalers of an object: those built along with it, or
+// else those that stand elsewhere in the tree and belong to no other target.
 func (o *object) scalers(component string, all []*object) []*object {
-	var out []*object
+	var near, far []*object
 	for _, s := range all {
-		ref := get(s.root, "spec", "scaleTargetRef")
-		if s.namespace != "" && o.namespace != "" && s.namespace != o.namespace || s.root0 != o.root0 {
-			continue
-		}
-		kind, name := str(ref, "kind"), str(ref, "name")
-		switch s.kind {
-		case "HorizontalPodAutoscaler":
-		case "ScaledObject":
-			if kind == "" {
-				kind = "Deployment"
-			}
-		case "DynamoGraphDeploymentScalingAdapter":
-			ref = get(s.root, "spec", "dgdRef")
-			if part := str(ref, "serviceName") + str(ref, "componentName"); o.kind == dynamoGraph && str(ref, "name") == o.written && strings.EqualFold(part, component) {
-				out = append(out, s)
-			}
-			continue
-		default:
-			continue
-		}
-		if kind == o.kind && (name == o.name || name == o.written) {
-			out = append(out, s)
+		switch {
+		case s.namespace != "" && o.namespace != "" && s.namespace != o.namespace, !s.scales(o, component):
+		case s.root0 == o.root0:
+			near = append(near, s)
+		case !slices.ContainsFunc(all, func(other *object) bool { return other != o && other.root0 == s.root0 && s.scales(other, component) }):
+			far = append(far, s)
 		}
 	}
-	return out
+	if len(near) > 0 {
+		return near
+	}
+	return far
+}
+
+// scales reports whether an autoscaler names an object.
+func (o *object) scales(of *object, component string) bool {
+	ref := get(o.root, "spec", "scaleTargetRef")
+	kind, name := str(ref, "kind"), str(ref, "name")
+	switch o.kind {
+	case "HorizontalPodAutoscaler":
+	case "ScaledObject":
+		if kind == "" {
+			kind = "Deployment"
+		}
+	case "DynamoGraphDeploymentScalingAdapter":
+		ref = get(o.root, "spec", "dgdRef")
+		part := str(ref, "serviceName") + str(ref, "componentName")
+		return of.kind == dynamoGraph && str(ref, "name") == of.written && strings.EqualFold(part, component)
+	default:
+		return false
+	}
+	return kind == of.kind && (name == of.name || name == of.written)
 }
 
 // bound is the bound of an autoscaler.
