@@ -185,14 +185,8 @@ func (v views) Run(id string) (machine.State, bool) { return v.executor.RunState
 
 // Events gives a run's events from index from on.
 func (v views) Events(id string, from uint64) ([]machine.Event, error) {
-	all, err := v.executor.RunEvents(id)
-	if err != nil {
-		return nil, refusalOf(err)
-	}
-	if from >= uint64(len(all)) {
-		return nil, nil
-	}
-	return all[from:], nil
+	events, err := v.executor.RunEventsFrom(id, from)
+	return events, refusalOf(err)
 }
 
 // journalLog shows the journal.

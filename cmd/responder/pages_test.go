@@ -126,7 +126,7 @@ func TestPeopleDecideOnThePage(t *testing.T) {
 		{"ada", "approve", seen, "approve", "Your decision is recorded"},
 		{"ada", "approve", seen, "again", "your approval counts already"},
 		{"bob", "approve", seen, "approve", "APPROVED by user:bob (web)"},
-		{"bob", "approve", seen, "late", "Your earlier decision stands: APPROVED by user:bob (web)"},
+		{"bob", "approve", seen, "late", "What you decided before: APPROVED by user:bob (web)"},
 	} {
 		b := browser{t, base, step.who}
 		status, to, body := b.do(http.MethodPost, at+"/"+step.verb, step.form)

@@ -86,8 +86,18 @@ func (e *Executor) RunState(id string) (machine.State, bool) {
 // RunEvents gives the events of a run from the first on. Of one that this
 // program cannot read it gives kind and time.
 func (e *Executor) RunEvents(id string) ([]machine.Event, error) {
+	out, err := e.RunEventsFrom(id, 0)
+	if err == nil && len(out) == 0 {
+		return nil, fmt.Errorf("%w: run %s", ErrNotFound, id)
+	}
+	return out, err
+}
+
+// RunEventsFrom is RunEvents from an index on (the first is 0), without reading
+// those before. A run that has no more, or that there is none of, gives nothing.
+func (e *Executor) RunEventsFrom(id string, from uint64) ([]machine.Event, error) {
 	var out []machine.Event
-	for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
+	for rec, err := range e.o.Journal.Stream(streamOf(id), from) {
 		if err != nil {
 			return nil, fmt.Errorf("read run %s: %w", id, err)
 		}
@@ -97,9 +107,6 @@ func (e *Executor) RunEvents(id string) ([]machine.Event, error) {
 			ev.Message = fmt.Sprintf("this entry cannot be read; see: responder audit show %d", rec.Seq)
 		}
 		out = append(out, ev)
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: run %s", ErrNotFound, id)
 	}
 	return out, nil
 }

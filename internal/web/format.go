@@ -14,6 +14,7 @@ import (
 
 // Bounds of what is shown of one value, in characters.
 const (
+	maxShort = 60
 	maxLine  = 300     // of names, labels, messages
 	maxLong  = 4000    // of expressions
 	maxValue = 100_000 // of one side of a diff, which is shown whole
@@ -23,6 +24,7 @@ const (
 func functions(capacity func(machine.Capacity) string) template.FuncMap {
 	return template.FuncMap{
 		"line":     func(s string) string { return clip(s, maxLine) },
+		"short":    short,
 		"long":     func(s string) string { return clip(s, maxLong) },
 		"value":    func(s string) string { return clip(s, maxValue) },
 		"stamp":    stamp,
@@ -32,6 +34,7 @@ func functions(capacity func(machine.Capacity) string) template.FuncMap {
 		"link":     link,
 		"join":     func(list []string) string { return strings.Join(list, ", ") },
 		"count":    count,
+		"last":     func(list []string) string { return list[len(list)-1] },
 		"runof":    runOf,
 		"reading":  reading,
 		"capacity": capacity,
@@ -45,6 +48,14 @@ func clip(s string, n int) string {
 	}
 	r := []rune(s)
 	return fmt.Sprintf("%s … (%d more characters)", string(r[:n]), len(r)-n)
+}
+
+// short is the beginning of a text.
+func short(s string) string {
+	if r := []rune(clip(s, maxLine)); len(r) > maxShort {
+		return string(r[:maxShort]) + "…"
+	}
+	return s
 }
 
 // visible replaces what could turn a line around, or is not seen at all. It is

@@ -27,6 +27,7 @@ type listData struct {
 	Open, Ended      []row
 	MoreOpen         bool // there are more than are shown
 	Scanned          int  // ended runs that were looked through
+	MoreEnded        bool // there may be older ones
 }
 
 // row is one run in the list.
@@ -49,7 +50,7 @@ func (s *Site) list(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	d.MoreOpen = len(open) > maxOpen
 	open = open[:min(len(open), maxOpen)]
 	p := s.frame(r, v, "Runs", "", nil)
-	p.Tag, p.Refresh = listTag(open, p.Pauses), 30
+	p.Tag, p.Live, p.Refresh = listTag(open, p.Pauses), true, 30
 	if r.Method != http.MethodHead {
 		s.fillList(&d, open)
 	}
@@ -74,7 +75,7 @@ func (s *Site) fillList(d *listData, open []machine.State) {
 		limit = scanEnded
 	}
 	ended := s.o.Runs.Runs(Filter{Service: d.Service, Limit: limit})
-	d.Scanned = len(ended)
+	d.Scanned, d.MoreEnded = len(ended), len(ended) >= limit
 	for _, run := range ended[:min(len(ended), limit)] {
 		if d.Outcome == "" || run.Ending != nil && string(run.Ending.Outcome) == d.Outcome {
 			d.Ended = append(d.Ended, s.row(run))

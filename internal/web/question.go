@@ -77,8 +77,8 @@ func (s *Site) banner(word string, v Visitor, events []machine.Event) *banner {
 		return nil
 	}
 	b := &banner{Text: text, Detail: s.own(latest(events, v.by(), false))}
-	if counted != "" && word != "reason" {
-		b.Detail += " Your earlier decision stands: " + counted
+	if counted != "" && word != "reason" && word != "stale" {
+		b.Detail = strings.TrimSpace(b.Detail + " What you decided before: " + counted)
 	}
 	return b
 }

@@ -78,7 +78,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 	}
 	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, "", nil)
 	p.Here = "./" + id
-	p.Tag = runTag(run, p.Pauses)
+	p.Tag, p.Live = runTag(run, p.Pauses), run.Phase != machine.PhaseEnded
 	if run.Phase != machine.PhaseEnded && run.Gate == nil && run.Held == nil && run.Aside == nil {
 		p.Refresh = 15 // nobody writes on it
 	}

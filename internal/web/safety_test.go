@@ -119,7 +119,7 @@ func TestWordsOfTheAddress(t *testing.T) {
 		{"<script>", nil, nil},
 		{"evil words", nil, nil},
 		{"stale", []machine.Event{ignored}, []string{`notice bad" role="alert"`, "not the one that is asked about any more", "decision.ignored s user:ada  not yours"}},
-		{"late", []machine.Event{voted, ignored}, []string{"Too late", "Your earlier decision stands: gate.voted s user:ada it is"}},
+		{"late", []machine.Event{voted, ignored}, []string{"Too late", "What you decided before: gate.voted s user:ada it is"}},
 		{"again", []machine.Event{voted}, []string{"counts already"}},
 		{"forbidden", nil, []string{"you may not decide this"}},
 		{"reason", nil, []string{"a denial needs a reason"}},

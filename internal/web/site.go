@@ -160,7 +160,8 @@ type page struct {
 	Name    string // who looks; empty: nobody known
 	Parts   []part
 	Pauses  []string
-	Tag     string // changes with what the page shows; empty: it is not looked at again
+	Tag     string // changes with what the page shows
+	Live    bool   // it can still change: a script looks whether the tag has
 	Refresh int    // seconds until a browser without scripts loads it again; 0: never
 	Here    string // the page's own address, without a word of what was done
 	Now     time.Time
@@ -247,7 +248,6 @@ func (s *Site) secure(h http.Header) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 }

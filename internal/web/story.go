@@ -163,7 +163,7 @@ func proof(book *playbook.Playbook, state string) []string {
 	if v.Traffic != nil {
 		out = append(out, fmt.Sprintf("traffic is still there: at least %.6g requests per second and %.6g %% of before", v.MinRate, 100*v.MinTraffic))
 	}
-	return append(out, fmt.Sprintf("held for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within)))
+	return append(out, fmt.Sprintf("it holds for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within)))
 }
 
 // Readings are those of the newest sample.
@@ -172,6 +172,11 @@ func (c *change) Readings() []machine.Reading {
 		return nil
 	}
 	return c.Samples[len(c.Samples)-1].Values
+}
+
+// Passed reports whether every guard that was asked let the change through.
+func (c *change) Passed() bool {
+	return len(c.Guards) > 0 && !slices.ContainsFunc(c.Guards, func(g machine.GuardVerdict) bool { return !g.OK })
 }
 
 // latest finds the newest event that tells what became of a person's own

@@ -29,6 +29,12 @@
 // and only under a loopback host name and not to other sites' pages, so that a
 // browser on the same machine cannot be tricked into deciding.
 //
+// # Pages
+//
+// What people see in a browser is made by [Pages]; this package authenticates
+// who looks, and takes the forms. A form is a decision like the API's, through
+// the door web, and it always names the question and the plan that were seen.
+//
 // The package runs no playbook and writes no journal; it knows both through
 // small interfaces of its own ([Intake], [Control], [Pauses], [Views], [Log]).
 package webhook

@@ -71,6 +71,9 @@ func (s *Server) takeForm(verb string) handler {
 		if verb != verbDeny || req.Reason != "" {
 			said = saidOf(verb, s.decide(c, verb, id, "web", req))
 		}
+		if run, err := s.run(c.Param("id")); said.word == wordLate && err == nil && run.Gate != nil && run.Gate.ID != req.Gate {
+			said.word = wordStale // the question is another one by now, which can still be answered
+		}
 		if said.err != nil {
 			return said.err
 		}
@@ -98,6 +101,12 @@ func (s *Server) bound(c echo.Context, verb string, req DecisionRequest) error {
 	return nil
 }
 
+// Words that are looked at here too.
+const (
+	wordLate  = "late"
+	wordStale = "stale"
+)
+
 // said is what became of a form: a word for the page, or an error that is no
 // answer of the run.
 type said struct {
@@ -113,13 +122,13 @@ func saidOf(verb string, err error) said {
 	case errors.As(err, &bad): // of this package: the request was no good
 		return said{err: err}
 	case errors.Is(err, machine.ErrStale):
-		return said{word: "stale"}
+		return said{word: wordStale}
 	case errors.Is(err, machine.ErrVoted):
 		return said{word: "again"}
 	case errors.Is(err, machine.ErrEnded):
 		return said{word: "ended"}
 	case errors.Is(err, machine.ErrNoGate):
-		return said{word: "late"}
+		return said{word: wordLate}
 	case errors.Is(err, machine.ErrTooMany):
 		return said{word: "many"}
 	case errors.Is(err, ErrForbidden):

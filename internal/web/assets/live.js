@@ -7,7 +7,7 @@
     history.replaceState(null, "", here);
   }
   const busy = () => [...document.querySelectorAll("textarea")].some((t) => t.value) ||
-    document.querySelector("details[open]") || document.activeElement.matches("input, select, textarea") || String(getSelection());
+    document.querySelector("main details[open]:not(.narrow)") || document.activeElement.matches("input, select, textarea") || String(getSelection());
   const look = async () => {
     if (document.hidden) return;
     const answer = await fetch(here, { method: "HEAD", cache: "no-store" });
