@@ -39,6 +39,8 @@ var mayImport = map[string][]string{
 	"internal/kube/rollout": {}, // kubectl's packages are heavy: one edge package holds them
 	"internal/gitops":       {},
 
+	"internal/gitops/forge": {"internal/gitops", "internal/dial"},
+
 	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
 
 	"internal/engine": {},

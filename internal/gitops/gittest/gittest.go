@@ -5,6 +5,7 @@ package gittest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -114,13 +115,22 @@ func (s *Server) run(dir string, args ...string) string {
 
 func (s *Server) runEnv(dir string, env []string, args ...string) string {
 	s.tb.Helper()
+	out, err := s.try(dir, env, args...)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return out
+}
+
+// try is for other goroutines than the test's.
+func (s *Server) try(dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(context.Background(), s.git, args...)
 	cmd.Dir, cmd.Env = dir, append(s.env[:len(s.env):len(s.env)], env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		s.tb.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+		return "", fmt.Errorf("git %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	return strings.TrimRight(string(out), "\n")
+	return strings.TrimRight(string(out), "\n"), nil
 }
 
 // Git runs git in the work tree and gives what it printed.

@@ -34,6 +34,19 @@ func (r *Repository) Head(ctx context.Context) (string, error) {
 	return head.String(), nil
 }
 
+// Branch asks the remote for the name of the branch: the configured one, or
+// the default branch.
+func (r *Repository) Branch(ctx context.Context) (name string, err error) {
+	err = r.do(ctx, "fetch", func(ctx context.Context) error {
+		at, err := r.fetchRef(ctx, r.o.Branch, 0)
+		if err == nil {
+			name = at.Name().Short()
+		}
+		return err
+	})
+	return name, err
+}
+
 // errNoBranch is a branch that the remote has not.
 var errNoBranch = errors.New("no such branch")
 

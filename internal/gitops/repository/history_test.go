@@ -133,6 +133,9 @@ func TestBranches(t *testing.T) {
 	s.Push("first", map[string]string{"a.yaml": manifest})
 	r := open(t, s, func(o *Options) { o.Branch = "" }) // the default branch
 	q := CommitRequest{Base: head(t, r), Branch: "responder/01RUN/cap", Files: []gitops.File{{Path: "a.yaml", Data: []byte(lower(manifest))}}, Message: message("e")}
+	if name, err := r.Branch(t.Context()); err != nil || name != "main" {
+		t.Errorf("the default branch is %q, %v", name, err)
+	}
 	done, err := r.Commit(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)

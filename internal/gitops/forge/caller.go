@@ -1,0 +1,349 @@
+package forge
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+const (
+	maxSecret = 16 << 10         // bytes of a token file
+	maxAnswer = 8 << 20          // bytes of an answer: a page of pull requests with their texts
+	maxQuiet  = 30 * time.Minute // longest time a forge's wish to be left alone is believed
+)
+
+// caller sends JSON requests to one forge.
+type caller struct {
+	kind    Kind
+	base    *url.URL
+	token   string // file
+	timeout time.Duration
+	client  *http.Client
+
+	mu    sync.Mutex // guards quiet
+	quiet time.Time  // until when the forge wants to be left alone
+}
+
+func newCaller(o Options) (*caller, error) {
+	u, err := url.Parse(o.API)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return nil, invalid("forge api: want https://host/path") // not repeated: it may hold a secret
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, invalid("forge api: holds credentials, a query or a fragment: use the token file, and the plain address")
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil {
+		if err := dial.Allowed(net.JoinHostPort(ip.String(), "1")); err != nil {
+			return nil, &gitops.Error{Reason: gitops.Invalid, Message: "forge api", Err: err}
+		}
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, &gitops.Error{Reason: gitops.Invalid, Message: "forge CA file", Err: err}
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, invalid("forge CA file %s: holds no PEM certificate", o.CAFile)
+		}
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: dial.Control}
+	return &caller{
+		kind: o.Kind, base: u, token: o.TokenFile, timeout: o.Timeout,
+		client: &http.Client{
+			Transport: &http.Transport{
+				Proxy:                  http.ProxyFromEnvironment,
+				DialContext:            dialer.DialContext,
+				TLSClientConfig:        config,
+				TLSHandshakeTimeout:    10 * time.Second,
+				ForceAttemptHTTP2:      true,
+				MaxIdleConnsPerHost:    2,
+				IdleConnTimeout:        30 * time.Second,
+				MaxResponseHeaderBytes: 64 << 10,
+			},
+			// A redirect would carry the token, or the request, elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// call is one request.
+type call struct {
+	doing  string // for messages: "open pull request"
+	method string
+	path   string // below the base, escaped
+	query  url.Values
+	in     any // nil: no body
+	out    any // nil: the answer does not matter
+}
+
+// do sends a request. It gives the status, 0 when none came; everything but a
+// 2xx is an error.
+func (c *caller) do(ctx context.Context, q call) (int, error) {
+	if left := c.left(time.Now()); left > 0 {
+		return 0, &gitops.Error{Reason: gitops.Throttled, Message: fmt.Sprintf("%s: %s wants to be left alone for %s", q.doing, c, left.Round(time.Second))}
+	}
+	token, err := c.secret()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := c.request(ctx, q, token)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return 0, c.failed(q, token, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case resp.StatusCode/100 != 2:
+		return resp.StatusCode, c.refused(q, token, resp, body)
+	case err != nil:
+		return resp.StatusCode, c.failed(q, token, err)
+	case len(body) > maxAnswer:
+		return resp.StatusCode, &gitops.Error{Reason: gitops.OutOfBounds, Unknown: q.writes(), Message: fmt.Sprintf("%s: %s answers with more than %d bytes", q.doing, c, maxAnswer)}
+	case q.out == nil:
+		return resp.StatusCode, nil
+	}
+	if err := json.Unmarshal(body, q.out); err != nil {
+		return resp.StatusCode, &gitops.Error{Reason: gitops.ServerError, Unknown: q.writes(), Message: fmt.Sprintf("%s: the answer of %s cannot be read as JSON; check the API's address", q.doing, c)}
+	}
+	return resp.StatusCode, nil
+}
+
+func (q call) writes() bool { return q.method != http.MethodGet }
+
+// String gives the forge's kind and host.
+func (c *caller) String() string { return string(c.kind) + " at " + c.base.Host }
+
+func (c *caller) request(ctx context.Context, q call, token string) (*http.Request, error) {
+	var body io.Reader
+	if q.in != nil {
+		b, err := json.Marshal(q.in)
+		if err != nil {
+			return nil, invalid("%s: the request cannot be written: %v", q.doing, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	address := strings.TrimSuffix(c.base.String(), "/") + q.path
+	if q.query != nil {
+		address += "?" + q.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, address, body)
+	if err != nil {
+		return nil, invalid("%s: the request cannot be made", q.doing)
+	}
+	req.Header.Set("User-Agent", "responder")
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	switch c.kind {
+	case GitHub:
+		req.Header.Set("Accept", "application/vnd.github+json")
+		req.Header.Set("X-GitHub-Api-Version", "2022-11-28")
+		req.Header.Set("Authorization", "Bearer "+token)
+	case GitLab:
+		req.Header.Set("Authorization", "Bearer "+token)
+	default:
+		req.Header.Set("Authorization", "token "+token)
+	}
+	return req, nil
+}
+
+// secret reads the token. The file is named, its content is not.
+func (c *caller) secret() (string, error) {
+	b, err := readBounded(c.token)
+	s := strings.TrimSpace(string(b))
+	bad := func(why string) error {
+		return &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("forge token file %s %s", c.token, why)}
+	}
+	switch {
+	case err != nil:
+		return "", &gitops.Error{Reason: gitops.Forbidden, Message: "forge token file cannot be read", Err: err}
+	case len(b) > maxSecret:
+		return "", bad(fmt.Sprintf("has more than %d bytes", maxSecret))
+	case s == "":
+		return "", bad("is empty")
+	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return "", bad("holds more than one word of plain characters")
+	}
+	return s, nil
+}
+
+func readBounded(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSecret+1))
+}
+
+// failed is a request without a whole answer.
+func (c *caller) failed(q call, token string, err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // it would name the whole URL
+	}
+	var refused *dial.Refused
+	var certificate *tls.CertificateVerificationError
+	var network net.Error
+	e := &gitops.Error{Reason: gitops.Unreachable, Unknown: q.writes()}
+	hint := "cannot be reached; check the address and that it runs"
+	switch {
+	case errors.As(err, &refused):
+		e.Reason, e.Unknown, hint = gitops.Invalid, false, "is not asked"
+	case errors.As(err, &certificate):
+		e.Reason, e.Unknown, hint = gitops.Invalid, false, "has a certificate that is not trusted; set its CA file"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		e.Reason, hint = gitops.Timeout, "did not answer in time"
+	case errors.Is(err, context.Canceled):
+		e.Reason, hint = gitops.Timeout, "was given up on"
+	}
+	e.Message = fmt.Sprintf("%s: %s %s: %s", q.doing, c, hint, shown(err.Error(), token))
+	return e
+}
+
+// refused is an answer that is no success.
+func (c *caller) refused(q call, token string, resp *http.Response, body []byte) error {
+	code := resp.StatusCode
+	e := &gitops.Error{Unknown: q.writes() && code/100 == 5}
+	hint := ""
+	after := retryAfter(resp.Header, time.Now())
+	switch {
+	case code == http.StatusTooManyRequests, code == http.StatusForbidden && after > 0:
+		e.Reason, hint = gitops.Throttled, "it wants to be left alone"
+		c.leave(cmp.Or(after, time.Minute))
+	case code/100 == 3:
+		e.Reason, hint = gitops.Invalid, "redirects are not followed, set the final address"
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
+		e.Reason, hint = gitops.Forbidden, "check the token and its rights: contents and pull requests, read and write"
+	case code == http.StatusNotFound, code == http.StatusGone:
+		e.Reason, hint = gitops.NotFound, "check the repository's name, and that the token may see it"
+	case code == http.StatusConflict:
+		e.Reason = gitops.Conflict
+	case code == http.StatusRequestTimeout:
+		e.Reason = gitops.Timeout
+	case code/100 == 4:
+		e.Reason = gitops.Invalid
+	default:
+		e.Reason = gitops.ServerError
+	}
+	e.Message = fmt.Sprintf("%s: %s answered %d %s", q.doing, c, code, http.StatusText(code))
+	if hint != "" {
+		e.Message += "; " + hint
+	}
+	if text := shown(said(body), token); text != "" {
+		e.Message += ": " + text
+	}
+	return e
+}
+
+// said takes the words out of an error's JSON: message and errors of GitHub
+// and Gitea, message or error of GitLab, where a message may be a list.
+func said(body []byte) string {
+	var answer struct {
+		Message any `json:"message"`
+		Error   any `json:"error"`
+		Errors  any `json:"errors"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return string(body)
+	}
+	var parts []string
+	for _, v := range []any{answer.Message, answer.Error, answer.Errors} {
+		switch v := v.(type) {
+		case nil:
+		case string:
+			parts = append(parts, v)
+		default:
+			if b, err := json.Marshal(v); err == nil {
+				parts = append(parts, string(b))
+			}
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+func (c *caller) left(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.quiet.Sub(now)
+}
+
+func (c *caller) leave(after time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quiet = time.Now().Add(min(after, maxQuiet))
+}
+
+// retryAfter reads how long to wait: Retry-After, or the reset of a spent
+// budget (GitHub and GitLab name it differently).
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
+		return time.Duration(min(n, 1<<20)) * time.Second
+	}
+	for _, prefix := range []string{"X-Ratelimit-", "Ratelimit-"} {
+		if h.Get(prefix+"Remaining") != "0" {
+			continue
+		}
+		if at, err := strconv.ParseInt(h.Get(prefix+"Reset"), 10, 64); err == nil {
+			return max(time.Second, time.Unix(at, 0).Sub(now))
+		}
+		return time.Minute
+	}
+	return 0
+}
+
+// shown makes somebody else's words fit for an error.
+func shown(s, token string) string {
+	for _, form := range []string{token, url.QueryEscape(token)} {
+		s = strings.ReplaceAll(s, form, "[redacted]")
+	}
+	return oneLine(s, 300)
+}
+
+func oneLine(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		default:
+			return r
+		}
+	}, strings.ToValidUTF8(s, ""))
+	return cut(strings.Join(strings.Fields(s), " "), n)
+}
+
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "..."
+}

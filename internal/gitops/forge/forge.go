@@ -1,0 +1,308 @@
+// Package forge opens pull requests on GitHub, GitLab and Gitea, and follows
+// them to their end: merged (and as which commit of the base branch), closed,
+// or not mergeable. It pushes nothing: the branch is gitops/repository's.
+//
+// A pull request is known again by its branch and by the line
+// Responder-Effect of its text. Opening it twice gives the one that is there.
+// It is merged only when told to, and only while its branch is at the commit
+// that was named.
+//
+// The three protocols are a handful of JSON requests each, so they are written
+// out here rather than taken from three client libraries: answers are bounded,
+// redirects are not followed, and no error holds the token.
+package forge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Kind is whose protocol is spoken.
+type Kind string
+
+// The kinds. Forgejo speaks Gitea's.
+const (
+	GitHub Kind = "github"
+	GitLab Kind = "gitlab"
+	Gitea  Kind = "gitea"
+)
+
+// Method is how a pull request becomes commits of the base branch.
+type Method string
+
+// The methods. GitLab's own setting of the project decides about rebasing, so
+// that MethodRebase is refused there.
+const (
+	MethodMerge  Method = "merge" // the default
+	MethodSquash Method = "squash"
+	MethodRebase Method = "rebase"
+)
+
+// Options say which repository of which forge.
+type Options struct {
+	Kind       Kind
+	API        string // base of the API; empty: https://api.github.com, https://gitlab.com/api/v4. Required for Gitea
+	Repository string // owner/name; on GitLab group/subgroup/name
+	TokenFile  string // read for every request, so that it may be rotated
+	CAFile     string // PEM, in place of the system's
+	Method     Method
+	Timeout    time.Duration // of one request; 0: 15 s
+}
+
+// State is where a pull request stands.
+type State string
+
+// The states.
+const (
+	Open   State = "open"
+	Merged State = "merged"
+	Closed State = "closed" // and not merged
+)
+
+// Pull is one pull request.
+type Pull struct {
+	Number int64
+	URL    string // for people
+	Branch string
+	Base   string
+	Head   string // commit that the branch is at, as the forge knows it
+	Effect string // of its text; empty: it is not ours
+
+	State    State
+	Merged   string // commit of the base branch that it became; empty: not merged
+	MergedBy string
+	Blocked  string // why it cannot be merged now, in the forge's words; empty: nothing is known to be in the way
+	Conflict bool   // because of the base branch: only a new change helps
+}
+
+// Request is a pull request to open.
+type Request struct {
+	Branch string // pushed already
+	Base   string
+	Head   string // commit that the branch is at
+	Title  string
+	Plan   string // shown as it is, in a fixed-width block: no markup, no mentions
+	Effect string // the idempotency key, one word
+}
+
+// Client speaks to one repository of one forge. It is safe for concurrent use.
+type Client struct {
+	o    Options
+	http *caller
+	api  api
+}
+
+// api is one forge's protocol.
+type api interface {
+	open(context.Context, Request) (Pull, error)
+	// list gives those of the branch, in any state, newest first; false: there
+	// are more than were asked for.
+	list(ctx context.Context, base, branch string) ([]Pull, bool, error)
+	get(ctx context.Context, number int64) (Pull, error)
+	merge(ctx context.Context, p Pull, m Method, title, text string) error
+	close(ctx context.Context, number int64) error
+}
+
+var repositoryName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$`)
+
+// New checks the options. It connects to nobody.
+func New(o Options) (*Client, error) {
+	o.Method = cmp.Or(o.Method, MethodMerge)
+	o.Timeout = cmp.Or(o.Timeout, 15*time.Second)
+	defaults := map[Kind]string{GitHub: "https://api.github.com", GitLab: "https://gitlab.com/api/v4", Gitea: ""}
+	base, known := defaults[o.Kind]
+	o.API = cmp.Or(o.API, base)
+	parts := strings.Count(o.Repository, "/")
+	switch {
+	case !known:
+		return nil, invalid("forge %q: want github, gitlab or gitea", o.Kind)
+	case o.API == "":
+		return nil, invalid("forge: gitea wants the address of its API, such as https://git.example.com/api/v1")
+	case !repositoryName.MatchString(o.Repository), o.Kind != GitLab && parts != 1:
+		return nil, invalid("forge: repository %q: want owner/name", cut(o.Repository, 100))
+	case o.TokenFile == "":
+		return nil, invalid("forge: the token file is missing")
+	case o.Timeout < 0:
+		return nil, invalid("forge: timeout is negative")
+	case !slices.Contains([]Method{MethodMerge, MethodSquash, MethodRebase}, o.Method):
+		return nil, invalid("forge: method %q: want merge, squash or rebase", o.Method)
+	case o.Kind == GitLab && o.Method == MethodRebase:
+		return nil, invalid("forge: on gitlab the project's merge method decides about rebasing: set it there, and use merge or squash here")
+	}
+	c, err := newCaller(o)
+	if err != nil {
+		return nil, err
+	}
+	client := &Client{o: o, http: c}
+	switch o.Kind {
+	case GitHub:
+		client.api = &github{c, "/repos/" + o.Repository}
+	case GitLab:
+		client.api = &gitlab{c, "/projects/" + url.PathEscape(o.Repository)}
+	default:
+		client.api = &gitea{c, "/repos/" + o.Repository}
+	}
+	return client, nil
+}
+
+// String gives the forge and the repository.
+func (c *Client) String() string { return string(c.o.Kind) + " " + c.o.Repository }
+
+// Find looks for the newest pull request of a branch into a base whose text
+// carries the effect. False means that there is certainly none.
+func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, bool, error) {
+	pulls, whole, err := c.api.list(ctx, base, branch)
+	if err != nil {
+		return Pull{}, false, err
+	}
+	for _, p := range pulls {
+		if p.Branch == branch && p.Base == base && p.Effect == effect {
+			return p, true, nil
+		}
+	}
+	if !whole {
+		return Pull{}, false, &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf("find pull request of branch %s: %s has more than are looked through", branch, c)}
+	}
+	return Pull{}, false, nil
+}
+
+// Open opens a pull request. When there is one of the same branch and effect,
+// open or not, that is the answer: what people closed is not opened again.
+func (c *Client) Open(ctx context.Context, q Request) (Pull, error) {
+	if q.Effect == "" || strings.ContainsFunc(q.Effect, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return Pull{}, invalid("pull request: effect %q: want one word of printable characters", cut(q.Effect, 80))
+	}
+	if q.Branch == "" || q.Base == "" || q.Branch == q.Base || oneLine(q.Title, 1) == "" {
+		return Pull{}, invalid("pull request: want a branch, another one as its base, and a title")
+	}
+	p, found, err := c.Find(ctx, q.Base, q.Branch, q.Effect)
+	if err != nil || found {
+		return p, err
+	}
+	q.Title = oneLine(q.Title, 200)
+	p, err = c.api.open(ctx, q)
+	if err != nil {
+		return Pull{}, err
+	}
+	if p.Number <= 0 {
+		return Pull{}, &gitops.Error{Reason: gitops.ServerError, Unknown: true, Message: fmt.Sprintf("open pull request: %s answers without a number", c)}
+	}
+	return p, nil
+}
+
+// Get reads a pull request.
+func (c *Client) Get(ctx context.Context, number int64) (Pull, error) { return c.api.get(ctx, number) }
+
+// Merge merges a pull request while its branch is at head. One that is merged
+// already is the answer. The error is a Conflict when the branch moved or does
+// not fit the base, and Forbidden while the forge's rules do not allow it.
+func (c *Client) Merge(ctx context.Context, number int64, head, title, text string) (Pull, error) {
+	p, err := c.api.get(ctx, number)
+	switch {
+	case err != nil:
+		return Pull{}, err
+	case p.State == Merged:
+		return p, nil
+	case p.State == Closed:
+		return p, conflict("merge: pull request %d of %s was closed", number, c)
+	case p.Head != head:
+		return p, conflict("merge: pull request %d of %s is at %.10s, not at %.10s: somebody pushed to its branch", number, c, p.Head, head)
+	}
+	if err := c.api.merge(ctx, p, c.o.Method, oneLine(title, 200), text); err != nil {
+		return p, err
+	}
+	p, err = c.api.get(ctx, number)
+	if err != nil {
+		return Pull{}, err
+	}
+	if p.State != Merged {
+		return p, &gitops.Error{Reason: gitops.ServerError, Unknown: true, Message: fmt.Sprintf("merge: %s took pull request %d, which is still %s", c, number, p.State)}
+	}
+	return p, nil
+}
+
+// Close closes a pull request without merging it. Its branch stays:
+// repository.DeleteBranch removes it while nobody pushed to it. One that was
+// merged meanwhile is a Conflict.
+func (c *Client) Close(ctx context.Context, number int64) (Pull, error) {
+	p, err := c.api.get(ctx, number)
+	if err != nil || p.State == Closed {
+		return p, err
+	}
+	if p.State == Open {
+		if err := c.api.close(ctx, number); err != nil {
+			return p, err
+		}
+		if p, err = c.api.get(ctx, number); err != nil {
+			return p, err
+		}
+	}
+	switch p.State {
+	case Merged:
+		return p, conflict("close: pull request %d of %s was merged as %.10s", number, c, p.Merged)
+	case Open:
+		return p, &gitops.Error{Reason: gitops.ServerError, Message: fmt.Sprintf("close: %s took it, and pull request %d is still open", c, number)}
+	}
+	return p, nil
+}
+
+// body is the text of a pull request. What comes from alerts stands in a
+// fixed-width block, so that it is no markup and calls nobody.
+func body(q Request) string {
+	plan := strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(q.Plan, ""))
+	fence := "```"
+	for strings.Contains(plan, fence) {
+		fence += "`"
+	}
+	return fmt.Sprintf("%s\n%s\n%s\n\n%s: %s\n", fence, strings.TrimRight(cut(plan, 50_000), "\n"), fence, gitops.TrailerEffect, q.Effect)
+}
+
+var effectLine = regexp.MustCompile(`(?m)^` + gitops.TrailerEffect + `: (\S+)\s*\z`)
+
+// effectOf reads the effect from the end of a text.
+func effectOf(text string) string {
+	if m := effectLine.FindStringSubmatch(strings.ReplaceAll(text, "\r\n", "\n")); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+func conflict(format string, args ...any) *gitops.Error {
+	return &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf(format, args...)}
+}
+
+func invalid(format string, args ...any) *gitops.Error {
+	return &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf(format, args...)}
+}
+
+// refusedMerge explains a merge that was refused.
+func refusedMerge(err error, code int, why string) error {
+	var e *gitops.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch code {
+	case http.StatusConflict:
+		e.Reason = gitops.Conflict
+	case http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusNotAcceptable:
+		e.Reason = gitops.Forbidden
+		e.Message += why
+	}
+	return e
+}
