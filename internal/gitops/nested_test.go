@@ -88,7 +88,7 @@ func configured(t *rapid.T, quote func(string) string, comment string) []File {
 
 // patched has the value in a patch that stands in the kustomization.
 func patched(t *rapid.T, quote func(string) string, comment string) []File {
-	strategic := "kind: Deployment\nmetadata: {name: vllm}\nspec:\n  template:\n    spec:\n      containers:\n      - name: vllm\n        args:\n        - " + quote("--max-num-seqs="+mark) + comment + "\n        - --port=80\n"
+	strategic := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: vllm}\nspec:\n  template:\n    spec:\n      containers:\n      - name: vllm\n        args:\n        - " + quote("--max-num-seqs="+mark) + comment + "\n        - --port=80\n"
 	operations := "- op: add\n  path: /spec/template/spec/containers/0/args/-\n  value: " + quote("--max-num-seqs="+mark) + comment + "\n"
 	entry := "- patch: " + blockText(t, "  ", strategic)
 	if rapid.Bool().Draw(t, "json") {

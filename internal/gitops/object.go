@@ -190,12 +190,12 @@ func (tr *tree) concerns(d *document) bool {
 	if d.parsed {
 		return true
 	}
-	inMeta, name := false, ""
+	inMeta, name, indent := false, "", 0
 	for line := range bytes.Lines(d.data) {
 		line = bytes.TrimRight(line, "\r\n ")
 		switch {
 		case string(line) == "metadata:":
-			inMeta = true
+			inMeta, indent = true, 0
 		case len(line) > 0 && line[0] != ' ' && line[0] != '#':
 			if kind, ok := bytes.CutPrefix(line, []byte("kind:")); ok && string(bytes.TrimSpace(kind)) == "List" || line[0] == '{' {
 				return true
@@ -203,7 +203,10 @@ func (tr *tree) concerns(d *document) bool {
 			inMeta = false
 		case inMeta:
 			text := bytes.TrimLeft(line, " ")
-			if rest, ok := bytes.CutPrefix(text, []byte("name:")); ok && len(line)-len(text) <= 4 {
+			if indent == 0 && len(text) > 0 && text[0] != '#' {
+				indent = len(line) - len(text)
+			}
+			if rest, ok := bytes.CutPrefix(text, []byte("name:")); ok && len(line)-len(text) == indent {
 				name, inMeta = string(bytes.TrimSpace(rest)), false
 			}
 		}

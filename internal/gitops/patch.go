@@ -119,7 +119,7 @@ func selects(d *document, patch, selector *yaml.Node, o *object) (bool, error) {
 			return false, d.invalid(patch, "a JSON patch needs a target")
 		}
 		name, namespace := str(patch, "metadata", "name"), str(patch, "metadata", "namespace")
-		return str(patch, "kind") == o.kind && (name == o.name || name == o.written) && (namespace == "" || namespace == o.namespace), nil
+		return str(patch, "kind") == o.kind && str(patch, "apiVersion") == str(o.root, "apiVersion") && (name == o.name || name == o.written) && (namespace == "" || namespace == o.namespace), nil
 	}
 	for key, value := range map[string]string{"kind": o.kind, "namespace": o.namespace} {
 		ok, err := matches(d, get(selector, key), value)

@@ -136,3 +136,11 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("no credential: %v", err)
 	}
 }
+
+// TestLabelsComeFirst: the look before a document is parsed is for its own name.
+func TestLabelsComeFirst(t *testing.T) {
+	text := strings.Replace(goodHead, "metadata:\n  name: vllm\n", "metadata:\n  # x\n  labels:\n    name: engine\n  name: vllm\n", 1)
+	if _, err := Locate([]File{{Path: "a.yaml", Data: []byte(text + "        args: []\n")}}, deployment, Variable{Replicas: true}); err != nil {
+		t.Error(err)
+	}
+}
