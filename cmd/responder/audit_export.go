@@ -63,8 +63,14 @@ func exportJournal(ctx context.Context, c *client, file string, force bool) (n i
 	return n, nil
 }
 
+// checkpointAnswer is the answer of audit checkpoint: a signed note.
+type checkpointAnswer struct {
+	Checkpoint string `json:"checkpoint"`
+}
+
 func newAuditCheckpointCommand(p *process) *cobra.Command {
 	c := client{process: p}
+	var out output
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Print a signed checkpoint to keep elsewhere",
@@ -79,10 +85,18 @@ machine it proves later that nothing it covers was cut off or rolled back.`,
 				return err
 			}
 			defer body.Close()
-			_, err = io.Copy(p.stdout, io.LimitReader(body, 1<<20))
-			return err
+			text, err := io.ReadAll(io.LimitReader(body, 1<<20))
+			if err != nil {
+				return fmt.Errorf("read the checkpoint: %w", err)
+			}
+			// A signature is over the text byte by byte: programs get it as it is.
+			return out.print(p.stdout, checkpointAnswer{string(text)}, func(w io.Writer) error {
+				_, err := w.Write(text)
+				return err
+			})
 		},
 	}
 	c.addFlags(cmd)
+	out.addFlag(cmd)
 	return cmd
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,22 +14,65 @@ import (
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
-// decide sends what a person decides about a run. Who that is follows from the
-// token.
-func (c *client) decide(ctx context.Context, run, verb string, d webhook.DecisionRequest) error {
-	_, err := c.decided(ctx, run, verb, d)
-	return err
-}
-
-// decided is decide, and gives the run as it is then.
-func (c *client) decided(ctx context.Context, run, verb string, d webhook.DecisionRequest) (machine.State, error) {
+// decide sends what a person decides about a run, and gives the run as it is
+// then. Who that is follows from the token.
+func (c *client) decide(ctx context.Context, run, verb string, d webhook.DecisionRequest) (machine.State, error) {
 	var answer webhook.RunDetail
 	err := c.send(ctx, http.MethodPost, runPath(run)+"/"+verb, d, &answer)
 	return answer.Run, err
 }
 
-func newApproveCommand(p *process) *cobra.Command {
+// decision is a command that tells a run what a person decides.
+type decision struct {
+	verb   string                                      // of the API
+	needs  string                                      // asked for a missing reason; empty: it may be missing
+	reason string                                      // what --reason is
+	check  func() error                                // of the other flags; nil: they are always good
+	said   func(id string, after machine.State) string // printed once it is taken
+}
+
+// command completes a command that has words and flags of its own already. d is
+// what is sent.
+func (o decision) command(p *process, d *webhook.DecisionRequest, cmd *cobra.Command) *cobra.Command {
 	c := client{process: p}
+	var out output
+	cmd.Args = one(whichRun)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.check != nil {
+			if err := o.check(); err != nil {
+				return err
+			}
+		}
+		if d.Reason == "" && o.needs != "" {
+			return errors.New(o.needs)
+		}
+		after, err := c.decide(cmd.Context(), args[0], o.verb, *d)
+		if err != nil {
+			return err
+		}
+		return out.print(p.stdout, after, func(w io.Writer) error {
+			_, err := io.WriteString(w, o.said(args[0], after)+"\n")
+			return err
+		})
+	}
+	c.addFlags(cmd)
+	cmd.Flags().StringVar(&d.Reason, "reason", "", o.reason)
+	out.addFlag(cmd)
+	return cmd
+}
+
+// says is a decision.said that needs the run's id alone.
+func says(format string) func(string, machine.State) string {
+	return func(id string, _ machine.State) string { return fmt.Sprintf(format, id) }
+}
+
+// addQuestionFlags names the question and the plan that are decided about.
+func addQuestionFlags(cmd *cobra.Command, d *webhook.DecisionRequest) {
+	cmd.Flags().StringVar(&d.Digest, "digest", "", "digest of the plan you saw; a different one is refused")
+	cmd.Flags().StringVar(&d.Gate, "gate", "", "the question you answer (default: the one that is open)")
+}
+
+func newApproveCommand(p *process) *cobra.Command {
 	var d webhook.DecisionRequest
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
@@ -40,88 +85,75 @@ approved by accident.
 Where several people are needed, your approval counts and the run goes on asking
 the others. --break-glass approves alone, if a rule of the policy names you for
 that; it takes --reason and stands out in the log.`,
-		Args: one(whichRun),
 		Example: `  responder approve r-01JDXYZ
   responder approve r-01JDXYZ --digest sha256:5f2c... --reason 'deploy is the cause'
   responder approve r-01JDXYZ --break-glass --reason 'nobody else answers, checkout is down'`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+	}
+	addQuestionFlags(cmd, &d)
+	cmd.Flags().BoolVar(&d.BreakGlass, "break-glass", false, "approve alone, past what is needed; takes --reason")
+	return decision{
+		verb: "approve", reason: "why, for the record",
+		check: func() error {
 			if d.BreakGlass && d.Reason == "" {
 				return errors.New("why? --break-glass takes --reason, which stands out in the run's record")
 			}
-			run, err := c.decided(cmd.Context(), args[0], "approve", d)
-			if err != nil {
-				return err
-			}
-			if g := run.Gate; g != nil && len(g.Votes) > 0 {
-				_, err = fmt.Fprintf(p.stdout, "your approval of %s counts; still needed:\n%s", args[0], printable(unmetLines(*g)))
-				return err
-			}
-			_, err = fmt.Fprintf(p.stdout, "approved %s; follow it with: responder runs watch %s\n", args[0], args[0])
-			return err
+			return nil
 		},
-	}
-	c.addFlags(cmd)
-	addDecisionFlags(cmd, &d)
-	cmd.Flags().BoolVar(&d.BreakGlass, "break-glass", false, "approve alone, past what is needed; takes --reason")
-	return cmd
+		said: func(id string, after machine.State) string {
+			if g := after.Gate; g != nil && len(g.Votes) > 0 {
+				return fmt.Sprintf("your approval of %s counts; still needed:\n%s", id, strings.TrimSuffix(printable(unmetLines(*g)), "\n"))
+			}
+			return fmt.Sprintf("approved %s; follow it with: responder runs watch %s", id, id)
+		},
+	}.command(p, &d, cmd)
 }
 
 func newDenyCommand(p *process) *cobra.Command {
-	c := client{process: p}
 	var d webhook.DecisionRequest
 	cmd := &cobra.Command{
 		Use:     "deny RUN --reason TEXT",
 		Short:   "Deny the plan that a run asks about",
-		Args:    one(whichRun),
 		Example: "  responder deny r-01JDXYZ --reason 'load test, not an incident'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if d.Reason == "" {
-				return errors.New("why? a denial takes --reason, which the run's record keeps")
-			}
-			if err := c.decide(cmd.Context(), args[0], "deny", d); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(p.stdout, "denied %s\n", args[0])
-			return err
-		},
 	}
-	c.addFlags(cmd)
-	addDecisionFlags(cmd, &d)
-	return cmd
+	addQuestionFlags(cmd, &d)
+	return decision{
+		verb: "deny", reason: "why, for the record", needs: "why? a denial takes --reason, which the run's record keeps",
+		said: says("denied %s"),
+	}.command(p, &d, cmd)
 }
 
-func addDecisionFlags(cmd *cobra.Command, d *webhook.DecisionRequest) {
-	cmd.Flags().StringVar(&d.Reason, "reason", "", "why, for the record")
-	cmd.Flags().StringVar(&d.Digest, "digest", "", "digest of the plan you saw; a different one is refused")
-	cmd.Flags().StringVar(&d.Gate, "gate", "", "the question you answer (default: the one that is open)")
+func newReplanCommand(p *process) *cobra.Command {
+	var d webhook.DecisionRequest
+	cmd := &cobra.Command{
+		Use:   "replan RUN",
+		Short: "Ask for a fresh plan instead of the one a run asks about",
+		Long: `Ask for a fresh plan instead of the one a run asks about. The question and all
+approvals of it are void; the lever is planned as the world is now, guards and
+policy are asked again, and people decide about the new plan. Whoever may decide
+may ask for this, a few times for one lever.`,
+		Example: "  responder replan r-01JDXYZ --reason 'the node is back'",
+	}
+	addQuestionFlags(cmd, &d)
+	return decision{
+		verb: "replan", reason: "why, for the record",
+		said: says("%[1]s plans afresh; look at what it asks then with: responder runs show %[1]s"),
+	}.command(p, &d, cmd)
 }
 
 func newRunsCancelCommand(p *process) *cobra.Command {
-	c := client{process: p}
 	var d webhook.DecisionRequest
 	cmd := &cobra.Command{
 		Use:     "cancel RUN --reason TEXT",
 		Short:   "Stop a run; a change that is half done is finished or undone first",
-		Args:    one(whichRun),
 		Example: "  responder runs cancel r-01JDXYZ --reason 'handled by hand'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if d.Reason == "" {
-				return errors.New("why? cancelling takes --reason, which the run's record keeps")
-			}
-			if err := c.decide(cmd.Context(), args[0], "cancel", d); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(p.stdout, "asked %s to stop\n", args[0])
-			return err
-		},
 	}
-	c.addFlags(cmd)
-	cmd.Flags().StringVar(&d.Reason, "reason", "", "why, for the record")
-	return cmd
+	return decision{
+		verb: "cancel", reason: "why, for the record", needs: "why? cancelling takes --reason, which the run's record keeps",
+		said: says("asked %s to stop"),
+	}.command(p, &d, cmd)
 }
 
 func newRunsResolveCommand(p *process) *cobra.Command {
-	c := client{process: p}
 	var d webhook.DecisionRequest
 	var applied, notApplied bool
 	cmd := &cobra.Command{
@@ -129,33 +161,25 @@ func newRunsResolveCommand(p *process) *cobra.Command {
 		Short: "Tell a held run what became of its change",
 		Long: `A run is held when it cannot prove whether its change happened. Look at the
 target yourself, then say which it is; the run goes on from there.`,
-		Args: one(whichRun),
 		Example: `  responder runs resolve r-01JDXYZ --not-applied --reason 'generation is still 7'
   responder runs resolve r-01JDXYZ --applied --reason 'replicas are 5'`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+	}
+	cmd.Flags().BoolVar(&applied, "applied", false, "the change is in the world")
+	cmd.Flags().BoolVar(&notApplied, "not-applied", false, "it is not")
+	d.Applied = &applied
+	return decision{
+		verb: "resolve", reason: "how you know, for the record", needs: "how do you know? --reason says it, and the run's record keeps it",
+		check: func() error {
 			if applied == notApplied {
 				return errors.New("which is it? say --applied or --not-applied")
 			}
-			if d.Reason == "" {
-				return errors.New("how do you know? --reason says it, and the run's record keeps it")
-			}
-			d.Applied = &applied
-			if err := c.decide(cmd.Context(), args[0], "resolve", d); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(p.stdout, "told %s\n", args[0])
-			return err
+			return nil
 		},
-	}
-	c.addFlags(cmd)
-	cmd.Flags().BoolVar(&applied, "applied", false, "the change is in the world")
-	cmd.Flags().BoolVar(&notApplied, "not-applied", false, "it is not")
-	cmd.Flags().StringVar(&d.Reason, "reason", "", "how you know, for the record")
-	return cmd
+		said: says("told %s"),
+	}.command(p, &d, cmd)
 }
 
 func newRunsReleaseCommand(p *process) *cobra.Command {
-	c := client{process: p}
 	var d webhook.DecisionRequest
 	cmd := &cobra.Command{
 		Use:   "release RUN --reason TEXT",
@@ -168,20 +192,10 @@ place, and so are its locks, so that no other run acts over what it left behind.
 Look at the target yourself and put right what is half done. Then release the
 run: it ends, its locks are free, and its alerts start a new run with the next
 notification if they still fire.`,
-		Args:    one(whichRun),
 		Example: "  responder runs release r-01JDXYZ --reason 'replicas are 4 as before, nothing is half done'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if d.Reason == "" {
-				return errors.New("what did you find? --reason says it, and the journal keeps it")
-			}
-			if err := c.decide(cmd.Context(), args[0], "release", d); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(p.stdout, "released %s\n", args[0])
-			return err
-		},
 	}
-	c.addFlags(cmd)
-	cmd.Flags().StringVar(&d.Reason, "reason", "", "what you found, for the record")
-	return cmd
+	return decision{
+		verb: "release", reason: "what you found, for the record", needs: "what did you find? --reason says it, and the journal keeps it",
+		said: says("released %s"),
+	}.command(p, &d, cmd)
 }

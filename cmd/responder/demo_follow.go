@@ -105,7 +105,7 @@ func (d *demo) follow(ctx, running context.Context, id string) (machine.State, [
 // cancelRun asks the run to stop because of an interrupt.
 func (d *demo) cancelRun(ctx context.Context, id string) {
 	fmt.Fprintln(d.process.stderr, "\nresponder: interrupted; the run is being cancelled and takes back what is not proven (again: stop at once)")
-	if err := d.client.decide(ctx, id, "cancel", webhook.DecisionRequest{Reason: "interrupted at the terminal"}); err != nil {
+	if _, err := d.client.decide(ctx, id, "cancel", webhook.DecisionRequest{Reason: "interrupted at the terminal"}); err != nil {
 		fmt.Fprintf(d.process.stderr, "responder: the run could not be cancelled: %v\n", err)
 	}
 }
@@ -193,7 +193,7 @@ func (f *follower) decide(ctx, running context.Context) error {
 		verb = "approve"
 	}
 	request := webhook.DecisionRequest{Reason: said.reason, Gate: f.state.Gate.ID, Digest: f.state.Gate.Digest}
-	if err := d.client.decide(running, f.id, verb, request); err != nil && ctx.Err() == nil {
+	if _, err := d.client.decide(running, f.id, verb, request); err != nil && ctx.Err() == nil {
 		d.show.screen.detail(yellow, "the answer came too late: %s", err)
 	}
 	return nil

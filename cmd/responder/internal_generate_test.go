@@ -67,7 +67,7 @@ func TestCatalogReference(t *testing.T) {
 		t.Errorf("the example in the reference is refused: %v", err)
 	}
 	accepted := func(path string) []string {
-		doc := map[string]string{"": "- {zz: 1}", "workload": "- {workload: {zz: 1}}", "gitops": "- {gitops: {zz: 1}}", "slos[]": "- {slos: [{zz: 1}]}"}[path]
+		doc := map[string]string{"": "- {zz: 1}", "workload": "- {workload: {zz: 1}}", "gitops": "- {gitops: {zz: 1}}", "gitops.object": "- {gitops: {object: {zz: 1}}}", "slos[]": "- {slos: [{zz: 1}]}"}[path]
 		_, err := catalog.Parse("x.yaml", []byte(doc))
 		if err == nil {
 			t.Fatal("an unknown field is accepted")
@@ -81,7 +81,13 @@ func TestCatalogReference(t *testing.T) {
 		switch name {
 		case "workload", "gitops":
 			for _, sub := range accepted(name) {
-				want = append(want, name+"."+sub)
+				if sub != "object" {
+					want = append(want, name+"."+sub)
+					continue
+				}
+				for _, part := range accepted(name + "." + sub) {
+					want = append(want, name+"."+sub+"."+part)
+				}
 			}
 		case "slos":
 			for _, sub := range accepted("slos[]") {

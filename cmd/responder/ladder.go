@@ -67,6 +67,7 @@ func verbOrNothing(cmd *cobra.Command, args []string) error {
 func newLadderPromoteCommand(p *process) *cobra.Command {
 	c := client{process: p}
 	var reason string
+	var out output
 	cmd := &cobra.Command{
 		Use:   "promote PLAYBOOK SERVICE LEVER --reason TEXT",
 		Short: "Lift the demotion of a lever",
@@ -85,16 +86,18 @@ enough.`,
 			if err := c.send(cmd.Context(), http.MethodPost, promotePath, r, &answer); err != nil {
 				return err
 			}
-			for _, l := range answer.Levers {
-				if l.State == args[2] || l.Lever == args[2] {
-					_, err := fmt.Fprintf(p.stdout, "promoted: %s\n", printable(standingLine(l)))
-					return err
-				}
+			i := slices.IndexFunc(answer.Levers, func(l webhook.LeverTrust) bool { return l.State == args[2] || l.Lever == args[2] })
+			if i < 0 {
+				return errors.New("promoted, but the server's answer does not show the lever; look with: responder ladder")
 			}
-			return nil
+			return out.print(p.stdout, answer.Levers[i], func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "promoted: %s\n", printable(standingLine(answer.Levers[i])))
+				return err
+			})
 		},
 	}
 	c.addFlags(cmd)
+	out.addFlag(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return cmd
 }

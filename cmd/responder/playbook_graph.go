@@ -16,6 +16,7 @@ import (
 func newPlaybookGraphCommand(p *process) *cobra.Command {
 	c := client{process: p}
 	var drawing, run, dir string
+	var out output
 	cmd := &cobra.Command{
 		Use:   "graph FILE|NAME",
 		Short: "Draw a playbook, and the path a run took through it",
@@ -42,15 +43,26 @@ func newPlaybookGraphCommand(p *process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(p.stdout, drawn)
-			return err
+			return out.print(p.stdout, graphAnswer{pb.Name, pb.Digest, drawing, drawn}, func(w io.Writer) error {
+				_, err := io.WriteString(w, drawn)
+				return err
+			})
 		},
 	}
 	c.addFlags(cmd)
+	out.addFlag(cmd)
 	cmd.Flags().StringVar(&drawing, "format", string(playbook.GraphText), "text, mermaid or dot")
 	cmd.Flags().StringVar(&run, "run", "", "draw the playbook of this run, with its path")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to find NAME in (default: the shipped playbooks)")
 	return cmd
+}
+
+// graphAnswer is the answer of playbook graph.
+type graphAnswer struct {
+	Playbook string `json:"playbook"`
+	Digest   string `json:"digest"`
+	Format   string `json:"format"`
+	Graph    string `json:"graph"`
 }
 
 func playbookOfRun(cmd *cobra.Command, c *client, id string) (*playbook.Playbook, []string, error) {

@@ -31,6 +31,9 @@ Environment:
   RESPONDER_CERT_FILE      file with the client certificate to ask it with
   RESPONDER_KEY_FILE       file with that certificate's key`
 
+// helpWidth is how wide --help is at most.
+const helpWidth = 100
+
 // newRootCommand builds the tree of commands: one file per command, named
 // after it.
 func newRootCommand(p *process) *cobra.Command {
@@ -52,6 +55,7 @@ func newRootCommand(p *process) *cobra.Command {
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth)))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

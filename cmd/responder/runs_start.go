@@ -38,7 +38,7 @@ You cannot approve what the run asks, over no door: another one of those who may
 decide has to. Breaking the glass takes a policy that allows it to who started
 the run (break_glass_own).`,
 		Args: one("which playbook? 'responder playbook list' lists them"),
-		Example: `  responder runs start inference-slo-breach --service serving/chat --reason 'users report slow answers'
+		Example: `  responder runs start inference-slo-breach --service serving/chat --reason 'slow answers'
   responder runs start inference-slo-breach --service serving/chat --label sli=ttft
   responder runs start inference-slo-breach --service serving/chat --key change-4711 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
