@@ -19,7 +19,7 @@ import (
 // Paths are relative to the file's directory.
 type config struct {
 	Listen      string            `yaml:"listen" doc:"Address to serve on, host:port."`
-	ExternalURL string            `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it. Empty: messages have no links."`
+	ExternalURL string            `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
 	TLS         tlsConfig         `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
 	Auth        authConfig        `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
 	Receiver    receiverConfig    `yaml:"receiver" doc:"The Alertmanager receiver."`

@@ -156,6 +156,11 @@ func TestBounds(t *testing.T) {
 	if look(t, s, ada, http.MethodGet, "/runs/r-a"); h.from != 4000 {
 		t.Errorf("reads events from %d of 5000", h.from)
 	}
+	long := machine.Event{Kind: machine.CheckCompleted, Facts: make([]string, 5000)}
+	h.events["r-a"] = append(make([]machine.Event, 4000), long)
+	if body := look(t, s, ada, http.MethodGet, "/runs/r-a").Body.String(); !strings.Contains(body, "and 4960 more") || len(body) > 100_000 {
+		t.Errorf("evidence of 5000 lines makes a page of %d bytes", len(body))
+	}
 	for _, c := range []struct{ query, first, last, older, newer string }{
 		{"", ">499<", ">450<", "?before=450", ""},
 		{"?before=450", ">449<", ">400<", "?before=400", "?before=500"},

@@ -206,3 +206,39 @@ func TestHeaders(t *testing.T) {
 		}
 	}
 }
+
+// The page offers exactly the decisions that will be taken, and says why not
+// the others.
+func TestWhoMayDecide(t *testing.T) {
+	events := upTo(t, recorded(t, "resolved"), machine.GateOpened, 1)
+	run := fold(events)
+	g := *run.Gate
+	g.NotBy, g.BreakGlass = "user:bob", []string{"group:captains"}
+	g.Needs = []machine.Need{{Rule: "policy two, policy.yaml:4", From: []string{"group:oncall"}, Quorum: 2, Strong: true}}
+	g.Votes = []machine.Decision{{Approve: true, By: "user:cleo", Groups: []string{"oncall"}, Strong: true}}
+	run.Gate = &g
+	h := &house{}
+	h.add(run, events...)
+	s := site(t, h)
+	s.o.Pauses = func() []string { return []string{"everything by user:dan since then: freeze"} }
+	for _, c := range []struct {
+		v                    Visitor
+		approve, deny, alone bool
+		says                 string
+	}{
+		{Visitor{Name: "ada", Groups: []string{"oncall"}, Decides: true}, false, true, false, "counts only through a door with strong authentication"},
+		{Visitor{Name: "ada", Groups: []string{"oncall"}, Decides: true, Strong: true}, true, true, false, "1 of 2"},
+		{Visitor{Name: "cleo", Groups: []string{"oncall"}, Decides: true, Strong: true}, false, true, false, "has voted already"},
+		{Visitor{Name: "bob", Groups: []string{"oncall"}, Decides: true, Strong: true}, false, true, false, "nobody approves their own"},
+		{Visitor{Name: "cap", Groups: []string{"captains"}, Decides: true, Strong: true}, false, true, true, "Break the glass"},
+		{Visitor{Name: "cap", Groups: []string{"captains"}, Decides: true}, false, true, false, "but may break the glass"},
+		{Visitor{Name: "eve", Decides: true, Strong: true}, false, false, false, "You cannot decide this"},
+		{Visitor{Name: "eve", Groups: []string{"oncall"}, Strong: true}, false, false, false, "You cannot decide here"},
+	} {
+		body := look(t, s, c.v, http.MethodGet, "/runs/"+run.Start.Run).Body.String()
+		approve, deny, alone := strings.Contains(body, ">Approve<"), strings.Contains(body, ">Deny<"), strings.Contains(body, ">Approve alone<")
+		if approve != c.approve || deny != c.deny || alone != c.alone || !strings.Contains(body, c.says) || !strings.Contains(body, "Paused: everything by user:dan") {
+			t.Errorf("%+v: approve %v, deny %v, alone %v, says %q: %v", c.v, approve, deny, alone, c.says, strings.Contains(body, c.says))
+		}
+	}
+}

@@ -102,6 +102,9 @@ func (s *story) current(e machine.Event) *change {
 // tell adds an event to the timeline.
 func (s *story) tell(e machine.Event) {
 	what, details := s.words.Event(e)
+	if n := len(details) - maxFacts; n > 0 {
+		details = append(slices.Clone(details[:maxFacts]), fmt.Sprintf("and %d more", n))
+	}
 	if e.Sample != nil {
 		same := s.last == e.Sample.Verdict
 		s.last = e.Sample.Verdict
