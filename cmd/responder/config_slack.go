@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +13,7 @@ import (
 
 // slackConfig is the workspace in which people are asked and decide.
 type slackConfig struct {
-	TokenFile         string       `yaml:"token_file" doc:"File with the bot token, xoxb-... It is read at the start."`
+	TokenFile         string       `yaml:"token_file" doc:"File with the bot token, xoxb-... It is read again when it changes, as the files of the next two are."`
 	AppTokenFile      string       `yaml:"app_token_file" doc:"File with the app-level token, xapp-..., for clicks over Socket Mode, which needs no ingress. This or signing_secret_file."`
 	SigningSecretFile string       `yaml:"signing_secret_file" doc:"File with the signing secret, for clicks over HTTP: Slack posts them to /api/v1/slack/interactivity."`
 	AppID             string       `yaml:"app_id" doc:"Whose clicks are taken, e.g. A0123456789. Empty: the app's that the bot token belongs to."`
@@ -111,6 +109,10 @@ type workspace struct {
 	client *slack.Client
 	names  *slackNames
 	pace   time.Duration // between two messages in a channel; 0: as Slack asks
+	log    *slog.Logger
+
+	secrets slack.Secrets // in use
+	read    func() (slack.Secrets, configProblems)
 }
 
 // transport is how clicks come.
@@ -137,60 +139,25 @@ func openSlack(c config, log *slog.Logger) (*workspace, error) {
 	if c.Slack == nil {
 		return nil, nil
 	}
-	var problems configProblems
-	secret := func(field, file string) slack.Secret {
-		s, err := readSlackSecret(file)
-		if err != nil {
-			problems = append(problems, c.problem("slack."+field, err))
-		}
-		return s
-	}
-	o := slack.Options{
-		Token: secret("token_file", c.Slack.TokenFile), AppToken: secret("app_token_file", c.Slack.AppTokenFile),
-		SigningSecret: secret("signing_secret_file", c.Slack.SigningSecretFile),
-		AppID:         c.Slack.AppID, TeamID: c.Slack.TeamID, APIURL: c.Slack.APIURL, Logger: log,
-	}
+	secrets, problems := c.readSlackSecrets()
 	if len(problems) > 0 {
 		return nil, problems.sorted()
 	}
-	if !strings.HasPrefix(o.Token.Read(), "xoxb-") {
-		return nil, configProblems{c.problem("slack.token_file", errors.New("the token does not begin with xoxb-: copy the bot token from OAuth & Permissions"))}
-	}
+	o := slack.Options{Secrets: secrets, AppID: c.Slack.AppID, TeamID: c.Slack.TeamID, APIURL: c.Slack.APIURL, Logger: log}
 	client, err := slack.New(o)
 	if err != nil {
 		return nil, configProblems{c.problem("slack", err)}
 	}
-	return &workspace{slackConfig: *c.Slack, client: client, names: newSlackNames(c, slack.NewPeople(client, 0))}, nil
+	return &workspace{
+		slackConfig: *c.Slack, client: client, names: newSlackNames(c, slack.NewPeople(client, 0)),
+		log: log, secrets: secrets, read: c.readSlackSecrets,
+	}, nil
 }
 
 // problem is an error with the place of the setting that it is about.
 func (c config) problem(path string, err error) configProblem {
 	at := c.set.of(path)
 	return configProblem{File: c.file, Line: at.line, Column: at.column, Path: path, Message: err.Error()}
-}
-
-// readSlackSecret reads a file with one secret; none without a name.
-func readSlackSecret(file string) (slack.Secret, error) {
-	if file == "" {
-		return slack.Secret{}, nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return slack.Secret{}, err
-	}
-	defer f.Close()
-	data, err := readAtMost(f, 4<<10)
-	if err != nil {
-		return slack.Secret{}, fmt.Errorf("read %s: %w", file, err)
-	}
-	text := strings.TrimSpace(string(data))
-	switch {
-	case text == "":
-		return slack.Secret{}, fmt.Errorf("%s is empty", file)
-	case strings.ContainsFunc(text, isSpace):
-		return slack.Secret{}, fmt.Errorf("%s holds more than one word", file)
-	}
-	return slack.NewSecret(text), nil
 }
 
 // allSlackChannels lists every channel that is posted to.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // answer is what a person, or --yes, says to an open question.
@@ -113,25 +112,23 @@ func (d *demoShow) leverQuestion(st machine.State) {
 		s.label(word, plain, "%s %s: %s", guardWord(g), g.Guard, g.Why)
 		word = ""
 	}
-	if st.Playbook != nil {
-		if state := st.Playbook.State(st.Current); state != nil && state.Verify != nil {
-			s.label("verify", plain, "%s", proofLine(*state.Verify))
-		}
+	if spec, err := st.Proof(st.Current, st.Updated); err == nil {
+		s.label("verify", plain, "%s", proofLine(*spec))
 	}
 	s.label("if not", plain, "undone: %s", p.Undo)
 }
 
 // proofLine says what a verification looks at.
-func proofLine(v playbook.Verify) string {
+func proofLine(v machine.VerifySpec) string {
 	parts := make([]string, 0, len(v.Until)+2)
 	for _, u := range v.Until {
-		name, unit, factor := readingName(u.Query.Source())
+		name, unit, factor := readingName(u.Query)
 		parts = append(parts, fmt.Sprintf("%s %s %s%s", name, u.Op, brief(u.Value*factor), unit))
 	}
-	if v.Burn != nil {
-		parts = append(parts, fmt.Sprintf("burn since the fix under %sx", brief(v.Burn.Max)))
+	if v.ErrorRatio != "" {
+		parts = append(parts, fmt.Sprintf("burn since the fix under %sx", brief(v.MaxBurn)))
 	}
-	if v.Traffic != nil {
+	if v.Traffic != "" {
 		parts = append(parts, fmt.Sprintf("traffic at least %s%% of before", brief(100*v.MinTraffic)))
 	}
 	return fmt.Sprintf("%s; for %s without a break, within %s", strings.Join(parts, ", "), v.Hold, v.Within)

@@ -18,7 +18,7 @@ func writeDryRun(w io.Writer, report dryRunReport) error {
 	}
 	for _, run := range report.Runs {
 		r.printf("\nrun of playbook %s on %s\n", run.Run.Start.Playbook, run.Run.Start.Service.Name)
-		r.began, r.book = run.Run.Began, run.Run.Playbook
+		r.began, r.book, r.run = run.Run.Began, run.Run.Playbook, run.Run
 		for _, e := range run.Events {
 			r.event(e.Kind, e.Event)
 		}

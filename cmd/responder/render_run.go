@@ -18,6 +18,7 @@ import (
 type runRenderer struct {
 	w     io.Writer
 	book  *playbook.Playbook // of the run; nil: states are shown by name only
+	run   machine.State      // as it is; zero: what a change is proven by is not shown
 	began time.Time
 	plans map[string]bool // digests already shown
 	brief bool            // of like samples in a row only the first
@@ -37,6 +38,7 @@ func (r *runRenderer) printf(format string, args ...any) {
 
 // head writes what the run is about and what has become of it.
 func (r *runRenderer) head(s machine.State) {
+	r.run = s
 	r.printf("run       %s\n", s.Start.Run)
 	r.printf("playbook  %s %s\n", s.Start.Playbook, short(s.Start.Digest, 19))
 	r.printf("service   %s\n", s.Start.Service.Name)
@@ -157,7 +159,7 @@ func (r *runRenderer) event(kind machine.EventKind, e machine.Event) {
 	}
 	switch {
 	case e.Plan != nil:
-		r.plan(*e.Plan)
+		r.plan(e.State, *e.Plan)
 	case len(e.Guards) > 0:
 		r.guards(e.Guards)
 	case e.Sample != nil:
@@ -166,7 +168,7 @@ func (r *runRenderer) event(kind machine.EventKind, e machine.Event) {
 }
 
 // plan writes what a lever would change; the same plan only once.
-func (r *runRenderer) plan(p machine.Plan) {
+func (r *runRenderer) plan(state string, p machine.Plan) {
 	digest := p.Digest()
 	if r.plans[digest] {
 		return
@@ -181,6 +183,12 @@ func (r *runRenderer) plan(p machine.Plan) {
 		if c.To != "" {
 			r.printf("               + %s\n", c.To)
 		}
+	}
+	word := "verify"
+	r.run.Playbook = r.book
+	for _, line := range r.run.ProofLines(state, r.run.Updated) {
+		r.printf("             %-7s %s\n", word, line)
+		word = ""
 	}
 	r.printf("             undo    %s\n", p.Undo)
 	r.printf("             risk    %s: %s\n", p.Risk, p.Why)

@@ -228,6 +228,7 @@ func (s *service) run(ctx context.Context, ln net.Listener) error {
 	if ln != nil && s.door != nil {
 		start("slack", s.runDesk)
 		start("slack clicks", s.door.receiver.Run)
+		start("slack secrets", s.world.Slack.renew)
 		start("slack refusals", s.door.journalRefused)
 		if s.door.socket {
 			start("slack socket", func(ctx context.Context) error { return s.door.receiver.RunSocket(ctx, s.door.metrics.socket) })

@@ -44,7 +44,7 @@ spec:
       verify:
         within: 10m
         hold: 2m
-        until: {query: 'slow_ratio', op: <, value: 0.01}
+        until: {query: 'slow_ratio{service="${service.name}"}', op: <, value: 0.01}
         traffic: {query: 'sum(rate(requests_total[1m]))', min_rate: 0.1}
       next: [{on: verified, to: resolved}, {to: people}]
     resolved: {end: resolved}
@@ -316,7 +316,7 @@ type desked struct {
 func (h *house) open(t testing.TB, s *slacktest.Server) desked {
 	t.Helper()
 	client, err := slack.New(slack.Options{
-		Token: slack.NewSecret(slacktest.Token), AppToken: slack.NewSecret(slacktest.AppToken), APIURL: s.APIURL(), Timeout: 5 * time.Second,
+		Secrets: slack.Secrets{Token: slack.NewSecret(slacktest.Token), AppToken: slack.NewSecret(slacktest.AppToken)}, APIURL: s.APIURL(), Timeout: 5 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

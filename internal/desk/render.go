@@ -2,7 +2,6 @@ package desk
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +27,7 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 		a.Plan = plan(*p, g.Digest)
 		a.Capacity, a.Risk = capacity(p.Capacity), risk(*p)
 		a.Undo = []string{p.Undo}
-		a.Verification = proof(s.asks())
+		a.Verification = st.ProofLines(s.at, g.Opened)
 	}
 	return a
 }
@@ -77,7 +76,7 @@ func (s *story) details(id, link string, page int, origin slack.Origin) slack.De
 		add("Good to know", p.Notes)
 	}
 	add("Guards", s.guards)
-	add("Verified by", proof(s.asks()))
+	add("Verified by", s.run.ProofLines(s.at, s.gate.Opened))
 	var who []string
 	for _, n := range needs(*s.gate, s.voted) {
 		who = append(who, fmt.Sprintf("%d of %d from %s (%s)", len(n.By), n.Quorum, strings.Join(n.From, ", "), n.Rule))
@@ -158,24 +157,3 @@ func expiry(e playbook.Expiry) string {
 	}
 	return "the run is handed to people, nothing is changed"
 }
-
-// proof says what has to hold for the change to be kept.
-func proof(st *playbook.State) []string {
-	if st == nil || st.Verify == nil {
-		return nil
-	}
-	v := st.Verify
-	var out []string
-	for _, u := range v.Until {
-		out = append(out, fmt.Sprintf("%s %s %s", u.Query.Source(), u.Op, number(u.Value)))
-	}
-	if v.Burn != nil {
-		out = append(out, fmt.Sprintf("error budget burns at less than %s times since the fix", number(v.Burn.Max)))
-	}
-	if v.Traffic != nil {
-		out = append(out, fmt.Sprintf("traffic is still there: at least %s requests per second and %s %% of before", number(v.MinRate), number(100*v.MinTraffic)))
-	}
-	return append(out, fmt.Sprintf("held for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within)))
-}
-
-func number(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slack"
 )
 
@@ -197,14 +196,6 @@ func after(text string) string {
 		return ""
 	}
 	return ": " + text
-}
-
-// asks is the state of the playbook that the newest question belongs to.
-func (s *story) asks() *playbook.State {
-	if s.run.Playbook == nil {
-		return nil
-	}
-	return s.run.Playbook.State(s.at)
 }
 
 // shown reports whether the run has something for people: it asked them, or

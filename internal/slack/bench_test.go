@@ -16,7 +16,7 @@ import (
 // to the consumer's queue.
 func BenchmarkInteraction(b *testing.B) {
 	s := slacktest.Start(b, slacktest.Options{})
-	c, err := New(Options{Token: NewSecret(slacktest.Token), SigningSecret: NewSecret(slacktest.SigningSecret), APIURL: s.APIURL(), AppID: slacktest.AppID, TeamID: slacktest.TeamID})
+	c, err := New(Options{Secrets: Secrets{Token: NewSecret(slacktest.Token), SigningSecret: NewSecret(slacktest.SigningSecret)}, APIURL: s.APIURL(), AppID: slacktest.AppID, TeamID: slacktest.TeamID})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func BenchmarkInteraction(b *testing.B) {
 func BenchmarkFind1000(b *testing.B) {
 	s := slacktest.Start(b, slacktest.Options{})
 	s.AddChannel(slacktest.Conversation{ID: channel, Member: true})
-	c, err := New(Options{Token: NewSecret(slacktest.Token), APIURL: s.APIURL()})
+	c, err := New(Options{Secrets: Secrets{Token: NewSecret(slacktest.Token)}, APIURL: s.APIURL()})
 	if err != nil {
 		b.Fatal(err)
 	}

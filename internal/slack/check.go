@@ -32,7 +32,7 @@ type CheckOptions struct {
 // for a moment.
 func (c *Client) Check(ctx context.Context, o CheckOptions) []Finding {
 	var out []Finding
-	r, err := c.api.AuthTestContext(ctx)
+	r, err := c.api().AuthTestContext(ctx)
 	if err != nil {
 		return append(out, failed("token", classify("auth.test", err)))
 	}
@@ -106,15 +106,15 @@ func checkScopes(header string, o CheckOptions) Finding {
 
 func (c *Client) checkTransport(ctx context.Context, t Transport) Finding {
 	if t != SocketMode {
-		if c.o.SigningSecret.Empty() {
+		if c.secrets().SigningSecret.Empty() {
 			return Finding{Name: "signing secret", Detail: "none is configured", Fix: "copy it from the app's Basic Information into its file"}
 		}
 		return Finding{Name: "signing secret", OK: true, Detail: "configured; whether it is this app's shows at the first click"}
 	}
-	if c.o.AppToken.Empty() {
+	if c.secrets().AppToken.Empty() {
 		return Finding{Name: "app token", Detail: "none is configured", Fix: "make one with connections:write under Basic Information, App-Level Tokens"}
 	}
-	if _, _, err := c.api.StartSocketModeContext(ctx); err != nil {
+	if _, _, err := c.api().StartSocketModeContext(ctx); err != nil {
 		f := failed("app token", classify("apps.connections.open", err))
 		f.Fix = "make an app-level token with connections:write, and turn Socket Mode on in the app"
 		return f
@@ -127,7 +127,7 @@ func (c *Client) checkChannel(ctx context.Context, channel string) Finding {
 	if err := checkChannel("conversations.info", channel); err != nil {
 		return failed(name, err)
 	}
-	info, err := c.api.GetConversationInfoContext(ctx, &slack.GetConversationInfoInput{ChannelID: channel})
+	info, err := c.api().GetConversationInfoContext(ctx, &slack.GetConversationInfoInput{ChannelID: channel})
 	if err != nil {
 		return failed(name, classify("conversations.info", err))
 	}

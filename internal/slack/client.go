@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slack-go/slack"
@@ -18,9 +19,7 @@ import (
 // Options says how to reach Slack. Token is needed; the rest has useful zero
 // values.
 type Options struct {
-	Token         Secret // of the bot: xoxb-...
-	AppToken      Secret // of the app, for Socket Mode: xapp-...
-	SigningSecret Secret // for the HTTP transport
+	Secrets
 
 	// AppID and TeamID are whose clicks are taken. Empty: asked of Slack, by
 	// whom the token is.
@@ -35,9 +34,9 @@ type Options struct {
 
 // Client calls Slack's Web API. It is safe for concurrent use.
 type Client struct {
-	o    Options
-	api  *slack.Client
+	o    Options // without the secrets
 	http *http.Client
+	live atomic.Pointer[live] // with the secrets that count now
 	log  *slog.Logger
 
 	asking chan struct{}        // held by the one call that asks who we are
@@ -61,11 +60,8 @@ type Identity struct {
 // New makes a client. It calls nobody, so that a service starts while Slack is
 // down.
 func New(o Options) (*Client, error) {
-	if o.Token.Empty() {
-		return nil, errors.New("slack token: is empty: put the bot token (xoxb-...) into its file")
-	}
-	if !o.AppToken.Empty() && !strings.HasPrefix(o.AppToken.Read(), "xapp-") {
-		return nil, errors.New("slack app token: does not begin with xapp-: Socket Mode needs an app-level token with connections:write")
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	if o.APIURL == "" {
 		o.APIURL = slack.APIURL
@@ -94,8 +90,8 @@ func New(o Options) (*Client, error) {
 	// The token is in the body, and a redirect would carry it elsewhere.
 	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c := &Client{o: o, http: h, log: o.Logger, asking: make(chan struct{}, 1), closed: map[string]time.Time{}}
-	c.api = slack.New(o.Token.Read(),
-		slack.OptionAppLevelToken(o.AppToken.Read()), slack.OptionAPIURL(o.APIURL), slack.OptionHTTPClient(h))
+	c.live.Store(c.speaking(o.Secrets))
+	c.o.Secrets = Secrets{}
 	return c, nil
 }
 
@@ -138,10 +134,13 @@ func (c *Client) Identify(ctx context.Context) (Identity, error) {
 	if who, done, err := c.known(); done { // another caller asked meanwhile
 		return who, err
 	}
+	by := c.live.Load()
 	who, err := c.ask(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.who, c.asked, c.askErr = who, time.Now(), err
+	if by == c.live.Load() { // or it is the answer about another token
+		c.who, c.asked, c.askErr = who, time.Now(), err
+	}
 	return who, err
 }
 
@@ -155,7 +154,7 @@ func (c *Client) known() (who Identity, done bool, err error) {
 func (c *Client) ask(ctx context.Context) (Identity, error) {
 	var r *slack.AuthTestResponse
 	err := c.call("auth.test", "", func() (err error) {
-		r, err = c.api.AuthTestContext(ctx)
+		r, err = c.api().AuthTestContext(ctx)
 		return err
 	})
 	if err != nil {
@@ -169,7 +168,7 @@ func (c *Client) ask(ctx context.Context) (Identity, error) {
 		return who, nil
 	}
 	err = c.call("bots.info", "", func() error {
-		bot, err := c.api.GetBotInfoContext(ctx, slack.GetBotInfoParameters{Bot: r.BotID})
+		bot, err := c.api().GetBotInfoContext(ctx, slack.GetBotInfoParameters{Bot: r.BotID})
 		if err == nil {
 			who.AppID = bot.AppID
 		}

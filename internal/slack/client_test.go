@@ -34,8 +34,8 @@ func workspace(t *testing.T, o slacktest.Options) (*slacktest.Server, *Client) {
 func client(t *testing.T, s *slacktest.Server) *Client {
 	t.Helper()
 	c, err := New(Options{
-		Token: NewSecret(slacktest.Token), AppToken: NewSecret(slacktest.AppToken), SigningSecret: NewSecret(slacktest.SigningSecret),
-		APIURL: s.APIURL(), Timeout: 5 * time.Second,
+		Secrets: Secrets{Token: NewSecret(slacktest.Token), AppToken: NewSecret(slacktest.AppToken), SigningSecret: NewSecret(slacktest.SigningSecret)},
+		APIURL:  s.APIURL(), Timeout: 5 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestErrors(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	h := httptest.NewServer(http.NotFoundHandler())
 	h.Close()
-	c, err := New(Options{Token: NewSecret("xoxb-1"), APIURL: h.URL})
+	c, err := New(Options{Secrets: Secrets{Token: NewSecret("xoxb-1")}, APIURL: h.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestUnreachable(t *testing.T) {
 func TestSlowSlack(t *testing.T) {
 	s, _ := workspace(t, slacktest.Options{})
 	s.Latency(time.Minute)
-	c, err := New(Options{Token: NewSecret(slacktest.Token), APIURL: s.APIURL(), Timeout: 500 * time.Millisecond})
+	c, err := New(Options{Secrets: Secrets{Token: NewSecret(slacktest.Token)}, APIURL: s.APIURL(), Timeout: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,8 +267,8 @@ func TestChannelNamesAreRefused(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no token":  {},
-		"bot token": {Token: NewSecret("xoxb-1"), AppToken: NewSecret("xoxb-1")},
-		"address":   {Token: NewSecret("xoxb-1"), APIURL: "file:///etc/passwd"},
+		"bot token": {Secrets: Secrets{Token: NewSecret("xoxb-1"), AppToken: NewSecret("xoxb-1")}},
+		"address":   {Secrets: Secrets{Token: NewSecret("xoxb-1")}, APIURL: "file:///etc/passwd"},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%s: taken", name)
@@ -298,7 +298,7 @@ func TestIdentify(t *testing.T) {
 	if n := len(s.Calls("auth.test")); n != 2 {
 		t.Errorf("an answer is asked for %d times", n-1)
 	}
-	other, err := New(Options{Token: NewSecret(slacktest.Token), APIURL: s.APIURL(), TeamID: "T0OTHER"})
+	other, err := New(Options{Secrets: Secrets{Token: NewSecret(slacktest.Token)}, APIURL: s.APIURL(), TeamID: "T0OTHER"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.answer(w, err)
 		return
 	}
-	id, at, err := verify(r.client.o.SigningSecret, req.Header, body, now)
+	id, at, err := verify(r.client.secrets().SigningSecret, req.Header, body, now)
 	if err == nil {
 		first, full := r.requests.first(id, at.Add(window), now)
 		switch {

@@ -68,7 +68,7 @@ func (c *Client) post(ctx context.Context, to Ref, meta Meta, m Message) (Ref, e
 	}
 	var ref Ref
 	err := c.call(method, to.Channel, func() (err error) {
-		ref.Channel, ref.TS, err = c.api.PostMessageContext(ctx, to.Channel, options...)
+		ref.Channel, ref.TS, err = c.api().PostMessageContext(ctx, to.Channel, options...)
 		return err
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Client) post(ctx context.Context, to Ref, meta Meta, m Message) (Ref, e
 // Update edits a posted message in place. Doing it again changes nothing.
 func (c *Client) Update(ctx context.Context, ref Ref, meta Meta, m Message) error {
 	return c.call("chat.update", "", func() error {
-		_, _, _, err := c.api.UpdateMessageContext(ctx, ref.Channel, ref.TS, append(m.options(), slack.MsgOptionMetadata(meta.encode()))...)
+		_, _, _, err := c.api().UpdateMessageContext(ctx, ref.Channel, ref.TS, append(m.options(), slack.MsgOptionMetadata(meta.encode()))...)
 		return err
 	})
 }
@@ -91,7 +91,7 @@ func (c *Client) Update(ctx context.Context, ref Ref, meta Meta, m Message) erro
 // Delete takes a message of ours away.
 func (c *Client) Delete(ctx context.Context, ref Ref) error {
 	return c.call("chat.delete", "", func() error {
-		_, _, err := c.api.DeleteMessageContext(ctx, ref.Channel, ref.TS)
+		_, _, err := c.api().DeleteMessageContext(ctx, ref.Channel, ref.TS)
 		return err
 	})
 }
@@ -104,7 +104,7 @@ func (c *Client) Ephemeral(ctx context.Context, channel, userID string, m Messag
 		return err
 	}
 	return c.call(method, channel, func() error {
-		_, err := c.api.PostEphemeralContext(ctx, channel, userID, m.options()...)
+		_, err := c.api().PostEphemeralContext(ctx, channel, userID, m.options()...)
 		return err
 	})
 }
@@ -112,9 +112,9 @@ func (c *Client) Ephemeral(ctx context.Context, channel, userID string, m Messag
 // OpenModal shows a dialog to whoever clicked, over the dialog they clicked in
 // if there is one. It has to come within three seconds of the click.
 func (c *Client) OpenModal(ctx context.Context, click Click, m Modal) error {
-	method, open := "views.open", c.api.OpenViewContext
+	method, open := "views.open", c.api().OpenViewContext
 	if click.ViewID != "" {
-		method, open = "views.push", c.api.PushViewContext
+		method, open = "views.push", c.api().PushViewContext
 	}
 	return c.call(method, "", func() error {
 		_, err := open(ctx, click.TriggerID, m.view)
@@ -125,7 +125,7 @@ func (c *Client) OpenModal(ctx context.Context, click Click, m Modal) error {
 // UpdateModal replaces what an open dialog shows.
 func (c *Client) UpdateModal(ctx context.Context, viewID string, m Modal) error {
 	return c.call("views.update", "", func() error {
-		_, err := c.api.UpdateViewContext(ctx, m.view, "", "", viewID)
+		_, err := c.api().UpdateViewContext(ctx, m.view, "", "", viewID)
 		return err
 	})
 }
@@ -144,7 +144,7 @@ func (c *Client) Find(ctx context.Context, channel string, since time.Time) ([]F
 		ChannelID: channel, Limit: 200, IncludeAllMetadata: true, Oldest: timestamp(since), Inclusive: true,
 	}
 	return c.find(ctx, method, channel, func() (messages []slack.Message, next string, err error) {
-		r, err := c.api.GetConversationHistoryContext(ctx, &p)
+		r, err := c.api().GetConversationHistoryContext(ctx, &p)
 		if err != nil {
 			return nil, "", err
 		}
@@ -157,7 +157,7 @@ func (c *Client) Find(ctx context.Context, channel string, since time.Time) ([]F
 func (c *Client) FindReplies(ctx context.Context, parent Ref) ([]Found, error) {
 	p := slack.GetConversationRepliesParameters{ChannelID: parent.Channel, Timestamp: parent.TS, Limit: 200, IncludeAllMetadata: true}
 	return c.find(ctx, "conversations.replies", parent.Channel, func() (messages []slack.Message, next string, err error) {
-		messages, _, p.Cursor, err = c.api.GetConversationRepliesContext(ctx, &p)
+		messages, _, p.Cursor, err = c.api().GetConversationRepliesContext(ctx, &p)
 		return messages, p.Cursor, err
 	})
 }

@@ -76,7 +76,7 @@ func (p *People) Person(ctx context.Context, userID string) (Person, error) {
 		}
 		var u *slack.User
 		err = p.client.call("users.info", "", func() (err error) {
-			u, err = p.client.api.GetUserInfoContext(ctx, userID)
+			u, err = p.client.api().GetUserInfoContext(ctx, userID)
 			return err
 		})
 		var e *Error
@@ -135,7 +135,7 @@ func (p *People) Members(ctx context.Context, group string) ([]string, error) {
 	ids, err := p.groups.get("", p.ttl, func() (map[string]string, error) {
 		var list []slack.UserGroup
 		err := p.client.call("usergroups.list", "", func() (err error) {
-			list, err = p.client.api.GetUserGroupsContext(ctx)
+			list, err = p.client.api().GetUserGroupsContext(ctx)
 			return err
 		})
 		if err != nil {
@@ -159,7 +159,7 @@ func (p *People) Members(ctx context.Context, group string) ([]string, error) {
 	}
 	return p.members.get(id, p.ttl, func() (members []string, err error) {
 		err = p.client.call("usergroups.users.list", "", func() (err error) {
-			members, err = p.client.api.GetUserGroupMembersContext(ctx, id)
+			members, err = p.client.api().GetUserGroupMembersContext(ctx, id)
 			return err
 		})
 		return members, err
@@ -171,7 +171,7 @@ func (p *People) Members(ctx context.Context, group string) ([]string, error) {
 func (p *People) ByEmail(ctx context.Context, email string) (Person, error) {
 	var u *slack.User
 	err := p.client.call("users.lookupByEmail", "", func() (err error) {
-		u, err = p.client.api.GetUserByEmailContext(ctx, email)
+		u, err = p.client.api().GetUserByEmailContext(ctx, email)
 		return err
 	})
 	var e *Error

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -16,6 +17,8 @@ import (
 const (
 	readLimit    = 1 << 20          // bytes of one envelope
 	envelopeLife = 30 * time.Minute // Slack was seen to repeat an envelope after six minutes
+
+	handOverWithin = 2 * time.Second // both connections stand so long; Slack wants its answers in three
 )
 
 // SocketState is what [Receiver.RunSocket] reports about the connection.
@@ -26,40 +29,74 @@ type SocketState struct {
 
 // RunSocket keeps a Socket Mode connection until the context ends. It connects
 // anew by itself, also after Slack refused the app token: a service goes on
-// without Slack, and a token can be made valid again. watch gets each change
-// and must not block; nil: nobody. Only the lack of an app token ends it at once.
+// without Slack, and a token can be made valid again. When the app token is
+// renewed, the old connection stays until the new one stands, so that no click
+// falls between. watch gets each change and must not block; nil: nobody. Only
+// the lack of an app token ends it at once.
 func (r *Receiver) RunSocket(ctx context.Context, watch func(SocketState)) error {
-	if r.client.o.AppToken.Empty() {
+	now := r.client.live.Load()
+	if now.AppToken.Empty() {
 		return errors.New("slack socket mode: needs an app token (xapp-...) with connections:write")
 	}
 	if watch == nil {
 		watch = func(SocketState) {}
 	}
+	var held sync.WaitGroup
+	defer held.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	leave := func() {} // every connection of an earlier token
+	for now != nil {
+		holding, end := context.WithCancel(ctx)
+		h := &holder{Receiver: r, api: now.api, watch: watch, stands: handOver(leave)}
+		held.Go(func() { h.hold(holding) })
+		now = r.client.otherAppToken(ctx, now.AppToken)
+		leave = func(before func()) func() { return func() { before(); end() } }(leave)
+	}
+	leave()
+	return ctx.Err()
+}
+
+// handOver leaves the connections of earlier tokens a while after it was called
+// first: what Slack has just sent over them is still taken.
+func handOver(leave func()) func() {
+	return sync.OnceFunc(func() { time.AfterFunc(handOverWithin, leave) })
+}
+
+// holder keeps the connection of one app token.
+type holder struct {
+	*Receiver
+	api    *slack.Client
+	watch  func(SocketState)
+	stands func() // called when it is connected
+}
+
+func (h *holder) hold(ctx context.Context) {
 	for {
-		err := classify("apps.connections.open", r.connect(ctx, watch))
+		err := classify("apps.connections.open", h.connect(ctx))
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return
 		}
 		pause := time.Second
 		var e *Error
 		if errors.As(err, &e) && e.Reason == Token {
 			pause = time.Minute
 		}
-		watch(SocketState{Err: err})
-		r.o.Logger.Warn("slack socket mode: connection ended", "err", err, "again_in", pause)
+		h.watch(SocketState{Err: err})
+		h.o.Logger.Warn("slack socket mode: connection ended", "err", err, "again_in", pause)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		case <-time.After(pause):
 		}
 	}
 }
 
 // connect runs the library's own client, which reconnects on what it knows.
-func (r *Receiver) connect(ctx context.Context, watch func(SocketState)) error {
+func (h *holder) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := socketmode.New(r.client.api, socketmode.OptionReadLimit(readLimit), socketmode.OptionDialer(r.dialer()))
+	s := socketmode.New(h.api, socketmode.OptionReadLimit(readLimit), socketmode.OptionDialer(h.dialer()))
 	ended := make(chan error, 1)
 	go func() { ended <- s.RunContext(ctx) }()
 	for {
@@ -67,7 +104,7 @@ func (r *Receiver) connect(ctx context.Context, watch func(SocketState)) error {
 		case err := <-ended:
 			return err
 		case event := <-s.Events:
-			r.event(ctx, s, event, watch)
+			h.event(ctx, s, event)
 		}
 	}
 }
@@ -91,23 +128,24 @@ func (r *Receiver) dialer() *websocket.Dialer {
 	return d
 }
 
-func (r *Receiver) event(ctx context.Context, s *socketmode.Client, event socketmode.Event, watch func(SocketState)) {
+func (h *holder) event(ctx context.Context, s *socketmode.Client, event socketmode.Event) {
 	switch event.Type {
 	case socketmode.EventTypeConnecting:
-		watch(SocketState{})
+		h.watch(SocketState{})
 	case socketmode.EventTypeHello:
-		watch(SocketState{Connected: true})
+		h.stands()
+		h.watch(SocketState{Connected: true})
 	case socketmode.EventTypeConnectionError:
 		if failed, ok := event.Data.(*slack.ConnectionErrorEvent); ok {
-			watch(SocketState{Err: classify("apps.connections.open", failed.ErrorObj)})
+			h.watch(SocketState{Err: classify("apps.connections.open", failed.ErrorObj)})
 		}
 	case socketmode.EventTypeErrorBadMessage:
 		if bad, ok := event.Data.(*socketmode.ErrorBadMessage); ok {
-			r.bad(ctx, s, bad.Message)
+			h.bad(ctx, s, bad.Message)
 		}
 	case socketmode.EventTypeInteractive, socketmode.EventTypeEventsAPI, socketmode.EventTypeSlashCommand:
 		if event.Request != nil {
-			r.envelope(ctx, s, event.Request)
+			h.envelope(ctx, s, event.Request)
 		}
 	}
 }

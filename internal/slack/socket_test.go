@@ -90,7 +90,7 @@ func TestSocketBadToken(t *testing.T) {
 	if why(refused) != Token || !errors.Is(err, context.Canceled) {
 		t.Errorf("reported %v, ended with %v", refused, err)
 	}
-	none, err := New(Options{Token: NewSecret(slacktest.Token), APIURL: s.APIURL()})
+	none, err := New(Options{Secrets: Secrets{Token: NewSecret(slacktest.Token)}, APIURL: s.APIURL()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,12 +145,12 @@ func TestSecretShowsNowhere(t *testing.T) {
 	const value = "xoxb-very-secret"
 	s := NewSecret(value)
 	var log strings.Builder
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("client", "token", s, "options", Options{Token: s, AppToken: s, SigningSecret: s})
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("client", "token", s, "options", Options{Secrets: Secrets{Token: s, AppToken: s, SigningSecret: s}})
 	j, err := json.Marshal(map[string]Secret{"token": s})
 	if err != nil || strings.Contains(string(j), value) {
 		t.Error("an encoder shows it")
 	}
-	for _, text := range []string{log.String(), fmt.Sprint(s), fmt.Sprintf("%+v %#v %s %q %x", s, s, s, s, s), fmt.Sprintf("%+v", Options{Token: s})} {
+	for _, text := range []string{log.String(), fmt.Sprint(s), fmt.Sprintf("%+v %#v %s %q %x", s, s, s, s, s), fmt.Sprintf("%+v", Options{Secrets: Secrets{Token: s}})} {
 		if strings.Contains(text, value) || strings.Contains(text, fmt.Sprintf("%x", value)) {
 			t.Errorf("the secret shows: %s", text)
 		}

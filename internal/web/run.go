@@ -135,7 +135,7 @@ func (s *Site) events(d *runData, run machine.State) []machine.Event {
 		d.Broken = true
 		return nil
 	}
-	t := story{words: s.o.Words, book: run.Playbook}
+	t := story{words: s.o.Words, run: run, book: run.Playbook}
 	for _, e := range events[:min(len(events), 2*maxEvents)] {
 		t.add(e)
 	}

@@ -37,6 +37,7 @@ type line struct {
 // story is what a run's events tell beside its state.
 type story struct {
 	words    Words
+	run      machine.State
 	book     *playbook.Playbook
 	changes  []*change
 	timeline []line
@@ -90,7 +91,7 @@ func (s *story) current(e machine.Event) *change {
 		if n > 0 && !s.changes[n-1].Old {
 			return s.changes[n-1]
 		}
-		s.changes = append(s.changes, &change{State: e.State, Title: title(s.book, e.State), Proof: proof(s.book, e.State)})
+		s.changes = append(s.changes, &change{State: e.State, Title: title(s.book, e.State), Proof: s.run.ProofLines(e.State, e.At)})
 		return s.changes[n]
 	case n == 0 || s.changes[n-1].Old && e.State != s.changes[n-1].State:
 		return nil
@@ -148,25 +149,6 @@ func lineTone(e machine.Event) string {
 		}
 	}
 	return ""
-}
-
-// proof says what has to hold for the change of a state to be kept.
-func proof(book *playbook.Playbook, state string) []string {
-	if book == nil || book.State(state) == nil || book.State(state).Verify == nil {
-		return nil
-	}
-	v := book.State(state).Verify
-	var out []string
-	for _, u := range v.Until {
-		out = append(out, fmt.Sprintf("%s %s %.6g", u.Query.Source(), u.Op, u.Value))
-	}
-	if v.Burn != nil {
-		out = append(out, fmt.Sprintf("the error budget burns at less than %.6g times since the fix", v.Burn.Max))
-	}
-	if v.Traffic != nil {
-		out = append(out, fmt.Sprintf("traffic is still there: at least %.6g requests per second and %.6g %% of before", v.MinRate, 100*v.MinTraffic))
-	}
-	return append(out, fmt.Sprintf("it holds for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within)))
 }
 
 // Readings are those of the newest sample.

@@ -255,7 +255,7 @@ func (t *turn) passed(st *playbook.State, out Outcome) {
 		text, err = t.s.text(t.now)
 	} else {
 		text, digest = l.Plan.Summary, l.Plan.Digest()
-		spec, err = verifySpec(t.s, t.now)
+		spec, err = t.s.Proof(t.s.Current, t.now)
 	}
 	if err != nil {
 		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: ReasonExpression, Message: err.Error()})

@@ -297,39 +297,6 @@ func (s State) text(now time.Time) (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-// verifySpec fills in the current lever's proof. ${since} stays for each sample.
-func verifySpec(s State, now time.Time) (*VerifySpec, error) {
-	v := s.current().Verify
-	if v == nil {
-		return nil, fmt.Errorf("lever %s has no verify: nothing would be proven", s.Current)
-	}
-	sc := s.scope(now)
-	spec := &VerifySpec{Within: v.Within, Hold: v.Hold, Interval: v.Interval, MinRate: v.MinRate, MinTraffic: v.MinTraffic}
-	for i, u := range v.Until {
-		q, err := u.Query.Text(sc)
-		if err != nil {
-			return nil, fmt.Errorf("verify.until[%d]: %w", i, s.lacksAlert(err))
-		}
-		spec.Until = append(spec.Until, Expectation{Query: q, Op: u.Op, Value: u.Value})
-	}
-	var err error
-	if v.Burn != nil {
-		spec.Objective, spec.MaxBurn = v.Burn.Objective, v.Burn.Max
-		if spec.ErrorRatio, err = v.Burn.ErrorRatio.Text(sc); err != nil {
-			return nil, fmt.Errorf("verify.burn: %w", s.lacksAlert(err))
-		}
-	}
-	if v.Traffic != nil {
-		if spec.Traffic, err = v.Traffic.Text(sc); err != nil {
-			return nil, fmt.Errorf("verify.traffic: %w", s.lacksAlert(err))
-		}
-	}
-	if spec.Interval <= 0 {
-		spec.Interval = 15 * time.Second
-	}
-	return spec, nil
-}
-
 // Burn gives the error ratio that the current lever's proof asks about, PromQL
 // with ${since} in it, and the objective it is held against; false when it asks
 // about none.

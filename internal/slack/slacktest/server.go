@@ -195,6 +195,13 @@ func (s *Server) Archive(id string, archived bool) {
 	s.channels[id] = c
 }
 
+// Renew makes other tokens and another signing secret the valid ones.
+func (s *Server) Renew(token, appToken, signingSecret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.Token, s.o.AppToken, s.o.SigningSecret = token, appToken, signingSecret
+}
+
 // Remove deletes a message, as people and retention rules do.
 func (s *Server) Remove(channel, ts string) {
 	s.mu.Lock()

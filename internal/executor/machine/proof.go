@@ -1,0 +1,79 @@
+package machine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Proof gives what has to hold for the change of a lever state to be kept, with
+// its expressions filled in from what the run knows. ${since} stays for each
+// sample.
+func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
+	s.Current = state
+	st := s.current()
+	if st == nil || st.Verify == nil {
+		return nil, fmt.Errorf("lever %s has no verify: nothing would be proven", state)
+	}
+	v, sc := st.Verify, s.scope(now)
+	spec := &VerifySpec{Within: v.Within, Hold: v.Hold, Interval: v.Interval, MinRate: v.MinRate, MinTraffic: v.MinTraffic}
+	for i, u := range v.Until {
+		q, err := u.Query.Text(sc)
+		if err != nil {
+			return nil, fmt.Errorf("verify.until[%d]: %w", i, s.lacksAlert(err))
+		}
+		spec.Until = append(spec.Until, Expectation{Query: q, Op: u.Op, Value: u.Value})
+	}
+	var err error
+	if v.Burn != nil {
+		spec.Objective, spec.MaxBurn = v.Burn.Objective, v.Burn.Max
+		if spec.ErrorRatio, err = v.Burn.ErrorRatio.Text(sc); err != nil {
+			return nil, fmt.Errorf("verify.burn: %w", s.lacksAlert(err))
+		}
+	}
+	if v.Traffic != nil {
+		if spec.Traffic, err = v.Traffic.Text(sc); err != nil {
+			return nil, fmt.Errorf("verify.traffic: %w", s.lacksAlert(err))
+		}
+	}
+	if spec.Interval <= 0 {
+		spec.Interval = 15 * time.Second
+	}
+	return spec, nil
+}
+
+// ProofLines says for people what has to hold for the change of a lever state
+// to be kept; none when the state changes nothing or the run's playbook is not
+// known. What cannot be filled in is said: the change would not be made.
+func (s State) ProofLines(state string, now time.Time) []string {
+	if s.Playbook == nil {
+		return nil
+	}
+	if st := s.Playbook.State(state); st == nil || st.Verify == nil {
+		return nil
+	}
+	spec, err := s.Proof(state, now)
+	if err != nil {
+		return []string{"cannot be said, so nothing will be changed: " + err.Error()}
+	}
+	return spec.Lines()
+}
+
+// Lines says the proof for people.
+func (v VerifySpec) Lines() []string {
+	number := func(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }
+	var out []string
+	for _, u := range v.Until {
+		out = append(out, fmt.Sprintf("%s %s %s", strings.Join(strings.Fields(u.Query), " "), u.Op, number(u.Value)))
+	}
+	if v.ErrorRatio != "" {
+		out = append(out, fmt.Sprintf("the error budget burns at less than %s times since the fix", number(v.MaxBurn)))
+	}
+	if v.Traffic != "" {
+		out = append(out, fmt.Sprintf("traffic is still there: at least %s requests per second and %s %% of before", number(v.MinRate), number(100*v.MinTraffic)))
+	}
+	return append(out, fmt.Sprintf("it holds for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within)))
+}
