@@ -3,6 +3,7 @@ package gitops
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -56,8 +57,11 @@ func (l *line) missing(v Variable) (*site, error) {
 	if len(l.seqs) > 0 {
 		return l.missingInList(l.seqs[len(l.seqs)-1], v)
 	}
-	if c := l.container; c.object.kind == "InferenceService" && strings.HasSuffix(c.path, ".model") {
-		return c.missingArgs(v)
+	switch c := l.container; {
+	case c.object.kind == "InferenceService" && strings.HasSuffix(c.path, ".model"):
+		return c.missingArgs(v, "the runtime's arguments come first, so that this one counts")
+	case c.object.kind == helmKind && slices.Contains([]string{"vllmServe", "imageDefault"}, str(c.node, "modelCommand")):
+		return c.missingArgs(v, "the chart's own arguments come first, so that this one counts")
 	}
 	return nil, notFound("%s: %s has neither command nor args to add --%s to", l.container.object, l.container.path, v.Flag)
 }
@@ -105,16 +109,16 @@ func (l *line) missingInList(at seqAt, v Variable) (*site, error) {
 	return s, nil
 }
 
-// missingArgs adds a list of arguments to a KServe model, which has none: the
-// runtime's own stay, and come first.
-func (c container) missingArgs(v Variable) (*site, error) {
+// missingArgs adds a list of arguments where there is none and those of a
+// runtime or a chart stay, and come first.
+func (c container) missingArgs(v Variable, why string) (*site, error) {
 	doc := c.object.docOf(c.node)
 	if doc == nil {
 		return nil, c.bad(c.node, c.path+" is put together by patches: add args in one of them")
 	}
 	s := c.object.site(doc, c.node, Place{
 		Path: c.path + ".args[--" + dashes(v.Flag) + "]", Form: "--flag=value", Missing: true, Container: c.name,
-		Why: "not set; the runtime's arguments come first, so that this one counts",
+		Why: "not set; " + why,
 	})
 	s.set = func(value string) (splice, error) {
 		added, err := flagWords(v, value, false, false)

@@ -186,7 +186,7 @@ func (o *object) inValues(t Target, v Variable) ([]*site, error) {
 	var out []*site
 	for _, at := range names {
 		for i, spec := range list(roots[at], "servingEngineSpec", "modelSpec") {
-			if name := str(spec, "name"); !hasPart(t.Name, name) || strings.HasSuffix(t.Name, "-router") {
+			if !stackModel(t.Name, str(spec, "name")) || str(spec, "enabled") == "false" {
 				continue
 			}
 			s, err := o.stackSpec(spec, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", at, i), v)
@@ -206,15 +206,16 @@ func (o *object) inValues(t Target, v Variable) ([]*site, error) {
 	return out, nil
 }
 
-// hasPart reports whether a name has another one as a part between dashes.
-func hasPart(name, part string) bool {
-	return part != "" && strings.Contains("-"+name+"-", "-"+part+"-")
+// stackModel reports whether a workload is the production stack's for a model:
+// the chart calls it RELEASE-MODEL-deployment-vllm, or RELEASE-MODEL-lws.
+func stackModel(workload, model string) bool {
+	return model != "" && (strings.HasSuffix(workload, "-"+model+"-deployment-vllm") || strings.HasSuffix(workload, "-"+model+"-lws"))
 }
 
 // stackKeys are the keys of the vLLM production stack's chart.
 var stackKeys = map[string]string{
 	"max-num-seqs": "maxNumSeqs", "max-model-len": "maxModelLen", "gpu-memory-utilization": "gpuMemoryUtilization",
-	"tensor-parallel-size": "tensorParallelSize", "dtype": "dtype",
+	"tensor-parallel-size": "tensorParallelSize", "dtype": "dtype", "max-loras": "maxLoras",
 	"enable-prefix-caching": "enablePrefixCaching", "enable-chunked-prefill": "enableChunkedPrefill",
 }
 
@@ -232,7 +233,7 @@ func (o *object) stackSpec(spec *yaml.Node, at string, v Variable) (*site, error
 		return nil, notFound("%s: %s has no vllmConfig", o.docs[0].file, at)
 	}
 	at += ".vllmConfig"
-	c := container{object: o, name: str(spec, "name"), path: at, node: config}
+	c := container{object: o, name: "vllm", path: at, node: config}
 	if envName.MatchString(v.Flag) {
 		c.node, c.path = spec, strings.TrimSuffix(at, ".vllmConfig")
 		return findEnv([]container{c}, v)
@@ -331,6 +332,9 @@ func (o *object) modelService(root *yaml.Node, at string, t Target, v Variable) 
 		return nil, nil
 	}
 	p := parts[0]
+	if v.Replicas && str(p.node, "autoscaling", "enabled") == "true" {
+		return nil, &Error{Reason: Owned, Message: fmt.Sprintf("%s: an autoscaler owns the replicas of %s%s (autoscaling.enabled)", o.docs[0].file, at, p.name)}
+	}
 	if v.Replicas {
 		return o.below(p.node, at+p.name).number("the chart makes it spec.replicas", "replicas")
 	}
