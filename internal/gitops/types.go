@@ -97,6 +97,7 @@ const (
 	TrailerPlan   = "Responder-Plan"
 	TrailerEffect = "Responder-Effect"
 )
+<<<<<<< HEAD
 
 // Application is what Argo CD says of one application.
 type Application struct {
@@ -144,3 +145,5 @@ type Deployment struct {
 	At        time.Time
 	By        string
 }
+=======
+>>>>>>> 0280d76 (internal/gitops/argocd: applications, sync, watch over Argo CD's own API client)

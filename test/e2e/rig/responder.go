@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Tag is the build tag every build of the responder needs: without it
-// kustomize's plugin loader changes how the binary is linked.
-const Tag = "kustomize_disable_go_plugin_support"
+// Tag holds the build tags every build of the responder needs: without them
+// kustomize's plugin loader changes how the binary is linked, and gRPC's
+// tracing keeps the linker from dropping what nobody calls.
+const Tag = "kustomize_disable_go_plugin_support,grpcnotrace"
 
 // BuildResponder builds the responder, once per test binary, and returns its
 // path. With failpoints it is a binary that can be told where to die; that code

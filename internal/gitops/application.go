@@ -1,0 +1,94 @@
+package gitops
+
+import "time"
+
+// Application is what Argo CD says of one application.
+type Application struct {
+	Name      string // namespace/name
+	Project   string
+	UID       string
+	Sources   []Source   // several for multi-source applications; never empty
+	Chart     []string   // of each source: the Helm chart, when it is of a chart repository
+	Target    []string   // targetRevision of each source
+	Values    [][]string // of each source: Helm's value files as written, below the path or as $REF/FILE of another source
+	Revisions []string   // revision of each source that the live state was compared with last
+	Sync      string     // Synced, OutOfSync, Unknown
+	Health    string     // Healthy, Progressing, Degraded, Suspended, Missing, Unknown
+	Message   string     // of the health, without secrets
+
+	Compared  time.Time // when Sync and Health were found
+	Automated bool      // auto-sync is on
+	SelfHeal  bool
+	Operation Operation // the running one, or the last one
+	Window    string    // sync window that forbids a sync now; empty: none
+	Generator string    // ApplicationSet that makes it; empty: none
+	Hydrated  bool      // Argo CD's source hydrator writes what is synced: a commit of the sources is never the synced one
+	Deleting  bool
+	Problems  []string // error conditions: ComparisonError: ..., SyncError: ...
+
+	Resources []Resource
+	History   []Deployment // oldest first
+}
+
+// Operation is a sync of an application.
+type Operation struct {
+	Running   bool
+	DryRun    bool
+	Phase     string // Running, Succeeded, Failed, Error, Terminating; empty: asked for and not begun, or there was none
+	Message   string
+	Revisions []string   // it syncs or synced, one for each source
+	Resources []Resource // of a partial sync; empty: the whole application
+	By        string     // who started it; "" : automated
+	Key       string     // idempotency key of a sync that we asked for; empty: somebody else's
+	Started   time.Time
+	Finished  time.Time
+}
+
+// Resource is one live object that an application manages.
+type Resource struct {
+	Group, Kind, Namespace, Name string
+	Sync, Health, Message        string // Health is empty for kinds that have none
+	Hook, Prune                  bool   // it is a hook; it is to be deleted and no longer in Git
+}
+
+// Same reports whether both are the same object, in whatever state.
+func (r Resource) Same(other Resource) bool {
+	return r.Group == other.Group && r.Kind == other.Kind && r.Namespace == other.Namespace && r.Name == other.Name
+}
+
+// String says the object as group/Kind namespace/name.
+func (r Resource) String() string {
+	s := r.Kind
+	if r.Group != "" {
+		s = r.Group + "/" + s
+	}
+	if r.Namespace != "" {
+		return s + " " + r.Namespace + "/" + r.Name
+	}
+	return s + " " + r.Name
+}
+
+// Deployment is one entry of an application's history.
+type Deployment struct {
+	ID        int64
+	Revisions []string
+	At        time.Time
+	By        string // empty: automated
+}
+
+// SyncRequest asks Argo CD to bring an application to one commit.
+type SyncRequest struct {
+	Name      string     // namespace/name; the namespace may be left out for Argo CD's own
+	Revision  string     // commit, 40 hexadecimal digits
+	Source    int        // of a multi-source application: which source the commit is of, from 0
+	Resources []Resource // only these; empty: the whole application
+	DryRun    bool
+	Key       string // idempotency key, found again as Operation.Key
+}
+
+// SyncStarted is the answer to a sync that Argo CD accepted. It says nothing
+// of its success: see [Settled].
+type SyncStarted struct {
+	Already bool   // the operation with this key was there before
+	Whole   string // why the whole application is synced although resources were named; empty: as asked
+}

@@ -1,0 +1,90 @@
+package argocd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/argoproj/argo-cd/v2/pkg/apiclient/account"
+	"github.com/argoproj/argo-cd/v2/pkg/apiclient/session"
+	"github.com/argoproj/argo-cd/v2/pkg/apiclient/version"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Report says what [Client.Check] found.
+type Report struct {
+	Version string   // of the server
+	Account string   // whom the token belongs to
+	Lacking []string // rights that are needed and missing, as policy lines without subject: applications, sync, inference/chat
+	Excess  []string // rights that are never needed and given
+}
+
+// Check proves that the server answers, that the token is valid, and that it
+// has the rights that are needed on the applications, and no others.
+func (c *Client) Check(ctx context.Context, names ...string) (Report, error) {
+	v, err := read(ctx, c, request{verb: "get version"}, func(ctx context.Context) (*version.VersionMessage, error) {
+		return c.versions.Version(ctx, &emptypb.Empty{})
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Version: clean(v.GetVersion(), "")}
+	user, err := read(ctx, c, request{verb: "get account"}, func(ctx context.Context) (*session.GetUserInfoResponse, error) {
+		return c.sessions.GetUserInfo(ctx, &session.GetUserInfoRequest{})
+	})
+	if err != nil {
+		return report, err
+	}
+	if !user.GetLoggedIn() {
+		return report, &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf(
+			"argo cd at %s: the token of %s is not valid here: it expired, was revoked, or is another server's", c.server, c.tokens)}
+	}
+	report.Account = clean(user.GetUsername(), "")
+	for _, name := range names {
+		if err := c.rights(ctx, name, &report); err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// rights adds to the report what is missing, or too much, on one application.
+func (c *Client) rights(ctx context.Context, name string, report *Report) error {
+	raw, err := c.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	object := raw.Spec.GetProject() + "/"
+	if raw.Status.ControllerNamespace != "" && raw.Namespace != raw.Status.ControllerNamespace {
+		object += raw.Namespace + "/"
+	}
+	object += raw.Name
+	ask := func(resource, action string) (bool, error) {
+		r := request{verb: "get rights on", name: name}
+		answer, err := read(ctx, c, r, func(ctx context.Context) (*account.CanIResponse, error) {
+			return c.accounts.CanI(ctx, &account.CanIRequest{Resource: resource, Action: action, Subresource: object})
+		})
+		return answer.GetValue() == "yes", err
+	}
+	sync, err := ask("applications", "sync")
+	if err != nil {
+		return err
+	}
+	if !sync {
+		report.Lacking = append(report.Lacking, "applications, sync, "+object)
+	}
+	for _, never := range [][2]string{
+		{"applications", "create"}, {"applications", "update"}, {"applications", "override"}, {"applications", "delete"},
+		{"exec", "create"},
+	} {
+		may, err := ask(never[0], never[1])
+		if err != nil {
+			return err
+		}
+		if may {
+			report.Excess = append(report.Excess, fmt.Sprintf("%s, %s, %s", never[0], never[1], object))
+		}
+	}
+	return nil
+}

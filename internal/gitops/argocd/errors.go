@@ -1,0 +1,131 @@
+package argocd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// request names a request for messages.
+type request struct {
+	verb  string // get, refresh, sync, ...
+	name  string // of the application; empty: of none
+	right string // RBAC action that it needs: get, sync; empty: a valid token is enough
+	write bool   // it changes something
+	slow  bool   // it waits for the controller
+}
+
+// String says it as a person would.
+func (r request) String() string {
+	if r.name == "" {
+		return r.verb
+	}
+	return r.verb + " application " + r.name
+}
+
+// fail types an error of the server or of the way to it. A write is only known
+// not to have happened when the server said no.
+func (c *Client) fail(ctx context.Context, r request, err error, token string) error {
+	if e := new(gitops.Error); errors.As(err, &e) {
+		return err
+	}
+	st, said := status.FromError(err)
+	text := clean(st.Message(), token)
+	e := &gitops.Error{Message: fmt.Sprintf("argo cd at %s: %s", c.server, r)}
+	hint := ""
+	e.Reason, hint = r.judge(st.Code(), text)
+	if !said { // not of gRPC at all
+		e.Reason, hint = gitops.ServerError, ""
+	}
+	e.Unknown = r.write && (passing(e.Reason) || e.Reason == gitops.Timeout) && e.Reason != gitops.Throttled
+	if hint != "" {
+		e.Message += ": " + hint
+	}
+	switch {
+	case ctx.Err() != nil: // the caller's own deadline, or that it gave up
+		e.Reason, e.Err, e.Unknown = gitops.Timeout, ctx.Err(), r.write
+	case text != "":
+		e.Err = errors.New(text)
+	}
+	return e
+}
+
+// judge gives the reason for a code, and what the code does not say.
+func (r request) judge(code codes.Code, text string) (gitops.Reason, string) {
+	switch code {
+	case codes.Unavailable:
+		if strings.Contains(text, "x509:") || strings.Contains(text, "tls:") {
+			return gitops.Unreachable, "the certificate is not trusted (see ca_file and server_name), or the server speaks no TLS (see plaintext)"
+		}
+		return gitops.Unreachable, ""
+	case codes.DeadlineExceeded, codes.Canceled:
+		return gitops.Timeout, "no answer in time"
+	case codes.Unauthenticated:
+		return gitops.Forbidden, "the token is not valid here: it expired, was revoked, or is another server's"
+	case codes.PermissionDenied:
+		if strings.Contains(text, "sync window") {
+			return gitops.Window, "a sync window forbids it now"
+		}
+		return gitops.Forbidden, r.lacking()
+	case codes.NotFound:
+		return gitops.NotFound, ""
+	case codes.FailedPrecondition:
+		if strings.Contains(text, "another operation is already in progress") {
+			return gitops.Busy, ""
+		}
+		return gitops.Conflict, ""
+	case codes.InvalidArgument:
+		return gitops.Invalid, ""
+	case codes.ResourceExhausted:
+		if strings.Contains(text, "larger than max") {
+			return gitops.OutOfBounds, fmt.Sprintf("the answer is larger than %d MiB", maxMessage>>20)
+		}
+		return gitops.Throttled, ""
+	case codes.Unimplemented:
+		return gitops.ServerError, "this is no Argo CD server, or a proxy in front of it that does not pass gRPC on (see grpc_web)"
+	default:
+		if strings.Contains(text, "deadline exceeded") {
+			return gitops.Timeout, "the server itself got no answer in time"
+		}
+		return gitops.ServerError, ""
+	}
+}
+
+// lacking says what a refusal can mean. Argo CD answers the same for an
+// application that is not there, so as not to tell.
+func (r request) lacking() string {
+	if r.right == "" {
+		return ""
+	}
+	return fmt.Sprintf("there is no such application, or the token lacks the right %q on it (a policy line: p, SUBJECT, applications, %s, PROJECT/%s, allow)",
+		"applications, "+r.right, r.right, r.name[strings.Index(r.name, "/")+1:])
+}
+
+// Texts of the server are quoted up to here.
+const maxText = 600
+
+// clean makes a text of the server fit for logs and messages: one line, not
+// endless, and without our own token.
+func clean(text, token string) string {
+	if token != "" {
+		text = strings.ReplaceAll(text, token, "(redacted)")
+	}
+	text = strings.ToValidUTF8(text, "?")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + " ..."
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,38 @@
+package argocd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Owner finds the application that manages the object and proves it: the mark
+// on the object only names one, and marks are copied. instance is the name in
+// the mark: NAME, or NAMESPACE_NAME outside Argo CD's own namespace.
+func (c *Client) Owner(ctx context.Context, instance string, object gitops.Resource) (gitops.Application, error) {
+	app, err := c.Application(ctx, strings.Replace(instance, "_", "/", 1)) // no Kubernetes name holds "_"
+	if err != nil {
+		return gitops.Application{}, err
+	}
+	if err := Owns(app, object); err != nil {
+		return gitops.Application{}, err
+	}
+	return app, nil
+}
+
+// Owns refuses an object that the application does not list.
+func Owns(app gitops.Application, object gitops.Resource) error {
+	i := slices.IndexFunc(app.Resources, object.Same)
+	if i < 0 {
+		return &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
+			"argo cd: application %s does not list %s, so it is not its owner: a mark on the object was copied, or it is another Argo CD's", app.Name, object)}
+	}
+	if app.Resources[i].Prune {
+		return &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
+			"argo cd: %s is no longer in what application %s takes from Git: changing it there does nothing", object, app.Name)}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package argocd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/argoproj/argo-cd/v2/pkg/apis/application/v1alpha1"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Even a stream that seems alive is not believed for longer than this: then the
+// application is looked at anew, and refreshed if nothing runs.
+const look = 30 * time.Second
+
+// Watch waits until the application runs the commit, by the rule of
+// [gitops.Settled], and tells progress whenever there is news. The error of a
+// failed sync has the reason [gitops.Conflict]; when the context's deadline
+// comes first, it is [gitops.Timeout] and says what is missing, which can be
+// that the application is degraded. A server that is away is waited for.
+func (c *Client) Watch(ctx context.Context, name, revision string, contains func(sha string) bool, progress func(string)) (gitops.Application, error) {
+	w := watch{name: name, tell: progress, judge: func(app gitops.Application) (gitops.Rollout, string) {
+		return gitops.Settled(app, revision, contains)
+	}}
+	return c.watch(ctx, &w)
+}
+
+// WatchRollback waits until the application was brought back to an entry of its
+// history, by the rule of [gitops.RolledBack]; else as [Client.Watch].
+func (c *Client) WatchRollback(ctx context.Context, name string, to gitops.Deployment, progress func(string)) (gitops.Application, error) {
+	w := watch{name: name, tell: progress, judge: func(app gitops.Application) (gitops.Rollout, string) {
+		return gitops.RolledBack(app, to)
+	}}
+	return c.watch(ctx, &w)
+}
+
+// watch is one wait.
+type watch struct {
+	name  string
+	judge func(gitops.Application) (gitops.Rollout, string)
+	tell  func(string)
+	why   string // what was told last
+
+	refreshed time.Time
+}
+
+// see judges a state; done: the wait is over.
+func (w *watch) see(app gitops.Application) (done bool, err error) {
+	state, why := w.judge(app)
+	w.say(why)
+	switch state {
+	case gitops.RolloutSettled:
+		return true, nil
+	case gitops.RolloutFailed:
+		return true, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("argo cd: application %s: %s", app.Name, why)}
+	default:
+		return false, nil
+	}
+}
+
+func (w *watch) say(why string) {
+	if why == w.why {
+		return
+	}
+	w.why = why
+	if w.tell != nil {
+		w.tell(why)
+	}
+}
+
+func (c *Client) watch(ctx context.Context, w *watch) (gitops.Application, error) {
+	for wait := firstWait; ; wait = min(2*wait, 5*time.Second) {
+		began := time.Now()
+		app, done, err := c.lookAndFollow(ctx, w)
+		e := new(gitops.Error)
+		switch {
+		case ctx.Err() != nil && (!done || err != nil):
+			return app, w.late(ctx)
+		case done:
+			return app, err
+		case errors.As(err, &e) && !passing(e.Reason) && e.Reason != gitops.Timeout:
+			return app, err
+		case err != nil:
+			w.say(err.Error())
+		}
+		if time.Since(began) > look/2 {
+			wait = firstWait
+		}
+		select {
+		case <-ctx.Done():
+			return app, w.late(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// late is the error of a wait whose context ended.
+func (w *watch) late(ctx context.Context) error {
+	why := w.why
+	if why == "" {
+		why = "nothing was seen yet"
+	}
+	return &gitops.Error{Reason: gitops.Timeout, Message: fmt.Sprintf("argo cd: application %s did not get there in time: %s", w.name, why), Err: ctx.Err()}
+}
+
+// lookAndFollow looks at the application, and then follows its changes until
+// the wait is over, the stream ends, or it is time to look again.
+func (c *Client) lookAndFollow(ctx context.Context, w *watch) (app gitops.Application, done bool, err error) {
+	if app, err = c.Application(ctx, w.name); err != nil {
+		return app, false, err
+	}
+	if done, err = w.see(app); done {
+		return app, done, err
+	}
+	var refreshing sync.WaitGroup
+	defer refreshing.Wait()
+	limited, cancel := context.WithTimeout(ctx, look)
+	defer cancel()
+	if !app.Operation.Running && time.Since(w.refreshed) > look/2 {
+		// Argo CD may not have heard of the commit: its poll is minutes away. What
+		// comes of it is seen in the stream, or at the next look.
+		w.refreshed = time.Now()
+		refreshing.Go(func() {
+			if err := c.Refresh(limited, w.name, false); err != nil {
+				c.log.DebugContext(limited, "argo cd not refreshed", "error", err)
+			}
+		})
+	}
+	app, done, err = c.follow(limited, w, app)
+	if limited.Err() != nil && !done {
+		return app, false, nil // time to look again
+	}
+	return app, done, err
+}
+
+// follow sees the application's changes as they come. The first are states of
+// before.
+func (c *Client) follow(ctx context.Context, w *watch, app gitops.Application) (_ gitops.Application, done bool, err error) {
+	token, err := c.token()
+	if err != nil {
+		return app, false, err
+	}
+	q, err := query(app.Name)
+	if err != nil {
+		return app, false, err
+	}
+	q.Projects = []string{app.Project}
+	r := request{verb: "watch", name: app.Name, right: "get"}
+	stream, err := c.apps.Watch(withToken(ctx, token), q)
+	if err != nil {
+		return app, false, c.fail(ctx, r, err, token)
+	}
+	for {
+		event, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF): // a restart of the server, or a proxy's limit
+			return app, false, nil
+		case err != nil:
+			return app, false, c.fail(ctx, r, err, token)
+		}
+		state, err := fromEvent(event, app)
+		if err != nil {
+			return app, false, err
+		}
+		state.Window = app.Window
+		app = state
+		if done, err := w.see(app); done {
+			return app, true, err
+		}
+	}
+}
+
+// fromEvent takes the state out of an event. An application that was deleted,
+// or made anew under the same name, is not the one that was watched.
+func fromEvent(event *v1alpha1.ApplicationWatchEvent, app gitops.Application) (gitops.Application, error) {
+	state := convert(&event.Application)
+	if event.Type == "DELETED" || state.UID != app.UID {
+		return gitops.Application{}, &gitops.Error{Reason: gitops.NotFound, Message: fmt.Sprintf("argo cd: application %s was deleted", app.Name)}
+	}
+	return state, nil
+}

@@ -1,0 +1,3 @@
+// Package testing is named by tests of Argo CD, which "go mod tidy" looks at
+// and nobody here runs.
+package testing
