@@ -174,7 +174,7 @@ replace (
 	// runs neither. See their README.md.
 	github.com/casbin/govaluate => ./third_party/govaluate
 
-	// Argo CD calls MkdirAll, which later versions moved into a subpackage. See
+	// Argo CD calls MkdirAll with an int, which later versions take no more. See
 	// docs/dependencies.md before touching it: it is a downgrade of a security library.
 	github.com/cyphar/filepath-securejoin => github.com/cyphar/filepath-securejoin v0.3.6
 	github.com/grpc-ecosystem/go-grpc-middleware => ./third_party/go-grpc-middleware

@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"internal/gitops/forge": {"internal/gitops", "internal/dial"},
 
 	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
+	"internal/gitops/argocd":     {"internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only cmd/responder imports it
 
 	"internal/engine": {},
 	"internal/slo":    {},

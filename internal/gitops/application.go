@@ -20,7 +20,7 @@ type Application struct {
 	Automated bool      // auto-sync is on
 	SelfHeal  bool
 	Operation Operation // the running one, or the last one
-	Window    string    // sync window that forbids a sync now; empty: none
+	Window    string    // sync window that forbids a sync now, by auto-sync or, where it is off, by us; empty: none
 	Generator string    // ApplicationSet that makes it; empty: none
 	Hydrated  bool      // Argo CD's source hydrator writes what is synced: a commit of the sources is never the synced one
 	Deleting  bool
@@ -36,10 +36,9 @@ type Operation struct {
 	DryRun    bool
 	Phase     string // Running, Succeeded, Failed, Error, Terminating; empty: asked for and not begun, or there was none
 	Message   string
-	Revisions []string   // it syncs or synced, one for each source
-	Resources []Resource // of a partial sync; empty: the whole application
-	By        string     // who started it; "" : automated
-	Key       string     // idempotency key of a sync that we asked for; empty: somebody else's
+	Revisions []string // it syncs or synced, one for each source
+	By        string   // who started it; "" : automated
+	Key       string   // idempotency key of a sync that we asked for; empty: somebody else's
 	Started   time.Time
 	Finished  time.Time
 }
@@ -74,21 +73,4 @@ type Deployment struct {
 	Revisions []string
 	At        time.Time
 	By        string // empty: automated
-}
-
-// SyncRequest asks Argo CD to bring an application to one commit.
-type SyncRequest struct {
-	Name      string     // namespace/name; the namespace may be left out for Argo CD's own
-	Revision  string     // commit, 40 hexadecimal digits
-	Source    int        // of a multi-source application: which source the commit is of, from 0
-	Resources []Resource // only these; empty: the whole application
-	DryRun    bool
-	Key       string // idempotency key, found again as Operation.Key
-}
-
-// SyncStarted is the answer to a sync that Argo CD accepted. It says nothing
-// of its success: see [Settled].
-type SyncStarted struct {
-	Already bool   // the operation with this key was there before
-	Whole   string // why the whole application is synced although resources were named; empty: as asked
 }

@@ -18,8 +18,6 @@ const (
 	Owned       Reason = "owned"         // someone else owns it: another application, a generator
 	NothingToDo Reason = "nothing_to_do" // already as wanted
 	OutOfBounds Reason = "out_of_bounds" // larger than what is read
-	Busy        Reason = "busy"          // another operation of the application runs: try again when it is over
-	Window      Reason = "window"        // a sync window forbids it now: try again when it opens
 )
 
 // Error is why something could not be done.

@@ -10,7 +10,7 @@ import (
 // Rollout is how far a commit has come on its way into the cluster.
 type Rollout string
 
-// The answers of [Settled] and [RolledBack].
+// The answers of [Settled] and [Operated].
 const (
 	RolloutWaiting  Rollout = "waiting"  // not there yet; it may still come
 	RolloutSettled  Rollout = "settled"  // synced, the operation is over, healthy
@@ -50,9 +50,6 @@ func Settled(app Application, revision string, contains func(sha string) bool) (
 		return RolloutWaiting, fmt.Sprintf("the sync of %s is %q", short(op.Revisions), op.Phase)
 	}
 	if app.Sync != "Synced" {
-		if ours && op.Key != "" && len(op.Resources) > 0 {
-			return app.settledInPart()
-		}
 		return RolloutWaiting, fmt.Sprintf("%s at %s%s%s", orNone(app.Sync), short(app.Revisions), app.differing(), app.trouble())
 	}
 	how := "synced"
@@ -62,64 +59,37 @@ func Settled(app Application, revision string, contains func(sha string) bool) (
 	return byHealth(app.Health, app.Message, fmt.Sprintf("%s at %s", how, short(app.Revisions)))
 }
 
-// settledInPart judges a sync of some resources by those alone: the others
-// were out of sync before, and nobody asked to change that.
-func (app Application) settledInPart() (Rollout, string) {
-	worst, why := RolloutSettled, ""
-	for _, wanted := range app.Operation.Resources {
-		i := slices.IndexFunc(app.Resources, wanted.Same)
-		if i < 0 {
-			return RolloutWaiting, fmt.Sprintf("Argo CD does not list %s", wanted)
-		}
-		r := app.Resources[i]
-		if r.Sync != "Synced" {
-			return RolloutWaiting, fmt.Sprintf("%s is %s", r, orNone(r.Sync))
-		}
-		health := r.Health
-		if health == "" {
-			health = "Healthy" // a kind without health, such as a ConfigMap
-		}
-		state, because := byHealth(health, r.Message, r.String()+" is synced")
-		if state == RolloutWaiting {
-			return state, because
-		}
-		if worst == RolloutSettled {
-			worst, why = state, because
-		}
-	}
-	return worst, why + "; the rest of the application is out of sync and was left alone"
-}
-
-// RolledBack reports whether the application was brought back to an entry of
-// its history. Git still has the later state then, so the application stays
-// out of sync; what counts is the operation, and the health found after it (to
-// the second: ask for a refresh).
-func RolledBack(app Application, to Deployment) (Rollout, string) {
+// Operated reports whether an application without auto-sync was brought to
+// these revisions, one for each source, by an operation; see [Settled] for the
+// answers. After a rollback Git still has the later state and the application
+// stays out of sync, so what counts is the operation, and the health found
+// after it (to the second: ask for a refresh).
+func Operated(app Application, revisions []string) (Rollout, string) {
 	op := app.Operation
-	same := len(to.Revisions) > 0 && slices.Equal(op.Revisions, to.Revisions) && !op.DryRun
+	same := len(revisions) > 0 && slices.Equal(op.Revisions, revisions) && !op.DryRun
 	switch {
 	case app.Deleting:
 		return RolloutFailed, "the application is being deleted"
 	case op.Running:
 		return RolloutWaiting, op.Describe()
 	case !same:
-		return RolloutWaiting, fmt.Sprintf("the last operation synced %s, not %s", short(op.Revisions), short(to.Revisions))
+		return RolloutWaiting, fmt.Sprintf("the last sync was to %s, not to %s", short(op.Revisions), short(revisions))
 	case op.Phase == "Failed" || op.Phase == "Error":
-		return RolloutFailed, fmt.Sprintf("the rollback to %s ended %s: %s", short(to.Revisions), op.Phase, orNone(op.Message))
+		return RolloutFailed, fmt.Sprintf("the sync to %s ended %s: %s", short(revisions), op.Phase, orNone(op.Message))
 	case op.Phase != "Succeeded":
-		return RolloutWaiting, fmt.Sprintf("the rollback is %q", op.Phase)
+		return RolloutWaiting, fmt.Sprintf("the sync to %s is %q", short(revisions), op.Phase)
 	case !app.Compared.After(op.Finished):
-		return RolloutWaiting, "Argo CD has not compared the live state since the rollback"
+		return RolloutWaiting, "Argo CD has not looked at the live state since the sync"
 	}
-	return byHealth(app.Health, app.Message, "rolled back to "+short(to.Revisions))
+	return byHealth(app.Health, app.Message, "synced to "+short(revisions))
 }
 
 func byHealth(health, message, where string) (Rollout, string) {
 	switch health {
 	case "Healthy":
 		return RolloutSettled, where + ", healthy"
-	case "Degraded":
-		return RolloutDegraded, fmt.Sprintf("%s, but degraded: %s", where, orNone(message))
+	case "Degraded", "Missing":
+		return RolloutDegraded, fmt.Sprintf("%s, but %s: %s", where, strings.ToLower(health), orNone(message))
 	default:
 		return RolloutWaiting, fmt.Sprintf("%s, health %s%s", where, orNone(health), after(": ", message))
 	}

@@ -23,15 +23,6 @@ func good(sha string) Application {
 func TestSettled(t *testing.T) {
 	deployment := Resource{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "chat", Sync: "Synced", Health: "Healthy"}
 	other := Resource{Kind: "ConfigMap", Namespace: "serving", Name: "other", Sync: "OutOfSync"}
-	partial := func(change func(*Application)) Application {
-		app := good(shaWanted)
-		app.Sync, app.Health = "OutOfSync", "Degraded"
-		app.Resources = []Resource{deployment, other}
-		app.Operation.Key = "effect"
-		app.Operation.Resources = []Resource{{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "chat"}}
-		change(&app)
-		return app
-	}
 	tests := map[string]struct {
 		app  Application
 		want Rollout
@@ -41,46 +32,40 @@ func TestSettled(t *testing.T) {
 		"a descendant is there":          {good(shaLater), RolloutSettled, "synced at 3333333333"},
 		"the state of before":            {good(shaBefore), RolloutWaiting, "has compared 1111111111 so far, not 2222222222"},
 		"nothing is known":               {Application{}, RolloutWaiting, "has compared nothing so far"},
-		"no revision that is comparable": {with(good(""), func(a *Application) {}), RolloutWaiting, "(none)"},
-		"compared and not synced": {with(good(shaBefore), func(a *Application) {
+		"no revision that is comparable": {but(good(""), func(a *Application) {}), RolloutWaiting, "(none)"},
+		"compared and not synced": {but(good(shaBefore), func(a *Application) {
 			a.Revisions, a.Sync, a.Resources = []string{shaWanted}, "OutOfSync", []Resource{other, deployment}
 		}), RolloutWaiting, "OutOfSync at 2222222222: ConfigMap serving/other"},
-		"closed window": {with(good(shaBefore), func(a *Application) {
+		"closed window": {but(good(shaBefore), func(a *Application) {
 			a.Revisions, a.Sync, a.Window = []string{shaWanted}, "OutOfSync", `the deny window "* * * * *" for 1h`
 		}), RolloutWaiting, `closed by the deny window "* * * * *" for 1h`},
-		"the manifests cannot be read": {with(good(shaBefore), func(a *Application) {
+		"the manifests cannot be read": {but(good(shaBefore), func(a *Application) {
 			a.Sync, a.Problems = "Unknown", []string{"ComparisonError: line 3: did not find expected key"}
 		}), RolloutWaiting, "ComparisonError: line 3"},
-		"running": {with(good(shaWanted), func(a *Application) {
+		"running": {but(good(shaWanted), func(a *Application) {
 			a.Operation.Running, a.Operation.By, a.Operation.Message = true, "ada", "waiting for hook"
 		}), RolloutWaiting, "a sync to 2222222222 runs, started by ada: waiting for hook"},
-		"synced by itself": {with(good(shaWanted), func(a *Application) {
+		"synced by itself": {but(good(shaWanted), func(a *Application) {
 			a.Operation = Operation{Running: true}
 		}), RolloutWaiting, "started by Argo CD"},
-		"failed":              {with(good(shaWanted), func(a *Application) { a.Operation.Phase, a.Operation.Message = "Failed", "denied by a webhook" }), RolloutFailed, "denied by a webhook"},
-		"error":               {with(good(shaWanted), func(a *Application) { a.Operation.Phase = "Error" }), RolloutFailed, "ended Error"},
-		"another sync failed": {with(good(shaWanted), func(a *Application) { a.Operation = Operation{Phase: "Failed", Revisions: []string{shaBefore}} }), RolloutSettled, "no sync was needed"},
-		"a dry run failed": {with(good(shaBefore), func(a *Application) {
+		"failed":              {but(good(shaWanted), func(a *Application) { a.Operation.Phase, a.Operation.Message = "Failed", "denied by a webhook" }), RolloutFailed, "denied by a webhook"},
+		"error":               {but(good(shaWanted), func(a *Application) { a.Operation.Phase = "Error" }), RolloutFailed, "ended Error"},
+		"another sync failed": {but(good(shaWanted), func(a *Application) { a.Operation = Operation{Phase: "Failed", Revisions: []string{shaBefore}} }), RolloutSettled, "no sync was needed"},
+		"a dry run failed": {but(good(shaBefore), func(a *Application) {
 			a.Operation = Operation{Phase: "Failed", Revisions: []string{shaWanted}, DryRun: true}
 		}), RolloutWaiting, "not 2222222222"},
-		"a phase not known":     {with(good(shaWanted), func(a *Application) { a.Operation.Phase = "Paused" }), RolloutWaiting, `is "Paused"`},
-		"no sync was needed":    {with(good(shaWanted), func(a *Application) { a.Operation = Operation{} }), RolloutSettled, "no sync was needed"},
-		"degraded":              {with(good(shaWanted), func(a *Application) { a.Health, a.Message = "Degraded", "0 of 2" }), RolloutDegraded, "degraded: 0 of 2"},
-		"degraded before":       {with(good(shaBefore), func(a *Application) { a.Health = "Degraded" }), RolloutWaiting, "not 2222222222"},
-		"progressing":           {with(good(shaWanted), func(a *Application) { a.Health = "Progressing" }), RolloutWaiting, "health Progressing"},
-		"suspended":             {with(good(shaWanted), func(a *Application) { a.Health = "Suspended" }), RolloutWaiting, "health Suspended"},
-		"missing":               {with(good(shaWanted), func(a *Application) { a.Health = "Missing" }), RolloutWaiting, "health Missing"},
-		"health not known":      {with(good(shaWanted), func(a *Application) { a.Health = "" }), RolloutWaiting, "health (none)"},
-		"sync not known":        {with(good(shaWanted), func(a *Application) { a.Sync = "" }), RolloutWaiting, "(none) at"},
-		"deleting":              {with(good(shaWanted), func(a *Application) { a.Deleting = true }), RolloutFailed, "deleted"},
-		"hydrated":              {with(good(shaWanted), func(a *Application) { a.Hydrated = true }), RolloutFailed, "hydrator"},
-		"one of two sources":    {with(good(shaWanted), func(a *Application) { a.Revisions = []string{"1.2.3", shaWanted} }), RolloutSettled, "synced at 1.2.3, 2222222222"},
-		"part":                  {partial(func(*Application) {}), RolloutSettled, "apps/Deployment serving/chat is synced, healthy; the rest"},
-		"part, out of sync":     {partial(func(a *Application) { a.Resources[0].Sync = "OutOfSync" }), RolloutWaiting, "is OutOfSync"},
-		"part, progressing":     {partial(func(a *Application) { a.Resources[0].Health = "Progressing" }), RolloutWaiting, "health Progressing"},
-		"part, degraded":        {partial(func(a *Application) { a.Resources[0].Health = "Degraded" }), RolloutDegraded, "degraded"},
-		"part, not listed":      {partial(func(a *Application) { a.Resources = a.Resources[1:] }), RolloutWaiting, "does not list"},
-		"part, somebody else's": {partial(func(a *Application) { a.Operation.Key = "" }), RolloutWaiting, "OutOfSync at"},
+		"a phase not known":  {but(good(shaWanted), func(a *Application) { a.Operation.Phase = "Paused" }), RolloutWaiting, `is "Paused"`},
+		"no sync was needed": {but(good(shaWanted), func(a *Application) { a.Operation = Operation{} }), RolloutSettled, "no sync was needed"},
+		"degraded":           {but(good(shaWanted), func(a *Application) { a.Health, a.Message = "Degraded", "0 of 2" }), RolloutDegraded, "degraded: 0 of 2"},
+		"degraded before":    {but(good(shaBefore), func(a *Application) { a.Health = "Degraded" }), RolloutWaiting, "not 2222222222"},
+		"progressing":        {but(good(shaWanted), func(a *Application) { a.Health = "Progressing" }), RolloutWaiting, "health Progressing"},
+		"suspended":          {but(good(shaWanted), func(a *Application) { a.Health = "Suspended" }), RolloutWaiting, "health Suspended"},
+		"missing":            {but(good(shaWanted), func(a *Application) { a.Health = "Missing" }), RolloutDegraded, "but missing"},
+		"health not known":   {but(good(shaWanted), func(a *Application) { a.Health = "" }), RolloutWaiting, "health (none)"},
+		"sync not known":     {but(good(shaWanted), func(a *Application) { a.Sync = "" }), RolloutWaiting, "(none) at"},
+		"deleting":           {but(good(shaWanted), func(a *Application) { a.Deleting = true }), RolloutFailed, "deleted"},
+		"hydrated":           {but(good(shaWanted), func(a *Application) { a.Hydrated = true }), RolloutFailed, "hydrator"},
+		"one of two sources": {but(good(shaWanted), func(a *Application) { a.Revisions = []string{"1.2.3", shaWanted} }), RolloutSettled, "synced at 1.2.3, 2222222222"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -95,14 +80,14 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-func with(app Application, change func(*Application)) Application {
+func but(app Application, change func(*Application)) Application {
 	change(&app)
 	return app
 }
 
-func TestRolledBack(t *testing.T) {
+func TestOperated(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	to := Deployment{ID: 3, Revisions: []string{shaBefore}}
+	to := []string{shaBefore}
 	back := func() Application {
 		app := good(shaWanted)
 		app.Sync = "OutOfSync" // Git still has the later commit
@@ -111,23 +96,23 @@ func TestRolledBack(t *testing.T) {
 	}
 	tests := map[string]struct {
 		app  Application
-		to   Deployment
+		to   []string
 		want Rollout
 	}{
 		"back":                  {back(), to, RolloutSettled},
-		"not compared since":    {with(back(), func(a *Application) { a.Compared = at }), to, RolloutWaiting},
-		"running":               {with(back(), func(a *Application) { a.Operation.Running = true }), to, RolloutWaiting},
-		"failed":                {with(back(), func(a *Application) { a.Operation.Phase = "Failed" }), to, RolloutFailed},
-		"a phase not known":     {with(back(), func(a *Application) { a.Operation.Phase = "" }), to, RolloutWaiting},
-		"degraded":              {with(back(), func(a *Application) { a.Health = "Degraded" }), to, RolloutDegraded},
-		"another operation":     {with(back(), func(a *Application) { a.Operation.Revisions = []string{shaWanted} }), to, RolloutWaiting},
-		"dry run":               {with(back(), func(a *Application) { a.Operation.DryRun = true }), to, RolloutWaiting},
-		"an entry of no commit": {with(back(), func(a *Application) { a.Operation.Revisions = nil }), Deployment{}, RolloutWaiting},
-		"deleting":              {with(back(), func(a *Application) { a.Deleting = true }), to, RolloutFailed},
+		"not compared since":    {but(back(), func(a *Application) { a.Compared = at }), to, RolloutWaiting},
+		"running":               {but(back(), func(a *Application) { a.Operation.Running = true }), to, RolloutWaiting},
+		"failed":                {but(back(), func(a *Application) { a.Operation.Phase = "Failed" }), to, RolloutFailed},
+		"a phase not known":     {but(back(), func(a *Application) { a.Operation.Phase = "" }), to, RolloutWaiting},
+		"degraded":              {but(back(), func(a *Application) { a.Health = "Degraded" }), to, RolloutDegraded},
+		"another operation":     {but(back(), func(a *Application) { a.Operation.Revisions = []string{shaWanted} }), to, RolloutWaiting},
+		"dry run":               {but(back(), func(a *Application) { a.Operation.DryRun = true }), to, RolloutWaiting},
+		"an entry of no commit": {but(back(), func(a *Application) { a.Operation.Revisions = nil }), nil, RolloutWaiting},
+		"deleting":              {but(back(), func(a *Application) { a.Deleting = true }), to, RolloutFailed},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got, why := RolledBack(test.app, test.to); got != test.want {
+			if got, why := Operated(test.app, test.to); got != test.want {
 				t.Errorf("got %s because %q, want %s", got, why, test.want)
 			}
 		})

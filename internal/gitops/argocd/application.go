@@ -167,9 +167,6 @@ func asked(o v1alpha1.Operation) gitops.Operation {
 	}
 	out.DryRun = o.Sync.DryRun
 	out.Revisions = revisions(o.Sync.Revision, o.Sync.Revisions)
-	for _, r := range o.Sync.Resources {
-		out.Resources = append(out.Resources, gitops.Resource{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
-	}
 	return out
 }
 

@@ -75,7 +75,10 @@ func (c *Client) rights(ctx context.Context, name string, report *Report) error 
 		report.Lacking = append(report.Lacking, "applications, sync, "+object)
 	}
 	for _, never := range [][2]string{
-		{"applications", "create"}, {"applications", "update"}, {"applications", "override"}, {"applications", "delete"},
+		{"applications", "create"},
+		{"applications", "update"},
+		{"applications", "override"},
+		{"applications", "delete"},
 		{"exec", "create"},
 	} {
 		may, err := ask(never[0], never[1])

@@ -71,14 +71,14 @@ func (r request) judge(code codes.Code, text string) (gitops.Reason, string) {
 		return gitops.Forbidden, "the token is not valid here: it expired, was revoked, or is another server's"
 	case codes.PermissionDenied:
 		if strings.Contains(text, "sync window") {
-			return gitops.Window, "a sync window forbids it now"
+			return gitops.Throttled, "a sync window forbids it now"
 		}
 		return gitops.Forbidden, r.lacking()
 	case codes.NotFound:
 		return gitops.NotFound, ""
 	case codes.FailedPrecondition:
 		if strings.Contains(text, "another operation is already in progress") {
-			return gitops.Busy, ""
+			return gitops.Throttled, ""
 		}
 		return gitops.Conflict, ""
 	case codes.InvalidArgument:

@@ -45,8 +45,6 @@ type server struct {
 	token     string
 	windows   application.ApplicationSyncWindowsResponse
 	syncs     []*application.ApplicationSyncRequest
-	rollbacks []*application.ApplicationRollbackRequest
-	ended     int      // operations terminated
 	refreshes []string // kinds
 	gets      int
 	rights    []string // resource, action, object
@@ -163,20 +161,6 @@ func (s *server) Sync(_ context.Context, r *application.ApplicationSyncRequest) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.app, nil
-}
-
-func (s *server) Rollback(_ context.Context, r *application.ApplicationRollbackRequest) (*v1alpha1.Application, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rollbacks = append(s.rollbacks, r)
-	return s.app, nil
-}
-
-func (s *server) TerminateOperation(context.Context, *application.OperationTerminateRequest) (*application.OperationTerminateResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended++
-	return &application.OperationTerminateResponse{}, nil
 }
 
 func (s *server) Watch(_ *application.ApplicationQuery, stream application.ApplicationService_WatchServer) error {

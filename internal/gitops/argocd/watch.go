@@ -23,19 +23,32 @@ const look = 30 * time.Second
 // comes first, it is [gitops.Timeout] and says what is missing, which can be
 // that the application is degraded. A server that is away is waited for.
 func (c *Client) Watch(ctx context.Context, name, revision string, contains func(sha string) bool, progress func(string)) (gitops.Application, error) {
-	w := watch{name: name, tell: progress, judge: func(app gitops.Application) (gitops.Rollout, string) {
+	w := &watch{name: name, tell: progress, judge: func(app gitops.Application) (gitops.Rollout, string) {
 		return gitops.Settled(app, revision, contains)
 	}}
-	return c.watch(ctx, &w)
-}
-
-// WatchRollback waits until the application was brought back to an entry of its
-// history, by the rule of [gitops.RolledBack]; else as [Client.Watch].
-func (c *Client) WatchRollback(ctx context.Context, name string, to gitops.Deployment, progress func(string)) (gitops.Application, error) {
-	w := watch{name: name, tell: progress, judge: func(app gitops.Application) (gitops.Rollout, string) {
-		return gitops.RolledBack(app, to)
-	}}
-	return c.watch(ctx, &w)
+	for wait := firstWait; ; wait = min(2*wait, 5*time.Second) {
+		began := time.Now()
+		app, done, err := c.lookAndFollow(ctx, w)
+		e := new(gitops.Error)
+		switch {
+		case done:
+			return app, err
+		case ctx.Err() != nil:
+			return app, w.late(ctx)
+		case errors.As(err, &e) && !passing(e.Reason) && e.Reason != gitops.Timeout:
+			return app, err
+		case err != nil:
+			w.say(err.Error())
+		}
+		if time.Since(began) > look/2 {
+			wait = firstWait
+		}
+		select {
+		case <-ctx.Done():
+			return app, w.late(ctx)
+		case <-time.After(wait):
+		}
+	}
 }
 
 // watch is one wait.
@@ -72,32 +85,6 @@ func (w *watch) say(why string) {
 	}
 }
 
-func (c *Client) watch(ctx context.Context, w *watch) (gitops.Application, error) {
-	for wait := firstWait; ; wait = min(2*wait, 5*time.Second) {
-		began := time.Now()
-		app, done, err := c.lookAndFollow(ctx, w)
-		e := new(gitops.Error)
-		switch {
-		case ctx.Err() != nil && (!done || err != nil):
-			return app, w.late(ctx)
-		case done:
-			return app, err
-		case errors.As(err, &e) && !passing(e.Reason) && e.Reason != gitops.Timeout:
-			return app, err
-		case err != nil:
-			w.say(err.Error())
-		}
-		if time.Since(began) > look/2 {
-			wait = firstWait
-		}
-		select {
-		case <-ctx.Done():
-			return app, w.late(ctx)
-		case <-time.After(wait):
-		}
-	}
-}
-
 // late is the error of a wait whose context ended.
 func (w *watch) late(ctx context.Context) error {
 	why := w.why
@@ -125,7 +112,7 @@ func (c *Client) lookAndFollow(ctx context.Context, w *watch) (app gitops.Applic
 		// comes of it is seen in the stream, or at the next look.
 		w.refreshed = time.Now()
 		refreshing.Go(func() {
-			if err := c.Refresh(limited, w.name, false); err != nil {
+			if err := c.Refresh(limited, w.name); err != nil {
 				c.log.DebugContext(limited, "argo cd not refreshed", "error", err)
 			}
 		})
