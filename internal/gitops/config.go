@@ -93,7 +93,9 @@ func (tr *tree) configMaps(o *object, p, name, key string) ([]*envVar, error) {
 		if str(root, "kind") != "ConfigMap" || str(root, "metadata", "name") != name || namespace != "" && o.namespace != "" && namespace != o.namespace {
 			continue
 		}
-		if v := get(root, "data", key); isText(v) {
+		if v := get(root, "data", key); isText(v) && str(root, "immutable") == "true" {
+			return nil, d.invalid(v, "stands in an immutable ConfigMap: it takes a new one under another name")
+		} else if isText(v) {
 			out = append(out, &envVar{doc: d, node: v, path: "data[" + key + "]"})
 		}
 	}

@@ -114,6 +114,9 @@ func (o *object) graphReplicas(component string) (*site, error) {
 		}
 		component = names[0]
 	}
+	if name := o.planner(); name != "" {
+		return nil, &Error{Reason: Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components by itself", o, clip(name))}
+	}
 	if services := get(o.root, "spec", "services"); isMap(services) {
 		for i := 0; i+1 < len(services.Content); i += 2 {
 			if name := services.Content[i].Value; strings.EqualFold(name, component) {
@@ -127,6 +130,22 @@ func (o *object) graphReplicas(component string) (*site, error) {
 		}
 	}
 	return nil, notFound("%s has no component %q (it has %s)", o, clip(component), strings.Join(o.components(), ", "))
+}
+
+// planner is the component of a graph that scales the others; empty: none.
+func (o *object) planner() string {
+	services := get(o.root, "spec", "services")
+	for i := 0; isMap(services) && i+1 < len(services.Content); i += 2 {
+		if str(services.Content[i+1], "componentType") == "planner" {
+			return services.Content[i].Value
+		}
+	}
+	for _, c := range list(o.root, "spec", "components") {
+		if str(c, "type") == "planner" || str(c, "componentType") == "planner" {
+			return str(c, "name")
+		}
+	}
+	return ""
 }
 
 func (o *object) graphNumber(service *yaml.Node, at ...string) (*site, error) {
