@@ -1,0 +1,234 @@
+package manifests
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// touches tells field by field how two versions of files differ, as far as they
+// concern the target. A file that cannot be read as YAML is one field. Values
+// whose names look secret are shown as redacted.
+func touches(before, after []gitops.File, t gitops.Target) []gitops.Touch {
+	old := byPath(before)
+	all := maps.Clone(old)
+	maps.Copy(all, byPath(after))
+	now := byPath(after)
+	var out []gitops.Touch
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if bytes.Equal(old[path], now[path]) {
+			continue
+		}
+		out = append(out, touchesOf(path, flatten(old[path], t), flatten(now[path], t))...)
+	}
+	return out
+}
+
+func byPath(files []gitops.File) map[string][]byte {
+	out := map[string][]byte{}
+	for _, f := range files {
+		out[f.Path] = f.Data
+	}
+	return out
+}
+
+// field is one scalar of a file.
+type field struct {
+	variable string
+	value    string
+	line     int
+}
+
+func touchesOf(file string, old, now map[string]field) []gitops.Touch {
+	all := maps.Clone(old)
+	maps.Copy(all, now)
+	var out []gitops.Touch
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		a, was := old[path]
+		b, is := now[path]
+		if was == is && a.value == b.value {
+			continue
+		}
+		t := gitops.Touch{Variable: all[path].variable, File: file, Line: all[path].line, Path: path, From: a.value, To: b.value}
+		if secret(t.Variable) || secret(path) {
+			t.From, t.To = redacted(t.From), redacted(t.To)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// Words in names of fields, flags and variables whose values are not shown.
+var secretWords = []string{"password", "passwd", "secret", "token", "credential", "api-key", "apikey", "api_key", "private", "auth"}
+
+// Words that only look like them.
+var harmlessWords = []string{"tokens", "tokenizer", "token-ids", "max-num-batched-token", "author"}
+
+func secret(name string) bool {
+	name = strings.ToLower(name)
+	for _, w := range harmlessWords {
+		name = strings.ReplaceAll(name, w, "")
+	}
+	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
+}
+
+func redacted(v string) string {
+	if v == "" {
+		return ""
+	}
+	return "(redacted)"
+}
+
+const (
+	maxDepth  = 64
+	maxFields = 50_000
+	maxShown  = 200 // bytes of a value
+)
+
+// flatten gives the scalars of a file by their paths.
+func flatten(data []byte, t gitops.Target) map[string]field {
+	f := &flat{fields: map[string]field{}}
+	if len(data) == 0 {
+		return f.fields
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	whole := map[string]field{"(the whole file)": {"(the whole file)", digest(data), 1}}
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		switch {
+		case f.odd, err != nil && !errors.Is(err, io.EOF):
+			return whole
+		case err != nil:
+			return f.fields
+		}
+		if len(doc.Content) == 0 || others(doc.Content[0], t) {
+			continue
+		}
+		f.walk(doc.Content[0], f.document(doc.Content[0]), 0)
+	}
+}
+
+// flat is a file being flattened.
+type flat struct {
+	fields map[string]field
+	odd    bool // it is no plain YAML, a template perhaps, or too large: only the whole of it can be compared
+}
+
+// document names a document of a file.
+func (f *flat) document(n *yaml.Node) string {
+	kind, name := scalarAt(n, "kind"), scalarAt(n, "metadata", "name")
+	if kind == "" || name == "" {
+		return ""
+	}
+	return kind + " " + name + ": "
+}
+
+// workloads are the kinds of which a directory may hold several: changes of
+// others than the target's do not concern it.
+var workloads = []string{
+	"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "InferenceService", "LLMInferenceService", "DynamoGraphDeployment",
+	"LeaderWorkerSet", "HorizontalPodAutoscaler", "ScaledObject",
+}
+
+// others reports whether a document is certainly not the target's. Names count
+// by what they have in common: kustomize and operators add to them.
+func others(n *yaml.Node, t gitops.Target) bool {
+	kind, name := scalarAt(n, "kind"), scalarAt(n, "metadata", "name")
+	if ref := scalarAt(n, "spec", "scaleTargetRef", "name"); ref != "" {
+		name = ref
+	}
+	if t.Name == "" || name == "" || !slices.Contains(workloads, kind) {
+		return false
+	}
+	return !strings.Contains(t.Name, name)
+}
+
+func scalarAt(n *yaml.Node, path ...string) string {
+	for _, key := range path {
+		if n.Kind != yaml.MappingNode {
+			return ""
+		}
+		i := 0
+		for ; i+1 < len(n.Content) && n.Content[i].Value != key; i += 2 {
+		}
+		if i+1 >= len(n.Content) {
+			return ""
+		}
+		n = n.Content[i+1]
+	}
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return n.Value
+}
+
+func (f *flat) set(path, variable, value string, line int) {
+	for n := 2; ; n++ {
+		if _, taken := f.fields[path]; !taken {
+			break
+		}
+		path, _, _ = strings.Cut(path, " #")
+		path += " #" + string(rune('0'+min(n, 9)))
+		if n > 9 {
+			return // as good as told: the others differ already
+		}
+	}
+	if len(value) > maxShown {
+		value = strings.ToValidUTF8(value[:maxShown], "") + "..." + digest([]byte(value))
+	}
+	f.fields[path] = field{variable, value, line}
+}
+
+func (f *flat) walk(n *yaml.Node, path string, depth int) {
+	if depth > maxDepth || len(f.fields) > maxFields {
+		f.odd = true
+		return
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			f.odd = f.odd || n.Content[i].Kind != yaml.ScalarNode
+			f.walk(n.Content[i+1], join(path, n.Content[i].Value), depth+1)
+		}
+	case yaml.SequenceNode:
+		if words := commandLine(n); words != nil {
+			f.flags(words, path)
+			return
+		}
+		for i, c := range n.Content {
+			f.walk(c, path+"["+itemName(c, i)+"]", depth+1)
+		}
+	case yaml.AliasNode:
+		f.set(path, variable(path), "*"+n.Value, n.Line)
+	case yaml.ScalarNode:
+		f.scalar(n, path, depth)
+	}
+}
+
+func join(path, key string) string {
+	if path == "" || strings.HasSuffix(path, ": ") {
+		return path + key
+	}
+	if strings.ContainsAny(key, "./[] ") {
+		return path + "[" + key + "]"
+	}
+	return path + "." + key
+}
+
+// itemName names an item of a list: by its name, else by its place.
+func itemName(n *yaml.Node, i int) string {
+	for _, key := range []string{"name", "path", "containerPort"} {
+		if v := scalarAt(n, key); v != "" {
+			return v
+		}
+	}
+	return itoa(i)
+}

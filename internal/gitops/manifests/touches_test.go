@@ -1,0 +1,95 @@
+package manifests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+const deployment = `# the chat service
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: chat
+spec:
+  replicas: 3
+  template:
+    spec:
+      containers:
+        - name: vllm
+          image: vllm:v0.11
+          args:
+            - --model=llama
+            - --max-num-seqs
+            - "256"
+            - --enable_prefix_caching
+          env:
+            - {name: HF_TOKEN, value: hunter2}
+---
+kind: Deployment
+metadata: {name: code}
+spec: {replicas: 9}
+`
+
+// What a commit changed is told by the names that people use, wherever it is
+// written, and only what concerns the service.
+func TestTouches(t *testing.T) {
+	target := gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "prod-chat"}
+	for name, tt := range map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"a flag":           {deployment, strings.Replace(deployment, `"256"`, "64", 1), []string{"--max-num-seqs 256 -> 64 :16"}},
+		"its spelling":     {deployment, strings.Replace(deployment, "- --max-num-seqs\n            - \"256\"", "- --max_num_seqs=256", 1), nil},
+		"a boolean":        {deployment, strings.Replace(deployment, "--enable_prefix_caching", "--no-enable-prefix-caching", 1), []string{"--enable-prefix-caching true -> false :17"}},
+		"an image":         {deployment, strings.Replace(deployment, "v0.11", "v0.12", 1), []string{"image vllm:v0.11 -> vllm:v0.12 :12"}},
+		"replicas":         {deployment, strings.Replace(deployment, "replicas: 3", "replicas: 5", 1), []string{"replicas 3 -> 5 :7"}},
+		"another service":  {deployment, strings.Replace(deployment, "replicas: 9", "replicas: 1", 1), nil},
+		"a comment":        {deployment, strings.Replace(deployment, "# the", "# our", 1), nil},
+		"a secret":         {deployment, strings.Replace(deployment, "hunter2", "hunter3", 1), []string{"Deployment chat: spec.template.spec.containers[vllm].env[HF_TOKEN].value (redacted) -> (redacted) :19"}},
+		"a new flag":       {deployment, strings.Replace(deployment, "            - --model", "            - --watermark=0.1\n            - --model", 1), []string{"--watermark  -> 0.1 :14"}},
+		"not YAML":         {"a: {{ .Values.x }}", "a: {{ .Values.y }}", []string{"(the whole file)"}},
+		"a new file":       {"", "replicaCount: 2\n", []string{"replicas  -> 2 :1"}},
+		"helm values":      {"servingEngineSpec:\n  modelSpec:\n    - name: chat\n      vllmConfig:\n        maxNumSeqs: 256\n", "servingEngineSpec:\n  modelSpec:\n    - name: chat\n      vllmConfig:\n        maxNumSeqs: 64\n", []string{"--max-num-seqs 256 -> 64 :5"}},
+		"a shell line":     {"args: ['vllm serve m --max-num-seqs 256 --port 8000']", "args: ['vllm serve m --max-num-seqs 64 --port 8000']", []string{"--max-num-seqs 256 -> 64 :1"}},
+		"a literal block":  {"args:\n  - |\n    vllm serve m \\\n      --max-num-seqs 256\n", "args:\n  - |\n    vllm serve m \\\n      --max-num-seqs 64\n", []string{"--max-num-seqs 256 -> 64 :4"}},
+		"an engine's file": {"data:\n  config.yaml: |\n    max-num-seqs: 256\n    model: m\n", "data:\n  config.yaml: |\n    max-num-seqs: 64\n    model: m\n", []string{"--max-num-seqs 256 -> 64 :3"}},
+		"a json patch":     {"- op: replace\n  path: /spec/replicas\n  value: 3\n", "- op: replace\n  path: /spec/replicas\n  value: 4\n", []string{"[/spec/replicas].value 3 -> 4 :3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := func(s string) []gitops.File {
+				if s == "" {
+					return nil
+				}
+				return []gitops.File{{Path: "f.yaml", Data: []byte(s)}}
+			}
+			var got []string
+			for _, x := range touches(file(tt.before), file(tt.after), target) {
+				line := fmt.Sprintf("%s %s -> %s :%d", x.Variable, x.From, x.To, x.Line)
+				if strings.HasPrefix(x.Variable, "(") {
+					line = x.Variable
+				}
+				got = append(got, line)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzTouches: no file makes it panic, and a file does not differ from itself.
+func FuzzTouches(f *testing.F) {
+	f.Add([]byte(deployment), []byte("a: &a [*a]"))
+	f.Add([]byte("args: [--a, b]"), []byte("{{ x }}"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		touches([]gitops.File{{Path: "f", Data: a}}, []gitops.File{{Path: "f", Data: b}}, gitops.Target{Name: "chat"})
+		if got := touchesOf("f", flatten(a, gitops.Target{}), flatten(a, gitops.Target{})); len(got) > 0 {
+			t.Errorf("differs from itself: %+v", got)
+		}
+	})
+}
