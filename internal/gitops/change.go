@@ -1,5 +1,10 @@
 package gitops
 
+import (
+	"net/url"
+	"strings"
+)
+
 // Touch is one field of a manifest that a change moves.
 type Touch struct {
 	Variable string // as people name it: --max-num-seqs, replicas, image, or the field's path
@@ -26,8 +31,12 @@ type Proposal struct {
 	Base    string  // commit it was computed on, 40 hexadecimal digits
 	Read    string  // digest of the manifests that were looked at: as long as it is the same, so is the proposal
 	Touches []Touch // what changes, field by field
-	Files   []File  // new contents of the files that change; Data nil: the file goes
-	Diff    string  // unified
+	Files   []File  // new contents of the files that change
+	Deleted []string
+	Diff    string // unified
+
+	Reverts []string // commits that it takes back; empty: it is an edit
+	Within  []string // paths that the reverts are limited to; empty: all
 
 	// Ahead are commits that change the target's manifests and are not deployed
 	// yet: a sync would carry them out along with this change. Filled in when
@@ -45,10 +54,32 @@ type Touched struct {
 // Request asks for a proposal to be committed to its branch.
 type Request struct {
 	Proposal Proposal
-	Key      string // idempotency key of the write, in the trailer Responder-Effect
-	Subject  string // one line
-	Body     string // what, why and which alert; the plan of a pull request
-	Trailers map[string]string
+	What     string // one line: the subject. A revert's names the commits itself
+	Why      string
+	Alert    string // which alert, in words
+	Plan     string // Markdown, for the people who look at a pull request
+
+	// The commit's trailers. The effect is the idempotency key of the write.
+	Run, State, Digest, Effect string
+}
+
+// RepositoryName is an address without what differs between the ways to reach
+// the same repository: https and ssh, a user name, .git.
+func RepositoryName(address string) string {
+	s := address
+	if u, err := url.Parse(s); err == nil && u.Scheme != "" && (u.Host != "" || u.Scheme == "file") {
+		host := u.Hostname()
+		if p := u.Port(); p != "" && u.Scheme != "ssh" {
+			host = u.Host
+		}
+		s = host + "/" + strings.Trim(u.Path, "/")
+	} else if host, path, ok := strings.Cut(s, ":"); ok && !strings.Contains(host, "/") {
+		if i := strings.LastIndexByte(host, '@'); i >= 0 {
+			host = host[i+1:] // git@host:path
+		}
+		s = host + "/" + strings.Trim(path, "/")
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(s, "/"), ".git"))
 }
 
 // Landing is what became of a commit. The zero value: it is nowhere.

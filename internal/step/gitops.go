@@ -3,7 +3,6 @@ package step
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -128,27 +127,7 @@ func sourcesText(ss []gitops.Source) string {
 
 // sameRepository compares two addresses of one repository as people write them:
 // https and ssh, with and without .git.
-func sameRepository(a, b string) bool { return repositoryName(a) == repositoryName(b) }
-
-func repositoryName(s string) string {
-	if u, err := url.Parse(s); err == nil && u.Host != "" {
-		s = u.Hostname() + "/" + strings.Trim(u.Path, "/")
-		if p := u.Port(); p != "" && u.Scheme != "ssh" {
-			s = u.Host + "/" + strings.Trim(u.Path, "/")
-		}
-	} else if host, path, ok := strings.Cut(s, ":"); ok && !strings.Contains(host, "/") {
-		_, host, _ = cutLast(host, "@")
-		s = host + "/" + strings.Trim(path, "/") // git@host:path
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(s, "/"), ".git"))
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return "", s, false
-}
+func sameRepository(a, b string) bool { return gitops.RepositoryName(a) == gitops.RepositoryName(b) }
 
 func samePath(a, b string) bool { return strings.Trim(a, "/.") == strings.Trim(b, "/.") }
 

@@ -125,10 +125,9 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 		if prop.Read != p.Read {
 			return found, g.moved(ctx, in, plan, p, prop)
 		}
-		landed, err := g.c.Commit(ctx, gitops.Request{
-			Proposal: prop, Key: key, Subject: in.Service.Name + ": " + plan.Summary,
-			Body: body(in, plan, p), Trailers: trailers(in, plan),
-		})
+		r := request(in, plan, prop, key)
+		r.What, r.Why = in.Service.Name+": "+plan.Summary, why(plan, p)
+		landed, err := g.c.Commit(ctx, r)
 		if !isReason(err, machine.ReasonConflict) || wrap(err).Unknown {
 			return landed, err
 		}
@@ -196,10 +195,11 @@ func branchOf(p gitPayload) string {
 // attempts share it, those after a fresh plan too: one visit changes Git once.
 func effectKey(key string, action machine.Action) string { return visit(key) + "/" + string(action) }
 
-// trailers say whose commit it is.
-func trailers(in Input, plan machine.Plan) map[string]string {
-	return map[string]string{
-		gitops.TrailerRun: in.Run, gitops.TrailerState: stateOf(in.Key), gitops.TrailerPlan: plan.Digest(),
+// request is the part of a commit that says whose it is.
+func request(in Input, plan machine.Plan, prop gitops.Proposal, key string) gitops.Request {
+	return gitops.Request{
+		Proposal: prop, Effect: key, Run: in.Run, State: stateOf(in.Key), Digest: plan.Digest(),
+		Alert: strings.TrimSpace(in.Alert.Labels["alertname"] + " of " + in.Service.Name), Plan: planText(in, plan),
 	}
 }
 
@@ -210,20 +210,31 @@ func stateOf(key string) string {
 	return state
 }
 
-// body says in a commit what, why and which alert.
-func body(in Input, plan machine.Plan, p gitPayload) string {
-	var b strings.Builder
+// why says in a commit what its subject does not.
+func why(plan machine.Plan, p gitPayload) string {
+	var parts []string
 	for _, d := range plan.Diff {
-		fmt.Fprintf(&b, "%s: %s -> %s\n", d.Path, orNone(d.From), orNone(d.To))
+		parts = append(parts, fmt.Sprintf("%s: %s -> %s.", d.Path, orNone(d.From), orNone(d.To)))
 	}
 	if p.Because != "" {
-		fmt.Fprintf(&b, "\nOne change, because: %s\n", p.Because)
+		parts = append(parts, "One change, because: "+p.Because+".")
 	}
-	fmt.Fprintf(&b, "\nAlert %s of %s.\nIt is reverted unless the service objective is met again.\n", orNone(in.Alert.Labels["alertname"]), in.Service.Name)
-	for _, sha := range p.Revert {
-		fmt.Fprintf(&b, "\nThis reverts commit %s.", sha)
+	return strings.Join(append(parts, "It is reverted unless the service's objective is met again."), " ")
+}
+
+// planText is the plan for the people who look at a pull request.
+func planText(in Input, plan machine.Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n| field | from | to |\n|---|---|---|\n", plan.Summary)
+	for _, d := range plan.Diff {
+		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` |\n", d.Path, orNone(d.From), orNone(d.To))
 	}
-	return strings.TrimSpace(b.String())
+	fmt.Fprintf(&b, "\n* service: %s\n* alert: %s\n* risk: %s, %s\n* undo: %s\n* run: %s\n",
+		in.Service.Name, orNone(in.Alert.Labels["alertname"]), plan.Risk, plan.Why, plan.Undo, in.Run)
+	for _, n := range plan.Notes {
+		fmt.Fprintf(&b, "* %s\n", n)
+	}
+	return b.String()
 }
 
 func fileLine(t gitops.Touch) string {

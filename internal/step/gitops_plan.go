@@ -68,12 +68,13 @@ func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, 
 	}
 	p := payloadAt(at, prop)
 	p.Because = because
-	var does, undoes []string
+	var does, undoes, notes []string
 	var good []machine.Setting
 	for _, a := range set {
 		i := slices.IndexFunc(prop.Touches, func(t gitops.Touch) bool { return t.Variable == a.Variable.String() })
 		if i < 0 {
-			return machine.Plan{}, invalid("%s: the edit of %s does not touch %s", step, branchOf(p), a.Variable)
+			notes = append(notes, fmt.Sprintf("%s is %s already", a.Variable, a.Value))
+			continue
 		}
 		t := prop.Touches[i]
 		p.Set = append(p.Set, assignment{Flag: a.Variable.Flag, Replicas: a.Variable.Replicas, From: t.From, To: t.To})
@@ -85,6 +86,7 @@ func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, 
 	plan.Summary = strings.Join(does, ", ") + " in " + filesText(prop)
 	plan.Undo = "revert that commit: " + strings.Join(undoes, ", ")
 	plan.Good = good
+	plan.Notes = append(plan.Notes, notes...)
 	if because != "" {
 		plan.Notes = append(plan.Notes, "one variable, because: "+because)
 	}
@@ -111,7 +113,7 @@ func planOf(in Input, at site, step string, p gitPayload, prop gitops.Proposal) 
 		plan.Diff = append(plan.Diff, machine.FieldChange{Path: fileLine(t) + " " + t.Path, From: t.From, To: t.To})
 	}
 	for _, f := range prop.Files {
-		plan.Locks = append(plan.Locks, "file:"+repositoryName(p.Repository)+"#"+f.Path)
+		plan.Locks = append(plan.Locks, "file:"+gitops.RepositoryName(p.Repository)+"#"+f.Path)
 	}
 	plan.Notes = append(plan.Notes, fmt.Sprintf("a commit on %s, over %s", branchOf(p), short(prop.Base)))
 	if at.app.Automated {

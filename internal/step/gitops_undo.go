@@ -43,10 +43,10 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 		if err != nil {
 			return nil, err
 		}
-		landed, err := g.c.Commit(ctx, gitops.Request{
-			Proposal: prop, Key: key, Subject: fmt.Sprintf("Revert %q", in.Service.Name+": "+plan.Summary),
-			Body: fmt.Sprintf("It was not proven to help.\n\nThis reverts commit %s.", made.SHA), Trailers: trailers(in, plan),
-		})
+		r := request(in, plan, prop, key)
+		r.What = fmt.Sprintf("Revert %q", in.Service.Name+": "+plan.Summary)
+		r.Why = fmt.Sprintf("The change of commit %s was not proven to help.", short(made.SHA))
+		landed, err := g.c.Commit(ctx, r)
 		if isReason(err, machine.ReasonConflict) && !wrap(err).Unknown {
 			continue // somebody pushed meanwhile: look at what it was
 		}

@@ -293,6 +293,7 @@ func (r *Repository) describe(c *commit) (gitops.Commit, error) {
 		At:       c.Committer.When.UTC(),
 		Subject:  oneLine(subject, 200),
 		Trailers: trailers(c.Message),
+		Reverts:  reverts(c.Message),
 	}
 	for _, p := range c.ParentHashes {
 		d.Parents = append(d.Parents, p.String())

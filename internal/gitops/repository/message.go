@@ -89,6 +89,18 @@ func wrap(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// revertLine is what git, and we, write into the message of a revert.
+var revertLine = regexp.MustCompile(`(?m)^This reverts commit ([0-9a-f]{40})[.,]`)
+
+// reverts lists the commits that a message says it reverts.
+func reverts(message string) []string {
+	var found []string
+	for _, m := range revertLine.FindAllStringSubmatch(message, -1) {
+		found = append(found, m[1])
+	}
+	return found
+}
+
 // trailers reads the trailers of a message: its last paragraph, when that is
 // not the first, and when every line of it is one.
 func trailers(message string) map[string]string {

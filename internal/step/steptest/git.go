@@ -206,7 +206,9 @@ func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, sha
 	if len(change) == 0 {
 		return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: "nothing of it is left"}
 	}
-	return g.proposal(change), nil
+	p := g.proposal(change)
+	p.Reverts = shas
+	return p, nil
 }
 
 func union(a, b map[string]string) map[string]string {
@@ -220,19 +222,15 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 	if g.Down != nil {
 		return gitops.Landing{}, g.Down
 	}
-	if found, err := g.Find(ctx, r.Proposal.Source, r.Key); err != nil || found != (gitops.Landing{}) {
+	if found, err := g.Find(ctx, r.Proposal.Source, r.Effect); err != nil || found != (gitops.Landing{}) {
 		return found, err
 	}
 	if r.Proposal.Base != g.Head().SHA {
 		return gitops.Landing{}, &gitops.Error{Reason: gitops.Conflict, Message: "the branch moved to " + g.Head().SHA}
 	}
-	c := gitops.Commit{Author: gitops.Person{Name: "responder"}, Subject: r.Subject, Trailers: maps.Clone(r.Trailers)}
-	c.Trailers[gitops.TrailerEffect] = r.Key
-	for _, line := range strings.Split(r.Body, "\n") {
-		if sha, ok := strings.CutPrefix(line, "This reverts commit "); ok {
-			c.Reverts = append(c.Reverts, strings.TrimSuffix(sha, "."))
-		}
-	}
+	c := gitops.Commit{Author: gitops.Person{Name: "responder"}, Subject: r.What, Reverts: r.Proposal.Reverts, Trailers: map[string]string{
+		gitops.TrailerRun: r.Run, gitops.TrailerState: r.State, gitops.TrailerPlan: r.Digest, gitops.TrailerEffect: r.Effect,
+	}}
 	change := map[string]string{}
 	for _, t := range r.Proposal.Touches {
 		change[t.Variable] = t.To

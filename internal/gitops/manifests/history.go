@@ -1,0 +1,218 @@
+package manifests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/repository"
+)
+
+// Changes gives the commits since then that touched the manifests of the
+// target, newest first.
+func (m *Manifests) Changes(ctx context.Context, src gitops.Source, t gitops.Target, since time.Time) ([]gitops.Touched, error) {
+	b, err := m.branch(src)
+	if err != nil {
+		return nil, err
+	}
+	r, err := b.head(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	log, err := b.log(ctx, r, since)
+	if err != nil {
+		return nil, err
+	}
+	return b.touched(ctx, r, t, log)
+}
+
+// Since gives those that came after a commit.
+func (m *Manifests) Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
+	b, err := m.branch(src)
+	if err != nil {
+		return nil, err
+	}
+	return b.since(ctx, src, t, sha)
+}
+
+// Contains tells whether a commit is in the history of another one.
+func (m *Manifests) Contains(ctx context.Context, src gitops.Source, ancestor, descendant string) (bool, error) {
+	b, err := m.branch(src)
+	if err != nil {
+		return false, err
+	}
+	return b.repo.Contains(ctx, ancestor, descendant)
+}
+
+// log is the history of what the source is built of.
+func (b *branch) log(ctx context.Context, r reading, since time.Time) ([]gitops.Commit, error) {
+	w := repository.Window{Since: since, Path: strings.Trim(r.src.Path, "/.")}
+	if len(r.beyond) > 0 {
+		w.Path = ""
+	}
+	log, err := b.repo.Log(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(log, func(c gitops.Commit) bool { return !slices.ContainsFunc(c.Files, r.concerns) }), nil
+}
+
+// concerns reports whether a path is one that the source is built of.
+func (r reading) concerns(p string) bool {
+	return readable(p) && (under(p, strings.Trim(r.src.Path, "/.")) || slices.ContainsFunc(r.beyond, func(dir string) bool { return under(p, dir) }))
+}
+
+// windows are how far back a commit is looked for, one after the other.
+var windows = []time.Duration{24 * time.Hour, 14 * 24 * time.Hour, 180 * 24 * time.Hour, 1000 * 24 * time.Hour}
+
+// since gives the commits after sha that touched the target, newest first.
+func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
+	r, err := b.head(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	on, err := b.repo.Contains(ctx, sha, r.sha)
+	if err != nil {
+		return nil, err
+	}
+	if !on {
+		return nil, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf(
+			"commit %.10s is not in the history of %s: somebody pushed with force, or it is of another branch", sha, b.src.Repository)}
+	}
+	for i, window := range windows {
+		log, err := b.log(ctx, r, time.Now().Add(-window))
+		if err != nil {
+			return nil, err
+		}
+		at := len(log)
+		for j, c := range log {
+			old, err := b.repo.Contains(ctx, c.SHA, sha)
+			if err != nil {
+				return nil, err
+			}
+			if old {
+				at = j
+				break
+			}
+		}
+		if at < len(log) || i == len(windows)-1 {
+			return b.touched(ctx, r, t, log[:at])
+		}
+	}
+	return nil, nil // unreachable: the last window returns
+}
+
+// touched tells of each commit what it changed. Commits that changed nothing of
+// the target are left out.
+func (b *branch) touched(ctx context.Context, r reading, t gitops.Target, log []gitops.Commit) ([]gitops.Touched, error) {
+	var out []gitops.Touched
+	for _, c := range log {
+		ch := gitops.Touched{Commit: c}
+		var ours []string
+		for _, p := range c.Files {
+			if r.concerns(p) {
+				ours = append(ours, p)
+			} else {
+				ch.Others = append(ch.Others, p)
+			}
+		}
+		before, after, err := b.versions(ctx, c, ours)
+		if err != nil {
+			return nil, err
+		}
+		if ch.Touches = touches(before, after, t); len(ch.Touches) > 0 {
+			out = append(out, ch)
+		}
+	}
+	return out, nil
+}
+
+// versions reads files before and after a commit.
+func (b *branch) versions(ctx context.Context, c gitops.Commit, paths []string) (before, after []gitops.File, err error) {
+	for _, p := range paths {
+		if after, err = b.one(ctx, c.SHA, p, after); err != nil {
+			return nil, nil, err
+		}
+		if len(c.Parents) == 0 {
+			continue
+		}
+		if before, err = b.one(ctx, c.Parents[0], p, before); err != nil {
+			return nil, nil, err
+		}
+	}
+	return before, after, nil
+}
+
+// one adds a file of a commit, if it is there.
+func (b *branch) one(ctx context.Context, sha, p string, files []gitops.File) ([]gitops.File, error) {
+	tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: p})
+	if isNotFound(err) {
+		return files, nil
+	}
+	return append(files, tree.Files...), err
+}
+
+func isNotFound(err error) bool {
+	var e *gitops.Error
+	return errors.As(err, &e) && e.Reason == gitops.NotFound
+}
+
+// Reverting computes the change that takes commits back, as far as they touch
+// what the source is built of. It is refused when that would change the
+// workload of another service along.
+func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.Target, shas []string) (gitops.Proposal, error) {
+	b, err := m.branch(src)
+	if err != nil {
+		return gitops.Proposal{}, err
+	}
+	r, err := b.head(ctx, src)
+	if err != nil {
+		return gitops.Proposal{}, err
+	}
+	p := r.proposal(b)
+	if path := strings.Trim(src.Path, "/."); path != "" {
+		p.Within = append([]string{path}, r.beyond...)
+	}
+	back, err := b.repo.PlanRevert(ctx, repository.RevertRequest{Base: r.sha, Commits: shas, Paths: p.Within})
+	if err != nil {
+		return gitops.Proposal{}, err
+	}
+	p.Reverts, p.Files, p.Deleted, p.Diff = shas, back.Files, back.Deleted, back.Diff
+	var before []gitops.File
+	for _, f := range r.files {
+		if slices.Contains(back.Deleted, f.Path) || slices.ContainsFunc(back.Files, func(o gitops.File) bool { return o.Path == f.Path }) {
+			before = append(before, f)
+		}
+	}
+	p.Touches = touches(before, back.Files, t)
+	if all := touches(before, back.Files, gitops.Target{}); len(all) > len(p.Touches) {
+		return gitops.Proposal{}, &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
+			"reverting %s would change another workload along: %s: revert it by hand", shortAll(shas), otherThan(all, p.Touches))}
+	}
+	if len(p.Touches) == 0 {
+		return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: fmt.Sprintf("reverting %s changes nothing of %s", shortAll(shas), t.Name)}
+	}
+	return p, nil
+}
+
+func shortAll(shas []string) string {
+	var out []string
+	for _, s := range shas {
+		out = append(out, fmt.Sprintf("%.9s", s))
+	}
+	return strings.Join(out, ", ")
+}
+
+// otherThan names the first of all that is not among ours.
+func otherThan(all, ours []gitops.Touch) string {
+	for _, t := range all {
+		if !slices.Contains(ours, t) {
+			return fmt.Sprintf("%s:%d %s", t.File, t.Line, t.Path)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,339 @@
+package manifests
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/repository"
+)
+
+// Remote is one configured repository.
+type Remote struct {
+	Repository repository.Options // Branch and Dir are filled in
+	Branch     string             // where a source names none; empty: the remote's default
+}
+
+// Options say which repositories there are.
+type Options struct {
+	Remotes []Remote
+	Dir     string       // clones are kept below it
+	Log     *slog.Logger // nil: none
+}
+
+// Manifests knows the manifests of services in Git. It is safe for concurrent
+// use.
+type Manifests struct {
+	o       Options
+	remotes map[string]Remote // by gitops.RepositoryName
+
+	mu   sync.Mutex // guards the fields below
+	open map[string]*branch
+}
+
+// branch is one branch of one repository, with what was read of it last.
+type branch struct {
+	repo *repository.Repository
+	src  gitops.Source // without its path
+
+	mu   sync.Mutex // guards last
+	last map[string]reading
+}
+
+// New checks the options. It connects to nobody.
+func New(o Options) (*Manifests, error) {
+	m := &Manifests{o: o, remotes: map[string]Remote{}, open: map[string]*branch{}}
+	for _, r := range o.Remotes {
+		name := gitops.RepositoryName(r.Repository.URL)
+		if _, twice := m.remotes[name]; twice {
+			return nil, invalid("repository %s is configured twice", name)
+		}
+		// Opened once, so that a mistake is found at the start.
+		b, err := m.dial(r, r.Branch)
+		if err != nil {
+			return nil, err
+		}
+		m.remotes[name] = r
+		m.open[key(name, r.Branch)] = b
+	}
+	return m, nil
+}
+
+func key(name, branch string) string { return name + "\x00" + branch }
+
+// dial opens one branch of a repository, in a directory of its own.
+func (m *Manifests) dial(r Remote, name string) (*branch, error) {
+	o := r.Repository
+	sum := sha256.Sum256([]byte(gitops.RepositoryName(o.URL) + "\x00" + name))
+	o.Branch, o.Dir = name, filepath.Join(m.o.Dir, hex.EncodeToString(sum[:8]))
+	o.Log = m.o.Log
+	repo, err := repository.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return &branch{repo: repo, src: gitops.Source{Repository: o.URL, Branch: name}, last: map[string]reading{}}, nil
+}
+
+// Close gives the clones back.
+func (m *Manifests) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var err error
+	for _, b := range m.open {
+		err = cmp.Or(err, b.repo.Close())
+	}
+	m.open = map[string]*branch{}
+	return err
+}
+
+// branch finds the repository of a source.
+func (m *Manifests) branch(src gitops.Source) (*branch, error) {
+	name := gitops.RepositoryName(src.Repository)
+	r, known := m.remotes[name]
+	if !known {
+		var names []string
+		for n := range m.remotes {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		return nil, invalid("repository %s is not configured: add it under gitops.repositories (there: %s)", name, cmp.Or(strings.Join(names, ", "), "none"))
+	}
+	at := cmp.Or(src.Branch, r.Branch)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b := m.open[key(name, at)]; b != nil {
+		return b, nil
+	}
+	b, err := m.dial(r, at)
+	if err == nil {
+		m.open[key(name, at)] = b
+	}
+	return b, err
+}
+
+// Check proves that each repository can be reached, read and, as far as that
+// can be asked without writing, written. It gives one line for each.
+func (m *Manifests) Check(ctx context.Context) []Checked {
+	var out []Checked
+	for _, name := range sortedKeys(m.remotes) {
+		b, err := m.branch(gitops.Source{Repository: m.remotes[name].Repository.URL})
+		c := Checked{Repository: name, Branch: m.remotes[name].Branch}
+		if err == nil {
+			c.Head, err = b.repo.Head(ctx)
+		}
+		c.Err = err
+		out = append(out, c)
+	}
+	return out
+}
+
+// Checked is what a check found of one repository.
+type Checked struct {
+	Repository string
+	Branch     string // empty: its default branch
+	Head       string
+	Err        error
+}
+
+// Places gives where variables stand at the head.
+func (m *Manifests) Places(ctx context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error) {
+	b, err := m.branch(src)
+	if err != nil {
+		return nil, err
+	}
+	r, err := b.head(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	var out []gitops.Place
+	for _, v := range vs {
+		places, err := gitops.Locate(r.files, r.target(t), v)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, places...)
+	}
+	return out, nil
+}
+
+// Propose computes an edit at the head.
+func (m *Manifests) Propose(ctx context.Context, w gitops.Want) (gitops.Proposal, error) {
+	b, err := m.branch(w.Source)
+	if err != nil {
+		return gitops.Proposal{}, err
+	}
+	r, err := b.head(ctx, w.Source)
+	if err != nil {
+		return gitops.Proposal{}, err
+	}
+	p := r.proposal(b)
+	if err := edit(&p, r.files, r.target(w.Target), w); err != nil {
+		return gitops.Proposal{}, err
+	}
+	if w.Deployed != "" && w.Deployed != r.sha {
+		p.Ahead, err = b.ahead(ctx, w, r)
+	}
+	return p, err
+}
+
+// edit fills in what package gitops makes of a wish: all or nothing. Variables
+// that are as wanted are left.
+func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Want) error {
+	touch := func(v gitops.Variable, to string) error {
+		places, err := gitops.Locate(files, t, v)
+		if err != nil {
+			return err
+		}
+		from := places[0]
+		if from.Missing {
+			from.Value = ""
+		}
+		if from.Value != to {
+			p.Touches = append(p.Touches, gitops.Touch{Variable: v.String(), File: from.File, Line: from.Line, Path: from.Path, From: from.Value, To: to})
+		}
+		return nil
+	}
+	var edits []gitops.Edit
+	if len(w.Set) > 0 {
+		e, err := gitops.SetAll(files, t, w.Set)
+		if err != nil {
+			return err
+		}
+		edits = append(edits, e)
+	}
+	for _, a := range w.Set {
+		if err := touch(a.Variable, a.Value); err != nil {
+			return err
+		}
+	}
+	for _, v := range w.Unset {
+		e, err := gitops.Unset(overlaid(files, edits), t, v)
+		if err != nil {
+			return err
+		}
+		edits = append(edits, e)
+		if err := touch(v, ""); err != nil {
+			return err
+		}
+	}
+	after := overlaid(files, edits)
+	for i, f := range files {
+		if !bytes.Equal(f.Data, after[i].Data) {
+			p.Files = append(p.Files, after[i])
+		}
+	}
+	for _, e := range edits {
+		p.Diff += e.Diff
+	}
+	if len(edits) == 0 {
+		return invalid("nothing to set is named")
+	}
+	return nil
+}
+
+// overlaid are files as edits leave them.
+func overlaid(files []gitops.File, edits []gitops.Edit) []gitops.File {
+	out := slices.Clone(files)
+	for _, e := range edits {
+		for _, f := range e.Files {
+			i := slices.IndexFunc(out, func(o gitops.File) bool { return o.Path == f.Path })
+			out[i] = f
+		}
+	}
+	return out
+}
+
+// ahead are the commits that change the target and are not deployed yet. When
+// what is deployed says the same as the head there are none.
+func (b *branch) ahead(ctx context.Context, w gitops.Want, head reading) ([]gitops.Commit, error) {
+	deployed, err := b.read(ctx, w.Source, w.Deployed)
+	if err == nil && deployed.digest == head.digest {
+		return nil, nil
+	}
+	changes, err := b.since(ctx, w.Source, w.Target, w.Deployed)
+	if err != nil {
+		return nil, err
+	}
+	var out []gitops.Commit
+	for _, c := range changes {
+		out = append(out, c.Commit)
+	}
+	return out, nil
+}
+
+// proposal is a proposal of nothing yet.
+func (r reading) proposal(b *branch) gitops.Proposal {
+	src := r.src
+	src.Repository, src.Branch = b.src.Repository, cmp.Or(b.src.Branch, src.Branch)
+	return gitops.Proposal{Source: src, Base: r.sha, Read: r.digest}
+}
+
+// Commit makes one commit of a proposal.
+func (m *Manifests) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error) {
+	b, err := m.branch(r.Proposal.Source)
+	if err != nil {
+		return gitops.Landing{}, err
+	}
+	message := repository.Message{
+		What: r.What, Why: r.Why, Alert: r.Alert, Run: r.Run, State: r.State, Plan: r.Digest, Effect: r.Effect,
+	}
+	p := r.Proposal
+	var done gitops.Commit
+	if len(p.Reverts) > 0 {
+		done, err = b.repo.Revert(ctx, repository.RevertRequest{Base: p.Base, Commits: p.Reverts, Paths: p.Within, Message: message})
+	} else {
+		done, err = b.repo.Commit(ctx, repository.CommitRequest{Base: p.Base, Files: p.Files, Message: message})
+	}
+	if err != nil {
+		return gitops.Landing{}, err
+	}
+	return landed(done), nil
+}
+
+func landed(c gitops.Commit) gitops.Landing {
+	return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan]}
+}
+
+// remember is how far back our own commits are looked for: no run is longer.
+const remember = 14 * 24 * time.Hour
+
+// Find tells what became of the commit with that key.
+func (m *Manifests) Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {
+	b, err := m.branch(src)
+	if err != nil {
+		return gitops.Landing{}, err
+	}
+	c, ok, err := b.repo.Find(ctx, "", key, time.Now().Add(-remember))
+	if err != nil || !ok {
+		return gitops.Landing{}, err
+	}
+	return landed(c), nil
+}
+
+// Withdraw closes the pull request of the commit with that key, if it is open.
+func (m *Manifests) Withdraw(ctx context.Context, src gitops.Source, key, _ string) (gitops.Landing, error) {
+	return m.Find(ctx, src, key)
+}
+
+func invalid(format string, args ...any) error {
+	return &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf(format, args...)}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,210 @@
+package manifests
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/repository"
+)
+
+// reading is what was read of a source at one commit.
+type reading struct {
+	src    gitops.Source
+	sha    string
+	files  []gitops.File
+	digest string   // of the files that count
+	beyond []string // files and directories outside the source's path that it is built of
+}
+
+// target is the target with what the source says of it.
+func (r reading) target(t gitops.Target) gitops.Target {
+	t.Path = r.src.Path
+	return t
+}
+
+// kept is how many readings of a branch are remembered: the services of one
+// repository that are looked at in turn.
+const kept = 16
+
+// head reads the source at the branch's head.
+func (b *branch) head(ctx context.Context, src gitops.Source) (reading, error) {
+	sha, err := b.repo.Head(ctx)
+	if err != nil {
+		return reading{}, err
+	}
+	return b.read(ctx, src, sha)
+}
+
+// read reads everything that may concern the source at a commit: what is below
+// its path, what kustomizations there take from elsewhere, and all other
+// kustomizations, which tell who else uses the same.
+func (b *branch) read(ctx context.Context, src gitops.Source, sha string) (reading, error) {
+	at := sha + "\x00" + src.Path
+	b.mu.Lock()
+	r, known := b.last[at]
+	b.mu.Unlock()
+	if known {
+		return r, nil
+	}
+	r, err := b.readAll(ctx, src, sha)
+	if err != nil {
+		return r, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.last) >= kept {
+		b.last = map[string]reading{}
+	}
+	b.last[at] = r
+	return r, nil
+}
+
+func (b *branch) readAll(ctx context.Context, src gitops.Source, sha string) (reading, error) {
+	r := reading{src: src, sha: sha}
+	src.Path = strings.Trim(src.Path, "/")
+	if src.Path == "." {
+		src.Path = ""
+	}
+	own, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: src.Path, Accept: readable})
+	if err != nil {
+		return r, err
+	}
+	files := map[string][]byte{}
+	for _, f := range own.Files {
+		files[f.Path] = f.Data
+	}
+	if src.Path != "" {
+		if r.beyond, err = b.reachable(ctx, sha, src.Path, files); err != nil {
+			return r, err
+		}
+	}
+	r.digest = digestOf(files)
+	if len(r.beyond) > 0 || src.Path != "" {
+		others, err := b.repo.Files(ctx, repository.Query{SHA: sha, Accept: isKustomization})
+		if err != nil {
+			return r, err
+		}
+		for _, f := range others.Files {
+			files[f.Path] = f.Data
+		}
+	}
+	for _, p := range sortedKeys(files) {
+		r.files = append(r.files, gitops.File{Path: p, Data: files[p]})
+	}
+	return r, nil
+}
+
+// digestOf stands for the files: their names and contents.
+func digestOf(files map[string][]byte) string {
+	all := sha256.New()
+	for _, p := range sortedKeys(files) {
+		one := sha256.Sum256(files[p])
+		all.Write([]byte(p + "\x00"))
+		all.Write(one[:])
+	}
+	return "sha256:" + hex.EncodeToString(all.Sum(nil))
+}
+
+var extensions = []string{".yaml", ".yml", ".json", ".env", ".properties", ".conf", ".toml", ".cfg", ".ini", ".tpl", ".txt", ""}
+
+// readable leaves out what is certainly no manifest and nothing that one is
+// built of.
+func readable(p string) bool { return slices.Contains(extensions, strings.ToLower(path.Ext(p))) }
+
+var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+func isKustomization(p string) bool { return slices.Contains(kustomizations, path.Base(p)) }
+
+// maxBeyond bounds how many places outside its path one source is built of.
+const maxBeyond = 100
+
+// reachable adds to files what the kustomizations in them are built of and
+// stands outside the path, and gives the names of that.
+func (b *branch) reachable(ctx context.Context, sha, below string, files map[string][]byte) ([]string, error) {
+	seen := map[string]bool{}
+	queue := slices.Clone(sortedKeys(files))
+	var beyond []string
+	for len(queue) > 0 {
+		file := queue[0]
+		queue = queue[1:]
+		if !isKustomization(file) {
+			continue
+		}
+		for _, ref := range references(files[file]) {
+			at := path.Join(path.Dir(file), ref)
+			if at == ".." || strings.HasPrefix(at, "../") || seen[at] || under(at, below) {
+				continue
+			}
+			seen[at] = true
+			if len(seen) > maxBeyond {
+				return nil, &gitops.Error{Reason: gitops.OutOfBounds, Message: below + " is built of more than 100 places outside of it"}
+			}
+			tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: at, Accept: readable})
+			if isNotFound(err) {
+				continue // a remote base, or a mistake that the build would show
+			}
+			if err != nil {
+				return nil, err
+			}
+			beyond = append(beyond, at)
+			for _, f := range tree.Files {
+				if _, there := files[f.Path]; !there {
+					files[f.Path] = f.Data
+					queue = append(queue, f.Path)
+				}
+			}
+		}
+	}
+	slices.Sort(beyond)
+	return beyond, nil
+}
+
+func under(p, dir string) bool { return dir == "" || p == dir || strings.HasPrefix(p, dir+"/") }
+
+// references lists the files and directories that a kustomization names. What
+// it cannot read, the editor refuses with its place.
+func references(data []byte) []string {
+	var k struct {
+		Resources  []string `yaml:"resources"`
+		Bases      []string `yaml:"bases"`
+		Components []string `yaml:"components"`
+		Merges     []string `yaml:"patchesStrategicMerge"`
+		Patches    []struct {
+			Path string `yaml:"path"`
+		} `yaml:"patches"`
+		JSON []struct {
+			Path string `yaml:"path"`
+		} `yaml:"patchesJson6902"`
+		ConfigMaps []struct {
+			Files []string `yaml:"files"`
+			Envs  []string `yaml:"envs"`
+			Env   string   `yaml:"env"`
+		} `yaml:"configMapGenerator"`
+	}
+	if yaml.Unmarshal(data, &k) != nil {
+		return nil
+	}
+	refs := slices.Concat(k.Resources, k.Bases, k.Components, k.Merges)
+	for _, p := range append(k.Patches, k.JSON...) {
+		refs = append(refs, p.Path)
+	}
+	for _, c := range k.ConfigMaps {
+		for _, f := range c.Files {
+			if _, file, named := strings.Cut(f, "="); named {
+				f = file
+			}
+			refs = append(refs, f)
+		}
+		refs = append(append(refs, c.Envs...), c.Env)
+	}
+	return slices.DeleteFunc(refs, func(r string) bool {
+		return r == "" || strings.ContainsAny(r, "\n:") || strings.HasPrefix(r, "/") || strings.Contains(r, "?ref=")
+	})
+}
