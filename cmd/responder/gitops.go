@@ -11,7 +11,7 @@ import (
 
 func newGitopsCommand(p *process) *cobra.Command {
 	return group("gitops", "What Git holds of a service, and what was last verified",
-		newGitopsLastGoodCommand(p))
+		newGitopsLocateCommand(p), newGitopsSetCommand(p), newGitopsLastGoodCommand(p), newGitopsCheckCommand(p))
 }
 
 func newGitopsLastGoodCommand(p *process) *cobra.Command {

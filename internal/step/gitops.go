@@ -66,6 +66,17 @@ type LastGood interface {
 	LastGood(service, variable string) (value, sha string, ok bool)
 }
 
+// SourceOf is where a service's manifests are: as its catalog entry says or,
+// where it names no repository, its application.
+func SourceOf(svc playbook.Service, app gitops.Application) (gitops.Source, error) {
+	src, _, err := source(svc, app)
+	return src, err
+}
+
+// ManifestOf is the object that Git holds for a service, as far as its catalog
+// entry tells.
+func ManifestOf(svc playbook.Service) gitops.Target { return manifestOf(svc, kube.Workload{}) }
+
 // source is where a service's manifests are, as its catalog entry and its
 // application say. Both saying different things is refused: a change of a place
 // that nobody deploys would be no change.

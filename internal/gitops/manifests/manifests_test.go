@@ -28,14 +28,15 @@ spec:
             - --port=8000
 `
 
-// fleet is a repository with a service, a second one beside it, and other people's files.
+// fleet is a repository with a kustomize base and an overlay, a second service
+// beside it, and other people's files.
 func fleet(t *testing.T) (*gittest.Server, *Manifests, gitops.Source, gitops.Target) {
 	t.Helper()
 	s := gittest.NewServer(t)
 	s.Push("all of it", map[string]string{
 		"apps/chat/kustomization.yaml":        "namespace: serving\nresources: [../../base/chat]\n",
 		"base/chat/kustomization.yaml":        "resources: [deployment.yaml]\n",
-		"apps/chat/deployment.yaml":           base,
+		"base/chat/deployment.yaml":           base,
 		"apps/chat-canary/deployment.yaml":    strings.ReplaceAll(base, "name: chat", "name: chat-canary"),
 		"apps/chat/README.md":                 "# chat\n",
 		"elsewhere/" + strings.Repeat("x", 9): "not ours\n",
@@ -89,12 +90,12 @@ func reasonIs(err error, want gitops.Reason, words string) bool {
 	return errors.As(err, &e) && e.Reason == want && strings.Contains(err.Error(), words)
 }
 
-// A flag is found, changed by one line, found
+// A flag is found through the overlay in its base, changed by one line, found
 // again by its key and taken back, while what others push meanwhile stays.
 func TestChangeAndRevert(t *testing.T) {
 	s, m, src, target := fleet(t)
 	places, err := m.Places(t.Context(), src, target, []gitops.Variable{seqs, {Replicas: true}})
-	if err != nil || len(places) != 2 || places[0].File != "apps/chat/deployment.yaml" || places[0].Line != 14 || places[0].Value != "256" || places[1].Value != "3" {
+	if err != nil || len(places) != 2 || places[0].File != "base/chat/deployment.yaml" || places[0].Line != 14 || places[0].Value != "256" || places[1].Value != "3" {
 		t.Fatalf("places %+v, %v", places, err)
 	}
 	p := propose(t, m, gitops.Want{Source: src, Target: target, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}})
@@ -102,7 +103,7 @@ func TestChangeAndRevert(t *testing.T) {
 		t.Fatalf("proposal %+v", p)
 	}
 	made := commit(t, m, p, "r-1/cap#1/apply")
-	if got := s.Show("main", "apps/chat/deployment.yaml"); got != strings.Replace(base, "=256", "=192", 1) {
+	if got := s.Show("main", "base/chat/deployment.yaml"); got != strings.Replace(base, "=256", "=192", 1) {
 		t.Errorf("committed\n%s", got)
 	}
 	if l, err := m.Find(t.Context(), src, "r-1/cap#1/apply"); err != nil || l.SHA != made || l.Plan != "sha256:abc" {
@@ -112,13 +113,13 @@ func TestChangeAndRevert(t *testing.T) {
 		t.Errorf("another's %+v, %v", l, err)
 	}
 	// Neighbouring lines are left to people; lines further away merge.
-	s.Push("scale", map[string]string{"apps/chat/deployment.yaml": strings.NewReplacer("=256", "=192", "replicas: 3", "replicas: 4").Replace(base)})
+	s.Push("scale", map[string]string{"base/chat/deployment.yaml": strings.NewReplacer("=256", "=192", "replicas: 3", "replicas: 4").Replace(base)})
 	back, err := m.Reverting(t.Context(), src, target, []string{made})
 	if err != nil || len(back.Touches) != 1 || back.Touches[0].To != "256" {
 		t.Fatalf("reverting %+v, %v", back, err)
 	}
 	undone := commit(t, m, back, "r-1/cap#1/undo")
-	if got := s.Show("main", "apps/chat/deployment.yaml"); got != strings.Replace(base, "replicas: 3", "replicas: 4", 1) {
+	if got := s.Show("main", "base/chat/deployment.yaml"); got != strings.Replace(base, "replicas: 3", "replicas: 4", 1) {
 		t.Errorf("reverted\n%s", got)
 	}
 	if text := s.GitBare("log", "-1", "--format=%B", undone); !strings.Contains(text, "This reverts commit "+made+".") || !strings.Contains(text, "Responder-Effect: r-1/cap#1/undo") {
@@ -143,7 +144,7 @@ func TestMovedAndAhead(t *testing.T) {
 	if again := propose(t, m, want); again.Read != p.Read || len(again.Ahead) > 0 || again.Base == p.Base {
 		t.Errorf("other people's files change what was read: %+v", again)
 	}
-	s.Push("bump the image", map[string]string{"apps/chat/deployment.yaml": strings.Replace(base, "v0.11", "v0.12", 1)})
+	s.Push("bump the image", map[string]string{"base/chat/deployment.yaml": strings.Replace(base, "v0.11", "v0.12", 1)})
 	if again := propose(t, m, want); again.Read == p.Read || len(again.Ahead) != 1 || again.Ahead[0].Subject != "bump the image" {
 		t.Errorf("the image is not ahead: %+v", again.Ahead)
 	}
@@ -159,7 +160,7 @@ func TestChanges(t *testing.T) {
 	start := s.Head("main")
 	s.Push("words", map[string]string{"apps/chat/README.md": "# chat!\n"})
 	s.Push("the canary", map[string]string{"apps/chat-canary/deployment.yaml": strings.ReplaceAll(strings.Replace(base, "=256", "=8", 1), "name: chat", "name: chat-canary")})
-	flag := s.Push("fewer", map[string]string{"apps/chat/deployment.yaml": strings.Replace(base, "=256", "=128", 1), "elsewhere/z": "1\n"})
+	flag := s.Push("fewer", map[string]string{"base/chat/deployment.yaml": strings.Replace(base, "=256", "=128", 1), "elsewhere/z": "1\n"})
 	changes, err := m.Changes(t.Context(), src, target, time.Now().Add(-time.Hour))
 	if err != nil || len(changes) != 2 {
 		t.Fatalf("%d changes, %v: %+v", len(changes), err, changes)
@@ -187,6 +188,16 @@ func TestRevertOfTwoServices(t *testing.T) {
 	src := gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "apps"}
 	_, err := m.Reverting(t.Context(), src, gitops.Target{Kind: "Deployment", Name: "chat"}, []string{sha})
 	if !reasonIs(err, gitops.Owned, "another workload") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A base that another overlay builds from too is not changed along.
+func TestSharedBase(t *testing.T) {
+	s, m, src, target := fleet(t)
+	s.Push("staging", map[string]string{"apps/staging/kustomization.yaml": "namespace: staging\nresources: [../../base/chat]\n"})
+	_, err := m.Propose(t.Context(), gitops.Want{Source: src, Target: target, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}})
+	if !reasonIs(err, gitops.Owned, "apps/staging") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/manifests"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// placeFlags say which variable of which service, and where its manifests are.
+type placeFlags struct {
+	config    string
+	service   string
+	flag      string
+	replicas  bool
+	container string
+	kind      string
+
+	path   string // local checkout
+	source string // in it
+}
+
+func (f *placeFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.service, "service", "", "name of the service: as the catalog has it, or NAMESPACE/WORKLOAD with --path")
+	cmd.Flags().StringVar(&f.flag, "flag", "", "flag of the engine, without dashes in front")
+	cmd.Flags().BoolVar(&f.replicas, "replicas", false, "the number of replicas, instead of a flag")
+	cmd.Flags().StringVar(&f.config, "config", "responder.yaml", "configuration file")
+	cmd.Flags().StringVar(&f.path, "path", "", "look in this local checkout instead; it needs no configuration")
+	cmd.Flags().StringVar(&f.source, "source", "", "with --path: the directory in it that is deployed (default: all of it)")
+	cmd.Flags().StringVar(&f.kind, "kind", "Deployment", "with --path: kind of the workload, or of the object that Git holds")
+	cmd.Flags().StringVar(&f.container, "container", "", "container of the engine (default: the catalog's, else the one that runs an engine)")
+	cmd.MarkFlagsMutuallyExclusive("flag", "replicas")
+}
+
+func (f *placeFlags) variable() (gitops.Variable, error) {
+	switch {
+	case f.service == "":
+		return gitops.Variable{}, errors.New("of which service? --service names it; 'responder services' lists them")
+	case f.flag == "" && !f.replicas:
+		return gitops.Variable{}, errors.New("of what? --flag names a flag of the engine, --replicas means their number")
+	}
+	return gitops.Variable{Flag: f.flag, Replicas: f.replicas}, nil
+}
+
+// manifestTree reads where a variable stands, and what a change of it would be.
+type manifestTree interface {
+	places(ctx context.Context, v gitops.Variable) ([]gitops.Place, error)
+	propose(ctx context.Context, a gitops.Assignment) (gitops.Proposal, error)
+}
+
+// open finds the manifests: in a local checkout, or in the repository of the
+// service. The function gives back what was opened.
+func (f *placeFlags) open(ctx context.Context) (manifestTree, func() error, error) {
+	if f.path != "" {
+		c, err := f.checkout()
+		return c, func() error { return nil }, err
+	}
+	c, err := loadConfig(f.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	svc, err := c.service(f.service)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.container != "" {
+		svc.Container = f.container
+	}
+	g, err := openGitops(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, err
+	}
+	src, err := g.source(ctx, svc)
+	if err != nil {
+		return nil, nil, errors.Join(err, g.close())
+	}
+	return inRepository{g.manifests, src, step.ManifestOf(svc)}, g.close, nil
+}
+
+// service finds a service of the configured catalog.
+func (c config) service(name string) (playbook.Service, error) {
+	entries, err := catalog.ParseNode(c.file, &c.Services)
+	if err != nil {
+		return playbook.Service{}, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Service.Name == name {
+			return e.Service, nil
+		}
+		names = append(names, e.Service.Name)
+	}
+	hint := ""
+	if near := nearest(name, names); near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
+	}
+	return playbook.Service{}, fmt.Errorf("%s configures no service %q%s (services that are discovered are known to a running service only; --path looks in a checkout)", c.file, name, hint)
+}
+
+// inRepository are the manifests of a service in its repository.
+type inRepository struct {
+	m      *manifests.Manifests
+	src    gitops.Source
+	target gitops.Target
+}
+
+func (r inRepository) places(ctx context.Context, v gitops.Variable) ([]gitops.Place, error) {
+	return r.m.Places(ctx, r.src, r.target, []gitops.Variable{v})
+}
+
+func (r inRepository) propose(ctx context.Context, a gitops.Assignment) (gitops.Proposal, error) {
+	return r.m.Propose(ctx, gitops.Want{Source: r.src, Target: r.target, Set: []gitops.Assignment{a}})
+}
+
+// checkout is a local directory.
+type checkout struct {
+	files  []gitops.File
+	source gitops.Source
+	target gitops.Target
+}
+
+func (f *placeFlags) checkout() (checkout, error) {
+	namespace, name, ok := strings.Cut(f.service, "/")
+	if !ok {
+		namespace, name = "", f.service
+	}
+	files, err := manifests.ReadDir(f.path)
+	return checkout{
+		files: files, source: gitops.Source{Path: strings.Trim(f.source, "/")},
+		target: gitops.Target{Kind: f.kind, Namespace: namespace, Name: name, Container: f.container, Path: strings.Trim(f.source, "/")},
+	}, err
+}
+
+func (c checkout) places(_ context.Context, v gitops.Variable) ([]gitops.Place, error) {
+	return gitops.Locate(c.files, c.target, v)
+}
+
+func (c checkout) propose(_ context.Context, a gitops.Assignment) (gitops.Proposal, error) {
+	return manifests.Edit(c.files, gitops.Want{Source: c.source, Target: c.target, Set: []gitops.Assignment{a}})
+}

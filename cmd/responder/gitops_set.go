@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+func newGitopsSetCommand(p *process) *cobra.Command {
+	var f placeFlags
+	var out output
+	var value string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "set --service NAME --flag FLAG --value VALUE --dry-run",
+		Short: "Show the difference that setting a flag or the replicas in Git would make",
+		Long: `Show the difference that setting a flag of the engine, or the number of
+replicas, in Git would make: the bytes of the value and nothing else. It looks at
+the head of the branch that is deployed or, with --path, in a local checkout.
+
+It never writes: without --dry-run it is refused. Changes go through runs, which
+are guarded, proven and taken back.`,
+		Args: none,
+		Example: `  responder gitops set --service serving/chat --flag max-num-seqs --value 192 --dry-run
+  responder gitops set --service serving/chat --replicas --value 5 --dry-run --path . --source apps/chat`,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			v, err := f.variable()
+			switch {
+			case err != nil:
+				return err
+			case !dryRun:
+				return errors.New("changes go through runs, which are guarded, proven and taken back; --dry-run shows the difference")
+			case value == "":
+				return errors.New("to what? --value says it")
+			}
+			tree, done, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer func() { err = firstOf(err, done()) }()
+			prop, err := tree.propose(cmd.Context(), gitops.Assignment{Variable: v, Value: value})
+			if err != nil {
+				return err
+			}
+			view := viewOfProposal(prop)
+			return out.print(p.stdout, view, func(w io.Writer) error { return writeProposal(w, view) })
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&value, "value", "", "new value")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the difference and write nothing")
+	out.addFlag(cmd)
+	return cmd
+}
+
+// proposalView is what set prints.
+type proposalView struct {
+	Base    string      `json:"base,omitempty"` // commit; empty: a local checkout
+	Changes []touchView `json:"changes"`
+	Diff    string      `json:"diff"`
+}
+
+type touchView struct {
+	Variable string `json:"variable"`
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Path     string `json:"path"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+}
+
+func viewOfProposal(p gitops.Proposal) proposalView {
+	v := proposalView{Base: p.Base, Diff: p.Diff, Changes: []touchView{}}
+	for _, t := range p.Touches {
+		v.Changes = append(v.Changes, touchView{t.Variable, t.File, t.Line, t.Path, t.From, t.To})
+	}
+	return v
+}
+
+func writeProposal(w io.Writer, v proposalView) error {
+	for _, t := range v.Changes {
+		from := t.From
+		if from == "" {
+			from = "(not set)"
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s -> %s (%s:%d)\n", t.Variable, printable(from), printable(t.To), t.File, t.Line); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s", v.Diff)
+	return err
+}
