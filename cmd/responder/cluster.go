@@ -39,6 +39,12 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 			options.Lister = client
 		}
 	}
+	git, err := openGitops(c, log)
+	if err != nil {
+		return w, err
+	}
+	git.into(&w.Deps)
+	w.Close = git.close
 	if w.Slack, err = openSlack(c, log); err != nil {
 		return w, err
 	}

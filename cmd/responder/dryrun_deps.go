@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -19,6 +20,12 @@ func readOnly(d step.Deps) step.Deps {
 	}
 	if d.Prober != nil {
 		d.Prober = readingProber{d.Prober}
+	}
+	if d.Commits != nil {
+		d.Commits, d.Pulls = readingCommits{d.Commits}, readingCommits{}
+	}
+	if d.Applications != nil {
+		d.Applications = readingApplications{d.Applications}
 	}
 	d.Notifier = silentNotifier{}
 	return d
@@ -41,6 +48,51 @@ func (c dryRunChanger) Undo(ctx context.Context, change kube.UndoChange) (kube.A
 		return kube.Applied{}, refuseWrite("roll back", change.Ref)
 	}
 	return c.next.Undo(ctx, change)
+}
+
+// readingCommits looks for commits and makes none.
+type readingCommits struct{ next step.Commits }
+
+// Commit is refused.
+func (readingCommits) Commit(_ context.Context, r gitops.Request) (gitops.Landing, error) {
+	return gitops.Landing{}, refuseIn("commit to " + r.Proposal.Source.Repository)
+}
+
+// Find looks.
+func (c readingCommits) Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {
+	return c.next.Find(ctx, src, key)
+}
+
+// Withdraw is refused.
+func (readingCommits) Withdraw(_ context.Context, src gitops.Source, _ string) (gitops.Landing, error) {
+	return gitops.Landing{}, refuseIn("close a pull request of " + src.Repository)
+}
+
+// Merge is refused.
+func (readingCommits) Merge(_ context.Context, src gitops.Source, _ string) error {
+	return refuseIn("merge a pull request of " + src.Repository)
+}
+
+// readingApplications reads applications and syncs none.
+type readingApplications struct{ next step.Applications }
+
+// Application reads.
+func (a readingApplications) Application(ctx context.Context, name string) (gitops.Application, error) {
+	return a.next.Application(ctx, name)
+}
+
+// Refresh is refused: an application that syncs by itself would sync.
+func (readingApplications) Refresh(_ context.Context, name string) error {
+	return refuseIn("refresh application " + name)
+}
+
+// Sync is refused.
+func (readingApplications) Sync(_ context.Context, s gitops.Sync) error {
+	return refuseIn("sync application " + s.Application)
+}
+
+func refuseIn(what string) error {
+	return &step.Error{Reason: machine.ReasonForbidden, Message: "dry run: refused to " + what + "; a dry run changes nothing, so this is a mistake in the program: please report it"}
 }
 
 func refuseWrite(what string, ref kube.Ref) error {

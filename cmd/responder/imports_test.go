@@ -40,6 +40,8 @@ var mayImport = map[string][]string{
 	"internal/gitops":       {},
 
 	"internal/gitops/forge": {"internal/gitops", "internal/dial"},
+	// The editor, the repositories and the pull requests put together, for the levers' interfaces.
+	"internal/gitops/manifests": {"internal/gitops", "internal/gitops/forge", "internal/gitops/repository"},
 
 	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
 	"internal/gitops/argocd":     {"internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only cmd/responder imports it

@@ -112,7 +112,7 @@ func (s *service) executorOptions(o serviceOptions) executor.Options {
 		Playbooks: s.library.set,
 		Kinds:     step.Kinds(),
 		Services:  resolver(s.world.Resolve),
-		Steps:     step.New(s.world.Deps),
+		Steps:     step.New(s.steps()),
 		Guards:    o.config.Guards.executor(),
 		Autonomy:  o.config.Autonomy,
 		Ladder:    executor.LadderConfig(o.config.Ladder),
@@ -122,6 +122,13 @@ func (s *service) executorOptions(o serviceOptions) executor.Options {
 		Log:       o.log,
 		Failpoint: o.failpoint,
 	}
+}
+
+// steps are the dependencies of the steps.
+func (s *service) steps() step.Deps {
+	d := s.world.Deps
+	d.LastGood = verifiedValues{s}
+	return d
 }
 
 func (s *service) receiverOptions(c config) webhook.Options {
@@ -252,8 +259,23 @@ func (s *service) count(ctx context.Context) error {
 	return s.metrics.run(ctx)
 }
 
-// close lets go of the journal's file. Call it after run has returned.
-func (s *service) close() error { return s.journal.Close() }
+// close lets go of the journal's file and of the world. Call it after run has
+// returned.
+func (s *service) close() error {
+	err := s.journal.Close()
+	if s.world.Close != nil {
+		err = errors.Join(err, s.world.Close())
+	}
+	return err
+}
+
+// verifiedValues asks the executor, which is made after the steps.
+type verifiedValues struct{ s *service }
+
+// LastGood gives what was last verified.
+func (l verifiedValues) LastGood(service, variable string) (value, sha string, ok bool) {
+	return l.s.executor.LastGood(service, variable)
+}
 
 // resolver is a function as the executor's interface.
 type resolver func(playbook.Alert) ([]playbook.Service, string, error)

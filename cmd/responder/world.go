@@ -45,6 +45,9 @@ type world struct {
 	// until ctx is done. Nil: none.
 	Run func(ctx context.Context) error
 
+	// Close gives back what the world holds, after Run has returned. Nil: nothing.
+	Close func() error
+
 	// Missing says what the world cannot answer now, one line each, for
 	// readiness. Nil: nothing is missing.
 	Missing func() []string

@@ -51,6 +51,9 @@ type Touched struct {
 	Others  []string // files it changed that are not the target's
 }
 
+// BranchPrefix begins the names of the branches that we make for pull requests.
+const BranchPrefix = "responder/"
+
 // Request asks for a proposal to be committed to its branch.
 type Request struct {
 	Proposal Proposal

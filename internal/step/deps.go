@@ -20,6 +20,7 @@ type Deps struct {
 	// What Git holds, and Argo CD. Nil: not configured.
 	Manifests    Manifests
 	Commits      Commits
+	Pulls        Pulls
 	History      History
 	Applications Applications
 	LastGood     LastGood // nil: nothing was ever verified

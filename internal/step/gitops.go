@@ -33,8 +33,14 @@ type Commits interface {
 	Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error)
 	// Find tells what became of the commit with that key.
 	Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
-	// Withdraw closes the pull request of the commit with that key, if it is open.
-	Withdraw(ctx context.Context, src gitops.Source, key, why string) (gitops.Landing, error)
+}
+
+// Pulls steers the pull requests that commits may wait in.
+type Pulls interface {
+	// Withdraw closes that of the commit with that key, if it is open.
+	Withdraw(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
+	// Merge merges it, where that is ours to do and its rules let us.
+	Merge(ctx context.Context, src gitops.Source, key string) error
 }
 
 // History tells who changed what in Git.
@@ -156,6 +162,9 @@ func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
 	}
 	return t
 }
+
+// Manages refuses an application that does not manage the object.
+func Manages(app gitops.Application, t gitops.Target) error { return managed(app, t) }
 
 // managed refuses an application that does not manage the object.
 func managed(app gitops.Application, t gitops.Target) error {

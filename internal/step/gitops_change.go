@@ -17,6 +17,7 @@ import (
 type gitChange struct {
 	m    Manifests
 	c    Commits
+	p    Pulls
 	h    History
 	a    Applications
 	w    Workloads
@@ -24,7 +25,7 @@ type gitChange struct {
 }
 
 func newGitChange(d Deps) gitChange {
-	return gitChange{d.Manifests, d.Commits, d.History, d.Applications, d.Workloads, d.LastGood}
+	return gitChange{d.Manifests, d.Commits, d.Pulls, d.History, d.Applications, d.Workloads, d.LastGood}
 }
 
 // gitPayload is what a plan of a commit needs to be made and undone. Exactly
@@ -173,7 +174,7 @@ func (g gitChange) moved(_ context.Context, _ Input, plan machine.Plan, p gitPay
 
 func (g gitChange) configured() error {
 	switch {
-	case g.m == nil || g.c == nil || g.h == nil:
+	case g.m == nil || g.c == nil || g.p == nil || g.h == nil:
 		return missing("Git repository", "gitops.repositories")
 	case g.a == nil:
 		return missing("Argo CD", "gitops.argocd")
@@ -312,6 +313,9 @@ func (g gitChange) nudge(ctx context.Context, in Input, plan machine.Plan, undo 
 	landed, err := g.c.Find(ctx, p.src(), effectKey(in.Key, action))
 	if err != nil {
 		return err
+	}
+	if landed.SHA == "" && landed.Waits != "" {
+		return g.p.Merge(ctx, p.src(), effectKey(in.Key, action))
 	}
 	return g.ask(ctx, in, p, landed.SHA, action)
 }

@@ -41,7 +41,7 @@ func inGit(automated bool) *gitWorld {
 	w.Push("ada", "smaller prefill chunks", map[string]string{"--max-num-batched-tokens": "512"})
 	w.deploy()
 	w.now = noon
-	w.deps = step.Deps{Workloads: argoFleet{}, Manifests: w, Commits: w, History: w, Applications: w, Now: clock}
+	w.deps = step.Deps{Workloads: argoFleet{}, Manifests: w, Commits: w, Pulls: w, History: w, Applications: w, Now: clock}
 	return w
 }
 
@@ -322,7 +322,7 @@ func TestPullRequest(t *testing.T) {
 	}
 	t.Run("merged", func(t *testing.T) {
 		w, plan, o := open(t)
-		w.Merge()
+		w.MergeAll()
 		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "not yet at")
 		w.Settle()
 		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "Healthy")

@@ -110,8 +110,11 @@ func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with reve
 	return changes, nil
 }
 
-// repairs reports whether a commit is one of Responder's own.
-func repairs(c gitops.Commit) bool { return c.Trailers[gitops.TrailerEffect] != "" }
+// repairs reports whether a commit is one of Responder's own. A merge that
+// people made of one of its pull requests names the branch.
+func repairs(c gitops.Commit) bool {
+	return c.Trailers[gitops.TrailerEffect] != "" || len(c.Parents) > 1 && strings.Contains(c.Subject, gitops.BranchPrefix+"r-")
+}
 
 // repaired reports whether a later commit reverts this one already.
 func repaired(c gitops.Commit, all []gitops.Touched) bool {

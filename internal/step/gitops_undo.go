@@ -89,7 +89,7 @@ func (g gitChange) takeBack(ctx context.Context, in Input, p gitPayload, sha str
 // withdraw closes a pull request that is not merged. When it was merged in the
 // same moment, there is a commit to revert: the next attempt does.
 func (g gitChange) withdraw(ctx context.Context, in Input, p gitPayload, made gitops.Landing) (json.RawMessage, error) {
-	after, err := g.c.Withdraw(ctx, p.src(), effectKey(in.Key, machine.ActionApply), "run "+in.Run+" takes its change back")
+	after, err := g.p.Withdraw(ctx, p.src(), effectKey(in.Key, machine.ActionApply))
 	if err != nil {
 		return nil, err
 	}

@@ -182,8 +182,12 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
 	undo := e.Action == machine.ActionUnwind
 	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
-	if n, ok := l.(nudger); ok && err == nil && o.Applied && !o.Settled && !o.Foreign && !o.Degraded {
-		if nudged := n.nudge(ctx, in, *e.Plan, undo); nudged != nil && o.Unread == nil {
+	if n, ok := l.(nudger); ok && err == nil && (o.Applied || o.Pending) && !o.Settled && !o.Foreign && !o.Degraded {
+		switch nudged := n.nudge(ctx, in, *e.Plan, undo); {
+		case nudged == nil:
+		case o.Pending:
+			o.Progress += "; " + wrap(nudged).Error()
+		case o.Unread == nil:
 			o.Unread = nudged
 		}
 	}

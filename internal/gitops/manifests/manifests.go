@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/forge"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
@@ -22,6 +22,10 @@ import (
 type Remote struct {
 	Repository repository.Options // Branch and Dir are filled in
 	Branch     string             // where a source names none; empty: the remote's default
+
+	// Forge is where pull requests are opened; nil: commits are pushed.
+	Forge  *forge.Client
+	Merges bool // we merge them, as soon as the forge lets us; else people do
 }
 
 // Options say which repositories there are.
@@ -43,8 +47,9 @@ type Manifests struct {
 
 // branch is one branch of one repository, with what was read of it last.
 type branch struct {
-	repo *repository.Repository
-	src  gitops.Source // without its path
+	repo   *repository.Repository
+	src    gitops.Source // without its path
+	remote Remote
 
 	mu   sync.Mutex // guards last
 	last map[string]reading
@@ -81,7 +86,7 @@ func (m *Manifests) dial(r Remote, name string) (*branch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &branch{repo: repo, src: gitops.Source{Repository: o.URL, Branch: name}, last: map[string]reading{}}, nil
+	return &branch{repo: repo, remote: r, src: gitops.Source{Repository: o.URL, Branch: name}, last: map[string]reading{}}, nil
 }
 
 // Close gives the clones back.
@@ -276,53 +281,6 @@ func (r reading) proposal(b *branch) gitops.Proposal {
 	src := r.src
 	src.Repository, src.Branch = b.src.Repository, cmp.Or(b.src.Branch, src.Branch)
 	return gitops.Proposal{Source: src, Base: r.sha, Read: r.digest}
-}
-
-// Commit makes one commit of a proposal.
-func (m *Manifests) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error) {
-	b, err := m.branch(r.Proposal.Source)
-	if err != nil {
-		return gitops.Landing{}, err
-	}
-	message := repository.Message{
-		What: r.What, Why: r.Why, Alert: r.Alert, Run: r.Run, State: r.State, Plan: r.Digest, Effect: r.Effect,
-	}
-	p := r.Proposal
-	var done gitops.Commit
-	if len(p.Reverts) > 0 {
-		done, err = b.repo.Revert(ctx, repository.RevertRequest{Base: p.Base, Commits: p.Reverts, Paths: p.Within, Message: message})
-	} else {
-		done, err = b.repo.Commit(ctx, repository.CommitRequest{Base: p.Base, Files: p.Files, Message: message})
-	}
-	if err != nil {
-		return gitops.Landing{}, err
-	}
-	return landed(done), nil
-}
-
-func landed(c gitops.Commit) gitops.Landing {
-	return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan]}
-}
-
-// remember is how far back our own commits are looked for: no run is longer.
-const remember = 14 * 24 * time.Hour
-
-// Find tells what became of the commit with that key.
-func (m *Manifests) Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {
-	b, err := m.branch(src)
-	if err != nil {
-		return gitops.Landing{}, err
-	}
-	c, ok, err := b.repo.Find(ctx, "", key, time.Now().Add(-remember))
-	if err != nil || !ok {
-		return gitops.Landing{}, err
-	}
-	return landed(c), nil
-}
-
-// Withdraw closes the pull request of the commit with that key, if it is open.
-func (m *Manifests) Withdraw(ctx context.Context, src gitops.Source, key, _ string) (gitops.Landing, error) {
-	return m.Find(ctx, src, key)
 }
 
 func invalid(format string, args ...any) error {

@@ -107,8 +107,8 @@ func text(values map[string]string) string {
 	return b.String()
 }
 
-// Merge merges the pull requests that are open, as a person would.
-func (g *Git) Merge() {
+// MergeAll merges the pull requests that are open, as a person would.
+func (g *Git) MergeAll() {
 	for i := range g.requests {
 		if r := &g.requests[i]; r.state == "open" {
 			change := map[string]string{}
@@ -265,11 +265,14 @@ func (g *Git) Find(_ context.Context, _ gitops.Source, key string) (gitops.Landi
 	return gitops.Landing{}, nil
 }
 
-// Withdraw implements [step.Commits].
-func (g *Git) Withdraw(ctx context.Context, src gitops.Source, key, _ string) (gitops.Landing, error) {
+// Withdraw implements [step.Pulls].
+func (g *Git) Withdraw(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {
 	g.Close()
 	return g.Find(ctx, src, key)
 }
+
+// Merge implements [step.Pulls]: here people merge.
+func (g *Git) Merge(context.Context, gitops.Source, string) error { return nil }
 
 // Changes implements [step.History].
 func (g *Git) Changes(_ context.Context, _ gitops.Source, _ gitops.Target, since time.Time) ([]gitops.Touched, error) {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/forge"
+	"github.com/inference-responder/responder/internal/gitops/manifests"
+	"github.com/inference-responder/responder/internal/gitops/repository"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// gitopsWorld is Git and Argo CD as the configuration describes them.
+type gitopsWorld struct {
+	manifests *manifests.Manifests // nil: no repository is configured
+	argocd    *argocdClient        // nil: no Argo CD is
+}
+
+// openGitops makes both. It connects to nobody. Nil: nothing is configured.
+func openGitops(c config, log *slog.Logger) (_ *gitopsWorld, err error) {
+	if !c.Gitops.configured() {
+		return &gitopsWorld{}, nil
+	}
+	g := &gitopsWorld{}
+	if a := c.Gitops.ArgoCD; a != nil {
+		if g.argocd, err = openArgoCD(*a, log); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Gitops.Repositories) == 0 {
+		return g, nil
+	}
+	o := manifests.Options{Dir: cmp.Or(c.Gitops.Dir, filepath.Join(c.Journal.Dir, "git")), Log: log}
+	for _, r := range c.Gitops.Repositories {
+		remote, err := r.remote(c.Gitops)
+		if err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+		o.Remotes = append(o.Remotes, remote)
+	}
+	if g.manifests, err = manifests.New(o); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return g, nil
+}
+
+// remote is a configured repository.
+func (r repositoryConfig) remote(g gitopsConfig) (manifests.Remote, error) {
+	out := manifests.Remote{
+		Branch: r.Branch,
+		Repository: repository.Options{
+			URL: r.URL, Auth: repository.Auth(r.Auth), Author: gitops.Person(g.Author), Signing: repository.Signing(g.Signing), Timeout: r.Timeout,
+		},
+	}
+	f := r.Forge
+	if f == nil {
+		return out, nil
+	}
+	client, err := forge.New(forge.Options{
+		Kind: forge.Kind(f.Kind), API: f.API, Repository: r.forgeRepository(), TokenFile: f.TokenFile, CAFile: f.CAFile, Method: forge.Method(f.Method),
+	})
+	out.Forge, out.Merges = client, f.Merge == "responder"
+	return out, err
+}
+
+// close gives the clones and the connection back.
+func (g *gitopsWorld) close() error {
+	var err error
+	if g.manifests != nil {
+		err = g.manifests.Close()
+	}
+	if g.argocd != nil {
+		err = errors.Join(err, g.argocd.Close())
+	}
+	return err
+}
+
+// into gives the steps what there is.
+func (g *gitopsWorld) into(d *step.Deps) {
+	if g.manifests != nil {
+		d.Manifests, d.Commits, d.Pulls, d.History = g.manifests, g.manifests, g.manifests, g.manifests
+	}
+	if g.argocd != nil {
+		d.Applications = g.argocd
+	}
+}
+
+// source is where the manifests of a service are.
+func (g *gitopsWorld) source(ctx context.Context, svc playbook.Service) (gitops.Source, error) {
+	o := svc.GitOps
+	switch {
+	case g.manifests == nil:
+		return gitops.Source{}, errors.New("no Git repository is configured: set gitops.repositories")
+	case o.Repository != "":
+		return gitops.Source{Repository: o.Repository, Branch: o.Branch, Path: o.Path}, nil
+	case o.Application == "" || g.argocd == nil:
+		return gitops.Source{}, errors.New("where its manifests are is not known: set gitops.repository of service " + svc.Name + ", or gitops.application and gitops.argocd")
+	}
+	app, err := g.argocd.Application(ctx, o.Application)
+	if err != nil {
+		return gitops.Source{}, err
+	}
+	return step.SourceOf(svc, app)
+}
