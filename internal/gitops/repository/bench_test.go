@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
@@ -84,6 +85,21 @@ func BenchmarkRead(b *testing.B) {
 	for b.Loop() {
 		if _, err := r.Files(b.Context(), Query{SHA: head(b, r), Path: "team-7"}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLog is a window of 100 commits of one directory, on a warm clone.
+func BenchmarkLog(b *testing.B) {
+	s := gittest.NewServer(b)
+	large(b, s)
+	r := open(b, s)
+	head(b, r)
+	since := time.Unix(1700000060+60*900, 0)
+	for b.Loop() {
+		log, err := r.Log(b.Context(), Window{Since: since, Path: "team-7"})
+		if err != nil || len(log) != 5 {
+			b.Fatal(len(log), err)
 		}
 	}
 }

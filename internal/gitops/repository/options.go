@@ -91,20 +91,19 @@ func (o *Options) validate() (address, error) {
 			return address{}, err
 		}
 	}
-	for what, p := range map[string]gitops.Person{"author": o.Author, "committer": o.Committer} {
-		if err := validPerson(what, p); err != nil {
-			return address{}, err
-		}
+	if err := validPerson("author", o.Author); err != nil {
+		return address{}, err
+	}
+	if err := validPerson("committer", o.Committer); err != nil {
+		return address{}, err
 	}
 	if o.Signing.SSHKeyFile != "" && o.Signing.OpenPGPKeyFile != "" {
 		return address{}, invalid("repository %s: signing has an SSH key and an OpenPGP key: keep one", a)
 	}
-	for what, n := range map[string]int64{
-		"depth": int64(o.Depth), "timeout": int64(o.Timeout), "limits.pack": o.Limits.Pack,
-		"limits.refs": o.Limits.Refs, "limits.history": int64(o.Limits.History), "limits.changes": o.Limits.Changes,
-	} {
+	l := o.Limits
+	for _, n := range []int64{int64(o.Depth), int64(o.Timeout), l.Pack, l.Refs, int64(l.History), l.Changes} {
 		if n < 0 {
-			return address{}, invalid("repository %s: %s is negative", a, what)
+			return address{}, invalid("repository %s: depth, timeout or one of the limits is negative", a)
 		}
 	}
 	return a, nil
@@ -140,6 +139,9 @@ type address struct {
 
 // String gives the URL.
 func (a address) String() string {
+	if a.scheme == "ssh" && !strings.HasPrefix(a.path, "/") {
+		return a.user + "@" + a.host + ":" + a.path
+	}
 	u := url.URL{Scheme: a.scheme, Host: a.host, Path: a.path}
 	if a.user != "" {
 		u.User = url.User(a.user)
@@ -153,12 +155,16 @@ func parseURL(raw string) (address, error) {
 	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return address{}, invalid("repository url: holds spaces or control characters")
 	}
+	relative := ""
 	if raw != "" && !strings.Contains(raw, "://") {
+		// user@host:path is relative to the user's home, which ssh:// cannot say.
 		host, path, ok := strings.Cut(raw, ":")
 		if !ok || strings.Contains(host, "/") {
 			return address{}, invalid("repository url: want https://host/path, ssh://user@host/path, user@host:path or file:///path")
 		}
-		raw = "ssh://" + host + "/" + strings.TrimPrefix(path, "/")
+		if raw = "ssh://" + host + "/" + strings.TrimPrefix(path, "/"); !strings.HasPrefix(path, "/") {
+			relative = path
+		}
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -199,6 +205,7 @@ func parseURL(raw string) (address, error) {
 			return address{}, &gitops.Error{Reason: gitops.Invalid, Message: "repository url", Err: err}
 		}
 	}
+	a.path = cmp.Or(relative, a.path)
 	return a, nil
 }
 

@@ -173,7 +173,9 @@ func TestURL(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://git.example.com/fleet.git":     "https://git.example.com/fleet.git",
 		"ssh://git@git.example.com:2222/f/leet": "ssh://git@git.example.com:2222/f/leet",
-		"git@github.com:acme/fleet.git":         "ssh://git@github.com/acme/fleet.git",
+		"git@github.com:acme/fleet.git":         "git@github.com:acme/fleet.git",
+		"github.com:acme/fleet.git":             "git@github.com:acme/fleet.git",
+		"git@host:/srv/fleet.git":               "ssh://git@host/srv/fleet.git",
 		"file:///srv/fleet.git":                 "file:///srv/fleet.git",
 		"https://canary:canary@host/fleet":      "",
 		"https://canary@host/fleet":             "",

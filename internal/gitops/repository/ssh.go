@@ -85,7 +85,7 @@ func (s *sshCarrier) open(ctx context.Context, service string) (*sshSession, err
 	// Closing the connection is what ends every read and write below.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	session := &sshSession{conn: conn, stop: stop, push: service == transport.ReceivePackServiceName, refs: s.refs}
-	if err := session.start(conn, s.hostPort(), config, service+" "+quoted(s.at.path)); err != nil {
+	if err := session.start(conn, s.hostPort(), config, service+" "+quoted(home(s.at.path))); err != nil {
 		_ = session.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -93,6 +93,14 @@ func (s *sshCarrier) open(ctx context.Context, service string) (*sshSession, err
 		return nil, err
 	}
 	return session, nil
+}
+
+// home takes the slash from /~user/path, as git does.
+func home(path string) string {
+	if strings.HasPrefix(path, "/~") {
+		return path[1:]
+	}
+	return path
 }
 
 // quoted is git's own quoting of a path for the shell at the other end.
