@@ -77,6 +77,7 @@ type Pull struct {
 	Branch string
 	Base   string
 	Head   string // commit that the branch is at, as the forge knows it
+	Title  string
 	Effect string // of its text; empty: it is not ours
 
 	State    State
@@ -204,8 +205,10 @@ func (c *Client) Open(ctx context.Context, q Request) (Pull, error) {
 // Get reads a pull request.
 func (c *Client) Get(ctx context.Context, number int64) (Pull, error) { return c.api.get(ctx, number) }
 
-// Merge merges a pull request while its branch is at head. One that is merged
-// already is the answer. The error is a Conflict when the branch moved or does
+// Merge merges a pull request while its branch is at head, the commit that was
+// approved: not at whatever somebody pushed since. title and text are the
+// message of the merge or of the squashed commit; an empty title is that of the
+// pull request. One that is merged already is the answer. The error is a Conflict when the branch moved or does
 // not fit the base, and Forbidden while the forge's rules do not allow it.
 func (c *Client) Merge(ctx context.Context, number int64, head, title, text string) (Pull, error) {
 	p, err := c.api.get(ctx, number)
@@ -219,7 +222,7 @@ func (c *Client) Merge(ctx context.Context, number int64, head, title, text stri
 	case p.Head != head:
 		return p, conflict("merge: pull request %d of %s is at %.10s, not at %.10s: somebody pushed to its branch", number, c, p.Head, head)
 	}
-	if err := c.api.merge(ctx, p, c.o.Method, oneLine(title, 200), text); err != nil {
+	if err := c.api.merge(ctx, p, c.o.Method, cmp.Or(oneLine(title, 200), oneLine(p.Title, 150)+fmt.Sprintf(" (#%d)", number)), text); err != nil {
 		return p, err
 	}
 	p, err = c.api.get(ctx, number)

@@ -110,7 +110,7 @@ func TestOpen(t *testing.T) {
 			t.Fatalf("found before it was opened: %v, %v", found, err)
 		}
 		p := w.open(t)
-		want := Pull{Number: 1, URL: p.URL, Branch: branch, Base: "main", Head: w.head, Effect: "01RUN/cap/apply", State: Open}
+		want := Pull{Number: 1, URL: p.URL, Branch: branch, Base: "main", Head: w.head, Title: "max 256 -> 192 for prod/llama", Effect: "01RUN/cap/apply", State: Open}
 		if diff := cmp.Diff(want, p); diff != "" || !strings.HasPrefix(p.URL, w.URL) {
 			t.Errorf("%s %s", p.URL, diff)
 		}
@@ -166,9 +166,13 @@ func TestMerge(t *testing.T) {
 			}
 			w := newWorld(t, kind, func(o *Options) { o.Method = method })
 			w.open(t)
-			p, err := w.c.Merge(t.Context(), 1, w.head, "max 256 -> 192", "Responder-Effect: e")
+			p, err := w.c.Merge(t.Context(), 1, w.head, "", "Responder-Effect: e")
 			if err != nil || p.State != Merged || p.Merged != w.git.Head("main") || p.MergedBy != "responder-bot" {
 				t.Errorf("%s %s: %+v, %v", kind, method, p, err)
+			}
+			want := "max 256 -> 192 for prod/llama (#1)\n\nResponder-Effect: e"
+			if got := w.git.GitBare("show", "--no-patch", "--format=%B", "main"); method != MethodRebase && strings.TrimSpace(got) != want {
+				t.Errorf("%s %s: the message is %q", kind, method, got)
 			}
 			parents := len(strings.Fields(w.git.GitBare("show", "--no-patch", "--format=%P", "main")))
 			if want := map[Method]int{MethodMerge: 2}[method]; parents != max(1, want) {

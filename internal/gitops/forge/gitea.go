@@ -20,6 +20,7 @@ type giteaPull struct {
 	Number int64  `json:"number"`
 	URL    string `json:"html_url"`
 	State  string `json:"state"`
+	Title  string `json:"title"`
 	Body   string `json:"body"`
 	Head   struct {
 		Label      string `json:"label"` // the branch, also after it was deleted
@@ -50,7 +51,7 @@ func (g giteaPull) branch() string {
 }
 
 func (g giteaPull) pull() Pull {
-	p := Pull{Number: g.Number, URL: g.URL, Branch: g.branch(), Base: g.Base.Ref, Head: g.Head.SHA, Effect: effectOf(g.Body)}
+	p := Pull{Number: g.Number, URL: g.URL, Branch: g.branch(), Base: g.Base.Ref, Head: g.Head.SHA, Title: g.Title, Effect: effectOf(g.Body)}
 	switch {
 	case g.Merged:
 		p.State, p.Merged, p.MergedBy = Merged, g.MergeCommit, g.MergedBy.Login

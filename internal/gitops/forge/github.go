@@ -21,6 +21,7 @@ type githubPull struct {
 	Number int64  `json:"number"`
 	URL    string `json:"html_url"`
 	State  string `json:"state"`
+	Title  string `json:"title"`
 	Body   string `json:"body"`
 	Head   struct {
 		Ref string `json:"ref"`
@@ -39,7 +40,7 @@ type githubPull struct {
 }
 
 func (g githubPull) pull() Pull {
-	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Head.Ref, Base: g.Base.Ref, Head: g.Head.SHA, Effect: effectOf(g.Body)}
+	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Head.Ref, Base: g.Base.Ref, Head: g.Head.SHA, Title: g.Title, Effect: effectOf(g.Body)}
 	switch {
 	case g.MergedAt != "":
 		p.State, p.Merged, p.MergedBy = Merged, g.MergeCommit, g.MergedBy.Login

@@ -19,6 +19,7 @@ type gitlabMerge struct {
 	Number   int64  `json:"iid"`
 	URL      string `json:"web_url"`
 	State    string `json:"state"` // opened, closed, locked, merged
+	Title    string `json:"title"`
 	Text     string `json:"description"`
 	Branch   string `json:"source_branch"`
 	Base     string `json:"target_branch"`
@@ -38,7 +39,7 @@ type gitlabMerge struct {
 var free = map[string]bool{"": true, "mergeable": true, "checking": true, "unchecked": true, "preparing": true, "approvals_syncing": true}
 
 func (g gitlabMerge) pull() Pull {
-	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Branch, Base: g.Base, Head: g.SHA, Effect: effectOf(g.Text)}
+	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Branch, Base: g.Base, Head: g.SHA, Title: g.Title, Effect: effectOf(g.Text)}
 	switch g.State {
 	case "merged":
 		// A fast-forward makes neither commit: then the branch's own is on the base.
