@@ -43,24 +43,46 @@ func TestArgoSyncsACommit(t *testing.T) {
 	app.AwaitSynced(t, sha, time.Minute)
 }
 
-// The responder's account gets and syncs the applications of its projects, and
-// Argo CD refuses it everything else.
+// Both ways of deploy/argocd, an account and a role of a project: the token gets
+// and syncs the applications of its project, Argo CD refuses it everything
+// else, and it can be taken away.
 func TestArgoLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	cp := rig.Shared(t)
 	argo := rig.SharedArgoCD(t)
-	ns := cp.Namespace(t)
-	cp.AddPool(t, ns, 1, 8)
-	git := rig.StartGit(t, map[string]string{manifestPath: manifest(ns, 64)})
-	app := argo.Application(t, ns, git, rig.ApplicationOptions{Manual: true})
-	token, revoke := argo.Token(t)
+	for _, way := range []string{"account", "project role"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			ns := cp.Namespace(t)
+			cp.AddPool(t, ns, 1, 8)
+			git := rig.StartGit(t, map[string]string{manifestPath: manifest(ns, 64)})
+			app := argo.Application(t, ns, git, rig.ApplicationOptions{Manual: true})
+			issue := argo.Token
+			if way == "project role" {
+				issue = app.Token
+			}
+			token, revoke := issue(t)
+			wantLeastPrivilege(t, argo, app, token)
+			app.AwaitSynced(t, git.Head(t), time.Minute) // what it may do it did
+
+			revoke()
+			rig.Await(t, 30*time.Second, "the revoked token is refused", func(context.Context) (bool, string) {
+				got := status(argo.Call(t, token, http.MethodGet, "/api/v1/applications/"+app.Name, nil, nil))
+				return got == http.StatusUnauthorized || got == http.StatusForbidden, fmt.Sprint(got)
+			})
+		})
+	}
+}
+
+func wantLeastPrivilege(t *testing.T, argo *rig.ArgoCD, app *rig.Application, token string) {
+	t.Helper()
 	path := "/api/v1/applications/" + app.Name
 	body := map[string]any{
 		"metadata": map[string]any{"name": app.Name},
 		"spec": map[string]any{
 			"project":     app.Name,
-			"source":      map[string]any{"repoURL": git.URL, "path": "serving"},
-			"destination": map[string]any{"server": "https://kubernetes.default.svc", "namespace": ns},
+			"source":      map[string]any{"repoURL": app.Git.URL, "path": "serving"},
+			"destination": map[string]any{"server": "https://kubernetes.default.svc", "namespace": app.Namespace},
 		},
 	}
 	other := map[string]any{"metadata": map[string]any{"name": "elsewhere"}, "spec": map[string]any{"project": "default"}}
@@ -70,30 +92,23 @@ func TestArgoLeastPrivilege(t *testing.T) {
 		want         int
 	}{
 		{http.MethodGet, path + "?refresh=normal", nil, http.StatusOK},
-		{http.MethodPost, path + "/sync", map[string]any{"revision": git.Head(t)}, http.StatusOK},
+		{http.MethodPost, path + "/sync", map[string]any{"revision": app.Git.Head(t)}, http.StatusOK},
 		{http.MethodPut, path, body, http.StatusForbidden},
 		{http.MethodPut, path + "/spec", body["spec"], http.StatusForbidden},
 		{http.MethodPatch, path, map[string]any{"patch": `{"spec":{"project":"default"}}`, "patchType": "merge"}, http.StatusForbidden},
 		{http.MethodPost, "/api/v1/applications", other, http.StatusForbidden},
 		{http.MethodDelete, path, nil, http.StatusForbidden},
-		{http.MethodDelete, path + "/resource?namespace=" + ns + "&resourceName=chat&version=v1&group=apps&kind=Deployment", nil, http.StatusForbidden},
+		{http.MethodDelete, path + "/resource?namespace=" + app.Namespace + "&resourceName=chat&version=v1&group=apps&kind=Deployment", nil, http.StatusForbidden},
 		{http.MethodGet, "/api/v1/applications/elsewhere", nil, http.StatusForbidden},
-		{http.MethodGet, "/api/v1/projects/" + app.Name, nil, http.StatusForbidden},
+		{http.MethodGet, "/api/v1/projects/default", nil, http.StatusForbidden},
 		{http.MethodPost, "/api/v1/projects", map[string]any{"project": map[string]any{"metadata": map[string]any{"name": "e2e-more"}}}, http.StatusForbidden},
 		{http.MethodGet, "/api/v1/account/admin", nil, http.StatusForbidden},
-		{http.MethodPost, "/api/v1/repositories", map[string]any{"repo": git.URL}, http.StatusForbidden},
+		{http.MethodPost, "/api/v1/repositories", map[string]any{"repo": app.Git.URL}, http.StatusForbidden},
 	} {
 		if got := status(argo.Call(t, token, c.method, c.path, c.in, nil)); got != c.want {
 			t.Errorf("%s %s answers %d, want %d", c.method, c.path, got, c.want)
 		}
 	}
-	app.AwaitSynced(t, git.Head(t), time.Minute) // what it may do it did
-
-	revoke()
-	rig.Await(t, 30*time.Second, "the revoked token is refused", func(context.Context) (bool, string) {
-		got := status(argo.Call(t, token, http.MethodGet, path, nil, nil))
-		return got == http.StatusUnauthorized, fmt.Sprint(got)
-	})
 }
 
 // status is the HTTP status of an answer; 0 is none.
@@ -206,9 +221,10 @@ func TestRigGitFaults(t *testing.T) {
 	want("cut", run("-C", clone, "push", "--quiet"), "first|Serve chat")
 
 	faster := make(chan error, 1)
-	git.BeforePush(func() {
+	git.BeforePush(func() bool {
 		_, err := git.TryCommit(context.Background(), "faster", map[string]string{"README.md": "# Chat\n"})
 		faster <- err
+		return true
 	})
 	want("overtaken", push("second"), "faster|first|Serve chat")
 	if err := <-faster; err != nil {

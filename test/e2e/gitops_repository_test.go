@@ -54,7 +54,7 @@ func TestRepositoryPushFaults(t *testing.T) {
 	t.Parallel()
 	git := rig.StartGit(t, map[string]string{manifestPath: manifest("ns", 64)})
 	repo := openRepository(t, git)
-	refuse := func(what string, effect string, seqs int, reason gitops.Reason, unknown bool) *gitops.Moved {
+	refuse := func(what string, effect string, seqs int, reason gitops.Reason, unknown bool) (sameLines bool) {
 		t.Helper()
 		before := git.Head(t)
 		_, err := tryCommit(t, repo, before, effect, seqs)
@@ -66,8 +66,7 @@ func TestRepositoryPushFaults(t *testing.T) {
 			t.Errorf("%s: the error says the token", what)
 		}
 		var moved *gitops.Moved
-		_ = errors.As(err, &moved)
-		return moved
+		return errors.As(err, &moved) && moved.SameLines()
 	}
 	if _, err := repo.Head(t.Context()); err != nil {
 		t.Fatal(err)
@@ -94,11 +93,12 @@ func TestRepositoryPushFaults(t *testing.T) {
 		t.Errorf("committed again: %v %v; want the same commit %s", again.SHA, err, found.SHA)
 	}
 
-	git.BeforePush(func() {
+	git.BeforePush(func() bool {
 		_, _ = git.TryCommit(context.Background(), "faster", map[string]string{manifestPath: manifest("ns", 48)}) // the log below tells
+		return true
 	})
-	if moved := refuse("overtaken on the same line", "e-4", 16, gitops.Conflict, false); moved == nil || !moved.SameLines() {
-		t.Errorf("overtaken: %v; want it to say that the same lines changed", moved)
+	if !refuse("overtaken", "e-4", 16, gitops.Conflict, false) {
+		t.Error("overtaken: the error does not say that the same lines changed")
 	}
 	if log := strings.Join(git.Log(t, "%s"), "|"); !strings.HasPrefix(log, "faster|") || strings.Count(log, "|") != 2 {
 		t.Errorf("the branch has %s; want one commit of ours, below the faster one", log)

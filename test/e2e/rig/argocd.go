@@ -27,7 +27,7 @@ var argoConfig string
 
 const (
 	argoNamespace = "argocd"
-	argoAccount   = "responder" // of argocd.yaml
+	argoAccount   = "responder" // of argocd.yaml, and the role of deploy/argocd/project-role.yaml
 )
 
 // ArgoCD is a real Argo CD beside a control plane: Redis, repo-server,
@@ -103,11 +103,16 @@ func (a *ArgoCD) install() error {
 	if err := os.WriteFile(config, []byte(argoConfig), 0o600); err != nil {
 		return err
 	}
+	rights, err := deployed("account.yaml", "e2e-*")
+	if err != nil {
+		return err
+	}
 	crds := filepath.Join(a.bin, "crds")
 	for _, args := range [][]string{
 		{"create", "namespace", argoNamespace},
 		{"apply", "--server-side", "-f", crds},
 		{"-n", argoNamespace, "apply", "-f", config},
+		{"-n", argoNamespace, "patch", "configmap", "argocd-rbac-cm", "--type=merge", "--patch=" + rights},
 		{"wait", "--for=condition=Established", "--timeout=30s", "-f", crds},
 	} {
 		if _, err := a.cp.TryKubectl(ctx, args...); err != nil {
@@ -115,6 +120,12 @@ func (a *ArgoCD) install() error {
 		}
 	}
 	return nil
+}
+
+// deployed is a file of deploy/argocd, for other projects than its own.
+func deployed(file, projects string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(Repository(), "deploy", "argocd", file))
+	return strings.ReplaceAll(string(data), "inference", projects), err
 }
 
 func (a *ArgoCD) launch(spec Spec) error {
@@ -304,27 +315,6 @@ func (a *ArgoCD) call(ctx context.Context, token, method, path string, in, out a
 func (a *ArgoCD) Call(t testing.TB, token, method, path string, in, out any) error {
 	t.Helper()
 	return a.call(t.Context(), token, method, path, in, out)
-}
-
-// Token makes a new token of the responder's account, which may get and sync
-// the applications of the tests' projects and nothing else. revoke ends it.
-func (a *ArgoCD) Token(t testing.TB) (token string, revoke func()) {
-	t.Helper()
-	a.cp.mu.Lock()
-	a.cp.files++
-	id := fmt.Sprintf("rig-%d", a.cp.files)
-	a.cp.mu.Unlock()
-	path := "/api/v1/account/" + argoAccount + "/token"
-	var made struct{ Token string }
-	if err := a.Call(t, a.admin, http.MethodPost, path, map[string]any{"name": argoAccount, "id": id, "expiresIn": 3600}, &made); err != nil {
-		t.Fatalf("make a token: %v", err)
-	}
-	return made.Token, func() {
-		t.Helper()
-		if err := a.Call(t, a.admin, http.MethodDelete, path+"/"+id, struct{}{}, nil); err != nil {
-			t.Fatalf("revoke a token: %v", err)
-		}
-	}
 }
 
 // Server returns one of Argo CD's own servers by its program's name, for a test

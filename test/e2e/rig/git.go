@@ -41,7 +41,7 @@ type gitFaults struct {
 	down       bool
 	noPush     bool
 	delay      time.Duration
-	beforePush func()
+	beforePush func() (letIn bool)
 	afterPush  func()
 	cutPushes  int
 	pushes     int
@@ -124,8 +124,8 @@ func (g *Git) receive(w http.ResponseWriter, req *http.Request, backend http.Han
 	before, after := g.faults.beforePush, g.faults.afterPush
 	g.faults.beforePush, g.faults.afterPush = nil, nil
 	g.mu.Unlock()
-	if before != nil {
-		before()
+	if before != nil && !before() {
+		panic(http.ErrAbortHandler)
 	}
 	answer := httptest.NewRecorder()
 	backend.ServeHTTP(answer, req)
@@ -181,9 +181,9 @@ func (g *Git) Revoke(revoked bool) {
 func (g *Git) CutPushes(n int) { g.fault(func(f *gitFaults) { f.cutPushes = n }) }
 
 // BeforePush has a function called once, when the next push has arrived and
-// git has not seen it: somebody else may be faster. It runs beside the test, so
-// it must not end it: use [Git.TryCommit].
-func (g *Git) BeforePush(do func()) { g.fault(func(f *gitFaults) { f.beforePush = do }) }
+// git has not seen it: somebody else may be faster, or the push may get lost
+// here. It runs beside the test, so it must not end it: use [Git.TryCommit].
+func (g *Git) BeforePush(do func() (letIn bool)) { g.fault(func(f *gitFaults) { f.beforePush = do }) }
 
 // AfterPush has a function called once, when the next push is in and not yet
 // answered. It runs beside the test, as that of [Git.BeforePush] does.

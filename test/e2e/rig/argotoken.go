@@ -1,0 +1,68 @@
+//go:build e2e
+
+package rig
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Token makes a new token of the responder's account, with the rights of
+// deploy/argocd/account.yaml in the tests' projects. revoke ends it.
+func (a *ArgoCD) Token(t testing.TB) (token string, revoke func()) {
+	t.Helper()
+	a.cp.mu.Lock()
+	a.cp.files++
+	id := fmt.Sprintf("rig-%d", a.cp.files)
+	a.cp.mu.Unlock()
+	path := "/api/v1/account/" + argoAccount + "/token"
+	var made struct{ Token string }
+	if err := a.Call(t, a.admin, http.MethodPost, path, map[string]any{"name": argoAccount, "id": id, "expiresIn": 3600}, &made); err != nil {
+		t.Fatalf("make a token: %v", err)
+	}
+	return made.Token, func() {
+		t.Helper()
+		a.revoke(t, path+"/"+id)
+	}
+}
+
+// Token makes a new token of the role of deploy/argocd/project-role.yaml, which
+// it adds to the application's project. revoke ends it.
+func (app *Application) Token(t testing.TB) (token string, revoke func()) {
+	t.Helper()
+	role, err := deployed("project-role.yaml", app.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.argo.cp.Kubectl(t, "-n", argoNamespace, "patch", "appproject", app.Name, "--type=merge", "--patch="+role)
+	path := "/api/v1/projects/" + app.Name + "/roles/" + argoAccount + "/token"
+	var made struct{ Token string }
+	Await(t, 30*time.Second, "a token of the project's role", func(ctx context.Context) (bool, string) { // Argo CD has to see the role first
+		err := app.argo.call(ctx, app.argo.admin, http.MethodPost, path, map[string]any{"project": app.Name, "role": argoAccount, "expiresIn": 3600}, &made)
+		return err == nil, fmt.Sprint(err)
+	})
+	return made.Token, func() {
+		t.Helper()
+		var project struct {
+			Status struct {
+				JWTTokensByRole map[string]struct{ Items []struct{ IAT int64 } }
+			}
+		}
+		if err := app.argo.Call(t, app.argo.admin, http.MethodGet, "/api/v1/projects/"+app.Name, nil, &project); err != nil {
+			t.Fatalf("read the project: %v", err)
+		}
+		for _, item := range project.Status.JWTTokensByRole[argoAccount].Items {
+			app.argo.revoke(t, fmt.Sprintf("%s/%d", path, item.IAT))
+		}
+	}
+}
+
+func (a *ArgoCD) revoke(t testing.TB, path string) {
+	t.Helper()
+	if err := a.Call(t, a.admin, http.MethodDelete, path, struct{}{}, nil); err != nil {
+		t.Fatalf("revoke a token: %v", err)
+	}
+}
