@@ -115,6 +115,11 @@ func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
 		d.refuse(ctx, c, "closed", "This run cannot be read now. "+d.otherDoors(q.run))
 		return
 	}
+	id, ok := d.newest(c.ID, q, s)
+	if c.Kind != slack.KindDetails && !ok {
+		d.refuse(ctx, c, "closed", "This question is closed: it was decided, withdrawn, or another plan took its place. Nothing was changed by this click.")
+		return
+	}
 	title := s.gate.Text
 	if s.about != nil {
 		title = s.about.Summary
@@ -122,11 +127,11 @@ func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
 	var m slack.Modal
 	switch c.Kind {
 	case slack.KindDeny:
-		m = slack.Deny{ID: c.ID, Title: title, Origin: c.Origin()}.Modal()
+		m = slack.Deny{ID: id, Title: title, Origin: c.Origin()}.Modal()
 	case slack.KindBreakGlass:
-		m = slack.BreakGlass{ID: c.ID, Title: title, Origin: c.Origin()}.Modal()
+		m = slack.BreakGlass{ID: id, Title: title, Origin: c.Origin()}.Modal()
 	default:
-		m = s.details(c.ID, d.o.Link(q.run), c.Page, c.Origin()).Modal()
+		m = s.details(id, d.o.Link(q.run), c.Page, c.Origin()).Modal()
 	}
 	if err := d.o.Slack.OpenModal(ctx, c, m); err != nil {
 		var no *slack.Error
@@ -137,6 +142,19 @@ func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
 		d.log.Warn("a slack dialog could not be shown", "run", q.run, "err", err)
 		d.answer(ctx, c, "The dialog could not be shown. "+d.otherDoors(q.run))
 	}
+}
+
+// newest gives the identifier of the question that a dialog shows, which is the
+// run's newest whatever was clicked, and whether the click was on that one and
+// it is open. What people read in a dialog is what its buttons stand for.
+func (d *Desk) newest(id string, q question, s *story) (string, bool) {
+	if q.gate == s.gate.ID {
+		return id, s.state == slack.Open
+	}
+	if t, ok := d.ticket(q.run); ok && t.gate == s.gate.ID {
+		return t.id, false
+	}
+	return id, false
 }
 
 // otherDoors is how to decide without Slack.

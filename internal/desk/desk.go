@@ -116,6 +116,7 @@ type Desk struct {
 	memory   *memory
 	refusals refusals
 	weighed  uint64 // index up to which was looked what can be forgotten
+	knows    bool   // the memory is folded; before, what is needed is not known
 	forgot   uint64 // what was said to be
 
 	loaded chan struct{} // closed once the memory is folded
@@ -220,6 +221,7 @@ func (d *Desk) load() error {
 	for key := range d.memory.lists {
 		d.sender.markList(key)
 	}
+	d.knows = true
 	close(d.loaded)
 	d.forget()
 	return nil
@@ -239,7 +241,7 @@ func (d *Desk) note(ctx context.Context, records ...Record) error {
 		r.Index = first + uint64(i)
 		d.memory.fold(r)
 	}
-	if d.memory.next-d.weighed >= forgetEvery {
+	if d.knows && d.memory.next-d.weighed >= forgetEvery {
 		d.forget()
 	}
 	return nil

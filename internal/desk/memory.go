@@ -33,7 +33,7 @@ type Record struct {
 	List    string `json:"list,omitempty"`   // asking, posted, lost, closed: the storm's list it stands in, instead of a message of its own
 	Channel string `json:"channel,omitempty"`
 	TS      string `json:"ts,omitempty"`    // posted
-	Head    uint64 `json:"head,omitempty"`  // sent: events of the run that people have seen
+	Head    uint64 `json:"head,omitempty"`  // sent: events of the run that people have seen; 0: its thread is not written so far
 	Lines   uint64 `json:"lines,omitempty"` // sent, left, and asking in a list: events of the run up to which its thread was written
 
 	Reason  string `json:"reason,omitempty"`  // outage, refused, lost, left, and closed when it was given up

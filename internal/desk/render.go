@@ -19,7 +19,7 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 		Alert: st.Start.Cause(), Playbook: st.Start.Playbook, Step: s.title(s.at),
 		Since: st.Start.Alert.StartsAt, Burning: s.burning(now), Budget: budget,
 		Evidence: s.evidence, Guards: s.guards, Deadline: g.Deadline, Expiry: expiry(g.OnExpiry),
-		Needs: needs(*g, s.voted), OfferBreakGlass: len(g.BreakGlass) > 0 && !anyStrong(g.Needs),
+		Needs: needs(*g, s.voted), OfferBreakGlass: s.breakable(),
 		State: s.state, Outcome: s.end, Notes: s.notes,
 	}
 	if p := s.about; p != nil {
@@ -31,6 +31,9 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 	}
 	return a
 }
+
+// breakable reports whether somebody may approve alone, through this door.
+func (s *story) breakable() bool { return len(s.gate.BreakGlass) > 0 && !anyStrong(s.gate.Needs) }
 
 // burning is how long the alert has fired: until now, or until it was over.
 func (s *story) burning(now time.Time) time.Duration {
@@ -61,6 +64,7 @@ func (s *story) acting(link string) slack.Notice {
 // details is everything about the question, in pages.
 func (s *story) details(id, link string, page int, origin slack.Origin) slack.Details {
 	d := slack.Details{ID: id, Title: s.gate.Text, Link: link, Page: page, Origin: origin, Decide: s.state == slack.Open}
+	d.Needs, d.OfferBreakGlass = needs(*s.gate, s.voted), s.breakable()
 	if s.about != nil {
 		d.Title, d.Plan = s.about.Summary, plan(*s.about, s.gate.Digest)
 	}
@@ -78,7 +82,7 @@ func (s *story) details(id, link string, page int, origin slack.Origin) slack.De
 	add("Guards", s.guards)
 	add("Verified by", s.run.ProofLines(s.at, s.gate.Opened))
 	var who []string
-	for _, n := range needs(*s.gate, s.voted) {
+	for _, n := range d.Needs {
 		who = append(who, fmt.Sprintf("%d of %d from %s (%s)", len(n.By), n.Quorum, strings.Join(n.From, ", "), n.Rule))
 	}
 	add("Who decides", who)

@@ -42,6 +42,7 @@ func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
 		return at, nil
 	}
 	if !known || s.gate != nil && t.gate != s.gate.ID {
+		delete(d.sender.budget, t.gate)
 		if err := d.ask(ctx, s, channel, !known); err != nil {
 			return time.Time{}, err
 		}
@@ -233,11 +234,16 @@ func (d *Desk) find(ctx context.Context, channel string, want slack.Meta, since 
 func (d *Desk) shown(ctx context.Context, s *story, t ticket, look string, lines uint64) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.note(ctx, Record{Kind: KindSent, Run: t.run, Head: s.run.Head, Lines: lines}); err != nil {
+	owed := len(s.since(lines)) > 0
+	r := Record{Kind: KindSent, Run: t.run, Head: s.run.Head, Lines: lines}
+	if owed {
+		r.Head = 0 // a start looks at it again
+	}
+	if err := d.note(ctx, r); err != nil {
 		return time.Time{}, err
 	}
 	d.memory.tickets[t.run].look = look
-	if len(s.since(lines)) > 0 || s.final() {
+	if owed || s.final() {
 		return d.o.Now().Add(d.o.Pace), nil
 	}
 	return time.Time{}, nil

@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -322,7 +321,7 @@ func TestModals(t *testing.T) {
 		return <-clicks
 	}
 	click := press()
-	d := Details{ID: click.ID, Title: "x", Plan: longPlan(200), Decide: true, Origin: click.Origin()}
+	d := Details{ID: click.ID, Title: "x", Plan: longPlan(1000), Decide: true, Origin: click.Origin()}
 	if err := c.OpenModal(t.Context(), click, d.Modal()); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +343,7 @@ func TestModals(t *testing.T) {
 		t.Fatalf("got %+v", click)
 	}
 	d.Page = click.Page
-	if err := c.UpdateModal(t.Context(), view, d.Modal()); err != nil {
+	if err := c.OpenModal(t.Context(), click, d.Modal()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.ClickIn("U0ADA00001", view, "responder.previous"); err != nil {
@@ -354,7 +353,7 @@ func TestModals(t *testing.T) {
 		t.Fatalf("got %+v", click)
 	}
 	d.Page = 0
-	if err := c.UpdateModal(t.Context(), view, d.Modal()); err != nil {
+	if err := c.OpenModal(t.Context(), click, d.Modal()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.ClickIn("U0ADA00001", view, "responder.deny"); err != nil {
@@ -364,10 +363,21 @@ func TestModals(t *testing.T) {
 	if err := c.OpenModal(t.Context(), click, Deny{ID: click.ID, Title: "x", Origin: click.Origin()}.Modal()); err != nil {
 		t.Errorf("a dialog over a dialog: %v", err)
 	}
+	// More pages than dialogs that Slack lays over each other.
+	for range 4 {
+		if _, err := s.ClickIn("U0ADA00001", view, "responder.next"); err != nil {
+			t.Fatal(err)
+		}
+		click = <-clicks
+		d.Page = click.Page
+		if err := c.OpenModal(t.Context(), click, d.Modal()); err != nil {
+			t.Fatalf("page %d: %v", d.Page, err)
+		}
+	}
 	if n := len(s.Calls("views.push")); n != 1 {
 		t.Errorf("%d pushes", n)
 	}
-	if err := c.UpdateModal(context.Background(), "V0NONE", d.Modal()); why(err) != NotFound {
+	if err := c.OpenModal(t.Context(), Click{Kind: KindDetails, ViewID: "V0NONE"}, d.Modal()); why(err) != NotFound {
 		t.Errorf("got %v", err)
 	}
 }

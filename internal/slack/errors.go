@@ -25,7 +25,7 @@ const (
 	Archived     Reason = "archived"      // the channel is archived
 	Channel      Reason = "channel"       // no such channel, or the app is not in it
 	Token        Reason = "token"         // invalid, expired or revoked
-	NotFound     Reason = "not_found"     // no such message, user or view, or the message is not ours
+	NotFound     Reason = "not_found"     // no such message, user or view, or the message is not ours to edit any more
 	TooLate      Reason = "too_late"      // the trigger of a dialog is older than three seconds, or was used
 	Invalid      Reason = "invalid"       // Slack refuses the request itself: our mistake
 	Unreachable  Reason = "unreachable"   // no connection, or the answer did not come in time
@@ -95,19 +95,20 @@ func reason(code string) Reason {
 	switch code {
 	case "ratelimited", "rate_limited", "message_limit_exceeded":
 		return RateLimited
-	case "missing_scope", "no_permission", "ekm_access_denied":
+	case "missing_scope", "ekm_access_denied":
 		return MissingScope
 	case "is_archived", "is_inactive":
 		return Archived
-	case "channel_not_found", "not_in_channel", "restricted_action", "restricted_action_read_only_channel", "posting_to_general_channel_denied":
+	case "channel_not_found", "not_in_channel", "restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel", "restricted_action_non_threadable_channel",
+		"posting_to_general_channel_denied", "no_permission": // the last is of who is not in a conversation
 		return Channel
-	case "invalid_auth", "not_authed", "token_expired", "token_revoked", "account_inactive", "not_allowed_token_type", "org_login_required", "team_access_not_granted", "access_denied":
+	case "invalid_auth", "not_authed", "token_expired", "token_revoked", "account_inactive", "not_allowed_token_type", "team_access_not_granted", "access_denied", "accesslimited", "two_factor_setup_required":
 		return Token
-	case "message_not_found", "cant_update_message", "cant_delete_message", "user_not_found", "users_not_found", "thread_not_found", "no_such_subteam", "subteam_not_found", "not_found", "bot_not_found", "user_not_visible":
+	case "message_not_found", "cant_update_message", "edit_window_closed", "cant_delete_message", "user_not_found", "users_not_found", "thread_not_found", "no_such_subteam", "subteam_not_found", "not_found", "bot_not_found", "user_not_visible":
 		return NotFound
 	case "trigger_expired", "expired_trigger_id", "trigger_exchanged", "exchanged_trigger_id", "invalid_trigger", "invalid_trigger_id", "view_expired":
 		return TooLate
-	case "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org":
+	case "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org", "org_login_required", "external_channel_migrating", "update_failed":
 		return ServerError
 	default:
 		return Invalid

@@ -103,7 +103,7 @@ func Manifest(o ManifestOptions, asJSON bool) ([]byte, error) {
 		m.Settings.SocketMode = true
 	case HTTP:
 		u, err := url.Parse(o.URL)
-		if err != nil || u.Scheme != "https" || u.Host == "" {
+		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 			return nil, errors.New("slack manifest: the http transport needs the https address of its interactivity endpoint")
 		}
 		m.Settings.Interactivity.RequestURL = o.URL
@@ -120,5 +120,8 @@ func Manifest(o ManifestOptions, asJSON bool) ([]byte, error) {
 	if err := e.Encode(m); err != nil {
 		return nil, fmt.Errorf("encode slack manifest: %w", err)
 	}
-	return b.Bytes(), e.Close()
+	if err := e.Close(); err != nil {
+		return nil, fmt.Errorf("encode slack manifest: %w", err)
+	}
+	return b.Bytes(), nil
 }

@@ -110,24 +110,27 @@ func (c *Client) Ephemeral(ctx context.Context, channel, userID string, m Messag
 }
 
 // OpenModal shows a dialog to whoever clicked, over the dialog they clicked in
-// if there is one. It has to come within three seconds of the click.
+// if there is one; Slack lays at most three over each other, so another page of
+// the details takes the place of the one before. It has to come within three
+// seconds of the click.
 func (c *Client) OpenModal(ctx context.Context, click Click, m Modal) error {
-	method, open := "views.open", c.api().OpenViewContext
-	if click.ViewID != "" {
-		method, open = "views.push", c.api().PushViewContext
+	switch {
+	case click.ViewID == "":
+		return c.call("views.open", "", func() error {
+			_, err := c.api().OpenViewContext(ctx, click.TriggerID, m.view)
+			return err
+		})
+	case click.Kind == KindDetails:
+		return c.call("views.update", "", func() error {
+			_, err := c.api().UpdateViewContext(ctx, m.view, "", "", click.ViewID)
+			return err
+		})
+	default:
+		return c.call("views.push", "", func() error {
+			_, err := c.api().PushViewContext(ctx, click.TriggerID, m.view)
+			return err
+		})
 	}
-	return c.call(method, "", func() error {
-		_, err := open(ctx, click.TriggerID, m.view)
-		return err
-	})
-}
-
-// UpdateModal replaces what an open dialog shows.
-func (c *Client) UpdateModal(ctx context.Context, viewID string, m Modal) error {
-	return c.call("views.update", "", func() error {
-		_, err := c.api().UpdateViewContext(ctx, m.view, "", "", viewID)
-		return err
-	})
 }
 
 // Find gives the messages of ours in a channel that were posted since a time,

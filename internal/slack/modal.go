@@ -90,7 +90,8 @@ type Details struct {
 	Plan     Plan
 	Sections []Section // evidence, guards, verification, undo, history
 	Decide   bool      // show the buttons of the gate here, for a digest's entries
-	// OfferBreakGlass is as in [Approval], with Decide.
+	// Needs and OfferBreakGlass say which buttons there are, as in [Approval].
+	Needs           []Need
 	OfferBreakGlass bool
 	Page            int // from 0; one that there is not gives the last
 	Origin          Origin
@@ -111,7 +112,7 @@ func (d Details) Modal() Modal {
 	if page == 0 {
 		blocks = append([]slack.Block{section(plain(line(d.Title, 300)))}, blocks...)
 		if d.Decide {
-			blocks = append(blocks, Approval{ID: d.ID, OfferBreakGlass: d.OfferBreakGlass}.buttons(false))
+			blocks = append(blocks, Approval{ID: d.ID, Needs: d.Needs, OfferBreakGlass: d.OfferBreakGlass}.buttons(false))
 		}
 	}
 	if len(pages) > 1 {

@@ -162,7 +162,7 @@ func TestManifest(t *testing.T) {
 		}
 		compare(t, name, got)
 	}
-	for _, o := range []ManifestOptions{{}, {Transport: HTTP}, {Transport: HTTP, URL: "http://x"}, {Transport: SocketMode, Name: strings.Repeat("x", 40)}} {
+	for _, o := range []ManifestOptions{{}, {Transport: HTTP}, {Transport: HTTP, URL: "http://x"}, {Transport: HTTP, URL: "https://u:p@x"}, {Transport: SocketMode, Name: strings.Repeat("x", 40)}} {
 		if _, err := Manifest(o, false); err == nil {
 			t.Errorf("%+v gives a manifest", o)
 		}
