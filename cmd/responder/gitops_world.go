@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/argocd"
 	"github.com/inference-responder/responder/internal/gitops/forge"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/gitops/repository"
@@ -18,7 +19,7 @@ import (
 // gitopsWorld is Git and Argo CD as the configuration describes them.
 type gitopsWorld struct {
 	manifests *manifests.Manifests // nil: no repository is configured
-	argocd    *argocdClient        // nil: no Argo CD is
+	argocd    *argocd.Client       // nil: no Argo CD is
 }
 
 // openGitops makes both. It connects to nobody. Nil: nothing is configured.

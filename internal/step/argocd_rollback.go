@@ -110,6 +110,7 @@ func (l argocdRollback) inGit(ctx context.Context, in Input, at site, entry gito
 	if at.src, at.index, err = source(in.Service, at.app); err != nil {
 		return machine.Plan{}, err
 	}
+	at.object.ValueFiles = valueFiles(at.app, at.index)
 	if at.index >= len(entry.Revisions) {
 		return machine.Plan{}, invalid("argocd.rollback: the history of %s names no revision of %s", at.app.Name, at.src.Repository)
 	}

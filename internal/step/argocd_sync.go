@@ -210,27 +210,22 @@ func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.R
 		return Observation{Foreign: true, Progress: fmt.Sprintf("someone else synced %s to %s", app.Name, strings.Join(shorts(running(app)), ", "))}, nil
 	}
 	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: want, Revision: strings.Join(at, ",")})}
-	o.Settled, o.Degraded, o.Progress = operated(app, at)
+	state, why := gitops.Operated(app, at)
+	o.rollout(state, why, app, in.Now)
 	return o, nil
 }
 
-// operated judges an operation on an application that is not automated: what it
-// was told to sync is synced and Healthy. After a rollback it stays OutOfSync
-// with its branch, which is what was asked for.
-func operated(app gitops.Application, at []string) (settled, degraded bool, why string) {
-	op := app.Operation
-	switch {
-	case op.Running:
-		return false, false, fmt.Sprintf("%s is being synced to %s", app.Name, strings.Join(shorts(op.Revisions), ", "))
-	case op.Phase == "Failed" || op.Phase == "Error":
-		return false, true, fmt.Sprintf("the sync of %s to %s failed: %s", app.Name, strings.Join(shorts(op.Revisions), ", "), op.Message)
-	case op.Phase != "Succeeded" || !slices.Equal(op.Revisions, at):
-		return false, false, fmt.Sprintf("%s: the sync to %s has not begun", app.Name, strings.Join(shorts(at), ", "))
-	case app.Health == "Degraded" || app.Health == "Missing":
-		return false, true, fmt.Sprintf("%s is synced and %s: %s", app.Name, app.Health, orNone(app.Message))
-	default:
-		return app.Health == "Healthy", false, fmt.Sprintf("%s is at %s and %s", app.Name, strings.Join(shorts(at), ", "), orNone(app.Health))
+// nudge implements [nudger]: Argo CD is asked to look at what runs now.
+func (l argo) nudge(ctx context.Context, _ Input, plan machine.Plan, _ bool) error {
+	p, err := payload[argoPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return err
 	}
+	app, err := l.look(ctx, p)
+	if err != nil || app.Operation.Running || app.Compared.After(app.Operation.Finished) {
+		return err
+	}
+	return l.a.Refresh(ctx, p.Application)
 }
 
 // Undo implements [Lever].

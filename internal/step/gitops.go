@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +94,9 @@ func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, e
 	}
 	var fits []int
 	for i, s := range app.Sources {
+		if i < len(app.Chart) && app.Chart[i] != "" {
+			continue // a chart repository; its values may be in Git
+		}
 		if s.Repository != "" && (g.Repository == "" || sameRepository(g.Repository, s.Repository)) && (g.Path == "" || samePath(g.Path, s.Path)) {
 			fits = append(fits, i)
 		}
@@ -130,6 +134,25 @@ func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, e
 		src.Branch = g.Branch
 	}
 	return src, i, nil
+}
+
+// valueFiles are the Helm value files that a source's manifests are made of,
+// from the repository's root: those beside its chart, and those that another
+// source takes from it.
+func valueFiles(app gitops.Application, index int) []string {
+	var out []string
+	for i, files := range app.Values {
+		for _, f := range files {
+			ref, file, named := strings.Cut(f, "/")
+			switch {
+			case strings.HasPrefix(ref, "$") && named && len(app.Sources) > 1 && i != index:
+				out = append(out, file)
+			case i == index && !strings.HasPrefix(f, "$") && !strings.Contains(f, "://"):
+				out = append(out, path.Join(app.Sources[i].Path, f))
+			}
+		}
+	}
+	return out
 }
 
 func isSHA(s string) bool { return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" }
@@ -199,6 +222,11 @@ func free(app gitops.Application) error {
 		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(format, args...)}
 	}
 	switch op := app.Operation; {
+	case app.Deleting:
+		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf("Argo CD application %s is being deleted", app.Name)}
+	case app.Hydrated:
+		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+			"Argo CD application %s is synced from what its source hydrator writes: a commit of its source is never the synced one", app.Name)}
 	case app.Window != "":
 		return refuse("Argo CD application %s may not be synced now: sync window %s", app.Name, app.Window)
 	case op.Running:

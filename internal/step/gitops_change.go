@@ -38,6 +38,7 @@ type gitPayload struct {
 	Path        string       `json:"path,omitempty"`
 	Object      objectName   `json:"object"`
 	Container   string       `json:"container,omitempty"`
+	ValueFiles  []string     `json:"valueFiles,omitempty"`
 	Read        string       `json:"read"` // digest of the manifests: the precondition
 	Set         []assignment `json:"set,omitempty"`
 	Revert      []string     `json:"revert,omitempty"`
@@ -66,7 +67,7 @@ func (p gitPayload) src() gitops.Source {
 }
 
 func (p gitPayload) target(namespace string) gitops.Target {
-	return gitops.Target{Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Container: p.Container}
+	return gitops.Target{Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Container: p.Container, ValueFiles: p.ValueFiles}
 }
 
 func (p gitPayload) assignments() []gitops.Assignment {

@@ -215,7 +215,7 @@ func TestGitPlanRefuses(t *testing.T) {
 		"two variables": {"gitops.revert", map[string]any{"window": "1h"}, func(w *gitWorld) {
 			w.Push("eve", "new image", map[string]string{"image": "vllm:v0.12"})
 			w.Settle()
-		}, machine.ReasonOutOfBounds, "2 variables moved, and one is changed at a time: --max-num-batched-tokens, image"},
+		}, machine.ReasonOutOfBounds, "2 variables moved, and one is changed at a time: --max-num-batched-tokens; image"},
 		"no last good":        {"gitops.revert", map[string]any{"to": "last_good"}, func(*gitWorld) {}, machine.ReasonNoData, "ever verified"},
 		"syncs by itself":     {"argocd.sync", nil, func(*gitWorld) {}, machine.ReasonOwned, "syncs by itself"},
 		"nothing before that": {"argocd.rollback", nil, func(w *gitWorld) { w.App.History = w.App.History[1:] }, machine.ReasonNothingToDo, "no earlier deployment"},
@@ -265,10 +265,10 @@ func TestArgoDownAfterPush(t *testing.T) {
 		t.Errorf("%s ends the wait", down.Reason)
 	}
 	w.ArgoDown = nil
-	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "not yet at")
-	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "being synced")
+	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "so far, not ")
+	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "")
 	w.Settle()
-	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "Healthy")
+	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "healthy")
 	if len(w.Syncs) != 1 {
 		t.Errorf("%d syncs, want 1", len(w.Syncs))
 	}
@@ -294,9 +294,11 @@ func TestSettleFails(t *testing.T) {
 	}
 	w.Fails, w.App.Health, w.App.Message = "", "Degraded", "exceeded its progress deadline"
 	w.begin()
+	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "degraded")
+	w.now = w.now.Add(4 * time.Minute)
 	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusFailed, "progress deadline")
 	w.App.Health = "Healthy"
-	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "Healthy")
+	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "healthy")
 }
 
 func (w *gitWorld) begin() {
@@ -323,9 +325,9 @@ func TestPullRequest(t *testing.T) {
 	t.Run("merged", func(t *testing.T) {
 		w, plan, o := open(t)
 		w.MergeAll()
-		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "not yet at")
+		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "so far, not ")
 		w.Settle()
-		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "Healthy")
+		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "healthy")
 		back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
 		want(t, "undo", back, machine.StatusOK, "")
 		want(t, "unwind", w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false), machine.StatusPending, "pull/2")

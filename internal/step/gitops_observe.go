@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gitops"
@@ -43,7 +44,7 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, _ j
 	if why, err := g.gone(ctx, in, p, made.SHA); err != nil || why != "" {
 		return Observation{Foreign: why != "", Progress: why}, err
 	}
-	return g.standing(ctx, p, machine.ActionApply, made.SHA), nil
+	return g.standing(ctx, in, p, machine.ActionApply, made.SHA), nil
 }
 
 // notMade is the observation of a commit that is nowhere. A value that is
@@ -139,7 +140,7 @@ func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan,
 		if why, err := g.againChanged(ctx, in, p, back.SHA); err != nil || why != "" {
 			return Observation{Foreign: why != "", Progress: why}, err
 		}
-		return g.standing(ctx, p, machine.ActionUndo, back.SHA), nil
+		return g.standing(ctx, in, p, machine.ActionUndo, back.SHA), nil
 	case back.Waits != "":
 		return Observation{
 			Pending: true, Progress: plan.Undo + ": waits for the merge of " + back.Waits,
@@ -177,48 +178,25 @@ func (g gitChange) againChanged(ctx context.Context, in Input, p gitPayload, bac
 }
 
 // standing is the observation of a commit that is on the branch and counts.
-func (g gitChange) standing(ctx context.Context, p gitPayload, action machine.Action, sha string) Observation {
+func (g gitChange) standing(ctx context.Context, in Input, p gitPayload, action machine.Action, sha string) Observation {
 	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: action, Revision: sha})}
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
 		o.Unread, o.Progress = err, "commit "+short(sha)+" is on the branch; Argo CD cannot be asked: "+err.Error()
 		return o
 	}
-	s := settledAt(app, p.Index, sha, g.contains(ctx, p))
-	o.Settled, o.Degraded, o.Progress = s.settled, s.degraded, s.why
+	state, why := gitops.Settled(app, sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
+	o.rollout(state, why, app, in.Now)
 	return o
 }
 
-// settlement is how far a commit has taken effect.
-type settlement struct {
-	settled, degraded bool
-	why               string
-}
+// recovery is how long an application may be unhealthy after a sync before that
+// counts: health is known a moment after the sync, and pods take their time.
+const recovery = 3 * time.Minute
 
-// settledAt judges an application by one rule: that commit, or one that
-// contains it, is synced, the operation is over, and the health is Healthy. A
-// state of before the commit settles nothing.
-func settledAt(app gitops.Application, index int, sha string, contains func(ancestor, descendant string) bool) settlement {
-	at := func(revisions []string) string {
-		if index < len(revisions) {
-			return revisions[index]
-		}
-		return ""
-	}
-	op := app.Operation
-	synced := at(app.Revisions)
-	switch {
-	case op.Running:
-		return settlement{why: fmt.Sprintf("%s is being synced to %s", app.Name, short(at(op.Revisions)))}
-	case (op.Phase == "Failed" || op.Phase == "Error") && contains(sha, at(op.Revisions)):
-		return settlement{degraded: true, why: fmt.Sprintf("the sync of %s to %s failed: %s", app.Name, short(at(op.Revisions)), op.Message)}
-	case app.Sync != "Synced" || !contains(sha, synced):
-		return settlement{why: fmt.Sprintf("%s is %s at %s, not yet at %s", app.Name, orNone(app.Sync), short(synced), short(sha))}
-	case app.Health == "Degraded" || app.Health == "Missing":
-		return settlement{degraded: true, why: fmt.Sprintf("%s is synced at %s and %s: %s", app.Name, short(synced), app.Health, orNone(app.Message))}
-	case app.Health != "Healthy":
-		return settlement{why: fmt.Sprintf("%s is synced at %s and %s", app.Name, short(synced), orNone(app.Health))}
-	default:
-		return settlement{settled: true, why: fmt.Sprintf("%s is synced at %s and Healthy", app.Name, short(synced))}
-	}
+// rollout fills in how far Argo CD has come.
+func (o *Observation) rollout(state gitops.Rollout, why string, app gitops.Application, now time.Time) {
+	o.Progress = app.Name + ": " + why
+	o.Settled = state == gitops.RolloutSettled
+	o.Degraded = state == gitops.RolloutFailed || state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > recovery
 }

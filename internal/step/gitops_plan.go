@@ -53,7 +53,9 @@ func (g gitChange) find(ctx context.Context, in Input) (site, error) {
 	if err := managed(s.app, s.object); err != nil {
 		return s, err
 	}
-	s.src, s.index, err = source(in.Service, s.app)
+	if s.src, s.index, err = source(in.Service, s.app); err == nil {
+		s.object.ValueFiles = valueFiles(s.app, s.index)
+	}
 	return s, err
 }
 
@@ -98,7 +100,8 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 	return gitPayload{
 		Application: at.app.Name, Index: at.index,
 		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
-		Object: objectName{at.object.Kind, at.object.Name}, Container: at.object.Container, Read: prop.Read,
+		Object: objectName{at.object.Kind, at.object.Name}, Container: at.object.Container,
+		ValueFiles: at.object.ValueFiles, Read: prop.Read,
 	}
 }
 

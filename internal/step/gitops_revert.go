@@ -142,7 +142,7 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 	if len(moved) > 1 && strings.TrimSpace(together) == "" {
 		return machine.Plan{}, &Error{Reason: machine.ReasonOutOfBounds, Message: fmt.Sprintf(
 			"%s: %d variables moved, and one is changed at a time: %s; in %s. Give together with the reason why they go back as one",
-			step, len(moved), strings.Join(moved, ", "), strings.Join(list, "; "))}
+			step, len(moved), few(moved), few(list))}
 	}
 	p := payloadAt(at, prop)
 	p.Revert, p.Because = shas, together
@@ -158,6 +158,15 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 	}
 	rolloutPlan(&plan, at.w)
 	return plan, nil
+}
+
+// few joins a list, of a long one its beginning.
+func few(list []string) string {
+	const most = 8
+	if len(list) > most {
+		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
+	}
+	return strings.Join(list, "; ")
 }
 
 // commitsText names commits on one line.

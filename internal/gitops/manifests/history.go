@@ -193,10 +193,28 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 		return gitops.Proposal{}, &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
 			"reverting %s would change another workload along: %s: revert it by hand", shortAll(shas), otherThan(all, p.Touches))}
 	}
+	if err := r.keeps(t, back); err != nil {
+		return gitops.Proposal{}, err
+	}
 	if len(p.Touches) == 0 {
 		return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: fmt.Sprintf("reverting %s changes nothing of %s", shortAll(shas), t.Name)}
 	}
 	return p, nil
+}
+
+// keeps refuses a revert that would take the target's manifest away: the commit
+// that made it is no change of it.
+func (r reading) keeps(t gitops.Target, back repository.Reversal) error {
+	replicas := gitops.Variable{Replicas: true}
+	if _, err := gitops.Locate(r.files, r.target(t), replicas); err != nil {
+		return nil // it cannot be told now either
+	}
+	after := overlaid(r.files, []gitops.Edit{{Files: back.Files}})
+	after = slices.DeleteFunc(after, func(f gitops.File) bool { return slices.Contains(back.Deleted, f.Path) })
+	if _, err := gitops.Locate(after, r.target(t), replicas); isNotFound(err) {
+		return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf("reverting would take the manifest of %s %s away", t.Kind, t.Name)}
+	}
+	return nil
 }
 
 func shortAll(shas []string) string {

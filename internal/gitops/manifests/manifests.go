@@ -252,6 +252,10 @@ func overlaid(files []gitops.File, edits []gitops.Edit) []gitops.File {
 	for _, e := range edits {
 		for _, f := range e.Files {
 			i := slices.IndexFunc(out, func(o gitops.File) bool { return o.Path == f.Path })
+			if i < 0 {
+				out = append(out, f)
+				continue
+			}
 			out[i] = f
 		}
 	}

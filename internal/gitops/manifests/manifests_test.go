@@ -202,6 +202,19 @@ func TestSharedBase(t *testing.T) {
 	}
 }
 
+// The commit that made the manifest is not taken back.
+func TestRevertOfTheFirst(t *testing.T) {
+	s := gittest.NewServer(t)
+	s.Push("nothing", map[string]string{"apps/README.md": "#\n"})
+	sha := s.Push("first", map[string]string{"apps/chat.yaml": base})
+	m := over(t, s)
+	src := gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "apps"}
+	_, err := m.Reverting(t.Context(), src, gitops.Target{Kind: "Deployment", Name: "chat"}, []string{sha})
+	if !reasonIs(err, gitops.OutOfBounds, "manifest of Deployment chat") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestUnknownRepository(t *testing.T) {
 	_, m, src, target := fleet(t)
 	src.Repository = "https://git.example/other"

@@ -328,6 +328,7 @@ func (g *Git) Refresh(context.Context, string) error {
 	if g.ArgoDown != nil {
 		return g.ArgoDown
 	}
+	g.App.Compared = g.Now().Add(time.Second)
 	if head := g.Head().SHA; g.App.Revisions[0] != head {
 		g.App.Sync, g.App.Revisions = "OutOfSync", []string{head}
 		if g.App.Automated {
@@ -364,7 +365,8 @@ func (g *Git) Settle() {
 	if !op.Running || g.Stuck {
 		return
 	}
-	op.Running, op.Phase = false, "Succeeded"
+	op.Running, op.Phase, op.Finished = false, "Succeeded", g.Now()
+	g.App.Compared = op.Finished.Add(time.Second)
 	if g.Fails != "" {
 		op.Phase, op.Message = "Failed", g.Fails
 		return

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/gittest"
+	"github.com/inference-responder/responder/internal/gitops/manifests"
+	"github.com/inference-responder/responder/internal/gitops/repository"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/steptest"
+)
+
+const chatManifest = `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: chat
+  namespace: serving
+spec:
+  replicas: 3
+  # three pods hold the peak
+  template:
+    spec:
+      # one engine to a pod
+      containers:
+        - name: vllm
+          image: vllm:v0.11
+          # measured in May
+          args:
+            - --model=llama
+            - --max-num-seqs=256
+            - --port=8000
+`
+
+// gitHouse is a service in a real repository, deployed by a stand-in of Argo CD
+// that syncs by itself whenever it is asked to look.
+type gitHouse struct {
+	git *gittest.Server
+	app gitops.Application
+}
+
+func newGitHouse(t *testing.T) (*gitHouse, step.Deps) {
+	t.Helper()
+	h := &gitHouse{git: gittest.NewServer(t)}
+	h.git.Push("first", map[string]string{"apps/chat/deployment.yaml": chatManifest})
+	h.git.Push("fewer tokens", map[string]string{"apps/chat/deployment.yaml": strings.Replace(chatManifest, "--port=8000", "--port=8000\n            - --max-num-batched-tokens=512", 1)})
+	h.app = gitops.Application{
+		Name: "argocd/chat", Project: "serving", Automated: true, Sync: "Synced", Health: "Healthy",
+		Sources:   []gitops.Source{{Repository: h.git.RepositoryURL(), Branch: "main", Path: "apps/chat"}},
+		Target:    []string{"main"},
+		Resources: []gitops.Resource{{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "chat"}},
+	}
+	h.sync()
+	m, err := manifests.New(manifests.Options{Dir: t.TempDir(), Remotes: []manifests.Remote{{
+		Branch: "main", Repository: repository.Options{URL: h.git.RepositoryURL(), Author: gitops.Person{Name: "responder", Email: "r@example.com"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h, step.Deps{Workloads: chatFleet{}, Manifests: m, Commits: m, Pulls: m, History: m, Applications: h}
+}
+
+func (h *gitHouse) sync() {
+	sha := h.git.Head("main")
+	h.app.Revisions = []string{sha}
+	h.app.Operation = gitops.Operation{Phase: "Succeeded", Revisions: []string{sha}, Finished: time.Now()}
+	h.app.History = append(h.app.History, gitops.Deployment{ID: int64(len(h.app.History) + 1), Revisions: []string{sha}, At: time.Now()})
+}
+
+// Application implements [step.Applications].
+func (h *gitHouse) Application(context.Context, string) (gitops.Application, error) {
+	return h.app, nil
+}
+
+// Refresh implements [step.Applications].
+func (h *gitHouse) Refresh(context.Context, string) error { return nil }
+
+// Sync implements [step.Applications].
+func (h *gitHouse) Sync(context.Context, gitops.Sync) error { return nil }
+
+// chatFleet is the live workload.
+type chatFleet struct{ step.Workloads }
+
+// Workload implements [step.Workloads].
+func (chatFleet) Workload(_ context.Context, r kube.Ref) (kube.Workload, error) {
+	return kube.Workload{
+		Ref: r, APIVersion: "apps/v1", UID: "uid-chat", Generation: 1, Observed: 1, Replicas: 3, Ready: 3, Updated: 3, Available: 3,
+		Strategy: kube.Strategy{Type: "RollingUpdate", MaxUnavailable: 1},
+		Owners:   []kube.Owner{{Field: "*", Kind: "ArgoCD", Name: "argocd/chat", Why: "annotation"}},
+	}, nil
+}
+
+// TestGitLeversOverRealGit holds the levers that commit to the contract of every
+// lever, on a real repository over HTTP.
+func TestGitLeversOverRealGit(t *testing.T) {
+	for kind, tt := range map[string]struct {
+		with     map[string]any
+		old, new string // what somebody else changes, over whatever stands there
+	}{
+		"gitops.set_flag":     {map[string]any{"flag": "max-num-seqs", "value": "192"}, "--max-num-seqs=", "64"},
+		"gitops.set_replicas": {map[string]any{"by": int64(1)}, "replicas: ", "9"},
+		"gitops.revert":       {map[string]any{"to": "previous"}, "", ""},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			steptest.TestLever(t, kind, tt.with, func(t *testing.T) steptest.World {
+				h, deps := newGitHouse(t)
+				show := func() string { return h.git.Show("main", "apps/chat/deployment.yaml") }
+				return steptest.World{
+					Service: playbook.Service{
+						Name: "serving/chat", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "chat"},
+						Container: "vllm", MinReady: 1, MaxScale: 12, Autonomy: playbook.Auto,
+					},
+					Deps: deps, Finds: true,
+					Spec:   func(testing.TB) string { return show() },
+					Settle: func(testing.TB) { h.sync() },
+					Meddle: func(testing.TB) {
+						h.git.Push("other plans", map[string]string{"apps/chat/deployment.yaml": meddled(show(), tt.old, tt.new)})
+					},
+				}
+			})
+		})
+	}
+}
+
+// meddled is the text with another value after a key; without a key, the last
+// line is another one.
+func meddled(text, key, value string) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, l := range lines {
+		if before, _, ok := strings.Cut(l, key); key != "" && ok {
+			lines[i] = before + key + value
+			return strings.Join(lines, "\n") + "\n"
+		}
+	}
+	lines[len(lines)-1] = "            - --port=9000"
+	return strings.Join(lines, "\n") + "\n"
+}
