@@ -151,13 +151,31 @@ func (m *Manifests) Withdraw(ctx context.Context, src gitops.Source, key string)
 	if err != nil {
 		return b.follow(closed, ""), err
 	}
-	// What is left of it harms nobody: the branch of a closed request.
-	_ = b.repo.DeleteBranch(ctx, pull.Branch, pull.Head)
+	// What is left of it harms nobody: the branch of a closed request. It is
+	// deleted at our own commit only, so that nobody else's is lost with it.
+	if own, err := b.own(ctx, pull, key); err == nil {
+		_ = b.repo.DeleteBranch(ctx, pull.Branch, own)
+	}
 	return b.follow(closed, ""), nil
 }
 
+// own is our commit on the pull request's branch, whatever the branch is at now.
+func (b *branch) own(ctx context.Context, p forge.Pull, key string) (string, error) {
+	c, ok, err := b.repo.Find(ctx, p.Branch, key, time.Now().Add(-remembered))
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return "", &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf(
+			"branch %s of %s no longer holds our commit: somebody rewrote it; close the pull request or merge it by hand", p.Branch, p.URL)}
+	}
+	return c.SHA, nil
+}
+
 // Merge merges the pull request of the commit with that key, where that is
-// ours to do and the forge lets us. What people merge is left to them.
+// ours to do and the forge lets us. What people merge is left to them. It is
+// merged at our own commit: what somebody pushed on top was approved by nobody,
+// and the forge refuses with a Conflict.
 func (m *Manifests) Merge(ctx context.Context, src gitops.Source, key string) error {
 	b, err := m.branch(src)
 	if err != nil || b.remote.Forge == nil || !b.remote.Merges {
@@ -167,6 +185,10 @@ func (m *Manifests) Merge(ctx context.Context, src gitops.Source, key string) er
 	if err != nil || !ok || pull.State != forge.Open || pull.Conflict {
 		return err
 	}
-	_, err = b.remote.Forge.Merge(ctx, pull.Number, pull.Head, "", gitops.TrailerEffect+": "+key)
+	own, err := b.own(ctx, pull, key)
+	if err != nil {
+		return err
+	}
+	_, err = b.remote.Forge.Merge(ctx, pull.Number, own, "", gitops.TrailerEffect+": "+key)
 	return err
 }
