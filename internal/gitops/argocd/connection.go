@@ -102,6 +102,10 @@ func (o Options) connect(address string) (*grpc.ClientConn, error) {
 		// The server allows a ping every 10 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 	}
+	if o.GRPCWeb {
+		w := newWeb(address, o.Root, config, dialer.DialContext)
+		options = append(options, grpc.WithUnaryInterceptor(w.unary), grpc.WithStreamInterceptor(w.stream))
+	}
 	conn, err := grpc.NewClient("passthrough:///"+address, options...)
 	if err != nil {
 		return nil, &gitops.Error{Reason: gitops.Invalid, Message: "argo cd: server " + address, Err: err}
