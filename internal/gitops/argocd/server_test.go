@@ -45,7 +45,7 @@ type server struct {
 	token     string
 	windows   application.ApplicationSyncWindowsResponse
 	syncs     []*application.ApplicationSyncRequest
-	refreshes []string // kinds
+	refreshed chan string // kinds of the refreshes asked for
 	gets      int
 	rights    []string // resource, action, object
 
@@ -58,7 +58,7 @@ type server struct {
 func start(t *testing.T, app *v1alpha1.Application) *server {
 	t.Helper()
 	yes := true
-	s := &server{app: app, changed: make(chan struct{}), token: canary, windows: application.ApplicationSyncWindowsResponse{CanSync: &yes}}
+	s := &server{app: app, changed: make(chan struct{}), refreshed: make(chan string, 100), token: canary, windows: application.ApplicationSyncWindowsResponse{CanSync: &yes}}
 	s.listen(t, "127.0.0.1:0")
 	return s
 }
@@ -130,7 +130,7 @@ func (s *server) Get(_ context.Context, q *application.ApplicationQuery) (*v1alp
 	defer s.mu.Unlock()
 	s.gets++
 	if q.Refresh != nil {
-		s.refreshes = append(s.refreshes, *q.Refresh)
+		s.refreshed <- *q.Refresh
 	}
 	if s.onGet != nil {
 		if err := s.onGet(s.gets); err != nil {
