@@ -144,6 +144,8 @@ type argoWorld struct {
 	door   *rig.Door
 	revoke func()
 	client *argocd.Client
+
+	options argocd.Options // of client
 }
 
 const closedWindow = `{"spec": {"syncWindows": [{"kind": "deny", "schedule": "* * * * *", "duration": "24h", "applications": ["*"], "manualSync": false}]}}`
@@ -163,7 +165,8 @@ func newArgoWorld(t *testing.T, o rig.ApplicationOptions) *argoWorld {
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client, err := argocd.New(argocd.Options{Server: w.door.Addr, TokenFile: file, CAFile: argo.CA})
+	w.options = argocd.Options{Server: w.door.Addr, TokenFile: file, CAFile: argo.CA}
+	client, err := argocd.New(w.options)
 	if err != nil {
 		t.Fatal(err)
 	}
