@@ -113,6 +113,7 @@ type workspace struct {
 
 	secrets slack.Secrets // in use
 	read    func() (slack.Secrets, configProblems)
+	renewed func() // told of others in use; nil: nobody
 }
 
 // transport is how clicks come.

@@ -77,6 +77,9 @@ func (w *workspace) look(before slack.Secrets, said string) (read slack.Secrets,
 			err = errors.Join(err, refused)
 		} else {
 			w.secrets = next
+			if w.renewed != nil {
+				w.renewed()
+			}
 			w.log.Info("slack secrets were renewed")
 		}
 	}

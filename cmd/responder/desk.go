@@ -52,6 +52,7 @@ func (s *service) openDoor(o serviceOptions) (*slackDoor, error) {
 	if d.desk, err = desk.New(options); err != nil {
 		return nil, err
 	}
+	w.renewed = d.desk.Renewed
 	d.receiver, err = slack.NewReceiver(w.client, slack.ReceiverOptions{Consume: d.desk.Click, Refused: d.refuse, Logger: o.log})
 	if err != nil {
 		return nil, err

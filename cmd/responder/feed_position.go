@@ -19,7 +19,27 @@ type feedPosition struct {
 	Owed []uint64 `json:"owed,omitempty"` // positions before that are told first, in this order
 }
 
-func (f *feed) cell() string { return "feed/" + f.name }
+const feedCells = "feed/"
+
+func (f *feed) cell() string { return feedCells + f.name }
+
+// forgetFeeds drops the positions of channels that are not configured any more:
+// one that is added again is new, and is not told all that was in between.
+func forgetFeeds(journal *audit.Journal, configured []feedOptions) error {
+	cells, err := journal.MetaKeys(feedCells)
+	if err != nil {
+		return fmt.Errorf("read the positions of channels: %w", err)
+	}
+	for _, cell := range cells {
+		if slices.ContainsFunc(configured, func(o feedOptions) bool { return feedCells+o.name == cell }) {
+			continue
+		}
+		if err := journal.SetMeta(cell, nil); err != nil {
+			return fmt.Errorf("forget the position of a channel that is gone: %w", err)
+		}
+	}
+	return nil
+}
 
 func (f *feed) begin() error {
 	raw, err := f.journal.Meta(f.cell())

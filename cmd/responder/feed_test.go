@@ -139,6 +139,36 @@ func TestNewChannelHearsOfOpenEscalations(t *testing.T) {
 	}
 }
 
+// A channel that was removed and is added again is new.
+func TestChannelThatIsAddedAgainIsNew(t *testing.T) {
+	s, _ := startService(t, sandboxConfig())
+	position := func(names ...string) string {
+		t.Helper()
+		for _, name := range names {
+			f := &feed{feedOptions: feedOptions{name: name}, journal: s.journal, log: slog.New(slog.DiscardHandler)}
+			if err := f.begin(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, err := s.journal.Meta("feed/" + names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	kept := position("kept", "gone")
+	if err := forgetFeeds(s.journal, []feedOptions{{name: "kept"}}); err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(t, s.journal, "r-1", machine.Event{Kind: machine.RunStarted})
+	if got := position("kept"); got != kept {
+		t.Errorf("a channel that stays went from %s to %s", kept, got)
+	}
+	if got := position("gone"); got == kept {
+		t.Errorf("a channel that was gone goes on from %s", got)
+	}
+}
+
 // The position that an earlier version kept is a number.
 func TestFeedPositionOfBefore(t *testing.T) {
 	s, _ := startService(t, sandboxConfig())

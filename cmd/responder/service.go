@@ -226,10 +226,9 @@ func (s *service) run(ctx context.Context, ln net.Listener) error {
 	if s.world.Run != nil {
 		start("world", s.world.Run)
 	}
-	if ln != nil && s.world.Channels != nil { // a dry run has no receiver, and tells nobody
-		for _, o := range s.world.Channels.feeds {
-			f := &feed{feedOptions: o, journal: s.journal, runs: s.executor, log: s.log}
-			start("channel "+o.name, f.run)
+	if ln != nil { // a dry run has no receiver, and tells nobody
+		for _, f := range s.feeds() {
+			start("channel "+f.name, f.run)
 		}
 	}
 	if ln != nil && s.door != nil {
@@ -248,6 +247,22 @@ func (s *service) run(ctx context.Context, ln net.Listener) error {
 		start("receiver", func(ctx context.Context) error { return s.receiver.Serve(ctx, ln) })
 	}
 	return parts.Wait()
+}
+
+// feeds are those of the configured channels.
+func (s *service) feeds() []*feed {
+	var options []feedOptions
+	if s.world.Channels != nil {
+		options = s.world.Channels.feeds
+	}
+	if err := forgetFeeds(s.journal, options); err != nil {
+		s.log.Warn("a channel that is added again hears of what was before", "err", err)
+	}
+	all := make([]*feed, len(options))
+	for i, o := range options {
+		all[i] = &feed{feedOptions: o, journal: s.journal, runs: s.executor, log: s.log}
+	}
+	return all
 }
 
 // count keeps the metrics that are read from the journal. It waits for the runs:

@@ -219,6 +219,18 @@ func (j *Journal) Meta(key string) (v []byte, err error) {
 	return v, err
 }
 
+// MetaKeys lists the cells whose key begins with a prefix, in order.
+func (j *Journal) MetaKeys(prefix string) (keys []string, err error) {
+	err = j.view(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketCells).Cursor()
+		for k, _ := c.Seek([]byte(prefix)); k != nil && bytes.HasPrefix(k, []byte(prefix)); k, _ = c.Next() {
+			keys = append(keys, string(k))
+		}
+		return nil
+	})
+	return keys, err
+}
+
 // Snapshot writes a consistent copy of the file, signed to its last entry if
 // the journal can still write. Appends go on meanwhile.
 func (j *Journal) Snapshot(w io.Writer) error {

@@ -206,7 +206,7 @@ func (d *Desk) load() error {
 	open := map[string]uint64{}
 	for _, s := range d.o.Runs.Open() {
 		open[s.Start.Run] = s.Head
-		if t := d.memory.tickets[s.Start.Run]; t != nil && t.head == s.Head && t.maybe.IsZero() {
+		if t := d.memory.tickets[s.Start.Run]; t != nil && t.head == s.Head && t.maybe.IsZero() && s.Aside == nil {
 			continue // people see it as it is
 		}
 		if s.Gate != nil || d.memory.tickets[s.Start.Run] != nil || s.Levers > 0 {

@@ -75,8 +75,10 @@ type house struct {
 	crash   func(Record) error // stops the desk over a record, before it is stored
 	terms   *machine.Terms     // what the policy sets
 	now     time.Time
-	skew    time.Duration // by which the desk's clock is ahead
-	channel string        // in which runs are shown; empty: oncall
+	skew    time.Duration              // by which the desk's clock is ahead
+	channel string                     // in which runs are shown; empty: oncall
+	place   func(machine.State) string // the same for each run; nil: channel
+	broken  map[string]bool            // runs that cannot be read
 	book    *playbook.Playbook
 }
 
@@ -242,7 +244,7 @@ func (h *house) Run(id string) (machine.State, []machine.Event, bool) {
 	defer h.mu.Unlock()
 	h.reads++
 	s, ok := h.runs[id]
-	return s, h.events[id], ok
+	return s, h.events[id], ok && !h.broken[id]
 }
 
 func (h *house) Command(_ context.Context, run string, c machine.Command) error { return h.do(run, c) }
@@ -323,8 +325,13 @@ func (h *house) open(t testing.TB, s *slacktest.Server) desked {
 	}
 	d, err := New(Options{
 		Runs: h, Control: h, Memory: h, Slack: client, Names: h, Pace: time.Millisecond, Now: h.later,
-		Channel: func(machine.State) string { return cmp.Or(h.channel, oncall) },
-		Link:    func(run string) string { return "https://responder.example/runs/" + run },
+		Channel: func(s machine.State) string {
+			if h.place != nil {
+				return h.place(s)
+			}
+			return cmp.Or(h.channel, oncall)
+		},
+		Link: func(run string) string { return "https://responder.example/runs/" + run },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/slack"
@@ -66,6 +67,8 @@ type ticket struct {
 	terse   uint64    // events of the thread's line that Slack refused as we write it
 	tries   int       // refused in plain words too
 	wait    time.Time // until then they are not tried again
+	unread  time.Time // since when the run cannot be read; zero: it can
+	gone    bool      // for so long that it is not waited for any more
 }
 
 // list is a message that stands for many.
@@ -148,8 +151,8 @@ func (m *memory) asking(r Record) {
 			t.maybe = time.Time{}
 			m.enlist(r)
 		}
-	} else if r.Channel != t.channel && t.ref == (slack.Ref{}) && t.list == "" {
-		t.channel, t.maybe = r.Channel, r.At // the configuration names another now
+	} else if r.Channel != t.channel && t.ref == (slack.Ref{}) {
+		m.move(t, r) // the configuration names another now
 	}
 	if r.Gate == "" {
 		return // a run that acts by itself has a message, and asks nothing
@@ -157,6 +160,20 @@ func (m *memory) asking(r Record) {
 	t.gate, t.id = r.Gate, r.ID
 	t.ids = append(t.ids, r.ID)
 	m.asked[r.ID] = question{run: r.Run, gate: r.Gate, digest: r.Digest}
+}
+
+// move takes a run that nobody has seen to another channel, or to a list there.
+func (m *memory) move(t *ticket, r Record) {
+	switch from := m.lists[t.list]; {
+	case t.list == "" && r.List == "":
+		t.channel, t.maybe = r.Channel, r.At
+	case from != nil && from.ref == (slack.Ref{}) && r.List != "" && r.List != t.list:
+		if from.runs = slices.DeleteFunc(from.runs, func(run string) bool { return run == t.run }); len(from.runs) == 0 {
+			delete(m.lists, t.list)
+		}
+		t.channel, t.list = r.Channel, r.List
+		m.enlist(r)
+	}
 }
 
 func (m *memory) enlist(r Record) {

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -14,8 +15,13 @@ import (
 func (d *Desk) unseen(t ticket) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	why := slack.Reason(d.memory.down[t.channel].reason)
-	return t.ref == (slack.Ref{}) && t.list == "" && (t.maybe.IsZero() || why == slack.Channel || why == slack.Archived)
+	return t.list == "" && d.nowhere(t.channel, t.ref, t.maybe)
+}
+
+// nowhere is unseen for any message. The caller holds mu.
+func (d *Desk) nowhere(channel string, ref slack.Ref, maybe time.Time) bool {
+	why := slack.Reason(d.memory.down[channel].reason)
+	return ref == (slack.Ref{}) && (maybe.IsZero() || why == slack.Channel || why == slack.Archived)
 }
 
 // move journals that a run that nobody has seen is asked in another channel,
@@ -24,7 +30,7 @@ func (d *Desk) move(ctx context.Context, t ticket, channel string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	records := []Record{{Kind: KindAsking, Run: t.run, Channel: channel}}
-	if _, was := d.memory.down[t.channel]; was && !d.used(t) {
+	if _, was := d.memory.down[t.channel]; was && !d.used(t.channel, t.run) {
 		records = append(records, Record{Kind: KindRecovered, Channel: t.channel}) // nobody waits for it any more
 	}
 	if err := d.note(ctx, records...); err != nil {
@@ -34,16 +40,11 @@ func (d *Desk) move(ctx context.Context, t ticket, channel string) error {
 	return nil
 }
 
-// used reports whether something else is shown in the channel of a ticket. The
+// used reports whether something else than some runs is shown in a channel. The
 // caller holds mu.
-func (d *Desk) used(t ticket) bool {
-	for _, other := range d.memory.tickets {
-		if other.run != t.run && other.channel == t.channel {
-			return true
-		}
-	}
-	for _, l := range d.memory.lists {
-		if l.channel == t.channel {
+func (d *Desk) used(channel string, but ...string) bool {
+	for _, t := range d.memory.tickets {
+		if t.channel == channel && !slices.Contains(but, t.run) {
 			return true
 		}
 	}

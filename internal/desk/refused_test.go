@@ -200,13 +200,7 @@ func TestArchivedForLongIsGivenUp(t *testing.T) {
 func TestRunsInAListAreToldInItsThread(t *testing.T) {
 	h, s := newHouse(t), workspace(t)
 	h.terms = &machine.Terms{Remind: 2 * time.Minute, Tiers: []machine.Tier{{After: 5 * time.Minute, To: []string{"pager"}}}}
-	first := h.open(t, s)
-	runs := []string{"r-0", "r-1", "r-2", "r-3", "r-4", "r-5", "r-6"}
-	for _, run := range runs {
-		h.asking(run)
-	}
-	until(t, s, "five questions and a list", func() bool { p := posts(s); return len(p) == 6 && says(p[5], "2 of 2") })
-	list := posts(s)[5]
+	first, list := stormed(t, h, s)
 	told := func(run, text string) int {
 		return len(slices.DeleteFunc(threads(s), func(m slacktest.Message) bool {
 			return m.ThreadTS != list.TS || !says(m, "run "+run+":") || !says(m, text)
@@ -223,7 +217,7 @@ func TestRunsInAListAreToldInItsThread(t *testing.T) {
 	}
 	h.mu.Unlock()
 	h.advance(3 * time.Minute)
-	for _, run := range runs[5:] {
+	for _, run := range []string{"r-5", "r-6"} {
 		if err := h.do(run, machine.Command{Kind: machine.CmdTick}); err != nil {
 			t.Fatal(err)
 		}

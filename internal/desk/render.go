@@ -22,6 +22,9 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 		Needs: needs(*g, s.voted), OfferBreakGlass: s.breakable(),
 		State: s.state, Outcome: s.end, Notes: s.notes,
 	}
+	if st.Start.ByHand() {
+		a.Since = time.Time{} // nothing burns
+	}
 	if p := s.about; p != nil {
 		a.Title = p.Summary
 		a.Plan = plan(*p, g.Digest)

@@ -14,9 +14,10 @@ import (
 
 // sender is what waits to be sent, and when it may be.
 type sender struct {
-	mu    sync.Mutex // guards runs and lists, which clicks mark too
+	mu    sync.Mutex // guards runs and lists, which clicks mark too, and fresh
 	runs  map[string]bool
 	lists map[string]bool
+	fresh bool          // no failure so far says anything about the next attempt
 	woken chan struct{} // something was marked from beside the loop
 
 	// The loop's own.
@@ -53,6 +54,26 @@ func (s *sender) wake() {
 	}
 }
 
+// refresh lets everything be tried at once, if that was asked for.
+func (s *sender) refresh() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fresh {
+		clear(s.next)
+		clear(s.fails)
+		s.fresh = false
+	}
+}
+
+// Renewed says that Slack is spoken to by another token: what waits because of
+// the one before is tried at once.
+func (d *Desk) Renewed() {
+	d.sender.mu.Lock()
+	d.sender.fresh = true
+	d.sender.mu.Unlock()
+	d.sender.wake()
+}
+
 // take empties the marked runs; they come in the order of their start.
 func (s *sender) take() []string { return s.empty(s.runs) }
 
@@ -75,6 +96,7 @@ func (d *Desk) work(ctx context.Context, changes <-chan string) (time.Time, erro
 			next = at
 		}
 	}
+	d.sender.refresh()
 	runs := d.sender.take()
 	slices.SortStableFunc(runs, func(a, b string) int { return cmp.Compare(d.urgency(a), d.urgency(b)) })
 	for _, run := range runs {

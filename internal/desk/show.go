@@ -22,8 +22,10 @@ func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
 	}
 	state, events, ok := d.o.Runs.Run(run)
 	if !ok {
-		d.log.Error("a run that is shown in slack cannot be read", "run", run)
-		return time.Time{}, nil
+		return d.unread(ctx, t, known)
+	}
+	if !t.unread.IsZero() {
+		d.change(run, func(t *ticket) { t.unread, t.gone = time.Time{}, false })
 	}
 	s := tell(state, events)
 	channel := d.o.Channel(state)

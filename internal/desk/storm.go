@@ -10,7 +10,8 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// listed is how many runs one list holds, so that all of them are shown.
+// listed is how many runs one list holds. More than Slack shows at once come up
+// as others are decided.
 const listed = 40
 
 // storm says in which list a new question goes; empty: it gets a message of its
@@ -43,6 +44,9 @@ func (d *Desk) showList(ctx context.Context, key string) (time.Time, error) {
 	d.mu.Unlock()
 	if at := d.ready(l.channel); !at.IsZero() {
 		return at, nil
+	}
+	if moved, err := d.relist(ctx, l); moved || err != nil {
+		return time.Time{}, err
 	}
 	g := d.digest(l)
 	look := fingerprint(g.Digest)
@@ -153,27 +157,33 @@ func (g digest) plain() slack.Message {
 	return slack.Notice{Title: g.Title, Link: g.Link, Text: "Slack refused the full list. On the command line: responder runs list"}.Message()
 }
 
-// digest renders a list. A run that cannot be read counts as one that goes on.
+// digest renders a list. A run that cannot be read counts as one that goes on,
+// for a while.
 func (d *Desk) digest(l list) digest {
 	g, waiting := digest{Digest: slack.Digest{Link: d.o.Link("")}}, 0
 	for _, run := range l.runs {
 		state, events, ok := d.o.Runs.Run(run)
+		t, _ := d.ticket(run)
 		if !ok {
-			g.open = true
+			if t.gone {
+				g.Entries = append(g.Entries, unreadEntry(t, d.o.Link(run)))
+				g.ended = later(g.ended, t.unread)
+				continue
+			}
+			if g.open = true; t.unread.IsZero() {
+				g.owed = append(g.owed, run) // it is looked at by itself from then on
+			}
 			continue
 		}
 		s := tell(state, events)
 		if s.gate == nil {
 			continue
 		}
-		t, _ := d.ticket(run)
 		if g.Since.IsZero() || s.gate.Opened.Before(g.Since) {
 			g.Since = s.gate.Opened
 		}
 		g.open = g.open || !s.final()
-		if s.run.Ended.After(g.ended) {
-			g.ended = s.run.Ended
-		}
+		g.ended = later(g.ended, s.run.Ended)
 		if len(s.since(t.lines)) > 0 {
 			g.owed = append(g.owed, run)
 		}
@@ -193,4 +203,11 @@ func (d *Desk) digest(l list) digest {
 	})
 	g.Title = fmt.Sprintf("%d of %d questions are open", waiting, len(g.Entries))
 	return g
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

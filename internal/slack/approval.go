@@ -91,7 +91,9 @@ func (a Approval) Message() Message {
 	blocks = append(blocks, titled("Why", a.Evidence, 1300)...)
 	blocks = append(blocks, a.Plan.blocks(a.Link)...)
 	blocks = append(blocks, titled("Guards", a.Guards, 450)...)
-	blocks = append(blocks, titled("Verified by", a.Verification, 450)...)
+	if len(a.Verification) > 0 {
+		blocks = append(blocks, small(marked("*Verified by*")), section(plain(proof(a.Verification, 450))))
+	}
 	blocks = append(blocks, titled("If it does not help", a.Undo, 450)...)
 	blocks = append(blocks, a.demands()...)
 	blocks = append(blocks, titled("Since then", a.Notes, 400)...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -111,14 +112,26 @@ func codes(names []string, limit int) string {
 	return b.String()
 }
 
+// reserve is kept free for the word of how many lines did not fit.
+const reserve = 16
+
 // lines joins outside texts, one a line with a dash, and says how many did not
 // fit into limit characters.
 func lines(texts []string, limit int) string {
-	const each, reserve = 280, 16
+	const each = 280
+	all := make([]string, len(texts))
+	for i, t := range texts {
+		all[i] = line(t, each)
+	}
+	return list(all, limit)
+}
+
+// list is lines of escaped texts.
+func list(texts []string, limit int) string {
 	var b strings.Builder
 	n := 0
 	for i, t := range texts {
-		l := "• " + line(t, each)
+		l := "• " + t
 		if i > 0 {
 			l = "\n" + l
 		}
@@ -130,6 +143,48 @@ func lines(texts []string, limit int) string {
 		b.WriteString(l)
 	}
 	return b.String()
+}
+
+// proof is lines of what has to hold. Where they do not all fit, the long ones
+// give up their middle: what a value is compared with stands at the end.
+func proof(texts []string, limit int) string {
+	const dash, least = 3, 100
+	all, room, long := make([]string, len(texts)), limit-reserve, len(texts)
+	for i, t := range texts {
+		all[i] = inert(strings.Join(strings.Fields(visible(t)), " "))
+		room -= dash
+	}
+	fair := room / max(1, long)
+	for _, t := range all {
+		if n := size(entities.Replace(t)); n <= fair {
+			room, long = room-n, long-1
+		}
+	}
+	for i, t := range all {
+		all[i] = middle(t, max(least, room/max(1, long)))
+	}
+	return list(all, limit)
+}
+
+// middle escapes a text and leaves out of its middle what does not fit.
+func middle(s string, limit int) string {
+	whole := entities.Replace(s)
+	if size(whole) <= limit {
+		return whole
+	}
+	runes, n := []rune(s), 0
+	from := len(runes)
+	for from > 0 {
+		e := size(entities.Replace(string(runes[from-1])))
+		if n+e > limit/3 {
+			break
+		}
+		n, from = n+e, from-1
+	}
+	if i := slices.Index(runes[from:], ' '); i >= 0 && i < 12 { // begin with a word
+		from += i
+	}
+	return cut(s, limit-n) + entities.Replace(string(runes[from:]))
 }
 
 // link is one of our own links with our own words. An address that is not a

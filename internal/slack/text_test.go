@@ -108,6 +108,36 @@ func encodedRapid(t *rapid.T, m any) []byte {
 	return b
 }
 
+// TestProofEndsReadably: a long query keeps what its value is compared with, and
+// what comes after it is said.
+func TestProofEndsReadably(t *testing.T) {
+	query := func(op string) string {
+		return "sum by (model_name) (rate(" + strings.Repeat("vllm:metric_total & ", 40) + "[5m])) " + op
+	}
+	for _, texts := range [][]string{
+		{query("< 0.01"), "it holds for 5m, within 15m; missing data never counts"},
+		{query("< 0.01"), query(">= 2.5"), "it holds for 5m, within 15m; missing data never counts"},
+	} {
+		got := proof(texts, 450)
+		if size(got) > 450 {
+			t.Errorf("%d characters", size(got))
+		}
+		ls := strings.Split(got, "\n")
+		if len(ls) != len(texts) {
+			t.Fatalf("%q", got)
+		}
+		for i, l := range ls {
+			_, end, _ := strings.Cut(texts[i], "[5m]")
+			if !strings.HasPrefix(l, "• "+texts[i][:20]) || !strings.HasSuffix(l, entities.Replace(end)) {
+				t.Errorf("%q does not begin and end as %q", l, texts[i])
+			}
+		}
+	}
+	if got, want := proof([]string{"a < 1", "b > 2"}, 450), "• a &lt; 1\n• b &gt; 2"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestLongPlan: a plan that does not fit is cut with a count, and the details
 // have all of it.
 func TestLongPlan(t *testing.T) {
