@@ -162,6 +162,10 @@ func TestDecisions(t *testing.T) {
 		want              string
 	}{
 		{"change and breach", "triage", "InferenceTTFTFastBurn", evidence{"triage": changed, "deploy": slow}, "rollback"},
+		{"change in Git and breach", "committed", "InferenceTTFTFastBurn", evidence{"committed": `{"ours":false,"changed":true}`}, "rollback"},
+		{"our own commit", "committed", "InferenceTTFTFastBurn", evidence{"committed": `{"ours":true,"changed":false}`, "other-cause": slow}, "levers"},
+		{"large batch", "batch", "InferenceTPOTFastBurn", evidence{"batch": `{"status":"ok","value":48,"series":[]}`}, "cap-concurrency"},
+		{"no batch known", "batch", "InferenceTPOTFastBurn", evidence{"batch": empty, "hardware": noNodes}, "escalated"},
 		{"change, breach over", "triage", "InferenceTTFTFastBurn", evidence{"triage": changed, "deploy": fine}, "not-confirmed"},
 		{"change, no series", "triage", "InferenceTTFTFastBurn", evidence{"triage": changed, "deploy": empty}, "escalated"},
 		{"change, 0/0", "triage", "InferenceTPOTFastBurn", evidence{"triage": changed, "deploy": nan}, "escalated"},

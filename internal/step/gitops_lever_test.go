@@ -216,6 +216,11 @@ func TestGitPlanRefuses(t *testing.T) {
 			w.Push("eve", "new image", map[string]string{"image": "vllm:v0.12"})
 			w.Settle()
 		}, machine.ReasonOutOfBounds, "2 variables moved, and one is changed at a time: --max-num-batched-tokens; image"},
+		"our own repair": {"gitops.revert", map[string]any{"to": "previous"}, func(w *gitWorld) {
+			plan := w.plan(t, "gitops.revert", map[string]any{"to": "previous"})
+			w.do(t, "gitops.revert", machine.ActionApply, nil, plan, nil, false)
+			w.Settle()
+		}, machine.ReasonNothingToDo, "a repair of Responder's own"},
 		"no last good":        {"gitops.revert", map[string]any{"to": "last_good"}, func(*gitWorld) {}, machine.ReasonNoData, "ever verified"},
 		"syncs by itself":     {"argocd.sync", nil, func(*gitWorld) {}, machine.ReasonOwned, "syncs by itself"},
 		"nothing before that": {"argocd.rollback", nil, func(w *gitWorld) { w.App.History = w.App.History[1:] }, machine.ReasonNothingToDo, "no earlier deployment"},

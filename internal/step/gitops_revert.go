@@ -98,6 +98,10 @@ func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with reve
 	if err != nil {
 		return nil, err
 	}
+	if with.To == "previous" && len(changes) > 0 && repairs(changes[0].Commit) {
+		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+			"gitops.revert: the last commit that touched %s is a repair of Responder's own, %s", in.Service.Name, commitText(changes[0].Commit))}
+	}
 	if with.To != lastGood {
 		changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired(c.Commit, changes) })
 	}
