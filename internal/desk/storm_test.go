@@ -146,7 +146,9 @@ func TestUnreadableRunInAList(t *testing.T) {
 	h, s := newHouse(t), workspace(t)
 	d, _ := stormed(t, h, s)
 	h.unreadable(t, s, d, "r-5")
-	until(t, s, "that it is named", func() bool { return says(posts(s)[5], "responder runs show r-5") && says(posts(s)[5], "1 of 2 questions") })
+	until(t, s, "that it is named", func() bool {
+		return says(posts(s)[5], "responder runs show r-5") && says(posts(s)[5], "1 of 2 questions")
+	})
 	h.ended("r-6")
 	until(t, s, "the end of the list", func() bool { return len(h.records(KindClosed)) == 1 })
 }

@@ -195,22 +195,22 @@ func bulleted(texts []string) []string {
 func (p Plan) all() []string {
 	var out []string
 	add := func(prefix, s string) {
-		for _, l := range wrap(visible(s)) {
+		for _, l := range wrap(s) {
 			out = append(out, prefix+strings.ReplaceAll(entities.Replace(l), "```", "'''"))
 		}
 	}
 	object := ""
 	for _, c := range p.Changes {
 		if c.Object != object {
-			add("", oneLine(c.Object))
+			add("", oneLine(visible(c.Object)))
 		}
 		object = c.Object
-		add("  ", oneLine(c.Field))
+		add("  ", oneLine(visible(c.Field)))
 		if c.From != "" {
-			add("- ", strings.Trim(c.From, "\n"))
+			add("- ", exact(c.From))
 		}
 		if c.To != "" {
-			add("+ ", strings.Trim(c.To, "\n"))
+			add("+ ", exact(c.To))
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // size is a text's length as Slack may count it: the larger of the ways known.
@@ -64,7 +65,22 @@ func paragraph(s string, limit int) string {
 
 // literal is a text inside a code block, where Slack follows nothing: escaped
 // and otherwise as it is.
-func literal(s string, limit int) string { return cut(strings.Trim(visible(s), "\n"), limit) }
+func literal(s string, limit int) string { return cut(exact(s), limit) }
+
+// exact is a value of a diff as lines. What nobody would see is marked and not
+// dropped: two values that differ by it alone would look the same.
+func exact(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && visible(string(r)) == "" {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+	if trimmed := strings.Trim(visible(s), "\n"); trimmed != "" || s == "" {
+		return trimmed
+	}
+	return string(utf8.RuneError) // nothing but ends of lines
+}
 
 // cut escapes a text and shortens it so that the escaped form fits; it never
 // cuts inside an escape.

@@ -108,6 +108,18 @@ func encodedRapid(t *rapid.T, m any) []byte {
 	return b
 }
 
+// TestDiffHidesNothing: a value that changes by characters that nobody sees is
+// not shown as the same one, and one of nothing else is not shown as none.
+func TestDiffHidesNothing(t *testing.T) {
+	p := Plan{Changes: []Change{{Field: "a", From: "x", To: "x\u200b"}, {Field: "b", From: "y", To: "\n"}}}
+	short, _, _ := fit(p.Changes, planText, 220)
+	for _, got := range []string{short, strings.Join(p.all(), "\n") + "\n"} {
+		if !strings.Contains(got, "- x\n+ x\ufffd\n") || !strings.Contains(got, "- y\n+ \ufffd\n") {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // TestProofEndsReadably: a long query keeps what its value is compared with, and
 // what comes after it is said.
 func TestProofEndsReadably(t *testing.T) {
