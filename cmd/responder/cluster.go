@@ -39,7 +39,11 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 			options.Lister = client
 		}
 	}
-	git, err := openGitops(c, log)
+	open := openGitops
+	if c.once {
+		open = openGitopsOnce
+	}
+	git, err := open(c, log)
 	if err != nil {
 		return w, err
 	}

@@ -41,6 +41,7 @@ type config struct {
 
 	file string // where it was read from, for messages
 	set  places // where in it things were set, for messages
+	once bool   // for a command that ends: a service may run beside it
 }
 
 type tlsConfig struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,16 +62,18 @@ func newConfigCheckCommand(p *process) *cobra.Command {
 
 // checkConfig does what serve does before it opens anything: files that the
 // configuration names are read, so that a missing token is found here.
-func checkConfig(file string) (configSummary, error) {
+func checkConfig(file string) (_ configSummary, err error) {
 	c, err := loadConfig(file)
 	if err != nil {
 		return configSummary{}, err
 	}
 	quiet := slog.New(slog.DiscardHandler)
+	c.once = true
 	w, err := openCluster(c, quiet)
 	if err != nil {
 		return configSummary{}, err
 	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	set, err := loadPlaybooks(c.Playbooks.Dir)
 	if err != nil {
 		return configSummary{}, err

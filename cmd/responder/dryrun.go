@@ -139,6 +139,7 @@ func prepareDryRun(ctx context.Context, p *process, f dryRunFlags, log *slog.Log
 		if s.config, err = loadConfig(f.config); err != nil {
 			return s, err
 		}
+		s.config.once = true
 		if s.world, err = openCluster(s.config, log); err != nil {
 			return s, err
 		}

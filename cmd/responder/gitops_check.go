@@ -71,7 +71,7 @@ func checkGitopsSetup(ctx context.Context, file string) (out []slackFinding, err
 	if err != nil {
 		return nil, err
 	}
-	g, err := openGitops(c, slog.New(slog.DiscardHandler))
+	g, err := openGitopsOnce(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (f *placeFlags) open(ctx context.Context) (manifestTree, func() error, erro
 	if f.container != "" {
 		svc.Container = f.container
 	}
-	g, err := openGitops(c, slog.New(slog.DiscardHandler))
+	g, err := openGitopsOnce(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/inference-responder/responder/internal/gitops"
@@ -20,6 +22,7 @@ import (
 type gitopsWorld struct {
 	manifests *manifests.Manifests // nil: no repository is configured
 	argocd    *argocd.Client       // nil: no Argo CD is
+	temporary string               // directory of the clones that goes with it; empty: it stays
 }
 
 // openGitops makes both. It connects to nobody. Nil: nothing is configured.
@@ -50,6 +53,22 @@ func openGitops(c config, log *slog.Logger) (_ *gitopsWorld, err error) {
 	return g, nil
 }
 
+// openGitopsOnce is openGitops for a command that ends: with clones of its own,
+// since a service that runs beside it keeps its own locked. They go with it.
+func openGitopsOnce(c config, log *slog.Logger) (*gitopsWorld, error) {
+	dir, err := os.MkdirTemp("", "responder-git-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the clones: %w", err)
+	}
+	c.Gitops.Dir = dir
+	g, err := openGitops(c, log)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	g.temporary = dir
+	return g, nil
+}
+
 // remote is a configured repository.
 func (r repositoryConfig) remote(g gitopsConfig) (manifests.Remote, error) {
 	out := manifests.Remote{
@@ -77,6 +96,9 @@ func (g *gitopsWorld) close() error {
 	}
 	if g.argocd != nil {
 		err = errors.Join(err, g.argocd.Close())
+	}
+	if g.temporary != "" {
+		err = errors.Join(err, os.RemoveAll(g.temporary))
 	}
 	return err
 }
