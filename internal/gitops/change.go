@@ -38,8 +38,8 @@ type Proposal struct {
 	Reverts []string // commits that it takes back; empty: it is an edit
 	Within  []string // paths that the reverts are limited to; empty: all
 
-	// Ahead are commits that change the target's manifests and are not deployed
-	// yet: a sync would carry them out along with this change. Filled in when
+	// Ahead are commits that change the source's manifests, of whatever workload,
+	// and are not deployed yet: a sync would carry them out along with this change. Filled in when
 	// Want.Deployed was.
 	Ahead []Commit
 }

@@ -144,3 +144,13 @@ func TestLabelsComeFirst(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a calculation gives that went wrong is no value.
+func TestNoNumber(t *testing.T) {
+	for _, value := range []string{"NaN", "nan", "Inf", "-inf", "+Infinity"} {
+		_, err := Set([]File{{Path: "a.yaml", Data: []byte(goodHead + "        args:\n        - --max-num-seqs=1\n")}}, deployment, seqs, value)
+		if reason(err) != Invalid || !strings.Contains(err.Error(), "is no number") {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}

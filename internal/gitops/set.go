@@ -147,6 +147,9 @@ func edited(before, after []File, changes []Change) (Edit, error) {
 
 var number = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?$`)
 
+// noNumber is what a calculation gives that went wrong.
+var noNumber = regexp.MustCompile(`(?i)^[+-]?(?:nan|inf|infinity)$`)
+
 // maxValue is the most bytes a value has.
 const maxValue = 1024
 
@@ -162,6 +165,8 @@ func checkValue(v Variable, value string) error {
 		return refused(fmt.Sprintf("is longer than %d bytes", maxValue))
 	case strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }):
 		return refused("has a line break or another control character")
+	case noNumber.MatchString(value):
+		return refused("is no number that anything can be set to")
 	case strings.HasPrefix(value, "-") && !number.MatchString(value):
 		return refused("would be another flag")
 	case strings.ContainsAny(value, "$`;|&<>\\#") || strings.Contains(value, "{{"):

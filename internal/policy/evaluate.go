@@ -54,6 +54,10 @@ func (s *Set) ask(in *Input, unknown []string) Result {
 	}
 	t := tally{in: in, values: &values{in: in}, unknown: unknown}
 	t.result.Terms.Policy = s.digest
+	if r := in.routed(); r != nil {
+		t.routed = &values{in: r}
+		t.routedPins = s.pinned(t.routed, unknown)
+	}
 	t.pins = s.pinned(t.values, unknown)
 	for _, r := range s.rules {
 		t.ask(r)
@@ -72,14 +76,21 @@ type tally struct {
 	denials int
 	open    int
 	asked   bool // a need was there before
+
+	// Where another lever carries the change out: as that one.
+	routed     *values
+	routedPins []pinned
 }
 
 // ask asks one rule.
 func (t *tally) ask(r *rule) {
-	if r.excluded(t.pins) || (t.in.gate() && bounds(r.Effect)) {
+	if r.excluded(t.pins) && (t.routed == nil || r.excluded(t.routedPins)) || (t.in.gate() && bounds(r.Effect)) {
 		return
 	}
-	holds, known, err := t.holds(r)
+	holds, known, err := t.holds(r, t.values)
+	if t.routed != nil && err == nil && known && !holds {
+		holds, known, err = t.holds(r, t.routed)
+	}
 	if err != nil {
 		t.deny(r, fmt.Sprintf("when cannot be evaluated: %v", err))
 		return
@@ -104,16 +115,16 @@ func (t *tally) ask(r *rule) {
 }
 
 // holds evaluates the rule's condition.
-func (t *tally) holds(r *rule) (holds, known bool, err error) {
+func (t *tally) holds(r *rule, of *values) (holds, known bool, err error) {
 	if r.when == nil {
 		return true, true, nil
 	}
 	var v any
 	known = true
 	if t.unknown == nil {
-		v, err = r.when.Eval(t.values)
+		v, err = r.when.Eval(of)
 	} else {
-		v, known, err = r.when.EvalPartly(t.values, t.unknown...)
+		v, known, err = r.when.EvalPartly(of, t.unknown...)
 	}
 	if err != nil || !known {
 		return false, known, err

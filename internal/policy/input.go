@@ -54,6 +54,19 @@ type Count struct {
 // gate reports whether it is about a gate state: nothing is changed.
 func (in *Input) gate() bool { return in.State.Kind == playbook.StateGate }
 
+// routed is the input as that of the lever that carries the change out, where
+// that is another one than the state names: a live change that became a commit.
+// Rules about either count. Nil: it is the same one.
+func (in *Input) routed() *Input {
+	if in.gate() || in.Plan == nil || in.Plan.Step == "" || in.Plan.Step == in.State.Step {
+		return nil
+	}
+	out, state := *in, *in.State
+	state.Step = in.Plan.Step
+	out.State = &state
+	return &out
+}
+
 // values gives CEL the variables of an input. Each is built when a condition
 // first asks for it, so a Set asks few of its rules for nothing. It is for one
 // evaluation in one goroutine.

@@ -45,6 +45,31 @@ func document(items ...string) []byte {
 	return []byte(text)
 }
 
+// TestRouted: where a live change becomes a commit, rules about either lever hold.
+func TestRouted(t *testing.T) {
+	kinds := append(testKinds(), playbook.Kind{Name: "gitops.revert", Role: playbook.RoleLever})
+	for _, test := range []struct {
+		rule string
+		deny bool
+	}{
+		{`{name: x, when: 'lever.kind == "gitops.revert"', deny: no commits}`, true},
+		{`{name: x, when: 'lever.kind == "kube.rollout_undo"', deny: no rollbacks}`, true},
+		{`{name: x, when: 'lever.kind == "kube.scale"', deny: no scaling}`, false},
+		{`{name: x, when: 'lever.kind in ["gitops.revert", "kube.scale"]', deny: neither}`, true},
+	} {
+		s, err := Compile("policy.yaml", document(test.rule), kinds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := harmless()
+		in.State = &playbook.State{Name: "back", Kind: playbook.StateLever, Step: "kube.rollout_undo"}
+		in.Plan = &machine.Plan{Step: "gitops.revert"}
+		if got := s.Evaluate(in); got.Verdict.OK == test.deny {
+			t.Errorf("%s: %+v", test.rule, got.Verdict)
+		}
+	}
+}
+
 // The example that ships passes its own tests, and they touch every rule.
 func TestShippedPolicy(t *testing.T) {
 	dir := filepath.Join("..", "..", "deploy", "policy")

@@ -286,7 +286,7 @@ func (g gitChange) reached(ctx context.Context, app gitops.Application, p gitPay
 // tried reports whether the last operation was for that very commit: a sync
 // that failed is not begun again and again.
 func (g gitChange) tried(app gitops.Application, p gitPayload, sha string) bool {
-	return app.Operation.Phase != "" && p.Index < len(app.Operation.Revisions) && app.Operation.Revisions[p.Index] == sha
+	return app.Operation.Phase != "" && !app.Operation.DryRun && p.Index < len(app.Operation.Revisions) && app.Operation.Revisions[p.Index] == sha
 }
 
 // contains asks Git whether a commit is in another's history. What cannot be

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -25,7 +26,7 @@ replicas they moved, and what was deployed when. A history that cannot be read, 
 		Out: []playbook.Field{
 			{Name: "changed", Type: yes, Doc: "A commit of somebody other than Responder touched the service's manifests within the window."},
 			{Name: "count", Type: whole, Doc: "How many such commits."},
-			{Name: "deployed", Type: yes, Doc: "Argo CD deployed something else than before within the window."},
+			{Name: "deployed", Type: yes, Doc: "Argo CD deployed something else than before within the window, or something of which its history does not tell what was before."},
 			{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since the newest of those commits; -1: there is none."},
 			{Name: "deployed_age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since Argo CD's newest deployment; -1: it never deployed."},
 			{Name: "ours", Type: yes, Doc: "The newest commit that touched the service within the window is one of Responder's: a repair, not a cause."},
@@ -118,6 +119,10 @@ func (c gitopsChanges) Run(ctx context.Context, in Input) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
+	if len(at.app.History) == 0 {
+		return Finding{}, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+			"Argo CD application %s has no history: it was never synced, or its revisionHistoryLimit is 0; what was deployed when is not known", at.app.Name)}
+	}
 	window := time.Duration(with.Window)
 	changes, err := c.h.Changes(ctx, at.src, at.object, in.Now.Add(-window))
 	if err != nil {
@@ -179,16 +184,17 @@ func (o *gitChangesOut) deployments(at site, now time.Time, window time.Duration
 			return
 		}
 		o.Deployments = append(o.Deployments, deploymentOut{h[i].ID, revision(h[i]), age.Seconds(), h[i].By})
-		o.Deployed = o.Deployed || i > 0 && revision(h[i-1]) != revision(h[i])
+		// What the oldest entry took the place of is not known.
+		o.Deployed = o.Deployed || i == 0 || revision(h[i-1]) != revision(h[i])
 	}
 }
 
 func (o *gitChangesOut) facts(service string, at site, window time.Duration) []string {
 	seconds := func(s float64) string { return span(time.Duration(s * float64(time.Second))) }
-	if len(o.Commits) == 0 {
-		return []string{fmt.Sprintf("no commit of the last %s touched the manifests of %s", span(window), service)}
-	}
 	var facts []string
+	if len(o.Commits) == 0 {
+		facts = append(facts, fmt.Sprintf("no commit of the last %s touched the manifests of %s", span(window), service))
+	}
 	for i, c := range o.Commits {
 		if i == 10 {
 			facts = append(facts, fmt.Sprintf("and %d more commits", len(o.Commits)-i))

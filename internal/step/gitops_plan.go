@@ -118,6 +118,9 @@ func planOf(in Input, at site, step string, p gitPayload, prop gitops.Proposal) 
 	for _, f := range prop.Files {
 		plan.Locks = append(plan.Locks, "file:"+gitops.RepositoryName(p.Repository)+"#"+f.Path)
 	}
+	for _, path := range prop.Deleted {
+		plan.Locks = append(plan.Locks, "file:"+gitops.RepositoryName(p.Repository)+"#"+path)
+	}
 	plan.Notes = append(plan.Notes, fmt.Sprintf("a commit on %s, over %s", branchOf(p), short(prop.Base)))
 	if at.app.Automated {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s syncs it by itself", at.app.Name))
@@ -145,16 +148,46 @@ func alone(at site, prop gitops.Proposal) error {
 	case at.deployed() == "":
 		return &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
 			"Argo CD application %s was never synced, as far as its history tells: what would go out along with this change is not known", at.app.Name)}
-	case len(prop.Ahead) == 0:
-		return nil
+	case len(prop.Ahead) > 0:
+		return waiting(at, prop.Ahead)
+	case at.app.Sync != "Synced":
+		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
+			"Argo CD application %s is %s%s, and no commit says why: what the cluster has of its own would be taken back along with this change",
+			at.app.Name, orNone(at.app.Sync), differing(at.app))}
 	}
+	return nil
+}
+
+// differing names resources of which the cluster has something else than Git.
+func differing(app gitops.Application) string {
+	var names []string
+	for _, r := range app.Resources {
+		if r.Sync != "Synced" && !r.Hook {
+			names = append(names, r.String())
+		}
+	}
+	if n := len(names); n > 3 {
+		names = append(names[:3], fmt.Sprintf("and %d more", n-3))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+// waiting refuses to carry commits out along with a change.
+func waiting(at site, ahead []gitops.Commit) error {
 	var list []string
-	for _, c := range prop.Ahead {
+	for i, c := range ahead {
+		if i == 5 {
+			list = append(list, fmt.Sprintf("and %d more", len(ahead)-i))
+			break
+		}
 		list = append(list, commitText(c))
 	}
 	return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
 		"%s would go out along with this change, because Argo CD application %s is still at %s: %s",
-		count(len(list), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
+		count(len(ahead), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
 }
 
 // commitText says a commit on one line.

@@ -136,6 +136,9 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	if err := g.onlyThese(ctx, at, prop.Base, shas); err != nil {
+		return machine.Plan{}, err
+	}
 	var good []machine.Setting
 	for _, t := range prop.Touches {
 		if !slices.Contains(moved, t.Variable) {
@@ -171,6 +174,32 @@ func few(list []string) string {
 		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
 	}
 	return strings.Join(list, "; ")
+}
+
+// onlyThese refuses a revert that would carry out other commits, which wait to
+// be deployed, along with it.
+func (g gitChange) onlyThese(ctx context.Context, at site, head string, shas []string) error {
+	deployed := at.deployed()
+	switch deployed {
+	case head:
+		return nil
+	case "":
+		return alone(at, gitops.Proposal{})
+	}
+	since, err := g.h.Since(ctx, at.src, gitops.Target{}, deployed)
+	if err != nil {
+		return err
+	}
+	var others []gitops.Commit
+	for _, c := range since {
+		if !slices.Contains(shas, c.Commit.SHA) {
+			others = append(others, c.Commit)
+		}
+	}
+	if len(others) > 0 {
+		return waiting(at, others)
+	}
+	return nil
 }
 
 // commitsText names commits on one line.

@@ -196,6 +196,9 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 	if err := r.keeps(t, back); err != nil {
 		return gitops.Proposal{}, err
 	}
+	if err := r.alone(t, back, shas); err != nil {
+		return gitops.Proposal{}, err
+	}
 	if len(p.Touches) == 0 {
 		return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: fmt.Sprintf("reverting %s changes nothing of %s", shortAll(shas), t.Name)}
 	}
@@ -209,12 +212,25 @@ func (r reading) keeps(t gitops.Target, back repository.Reversal) error {
 	if _, err := gitops.Locate(r.files, r.target(t), replicas); err != nil {
 		return nil // it cannot be told now either
 	}
-	after := overlaid(r.files, []gitops.Edit{{Files: back.Files}})
-	after = slices.DeleteFunc(after, func(f gitops.File) bool { return slices.Contains(back.Deleted, f.Path) })
-	if _, err := gitops.Locate(after, r.target(t), replicas); isNotFound(err) {
+	if _, err := gitops.Locate(r.after(back), r.target(t), replicas); isNotFound(err) {
 		return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf("reverting would take the manifest of %s %s away", t.Kind, t.Name)}
 	}
 	return nil
+}
+
+// after is what was read as a revert leaves it.
+func (r reading) after(back repository.Reversal) []gitops.File {
+	return slices.DeleteFunc(overlaid(r.files, []gitops.Edit{{Files: back.Files}}), func(f gitops.File) bool { return slices.Contains(back.Deleted, f.Path) })
+}
+
+// alone refuses a revert of something that another kustomization builds from too.
+func (r reading) alone(t gitops.Target, back repository.Reversal, shas []string) error {
+	shared, err := gitops.Shared(r.files, r.after(back), r.target(t))
+	if err != nil || len(shared) == 0 {
+		return err
+	}
+	return &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
+		"reverting %s would change what %s deploys too: revert it by hand", shortAll(shas), strings.Join(shared, ", "))}
 }
 
 func shortAll(shas []string) string {

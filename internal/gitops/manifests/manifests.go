@@ -262,14 +262,15 @@ func overlaid(files []gitops.File, edits []gitops.Edit) []gitops.File {
 	return out
 }
 
-// ahead are the commits that change the target and are not deployed yet. When
-// what is deployed says the same as the head there are none.
+// ahead are the commits that change the source and are not deployed yet, of
+// other workloads too: a sync is of the whole application. When what is deployed
+// says the same as the head there are none.
 func (b *branch) ahead(ctx context.Context, w gitops.Want, head reading) ([]gitops.Commit, error) {
 	deployed, err := b.read(ctx, w.Source, w.Deployed)
 	if err == nil && deployed.digest == head.digest {
 		return nil, nil
 	}
-	changes, err := b.since(ctx, w.Source, w.Target, w.Deployed)
+	changes, err := b.since(ctx, w.Source, gitops.Target{}, w.Deployed)
 	if err != nil {
 		return nil, err
 	}

@@ -215,6 +215,48 @@ func TestRevertOfTheFirst(t *testing.T) {
 	}
 }
 
+// Nor is it taken back along, unless nobody else's result changes.
+func TestRevertOfSharedBase(t *testing.T) {
+	s, m, src, target := fleet(t)
+	fewer := strings.Replace(base, "=256", "=128", 1)
+	sha := s.Push("fewer", map[string]string{"base/chat/deployment.yaml": fewer})
+	if _, err := m.Reverting(t.Context(), src, target, []string{sha}); err != nil {
+		t.Fatalf("of its own: %v", err)
+	}
+	s.Push("staging", map[string]string{"apps/staging/kustomization.yaml": "namespace: staging\nresources: [../../base/chat]\n"})
+	if _, err := m.Reverting(t.Context(), src, target, []string{sha}); !reasonIs(err, gitops.Owned, "apps/staging") {
+		t.Errorf("shared: %v", err)
+	}
+	s.Push("staging has its own", map[string]string{"apps/staging/kustomization.yaml": `namespace: staging
+resources: [../../base/chat]
+patches:
+  - target: {kind: Deployment}
+    patch: |-
+      - {op: replace, path: "/spec/template/spec/containers/0/args/1", value: "--max-num-seqs=8"}
+`})
+	if back, err := m.Reverting(t.Context(), src, target, []string{sha}); err != nil || len(back.Touches) != 1 {
+		t.Errorf("shared and set elsewhere: %+v, %v", back, err)
+	}
+}
+
+// A commit that changed another workload of the same source goes out along too.
+func TestAheadOfOthers(t *testing.T) {
+	s := gittest.NewServer(t)
+	code := strings.ReplaceAll(base, "name: chat", "name: code")
+	s.Push("two", map[string]string{"apps/chat.yaml": base, "apps/code.yaml": code})
+	deployed := s.Head("main")
+	s.Push("new image of the other", map[string]string{"apps/code.yaml": strings.Replace(code, "v0.11", "v0.12", 1)})
+	m := over(t, s)
+	src := gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "apps"}
+	p := propose(t, m, gitops.Want{
+		Source: src, Target: gitops.Target{Kind: "Deployment", Name: "chat"}, Deployed: deployed,
+		Set: []gitops.Assignment{{Variable: seqs, Value: "192"}},
+	})
+	if len(p.Ahead) != 1 || p.Ahead[0].Subject != "new image of the other" {
+		t.Errorf("ahead: %+v", p.Ahead)
+	}
+}
+
 func TestUnknownRepository(t *testing.T) {
 	_, m, src, target := fleet(t)
 	src.Repository = "https://git.example/other"

@@ -143,13 +143,19 @@ func (r *Repository) Find(ctx context.Context, branch, effect string, since time
 		if err != nil {
 			return err
 		}
-		err = r.far(ctx, r.branchOr(branch), head, false, func() {}, func(c *commit) (bool, error) {
+		old := 0
+		err = r.far(ctx, r.branchOr(branch), head, false, func() { old = 0 }, func(c *commit) (bool, error) {
 			if trailers(c.Message)[gitops.TrailerEffect] == effect {
 				ok = true
 				found, err = r.describe(c)
 				return true, err
 			}
-			return c.Committer.When.Before(since.Add(-skew)), nil
+			if !c.Committer.When.Before(since.Add(-skew)) {
+				old = 0
+				return false, nil
+			}
+			old++ // one wrong clock on top must not hide what is below
+			return old >= slack, nil
 		})
 		return err
 	})

@@ -159,3 +159,22 @@ func TestBranches(t *testing.T) {
 		t.Error("main was moved")
 	}
 }
+
+// A commit of somebody whose clock is wrong does not hide those below it.
+func TestFindBelowWrongClock(t *testing.T) {
+	s := gittest.NewServer(t)
+	now := time.Now()
+	s.Write(map[string]string{"a.yaml": "n: 1\n"})
+	s.Git("add", "--all")
+	s.GitEnv(at(now), "commit", "--quiet", "--message", "ours\n\nResponder-Effect: ours")
+	ours := s.Git("rev-parse", "HEAD")
+	s.Write(map[string]string{"b.yaml": "n: 1\n"})
+	s.Git("add", "--all")
+	s.GitEnv(at(time.Unix(1000, 0)), "commit", "--quiet", "--message", "theirs")
+	s.Git("push", "--quiet", "origin", "HEAD:main")
+	r := open(t, s)
+	found, ok, err := r.Find(t.Context(), "", "ours", now.Add(-14*24*time.Hour))
+	if err != nil || !ok || found.SHA != ours {
+		t.Errorf("found %s, %v, %v; want %s", found.SHA, ok, err, ours)
+	}
+}
