@@ -114,6 +114,8 @@ func (d *demoShow) leverQuestion(st machine.State) {
 	}
 	if spec, err := st.Proof(st.Current, st.Updated); err == nil {
 		s.label("verify", plain, "%s", proofLine(*spec))
+	} else {
+		s.label("verify", plain, "cannot be said, so nothing will be changed: %s", err)
 	}
 	s.label("if not", plain, "undone: %s", p.Undo)
 }

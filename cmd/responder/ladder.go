@@ -86,12 +86,12 @@ enough.`,
 			if err := c.send(cmd.Context(), http.MethodPost, promotePath, r, &answer); err != nil {
 				return err
 			}
-			i := slices.IndexFunc(answer.Levers, func(l webhook.LeverTrust) bool { return l.State == args[2] || l.Lever == args[2] })
-			if i < 0 {
+			l, ok := promoted(answer.Levers, args[2])
+			if !ok {
 				return errors.New("promoted, but the server's answer does not show the lever; look with: responder ladder")
 			}
-			return out.print(p.stdout, answer.Levers[i], func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "promoted: %s\n", printable(standingLine(answer.Levers[i])))
+			return out.print(p.stdout, l, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "promoted: %s\n", printable(standingLine(l)))
 				return err
 			})
 		},
@@ -100,6 +100,16 @@ enough.`,
 	out.addFlag(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return cmd
+}
+
+// promoted finds the lever that was promoted just now: of those that the name,
+// or the kind, stands for the one that changed last.
+func promoted(levers []webhook.LeverTrust, name string) (webhook.LeverTrust, bool) {
+	levers = slices.DeleteFunc(levers, func(l webhook.LeverTrust) bool { return l.State != name && l.Lever != name })
+	if len(levers) == 0 {
+		return webhook.LeverTrust{}, false
+	}
+	return slices.MaxFunc(levers, func(a, b webhook.LeverTrust) int { return a.Changed.Compare(b.Changed) }), true
 }
 
 // exactly wants n arguments.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -33,10 +34,12 @@ func newPolicyExplainCommand(p *process) *cobra.Command {
 it would be denied, only observed, put to people or applied, and by which rule. It reads
 the configuration for the policy, services, playbooks and levels, and connects to
 nothing, unless --server names a running service: then the services are those
-that it knows, also those found in the cluster.
+that it knows, also those found in the cluster, and levers that it demoted
+('responder ladder') are at their level.
 
 What is not known before there is a plan is not guessed: it is listed under
-depends. Namespaces are those of the service itself.`,
+depends. Namespaces are those of the service itself. Pauses and the guards of
+the configuration, such as cooldown and budget, come on top.`,
 		Args: none,
 		Example: `  responder policy explain --service serving/chat --at 23:00
   responder policy explain --service serving/chat --server https://responder.example
@@ -128,10 +131,14 @@ func explainPolicy(ctx context.Context, f explainFlags, server *client, now time
 	if err != nil {
 		return none, err
 	}
+	caps, err := demotions(ctx, server, f.service)
+	if err != nil {
+		return none, err
+	}
 	answer := policyExplanation{Service: service.Name, At: at, Policy: file, Digest: set.Digest(), Levers: []leverExplanation{}}
 	for _, pb := range books.All() {
 		if (f.playbook == "" || pb.Name == f.playbook) && pb.Serves(service.Name) {
-			answer.Levers = append(answer.Levers, explainPlaybook(set, pb, service, c.Autonomy, at)...)
+			answer.Levers = append(answer.Levers, explainPlaybook(set, pb, service, c.Autonomy, at, caps)...)
 		}
 	}
 	return answer, nil
@@ -189,6 +196,28 @@ func explainedService(ctx context.Context, c config, server *client, name string
 	return playbook.Service{}, err
 }
 
+// stateName is a playbook's state.
+type stateName struct{ playbook, state string }
+
+// demotions are the caps of levers that a running service demoted; without one
+// nothing is known of them.
+func demotions(ctx context.Context, server *client, service string) (map[stateName]machine.Cap, error) {
+	if server.server == "" {
+		return nil, nil
+	}
+	var answer webhook.LeverList
+	if err := server.get(ctx, ladderPath, url.Values{"service": {service}}, &answer); err != nil {
+		return nil, err
+	}
+	out := map[stateName]machine.Cap{}
+	for _, l := range answer.Levers {
+		if l.Demoted {
+			out[stateName{l.Playbook, l.State}] = machine.Cap{Level: playbook.Suggest, Rule: l.Why}
+		}
+	}
+	return out, nil
+}
+
 func unknownName(what, got string, names []string) error {
 	hint := ""
 	if near := nearest(got, names); near != "" {
@@ -206,7 +235,7 @@ func playbookNames(s *playbook.Set) []string {
 }
 
 // explainPlaybook says what would become of each lever and gate of a playbook.
-func explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, ceiling playbook.Autonomy, at time.Time) []leverExplanation {
+func explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, ceiling playbook.Autonomy, at time.Time, caps map[stateName]machine.Cap) []leverExplanation {
 	var out []leverExplanation
 	for _, st := range pb.States {
 		if st.Kind != playbook.StateLever && st.Kind != playbook.StateGate {
@@ -214,6 +243,9 @@ func explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Se
 		}
 		run := machine.State{Playbook: pb, Current: st.Name, Start: machine.Start{Playbook: pb.Name, Service: service, Autonomy: ceiling}}
 		result := set.Explain(policy.Input{Now: at, Service: service, Playbook: pb, State: st, Autonomy: run.Autonomy(st)})
+		if c, ok := caps[stateName{pb.Name, st.Name}]; ok && (result.Terms.Cap == nil || result.Terms.Cap.Level > c.Level) {
+			result.Terms.Cap = &c
+		}
 		run = run.Under(&result.Terms)
 		e := leverExplanation{
 			Playbook: pb.Name, State: st.Name, Kind: string(st.Kind), Lever: st.Step, Autonomy: run.Autonomy(st).String(), Cap: result.Terms.Cap,

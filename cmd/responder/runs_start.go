@@ -30,17 +30,19 @@ func newRunsStartCommand(p *process) *cobra.Command {
 matches is not asked; everything else is as for a run that an alert started: one
 open run of a playbook on a service, pauses, autonomy, guards, policy.
 
-A playbook that reads an alert's labels reads those given with --label. What it
-reads and is not given fails, and the run says so. The guard "alert still firing"
+A playbook that reads an alert's labels reads those given with --label, the
+alert's name as alertname. What it reads and is not given fails, and the run
+says so. The guard "alert still firing"
 holds on your word, until an alert joins the run: from then on the alerts decide.
 
 You cannot approve what the run asks, over no door: another one of those who may
 decide has to. Breaking the glass takes a policy that allows it to who started
-the run (break_glass_own).`,
+the run (break_glass_own). Where nobody has to authenticate everybody is
+user:anonymous, so that what such a run asks is never approved.`,
 		Args: one("which playbook? 'responder playbook list' lists them"),
-		Example: `  responder runs start inference-slo-breach --service serving/chat --reason 'slow answers'
-  responder runs start inference-slo-breach --service serving/chat --label sli=ttft
-  responder runs start inference-slo-breach --service serving/chat --key change-4711 -o json`,
+		Example: `  responder runs start inference-slo-breach --service serving/chat --reason 'slow answers' \
+    --label alertname=InferenceTTFTFastBurn --label sli=ttft
+  responder runs start my-playbook --service serving/chat --key change-4711 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.Service == "" {
 				return errors.New("on which service? name it with --service; 'responder services' lists them")

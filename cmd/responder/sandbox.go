@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/sandbox"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -25,11 +26,8 @@ func openSandbox(scenario string, start time.Time, pace float64) (*sandbox.World
 	if err != nil {
 		return nil, world{}, err
 	}
-	return sim, sandboxWorld(sim, anonymous), nil
+	return sim, sandboxWorld(sim, machine.Anonymous), nil
 }
-
-// anonymous is who decides where nobody has to authenticate.
-const anonymous = "user:anonymous"
 
 // sandboxWorld is a simulated cluster as the service sees it. The owners of its
 // services may decide, and so may more.

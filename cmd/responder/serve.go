@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/sandbox"
 )
@@ -112,7 +113,7 @@ func serveSandbox(ctx context.Context, p *process, f serveFlags, scenario string
 	}
 	f.override(&c)
 	log := newLogger(p.stderr, c.Log)
-	w := sandboxWorld(sim, anonymous)
+	w := sandboxWorld(sim, machine.Anonymous)
 	w.Channels = sandboxChannels(log)
 	return serveWorld(ctx, p, c, w, log, func(addr net.Addr) error {
 		return sandboxHints(ctx, p.stderr, sim, addr, f.dir)

@@ -13,18 +13,19 @@ import (
 
 // Kinds of records in the stream control that this package writes.
 const (
-	KindPauseSet       = "pause.set"          // Pause
-	KindPauseLifted    = "pause.lifted"       // Pause: who lifted it and why
-	KindLoaded         = "playbooks.loaded"   // Loaded
-	KindRejected       = "playbooks.rejected" // Rejected
-	KindPolicyLoaded   = "policy.loaded"      // PolicyLoaded
-	KindPolicyRejected = "policy.rejected"    // Rejected
-	KindPolicyRemoved  = "policy.removed"     // PolicyRemoved
-	KindRunQuarantined = "run.quarantined"    // Quarantined
-	KindRunReleased    = "run.released"       // Released
-	KindRunRequested   = "run.requested"      // Requested: a person started a run
-	KindNoticeDue      = "notice.due"         // Due: people have to be told
-	KindNotice         = "notice"             // Notice: what became of it
+	KindPauseSet       = "pause.set"           // Pause
+	KindPauseLifted    = "pause.lifted"        // Pause: who lifted it and why
+	KindLoaded         = "playbooks.loaded"    // Loaded
+	KindRejected       = "playbooks.rejected"  // Rejected
+	KindPolicyLoaded   = "policy.loaded"       // PolicyLoaded
+	KindPolicyRejected = "policy.rejected"     // Rejected
+	KindPolicyRemoved  = "policy.removed"      // PolicyRemoved
+	KindRunQuarantined = "run.quarantined"     // Quarantined
+	KindRunReleased    = "run.released"        // Released
+	KindRunRequested   = "run.requested"       // Requested: a person started a run
+	KindRequestRefused = "run.request-refused" // RequestRefused: a person wanted one and got none
+	KindNoticeDue      = "notice.due"          // Due: people have to be told
+	KindNotice         = "notice"              // Notice: what became of it
 )
 
 // Scope is what a pause is about. Without service and playbook: everything.

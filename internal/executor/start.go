@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,14 +39,33 @@ type Requested struct {
 	By       string            `json:"by"`
 }
 
+// RequestRefused is the record of a wish for a run that was not granted: who
+// tries what, and why it did not go, is a fact like any other decision's.
+type RequestRefused struct {
+	Playbook string `json:"playbook"` // as it was written, at most maxWritten characters
+	Service  string `json:"service"`  // likewise
+	Reason   string `json:"reason,omitempty"`
+	By       string `json:"by"`
+	Why      string `json:"why"` // it was refused
+}
+
+// Bounds of what is recorded of refused requests: the journal is not for those
+// to fill who may ask and get nothing.
+const (
+	maxRefused = 60 // within an hour, all together
+	maxWritten = 64 // characters of a name
+)
+
 // requests is what is remembered of runs that people asked for, so that a
 // request which is sent again starts nothing. It is a projection of the stream
 // control.
 type requests struct {
 	change sync.Mutex // one start at a time: a repeat waits for the first
 
-	mu sync.Mutex // guards m; a leaf lock
-	m  map[requestKey]requested
+	mu      sync.Mutex // guards all below; a leaf lock
+	m       map[requestKey]requested
+	since   time.Time // the hour in which refused ones are counted began
+	refused int       // recorded in it
 }
 
 type requestKey struct{ by, key string }
@@ -73,6 +93,25 @@ func (x *requests) get(by, key string) (Requested, bool) {
 	return r.Requested, ok && key != ""
 }
 
+// refuse gives the record of a refused request; false where enough of them are
+// recorded already.
+func (x *requests) refuse(q StartRequest, why error, now time.Time) (RequestRefused, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if since := now.Sub(x.since); since >= time.Hour || since < 0 {
+		x.since, x.refused = now, 0
+	}
+	x.refused++
+	r := RequestRefused{
+		Playbook: fmt.Sprintf("%.*s", maxWritten, q.Playbook), Service: fmt.Sprintf("%.*s", maxWritten, q.Service),
+		Reason: q.Reason, By: q.By, Why: why.Error(),
+	}
+	if x.refused == maxRefused {
+		r.Why += "; more of them are answered and, until an hour is over, no longer recorded"
+	}
+	return r, x.refused <= maxRefused
+}
+
 // prune forgets what is as old as episodes are remembered.
 func (x *requests) prune(now time.Time) {
 	x.mu.Lock()
@@ -83,7 +122,8 @@ func (x *requests) prune(now time.Time) {
 // StartRun starts a run because a person wants it, and gives its id. From there
 // on it goes the way of a run that an alert started: one open run about a
 // playbook and a service, pauses, autonomy, guards, policy. It is durable when
-// StartRun returns. again: it is the run of an earlier request with that key.
+// StartRun returns. again: it is the run of an earlier request with that key. A
+// request that makes sense and is refused is recorded.
 func (e *Executor) StartRun(ctx context.Context, q StartRequest) (run string, again bool, err error) {
 	if q.By == "" || q.Playbook == "" || q.Service == "" {
 		return "", false, fmt.Errorf("%w: a start needs a playbook, a service and who wants it", ErrInvalid)
@@ -96,6 +136,28 @@ func (e *Executor) StartRun(ctx context.Context, q StartRequest) (run string, ag
 	}
 	e.requests.change.Lock()
 	defer e.requests.change.Unlock()
+	run, again, err = e.startOnce(q)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid) {
+		e.recordRefused(q, err)
+	}
+	return run, again, err
+}
+
+// recordRefused records that a request was refused. Nothing follows from it, so
+// that a journal which does not take it changes no answer.
+func (e *Executor) recordRefused(q StartRequest, why error) {
+	r, record := e.requests.refuse(q, why, e.clock.now())
+	if !record {
+		return
+	}
+	if err := e.appendControl(KindRequestRefused, r); err != nil {
+		e.log.Error("the journal did not take a refused request for a run", "playbook", r.Playbook, "err", err)
+	}
+}
+
+// startOnce starts the run of a request, or finds the one it started before.
+// The caller holds requests.change.
+func (e *Executor) startOnce(q StartRequest) (run string, again bool, err error) {
 	if was, ok := e.requests.get(q.By, q.Key); ok {
 		if was.Playbook != q.Playbook || was.Service != q.Service || was.Reason != q.Reason || !maps.Equal(was.Labels, q.Labels) {
 			return "", false, fmt.Errorf("%w: key %q was used for another request, which started run %s; use a new key for a new request", ErrConflict, q.Key, was.Run)
@@ -119,7 +181,7 @@ func (e *Executor) wanted(q StartRequest) (*playbook.Playbook, playbook.Service,
 	var svc playbook.Service
 	p := e.o.Playbooks().ByName(q.Playbook)
 	if p == nil {
-		return nil, svc, fmt.Errorf("%w: no playbook is named %q; 'responder playbook list --server' shows those in force", ErrNotFound, q.Playbook)
+		return nil, svc, fmt.Errorf("%w: no playbook is named %.*q; 'responder playbook list --server' shows those in force", ErrNotFound, maxWritten, q.Playbook)
 	}
 	var all []playbook.Service
 	if e.o.Catalog != nil {
@@ -128,7 +190,7 @@ func (e *Executor) wanted(q StartRequest) (*playbook.Playbook, playbook.Service,
 	i := slices.IndexFunc(all, func(s playbook.Service) bool { return s.Name == q.Service })
 	switch {
 	case i < 0:
-		return nil, svc, fmt.Errorf("%w: no service is named %q; 'responder services' lists them", ErrNotFound, q.Service)
+		return nil, svc, fmt.Errorf("%w: no service is named %.*q; 'responder services' lists them", ErrNotFound, maxWritten, q.Service)
 	case !p.Serves(q.Service):
 		return nil, svc, fmt.Errorf("%w: playbook %s is for other services than %s", ErrInvalid, q.Playbook, q.Service)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -59,7 +61,63 @@ func TestStartRunOnce(t *testing.T) {
 	})
 }
 
-// What cannot start is refused in words, and leaves nothing behind.
+// refusedRequests are the records of requests that were refused.
+func (h *house) refusedRequests() []RequestRefused {
+	h.t.Helper()
+	var out []RequestRefused
+	for rec, err := range h.e.o.Journal.Stream(streamControl, 0) {
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if rec.Kind != KindRequestRefused {
+			continue
+		}
+		r, err := decode[RequestRefused](rec)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// Who tries what, and why it does not go, is recorded, but not without bound,
+// and no more of a name than people read.
+func TestRefusedRequestsAreRecorded(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		byHand(h)
+		bad := wish
+		bad.Service = strings.Repeat("z", 1000)
+		for range maxRefused + 5 {
+			if _, _, err := h.e.StartRun(t.Context(), bad); !errors.Is(err, ErrNotFound) || len(err.Error()) > 300 {
+				t.Fatal(err)
+			}
+		}
+		got := h.refusedRequests()
+		if len(got) != maxRefused {
+			t.Fatalf("%d recorded, want %d", len(got), maxRefused)
+		}
+		want := RequestRefused{
+			Playbook: "ladder", Service: bad.Service[:maxWritten], Reason: "load test", By: "user:ada",
+			Why: "not found: no service is named \"" + bad.Service[:maxWritten] + "\"; 'responder services' lists them",
+		}
+		if d := cmp.Diff(want, got[0]); d != "" {
+			t.Errorf("-want +got\n%s", d)
+		}
+		if last := got[len(got)-1]; !strings.Contains(last.Why, "no longer recorded") {
+			t.Errorf("the last says %q", last.Why)
+		}
+		h.pass(time.Hour)
+		if _, _, err := h.e.StartRun(t.Context(), bad); err == nil {
+			t.Fatal("started")
+		}
+		if n := len(h.refusedRequests()); n != maxRefused+1 {
+			t.Errorf("%d recorded an hour later, want one more", n)
+		}
+	})
+}
+
+// What cannot start is refused in words, and leaves a record and no run behind.
 func TestStartRunRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		byHand(h)
@@ -89,6 +147,13 @@ func TestStartRunRefused(t *testing.T) {
 		}
 		if n := len(h.runs()); n != 0 {
 			t.Errorf("%d runs", n)
+		}
+		var why []string
+		for _, r := range h.refusedRequests() {
+			why = append(why, r.By+": "+r.Why)
+		}
+		if got := strings.Join(why, "\n"); len(why) != 3 || !strings.Contains(got, `user:ada: not found: no playbook is named "lader"`) || !strings.Contains(got, "paused by user:bob: maintenance") {
+			t.Errorf("recorded is\n%s", got)
 		}
 		if err := h.e.Unpause(t.Context(), Scope{Service: "a"}, "user:bob", ""); err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func language() []effectDoc {
 			{"quorum", whole(1, maxQuorum), "Distinct people of them. Default 1.", false},
 			{"within", def("duration"), "Time they have. The shortest of rules and playbook counts.", false},
 			{"remind", def("duration"), "Ask once more after this time.", false},
-			{"escalate", list(closed([]string{"after", "to"}, schemaObject{"after": def("duration"), "to": oneOrMore(schemaObject{"type": "string", "pattern": channelForm.String()})})), "Who else is told while nobody decides: `{after, to}`, where `to` names channels of the configuration.", false},
+			{"escalate", list(closed([]string{"after", "to"}, schemaObject{"after": def("duration"), "to": oneOrMore(schemaObject{"type": "string", "pattern": nameForm.String()})})), "Who else is told while nobody decides: `{after, to}`, where `to` names channels of the configuration.", false},
 			{"strong", truth(), "Count only doors with strong authentication.", false},
 			{"break_glass", oneOrMore(named), "Who may approve alone, in place of everybody (the playbook's own `approve` included), with a reason that is shown loudly. It holds only for those whom every rule that asks names.", false},
 			{"break_glass_own", truth(), "They may do so also where they started the run themselves. Holds only if every rule that asks says so. Default: nobody approves a run of their own.", false},

@@ -29,7 +29,6 @@ const (
 var (
 	nameForm      = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	principalForm = regexp.MustCompile(`^(user|group):[^\s:]+$`)
-	channelForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 )
 
 const nameHint = "lower-case letters, digits and dashes, at most 63, beginning with a letter"
@@ -262,8 +261,8 @@ func (r *reader) tiers(m *yamldoc.Mapping, n *yaml.Node, within time.Duration) [
 				d.Report(to, tm.At("to"), "tells nobody", "channels, by their configured names")
 			}
 			for j, name := range names {
-				if !channelForm.MatchString(name) {
-					d.Report(nodes[j], tm.At("to"), fmt.Sprintf("%q is not a channel's name", yamldoc.Clip(name)), "as under channels in the configuration")
+				if !nameForm.MatchString(name) {
+					d.Report(nodes[j], tm.At("to"), fmt.Sprintf("%q is not a channel's name", yamldoc.Clip(name)), "as under channels in the configuration: "+nameHint)
 				}
 				r.set.channels = append(r.set.channels, Channel{Name: name, Line: d.Line + nodes[j].Line, Column: nodes[j].Column, Path: tm.At("to")})
 			}

@@ -263,9 +263,10 @@ func (a Approval) buttons(details bool) slack.Block {
 	if len(a.Needs) == 0 || slices.ContainsFunc(a.Needs, func(n Need) bool { return !n.Strong }) {
 		elements = append(elements, button(KindApprove, "Approve", a.ID, slack.StylePrimary))
 	}
-	elements = append(elements,
-		button(KindDeny, "Deny", a.ID, slack.StyleDanger),
-		button(KindReplan, "Re-plan", a.ID, ""))
+	elements = append(elements, button(KindDeny, "Deny", a.ID, slack.StyleDanger))
+	if a.Plan.Digest != "" { // a gate state asks about none
+		elements = append(elements, button(KindReplan, "Re-plan", a.ID, ""))
+	}
 	if details {
 		elements = append(elements, button(KindDetails, "Details", a.ID, ""))
 	}

@@ -116,6 +116,7 @@ func messages() map[string]json.Marshaler {
 		"modal_deny":          Deny{ID: "g_3f9a2b7c", Title: approval().Title, Origin: origin}.Modal(),
 		"modal_breakglass":    BreakGlass{ID: "g_3f9a2b7c", Title: approval().Title, Origin: origin}.Modal(),
 		"modal_details":       Details{ID: "g_3f9a2b7c", Title: approval().Title, Plan: approval().Plan, Sections: sections, Link: approval().Link, Decide: true, Origin: origin}.Modal(),
+		"modal_details_gate":  Details{ID: "g_3f9a2b7c", Title: "Go on?", Needs: []Need{{From: []string{"group:sre"}, Quorum: 1, Strong: true}}, Decide: true, OfferBreakGlass: true, Origin: origin}.Modal(),
 		"modal_details_2":     Details{ID: "g_3f9a2b7c", Title: approval().Title, Plan: longPlan(200), Sections: sections, Page: 1, Origin: origin}.Modal(),
 		"modal_hostile":       Details{ID: "g_3f9a2b7c", Title: hostile, Plan: hostileApproval().Plan, Sections: []Section{{hostile, []string{hostile}}}}.Modal(),
 	}

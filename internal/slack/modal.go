@@ -112,7 +112,7 @@ func (d Details) Modal() Modal {
 	if page == 0 {
 		blocks = append([]slack.Block{section(plain(line(d.Title, 300)))}, blocks...)
 		if d.Decide {
-			blocks = append(blocks, Approval{ID: d.ID, Needs: d.Needs, OfferBreakGlass: d.OfferBreakGlass}.buttons(false))
+			blocks = append(blocks, Approval{ID: d.ID, Plan: d.Plan, Needs: d.Needs, OfferBreakGlass: d.OfferBreakGlass}.buttons(false))
 		}
 	}
 	if len(pages) > 1 {

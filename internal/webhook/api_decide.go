@@ -250,15 +250,22 @@ func decodeRequest(c echo.Context, to any) error {
 	}
 	switch r := to.(type) {
 	case *DecisionRequest:
-		return checkReason(r.Reason)
+		return takeReason(&r.Reason)
 	case *PauseRequest:
-		return checkReason(r.Reason)
+		return takeReason(&r.Reason)
 	case *Promotion:
-		return checkReason(r.Reason)
+		return takeReason(&r.Reason)
 	case *StartRequest:
-		return checkReason(r.Reason)
+		return takeReason(&r.Reason)
 	}
 	return nil
+}
+
+// takeReason checks a reason and leaves out the blanks around it: of blanks
+// alone nothing is left, and that is no reason.
+func takeReason(reason *string) error {
+	*reason = strings.TrimSpace(*reason)
+	return checkReason(*reason)
 }
 
 // checkReason keeps reasons short and printable: they are shown everywhere.

@@ -22,7 +22,7 @@ type people struct {
 	taken   map[string]bool    // names of the configuration, folded, that no token may call itself by
 }
 
-// newPeople refuses two people with the same handle.
+// newPeople refuses two people with the same handle, and one with two names.
 func newPeople(a Auth) (*people, error) {
 	p := &people{handles: map[string]*Person{}, tokens: map[string]*Person{}, emails: map[string]*Person{}, taken: map[string]bool{"anonymous": true}}
 	for i := range a.People {
@@ -47,8 +47,14 @@ func newPeople(a Auth) (*people, error) {
 		}
 		p.taken[fold(person.Name)] = true
 	}
+	names := map[string]string{}
 	for _, g := range a.grants() {
 		p.taken[fold(g.Name)] = true
+		other, there := names[fold(g.Name)]
+		if there && other != g.Name && p.handles[fold(g.Name)] == nil {
+			return nil, fmt.Errorf("webhook: credentials %q and %q differ in case only and would count as two people: write them the same, or list the person under auth.people", other, g.Name)
+		}
+		names[fold(g.Name)] = g.Name
 	}
 	return p, nil
 }

@@ -95,3 +95,23 @@ func TestNewRefusesTwoPeopleWithOneHandle(t *testing.T) {
 		}
 	}
 }
+
+// Two credentials whose names differ in case only would be two of three people.
+func TestNamesThatDifferInCase(t *testing.T) {
+	o := options(t, newHouse())
+	for _, name := range []string{"grace", "Grace"} {
+		o.Auth.Users = append(o.Auth.Users, User{Grant: Grant{Name: name, Scopes: []Scope{ScopeDecide}}, PasswordFile: write(t, t.TempDir(), "pw", "correct horse of "+name+"\n")})
+	}
+	if _, err := New(o); err == nil || !strings.Contains(err.Error(), `credentials "grace" and "Grace" differ in case only`) {
+		t.Errorf("taken for two people: %v", err)
+	}
+	o.Auth.People = []Person{{Name: "grace"}}
+	s := mustNew(t, o)
+	for _, name := range []string{"grace", "Grace"} {
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/runs", nil)
+		r.SetBasicAuth(name, "correct horse of "+name)
+		if id, err := s.auth.authenticate(r); err != nil || id.Name != "grace" {
+			t.Errorf("%s is %q, %v", name, id.Name, err)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package machine
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,4 +198,26 @@ func (d *driver) anyTerms() *Terms {
 		terms.Cap = &Cap{Rule: "policy", Level: []playbook.Autonomy{playbook.Suggest, playbook.Auto, playbook.Observe}[level]}
 	}
 	return terms
+}
+
+// Where everybody is the same one nobody can approve a run started by hand: the
+// question and the refusal say so, and what to do.
+func TestAnonymousApprovesNoneOfItsOwn(t *testing.T) {
+	n := Need{Rule: "playbook p, state s", From: []string{Anonymous}, Quorum: 1}
+	const says = "name user:anonymous in break_glass"
+	if why := n.unreachable(Start{By: Anonymous}); !strings.Contains(why, says) {
+		t.Errorf("the question says %q", why)
+	}
+	g := Gate{Needs: []Need{n}, NotBy: Anonymous}
+	if err := g.Refuse(Decision{By: Anonymous, Approve: true}); !errors.Is(err, ErrNotAllowed) || !strings.Contains(err.Error(), says) {
+		t.Errorf("the refusal says %v", err)
+	}
+	g.NotBy = "user:ada"
+	if err := g.Refuse(Decision{By: "user:ada", Approve: true}); !errors.Is(err, ErrNotAllowed) || strings.Contains(err.Error(), says) {
+		t.Errorf("to somebody with a name it says %v", err)
+	}
+	g.BreakGlass, g.GlassOwn, g.NotBy = []string{Anonymous}, true, Anonymous
+	if err := g.Refuse(Decision{By: Anonymous, Approve: true, BreakGlass: true, Reason: "alone here"}); err != nil {
+		t.Errorf("what it says does not help: %v", err)
+	}
 }

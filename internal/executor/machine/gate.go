@@ -66,7 +66,7 @@ func (n Need) unreachable(start Start) string {
 	case len(n.From) == 0:
 		return fmt.Sprintf("nobody may decide: service %s names no owners", start.Service.Name)
 	case people < n.Quorum:
-		return fmt.Sprintf("%s asks for %d people, and only %d can approve", n.Rule, n.Quorum, people)
+		return fmt.Sprintf("%s asks for %d to approve, and only %d can%s", n.Rule, n.Quorum, people, unnamed(start.By))
 	default:
 		return ""
 	}

@@ -11,6 +11,21 @@ import (
 // owners stands for the service's owners in a list of deciders.
 const owners = "service.owners"
 
+// Anonymous is who everybody is where nobody has to authenticate. Nobody can
+// tell there whether the one who approves is another than the one who asked.
+const Anonymous = "user:anonymous"
+
+// unnamed is what to do about a run of one's own where everybody is the same
+// one; empty for anybody else's.
+func unnamed(by string) string {
+	if by != Anonymous {
+		return ""
+	}
+	return "; nobody has to authenticate here, so that everybody is " + Anonymous +
+		": give people credentials of their own under auth of the configuration, then start a new run, or name " + Anonymous +
+		" in break_glass of a policy rule with break_glass_own"
+}
+
 // Who is whose approval the need takes, in words: "user:ada, group:ml", or
 // "2 of group:sre through strong authentication".
 func (n Need) Who() string {
@@ -114,7 +129,7 @@ func (g Gate) Refuse(d Decision) error {
 	case !d.Approve:
 		return nil // one veto is enough, through any door
 	case g.NotBy != "" && g.NotBy == d.By && (!d.BreakGlass || !g.GlassOwn):
-		return fmt.Errorf("%w: %s asked for this run, and nobody approves their own; needed: %s", ErrNotAllowed, d.By, g.Who())
+		return fmt.Errorf("%w: %s asked for this run, and nobody approves their own; needed: %s%s", ErrNotAllowed, d.By, g.Who(), unnamed(d.By))
 	case d.BreakGlass:
 		return g.refuseGlass(d)
 	default:

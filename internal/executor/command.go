@@ -1,0 +1,55 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// Command hands a person's command to a run: a decision, the wish for a fresh
+// plan, a cancellation, the word on a held run, or the release of one that was
+// set aside. It returns once the outcome is durable. Command.Now is replaced by
+// the executor's own time.
+func (e *Executor) Command(ctx context.Context, id string, c machine.Command) error {
+	switch c.Kind {
+	case machine.CmdDecide, machine.CmdReplan, machine.CmdCancel, machine.CmdResolve, machine.CmdRelease:
+	default:
+		return fmt.Errorf("%w: %q is not a person's command", ErrInvalid, c.Kind)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.Ready(); err != nil {
+		return err
+	}
+	if c.Kind == machine.CmdRelease {
+		return e.releaseByID(id, c.Decision)
+	}
+	c.Now = e.clock.now()
+	if r := e.find(id); r != nil {
+		return e.command(r, c)
+	}
+	return e.commandEnded(id, c)
+}
+
+// commandEnded answers a command for a run that has ended, or was never there.
+// A decision that came too late is a fact all the same.
+func (e *Executor) commandEnded(id string, c machine.Command) error {
+	s, err := e.fold(id)
+	if err != nil {
+		return err
+	}
+	r := &run{id: id, state: s}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := e.batch()
+	refused, err := b.decide(r, c)
+	if err == nil {
+		err = b.commit()
+	}
+	if err != nil {
+		return err
+	}
+	return refusal(refused)
+}
