@@ -146,7 +146,8 @@ func TestQuestionShowsWhatADecisionNeeds(t *testing.T) {
 	show := newDemoShow(newScreen(&b, func(string) string { return "" }), w)
 	show.question(machine.State{
 		Current: "rollback", Playbook: set.ByName("inference-slo-breach"),
-		Gate: &machine.Gate{Needs: []machine.Need{{From: []string{"group:ml-platform"}, Quorum: 1}}, Deadline: demoMorning.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate},
+		Start: machine.Start{Service: playbook.Service{Name: "serving/chat", Selector: `namespace="serving"`}},
+		Gate:  &machine.Gate{Needs: []machine.Need{{From: []string{"group:ml-platform"}, Quorum: 1}}, Deadline: demoMorning.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate},
 		Evidence: map[string]*machine.Evidence{
 			"triage": {Facts: []string{"revision 3 replaced 2 12m ago"}},
 		},

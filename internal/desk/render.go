@@ -2,7 +2,6 @@ package desk
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -120,10 +119,13 @@ func needs(g machine.Gate, votes []machine.Decision) []slack.Need {
 	return out
 }
 
-// offersGlass reports whether somebody may break the glass by a button: it
-// does not do away with strong authentication, which a click is not.
-func offersGlass(g machine.Gate) bool {
-	return len(g.BreakGlass) > 0 && !slices.ContainsFunc(g.Needs, func(n machine.Need) bool { return n.Strong })
+func anyStrong(needs []machine.Need) bool {
+	for _, n := range needs {
+		if n.Strong {
+			return true
+		}
+	}
+	return false
 }
 
 func plan(p machine.Plan, digest string) slack.Plan {
