@@ -3,11 +3,13 @@
 package rig
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Door is a way to a server that a test can shut without taking the server
@@ -20,6 +22,7 @@ type Door struct {
 
 	mu       sync.Mutex // guards what follows
 	listener net.Listener
+	accepted chan struct{} // closed once nothing more is accepted, and the port is free
 	open     map[net.Conn]bool
 }
 
@@ -42,14 +45,19 @@ func StartDoor(t testing.TB, target string) *Door {
 // Open lets connections in again.
 func (d *Door) Open(t testing.TB) {
 	t.Helper()
-	listener, err := net.Listen("tcp", d.listen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var listener net.Listener
+	// A program that is being started this moment still holds the port open.
+	Await(t, 10*time.Second, "the door's port", func(context.Context) (bool, string) {
+		var err error
+		listener, err = net.Listen("tcp", d.listen)
+		return err == nil, fmt.Sprint(err)
+	})
+	accepted := make(chan struct{})
 	d.mu.Lock()
-	d.listener = listener
+	d.listener, d.accepted = listener, accepted
 	d.mu.Unlock()
 	go func() {
+		defer close(accepted)
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
@@ -68,6 +76,7 @@ func (d *Door) Shut() {
 		return
 	}
 	_ = d.listener.Close() // nothing else can be done about it
+	<-d.accepted
 	d.listener = nil
 	for conn := range d.open {
 		_ = conn.Close()

@@ -1,0 +1,268 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+// gitWorlds is what services that Git owns share: one Prometheus over the
+// engines of all of them.
+type gitWorlds struct {
+	cp         *rig.ControlPlane
+	argo       *rig.ArgoCD
+	prometheus *rig.Prometheus
+
+	mu      sync.Mutex // guards engines
+	engines map[string]*rig.Fleet
+}
+
+func newGitWorlds(t *testing.T) *gitWorlds {
+	t.Helper()
+	all := &gitWorlds{cp: rig.Shared(t), argo: rig.SharedArgoCD(t), engines: map[string]*rig.Fleet{}}
+	all.cp.Deploy(t)
+	server := httptest.NewServer(all)
+	t.Cleanup(server.Close)
+	all.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{strings.TrimPrefix(server.URL, "http://")}})
+	return all
+}
+
+// ServeHTTP serves the metrics of all engines to Prometheus.
+func (all *gitWorlds) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(all.engines)) {
+		all.engines[name].ServeHTTP(rw, req)
+	}
+}
+
+// gitWorld is one inference service, chat, that Git owns: a repository, the
+// application that keeps a namespace like it, and engines. The last commit lets
+// in more sequences than an engine can hold, so the SLO burns.
+type gitWorld struct {
+	*gitWorlds
+	ns        string
+	git       *rig.Git
+	app       *rig.Application
+	fleet     *rig.Fleet
+	door      *rig.Door // between the responder and Argo CD
+	revoke    func()    // takes the responder's token for Argo CD away
+	broken    string    // the commit that burns
+	responder *rig.Service
+}
+
+// gitOptions say what is not as usual.
+type gitOptions struct {
+	lever    string // of the playbook, with its parameters; default: set --max-num-seqs to 32, which helps
+	hopeless bool   // nothing helps
+	noGitOps bool   // the service's catalog entry does not say where its manifests are
+	settings string // of responder.yaml
+}
+
+// setFlag is the lever of the playbook.
+func setFlag(value int) string {
+	return fmt.Sprintf("lever: gitops.set_flag\n      with: {flag: max-num-seqs, value: '%d'}", value)
+}
+
+// world makes a world that burns, and a responder that has heard nothing yet.
+func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
+	t.Helper()
+	w := &gitWorld{gitWorlds: all, ns: all.cp.Namespace(t)}
+	w.cp.BindLevers(t, w.ns)
+	w.cp.AddPool(t, w.ns, 1, 8)
+	w.git = rig.StartGit(t, map[string]string{manifestPath: manifest(w.ns, 64), "README.md": "# What is served\n"})
+	w.broken = w.git.Edit(t, "Serve more at a time", manifestPath, "--max-num-seqs=64", "--max-num-seqs=128")
+	w.app = w.argo.Application(t, w.ns, w.git, rig.ApplicationOptions{})
+	w.startEngines(t, o)
+	w.app.AwaitSynced(t, w.broken, time.Minute)
+	w.prometheus.AwaitQuery(t, time.Minute, strings.ReplaceAll(slowShare(w.ns), "[10s]", "[4s]"), func(v float64) bool { return v > 0.9 })
+
+	token, revoke := w.argo.Token(t)
+	w.revoke = revoke
+	w.door = rig.StartDoor(t, strings.Replace(w.argo.Addr, "localhost", "127.0.0.1", 1))
+	w.responder = rig.StartService(t, rig.ServiceOptions{
+		Prometheus: w.prometheus.URL, Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Playbook: gitPlaybook(o),
+		Services: "services:" + w.service(o), Settings: w.settings(o), Files: map[string]string{"git-token": w.git.Token, "argocd-token": token},
+	})
+	return w
+}
+
+func (w *gitWorld) startEngines(t *testing.T, o gitOptions) {
+	t.Helper()
+	w.fleet = rig.StartFleet(t, w.cp, w.ns, "chat")
+	if o.hopeless {
+		w.fleet.SetProfile(slow)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.engines[w.ns] = w.fleet
+	t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.engines, w.ns)
+	})
+}
+
+// service is the catalog entry.
+func (w *gitWorld) service(o gitOptions) string {
+	entry := service(w.ns, "chat", "auto")
+	if !o.noGitOps {
+		entry += fmt.Sprintf("    gitops: {application: argocd/%s, repository: %q, branch: %s, path: serving}\n", w.app.Name, w.git.URL, w.git.Branch)
+	}
+	return entry
+}
+
+func (w *gitWorld) settings(o gitOptions) string {
+	return fmt.Sprintf(`
+autonomy: auto
+gitops:
+  author: {name: Responder, email: responder@example.com}
+  repositories:
+    - {url: %q, branch: %s, auth: {token_file: git-token}}
+  argocd: {server: %s, token_file: argocd-token, ca_file: %s}
+%s`, w.git.URL, w.git.Branch, w.door.Addr, w.argo.CA, o.settings)
+}
+
+// gitPlaybook confirms the breach, pulls one lever and proves it.
+func gitPlaybook(o gitOptions) string {
+	lever := o.lever
+	if lever == "" {
+		lever = setFlag(32)
+	}
+	const slow = `1 - sum(rate(vllm:time_to_first_token_seconds_bucket{${service.selector}, le="0.5"}[4s]))
+          / sum(rate(vllm:time_to_first_token_seconds_count{${service.selector}}[4s]))`
+	within := "25s"
+	if o.hopeless {
+		within = "4s"
+	}
+	return strings.NewReplacer("LEVER", lever, "WITHIN", within, "SLOW", slow, "SINCE", strings.ReplaceAll(slow, "[4s]", "[${since}]")).Replace(`
+apiVersion: responder/v1alpha1
+kind: Playbook
+metadata: {name: cap-concurrency, title: Cap concurrency, description: One lever., runbook: none}
+spec:
+  match: ['{alertname="InferenceTTFTFastBurn"}']
+  autonomy: auto
+  start: confirm
+  states:
+    confirm:
+      check: prometheus.query
+      with: {query: 'SLOW'}
+      on_error: escalated
+      next:
+        - {when: out.status == "ok" && out.value > 0.01, to: act}
+        - {to: escalated}
+    act:
+      LEVER
+      approve: {by: service.owners, within: 15m, on_expiry: escalate}
+      retry: {attempts: 8, backoff: 1s}
+      verify:
+        within: WITHIN
+        hold: 2s
+        interval: 1s
+        until: [{query: 'SLOW', op: <, value: 0.01}]
+        burn: {error_ratio: 'SINCE', objective: 0.99}
+        traffic: {query: 'sum(rate(vllm:request_success_total{${service.selector}}[4s]))', min_rate: 0.1}
+      next:
+        - {when: verified, to: resolved}
+        - {to: escalated}
+    resolved: {end: resolved}
+    escalated: {end: escalated}
+`)
+}
+
+// alert delivers the alert as Alertmanager does, until it is acknowledged.
+func (w *gitWorld) alert(t *testing.T) {
+	t.Helper()
+	body := alertBody(t, w.ns, "chat")
+	rig.Await(t, 30*time.Second, "the alert is acknowledged", func(ctx context.Context) (bool, string) {
+		status, err := deliver(ctx, w.responder, body)
+		return err == nil && status == http.StatusOK, fmt.Sprint(status, err)
+	})
+}
+
+// ends delivers the alert and waits for the end of the run it begins.
+func (w *gitWorld) ends(t *testing.T, outcome machine.RunOutcome) *rig.Run {
+	t.Helper()
+	w.alert(t)
+	return w.responder.AwaitEnd(t, 3*time.Minute, outcome)
+}
+
+// ours lists the responder's commits, newest first.
+func (w *gitWorld) ours(t *testing.T) []string {
+	t.Helper()
+	var shas []string
+	for _, line := range w.git.Log(t, "%H %an") {
+		if sha, by, _ := strings.Cut(line, " "); by == "Responder" {
+			shas = append(shas, sha)
+		}
+	}
+	return shas
+}
+
+// wantCommits fails unless the branch has that many commits of the responder,
+// and returns them, newest first. Nothing of it may have been written to the
+// cluster past Git, and the log has to be whole.
+func (w *gitWorld) wantCommits(t *testing.T, n int) []string {
+	t.Helper()
+	shas := w.ours(t)
+	if len(shas) != n {
+		t.Fatalf("%d commits of the responder, want %d:\n%s", len(shas), n, strings.Join(w.git.Log(t, "%h %an %s"), "\n"))
+	}
+	for _, e := range w.cp.AuditWrites(t, rig.Responder) {
+		if e.Namespace == w.ns && !strings.Contains(e.URI, "dryRun=All") {
+			t.Errorf("the responder's account wrote to the cluster: %s", e)
+		}
+	}
+	wantIntact(t, w.responder)
+	return shas
+}
+
+// wantSeqs fails unless Git's newest commit and the Deployment both have that
+// value, and Argo CD says that they are the same and healthy.
+func (w *gitWorld) wantSeqs(t *testing.T, want string) {
+	t.Helper()
+	if file := w.git.File(t, w.git.Branch, manifestPath); !strings.Contains(file, "--max-num-seqs="+want+"\n") {
+		t.Errorf("Git has\n%s\nwant --max-num-seqs=%s", file, want)
+	}
+	head := w.git.Head(t)
+	w.app.Await(t, time.Minute, fmt.Sprintf("%s is like %.8s and healthy", w.app.Name, head), func(s rig.ApplicationStatus) bool {
+		return s.Sync == "Synced" && s.Revision == head && s.Health == "Healthy" && !s.Running
+	})
+	if got := liveSeqs(t, w.cp, w.ns); got != "--max-num-seqs="+want {
+		t.Errorf("the Deployment has %s, want %s", got, want)
+	}
+}
+
+// syncedAt tells when the next push was in, and when Argo CD then said that it
+// is rolled out.
+func (w *gitWorld) syncedAt(t *testing.T) (pushed, synced <-chan time.Time) {
+	in, out := make(chan time.Time, 1), make(chan time.Time, 1)
+	w.git.AfterPush(func() {
+		in <- time.Now()
+		head := w.git.Head(t)
+		go func() {
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
+			for ctx := t.Context(); ctx.Err() == nil; <-tick.C {
+				s, err := w.app.Status(ctx)
+				if err == nil && s.Sync == "Synced" && s.Revision == head && s.Health == "Healthy" && !s.Running && s.Phase == "Succeeded" {
+					out <- time.Now()
+					return
+				}
+			}
+		}()
+	})
+	return in, out
+}
