@@ -191,6 +191,11 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 			o.Unread = nudged
 		}
 	}
+	if f, ok := l.(follower); ok && err == nil && o.Applied && !o.Settled && !o.Foreign && !o.Degraded && o.Unread == nil {
+		if f.follow(ctx, *e.Plan, o.Receipt) {
+			o, err = l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
+		}
+	}
 	switch {
 	case err != nil:
 		return outcomeOf(err, machine.StatusFailed)
