@@ -18,7 +18,8 @@ const (
 )
 
 // ReadDir reads a local checkout as the repositories are read: nothing outside
-// of it, no symbolic link, and nothing that is certainly no manifest.
+// of it, and nothing that is certainly no manifest. A symbolic link or a file
+// that is too large, where a manifest may stand, is refused.
 func ReadDir(dir string) ([]gitops.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -33,12 +34,17 @@ func ReadDir(dir string) ([]gitops.File, error) {
 			return err
 		case d.IsDir() && d.Name() == ".git":
 			return fs.SkipDir
-		case !d.Type().IsRegular() || !readable(p):
+		case d.IsDir() || !readable(p):
 			return nil
+		case !d.Type().IsRegular():
+			return unread(p, "is no plain file", 0)
 		}
 		data, err := readFile(root, p)
-		if err != nil || data == nil {
+		if err != nil {
 			return err
+		}
+		if data == nil {
+			return unread(p, fmt.Sprintf("has more than %d MiB", maxFileBytes>>20), 0)
 		}
 		if left -= int64(len(data)); left < 0 || len(files) == maxFiles {
 			return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf(

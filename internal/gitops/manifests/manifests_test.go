@@ -2,6 +2,8 @@ package manifests
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -280,5 +282,27 @@ func TestRepositoryName(t *testing.T) {
 	}
 	if got := gitops.RepositoryName("file:///srv/git/fleet.git"); got != "srv/git/fleet" {
 		t.Errorf("a directory is %s", got)
+	}
+}
+
+// What is not read may set what is changed, so nothing is changed beside it.
+func TestUnreadManifests(t *testing.T) {
+	s, m, src, target := fleet(t)
+	want := gitops.Want{Source: src, Target: target, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}}
+	s.Push("a long one", map[string]string{"apps/chat/patch.yaml": "# " + strings.Repeat("x", maxFileBytes) + "\n"})
+	if _, err := m.Propose(t.Context(), want); !reasonIs(err, gitops.Invalid, "apps/chat/patch.yaml") {
+		t.Errorf("beside a manifest of more than 8 MiB: %v", err)
+	}
+	s.Push("pointers", map[string]string{"apps/chat/patch.yaml": "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) + "\nsize 12\n"})
+	if _, err := m.Propose(t.Context(), want); !reasonIs(err, gitops.Invalid, "LFS") {
+		t.Errorf("beside a Git LFS pointer: %v", err)
+	}
+
+	dir := t.TempDir()
+	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "patch.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadDir(dir); !reasonIs(err, gitops.Invalid, "patch.yaml") {
+		t.Errorf("a checkout with a symbolic link: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -73,6 +74,9 @@ func (b *branch) readAll(ctx context.Context, src gitops.Source, sha string) (re
 		src.Path = ""
 	}
 	own, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: src.Path, Accept: readable})
+	if err == nil {
+		err = whole(own)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -99,6 +103,24 @@ func (b *branch) readAll(ctx context.Context, src gitops.Source, sha string) (re
 		r.files = append(r.files, gitops.File{Path: p, Data: files[p]})
 	}
 	return r, nil
+}
+
+// whole refuses a tree of which something was not read: a value that overrides
+// ours may stand there.
+func whole(t repository.Tree) error {
+	if len(t.Skipped) == 0 {
+		return nil
+	}
+	s := t.Skipped[0]
+	return unread(s.Path, s.Why, len(t.Skipped)-1)
+}
+
+func unread(at, why string, more int) error {
+	also := ""
+	if more > 0 {
+		also = fmt.Sprintf(", nor %d more", more)
+	}
+	return invalid("%s %s; it is not read%s, and may set what we change: name a narrower path (gitops.path), or keep plain manifests there", at, why, also)
 }
 
 // digestOf stands for the files: their names and contents.
@@ -149,6 +171,9 @@ func (b *branch) reachable(ctx context.Context, sha, below string, files map[str
 			tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: at, Accept: readable})
 			if isNotFound(err) {
 				continue // a remote base, or a mistake that the build would show
+			}
+			if err == nil {
+				err = whole(tree)
 			}
 			if err != nil {
 				return nil, err
