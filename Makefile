@@ -36,7 +36,7 @@ e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD (first t
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
 	@$(RIG)/build.sh argobox >/dev/null
-	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 20m -count=1 -parallel 8
+	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 30m -count=1 -parallel 8
 
 bench: ## benchmarks
 	@go test -run '^$$' -bench . -benchmem ./...
