@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const rootLong = `Responder receives Alertmanager webhooks for LLM-inference services on
@@ -55,7 +57,7 @@ func newRootCommand(p *process) *cobra.Command {
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth)))
+	root.SetUsageFunc(usage)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -63,6 +65,45 @@ func newRootCommand(p *process) *cobra.Command {
 	})
 	root.AddCommand(commands(p)...)
 	return root
+}
+
+// usage is cobra's own text with wrapped flags. It is no template: templates
+// look methods up by name, for which the linker would keep every exported
+// method of the program.
+func usage(c *cobra.Command) error {
+	local, inherited := c.LocalFlags(), c.InheritedFlags() // first: this merges the flags, which the line of usage asks for
+	var out strings.Builder
+	out.WriteString("Usage:")
+	if c.Runnable() {
+		fmt.Fprintf(&out, "\n  %s", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&out, "\n  %s [command]", c.CommandPath())
+	}
+	if c.HasExample() {
+		fmt.Fprintf(&out, "\n\nExamples:\n%s", c.Example)
+	}
+	if c.HasAvailableSubCommands() {
+		out.WriteString("\n\nAvailable Commands:")
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(&out, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+	}
+	for _, f := range []struct {
+		heading string
+		flags   *pflag.FlagSet
+	}{{"Flags", local}, {"Global Flags", inherited}} {
+		if f.flags.HasAvailableFlags() {
+			fmt.Fprintf(&out, "\n\n%s:\n%s", f.heading, strings.TrimRightFunc(f.flags.FlagUsagesWrapped(helpWidth), unicode.IsSpace))
+		}
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&out, "\n\nUse %q for more information about a command.", c.CommandPath()+" [command] --help")
+	}
+	_, err := fmt.Fprintln(c.OutOrStderr(), out.String())
+	return err
 }
 
 // one wants exactly one argument and asks for it in words.

@@ -25,11 +25,12 @@ func (s *Site) audit(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if n, err := strconv.ParseUint(r.URL.Query().Get("before"), 10, 63); err == nil {
 		before = min(n, d.Size)
 	}
-	p := s.frame(r, v, "Audit log", "audit", &d)
+	p := s.frame(r, v, "Audit log", "audit")
 	if r.Method != http.MethodHead {
 		s.fillAudit(&d, before)
+		p.Main = auditView(p, &d)
 	}
-	return s.write(w, r, "audit", http.StatusOK, p)
+	return s.write(w, r, http.StatusOK, p)
 }
 
 func (s *Site) fillAudit(d *auditData, before uint64) {
@@ -62,9 +63,9 @@ func (s *Site) fillAudit(d *auditData, before uint64) {
 
 // table serves a page that is one table.
 func (s *Site) table(w http.ResponseWriter, r *http.Request, v Visitor, name string, make func() Table) error {
-	var d Table
+	p := s.frame(r, v, name, r.URL.Path[1:])
 	if r.Method != http.MethodHead {
-		d = make()
+		p.Main = tableView(name, make())
 	}
-	return s.write(w, r, "table", http.StatusOK, s.frame(r, v, name, r.URL.Path[1:], &d))
+	return s.write(w, r, http.StatusOK, p)
 }

@@ -8,10 +8,15 @@
 // taken by the receiver, which authenticates, refuses the pages of other
 // sites, and hands the decision to the run.
 //
-// Everything shown is data from outside: it is escaped by html/template, cut
-// where it is long, linked only when it is an http or https address, and
-// counted: no page reads more than a bounded number of runs, events or
-// entries. Pages work without scripts; with them, a page that is behind loads
+// Everything shown is data from outside: it is escaped as text or attribute by
+// the library that renders it, cut where it is long, linked only when it is an
+// http or https address, and counted: no page reads more than a bounded number
+// of runs, events or entries. Addresses of our own are put together from fixed
+// words and escaped segments. Pages are made in Go, not by html/template: that
+// looks methods up by name, for which the linker would keep every exported
+// method of the whole program, 40 MB of it.
+//
+// Pages work without scripts; with them, a page that is behind loads
 // itself again unless somebody is writing on it. Style and script are part of
 // the page and named by their hashes in its Content-Security-Policy, so that
 // nothing else can run, load or be framed.

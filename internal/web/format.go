@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"html/template"
 	"net/url"
 	"strings"
 	"time"
@@ -19,27 +18,6 @@ const (
 	maxLong  = 4000    // of expressions
 	maxValue = 100_000 // of one side of a diff, which is shown whole
 )
-
-// functions are what templates call.
-func functions(capacity func(machine.Capacity) string) template.FuncMap {
-	return template.FuncMap{
-		"line":     func(s string) string { return clip(s, maxLine) },
-		"short":    short,
-		"long":     func(s string) string { return clip(s, maxLong) },
-		"value":    func(s string) string { return clip(s, maxValue) },
-		"stamp":    stamp,
-		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"since":    func(t, now time.Time) string { return span(now.Sub(t)) },
-		"until":    func(t, now time.Time) string { return until(t.Sub(now)) },
-		"link":     link,
-		"join":     func(list []string) string { return strings.Join(list, ", ") },
-		"count":    count,
-		"last":     func(list []string) string { return list[len(list)-1] },
-		"runof":    runOf,
-		"reading":  reading,
-		"capacity": capacity,
-	}
-}
 
 // clip cuts a text that is longer than n characters and says how much is missing.
 func clip(s string, n int) string {
@@ -107,6 +85,12 @@ func link(address string) string {
 		return ""
 	}
 	return u.String()
+}
+
+// segment is an identifier as one part of an address of ours. A colon is
+// escaped as well, so that no identifier is taken for a scheme.
+func segment(id string) string {
+	return strings.ReplaceAll(url.PathEscape(id), ":", "%3A")
 }
 
 // runOf is the run that a stream of the journal belongs to; empty: it is none's.

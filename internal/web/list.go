@@ -49,7 +49,7 @@ func (s *Site) list(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	open := s.o.Runs.Runs(Filter{Service: d.Service, Open: true, Limit: maxOpen + 1})
 	d.MoreOpen = len(open) > maxOpen
 	open = open[:min(len(open), maxOpen)]
-	p := s.frame(r, v, "Runs", "", nil)
+	p := s.frame(r, v, "Runs", "")
 	p.Tag, p.Live, p.Refresh = listTag(open, p.Pauses), true, 30
 	if r.Method != http.MethodHead {
 		s.fillList(&d, open)
@@ -57,9 +57,9 @@ func (s *Site) list(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if n := len(d.Open); n > 0 {
 		p.Title = fmt.Sprintf("Runs (%d open)", n)
 	}
-	p.Data = &d
 	p.Here = "?" + r.URL.RawQuery
-	return s.write(w, r, "list", http.StatusOK, p)
+	p.Main = listView(p, &d)
+	return s.write(w, r, http.StatusOK, p)
 }
 
 // fillList makes the rows: those that wait for people first.

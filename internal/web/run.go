@@ -76,16 +76,16 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 	if !ok {
 		return fmt.Errorf("%w: no run %.64q; it may never have been, or the address was cut", ErrNotFound, id)
 	}
-	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, "", nil)
-	p.Here = "./" + id
+	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, "")
+	p.Here = "./" + segment(id)
 	p.Tag, p.Live = runTag(run, p.Pauses), run.Phase != machine.PhaseEnded
 	if run.Phase != machine.PhaseEnded && run.Gate == nil && run.Held == nil && run.Aside == nil {
 		p.Refresh = 15 // nobody writes on it
 	}
 	if r.Method != http.MethodHead {
-		p.Data = s.runData(run, v, r.URL.Query().Get("said"))
+		p.Main = s.runView(p, s.runData(run, v, r.URL.Query().Get("said")))
 	}
-	return s.write(w, r, "run", http.StatusOK, p)
+	return s.write(w, r, http.StatusOK, p)
 }
 
 // runTag changes with everything a run's page shows.

@@ -7,12 +7,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"html/template"
 	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
+
+	g "maragu.dev/gomponents"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -110,10 +111,9 @@ func (v Visitor) by() string { return "user:" + v.Name }
 // Site serves the pages. It is safe for concurrent use.
 type Site struct {
 	o      Options
-	pages  map[string]*template.Template
 	policy string // Content-Security-Policy
-	css    template.CSS
-	js     template.JS
+	css    string
+	js     string
 }
 
 // New makes a site. It refuses options that lack what is required.
@@ -125,7 +125,6 @@ func New(o Options) (*Site, error) {
 	case w.Event == nil || w.Standing == nil || w.Alert == nil || w.State == nil || w.Capacity == nil || w.Shadow == nil || w.Curves == nil || w.Path == nil:
 		return nil, errors.New("web: words are missing")
 	}
-	s := &Site{o: o, pages: map[string]*template.Template{}}
 	style, err := assets.ReadFile("assets/style.css")
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
@@ -134,16 +133,9 @@ func New(o Options) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	s.css, s.js = template.CSS(style), template.JS(script) // #nosec G203 -- the program's own files
-	s.policy = "default-src 'none'; style-src " + hashSource(style) + "; script-src " + hashSource(script) +
+	policy := "default-src 'none'; style-src " + hashSource(style) + "; script-src " + hashSource(script) +
 		"; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	for _, name := range []string{"list", "run", "audit", "table", "problem"} {
-		s.pages[name], err = template.New(name).Funcs(functions(w.Capacity)).ParseFS(assets, "assets/layout.html", "assets/"+name+".html")
-		if err != nil {
-			return nil, fmt.Errorf("web: %w", err)
-		}
-	}
-	return s, nil
+	return &Site{o: o, policy: policy, css: string(style), js: string(script)}, nil
 }
 
 // hashSource names an inline style or script in a Content-Security-Policy.
@@ -152,7 +144,7 @@ func hashSource(text []byte) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// page is what the layout shows around every page's own data.
+// page is what the layout shows around every page's own part.
 type page struct {
 	Title   string
 	Root    string // of the site, relative to the page: right behind a proxy that adds a prefix
@@ -165,9 +157,7 @@ type page struct {
 	Refresh int    // seconds until a browser without scripts loads it again; 0: never
 	Here    string // the page's own address, without a word of what was done
 	Now     time.Time
-	CSS     template.CSS
-	JS      template.JS
-	Data    any
+	Main    g.Node // the page's own part; nil when only the headers are asked for
 }
 
 type part struct{ Path, Name string }
@@ -193,9 +183,9 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 }
 
 // frame fills in what is around a page.
-func (s *Site) frame(r *http.Request, v Visitor, title, at string, data any) page {
+func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 	p := page{
-		Title: title, At: at, Name: v.Name, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(), CSS: s.css, JS: s.js, Data: data,
+		Title: title, At: at, Name: v.Name, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(),
 		Parts: []part{{"", "Runs"}, {"audit", "Audit"}},
 	}
 	if s.o.Ladder != nil {
@@ -219,7 +209,7 @@ func root(path string) string {
 }
 
 // write renders a page whole before the first byte of it is sent.
-func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, status int, p page) error {
+func (s *Site) write(w http.ResponseWriter, r *http.Request, status int, p page) error {
 	s.secure(w.Header())
 	if p.Tag != "" {
 		w.Header().Set("ETag", `W/"`+p.Tag+`"`)
@@ -229,8 +219,8 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, status
 		return nil
 	}
 	var out bytes.Buffer
-	if err := s.pages[name].ExecuteTemplate(&out, "layout", p); err != nil {
-		return fmt.Errorf("render page %s: %w", name, err)
+	if err := s.layout(p).Render(&out); err != nil {
+		return fmt.Errorf("render page %q: %w", p.Title, err)
 	}
 	w.WriteHeader(status)
 	if _, err := w.Write(bytes.Map(visible, out.Bytes())); err != nil {
@@ -262,8 +252,9 @@ type Problem struct {
 
 // Problem answers with a page that says p.
 func (s *Site) Problem(w http.ResponseWriter, r *http.Request, p Problem) {
-	f := s.frame(r, Visitor{}, http.StatusText(p.Status), "", p)
-	if err := s.write(w, r, "problem", p.Status, f); err != nil {
+	f := s.frame(r, Visitor{}, http.StatusText(p.Status), "")
+	f.Main = problemView(f, p)
+	if err := s.write(w, r, p.Status, f); err != nil {
 		s.o.Logger.Error("page failed", "route", r.URL.Path, "err", err)
 		http.Error(w, p.Message, p.Status)
 	}

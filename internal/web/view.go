@@ -1,0 +1,157 @@
+package web
+
+import (
+	"strconv"
+	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// icon is a tick in a circle.
+const icon = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='7' fill='%232a6fb0'/%3E" +
+	"%3Cpath d='M4 8.5l3 3 5-6' fill='none' stroke='white' stroke-width='2'/%3E%3C/svg%3E"
+
+// layout is a whole page: its own part, and what stands around it.
+func (s *Site) layout(p page) g.Node {
+	return h.Doctype(h.HTML(h.Lang("en"), g.If(p.Tag != "", h.Data("tag", p.Tag)),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(h.Name("robots"), h.Content("noindex")),
+			h.TitleEl(text(p.Title), g.Text(" · Responder")),
+			h.Link(h.Rel("icon"), h.Href(icon)),
+			g.If(p.Refresh > 0, h.NoScript(h.Meta(g.Attr("http-equiv", "refresh"), h.Content(strconv.Itoa(p.Refresh)+"; url="+p.Here)))),
+			h.StyleEl(g.Raw(s.css)), //nolint:forbidigo // the program's own file
+		),
+		h.Body(
+			h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
+			banners(p),
+			h.Main(h.ID("main"), p.Main),
+			h.Footer(g.Text("Times are UTC. Loaded "), clock(p.Now), g.Text(". This page shows the journal; every decision on it is recorded there.")),
+			g.If(p.Live, h.Script(g.Raw(s.js))), //nolint:forbidigo // the program's own file
+		),
+	))
+}
+
+// banners are what stands above a page's own part. Two of them only the script
+// shows.
+func banners(p page) g.Node {
+	return g.Group{
+		h.Header(
+			h.Nav(h.Aria("label", "Pages"),
+				h.A(h.Class("name"), h.Href(p.Root), g.Text("Responder")),
+				g.Map(p.Parts, func(x part) g.Node {
+					return h.A(h.Href(p.Root+x.Path), g.If(x.Path == p.At, h.Aria("current", "page")), g.Text(x.Name))
+				}),
+			),
+			g.If(p.Name != "", h.P(h.Class("who"), g.Text("you are "), h.B(text(p.Name)))),
+		),
+		g.Map(p.Pauses, func(pause string) g.Node { return notice(toneBad, h.Role("status"), g.Text("Paused: "), text(pause)) }),
+		notice(toneWait, h.ID("moved"), h.Role("status"), g.Attr("hidden"),
+			g.Text("There is something new. "), h.A(h.Href(p.Here), g.Text("Load it")), g.Text("; what you have typed here is lost then.")),
+		notice(toneBad, h.ID("silent"), h.Role("status"), g.Attr("hidden"), g.Text("The service does not answer. What you see may be old.")),
+	}
+}
+
+// text is a line from outside, cut where it is long. Like all text it is
+// escaped: only the layout has anything that is not.
+func text(s string) g.Node { return g.Text(clip(s, maxLine)) }
+
+// long is an expression or a message of several lines.
+func long(s string) g.Node { return g.Text(clip(s, maxLong)) }
+
+// value is one side of a diff.
+func value(s string) g.Node { return g.Text(clip(s, maxValue)) }
+
+// some are nodes that stand on the page only if show.
+func some(show bool, nodes ...g.Node) g.Node { return g.If(show, g.Group(nodes)) }
+
+// after is a text that follows a mark, or nothing when there is no text.
+func after(mark, s string) g.Node { return some(s != "", g.Text(mark), text(s)) }
+
+func clock(t time.Time) g.Node {
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), g.Text(stamp(t)))
+}
+
+func pill(tone, status string) g.Node { return h.Span(h.Class("pill "+tone), text(status)) }
+
+func quiet(nodes ...g.Node) g.Node { return h.P(h.Class("quiet"), g.Group(nodes)) }
+
+// notice is a paragraph that stands out.
+func notice(tone string, nodes ...g.Node) g.Node {
+	return h.P(h.Class("notice "+tone), g.Group(nodes))
+}
+
+func code(s string) g.Node { return h.Code(g.Text(s)) }
+
+// section is a part of a page that its heading names.
+func section(id, heading string, nodes ...g.Node) g.Node {
+	return h.Section(h.Aria("labelledby", id), h.H2(h.ID(id), g.Text(heading)), g.Group(nodes))
+}
+
+// wide is what scrolls sideways on a small screen.
+func wide(class, label string, nodes ...g.Node) g.Node {
+	return h.Div(h.Class(class), h.TabIndex("0"), h.Role("group"), h.Aria("label", label), g.Group(nodes))
+}
+
+func tableView(name string, d Table) g.Node {
+	cells := func(cell func(...g.Node) g.Node, texts []string) g.Node {
+		return h.Tr(g.Map(texts, func(s string) g.Node { return cell(text(s)) }))
+	}
+	return g.Group{
+		h.H1(g.Text(name)),
+		some(len(d.Rows) > 0, wide("wide", name, h.Table(
+			h.THead(cells(h.Th, d.Head)),
+			h.TBody(g.Map(d.Rows, func(row []string) g.Node { return cells(h.Td, row) })),
+		))),
+		some(len(d.Rows) == 0, quiet(g.Text(d.Empty))),
+		g.Map(d.Notes, func(s string) g.Node { return h.P(text(s)) }),
+	}
+}
+
+func problemView(p page, d Problem) g.Node {
+	return g.Group{
+		h.H1(g.Text(strconv.Itoa(d.Status) + " " + p.Title)),
+		notice(toneBad, h.Role("alert"), h.B(text(d.Message)), some(d.Hint != "", h.Br(), text(d.Hint))),
+		some(len(d.Doors) > 0,
+			h.H2(g.Text("How to get in")),
+			h.Ul(g.Map(d.Doors, func(s string) g.Node { return h.Li(g.Text(s)) })),
+		),
+		h.P(h.A(h.Href(p.Root), g.Text("All runs"))),
+	}
+}
+
+func auditView(p page, d *auditData) g.Node {
+	return g.Group{
+		h.H1(g.Text("Audit log")),
+		h.P(g.Textf("%d entries, newest first. Copies are checked offline by ", d.Size), code("responder audit verify"), g.Text(".")),
+		some(d.Unreadable, notice(toneBad, h.Role("alert"), h.B(g.Text("The log cannot be read whole.")),
+			g.Text(" The service's log says why; "), code("responder audit verify"), g.Text(" checks the file."))),
+		some(len(d.Entries) > 0, wide("wide", "Entries", h.Table(h.Class("log"),
+			h.THead(h.Tr(g.Map([]string{"Entry", "Time (UTC)", "Stream", "Kind", "What"}, func(s string) g.Node { return h.Th(g.Text(s)) }))),
+			h.TBody(g.Map(d.Entries, func(e Entry) g.Node { return entryView(p, e) })),
+		))),
+		some(len(d.Entries) == 0, quiet(g.Text("No entries here."))),
+		h.P(h.Class("buttons"),
+			some(d.Newer != "", h.A(h.Href("?before="+d.Newer), g.Text("Newer"))),
+			some(d.Older != "", h.A(h.Href("?before="+d.Older), g.Text("Older"))),
+		),
+		some(d.Checkpoint != "",
+			h.H2(g.Text("Newest signed checkpoint")),
+			quiet(g.Text("Keep it: a copy of the log that does not continue it was changed.")),
+			h.Pre(h.TabIndex("0"), g.Text(d.Checkpoint)),
+		),
+	}
+}
+
+func entryView(p page, e Entry) g.Node {
+	seq, stream := strconv.FormatUint(e.Seq, 10), text(e.Stream)
+	if id := runOf(e.Stream); id != "" {
+		stream = h.A(h.Href(p.Root+"runs/"+segment(id)), g.Text("run/"+id))
+	}
+	return h.Tr(
+		h.Td(h.A(h.Href(p.Root+"api/v1/audit?from="+seq+"&limit=1"), g.Text(seq))),
+		h.Td(clock(e.Time)), h.Td(stream), h.Td(text(e.Kind)), h.Td(text(e.What)),
+	)
+}

@@ -1,0 +1,130 @@
+package web
+
+import (
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// changeView is a lever, from its plan to what came of it. One that another
+// came after is folded.
+func changeView(c *change, capacity func(machine.Capacity) string) g.Node {
+	heading := h.H2(text(c.Title))
+	if c.Plan != nil {
+		heading = h.H2(g.Text("Plan: "), text(c.Plan.Summary))
+	}
+	body := h.Section(
+		heading,
+		planView(c.Plan, capacity),
+		proofView(c.Proof),
+		guardsView(c),
+		some(len(c.Votes) > 0, h.H3(g.Text("Decided")), h.Ul(g.Map(c.Votes, voteView))),
+		some(len(c.Results) > 0, h.H3(g.Text("What came of it")), h.Ul(h.Class("guards"), g.Map(c.Results, func(l line) g.Node {
+			return h.Li(g.If(l.Tone != "", h.Class(l.Tone)), text(l.What), g.Text(" "), h.Small(clock(l.At)))
+		}))),
+		readingsView(c.Readings()),
+		some(c.Digest != "", quiet(g.Text("digest "), code(c.Digest))),
+	)
+	if !c.Old {
+		return body
+	}
+	return h.Details(h.Class("old"),
+		h.Summary(g.Text("Tried before: "), text(c.Title), g.Map(c.Results, func(l line) g.Node { return g.Text(" · " + short(l.What)) })),
+		body,
+	)
+}
+
+func planView(p *machine.Plan, capacity func(machine.Capacity) string) g.Node {
+	if p == nil {
+		return nil
+	}
+	entry := func(term string, nodes ...g.Node) g.Node {
+		return g.Group{h.Dt(g.Text(term)), h.Dd(nodes...)}
+	}
+	return g.Group{
+		h.P(text(p.Target.Kind), g.Text(" "), h.Code(text(p.Target.Namespace), g.Text("/"), text(p.Target.Name))),
+		wide("diff", "What changes", g.Map(p.Diff, func(f machine.FieldChange) g.Node {
+			return g.Group{
+				h.P(h.Class("field"), value(f.Path)),
+				some(f.From != "", h.Pre(h.Class("del"), h.Span(g.Text("- ")), value(f.From))),
+				some(f.To != "", h.Pre(h.Class("add"), h.Span(g.Text("+ ")), value(f.To))),
+			}
+		})),
+		h.Dl(
+			entry("Risk", text(string(p.Risk)), after(": ", p.Why)),
+			entry("Ready replicas", text(capacity(p.Capacity))),
+			entry("If it does not help", g.Text("it is undone: "), text(p.Undo)),
+			g.Map(p.Notes, func(s string) g.Node { return entry("Note", text(s)) }),
+			some(p.Lacks != "", entry("Lacks", text(p.Lacks))),
+		),
+	}
+}
+
+func proofView(lines []string) g.Node {
+	if len(lines) == 0 {
+		return nil
+	}
+	return h.Details(
+		h.Summary(g.Text("Kept only if "), text(lines[len(lines)-1])),
+		h.Ul(g.Map(lines, func(s string) g.Node { return h.Li(h.Code(long(s))) })),
+	)
+}
+
+func guardsView(c *change) g.Node {
+	if len(c.Guards) == 0 && c.Terms == nil {
+		return nil
+	}
+	said, terms := "not all passed", machine.Terms{}
+	if c.Passed() {
+		said = count(len(c.Guards), "guard") + " passed"
+	}
+	if c.Terms != nil {
+		terms = *c.Terms
+	}
+	switch n := len(terms.Needs); n {
+	case 0:
+	case 1:
+		said += ", 1 rule asks for people"
+	default:
+		said += ", " + count(n, "rule") + " ask for people"
+	}
+	list := g.Map(c.Guards, func(v machine.GuardVerdict) g.Node {
+		tone, word := toneBad, "refused"
+		switch {
+		case v.OK:
+			tone, word = toneGood, "ok"
+		case v.Wait:
+			tone, word = toneWait, "wait"
+		}
+		return h.Li(h.Class(tone), h.B(g.Text(word)), g.Text(" "), text(v.Guard), g.Text(": "), text(v.Why))
+	})
+	if most := terms.Cap; most != nil {
+		list = append(list, h.Li(h.B(g.Text("at most")), g.Text(" "+most.Level.String()+": "), text(most.Rule)))
+	}
+	for _, n := range terms.Needs {
+		list = append(list, h.Li(h.B(g.Text("needs")), g.Text(" "), text(n.Who()), g.Text(": "), text(n.Rule)))
+	}
+	return h.Details(g.If(!c.Passed(), g.Attr("open")), h.Summary(g.Text("Guards and policy: "+said)), h.Ul(h.Class("guards"), list))
+}
+
+func voteView(d machine.Decision) g.Node {
+	word := "denied"
+	switch {
+	case d.BreakGlass:
+		word = "BREAK-GLASS, approved alone"
+	case d.Approve:
+		word = "approved"
+	}
+	return h.Li(h.B(g.Text(word)), g.Text(" by "), text(d.By), g.Text(" ("), text(d.Door), g.Text(")"), after(": ", d.Reason))
+}
+
+func readingsView(list []machine.Reading) g.Node {
+	return some(len(list) > 0, h.H3(g.Text("Newest sample")), h.Ul(h.Class("guards"), g.Map(list, func(r machine.Reading) g.Node {
+		tone, word := toneBad, "no"
+		if r.OK {
+			tone, word = toneGood, "ok"
+		}
+		return h.Li(h.Class(tone), h.B(g.Text(word)), g.Text(" "), text(reading(r)), g.Text(" "), h.Code(text(r.Name)))
+	})))
+}

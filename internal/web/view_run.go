@@ -1,0 +1,127 @@
+package web
+
+import (
+	"strconv"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+func (s *Site) runView(p page, d *runData) g.Node {
+	return g.Group{
+		runHead(p, d),
+		brokenView(p, d),
+		some(len(d.Evidence) > 0, section("evidence", "Evidence", g.Map(d.Evidence, evidenceView))),
+		g.Map(d.Changes, func(c *change) g.Node { return changeView(c, s.o.Words.Capacity) }),
+		askView(d),
+		curvesView(d.Curves),
+		pathView(d),
+		timelineView(d),
+		standingView(d),
+		stopView(d),
+		quiet(g.Text("Run "), code(d.ID), g.Text(", playbook "), h.Code(text(d.Digest)), g.Text(". For programs: "),
+			h.A(h.Href(p.Root+"api/v1/runs/"+segment(d.ID)), g.Text("this run")), g.Text(" and "),
+			h.A(h.Href(p.Root+"api/v1/runs/"+segment(d.ID)+"/events"), g.Text("its events")), g.Text(" as JSON.")),
+	}
+}
+
+// runHead says where the run stands, in the order of what matters most.
+func runHead(p page, d *runData) g.Node {
+	took := "took " + d.Ended
+	if d.Ended == "" {
+		took = "for " + span(p.Now.Sub(d.Run.Began))
+	}
+	out := g.Group{
+		saidView(d.Said),
+		h.H1(text(d.Service), g.Text(" "), pill(d.Tone, d.Status)),
+		h.P(h.Class("lead"), text(d.Playbook), g.Text(" · "), text(d.State), g.Text(" · "+took)),
+		some(d.Why != "", h.P(h.Class("why"), text(d.Why))),
+		some(d.Run.Paused != "", notice(toneBad, g.Text("Paused: "), text(d.Run.Paused))),
+	}
+	if a := d.Alone; a != nil {
+		out = append(out, notice(toneBad, h.B(g.Text("BREAK-GLASS:")), g.Text(" approved alone by "), text(a.By), g.Text(": "), text(a.Reason)))
+	}
+	if c := d.Run.Cancel; c != nil {
+		out = append(out, notice(toneWait, text(c.By), g.Text(" asked it to stop: "), text(c.Reason)))
+	}
+	out = append(out,
+		some(d.Shadow != "", h.P(h.Class("notice"), g.Text("It only observed: "), text(d.Shadow))),
+		some(d.Broken, notice(toneBad, h.Role("alert"), h.B(g.Text("The events of this run cannot be read.")),
+			g.Text(" What stands here is what is known of it without them. The service's log says why; "), code("responder audit verify"), g.Text(" checks the journal."))),
+	)
+	if q := d.Ask; q != nil {
+		out = append(out, notice(toneWait, h.B(g.Text("Waits for "), text(q.Needed())), g.Text(" until "), clock(q.Deadline),
+			g.Text(", "+until(q.Deadline.Sub(p.Now))+". "), h.A(h.Href("#decide"), g.Text("Decide"))))
+	}
+	return out
+}
+
+func saidView(b *banner) g.Node {
+	if b == nil {
+		return nil
+	}
+	tone := toneBad
+	if b.Good {
+		tone = toneGood
+	}
+	return notice(tone, h.Role("alert"), h.B(g.Text(b.Text)), some(b.Detail != "", h.Br(), long(b.Detail)))
+}
+
+func brokenView(p page, d *runData) g.Node {
+	return section("broken", "What is broken",
+		g.Map(d.Alerts, func(a alertData) g.Node {
+			state := "firing for " + span(p.Now.Sub(a.Since))
+			switch {
+			case a.Hand:
+				state = "no alert"
+			case !a.Firing:
+				state = "resolved"
+			case d.Ended != "":
+				state = "was firing when the run ended"
+			}
+			return h.P(some(a.Summary != "", h.B(text(a.Summary)), h.Br()), h.Code(text(a.Line)), h.Br(), g.Text(state+", began "), clock(a.Since))
+		}),
+		some(d.More > 0, quiet(g.Text("and "+count(d.More, "more alert")))),
+		some(len(d.Links) > 0, h.Ul(h.Class("links"), g.Map(d.Links, func(a address) g.Node {
+			if a.URL == "" {
+				return h.Li(g.Text(a.Name+": "), h.Code(text(a.Text)))
+			}
+			return h.Li(h.A(h.Href(a.URL), h.Rel("noreferrer noopener"), g.Text(a.Name)))
+		}))),
+	)
+}
+
+func evidenceView(e evidence) g.Node {
+	return g.Group{
+		h.H3(text(e.Title), g.Text(" "), h.Small(some(e.Step != "", text(e.Step), g.Text(", ")), clock(e.At))),
+		h.Ul(
+			g.Map(e.Facts, func(s string) g.Node { return h.Li(text(s)) }),
+			some(e.More > 0, h.Li(h.Class("quiet"), g.Text("and "+strconv.Itoa(e.More)+" more"))),
+		),
+	}
+}
+
+func curvesView(lines []string) g.Node {
+	return some(len(lines) > 0, section("curves", "Proof so far",
+		h.Pre(h.TabIndex("0"), g.Map(lines, func(s string) g.Node { return g.Group{text(s), g.Text("\n")} }))))
+}
+
+func pathView(d *runData) g.Node {
+	return section("path", "Path",
+		h.Ol(h.Class("path"), g.Map(d.Visits, func(v visit) g.Node {
+			return h.Li(h.B(text(v.What)), g.Text(" "), h.Small(clock(v.At)),
+				some(v.Edge != "", h.Br(), h.Span(h.Class("edge"), g.Text("→ "), text(v.Edge))))
+		})),
+		some(d.Path != "", h.Details(h.Summary(g.Text("The whole playbook, with the path")), h.Pre(h.TabIndex("0"), g.Text(d.Path)))),
+	)
+}
+
+func timelineView(d *runData) g.Node {
+	return section("timeline", "Timeline",
+		some(d.Skipped > 0, quiet(g.Textf("%d earlier events are not shown here; ", d.Skipped), code("responder runs show "+d.ID), g.Text(" has them."))),
+		h.Ol(h.Class("timeline"), g.Map(d.Timeline, func(l line) g.Node {
+			return h.Li(g.If(l.Tone != "", h.Class(l.Tone)), clock(l.At), g.Text(" "),
+				h.Span(text(l.What), g.Map(l.Details, func(s string) g.Node { return g.Group{h.Br(), h.Small(text(s))} })))
+		})),
+	)
+}
