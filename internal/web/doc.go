@@ -14,7 +14,7 @@
 // of runs, events or entries. Addresses of our own are put together from fixed
 // words and escaped segments. Pages are made in Go, not by html/template: that
 // looks methods up by name, for which the linker would keep every exported
-// method of the whole program, 40 MB of it.
+// method of the whole program, 36 MB of it.
 //
 // Pages work without scripts; with them, a page that is behind loads
 // itself again unless somebody is writing on it. Style and script are part of
