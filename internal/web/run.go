@@ -26,7 +26,6 @@ type runData struct {
 	Run      machine.State
 	Alerts   []alertData
 	More     int // alerts that are not shown
-	Runbook  string
 	Evidence []evidence
 	Changes  []*change // oldest first
 	Ask      *question
@@ -114,7 +113,7 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	}
 	d.Alerts, d.More = s.alerts(run)
 	d.Evidence = collected(run)
-	d.Links, d.Runbook = links(run)
+	d.Links = links(run)
 	s.path(d, run)
 	events := s.events(d, run)
 	if run.Gate != nil && run.Aside == nil {
@@ -215,7 +214,8 @@ func (s *Site) path(d *runData, run machine.State) {
 
 // links gives what leads elsewhere. A runbook that is no address is a path in
 // somebody's repository, and shown as text.
-func links(run machine.State) (out []address, runbook string) {
+func links(run machine.State) (out []address) {
+	var runbook string
 	add := func(name, text string) {
 		if u := link(text); u != "" {
 			out = append(out, address{Name: name, URL: u})
@@ -233,5 +233,5 @@ func links(run machine.State) (out []address, runbook string) {
 	}
 	add("Dashboard", cmp.Or(a.Annotations["dashboard_url"], a.Annotations["dashboard"]))
 	add("Alert in Prometheus", a.GeneratorURL)
-	return out, runbook
+	return out
 }

@@ -166,7 +166,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	run := machine.State{Start: machine.Start{Alert: playbook.Alert{Annotations: map[string]string{"runbook_url": "https://r.example"}, GeneratorURL: "javascript:1"}}}
-	got, _ := links(run)
+	got := links(run)
 	if len(got) != 2 || got[0].URL != "https://r.example" || got[1].URL != "" || got[1].Text != "javascript:1" {
 		t.Errorf("links %+v", got)
 	}
