@@ -133,7 +133,8 @@ func (r *rules) run(ctx context.Context) error {
 		}
 		wait := rulesPoll
 		switch {
-		case r.ready() != nil:
+		case r.ready() != nil: // the record should stand before what the rules are used for
+			wait = rulesSettle
 		case r.file == "":
 			if r.gone() {
 				<-ctx.Done()
