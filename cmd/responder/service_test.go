@@ -49,6 +49,15 @@ func startServiceWith(t *testing.T, c config, temporary bool) (*service, string)
 			t.Errorf("close: %v", err)
 		}
 	})
+	// It answers last of all: what comes before in its start is done, and does not
+	// run beside the test.
+	resp, err := http.Get("http://" + ln.Addr().String() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
 	return s, "http://" + ln.Addr().String()
 }
 
@@ -62,7 +71,7 @@ func until(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within 2 min: %s", what)
 		}
 	}
 }
