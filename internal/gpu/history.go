@@ -1,0 +1,98 @@
+package gpu
+
+import "time"
+
+// Minute sums up the samples of one minute. The last one of a snapshot may
+// still be running.
+type Minute struct {
+	Start   time.Time `json:"start"`
+	Samples int       `json:"samples"`          // in which the clocks event reasons were read
+	Missed  int       `json:"missed,omitempty"` // that were due and not taken, or in which the reasons could not be read
+
+	Reasons   map[Reasons]int `json:"reasons,omitempty"`  // single bit -> samples that showed it
+	Violation Violations      `json:"violation,omitzero"` // within this minute
+
+	GPUMaxC    Reading[int64] `json:"gpu_max_c,omitzero"`   // highest temperature
+	MemMaxC    Reading[int64] `json:"mem_max_c,omitzero"`   // highest temperature of the memory
+	SMMinMHz   Reading[int64] `json:"sm_min_mhz,omitzero"`  // lowest SM clock
+	SMMeanMHz  Reading[int64] `json:"sm_mean_mhz,omitzero"` //
+	PowerMW    Reading[int64] `json:"power_mw,omitzero"`    // mean
+	GPUPercent Reading[int64] `json:"gpu_percent,omitzero"` // mean utilisation
+
+	Counters Counters `json:"counters,omitzero"` // at the end of the minute
+}
+
+// Counters are those whose growth says more than their value. Each only grows,
+// until the driver is loaded anew (all but the aggregate ones) or the GPU is
+// another.
+type Counters struct {
+	VolatileCorrected      Reading[uint64] `json:"volatile_corrected,omitzero"`
+	VolatileUncorrectable  Reading[uint64] `json:"volatile_uncorrectable,omitzero"`
+	AggregateUncorrectable Reading[uint64] `json:"aggregate_uncorrectable,omitzero"`
+	RowsUncorrectable      Reading[uint64] `json:"rows_uncorrectable,omitzero"`
+	PCIeReplays            Reading[uint64] `json:"pcie_replays,omitzero"`
+	NVLinkErrors           Reading[uint64] `json:"nvlink_errors,omitzero"` // replay, recovery and CRC of all links
+}
+
+// Counters gives the counters as they stand now.
+func (g GPU) Counters() Counters {
+	return Counters{
+		VolatileCorrected:      g.ECC.VolatileCorrected,
+		VolatileUncorrectable:  g.ECC.VolatileUncorrectable,
+		AggregateUncorrectable: g.ECC.AggregateUncorrectable,
+		RowsUncorrectable:      g.Rows.Uncorrectable,
+		PCIeReplays:            g.PCIe.Replays,
+		NVLinkErrors:           g.linkErrors(),
+	}
+}
+
+// linkErrors sums the error counters of all links that give any. A counter
+// that some links give and others could not be asked for makes the sum
+// unknown.
+func (g GPU) linkErrors() Reading[uint64] {
+	sum, seen := uint64(0), false
+	for _, l := range g.NVLinks {
+		for _, c := range []Reading[uint64]{l.Replay, l.Recovery, l.CRCFlit, l.CRCData} {
+			v, ok := c.Get()
+			switch {
+			case ok:
+				sum, seen = sum+v, true
+			case c.Why() != NotSupported && c.Why() != NotRead && c.Why() != OldDriver:
+				return Unknown[uint64](c.Why())
+			}
+		}
+	}
+	if !seen {
+		return Unknown[uint64](NotSupported)
+	}
+	return Known(sum)
+}
+
+// Baseline is the counters at the beginning of watching.
+type Baseline struct {
+	At       time.Time `json:"at,omitzero"`
+	Counters Counters  `json:"counters,omitzero"`
+}
+
+// EventType is the kind of an event, a single bit of nvml.h's nvmlEventType.
+type EventType uint64
+
+// Events that a verdict knows.
+const (
+	EventDoubleBitECC          EventType = 0x2
+	EventXID                   EventType = 0x8 // Data is the XID
+	EventDRAMRetirementFailure EventType = 0x800
+	EventNonFatalPoison        EventType = 0x1000
+	EventFatalPoison           EventType = 0x2000
+	EventUnavailable           EventType = 0x4000
+)
+
+// Event is something the driver told.
+type Event struct {
+	At   time.Time `json:"at"` // by the node's clock, when it was seen
+	Type EventType `json:"type"`
+	Data uint64    `json:"data,omitempty"` // of an XID: its number
+}
+
+// XID gives the event's XID, if it is one.
+func (e Event) XID() (uint64, bool) { return e.Data, e.Type == EventXID }

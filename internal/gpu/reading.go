@@ -1,0 +1,135 @@
+package gpu
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// Absence is why a value is unknown.
+type Absence string
+
+// The reasons why a value is unknown.
+const (
+	NotRead      Absence = "not_read"      // nobody tried; what the zero Reading says
+	NotSupported Absence = "not_supported" // the GPU has no such value, or is in a mode without it
+	OldDriver    Absence = "old_driver"    // the driver library lacks the call
+	Lost         Absence = "lost"          // the GPU has fallen off the bus
+	Timeout      Absence = "timeout"       // the call did not return in time
+	Denied       Absence = "denied"        // no permission
+	Failed       Absence = "failed"        // any other error of the driver
+	Implausible  Absence = "implausible"   // a value was read that cannot be true
+	NotExported  Absence = "not_exported"  // the exporter that was asked does not give it
+	Stale        Absence = "stale"         // the last value is too old
+)
+
+var absences = map[Absence]string{
+	NotRead:      "was not read",
+	NotSupported: "is not supported by this GPU",
+	OldDriver:    "is not known to this driver",
+	Lost:         "cannot be read: the GPU is lost",
+	Timeout:      "was not answered in time",
+	Denied:       "may not be read",
+	Failed:       "could not be read",
+	Implausible:  "reads as something that cannot be true",
+	NotExported:  "is not exported",
+	Stale:        "is too old",
+}
+
+// Reading is a value, or why there is none. The zero Reading is unknown:
+// what nobody filled in is never mistaken for a zero that was read.
+type Reading[T any] struct {
+	value T
+	known bool
+	why   Absence
+}
+
+// Known is a value that was read.
+func Known[T any](v T) Reading[T] { return Reading[T]{value: v, known: true} }
+
+// Unknown is a value that was not read.
+func Unknown[T any](why Absence) Reading[T] { return Reading[T]{why: why} }
+
+// Get gives the value, and whether it is known.
+func (r Reading[T]) Get() (T, bool) { return r.value, r.known }
+
+// Why says why there is no value; empty when there is one.
+func (r Reading[T]) Why() Absence {
+	switch {
+	case r.known:
+		return ""
+	case r.why == "":
+		return NotRead
+	default:
+		return r.why
+	}
+}
+
+// String is the value, or in brackets why there is none.
+func (r Reading[T]) String() string {
+	if r.known {
+		return fmt.Sprint(r.value)
+	}
+	return "[" + string(r.Why()) + "]"
+}
+
+// IsZero reports whether nobody tried to read the value; encoding/json omits it then.
+func (r Reading[T]) IsZero() bool { return r.Why() == NotRead }
+
+// Equal compares values and reasons, for tests.
+func (r Reading[T]) Equal(o Reading[T]) bool {
+	return r.known == o.known && r.Why() == o.Why() && reflect.DeepEqual(r.value, o.value)
+}
+
+// unknownJSON is how a value that was tried and not read is written.
+type unknownJSON struct {
+	Unknown Absence `json:"unknown"`
+}
+
+// MarshalJSON writes the value itself, or {"unknown": why}.
+func (r Reading[T]) MarshalJSON() ([]byte, error) {
+	if !r.known {
+		return json.Marshal(unknownJSON{r.Why()})
+	}
+	b, err := json.Marshal(r.value)
+	if bytes.Equal(b, []byte("null")) {
+		return []byte("[]"), err // a list that was read and is empty
+	}
+	return b, err
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. Null is refused: it is neither a
+// value nor a reason.
+func (r *Reading[T]) UnmarshalJSON(data []byte) error {
+	*r = Reading[T]{}
+	if bytes.Equal(data, []byte("null")) {
+		return errors.New("null is neither a value nor a reason; leave the field out, or write {\"unknown\": \"not_read\"}")
+	}
+	if bytes.HasPrefix(data, []byte("{")) {
+		var u unknownJSON
+		if err := strict(data, &u); err != nil {
+			return err
+		}
+		if _, ok := absences[u.Unknown]; !ok {
+			return fmt.Errorf("unknown: %q is no reason that is known here", clip(string(u.Unknown)))
+		}
+		r.why = u.Unknown
+		return nil
+	}
+	if err := strict(data, &r.value); err != nil {
+		return err
+	}
+	r.known = true
+	return nil
+}
+
+// clip shortens text from outside for a message.
+func clip(s string) string {
+	const most = 60
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
