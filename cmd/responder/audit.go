@@ -137,8 +137,12 @@ type entryGist struct {
 	} `json:"scope"`
 	Alerts    []json.RawMessage `json:"alerts"`
 	Playbooks map[string]string `json:"playbooks"`
+	Source    string            `json:"source"`
 	Decision  *struct {
-		By string `json:"by"`
+		By      string `json:"by"`
+		Gate    string `json:"gate"`
+		Approve bool   `json:"approve"`
+		Reason  string `json:"reason"`
 	} `json:"decision"`
 	Start *struct {
 		Playbook string `json:"playbook"`
@@ -167,8 +171,15 @@ func entrySummary(data json.RawMessage) string {
 	if d.Start != nil {
 		parts = append(parts, d.Start.Playbook)
 	}
-	if d.Decision != nil {
-		parts = append(parts, d.Decision.By)
+	if c := d.Decision; c != nil {
+		word := "" // without a question, approve means nothing: a cancel
+		switch {
+		case c.Gate != "" && c.Approve:
+			word = "approved by"
+		case c.Gate != "":
+			word = "denied by"
+		}
+		parts = append(parts, word, c.By, c.Reason)
 	}
 	if d.Ending != nil {
 		parts = append(parts, d.Ending.Outcome, d.Ending.Message)
@@ -176,7 +187,7 @@ func entrySummary(data json.RawMessage) string {
 	if d.To != "" {
 		parts = append(parts, "-> "+d.To)
 	}
-	parts = append(parts, d.Result, d.By, d.Reason, d.Message, d.Why, d.Text, d.Problems)
+	parts = append(parts, d.Source, d.Result, d.By, d.Reason, d.Message, d.Why, d.Text, d.Problems)
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
 }
 

@@ -54,6 +54,9 @@ func verifyJournal(cmd *cobra.Command, p *process, out *output, file, key, check
 	if options.Checker, err = selfChecker(); err != nil {
 		return err
 	}
+	if _, err := os.Stat(file); err != nil {
+		return fmt.Errorf("read the copy to verify: %w", err)
+	}
 	beside := key == ""
 	if beside {
 		key = filepath.Join(filepath.Dir(file), "journal.pub")

@@ -67,6 +67,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("FIXTURES", fixtures)
 			e.Setenv("EXAMPLE", filepath.Join(filepath.Dir(fixtures), "..", "..", "..", "deploy", "policy", "policy.yaml"))
 			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("COLUMNS", strconv.Itoa(tableWidth))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -15,7 +15,7 @@ import (
 // format is how a command prints its data.
 type format string
 
-// The formats of -o. Table fits 80 columns; wide shows everything.
+// The formats of -o. Table fits the terminal, or COLUMNS; wide shows every column, whole.
 const (
 	formatTable format = "table"
 	formatWide  format = "wide"

@@ -2,13 +2,39 @@ package main
 
 import (
 	"io"
+	"math"
+	"os"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
-// tableWidth is the width that a table fits in, in columns of a terminal.
+// tableWidth is the width that text is wrapped to and that a table fits in
+// where nothing says how wide the reader's window is, in columns.
 const tableWidth = 80
+
+// widthOf is how wide a table on w may be: the variable COLUMNS, else the
+// terminal's width. A file or a pipe has none: what is searched or kept must be
+// whole.
+func widthOf(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return tableWidth
+	}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if !term.IsTerminal(int(f.Fd())) {
+		return math.MaxInt
+	}
+	if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+		return n
+	}
+	return tableWidth
+}
 
 // column is one column of a table.
 type column struct {
@@ -27,7 +53,7 @@ type table struct {
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // write prints the table. Unless wide, flexible columns are cut, the widest
-// first, until a row fits tableWidth.
+// first, until a row fits the reader's window.
 func (t *table) write(w io.Writer, wide bool) error {
 	if len(t.rows) == 0 && t.empty != "" {
 		_, err := io.WriteString(w, t.empty+"\n")
@@ -41,7 +67,7 @@ func (t *table) write(w io.Writer, wide bool) error {
 	}
 	widths := t.widths(shown)
 	if !wide {
-		t.fit(shown, widths)
+		t.fit(shown, widths, widthOf(w))
 	}
 	var b strings.Builder
 	t.line(&b, shown, widths, t.heads())
@@ -72,13 +98,13 @@ func (t *table) widths(shown []int) []int {
 }
 
 // fit narrows the widest flexible column, one at a time, but none below 8.
-func (t *table) fit(shown, widths []int) {
+func (t *table) fit(shown, widths []int, columns int) {
 	const gap, least = 2, 8
 	total := -gap
 	for _, i := range shown {
 		total += widths[i] + gap
 	}
-	for total > tableWidth {
+	for total > columns {
 		widest := -1
 		for _, i := range shown {
 			if t.columns[i].flex && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -62,6 +64,45 @@ func TestNearest(t *testing.T) {
 	for got, want := range map[string]string{"lst": "list", "cancle": "cancel", "frobnicate": "", "": ""} {
 		if n := nearest(got, names); n != want {
 			t.Errorf("nearest(%q) = %q, want %q", got, n, want)
+		}
+	}
+}
+
+func TestEntryOfADecisionSaysWhich(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"state":"rollback","decision":{"gate":"g-1","approve":true,"by":"user:ada","reason":"go"}}`: "rollback approved by user:ada go",
+		`{"state":"rollback","decision":{"gate":"g-1","by":"user:ada","reason":"no"}}`:                "rollback denied by user:ada no",
+		`{"decision":{"by":"user:ada","reason":"my hands"}}`:                                          "user:ada my hands",
+		`{"digest":"sha256:00","source":"policy.yaml","document":"rules: []"}`:                        "policy.yaml",
+	} {
+		if got := entrySummary([]byte(data)); got != want {
+			t.Errorf("%s is summed up as %q, want %q", data, got, want)
+		}
+	}
+}
+
+func TestWhatIsKeptIsNotCut(t *testing.T) {
+	long := strings.Repeat("inference-", 20)
+	for columns, whole := range map[string]bool{"": true, "60": false} {
+		t.Setenv("COLUMNS", columns)
+		f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab := table{columns: []column{{head: "RUN"}, {head: "WHY", flex: true}}}
+		tab.add("r-01JDXYZ", long)
+		if err := tab.write(f, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(b), long); got != whole {
+			t.Errorf("COLUMNS=%q: written whole is %t, want %t:\n%s", columns, got, whole, b)
 		}
 	}
 }

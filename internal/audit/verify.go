@@ -138,8 +138,13 @@ func (v *verifier) open(ctx context.Context, path string) (_ Report, err error) 
 // passes runs the checks in the order in which a finding says most.
 func (v *verifier) passes(ctx context.Context) (*Finding, error) {
 	own, err := parseKey(v.meta.public)
-	if err != nil || own.Name() != v.key.Name() || own.KeyHash() != v.key.KeyHash() || v.meta.origin != v.key.Name() {
-		return between(0, v.meta.tree.size, "the log names another origin or key than %s+%08x", v.key.Name(), v.key.KeyHash()), nil
+	if err != nil {
+		return between(0, v.meta.tree.size, "the log names no key that can be read: %v", err), nil
+	}
+	if own.Name() != v.key.Name() || own.KeyHash() != v.key.KeyHash() || v.meta.origin != v.key.Name() {
+		return between(0, v.meta.tree.size, "nothing is proven: the log names the key %s+%08x, the key given is %s+%08x: "+
+			"the wrong key file was given, or another log was put in this one's place",
+			own.Name(), own.KeyHash(), v.key.Name(), v.key.KeyHash()), nil
 	}
 	for _, pass := range []func(context.Context) (*Finding, error){v.walk, v.ends, v.indexes, v.beyond} {
 		bad, err := guard(v.reached, func() (*Finding, error) { return pass(ctx) })

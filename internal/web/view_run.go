@@ -14,7 +14,7 @@ func (s *Site) runView(p page, d *runData) g.Node {
 		some(len(d.Evidence) > 0, section("evidence", "Evidence", g.Map(d.Evidence, evidenceView))),
 		g.Map(d.Changes, func(c *change) g.Node { return changeView(c, s.o.Words.Capacity) }),
 		askView(d),
-		curvesView(d.Curves),
+		curvesView(d),
 		pathView(d),
 		timelineView(d),
 		standingView(d),
@@ -68,7 +68,7 @@ func saidView(b *banner) g.Node {
 }
 
 func brokenView(p page, d *runData) g.Node {
-	return section("broken", "What is broken",
+	return section("broken", tense(d, "What is broken", "What was broken"),
 		g.Map(d.Alerts, func(a alertData) g.Node {
 			state := "firing for " + span(p.Now.Sub(a.Since))
 			switch {
@@ -91,6 +91,14 @@ func brokenView(p page, d *runData) g.Node {
 	)
 }
 
+// tense is one of two headings: of a run that goes on, and of one that ended.
+func tense(d *runData, open, ended string) string {
+	if d.Ended == "" {
+		return open
+	}
+	return ended
+}
+
 func evidenceView(e evidence) g.Node {
 	return g.Group{
 		h.H3(text(e.Title), g.Text(" "), h.Small(some(e.Step != "", text(e.Step), g.Text(", ")), clock(e.At))),
@@ -101,9 +109,9 @@ func evidenceView(e evidence) g.Node {
 	}
 }
 
-func curvesView(lines []string) g.Node {
-	return some(len(lines) > 0, section("curves", "Proof so far",
-		h.Pre(h.TabIndex("0"), g.Map(lines, func(s string) g.Node { return g.Group{text(s), g.Text("\n")} }))))
+func curvesView(d *runData) g.Node {
+	return some(len(d.Curves) > 0, section("curves", tense(d, "Proof so far", "Proof"),
+		h.Pre(h.TabIndex("0"), g.Map(d.Curves, func(s string) g.Node { return g.Group{text(s), g.Text("\n")} }))))
 }
 
 func pathView(d *runData) g.Node {
