@@ -68,6 +68,7 @@ type argocdConfig struct {
 	GRPCWeb    bool          `yaml:"grpc_web" doc:"For a proxy in front of it that passes no HTTP/2 on."`
 	Root       string        `yaml:"root" doc:"With grpc_web: the path that the server is below."`
 	Timeout    time.Duration `yaml:"timeout" doc:"Of one request. 0: 15s."`
+	Recovery   time.Duration `yaml:"recovery" doc:"How long an application may be Degraded after the sync of our commit before the commit is taken back: pods take their time. At most 1h. 0: 3m."`
 }
 
 // configured reports whether anything of Git is.
@@ -104,6 +105,9 @@ func (c *config) checkGitops(bad report) {
 		}
 		if a.Timeout < 0 {
 			bad("gitops.argocd.timeout", "", "must not be negative")
+		}
+		if a.Recovery < 0 || a.Recovery > time.Hour {
+			bad("gitops.argocd.recovery", "e.g. 3m", "%s is not between 0 and 1h", a.Recovery)
 		}
 	}
 	if len(g.Repositories) > 0 && g.ArgoCD == nil {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/argocd"
@@ -22,6 +23,7 @@ import (
 type gitopsWorld struct {
 	manifests *manifests.Manifests // nil: no repository is configured
 	argocd    *argocd.Client       // nil: no Argo CD is
+	recovery  time.Duration        // see step.Deps
 	temporary string               // directory of the clones that goes with it; empty: it stays
 }
 
@@ -35,6 +37,7 @@ func openGitops(c config, log *slog.Logger) (_ *gitopsWorld, err error) {
 		if g.argocd, err = openArgoCD(*a, log); err != nil {
 			return nil, err
 		}
+		g.recovery = a.Recovery
 	}
 	if len(c.Gitops.Repositories) == 0 {
 		return g, nil
@@ -109,7 +112,7 @@ func (g *gitopsWorld) into(d *step.Deps) {
 		d.Manifests, d.Commits, d.Pulls, d.History = g.manifests, g.manifests, g.manifests, g.manifests
 	}
 	if g.argocd != nil {
-		d.Applications = g.argocd
+		d.Applications, d.Recovery = g.argocd, g.recovery
 	}
 }
 

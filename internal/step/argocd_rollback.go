@@ -35,7 +35,7 @@ type argocdRollback struct {
 }
 
 func newArgocdRollback(d Deps) Lever {
-	return argocdRollback{argo{d.Applications, d.Manifests, d.History, d.Workloads}, newGitChange(d)}
+	return argocdRollback{newArgo(d), newGitChange(d)}
 }
 
 type rollbackWith struct {

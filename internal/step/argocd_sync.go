@@ -28,7 +28,7 @@ former revision. Refused too when there is nothing to sync, in a closed sync win
 type argocdSync struct{ argo }
 
 func newArgocdSync(d Deps) Lever {
-	return argocdSync{argo{d.Applications, d.Manifests, d.History, d.Workloads}}
+	return argocdSync{newArgo(d)}
 }
 
 // Plan implements [Lever].
@@ -75,6 +75,12 @@ type argo struct {
 	m Manifests
 	h History
 	w Workloads
+
+	recovery recovery
+}
+
+func newArgo(d Deps) argo {
+	return argo{d.Applications, d.Manifests, d.History, d.Workloads, recovery(d.Recovery)}
 }
 
 // argoPayload is what a plan on an application needs.
@@ -211,7 +217,7 @@ func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.R
 	}
 	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: want, Revision: strings.Join(at, ",")})}
 	state, why := gitops.Operated(app, at)
-	o.rollout(state, why, app, in.Now)
+	l.recovery.rollout(&o, state, why, app, in.Now)
 	return o, nil
 }
 

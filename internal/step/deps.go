@@ -23,7 +23,8 @@ type Deps struct {
 	Pulls        Pulls
 	History      History
 	Applications Applications
-	LastGood     LastGood // nil: nothing was ever verified
+	LastGood     LastGood      // nil: nothing was ever verified
+	Recovery     time.Duration // how long an application may be unhealthy after a sync before it counts as Degraded; 0: 3m
 
 	Prober   Prober   // nil: HTTP with a dialer that refuses link-local and metadata addresses
 	Notifier Notifier // nil: messages go to Log

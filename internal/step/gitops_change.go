@@ -22,10 +22,12 @@ type gitChange struct {
 	a    Applications
 	w    Workloads
 	good LastGood
+
+	recovery recovery
 }
 
 func newGitChange(d Deps) gitChange {
-	return gitChange{d.Manifests, d.Commits, d.Pulls, d.History, d.Applications, d.Workloads, d.LastGood}
+	return gitChange{d.Manifests, d.Commits, d.Pulls, d.History, d.Applications, d.Workloads, d.LastGood, recovery(d.Recovery)}
 }
 
 // gitPayload is what a plan of a commit needs to be made and undone. Exactly

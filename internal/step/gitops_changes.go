@@ -19,15 +19,16 @@ func gitopsChangesKind() playbook.Kind {
 		Name: "gitops.changes",
 		Role: playbook.RoleCheck,
 		Doc: `Reads what changed the service in Git and in Argo CD within the window: which commits touched its manifests, by whom, which flags, images and
-replicas they moved, and what was deployed when. A history that cannot be read, or does not reach back that far, is an error, never "no change".`,
+replicas they moved, and what was deployed when. A commit counts when it was made within the window, and when Argo CD deployed it within the
+window, however old it was then. A history that cannot be read, or does not reach back that far, is an error, never "no change".`,
 		With: []playbook.Field{
 			{Name: "window", Type: scalar(playbook.Duration), Required: true, Doc: "How long ago counts: the burn window of the alert, e.g. 1h."},
 		},
 		Out: []playbook.Field{
-			{Name: "changed", Type: yes, Doc: "A commit of somebody other than Responder touched the service's manifests within the window."},
+			{Name: "changed", Type: yes, Doc: "A commit of somebody other than Responder that touched the service's manifests was made or deployed within the window."},
 			{Name: "count", Type: whole, Doc: "How many such commits."},
 			{Name: "deployed", Type: yes, Doc: "Argo CD deployed something else than before within the window, or something of which its history does not tell what was before."},
-			{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since the newest of those commits; -1: there is none."},
+			{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since the newest of those commits, by its own age_seconds; -1: there is none."},
 			{Name: "deployed_age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since Argo CD's newest deployment; -1: it never deployed."},
 			{Name: "ours", Type: yes, Doc: "The newest commit that touched the service within the window is one of Responder's: a repair, not a cause."},
 			{Name: "flags_changed", Type: yes, Doc: "A flag of the engine moved in those commits."},
@@ -38,7 +39,7 @@ replicas they moved, and what was deployed when. A history that cannot be read, 
 				playbook.Field{Name: "sha", Type: text, Doc: "The commit."},
 				playbook.Field{Name: "subject", Type: text, Doc: "Its first line."},
 				playbook.Field{Name: "author", Type: text, Doc: "Who wrote it."},
-				playbook.Field{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since it was committed."},
+				playbook.Field{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since it was committed; of a commit older than the window, since it was deployed."},
 				playbook.Field{Name: "ours", Type: yes, Doc: "It is one of Responder's."},
 			)), Doc: "All that touched the service within the window, newest first."},
 			{Name: "diff", Type: listOf(object(
@@ -124,7 +125,7 @@ func (c gitopsChanges) Run(ctx context.Context, in Input) (Finding, error) {
 			"Argo CD application %s has no history: it was never synced, or its revisionHistoryLimit is 0; what was deployed when is not known", at.app.Name)}
 	}
 	window := time.Duration(with.Window)
-	changes, err := c.h.Changes(ctx, at.src, at.object, in.Now.Add(-window))
+	changes, err := c.arrivals(ctx, at, in.Now.Add(-window))
 	if err != nil {
 		return Finding{}, err
 	}
@@ -140,8 +141,8 @@ func (c gitopsChanges) Run(ctx context.Context, in Input) (Finding, error) {
 }
 
 // commit takes a commit in; newest first.
-func (o *gitChangesOut) commit(ch gitops.Touched, now time.Time, newest bool) {
-	age := max(now.Sub(ch.Commit.At).Seconds(), 0)
+func (o *gitChangesOut) commit(ch arrival, now time.Time, newest bool) {
+	age := max(now.Sub(ch.At).Seconds(), 0)
 	ours := repairs(ch.Commit)
 	o.Commits = append(o.Commits, commitOut{ch.Commit.SHA, ch.Commit.Subject, ch.Commit.Author.Name, age, ours})
 	if newest {

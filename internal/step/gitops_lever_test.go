@@ -300,7 +300,12 @@ func TestSettleFails(t *testing.T) {
 	w.Fails, w.App.Health, w.App.Message = "", "Degraded", "exceeded its progress deadline"
 	w.begin()
 	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "degraded")
-	w.now = w.now.Add(4 * time.Minute)
+	w.now = w.now.Add(time.Minute)
+	w.deps.Recovery = 50 * time.Second
+	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusFailed, "progress deadline")
+	w.deps.Recovery = 0
+	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "degraded")
+	w.now = w.now.Add(3 * time.Minute)
 	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusFailed, "progress deadline")
 	w.App.Health = "Healthy"
 	want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "healthy")

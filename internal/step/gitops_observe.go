@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -186,17 +187,21 @@ func (g gitChange) standing(ctx context.Context, in Input, p gitPayload, action 
 		return o
 	}
 	state, why := gitops.Settled(app, sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
-	o.rollout(state, why, app, in.Now)
+	g.recovery.rollout(&o, state, why, app, in.Now)
 	return o
 }
 
 // recovery is how long an application may be unhealthy after a sync before that
 // counts: health is known a moment after the sync, and pods take their time.
-const recovery = 3 * time.Minute
+// 0 stands for the default.
+type recovery time.Duration
+
+const defaultRecovery = recovery(3 * time.Minute)
 
 // rollout fills in how far Argo CD has come.
-func (o *Observation) rollout(state gitops.Rollout, why string, app gitops.Application, now time.Time) {
+func (r recovery) rollout(o *Observation, state gitops.Rollout, why string, app gitops.Application, now time.Time) {
+	r = cmp.Or(r, defaultRecovery)
 	o.Progress = app.Name + ": " + why
 	o.Settled = state == gitops.RolloutSettled
-	o.Degraded = state == gitops.RolloutFailed || state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > recovery
+	o.Degraded = state == gitops.RolloutFailed || state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > time.Duration(r)
 }

@@ -152,27 +152,32 @@ func alone(at site, prop gitops.Proposal) error {
 		return waiting(at, prop.Ahead)
 	case at.app.Sync != "Synced":
 		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
-			"Argo CD application %s is %s%s, and no commit says why: what the cluster has of its own would be taken back along with this change",
+			"Argo CD application %s is %s, and no commit says why%s; what the cluster has of its own would be taken back along with this change: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
 			at.app.Name, orNone(at.app.Sync), differing(at.app))}
 	}
 	return nil
 }
 
-// differing names resources of which the cluster has something else than Git.
+// differing names resources of which the cluster has something else than Git,
+// and what keeps Argo CD from comparing them.
 func differing(app gitops.Application) string {
 	var names []string
 	for _, r := range app.Resources {
-		if r.Sync != "Synced" && !r.Hook {
-			names = append(names, r.String())
+		switch {
+		case r.Sync == "Synced" || r.Hook:
+		case r.Prune:
+			names = append(names, r.String()+" is no longer in Git")
+		case r.Health == "Missing":
+			names = append(names, r.String()+" is not in the cluster")
+		default:
+			names = append(names, r.String()+" differs")
 		}
 	}
-	if n := len(names); n > 3 {
-		names = append(names[:3], fmt.Sprintf("and %d more", n-3))
-	}
+	names = append(names, app.Problems...)
 	if len(names) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(names, ", ") + ")"
+	return ": " + few(names)
 }
 
 // waiting refuses to carry commits out along with a change.

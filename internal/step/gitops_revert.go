@@ -27,7 +27,7 @@ kube.rollout_undo becomes this lever where Argo CD owns the workload and its ser
 		OneOf:      [][]string{{"window", "to"}},
 		Idempotent: true,
 		With: []playbook.Field{
-			{Name: "window", Type: scalar(playbook.Duration), Doc: "Revert the commits that are this young: the burn window of the alert, e.g. 1h."},
+			{Name: "window", Type: scalar(playbook.Duration), Doc: "Revert the commits that are this young, or were deployed this short ago: the burn window of the alert, e.g. 1h."},
 			{Name: "to", Type: scalar(playbook.String), Enum: []string{"previous", lastGood}, Doc: "previous: revert the last commit that touched the service. last_good: revert all that came after the commit that was last verified."},
 			{Name: "together", Type: scalar(playbook.String), Doc: "Why several variables go back as one. Unset: more than one is refused."},
 		},
@@ -67,7 +67,7 @@ func (l gitopsRevert) Plan(ctx context.Context, in Input) (machine.Plan, error) 
 	return l.planRevert(ctx, in, at, "gitops.revert", changes, with.Together)
 }
 
-// maxWindow is how far back the last commit is looked for.
+// historyReach is how far back the last commit is looked for.
 const historyReach = 30 * 24 * time.Hour
 
 // suspects are the commits to take back, newest first.
@@ -93,7 +93,11 @@ func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with reve
 		none = fmt.Sprintf("no commit of the last %s touched the manifests of %s", span(historyReach), in.Service.Name)
 		changes, err = l.h.Changes(ctx, at.src, at.object, since)
 	default:
-		changes, err = l.h.Changes(ctx, at.src, at.object, since)
+		var came []arrival
+		came, err = l.arrivals(ctx, at, since)
+		for _, a := range came {
+			changes = append(changes, a.Touched)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -23,14 +23,15 @@ func (m *Manifests) Changes(ctx context.Context, src gitops.Source, t gitops.Tar
 	if err != nil {
 		return nil, err
 	}
-	log, err := b.log(ctx, r, since)
+	log, err := b.repo.Log(ctx, repository.Window{Since: since, Path: r.path()})
 	if err != nil {
 		return nil, err
 	}
-	return b.touched(ctx, r, t, log)
+	return b.touched(ctx, r, t, r.concerning(log))
 }
 
-// Since gives those that came after a commit.
+// Since gives those that came to the branch after a commit, whenever they were
+// made.
 func (m *Manifests) Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
 	b, err := m.branch(src)
 	if err != nil {
@@ -48,26 +49,24 @@ func (m *Manifests) Contains(ctx context.Context, src gitops.Source, ancestor, d
 	return b.repo.Contains(ctx, ancestor, descendant)
 }
 
-// log is the history of what the source is built of.
-func (b *branch) log(ctx context.Context, r reading, since time.Time) ([]gitops.Commit, error) {
-	w := repository.Window{Since: since, Path: strings.Trim(r.src.Path, "/.")}
+// path is what the history is looked at for: the source's path, or everything
+// when it is built of more.
+func (r reading) path() string {
 	if len(r.beyond) > 0 {
-		w.Path = ""
+		return ""
 	}
-	log, err := b.repo.Log(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(log, func(c gitops.Commit) bool { return !slices.ContainsFunc(c.Files, r.concerns) }), nil
+	return strings.Trim(r.src.Path, "/.")
+}
+
+// concerning are the commits of a log that changed what the source is built of.
+func (r reading) concerning(log []gitops.Commit) []gitops.Commit {
+	return slices.DeleteFunc(log, func(c gitops.Commit) bool { return !slices.ContainsFunc(c.Files, r.concerns) })
 }
 
 // concerns reports whether a path is one that the source is built of.
 func (r reading) concerns(p string) bool {
 	return readable(p) && (under(p, strings.Trim(r.src.Path, "/.")) || slices.ContainsFunc(r.beyond, func(dir string) bool { return under(p, dir) }))
 }
-
-// windows are how far back a commit is looked for, one after the other.
-var windows = []time.Duration{24 * time.Hour, 14 * 24 * time.Hour, 180 * 24 * time.Hour, 1000 * 24 * time.Hour}
 
 // since gives the commits after sha that touched the target, newest first.
 func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
@@ -83,27 +82,11 @@ func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, 
 		return nil, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf(
 			"commit %.10s is not in the history of %s: somebody pushed with force, or it is of another branch", sha, b.src.Repository)}
 	}
-	for i, window := range windows {
-		log, err := b.log(ctx, r, time.Now().Add(-window))
-		if err != nil {
-			return nil, err
-		}
-		at := len(log)
-		for j, c := range log {
-			old, err := b.repo.Contains(ctx, c.SHA, sha)
-			if err != nil {
-				return nil, err
-			}
-			if old {
-				at = j
-				break
-			}
-		}
-		if at < len(log) || i == len(windows)-1 {
-			return b.touched(ctx, r, t, log[:at])
-		}
+	log, err := b.repo.After(ctx, sha, r.path())
+	if err != nil {
+		return nil, err
 	}
-	return nil, nil // unreachable: the last window returns
+	return b.touched(ctx, r, t, r.concerning(log))
 }
 
 // touched tells of each commit what it changed. Commits that changed nothing of

@@ -178,3 +178,50 @@ func TestFindBelowWrongClock(t *testing.T) {
 		t.Errorf("found %s, %v, %v; want %s", found.SHA, ok, err, ours)
 	}
 }
+
+// A commit that was made long before it was pushed came after those that were
+// pushed before it; so did what a merge brought, and nothing that led to either.
+func TestAfter(t *testing.T) {
+	s := gittest.NewServer(t)
+	shas := history(t, s, 8)
+	deployed := shas[7]
+	// Made a year before the others, and pushed on top of them.
+	s.Write(map[string]string{"a.yaml": "n: old\n"})
+	s.GitEnv(at(noon.AddDate(-1, 0, 0)), "commit", "--quiet", "--all", "--message", "old")
+	old := s.Git("rev-parse", "HEAD")
+	// A branch from before, merged so that its line is the first.
+	s.Git("checkout", "--quiet", "-b", "side", shas[5])
+	s.Write(map[string]string{"a.yaml": "n: side\n"})
+	s.GitEnv(at(noon.Add(6*time.Minute)), "commit", "--quiet", "--all", "--message", "side")
+	side := s.Git("rev-parse", "HEAD")
+	s.GitEnv(at(noon.Add(time.Hour)), "merge", "--quiet", "--no-ff", "--strategy=ours", "--message", "merge", old)
+	merge := s.Git("rev-parse", "HEAD")
+	r := open(t, s, func(o *Options) { o.Depth = 2 })
+	after := func(sha string, path string, want ...string) {
+		t.Helper()
+		log, err := r.After(t.Context(), sha, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range log {
+			got = append(got, c.SHA)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("after %.8s in %q: %s", sha, path, diff)
+		}
+	}
+	s.Git("push", "--quiet", "origin", old+":main")
+	after(deployed, "a.yaml", old)
+	after(shas[5], "a.yaml", old, shas[6])
+	after(old, "a.yaml")
+	after(deployed, "b")
+	s.Git("push", "--quiet", "origin", merge+":main")
+	after(deployed, "", merge, side)
+	after(old, "", merge, side)
+	after(side, "", merge)
+	after(merge, "")
+	if _, err := r.After(t.Context(), "1234567890123456789012345678901234567890", ""); err == nil {
+		t.Error("a commit that is nowhere has something after it")
+	}
+}
