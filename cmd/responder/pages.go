@@ -101,7 +101,8 @@ func (s *service) pauseLines() []string {
 	return lines
 }
 
-// ladderPage is the whole table of 'responder ladder'.
+// ladderPage is the table of 'responder ladder'; its counts by kind of failure,
+// which -o wide has, would not fit a page.
 func ladderPage(levers []webhook.LeverTrust) web.Table {
 	page := tablePage(ladderTable(levers))
 	for _, l := range levers {
@@ -112,6 +113,7 @@ func ladderPage(levers []webhook.LeverTrust) web.Table {
 			page.Notes = append(page.Notes, l.State+" on "+l.Service+": "+l.Proposal)
 		}
 	}
+	page.Notes = append(page.Notes, "Every count, by how it ended: responder ladder -o wide")
 	return page
 }
 
@@ -139,11 +141,27 @@ func orNobody(who []string) string {
 	return strings.Join(who, ", ")
 }
 
-// tablePage is a table with all its columns.
+// tablePage is what a table shows in a terminal, whole.
 func tablePage(t *table) web.Table {
-	page := web.Table{Rows: t.rows, Empty: t.empty}
-	for _, c := range t.columns {
-		page.Head = append(page.Head, c.head)
+	page := web.Table{Empty: t.empty, Rows: make([][]string, len(t.rows))}
+	for i, c := range t.columns {
+		if c.wide {
+			continue
+		}
+		page.Head = append(page.Head, headline(c.head))
+		for n, row := range t.rows {
+			page.Rows[n] = append(page.Rows[n], row[i])
+		}
 	}
 	return page
+}
+
+// headline is a terminal's heading as a page has it: "Level", not "LEVEL". What
+// stands in brackets is a unit, and stays.
+func headline(head string) string {
+	word, unit, _ := strings.Cut(head, " (")
+	if word == "" {
+		return head
+	}
+	return word[:1] + strings.ToLower(word[1:]) + head[len(word):len(head)-len(unit)] + unit
 }
