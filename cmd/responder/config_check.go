@@ -28,6 +28,10 @@ type configSummary struct {
 	Cluster    string `json:"cluster,omitempty"`
 	Discovery  bool   `json:"discovery"`
 
+	Repositories []string `json:"repositories"`     // of Git, by their addresses
+	ArgoCD       string   `json:"argocd,omitempty"` // absent: none is configured
+	Channels     []string `json:"channels"`
+
 	Policy *policySummary `json:"policy,omitempty"` // absent: none is configured
 }
 
@@ -92,11 +96,21 @@ func checkConfig(file string) (_ configSummary, err error) {
 	if _, err := webhook.New(probe); err != nil {
 		return configSummary{}, err
 	}
-	return configSummary{
+	summary := configSummary{
 		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),
 		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
-		Policy: rules,
-	}, nil
+		Policy: rules, Repositories: []string{}, Channels: []string{},
+	}
+	for _, r := range c.Gitops.Repositories {
+		summary.Repositories = append(summary.Repositories, r.URL)
+	}
+	if c.Gitops.ArgoCD != nil {
+		summary.ArgoCD = c.Gitops.ArgoCD.Server
+	}
+	for _, ch := range c.Channels {
+		summary.Channels = append(summary.Channels, ch.Name)
+	}
+	return summary, nil
 }
 
 // summaryIndent is where values stand in the summary.
@@ -151,8 +165,23 @@ func writeConfigSummary(w io.Writer, s configSummary) error {
 	if s.Discovery {
 		services += ", and those found in the cluster"
 	}
-	_, err := fmt.Fprintf(w, "%s is good\n  listen      %s\n  autonomy    at most %s\n  services    %s\n  playbooks   %d\n  policy      %s\n  prometheus  %s\n  cluster     %s\n",
-		s.File, s.Listen, s.Autonomy, services, s.Playbooks, strings.Join(s.Policy.lines(), "\n"+strings.Repeat(" ", summaryIndent)),
-		orText(s.Prometheus, "none: no PromQL, so nothing can be verified"), orText(s.Cluster, "none: no kube checks and levers"))
-	return err
+	lines := []struct{ name, text string }{
+		{"listen", s.Listen},
+		{"autonomy", "at most " + s.Autonomy},
+		{"services", services},
+		{"playbooks", fmt.Sprint(s.Playbooks)},
+		{"policy", strings.Join(s.Policy.lines(), "\n"+strings.Repeat(" ", summaryIndent))},
+		{"prometheus", orText(s.Prometheus, "none: no PromQL, so nothing can be verified")},
+		{"cluster", orText(s.Cluster, "none: no kube checks and levers")},
+		{"git", orText(strings.Join(s.Repositories, "\n"+strings.Repeat(" ", summaryIndent)), "none: what Git owns is not changed")},
+		{"argo cd", orText(s.ArgoCD, "none: commits cannot be followed")},
+		{"channels", orText(strings.Join(s.Channels, ", "), "none beside the log")},
+	}
+	fmt.Fprintf(w, "%s is good\n", s.File)
+	for _, l := range lines {
+		if _, err := fmt.Fprintf(w, "  %-*s%s\n", summaryIndent-2, l.name, l.text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
