@@ -7,18 +7,22 @@ const Format = "responder.gpu/v1"
 
 // Snapshot is what was known about the GPUs of a node at one moment.
 type Snapshot struct {
-	Format   string      `json:"format"`            // always [Format]
-	Node     string      `json:"node"`              // as Kubernetes names it
-	BootID   string      `json:"boot_id,omitempty"` // /proc/sys/kernel/random/boot_id; counters may begin anew when it changes
-	Source   string      `json:"source"`            // nvml, dcgm, sandbox
-	Agent    string      `json:"agent,omitempty"`   // version of the agent
-	Driver   string      `json:"driver,omitempty"`  // version of the driver, e.g. 550.54.15
-	NVML     string      `json:"nvml,omitempty"`    // version of the driver library
-	TakenAt  time.Time   `json:"taken_at"`          // by the node's clock, when this document was made
-	Since    time.Time   `json:"since,omitzero"`    // when watching began: events before are not seen
-	PeriodMS int64       `json:"period_ms"`         // milliseconds between two samples
-	GPUs     []GPU       `json:"gpus"`              // by index
-	Errors   []ReadError `json:"errors,omitempty"`  // what could not be read of the node as a whole
+	Format   string    `json:"format"`            // always [Format]
+	Node     string    `json:"node"`              // as Kubernetes names it
+	BootID   string    `json:"boot_id,omitempty"` // /proc/sys/kernel/random/boot_id; counters may begin anew when it changes
+	Source   string    `json:"source"`            // nvml, dcgm, sandbox
+	Agent    string    `json:"agent,omitempty"`   // version of the agent
+	Driver   string    `json:"driver,omitempty"`  // version of the driver, e.g. 550.54.15
+	NVML     string    `json:"nvml,omitempty"`    // version of the driver library
+	TakenAt  time.Time `json:"taken_at"`          // by the node's clock, when this document was made
+	Since    time.Time `json:"since,omitzero"`    // when watching began: events before are not seen
+	PeriodMS int64     `json:"period_ms"`         // milliseconds between two samples
+	// Expected is how many GPUs the node has when all are well: what its PCI bus
+	// holds, or what was there when watching began.
+	Expected Reading[int64] `json:"expected,omitzero"`
+
+	GPUs   []GPU       `json:"gpus"`             // by index
+	Errors []ReadError `json:"errors,omitempty"` // what could not be read of the node as a whole
 }
 
 // Period is the time between two samples.

@@ -15,6 +15,23 @@ const (
 	Failing   Verdict = "failing"   // gives or will give errors: take it out
 )
 
+// Verdicts lists them all, mildest first.
+func Verdicts() []Verdict {
+	return []Verdict{Healthy, Busy, Uncertain, Throttled, Degraded, Failing}
+}
+
+// WorseThan compares two verdicts. What is none is worse than all.
+func (v Verdict) WorseThan(o Verdict) bool { return v.rank() > o.rank() }
+
+func (v Verdict) rank() int {
+	for i, x := range Verdicts() {
+		if x == v {
+			return i
+		}
+	}
+	return len(Verdicts())
+}
+
 // Throttle is what slows a GPU down.
 type Throttle string
 
@@ -27,21 +44,47 @@ const (
 
 // Reason is one finding of one rule.
 type Reason struct {
-	Rule     string    `json:"rule"`           // stable name, e.g. thermal-hw
-	Verdict  Verdict   `json:"verdict"`        // what this finding alone says
-	Text     string    `json:"text"`           // one sentence for a person
-	Evidence string    `json:"evidence"`       // the raw values
-	Source   string    `json:"source"`         // where the rule comes from
-	Since    time.Time `json:"since,omitzero"` // the first sign of it within what is remembered
+	Rule     string    `json:"rule"`               // stable name, e.g. hw-thermal
+	Verdict  Verdict   `json:"verdict"`            // what this finding alone says
+	Text     string    `json:"text"`               // for a person, without a full stop
+	Evidence string    `json:"evidence,omitempty"` // the raw values
+	Source   string    `json:"source"`             // where the rule comes from
+	Since    time.Time `json:"since,omitzero"`     // the first sign of it within what is remembered
 }
 
 // Judgement is the verdict about one GPU.
 type Judgement struct {
 	UUID     string   `json:"uuid"`
 	Index    int      `json:"index"`
+	Name     string   `json:"name,omitempty"`
 	Verdict  Verdict  `json:"verdict"`
 	Throttle Throttle `json:"throttle,omitempty"` // the worst kind; only when a throttling rule fired
-	Reset    bool     `json:"reset,omitempty"`    // a reset is what NVIDIA's documents ask for
+	Reset    bool     `json:"reset,omitempty"`    // a reset of the GPU or a reboot is what NVIDIA's documents ask for
 	RMA      bool     `json:"rma,omitempty"`      // replacement is what they ask for
-	Reasons  []Reason `json:"reasons"`            // worst first; a healthy GPU may have some that are no fault
+	Reasons  []Reason `json:"reasons"`            // worst first; those of a healthy GPU are no fault
+}
+
+// NodeJudgement is the verdict about a node: that of its worst GPU, or worse.
+type NodeJudgement struct {
+	Node    string      `json:"node"`
+	Source  string      `json:"source,omitempty"` // of the snapshot; empty: there was none
+	TakenAt time.Time   `json:"taken_at,omitzero"`
+	Verdict Verdict     `json:"verdict"`
+	Reasons []Reason    `json:"reasons"` // about the node as a whole
+	GPUs    []Judgement `json:"gpus"`
+}
+
+// outcome is what a sign means.
+type outcome struct {
+	verdict    Verdict
+	throttle   Throttle
+	reset, rma bool
+}
+
+// sign is something a rule saw.
+type sign struct {
+	outcome
+	text     string
+	evidence string
+	since    time.Time
 }

@@ -1,0 +1,119 @@
+package gpu
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// capped is a GPU at the power cap with that clock.
+func cappedAt(index int, mhz int64) GPU {
+	g := h100(index)
+	lastMinutes(&g, 10, func(m *Minute) {
+		m.Reasons, m.SMMeanMHz, m.GPUPercent = map[Reasons]int{SWPowerCap: 58}, Known(mhz), Known[int64](97)
+	})
+	return g
+}
+
+func node(name string, gpus ...GPU) Snapshot {
+	s := snapshot(gpus...)
+	s.Node = name
+	for i := range s.GPUs {
+		s.GPUs[i].UUID = "GPU-" + name + "-" + string(rune('0'+i))
+	}
+	return s
+}
+
+func TestPeers(t *testing.T) {
+	other := cappedAt(0, 1000)
+	other.Name = "NVIDIA A100"
+	idle := h100(0)
+	lastMinutes(&idle, 10, func(m *Minute) { m.SMMeanMHz, m.GPUPercent = Known[int64](345), Known[int64](0) })
+	for name, c := range map[string]struct {
+		snaps []Snapshot
+		want  Verdict // of the first node
+		text  string
+	}{
+		"slower than other nodes":          {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", cappedAt(0, 1600)), node("c", cappedAt(0, 1590))}, Degraded, "runs at 1100 MHz under its software power cap while its peers run at 1600 MHz"},
+		"as fast as other nodes":           {[]Snapshot{node("a", cappedAt(0, 1500)), node("b", cappedAt(0, 1600))}, Busy, "normal at full load"},
+		"all slow":                         {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", cappedAt(0, 1100))}, Busy, "normal at full load"},
+		"slower than its neighbours":       {[]Snapshot{node("a", cappedAt(0, 1100), cappedAt(1, 1600))}, Degraded, "while its peers run"},
+		"nobody to compare with":           {[]Snapshot{node("a", cappedAt(0, 1100))}, Busy, "normal at full load"},
+		"another product":                  {[]Snapshot{node("a", cappedAt(0, 1100)), func() Snapshot { s := node("b", other); return s }()}, Busy, ""},
+		"idle peers say nothing":           {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", idle)}, Busy, ""},
+		"idle itself":                      {[]Snapshot{node("a", idle), node("b", cappedAt(0, 1600))}, Healthy, ""},
+		"neighbours count only when alone": {[]Snapshot{node("a", cappedAt(0, 1500), cappedAt(1, 1980)), node("b", cappedAt(0, 1510))}, Busy, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := Judge(noon, c.snaps...)[0].GPUs[0]
+			if j.Verdict != c.want || (c.text != "" && !strings.Contains(j.Reasons[0].Text, c.text)) {
+				t.Errorf("got %s: %+v, want %s: %s", j.Verdict, j.Reasons, c.want, c.text)
+			}
+		})
+	}
+}
+
+func TestVerdictOfNode(t *testing.T) {
+	hot := h100(1)
+	hot.Rows.Failed = Known(true)
+	for name, c := range map[string]struct {
+		snap Snapshot
+		want Verdict
+		text string // of the first reason of the node
+	}{
+		"all well":  {snapshot(h100(0), h100(1)), Healthy, ""},
+		"the worst": {snapshot(h100(0), hot), Failing, ""},
+		"no GPU":    {snapshot(), Uncertain, "no GPU was seen"},
+		"no driver": {func() Snapshot {
+			s := snapshot()
+			s.Errors = []ReadError{{What: "driver", Why: Failed, Detail: "version mismatch"}}
+			return s
+		}(), Uncertain, "driver could not be read"},
+		"a GPU is gone": {func() Snapshot { s := snapshot(h100(0)); s.Expected = Known[int64](8); return s }(), Failing, "1 of 8 GPUs are there"},
+		"something that this driver lacks": {func() Snapshot {
+			s := snapshot(h100(0))
+			s.Errors = []ReadError{{What: "fabric", Why: OldDriver}}
+			return s
+		}(), Healthy, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := Judge(noon, c.snap)[0]
+			if n.Verdict != c.want || n.Node != "gpu-17" {
+				t.Errorf("got %s for %s, want %s: %+v", n.Verdict, n.Node, c.want, n)
+			}
+			if c.text != "" && (len(n.Reasons) == 0 || !strings.Contains(n.Reasons[0].Text, c.text)) {
+				t.Errorf("got reasons %+v, want %q", n.Reasons, c.text)
+			}
+		})
+	}
+}
+
+func TestClocksThatDisagree(t *testing.T) {
+	for name, c := range map[string]struct {
+		ahead time.Duration
+		want  Verdict
+	}{
+		"fresh":       {-5 * time.Second, Healthy},
+		"a bit ahead": {5 * time.Second, Healthy},
+		"old":         {-31 * time.Second, Uncertain},
+		"far ahead":   {11 * time.Second, Uncertain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Judge(noon.Add(-c.ahead), snapshot(h100(0)))[0].Verdict; got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+	slow := snapshot(h100(0))
+	slow.PeriodMS = 30_000
+	if got := Judge(noon.Add(80*time.Second), slow)[0].Verdict; got != Healthy {
+		t.Errorf("with samples every 30s, readings of 80s ago are %s, want healthy", got)
+	}
+}
+
+func TestUnseen(t *testing.T) {
+	n := Unseen("gpu-17", "no agent runs there")
+	if n.Verdict != Uncertain || !strings.Contains(n.Reasons[0].Text, "no agent runs there") {
+		t.Errorf("got %+v", n)
+	}
+}

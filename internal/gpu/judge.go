@@ -1,0 +1,127 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// subject is what the rules about a GPU look at.
+type subject struct {
+	snap  Snapshot
+	gpu   GPU // without the values that cannot be true
+	peers []GPU
+	now   time.Time
+	odd   []ReadError // the values that cannot be true
+}
+
+// Judge gives the verdict about every GPU of every node. The snapshots are of
+// nodes that do the same work, such as those of one service: GPUs of the same
+// product are compared with each other. Time is the caller's; what is older or
+// newer than it may be is not believed.
+func Judge(now time.Time, snaps ...Snapshot) []NodeJudgement {
+	out := make([]NodeJudgement, 0, len(snaps))
+	for i, s := range snaps {
+		n := NodeJudgement{Node: s.Node, Source: s.Source, TakenAt: s.TakenAt, Verdict: Healthy, GPUs: []Judgement{}}
+		n.Reasons = reasons(nodeRules, subject{snap: s, now: now}, func(x sign) { n.Verdict = worst(n.Verdict, x.verdict) })
+		for _, g := range s.GPUs {
+			believed, odd := believe(g)
+			j := judgeGPU(subject{snap: s, gpu: believed, peers: peersOf(g, i, snaps), now: now, odd: odd})
+			n.GPUs = append(n.GPUs, j)
+			n.Verdict = worst(n.Verdict, j.Verdict)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// Unseen is the verdict about a node that gave no snapshot that can be used:
+// unknown, and why.
+func Unseen(node, why string) NodeJudgement {
+	return NodeJudgement{
+		Node: node, Verdict: Uncertain, GPUs: []Judgement{},
+		Reasons: []Reason{{Rule: "no-answer", Verdict: Uncertain, Text: "nothing is known of the node's GPUs: " + why, Source: sourceOwn}},
+	}
+}
+
+func judgeGPU(u subject) Judgement {
+	j := Judgement{UUID: u.gpu.UUID, Index: u.gpu.Index, Name: u.gpu.Name, Verdict: Healthy}
+	j.Reasons = reasons(gpuRules, u, func(s sign) {
+		j.Verdict = worst(j.Verdict, s.verdict)
+		j.Reset, j.RMA = j.Reset || s.reset, j.RMA || s.rma
+		if throttleRank[s.throttle] > throttleRank[j.Throttle] {
+			j.Throttle = s.throttle
+		}
+	})
+	return j
+}
+
+// throttleRank orders kinds of throttling: hardware slowdown is set along with
+// the other two, so it is the least telling.
+var throttleRank = map[Throttle]int{"": 0, Hardware: 1, PowerBrake: 2, Thermal: 3}
+
+// reasons runs rules, and gives what they saw, worst first.
+func reasons(rules []rule, u subject, each func(sign)) []Reason {
+	out := []Reason{}
+	for _, r := range rules {
+		for _, s := range r.look(u) {
+			out = append(out, Reason{Rule: r.id, Verdict: s.verdict, Text: s.text, Evidence: s.evidence, Source: r.source, Since: s.since})
+			each(s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Reason) int { return cmp.Compare(b.Verdict.rank(), a.Verdict.rank()) })
+	return out
+}
+
+func worst(a, b Verdict) Verdict {
+	if b.WorseThan(a) {
+		return b
+	}
+	return a
+}
+
+// peersOf gives GPUs to compare with: those of the same product on other
+// nodes, else the others of the same node.
+func peersOf(g GPU, own int, snaps []Snapshot) []GPU {
+	var others, same []GPU
+	for i, s := range snaps {
+		for _, p := range s.GPUs {
+			switch {
+			case p.Name != g.Name || p.UUID == g.UUID:
+			case i == own:
+				same = append(same, p)
+			default:
+				others = append(others, p)
+			}
+		}
+	}
+	if len(others) > 0 {
+		return others
+	}
+	return same
+}
+
+// clock writes a time of day as the runbooks do; the date when it is another.
+func (u subject) clock(t time.Time) string {
+	t = t.UTC()
+	if u.now.UTC().Sub(t) < 24*time.Hour {
+		return t.Format("15:04") + " UTC"
+	}
+	return t.Format("2006-01-02 15:04") + " UTC"
+}
+
+// since says " since 02:14 UTC", or nothing when it is not known.
+func (u subject) since(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " since " + u.clock(t)
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

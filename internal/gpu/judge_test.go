@@ -1,0 +1,247 @@
+package gpu
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// one judges a single GPU after a change to a healthy one.
+func one(t *testing.T, change func(*GPU)) Judgement {
+	t.Helper()
+	g := h100(0)
+	change(&g)
+	n := Judge(noon.Add(time.Second), snapshot(g))
+	if len(n) != 1 || len(n[0].GPUs) != 1 {
+		t.Fatalf("got %+v, want one judgement", n)
+	}
+	return n[0].GPUs[0]
+}
+
+// lastMinutes changes the last n minutes of history.
+func lastMinutes(g *GPU, n int, change func(*Minute)) {
+	for i := len(g.Minutes) - n; i < len(g.Minutes); i++ {
+		change(&g.Minutes[i])
+	}
+}
+
+func showing(bit Reasons, samples int) func(*Minute) {
+	return func(m *Minute) { m.Reasons = map[Reasons]int{bit: samples} }
+}
+
+func xid(code uint64, ago time.Duration, times int) func(*GPU) {
+	return func(g *GPU) {
+		for range times {
+			g.Events = append(g.Events, Event{At: noon.Add(-ago), Type: EventXID, Data: code})
+		}
+	}
+}
+
+type verdictCase struct {
+	change   func(*GPU)
+	want     Verdict
+	rule     string // of the first reason; empty: none is looked at
+	text     string // part of the first reason's text
+	throttle Throttle
+	reset    bool
+	rma      bool
+}
+
+func (c verdictCase) check(t *testing.T) {
+	t.Helper()
+	j := one(t, c.change)
+	if j.Verdict != c.want || j.Throttle != c.throttle || j.Reset != c.reset || j.RMA != c.rma {
+		t.Errorf("got verdict %s, throttle %q, reset %v, rma %v, want %s, %q, %v, %v: %+v", j.Verdict, j.Throttle, j.Reset, j.RMA, c.want, c.throttle, c.reset, c.rma, j.Reasons)
+	}
+	if c.rule == "" {
+		return
+	}
+	if len(j.Reasons) == 0 {
+		t.Fatalf("got no reason, want one of rule %s", c.rule)
+	}
+	first := j.Reasons[0]
+	if first.Rule != c.rule || !strings.Contains(first.Text, c.text) {
+		t.Errorf("first reason is %s: %q, want %s: %q", first.Rule, first.Text, c.rule, c.text)
+	}
+	if first.Source == "" || strings.HasSuffix(first.Text, ".") {
+		t.Errorf("reason %+v has no source, or ends with a full stop", first)
+	}
+}
+
+func TestVerdictOfClocks(t *testing.T) {
+	for name, c := range map[string]verdictCase{
+		"nothing wrong": {change: func(*GPU) {}, want: Healthy},
+		"idle": {change: func(g *GPU) {
+			g.Clocks.Reasons, g.Clocks.SMMHz, g.Use.GPUPercent = Known(GPUIdle), Known[int64](345), Known[int64](0)
+			lastMinutes(g, 10, func(m *Minute) {
+				m.Reasons, m.GPUPercent, m.SMMeanMHz = map[Reasons]int{GPUIdle: 60}, Known[int64](0), Known[int64](345)
+			})
+		}, want: Healthy},
+		"applications clocks": {change: func(g *GPU) {
+			g.Clocks.Reasons = Known(ApplicationsClocks)
+			lastMinutes(g, 10, showing(ApplicationsClocks, 60))
+		}, want: Healthy},
+		"at the power cap": {change: func(g *GPU) {
+			g.Clocks.Reasons = Known(SWPowerCap)
+			lastMinutes(g, 10, showing(SWPowerCap, 55))
+		}, want: Busy, rule: "busy", text: "normal at full load"},
+		"at full utilisation": {change: func(g *GPU) {
+			lastMinutes(g, 10, func(m *Minute) { m.GPUPercent = Known[int64](99) })
+		}, want: Busy, rule: "busy", text: "full utilisation"},
+		"hardware thermal slowdown": {change: func(g *GPU) {
+			g.Clocks.Reasons = Known(HWSlowdown | HWThermalSlowdown)
+			lastMinutes(g, 4, func(m *Minute) { m.Reasons = map[Reasons]int{HWThermalSlowdown: 59, HWSlowdown: 59} })
+		}, want: Throttled, rule: "throttle", text: "hardware thermal slowdown since 11:56 UTC", throttle: Thermal},
+		"software thermal slowdown": {change: func(g *GPU) { lastMinutes(g, 3, showing(SWThermalSlowdown, 30)) }, want: Throttled, rule: "throttle", text: "software thermal slowdown since 11:57", throttle: Thermal},
+		"power brake":               {change: func(g *GPU) { lastMinutes(g, 3, showing(HWPowerBrakeSlowdown, 30)) }, want: Throttled, rule: "throttle", text: "power brake", throttle: PowerBrake},
+		"hardware slowdown":         {change: func(g *GPU) { lastMinutes(g, 3, showing(HWSlowdown, 40)) }, want: Throttled, rule: "throttle", text: "hardware slowdown", throttle: Hardware},
+		"a blip of hardware slowdown": {change: func(g *GPU) {
+			g.Clocks.Reasons = Known(HWSlowdown)
+			lastMinutes(g, 3, showing(HWSlowdown, 20))
+		}, want: Healthy, rule: "throttle", text: "has not lasted"},
+		"one sample of thermal slowdown": {change: func(g *GPU) { lastMinutes(g, 1, showing(HWThermalSlowdown, 1)) }, want: Healthy},
+		"between samples, by the driver's count": {change: func(g *GPU) {
+			lastMinutes(g, 3, func(m *Minute) { m.Violation.HWThermalNS = Known[uint64](20_000_000_000) })
+		}, want: Throttled, rule: "throttle", text: "hardware thermal slowdown since 11:57", throttle: Thermal},
+		"a reason that is new":         {change: func(g *GPU) { g.Clocks.Reasons = Known(Reasons(0x400)) }, want: Uncertain, rule: "new-reason", text: "not known here"},
+		"a reason that was new lately": {change: func(g *GPU) { lastMinutes(g, 2, showing(0x8000, 1)) }, want: Uncertain, rule: "new-reason"},
+		"hot now and before": {change: func(g *GPU) {
+			g.Temperature.GPUC = Known[int64](87)
+			lastMinutes(g, 2, func(m *Minute) { m.GPUMaxC = Known[int64](88) })
+		}, want: Throttled, rule: "temperature", text: "gpu at 87 °C or more since 11:58", throttle: Thermal},
+		"hot just now": {change: func(g *GPU) { g.Temperature.GPUC = Known[int64](87) }, want: Healthy, rule: "temperature", text: "just now"},
+		"memory hot": {change: func(g *GPU) {
+			g.Temperature.MemoryC = Known[int64](96)
+			lastMinutes(g, 2, func(m *Minute) { m.MemMaxC = Known[int64](96) })
+		}, want: Throttled, rule: "temperature", text: "memory at 95", throttle: Thermal},
+		"no margin left":    {change: func(g *GPU) { g.Temperature.MarginC = Known[int64](0) }, want: Throttled, rule: "temperature", text: "no margin", throttle: Thermal},
+		"about to go off":   {change: func(g *GPU) { g.Temperature.GPUC = Known[int64](91) }, want: Failing, rule: "temperature", text: "switch itself off", throttle: Thermal},
+		"a mad thermometer": {change: func(g *GPU) { g.Temperature.GPUC = Known[int64](900) }, want: Uncertain, text: "temperature", rule: "needed"},
+	} {
+		t.Run(name, c.check)
+	}
+}
+
+func TestVerdictOfMemory(t *testing.T) {
+	for name, c := range map[string]verdictCase{
+		"new uncorrectable errors": {change: func(g *GPU) {
+			g.ECC.VolatileUncorrectable, g.ECC.AggregateUncorrectable = Known[uint64](41), Known[uint64](41)
+			lastMinutes(g, 2, func(m *Minute) { m.Counters.VolatileUncorrectable = Known[uint64](41) })
+		}, want: Failing, rule: "ecc-uncorrectable", text: "41 uncorrectable ECC errors since 11:58 UTC", reset: true},
+		"new in the life of the GPU only": {change: func(g *GPU) { g.ECC.AggregateUncorrectable = Known[uint64](1) }, want: Failing, rule: "ecc-uncorrectable", text: "1 uncorrectable ECC error", reset: true},
+		"since the driver was loaded, before watching": {change: func(g *GPU) {
+			g.ECC.VolatileUncorrectable, g.Baseline.Counters.VolatileUncorrectable = Known[uint64](3), Known[uint64](3)
+		}, want: Degraded, rule: "ecc-uncorrectable", text: "3 uncorrectable ECC errors since the driver was loaded", reset: true},
+		"the driver was loaded anew": {change: func(g *GPU) {
+			g.ECC.VolatileUncorrectable, g.Baseline.Counters.VolatileUncorrectable = Known[uint64](2), Known[uint64](9)
+		}, want: Failing, rule: "ecc-uncorrectable", text: "2 uncorrectable ECC errors", reset: true},
+		"history of its life": {change: func(g *GPU) {
+			g.ECC.AggregateUncorrectable, g.Baseline.Counters.AggregateUncorrectable = Known[uint64](7), Known[uint64](7)
+		}, want: Healthy, rule: "ecc-uncorrectable", text: "7 uncorrectable ECC errors in its life"},
+		"a life that grew shorter":  {change: func(g *GPU) { g.Baseline.Counters.AggregateUncorrectable = Known[uint64](7) }, want: Uncertain, rule: "ecc-uncorrectable", text: "went down"},
+		"row remapping failed":      {change: func(g *GPU) { g.Rows.Failed = Known(true) }, want: Failing, rule: "memory-repair", text: "could not be remapped", rma: true},
+		"row remapping pending":     {change: func(g *GPU) { g.Rows.Pending = Known(true) }, want: Degraded, rule: "memory-repair", text: "waits to be remapped", reset: true},
+		"sram past its threshold":   {change: func(g *GPU) { g.ECC.SRAMThresholdExceeded = Known(true) }, want: Failing, rule: "memory-repair", text: "SRAM", rma: true},
+		"a bank without spare rows": {change: func(g *GPU) { g.Rows.BanksNone = Known[uint64](1) }, want: Degraded, rule: "memory-repair", text: "1 memory bank"},
+		"retired pages": {change: func(g *GPU) {
+			g.Pages = Pages{SingleBit: Known[uint64](40), DoubleBit: Known[uint64](20), Pending: Known(false)}
+		}, want: Failing, rule: "retired-pages", text: "60 retired pages", rma: true},
+		"some retired pages": {change: func(g *GPU) {
+			g.Pages = Pages{SingleBit: Known[uint64](14), DoubleBit: Known[uint64](1), Pending: Known(false)}
+		}, want: Degraded, rule: "retired-pages", text: "15 retired pages"},
+		"page retirement instead of row remapping": {change: func(g *GPU) {
+			g.Rows = Rows{Pending: Unknown[bool](NotSupported), Failed: Unknown[bool](NotSupported)}
+			g.Pages = Pages{SingleBit: Known[uint64](0), DoubleBit: Known[uint64](0), Pending: Known(false)}
+		}, want: Healthy},
+		"divided, so that rows cannot be read": {change: func(g *GPU) {
+			g.Rows = Rows{Pending: Unknown[bool](NotSupported), Failed: Unknown[bool](NotSupported)}
+			g.MIG = MIG{Enabled: Known(true), Instances: []MIGInstance{{UUID: "MIG-1", Profile: "1g.10gb"}}}
+		}, want: Healthy, rule: "needed", text: "divided"},
+		"no repair can be read": {change: func(g *GPU) { g.Rows.Failed = Unknown[bool](NotSupported) }, want: Uncertain, rule: "needed", text: "repairs"},
+		"ecc is off": {change: func(g *GPU) {
+			g.ECC = ECC{Enabled: Known(false), VolatileUncorrectable: Unknown[uint64](NotSupported)}
+		}, want: Uncertain, rule: "needed"},
+		"the driver asks for a reset":       {change: func(g *GPU) { g.Recovery = Known(RecoveryReset) }, want: Failing, rule: "recovery-action", text: "asks for a reset", reset: true},
+		"the driver asks for something new": {change: func(g *GPU) { g.Recovery = Known(RecoveryAction(9)) }, want: Uncertain, rule: "recovery-action", text: "not known"},
+	} {
+		t.Run(name, c.check)
+	}
+}
+
+func TestVerdictOfEvents(t *testing.T) {
+	for name, c := range map[string]verdictCase{
+		"an application's fault":          {change: xid(31, time.Minute, 5), want: Healthy, rule: "xid", text: "XID 31 (GPU memory page fault) 5 times since 11:59 UTC"},
+		"a video decoder":                 {change: xid(97, time.Minute, 1), want: Healthy, rule: "xid", text: "video decoder"},
+		"double bit error":                {change: xid(48, time.Hour, 1), want: Failing, rule: "xid", text: "XID 48 (double bit ECC error) since 11:00 UTC", reset: true},
+		"fallen off the bus":              {change: xid(79, 30*time.Hour, 1), want: Failing, rule: "xid", text: "since 2026-08-21 06:00 UTC", reset: true},
+		"row could not be remapped":       {change: xid(64, time.Minute, 1), want: Failing, rule: "xid", text: "XID 64", rma: true},
+		"row was remapped":                {change: xid(63, time.Minute, 1), want: Degraded, rule: "xid", text: "XID 63", reset: true},
+		"row was remapped two days ago":   {change: xid(63, 48*time.Hour, 1), want: Healthy, rule: "xid", text: "XID 63"},
+		"contained":                       {change: xid(94, time.Minute, 1), want: Degraded, rule: "xid", text: "contained"},
+		"uncontained":                     {change: xid(95, time.Minute, 1), want: Failing, rule: "xid", text: "uncontained", reset: true},
+		"a link":                          {change: xid(74, time.Minute, 1), want: Degraded, rule: "xid", text: "NVLink"},
+		"a link again and again":          {change: xid(74, time.Minute, 4), want: Failing, rule: "xid", text: "4 times", reset: true},
+		"an XID that is new":              {change: xid(4711, time.Minute, 1), want: Uncertain, rule: "xid", text: "not known here"},
+		"a number that the catalog skips": {change: xid(58, time.Minute, 1), want: Uncertain, rule: "xid"},
+		"recovery action changed to none": {change: xid(154, time.Minute, 1), want: Healthy, rule: "xid", text: "recovery action changed"},
+		"recovery action changed, unread": {change: func(g *GPU) {
+			xid(154, time.Minute, 1)(g)
+			g.Recovery = Unknown[RecoveryAction](OldDriver)
+		}, want: Degraded, rule: "xid", text: "what cannot be read", reset: true},
+		"fatal poison": {change: func(g *GPU) { g.Events = []Event{{At: noon, Type: EventFatalPoison}} }, want: Failing, rule: "event", text: "not contained", reset: true},
+		"not watched":  {change: func(g *GPU) { g.EventsWatched = Known(false) }, want: Uncertain, rule: "needed", text: "not watched"},
+	} {
+		t.Run(name, c.check)
+	}
+}
+
+func TestVerdictOfLinks(t *testing.T) {
+	for name, c := range map[string]verdictCase{
+		"half the lanes":  {change: func(g *GPU) { g.PCIe.Width = Known[int64](8) }, want: Degraded, rule: "pcie", text: "8 of 16 lanes"},
+		"slow under load": {change: func(g *GPU) { g.PCIe.Generation = Known[int64](3) }, want: Degraded, rule: "pcie", text: "generation 3 of 5 under load"},
+		"slow while idle": {change: func(g *GPU) {
+			g.PCIe.Generation = Known[int64](1)
+			lastMinutes(g, 10, func(m *Minute) { m.GPUPercent = Known[int64](0) })
+		}, want: Healthy, rule: "pcie", text: "save power"},
+		"replays": {change: func(g *GPU) {
+			for i := range g.Minutes {
+				g.Minutes[i].Counters.PCIeReplays = Known(uint64(i * 9))
+			}
+		}, want: Degraded, rule: "pcie", text: "9 PCIe replays"},
+		"few replays": {change: func(g *GPU) {
+			for i := range g.Minutes {
+				g.Minutes[i].Counters.PCIeReplays = Known(uint64(i * 8))
+			}
+		}, want: Healthy},
+		"a link down":                {change: func(g *GPU) { g.NVLinks[1].Active = Known(false) }, want: Degraded, rule: "nvlink", text: "1 of 2"},
+		"no link in use":             {change: func(g *GPU) { g.NVLinks[0].Active, g.NVLinks[1].Active = Known(false), Known(false) }, want: Healthy},
+		"fabric in progress":         {change: func(g *GPU) { g.Fabric.State = Known(FabricInProgress) }, want: Degraded, rule: "fabric", text: "not joined"},
+		"fabric failed":              {change: func(g *GPU) { g.Fabric.Status = Known[int64](999) }, want: Failing, rule: "fabric", text: "999"},
+		"fabric slow":                {change: func(g *GPU) { g.Fabric.Health = Known[int64](1) }, want: Degraded, rule: "fabric", text: "less bandwidth"},
+		"fabric well":                {change: func(g *GPU) { g.Fabric.Health = Known[int64](2) }, want: Healthy},
+		"a fabric state that is new": {change: func(g *GPU) { g.Fabric.State = Known(FabricState(7)) }, want: Uncertain, rule: "fabric", text: "state 7"},
+	} {
+		t.Run(name, c.check)
+	}
+}
+
+func TestVerdictOfReadings(t *testing.T) {
+	for name, c := range map[string]verdictCase{
+		"lost": {change: func(g *GPU) {
+			g.Temperature.GPUC, g.ECC.VolatileUncorrectable = Unknown[int64](Lost), Unknown[uint64](Lost)
+		}, want: Failing, rule: "gpu-lost", text: "fallen off the bus", reset: true},
+		"a call that hangs":        {change: func(g *GPU) { g.Power.DrawMW = Unknown[int64](Timeout) }, want: Uncertain, rule: "readable", text: "1 reading could not be had"},
+		"reasons not supported":    {change: func(g *GPU) { g.Clocks.Reasons = Unknown[Reasons](NotSupported) }, want: Uncertain, rule: "needed", text: "clocks.reasons"},
+		"an optional reading less": {change: func(g *GPU) { g.Temperature.MemoryC = Unknown[int64](NotSupported) }, want: Healthy},
+		"stale":                    {change: func(g *GPU) { g.TakenAt = noon.Add(-time.Minute) }, want: Uncertain, rule: "fresh", text: "old"},
+		"no history":               {change: func(g *GPU) { g.Minutes = nil }, want: Uncertain, rule: "history", text: "too little history"},
+		"short history":            {change: func(g *GPU) { g.Minutes = g.Minutes[9:] }, want: Uncertain, rule: "history", text: "less than 2m"},
+		"history with holes":       {change: func(g *GPU) { lastMinutes(g, 3, func(m *Minute) { m.Samples, m.Missed = 25, 35 }) }, want: Uncertain, rule: "history", text: "missed"},
+		"history that ended":       {change: func(g *GPU) { g.Minutes = g.Minutes[:5] }, want: Uncertain, rule: "history"},
+		"absurd history":           {change: func(g *GPU) { lastMinutes(g, 1, func(m *Minute) { m.GPUMaxC = Known[int64](255) }) }, want: Uncertain, rule: "plausible", text: "minutes[9].gpu_max_c"},
+		"more used than there is":  {change: func(g *GPU) { g.Use.MemoryUsedBytes = Known[uint64](81 << 30) }, want: Uncertain, rule: "readable"},
+		"nothing but a uuid":       {change: func(g *GPU) { *g = GPU{UUID: g.UUID, TakenAt: g.TakenAt} }, want: Uncertain, rule: "history"},
+	} {
+		t.Run(name, c.check)
+	}
+}

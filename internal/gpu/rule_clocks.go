@@ -1,0 +1,215 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Windows of history.
+const (
+	recent    = 3 * time.Minute // what is the case now
+	remember  = 15 * time.Minute
+	needFor   = 2 * time.Minute // least history for a verdict
+	leastHits = 3               // samples, below which a reason is a blip
+)
+
+// brake is a reason that is harmful when it lasts.
+type brake struct {
+	bit      Reasons
+	throttle Throttle
+	share    float64 // of the samples, from which on it lasts
+	lost     func(Violations) Reading[uint64]
+}
+
+// Hardware slowdown may show up on a change of P-state (nvml.h), so it has to
+// be there in half of the samples; the other bits mean one thing only.
+var brakes = []brake{
+	{HWThermalSlowdown, Thermal, 0.1, func(v Violations) Reading[uint64] { return v.HWThermalNS }},
+	{SWThermalSlowdown, Thermal, 0.1, func(v Violations) Reading[uint64] { return v.SWThermalNS }},
+	{HWPowerBrakeSlowdown, PowerBrake, 0.1, func(v Violations) Reading[uint64] { return v.HWPowerBrakeNS }},
+	{HWSlowdown, Hardware, 0.5, func(Violations) Reading[uint64] { return Unknown[uint64](NotSupported) }},
+}
+
+// minutes gives the minutes of the last d before the readings.
+func (u subject) minutes(d time.Duration) []Minute { return minutesOf(u.gpu, d) }
+
+func minutesOf(g GPU, d time.Duration) []Minute {
+	from := g.TakenAt.Add(-d)
+	i := slices.IndexFunc(g.Minutes, func(m Minute) bool { return m.Start.Add(time.Minute).After(from) })
+	if i < 0 {
+		return nil
+	}
+	return g.Minutes[i:]
+}
+
+// hits counts the samples that showed a reason, and all.
+func hits(minutes []Minute, bit Reasons) (hit, samples int) {
+	for _, m := range minutes {
+		hit += m.Reasons[bit]
+		samples += m.Samples
+	}
+	return hit, samples
+}
+
+func throttling(u subject) []sign {
+	var out []sign
+	now, _ := u.gpu.Clocks.Reasons.Get()
+	for _, b := range brakes {
+		s, seen := u.braked(b)
+		switch {
+		case seen:
+			out = append(out, s)
+		case now&b.bit != 0:
+			out = append(out, sign{
+				outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("%s just now, which has not lasted", b.bit.Names()[0]),
+				evidence: "clocks.reasons=" + now.String(),
+			})
+		}
+	}
+	return out
+}
+
+// braked judges one reason by what was seen over time, in the last minutes or
+// over all that is remembered.
+func (u subject) braked(b brake) (sign, bool) {
+	for _, window := range []time.Duration{recent, remember} {
+		minutes := u.minutes(window)
+		hit, samples := hits(minutes, b.bit)
+		lost, counted := time.Duration(0), false
+		for _, m := range minutes {
+			if ns, ok := b.lost(m.Violation).Get(); ok {
+				lost, counted = lost+time.Duration(min(ns, uint64(time.Hour))), true
+			}
+		}
+		lasts := hit >= leastHits && float64(hit) >= b.share*float64(samples)
+		if counted && lost.Seconds() >= b.share*float64(len(minutes))*time.Minute.Seconds() {
+			lasts = true
+		}
+		if !lasts {
+			continue
+		}
+		since := u.firstOf(func(m Minute) bool { ns, _ := b.lost(m.Violation).Get(); return m.Reasons[b.bit] > 0 || ns > 0 })
+		evidence := fmt.Sprintf("%s in %d of %d samples of %d minutes", b.bit, hit, samples, len(minutes))
+		if counted {
+			evidence += fmt.Sprintf(", %s by the driver's count", lost.Round(time.Millisecond))
+		}
+		if c, ok := u.gpu.Temperature.GPUC.Get(); ok {
+			evidence += fmt.Sprintf(", %d °C", c)
+		}
+		return sign{
+			outcome: outcome{verdict: Throttled, throttle: b.throttle},
+			text:    b.bit.Names()[0] + u.since(since), evidence: evidence, since: since,
+		}, true
+	}
+	return sign{}, false
+}
+
+// firstOf gives the start of the first minute of the run that reaches up to
+// the last minute that shows something.
+func (u subject) firstOf(shows func(Minute) bool) time.Time {
+	first := time.Time{}
+	for i := len(u.gpu.Minutes) - 1; i >= 0; i-- {
+		m := u.gpu.Minutes[i]
+		switch {
+		case shows(m):
+			first = m.Start
+		case !first.IsZero():
+			return first
+		}
+	}
+	return first
+}
+
+// atLimit is a temperature and the threshold it must stay under.
+func temperature(u subject) []sign {
+	t := u.gpu.Temperature
+	var out []sign
+	if c, ok := t.GPUC.Get(); ok {
+		if down, ok := t.ShutdownC.Get(); ok && c >= down-1 {
+			out = append(out, sign{
+				outcome: outcome{verdict: Failing, throttle: Thermal}, text: fmt.Sprintf("%d °C, about to switch itself off at %d °C", c, down),
+				evidence: fmt.Sprintf("gpu_c=%d shutdown_c=%d", c, down),
+			})
+		}
+	}
+	for _, l := range []struct {
+		name      string
+		now       Reading[int64]
+		past      func(Minute) Reading[int64]
+		threshold []Reading[int64]
+	}{
+		{"gpu", t.GPUC, func(m Minute) Reading[int64] { return m.GPUMaxC }, []Reading[int64]{t.GPUMaxC, t.SlowdownC}},
+		{"memory", t.MemoryC, func(m Minute) Reading[int64] { return m.MemMaxC }, []Reading[int64]{t.MemMaxC}},
+	} {
+		if s, hot := u.hot(l.name, l.now, l.past, l.threshold); hot {
+			out = append(out, s)
+		}
+	}
+	if margin, ok := t.MarginC.Get(); ok && margin <= 0 {
+		out = append(out, sign{
+			outcome: outcome{verdict: Throttled, throttle: Thermal}, text: "no margin is left to the temperature at which it slows down",
+			evidence: fmt.Sprintf("margin_c=%d", margin),
+		})
+	}
+	return out
+}
+
+// hot is whether a temperature is at the lowest of its thresholds now and was
+// in the minutes before.
+func (u subject) hot(name string, now Reading[int64], past func(Minute) Reading[int64], thresholds []Reading[int64]) (sign, bool) {
+	limit, known := int64(0), false
+	for _, t := range thresholds {
+		if v, ok := t.Get(); ok && (!known || v < limit) {
+			limit, known = v, true
+		}
+	}
+	c, ok := now.Get()
+	if !ok || !known || c < limit {
+		return sign{}, false
+	}
+	over := func(m Minute) bool { v, ok := past(m).Get(); return ok && v >= limit }
+	s := sign{evidence: fmt.Sprintf("%s %d °C, slows down at %d °C", name, c, limit)}
+	if !slices.ContainsFunc(u.minutes(recent), over) {
+		s.outcome, s.text = outcome{verdict: Healthy}, fmt.Sprintf("%s at %d °C just now", name, c)
+		return s, true
+	}
+	s.since = u.firstOf(over)
+	s.outcome, s.text = outcome{verdict: Throttled, throttle: Thermal}, fmt.Sprintf("%s at %d °C or more%s", name, limit, u.since(s.since))
+	return s, true
+}
+
+func newReason(u subject) []sign {
+	now, _ := u.gpu.Clocks.Reasons.Get()
+	all := now
+	for _, m := range u.gpu.Minutes {
+		for bit, n := range m.Reasons {
+			if n > 0 {
+				all |= bit
+			}
+		}
+	}
+	if all &^= knownReasons; all != 0 {
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: "a clocks event reason that is not known here", evidence: all.String()}}
+	}
+	return nil
+}
+
+func enoughHistory(u subject) []sign {
+	minutes := u.minutes(recent)
+	samples, missed := 0, 0
+	for _, m := range minutes {
+		samples, missed = samples+m.Samples, missed+m.Missed
+	}
+	evidence := fmt.Sprintf("%d samples and %d missed in %d minutes", samples, missed, len(minutes))
+	least := max(leastHits, int(needFor/max(u.snap.Period(), time.Second))/2)
+	switch {
+	case samples < least:
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("too little history: %d samples, want %d", samples, least), evidence: evidence}}
+	case u.gpu.TakenAt.Sub(minutes[0].Start) < needFor:
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("too little history: less than %s", needFor), evidence: evidence}}
+	case missed > samples:
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: "more samples were missed than taken", evidence: evidence}}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package gpu
+
+import "fmt"
+
+// Limits of DCGM's health check.
+const (
+	replaysPerMinute = 8        // of PCIe
+	linkErrorsPerMin = 100 * 60 // CRC errors of NVLink only matter at 100 per second
+)
+
+// growth gives how much a counter grew per minute lately, and whether that is
+// known. A counter that went down began anew.
+func (u subject) growth(counter func(Counters) Reading[uint64]) (perMinute float64, known bool) {
+	minutes := u.minutes(recent)
+	if len(minutes) < 2 {
+		return 0, false
+	}
+	first, ok1 := counter(minutes[0].Counters).Get()
+	last, ok2 := counter(minutes[len(minutes)-1].Counters).Get()
+	if !ok1 || !ok2 {
+		return 0, false
+	}
+	if last < first {
+		first = 0
+	}
+	return float64(last-first) / float64(len(minutes)-1), true
+}
+
+func pcie(u subject) []sign {
+	var out []sign
+	p := u.gpu.PCIe
+	width, ok1 := p.Width.Get()
+	widest, ok2 := p.WidthMax.Get()
+	if ok1 && ok2 && width < widest {
+		out = append(out, sign{outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("PCIe runs with %d of %d lanes", width, widest), evidence: fmt.Sprintf("width=%d width_max=%d", width, widest)})
+	}
+	gen, ok1 := p.Generation.Get()
+	best, ok2 := p.GenerationMax.Get()
+	if ok1 && ok2 && gen < best {
+		s := sign{outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("PCIe runs as generation %d of %d, as it does to save power", gen, best), evidence: fmt.Sprintf("generation=%d generation_max=%d", gen, best)}
+		if l, ok := loadOf(u.gpu); ok && l.percent >= atWork {
+			s.outcome, s.text = outcome{verdict: Degraded}, fmt.Sprintf("PCIe runs as generation %d of %d under load", gen, best)
+		}
+		out = append(out, s)
+	}
+	if rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.PCIeReplays }); ok && rate > replaysPerMinute {
+		out = append(out, sign{
+			outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%.0f PCIe replays per minute, %d is the limit", rate, replaysPerMinute),
+			evidence: "replays=" + p.Replays.String(),
+		})
+	}
+	return out
+}
+
+func nvlink(u subject) []sign {
+	var out []sign
+	up, down := 0, 0
+	for _, l := range u.gpu.NVLinks {
+		if active, ok := l.Active.Get(); ok && active {
+			up++
+		} else if ok {
+			down++
+		}
+	}
+	if up > 0 && down > 0 {
+		out = append(out, sign{outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%d of %d NVLinks are down", down, up+down), evidence: fmt.Sprintf("active=%d inactive=%d", up, down)})
+	}
+	rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.NVLinkErrors })
+	switch {
+	case !ok || rate <= 0:
+	case rate >= linkErrorsPerMin:
+		out = append(out, sign{outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%.0f NVLink errors per minute", rate), evidence: "nvlink_errors=" + u.gpu.Counters().NVLinkErrors.String()})
+	default:
+		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("%.0f NVLink errors per minute, which the links recover from", rate), evidence: "nvlink_errors=" + u.gpu.Counters().NVLinkErrors.String()})
+	}
+	return out
+}
+
+func fabric(u subject) []sign {
+	f := u.gpu.Fabric
+	state, ok := f.State.Get()
+	if !ok || state == FabricNotSupported {
+		return nil
+	}
+	evidence := fmt.Sprintf("state=%d status=%s health=%s", state, f.Status, f.Health)
+	switch state {
+	case FabricNotStarted, FabricInProgress:
+		return []sign{{outcome: outcome{verdict: Degraded}, text: "the GPU has not joined its NVLink fabric: CUDA does not start there", evidence: evidence}}
+	case FabricCompleted:
+	default:
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("NVLink fabric state %d is not known here", state), evidence: evidence}}
+	}
+	if status, ok := f.Status.Get(); ok && status != 0 {
+		return []sign{{outcome: outcome{verdict: Failing}, text: fmt.Sprintf("joining the NVLink fabric failed with NVML status %d", status), evidence: evidence}}
+	}
+	// Two bits for each finding: 1 is true, 2 is false, 0 is not supported.
+	if health, ok := f.Health.Get(); ok && health&0x3 == 1 {
+		return []sign{{outcome: outcome{verdict: Degraded}, text: "the NVLink fabric has less bandwidth than it should", evidence: evidence}}
+	}
+	return nil
+}

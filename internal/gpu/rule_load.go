@@ -1,0 +1,97 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+)
+
+// How clocks are compared. NVML gives no base clock, so "far below" is against
+// the peers, and without peers against the highest clock.
+const (
+	atWork    = 50   // percent of utilisation from which on a GPU is compared
+	slower    = 0.85 // of the peers' clock
+	farBelow  = 0.6  // of the highest clock
+	capped    = 0.8  // of the samples show the power cap
+	fullLoad  = 90   // percent of utilisation
+	someShare = 0.5
+)
+
+// load is what a GPU did in the last minutes.
+type load struct {
+	mhz, percent int64 // means
+	capped       float64
+}
+
+// loadOf gives the load, and whether it is known.
+func loadOf(g GPU) (load, bool) {
+	var mhz, percent, n int64
+	minutes := minutesOf(g, recent)
+	for _, m := range minutes {
+		c, ok1 := m.SMMeanMHz.Get()
+		p, ok2 := m.GPUPercent.Get()
+		if !ok1 || !ok2 {
+			continue
+		}
+		mhz, percent, n = mhz+c, percent+p, n+1
+	}
+	hit, samples := hits(minutes, SWPowerCap)
+	if n == 0 || samples == 0 {
+		return load{}, false
+	}
+	return load{mhz: mhz / n, percent: percent / n, capped: float64(hit) / float64(samples)}, true
+}
+
+// slowerThanPeers finds the GPU that runs slower than others that do the same
+// work. The software power cap is normal at full load; it is a finding where
+// the peers run faster under it, or without it.
+func slowerThanPeers(u subject) []sign {
+	own, ok := loadOf(u.gpu)
+	if !ok || own.percent < atWork {
+		return nil
+	}
+	var clocks []int64
+	for _, p := range u.peers {
+		believed, _ := believe(p)
+		if l, ok := loadOf(believed); ok && l.percent >= atWork {
+			clocks = append(clocks, l.mhz)
+		}
+	}
+	draw, limit, delivered := u.gpu.Power.DrawMW, u.gpu.Power.LimitMW, u.gpu.Power.DefaultLimitMW
+	evidence := fmt.Sprintf("sm %d MHz at %d %% utilisation, power cap in %.0f %% of samples, draw %s of %s mW (as delivered %s)", own.mhz, own.percent, own.capped*100, draw, limit, delivered)
+	if len(clocks) == 0 {
+		most, known := u.gpu.Clocks.SMMaxMHz.Get()
+		if own.capped >= capped && known && float64(own.mhz) < farBelow*float64(most) {
+			return []sign{{outcome: outcome{verdict: Healthy}, text: "at the power cap with clocks far below the highest, and no peer to compare with", evidence: evidence}}
+		}
+		return nil
+	}
+	slices.Sort(clocks)
+	median := clocks[len(clocks)/2]
+	if float64(own.mhz) >= slower*float64(median) {
+		return nil
+	}
+	why := ""
+	if own.capped >= someShare {
+		why = " under its software power cap"
+	}
+	return []sign{{
+		outcome:  outcome{verdict: Degraded},
+		text:     fmt.Sprintf("runs at %d MHz%s while its peers run at %d MHz", own.mhz, why, median),
+		evidence: fmt.Sprintf("%s; median of %s", evidence, plural(len(clocks), "peer")),
+	}}
+}
+
+func busy(u subject) []sign {
+	l, ok := loadOf(u.gpu)
+	if !ok {
+		return nil
+	}
+	evidence := fmt.Sprintf("utilisation %d %%, software power cap in %.0f %% of samples", l.percent, l.capped*100)
+	switch {
+	case l.capped >= someShare:
+		return []sign{{outcome: outcome{verdict: Busy}, text: "at its power limit, as is normal at full load", evidence: evidence}}
+	case l.percent >= fullLoad:
+		return []sign{{outcome: outcome{verdict: Busy}, text: "at full utilisation", evidence: evidence}}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package gpu
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits of retired pages, as DCGM's health check has them.
+const (
+	retiredLimit = 60 // replace
+	retiredSoft  = 15
+)
+
+// eccUncorrectable tells errors that came while watched from those since the
+// driver was loaded and those of the GPU's life. The last are history.
+func eccUncorrectable(u subject) []sign {
+	var out []sign
+	base := u.gpu.Baseline.Counters
+	volatileNow, known := u.gpu.ECC.VolatileUncorrectable.Get()
+	lifeNow, lifeKnown := u.gpu.ECC.AggregateUncorrectable.Get()
+	fresh := uint64(0)
+	if before, ok := base.VolatileUncorrectable.Get(); ok && known {
+		fresh = volatileNow - min(before, volatileNow)
+		if volatileNow < before { // the driver was loaded anew, and counts from zero
+			fresh = volatileNow
+		}
+	}
+	if before, ok := base.AggregateUncorrectable.Get(); ok && lifeKnown {
+		if lifeNow < before {
+			out = append(out, sign{
+				outcome: outcome{verdict: Uncertain}, text: "the count of uncorrectable errors of its life went down, which it never does",
+				evidence: fmt.Sprintf("aggregate_uncorrectable %d after %d", lifeNow, before),
+			})
+		} else {
+			fresh = max(fresh, lifeNow-before)
+		}
+	}
+	evidence := fmt.Sprintf("volatile_uncorrectable=%s aggregate_uncorrectable=%s", u.gpu.ECC.VolatileUncorrectable, u.gpu.ECC.AggregateUncorrectable)
+	switch {
+	case fresh > 0:
+		since := u.firstECC(base)
+		out = append(out, sign{
+			outcome: outcome{verdict: Failing, reset: true}, since: since,
+			text:     fmt.Sprintf("%s%s", plural(int(min(fresh, 1<<30)), "uncorrectable ECC error"), u.since(since)),
+			evidence: evidence + fmt.Sprintf("; at %s %s and %s", u.clock(u.gpu.Baseline.At), base.VolatileUncorrectable, base.AggregateUncorrectable),
+		})
+	case volatileNow > 0:
+		out = append(out, sign{
+			outcome: outcome{verdict: Degraded, reset: true}, evidence: evidence,
+			text: plural(int(min(volatileNow, 1<<30)), "uncorrectable ECC error") + " since the driver was loaded, all before watching began",
+		})
+	case lifeNow > 0:
+		out = append(out, sign{
+			outcome: outcome{verdict: Healthy}, evidence: evidence,
+			text: plural(int(min(lifeNow, 1<<30)), "uncorrectable ECC error") + " in its life, none since the driver was loaded",
+		})
+	}
+	return out
+}
+
+// firstECC gives the first minute whose counters are past the baseline's.
+func (u subject) firstECC(base Counters) time.Time {
+	for _, m := range u.gpu.Minutes {
+		if grew(base.VolatileUncorrectable, m.Counters.VolatileUncorrectable) || grew(base.AggregateUncorrectable, m.Counters.AggregateUncorrectable) {
+			return m.Start
+		}
+	}
+	return time.Time{}
+}
+
+func grew(from, to Reading[uint64]) bool {
+	a, ok1 := from.Get()
+	b, ok2 := to.Get()
+	return ok1 && ok2 && b > a
+}
+
+func memoryRepair(u subject) []sign {
+	var out []sign
+	for _, f := range memoryFlags {
+		if bad, ok := f.get(u.gpu).Get(); ok && bad {
+			out = append(out, sign{outcome: f.outcome, text: f.text, evidence: f.name + "=true"})
+		}
+	}
+	if n, ok := u.gpu.Rows.BanksNone.Get(); ok && n > 0 {
+		out = append(out, sign{
+			outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%s without a spare row: the next error there cannot be repaired", plural(int(min(n, 1<<30)), "memory bank")),
+			evidence: fmt.Sprintf("banks_none=%d banks_low=%s banks_partial=%s", n, u.gpu.Rows.BanksLow, u.gpu.Rows.BanksPartial),
+		})
+	}
+	return out
+}
+
+func retiredPages(u subject) []sign {
+	single, ok1 := u.gpu.Pages.SingleBit.Get()
+	double, ok2 := u.gpu.Pages.DoubleBit.Get()
+	if !ok1 && !ok2 {
+		return nil
+	}
+	evidence := fmt.Sprintf("single_bit=%s double_bit=%s", u.gpu.Pages.SingleBit, u.gpu.Pages.DoubleBit)
+	switch n := min(single, 1<<20) + min(double, 1<<20); {
+	case n >= retiredLimit:
+		return []sign{{outcome: outcome{verdict: Failing, rma: true}, text: fmt.Sprintf("%d retired pages, %d is the limit", n, retiredLimit), evidence: evidence}}
+	case n >= retiredSoft:
+		return []sign{{outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%d retired pages, of %d at most", n, retiredLimit), evidence: evidence}}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package gpu
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MaxAge is how old a snapshot may be: half a minute, or three samples where
+// samples are further apart.
+func (s Snapshot) MaxAge() time.Duration { return max(30*time.Second, 3*s.Period()) }
+
+// maxAhead is how far the node's clock may be ahead of the reader's.
+const maxAhead = 10 * time.Second
+
+// harmless are the reasons for which a reading may be missing that a verdict
+// can do without: the GPU or the source has no such thing.
+var harmless = map[Absence]bool{NotSupported: true, OldDriver: true, NotRead: true, NotExported: true}
+
+// mustKnow are the readings without which nobody can call a GPU healthy.
+var mustKnow = map[string]string{
+	"clocks.reasons":             "why it does not run faster",
+	"temperature.gpu_c":          "its temperature",
+	"ecc.enabled":                "whether memory errors are found at all",
+	"ecc.volatile_uncorrectable": "its memory errors",
+	"events_watched":             "the driver's events (XIDs)",
+}
+
+func nodeReadable(u subject) []sign {
+	var out []sign
+	for _, e := range u.snap.Errors {
+		if !harmless[e.Why] {
+			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
+		}
+	}
+	if len(u.snap.GPUs) == 0 {
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: "no GPU was seen on the node"})
+	}
+	return out
+}
+
+func gpusPresent(u subject) []sign {
+	want, ok := u.snap.Expected.Get()
+	if !ok || int64(len(u.snap.GPUs)) >= want {
+		return nil
+	}
+	return []sign{{
+		outcome:  outcome{verdict: Failing, reset: true},
+		text:     fmt.Sprintf("%d of %d GPUs are there; the others have left the bus", len(u.snap.GPUs), want),
+		evidence: fmt.Sprintf("gpus=%d expected=%d", len(u.snap.GPUs), want),
+	}}
+}
+
+func gpuLost(u subject) []sign {
+	for _, m := range missing(u.gpu) {
+		if m.Why == Lost {
+			return []sign{{outcome: outcome{verdict: Failing, reset: true}, text: "the GPU has fallen off the bus", evidence: m.What + "=[lost]"}}
+		}
+	}
+	for _, e := range u.gpu.Errors {
+		if e.Why == Lost {
+			return []sign{{outcome: outcome{verdict: Failing, reset: true}, text: "the GPU has fallen off the bus", evidence: detail(e)}}
+		}
+	}
+	return nil
+}
+
+func fresh(u subject) []sign {
+	age := u.now.Sub(u.gpu.TakenAt)
+	switch limit := u.snap.MaxAge(); {
+	case age > limit:
+		return []sign{{
+			outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("the readings are %s old, more than %s", age.Round(time.Second), limit),
+			evidence: "taken_at=" + u.gpu.TakenAt.UTC().Format(time.RFC3339),
+		}}
+	case age < -maxAhead:
+		return []sign{{
+			outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("the readings are %s ahead of the clock here: one of the clocks is wrong", (-age).Round(time.Second)),
+			evidence: "taken_at=" + u.gpu.TakenAt.UTC().Format(time.RFC3339),
+		}}
+	}
+	return nil
+}
+
+func needed(u subject) []sign {
+	var out []sign
+	for _, m := range missing(u.gpu) {
+		if what, must := mustKnow[m.What]; must {
+			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s (%s) %s", m.What, what, absences[m.Why]), evidence: m.What + "=[" + string(m.Why) + "]"})
+		}
+	}
+	if watched, ok := u.gpu.EventsWatched.Get(); ok && !watched {
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: "the driver's events (XIDs) are not watched", evidence: "events_watched=false"})
+	}
+	if on, ok := u.gpu.ECC.Enabled.Get(); ok && !on {
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: "ECC is off: memory errors are not found", evidence: "ecc.enabled=false"})
+	}
+	if s, blind := repairsUnseen(u.gpu); blind {
+		out = append(out, s)
+	}
+	return out
+}
+
+// repairsUnseen says when neither row remapping nor page retirement can be
+// read, one of which every GPU with ECC has. A divided GPU does not give row
+// remapping while it has instances.
+func repairsUnseen(g GPU) (sign, bool) {
+	_, pending := g.Rows.Pending.Get()
+	_, failed := g.Rows.Failed.Get()
+	if _, pages := g.Pages.Pending.Get(); (pending && failed) || pages {
+		return sign{}, false
+	}
+	divided, ok := g.MIG.Enabled.Get()
+	evidence := fmt.Sprintf("rows.pending=%s rows.failed=%s pages.pending=%s", g.Rows.Pending, g.Rows.Failed, g.Pages.Pending)
+	if ok && divided && len(g.MIG.Instances) > 0 && g.Rows.Pending.Why() == NotSupported {
+		return sign{outcome: outcome{verdict: Healthy}, text: "row remapping cannot be read while the GPU is divided", evidence: evidence}, true
+	}
+	return sign{outcome: outcome{verdict: Uncertain}, text: "repairs of its memory cannot be read", evidence: evidence}, true
+}
+
+// readable says what could not be read for a reason that may be the fault
+// itself, and what the source does not give.
+func readable(u subject) []sign {
+	var bad, absent []string
+	for _, m := range missing(u.gpu) {
+		switch {
+		case mustKnow[m.What] != "":
+		case !harmless[m.Why]:
+			bad = append(bad, m.What+"=["+string(m.Why)+"]")
+		case m.Why == NotExported:
+			absent = append(absent, m.What)
+		}
+	}
+	var out []sign
+	if len(bad) > 0 {
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: plural(len(bad), "reading") + " could not be had", evidence: strings.Join(bad, " ")})
+	}
+	if len(absent) > 0 {
+		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: "not exported, so not looked at: " + strings.Join(absent, ", ")})
+	}
+	return out
+}
+
+func plausible(u subject) []sign {
+	var out []sign
+	for _, e := range u.odd {
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: e.What + " " + absences[e.Why], evidence: e.Detail})
+	}
+	return out
+}
+
+func detail(e ReadError) string {
+	if e.Detail == "" {
+		return e.What + "=[" + string(e.Why) + "]"
+	}
+	return e.What + "=[" + string(e.Why) + "] " + e.Detail
+}
