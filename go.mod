@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	cel.dev/cel-go v0.33.2
 	connectrpc.com/connect v1.21.1
+	github.com/NVIDIA/go-nvml v0.13.0-1
 	github.com/ProtonMail/go-crypto v1.1.6
 	github.com/argoproj/argo-cd/v2 v2.14.21
 	github.com/coreos/go-oidc/v3 v3.21.0

@@ -46,17 +46,19 @@ var mayImport = map[string][]string{
 	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
 	"internal/gitops/argocd":     {"internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only cmd/responder imports it
 
-	"internal/engine": {},
-	"internal/slo":    {},
-	"internal/gpu":    {},
-	"internal/slack":  {},
-	"internal/dial":   {}, // one list of addresses that are never asked, for everybody who asks an address somebody wrote
-	"internal/notify": {"internal/dial"},
+	"internal/engine":   {},
+	"internal/slo":      {},
+	"internal/gpu":      {},
+	"internal/slack":    {},
+	"internal/gpu/nvml": {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
+	"internal/dial":     {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
+	"internal/notify":   {"internal/dial"},
 	// The desk turns runs into messages and clicks into decisions, so it speaks of both.
 	"internal/desk": {"internal/playbook", "internal/executor/machine", "internal/slack"},
 
 	// For tests only: servers, and the conformance test of levers.
 	"internal/gitops/gittest":    {}, // git's own HTTP server on repositories of a test's own
+	"internal/gpu/nvml/nvmltest": {}, // NVIDIA's driver library, as C: of who calls it it knows nothing
 	"internal/kube/kubetest":     {"internal/kube"},
 	"internal/notify/notifytest": {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
 	"internal/slack/slacktest":   {}, // Slack as Slack documents it: of our own client it knows nothing
@@ -123,6 +125,9 @@ func TestImports(t *testing.T) {
 			continue
 		}
 		seen++
+		if slices.ContainsFunc(pkg.Imports, func(imp string) bool { return strings.HasPrefix(imp, "github.com/NVIDIA/") }) && dir != "internal/gpu/nvml" {
+			t.Errorf("%s imports go-nvml, which is internal/gpu/nvml's alone", dir)
+		}
 		for _, imp := range pkg.Imports {
 			if slices.Contains(everywhere, imp) {
 				t.Errorf("%s imports %s, which keeps every exported method in the binary: write the text in Go", dir, imp)

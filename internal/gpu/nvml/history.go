@@ -1,0 +1,218 @@
+package nvml
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+)
+
+// keptMinutes is how far back a snapshot reaches.
+const keptMinutes = 15
+
+// history is what happened to one GPU lately. Times in it are those of
+// time.Now, whose monotonic part is what counts.
+type history struct {
+	period time.Duration
+
+	mu       sync.Mutex  // guards what follows
+	latest   gpu.GPU     // as read last
+	last     time.Time   // when
+	minutes  []minute    // oldest first; the last one may be running
+	events   []happening // oldest first
+	baseline gpu.Counters
+	begun    time.Time // when baseline was taken; zero: not yet
+}
+
+// minute is a gpu.Minute in the making.
+type minute struct {
+	start    time.Time
+	samples  int
+	missed   int
+	reasons  map[gpu.Reasons]int
+	first    gpu.Violations // at its beginning
+	now      gpu.Violations // at its end
+	counters gpu.Counters
+
+	gpuMax, memMax, smMin gpu.Reading[int64]
+	sm, power, busy       mean
+}
+
+// happening is an event and when it was seen.
+type happening struct {
+	at time.Time
+	event
+}
+
+// mean sums up readings; one that is unknown does not count.
+type mean struct{ sum, n int64 }
+
+func (m *mean) add(r gpu.Reading[int64]) {
+	if v, ok := r.Get(); ok {
+		m.sum, m.n = m.sum+v, m.n+1
+	}
+}
+
+func (m *mean) value() gpu.Reading[int64] {
+	if m.n == 0 {
+		return gpu.Reading[int64]{}
+	}
+	return gpu.Known(m.sum / m.n)
+}
+
+// add counts a sample that was taken, or tried, at a time.
+func (h *history) add(g gpu.GPU, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.skip(at)
+	m := h.minute(at, g.Clocks.Violation)
+	if reasons, ok := g.Clocks.Reasons.Get(); ok {
+		m.samples++
+		for _, bit := range reasons.Bits() {
+			m.reasons[bit]++
+		}
+	} else {
+		m.missed++
+	}
+	m.now, m.counters = g.Clocks.Violation, g.Counters()
+	keep(&m.gpuMax, g.Temperature.GPUC, func(a, b int64) int64 { return max(a, b) })
+	keep(&m.memMax, g.Temperature.MemoryC, func(a, b int64) int64 { return max(a, b) })
+	keep(&m.smMin, g.Clocks.SMMHz, func(a, b int64) int64 { return min(a, b) })
+	m.sm.add(g.Clocks.SMMHz)
+	m.power.add(g.Power.DrawMW)
+	m.busy.add(g.Use.GPUPercent)
+	if h.begun.IsZero() {
+		h.begun, h.baseline = at, m.counters
+	}
+	h.latest, h.last = g, at
+}
+
+// skip counts the samples that were due since the last one and not taken,
+// because the driver did not return; each in the minute it was due in.
+func (h *history) skip(until time.Time) {
+	if h.last.IsZero() {
+		return
+	}
+	from := h.last
+	if longest := keptMinutes * time.Minute; until.Sub(from) > longest {
+		from = until.Add(-longest)
+	}
+	// Half a period is what a timer may be late.
+	for due := from.Add(h.period); until.Sub(due) > h.period/2; due = due.Add(h.period) {
+		h.minute(due, gpu.Violations{}).missed++
+	}
+}
+
+// minute is the minute that a time belongs to; v are the violation times then.
+func (h *history) minute(at time.Time, v gpu.Violations) *minute {
+	start, first := at, v
+	if n := len(h.minutes); n > 0 {
+		before := &h.minutes[n-1]
+		if at.Sub(before.start) < time.Minute {
+			return before
+		}
+		// Minutes follow each other without a gap as long as samples do.
+		if next := before.start.Add(time.Minute); at.Sub(next) < time.Minute {
+			start, first = next, before.now
+		}
+	}
+	h.minutes = append(h.minutes, minute{start: start, reasons: map[gpu.Reasons]int{}, first: first, now: first})
+	if extra := len(h.minutes) - keptMinutes; extra > 0 {
+		h.minutes = slices.Delete(h.minutes, 0, extra)
+	}
+	return &h.minutes[len(h.minutes)-1]
+}
+
+// happened notes an event, and forgets the oldest when there are too many.
+func (h *history) happened(at time.Time, e event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, happening{at, e})
+	if extra := len(h.events) - gpu.MaxEvents; extra > 0 {
+		h.events = slices.Delete(h.events, 0, extra)
+	}
+}
+
+// restart takes a new baseline with the next sample.
+func (h *history) restart() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.begun, h.baseline = time.Time{}, gpu.Counters{}
+}
+
+// lost is the GPU when the driver no longer lists it.
+func (h *history) lost(now time.Time) gpu.GPU {
+	h.mu.Lock()
+	g, last := h.latest.Unread(gpu.Lost), h.last
+	h.mu.Unlock()
+	g.TakenAt = now.Round(0).UTC()
+	g.Errors = []gpu.ReadError{{What: "driver", Why: gpu.Lost, Detail: fmt.Sprintf("no longer listed; read last at %s as index %d", wall(last, now).Format(time.RFC3339), g.Index)}}
+	h.into(&g, now)
+	return g
+}
+
+// into writes the history into a GPU, by the wall clock as it stands now.
+func (h *history) into(g *gpu.GPU, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g.Minutes = make([]gpu.Minute, 0, len(h.minutes))
+	for i := range h.minutes {
+		m := &h.minutes[i]
+		g.Minutes = append(g.Minutes, gpu.Minute{
+			Start: wall(m.start, now), Samples: m.samples, Missed: m.missed,
+			Reasons: maps.Clone(m.reasons), Violation: growth(m.first, m.now),
+			GPUMaxC: m.gpuMax, MemMaxC: m.memMax, SMMinMHz: m.smMin,
+			SMMeanMHz: m.sm.value(), PowerMW: m.power.value(), GPUPercent: m.busy.value(),
+			Counters: m.counters,
+		})
+	}
+	g.Events = make([]gpu.Event, 0, len(h.events))
+	for _, e := range h.events {
+		g.Events = append(g.Events, gpu.Event{At: wall(e.at, now), Type: e.typ, Data: e.data})
+	}
+	if !h.begun.IsZero() {
+		g.Baseline = gpu.Baseline{At: wall(h.begun, now), Counters: h.baseline}
+	}
+}
+
+// keep keeps the better of two readings; one that is unknown is no reading.
+func keep(into *gpu.Reading[int64], r gpu.Reading[int64], better func(a, b int64) int64) {
+	v, ok := r.Get()
+	if !ok {
+		return
+	}
+	if have, ok := into.Get(); ok {
+		v = better(have, v)
+	}
+	*into = gpu.Known(v)
+}
+
+// growth is how much each violation time has grown.
+func growth(first, now gpu.Violations) gpu.Violations {
+	return gpu.Violations{
+		SWPowerCapNS:   grown(first.SWPowerCapNS, now.SWPowerCapNS),
+		SyncBoostNS:    grown(first.SyncBoostNS, now.SyncBoostNS),
+		SWThermalNS:    grown(first.SWThermalNS, now.SWThermalNS),
+		HWThermalNS:    grown(first.HWThermalNS, now.HWThermalNS),
+		HWPowerBrakeNS: grown(first.HWPowerBrakeNS, now.HWPowerBrakeNS),
+	}
+}
+
+func grown(first, now gpu.Reading[uint64]) gpu.Reading[uint64] {
+	a, ok := first.Get()
+	if !ok {
+		return first
+	}
+	b, ok := now.Get()
+	switch {
+	case !ok:
+		return now
+	case b < a: // the driver was loaded anew
+		return gpu.Unknown[uint64](gpu.Implausible)
+	default:
+		return gpu.Known(b - a)
+	}
+}

@@ -1,0 +1,191 @@
+package nvml
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+)
+
+// fakeDriver is one GPU of which a test says what it reads, in virtual time.
+type fakeDriver struct {
+	mu     sync.Mutex
+	read   func(*gpu.GPU) // each second
+	told   chan event     // what happens
+	frozen chan struct{}  // not nil: calls do not return until it is closed
+}
+
+func (d *fakeDriver) open() error                    { return nil }
+func (d *fakeDriver) versions() (driver, lib string) { return "d", "l" }
+func (d *fakeDriver) count() (int, error)            { return 1, nil }
+func (d *fakeDriver) card(int) card                  { return (*fakeCard)(d) }
+
+type fakeCard fakeDriver
+
+func (c *fakeCard) identify(g *gpu.GPU, _ func(string)) error { g.UUID = "GPU-x"; return nil }
+func (c *fakeCard) slow(*gpu.GPU, func(string)) error         { return nil }
+func (c *fakeCard) fixed(*gpu.GPU, func(string)) error        { return nil }
+
+func (c *fakeCard) fast(g *gpu.GPU, before func(string)) error {
+	before("nvmlDeviceGetFast")
+	c.mu.Lock()
+	frozen, read := c.frozen, c.read
+	c.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+	read(g)
+	return nil
+}
+
+func (c *fakeCard) processes(func(string)) ([]Process, gpu.Absence) { return nil, gpu.NotSupported }
+func (c *fakeCard) watch(func(string)) (events, error)              { return c, nil }
+func (c *fakeCard) close()                                          {}
+
+func (c *fakeCard) wait(limit time.Duration) (event, bool, error) {
+	select {
+	case e := <-c.told:
+		return e, true, nil
+	case <-time.After(limit):
+		return event{}, false, nil
+	}
+}
+
+func (d *fakeDriver) freeze(c chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.frozen = c
+}
+
+// watch runs a collector on the fake in virtual time, for 20 s at first.
+func watch(t *testing.T, d *fakeDriver, test func(t *testing.T, c *Collector)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d.told = make(chan event)
+		ctx, cancel := context.WithCancel(t.Context())
+		c := start(ctx, Options{Period: time.Second, Node: "n", Log: slog.New(slog.DiscardHandler)}, d, time.Second)
+		time.Sleep(20*time.Second - time.Millisecond)
+		test(t, c)
+		cancel()
+		time.Sleep(eventWait) // the last wait for events
+		synctest.Wait()
+	})
+}
+
+func heat(violation *uint64) func(*gpu.GPU) {
+	return func(g *gpu.GPU) {
+		*violation += 1000
+		g.Clocks.Reasons = gpu.Known(gpu.HWThermalSlowdown)
+		g.Clocks.Violation.HWThermalNS = gpu.Known(*violation)
+		g.Clocks.SMMHz = gpu.Known(int64(*violation))
+		g.Temperature.GPUC = gpu.Known(int64(*violation / 1000))
+	}
+}
+
+func TestMinutes(t *testing.T) {
+	violation := uint64(0)
+	watch(t, &fakeDriver{read: heat(&violation)}, func(t *testing.T, c *Collector) {
+		time.Sleep(100 * time.Second) // 120 s and so many samples
+		m := c.Snapshot().GPUs[0].Minutes
+		if len(m) != 2 || m[0].Samples != 60 || m[1].Samples != 60 || m[1].Start.Sub(m[0].Start) != time.Minute || m[0].Missed != 0 {
+			t.Fatalf("%+v", m)
+		}
+		if m[1].Reasons[gpu.HWThermalSlowdown] != 60 || m[1].GPUMaxC.String() != "120" || m[1].SMMinMHz.String() != "61000" || m[1].SMMeanMHz.String() != "90500" {
+			t.Errorf("second minute: %+v", m[1])
+		}
+		// From the end of the first minute to that of the second.
+		if got := m[1].Violation.HWThermalNS.String(); got != "60000" {
+			t.Errorf("violation within the second minute: %s", got)
+		}
+		if got := m[1].Violation.SyncBoostNS.String(); got != "[not_read]" {
+			t.Errorf("a counter that is not read: %s", got)
+		}
+		time.Sleep(time.Hour)
+		s := c.Snapshot()
+		if _, err := gpu.Encode(s); err != nil || len(s.GPUs[0].Minutes) != keptMinutes {
+			t.Errorf("after an hour: %d minutes, %v", len(s.GPUs[0].Minutes), err)
+		}
+	})
+}
+
+// What a driver that hangs did not answer is missed, in the minute it was due.
+func TestMissedSamples(t *testing.T) {
+	violation := uint64(0)
+	d := &fakeDriver{read: heat(&violation)}
+	watch(t, d, func(t *testing.T, c *Collector) {
+		thaw := make(chan struct{})
+		d.freeze(thaw)
+		time.Sleep(70 * time.Second) // at 90 s; none since 20 s
+		g := c.Snapshot().GPUs[0]
+		if g.Clocks.Reasons.Why() != gpu.Timeout || c.Snapshot().TakenAt.Sub(g.TakenAt) < 70*time.Second {
+			t.Errorf("frozen: reasons %v taken %s ago", g.Clocks.Reasons, c.Snapshot().TakenAt.Sub(g.TakenAt))
+		}
+		d.freeze(nil)
+		close(thaw)
+		time.Sleep(10 * time.Second)
+		m := c.Snapshot().GPUs[0].Minutes
+		if len(m) != 2 || m[0].Samples != 20 || m[0].Missed != 40 || m[1].Missed != 30 || m[1].Samples != 11 {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// A driver that was loaded anew counts from zero: how much was lost to a
+// reason in that minute is not known then.
+func TestCountersBeginAnew(t *testing.T) {
+	violation := uint64(1e9)
+	watch(t, &fakeDriver{read: heat(&violation)}, func(t *testing.T, c *Collector) {
+		violation = 0
+		time.Sleep(time.Second)
+		if got := c.Snapshot().GPUs[0].Minutes[0].Violation.HWThermalNS.Why(); got != gpu.Implausible {
+			t.Errorf("violation: %q", got)
+		}
+	})
+}
+
+// Only the last events are kept, with the time at which they were seen.
+func TestEventsAreBounded(t *testing.T) {
+	violation := uint64(0)
+	d := &fakeDriver{read: heat(&violation)}
+	watch(t, d, func(t *testing.T, c *Collector) {
+		for i := range gpu.MaxEvents + 5 {
+			d.told <- event{gpu.EventXID, uint64(i)}
+			time.Sleep(time.Second)
+		}
+		s := c.Snapshot()
+		events := s.GPUs[0].Events
+		if len(events) != gpu.MaxEvents || events[0].Data != 5 || !events[len(events)-1].At.Equal(s.TakenAt.Add(-time.Second)) {
+			t.Errorf("%d events, first %+v, last %+v at %s", len(events), events[0], events[len(events)-1], s.TakenAt)
+		}
+		if _, err := gpu.Encode(s); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A wall clock that is set while samples are taken bends nothing: everything
+// in a snapshot is written by the clock as it stands now. The clock that jumps
+// is the monotonic one's neighbour, so the test takes the history by hand.
+func TestClockJumps(t *testing.T) {
+	h := &history{period: time.Second}
+	began := time.Now()
+	for i := range 90 {
+		h.add(gpu.GPU{UUID: "GPU-x"}, began.Add(time.Duration(i)*time.Second))
+	}
+	h.happened(began.Add(30*time.Second), event{gpu.EventXID, 48})
+	var g gpu.GPU
+	h.into(&g, began.Add(90*time.Second))
+	if len(g.Minutes) != 2 || g.Minutes[1].Start.Sub(g.Minutes[0].Start) != time.Minute {
+		t.Fatalf("%+v", g.Minutes)
+	}
+	if at := g.Events[0].At; at.Sub(g.Minutes[0].Start) != 30*time.Second || at.Location() != time.UTC {
+		t.Errorf("event at %s, first minute at %s", at, g.Minutes[0].Start)
+	}
+	if s := g.Minutes[0].Start.String(); len(s) == 0 || g.Minutes[0].Start != g.Minutes[0].Start.Round(0) {
+		t.Errorf("%s still has a monotonic part", s)
+	}
+}

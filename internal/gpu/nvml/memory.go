@@ -1,0 +1,69 @@
+package nvml
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+)
+
+// memory keeps the histories of all GPUs that were seen, over restarts of the
+// driver.
+type memory struct {
+	period time.Duration
+
+	mu  sync.Mutex // guards all
+	all map[string]*history
+}
+
+func newMemory(period time.Duration) *memory {
+	return &memory{period: period, all: map[string]*history{}}
+}
+
+// of is the history of a GPU, which begins now unless there is one.
+func (m *memory) of(uuid string) *history {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.all[uuid]
+	if h == nil {
+		h = &history{period: m.period}
+		if len(m.all) < gpu.MaxGPUs { // more cannot be, so they are not remembered
+			m.all[uuid] = h
+		}
+	}
+	return h
+}
+
+// restart says that counters may begin anew.
+func (m *memory) restart() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.all {
+		h.restart()
+	}
+}
+
+// gone are the GPUs that were read once and are not among those that the
+// driver lists now: a GPU does not go away by itself, so they are lost. Each
+// gets an index that no other has, for the driver counts anew without it.
+func (m *memory) gone(listed []gpu.GPU, now time.Time) []gpu.GPU {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := 0
+	for _, g := range listed {
+		next = max(next, g.Index+1)
+	}
+	var lost []gpu.GPU
+	for uuid, h := range m.all {
+		if !slices.ContainsFunc(listed, func(g gpu.GPU) bool { return g.UUID == uuid }) {
+			lost = append(lost, h.lost(now))
+		}
+	}
+	slices.SortFunc(lost, func(a, b gpu.GPU) int { return strings.Compare(a.UUID, b.UUID) })
+	for i := range lost {
+		lost[i].Index = next + i
+	}
+	return lost
+}

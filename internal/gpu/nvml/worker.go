@@ -1,0 +1,270 @@
+package nvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+)
+
+// Paces of reading what does not change by the second.
+const (
+	slowEvery  = 10 * time.Second
+	fixedEvery = 5 * time.Minute
+)
+
+// eventWait is how long one wait for events lasts. It only bounds how long a
+// collector that was stopped lingers.
+const eventWait = 5 * time.Second
+
+// podsTimeout bounds asking who holds a GPU, once every slowEvery.
+const podsTimeout = 300 * time.Millisecond
+
+// inFlight is the call of the driver that a goroutine is in, for others to see.
+type inFlight struct{ p atomic.Pointer[pending] }
+
+// pending is a call that has not returned.
+type pending struct {
+	call  string
+	since time.Time
+}
+
+// enter is called before each call. One that took too long is remembered until
+// leave: what was read before it is no news, however quick the calls after it.
+func (f *inFlight) enter(call string) {
+	now := time.Now()
+	if f.stuck(now) == nil {
+		f.p.Store(&pending{call, now})
+	}
+}
+
+// leave is called when what was read can be seen.
+func (f *inFlight) leave() { f.p.Store(nil) }
+
+// stuck gives the call, if it has been going on for too long.
+func (f *inFlight) stuck(now time.Time) *pending {
+	if p := f.p.Load(); p != nil && now.Sub(p.since) >= hang {
+		return p
+	}
+	return nil
+}
+
+// String is the call and since when, by the present clock.
+func (p *pending) String() string {
+	return fmt.Sprintf("%s has not returned since %s", p.call, wall(p.since, time.Now()).Format(time.RFC3339))
+}
+
+// worker samples one GPU in a goroutine of its own, which is the only one that
+// calls the driver for it; a second one waits for its events.
+type worker struct {
+	card   card
+	index  int
+	period time.Duration
+	pods   Pods
+	memory *memory
+	flight inFlight
+	kick   chan struct{} // asks for the slow readings now: something happened
+
+	mu      sync.Mutex        // guards what follows; never held during a call of the driver
+	gpu     gpu.GPU           // as last read, without its history; its UUID is empty until it could be identified
+	err     error             // why it could not be identified
+	history *history          // nil until then
+	watched gpu.Reading[bool] // whether events come
+}
+
+// run samples until ctx is done, or the driver was closed under it.
+func (w *worker) run(ctx context.Context) error {
+	tick := time.NewTicker(w.period)
+	defer tick.Stop()
+	var slow, fixed time.Time // when they were read last
+	for {
+		now := time.Now()
+		wantSlow := slow.IsZero() || now.Sub(slow) >= slowEvery
+		wantFixed := fixed.IsZero() || now.Sub(fixed) >= fixedEvery
+		known, err := w.sample(ctx, wantSlow, wantFixed)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		if wantSlow && known {
+			slow = now
+		}
+		if wantFixed && known {
+			fixed = now
+		}
+		select {
+		case <-tick.C: // it fell due while the driver did not return: that one is missed
+		default:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.kick:
+			slow = time.Time{}
+		case <-tick.C:
+		}
+	}
+}
+
+// sample reads once and publishes the result; known is false when the GPU
+// could not be identified. The error is errClosed.
+func (w *worker) sample(ctx context.Context, slow, fixed bool) (known bool, _ error) {
+	defer w.flight.leave()
+	w.mu.Lock()
+	g := w.gpu
+	w.mu.Unlock()
+	g.Index, g.Errors = w.index, nil
+	err := w.read(ctx, &g, slow, fixed)
+	if ctx.Err() != nil {
+		return false, nil // nobody waits for it any more: what it read is of a driver that is gone
+	}
+	now := time.Now()
+	g.TakenAt = now
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gpu, w.err = g, err
+	if g.UUID == "" {
+		return false, closedOnly(err)
+	}
+	if w.history == nil {
+		w.history = w.memory.of(g.UUID)
+	}
+	w.history.add(g, now)
+	return true, closedOnly(err)
+}
+
+func (w *worker) read(ctx context.Context, g *gpu.GPU, slow, fixed bool) error {
+	if g.UUID == "" {
+		if err := w.card.identify(g, w.flight.enter); err != nil {
+			return err
+		}
+	}
+	if fixed {
+		if err := w.card.fixed(g, w.flight.enter); err != nil {
+			return err
+		}
+	}
+	if slow {
+		w.watch(ctx)
+		if err := w.card.slow(g, w.flight.enter); err != nil {
+			return err
+		}
+		g.Pods = w.holders(ctx, *g)
+	}
+	return w.card.fast(g, w.flight.enter)
+}
+
+// watch begins to watch the GPU's events, unless somebody does.
+func (w *worker) watch(ctx context.Context) {
+	w.mu.Lock()
+	already, _ := w.watched.Get()
+	w.mu.Unlock()
+	if already {
+		return
+	}
+	stream, err := w.card.watch(w.flight.enter)
+	if err != nil {
+		w.setWatched(gpu.Unknown[bool](reasonOf(err)))
+		return
+	}
+	w.setWatched(gpu.Known(true))
+	go func() {
+		defer stream.close()
+		w.listen(ctx, stream)
+	}()
+}
+
+func (w *worker) setWatched(r gpu.Reading[bool]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watched = r
+}
+
+// listen notes events until ctx is done, or there can be no more.
+func (w *worker) listen(ctx context.Context, stream events) {
+	for ctx.Err() == nil {
+		e, ok, err := stream.wait(eventWait)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			w.setWatched(gpu.Unknown[bool](reasonOf(err)))
+			return
+		}
+		if ok {
+			w.happened(e, time.Now())
+		}
+	}
+}
+
+// happened notes an event, and asks for the slow readings at once.
+func (w *worker) happened(e event, at time.Time) {
+	w.mu.Lock()
+	if w.history != nil {
+		w.history.happened(at, e)
+	}
+	w.mu.Unlock()
+	select {
+	case w.kick <- struct{}{}:
+	default: // it was asked already
+	}
+}
+
+// holders are the pods that hold the GPU.
+func (w *worker) holders(ctx context.Context, g gpu.GPU) gpu.Reading[[]gpu.Pod] {
+	if w.pods == nil {
+		return gpu.Unknown[[]gpu.Pod](gpu.NotRead)
+	}
+	processes, why := w.card.processes(w.flight.enter)
+	w.flight.enter("the answer to who holds the GPU")
+	if why != "" {
+		processes = nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
+	defer cancel()
+	return w.pods.Pods(ctx, g, processes, why)
+}
+
+// snapshot is the GPU as it is known now, or why it cannot be told from others.
+func (w *worker) snapshot(now time.Time) (gpu.GPU, *gpu.ReadError) {
+	stuck := w.flight.stuck(now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := w.gpu
+	if g.UUID == "" {
+		return g, w.unidentified(stuck)
+	}
+	if stuck != nil {
+		g = g.Unread(gpu.Timeout)
+		g.Errors = []gpu.ReadError{{What: "driver", Why: gpu.Timeout, Detail: stuck.String()}}
+	}
+	g.EventsWatched = w.watched
+	g.TakenAt = wall(g.TakenAt, now)
+	w.history.into(&g, now)
+	return g, nil
+}
+
+func (w *worker) unidentified(stuck *pending) *gpu.ReadError {
+	e := &gpu.ReadError{What: fmt.Sprintf("gpus[%d]", w.index), Why: gpu.NotRead, Detail: "not read yet"}
+	switch {
+	case stuck != nil:
+		e.Why, e.Detail = gpu.Timeout, stuck.String()
+	case w.err != nil:
+		e.Why, e.Detail = reasonOf(w.err), w.err.Error()
+	}
+	return e
+}
+
+// closedOnly is the error if it ends sampling.
+func closedOnly(err error) error {
+	if errors.Is(err, errClosed) {
+		return err
+	}
+	return nil
+}
+
+// wall is when something happened, by the wall clock as it stands now.
+func wall(at, now time.Time) time.Time { return now.Add(-now.Sub(at)).Round(0).UTC() }
