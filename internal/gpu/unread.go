@@ -2,8 +2,8 @@ package gpu
 
 import "reflect"
 
-// absent is what every reading can become, whatever its type.
-type absent interface{ lose(Absence) }
+// losable is what every reading can become, whatever its type.
+type losable interface{ lose(Absence) }
 
 func (r *Reading[T]) lose(why Absence) { *r = Unknown[T](why) }
 
@@ -23,7 +23,7 @@ func (g GPU) Unread(why Absence) GPU {
 
 // unread loses every reading below v, which is addressable.
 func unread(v reflect.Value, why Absence) {
-	if r, ok := v.Addr().Interface().(absent); ok {
+	if r, ok := v.Addr().Interface().(losable); ok {
 		r.lose(why)
 		return
 	}
