@@ -44,11 +44,11 @@ type gitHouse struct {
 	app gitops.Application
 }
 
-func newGitHouse(t *testing.T) (*gitHouse, step.Deps) {
+func newGitHouse(t *testing.T, manifest string) (*gitHouse, step.Deps) {
 	t.Helper()
 	h := &gitHouse{git: gittest.NewServer(t)}
-	h.git.Push("first", map[string]string{"apps/chat/deployment.yaml": chatManifest})
-	h.git.Push("fewer tokens", map[string]string{"apps/chat/deployment.yaml": strings.Replace(chatManifest, "--port=8000", "--port=8000\n            - --max-num-batched-tokens=512", 1)})
+	h.git.Push("first", map[string]string{"apps/chat/deployment.yaml": manifest})
+	h.git.Push("another flag", map[string]string{"apps/chat/deployment.yaml": strings.Replace(manifest, "--port=8000", "--port=8000\n            - --stream-interval=2", 1)})
 	h.app = gitops.Application{
 		Name: "argocd/chat", Project: "serving", Automated: true, Sync: "Synced", Health: "Healthy",
 		Sources:   []gitops.Source{{Repository: h.git.RepositoryURL(), Branch: "main", Path: "apps/chat"}},
@@ -103,29 +103,43 @@ func (chatFleet) Workload(_ context.Context, r kube.Ref) (kube.Workload, error) 
 // TestGitLeversOverRealGit holds the levers that commit to the contract of every
 // lever, on a real repository over HTTP.
 func TestGitLeversOverRealGit(t *testing.T) {
-	for kind, tt := range map[string]struct {
-		with     map[string]any
-		old, new string // what somebody else changes, over whatever stands there
+	const radix = "            - --disable-radix-cache\n"
+	without := strings.ReplaceAll(chatManifest, "max-num-seqs", "max-running-requests")
+	to := func(key, value string) func(string) string {
+		return func(text string) string { return meddled(text, key, value) }
+	}
+	toggle := func(text string) string {
+		if strings.Contains(text, radix) {
+			return strings.Replace(text, radix, "", 1)
+		}
+		return text + radix
+	}
+	for name, tt := range map[string]struct {
+		engine, kind string
+		with         map[string]any
+		manifest     string
+		meddle       func(text string) string // what somebody else changes, over whatever stands there
 	}{
-		"gitops.set_flag":     {map[string]any{"flag": "max-num-seqs", "value": "192"}, "--max-num-seqs=", "64"},
-		"gitops.set_replicas": {map[string]any{"by": int64(1)}, "replicas: ", "9"},
-		"gitops.revert":       {map[string]any{"to": "previous"}, "", ""},
+		"set_flag":     {"vllm", "gitops.set_flag", map[string]any{"flag": "max-num-seqs", "value": "192"}, chatManifest, to("--max-num-seqs=", "64")},
+		"switch off":   {"sglang", "gitops.set_flag", map[string]any{"flag": "disable-radix-cache", "value": "false"}, without + radix, toggle},
+		"set_replicas": {"vllm", "gitops.set_replicas", map[string]any{"by": int64(1)}, chatManifest, to("replicas: ", "9")},
+		"revert":       {"vllm", "gitops.revert", map[string]any{"to": "previous"}, chatManifest, to("", "")},
 	} {
-		t.Run(kind, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			steptest.TestLever(t, kind, tt.with, func(t *testing.T) steptest.World {
-				h, deps := newGitHouse(t)
+			steptest.TestLever(t, tt.kind, tt.with, func(t *testing.T) steptest.World {
+				h, deps := newGitHouse(t, tt.manifest)
 				show := func() string { return h.git.Show("main", "apps/chat/deployment.yaml") }
 				return steptest.World{
 					Service: playbook.Service{
 						Name: "serving/chat", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "chat"},
-						Container: "vllm", MinReady: 1, MaxScale: 12, Autonomy: playbook.Auto,
+						Container: "vllm", Engine: tt.engine, MinReady: 1, MaxScale: 12, Autonomy: playbook.Auto,
 					},
 					Deps: deps, Finds: true,
 					Spec:   func(testing.TB) string { return show() },
 					Settle: func(testing.TB) { h.sync() },
 					Meddle: func(testing.TB) {
-						h.git.Push("other plans", map[string]string{"apps/chat/deployment.yaml": meddled(show(), tt.old, tt.new)})
+						h.git.Push("other plans", map[string]string{"apps/chat/deployment.yaml": tt.meddle(show())})
 					},
 				}
 			})

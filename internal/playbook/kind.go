@@ -23,6 +23,18 @@ type Kind struct {
 	// Idempotent levers may be applied again after a failure; others are applied once.
 	Idempotent bool
 	Out        []Field // evidence a check yields, or the facts a lever's plan yields; what out.* is checked against
+
+	// Lint says what is wrong with parameters, beyond what their fields say. It is
+	// given those that are constants, and of maps the entries that are; nil: nothing
+	// more is to be said.
+	Lint func(with map[string]any) []Complaint `json:"-"`
+}
+
+// Complaint is what a kind has to say against a parameter.
+type Complaint struct {
+	At      []string // name of the parameter; of an entry of a map, both names
+	Message string
+	Hint    string // what to do
 }
 
 // Field is one parameter or one piece of evidence.

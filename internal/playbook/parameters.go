@@ -50,6 +50,47 @@ func (r *reader) with(m *yamldoc.Mapping, k *Kind, at place) map[string]*Value {
 			r.d.Report(node, path, fmt.Sprintf("%s needs exactly one of %s, got %d", k.Name, strings.Join(group, ", "), n), "")
 		}
 	}
+	r.lint(k, node, path, out)
+	return out
+}
+
+// lint has the kind look at the parameters that are constants.
+func (r *reader) lint(k *Kind, node *yaml.Node, path string, with map[string]*Value) {
+	if k.Lint == nil {
+		return
+	}
+	constants := map[string]any{}
+	for name, v := range with {
+		if c := v.literal(); c != nil {
+			constants[name] = c
+		}
+	}
+	for _, c := range k.Lint(constants) {
+		n, at := node, path
+		for _, name := range c.At {
+			for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+				if n.Content[i].Value == name {
+					n, at = n.Content[i+1], at+"."+name
+					break
+				}
+			}
+		}
+		r.d.Report(n, at, c.Message, c.Hint)
+	}
+}
+
+// literal is what a value is before any run: its constant, or those of a map's
+// entries. Nil: only a run can tell.
+func (v *Value) literal() any {
+	if v.entries == nil {
+		return v.constant
+	}
+	out := map[string]any{}
+	for name, e := range v.entries {
+		if c := e.literal(); c != nil {
+			out[name] = c
+		}
+	}
 	return out
 }
 

@@ -55,13 +55,19 @@ type objectName struct {
 // assignment is one variable and the two values it has.
 type assignment struct {
 	Flag     string `json:"flag,omitempty"`
+	Switch   bool   `json:"switch,omitempty"` // it has no --no- form: false is to take it away
 	Replicas bool   `json:"replicas,omitempty"`
 	From     string `json:"from"` // empty: it was not set
 	To       string `json:"to"`
 }
 
 func (a assignment) variable() gitops.Variable {
-	return gitops.Variable{Flag: a.Flag, Replicas: a.Replicas}
+	return gitops.Variable{Flag: a.Flag, Switch: a.Switch, Replicas: a.Replicas}
+}
+
+// made reports whether the place has the value that was to be set.
+func (a assignment) made(now string) bool {
+	return now == a.To || a.Switch && a.To == "false" && now == ""
 }
 
 func (p gitPayload) src() gitops.Source {

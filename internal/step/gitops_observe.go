@@ -122,7 +122,7 @@ func (g gitChange) gone(ctx context.Context, in Input, p gitPayload, sha string)
 		return "", err
 	}
 	for i, a := range p.Set {
-		if now := valueAt(places[i]); now != a.To {
+		if now := valueAt(places[i]); !a.made(now) {
 			return fmt.Sprintf("someone else set %s to %s after commit %s (%s:%d)", a.variable(), orNone(now), short(sha), places[i].File, places[i].Line), nil
 		}
 	}

@@ -79,7 +79,7 @@ func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, 
 			continue
 		}
 		t := prop.Touches[i]
-		p.Set = append(p.Set, assignment{Flag: a.Variable.Flag, Replicas: a.Variable.Replicas, From: t.From, To: t.To})
+		p.Set = append(p.Set, assignment{Flag: a.Variable.Flag, Switch: a.Variable.Switch, Replicas: a.Variable.Replicas, From: t.From, To: t.To})
 		does = append(does, fmt.Sprintf("set %s from %s to %s", a.Variable, orNone(t.From), t.To))
 		undoes = append(undoes, fmt.Sprintf("%s goes back to %s", a.Variable, orNone(t.From)))
 		good = append(good, machine.Setting{Name: a.Variable.String(), Value: t.To})

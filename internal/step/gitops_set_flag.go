@@ -25,7 +25,10 @@ that very commit and the application is Healthy. Undo reverts exactly that commi
 
 The flag is found wherever it stands: arguments, a shell line, an environment variable, a configuration file in a ConfigMap, Helm values, a
 kustomize patch. Refused when it counts in two places, when the application does not own the workload, when other commits wait to be deployed
-and would go out along with this one, in a closed sync window, and while somebody else's sync is under way.`,
+and would go out along with this one, in a closed sync window, and while somebody else's sync is under way.
+
+The value is checked against what the service's engine takes (` + "`responder engine flags`" + ` shows it): its type and range, the flags that it goes
+with, and whether a run may change it at all. What decides what is served, on which GPUs, to whom, is never changed by a run.`,
 		OneOf: [][]string{{"flag", "flags"}},
 		// A second apply finds its own commit.
 		Idempotent: true,
@@ -34,7 +37,9 @@ and would go out along with this one, in a closed sync window, and while somebod
 			{Name: "value", Type: scalar(playbook.String), Doc: "Its new value; true or false for a flag without one; last_good: the value that was last verified on this service."},
 			{Name: "flags", Type: mapOf(scalar(playbook.String)), Doc: "Several flags and their values, in one commit. They need one_variable."},
 			{Name: "one_variable", Type: scalar(playbook.String), Doc: "Why several flags are one variable, for the plan and the commit: one makes no sense without the other."},
+			{Name: "unknown_flag", Type: scalar(playbook.String), Enum: []string{unknownChange, unknownAdd}, Doc: "What may be done with a flag that no engine is known to have, unchecked: `change` it where it stands in Git already, or `add` it, too. Without it such a name in a playbook is a mistake."},
 		},
+		Lint: lintSetFlag,
 	}
 }
 
@@ -47,6 +52,7 @@ type setFlagWith struct {
 	Value       *string           `json:"value"`
 	Flags       map[string]string `json:"flags"`
 	OneVariable string            `json:"one_variable"`
+	UnknownFlag string            `json:"unknown_flag"`
 }
 
 // Plan implements [Lever].
@@ -77,11 +83,28 @@ func (l gitopsSetFlag) Plan(ctx context.Context, in Input) (machine.Plan, error)
 			return machine.Plan{}, err
 		}
 	}
-	plan, err := l.planSet(ctx, in, at, "gitops.set_flag", wanted, with.OneVariable)
+	checked, err := CheckFlags(FlagRules{
+		Service: in.Service.Name, Engine: in.Service.Engine, Unknown: with.UnknownFlag,
+		Look: func(container string, vs []gitops.Variable) ([]gitops.Place, error) {
+			object := at.object
+			if container != "" {
+				object.Container = container
+			}
+			return l.m.Places(ctx, at.src, object, vs)
+		},
+	}, wanted)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan, err := l.planSet(ctx, in, at, "gitops.set_flag", checked.Set, with.OneVariable)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	rolloutPlan(&plan, at.w)
+	plan.Notes = append(plan.Notes, checked.Notes...)
+	if len(checked.Contract) > 0 {
+		plan.Risk, plan.Why = machine.RiskHigh, "clients are served other than before by --"+strings.Join(checked.Contract, ", --")+"; "+plan.Why
+	}
 	return plan, nil
 }
 

@@ -24,7 +24,7 @@ func ref(kind string) kube.Ref { return kube.Ref{Kind: kind, Namespace: "serving
 func service(kind string) playbook.Service {
 	return playbook.Service{
 		Name: "serving/chat", Namespace: "serving", Workload: playbook.Workload{Kind: kind, Name: "chat"},
-		MinReady: 1, MaxScale: 6, Autonomy: playbook.Auto,
+		Engine: "vllm", MinReady: 1, MaxScale: 6, Autonomy: playbook.Auto,
 	}
 }
 

@@ -97,7 +97,7 @@ spec:
 // exactly the commit is reverted. An application may be Degraded for three
 // minutes after a sync before that counts, so this takes as long.
 func gitNeverHealthy(t *testing.T, all *gitWorlds) {
-	w := all.world(t, gitOptions{lever: setFlag(4096)})
+	w := all.world(t, gitOptions{lever: setFlag(2048)})
 	w.alert(t)
 	run := w.responder.AwaitEnd(t, 6*time.Minute, machine.OutcomeEscalated)
 	w.wantCommits(t, 2)

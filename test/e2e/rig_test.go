@@ -121,7 +121,7 @@ func TestRigKubelets(t *testing.T) {
 	cp.Apply(t, ns, job("good", ``)+"---"+job("bad", `rig.responder/fails: "true"`)+
 		"---"+pod("held", `rig.responder/waiting: ImagePullBackOff`)+
 		"---"+pod("slow", `rig.responder/ready-delay: 2s, rig.responder/delete-delay: 2s`)+
-		"---"+strings.Replace(pod("full", ""), "image: vllm:v1", "image: vllm:v1, args: [--model=chat, --max-num-seqs=4096]", 1))
+		"---"+strings.Replace(pod("full", ""), "image: vllm:v1", "image: vllm:v1, args: [--model=chat, --max-num-seqs=2048]", 1))
 
 	const reason = "{.status.containerStatuses[0].state.waiting.reason}"
 	const ready = `{.status.conditions[?(@.type=="Ready")].status}`

@@ -1,0 +1,91 @@
+package engine
+
+import "fmt"
+
+// leastBatchedTokens is the smallest default of max-num-batched-tokens on a GPU.
+const leastBatchedTokens = 2048
+
+// vllmRules is what must hold between vLLM's flags.
+func vllmRules() []rule {
+	const scheduler = vllmScheduler + "verify_max_model_len"
+	return []rule{
+		{
+			[]string{"max-num-seqs", "max-num-batched-tokens"},
+			scheduler,
+			func(s setting) string {
+				seqs, ok := s.number("max-num-seqs")
+				tokens, set := s.number("max-num-batched-tokens")
+				switch {
+				case !ok:
+					return "" // without one, it is never more than the tokens
+				case set && tokens < seqs:
+					return fmt.Sprintf("max-num-batched-tokens (%v) would be less than max-num-seqs (%v), and the engine does not start", tokens, seqs)
+				case !set && seqs > leastBatchedTokens:
+					return fmt.Sprintf("max-num-seqs (%v) may be more than max-num-batched-tokens, which is not set and may be %d by default: set both, as one variable", seqs, leastBatchedTokens)
+				}
+				return ""
+			},
+		},
+		{
+			[]string{"enable-chunked-prefill", "max-num-batched-tokens", "max-model-len"},
+			scheduler,
+			func(s setting) string {
+				tokens, set := s.number("max-num-batched-tokens")
+				longest, known := s.number("max-model-len")
+				switch {
+				case !s.is("enable-chunked-prefill", "false") || !set:
+					return ""
+				case !known || longest < 0:
+					return fmt.Sprintf("without chunked prefill max-num-batched-tokens (%v) must be at least max-model-len, which is not set: the engine may not start", tokens)
+				case tokens < longest:
+					return fmt.Sprintf("without chunked prefill max-num-batched-tokens (%v) must be at least max-model-len (%v), and the engine does not start", tokens, longest)
+				}
+				return ""
+			},
+		},
+		{
+			[]string{"max-num-active-seqs", "max-num-seqs"},
+			scheduler,
+			func(s setting) string {
+				active, a := s.number("max-num-active-seqs")
+				seqs, b := s.number("max-num-seqs")
+				if a && b && active > seqs {
+					return fmt.Sprintf("max-num-active-seqs (%v) would be more than max-num-seqs (%v), and the engine does not start", active, seqs)
+				}
+				return ""
+			},
+		},
+		{
+			[]string{"long-prefill-token-threshold", "max-model-len"},
+			scheduler,
+			func(s setting) string {
+				threshold, a := s.number("long-prefill-token-threshold")
+				longest, b := s.number("max-model-len")
+				if a && b && longest > 0 && threshold > longest {
+					return fmt.Sprintf("long-prefill-token-threshold (%v) would be more than max-model-len (%v), and the engine does not start", threshold, longest)
+				}
+				return ""
+			},
+		},
+		{
+			[]string{"gpu-memory-utilization", "kv-cache-memory-bytes"},
+			vllmCache + "kv_cache_memory_bytes",
+			func(s setting) string {
+				if s.moves("gpu-memory-utilization") && s.has("kv-cache-memory-bytes") {
+					return "gpu-memory-utilization has no effect while kv-cache-memory-bytes is set: change that one"
+				}
+				return ""
+			},
+		},
+		{
+			[]string{"kv-offloading-backend", "kv-offloading-size"},
+			vllmCache + "kv_offloading_backend",
+			func(s setting) string {
+				if s.moves("kv-offloading-backend") && !s.has("kv-offloading-size") {
+					return "kv-offloading-backend has no effect while kv-offloading-size is not set: set that one"
+				}
+				return ""
+			},
+		},
+	}
+}

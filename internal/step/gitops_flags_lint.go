@@ -1,0 +1,53 @@
+package step
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/engine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// lintSetFlag finds in a playbook what no engine takes. Which engine a service
+// has is known to its runs only.
+func lintSetFlag(with map[string]any) []playbook.Complaint {
+	e := engine.Unstated()
+	_, free := with["unknown_flag"].(string)
+	var out []playbook.Complaint
+	check := func(flag string, value any, name, at []string) {
+		text, literal := value.(string)
+		_, err := e.Settable(flag)
+		if environment(gitops.Variable{Flag: flag}) {
+			err = &engine.Error{Problem: engine.Unknown, Message: flag + " is an environment variable, of which no table is kept", Hint: "unknown_flag: change lets runs change it where it stands in Git, unchecked"}
+		}
+		switch {
+		case err != nil && (err.Problem == engine.Unknown || err.Problem == engine.Removed) && free:
+		case err != nil:
+			out = append(out, playbook.Complaint{At: name, Message: err.Message, Hint: err.Hint})
+		case literal && text != lastGood:
+			if _, err := e.Check(flag, text); err != nil {
+				out = append(out, playbook.Complaint{At: at, Message: err.Message, Hint: err.Hint})
+			}
+		}
+	}
+	if flag, ok := with["flag"].(string); ok {
+		check(flag, with["value"], []string{"flag"}, []string{"value"})
+	}
+	flags, _ := with["flags"].(map[string]any)
+	values := map[string]string{}
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		check(flag, flags[flag], []string{"flags", flag}, []string{"flags", flag})
+		f, err := e.Known(flag)
+		if text, literal := flags[flag].(string); literal && err == nil && text != lastGood {
+			values[f.Name] = text
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, err := range e.Among(values) {
+		out = append(out, playbook.Complaint{At: []string{"flags"}, Message: err.Message, Hint: err.Hint})
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package step_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// TestSetFlagKnowsTheEngine: what the service's engine does not take is refused
+// before anything is committed, with the reason and what would be taken.
+func TestSetFlagKnowsTheEngine(t *testing.T) {
+	const add = "unknown_flag: add"
+	for name, tt := range map[string]struct {
+		engine string
+		git    map[string]string // what stands in Git beside
+		with   map[string]any
+		words  string // of the refusal; empty: planned
+	}{
+		"fits":                  {"vllm", nil, map[string]any{"flag": "max-num-seqs", "value": "192"}, ""},
+		"zero":                  {"vllm", nil, map[string]any{"flag": "max-num-seqs", "value": "0"}, "at least 1 (vllm/config/scheduler.py"},
+		"a fraction":            {"vllm", nil, map[string]any{"flag": "max-num-seqs", "value": "192.5"}, "a whole number"},
+		"mistyped":              {"vllm", nil, map[string]any{"flag": "max-num-seq", "value": "192"}, "did you mean max-num-seqs?"},
+		"never changed":         {"vllm", map[string]string{"--tensor-parallel-size": "2"}, map[string]any{"flag": "tensor-parallel-size", "value": "4"}, "never changed by a run"},
+		"too few tokens":        {"vllm", nil, map[string]any{"flag": "max-num-batched-tokens", "value": "128"}, "less than max-num-seqs (256)"},
+		"both at once":          {"vllm", nil, map[string]any{"flags": map[string]any{"max-num-batched-tokens": "128", "max-num-seqs": "64"}, "one_variable": "a batch"}, ""},
+		"twice":                 {"vllm", nil, map[string]any{"flags": map[string]any{"max-num-seqs": "128", "max_num_seqs": "64"}, "one_variable": "a batch"}, "given twice"},
+		"known, added":          {"vllm", nil, map[string]any{"flag": "watermark", "value": "0.05"}, ""},
+		"another engine's":      {"sglang", nil, map[string]any{"flag": "watermark", "value": "0.05"}, "SGLang has no flag that is known as --watermark"},
+		"unknown, in Git":       {"vllm", map[string]string{"--brand-new": "1"}, map[string]any{"flag": "brand-new", "value": "2"}, ""},
+		"unknown, not in Git":   {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2"}, add},
+		"unknown, only changed": {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2", "unknown_flag": "change"}, add},
+		"unknown, added":        {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2", "unknown_flag": "add"}, ""},
+		"removed, in Git":       {"vllm", map[string]string{"--swap-space": "4"}, map[string]any{"flag": "swap-space", "value": "8"}, ""},
+		"removed, not in Git":   {"vllm", nil, map[string]any{"flag": "swap-space", "value": "8"}, "--kv-offloading-size came instead"},
+		"a variable, in Git":    {"vllm", map[string]string{"VLLM_SLEEP": "1"}, map[string]any{"flag": "VLLM_SLEEP", "value": "0"}, ""},
+		"a variable, not":       {"vllm", nil, map[string]any{"flag": "VLLM_SLEEP", "value": "0"}, "is an environment variable"},
+		"no engine, changed":    {"", nil, map[string]any{"flag": "max-num-seqs", "value": "192"}, ""},
+		"no engine, out of all": {"", nil, map[string]any{"flag": "max-num-seqs", "value": "0"}, "at least 1"},
+		"no engine, added":      {"", nil, map[string]any{"flag": "watermark", "value": "0.05"}, "engine of service serving/chat is not known"},
+		"no engine, told to":    {"", nil, map[string]any{"flag": "watermark", "value": "0.05", "unknown_flag": "add"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(true)
+			if tt.git != nil {
+				maps.Copy(w.Head().Values, tt.git)
+			}
+			svc := service("Deployment")
+			svc.Engine = tt.engine
+			before := w.Head().SHA
+			o := step.New(w.deps).Do(t.Context(), machine.Effect{
+				Key: "r-1/cap#1/plan#1", Run: "r-1", State: "cap", Action: machine.ActionPlan, Step: "gitops.set_flag", With: tt.with, Service: svc, Attempt: 1,
+			})
+			switch {
+			case tt.words == "" && o.Status != machine.StatusOK:
+				t.Fatalf("%s %s: %s", o.Status, o.Reason, o.Message)
+			case tt.words != "" && (o.Status != machine.StatusRefused || o.Reason != machine.ReasonInvalid || !strings.Contains(o.Message, tt.words)):
+				t.Fatalf("%s %s: %s, want it refused: ...%s...", o.Status, o.Reason, o.Message, tt.words)
+			case w.Head().SHA != before:
+				t.Error("something was committed")
+			}
+			if notes := strings.Join(o.Facts, "\n"); tt.words == "" && tt.engine == "" && !strings.Contains(notes, "set engine in its catalog entry") {
+				t.Errorf("nobody is told that the engine is not known:\n%s", notes)
+			}
+		})
+	}
+}
+
+// TestSetFlagSaysWhatItTrades: people who are asked see what the flag does, and
+// that clients are served other than before is a high risk.
+func TestSetFlagSaysWhatItTrades(t *testing.T) {
+	w := inGit(true)
+	plan := w.plan(t, "gitops.set_flag", seqs)
+	if notes := strings.Join(plan.Notes, "\n"); !strings.Contains(notes, "fewer preemptions") || !strings.Contains(notes, "compiles anew") {
+		t.Errorf("the notes are\n%s", notes)
+	}
+	plan = w.plan(t, "gitops.set_flag", map[string]any{"flag": "max-model-len", "value": "8k"})
+	if plan.Risk != machine.RiskHigh || !strings.Contains(plan.Why, "clients are served other than before by --max-model-len") {
+		t.Errorf("risk %s, %s", plan.Risk, plan.Why)
+	}
+}
+
+// TestSwitchGoesOff: a flag without a --no- form is false by not being there.
+func TestSwitchGoesOff(t *testing.T) {
+	files := []gitops.File{{Path: "chat.yaml", Data: []byte(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec: {template: {spec: {containers: [{name: sglang, image: lmsysorg/sglang, args: [--max-running-requests=64, --disable-radix-cache]}]}}}
+`)}}
+	target := gitops.Target{Kind: "Deployment", Name: "chat"}
+	checked, err := step.CheckFlags(step.FlagRules{Service: "chat", Engine: "sglang", Look: func(_ string, vs []gitops.Variable) ([]gitops.Place, error) {
+		var out []gitops.Place
+		for _, v := range vs {
+			at, err := gitops.Locate(files, target, v)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, at...)
+		}
+		return out, nil
+	}}, []gitops.Assignment{{Variable: gitops.Variable{Flag: "disable-radix-cache"}, Value: "false"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := gitops.SetAll(files, target, checked.Set)
+	if err != nil || strings.Contains(string(e.Files[0].Data), "radix") {
+		t.Errorf("%v\n%s", err, e.Diff)
+	}
+}
