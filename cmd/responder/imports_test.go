@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"internal/web":     {"internal/playbook", "internal/executor/machine"},
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
-		"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/slo",
+		"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/slo", "internal/gpu",
 	},
 	"playbooks": {}, // the shipped playbooks, embedded
 }

@@ -3,7 +3,7 @@
 // A [Snapshot] is what was read at one moment, and what could not be read and
 // why. [Encode] and [Decode] are its one form outside of the process, with
 // strict bounds. [Judge] turns it into one [Judgement] per GPU: healthy, busy,
-// throttled, degraded, failing or unknown, each with the rules that say so,
+// degraded, throttled, failing or unknown, each with the rules that say so,
 // the raw evidence and where the rule comes from.
 //
 // The package is pure: no driver, no network, no clock. Invariants:

@@ -45,7 +45,7 @@ func gpusPresent(u subject) []sign {
 		return nil
 	}
 	return []sign{{
-		outcome:  outcome{verdict: Failing, reset: true},
+		outcome:  outcome{verdict: Failing},
 		text:     fmt.Sprintf("%d of %d GPUs are there; the others have left the bus", len(u.snap.GPUs), want),
 		evidence: fmt.Sprintf("gpus=%d expected=%d", len(u.snap.GPUs), want),
 	}}

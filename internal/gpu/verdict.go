@@ -10,14 +10,14 @@ const (
 	Healthy   Verdict = "healthy"   // everything a verdict needs was read, and nothing is wrong
 	Busy      Verdict = "busy"      // as healthy, at full load: the power cap or utilisation limits it, as it should
 	Uncertain Verdict = "unknown"   // something that a verdict needs is missing, stale or cannot be true
-	Throttled Verdict = "throttled" // slowed down: heat, power brake or hardware
 	Degraded  Verdict = "degraded"  // works, and worse than it should: plan its repair
+	Throttled Verdict = "throttled" // slowed down now: heat, power brake or hardware
 	Failing   Verdict = "failing"   // gives or will give errors: take it out
 )
 
 // Verdicts lists them all, mildest first.
 func Verdicts() []Verdict {
-	return []Verdict{Healthy, Busy, Uncertain, Throttled, Degraded, Failing}
+	return []Verdict{Healthy, Busy, Uncertain, Degraded, Throttled, Failing}
 }
 
 // WorseThan compares two verdicts. What is none is worse than all.

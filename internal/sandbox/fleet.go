@@ -48,6 +48,7 @@ type pod struct {
 	loaded  time.Time // when the model is loaded
 	ready   bool
 	engine  *engine
+	drag    float64 // factor on the time of a prefill, by an ailing GPU; 0: none
 }
 
 // surge is how many pods a rolling update adds at once; none may be missing.
@@ -259,7 +260,7 @@ func (f *fleet) serve(at, start time.Time, d time.Duration) {
 		if p.engine == nil {
 			p.engine = newEngine(p.set.engine, f.spec.tokens)
 		}
-		slow := prompts * (1 + 0.02*f.rng.normal(p.name, minute))
+		slow := prompts * (1 + 0.02*f.rng.normal(p.name, minute)) * max(1, p.drag)
 		p.engine.work(math.Max(0, rate)/float64(len(pods)), slow, d)
 	}
 }

@@ -67,8 +67,9 @@ type profile struct {
 // nodeSpec is one node.
 type nodeSpec struct {
 	name       string
-	slots      int // pods it can take
+	slots      int // pods it can take, each on gpusPerSlot GPUs
 	conditions []string
+	ailments   []ailment
 }
 
 // all gives every scenario, those of the demo first.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -128,10 +129,9 @@ func inferenceSLOs() []playbook.SLO {
 }
 
 func gpuNodes() []nodeSpec {
-	return []nodeSpec{
-		{name: "gpu-h100-01", slots: 4},
-		{name: "gpu-h100-02", slots: 4},
-		{name: "gpu-h100-03", slots: 4},
-		{name: "gpu-h100-04", slots: 4},
+	var out []nodeSpec
+	for i := range 8 {
+		out = append(out, nodeSpec{name: fmt.Sprintf("gpu-h100-%02d", i+1), slots: 2})
 	}
+	return out
 }

@@ -195,4 +195,5 @@ var (
 	_ step.Workloads = (*World)(nil)
 	_ step.Changer   = (*World)(nil)
 	_ step.Prober    = (*World)(nil)
+	_ step.GPUs      = (*World)(nil)
 )

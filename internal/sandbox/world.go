@@ -26,6 +26,7 @@ type World struct {
 	at       time.Time  // simulated up to here
 	fleets   []*fleet
 	exporter *exporter
+	loads    loads
 	kept     kept     // what stands in file
 	replay   []change // made before the world was resumed, still to come
 }
@@ -128,8 +129,10 @@ func (w *World) simulate(at time.Time) {
 			}
 		}
 		f.control(at, w.place)
+		w.drag(f, at)
 		f.serve(at, w.start, tick)
 	}
+	w.loads.note(at, w.fleets)
 	if at.Equal(at.Truncate(scrape)) {
 		w.exporter.scrape(at, w.fleets)
 	}

@@ -100,6 +100,7 @@ func TestKinds(t *testing.T) {
 	defer srv.Close()
 	with := map[string]map[string]any{
 		"prometheus.query":  {"query": query, "range": "10m"},
+		"gpu.health":        nil,
 		"http.probe":        {"path": "/health?x=1"},
 		"kube.changes":      {"window": "1h"},
 		"kube.scale":        {"by": int64(2)},
@@ -116,7 +117,7 @@ func TestKinds(t *testing.T) {
 	svc := service("Deployment")
 	svc.Endpoint = srv.URL
 	querier := prom{values: map[string][]float64{query: {2, 4, 3}}, age: 20 * time.Second}
-	live := step.New(step.Deps{Querier: querier, Workloads: fleet{}, Changer: fleet{}, Now: func() time.Time { return noon }})
+	live := step.New(step.Deps{Querier: querier, Workloads: fleet{}, Changer: fleet{}, GPUs: gpus{"node-b": overheated}, Now: func() time.Time { return noon }})
 	for _, k := range step.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			if k.Doc == "" || (k.Role != playbook.RoleCheck && k.Role != playbook.RoleLever) {

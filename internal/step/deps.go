@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -16,6 +17,7 @@ type Deps struct {
 	Querier   Querier
 	Workloads Workloads
 	Changer   Changer
+	GPUs      GPUs // nil: nothing is known of GPUs
 
 	// What Git holds, and Argo CD. Nil: not configured.
 	Manifests    Manifests
@@ -30,6 +32,15 @@ type Deps struct {
 	Notifier Notifier // nil: messages go to Log
 	Log      *slog.Logger
 	Now      func() time.Time // nil: time.Now. The sandbox's time runs faster.
+}
+
+// GPUs reads what is known of the GPUs of nodes: node agents, dcgm-exporter, or
+// the sandbox.
+type GPUs interface {
+	// Snapshots gives one answer for each node, in their order. A node that
+	// cannot be asked, in time, is an answer with an error. Freshness and what
+	// the readings mean are the caller's to judge: [gpu.JudgeAnswers].
+	Snapshots(ctx context.Context, nodes []string) []gpu.Answer
 }
 
 // Prober sends one HTTP request to a service's endpoint: the network, or the

@@ -26,6 +26,7 @@ func kinds() map[string]kind {
 		"gitops.revert":       {decl: gitopsRevertKind(), lever: newGitopsRevert},
 		"gitops.set_flag":     {decl: gitopsSetFlagKind(), lever: newGitopsSetFlag},
 		"gitops.set_replicas": {decl: gitopsSetReplicasKind(), lever: newGitopsSetReplicas},
+		"gpu.health":          {decl: gpuHealthKind(), check: newGPUHealth},
 		"http.probe":          {decl: httpProbeKind(), check: newHTTPProbe},
 		"kube.changes":        {decl: kubeChangesKind(), check: newKubeChanges},
 		"kube.rollout_undo":   {decl: kubeRolloutUndoKind(), lever: newKubeRolloutUndo},

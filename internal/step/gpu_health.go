@@ -1,0 +1,305 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// gpuHealthKind declares gpu.health.
+func gpuHealthKind() playbook.Kind {
+	text, whole, yes := scalar(playbook.String), scalar(playbook.Int), scalar(playbook.Bool)
+	verdict := playbook.Field{Name: "verdict", Type: text, Enum: verdictNames()}
+	with := func(f playbook.Field, doc string) playbook.Field { f.Doc = doc; return f }
+	return playbook.Kind{
+		Name: "gpu.health",
+		Role: playbook.RoleCheck,
+		Doc: `Judges the GPUs that the service's pods hold, on every node where they run, or all GPUs of one node. GPUs of the same product are compared with
+each other. What cannot be read, or is old, makes a verdict ` + "`unknown`" + `, never ` + "`healthy`" + `; so does a service without a running pod, and a configuration
+without node agents and dcgm-exporter. Reasons name the rule, the raw values and where the rule comes from.
+
+Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should), ` + "`unknown`, `degraded`" + ` (works, worse than it should), ` + "`throttled`" + `
+(slowed down now by heat, power brake or hardware), ` + "`failing`" + ` (gives or will give errors).`,
+		With: []playbook.Field{
+			{Name: "node", Type: text, Doc: "Judge this node and all its GPUs, whoever holds them, instead of the service's."},
+		},
+		Out: []playbook.Field{
+			with(verdict, "The worst of the GPUs that count: those the service's pods hold, or all of their nodes where that is not known."),
+			{Name: "throttle", Type: text, Enum: []string{"", string(gpu.Thermal), string(gpu.PowerBrake), string(gpu.Hardware)}, Doc: "What slows down the worst of the GPUs that count; empty: nothing."},
+			{Name: "reset", Type: yes, Doc: "One of them needs a reset, by NVIDIA's documents."},
+			{Name: "rma", Type: yes, Doc: "One of them is to be replaced, by NVIDIA's documents."},
+			{Name: "why", Type: text, Doc: "The worst finding in a sentence; empty: nothing is wrong."},
+			{Name: "node", Type: text, Doc: "The node with the worst of them that is degraded, throttled or failing; empty: there is none."},
+			{Name: "healthy_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which all GPUs that count are healthy or busy."},
+			{Name: "unknown_nodes", Type: whole, Unit: "nodes", Doc: "Nodes of which too little is known."},
+			{Name: "bad_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is degraded, throttled or failing."},
+			{Name: "bad_pods", Type: listOf(text), Doc: "Pods of the service on those nodes."},
+			{Name: "nodes", Type: listOf(object(
+				playbook.Field{Name: "name", Type: text, Doc: "Node."},
+				with(verdict, "Of the GPUs that count there."),
+				playbook.Field{Name: "node_verdict", Type: text, Enum: verdictNames(), Doc: "Of the whole node."},
+				playbook.Field{Name: "throttle", Type: text, Doc: "What slows its worst GPU down."},
+				playbook.Field{Name: "source", Type: text, Doc: "nvml (the node agent), dcgm, sandbox; empty: there was no answer."},
+				playbook.Field{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Of the readings; -1: there are none."},
+				playbook.Field{Name: "gpus", Type: whole, Doc: "GPUs of the node that were seen."},
+				playbook.Field{Name: "pods", Type: listOf(text), Doc: "Pods of the service on the node."},
+			)), Doc: "The nodes that were asked about, worst first."},
+			{Name: "reasons", Type: listOf(object(
+				playbook.Field{Name: "node", Type: text, Doc: "Node."},
+				playbook.Field{Name: "gpu", Type: whole, Doc: "Index of the GPU; -1: about the node."},
+				playbook.Field{Name: "uuid", Type: text, Doc: "Of the GPU."},
+				playbook.Field{Name: "rule", Type: text, Doc: "Stable name of the rule."},
+				with(verdict, "What this finding alone says."),
+				playbook.Field{Name: "text", Type: text, Doc: "For people."},
+				playbook.Field{Name: "evidence", Type: text, Doc: "The raw values."},
+				playbook.Field{Name: "source", Type: text, Doc: "Where the rule comes from."},
+			)), Doc: "Findings that make a GPU that counts worse than busy, worst first, at most 20."},
+		},
+	}
+}
+
+func verdictNames() []string {
+	var out []string
+	for _, v := range gpu.Verdicts() {
+		out = append(out, string(v))
+	}
+	return out
+}
+
+// maxReasons bounds the findings that evidence keeps: it goes into the journal.
+const maxReasons = 20
+
+type gpuHealth struct {
+	gpus GPUs
+	w    Workloads
+	now  func() time.Time
+}
+
+func newGPUHealth(d Deps) Check { return gpuHealth{d.GPUs, d.Workloads, d.Now} }
+
+type healthWith struct {
+	Node string `json:"node"`
+}
+
+type healthOut struct {
+	Verdict      gpu.Verdict   `json:"verdict"`
+	Throttle     gpu.Throttle  `json:"throttle"`
+	Reset        bool          `json:"reset"`
+	RMA          bool          `json:"rma"`
+	Why          string        `json:"why"`
+	Node         string        `json:"node"`
+	HealthyNodes int           `json:"healthy_nodes"`
+	UnknownNodes int           `json:"unknown_nodes"`
+	BadNodes     int           `json:"bad_nodes"`
+	BadPods      []string      `json:"bad_pods"`
+	Nodes        []gpuNodeOut  `json:"nodes"`
+	Reasons      []gpuFoundOut `json:"reasons"`
+}
+
+type gpuNodeOut struct {
+	Name        string       `json:"name"`
+	Verdict     gpu.Verdict  `json:"verdict"`
+	NodeVerdict gpu.Verdict  `json:"node_verdict"`
+	Throttle    gpu.Throttle `json:"throttle"`
+	Source      string       `json:"source"`
+	AgeSeconds  float64      `json:"age_seconds"`
+	GPUs        int          `json:"gpus"`
+	Pods        []string     `json:"pods"`
+}
+
+type gpuFoundOut struct {
+	Node     string      `json:"node"`
+	GPU      int         `json:"gpu"`
+	UUID     string      `json:"uuid"`
+	Rule     string      `json:"rule"`
+	Verdict  gpu.Verdict `json:"verdict"`
+	Text     string      `json:"text"`
+	Evidence string      `json:"evidence"`
+	Source   string      `json:"source"`
+}
+
+// Run implements [Check].
+func (c gpuHealth) Run(ctx context.Context, in Input) (Finding, error) {
+	with, err := decode[healthWith](gpuHealthKind(), in.With)
+	if err != nil {
+		return Finding{}, err
+	}
+	pods := map[string][]string{with.Node: nil}
+	if with.Node == "" {
+		if c.w == nil {
+			return Finding{}, missing("cluster", "kubernetes")
+		}
+		w, err := c.w.Workload(ctx, refOf(in.Service))
+		if err != nil {
+			return Finding{}, err
+		}
+		pods = podsByNode(w.Pods)
+	}
+	nodes := make([]string, 0, len(pods))
+	for n := range pods {
+		nodes = append(nodes, n)
+	}
+	slices.Sort(nodes)
+	var answers []gpu.Answer
+	if c.gpus == nil {
+		for _, n := range nodes {
+			answers = append(answers, gpu.Answer{Node: n, Err: errNoGPUSource})
+		}
+	} else {
+		answers = c.gpus.Snapshots(ctx, nodes)
+	}
+	// The readings are younger than the question, and in the sandbox time flies.
+	out, facts := healthOf(c.now(), in.Service.Namespace, answers, pods)
+	return Finding{Out: out, Facts: facts}, nil
+}
+
+var errNoGPUSource = errors.New("neither node agents nor dcgm-exporter are configured: set gpu.agents or gpu.dcgm")
+
+// podsByNode groups the pods that have a node.
+func podsByNode(pods []kube.Pod) map[string][]string {
+	out := map[string][]string{}
+	for _, p := range pods {
+		if p.Node != "" {
+			out[p.Node] = append(out[p.Node], p.Name)
+		}
+	}
+	return out
+}
+
+// healthOf turns answers into evidence and what people are told.
+func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[string][]string) (healthOut, []string) {
+	out := healthOut{Verdict: gpu.Healthy, BadPods: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
+	if len(answers) == 0 {
+		out.Verdict, out.Why = gpu.Uncertain, "no pod of the service runs on a node"
+	}
+	for i, j := range gpu.JudgeAnswers(now, answers) {
+		n := countNode(j, answers[i], namespace, pods[j.Node])
+		row := gpuNodeOut{Name: j.Node, Verdict: n.verdict, NodeVerdict: j.Verdict, Throttle: n.throttle, Source: j.Source, AgeSeconds: -1, GPUs: len(j.GPUs), Pods: append([]string{}, pods[j.Node]...)}
+		if !j.TakenAt.IsZero() {
+			row.AgeSeconds = now.Sub(j.TakenAt).Seconds()
+		}
+		out.Nodes = append(out.Nodes, row)
+		out.Reasons = append(out.Reasons, n.reasons...)
+		out.add(n, row)
+	}
+	slices.SortStableFunc(out.Nodes, func(a, b gpuNodeOut) int { return worseFirst(a.Verdict, b.Verdict) })
+	slices.SortStableFunc(out.Reasons, func(a, b gpuFoundOut) int { return worseFirst(a.Verdict, b.Verdict) })
+	if len(out.Nodes) > 0 && out.Nodes[0].Verdict.WorseThan(gpu.Uncertain) {
+		out.Node = out.Nodes[0].Name
+	}
+	if len(out.Reasons) > 0 {
+		out.Why = out.Reasons[0].say()
+	}
+	facts := out.facts()
+	out.Reasons = out.Reasons[:min(len(out.Reasons), maxReasons)]
+	return out, facts
+}
+
+// add counts a node into the whole.
+func (o *healthOut) add(n nodeCount, row gpuNodeOut) {
+	if n.verdict.WorseThan(o.Verdict) {
+		o.Verdict, o.Throttle = n.verdict, n.throttle
+	}
+	o.Reset, o.RMA = o.Reset || n.reset, o.RMA || n.rma
+	switch {
+	case n.verdict.WorseThan(gpu.Uncertain):
+		o.BadNodes++
+		o.BadPods = append(o.BadPods, row.Pods...)
+	case n.verdict.WorseThan(gpu.Busy):
+		o.UnknownNodes++
+	default:
+		o.HealthyNodes++
+	}
+}
+
+func worseFirst(a, b gpu.Verdict) int {
+	switch {
+	case a.WorseThan(b):
+		return -1
+	case b.WorseThan(a):
+		return 1
+	default:
+		return 0
+	}
+}
+
+// nodeCount is a node as far as it counts for the service.
+type nodeCount struct {
+	verdict    gpu.Verdict
+	throttle   gpu.Throttle
+	reset, rma bool
+	reasons    []gpuFoundOut // worse than busy
+}
+
+// countNode judges the GPUs of a node that count: those the pods hold where
+// that is known, else all of them. What is wrong with the node as a whole
+// counts always.
+func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []string) nodeCount {
+	n := nodeCount{verdict: gpu.Healthy}
+	note := func(index int, uuid string, found []gpu.Reason) {
+		for _, r := range found {
+			if r.Verdict.WorseThan(n.verdict) {
+				n.verdict = r.Verdict
+			}
+			if r.Verdict.WorseThan(gpu.Busy) {
+				n.reasons = append(n.reasons, gpuFoundOut{j.Node, index, uuid, r.Rule, r.Verdict, r.Text, r.Evidence, r.Source})
+			}
+		}
+	}
+	note(-1, "", j.Reasons)
+	names := map[string]bool{}
+	for _, p := range pods {
+		names[p] = true
+	}
+	held, known := a.Snapshot.Held(namespace, names)
+	worst := gpu.Healthy
+	for _, g := range j.GPUs {
+		if known && len(held) > 0 && !held[g.UUID] {
+			continue
+		}
+		note(g.Index, g.UUID, g.Reasons)
+		n.reset, n.rma = n.reset || g.Reset, n.rma || g.RMA
+		if n.throttle == "" || g.Verdict.WorseThan(worst) {
+			n.throttle, worst = g.Throttle, g.Verdict
+		}
+	}
+	return n
+}
+
+// say is a finding in a sentence.
+func (r gpuFoundOut) say() string {
+	if r.GPU < 0 {
+		return fmt.Sprintf("node %s: %s", r.Node, r.Text)
+	}
+	return fmt.Sprintf("GPU %d on node %s: %s", r.GPU, r.Node, r.Text)
+}
+
+// facts are the verdict and the findings behind it, for people.
+func (o healthOut) facts() []string {
+	facts := []string{fmt.Sprintf("GPUs: %s; nodes: %d healthy, %d bad, %d unknown", o.Verdict, o.HealthyNodes, o.BadNodes, o.UnknownNodes)}
+	const most = 6
+	for i, r := range o.Reasons {
+		if i == most {
+			return append(facts, fmt.Sprintf("and %d more findings", len(o.Reasons)-most))
+		}
+		line := r.say()
+		if r.Evidence != "" {
+			line += " (" + r.Evidence + ")"
+		}
+		facts = append(facts, line)
+	}
+	if len(o.Reasons) == 0 && o.Why != "" {
+		facts = append(facts, o.Why)
+	}
+	if len(o.BadPods) > 0 {
+		facts = append(facts, fmt.Sprintf("replicas on bad nodes: %s", strings.Join(o.BadPods, ", ")))
+	}
+	return facts
+}
