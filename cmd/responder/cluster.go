@@ -34,7 +34,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 		if err != nil {
 			return w, err
 		}
-		w.Deps.Workloads, w.Deps.Changer = client, client
+		w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
 		if c.Discovery.Enabled {
 			options.Lister = client
 		}

@@ -67,7 +67,7 @@ func newGitHouse(t *testing.T, manifest string) (*gitHouse, step.Deps) {
 			t.Error(err)
 		}
 	})
-	return h, step.Deps{Workloads: chatFleet{}, Manifests: m, Commits: m, Pulls: m, History: m, Applications: h}
+	return h, step.Deps{Workloads: chatFleet{}, Manifests: m, Commits: m, Pulls: m, History: m, Applications: h, Objects: h}
 }
 
 func (h *gitHouse) sync() {
@@ -87,6 +87,17 @@ func (h *gitHouse) Refresh(context.Context, string) error { return nil }
 
 // Sync implements [step.Applications].
 func (h *gitHouse) Sync(context.Context, gitops.Sync) error { return nil }
+
+// Object implements [step.Objects]: what was synced last.
+func (h *gitHouse) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
+	if id.Kind != "Deployment" || id.Name != "chat" {
+		return nil, &kube.Error{Reason: kube.NotFound, Message: "no " + id.String()}
+	}
+	return []byte(h.git.Show(h.app.Revisions[0], "apps/chat/deployment.yaml")), nil
+}
+
+// Try implements [step.Objects].
+func (h *gitHouse) Try(context.Context, string, []byte) error { return nil }
 
 // chatFleet is the live workload.
 type chatFleet struct{ step.Workloads }

@@ -12,6 +12,11 @@ type Touch struct {
 	Line     int    // from 1; 0: not known
 	Path     string // spec.template.spec.containers[vllm].args[--max-num-seqs]
 	From, To string // empty: was not, or is no longer there
+
+	// The object that is made of it, as far as that is known: of a change that
+	// was looked for, and of a document that is an object. Form is the place's.
+	Kind, Name, Container, Form string
+	Switch                      bool // as of a variable: false is to be without it
 }
 
 // Want asks for an edit that gives variables of one target their values.

@@ -20,6 +20,9 @@ type site struct {
 // site makes the place of a node; doc is nil when it has no single one.
 func (o *object) site(doc *document, n *yaml.Node, p Place) *site {
 	p.Object = o.String()
+	if o.kind != helmKind {
+		p.Kind, p.Name = o.kind, o.name
+	}
 	s := &site{place: p, object: o, doc: doc, node: n}
 	if doc != nil {
 		s.place.File, s.place.Document = doc.file, doc.stream()

@@ -46,6 +46,8 @@ type Place struct {
 	Line      int    // of the value, from 1
 	Column    int    // in bytes, from 1
 	Object    string // kind namespace/name of the manifest, or the role of the file: "helm values", "kustomize patch"
+	Kind      string // of the object that is made of it; empty: a chart decides
+	Name      string
 	Path      string // for people: spec.template.spec.containers[vllm].args[--max-num-seqs]
 	Form      string // how it is written: "--flag=value", "--flag value", "boolean", "shell", "env", "config", "field", "values"
 	Container string // that the variable belongs to; empty: none

@@ -25,6 +25,7 @@ type Deps struct {
 	Pulls        Pulls
 	History      History
 	Applications Applications
+	Objects      Objects
 	LastGood     LastGood      // nil: nothing was ever verified
 	Recovery     time.Duration // how long an application may be unhealthy after a sync before it counts as Degraded; 0: 3m
 

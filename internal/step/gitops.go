@@ -66,6 +66,16 @@ type Applications interface {
 	Sync(ctx context.Context, s gitops.Sync) error
 }
 
+// Objects reads live objects of any kind and has the API server judge
+// manifests: the cluster.
+type Objects interface {
+	// Object gives an object as it is now, as JSON. One that is not there is NotFound.
+	Object(ctx context.Context, id kube.ObjectID) ([]byte, error)
+	// Try asks whether the server would take a manifest, and stores nothing. The
+	// namespace is for manifests that name none.
+	Try(ctx context.Context, namespace string, manifest []byte) error
+}
+
 // LastGood knows what was last verified.
 type LastGood interface {
 	// LastGood gives the value of a variable of a service, and the commit, that

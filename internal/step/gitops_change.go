@@ -21,13 +21,14 @@ type gitChange struct {
 	h    History
 	a    Applications
 	w    Workloads
+	o    Objects
 	good LastGood
 
 	recovery recovery
 }
 
 func newGitChange(d Deps) gitChange {
-	return gitChange{d.Manifests, d.Commits, d.Pulls, d.History, d.Applications, d.Workloads, d.LastGood, recovery(d.Recovery)}
+	return gitChange{d.Manifests, d.Commits, d.Pulls, d.History, d.Applications, d.Workloads, d.Objects, d.LastGood, recovery(d.Recovery)}
 }
 
 // gitPayload is what a plan of a commit needs to be made and undone. Exactly
@@ -45,6 +46,7 @@ type gitPayload struct {
 	Set         []assignment `json:"set,omitempty"`
 	Revert      []string     `json:"revert,omitempty"`
 	Because     string       `json:"because,omitempty"` // several variables in one change: why
+	Live        []liveValue  `json:"live,omitempty"`    // what runs, of all that can be read from it
 }
 
 type objectName struct {
@@ -187,7 +189,7 @@ func (g gitChange) configured() error {
 		return missing("Git repository", "gitops.repositories")
 	case g.a == nil:
 		return missing("Argo CD", "gitops.argocd")
-	case g.w == nil:
+	case g.w == nil || g.o == nil:
 		return missing("cluster", "kubernetes")
 	}
 	return nil

@@ -20,6 +20,7 @@ type argoFleet struct{ fleet }
 
 func (argoFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
 	w, err := fleet{}.Workload(ctx, r)
+	w.Ready, w.Updated, w.Available, w.Unavailable, w.Stuck, w.Pods = 3, 3, 3, 0, "", nil
 	w.Owners = []kube.Owner{{Field: "*", Kind: "ArgoCD", Name: "argocd/chat", Why: "annotation argocd.argoproj.io/tracking-id"}}
 	return w, err
 }
@@ -41,7 +42,7 @@ func inGit(automated bool) *gitWorld {
 	w.Push("ada", "smaller prefill chunks", map[string]string{"--max-num-batched-tokens": "512"})
 	w.deploy()
 	w.now = noon
-	w.deps = step.Deps{Workloads: argoFleet{}, Manifests: w, Commits: w, Pulls: w, History: w, Applications: w, Now: clock}
+	w.deps = step.Deps{Workloads: argoFleet{}, Manifests: w, Commits: w, Pulls: w, History: w, Applications: w, Objects: w, Now: clock}
 	return w
 }
 

@@ -188,6 +188,9 @@ func (g gitChange) standing(ctx context.Context, in Input, p gitPayload, action 
 	}
 	state, why := gitops.Settled(app, sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
 	g.recovery.rollout(&o, state, why, app, in.Now)
+	if o.Settled {
+		g.inEffect(ctx, in, p, &o, app, action == machine.ActionUndo)
+	}
 	return o
 }
 

@@ -60,16 +60,23 @@ func (g gitChange) find(ctx context.Context, in Input) (site, error) {
 }
 
 // planSet plans one commit that gives variables their values.
-func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, set []gitops.Assignment, because string) (machine.Plan, error) {
+func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, set []gitops.Assignment, because string) (machine.Plan, effect, error) {
+	var e effect
 	prop, err := g.m.Propose(ctx, gitops.Want{Source: at.src, Target: at.object, Set: set, Deployed: at.deployed()})
-	if err != nil {
-		return machine.Plan{}, err
+	if err == nil {
+		err = alone(at, prop)
 	}
-	if err := alone(at, prop); err != nil {
-		return machine.Plan{}, err
+	if err == nil {
+		e, err = g.reach(ctx, in, at, prop)
+	}
+	if err == nil && len(e.decided) > 0 {
+		err = overridden(step, at, e.decided)
+	}
+	if err != nil {
+		return machine.Plan{}, e, err
 	}
 	p := payloadAt(at, prop)
-	p.Because = because
+	p.Because, p.Live = because, e.live
 	var does, undoes, notes []string
 	var good []machine.Setting
 	for _, a := range set {
@@ -92,7 +99,7 @@ func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, 
 	if because != "" {
 		plan.Notes = append(plan.Notes, "one variable, because: "+because)
 	}
-	return plan, nil
+	return plan, e, nil
 }
 
 // payloadAt is the part of a payload that says where.

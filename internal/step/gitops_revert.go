@@ -23,6 +23,8 @@ Undo reverts the revert.
 Which commits: those of a window, such as the burn window of the alert; the last one; or all since the commit that was last verified. What later
 commits changed stays. Refused, with the list, when more than one variable moved, unless ` + "`together`" + ` says why they are one: routes, image and
 model artifact that moved together go back together. Commits of Responder's own are repairs and are never taken for a cause.
+What runs is read as by gitops.set_flag: a commit that nothing of is in effect is not reverted, and what cannot be read, or stays as it is because
+something else decides it, is named, is asked about, and does not become last good.
 kube.rollout_undo becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
 		OneOf:      [][]string{{"window", "to"}},
 		Idempotent: true,
@@ -155,8 +157,16 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 			"%s: %d variables moved, and one is changed at a time: %s; in %s. Give together with the reason why they go back as one",
 			step, len(moved), few(moved), few(list))}
 	}
+	effect, err := g.reach(ctx, in, at, prop)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if len(effect.live) == 0 && len(effect.decided) > 0 {
+		return machine.Plan{}, overridden(step, at, effect.decided)
+	}
+	effect.unseen = append(effect.unseen, effect.decided...)
 	p := payloadAt(at, prop)
-	p.Revert, p.Because = shas, together
+	p.Revert, p.Because, p.Live = shas, together, effect.live
 	plan := planOf(in, at, step, p, prop)
 	plan.Summary = fmt.Sprintf("revert %s of %s", commitsText(changes), in.Service.Name)
 	plan.Undo = "revert that revert"
@@ -168,6 +178,7 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 		plan.Notes = append(plan.Notes, "one variable, because: "+together)
 	}
 	rolloutPlan(&plan, at.w)
+	cautious(&plan, effect)
 	return plan, nil
 }
 

@@ -23,6 +23,9 @@ func gitopsSetFlagKind() playbook.Kind {
 		Doc: `Sets one flag of the engine in Git, with a commit that changes the bytes of its value and nothing else, and waits until Argo CD has synced
 that very commit and the application is Healthy. Undo reverts exactly that commit.
 
+What runs is read before the commit and after the sync: a value that something else decides (the application's parameters or patches, an
+admission webhook) is refused or, found too late, taken back. Where it cannot be read, people are asked and it does not become last good.
+
 The flag is found wherever it stands: arguments, a shell line, an environment variable, a configuration file in a ConfigMap, Helm values, a
 kustomize patch. Refused when it counts in two places, when the application does not own the workload, when other commits wait to be deployed
 and would go out along with this one, in a closed sync window, and while somebody else's sync is under way.
@@ -96,7 +99,7 @@ func (l gitopsSetFlag) Plan(ctx context.Context, in Input) (machine.Plan, error)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	plan, err := l.planSet(ctx, in, at, "gitops.set_flag", checked.Set, with.OneVariable)
+	plan, effect, err := l.planSet(ctx, in, at, "gitops.set_flag", checked.Set, with.OneVariable)
 	if err != nil {
 		return machine.Plan{}, err
 	}
@@ -105,6 +108,7 @@ func (l gitopsSetFlag) Plan(ctx context.Context, in Input) (machine.Plan, error)
 	if len(checked.Contract) > 0 {
 		plan.Risk, plan.Why = machine.RiskHigh, "clients are served other than before by --"+strings.Join(checked.Contract, ", --")+"; "+plan.Why
 	}
+	cautious(&plan, effect)
 	return plan, nil
 }
 

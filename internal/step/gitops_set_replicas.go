@@ -18,6 +18,7 @@ func gitopsSetReplicasKind() playbook.Kind {
 		Role: playbook.RoleLever,
 		Doc: `Sets the number of replicas of the service's workload in Git: the field of its manifest or its Helm value, or the lower bound of the
 autoscaler that owns it (minReplicas of an HPA, minReplicaCount of a ScaledObject, minReplicas of a KServe predictor). Undo reverts exactly that commit.
+What runs is read before the commit and after the sync, as by gitops.set_flag.
 
 The bounds are those of kube.scale: never above the service's ` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at them,
 ` + "`replicas`" + ` is refused beyond them. kube.scale becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
@@ -68,7 +69,7 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in Input) (machine.Plan, er
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	plan, err := l.planSet(ctx, in, at, kind, []gitops.Assignment{{Variable: variable, Value: strconv.Itoa(to)}}, "")
+	plan, effect, err := l.planSet(ctx, in, at, kind, []gitops.Assignment{{Variable: variable, Value: strconv.Itoa(to)}}, "")
 	if err != nil {
 		return machine.Plan{}, err
 	}
@@ -84,6 +85,7 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in Input) (machine.Plan, er
 	if ownsBound(places[0]) {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("it is the bound of %s, which still decides above it", places[0].Object))
 	}
+	cautious(&plan, effect)
 	return plan, nil
 }
 

@@ -182,7 +182,7 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
 	undo := e.Action == machine.ActionUnwind
 	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
-	if n, ok := l.(nudger); ok && err == nil && (o.Applied || o.Pending) && !o.Settled && !o.Foreign && !o.Degraded {
+	if n, ok := l.(nudger); ok && err == nil && (o.Applied || o.Pending) && !o.Settled && !o.over() {
 		switch nudged := n.nudge(ctx, in, *e.Plan, undo); {
 		case nudged == nil:
 		case o.Pending:
@@ -191,7 +191,7 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 			o.Unread = nudged
 		}
 	}
-	if f, ok := l.(follower); ok && err == nil && o.Applied && !o.Settled && !o.Foreign && !o.Degraded && o.Unread == nil {
+	if f, ok := l.(follower); ok && err == nil && o.Applied && !o.Settled && !o.over() && o.Unread == nil {
 		if f.follow(ctx, *e.Plan, o.Receipt) {
 			o, err = l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
 		}
@@ -205,6 +205,8 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 		return outcomeOf(o.Unread, machine.StatusFailed)
 	case o.Foreign, !o.Applied:
 		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+	case o.Defeated:
+		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonOverridden, Message: o.Progress}
 	case o.Degraded:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonDegraded, Message: o.Progress}
 	case !o.Settled:
@@ -230,6 +232,9 @@ func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Out
 		return outcomeOf(err, machine.StatusFailed)
 	case o.Foreign, !o.Applied:
 		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+	case o.Defeated:
+		sample := machine.Sample{At: in.Now, Verdict: machine.VerdictFailed, Reason: machine.ReasonOverridden, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusOK, Sample: &sample}
 	default:
 		return s.verify(ctx, e, in.Now)
 	}

@@ -64,9 +64,13 @@ type Observation struct {
 	Degraded bool            // it will not take effect by itself (progress deadline exceeded)
 	Pending  bool            // it was asked for and waits for somebody else, such as a merge; Applied is false until then
 	Unread   error           // Applied is certain, whether it has taken effect could not be asked
+	Defeated bool            // it is made, and what runs has another value: something else decides it
 	Progress string          // for people: "2 of 3 replicas updated"
 	Receipt  json.RawMessage // as Apply would have returned it, when Applied
 }
+
+// over reports whether waiting and asking again changes nothing.
+func (o Observation) over() bool { return o.Foreign || o.Degraded || o.Defeated }
 
 // Error is why a step could not do its work.
 type Error struct {

@@ -140,6 +140,7 @@ const (
 	ReasonBurning       Reason = "burning"        // the budget burns too fast since the fix
 	ReasonDeadline      Reason = "deadline"       // not done in the time the playbook gives
 	ReasonDegraded      Reason = "degraded"       // the change did not become healthy
+	ReasonOverridden    Reason = "overridden"     // the change is made, and something else decides what runs
 	ReasonForeignChange Reason = "foreign_change" // someone else changed the target
 	ReasonPanic         Reason = "panic"          // a step panicked; never retried
 	ReasonExpression    Reason = "expression"     // a condition or value could not be evaluated

@@ -277,6 +277,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 	case ActionPlan:
 		if out.Status == StatusOK {
 			out.Plan = testPlan(opts["generation"], e.With["to"])
+			out.Plan.Unseen = opts["unseen"]
 		}
 	case ActionGuard:
 		out.Guards = []GuardVerdict{{Guard: "firing", OK: true, Why: "1 of 1 fire"}}

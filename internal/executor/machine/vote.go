@@ -187,6 +187,9 @@ func (s State) Needs(state *playbook.State) []Need {
 	var out []Need
 	terms := s.terms()
 	always := state.Kind == playbook.StateGate || (state.Approve != nil && state.Approve.Always)
+	if l := s.Lever; l != nil && l.Plan != nil && l.Plan.Unseen != "" {
+		always = true // the figures may become better without it: people judge whether that is to be tried
+	}
 	if always || s.Autonomy(state) != playbook.Auto {
 		own := Need{Rule: fmt.Sprintf("playbook %s, state %s", s.Start.Playbook, state.Name), From: []string{owners}, Quorum: 1}
 		if state.Approve != nil {

@@ -204,7 +204,10 @@ func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Wan
 			from.Value = ""
 		}
 		if from.Value != to {
-			p.Touches = append(p.Touches, gitops.Touch{Variable: v.String(), File: from.File, Line: from.Line, Path: from.Path, From: from.Value, To: to})
+			p.Touches = append(p.Touches, gitops.Touch{
+				Variable: v.String(), File: from.File, Line: from.Line, Path: from.Path, From: from.Value, To: to,
+				Kind: from.Kind, Name: from.Name, Container: from.Container, Form: from.Form, Switch: v.Switch,
+			})
 		}
 		return nil
 	}

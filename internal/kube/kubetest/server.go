@@ -213,6 +213,8 @@ func (s *Server) handle(r *http.Request) (int, any) {
 		}
 		if gv, ok := strings.CutPrefix(path, "/apis/"); ok && strings.Count(gv, "/") == 1 {
 			return s.discovery(gv)
+		} else if ok && !strings.Contains(gv, "/") {
+			return s.group(gv)
 		}
 		resource := path[strings.LastIndexByte(path, '/')+1:]
 		if kind, ok := kinds()[resource]; ok {
@@ -224,6 +226,20 @@ func (s *Server) handle(r *http.Request) (int, any) {
 	return 404, failure(404, path+" not found")
 }
 
+// group tells the one version that is served of a group.
+func (s *Server) group(name string) (int, any) {
+	for gv := range s.served {
+		if version, ok := strings.CutPrefix(gv, name+"/"); ok {
+			v := metav1.GroupVersionForDiscovery{GroupVersion: gv, Version: version}
+			return 200, metav1.APIGroup{
+				TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: name,
+				Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v,
+			}
+		}
+	}
+	return 404, failure(404, "the server could not find the requested resource")
+}
+
 func (s *Server) discovery(gv string) (int, any) {
 	names, ok := s.served[gv]
 	if !ok {
@@ -231,7 +247,7 @@ func (s *Server) discovery(gv string) (int, any) {
 	}
 	out := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv}
 	for _, n := range names {
-		out.APIResources = append(out.APIResources, metav1.APIResource{Name: n, Namespaced: true, Kind: n})
+		out.APIResources = append(out.APIResources, metav1.APIResource{Name: n, Namespaced: true, Kind: kinds()[n]})
 	}
 	return 200, out
 }

@@ -30,6 +30,12 @@ type Git struct {
 	Fails     string
 	Syncs     []gitops.Sync
 
+	Live        map[string]string  // values that the cluster has of its own, whatever is synced
+	Form        string             // how the values are written, as of a place; empty: as arguments
+	ClusterDown error              // of every look at a live object
+	Refuses     func(string) error // what the API server says of a manifest; nil: it takes all
+	Tried       []string           // manifests it was asked about
+
 	requests []pull
 }
 
@@ -173,7 +179,7 @@ func (g *Git) proposal(change map[string]string) gitops.Proposal {
 	p := gitops.Proposal{Source: g.App.Sources[0], Base: head.SHA, Read: "sha256:" + hex.EncodeToString([]byte(text(head.Values)))}
 	p.Source.Branch = "main"
 	for _, k := range slices.Sorted(maps.Keys(change)) {
-		p.Touches = append(p.Touches, gitops.Touch{Variable: k, File: File, Line: 7, Path: k, From: head.Values[k], To: change[k]})
+		p.Touches = append(p.Touches, g.touch(k, head.Values[k], change[k]))
 		if after[k] = change[k]; change[k] == "" {
 			delete(after, k)
 		}

@@ -1,0 +1,133 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Reading is what a live object says of a variable.
+type Reading struct {
+	Value string
+	Set   bool
+}
+
+// String is the reading for people.
+func (r Reading) String() string {
+	if !r.Set {
+		return "(not set)"
+	}
+	return r.Value
+}
+
+// Live reads a variable from objects as the cluster has them, each one JSON,
+// by the rules by which [Locate] finds it in Git. The target is the object to
+// read it from; others may be autoscalers of it. A container of the target that
+// is not there is left out: operators name theirs themselves.
+//
+// An [*Error] says why it cannot be read: the objects do not hold the value but
+// a reference to it (a ConfigMap, a variable that is filled in when the pod
+// starts), or there are several. That something is not set is only said where
+// nothing else may set it.
+func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
+	files := make([]File, len(objects))
+	for i, data := range objects {
+		files[i] = File{Path: fmt.Sprintf("live-%d.json", i), Data: data}
+	}
+	t.Path, t.ValueFiles = "", nil
+	s, err := resolve(files, t, v)
+	if reason(err) == NotFound && t.Container != "" {
+		t.Container = ""
+		s, err = resolve(files, t, v)
+	}
+	if several := new(ambiguousError); errors.As(err, &several) {
+		return Reading{}, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s stands in %d places of the live %s %s/%s", v, len(several.places), t.Kind, t.Namespace, t.Name)}
+	}
+	if err != nil {
+		return Reading{}, withoutFile(err)
+	}
+	if !s.place.Missing {
+		return Reading{Value: s.place.Value, Set: true}, nil
+	}
+	if from := s.object.indirect(t); from != "" && !v.Replicas {
+		return Reading{}, &Error{Reason: Invalid, Message: fmt.Sprintf("the live %s does not set %s itself, and takes variables from %s", s.object, v, from)}
+	}
+	return Reading{}, nil
+}
+
+// withoutFile takes the place in the JSON that nobody sees out of a message.
+func withoutFile(err error) error {
+	e := new(Error)
+	if !errors.As(err, &e) {
+		return err // unreachable: resolve gives no other errors
+	}
+	out := *e
+	if rest, ok := strings.CutPrefix(e.Message, "live-"); ok {
+		if _, text, ok := strings.Cut(rest, ": "); ok {
+			out.Message = text
+		}
+	}
+	return &out
+}
+
+// indirect names where a container of the target takes variables from that are
+// not in the object; empty: nowhere.
+func (o *object) indirect(t Target) string {
+	for _, c := range o.containers() {
+		if t.Container != "" && c.name != t.Container {
+			continue
+		}
+		for _, from := range list(c.node, "envFrom") {
+			for _, kind := range []string{"configMapRef", "secretRef"} {
+				if name := str(from, kind, "name"); name != "" {
+					return strings.TrimSuffix(kind, "Ref") + " " + name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// LiveImage reads the image of the target's container: the named one, else the
+// only one that runs an engine.
+func LiveImage(data []byte, t Target) (Reading, error) {
+	tr, err := newTree([]File{{Path: "live-0.json", Data: data}}, t)
+	if err != nil {
+		return Reading{}, err
+	}
+	all, err := tr.objects()
+	if err != nil {
+		return Reading{}, withoutFile(err)
+	}
+	var containers []container
+	for _, c := range tr.candidates(all) {
+		containers = append(containers, c.object.containers()...)
+	}
+	if named := slices.DeleteFunc(slices.Clone(containers), func(c container) bool { return c.name != t.Container }); len(named) > 0 {
+		containers = named
+	}
+	if len(containers) > 1 {
+		containers = slices.DeleteFunc(containers, func(c container) bool {
+			l, err := c.commandLine()
+			return err != nil || !l.isEngine()
+		})
+	}
+	if len(containers) != 1 {
+		return Reading{}, &Error{Reason: Ambiguous, Message: fmt.Sprintf("which container of %s %s/%s is the engine's is not known", t.Kind, t.Namespace, t.Name)}
+	}
+	image := str(containers[0].node, "image")
+	return Reading{Value: image, Set: image != ""}, nil
+}
+
+// Same reports whether two texts are one value: the same number may be written
+// in two ways, and a chart or the API server writes it in its own.
+func Same(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := strconv.ParseFloat(a, 64)
+	y, err2 := strconv.ParseFloat(b, 64)
+	return err == nil && err2 == nil && x == y
+}

@@ -1,0 +1,116 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// ObjectID names an object of any kind. Which version of it is asked for is the
+// server's preference.
+type ObjectID struct {
+	Group     string // empty: core
+	Kind      string
+	Namespace string
+	Name      string
+}
+
+// String says it as people do: Deployment serving/chat.
+func (id ObjectID) String() string { return id.Kind + " " + id.Namespace + "/" + id.Name }
+
+// Object gives an object as the server has it now, as JSON, without its status
+// and without what managers note on it. Values of environment variables are in
+// the clear: whoever reads it shows none of them.
+func (c *Client) Object(ctx context.Context, id ObjectID) ([]byte, error) {
+	gvr, err := c.resource(ctx, id.Group, "", id.Kind)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.dynamic.Resource(gvr).Namespace(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, request{verb: "get", group: gvr.Group, resource: gvr.Resource, namespace: id.Namespace, name: id.Name}.fail(err)
+	}
+	unstructured.RemoveNestedField(o.Object, "status")
+	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
+	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
+	data, err := json.Marshal(o.Object)
+	if err != nil {
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("get %s: it cannot be encoded", id), Err: err}
+	}
+	return data, nil
+}
+
+// builtIn are the kinds that every server has, by group.
+var builtIn = map[string]schema.GroupVersionResource{
+	"apps/Deployment":                     {Group: "apps", Version: "v1", Resource: "deployments"},
+	"apps/StatefulSet":                    {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	"autoscaling/HorizontalPodAutoscaler": {Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
+}
+
+// resource finds how the server calls a kind. An empty version is the one that
+// it prefers.
+func (c *Client) resource(ctx context.Context, group, version, kind string) (schema.GroupVersionResource, error) {
+	if known, ok := builtIn[group+"/"+kind]; ok && (version == "" || version == known.Version) {
+		return known, nil
+	}
+	discovery := c.typed.Discovery().RESTClient()
+	root := "/apis/" + group
+	if group == "" {
+		root, version = "/api", "v1"
+	}
+	if version == "" {
+		var g metav1.APIGroup
+		if err := discovery.Get().AbsPath(root).Do(ctx).Into(&g); err != nil {
+			return schema.GroupVersionResource{}, request{verb: "get", resource: root}.fail(err)
+		}
+		version = g.PreferredVersion.Version
+	}
+	var all metav1.APIResourceList
+	if err := discovery.Get().AbsPath(root + "/" + version).Do(ctx).Into(&all); err != nil {
+		return schema.GroupVersionResource{}, request{verb: "get", resource: root + "/" + version}.fail(err)
+	}
+	for _, r := range all.APIResources {
+		if r.Kind == kind && r.Namespaced && !strings.Contains(r.Name, "/") {
+			return schema.GroupVersionResource{Group: group, Version: version, Resource: r.Name}, nil
+		}
+	}
+	return schema.GroupVersionResource{}, &Error{Reason: NotFound, Message: fmt.Sprintf("the cluster serves no %s of %s/%s in namespaces", kind, group, version)}
+}
+
+// Try has the server judge a manifest, one object as YAML, and forget it:
+// schema and admission, as a server-side apply of all of its fields. The
+// namespace is for manifests that name none.
+func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) error {
+	data, err := yaml.ToJSON(manifest)
+	var o unstructured.Unstructured
+	if err == nil {
+		err = json.Unmarshal(data, &o.Object)
+	}
+	if err != nil || o.GetKind() == "" || o.GetName() == "" {
+		return &Error{Reason: Invalid, Message: "try a manifest: it is no object with a kind and a name", Err: err}
+	}
+	if o.GetNamespace() == "" {
+		o.SetNamespace(namespace)
+	}
+	gvk := o.GroupVersionKind()
+	gvr, err := c.resource(ctx, gvk.Group, gvk.Version, gvk.Kind)
+	if err != nil {
+		return err
+	}
+	if data, err = json.Marshal(o.Object); err != nil {
+		return &Error{Reason: Invalid, Message: "try a manifest: it cannot be encoded", Err: err}
+	}
+	force := true
+	_, err = c.dynamic.Resource(gvr).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
+		DryRun: []string{metav1.DryRunAll}, Force: &force, FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict,
+	})
+	return request{verb: "patch", group: gvr.Group, resource: gvr.Resource, namespace: o.GetNamespace(), name: o.GetName()}.fail(err)
+}

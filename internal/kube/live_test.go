@@ -1,0 +1,61 @@
+package kube_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/kube/kubetest"
+)
+
+// TestObject: built-in kinds are asked for at once, others by the version that
+// the server prefers; nothing of a manager's notes comes along.
+func TestObject(t *testing.T) {
+	s := twoRevisions(t)
+	s.Serve("keda.sh/v1alpha1", "scaledobjects")
+	s.Put("/apis/keda.sh/v1alpha1/namespaces/serving/scaledobjects/chat", map[string]any{
+		"metadata": map[string]any{"name": "chat", "namespace": "serving"}, "spec": map[string]any{"minReplicaCount": 2},
+	})
+	s.Change(kubetest.Path(chat), func(o map[string]any) {
+		meta := o["metadata"].(map[string]any)
+		meta["managedFields"] = []any{map[string]any{"manager": "argocd"}}
+		meta["annotations"].(map[string]any)["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
+	})
+	c := s.Client(t)
+	data, err := c.Object(t.Context(), kube.ObjectID{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "chat"})
+	if err != nil || !strings.Contains(string(data), `"image":"vllm:v2"`) || !strings.Contains(string(data), `"kind":"Deployment"`) {
+		t.Errorf("%s, %v", data, err)
+	}
+	for _, gone := range []string{"managedFields", "last-applied", `"status"`} {
+		if strings.Contains(string(data), gone) {
+			t.Errorf("%s is in %s", gone, data)
+		}
+	}
+	scaled := kube.ObjectID{Group: "keda.sh", Kind: "ScaledObject", Namespace: "serving", Name: "chat"}
+	if data, err := c.Object(t.Context(), scaled); err != nil || !strings.Contains(string(data), `"minReplicaCount":2`) {
+		t.Errorf("%s, %v", data, err)
+	}
+	for name, id := range map[string]kube.ObjectID{
+		"not there":     {Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "other"},
+		"no such kind":  {Group: "keda.sh", Kind: "ScaledJob", Namespace: "serving", Name: "chat"},
+		"no such group": {Group: "serving.kserve.io", Kind: "InferenceService", Namespace: "serving", Name: "chat"},
+	} {
+		if _, err := c.Object(t.Context(), id); kubeReason(err) != kube.NotFound {
+			t.Errorf("%s: %v, want not found", name, err)
+		}
+	}
+	s.Fail(func(*http.Request) kubetest.Fault { return kubetest.Fault{Status: 403} })
+	if _, err := c.Object(t.Context(), scaled); kubeReason(err) != kube.Forbidden || !strings.Contains(err.Error(), "apiGroups") {
+		t.Errorf("forbidden: %v", err)
+	}
+}
+
+func kubeReason(err error) kube.Reason {
+	var e *kube.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return e.Reason
+}

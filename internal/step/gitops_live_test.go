@@ -1,0 +1,188 @@
+package step_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// TestPlanLooksAtWhatRuns: a value in Git that is not what runs is not changed in
+// Git, and who decides it is named as far as Argo CD tells.
+func TestPlanLooksAtWhatRuns(t *testing.T) {
+	hpa := func(w *gitWorld) {
+		w.deps.Workloads = scaledFleet{}
+	}
+	for name, tt := range map[string]struct {
+		kind   string
+		with   map[string]any
+		change func(*gitWorld)
+		reason machine.Reason
+		text   string
+	}{
+		"another value": {"gitops.set_flag", seqs, func(w *gitWorld) {
+			w.Live = map[string]string{"--max-num-seqs": "128"}
+			w.App.Overrides = []string{"spec.source.helm.parameters[maxNumSeqs]"}
+		}, machine.ReasonOverridden, "Git says --max-num-seqs is 256 (apps/chat/values.yaml:7), and Deployment serving/chat has 128: Argo CD application argocd/chat sets beside Git: spec.source.helm.parameters[maxNumSeqs]"},
+		"nobody tells":     {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": "128"} }, machine.ReasonOverridden, "an admission webhook, another controller or a person"},
+		"taken away":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": ""} }, machine.ReasonOverridden, "Deployment serving/chat has (not set)"},
+		"added beside Git": {"gitops.set_flag", map[string]any{"flag": "watermark", "value": "0.05"}, func(w *gitWorld) { w.Live = map[string]string{"--watermark": "0.1"} }, machine.ReasonOverridden, "Git says --watermark is (not set)"},
+		"replicas":         {"gitops.set_replicas", map[string]any{"by": int64(1)}, func(w *gitWorld) { w.Live = map[string]string{"replicas": "5"} }, machine.ReasonOverridden, "Git says replicas is 3"},
+		"an autoscaler":    {"gitops.set_replicas", map[string]any{"by": int64(1)}, hpa, machine.ReasonOverridden, "belongs to HorizontalPodAutoscaler chat"},
+		"a revert of it":   {"gitops.revert", map[string]any{"to": "previous"}, func(w *gitWorld) { w.Live = map[string]string{"--max-num-batched-tokens": "8192"} }, machine.ReasonOverridden, "has 8192"},
+		"cluster away": {"gitops.set_flag", seqs, func(w *gitWorld) {
+			w.ClusterDown = &kube.Error{Reason: kube.Unreachable, Message: "no route to the cluster"}
+		}, machine.ReasonUnreachable, "no route"},
+		"may not be looked": {"gitops.set_flag", seqs, func(w *gitWorld) { w.ClusterDown = &kube.Error{Reason: kube.Forbidden, Message: "get deployments"} }, machine.ReasonForbidden, "get deployments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(true)
+			tt.change(w)
+			o := w.do(t, tt.kind, machine.ActionPlan, tt.with, nil, nil, false)
+			if o.Status == machine.StatusOK || o.Reason != tt.reason || !strings.Contains(o.Message, tt.text) {
+				t.Errorf("%s %s %q, want %s ...%s...", o.Status, o.Reason, o.Message, tt.reason, tt.text)
+			}
+		})
+	}
+}
+
+type scaledFleet struct{ argoFleet }
+
+func (f scaledFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
+	w, err := f.argoFleet.Workload(ctx, r)
+	w.Owners = append(w.Owners, kube.Owner{Field: "spec.replicas", Kind: "HorizontalPodAutoscaler", Name: "chat", Why: "its scaleTargetRef names the workload"})
+	return w, err
+}
+
+// made applies a change and has it synced.
+func made(t *testing.T, w *gitWorld) (*machine.Plan, json.RawMessage) {
+	t.Helper()
+	plan := w.plan(t, "gitops.set_flag", seqs)
+	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+	want(t, "apply", o, machine.StatusOK, "")
+	w.Settle()
+	return plan, o.Data
+}
+
+// TestSyncedWithoutEffect: Synced and Healthy on our commit is not enough. What
+// runs has to have the value, or the change is taken back.
+func TestSyncedWithoutEffect(t *testing.T) {
+	w := inGit(true)
+	plan := w.plan(t, "gitops.set_flag", seqs)
+	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+	want(t, "apply", o, machine.StatusOK, "")
+	w.Live = map[string]string{"--max-num-seqs": "256"}
+	w.App.Overrides = []string{"spec.source.kustomize.patches"}
+	w.Settle()
+	settled := w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false)
+	want(t, "settle", settled, machine.StatusFailed,
+		"healthy, but Deployment serving/chat has --max-num-seqs 256, not 192: Argo CD application argocd/chat sets beside Git: spec.source.kustomize.patches")
+	if settled.Reason != machine.ReasonOverridden || settled.Reason.Retryable() {
+		t.Errorf("reason %s, want it to end the wait", settled.Reason)
+	}
+	proof := w.do(t, "gitops.set_flag", machine.ActionVerify, seqs, plan, o.Data, false)
+	if proof.Sample == nil || proof.Sample.Verdict != machine.VerdictFailed || proof.Sample.Reason != machine.ReasonOverridden {
+		t.Errorf("the proof says %+v, whatever the figures", proof)
+	}
+	back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
+	want(t, "undo", back, machine.StatusOK, "")
+	w.Settle()
+	want(t, "unwind", w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false), machine.StatusOK, "healthy")
+	if v := w.Head().Values["--max-num-seqs"]; v != "256" {
+		t.Errorf("Git has %s after the undo", v)
+	}
+	w.Live["--max-num-seqs"] = "64"
+	want(t, "unwind with a third value", w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false), machine.StatusFailed,
+		"has --max-num-seqs 64, not 256 as before")
+}
+
+// TestNotRolledOut: pods of the old value are no effect yet, and a cluster that
+// does not answer is no answer.
+func TestNotRolledOut(t *testing.T) {
+	w := inGit(true)
+	plan, receipt := made(t, w)
+	w.deps.Workloads = &slowFleet{updated: 1}
+	settle := func() machine.Outcome {
+		return w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, receipt, false)
+	}
+	want(t, "one pod", settle(), machine.StatusPending, "1 of 3 replicas updated")
+	w.ClusterDown = &kube.Error{Reason: kube.Unreachable, Message: "no route to the cluster"}
+	if o := settle(); o.Status != machine.StatusFailed || !o.Reason.Retryable() {
+		t.Errorf("cluster away: %s %s %q", o.Status, o.Reason, o.Message)
+	}
+	w.ClusterDown, w.deps.Workloads = nil, &slowFleet{updated: 3}
+	want(t, "all pods", settle(), machine.StatusOK, "healthy")
+}
+
+type slowFleet struct {
+	argoFleet
+
+	updated int
+}
+
+func (f *slowFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
+	w, err := f.argoFleet.Workload(ctx, r)
+	w.Updated = f.updated
+	return w, err
+}
+
+// TestUnseen: what cannot be read from what runs is said, asked about, and is
+// never what was last good.
+func TestUnseen(t *testing.T) {
+	w := inGit(true)
+	w.Form = "config"
+	plan := w.plan(t, "gitops.set_flag", seqs)
+	if !strings.Contains(plan.Unseen, "--max-num-seqs: it stands in a configuration file") || len(plan.Good) != 0 || plan.Risk != machine.RiskHigh {
+		t.Errorf("unseen %q, good %v, risk %s", plan.Unseen, plan.Good, plan.Risk)
+	}
+	if !slices.ContainsFunc(plan.Notes, func(n string) bool { return strings.Contains(n, "people are asked") }) {
+		t.Errorf("notes %q do not say it", plan.Notes)
+	}
+	w = inGit(true)
+	w.Push("ada", "a limit", map[string]string{"memory": "64Gi"})
+	w.Settle()
+	plan = w.plan(t, "gitops.revert", map[string]any{"to": "previous"})
+	if !strings.Contains(plan.Unseen, "memory") || len(plan.Good) != 0 {
+		t.Errorf("unseen %q, good %v", plan.Unseen, plan.Good)
+	}
+}
+
+// TestRevertHalfDecided: what a revert does change is done; what it does not is
+// said and is not kept.
+func TestRevertHalfDecided(t *testing.T) {
+	w := inGit(true)
+	w.now = noon.Add(-5 * time.Minute)
+	w.Push("eve", "two at once", map[string]string{"image": "vllm:v0.12", "--max-num-seqs": "512"})
+	w.Settle()
+	w.now, w.Live = noon, map[string]string{"--max-num-seqs": "64"}
+	plan := w.plan(t, "gitops.revert", map[string]any{"to": "previous", "together": "one release"})
+	if !strings.Contains(plan.Unseen, "Deployment serving/chat has 64") || len(plan.Good) != 1 || plan.Good[0] != (machine.Setting{Name: "image", Value: "vllm:v0.11"}) {
+		t.Errorf("unseen %q, good %v", plan.Unseen, plan.Good)
+	}
+	receipt := w.do(t, "gitops.revert", machine.ActionApply, nil, plan, nil, false).Data
+	w.Settle()
+	want(t, "settle", w.do(t, "gitops.revert", machine.ActionSettle, nil, plan, receipt, false), machine.StatusOK, "healthy")
+}
+
+// TestRevertOfWhatWasNeverSynced: the commit that could not be deployed is not
+// what runs, and taking it back is no less worth.
+func TestRevertOfWhatWasNeverSynced(t *testing.T) {
+	w := inGit(true)
+	w.Fails = "image is not allowed"
+	w.Push("eve", "broken", map[string]string{"image": "nothing"})
+	w.Settle()
+	plan := w.plan(t, "gitops.revert", map[string]any{"to": "previous"})
+	if plan.Unseen != "" || len(plan.Good) != 1 {
+		t.Errorf("unseen %q, good %v", plan.Unseen, plan.Good)
+	}
+	w.Live = map[string]string{"image": "vllm:patched"}
+	o := w.do(t, "gitops.revert", machine.ActionPlan, map[string]any{"to": "previous"}, nil, nil, false)
+	if o.Reason != machine.ReasonOverridden || !strings.Contains(o.Message, "vllm:patched") {
+		t.Errorf("with a third image: %s %s %q", o.Status, o.Reason, o.Message)
+	}
+}
