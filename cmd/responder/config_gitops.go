@@ -34,8 +34,8 @@ type repositoryConfig struct {
 	URL     string        `yaml:"url" doc:"Address without credentials: https, ssh or file."`
 	Branch  string        `yaml:"branch" doc:"Branch, where neither the service nor its application names one. Empty: the repository's default branch."`
 	Auth    gitAuthConfig `yaml:"auth" doc:"How the server knows us. Files are read when they are needed, so that they may be rotated."`
-	Way     string        `yaml:"way" enum:"push,pull_request" doc:"push commits to the branch itself; pull_request opens one, for a branch that is protected, and follows it to its end. Default: push."`
-	Forge   *forgeConfig  `yaml:"forge" doc:"Where pull requests are opened. Required for way: pull_request."`
+	Way     string        `yaml:"way" enum:"auto,push,pull_request" doc:"push commits to the branch itself; pull_request opens one and follows it to its end; auto asks the forge whether the branch is protected, and opens one where it is. Default: auto with forge, push without."`
+	Forge   *forgeConfig  `yaml:"forge" doc:"Where pull requests are opened. Required for every way but push."`
 	Timeout time.Duration `yaml:"timeout" doc:"Of one exchange with the server. 0: 1m."`
 }
 
@@ -56,7 +56,8 @@ type forgeConfig struct {
 	TokenFile  string `yaml:"token_file" doc:"File with a token that may open and close pull requests."`
 	CAFile     string `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
 	Method     string `yaml:"method" enum:"merge,squash,rebase" doc:"How a pull request is merged. Default: merge."`
-	Merge      string `yaml:"merge" enum:"people,responder" doc:"Who merges: people, or Responder as soon as the forge's own rules let it. Default: people. What is not merged within 30m is closed."`
+
+	MergeWithin time.Duration `yaml:"merge_within" doc:"How long a pull request may wait for reviews, checks and its merge; then it is closed, and the run goes on. The service is locked for other runs meanwhile. From 1m to 24h. 0: 1h. Who merges is said by a policy (merge)."`
 }
 
 type argocdConfig struct {
@@ -132,11 +133,13 @@ func (r repositoryConfig) check(at string, bad report) {
 		bad(at+".timeout", "", "must not be negative")
 	}
 	switch f := r.Forge; {
-	case f == nil && r.Way == "pull_request":
+	case f == nil && (r.Way == "pull_request" || r.Way == "auto"):
 		bad(at+".forge", "name kind and token_file", "is missing: pull requests are opened there")
-	case f != nil && r.Way != "pull_request":
-		bad(at+".forge", "set way: pull_request", "is of no use for way: push")
+	case f != nil && r.Way == "push":
+		bad(at+".forge", "leave it out, or set way: auto", "is of no use for way: push")
 	case f == nil:
+	case f.MergeWithin != 0 && (f.MergeWithin < time.Minute || f.MergeWithin > 24*time.Hour):
+		bad(at+".forge.merge_within", "e.g. 1h", "%s is not between 1m and 24h", f.MergeWithin)
 	case f.Kind == "":
 		bad(at+".forge.kind", "one of github, gitlab, gitea", "must not be empty")
 	case f.TokenFile == "":

@@ -72,7 +72,7 @@ func timeline(w *sandbox.World, events []machine.Event) []demoMoment {
 		case machine.Settled:
 			what = "it is in effect"
 		case machine.GuardsRefused, machine.GateDecided, machine.GateWithdrawn, machine.GateExpired,
-			machine.Verified, machine.Undone, machine.Unwound,
+			machine.Verified, machine.Declined, machine.Undone, machine.Unwound,
 			machine.RunHeld, machine.CancelRequested, machine.RunEnded:
 		default:
 			continue
@@ -110,7 +110,7 @@ func repair(incident time.Time, events []machine.Event) []demoPhase {
 			}
 		case machine.Settled:
 			enter("verify", e.At)
-		case machine.Verified, machine.VerifyEnded, machine.Unwound, machine.EdgeTaken:
+		case machine.Verified, machine.VerifyEnded, machine.Unwound, machine.Declined, machine.EdgeTaken:
 			enter("decide", e.At)
 		case machine.RunEnded:
 			enter("", e.At)

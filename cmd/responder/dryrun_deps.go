@@ -22,7 +22,7 @@ func readOnly(d step.Deps) step.Deps {
 		d.Prober = readingProber{d.Prober}
 	}
 	if d.Commits != nil {
-		d.Commits, d.Pulls = readingCommits{d.Commits}, readingCommits{}
+		d.Commits, d.Pulls = readingCommits{d.Commits}, readingPulls{d.Pulls}
 	}
 	if d.Applications != nil {
 		d.Applications = readingApplications{d.Applications}
@@ -63,13 +63,21 @@ func (c readingCommits) Find(ctx context.Context, src gitops.Source, key string)
 	return c.next.Find(ctx, src, key)
 }
 
+// readingPulls asks which way a change would go and steers nothing.
+type readingPulls struct{ next step.Pulls }
+
+// Way asks.
+func (p readingPulls) Way(ctx context.Context, src gitops.Source) (gitops.Way, error) {
+	return p.next.Way(ctx, src)
+}
+
 // Withdraw is refused.
-func (readingCommits) Withdraw(_ context.Context, src gitops.Source, _ string) (gitops.Landing, error) {
+func (readingPulls) Withdraw(_ context.Context, src gitops.Source, _ string) (gitops.Landing, error) {
 	return gitops.Landing{}, refuseIn("close a pull request of " + src.Repository)
 }
 
 // Merge is refused.
-func (readingCommits) Merge(_ context.Context, src gitops.Source, _ string) error {
+func (readingPulls) Merge(_ context.Context, src gitops.Source, _ string) error {
 	return refuseIn("merge a pull request of " + src.Repository)
 }
 

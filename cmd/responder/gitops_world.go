@@ -87,7 +87,7 @@ func (r repositoryConfig) remote(g gitopsConfig) (manifests.Remote, error) {
 	client, err := forge.New(forge.Options{
 		Kind: forge.Kind(f.Kind), API: f.API, Repository: r.forgeRepository(), TokenFile: f.TokenFile, CAFile: f.CAFile, Method: forge.Method(f.Method),
 	})
-	out.Forge, out.Merges = client, f.Merge == "responder"
+	out.Forge, out.Way, out.Within = client, manifests.Way(r.Way), f.MergeWithin
 	return out, err
 }
 

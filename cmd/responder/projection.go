@@ -233,7 +233,7 @@ func counted(kind machine.EventKind) bool {
 	switch kind {
 	case machine.RunStarted, machine.EffectStarted, machine.PlanCompleted, machine.PlanRefused, machine.GuardsRefused,
 		machine.GateOpened, machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.GateWithdrawn,
-		machine.WouldApply, machine.Applied, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Undone,
+		machine.WouldApply, machine.Applied, machine.Declined, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Undone,
 		machine.Unwound, machine.RunHeld, machine.HoldResolved, machine.RunEnded:
 		return true
 	default:
@@ -258,6 +258,8 @@ func (p *projection) countLever(r *runFacts, kind machine.EventKind, f fact) {
 		result("would-apply")
 	case machine.Applied:
 		p.changes.WithLabelValues(r.lever, "applied").Inc()
+	case machine.Declined:
+		result("declined")
 	case machine.Undone:
 		p.changes.WithLabelValues(r.lever, "undone").Inc()
 	case machine.Verified:
@@ -300,7 +302,7 @@ func (p *projection) countPhase(r *runFacts, kind machine.EventKind, f fact) {
 		phase = "held"
 	case machine.HoldResolved:
 		phase = "act"
-	case machine.Verified, machine.VerifyEnded, machine.Unwound:
+	case machine.Verified, machine.VerifyEnded, machine.Unwound, machine.Declined:
 		phase = "diagnose"
 	case machine.RunEnded:
 		phase = ""

@@ -118,7 +118,12 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 	case machine.WouldApply:
 		return "would apply it; autonomy is observe, so nothing was changed", nil
 	case machine.Applied:
+		if e.Waits != "" {
+			return join2("ASKED FOR, and applied when it is merged: "+e.Waits, e.Message), nil
+		}
 		return join2("APPLIED", e.Message), nil
+	case machine.Declined:
+		return join2("DECLINED, nothing was changed", e.Message), nil
 	case machine.Settling:
 		return join2("taking effect", e.Message), nil
 	case machine.Settled:
@@ -133,6 +138,9 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 	case machine.VerifyEnded:
 		return join2("verification "+string(e.Verdict), e.Message), nil
 	case machine.Undone:
+		if e.Waits != "" {
+			return "UNDO ASKED FOR, and undone when it is merged: " + e.Waits, nil
+		}
 		return "UNDONE", nil
 	case machine.Unwound:
 		return "the undo is in effect", nil

@@ -71,6 +71,9 @@ func (r *runRenderer) head(s machine.State) {
 	if a := s.Consent().Approved; a != nil && a.BreakGlass {
 		r.printf("alone     BREAK-GLASS: approved by %s\n", decisionLine(a))
 	}
+	if what, until := s.Awaits(); what != "" && s.Aside == nil {
+		r.printf("waits     for %s\n          until %s, then it is given up\n", what, stamp(until))
+	}
 	if s.Gate != nil && s.Aside == nil {
 		r.gate(s.Start.Run, *s.Gate)
 	}

@@ -157,7 +157,7 @@ func (s *silencer) read(dirty map[string]bool) {
 			continue
 		}
 		switch machine.EventKind(rec.Kind) {
-		case machine.Applied, machine.Settling, machine.Settled, machine.Sampled, machine.Verified, machine.VerifyEnded, machine.RunHeld, machine.RunEnded:
+		case machine.Applied, machine.Declined, machine.Settling, machine.Settled, machine.Sampled, machine.Verified, machine.VerifyEnded, machine.RunHeld, machine.RunEnded:
 			dirty[run] = true
 		}
 	}

@@ -25,6 +25,7 @@ type story struct {
 	evidence []string // what led to the newest question
 	guards   []string
 	notes    []string // since the first question
+	waits    string   // merge that is waited for, as it was last said; empty: none
 	thread   []line
 }
 
@@ -45,8 +46,22 @@ func tell(run machine.State, events []machine.Event) *story {
 		if mark, text := s.progress(e); text != "" {
 			s.thread = append(s.thread, line{after: uint64(i + 1), Progress: slack.Progress{Mark: mark, At: e.At, Text: text, Lines: e.Facts}})
 		}
+		s.waiting(e)
 	}
 	return s
+}
+
+// waiting keeps what merge is waited for, so that it is said once.
+func (s *story) waiting(e machine.Event) {
+	switch {
+	case e.Kind == machine.Settling && e.Reason == machine.ReasonNone:
+		s.waits = ""
+		if e.Waits != "" {
+			s.waits = e.Message
+		}
+	case e.Kind == machine.Applied, e.Kind == machine.Undone:
+		s.waits = e.Waits
+	}
 }
 
 func (s *story) add(e machine.Event) {
@@ -79,7 +94,7 @@ func (s *story) add(e machine.Event) {
 		s.closed(slack.Expired, e)
 	case machine.GateWithdrawn:
 		s.closed(slack.Withdrawn, e)
-	case machine.Applied, machine.Verified, machine.Unwound, machine.RunHeld, machine.RunEnded, machine.PlanRefused:
+	case machine.Applied, machine.Declined, machine.Verified, machine.Unwound, machine.RunHeld, machine.RunEnded, machine.PlanRefused:
 		if _, text := s.progress(e); s.gate != nil && text != "" {
 			s.notes = append(s.notes, text)
 		}
@@ -135,7 +150,14 @@ func (s *story) progress(e machine.Event) (slack.Mark, string) {
 	case machine.GateVoided:
 		return slack.MarkNote, "the plan is void: " + e.Message
 	case machine.Applied:
+		if e.Waits != "" {
+			return slack.MarkStarted, "asked for: " + s.summary() + ", " + e.Waits
+		}
 		return slack.MarkStarted, "applied: " + s.summary()
+	case machine.Settling:
+		return s.merging(e)
+	case machine.Declined:
+		return slack.MarkFailed, "declined, nothing was changed" + after(e.Message)
 	case machine.Settled:
 		return slack.MarkNote, "in effect, the proof counts from here" + after(e.Message)
 	case machine.Verified:
@@ -155,6 +177,20 @@ func (s *story) progress(e machine.Event) (slack.Mark, string) {
 	default:
 		return "", ""
 	}
+}
+
+// merging says what merge is waited for, when that is something else than was
+// said last, and that it came.
+func (s *story) merging(e machine.Event) (slack.Mark, string) {
+	switch {
+	case e.Reason != machine.ReasonNone, e.Message == s.waits && e.Waits != "":
+		return "", ""
+	case e.Waits != "":
+		return slack.MarkNote, e.Message
+	case s.waits != "":
+		return slack.MarkNote, "merged, and rolled out now" + after(e.Message)
+	}
+	return "", ""
 }
 
 func endMark(o machine.RunOutcome) slack.Mark {

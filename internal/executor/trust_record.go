@@ -94,8 +94,8 @@ type ShadowEnd struct {
 }
 
 // resultOf is what an event leaves a run's lever with; false when it does not
-// leave one, or nothing can be learned of it: nobody decided in time, the alert
-// resolved first, a person cancelled before anything was changed.
+// leave one, or nothing can be learned of it: nobody decided or merged it in
+// time, the alert resolved first, a person cancelled before anything was changed.
 func resultOf(s machine.State, ev machine.Event) (LeverResult, bool) {
 	l := s.Lever
 	if l == nil || l.State == "" || (ev.Kind != machine.EdgeTaken && ev.Kind != machine.RunEnded) {
@@ -148,7 +148,7 @@ func verdictOn(s machine.State, ev machine.Event) Result {
 		return ResultOverridden
 	case applied:
 		return ResultInconclusive // unreachable unless the machine learns to end in mid-air: what is not proven did not help
-	case l.Signal == playbook.OnDenied:
+	case l.Signal == playbook.OnDenied, l.Signal == playbook.OnRefused && l.Reason == machine.ReasonDenied:
 		return ResultDenied
 	case l.Signal == playbook.OnRefused && l.Reason != machine.ReasonCanceled && l.Reason != machine.ReasonCleared:
 		return ResultRefused

@@ -3,6 +3,7 @@ package gitops
 import (
 	"net/url"
 	"strings"
+	"time"
 )
 
 // Touch is one field of a manifest that a change moves.
@@ -67,6 +68,8 @@ type Request struct {
 	Alert    string // which alert, in words
 	Plan     string // Markdown, for the people who look at a pull request
 
+	PullRequest bool // on a branch of its own, for which a pull request is opened; false: on the branch
+
 	// The commit's trailers. The effect is the idempotency key of the write.
 	Run, State, Digest, Effect string
 }
@@ -90,13 +93,28 @@ func RepositoryName(address string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(s, "/"), ".git"))
 }
 
+// Way is how a change of a branch is made.
+type Way struct {
+	PullRequest bool          // by a pull request; false: by pushing to the branch
+	Why         string        // in words: "branch main is protected"; empty where it is pushed
+	Forge       string        // where it is opened, for people: "github acme/fleet"
+	Within      time.Duration // it is closed unless it is merged in that time
+}
+
 // Landing is what became of a commit. The zero value: it is nowhere.
 type Landing struct {
 	SHA    string // of the commit on the branch; empty: it is not there
 	Plan   string // its trailer Responder-Plan
 	Waits  string // pull request that is open, for people: its URL
 	Closed string // pull request that was closed without being merged
+
+	// Of a pull request.
+	Needs   []string // what keeps it from being merged, in words; none: nothing that is known
+	Changed string   // somebody pushed to its branch, so that it is no longer what was planned: what, for people; empty: nobody did
 }
+
+// None reports whether the commit is nowhere.
+func (l Landing) None() bool { return l.SHA == "" && l.Waits == "" && l.Closed == "" }
 
 // Sync asks Argo CD to sync an application.
 type Sync struct {

@@ -1,5 +1,11 @@
 package gitops
 
+import "errors"
+
+// ErrProtected is in an error of a push that was refused because the branch
+// is protected: it takes a pull request, or another identity.
+var ErrProtected = errors.New("the branch is protected")
+
 // Reason says, for machines, why something could not be done. The words are
 // those of the executor's reasons.
 type Reason string

@@ -119,6 +119,7 @@ func declared(levers []string) [numVariables]variable {
 		f("target", object(f("api_version", text, ""), f("kind", text, ""), f("namespace", text, ""), f("name", text, "")), "The object that is changed."),
 		f("changes", list(object(f("path", text, "E.g. `spec.replicas`."), f("from", text, "Empty: added."), f("to", text, "Empty: removed."))), "The diff, field by field."),
 		f("locks", list(text), "What it locks, e.g. `node:n1`."),
+		f("pull_request", truth, "It takes a pull request; false: it is pushed, or changes nothing in Git."),
 		f("unrepeatable", truth, "It is applied once only, because a second attempt could do harm."),
 		f("capacity", object(
 			f("unknown", truth, "The effect cannot be said. The numbers are missing then, and a rule that reads them denies."),

@@ -17,7 +17,8 @@
 //   - A denial wins, needs add up, the lowest level and the shortest time win,
 //     and who may break the glass must be named by every rule that asks. So a
 //     further rule never loosens another one, and a playbook loosens none. A
-//     rule can loosen a playbook's own approval only, by break_glass.
+//     rule can loosen a playbook's own approval, by break_glass, and that people
+//     merge pull requests; for the latter a rule that names people wins.
 //   - What cannot be said is a denial: a condition that fails to evaluate, an
 //     unknown effect on capacity where it is bounded, a count nobody keeps.
 //   - Every verdict names the first cause by rule, file and line.

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -20,17 +21,20 @@ type finding struct {
 	depends string             // what has to hold once more is known; empty: nothing is open
 	need    *approval          // people who have to say yes
 	cap     *playbook.Autonomy // highest level
+	merge   machine.MergeBy    // who merges its pull request; empty: it does not say
 }
 
 // says reports whether the rule makes a difference.
-func (f finding) says() bool { return f.deny != "" || f.depends != "" || f.need != nil || f.cap != nil }
+func (f finding) says() bool {
+	return f.deny != "" || f.depends != "" || f.need != nil || f.cap != nil || f.merge != ""
+}
 
 // bounds reports whether the effect is about changes alone: how many, when, where
 // and at what cost. A gate state changes nothing, so it is not asked about one;
 // the lever behind the gate is.
 func bounds(e effect) bool {
 	switch e.(type) {
-	case budget, freeze, protection, blastRadius:
+	case budget, freeze, protection, blastRadius, merging:
 		return true
 	default:
 		return false
@@ -48,6 +52,31 @@ type ceiling struct{ level playbook.Autonomy }
 
 func (c ceiling) judge(*Input) finding { return finding{cap: &c.level} }
 func (c ceiling) String() string       { return "at most " + c.level.String() }
+
+// merging is merge: who merges the pull request of a change that takes one.
+type merging struct{ by machine.MergeBy }
+
+func (m merging) judge(in *Input) finding {
+	switch {
+	case in.Plan == nil:
+		return finding{depends: m.String()}
+	case in.Plan.MergeWithin == 0:
+		return finding{} // it is pushed
+	default:
+		return finding{merge: m.by}
+	}
+}
+
+func (m merging) String() string { return "a pull request is merged by " + string(m.by) }
+
+// merger adds what a rule says to who merges. People win over Responder, and
+// the first rule that says so is named.
+func merger(before *machine.Merger, by machine.MergeBy, rule string) *machine.Merger {
+	if by == "" || before != nil && (before.By == machine.MergePeople || before.By == by) {
+		return before
+	}
+	return &machine.Merger{By: by, Rule: rule}
+}
 
 // budget is how often within a time.
 type budget struct {

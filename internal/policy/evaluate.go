@@ -167,6 +167,7 @@ func (t *tally) add(r *rule, f finding) {
 	if c.Cap != nil && (terms.Cap == nil || c.Cap.Level < terms.Cap.Level) {
 		terms.Cap = c.Cap
 	}
+	terms.Merge = merger(terms.Merge, f.merge, r.Place)
 	t.result.Causes = append(t.result.Causes, c)
 }
 
@@ -203,6 +204,9 @@ func (t *tally) verdict(rules int) machine.GuardVerdict {
 	}
 	if c := t.result.Terms.Cap; c != nil {
 		v.Why += fmt.Sprintf(", at most %s: %s", c.Level, c.Rule)
+	}
+	if m := t.result.Terms.Merge; m != nil {
+		v.Why += fmt.Sprintf(", merged by %s: %s", m.By, m.Rule)
 	}
 	if t.open > 0 {
 		v.Why += fmt.Sprintf(", %d depend on the plan", t.open)

@@ -38,6 +38,7 @@ func TestGateStates(t *testing.T) {
 		{"freeze", `{name: x, freeze: {zone: UTC, weekly: [{from: "00:00", to: "24:00"}]}}`, "", false, false},
 		{"budget", `{name: x, budget: {levers: 1, within: 1h}}`, "", false, false},
 		{"protect", `{name: x, protect: {namespaces: [prod]}}`, "", false, false},
+		{"merge", `{name: x, merge: responder}`, "", false, false},
 		{"blast radius", `{name: x, blast_radius: {min_ready: 2}}`, "", false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -141,7 +141,7 @@ func planValue(in *Input) any {
 		"target": map[string]any{
 			"api_version": p.Target.APIVersion, "kind": p.Target.Kind, "namespace": p.Target.Namespace, "name": p.Target.Name,
 		},
-		"changes": changes, "locks": texts(p.Locks), "unrepeatable": p.Unrepeatable, "capacity": capacity,
+		"changes": changes, "locks": texts(p.Locks), "unrepeatable": p.Unrepeatable, "pull_request": p.MergeWithin > 0, "capacity": capacity,
 	}
 }
 

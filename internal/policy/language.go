@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/inference-responder/responder/internal/executor/machine"
+
 // effectDoc documents an effect of a rule. Reader, schema and reference are all
 // made from the list below.
 type effectDoc struct {
@@ -35,6 +37,7 @@ func language() []effectDoc {
 			{"break_glass_own", truth(), "They may do so also where they started the run themselves. Holds only if every rule that asks says so. Default: nobody approves a run of their own.", false},
 		}},
 		{key: "max_autonomy", doc: "The highest level: `observe` or `suggest`. The lowest of all rules, configuration, service, playbook and state counts.", form: schemaObject{"enum": []string{"observe", "suggest"}}},
+		{key: "merge", doc: "Who merges the pull request of a change that takes one: `people`, or `responder` as soon as no review or check is missing. Where no rule says, people do, and where rules say both, too. A change that is pushed is not concerned.", form: schemaObject{"enum": []string{string(machine.MergePeople), string(machine.MergeResponder)}}},
 		{key: "budget", doc: "No more than so many within a time. What is counted is not narrowed by `when`: that says for which levers the budget is asked.", fields: []fieldDoc{
 			{"levers", whole(1, maxCount), "Levers applied, whatever came of them. Exactly one of levers and runs is given.", false},
 			{"runs", whole(1, maxCount), "Other runs that applied a lever.", false},

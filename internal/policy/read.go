@@ -152,6 +152,9 @@ func (r *reader) effect(m *yamldoc.Mapping, key string) effect {
 	if key == "max_autonomy" {
 		return r.ceiling(m, key)
 	}
+	if key == "merge" {
+		return r.merging(m, key)
+	}
 	em := m.Doc.Mapping(m.Get(key), m.At(key), fieldsOf(key)...)
 	if em == nil {
 		return denial{}
@@ -177,6 +180,15 @@ func (r *reader) ceiling(m *yamldoc.Mapping, key string) effect {
 		m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("%q limits nothing", yamldoc.Clip(text)), yamldoc.DidYouMean(text, []string{"observe", "suggest"}))
 	}
 	return ceiling{level: level}
+}
+
+func (r *reader) merging(m *yamldoc.Mapping, key string) effect {
+	text, ok := m.Doc.Text(m.Get(key), m.At(key))
+	words := []string{string(machine.MergePeople), string(machine.MergeResponder)}
+	if ok && !slices.Contains(words, text) {
+		m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("%q merges nothing", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
+	}
+	return merging{by: machine.MergeBy(text)}
 }
 
 // principals reads who: users and groups, and the owners where they are allowed.

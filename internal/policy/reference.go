@@ -35,7 +35,8 @@ Verdicts name rules as ` + "`policy two-for-high-risk, policy.yaml:6`" + `.
   of the lever behind it. All the others are. ` + "`state.kind`" + ` tells the two apart. A gate that is denied is not opened;
   the run takes the way that it takes when nobody answers, and says why.
 - So a further rule never loosens another one, and a playbook loosens none. What a rule can loosen is a
-  playbook's own ` + "`approve`" + `, by ` + "`break_glass`" + `.
+  playbook's own ` + "`approve`" + `, by ` + "`break_glass`" + `, and that people merge pull requests, by ` + "`merge: responder`" + `, unless
+  another rule says ` + "`people`" + `.
 
 ` + "`responder policy lint`, `responder policy test` and `responder policy explain`" + ` check a policy, run its tests and say
 what could run when.
@@ -82,6 +83,7 @@ in UTC, a lever at level auto, a low-risk plan that costs none of three ready re
 | ` + "`why`" + ` | Part of the denial's words. |
 | ` + "`needs`" + ` | The rules that ask, in the file's order: names, or ` + "`{rule, quorum, from}`" + `. |
 | ` + "`autonomy`" + ` | The highest level that rules allow. |
+| ` + "`merge`" + ` | Who merges the pull request: ` + "`people` or `responder`" + `. |
 `
 
 // Reference gives the reference of the policy language as Markdown.

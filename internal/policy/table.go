@@ -34,6 +34,7 @@ type expectation struct {
 	why      string // part of the denial's words
 	needs    []wantedNeed
 	autonomy string // highest level; empty: no rule limits it
+	merge    string // who merges; empty: no rule says
 }
 
 // wantedNeed is a need by its rule, and where given its quorum and people.
@@ -103,7 +104,7 @@ func (c tableCase) judge(r Result) CaseResult {
 	case c.want.deny != "" || first != "":
 		out.OK = c.want.deny == first && strings.Contains(why, c.want.why)
 	default:
-		out.OK = c.want.needed(r) && c.want.autonomy == capWord(r.Terms.Cap)
+		out.OK = c.want.needed(r) && c.want.autonomy == capWord(r.Terms.Cap) && c.want.merge == mergeWord(r.Terms.Merge)
 	}
 	if !out.OK {
 		out.Want = c.want.String()
@@ -116,6 +117,13 @@ func capWord(c *machine.Cap) string {
 		return ""
 	}
 	return c.Level.String()
+}
+
+func mergeWord(m *machine.Merger) string {
+	if m == nil {
+		return ""
+	}
+	return string(m.By)
 }
 
 // needed reports whether exactly the wanted needs are there, in the rules' order.
@@ -153,6 +161,9 @@ func (w expectation) String() string {
 	if w.autonomy != "" {
 		parts = append(parts, "at most "+w.autonomy)
 	}
+	if w.merge != "" {
+		parts = append(parts, "merged by "+w.merge)
+	}
 	return cmp.Or(strings.Join(parts, "; "), "allowed")
 }
 
@@ -169,6 +180,9 @@ func inWords(r Result) string {
 	}
 	if r.Terms.Cap != nil {
 		parts = append(parts, "at most "+r.Terms.Cap.Level.String())
+	}
+	if r.Terms.Merge != nil {
+		parts = append(parts, "merged by "+string(r.Terms.Merge.By))
 	}
 	return cmp.Or(strings.Join(parts, "; "), "allowed")
 }

@@ -62,7 +62,7 @@ func (r *tableReader) oneCase(m *yamldoc.Mapping) {
 		}
 	}
 	if n := m.Need("want", "{} where the lever is simply allowed"); n != nil {
-		if wm := r.d.Mapping(n, m.At("want"), "deny", "why", "needs", "autonomy"); wm != nil {
+		if wm := r.d.Mapping(n, m.At("want"), "deny", "why", "needs", "autonomy", "merge"); wm != nil {
 			c.want = r.want(wm)
 		}
 	}
@@ -106,7 +106,7 @@ func (r *tableReader) given(m *yamldoc.Mapping, in *Input) {
 			}
 		}
 	}
-	if pm := r.part(m, "plan", "risk", "summary", "why", "undo", "target", "changes", "locks", "unrepeatable", "capacity"); pm != nil {
+	if pm := r.part(m, "plan", "risk", "summary", "why", "undo", "target", "changes", "locks", "unrepeatable", "pull_request", "capacity"); pm != nil {
 		r.plan(pm, in.Plan)
 	}
 	if rm := r.part(m, "run", "id", "by", "age", "levers", "kept", "asked", "alerts"); rm != nil {
@@ -175,6 +175,9 @@ func (r *tableReader) service(m *yamldoc.Mapping, s *playbook.Service) {
 
 func (r *tableReader) plan(m *yamldoc.Mapping, p *machine.Plan) {
 	p.Summary, p.Why, p.Undo, p.Locks, p.Unrepeatable = m.Text("summary"), m.Text("why"), m.Text("undo"), r.list(m, "locks"), m.Boolean("unrepeatable")
+	if m.Boolean("pull_request") {
+		p.MergeWithin = time.Hour
+	}
 	if n := m.Get("risk"); n != nil {
 		words := []string{string(machine.RiskLow), string(machine.RiskMedium), string(machine.RiskHigh)}
 		text := m.Text("risk")
@@ -232,8 +235,11 @@ func (r *tableReader) want(m *yamldoc.Mapping) expectation {
 	if m.Has("autonomy") {
 		w.autonomy = r.level(m, playbook.Observe).String()
 	}
-	if w.deny != "" && (m.Has("needs") || m.Has("autonomy")) {
-		r.d.Report(m.Get("deny"), m.At("deny"), "what is denied needs nobody", "keep deny, or needs and autonomy")
+	if w.merge = m.Text("merge"); m.Has("merge") && w.merge != string(machine.MergePeople) && w.merge != string(machine.MergeResponder) {
+		r.d.Report(m.Get("merge"), m.At("merge"), fmt.Sprintf("%q merges nothing", yamldoc.Clip(w.merge)), "people or responder")
+	}
+	if w.deny != "" && (m.Has("needs") || m.Has("autonomy") || m.Has("merge")) {
+		r.d.Report(m.Get("deny"), m.At("deny"), "what is denied needs nobody", "keep deny, or needs, autonomy and merge")
 	}
 	if w.deny == "" && m.Has("why") {
 		r.d.Report(m.Get("why"), m.At("why"), "why is part of a denial's words", "name the rule in deny")

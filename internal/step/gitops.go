@@ -29,8 +29,10 @@ type Manifests interface {
 
 // Commits writes to the branch of a source: directly, or by a pull request.
 type Commits interface {
-	// Commit makes one commit of a proposal whose base is still the head. It is
-	// idempotent under the request's key. A base that moved is a conflict.
+	// Commit makes one commit of a proposal whose base is still the head, the way
+	// the request says. It is idempotent under the request's key. A base that
+	// moved is a conflict; a push that is refused because the branch is protected
+	// has [gitops.ErrProtected] in its error, and from then on Way says so.
 	Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error)
 	// Find tells what became of the commit with that key.
 	Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
@@ -38,9 +40,13 @@ type Commits interface {
 
 // Pulls steers the pull requests that commits may wait in.
 type Pulls interface {
+	// Way tells how a change of the source's branch is made now: pushed, or by a
+	// pull request. What cannot be found out is an error.
+	Way(ctx context.Context, src gitops.Source) (gitops.Way, error)
 	// Withdraw closes that of the commit with that key, if it is open.
 	Withdraw(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
-	// Merge merges it, where that is ours to do and its rules let us.
+	// Merge merges it, as soon as no review or check is missing; what is missing
+	// is the error. It is called where that is ours to do.
 	Merge(ctx context.Context, src gitops.Source, key string) error
 }
 

@@ -42,7 +42,8 @@ type gitPayload struct {
 	Object      objectName   `json:"object"`
 	Container   string       `json:"container,omitempty"`
 	ValueFiles  []string     `json:"valueFiles,omitempty"`
-	Read        string       `json:"read"` // digest of the manifests: the precondition
+	PullRequest bool         `json:"pullRequest,omitempty"` // it is made by one; false: pushed to the branch
+	Read        string       `json:"read"`                  // digest of the manifests: the precondition
 	Set         []assignment `json:"set,omitempty"`
 	Revert      []string     `json:"revert,omitempty"`
 	Because     string       `json:"because,omitempty"` // several variables in one change: why
@@ -126,8 +127,11 @@ func (g gitChange) Apply(ctx context.Context, in Input, plan machine.Plan) (json
 func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitPayload) (gitops.Landing, error) {
 	key := effectKey(in.Key, machine.ActionApply)
 	found, err := g.c.Find(ctx, p.src(), key)
-	if err != nil || found != (gitops.Landing{}) {
+	if err != nil || !found.None() {
 		return found, errors.Join(err, lateCommit(plan, found))
+	}
+	if err := g.sameWay(ctx, plan, p); err != nil {
+		return found, err
 	}
 	for range 3 {
 		prop, err := g.propose(ctx, p, in.Service.Namespace)
@@ -138,8 +142,11 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 			return found, g.moved(ctx, in, plan, p, prop)
 		}
 		r := request(in, plan, prop, key)
-		r.What, r.Why = in.Service.Name+": "+plan.Summary, why(plan, p)
+		r.What, r.Why, r.PullRequest = in.Service.Name+": "+subject(plan), why(plan, p), p.PullRequest
 		landed, err := g.c.Commit(ctx, r)
+		if errors.Is(err, gitops.ErrProtected) {
+			return landed, g.protectedNow(ctx, plan, p, err)
+		}
 		if !isReason(err, machine.ReasonConflict) || wrap(err).Unknown {
 			return landed, err
 		}
@@ -151,7 +158,7 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 // lateCommit refuses a commit of this visit that was made by another plan: an
 // attempt that was given up landed after all.
 func lateCommit(plan machine.Plan, found gitops.Landing) error {
-	if found == (gitops.Landing{}) || found.Plan == "" || found.Plan == plan.Digest() {
+	if found.None() || found.Plan == "" || found.Plan == plan.Digest() {
 		return nil
 	}
 	return &Error{Reason: machine.ReasonForeignChange, Message: fmt.Sprintf(
@@ -326,6 +333,9 @@ func (g gitChange) nudge(ctx context.Context, in Input, plan machine.Plan, undo 
 		return err
 	}
 	if landed.SHA == "" && landed.Waits != "" {
+		if in.MergeBy != machine.MergeResponder || landed.Changed != "" || len(landed.Needs) > 0 {
+			return nil // others do, or what is missing was said already
+		}
 		return g.p.Merge(ctx, p.src(), effectKey(in.Key, action))
 	}
 	return g.ask(ctx, in, p, landed.SHA, action)

@@ -320,42 +320,6 @@ func (w *gitWorld) begin() {
 	w.Syncs = w.Syncs[:1]
 }
 
-// TestPullRequest: a change that waits for its merge is pending; merged it goes
-// on; closed by a person it ends; taken back it is withdrawn.
-func TestPullRequest(t *testing.T) {
-	open := func(t *testing.T) (*gitWorld, *machine.Plan, machine.Outcome) {
-		w := inGit(true)
-		w.Protected = true
-		plan := w.plan(t, "gitops.set_flag", seqs)
-		o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
-		want(t, "apply", o, machine.StatusOK, "")
-		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "waits for the merge of https://git.example/ml/serving/pull/1")
-		want(t, "look", w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, true), machine.StatusOK, "waits for the merge")
-		return w, plan, o
-	}
-	t.Run("merged", func(t *testing.T) {
-		w, plan, o := open(t)
-		w.MergeAll()
-		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "so far, not ")
-		w.Settle()
-		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "healthy")
-		back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
-		want(t, "undo", back, machine.StatusOK, "")
-		want(t, "unwind", w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false), machine.StatusPending, "pull/2")
-	})
-	t.Run("closed by a person", func(t *testing.T) {
-		w, plan, o := open(t)
-		w.Close()
-		want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusForeign, "closed without being merged")
-	})
-	t.Run("withdrawn", func(t *testing.T) {
-		w, plan, o := open(t)
-		back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
-		want(t, "undo", back, machine.StatusOK, "")
-		want(t, "unwind", w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false), machine.StatusOK, "nothing of it")
-	})
-}
-
 // TestUndoKeepsLaterCommits: exactly that commit is reverted.
 func TestUndoKeepsLaterCommits(t *testing.T) {
 	w := inGit(true)

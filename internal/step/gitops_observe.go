@@ -32,13 +32,12 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, _ j
 		return g.observeUndo(ctx, in, plan, p, made)
 	}
 	switch {
+	case made.Changed != "":
+		return Observation{Foreign: true, Progress: "somebody changed the pull request: " + made.Changed}, nil
 	case made.SHA == "" && made.Waits != "":
-		return Observation{
-			Pending: true, Progress: "waits for the merge of " + made.Waits,
-			Receipt: encode(gitReceipt{Action: machine.ActionApply, Waits: made.Waits}),
-		}, nil
+		return awaits(in, machine.ActionApply, "", made), nil
 	case made.SHA == "" && made.Closed != "":
-		return Observation{Foreign: true, Progress: made.Closed + " was closed without being merged"}, nil
+		return Observation{Declined: true, Progress: made.Closed + " was closed without being merged: that is a no"}, nil
 	case made.SHA == "":
 		return g.notMade(ctx, in, p)
 	}
@@ -137,18 +136,17 @@ func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan,
 	}
 	nothing := encode(gitReceipt{Action: machine.ActionUndo})
 	switch {
+	case back.Changed != "":
+		return Observation{Foreign: true, Progress: "somebody changed the pull request that takes the change back: " + back.Changed}, nil
 	case back.SHA != "":
 		if why, err := g.againChanged(ctx, in, p, back.SHA); err != nil || why != "" {
 			return Observation{Foreign: why != "", Progress: why}, err
 		}
 		return g.standing(ctx, in, p, machine.ActionUndo, back.SHA), nil
 	case back.Waits != "":
-		return Observation{
-			Pending: true, Progress: plan.Undo + ": waits for the merge of " + back.Waits,
-			Receipt: encode(gitReceipt{Action: machine.ActionUndo, Waits: back.Waits}),
-		}, nil
+		return awaits(in, machine.ActionUndo, plan.Undo+": ", back), nil
 	case back.Closed != "":
-		return Observation{Foreign: true, Progress: back.Closed + ", which takes the change back, was closed without being merged"}, nil
+		return Observation{Declined: true, Progress: back.Closed + ", which takes the change back, was closed without being merged"}, nil
 	case made.SHA == "" && made.Waits == "":
 		// Withdrawn before it was merged, or never asked for: the branch is as it was.
 		return Observation{Applied: true, Settled: true, Progress: "nothing of it is on " + branchOf(p), Receipt: nothing}, nil

@@ -91,8 +91,11 @@ func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, 
 		undoes = append(undoes, fmt.Sprintf("%s goes back to %s", a.Variable, orNone(t.From)))
 		good = append(good, machine.Setting{Name: a.Variable.String(), Value: t.To})
 	}
-	plan := planOf(in, at, step, p, prop)
-	plan.Summary = strings.Join(does, ", ") + " in " + filesText(prop)
+	plan, err := g.planOf(ctx, in, at, step, p, prop)
+	if err != nil {
+		return machine.Plan{}, effect{}, err
+	}
+	plan.Summary = strings.Join(does, ", ") + " in " + filesText(prop) + plan.Summary
 	plan.Undo = "revert that commit: " + strings.Join(undoes, ", ")
 	plan.Good = good
 	plan.Notes = append(plan.Notes, notes...)
@@ -112,9 +115,14 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 	}
 }
 
-// planOf is the part of a plan that all commits have. Summary and undo are the
-// caller's.
-func planOf(in Input, at site, step string, p gitPayload, prop gitops.Proposal) machine.Plan {
+// planOf is the part of a plan that all commits have. The undo is the caller's,
+// and what comes before the summary, which says the way here.
+func (g gitChange) planOf(ctx context.Context, in Input, at site, step string, p gitPayload, prop gitops.Proposal) (machine.Plan, error) {
+	way, err := g.p.Way(ctx, p.src())
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	p.PullRequest = way.PullRequest
 	plan := machine.Plan{Step: step, Target: target(at.w), Locks: locks(in.Service), Payload: encode(p)}
 	// The application's syncs move the generation; the manifests that were read
 	// are the precondition.
@@ -128,7 +136,13 @@ func planOf(in Input, at site, step string, p gitPayload, prop gitops.Proposal) 
 	for _, path := range prop.Deleted {
 		plan.Locks = append(plan.Locks, "file:"+gitops.RepositoryName(p.Repository)+"#"+path)
 	}
-	plan.Notes = append(plan.Notes, fmt.Sprintf("a commit on %s, over %s", branchOf(p), short(prop.Base)))
+	if way.PullRequest {
+		plan.Summary, plan.MergeWithin = byPullRequest, way.Within
+		plan.Notes = append(plan.Notes, fmt.Sprintf("a pull request to %s, over %s, on %s, because %s; closed unless it is merged within %s",
+			branchOf(p), short(prop.Base), way.Forge, way.Why, span(way.Within)))
+	} else {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("a commit on %s, over %s", branchOf(p), short(prop.Base)))
+	}
 	if at.app.Automated {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s syncs it by itself", at.app.Name))
 	} else {
@@ -137,7 +151,7 @@ func planOf(in Input, at site, step string, p gitPayload, prop gitops.Proposal) 
 	if at.app.Generator != "" {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s makes the application", at.app.Generator))
 	}
-	return plan
+	return plan, nil
 }
 
 // filesText names the files that change.

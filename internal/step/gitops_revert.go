@@ -167,8 +167,11 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 	effect.unseen = append(effect.unseen, effect.decided...)
 	p := payloadAt(at, prop)
 	p.Revert, p.Because, p.Live = shas, together, effect.live
-	plan := planOf(in, at, step, p, prop)
-	plan.Summary = fmt.Sprintf("revert %s of %s", commitsText(changes), in.Service.Name)
+	plan, err := g.planOf(ctx, in, at, step, p, prop)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Summary = fmt.Sprintf("revert %s of %s", commitsText(changes), in.Service.Name) + plan.Summary
 	plan.Undo = "revert that revert"
 	plan.Good = good
 	for _, line := range list {

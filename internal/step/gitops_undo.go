@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -44,11 +45,17 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 			return nil, err
 		}
 		r := request(in, plan, prop, key)
-		r.What = fmt.Sprintf("Revert %q", in.Service.Name+": "+plan.Summary)
+		r.What = fmt.Sprintf("Revert %q", in.Service.Name+": "+subject(plan))
+		if r.PullRequest, err = g.undoWay(ctx, p); err != nil {
+			return nil, err
+		}
 		r.Why = fmt.Sprintf("The change of commit %s was not proven to help.", short(made.SHA))
 		landed, err := g.c.Commit(ctx, r)
+		if errors.Is(err, gitops.ErrProtected) {
+			err = g.protectedNow(ctx, plan, p, err)
+		}
 		if isReason(err, machine.ReasonConflict) && !wrap(err).Unknown {
-			continue // somebody pushed meanwhile: look at what it was
+			continue // somebody pushed meanwhile: look at what it was; or it takes a pull request
 		}
 		if err != nil {
 			return nil, err

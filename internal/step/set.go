@@ -62,7 +62,7 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now()}
+	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now(), MergeBy: e.MergeBy}
 	switch e.Action {
 	case machine.ActionCheck:
 		return s.check(ctx, e, in)
@@ -136,7 +136,7 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 		if err != nil {
 			return outcomeOf(err, machine.StatusFailed)
 		}
-		return machine.Outcome{Status: machine.StatusOK, Data: receipt}
+		return machine.Outcome{Status: machine.StatusOK, Data: receipt, Waits: waitsFor(receipt)}
 	}
 	before, note, err := s.traffic(ctx, e, in.Now)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 		out.Before = before
 		return out
 	}
-	return machine.Outcome{Status: machine.StatusOK, Data: receipt, Before: before, Message: note}
+	return machine.Outcome{Status: machine.StatusOK, Data: receipt, Before: before, Message: note, Waits: waitsFor(receipt)}
 }
 
 // observe tells what became of an earlier apply or undo.
@@ -162,10 +162,12 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 		return outcomeOf(err, machine.StatusUnknown)
 	case o.Foreign:
 		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+	case o.Declined:
+		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonDenied, Message: o.Progress}
 	case !o.Applied && !o.Pending:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted, Message: "looked: it did not happen; " + o.Progress}
 	}
-	out := machine.Outcome{Status: machine.StatusOK, Data: o.Receipt, Message: "looked: it happened; " + o.Progress}
+	out := machine.Outcome{Status: machine.StatusOK, Data: o.Receipt, Message: "looked: it happened; " + o.Progress, Waits: o.Waits}
 	if !undo {
 		// The change is in the world already: ask how it was when it was decided.
 		if before, note, err := s.traffic(ctx, e, e.At); err == nil {
@@ -178,11 +180,20 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 	return out
 }
 
+// waitsFor is the pull request that a receipt names, for people; empty: none.
+func waitsFor(receipt json.RawMessage) string {
+	var r gitReceipt
+	if len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {
+		return ""
+	}
+	return r.Waits
+}
+
 // settle tells whether a change has taken effect.
 func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
 	undo := e.Action == machine.ActionUnwind
 	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
-	if n, ok := l.(nudger); ok && err == nil && (o.Applied || o.Pending) && !o.Settled && !o.over() {
+	if n, ok := l.(nudger); ok && err == nil && (o.Applied || o.Pending && in.MergeBy == machine.MergeResponder) && !o.Settled && !o.over() {
 		switch nudged := n.nudge(ctx, in, *e.Plan, undo); {
 		case nudged == nil:
 		case o.Pending:
@@ -199,8 +210,10 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	switch {
 	case err != nil:
 		return outcomeOf(err, machine.StatusFailed)
+	case !o.Foreign && o.Declined:
+		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonDenied, Message: o.Progress}
 	case !o.Foreign && o.Pending:
-		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Waits: o.Waits}
 	case !o.Foreign && o.Applied && o.Unread != nil:
 		return outcomeOf(o.Unread, machine.StatusFailed)
 	case o.Foreign, !o.Applied:

@@ -19,6 +19,7 @@ type Input struct {
 	Alert   playbook.Alert
 	With    map[string]any // parameters, typed as the kind declares them
 	Now     time.Time
+	MergeBy machine.MergeBy // who merges a pull request of the change; empty: people
 }
 
 // Check reads the world and changes nothing. The value it returns is a struct
@@ -63,6 +64,8 @@ type Observation struct {
 	Foreign  bool            // the target is neither as before nor as planned: someone else changed it
 	Degraded bool            // it will not take effect by itself (progress deadline exceeded)
 	Pending  bool            // it was asked for and waits for somebody else, such as a merge; Applied is false until then
+	Waits    string          // with Pending: the pull request that has to be merged, for people
+	Declined bool            // people closed what it waited for: it is not made, and nobody else changed the target
 	Unread   error           // Applied is certain, whether it has taken effect could not be asked
 	Defeated bool            // it is made, and what runs has another value: something else decides it
 	Progress string          // for people: "2 of 3 replicas updated"

@@ -72,7 +72,7 @@ func (s *story) add(e machine.Event) {
 	}
 	switch e.Kind {
 	case machine.PlanRefused, machine.GuardsRefused, machine.WouldApply, machine.Applied, machine.Settled, machine.Verified,
-		machine.VerifyEnded, machine.Undone, machine.Unwound, machine.GateExpired, machine.GateWithdrawn, machine.GateVoided:
+		machine.VerifyEnded, machine.Declined, machine.Undone, machine.Unwound, machine.GateExpired, machine.GateWithdrawn, machine.GateVoided:
 		what, _ := s.words.Event(e)
 		c.Results = append(c.Results, line{At: e.At, What: what, Tone: lineTone(e)})
 	}
@@ -134,7 +134,7 @@ func lineTone(e machine.Event) string {
 		return toneGood
 	case machine.GateOpened:
 		return toneWait
-	case machine.RunHeld, machine.GuardsRefused, machine.PlanRefused, machine.EffectFailed, machine.VerifyEnded:
+	case machine.RunHeld, machine.GuardsRefused, machine.PlanRefused, machine.EffectFailed, machine.VerifyEnded, machine.Declined:
 		return toneBad
 	case machine.Applied, machine.Undone:
 		return toneBusy

@@ -102,6 +102,9 @@ func guardsView(c *change) g.Node {
 	if most := terms.Cap; most != nil {
 		list = append(list, h.Li(h.B(g.Text("at most")), g.Text(" "+most.Level.String()+": "), text(most.Rule)))
 	}
+	if m := terms.Merge; m != nil {
+		list = append(list, h.Li(h.B(g.Text("merged by")), g.Text(" "+string(m.By)+": "), text(m.Rule)))
+	}
 	for _, n := range terms.Needs {
 		list = append(list, h.Li(h.B(g.Text("needs")), g.Text(" "), text(n.Who()), g.Text(": "), text(n.Rule)))
 	}

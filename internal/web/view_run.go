@@ -49,6 +49,9 @@ func runHead(p page, d *runData) g.Node {
 		some(d.Broken, notice(toneBad, h.Role("alert"), h.B(g.Text("The events of this run cannot be read.")),
 			g.Text(" What stands here is what is known of it without them. The service's log says why; "), code("responder audit verify"), g.Text(" checks the journal."))),
 	)
+	if what, until := d.Run.Awaits(); what != "" {
+		out = append(out, notice(toneWait, h.B(g.Text("Waits for "), text(what)), g.Text(" until "), clock(until), g.Text(", then it is given up.")))
+	}
 	if q := d.Ask; q != nil {
 		out = append(out, notice(toneWait, h.B(g.Text("Waits for "), text(q.Needed())), g.Text(" until "), clock(q.Deadline),
 			g.Text(", "+until(q.Deadline.Sub(p.Now))+". "), h.A(h.Href("#decide"), g.Text("Decide"))))

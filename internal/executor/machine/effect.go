@@ -41,6 +41,7 @@ type Effect struct {
 	Plan     *Plan            `json:"plan,omitempty"`    // apply, settle, verify, undo, unwind
 	Receipt  json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
 	Proof    *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
+	MergeBy  MergeBy          `json:"mergeBy,omitempty"` // apply, settle, undo, unwind: who merges, where the change waits for a merge
 	Text     string           `json:"text,omitempty"`    // notify
 	To       []string         `json:"to,omitempty"`      // notify: channels by name; empty: the default ones
 	Urgent   bool             `json:"urgent,omitempty"`  // notify: a person has to take over
@@ -96,6 +97,7 @@ type Outcome struct {
 	Terms   *Terms          `json:"terms,omitempty"`   // guard: what a policy demands; nil: there is none
 	Sample  *Sample         `json:"sample,omitempty"`  // verify
 	Before  *float64        `json:"before,omitempty"`  // apply: requests per second just before, for the proof
+	Waits   string          `json:"waits,omitempty"`   // apply, settle, undo, unwind: the pull request it waits for to be merged, for people; empty: it waits for none
 }
 
 // Status classifies an outcome.
@@ -107,7 +109,7 @@ const (
 	StatusOK      Status = "ok"
 	StatusPending Status = "pending"
 	StatusFailed  Status = "failed"  // did not happen; the world is as before
-	StatusRefused Status = "refused" // plan or guard says no
+	StatusRefused Status = "refused" // plan or guard says no; apply and settle: people did, by closing what it waited for, and the world is as before; unwind: they keep the change
 	StatusUnknown Status = "unknown"
 	StatusForeign Status = "foreign" // someone else changed the target
 )
@@ -144,6 +146,7 @@ const (
 	ReasonForeignChange Reason = "foreign_change" // someone else changed the target
 	ReasonPanic         Reason = "panic"          // a step panicked; never retried
 	ReasonExpression    Reason = "expression"     // a condition or value could not be evaluated
+	ReasonDenied        Reason = "denied"         // a person said no
 	ReasonCanceled      Reason = "canceled"       // a person cancelled
 	ReasonCleared       Reason = "cleared"        // the alert resolved
 	ReasonInterrupted   Reason = "interrupted"    // the process died between intent and outcome

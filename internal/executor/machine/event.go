@@ -36,13 +36,14 @@ const (
 	GateWithdrawn   EventKind = "gate.withdrawn"    // alert resolved, or cancelled
 	DecisionIgnored EventKind = "decision.ignored"  // Decision: late, repeated, unauthorised; Message
 	WouldApply      EventKind = "lever.would-apply" // autonomy observe: Plan stands, nothing was done
-	Applied         EventKind = "lever.applied"     // Data: receipt
+	Applied         EventKind = "lever.applied"     // Data: receipt; Waits: it is asked for, and made when people or we merge it
 	Settled         EventKind = "lever.settled"     // Data: receipt, where more is known of the change now; it is in effect: the fix's moment
-	Settling        EventKind = "lever.settling"    // Message: progress
+	Settling        EventKind = "lever.settling"    // Message: progress; Waits: what it waits for to be merged
 	Sampled         EventKind = "verify.sampled"    // Sample
 	Verified        EventKind = "lever.verified"    // last-good moves here
 	VerifyEnded     EventKind = "verify.ended"      // Verdict failed or inconclusive: the undo follows
-	Undone          EventKind = "lever.undone"      // Data: receipt
+	Declined        EventKind = "lever.declined"    // people closed what the change waited for: it is not made. Reason, Message
+	Undone          EventKind = "lever.undone"      // Data: receipt; Waits: as of lever.applied
 	Unwound         EventKind = "lever.unwound"     // the undo is in effect
 	Notified        EventKind = "notified"
 	EdgeTaken       EventKind = "edge.taken" // State -> To, Message: which condition
@@ -83,6 +84,7 @@ type Event struct {
 	Verdict  Verdict         `json:"verdict,omitempty"`
 	To       string          `json:"to,omitempty"`
 	NotUntil time.Time       `json:"notUntil,omitzero"`
+	Waits    string          `json:"waits,omitempty"`
 	Ending   *Ending         `json:"ending,omitempty"`
 	Reason   Reason          `json:"reason,omitempty"`
 	Message  string          `json:"message,omitempty"`

@@ -31,7 +31,7 @@ func Evolve(s State, e Event) State {
 		return evolveGuards(s, e)
 	case GateOpened, GateVoted, GateReminded, GateEscalated, GateDecided, GateVoided, GateExpired, GateWithdrawn, DecisionIgnored:
 		return evolveGate(s, e)
-	case Applied, Settled, Settling, Sampled, Verified, VerifyEnded, Undone, Unwound:
+	case Applied, Declined, Settled, Settling, Sampled, Verified, VerifyEnded, Undone, Unwound:
 		return evolveLever(s, e)
 	default:
 		return evolveRun(s, e)
@@ -81,7 +81,7 @@ func allowed(s State, k EventKind) bool {
 		return in(PhaseApplying) && s.Lever != nil
 	case Settling:
 		return open(ActionSettle, ActionUnwind)
-	case Settled:
+	case Settled, Declined:
 		return open(ActionSettle)
 	case Sampled:
 		return open(ActionVerify)
@@ -308,17 +308,26 @@ func evolveLever(s State, e Event) State {
 	switch e.Kind {
 	case Applied:
 		l.Applied, l.Receipt, l.AppliedAt = true, e.Data, e.At
-		l.Deadline = e.At.Add(SettleWithin)
+		l.Waits = e.Waits
+		l.Deadline = e.At.Add(l.settleWithin())
 		if e.Before != nil {
 			l.Before = *e.Before
 		}
 		s.Levers++
 		s.Open, s.Fails, s.Phase = nil, 0, PhaseSettling
+	case Declined:
+		l.Applied, l.Waits, l.AppliedAt = false, "", time.Time{}
+		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseEntering
 	case Settling:
 		l.Message = e.Message
+		if l.Waits != "" && e.Waits == "" {
+			l.Deadline = e.At.Add(SettleWithin) // it was merged, and from now on it is rolled out
+		}
+		l.Waits = e.Waits
 		s.Fails, s.Open = 0, s.Open.again(e)
 	case Settled:
-		l.FixedAt, l.Message = e.At, e.Message
+		l.FixedAt, l.Message, l.Waits = e.At, e.Message, ""
 		if len(e.Data) > 0 {
 			l.Receipt = e.Data
 		}
@@ -341,6 +350,9 @@ func evolveLever(s State, e Event) State {
 		s.Kept++
 		s.Open, s.Phase = nil, PhaseEntering
 	case VerifyEnded:
+		if l.Waits != "" {
+			l.AppliedAt = time.Time{} // it was asked for and never merged: nothing is learned of it
+		}
 		l.Signal = playbook.OnIneffective
 		if e.Verdict == VerdictInconclusive {
 			l.Signal = playbook.OnInconclusive
@@ -352,7 +364,8 @@ func evolveLever(s State, e Event) State {
 		if len(e.Data) > 0 {
 			l.Receipt = e.Data
 		}
-		l.Deadline = e.At.Add(SettleWithin)
+		l.Waits = e.Waits
+		l.Deadline = e.At.Add(l.settleWithin())
 		s.Open, s.Fails, s.Phase = nil, 0, PhaseUnwinding
 	case Unwound:
 		s.Open, s.Fails, s.Phase = nil, 0, PhaseEntering

@@ -24,7 +24,7 @@ func (t *turn) applyOutcome(o OpenEffect, out Outcome) {
 
 // applied is a change that is in the world.
 func (t *turn) applied(out Outcome) {
-	t.emit(Event{Kind: Applied, State: t.s.Current, Data: out.Data, Before: out.Before, Message: out.Message})
+	t.emit(Event{Kind: Applied, State: t.s.Current, Data: out.Data, Before: out.Before, Message: out.Message, Waits: out.Waits})
 	if t.s.Cancel != nil {
 		t.abandon(VerdictInconclusive, ReasonCanceled, "canceled by "+t.s.Cancel.By)
 		return
@@ -39,6 +39,11 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 		t.unknown(o, out) // the look itself failed: that says nothing
 		return
 	case !o.Observe && t.worthwhile(o, out) && t.applyAgain(o, out):
+		return
+	case out.Status == StatusRefused && out.Reason == ReasonDenied:
+		t.retried(o, out, false)
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: out.Reason, Message: out.Message})
+		t.signal(playbook.OnRefused)
 		return
 	}
 	t.retried(o, out, false)
@@ -129,8 +134,13 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 		t.openWith(ActionVerify, Event{NotUntil: t.now.Add(min(spec.Interval, spec.Within))})
 	case out.Status == StatusForeign:
 		t.foreign(o, out, "what this run changed may be in place")
-	case t.waits(out) && t.now.Before(t.s.Lever.Deadline):
-		t.emit(Event{Kind: Settling, State: t.s.Current, Action: ActionSettle, Message: out.Message, Reason: out.Reason, NotUntil: t.nextLook()})
+	case out.Status == StatusRefused && out.Reason == ReasonDenied && t.s.Lever.Waits != "":
+		t.emit(Event{Kind: Declined, State: t.s.Current, Effect: o.Key, Reason: out.Reason, Message: out.Message})
+		t.signal(playbook.OnRefused)
+	case t.waits(out) && (t.now.Before(t.s.Lever.Deadline) || t.merged(out)):
+		t.settling(ActionSettle, out)
+	case t.waits(out) && t.s.Lever.Waits != "":
+		t.abandon(VerdictInconclusive, ReasonDeadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message))
 	case t.waits(out):
 		t.abandon(VerdictFailed, ReasonDeadline, fmt.Sprintf("not in effect %s after it was applied: %s", SettleWithin, out.Message))
 	default:
@@ -138,16 +148,46 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 	}
 }
 
+// settling goes on waiting. A look that failed says nothing of the merge.
+func (t *turn) settling(a Action, out Outcome) {
+	if out.Status != StatusPending {
+		out.Waits = t.s.Lever.Waits
+	}
+	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Reason: out.Reason, Waits: out.Waits, NotUntil: t.nextLook(out.Waits)})
+}
+
+// merged reports whether what the change waited for was merged since the last
+// look.
+func (t *turn) merged(out Outcome) bool {
+	return t.s.Lever.Waits != "" && out.Status == StatusPending && out.Waits == ""
+}
+
+// settleWithin is how long the change, or its undo, has to take effect, or to be
+// merged first.
+func (l *Lever) settleWithin() time.Duration {
+	if l.Waits != "" && l.Plan != nil && l.Plan.MergeWithin > 0 {
+		return l.Plan.MergeWithin
+	}
+	return SettleWithin
+}
+
 // waits reports whether looking again may show something else.
 func (t *turn) waits(out Outcome) bool {
 	return out.Status == StatusPending || out.Status == StatusUnknown || out.Reason.Retryable()
 }
 
-// nextLook is when to look again, not past the deadline.
-func (t *turn) nextLook() time.Time {
-	every := settleSlowly
-	if l := t.s.Lever; t.now.Before(l.Deadline.Add(time.Minute - SettleWithin)) {
+// nextLook is when to look again, not past the deadline. waits is what it
+// waits for to be merged.
+func (t *turn) nextLook(waits string) time.Time {
+	l := t.s.Lever
+	every, since := settleSlowly, t.now.Sub(l.Deadline.Add(-l.settleWithin()))
+	switch {
+	case l.Waits != "" && waits == "": // it was merged just now
+		return t.now.Add(settleEvery)
+	case since < time.Minute:
 		every = settleEvery
+	case waits != "" && since >= 10*time.Minute:
+		every = mergeSlowly
 	}
 	at := t.now.Add(every)
 	if at.After(t.s.Lever.Deadline) {
@@ -246,7 +286,7 @@ func (t *turn) undoFailed(reason Reason, msg string) {
 }
 
 func (t *turn) undone(out Outcome) {
-	t.emit(Event{Kind: Undone, State: t.s.Current, Data: out.Data, Message: out.Message})
+	t.emit(Event{Kind: Undone, State: t.s.Current, Data: out.Data, Message: out.Message, Waits: out.Waits})
 	t.open(ActionUnwind)
 }
 
@@ -255,10 +295,18 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 	case out.Status == StatusOK:
 		t.emit(Event{Kind: Unwound, State: t.s.Current, Effect: o.Key, Message: out.Message})
 		t.signal(t.s.Lever.Signal)
+	case out.Status == StatusForeign && t.s.Lever.Waits != "":
+		t.foreign(o, out, "what this run changed may be in place")
 	case out.Status == StatusForeign:
 		t.foreign(o, out, "what this run changed was undone")
-	case t.waits(out) && t.now.Before(t.s.Lever.Deadline):
-		t.emit(Event{Kind: Settling, State: t.s.Current, Action: ActionUnwind, Message: out.Message, Reason: out.Reason, NotUntil: t.nextLook()})
+	case t.waits(out) && (t.now.Before(t.s.Lever.Deadline) || t.merged(out)):
+		t.settling(ActionUnwind, out)
+	case out.Status == StatusRefused || t.s.Lever.Waits != "":
+		t.retried(o, out, false)
+		if out.Status != StatusRefused && t.waits(out) {
+			out.Reason, out.Message = ReasonDeadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message)
+		}
+		t.undoFailed(out.Reason, out.Message)
 	default:
 		t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: out.Reason, Message: out.Message})
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: out.Reason, Message: "the change was undone, but that is not in effect: " + out.Message})

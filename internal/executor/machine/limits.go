@@ -19,13 +19,14 @@ const (
 	MaxNotices  = 3         // attempts at telling people
 	MaxEvidence = 256 << 10 // bytes of evidence, receipt or plan payload
 
-	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect
+	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect; from its merge, where it waits for one
 	WaitWithin    = 30 * time.Minute // for a lock
 	AskWithin     = 30 * time.Minute // for a decision, where the playbook says nothing
 	guardsHold    = 30 * time.Second // what guards let through; a later attempt asks them again
 	lookAfter     = 2 * time.Second  // before observing: a cut-off request may still be on its way
 	settleEvery   = 5 * time.Second
 	settleSlowly  = 15 * time.Second // after the first minute
+	mergeSlowly   = time.Minute      // after the first ten, while people are waited for: a forge counts what it is asked
 	maxBackoff    = 10 * time.Minute
 	waitFirst     = 15 * time.Second // a released lock wakes its waiters; this is for what has no such bell
 	waitMost      = 5 * time.Minute

@@ -69,6 +69,9 @@ func (s State) leverEffect(e *Effect) {
 		return // the guards of a gate state
 	}
 	e.Step, e.Plan, e.Receipt = l.Step, l.Plan, l.Receipt
+	if l.Plan != nil && l.Plan.MergeWithin > 0 {
+		e.MergeBy = s.MergeBy()
+	}
 	e.With = s.with(l.With)
 	if l.Verify == nil {
 		return

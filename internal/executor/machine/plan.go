@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 )
 
 // Plan is what a lever would change now. It is what people approve, so its
@@ -22,6 +23,10 @@ type Plan struct {
 	Unseen  string          `json:"unseen,omitempty"`  // what of its effect cannot be read from what runs, and why; people are asked, under auto too. Empty: all can
 	Good    []Setting       `json:"good,omitempty"`    // what is known to be good once the change is verified
 	Payload json.RawMessage `json:"payload,omitempty"` // the lever's own: what Apply needs, with its preconditions
+
+	// MergeWithin is how long the pull request that the change is made by may
+	// wait to be merged; then it is closed. 0: the change is made at once.
+	MergeWithin time.Duration `json:"mergeWithin,omitempty"`
 
 	// Unrepeatable says that Apply has no precondition which a late first
 	// attempt would fail. After an attempt with an unknown outcome such a

@@ -175,7 +175,7 @@ func (d *driver) after(e Event) {
 		d.guarded = true
 	case Applied:
 		d.inPlace++
-	case Undone, Verified:
+	case Undone, Verified, Declined:
 		d.inPlace--
 	}
 }
@@ -243,7 +243,7 @@ func (d *driver) anyOutcome(e Effect) Outcome {
 	statuses := []Status{StatusOK, StatusPending, StatusFailed, StatusRefused, StatusUnknown, StatusForeign, "nonsense"}
 	out.Status = rapid.SampledFrom(statuses).Draw(t, "status")
 	out.Reason = rapid.SampledFrom([]Reason{
-		ReasonNone, ReasonTimeout, ReasonConflict, ReasonInterrupted, ReasonPanic, ReasonForbidden, ReasonNothingToDo, ReasonForeignChange,
+		ReasonNone, ReasonTimeout, ReasonConflict, ReasonInterrupted, ReasonPanic, ReasonForbidden, ReasonNothingToDo, ReasonForeignChange, ReasonDenied,
 	}).Draw(t, "reason")
 	switch rapid.IntRange(0, 5).Draw(t, "odd") {
 	case 0:
@@ -259,7 +259,9 @@ func (d *driver) anyOutcome(e Effect) Outcome {
 	if len(out.Guards) > 0 {
 		out.Guards[0].OK, out.Guards[0].Wait = false, rapid.Bool().Draw(t, "wait")
 	}
+	out.Waits = rapid.SampledFrom([]string{"", "pull/1"}).Draw(t, "waits")
 	if out.Plan != nil {
+		out.Plan.MergeWithin = rapid.SampledFrom([]time.Duration{0, time.Minute, 2 * time.Hour}).Draw(t, "merge within")
 		out.Plan.Target.Generation = int64(rapid.IntRange(1, 3).Draw(t, "generation"))
 		out.Plan.Unrepeatable = rapid.Bool().Draw(t, "unrepeatable")
 	}

@@ -41,3 +41,11 @@ func (s *script) terms(opts map[string]string, has func(string) bool) *Terms {
 	}
 	return terms
 }
+
+func (s *script) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}

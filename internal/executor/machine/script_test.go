@@ -136,11 +136,7 @@ func (s *script) run(text string) string {
 func (s *script) command(line string) {
 	words := strings.Fields(line)
 	if len(words) > 0 && strings.HasPrefix(words[0], "+") {
-		d, err := time.ParseDuration(words[0][1:])
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.now = s.now.Add(d)
+		s.now = s.now.Add(s.duration(words[0][1:]))
 		words = words[1:]
 	}
 	if len(words) == 0 {
@@ -270,6 +266,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		e = Effect{Key: s.state.Open.Key, Action: s.state.Open.Action}
 	}
 	out := Outcome{Status: Status(words[0]), Reason: Reason(opts["reason"]), Message: strings.ReplaceAll(opts["message"], "_", " ")}
+	out.Waits = opts["waits"]
 	if data, ok := opts["data"]; ok {
 		out.Data = json.RawMessage(data)
 	}
@@ -278,6 +275,9 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		if out.Status == StatusOK {
 			out.Plan = testPlan(opts["generation"], e.With["to"])
 			out.Plan.Unseen = opts["unseen"]
+			if within := opts["merge"]; within != "" {
+				out.Plan.MergeWithin = s.duration(within)
+			}
 		}
 	case ActionGuard:
 		out.Guards = []GuardVerdict{{Guard: "firing", OK: true, Why: "1 of 1 fire"}}
@@ -357,6 +357,7 @@ func eventLine(e Event) string {
 		add("sample", e.Sample.Verdict)
 	}
 	add("verdict", e.Verdict)
+	add("waits", e.Waits)
 	if !e.NotUntil.IsZero() {
 		add("notUntil", e.NotUntil.Format(time.TimeOnly))
 	}

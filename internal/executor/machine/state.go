@@ -162,12 +162,13 @@ type Lever struct {
 	Would     bool            `json:"would,omitempty"`    // autonomy observe: it would have been applied
 	Applied   bool            `json:"applied"`            // the world is changed and not undone
 	Receipt   json.RawMessage `json:"receipt,omitempty"`
-	AppliedAt time.Time       `json:"appliedAt,omitzero"`
-	FixedAt   time.Time       `json:"fixedAt,omitzero"` // settled
-	Before    float64         `json:"before"`           // requests per second; -1: unknown
+	AppliedAt time.Time       `json:"appliedAt,omitzero"` // zero again once it is known that it was never merged
+	FixedAt   time.Time       `json:"fixedAt,omitzero"`   // settled
+	Before    float64         `json:"before"`             // requests per second; -1: unknown
 	Verify    *VerifySpec     `json:"verify,omitempty"`
 	Samples   []Sample        `json:"samples,omitempty"`
 	Deadline  time.Time       `json:"deadline,omitzero"`  // of settling or verification
+	Waits     string          `json:"waits,omitempty"`    // pull request that it waits for to be merged, for people; empty: it waits for none
 	Panicked  bool            `json:"panicked,omitempty"` // a step panicked over apply or undo: it is not tried again by itself
 	Signal    playbook.Signal `json:"signal,omitempty"`   // result, once known
 	Reason    Reason          `json:"reason,omitempty"`

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -31,12 +32,52 @@ type Terms struct {
 	Tiers      []Tier        `json:"tiers,omitempty"`      // who else is told while nobody decides, in order of time
 	BreakGlass []string      `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
 	GlassOwn   bool          `json:"glassOwn,omitempty"`   // they may do so also for a run that they asked for themselves
+	Merge      *Merger       `json:"merge,omitempty"`      // who merges the pull request of the change; nil: no rule says, so people do
+}
+
+// Merger is who merges a pull request, as a rule says.
+type Merger struct {
+	By   MergeBy `json:"by"`
+	Rule string  `json:"rule"` // as people find it: "policy canary, policy.yaml:14"
+}
+
+// MergeBy is one who merges.
+type MergeBy string
+
+// Who merges.
+const (
+	MergePeople    MergeBy = "people"
+	MergeResponder MergeBy = "responder" // as soon as no review or check that the forge requires is missing
+)
+
+// MergeBy is who merges a pull request of the current lever: people, unless the
+// policy says otherwise.
+func (s State) MergeBy() MergeBy {
+	if m := s.terms().Merge; m != nil && m.By == MergeResponder {
+		return MergeResponder
+	}
+	return MergePeople
 }
 
 // Cap is the highest autonomy a rule allows.
 type Cap struct {
 	Level playbook.Autonomy `json:"level"`
 	Rule  string            `json:"rule"` // as people find it: "policy canary, policy.yaml:14", or the ladder's word
+}
+
+// Awaits says which merge the run waits for, and until when; empty: for none.
+func (s State) Awaits() (what string, until time.Time) {
+	l := s.Lever
+	if l == nil || l.Waits == "" || s.Phase != PhaseSettling && s.Phase != PhaseUnwinding {
+		return "", time.Time{}
+	}
+	what = "the merge of " + l.Waits + " by " + string(s.MergeBy())
+	if _, more, found := strings.Cut(l.Message, l.Waits); found {
+		if _, needs, found := strings.Cut(more, ": "); found {
+			what += ": " + needs
+		}
+	}
+	return what, l.Deadline
 }
 
 // Need is one demand for approval: so many distinct people of a set.

@@ -79,6 +79,7 @@ type Pull struct {
 	Head   string // commit that the branch is at, as the forge knows it
 	Title  string
 	Effect string // of its text; empty: it is not ours
+	Commit string // of its text: ours, which its branch was at when it was opened; empty: not known
 
 	State    State
 	Merged   string // commit of the base branch that it became; empty: not merged
@@ -113,6 +114,12 @@ type api interface {
 	get(ctx context.Context, number int64) (Pull, error)
 	merge(ctx context.Context, p Pull, m Method, title, text string) error
 	close(ctx context.Context, number int64) error
+
+	protection(ctx context.Context, branch string) (Protection, error)
+	// needs is what keeps an open one from being merged, as far as it can be named.
+	needs(ctx context.Context, p Pull) ([]string, error)
+	// of gives those that a commit of a base branch came with, in any state.
+	of(ctx context.Context, sha string) ([]Pull, error)
 }
 
 var repositoryName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$`)
@@ -208,10 +215,12 @@ func (c *Client) Get(ctx context.Context, number int64) (Pull, error) { return c
 // Merge merges a pull request while its branch is at head, the commit that was
 // approved: not at whatever somebody pushed since. title and text are the
 // message of the merge or of the squashed commit; an empty title is that of the
-// pull request. One that is merged already is the answer. The error is a Conflict when the branch moved or does
-// not fit the base, and Forbidden while the forge's rules do not allow it.
+// pull request. One that is merged already is the answer. The error is a
+// Conflict when the branch moved or does not fit the base, and Forbidden while
+// [Client.Needs] names something, also where the forge would let this token past
+// it, or the forge's rules do not allow it.
 func (c *Client) Merge(ctx context.Context, number int64, head, title, text string) (Pull, error) {
-	p, err := c.api.get(ctx, number)
+	p, needs, err := c.Needs(ctx, number)
 	switch {
 	case err != nil:
 		return Pull{}, err
@@ -221,6 +230,10 @@ func (c *Client) Merge(ctx context.Context, number int64, head, title, text stri
 		return p, conflict("merge: pull request %d of %s was closed", number, c)
 	case p.Head != head:
 		return p, conflict("merge: pull request %d of %s is at %.10s, not at %.10s: somebody pushed to its branch", number, c, p.Head, head)
+	case p.Conflict:
+		return p, conflict("merge: pull request %d of %s conflicts with the base branch", number, c)
+	case len(needs) > 0:
+		return p, &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("pull request %d of %s is not merged yet: %s", number, c, strings.Join(needs, "; "))}
 	}
 	if err := c.api.merge(ctx, p, c.o.Method, cmp.Or(oneLine(title, 200), oneLine(p.Title, 150)+fmt.Sprintf(" (#%d)", number)), text); err != nil {
 		return p, err
@@ -273,17 +286,21 @@ func body(q Request) string {
 	for strings.Contains(plan, fence) {
 		fence += "`"
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n\n%s: %s\n", fence, strings.TrimRight(cut(plan, 50_000), "\n"), fence, gitops.TrailerEffect, q.Effect)
+	return fmt.Sprintf("%s\n%s\n%s\n\n%s: %s\n%s: %s\n", fence, strings.TrimRight(cut(plan, 50_000), "\n"), fence, commitLine, q.Head, gitops.TrailerEffect, q.Effect)
 }
 
-var effectLine = regexp.MustCompile(`(?m)^` + gitops.TrailerEffect + `: (\S+)\s*\z`)
+// commitLine names our commit in the text of a pull request: what people push
+// on top of it is told by it, also when the branch is gone.
+const commitLine = "Responder-Commit"
 
-// effectOf reads the effect from the end of a text.
-func effectOf(text string) string {
-	if m := effectLine.FindStringSubmatch(strings.ReplaceAll(text, "\r\n", "\n")); m != nil {
-		return m[1]
+var lastLines = regexp.MustCompile(`(?m)(?:^` + commitLine + `: ([0-9a-f]{40})\n)?^` + gitops.TrailerEffect + `: (\S+)\s*\z`)
+
+// ours reads our commit and the effect from the end of a text.
+func ours(text string) (commit, effect string) {
+	if m := lastLines.FindStringSubmatch(strings.ReplaceAll(text, "\r\n", "\n")); m != nil {
+		return m[1], m[2]
 	}
-	return ""
+	return "", ""
 }
 
 func conflict(format string, args ...any) *gitops.Error {

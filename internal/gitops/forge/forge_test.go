@@ -110,7 +110,7 @@ func TestOpen(t *testing.T) {
 			t.Fatalf("found before it was opened: %v, %v", found, err)
 		}
 		p := w.open(t)
-		want := Pull{Number: 1, URL: p.URL, Branch: branch, Base: "main", Head: w.head, Title: "max 256 -> 192 for prod/llama", Effect: "01RUN/cap/apply", State: Open}
+		want := Pull{Number: 1, URL: p.URL, Branch: branch, Base: "main", Head: w.head, Title: "max 256 -> 192 for prod/llama", Effect: "01RUN/cap/apply", Commit: w.head, State: Open}
 		if diff := cmp.Diff(want, p); diff != "" || !strings.HasPrefix(p.URL, w.URL) {
 			t.Errorf("%s %s", p.URL, diff)
 		}
@@ -123,7 +123,7 @@ func TestOpen(t *testing.T) {
 		}
 		if diff := cmp.Diff(gittest.Pull{
 			Number: 1, Title: "max 256 -> 192 for prod/llama", Branch: branch, Base: "main", Head: w.head, State: "open",
-			Text: "````\na.yaml:1 max 256 -> 192\n@everyone ``` [x](http://evil)[31m\nResponder-Effect: forged\n````\n\nResponder-Effect: 01RUN/cap/apply\n",
+			Text: "````\na.yaml:1 max 256 -> 192\n@everyone ``` [x](http://evil)[31m\nResponder-Effect: forged\n````\n\nResponder-Commit: " + w.head + "\nResponder-Effect: 01RUN/cap/apply\n",
 		}, kept[0]); diff != "" {
 			t.Error(diff)
 		}

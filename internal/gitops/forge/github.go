@@ -40,7 +40,8 @@ type githubPull struct {
 }
 
 func (g githubPull) pull() Pull {
-	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Head.Ref, Base: g.Base.Ref, Head: g.Head.SHA, Title: g.Title, Effect: effectOf(g.Body)}
+	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Head.Ref, Base: g.Base.Ref, Head: g.Head.SHA, Title: g.Title}
+	p.Commit, p.Effect = ours(g.Body)
 	switch {
 	case g.MergedAt != "":
 		p.State, p.Merged, p.MergedBy = Merged, g.MergeCommit, g.MergedBy.Login
@@ -50,7 +51,11 @@ func (g githubPull) pull() Pull {
 		case "dirty":
 			p.Blocked, p.Conflict = "it conflicts with the base branch", true
 		case "blocked":
-			p.Blocked = "a review or a check is missing"
+			p.Blocked = "a required review or check is missing"
+		case "unstable":
+			p.Blocked = "a check has not passed"
+		case "unknown":
+			p.Blocked = "GitHub is working out whether it can be merged"
 		case "behind":
 			p.Blocked = "it is behind the base branch"
 		case "draft":

@@ -39,7 +39,8 @@ type gitlabMerge struct {
 var free = map[string]bool{"": true, "mergeable": true, "checking": true, "unchecked": true, "preparing": true, "approvals_syncing": true}
 
 func (g gitlabMerge) pull() Pull {
-	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Branch, Base: g.Base, Head: g.SHA, Title: g.Title, Effect: effectOf(g.Text)}
+	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Branch, Base: g.Base, Head: g.SHA, Title: g.Title}
+	p.Commit, p.Effect = ours(g.Text)
 	switch g.State {
 	case "merged":
 		// A fast-forward makes neither commit: then the branch's own is on the base.

@@ -28,6 +28,8 @@ func (f *Forge) showGitHub(p *Pull) object {
 		mergeable, trial = "dirty", nil
 	case f.blocked != "":
 		mergeable = "blocked"
+	case f.unstable():
+		mergeable = "unstable"
 	}
 	return object{
 		"number": p.Number, "html_url": fmt.Sprintf("%s/acme/fleet/pull/%d", f.URL, p.Number), "state": state,
@@ -38,6 +40,7 @@ func (f *Forge) showGitHub(p *Pull) object {
 }
 
 func (f *Forge) serveGitHub(mux *http.ServeMux) {
+	f.rulesGitHub(mux)
 	const base = "/repos/acme/fleet/pulls"
 	mux.HandleFunc("POST "+base, func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Title, Head, Base, Body string }
@@ -78,7 +81,7 @@ func (f *Forge) serveGitHub(mux *http.ServeMux) {
 		case p == nil || !read(w, r, &in):
 		case p.Head != in.SHA:
 			answer(w, 409, object{"message": "Head branch was modified. Review and try the merge again."})
-		case p.State != "open" || f.blocked != "" || f.merge(p, in.Method, "responder-bot", in.Title, in.Message) != nil:
+		case p.State != "open" || f.refuses() || f.merge(p, in.Method, "responder-bot", in.Title, in.Message) != nil:
 			answer(w, 405, object{"message": "Pull Request is not mergeable " + f.blocked})
 		default:
 			answer(w, 200, object{"sha": p.Merged, "merged": true, "message": "Pull Request successfully merged"})
@@ -105,6 +108,8 @@ func (f *Forge) showGitLab(p *Pull) object {
 		status = "conflict"
 	case f.blocked != "":
 		status = "not_approved"
+	case f.asked():
+		status = "requested_changes"
 	}
 	merged, squashed := any(nil), any(nil)
 	if p.State == "merged" && p.Squashed {
@@ -116,8 +121,12 @@ func (f *Forge) showGitLab(p *Pull) object {
 	if p.Fork {
 		source = 2
 	}
+	pipeline := any(nil)
+	if len(f.checks) > 0 {
+		pipeline = object{"status": map[bool]string{true: "failed", false: "success"}[f.unstable()]}
+	}
 	return object{
-		"iid": p.Number, "web_url": fmt.Sprintf("%s/acme/inference/fleet/-/merge_requests/%d", f.URL, p.Number), "state": state,
+		"iid": p.Number, "head_pipeline": pipeline, "web_url": fmt.Sprintf("%s/acme/inference/fleet/-/merge_requests/%d", f.URL, p.Number), "state": state,
 		"title": p.Title, "description": orNil(p.Text), "source_branch": p.Branch, "target_branch": p.Base, "sha": p.Head,
 		"source_project_id": source, "target_project_id": 1, "merge_commit_sha": merged, "squash_commit_sha": squashed,
 		"detailed_merge_status": status, "has_conflicts": conflicts,
@@ -126,6 +135,7 @@ func (f *Forge) showGitLab(p *Pull) object {
 }
 
 func (f *Forge) serveGitLab(mux *http.ServeMux) {
+	f.rulesGitLab(mux)
 	const base = "/api/v4/projects/{project}/merge_requests"
 	mux.HandleFunc("POST "+base, func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
@@ -187,7 +197,7 @@ func (f *Forge) mergeGitLab(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p.Head != in.SHA:
 		answer(w, 409, object{"message": "SHA does not match HEAD of source branch"})
-	case p.State != "open" || f.blocked != "":
+	case p.State != "open" || f.refuses():
 		answer(w, 405, object{"message": "405 Method Not Allowed"})
 	case f.merge(p, method, "responder-bot", in.Message+in.SquashMessage, "") != nil:
 		answer(w, 422, object{"message": "Branch cannot be merged"})
@@ -225,6 +235,7 @@ func (f *Forge) showGitea(p *Pull) object {
 
 func (f *Forge) serveGitea(mux *http.ServeMux) {
 	const base = "/api/v1/repos/acme/fleet"
+	f.rulesGitea(mux)
 	mux.HandleFunc("GET "+base, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, object{"full_name": "acme/fleet"}) })
 	mux.HandleFunc("POST "+base+"/pulls", func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Title, Head, Base, Body string }
@@ -283,7 +294,7 @@ func (f *Forge) mergeGitea(w http.ResponseWriter, r *http.Request) {
 	case p == nil || !read(w, r, &in):
 	case p.Head != in.HeadCommitID:
 		answer(w, 409, object{"message": "head out of date"})
-	case p.State != "open" || f.blocked != "":
+	case p.State != "open" || f.refuses():
 		answer(w, 405, object{"message": "Please try again later"})
 	case f.merge(p, in.Do, "responder-bot", in.MergeTitleField, in.MergeMessageField) != nil:
 		answer(w, 409, object{"message": "merge conflict"})

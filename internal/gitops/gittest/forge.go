@@ -24,6 +24,10 @@ type Forge struct {
 	mu        sync.Mutex // guards the fields below
 	pulls     []*Pull
 	blocked   string
+	protected map[string]bool   // branches that nobody pushes to
+	reviews   [][2]string       // person, state in GitHub's words
+	checks    map[string]string // state by name, in GitHub's words
+	admin     bool
 	requests  []string
 	intercept func(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
@@ -104,6 +108,62 @@ func (f *Forge) Block(why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.blocked = why
+}
+
+// Protect makes a branch one that the API says nobody may push to. Git itself
+// refuses it by [Server.Hook] only.
+func (f *Forge) Protect(branch string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.protected == nil {
+		f.protected = map[string]bool{}
+	}
+	f.protected[branch] = true
+}
+
+// Unprotect takes that back: the API does not tell.
+func (f *Forge) Unprotect(branch string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.protected, branch)
+}
+
+// Review is a person's review of every pull request, in GitHub's words:
+// APPROVED or CHANGES_REQUESTED.
+func (f *Forge) Review(person, state string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reviews = append(f.reviews, [2]string{person, state})
+}
+
+// Check sets the state of a check of every commit, in the words of GitHub's
+// statuses: pending, success, failure.
+func (f *Forge) Check(name, state string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.checks == nil {
+		f.checks = map[string]string{}
+	}
+	f.checks[name] = state
+}
+
+// Bypass lets the token merge whatever is missing, as an administrator's does.
+func (f *Forge) Bypass() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.admin = true
+}
+
+// refuses reports whether the forge does not merge yet.
+func (f *Forge) refuses() bool {
+	missing := f.blocked != ""
+	for _, r := range f.reviews {
+		missing = missing || r[1] == "CHANGES_REQUESTED"
+	}
+	for _, state := range f.checks {
+		missing = missing || state != "success"
+	}
+	return missing && !f.admin
 }
 
 // Requests gives what was asked for so far.
@@ -263,6 +323,16 @@ func (f *Forge) numbered(w http.ResponseWriter, r *http.Request) *Pull {
 		return nil
 	}
 	return p
+}
+
+// cameWith gives the pull request that a commit of the base came with; nil: none.
+func (f *Forge) cameWith(sha string) *Pull {
+	for _, p := range f.pulls {
+		if p.State == "merged" && p.Merged == sha {
+			return p
+		}
+	}
+	return nil
 }
 
 // matching gives pull requests, newest first.

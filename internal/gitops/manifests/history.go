@@ -27,7 +27,11 @@ func (m *Manifests) Changes(ctx context.Context, src gitops.Source, t gitops.Tar
 	if err != nil {
 		return nil, err
 	}
-	return b.touched(ctx, r, t, r.concerning(log))
+	changes, err := b.touched(ctx, r, t, r.concerning(log))
+	if err != nil {
+		return nil, err
+	}
+	return changes, b.recognise(ctx, changes)
 }
 
 // Since gives those that came to the branch after a commit, whenever they were
@@ -37,7 +41,11 @@ func (m *Manifests) Since(ctx context.Context, src gitops.Source, t gitops.Targe
 	if err != nil {
 		return nil, err
 	}
-	return b.since(ctx, src, t, sha)
+	changes, err := b.since(ctx, src, t, sha)
+	if err != nil || t.Name == "" {
+		return changes, err
+	}
+	return changes, b.recognise(ctx, changes)
 }
 
 // Contains tells whether a commit is in the history of another one.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/forge"
@@ -25,8 +26,23 @@ type Remote struct {
 
 	// Forge is where pull requests are opened; nil: commits are pushed.
 	Forge  *forge.Client
-	Merges bool // we merge them, as soon as the forge lets us; else people do
+	Way    Way           // with a forge; empty: WayAuto
+	Within time.Duration // what is not merged in that time is closed; 0: MergeWithin
 }
+
+// Way is how changes of a repository are made.
+type Way string
+
+// The ways.
+const (
+	WayAuto        Way = "auto"         // pushed, and by pull request where the branch is protected
+	WayPush        Way = "push"         // pushed, whatever the forge says
+	WayPullRequest Way = "pull_request" // by pull request, always
+)
+
+// MergeWithin is how long a pull request may wait, where nothing else is
+// configured. The service is locked for other runs meanwhile.
+const MergeWithin = time.Hour
 
 // Options say which repositories there are.
 type Options struct {
@@ -51,8 +67,10 @@ type branch struct {
 	src    gitops.Source // without its path
 	remote Remote
 
-	mu   sync.Mutex // guards last
-	last map[string]reading
+	mu      sync.Mutex // guards the fields below
+	last    map[string]reading
+	refused time.Time         // when a push was last refused because the branch is protected
+	known   map[string]string // effects of commits that lost their trailers; empty: it is none of ours
 }
 
 // New checks the options. It connects to nobody.
@@ -86,7 +104,7 @@ func (m *Manifests) dial(r Remote, name string) (*branch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &branch{repo: repo, remote: r, src: gitops.Source{Repository: o.URL, Branch: name}, last: map[string]reading{}}, nil
+	return &branch{repo: repo, remote: r, src: gitops.Source{Repository: o.URL, Branch: name}, last: map[string]reading{}, known: map[string]string{}}, nil
 }
 
 // Close gives the clones back.

@@ -26,7 +26,7 @@ func requesting(t *testing.T, s *gittest.Server) (*Manifests, *gittest.Forge) {
 		t.Fatal(err)
 	}
 	m, err := New(Options{Dir: t.TempDir(), Remotes: []Remote{{
-		Branch: "main", Forge: c, Merges: true,
+		Branch: "main", Forge: c, Way: WayPullRequest,
 		Repository: repository.Options{URL: s.RepositoryURL(), Author: gitops.Person{Name: "responder", Email: "r@example.com"}},
 	}}})
 	if err != nil {
@@ -49,8 +49,9 @@ func TestPullRequestHoldsOurCommitOnly(t *testing.T) {
 		const effect = "r-1/cap#1/apply"
 		branch := branchOf(effect)
 		p := propose(t, m, gitops.Want{Source: src, Target: target, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}})
-		if sha := commit(t, m, p, effect); sha != "" {
-			t.Fatalf("landed at %s before it was merged", sha)
+		asked, err := m.Commit(t.Context(), gitops.Request{Proposal: p, What: "chat: fewer", Run: "r-1", State: "cap", Effect: effect, PullRequest: true})
+		if err != nil || asked.SHA != "" {
+			t.Fatalf("landed before it was merged: %+v, %v", asked, err)
 		}
 		if l, err := m.Find(t.Context(), src, effect); err != nil || l.Waits == "" || l.SHA != "" {
 			t.Fatalf("waiting is %+v, %v", l, err)

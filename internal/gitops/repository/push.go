@@ -204,8 +204,8 @@ func (r *Repository) refusal(name plumbing.ReferenceName, report *packp.ReportSt
 	case report.UnpackStatus != "ok":
 		e.Reason = gitops.ServerError
 	case has("protected", "gh006", "gh013", "rule violations", "not allowed to push", "tf402455", "changes must be made through a pull request"):
-		e.Reason = gitops.Forbidden
-		e.Message += "; the branch is protected: use pull_request, or let this identity push"
+		e.Reason, e.Err = gitops.Forbidden, gitops.ErrProtected
+		e.Message += "; name the forge, for pull requests, or let this identity push"
 	case has("hook declined", "hook"):
 		e.Reason = gitops.Forbidden
 		e.Message += "; a hook of the server decides this: ask who runs it"

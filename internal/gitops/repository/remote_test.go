@@ -243,9 +243,9 @@ func TestRefused(t *testing.T) {
 		reason gitops.Reason
 		says   string
 	}{
-		"gitlab":  {"echo 'GitLab: You are not allowed to push code to protected branches on this project.' >&2; exit 1", gitops.Forbidden, "pull_request"},
-		"gitea":   {"echo 'Gitea: Not allowed to push to protected branch main' >&2; exit 1", gitops.Forbidden, "pull_request"},
-		"github":  {"echo 'error: GH006: Protected branch update failed for refs/heads/main.' >&2; exit 1", gitops.Forbidden, "pull_request"},
+		"gitlab":  {"echo 'GitLab: You are not allowed to push code to protected branches on this project.' >&2; exit 1", gitops.Forbidden, "the branch is protected"},
+		"gitea":   {"echo 'Gitea: Not allowed to push to protected branch main' >&2; exit 1", gitops.Forbidden, "the branch is protected"},
+		"github":  {"echo 'error: GH006: Protected branch update failed for refs/heads/main.' >&2; exit 1", gitops.Forbidden, "the branch is protected"},
 		"another": {"echo 'commits want a ticket " + canary + "' >&2; exit 1", gitops.Forbidden, "hook"},
 	} {
 		t.Run(name, func(t *testing.T) {

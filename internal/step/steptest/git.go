@@ -23,10 +23,14 @@ type Git struct {
 	App     gitops.Application
 	Now     func() time.Time
 
-	Protected bool  // commits become pull requests
-	Down      error // answer of every request to the repository; nil: it is up
-	ArgoDown  error // of every request to Argo CD
-	Stuck     bool  // syncs do not come to an end
+	Protected bool // commits become pull requests
+	Silent    bool // Protected, and only a refused push tells
+	Merged    int  // pull requests that were merged by us
+	Needs     []string
+	Foreign   string // somebody changed the pull requests: what
+	Down      error  // answer of every request to the repository; nil: it is up
+	ArgoDown  error  // of every request to Argo CD
+	Stuck     bool   // syncs do not come to an end
 	Fails     string
 	Syncs     []gitops.Sync
 
@@ -228,7 +232,7 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 	if g.Down != nil {
 		return gitops.Landing{}, g.Down
 	}
-	if found, err := g.Find(ctx, r.Proposal.Source, r.Effect); err != nil || found != (gitops.Landing{}) {
+	if found, err := g.Find(ctx, r.Proposal.Source, r.Effect); err != nil || !found.None() {
 		return found, err
 	}
 	if r.Proposal.Base != g.Head().SHA {
@@ -241,7 +245,11 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 	for _, t := range r.Proposal.Touches {
 		change[t.Variable] = t.To
 	}
-	if g.Protected {
+	if g.Protected && !r.PullRequest {
+		g.Silent = false
+		return gitops.Landing{}, &gitops.Error{Reason: gitops.Forbidden, Message: "push refused", Err: gitops.ErrProtected}
+	}
+	if r.PullRequest {
 		url := fmt.Sprintf("https://git.example/ml/serving/pull/%d", len(g.requests)+1)
 		g.requests = append(g.requests, pull{url: url, commit: Commit{c, change}, state: "open"})
 		return gitops.Landing{Waits: url}, nil
@@ -262,7 +270,7 @@ func (g *Git) Find(_ context.Context, _ gitops.Source, key string) (gitops.Landi
 	}
 	for _, r := range g.requests {
 		if r.commit.Trailers[gitops.TrailerEffect] == key && r.state == "open" {
-			return gitops.Landing{Waits: r.url, Plan: r.commit.Trailers[gitops.TrailerPlan]}, nil
+			return gitops.Landing{Waits: r.url, Plan: r.commit.Trailers[gitops.TrailerPlan], Needs: g.Needs, Changed: g.Foreign}, nil
 		}
 		if r.commit.Trailers[gitops.TrailerEffect] == key {
 			return gitops.Landing{Closed: r.url, Plan: r.commit.Trailers[gitops.TrailerPlan]}, nil
@@ -277,8 +285,23 @@ func (g *Git) Withdraw(ctx context.Context, src gitops.Source, key string) (gito
 	return g.Find(ctx, src, key)
 }
 
-// Merge implements [step.Pulls]: here people merge.
-func (g *Git) Merge(context.Context, gitops.Source, string) error { return nil }
+// Way implements [step.Pulls].
+func (g *Git) Way(context.Context, gitops.Source) (gitops.Way, error) {
+	if !g.Protected || g.Silent {
+		return gitops.Way{}, g.Down
+	}
+	return gitops.Way{PullRequest: true, Why: "branch main is protected", Forge: "github ml/serving", Within: time.Hour}, g.Down
+}
+
+// Merge implements [step.Pulls].
+func (g *Git) Merge(context.Context, gitops.Source, string) error {
+	if len(g.Needs) > 0 {
+		return &gitops.Error{Reason: gitops.Forbidden, Message: "not merged yet: " + strings.Join(g.Needs, "; ")}
+	}
+	g.Merged++
+	g.MergeAll()
+	return g.Down
+}
 
 // Changes implements [step.History].
 func (g *Git) Changes(_ context.Context, _ gitops.Source, _ gitops.Target, since time.Time) ([]gitops.Touched, error) {

@@ -1,0 +1,260 @@
+package manifests
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/forge"
+)
+
+// refusedFor is how long a refused push is remembered. After that the forge's
+// own word counts again, or the next push finds out.
+const refusedFor = time.Hour
+
+// Way tells how a change of the source's branch is made now. What cannot be
+// asked is an error: a push that nobody may make would be planned otherwise.
+func (m *Manifests) Way(ctx context.Context, src gitops.Source) (gitops.Way, error) {
+	b, err := m.branch(src)
+	if err != nil {
+		return gitops.Way{}, err
+	}
+	r := b.remote
+	switch {
+	case r.Forge == nil, r.Way == WayPush:
+		return gitops.Way{}, nil
+	case r.Way == WayPullRequest:
+		return b.byRequest("way is pull_request"), nil
+	}
+	base, err := b.base(ctx)
+	if err != nil {
+		return gitops.Way{}, err
+	}
+	if b.wasRefused(time.Now()) {
+		return b.byRequest("branch " + base + " is protected"), nil
+	}
+	p, err := r.Forge.Protection(ctx, base)
+	if err != nil || !p.Protected {
+		return gitops.Way{}, err
+	}
+	return b.byRequest(p.Why), nil
+}
+
+func (b *branch) byRequest(why string) gitops.Way {
+	return gitops.Way{PullRequest: true, Why: why, Forge: b.remote.Forge.String(), Within: cmp.Or(b.remote.Within, MergeWithin)}
+}
+
+// refuses remembers that a push was refused because the branch is protected.
+func (b *branch) refuses(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused = now
+}
+
+func (b *branch) wasRefused(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.refused.IsZero() && now.Sub(b.refused) < refusedFor
+}
+
+// request pushes the commit to a branch of its own and opens a pull request.
+func (b *branch) request(ctx context.Context, r gitops.Request) (gitops.Landing, error) {
+	if b.remote.Forge == nil {
+		return gitops.Landing{}, invalid("repository %s: pull requests need gitops.repositories[].forge", b.src.Repository)
+	}
+	base, err := b.base(ctx)
+	if err != nil {
+		return gitops.Landing{}, err
+	}
+	name := branchOf(r.Effect)
+	done, err := b.write(ctx, r, name)
+	if err != nil {
+		return gitops.Landing{}, err
+	}
+	pull, err := b.remote.Forge.Open(ctx, forge.Request{Branch: name, Base: base, Head: done.SHA, Title: r.What, Plan: r.Plan, Effect: r.Effect})
+	if err != nil {
+		var e *gitops.Error
+		if errors.As(err, &e) && !e.Unknown {
+			// The branch is there and nobody looks at it: a second attempt opens it.
+			e.Message += fmt.Sprintf(" (branch %s is pushed)", name)
+		}
+		return gitops.Landing{}, err
+	}
+	return b.landing(pull, r.Digest), nil
+}
+
+// base is the branch that is merged into, by name.
+func (b *branch) base(ctx context.Context) (string, error) {
+	if b.src.Branch != "" {
+		return b.src.Branch, nil
+	}
+	return b.repo.Branch(ctx)
+}
+
+// branchOf is the branch of an effect: responder/RUN/STATE-VISIT-apply. It holds
+// what git allows in a name.
+func branchOf(effect string) string {
+	return gitops.BranchPrefix + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '/':
+			return r
+		default:
+			return '-'
+		}
+	}, effect)
+}
+
+// landing is what a pull request has come to.
+func (b *branch) landing(p forge.Pull, digest string) gitops.Landing {
+	l := gitops.Landing{Plan: digest}
+	switch p.State {
+	case forge.Merged:
+		l.SHA = p.Merged
+	case forge.Closed:
+		l.Closed = p.URL
+	default:
+		l.Waits = p.URL
+	}
+	if p.State != forge.Closed && p.Commit != "" && p.Head != p.Commit {
+		l.Changed = fmt.Sprintf("%s holds more than what was planned: its branch is at %.10s, ours was %.10s", p.URL, p.Head, p.Commit)
+	}
+	return l
+}
+
+// follow is landing, with what an open one waits for.
+func (b *branch) follow(ctx context.Context, p forge.Pull, digest string) gitops.Landing {
+	l := b.landing(p, digest)
+	if l.Waits == "" || l.Changed != "" {
+		return l
+	}
+	now, needs, err := b.remote.Forge.Needs(ctx, p.Number)
+	switch {
+	case err != nil:
+		// It is followed all the same; it is not merged by us.
+		l.Needs = []string{"what it waits for cannot be read: " + err.Error()}
+		return l
+	case now.State != forge.Open || now.Head != p.Head:
+		return b.landing(now, digest) // since it was listed
+	}
+	l.Needs = needs
+	return l
+}
+
+func (b *branch) pull(ctx context.Context, key string) (forge.Pull, bool, error) {
+	base, err := b.base(ctx)
+	if err != nil {
+		return forge.Pull{}, false, err
+	}
+	return b.remote.Forge.Find(ctx, base, branchOf(key), key)
+}
+
+// Withdraw closes the pull request of the commit with that key, if it is open,
+// and deletes its branch while nobody else pushed to it.
+func (m *Manifests) Withdraw(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {
+	b, err := m.branch(src)
+	if err != nil || b.remote.Forge == nil {
+		return gitops.Landing{}, err
+	}
+	pull, ok, err := b.pull(ctx, key)
+	if err != nil || !ok {
+		return gitops.Landing{}, err
+	}
+	closed, err := b.remote.Forge.Close(ctx, pull.Number)
+	if err != nil {
+		return b.landing(closed, ""), err
+	}
+	// What is left of it harms nobody: the branch of a closed request. It is
+	// deleted at our own commit only, so that nobody else's is lost with it.
+	if own, err := b.own(ctx, pull, key); err == nil {
+		_ = b.repo.DeleteBranch(ctx, pull.Branch, own)
+	}
+	return b.landing(closed, ""), nil
+}
+
+// own is our commit on the pull request's branch, whatever the branch is at now.
+func (b *branch) own(ctx context.Context, p forge.Pull, key string) (string, error) {
+	c, ok, err := b.repo.Find(ctx, p.Branch, key, time.Now().Add(-remembered))
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return "", &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf(
+			"branch %s of %s no longer holds our commit: somebody rewrote it; close the pull request or merge it by hand", p.Branch, p.URL)}
+	}
+	return c.SHA, nil
+}
+
+// Merge merges the pull request of the commit with that key, as soon as nothing
+// that is required is missing; what is missing is the error. It is merged at our
+// own commit: what somebody pushed on top was approved by nobody, and is a
+// Conflict. Whether that is ours to do the caller knows.
+func (m *Manifests) Merge(ctx context.Context, src gitops.Source, key string) error {
+	b, err := m.branch(src)
+	if err != nil || b.remote.Forge == nil {
+		return err
+	}
+	pull, ok, err := b.pull(ctx, key)
+	if err != nil || !ok || pull.State != forge.Open {
+		return err
+	}
+	own, err := b.own(ctx, pull, key)
+	if err != nil {
+		return err
+	}
+	_, err = b.remote.Forge.Merge(ctx, pull.Number, own, "", gitops.TrailerEffect+": "+key)
+	return err
+}
+
+// maxRecognised is how many commits of one history the forge is asked about.
+const maxRecognised = 50
+
+// associated is how long a forge may take to know what a commit came with: an
+// earlier "nothing" is not remembered.
+const associated = 10 * time.Minute
+
+// recognise gives commits that came with pull requests of ours the trailer that
+// a squash, or whoever merged them, left out.
+func (b *branch) recognise(ctx context.Context, log []gitops.Touched) error {
+	if b.remote.Forge == nil {
+		return nil
+	}
+	asked := 0
+	for i := range log {
+		c := &log[i].Commit
+		if c.Trailers[gitops.TrailerEffect] != "" {
+			continue
+		}
+		b.mu.Lock()
+		effect, known := b.known[c.SHA]
+		b.mu.Unlock()
+		if !known {
+			if asked++; asked > maxRecognised {
+				return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf(
+					"whose commits they are was asked of %s %d times, and there are more: look at a shorter window", b.remote.Forge, maxRecognised)}
+			}
+			pull, _, err := b.remote.Forge.Of(ctx, c.SHA)
+			if err != nil {
+				return err
+			}
+			if effect = pull.Effect; effect != "" || time.Since(c.At) > associated {
+				b.mu.Lock()
+				b.known[c.SHA] = effect
+				b.mu.Unlock()
+			}
+		}
+		if effect != "" {
+			trailers := maps.Clone(c.Trailers)
+			if trailers == nil {
+				trailers = map[string]string{}
+			}
+			trailers[gitops.TrailerEffect] = effect
+			c.Trailers = trailers
+		}
+	}
+	return nil
+}
