@@ -17,7 +17,7 @@ GO_DIRS   := $(wildcard cmd internal test playbooks tools third_party)
 .PHONY: build test lint e2e bench demo generate clean help
 
 build: ## build bin/responder
-	@go build -trimpath -o bin/responder ./cmd/responder
+	@go build -trimpath -buildvcs=auto -o bin/responder ./cmd/responder
 
 test: ## unit tests: no servers, no root, no GPU
 	@go test ./...

@@ -20,6 +20,7 @@ func commands(p *process) []*cobra.Command {
 		newLadderCommand(p),
 		newServicesCommand(p),
 		newGitopsCommand(p),
+		newEngineCommand(p),
 		newSlackCommand(p),
 		newAuditCommand(p),
 		newConfigCommand(p),

@@ -78,7 +78,7 @@ func checkGitopsSetup(ctx context.Context, file string) (out []slackFinding, err
 	defer func() { err = errors.Join(err, g.close()) }()
 	if g.manifests != nil {
 		for _, r := range g.manifests.Check(ctx) {
-			out = append(out, found("repository "+r.Repository, "at "+shortCommit(r.Head), r.Err, "see the message; a token or key file is read anew each time"))
+			out = append(out, found("repository "+r.Repository, "at "+shortCommit(r.Head), r.Err, repositoryFix(r.Err)))
 		}
 	}
 	var names []string
@@ -87,15 +87,45 @@ func checkGitopsSetup(ctx context.Context, file string) (out []slackFinding, err
 			names = append(names, app)
 		}
 	}
-	out = append(out, g.checkArgoCD(ctx, names)...)
+	argo, answers := g.checkArgoCD(ctx, names)
+	out = append(out, argo...)
 	for _, e := range entries {
 		if e.Service.GitOps != (playbook.GitOps{}) {
-			detail, err := g.checkService(ctx, e.Service)
-			out = append(out, found("service "+e.Service.Name, detail, err, "correct gitops of the service in the catalog"))
+			detail, err := g.checkService(ctx, e.Service, answers)
+			fix := "correct gitops of the service in the catalog"
+			if errors.Is(err, errNoArgoCD) {
+				fix = "check again once Argo CD answers"
+			}
+			out = append(out, found("service "+e.Service.Name, detail, err, fix))
 		}
 	}
 	return out, nil
 }
+
+// repositoryFix says what helps against an error of a repository.
+func repositoryFix(err error) string {
+	switch reasonOf(err) {
+	case gitops.Unreachable, gitops.Timeout:
+		return "see that the address in gitops.repositories is right, and that the server answers from here (DNS, firewall, proxy)"
+	case gitops.Forbidden:
+		return "see that gitops.repositories[].auth is a credential that may read and push; its file is read anew each time"
+	case gitops.NotFound:
+		return "see that the address and the branch in gitops.repositories are right; a forge also says so of what the credential may not see"
+	default:
+		return "see the message; a token or key file is read anew each time"
+	}
+}
+
+// reasonOf is the reason of an error of Git or Argo CD; empty: it has none.
+func reasonOf(err error) gitops.Reason {
+	if e := new(gitops.Error); errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+// errNoArgoCD is why an application was not looked at.
+var errNoArgoCD = errors.New("its application was not looked at, since Argo CD does not answer")
 
 // found is the result of one check.
 func found(name, detail string, err error, fix string) slackFinding {
@@ -105,10 +135,15 @@ func found(name, detail string, err error, fix string) slackFinding {
 	return slackFinding{Name: name, OK: true, Detail: detail}
 }
 
-// checkService looks up what is said of a service.
-func (g *gitopsWorld) checkService(ctx context.Context, svc playbook.Service) (string, error) {
+// checkService looks up what is said of a service. Where Argo CD does not answer
+// it looks at what Git alone tells.
+func (g *gitopsWorld) checkService(ctx context.Context, svc playbook.Service, answers bool) (string, error) {
 	target := step.ManifestOf(svc)
-	if g.argocd != nil && svc.GitOps.Application != "" {
+	asks := g.argocd != nil && svc.GitOps.Application != ""
+	switch {
+	case asks && !answers && svc.GitOps.Repository == "":
+		return "", errNoArgoCD
+	case asks && answers:
 		app, err := g.argocd.Application(ctx, svc.GitOps.Application)
 		if err != nil {
 			return "", err
@@ -128,5 +163,9 @@ func (g *gitopsWorld) checkService(ctx context.Context, svc playbook.Service) (s
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s:%d is its number of replicas", places[0].File, places[0].Line), nil
+	detail := fmt.Sprintf("%s:%d is its number of replicas", places[0].File, places[0].Line)
+	if asks && !answers {
+		return "", fmt.Errorf("%s; %w", detail, errNoArgoCD)
+	}
+	return detail, nil
 }

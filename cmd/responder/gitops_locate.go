@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -18,7 +20,8 @@ func newGitopsLocateCommand(p *process) *cobra.Command {
 		Long: `Show where in Git a flag of the engine, or the number of replicas of a service,
 stands, and why that place counts. It looks at the head of the branch that is
 deployed or, with --path, in a local checkout, and changes nothing. A flag that
-is not set is shown at the place where it would be added.`,
+is not set is shown at the place where it would be added; one that is not set and
+that no engine is known to have is a mistake.`,
 		Args: none,
 		Example: `  responder gitops locate --service serving/chat --flag max-num-seqs --config responder.yaml
   responder gitops locate --service serving/chat --replicas --path . --source apps/chat`,
@@ -32,8 +35,11 @@ is not set is shown at the place where it would be added.`,
 				return err
 			}
 			defer func() { err = firstOf(err, done()) }()
-			places, err := tree.places(cmd.Context(), v)
+			places, err := tree.places(cmd.Context(), "", v)
 			if err != nil {
+				return err
+			}
+			if err := f.plausible(v, places); err != nil {
 				return err
 			}
 			shown := make([]placeView, len(places))
@@ -46,6 +52,19 @@ is not set is shown at the place where it would be added.`,
 	f.add(cmd)
 	out.addFlag(cmd)
 	return cmd
+}
+
+// plausible refuses a flag that stands nowhere and that the engine is not known
+// to have: it was mistyped.
+func (f *placeFlags) plausible(v gitops.Variable, places []gitops.Place) error {
+	if v.Replicas || !slices.ContainsFunc(places, func(p gitops.Place) bool { return p.Missing }) {
+		return nil
+	}
+	e, _ := engine.Named(f.engine)
+	if _, unknown := e.Known(v.Flag); unknown != nil {
+		return fmt.Errorf("%s stands nowhere in the manifests of %s, and %w", v, f.service, unknown)
+	}
+	return nil
 }
 
 // firstOf is the first error there is.

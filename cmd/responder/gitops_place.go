@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type placeFlags struct {
 	replicas  bool
 	container string
 	kind      string
+	engine    string
+	unknown   string // what may be done with flags that no table knows
 
 	path   string // local checkout
 	source string // in it
@@ -38,7 +41,11 @@ func (f *placeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.source, "source", "", "with --path: the directory in it that is deployed (default: all of it)")
 	cmd.Flags().StringVar(&f.kind, "kind", "Deployment", "with --path: kind of the workload, or of the object that Git holds")
 	cmd.Flags().StringVar(&f.container, "container", "", "container of the engine (default: the catalog's, else the one that runs an engine)")
+	cmd.Flags().StringVar(&f.engine, "engine", "", "serving engine, whose flags they are (default: the catalog's)")
 	cmd.MarkFlagsMutuallyExclusive("flag", "replicas")
+	// The errors are of flags that do not exist; they were added above.
+	_ = cmd.RegisterFlagCompletionFunc("flag", completeFlags(func() string { return f.engine }))
+	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engineNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (f *placeFlags) variable() (gitops.Variable, error) {
@@ -47,18 +54,24 @@ func (f *placeFlags) variable() (gitops.Variable, error) {
 		return gitops.Variable{}, errors.New("of which service? --service names it; 'responder services' lists them")
 	case f.flag == "" && !f.replicas:
 		return gitops.Variable{}, errors.New("of what? --flag names a flag of the engine, --replicas means their number")
+	case f.engine != "":
+		if err := checkEngine(f.engine); err != nil {
+			return gitops.Variable{}, err
+		}
 	}
 	return gitops.Variable{Flag: f.flag, Replicas: f.replicas}, nil
 }
 
-// manifestTree reads where a variable stands, and what a change of it would be.
+// manifestTree reads where variables stand, of one container where it is named,
+// and what a change of one would be.
 type manifestTree interface {
-	places(ctx context.Context, v gitops.Variable) ([]gitops.Place, error)
+	places(ctx context.Context, container string, vs ...gitops.Variable) ([]gitops.Place, error)
 	propose(ctx context.Context, a gitops.Assignment) (gitops.Proposal, error)
 }
 
 // open finds the manifests: in a local checkout, or in the repository of the
-// service. The function gives back what was opened.
+// service. The function gives back what was opened. The engine is filled in
+// where the catalog has it.
 func (f *placeFlags) open(ctx context.Context) (manifestTree, func() error, error) {
 	if f.path != "" {
 		c, err := f.checkout()
@@ -75,6 +88,7 @@ func (f *placeFlags) open(ctx context.Context) (manifestTree, func() error, erro
 	if f.container != "" {
 		svc.Container = f.container
 	}
+	f.engine = cmp.Or(f.engine, svc.Engine)
 	g, err := openGitopsOnce(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
@@ -113,8 +127,9 @@ type inRepository struct {
 	target gitops.Target
 }
 
-func (r inRepository) places(ctx context.Context, v gitops.Variable) ([]gitops.Place, error) {
-	return r.m.Places(ctx, r.src, r.target, []gitops.Variable{v})
+func (r inRepository) places(ctx context.Context, container string, vs ...gitops.Variable) ([]gitops.Place, error) {
+	r.target.Container = cmp.Or(container, r.target.Container)
+	return r.m.Places(ctx, r.src, r.target, vs)
 }
 
 func (r inRepository) propose(ctx context.Context, a gitops.Assignment) (gitops.Proposal, error) {
@@ -133,15 +148,24 @@ func (f *placeFlags) checkout() (checkout, error) {
 	if !ok {
 		namespace, name = "", f.service
 	}
-	files, err := manifests.ReadDir(f.path)
+	files, err := manifests.ReadDir(f.path, strings.Trim(f.source, "/"))
 	return checkout{
 		files: files, source: gitops.Source{Path: strings.Trim(f.source, "/")},
 		target: gitops.Target{Kind: f.kind, Namespace: namespace, Name: name, Container: f.container, Path: strings.Trim(f.source, "/")},
 	}, err
 }
 
-func (c checkout) places(_ context.Context, v gitops.Variable) ([]gitops.Place, error) {
-	return gitops.Locate(c.files, c.target, v)
+func (c checkout) places(_ context.Context, container string, vs ...gitops.Variable) ([]gitops.Place, error) {
+	c.target.Container = cmp.Or(container, c.target.Container)
+	var out []gitops.Place
+	for _, v := range vs {
+		places, err := gitops.Locate(c.files, c.target, v)
+		if err != nil {
+			return places, err
+		}
+		out = append(out, places...)
+	}
+	return out, nil
 }
 
 func (c checkout) propose(_ context.Context, a gitops.Assignment) (gitops.Proposal, error) {

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 func newGitopsSetCommand(p *process) *cobra.Command {
@@ -23,7 +26,8 @@ replicas, in Git would make: the bytes of the value and nothing else. It looks a
 the head of the branch that is deployed or, with --path, in a local checkout.
 
 It never writes: without --dry-run it is refused. Changes go through runs, which
-are guarded, proven and taken back.`,
+are guarded, proven and taken back. What a run would refuse is refused here, too: a
+value that the engine does not take, a flag that is not known and would be added.`,
 		Args: none,
 		Example: `  responder gitops set --service serving/chat --flag max-num-seqs --value 192 --dry-run
   responder gitops set --service serving/chat --replicas --value 5 --dry-run --path . --source apps/chat`,
@@ -42,25 +46,53 @@ are guarded, proven and taken back.`,
 				return err
 			}
 			defer func() { err = firstOf(err, done()) }()
-			prop, err := tree.propose(cmd.Context(), gitops.Assignment{Variable: v, Value: value})
+			a, notes, err := f.checked(cmd.Context(), tree, gitops.Assignment{Variable: v, Value: value})
+			if err != nil {
+				return err
+			}
+			prop, err := tree.propose(cmd.Context(), a)
 			if err != nil {
 				return err
 			}
 			view := viewOfProposal(prop)
+			view.Notes = notes
 			return out.print(p.stdout, view, func(w io.Writer) error { return writeProposal(w, view) })
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().StringVar(&f.unknown, "unknown-flag", "change", "what may be done with a flag that is not known: change, where it stands already, or add")
 	cmd.Flags().StringVar(&value, "value", "", "new value")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the difference and write nothing")
 	out.addFlag(cmd)
 	return cmd
 }
 
+// checked holds a flag to what the engine takes, as a run does.
+func (f *placeFlags) checked(ctx context.Context, tree manifestTree, a gitops.Assignment) (gitops.Assignment, []string, error) {
+	switch {
+	case f.unknown != "change" && f.unknown != "add":
+		return a, nil, fmt.Errorf("--unknown-flag is change or add, not %q", f.unknown)
+	case a.Variable.Replicas:
+		return a, nil, nil
+	}
+	checked, err := step.CheckFlags(step.FlagRules{
+		Service: f.service, Engine: f.engine, Unknown: f.unknown,
+		Name: "name it with --engine, or in the service's catalog entry (" + strings.Join(engineNames(), ", ") + ")",
+		Look: func(container string, vs []gitops.Variable) ([]gitops.Place, error) {
+			return tree.places(ctx, container, vs...)
+		},
+	}, []gitops.Assignment{a})
+	if err != nil {
+		return a, nil, err
+	}
+	return checked.Set[0], checked.Notes, nil
+}
+
 // proposalView is what set prints.
 type proposalView struct {
 	Base    string      `json:"base,omitempty"` // commit; empty: a local checkout
 	Changes []touchView `json:"changes"`
+	Notes   []string    `json:"notes,omitempty"`
 	Diff    string      `json:"diff"`
 }
 
@@ -88,6 +120,11 @@ func writeProposal(w io.Writer, v proposalView) error {
 			from = "(not set)"
 		}
 		if _, err := fmt.Fprintf(w, "%s: %s -> %s (%s:%d)\n", t.Variable, printable(from), printable(t.To), t.File, t.Line); err != nil {
+			return err
+		}
+	}
+	for _, n := range v.Notes {
+		if _, err := fmt.Fprintf(w, "  %s\n", printable(n)); err != nil {
 			return err
 		}
 	}

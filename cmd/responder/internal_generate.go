@@ -50,6 +50,8 @@ func referencePages(root *cobra.Command) map[string]string {
 		"steps.md":  string(playbook.Reference(step.Kinds())),
 		"policy.md": string(policy.Reference()),
 
+		"engine-flags.md": engineReference(),
+
 		"policy.schema.json": string(policy.Schema()),
 	}
 }

@@ -43,7 +43,7 @@ func newRootCommand(p *process) *cobra.Command {
 		Use:           "responder",
 		Short:         "Guarded, reversible, SLO-verified fixes for inference alerts",
 		Long:          rootLong,
-		Args:          cobra.NoArgs,
+		Args:          knownVerb,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -59,12 +59,35 @@ func newRootCommand(p *process) *cobra.Command {
 	root.SetErr(p.stderr)
 	root.SetUsageFunc(usage)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.SetHelpCommand(newHelpCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// The flags of a command that is none are unknown, too: that it is none comes first.
+		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+			return unknownVerb(cmd, args[0])
+		}
 		return fmt.Errorf("%w; '%s --help' lists the flags", err, cmd.CommandPath())
 	})
 	root.AddCommand(commands(p)...)
 	return root
+}
+
+// newHelpCommand is another way to write --help.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "help [COMMAND]...",
+		Short:  "Describe a command",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			switch {
+			case err != nil:
+				return err
+			case len(rest) > 0:
+				return unknownVerb(found, rest[0])
+			}
+			return found.Help()
+		},
+	}
 }
 
 // usage is cobra's own text with wrapped flags. It is no template: templates
@@ -138,6 +161,14 @@ func some(question string) cobra.PositionalArgs {
 	}
 }
 
+// knownVerb refuses what is no command: cobra runs the commands that there are.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownVerb(cmd, args[0])
+	}
+	return nil
+}
+
 const whichRun = "which run? 'responder runs list' shows them"
 
 // group is a noun: a command that only holds verbs.
@@ -145,12 +176,8 @@ func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownVerb(cmd, args[0])
-		},
+		Args:  knownVerb,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var examples []string
 	for _, v := range verbs {

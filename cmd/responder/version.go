@@ -42,6 +42,21 @@ func readBuildInfo() buildInfo {
 	return b
 }
 
+// commit says which commit it was built from, and whether of nothing else.
+func (b buildInfo) commit() string {
+	if b.Revision == "" {
+		return "commit not recorded (built with -buildvcs=false, or from no clone)"
+	}
+	text := "commit " + short(b.Revision, 12)
+	if b.Time != "" {
+		text += " of " + b.Time
+	}
+	if b.Modified {
+		text += " with changes that are not committed"
+	}
+	return text
+}
+
 func newVersionCommand(p *process) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
@@ -52,7 +67,7 @@ func newVersionCommand(p *process) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := readBuildInfo()
 			return out.print(p.stdout, b, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "responder %s %s %s %s\n", b.Version, short(b.Revision, 12), b.Go, b.Platform)
+				_, err := fmt.Fprintf(w, "responder %s, %s, %s %s\n", b.Version, b.commit(), b.Go, b.Platform)
 				return err
 			})
 		},

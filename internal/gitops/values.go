@@ -67,7 +67,16 @@ func (tr *tree) fromValues(v Variable) (*site, error) {
 
 // nothing says what was looked at.
 func (tr *tree) nothing(layers []*object) error {
-	message := fmt.Sprintf("no manifest and no Helm values of %s %s/%s among %d files", tr.target.Kind, tr.target.Namespace, tr.target.Name, len(tr.paths))
+	looked := 0
+	for _, p := range tr.paths {
+		if below(p, tr.target.Path) {
+			looked++
+		}
+	}
+	if looked == 0 && tr.target.Path != "" {
+		return notFound("there is no directory %s, or no manifest is in it", clip(tr.target.Path))
+	}
+	message := fmt.Sprintf("no manifest and no Helm values of %s %s/%s among %d files", tr.target.Kind, tr.target.Namespace, tr.target.Name, looked)
 	if tr.target.Path != "" {
 		message += " below " + clip(tr.target.Path)
 	}

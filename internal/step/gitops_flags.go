@@ -22,6 +22,7 @@ type FlagRules struct {
 	Service string
 	Engine  string // as the catalog names it; empty: not known
 	Unknown string // what may be done with flags that no table knows: change (or empty), add
+	Name    string // what to do so that the engine is known
 
 	// Look gives where variables stand in Git, of one container where it is named.
 	Look func(container string, vs []gitops.Variable) ([]gitops.Place, error)
@@ -52,7 +53,7 @@ func CheckFlags(r FlagRules, wanted []gitops.Assignment) (CheckedFlags, error) {
 		return CheckedFlags{}, err
 	}
 	if !known {
-		c.out.Notes = append(c.out.Notes, fmt.Sprintf("the engine of service %s is not known, so the values were checked against all engines: set engine in its catalog entry", r.Service))
+		c.out.Notes = append(c.out.Notes, fmt.Sprintf("the engine of service %s is not known, so the values were checked against all engines: %s", r.Service, r.Name))
 	}
 	return c.out, nil
 }
@@ -130,7 +131,7 @@ func (c *flagCheck) places() error {
 			return invalid("%s; it stands nowhere in Git, and a flag that is not known is not added unless unknown_flag: add says so", unknown)
 		}
 		if !c.stated {
-			return invalid("%s stands nowhere in Git, and the engine of service %s is not known: set engine in its catalog entry (vllm, sglang, dynamo, kserve); unknown_flag: add adds it all the same", vs[i], c.Service)
+			return invalid("%s stands nowhere in Git, and the engine of service %s is not known: %s; unknown_flag: add adds it all the same", vs[i], c.Service, c.Name)
 		}
 	}
 	return nil

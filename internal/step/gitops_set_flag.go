@@ -88,6 +88,7 @@ func (l gitopsSetFlag) Plan(ctx context.Context, in Input) (machine.Plan, error)
 	}
 	checked, err := CheckFlags(FlagRules{
 		Service: in.Service.Name, Engine: in.Service.Engine, Unknown: with.UnknownFlag,
+		Name: "set engine in its catalog entry (vllm, sglang, dynamo, kserve)",
 		Look: func(container string, vs []gitops.Variable) ([]gitops.Place, error) {
 			object := at.object
 			if container != "" {

@@ -302,7 +302,7 @@ func TestUnreadManifests(t *testing.T) {
 	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "patch.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadDir(dir); !reasonIs(err, gitops.Invalid, "patch.yaml") {
+	if _, err := ReadDir(dir, ""); !reasonIs(err, gitops.Invalid, "patch.yaml") {
 		t.Errorf("a checkout with a symbolic link: %v", err)
 	}
 }

@@ -112,15 +112,15 @@ func whole(t repository.Tree) error {
 		return nil
 	}
 	s := t.Skipped[0]
-	return unread(s.Path, s.Why, len(t.Skipped)-1)
+	return unread(s.Path, s.Why, len(t.Skipped)-1, "name a narrower path (gitops.path)")
 }
 
-func unread(at, why string, more int) error {
+func unread(at, why string, more int, narrower string) error {
 	also := ""
 	if more > 0 {
 		also = fmt.Sprintf(", nor %d more", more)
 	}
-	return invalid("%s %s; it is not read%s, and may set what we change: name a narrower path (gitops.path), or keep plain manifests there", at, why, also)
+	return invalid("%s %s; it is not read%s, and may set what we change: %s, or keep plain manifests there", at, why, also, narrower)
 }
 
 // digestOf stands for the files: their names and contents.
