@@ -35,6 +35,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 			return w, err
 		}
 		w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
+		w.Deps.Nodes, w.Deps.NodeChanger = client, client
 		if c.Discovery.Enabled {
 			options.Lister = client
 		}
@@ -63,6 +64,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 	}
 	services := catalog.New(options)
 	w.Resolve, w.Services = services.Resolve, services.Services
+	w.Deps.Services = services.Services
 	w.Prepare, w.Run, w.Missing = services.Refresh, services.Run, services.Missing
 	return w, nil
 }

@@ -57,6 +57,7 @@ func (g guardsConfig) executor() executor.GuardConfig {
 		MinReady:    g.MinReady,
 		Budget:      executor.Budget(g.Budget),
 		Concurrency: executor.Concurrency(g.Concurrency),
+		NodesOut:    executor.NodesOut(g.NodesOut),
 	}
 }
 
@@ -69,5 +70,6 @@ func defaultGuards() guardsConfig {
 		MinReady:    g.MinReady,
 		Budget:      budgetConfig(g.Budget),
 		Concurrency: concurrencyConfig(g.Concurrency),
+		NodesOut:    nodesOutConfig(g.NodesOut),
 	}
 }

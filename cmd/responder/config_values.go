@@ -18,6 +18,13 @@ type guardsConfig struct {
 	MinReady    int               `yaml:"min_ready" doc:"Replicas that must stay ready while a lever applies, where a service says nothing else."`
 	Budget      budgetConfig      `yaml:"budget" doc:"How much may be done within a window."`
 	Concurrency concurrencyConfig `yaml:"concurrency" doc:"How much may be under way at once."`
+	NodesOut    nodesOutConfig    `yaml:"nodes_out" doc:"How many nodes of one pool may take no pods at the same time, whoever took them out."`
+}
+
+// nodesOutConfig is the executor's as the configuration writes it.
+type nodesOutConfig struct {
+	Max     int `yaml:"max" doc:"Nodes. Those that are cordoned by people and controllers or not ready count. 0: no limit."`
+	Percent int `yaml:"percent" doc:"Share of the pool's nodes with GPUs, rounded up. 0: no limit."`
 }
 
 type budgetConfig struct {
@@ -174,10 +181,15 @@ func (c *config) checkLimits(bad report) {
 		"guards.budget.levers_per_service":      c.Guards.Budget.LeversPerService,
 		"guards.concurrency.levers":             c.Guards.Concurrency.Levers,
 		"guards.concurrency.levers_per_service": c.Guards.Concurrency.LeversPerService,
+		"guards.nodes_out.max":                  c.Guards.NodesOut.Max,
+		"guards.nodes_out.percent":              c.Guards.NodesOut.Percent,
 	} {
 		if n < 0 {
 			bad(path, "", "must not be negative")
 		}
+	}
+	if c.Guards.NodesOut.Percent > 100 {
+		bad("guards.nodes_out.percent", "", "must be at most 100")
 	}
 	if c.Guards.EvidenceAge <= 0 {
 		bad("guards.evidence_age", "", "must be more than 0")

@@ -18,6 +18,9 @@ func readOnly(d step.Deps) step.Deps {
 	if d.Changer != nil {
 		d.Changer = dryRunChanger{d.Changer}
 	}
+	if d.NodeChanger != nil {
+		d.NodeChanger = dryRunNodes{d.NodeChanger}
+	}
 	if d.Prober != nil {
 		d.Prober = readingProber{d.Prober}
 	}
@@ -48,6 +51,25 @@ func (c dryRunChanger) Undo(ctx context.Context, change kube.UndoChange) (kube.A
 		return kube.Applied{}, refuseWrite("roll back", change.Ref)
 	}
 	return c.next.Undo(ctx, change)
+}
+
+// dryRunNodes does the same for nodes.
+type dryRunNodes struct{ next step.NodeChanger }
+
+// ChangeNode refuses everything but a server-side dry-run.
+func (c dryRunNodes) ChangeNode(ctx context.Context, change kube.NodeChange) (kube.NodeState, error) {
+	if !change.DryRun {
+		return kube.NodeState{}, refuseIn("change node " + change.Name)
+	}
+	return c.next.ChangeNode(ctx, change)
+}
+
+// Evict refuses everything but a server-side dry-run.
+func (c dryRunNodes) Evict(ctx context.Context, e kube.Eviction) (string, error) {
+	if !e.DryRun {
+		return "", refuseIn("evict pod " + e.Namespace + "/" + e.Name)
+	}
+	return c.next.Evict(ctx, e)
 }
 
 // readingCommits looks for commits and makes none.

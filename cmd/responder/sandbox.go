@@ -39,7 +39,10 @@ func sandboxWorld(sim *sandbox.World, more ...string) world {
 	}
 	services := catalog.New(catalog.Options{Entries: entries})
 	return world{
-		Deps:     step.Deps{Querier: sim, Workloads: sim, Changer: sim, GPUs: sim, Prober: sim, Now: sim.Clock().Now},
+		Deps: step.Deps{
+			Querier: sim, Workloads: sim, Changer: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Services: services.Services,
+			Prober: sim, Now: sim.Clock().Now,
+		},
 		Resolve:  services.Resolve,
 		Services: services.Services,
 		Now:      sim.Clock().Now,

@@ -17,6 +17,7 @@ type GuardConfig struct {
 	MinReady    int           // replicas that must stay ready, where the service does not say; 0: none
 	Budget      Budget
 	Concurrency Concurrency
+	NodesOut    NodesOut
 }
 
 // Budget is how much may be done within a window. 0: no limit.
@@ -44,6 +45,7 @@ func DefaultGuards() GuardConfig {
 		MinReady:    1,
 		Budget:      Budget{Window: time.Hour, RunsPerService: 3, LeversPerService: 4, Runs: 20, Levers: 20},
 		Concurrency: Concurrency{Levers: 5, LeversPerService: 1},
+		NodesOut:    NodesOut{Max: 1, Percent: 25},
 	}
 }
 
@@ -61,9 +63,12 @@ func (c GuardConfig) withDefaults() GuardConfig {
 }
 
 func (c GuardConfig) check() error {
-	b, p := c.Budget, c.Concurrency
-	if min(c.Cooldown, c.EvidenceAge, b.Window) < 0 || min(c.MinReady, b.RunsPerService, b.LeversPerService, b.Runs, b.Levers, p.Levers, p.LeversPerService) < 0 {
+	b, p, n := c.Budget, c.Concurrency, c.NodesOut
+	if min(c.Cooldown, c.EvidenceAge, b.Window) < 0 || min(c.MinReady, b.RunsPerService, b.LeversPerService, b.Runs, b.Levers, p.Levers, p.LeversPerService, n.Max, n.Percent) < 0 {
 		return errors.New("executor: a guard's setting is negative")
+	}
+	if n.Percent > 100 {
+		return errors.New("executor: more than 100 percent of the nodes may be out")
 	}
 	return nil
 }
@@ -102,6 +107,7 @@ func guards() []guard {
 		{guardEvidence, false},
 		{guardRights, false},
 		{guardMinReady, false},
+		{guardNodes, false},
 		{guardCooldown, false},
 		{guardBudget, false},
 		{guardConcurrency, false},
@@ -224,16 +230,33 @@ func guardMinReady(q question) machine.GuardVerdict {
 	if g := q.state.Guards; g != nil && g.MinReady != nil {
 		need = max(need, *g.MinReady)
 	}
-	c := q.run.Lever.Plan.Capacity
+	own := stayReady("", q.run.Lever.Plan.Capacity, need)
+	for _, other := range q.run.Lever.Plan.Others {
+		need := other.MinReady
+		if need == 0 {
+			need = q.ledger.config.MinReady
+		}
+		if v := stayReady(" of "+other.Service, other.Capacity, need); own.OK && !v.OK {
+			own = v
+		}
+	}
+	if n := len(q.run.Lever.Plan.Others); own.OK && n > 0 {
+		own.Why += fmt.Sprintf(", and enough of the %d other services it touches", n)
+	}
+	return own
+}
+
+// stayReady judges the replicas of one service.
+func stayReady(of string, c machine.Capacity, need int) machine.GuardVerdict {
 	switch {
 	case c.Unknown:
-		return refuse("min-ready", "the effect on capacity is unknown, needed are %d", need)
+		return refuse("min-ready", "the effect on capacity%s is unknown, needed are %d", of, need)
 	case c.LowestReady >= need:
-		return pass("min-ready", "at least %d stay ready, needed %d", c.LowestReady, need)
+		return pass("min-ready", "at least %d%s stay ready, needed %d", c.LowestReady, of, need)
 	case c.ReadyNow < need && c.LowestReady >= c.ReadyNow:
-		return pass("min-ready", "only %d of %d needed are ready now, and it does not become less", c.ReadyNow, need)
+		return pass("min-ready", "only %d of %d needed%s are ready now, and it does not become less", c.ReadyNow, need, of)
 	default:
-		return refuse("min-ready", "%d would stay ready, needed %d", c.LowestReady, need)
+		return refuse("min-ready", "%d%s would stay ready, needed %d", c.LowestReady, of, need)
 	}
 }
 

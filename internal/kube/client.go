@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -101,13 +102,14 @@ func (c *Client) Ping(ctx context.Context) error {
 // once keeps client-go from sending a write again by itself. It does so when a
 // failed answer carries Retry-After; but a 5xx may come after the write was
 // made, and the second attempt's conflict would then hide the first one's
-// success.
+// success. A disruption budget's 429 is an answer, not a hurdle.
 type once struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := o.next.RoundTrip(req)
-	if err == nil && resp.StatusCode >= 500 && req.Method != http.MethodGet {
+	blocked := err == nil && resp.StatusCode == http.StatusTooManyRequests && strings.HasSuffix(req.URL.Path, "/eviction")
+	if err == nil && (resp.StatusCode >= 500 || blocked) && req.Method != http.MethodGet {
 		resp.Header.Del("Retry-After")
 	}
 	return resp, err

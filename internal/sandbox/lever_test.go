@@ -53,3 +53,48 @@ func TestLevers(t *testing.T) {
 		}))
 	})
 }
+
+// TestNodeLevers does the same for those on nodes.
+func TestNodeLevers(t *testing.T) {
+	// Whatever was done, somebody else has the last word.
+	world := func(edit func(now kube.NodeState) kube.NodeEdit) func(t *testing.T) steptest.World {
+		return func(t *testing.T) steptest.World {
+			w, clock := open(t, "bad-rollout")
+			svc, _ := chat(w)
+			name := w.nodes[0].spec.name
+			look := func() kube.NodeState {
+				n, err := w.Node(t.Context(), name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			return steptest.World{
+				Service: svc, Deps: step.Deps{Workloads: w, Nodes: w, NodeChanger: w, Now: clock.Now},
+				Spec: func(testing.TB) string {
+					n := look()
+					return fmt.Sprint(n.Unschedulable, n.Taints, n.Labels)
+				},
+				Settle: func(testing.TB) { clock.Advance(time.Minute) },
+				Meddle: func(testing.TB) {
+					n := look()
+					if _, err := w.ChangeNode(t.Context(), kube.NodeChange{
+						Name: name, UID: n.UID, Stamp: n.Stamp(), Edit: edit(n), Mark: "responder.dev/cordon", Key: "r-9/other#1/apply#1",
+					}); err != nil {
+						t.Fatal(err)
+					}
+				},
+			}
+		}
+	}
+	turn := world(func(now kube.NodeState) kube.NodeEdit { return kube.NodeEdit{Cordon: new(!now.Unschedulable)} })
+	for _, kind := range []string{"node.cordon", "node.drain"} {
+		t.Run(kind, func(t *testing.T) {
+			with := map[string]any{"node": gpuNodes()[0].name}
+			if kind == "node.drain" {
+				with["at_once"] = int64(100)
+			}
+			steptest.TestLever(t, kind, with, turn)
+		})
+	}
+}

@@ -65,9 +65,12 @@ func (w *World) Nodes(_ context.Context, ref kube.Ref) ([]kube.Node, error) {
 		pods[p.node]++
 	}
 	var out []kube.Node
-	for _, n := range w.scenario.nodes {
-		if pods[n.name] > 0 {
-			out = append(out, kube.Node{Name: n.name, Ready: true, Conditions: slices.Clone(n.conditions), Pods: pods[n.name]})
+	for _, n := range w.nodes {
+		if pods[n.spec.name] > 0 {
+			out = append(out, kube.Node{
+				Name: n.spec.name, Ready: true, Unschedulable: n.cordonedBy != "",
+				Conditions: slices.Clone(n.spec.conditions), Pods: pods[n.spec.name],
+			})
 		}
 	}
 	return out, nil
@@ -139,8 +142,8 @@ func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 	return f, nil
 }
 
-// change is a change that the API accepted. Exactly one of Replicas and
-// Revision is set.
+// change is a change that the API accepted. Exactly one of Replicas, Revision,
+// Edit and Pod is set.
 type change struct {
 	At       time.Time `json:"at"`
 	Ref      kube.Ref  `json:"ref"`
@@ -148,6 +151,12 @@ type change struct {
 	Revision int64     `json:"revision,omitempty"` // whose pod template becomes current
 	Run      string    `json:"run"`
 	Key      string    `json:"key"`
+
+	Node     string         `json:"node,omitempty"`
+	Edit     *kube.NodeEdit `json:"edit,omitempty"`
+	Mark     string         `json:"mark,omitempty"` // annotation that records the edit
+	MarkedAt time.Time      `json:"markedAt,omitzero"`
+	Pod      string         `json:"pod,omitempty"` // evicted, of Ref
 }
 
 // commit makes a change durable, where the world is kept in a file, and then
@@ -163,6 +172,10 @@ func (w *World) commit(c change) error {
 
 // apply carries a change out.
 func (w *World) apply(c change) {
+	if c.Edit != nil || c.Pod != "" {
+		w.applyNode(c)
+		return
+	}
 	f := w.fleet(c.Ref)
 	switch {
 	case c.Replicas == nil:

@@ -25,6 +25,7 @@ type World struct {
 	mu       sync.Mutex // guards what follows; taken before the store's
 	at       time.Time  // simulated up to here
 	fleets   []*fleet
+	nodes    []*node
 	exporter *exporter
 	loads    loads
 	kept     kept     // what stands in file
@@ -57,7 +58,7 @@ func New(name string, clock *Clock) (*World, error) {
 func build(sc scenario, clock *Clock, start time.Time, changes []change) *World {
 	start = start.UTC().Round(0)
 	w := &World{replay: changes, clock: clock, scenario: sc, start: start, store: newStore(), promql: newPromQL()}
-	w.exporter = newExporter(w.store)
+	w.exporter, w.nodes = newExporter(w.store), newNodes(sc.nodes)
 	w.at = start.Add(-history).Truncate(scrape)
 	for i := range sc.services {
 		spec := &sc.services[i]
@@ -142,7 +143,7 @@ func (w *World) simulate(at time.Time) {
 }
 
 // place finds a node for a pod: the emptiest, in the scenario's order; empty
-// when all are full.
+// when all are full or take none.
 func (w *World) place() string {
 	used := map[string]int{}
 	for _, f := range w.fleets {
@@ -151,9 +152,9 @@ func (w *World) place() string {
 		}
 	}
 	best, free := "", 0
-	for _, n := range w.scenario.nodes {
-		if n.slots-used[n.name] > free {
-			best, free = n.name, n.slots-used[n.name]
+	for _, n := range w.nodes {
+		if left := n.spec.slots - used[n.spec.name]; left > free && n.takesPods() {
+			best, free = n.spec.name, left
 		}
 	}
 	return best

@@ -107,6 +107,13 @@ func TestKinds(t *testing.T) {
 		"kube.workload":     nil,
 		"kube.rollout_undo": nil,
 
+		"gpu.reset_request":   {"node": "node-0", "gpu": "GPU-8f6d", "reason": "row remapping failed"},
+		"node.cordon":         {"node": "node-0"},
+		"node.drain":          {"node": "node-0"},
+		"node.taint":          {"node": "node-0"},
+		"node.uncordon":       {"node": "node-0"},
+		"pod.evict_from_node": {"node": "node-0"},
+
 		"argocd.rollback":     nil,
 		"argocd.sync":         nil,
 		"gitops.changes":      {"window": "1h"},
@@ -132,16 +139,7 @@ func TestKinds(t *testing.T) {
 			if k.Role == playbook.RoleLever {
 				e.Action = machine.ActionPlan
 			}
-			set := live
-			if strings.HasPrefix(k.Name, "gitops.") || strings.HasPrefix(k.Name, "argocd.") {
-				w := inGit(k.Name != "argocd.sync")
-				if k.Name == "argocd.sync" {
-					w.Push("ada", "bigger", map[string]string{"replicas": "4"})
-					w.refresh()
-				}
-				set = step.New(w.deps)
-			}
-			o := set.Do(t.Context(), e)
+			o := stepsFor(t, k.Name, live).Do(t.Context(), e)
 			if o.Status != machine.StatusOK {
 				t.Fatalf("%s %s %s", o.Status, o.Reason, o.Message)
 			}

@@ -27,11 +27,17 @@ func kinds() map[string]kind {
 		"gitops.set_flag":     {decl: gitopsSetFlagKind(), lever: newGitopsSetFlag},
 		"gitops.set_replicas": {decl: gitopsSetReplicasKind(), lever: newGitopsSetReplicas},
 		"gpu.health":          {decl: gpuHealthKind(), check: newGPUHealth},
+		"gpu.reset_request":   {decl: gpuResetRequestKind(), lever: newGPUResetRequest},
 		"http.probe":          {decl: httpProbeKind(), check: newHTTPProbe},
 		"kube.changes":        {decl: kubeChangesKind(), check: newKubeChanges},
 		"kube.rollout_undo":   {decl: kubeRolloutUndoKind(), lever: newKubeRolloutUndo},
 		"kube.scale":          {decl: kubeScaleKind(), lever: newKubeScale},
 		"kube.workload":       {decl: kubeWorkloadKind(), check: newKubeWorkload},
+		"node.cordon":         {decl: nodeCordonKind(), lever: newNodeCordon},
+		"node.drain":          {decl: nodeDrainKind(), lever: newNodeDrain},
+		"node.taint":          {decl: nodeTaintKind(), lever: newNodeTaint},
+		"node.uncordon":       {decl: nodeUncordonKind(), lever: newNodeUncordon},
+		"pod.evict_from_node": {decl: podEvictFromNodeKind(), lever: newPodEvictFromNode},
 		"prometheus.query":    {decl: prometheusQueryKind(), check: newPrometheusQuery},
 	}
 }

@@ -60,10 +60,12 @@ func refOfTarget(t machine.Target) kube.Ref {
 // run's visit of this state, as the given action. The attempt does not matter:
 // an earlier one may have got through after all.
 func ours(w kube.Workload, in Input, action machine.Action) bool {
-	if w.Annotations[kube.AnnotationRun] != in.Run {
-		return false
-	}
-	recorded := w.Annotations[kube.AnnotationEffect]
+	return w.Annotations[kube.AnnotationRun] == in.Run && oursKey(w.Annotations[kube.AnnotationEffect], in, action)
+}
+
+// oursKey reports whether an effect's recorded key is of this run's visit of
+// this state and of the given action, whichever attempt.
+func oursKey(recorded string, in Input, action machine.Action) bool {
 	rest, ok := strings.CutPrefix(recorded, visit(in.Key)+"/")
 	return recorded != "" && ok && (rest == string(action) || strings.HasPrefix(rest, string(action)+"#"))
 }

@@ -109,6 +109,7 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 		plan = *routed
 	}
 	s.measure(ctx, in, &plan)
+	s.measureOthers(ctx, in, &plan)
 	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...)}
 }
 
@@ -192,7 +193,7 @@ func waitsFor(receipt json.RawMessage) string {
 // settle tells whether a change has taken effect.
 func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
 	undo := e.Action == machine.ActionUnwind
-	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
+	o, err := s.current(ctx, e, in, l, undo)
 	if n, ok := l.(nudger); ok && err == nil && (o.Applied || o.Pending && in.MergeBy == machine.MergeResponder) && !o.Settled && !o.over() {
 		switch nudged := n.nudge(ctx, in, *e.Plan, undo); {
 		case nudged == nil:
@@ -230,6 +231,20 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 		out.Data = o.Receipt // by now it names the commit, also of what had to be merged first
 	}
 	return out
+}
+
+// current tells where a change stands. One that is made step by step takes its
+// next step, unless everything is paused.
+func (s *Set) current(ctx context.Context, e machine.Effect, in Input, l Lever, undo bool) (Observation, error) {
+	x, ok := l.(stepwise)
+	if !ok || undo || e.Paused != "" {
+		o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
+		if ok && err == nil && o.Applied && !o.Settled && e.Paused != "" && !undo {
+			o.Progress += "; paused: " + e.Paused
+		}
+		return o, err
+	}
+	return x.advance(ctx, in, *e.Plan)
 }
 
 // prove takes one sample of the proof. It looks at the target first: numbers

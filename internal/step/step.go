@@ -121,3 +121,31 @@ type Changer interface {
 	// Undo sets the pod template to that of an earlier revision.
 	Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, error)
 }
+
+// Nodes reads nodes and what runs on them: a cluster, or the sandbox.
+type Nodes interface {
+	// Node gives one node.
+	Node(ctx context.Context, name string) (kube.NodeState, error)
+	// NodePods gives the pods bound to it; their budgets need not be known.
+	NodePods(ctx context.Context, name string) ([]kube.NodePod, error)
+	// NodeView gives the node with its pods and their budgets, its pool and what serves on it.
+	NodeView(ctx context.Context, name string) (kube.NodeView, error)
+}
+
+// NodeChanger changes nodes and moves pods off them, one request each. Both
+// methods have a dry-run that the server validates and forgets.
+type NodeChanger interface {
+	// ChangeNode edits a node on the precondition that it is still as it was looked at.
+	ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeState, error)
+	// Evict asks for one pod, this very one, to leave. Blocked: a disruption
+	// budget says not now. A pod that is gone is no error.
+	Evict(ctx context.Context, e kube.Eviction) (blocked string, err error)
+}
+
+// NodeHealth says whether the GPUs of a node are well: the node agents, or the
+// exporter's series.
+type NodeHealth interface {
+	// HealthySince is since when every GPU of the node has been healthy without
+	// a gap in what is known; zero: one is not, or that is unknown, and why says so.
+	HealthySince(ctx context.Context, node string, now time.Time) (since time.Time, why string, err error)
+}

@@ -32,6 +32,37 @@ func (s *Set) measure(ctx context.Context, in Input, plan *machine.Plan) {
 	}
 }
 
+// measureOthers does so for the other services of a plan that are in the
+// catalog, within the same time for all of them.
+func (s *Set) measureOthers(ctx context.Context, in Input, plan *machine.Plan) {
+	if len(plan.Others) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokensTimeout)
+	defer cancel()
+	byName := map[string]playbook.Service{}
+	if s.deps.Services != nil {
+		for _, svc := range s.deps.Services() {
+			byName[svc.Name] = svc
+		}
+	}
+	for i := range plan.Others {
+		o := &plan.Others[i]
+		if svc, known := byName[o.Service]; known && o.Capacity.ReadyNow > 0 {
+			if tokens, why := s.tokens(ctx, svc, o.Capacity.ReadyNow, in.Now); why == "" {
+				o.Capacity.TokensPerSecond = &tokens
+			}
+		}
+		if lost := o.Capacity.Lost(); lost > 0 {
+			text := fmt.Sprintf("%s loses %d of its %d ready replicas while it is under way", o.Service, lost, o.Capacity.ReadyNow)
+			if t := o.Capacity.TokensText(); t != "" {
+				text += ", " + t
+			}
+			plan.Notes = append(plan.Notes, text)
+		}
+	}
+}
+
 // tokens is the mean of the last five minutes, over all replicas, or why it is
 // not known. What some of the ready replicas generate is too little to bound a
 // loss by, so each of them must have a fresh series.

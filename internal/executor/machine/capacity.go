@@ -19,6 +19,22 @@ type Capacity struct {
 	TokensPerSecond *float64 `json:"tokensPerSecond,omitempty"`
 }
 
+// Affected is what a lever does to the replicas of a service that is not the
+// run's own, such as its neighbour on a node.
+type Affected struct {
+	Service  string   `json:"service"`            // by its name, or the workload where no service is known
+	MinReady int      `json:"minReady,omitempty"` // replicas that must stay ready; 0: the guard's own number
+	Capacity Capacity `json:"capacity"`
+}
+
+// NodePool is how many nodes of a pool take no pods, for whatever reason and
+// whoever took them out, before a lever takes another one out.
+type NodePool struct {
+	Name string   `json:"name"`
+	Size int      `json:"size"`          // nodes that count, the lever's own included
+	Out  []string `json:"out,omitempty"` // those that are out, with the reason; without the lever's own
+}
+
 // Lost is how many of the ready replicas are missing at worst while the lever
 // is under way, >= 0. It says nothing where the capacity is unknown.
 func (c Capacity) Lost() int { return max(0, c.ReadyNow-c.LowestReady) }

@@ -50,6 +50,7 @@ type Effect struct {
 	Attempt  int              `json:"attempt"`           // 1-based
 	NotUntil time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry back-off, next sample)
 	Timeout  time.Duration    `json:"timeout"`           // for this attempt
+	Paused   string           `json:"paused,omitempty"`  // settle: why everything is paused; a change that is made step by step takes none
 	Observe  bool             `json:"observe,omitempty"` // the outcome of an earlier attempt is not known: observe the world, do not apply
 }
 

@@ -20,6 +20,9 @@ func Pending(s State) (Effect, bool) {
 		Service: s.Start.Service, Alert: s.Start.Alert, At: o.At, Attempt: o.Attempt, NotUntil: o.NotUntil,
 		Timeout: timeout(o.Action, st), Observe: o.Observe,
 	}
+	if o.Action == ActionSettle {
+		e.Paused = s.Paused
+	}
 	switch o.Action {
 	case ActionCheck, ActionPlan:
 		e.Step, e.With = st.Step, s.with(o.With)

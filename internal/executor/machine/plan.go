@@ -35,8 +35,10 @@ type Plan struct {
 	Unrepeatable bool `json:"unrepeatable,omitempty"`
 
 	// Not in the digest: they move by themselves. Guards look at them afresh.
-	Capacity Capacity `json:"capacity"`
-	Notes    []string `json:"notes,omitempty"`
+	Capacity Capacity   `json:"capacity"`
+	Others   []Affected `json:"others,omitempty"` // other services that lose replicas to it
+	Pool     *NodePool  `json:"pool,omitempty"`   // of a lever that takes a node out; nil: it takes none
+	Notes    []string   `json:"notes,omitempty"`
 }
 
 // Target names the object a lever changes, down to this very incarnation.
@@ -75,7 +77,7 @@ const (
 // Digest is the SHA-256 of the plan's deciding part, as "sha256:<hex>". An
 // approval is bound to it.
 func (p Plan) Digest() string {
-	p.Capacity, p.Notes = Capacity{}, nil
+	p.Capacity, p.Others, p.Pool, p.Notes = Capacity{}, nil, nil, nil
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON
@@ -87,7 +89,7 @@ func (p Plan) Digest() string {
 // GuardVerdict is one guard's answer. Every guard that was asked is listed,
 // not only the first that refused.
 type GuardVerdict struct {
-	Guard string `json:"guard"` // paused, autonomy, firing, blast-radius, evidence, rights, min-ready, cooldown, budget, concurrency, lock
+	Guard string `json:"guard"` // paused, autonomy, firing, blast-radius, evidence, rights, min-ready, nodes, cooldown, budget, concurrency, lock
 	OK    bool   `json:"ok"`
 	Wait  bool   `json:"wait,omitempty"` // not now, but by itself later (a lock): ask again
 	Why   string `json:"why"`            // with figures: "last lever 4m ago, cooldown 30m"

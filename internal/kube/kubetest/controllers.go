@@ -101,7 +101,7 @@ func (s *Server) settleDeployment(ref kube.Ref, m map[string]any, now time.Time)
 	}
 	s.put(dir+name, rs)
 	sub(sub(m, "metadata"), "annotations")[revisionAnnotation] = strconv.Itoa(revision(rs))
-	s.settlePods(ref, m, "uid-"+name, "", now)
+	s.settlePods(ref, m, metav1.OwnerReference{Kind: "ReplicaSet", Name: name, UID: types.UID("uid-" + name)}, hash(template), now)
 	s.status(m, nil)
 	s.put(Path(ref), m)
 }
@@ -131,26 +131,32 @@ func (s *Server) settleStatefulSet(ref kube.Ref, m map[string]any, now time.Time
 		r["revision"] = newest + 1
 	}
 	s.put(dir+name, r)
-	s.settlePods(ref, m, fmt.Sprint(sub(m, "metadata")["uid"]), name, now)
+	s.settlePods(ref, m, controller(ref, m)[0], name, now)
 	s.status(m, map[string]any{"currentRevision": name, "updateRevision": name})
 	s.put(Path(ref), m)
 }
 
-// settlePods replaces the workload's pods by ready ones.
-func (s *Server) settlePods(ref kube.Ref, m map[string]any, owner, revision string, now time.Time) {
+// settlePods replaces the workload's pods by ready ones of that owner, with the
+// hash of its pod template or the name of its revision.
+func (s *Server) settlePods(ref kube.Ref, m map[string]any, owner metav1.OwnerReference, revision string, now time.Time) {
 	dir := "/api/v1/namespaces/" + ref.Namespace + "/pods/"
 	for path := range s.objects {
 		if strings.HasPrefix(path, dir+ref.Name+"-") {
 			delete(s.objects, path)
 		}
 	}
+	label := "controller-revision-hash"
+	if owner.Kind == "ReplicaSet" {
+		label = "pod-template-hash"
+	}
 	isController := true
+	owner.Controller = &isController
 	for i := range count(m) {
 		name := fmt.Sprintf("%s-%d", ref.Name, i)
 		s.put(dir+name, asMap(corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: name, Namespace: ref.Namespace, Labels: map[string]string{"app": ref.Name, "controller-revision-hash": revision},
-				OwnerReferences: []metav1.OwnerReference{{Kind: "Any", Name: "any", UID: types.UID(owner), Controller: &isController}},
+				Name: name, Namespace: ref.Namespace, Labels: map[string]string{"app": ref.Name, label: revision},
+				OwnerReferences: []metav1.OwnerReference{owner},
 			},
 			Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%2)},
 			Status: corev1.PodStatus{

@@ -35,6 +35,7 @@ type Server struct {
 	version int
 	fault   func(*http.Request) Fault
 	before  func()
+	linger  bool
 	stop    func()
 }
 
@@ -222,6 +223,10 @@ func (s *Server) handle(r *http.Request) (int, any) {
 		}
 	case http.MethodPatch:
 		return s.patch(r, path)
+	case http.MethodPost:
+		if pod, ok := strings.CutSuffix(path, "/eviction"); ok {
+			return s.evict(r, pod)
+		}
 	}
 	return 404, failure(404, path+" not found")
 }
@@ -266,6 +271,7 @@ func kinds() map[string]string {
 		"deployments": "Deployment", "statefulsets": "StatefulSet", "replicasets": "ReplicaSet",
 		"controllerrevisions": "ControllerRevision", "pods": "Pod", "events": "Event", "nodes": "Node",
 		"horizontalpodautoscalers": "HorizontalPodAutoscaler", "scaledobjects": "ScaledObject",
+		"poddisruptionbudgets": "PodDisruptionBudget",
 	}
 }
 
@@ -280,7 +286,7 @@ func (s *Server) list(r *http.Request, path, resource, kind string) (int, any) {
 	for at, m := range s.objects {
 		dir := at[:strings.LastIndexByte(at, '/')]
 		all := strings.HasPrefix(dir, api+"/namespaces/") && strings.HasSuffix(dir, "/"+resource)
-		if (dir == path || all) && selector.Matches(labelsOf(m)) {
+		if (dir == path || all) && selector.Matches(labelsOf(m)) && on(m, r.URL.Query().Get("fieldSelector")) {
 			items = append(items, m)
 		}
 	}
@@ -317,6 +323,7 @@ func (s *Server) patch(r *http.Request, path string) (int, any) {
 	if string(encode(m["spec"])) != string(encode(next["spec"])) {
 		bump(next)
 	}
+	own(m, next, r.URL.Query().Get("fieldManager"))
 	if r.URL.Query().Get("dryRun") == "" {
 		s.put(path, next)
 		s.writes = append(s.writes, r.Method+" "+path)

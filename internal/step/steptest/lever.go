@@ -55,6 +55,9 @@ func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *tes
 			if w.Deps.Changer != nil {
 				w.Deps.Changer = f
 			}
+			if w.Deps.NodeChanger != nil {
+				f.NodeChanger, w.Deps.NodeChanger = w.Deps.NodeChanger, f
+			}
 			switch {
 			case w.Deps.Commits != nil && !w.Finds:
 				w.Deps.Applications = f // a lever on an application commits nothing
@@ -117,6 +120,21 @@ func (x *trial) apply(t *testing.T, plan *machine.Plan) []byte {
 	return o.Data
 }
 
+// settled waits until a change has taken effect; one that is made step by step
+// takes a step each time that it is asked.
+func (x *trial) settled(t *testing.T, what string, plan *machine.Plan, receipt []byte) {
+	t.Helper()
+	o := x.do(t, machine.ActionSettle, plan, receipt, false)
+	for range 10 {
+		if o.Status != machine.StatusPending {
+			break
+		}
+		x.Settle(t)
+		o = x.do(t, machine.ActionSettle, plan, receipt, false)
+	}
+	want(t, what, o, machine.StatusOK, "")
+}
+
 // same fails unless the spec is as it was.
 func (x *trial) same(t *testing.T, what, was string) {
 	t.Helper()
@@ -148,7 +166,7 @@ func undoPutsBackExactly(t *testing.T, x *trial) {
 		t.Fatal("apply changed nothing")
 	}
 	x.Settle(t)
-	want(t, "settle", x.do(t, machine.ActionSettle, plan, receipt, false), machine.StatusOK, "")
+	x.settled(t, "settle", plan, receipt)
 	undone := x.do(t, machine.ActionUndo, plan, receipt, false)
 	want(t, "undo", undone, machine.StatusOK, "")
 	x.same(t, "after the undo", before)
@@ -207,7 +225,7 @@ func lostAnswerIsFound(t *testing.T, x *trial) {
 		x.do(t, machine.ActionSettle, plan, seen.Data, false)
 		x.Settle(t)
 	}
-	want(t, "settle", x.do(t, machine.ActionSettle, plan, seen.Data, false), machine.StatusOK, "")
+	x.settled(t, "settle", plan, seen.Data)
 	want(t, "settle without a receipt", x.do(t, machine.ActionSettle, plan, nil, false), machine.StatusOK, "")
 	want(t, "undo without a receipt", x.do(t, machine.ActionUndo, plan, nil, false), machine.StatusOK, "")
 	x.same(t, "after the undo", before)
@@ -265,6 +283,7 @@ type flaky struct {
 	step.Changer
 	step.Commits
 	step.Applications
+	step.NodeChanger
 
 	lose   int
 	writes int
@@ -294,6 +313,16 @@ func (f *flaky) Scale(ctx context.Context, c kube.ScaleChange) (kube.Applied, er
 // Undo implements [step.Changer].
 func (f *flaky) Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, error) {
 	return f.through(c.DryRun, func() (kube.Applied, error) { return f.Changer.Undo(ctx, c) })
+}
+
+// ChangeNode implements [step.NodeChanger].
+func (f *flaky) ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeState, error) {
+	var n kube.NodeState
+	_, err := f.through(c.DryRun, func() (_ kube.Applied, err error) {
+		n, err = f.NodeChanger.ChangeNode(ctx, c)
+		return kube.Applied{}, err
+	})
+	return n, err
 }
 
 func (f *flaky) through(dryRun bool, write func() (kube.Applied, error)) (kube.Applied, error) {

@@ -1,0 +1,221 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// NodeEdit is what is changed on a node, one thing of it.
+type NodeEdit struct {
+	Cordon   *bool             `json:"cordon,omitempty"`   // spec.unschedulable
+	Taint    *Taint            `json:"taint,omitempty"`    // added
+	Untaint  *Taint            `json:"untaint,omitempty"`  // removed
+	Labels   map[string]string `json:"labels,omitempty"`   // set; empty value: removed
+	Annotate map[string]string `json:"annotate,omitempty"` // set; empty value: removed
+}
+
+// Holds reports whether the node is as the edit leaves it. A cordon holds only
+// as long as it is ours.
+func (e NodeEdit) Holds(n NodeState) bool {
+	has := func(t *Taint) bool { return slices.Contains(n.Taints, *t) }
+	switch {
+	case e.Cordon != nil && *e.Cordon && (!n.Unschedulable || n.CordonedBy != FieldManager),
+		e.Cordon != nil && !*e.Cordon && n.Unschedulable,
+		e.Taint != nil && !has(e.Taint), e.Untaint != nil && has(e.Untaint):
+		return false
+	}
+	for k, v := range e.Labels {
+		if n.Labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// NodeChange asks for an edit of one node.
+type NodeChange struct {
+	Name   string
+	UID    string // precondition: this very node
+	Stamp  string // precondition: as [NodeState.Stamp] was
+	Edit   NodeEdit
+	Mark   string // annotation that records the change
+	Key    string // idempotency key, recorded there
+	At     time.Time
+	DryRun bool
+}
+
+// nodeWrites is how often a change of a node is tried again because its status
+// moved between the look and the write. The precondition is looked at each time.
+const nodeWrites = 5
+
+// ChangeNode edits a node, if it still is as the precondition says, and gives
+// it as it is then. The error is an [*Error].
+func (c *Client) ChangeNode(ctx context.Context, ch NodeChange) (NodeState, error) {
+	var err error
+	for range nodeWrites {
+		var n *corev1.Node
+		if n, err = c.node(ctx, ch.Name); err != nil {
+			return NodeState{}, err
+		}
+		if err = ch.still(describeState(n)); err != nil {
+			return NodeState{}, err
+		}
+		var after *corev1.Node
+		if after, err = c.patchNode(ctx, n, ch); err == nil {
+			return describeState(after), nil
+		}
+		if e := new(Error); !errors.As(err, &e) || e.Reason != Conflict {
+			return NodeState{}, err
+		}
+	}
+	return NodeState{}, err
+}
+
+// still refuses early what must not be written.
+func (ch NodeChange) still(n NodeState) error {
+	switch {
+	case ch.UID == "" || ch.Stamp == "":
+		return &Error{Reason: Invalid, Message: "change node " + ch.Name + ": without a precondition"}
+	case n.UID != ch.UID:
+		return &Error{Reason: Conflict, Message: "change node " + ch.Name + ": it was deleted and made anew since it was looked at"}
+	case n.Stamp() != ch.Stamp:
+		return &Error{Reason: Conflict, Message: "change node " + ch.Name + ": its schedulability, taints or marks changed since it was looked at"}
+	}
+	return nil
+}
+
+// patchNode writes the edit and its mark in one request, on condition that
+// nobody wrote the node since it was read.
+func (c *Client) patchNode(ctx context.Context, n *corev1.Node, ch NodeChange) (*corev1.Node, error) {
+	body, err := json.Marshal(nodePatch(n, ch))
+	if err != nil {
+		return nil, &Error{Reason: Invalid, Message: "change node " + ch.Name + ": patch", Err: err}
+	}
+	options := metav1.PatchOptions{FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict}
+	if ch.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	after, err := c.typed.CoreV1().Nodes().Patch(ctx, ch.Name, types.JSONPatchType, body, options)
+	if err != nil {
+		return nil, request{verb: "patch", resource: "nodes", name: ch.Name, write: !ch.DryRun}.fail(err)
+	}
+	return after, nil
+}
+
+func nodePatch(n *corev1.Node, ch NodeChange) []operation {
+	patch := []operation{
+		{Op: "test", Path: "/metadata/uid", Value: string(n.UID)},
+		{Op: "test", Path: "/metadata/resourceVersion", Value: n.ResourceVersion},
+	}
+	annotations := maps.Clone(ch.Edit.Annotate)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[ch.Mark] = Mark(ch.Key, ch.At)
+	patch = append(patch, mapPatch("/metadata/annotations", n.Annotations, annotations)...)
+	patch = append(patch, mapPatch("/metadata/labels", n.Labels, ch.Edit.Labels)...)
+	switch cordon := ch.Edit.Cordon; {
+	case cordon == nil:
+	case *cordon:
+		patch = append(patch, operation{Op: "add", Path: "/spec/unschedulable", Value: true})
+	case n.Spec.Unschedulable:
+		patch = append(patch, operation{Op: "remove", Path: "/spec/unschedulable"})
+	}
+	if t := ch.Edit.Taint; t != nil {
+		kept := append(without(n.Spec.Taints, *t), corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+		patch = append(patch, operation{Op: "add", Path: "/spec/taints", Value: kept})
+	}
+	if t := ch.Edit.Untaint; t != nil {
+		if kept := without(n.Spec.Taints, *t); len(kept) > 0 {
+			patch = append(patch, operation{Op: "add", Path: "/spec/taints", Value: kept})
+		} else {
+			patch = append(patch, operation{Op: "remove", Path: "/spec/taints"})
+		}
+	}
+	return patch
+}
+
+// without gives the taints but for that one. A node has at most one of a key
+// and effect.
+func without(all []corev1.Taint, t Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(all), func(x corev1.Taint) bool { return x.Key == t.Key && string(x.Effect) == t.Effect })
+}
+
+// mapPatch sets and removes keys of a map that may not be there yet.
+func mapPatch(path string, has, want map[string]string) []operation {
+	if len(want) == 0 {
+		return nil
+	}
+	var patch []operation
+	if len(has) == 0 {
+		patch = append(patch, operation{Op: "add", Path: path, Value: map[string]string{}})
+	}
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(k)
+		_, there := has[k]
+		switch {
+		case want[k] != "":
+			patch = append(patch, operation{Op: "add", Path: at, Value: want[k]})
+		case there:
+			patch = append(patch, operation{Op: "remove", Path: at})
+		}
+	}
+	return patch
+}
+
+// Eviction asks for one pod to leave its node.
+type Eviction struct {
+	Namespace, Name string
+	UID             string        // precondition: this very pod
+	Grace           time.Duration // for it to finish; 0: its own terminationGracePeriod
+	DryRun          bool
+}
+
+// Evict asks the API server to evict a pod under its disruption budgets. When a
+// budget says not now, blocked names it and nothing was done. A pod that is gone
+// already, or another one of that name, is no error. The error is an [*Error].
+//
+// It is one request of policy/v1. kubectl's drain package, which loops over pods
+// inside itself, can neither be stopped between two pods nor be told which very
+// pod is meant; docs/decisions has what it weighs.
+func (c *Client) Evict(ctx context.Context, e Eviction) (blocked string, err error) {
+	options := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: (*types.UID)(&e.UID)}}
+	if e.Grace > 0 {
+		seconds := int64((e.Grace + time.Second - 1) / time.Second)
+		options.GracePeriodSeconds = &seconds
+	}
+	if e.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}, DeleteOptions: options}
+	err = c.typed.PolicyV1().Evictions(e.Namespace).Evict(ctx, eviction)
+	r := request{verb: "create", resource: "pods/eviction", namespace: e.Namespace, name: e.Name, write: !e.DryRun}
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return "", nil // gone, or not the pod that was meant: the precondition kept it
+	case apierrors.IsTooManyRequests(err) && errors.As(err, &status) && status.Status().Details != nil:
+		for _, cause := range status.Status().Details.Causes {
+			if cause.Type == policyv1.DisruptionBudgetCause {
+				return clip(cause.Message), nil
+			}
+		}
+		return "", r.fail(err)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return fmt.Sprintf("namespace %s is being deleted: the pod goes with it", e.Namespace), nil
+	default:
+		return "", r.fail(err)
+	}
+}

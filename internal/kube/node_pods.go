@@ -1,0 +1,370 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// NodePod is one pod bound to a node.
+type NodePod struct {
+	Namespace, Name, UID string
+
+	Owner    Ref    // controlling object, a Deployment behind its ReplicaSet; zero: nobody would make the pod anew
+	Group    string // pods of one group are one replica: a LeaderWorkerSet's, else the pod's own name
+	Ready    bool
+	Leaving  bool          // it is being deleted
+	Done     bool          // it has succeeded or failed
+	Static   bool          // the kubelet's own (mirror pod), which the API cannot move
+	GPUs     int           // devices that it asked for
+	EmptyDir []string      // names of volumes whose content is lost with the pod
+	Grace    time.Duration // terminationGracePeriodSeconds
+	Budgets  []Budget      // PodDisruptionBudgets that its eviction counts against now
+}
+
+// String names a pod: namespace/name.
+func (p NodePod) String() string { return p.Namespace + "/" + p.Name }
+
+// Daemon reports whether the pod is a DaemonSet's: it belongs to the node.
+func (p NodePod) Daemon() bool { return p.Owner.Kind == "DaemonSet" }
+
+// Budget is a PodDisruptionBudget as its status has it.
+type Budget struct {
+	Name     string // namespace/name
+	Allowed  int    // disruptions it allows now
+	Healthy  int
+	Desired  int // healthy pods that it demands
+	Expected int // pods that it counts
+}
+
+// Never reports whether the budget, as it is, can allow no eviction at all.
+func (b Budget) Never() bool { return b.Allowed == 0 && b.Expected > 0 && b.Desired >= b.Expected }
+
+// Serving is a workload with pods on a node, in replicas: the pods of a group
+// that works together count as one.
+type Serving struct {
+	Ref   Ref
+	Ready int  // ready replicas in all
+	Here  int  // of those, replicas with a pod on the node
+	GPUs  bool // its pods ask for GPUs
+	Keeps int  // ready replicas that a disruption budget of its own keeps, whatever is evicted; 0: none, or that cannot be told
+}
+
+// Lowest is how few replicas may be ready while the node is emptied.
+func (s Serving) Lowest() int { return max(s.Ready-s.Here, min(s.Keeps, s.Ready)) }
+
+// NodeView is a node with everything that a decision to empty it needs.
+type NodeView struct {
+	Node    NodeState
+	Pods    []NodePod   // bound to it, by namespace and name
+	Pool    []NodeState // the nodes with GPUs of its pool, itself included, by name; of a node without GPUs, all of the pool
+	Serving []Serving   // workloads with pods on it but for Jobs and DaemonSets, by name
+}
+
+// Node gives one node. The error is an [*Error].
+func (c *Client) Node(ctx context.Context, name string) (NodeState, error) {
+	n, err := c.node(ctx, name)
+	if err != nil {
+		return NodeState{}, err
+	}
+	return describeState(n), nil
+}
+
+func (c *Client) node(ctx context.Context, name string) (*corev1.Node, error) {
+	n, err := c.typed.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, request{verb: "get", resource: "nodes", name: name}.fail(err)
+	}
+	return n, nil
+}
+
+// NodePods gives the pods bound to a node, without their budgets, by namespace
+// and name. The error is an [*Error].
+func (c *Client) NodePods(ctx context.Context, name string) ([]NodePod, error) {
+	pods, err := c.podsOn(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]NodePod, 0, len(pods))
+	for i := range pods {
+		out = append(out, describeNodePod(&pods[i]))
+	}
+	return out, nil
+}
+
+// NodeView gives a node with its pods, their budgets, its pool and what serves
+// on it. When any part cannot be read it is an [*Error].
+func (c *Client) NodeView(ctx context.Context, name string) (NodeView, error) {
+	var v NodeView
+	var err error
+	if v.Node, err = c.Node(ctx, name); err != nil {
+		return v, err
+	}
+	pods, err := c.podsOn(ctx, name)
+	if err != nil {
+		return v, err
+	}
+	budgets := map[string][]policyv1.PodDisruptionBudget{}
+	all := map[string][]corev1.Pod{}
+	for _, ns := range slices.Sorted(maps.Keys(namespaces(pods))) {
+		if budgets[ns], err = c.budgets(ctx, ns); err != nil {
+			return v, err
+		}
+		if all[ns], err = c.podsOf(ctx, ns); err != nil {
+			return v, err
+		}
+	}
+	for i := range pods {
+		p := describeNodePod(&pods[i])
+		p.Budgets = budgetsOf(&pods[i], p.Ready, budgets[p.Namespace])
+		v.Pods = append(v.Pods, p)
+	}
+	v.Serving = serving(v.Pods, all)
+	v.Pool, err = c.pool(ctx, v.Node)
+	return v, err
+}
+
+func namespaces(pods []corev1.Pod) map[string]bool {
+	out := map[string]bool{}
+	for i := range pods {
+		out[pods[i].Namespace] = true
+	}
+	return out
+}
+
+// podsOn lists the pods bound to a node, by namespace and name.
+func (c *Client) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	list, err := c.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
+	if err != nil {
+		return nil, request{verb: "list", resource: "pods"}.fail(err)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return list.Items, nil
+}
+
+func (c *Client) podsOf(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, request{verb: "list", resource: "pods", namespace: namespace}.fail(err)
+	}
+	return list.Items, nil
+}
+
+func (c *Client) budgets(ctx context.Context, namespace string) ([]policyv1.PodDisruptionBudget, error) {
+	list, err := c.typed.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, request{verb: "list", group: "policy", resource: "poddisruptionbudgets", namespace: namespace}.fail(err)
+	}
+	return list.Items, nil
+}
+
+// pool lists the nodes of the node's pool.
+func (c *Client) pool(ctx context.Context, of NodeState) ([]NodeState, error) {
+	var options metav1.ListOptions
+	if label, value, ok := strings.Cut(of.Pool, "="); ok {
+		options.LabelSelector = labels.SelectorFromSet(labels.Set{label: value}).String()
+	}
+	list, err := c.typed.CoreV1().Nodes().List(ctx, options)
+	if err != nil {
+		return nil, request{verb: "list", resource: "nodes"}.fail(err)
+	}
+	var out []NodeState
+	for i := range list.Items {
+		if n := describeState(&list.Items[i]); n.GPUs > 0 || of.GPUs == 0 || n.Name == of.Name {
+			out = append(out, n)
+		}
+	}
+	slices.SortFunc(out, func(a, b NodeState) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Labels and annotation of LeaderWorkerSet, whose groups of pods work as one:
+// the group is made anew when any pod of it goes.
+const (
+	lwsName  = "leaderworkerset.sigs.k8s.io/name"
+	lwsGroup = "leaderworkerset.sigs.k8s.io/group-key"
+	lwsSize  = "leaderworkerset.sigs.k8s.io/size"
+)
+
+func describeNodePod(p *corev1.Pod) NodePod {
+	out := NodePod{
+		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Owner: ownerOf(p), Group: cmp.Or(p.Labels[lwsGroup], p.Name),
+		Leaving: p.DeletionTimestamp != nil, Done: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		Ready: describePod(*p, nil).Ready, Grace: 30 * time.Second,
+	}
+	_, out.Static = p.Annotations[corev1.MirrorPodAnnotationKey]
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
+		out.Grace = time.Duration(*s) * time.Second
+	}
+	for _, v := range p.Spec.Volumes {
+		// One in memory is shared memory of the engine's processes, as NCCL
+		// wants it: there is nothing in it to keep.
+		if v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory {
+			out.EmptyDir = append(out.EmptyDir, v.Name)
+		}
+	}
+	for _, container := range p.Spec.Containers {
+		for name, q := range container.Resources.Limits {
+			if isGPU(name) {
+				out.GPUs += int(q.Value())
+			}
+		}
+	}
+	return out
+}
+
+// ownerOf is who would make the pod anew.
+func ownerOf(p *corev1.Pod) Ref {
+	ref := metav1.GetControllerOf(p)
+	if ref == nil {
+		return Ref{}
+	}
+	out := Ref{Kind: ref.Kind, Namespace: p.Namespace, Name: ref.Name}
+	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; ref.Kind == "ReplicaSet" && hash != "" {
+		if name, ok := strings.CutSuffix(ref.Name, "-"+hash); ok {
+			out.Kind, out.Name = "Deployment", name
+		}
+	}
+	if name := p.Labels[lwsName]; name != "" {
+		out.Kind, out.Name = "LeaderWorkerSet", name
+	}
+	return out
+}
+
+// budgetsOf are the budgets that count a pod's eviction. Those that let pods go
+// that are not ready do not, as the eviction API has it
+// (pkg/registry/core/pod/storage/eviction.go).
+func budgetsOf(p *corev1.Pod, ready bool, all []policyv1.PodDisruptionBudget) []Budget {
+	var out []Budget
+	for _, b := range all {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || selector.Empty() && b.Spec.Selector == nil || !selector.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		s := b.Status
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodPending {
+			continue
+		}
+		always := b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policyv1.AlwaysAllow
+		if !ready && (always || s.CurrentHealthy >= s.DesiredHealthy && s.DesiredHealthy > 0) {
+			continue
+		}
+		out = append(out, Budget{
+			Name: b.Namespace + "/" + b.Name, Allowed: int(s.DisruptionsAllowed),
+			Healthy: int(s.CurrentHealthy), Desired: int(s.DesiredHealthy), Expected: int(s.ExpectedPods),
+		})
+	}
+	return out
+}
+
+// serving counts the replicas of the workloads that have pods on the node.
+func serving(here []NodePod, all map[string][]corev1.Pod) []Serving {
+	found := map[Ref]*Serving{}
+	groups := map[Ref]map[string]bool{}
+	for _, p := range here {
+		if p.Owner == (Ref{}) || p.Daemon() || p.Static || p.Owner.Kind == "Job" {
+			continue
+		}
+		if found[p.Owner] == nil {
+			found[p.Owner], groups[p.Owner] = &Serving{Ref: p.Owner}, map[string]bool{}
+		}
+		found[p.Owner].GPUs = found[p.Owner].GPUs || p.GPUs > 0
+		groups[p.Owner][p.Group] = true
+	}
+	for _, pods := range all {
+		for ref, ready := range readyGroups(pods) {
+			if s := found[ref]; s != nil {
+				s.Ready, s.Keeps = len(ready), keeps(ref, here, pods)
+				for group := range ready {
+					if groups[ref][group] {
+						s.Here++
+					}
+				}
+			}
+		}
+	}
+	out := make([]Serving, 0, len(found))
+	for _, s := range found {
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b Serving) int {
+		return cmp.Or(strings.Compare(a.Ref.Namespace, b.Ref.Namespace), strings.Compare(a.Ref.Name, b.Ref.Name), strings.Compare(a.Ref.Kind, b.Ref.Kind))
+	})
+	return out
+}
+
+// keeps is what a budget promises of a workload: only one that counts all of
+// its pods, and nobody else's, and each of which is a replica by itself, promises
+// replicas.
+func keeps(ref Ref, here []NodePod, all []corev1.Pod) int {
+	pods := 0
+	for i := range all {
+		if p := describeNodePod(&all[i]); p.Owner == ref {
+			if p.Group != p.Name {
+				return 0
+			}
+			pods++
+		}
+	}
+	var promise *Budget
+	for _, p := range here {
+		if p.Owner != ref || !p.Ready || p.Leaving {
+			continue
+		}
+		if len(p.Budgets) != 1 || p.Budgets[0].Expected != pods || promise != nil && promise.Name != p.Budgets[0].Name {
+			return 0
+		}
+		promise = &p.Budgets[0]
+	}
+	if promise == nil {
+		return 0
+	}
+	return promise.Desired
+}
+
+// readyGroups gives, by workload, the replicas of which every pod is ready and
+// none is missing.
+func readyGroups(pods []corev1.Pod) map[Ref]map[string]bool {
+	type group struct{ ready, size int }
+	count := map[Ref]map[string]*group{}
+	for i := range pods {
+		p := describeNodePod(&pods[i])
+		if count[p.Owner] == nil {
+			count[p.Owner] = map[string]*group{}
+		}
+		g := count[p.Owner][p.Group]
+		if g == nil {
+			g = &group{size: 1}
+			count[p.Owner][p.Group] = g
+		}
+		if size, err := strconv.Atoi(pods[i].Annotations[lwsSize]); err == nil {
+			g.size = max(g.size, size)
+		}
+		if p.Ready && !p.Leaving {
+			g.ready++
+		}
+	}
+	out := map[Ref]map[string]bool{}
+	for ref, gs := range count {
+		out[ref] = map[string]bool{}
+		for name, g := range gs {
+			if g.ready >= g.size {
+				out[ref][name] = true
+			}
+		}
+	}
+	return out
+}

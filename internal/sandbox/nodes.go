@@ -1,0 +1,217 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// node is what can be changed of a simulated node. Its pods have no disruption
+// budgets, end at once when they are evicted, and come up on other nodes.
+type node struct {
+	spec        nodeSpec
+	cordonedBy  string // empty: it takes pods
+	taints      []kube.Taint
+	labels      map[string]string
+	annotations map[string]string
+}
+
+// nodeProduct is the GPU that every simulated node has; its pool is named by it.
+const nodeProduct = "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3"
+
+func newNodes(specs []nodeSpec) []*node {
+	label, value, _ := strings.Cut(nodeProduct, "=")
+	out := make([]*node, 0, len(specs))
+	for _, s := range specs {
+		out = append(out, &node{spec: s, labels: map[string]string{label: value}, annotations: map[string]string{}})
+	}
+	return out
+}
+
+// takesPods reports whether the scheduler may put pods there.
+func (n *node) takesPods() bool {
+	return n.cordonedBy == "" && !slices.ContainsFunc(n.taints, func(t kube.Taint) bool { return t.Effect != "PreferNoSchedule" })
+}
+
+func (n *node) state(start time.Time) kube.NodeState {
+	return kube.NodeState{
+		Name: n.spec.name, UID: "uid-of-" + n.spec.name, Unschedulable: n.cordonedBy != "", CordonedBy: n.cordonedBy,
+		Taints: slices.Clone(n.taints), Labels: maps.Clone(n.labels), Annotations: maps.Clone(n.annotations),
+		Ready: true, ReadySince: start.Add(-history), Conditions: slices.Clone(n.spec.conditions), GPUs: n.spec.slots, Pool: nodeProduct,
+	}
+}
+
+// Node gives one node.
+func (w *World) Node(_ context.Context, name string) (kube.NodeState, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	n, err := w.node(name)
+	if err != nil {
+		return kube.NodeState{}, err
+	}
+	return n.state(w.start), nil
+}
+
+// node finds a node. The caller holds mu.
+func (w *World) node(name string) (*node, error) {
+	for _, n := range w.nodes {
+		if n.spec.name == name {
+			return n, nil
+		}
+	}
+	return nil, &step.Error{Reason: machine.ReasonNotFound, Message: fmt.Sprintf("node %s is not in the sandbox", name)}
+}
+
+// NodePods gives the pods bound to a node.
+func (w *World) NodePods(_ context.Context, name string) ([]kube.NodePod, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	return w.podsOn(name), nil
+}
+
+func (w *World) podsOn(name string) []kube.NodePod {
+	var out []kube.NodePod
+	for _, f := range w.fleets {
+		for _, p := range f.pods {
+			if p.node == name {
+				out = append(out, kube.NodePod{
+					Namespace: f.ref.Namespace, Name: p.name, UID: "uid-of-" + p.name, Owner: f.ref, Group: p.name,
+					Ready: p.ready, GPUs: 1, Grace: 30 * time.Second,
+				})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b kube.NodePod) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+// NodeView gives a node with its pods, its pool, which is all nodes, and what
+// serves on it.
+func (w *World) NodeView(_ context.Context, name string) (kube.NodeView, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	n, err := w.node(name)
+	if err != nil {
+		return kube.NodeView{}, err
+	}
+	v := kube.NodeView{Node: n.state(w.start), Pods: w.podsOn(name)}
+	for _, x := range w.nodes {
+		v.Pool = append(v.Pool, x.state(w.start))
+	}
+	slices.SortFunc(v.Pool, func(a, b kube.NodeState) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range w.fleets {
+		s := kube.Serving{Ref: f.ref, GPUs: true}
+		there := false
+		for _, p := range f.pods {
+			there = there || p.node == name
+			if p.ready {
+				s.Ready++
+				if p.node == name {
+					s.Here++
+				}
+			}
+		}
+		if there {
+			v.Serving = append(v.Serving, s)
+		}
+	}
+	return v, nil
+}
+
+// ChangeNode edits a node, if it still is as it was looked at.
+func (w *World) ChangeNode(_ context.Context, c kube.NodeChange) (kube.NodeState, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	n, err := w.node(c.Name)
+	if err != nil {
+		return kube.NodeState{}, err
+	}
+	if was := n.state(w.start); was.UID != c.UID || was.Stamp() != c.Stamp {
+		return was, &step.Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("change node %s: its schedulability, taints or marks changed since it was looked at", c.Name)}
+	}
+	if !c.DryRun {
+		if err := w.commit(change{At: w.clock.Now(), Node: c.Name, Edit: &c.Edit, Mark: c.Mark, MarkedAt: c.At, Key: c.Key}); err != nil {
+			return kube.NodeState{}, err
+		}
+	}
+	return n.state(w.start), nil
+}
+
+// Evict takes one pod off its node. No budget ever blocks it.
+func (w *World) Evict(_ context.Context, e kube.Eviction) (blocked string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f := w.fleetOf(e.Namespace, e.Name)
+	if f == nil || e.DryRun || e.UID != "uid-of-"+e.Name {
+		return "", nil
+	}
+	return "", w.commit(change{At: w.clock.Now(), Ref: f.ref, Pod: e.Name})
+}
+
+// fleetOf finds the workload of a pod; nil: there is no such pod.
+func (w *World) fleetOf(namespace, pod string) *fleet {
+	for _, f := range w.fleets {
+		if f.ref.Namespace == namespace && f.find(pod) >= 0 {
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *fleet) find(name string) int {
+	return slices.IndexFunc(f.pods, func(p *pod) bool { return p.name == name })
+}
+
+// applyNode carries out a change of a node or the eviction of a pod.
+func (w *World) applyNode(c change) {
+	if c.Pod != "" {
+		f := w.fleet(c.Ref)
+		if i := f.find(c.Pod); i >= 0 {
+			f.pods = slices.Delete(f.pods, i, i+1)
+		}
+		return
+	}
+	n, err := w.node(c.Node)
+	if err != nil {
+		return // kept by another version of the scenario
+	}
+	e := c.Edit
+	if e.Cordon != nil {
+		n.cordonedBy = map[bool]string{true: kube.FieldManager}[*e.Cordon]
+	}
+	if e.Taint != nil {
+		n.taints = append(n.taints, *e.Taint)
+	}
+	if e.Untaint != nil {
+		n.taints = slices.DeleteFunc(n.taints, func(t kube.Taint) bool { return t == *e.Untaint })
+	}
+	set := func(m, changes map[string]string) {
+		for k, v := range changes {
+			if v == "" {
+				delete(m, k)
+			} else {
+				m[k] = v
+			}
+		}
+	}
+	set(n.labels, e.Labels)
+	set(n.annotations, e.Annotate)
+	n.annotations[c.Mark] = kube.Mark(c.Key, c.MarkedAt)
+}
+
+var (
+	_ step.Nodes       = (*World)(nil)
+	_ step.NodeChanger = (*World)(nil)
+)

@@ -1,0 +1,113 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// gpuResetRequestKind declares gpu.reset_request.
+func gpuResetRequestKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "gpu.reset_request",
+		Role: playbook.RoleLever,
+		Doc: `Asks for a GPU to be reset, by a label on its node and an annotation that says which GPU and why, for a controller or a person who watches for
+them. Nothing is reset here, and nothing is moved: drain the node first. Undo takes the request back, unless somebody has taken it up: whoever
+does is free to change or remove the label. People are told with a notify state.`,
+		Idempotent: true,
+		With: []playbook.Field{
+			nodeField(),
+			{Name: "gpu", Type: scalar(playbook.String), Doc: "UUID or index of the GPU; unset: all of the node's."},
+			{Name: "reason", Type: scalar(playbook.String), Required: true, Doc: "Why, as the person or controller who does it should read it."},
+			{Name: "label", Type: scalar(playbook.String), Default: "responder.dev/gpu-reset", Doc: "Key of the label; it begins with responder.dev/."},
+		},
+	}
+}
+
+const (
+	resetRequested = "requested"                         // value of the label
+	resetWhy       = "responder.dev/gpu-reset-requested" // annotation: which GPU and why
+)
+
+type gpuResetRequest struct{ node }
+
+func newGPUResetRequest(d Deps) Lever { return gpuResetRequest{newNode(d)} }
+
+type resetWith struct {
+	Node   string `json:"node"`
+	GPU    string `json:"gpu"`
+	Reason string `json:"reason"`
+	Label  string `json:"label"`
+}
+
+// Plan implements [Lever].
+func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	const kind = "gpu.reset_request"
+	with, err := decode[resetWith](gpuResetRequestKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if !strings.HasPrefix(with.Label, taintPrefix) || with.Label == taintPrefix {
+		return machine.Plan{}, invalid("%s: label is %q; Responder sets only labels of its own, which begin with %s", kind, with.Label, taintPrefix)
+	}
+	if err := l.ready(); err != nil {
+		return machine.Plan{}, err
+	}
+	n, err := l.n.Node(ctx, with.Node)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := unclaimed(kind, n); err != nil {
+		return machine.Plan{}, err
+	}
+	if v := n.Labels[with.Label]; v != "" {
+		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has the label %s=%s already", kind, n.Name, with.Label, v)}
+	}
+	which := "all GPUs"
+	if with.GPU != "" {
+		which = "GPU " + with.GPU
+	}
+	text := which + ": " + shorten(with.Reason)
+	plan, err := l.plan(ctx, in, kind, n, nodePayload{
+		Mark: kube.MarkReset,
+		Do:   kube.NodeEdit{Labels: map[string]string{with.Label: resetRequested}, Annotate: map[string]string{resetWhy: text}},
+		Back: kube.NodeEdit{Labels: map[string]string{with.Label: ""}, Annotate: map[string]string{resetWhy: ""}},
+	})
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Summary = fmt.Sprintf("ask for a reset of %s of node %s", which, n.Name)
+	plan.Diff = []machine.FieldChange{
+		{Path: "metadata.labels[" + with.Label + "]", To: resetRequested},
+		{Path: "metadata.annotations[" + resetWhy + "]", To: text},
+	}
+	plan.Undo = "take the request back"
+	plan.Risk, plan.Why = machine.RiskLow, "only a request: whoever answers it does the reset"
+	plan.Capacity, err = l.untouched(ctx, in.Service)
+	return plan, err
+}
+
+// Observe implements [Lever]. The label is the addressee's from the moment the
+// request is made, so that a change of it is no reason to stop the run.
+func (l gpuResetRequest) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
+	o, n, p, err := l.look(ctx, in, plan, undo)
+	if err != nil || !o.Foreign || undo || n.UID != plan.Target.UID || !oursOn(n, p.Mark, in, machine.ActionApply) {
+		return o, err
+	}
+	for key := range p.Do.Labels {
+		now := "removed it"
+		if v := n.Labels[key]; v != "" {
+			now = "set it to " + v
+		}
+		return Observation{
+			Applied: true, Settled: true, Receipt: encode(changeReceipt{Action: machine.ActionApply, UID: n.UID}),
+			Progress: fmt.Sprintf("the request on node %s was taken up: somebody %s", n.Name, now),
+		}, nil
+	}
+	return o, nil
+}

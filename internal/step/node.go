@@ -1,0 +1,264 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// node is what all levers on a node have in common: one edit of the node, made
+// under the precondition that nobody decided anything about it since the plan,
+// and recorded in an annotation by which it is recognised after a crash.
+type node struct {
+	n Nodes
+	c NodeChanger
+	w Workloads
+
+	services func() []playbook.Service
+	health   NodeHealth
+}
+
+func newNode(d Deps) node {
+	l := node{n: d.Nodes, c: d.NodeChanger, w: d.Workloads, services: d.Services, health: d.Health}
+	if l.services == nil {
+		l.services = func() []playbook.Service { return nil }
+	}
+	return l
+}
+
+// nodePayload is what a plan on a node needs to be applied and undone.
+type nodePayload struct {
+	Mark  string        `json:"mark"`  // annotation that records it
+	Stamp string        `json:"stamp"` // of the node when it was planned
+	Do    kube.NodeEdit `json:"do"`
+	Back  kube.NodeEdit `json:"back"`
+
+	Pool []string `json:"pool,omitempty"` // nodes of the pool that took no pods when it was planned
+	Pods []podRef `json:"pods,omitempty"` // to be evicted
+
+	Grace  string `json:"grace,omitempty"`
+	Within string `json:"within,omitempty"`
+	AtOnce int    `json:"at_once,omitempty"`
+	Whole  bool   `json:"whole,omitempty"` // the node is to be empty, not only without these pods
+}
+
+// podRef names one very pod.
+type podRef struct {
+	Namespace string `json:"ns"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// String names a pod: namespace/name.
+func (p podRef) String() string { return p.Namespace + "/" + p.Name }
+
+// ready reports whether the world has nodes at all.
+func (l node) ready() error {
+	if l.n == nil || l.c == nil {
+		return missing("cluster", "kubernetes")
+	}
+	return nil
+}
+
+// unclaimed refuses a node that is somebody else's, with the name.
+func unclaimed(kind string, n kube.NodeState) error {
+	if len(n.Claims) == 0 {
+		return nil
+	}
+	var whose []string
+	for _, c := range n.Claims {
+		whose = append(whose, c.String())
+	}
+	return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+		"%s: node %s belongs to %s: Responder leaves it alone until that is taken away", kind, n.Name, strings.Join(whose, " and to "))}
+}
+
+// plan is the part of a plan that every lever on a node has. The edit is tried
+// as a server-side dry-run.
+func (l node) plan(ctx context.Context, in Input, kind string, n kube.NodeState, p nodePayload) (machine.Plan, error) {
+	p.Stamp = n.Stamp()
+	_, err := l.c.ChangeNode(ctx, kube.NodeChange{
+		Name: n.Name, UID: n.UID, Stamp: p.Stamp, Edit: p.Do, Mark: p.Mark, Key: in.Key, At: in.Now, DryRun: true,
+	})
+	lacks, err := lackedRight(err)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	return machine.Plan{
+		Step: kind, Target: machine.Target{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}, Lacks: lacks,
+		Locks: append(locks(in.Service), "node:"+n.Name), Payload: encode(p),
+	}, nil
+}
+
+// Apply makes the edit, once.
+func (l node) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawMessage, error) {
+	p, err := payload[nodePayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.ready(); err != nil {
+		return nil, err
+	}
+	if err := l.poolStill(ctx, plan, p); err != nil {
+		return nil, err
+	}
+	return l.write(ctx, in, plan, p.Do, p.Mark, p.Stamp, machine.ActionApply)
+}
+
+// poolStill refuses to take a node out when others of its pool went out since
+// the guards counted them.
+func (l node) poolStill(ctx context.Context, plan machine.Plan, p nodePayload) error {
+	if plan.Pool == nil {
+		return nil
+	}
+	v, err := l.n.NodeView(ctx, plan.Target.Name)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{plan.Target.Name: true}
+	for _, name := range p.Pool {
+		known[name] = true
+	}
+	for _, n := range v.Pool {
+		if n.Out() && !known[n.Name] {
+			return &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: node %s of the same pool went out since it was planned", plan.Step, n.Name)}
+		}
+	}
+	return nil
+}
+
+// write makes one edit and tells what it ran into. Our own change, made by an
+// attempt whose answer was lost, must not be reported as not made.
+func (l node) write(ctx context.Context, in Input, plan machine.Plan, edit kube.NodeEdit, mark, stamp string, action machine.Action) (json.RawMessage, error) {
+	_, err := l.c.ChangeNode(ctx, kube.NodeChange{
+		Name: plan.Target.Name, UID: plan.Target.UID, Stamp: stamp, Edit: edit, Mark: mark, Key: in.Key, At: in.Now,
+	})
+	if err == nil {
+		return encode(changeReceipt{Action: action, UID: plan.Target.UID}), nil
+	}
+	if !isReason(err, machine.ReasonConflict) {
+		return nil, err
+	}
+	n, readErr := l.n.Node(ctx, plan.Target.Name)
+	if readErr != nil || oursOn(n, mark, in, action) {
+		e := *wrap(err)
+		e.Unknown = true
+		return nil, &e
+	}
+	return nil, err
+}
+
+// oursOn reports whether the mark records this run's visit of this state, as
+// the given action.
+func oursOn(n kube.NodeState, mark string, in Input, action machine.Action) bool {
+	key, _ := kube.ParseMark(n.Annotations[mark])
+	return oursKey(key, in, action)
+}
+
+// Observe tells whether the edit is on the node. Whoever replaced our mark, or
+// what it stands for, changed it since.
+func (l node) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.RawMessage, undo bool) (Observation, error) {
+	o, _, _, err := l.look(ctx, in, plan, undo)
+	return o, err
+}
+
+func (l node) look(ctx context.Context, in Input, plan machine.Plan, undo bool) (Observation, kube.NodeState, nodePayload, error) {
+	p, err := payload[nodePayload](plan.Step, plan.Payload)
+	if err != nil {
+		return Observation{}, kube.NodeState{}, p, err
+	}
+	if err := l.ready(); err != nil {
+		return Observation{}, kube.NodeState{}, p, err
+	}
+	n, err := l.n.Node(ctx, plan.Target.Name)
+	switch {
+	case isReason(err, machine.ReasonNotFound):
+		return Observation{Foreign: true, Progress: "node " + plan.Target.Name + " is gone: someone deleted it"}, n, p, nil
+	case err != nil:
+		return Observation{}, n, p, err
+	case n.UID != plan.Target.UID:
+		return foreignNode(n, p.Mark, "it was deleted and made anew"), n, p, nil
+	}
+	return edited(in, n, p, undo), n, p, nil
+}
+
+// edited is what the node itself says about the edit.
+func edited(in Input, n kube.NodeState, p nodePayload, undo bool) Observation {
+	applied, undone := oursOn(n, p.Mark, in, machine.ActionApply), oursOn(n, p.Mark, in, machine.ActionUndo)
+	receipt := func(a machine.Action) json.RawMessage { return encode(changeReceipt{Action: a, UID: n.UID}) }
+	switch {
+	case applied && !undo, undone && undo:
+		edit, action := p.Do, machine.ActionApply
+		if undo {
+			edit, action = p.Back, machine.ActionUndo
+		}
+		if !edit.Holds(n) {
+			return foreignNode(n, p.Mark, "someone changed it since: "+nodeFacts(n))
+		}
+		return Observation{Applied: true, Settled: true, Receipt: receipt(action), Progress: nodeFacts(n)}
+	case applied && p.Do.Holds(n):
+		return Observation{Progress: nodeFacts(n) + ", not put back"}
+	case !undo && n.Stamp() == p.Stamp:
+		return Observation{Progress: nodeFacts(n) + ", as before"}
+	default:
+		return foreignNode(n, p.Mark, "someone else changed it: "+nodeFacts(n))
+	}
+}
+
+// Undo puts the edit back, if the node still is as the apply left it.
+func (l node) Undo(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
+	var out json.RawMessage
+	err := undone(ctx, l, in, plan, receipt, func() error {
+		o, n, p, err := l.look(ctx, in, plan, false)
+		switch {
+		case err != nil:
+			return err
+		case !o.Applied:
+			return &Error{Reason: machine.ReasonConflict, Message: o.Progress}
+		}
+		out, err = l.write(ctx, in, plan, p.Back, p.Mark, n.Stamp(), machine.ActionUndo)
+		return err
+	})
+	return out, err
+}
+
+// Plan is each lever's own.
+func (l node) Plan(context.Context, Input) (machine.Plan, error) {
+	panic("step: a lever on a node without a plan") // unreachable: every lever that embeds node has its own
+}
+
+// foreignNode is the observation of someone else's change of a node.
+func foreignNode(n kube.NodeState, mark, what string) Observation {
+	by := ""
+	if key, _ := kube.ParseMark(n.Annotations[mark]); key != "" {
+		by = "; the last change recorded there is " + key
+	}
+	return Observation{Foreign: true, Progress: "node " + n.Name + ": " + what + by}
+}
+
+// nodeFacts says how a node stands.
+func nodeFacts(n kube.NodeState) string {
+	facts := []string{"takes pods"}
+	if n.Unschedulable {
+		facts[0] = "cordoned"
+		if n.CordonedBy != kube.FieldManager {
+			facts[0] += " by " + orSomebody(n.CordonedBy)
+		}
+	}
+	if !n.Ready {
+		facts = append(facts, "not ready")
+	}
+	return "node " + n.Name + " " + strings.Join(facts, ", ")
+}
+
+func orSomebody(who string) string {
+	if who == "" {
+		return "somebody unknown"
+	}
+	return who
+}

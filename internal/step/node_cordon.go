@@ -1,0 +1,69 @@
+package step
+
+import (
+	"context"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// nodeCordonKind declares node.cordon.
+func nodeCordonKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "node.cordon",
+		Role: playbook.RoleLever,
+		Doc: `Keeps new pods off a node; those that run there stay. Undo lifts the cordon.
+
+Refused on a node that belongs to somebody else: NVSentinel, medik8s, kured, Karpenter, the cluster autoscaler, a driver upgrade of the GPU
+operator, a person who cordoned it. Refused by the guard ` + "`nodes`" + ` where too many nodes of the pool are out already, whoever took them out.`,
+		// On the planned stamp only: a second time is a conflict.
+		Idempotent: true,
+		With:       []playbook.Field{nodeField()},
+	}
+}
+
+type nodeCordon struct{ node }
+
+func newNodeCordon(d Deps) Lever { return nodeCordon{newNode(d)} }
+
+type nodeWith struct {
+	Node string `json:"node"`
+}
+
+// Plan implements [Lever].
+func (l nodeCordon) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	const kind = "node.cordon"
+	with, err := decode[nodeWith](nodeCordonKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.ready(); err != nil {
+		return machine.Plan{}, err
+	}
+	v, err := l.n.NodeView(ctx, with.Node)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	n := v.Node
+	if err := unclaimed(kind, n); err != nil {
+		return machine.Plan{}, err
+	}
+	if n.Unschedulable {
+		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: kind + ": " + nodeFacts(n) + " already"}
+	}
+	var out machine.Plan
+	p := nodePayload{Mark: kube.MarkCordon, Do: kube.NodeEdit{Cordon: new(true)}, Back: kube.NodeEdit{Cordon: new(false)}}
+	p.Pool = takesOut(&out, v)
+	plan, err := l.plan(ctx, in, kind, n, p)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Pool, plan.Locks = out.Pool, append(plan.Locks, out.Locks...)
+	plan.Summary = "cordon node " + n.Name
+	plan.Diff = []machine.FieldChange{{Path: "spec.unschedulable", From: "false", To: "true"}}
+	plan.Undo = "uncordon node " + n.Name
+	plan.Risk, plan.Why = machine.RiskLow, "keeps new pods away; those that run there stay"
+	plan.Capacity, err = l.untouched(ctx, in.Service)
+	return plan, err
+}

@@ -1,0 +1,229 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// nodeDrainKind declares node.drain.
+func nodeDrainKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "node.drain",
+		Role: playbook.RoleLever,
+		Doc: `Cordons a node and evicts its pods, one after the other, under their PodDisruptionBudgets. Undo lifts the cordon, if this lever set it; pods that
+have gone stay where they went.
+
+The plan names every pod, and the budgets that hold pods back; one that can never let a pod go is refused. So are pods that nobody would make
+anew, and pods with an emptyDir on disk unless ` + "`delete_emptydir_data`" + ` says that its loss is right. DaemonSets' pods stay. Each pod gets its
+own terminationGracePeriod, or ` + "`grace`" + ` where that is longer, to finish its requests. After each pod the run says how far it is; a person's
+cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up and undone.`,
+		Idempotent: true,
+		With: append([]playbook.Field{
+			nodeField(),
+			{Name: "delete_emptydir_data", Type: scalar(playbook.Bool), Default: false, Doc: "Evict pods with an emptyDir on disk too; its content is lost."},
+		}, evictionFields()...),
+	}
+}
+
+// evictionFields are the parameters of levers that evict pods.
+func evictionFields() []playbook.Field {
+	return []playbook.Field{
+		{Name: "grace", Type: scalar(playbook.Duration), Doc: "Least time that each pod gets to finish; its own terminationGracePeriod where that is longer."},
+		{Name: "within", Type: scalar(playbook.Duration), Default: "20m", Doc: "Time for all of it, at most 29m."},
+		{Name: "at_once", Type: scalar(playbook.Int), Min: limit(1), Max: limit(100), Default: 1, Unit: "pods", Doc: "Most pods that may be leaving at the same time."},
+	}
+}
+
+type nodeDrain struct{ evictor }
+
+func newNodeDrain(d Deps) Lever { return nodeDrain{evictor{newNode(d)}} }
+
+type drainWith struct {
+	Node     string `json:"node"`
+	EmptyDir bool   `json:"delete_emptydir_data"`
+	evictionWith
+}
+
+// Plan implements [Lever].
+func (l nodeDrain) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	const kind = "node.drain"
+	with, err := decode[drainWith](nodeDrainKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	p, err := with.payload(kind)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.ready(); err != nil {
+		return machine.Plan{}, err
+	}
+	v, err := l.n.NodeView(ctx, with.Node)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := unclaimed(kind, v.Node); err != nil {
+		return machine.Plan{}, err
+	}
+	if err := notOurCordon(kind, v.Node); err != nil {
+		return machine.Plan{}, err
+	}
+	m, err := movable(kind, v.Node.Name, v.Pods, with.EmptyDir)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if len(m.pods) == 0 && v.Node.Unschedulable {
+		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s, and no pod is there to be moved", kind, nodeFacts(v.Node))}
+	}
+	p.Mark, p.Whole = kube.MarkDrain, true
+	var out machine.Plan
+	if !v.Node.Unschedulable {
+		p.Do, p.Back = kube.NodeEdit{Cordon: new(true)}, kube.NodeEdit{Cordon: new(false)}
+		out.Diff = []machine.FieldChange{{Path: "spec.unschedulable", From: "false", To: "true"}}
+		out.Undo = fmt.Sprintf("uncordon node %s; pods that have gone stay where they went", v.Node.Name)
+	} else {
+		out.Undo = fmt.Sprintf("none is needed: node %s stays cordoned as it was, and pods that have gone stay where they went", v.Node.Name)
+	}
+	p.Pool = takesOut(&out, v)
+	out.Summary = fmt.Sprintf("drain node %s: %s", v.Node.Name, podCount(m.pods))
+	return l.evictions(ctx, in, kind, v, m, p, out)
+}
+
+// evictor is what levers that evict pods have in common: the node is marked
+// when they are applied, and the pods go one after the other while that takes
+// effect, each by one request for that very pod.
+type evictor struct{ node }
+
+type evictionWith struct {
+	Grace  duration `json:"grace"`
+	Within duration `json:"within"`
+	AtOnce int      `json:"at_once"`
+}
+
+// maxWithin keeps a drain inside the time that a change has to take effect, so
+// that it is given up with its own words.
+const maxWithin = 29 * time.Minute
+
+func (w evictionWith) payload(kind string) (nodePayload, error) {
+	if time.Duration(w.Within) <= 0 || time.Duration(w.Within) > maxWithin {
+		return nodePayload{}, invalid("%s: within is %s; it must be more than 0 and at most %s", kind, time.Duration(w.Within), maxWithin)
+	}
+	return nodePayload{Grace: time.Duration(w.Grace).String(), Within: time.Duration(w.Within).String(), AtOnce: max(w.AtOnce, 1)}, nil
+}
+
+// evictions completes a plan: who goes, what holds them back, what it costs.
+func (l evictor) evictions(ctx context.Context, in Input, kind string, v kube.NodeView, m moves, p nodePayload, out machine.Plan) (machine.Plan, error) {
+	p.Pods = podRefs(m.pods)
+	notes, lacks, err := l.forecast(ctx, kind, m.pods)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan, err := l.plan(ctx, in, kind, v.Node, p)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if plan.Lacks == "" {
+		plan.Lacks = lacks
+	}
+	plan.Pool, plan.Locks = out.Pool, append(plan.Locks, out.Locks...)
+	plan.Summary, plan.Undo, plan.Diff = out.Summary, out.Undo, out.Diff
+	for _, pod := range m.pods {
+		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "pods[" + pod.String() + "]", From: "on " + v.Node.Name, To: "evicted"})
+	}
+	plan.Notes = append(append(plan.Notes, notes...), m.notes...)
+	plan.Notes = append(plan.Notes, longest(m.pods, p)...)
+	if err := l.capacity(ctx, &plan, in.Service, v); err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Risk, plan.Why = machine.RiskMedium, "moves pods that serve, one after the other, as their disruption budgets allow"
+	if unguarded(m.pods) {
+		plan.Risk, plan.Why = machine.RiskHigh, "moves pods that no PodDisruptionBudget protects"
+	}
+	return plan, nil
+}
+
+// longest tells when the graces of the pods may take more than the time there is.
+func longest(pods []kube.NodePod, p nodePayload) []string {
+	var total time.Duration
+	for _, pod := range pods {
+		total += max(pod.Grace, readSpan(p.Grace))
+	}
+	if total /= time.Duration(p.AtOnce); total > readSpan(p.Within) {
+		return []string{fmt.Sprintf("pods that use all of their time to finish need %s, and it is given up after %s", span(total), span(readSpan(p.Within)))}
+	}
+	return nil
+}
+
+// readSpan reads a duration that a plan stored.
+func readSpan(s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+func unguarded(pods []kube.NodePod) bool {
+	for _, p := range pods {
+		if p.Ready && p.GPUs > 0 && len(p.Budgets) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Apply makes the mark, and the cordon, when the pods are still those of the plan.
+func (l evictor) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawMessage, error) {
+	p, err := payload[nodePayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.ready(); err != nil {
+		return nil, err
+	}
+	pods, err := l.n.NodePods(ctx, plan.Target.Name)
+	if err != nil {
+		return nil, err
+	}
+	if came := arrived(p, pods); p.Whole && len(came) > 0 {
+		if n, err := l.n.Node(ctx, plan.Target.Name); err != nil || !oursOn(n, p.Mark, in, machine.ActionApply) {
+			return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: pod %s came to node %s since it was planned", plan.Step, came[0], plan.Target.Name)}
+		}
+	}
+	return l.node.Apply(ctx, in, plan)
+}
+
+// arrived are the pods that would have to go and are not of the plan.
+func arrived(p nodePayload, pods []kube.NodePod) []string {
+	planned := map[string]bool{}
+	for _, x := range p.Pods {
+		planned[x.UID] = true
+	}
+	var out []string
+	for _, pod := range pods {
+		if !planned[pod.UID] && !pod.Static && !pod.Daemon() && !pod.Leaving && !pod.Done {
+			out = append(out, pod.String())
+		}
+	}
+	return out
+}
+
+// Observe implements [Lever]: the node as it was left, and how far the pods are.
+func (l evictor) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.RawMessage, undo bool) (Observation, error) {
+	o, n, p, err := l.look(ctx, in, plan, undo)
+	if err != nil || !o.Applied || undo {
+		return o, err
+	}
+	f, err := l.far(ctx, in, n, p)
+	if err != nil {
+		o.Settled, o.Unread, o.Progress = false, err, "how far the pods are could not be read"
+		return o, nil
+	}
+	return f.observation(o, p), nil
+}

@@ -1,0 +1,141 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// far is how far the evictions of a plan are.
+type far struct {
+	node    string
+	here    []kube.NodePod // of the plan, still there and not leaving
+	leaving []kube.NodePod // of the plan, on their way out
+	came    []string       // not of the plan, and in the way of an empty node
+	late    time.Duration  // past the time there is; 0: not
+	blocked []string       // what holds pods back, by whom
+}
+
+// far looks at the pods on the node.
+func (l evictor) far(ctx context.Context, in Input, n kube.NodeState, p nodePayload) (far, error) {
+	f := far{node: n.Name}
+	pods, err := l.n.NodePods(ctx, n.Name)
+	if err != nil {
+		return f, err
+	}
+	there := map[string]kube.NodePod{}
+	for _, pod := range pods {
+		there[pod.UID] = pod
+	}
+	for _, x := range p.Pods {
+		switch pod, ok := there[x.UID]; {
+		case !ok:
+		case pod.Leaving:
+			f.leaving = append(f.leaving, pod)
+		default:
+			f.here = append(f.here, pod)
+		}
+	}
+	if p.Whole {
+		f.came = arrived(p, pods)
+	}
+	if _, began := kube.ParseMark(n.Annotations[p.Mark]); !began.IsZero() {
+		f.late = max(0, in.Now.Sub(began)-readSpan(p.Within))
+	}
+	return f, nil
+}
+
+// observation adds to what the node says how far the pods are.
+func (f far) observation(o Observation, p nodePayload) Observation {
+	left := len(f.here) + len(f.leaving)
+	o.Settled = left == 0 && len(f.came) == 0
+	o.Progress = fmt.Sprintf("%d of %d pods have left node %s", len(p.Pods)-left, len(p.Pods), f.node)
+	if len(f.leaving) > 0 {
+		o.Progress += ", leaving: " + names5(f.leaving)
+	}
+	if len(f.here) > 0 {
+		o.Progress += ", still there: " + names5(f.here)
+	}
+	if len(f.blocked) > 0 {
+		o.Progress += "; held back: " + strings.Join(f.blocked, "; ")
+	}
+	switch {
+	case o.Settled:
+	case left == 0:
+		o.Degraded = true
+		o.Progress += "; came back all the same: " + strings.Join(f.came, ", ") + ": it tolerates the cordon"
+	case f.late > 0:
+		o.Degraded = true
+		o.Progress += fmt.Sprintf("; not done within %s", span(readSpan(p.Within)))
+	}
+	return o
+}
+
+// names5 names pods, the first five.
+func names5(pods []kube.NodePod) string {
+	var out []string
+	for i, p := range pods {
+		if i == 5 {
+			out = append(out, fmt.Sprintf("%d more", len(pods)-5))
+			break
+		}
+		out = append(out, p.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// advance implements [stepwise]: it evicts the next pod, one at most, so that a
+// cancel stops it before the one after. The intent is the apply's, which was
+// journaled with every pod's name; a pod that was evicted twice went once,
+// because the request names that very pod.
+func (l evictor) advance(ctx context.Context, in Input, plan machine.Plan) (Observation, error) {
+	o, n, p, err := l.look(ctx, in, plan, false)
+	if err != nil || !o.Applied {
+		return o, err
+	}
+	f, err := l.far(ctx, in, n, p)
+	if err != nil {
+		return o, err
+	}
+	if seen := f.observation(o, p); seen.Settled || seen.Degraded && len(f.here) == 0 || len(f.leaving) >= p.AtOnce {
+		return seen, nil
+	}
+	for i, pod := range f.here {
+		blocked, err := l.c.Evict(ctx, kube.Eviction{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: graceOf(pod, p)})
+		if err != nil {
+			return o, err
+		}
+		if blocked == "" {
+			f.leaving = append(f.leaving, pod)
+			f.here = append(f.here[:i:i], f.here[i+1:]...)
+			break
+		}
+		f.blocked = append(f.blocked, pod.String()+": "+blocked)
+	}
+	return f.observation(o, p), nil
+}
+
+// graceOf is the time a pod gets; 0: its own.
+func graceOf(pod kube.NodePod, p nodePayload) time.Duration {
+	if g := readSpan(p.Grace); g > pod.Grace {
+		return g
+	}
+	return 0
+}
+
+func podCount(pods []kube.NodePod) string {
+	if len(pods) == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", len(pods))
+}
+
+// stepwise is a lever whose change takes effect in steps of its own making.
+type stepwise interface {
+	// advance takes the next step, one at most, and tells how far it is.
+	advance(ctx context.Context, in Input, plan machine.Plan) (Observation, error)
+}

@@ -1,0 +1,107 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// podEvictFromNodeKind declares pod.evict_from_node.
+func podEvictFromNodeKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "pod.evict_from_node",
+		Role: playbook.RoleLever,
+		Doc: `Evicts the service's pods, or one of them, from a node that takes no new ones, under their PodDisruptionBudgets; everybody else's stay. Their
+successors come up on other nodes. There is nothing to put back: what undo takes back is the mark on the node.
+
+Refused on a node that takes pods, where the pod could come back: cordon it first. What holds for pods in node.drain holds here.`,
+		Idempotent: true,
+		With: append([]playbook.Field{
+			nodeField(),
+			{Name: "pod", Type: scalar(playbook.String), Doc: "Name of the pod; unset: all of the service's on that node."},
+			{Name: "delete_emptydir_data", Type: scalar(playbook.Bool), Default: false, Doc: "Evict pods with an emptyDir on disk too; its content is lost."},
+		}, evictionFields()...),
+	}
+}
+
+type podEvictFromNode struct{ evictor }
+
+func newPodEvictFromNode(d Deps) Lever { return podEvictFromNode{evictor{newNode(d)}} }
+
+type evictWith struct {
+	Node     string `json:"node"`
+	Pod      string `json:"pod"`
+	EmptyDir bool   `json:"delete_emptydir_data"`
+	evictionWith
+}
+
+// Plan implements [Lever].
+func (l podEvictFromNode) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	const kind = "pod.evict_from_node"
+	with, err := decode[evictWith](podEvictFromNodeKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	p, err := with.payload(kind)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.ready(); err != nil {
+		return machine.Plan{}, err
+	}
+	v, err := l.n.NodeView(ctx, with.Node)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := unclaimed(kind, v.Node); err != nil {
+		return machine.Plan{}, err
+	}
+	if !v.Node.Unschedulable {
+		return machine.Plan{}, &Error{Reason: machine.ReasonOutOfBounds, Message: fmt.Sprintf("%s: node %s takes pods, so that the successor could come back to it: node.cordon it first", kind, v.Node.Name)}
+	}
+	pods := slices.DeleteFunc(slices.Clone(v.Pods), func(x kube.NodePod) bool {
+		return x.Owner != refOf(in.Service) || with.Pod != "" && x.Name != with.Pod
+	})
+	m, err := movable(kind, v.Node.Name, pods, with.EmptyDir)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if len(m.pods) == 0 {
+		which := "no pod of " + in.Service.Name
+		if with.Pod != "" {
+			which = "no pod " + with.Pod + " of " + in.Service.Name
+		}
+		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s is on node %s, or it is leaving already", kind, which, v.Node.Name)}
+	}
+	p.Mark = kube.MarkEvict
+	v.Serving = onlyHere(v.Serving, m.pods)
+	return l.evictions(ctx, in, kind, v, m, p, machine.Plan{
+		Summary: fmt.Sprintf("evict %s of %s from node %s", podCount(m.pods), in.Service.Name, v.Node.Name),
+		Undo:    "nothing to put back: their successors run on other nodes",
+	})
+}
+
+// onlyHere is what serves on a node as far as these pods are concerned.
+func onlyHere(all []kube.Serving, pods []kube.NodePod) []kube.Serving {
+	groups := map[kube.Ref]map[string]bool{}
+	for _, p := range pods {
+		if groups[p.Owner] == nil {
+			groups[p.Owner] = map[string]bool{}
+		}
+		if p.Ready {
+			groups[p.Owner][p.Group] = true
+		}
+	}
+	var out []kube.Serving
+	for _, s := range all {
+		if g, ok := groups[s.Ref]; ok {
+			s.Here = min(s.Here, len(g))
+			out = append(out, s)
+		}
+	}
+	return out
+}
