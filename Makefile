@@ -36,6 +36,8 @@ e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD (first t
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
 	@$(RIG)/build.sh argobox >/dev/null
+	@$(RIG)/sources.sh sourcebox >/dev/null
+	@$(RIG)/sources.sh appsetbox >/dev/null
 	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 30m -count=1 -parallel 8
 
 bench: ## benchmarks

@@ -23,9 +23,8 @@ func TestArgoSyncsACommit(t *testing.T) {
 	t.Parallel()
 	cp := rig.Shared(t)
 	argo := rig.SharedArgoCD(t)
-	ns := cp.Namespace(t)
-	cp.AddPool(t, ns, 1, 8)
-	git := rig.StartGit(t, map[string]string{manifestPath: manifest(ns, 64)})
+	ns, _ := cp.Own(t, 1, 8)
+	git := rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
 	app := argo.Application(t, ns, git, rig.ApplicationOptions{})
 	app.AwaitSynced(t, git.Head(t), time.Minute)
 
@@ -34,7 +33,7 @@ func TestArgoSyncsACommit(t *testing.T) {
 	app.Refresh(t)
 	app.AwaitSynced(t, sha, time.Minute)
 	t.Logf("from the push to synced and healthy: %v", time.Since(pushed).Round(100*time.Millisecond))
-	if got := liveSeqs(t, cp, ns); got != "--max-num-seqs=32" {
+	if got := liveSeqs(t, cp, ns, "chat"); got != "--max-num-seqs=32" {
 		t.Errorf("the Deployment has %s, want the committed --max-num-seqs=32", got)
 	}
 
@@ -53,9 +52,8 @@ func TestArgoLeastPrivilege(t *testing.T) {
 	for _, way := range []string{"account", "project role"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			ns := cp.Namespace(t)
-			cp.AddPool(t, ns, 1, 8)
-			git := rig.StartGit(t, map[string]string{manifestPath: manifest(ns, 64)})
+			ns, _ := cp.Own(t, 1, 8)
+			git := rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
 			app := argo.Application(t, ns, git, rig.ApplicationOptions{Manual: true})
 			issue := argo.Token
 			if way == "project role" {
@@ -127,7 +125,7 @@ const manifestPath = "serving/chat.yaml"
 
 // manifest is the Deployment of [inference] as people keep it in Git, with the
 // flag that decides how many requests an engine takes at a time.
-func manifest(ns string, maxNumSeqs int) string {
+func manifest(maxNumSeqs int) string {
 	return fmt.Sprintf(`# Chat. Ask the platform team before you change the number of replicas.
 apiVersion: apps/v1
 kind: Deployment
@@ -144,22 +142,21 @@ spec:
       labels: {app: chat}
     spec:
       terminationGracePeriodSeconds: 1
-      nodeSelector: {rig.responder/pool: %[1]s}
       containers:
         - name: engine
           image: vllm:v1
           args:
             - --model=chat
             - --gpu-memory-utilization=0.9  # the sampler needs the rest
-            - --max-num-seqs=%[2]d
+            - --max-num-seqs=%d
           resources: {limits: {nvidia.com/gpu: 1}}
-`, ns, maxNumSeqs)
+`, maxNumSeqs)
 }
 
 // liveSeqs is the flag as the Deployment in the cluster has it.
-func liveSeqs(t testing.TB, cp *rig.ControlPlane, ns string) string {
+func liveSeqs(t testing.TB, cp *rig.ControlPlane, ns, workload string) string {
 	t.Helper()
-	args := cp.Kubectl(t, "-n", ns, "get", "deployment/chat", "-o", "jsonpath={.spec.template.spec.containers[0].args}")
+	args := cp.Kubectl(t, "-n", ns, "get", "deployment/"+workload, "-o", "jsonpath={.spec.template.spec.containers[0].args}")
 	for _, arg := range strings.Split(strings.Trim(args, "[]"), ",") {
 		if strings.Contains(arg, "max-num-seqs") {
 			return strings.Trim(arg, `"`)
@@ -172,7 +169,7 @@ func liveSeqs(t testing.TB, cp *rig.ControlPlane, ns string) string {
 // sees of them, and what of a push is then in the repository.
 func TestRigGitFaults(t *testing.T) {
 	t.Parallel()
-	git := rig.StartGit(t, map[string]string{manifestPath: manifest("ns", 64)})
+	git := rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
 	door := rig.StartDoor(t, strings.TrimSuffix(strings.TrimPrefix(git.URL, "http://"), "/serving.git"))
 	through := strings.Replace(git.URL, "//", "//ada:"+git.Token+"@", 1)
 	clone := filepath.Join(t.TempDir(), "clone")

@@ -83,10 +83,9 @@ type crashes struct {
 func newCrashes(t *testing.T) *crashes {
 	t.Helper()
 	c := &crashes{cp: rig.Shared(t), engines: map[string]*rig.Fleet{}, workspaces: map[string]*workspace{}}
-	c.ns = c.cp.Namespace(t)
+	c.ns, _ = c.cp.Own(t, 4, 64)
 	c.cp.Deploy(t)
 	c.cp.BindLevers(t, c.ns)
-	c.cp.AddPool(t, c.ns, 4, 64)
 	c.kubeconfig = c.cp.Kubeconfig(t, rig.Responder)
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
@@ -110,7 +109,7 @@ func (c *crashes) rollOut(t *testing.T, names []string) {
 	for _, image := range []string{"vllm:v1", "vllm:v2-bad"} {
 		var all []string
 		for _, name := range names {
-			all = append(all, inference(c.ns, name, image, 2))
+			all = append(all, inference(name, image, 2))
 		}
 		c.cp.Apply(t, c.ns, strings.Join(all, "---"))
 		c.awaitRollouts(t, image)

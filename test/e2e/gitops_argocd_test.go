@@ -49,7 +49,7 @@ func TestArgoClientAutomated(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.watch(t, sha)
-	if got := liveSeqs(t, w.cp, w.ns); got != "--max-num-seqs=32" {
+	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=32" {
 		t.Errorf("watched to the end, and the Deployment has %s", got)
 	}
 	if err := w.client.Sync(t.Context(), gitops.Sync{Application: w.app.Name, Revisions: []string{sha}, Key: "k-1"}); reason(err) != gitops.Owned {
@@ -79,7 +79,7 @@ func TestArgoClientManual(t *testing.T) {
 		how, why := gitops.Operated(app, []string{first})
 		return how == gitops.RolloutSettled, why
 	})
-	if got := liveSeqs(t, w.cp, w.ns); got != "--max-num-seqs=64" {
+	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=64" {
 		t.Errorf("the Deployment has %s, want the pinned commit's 64 and not the head's", got)
 	}
 	app, err := w.client.Application(t.Context(), w.app.Name)
@@ -154,9 +154,8 @@ func newArgoWorld(t *testing.T, o rig.ApplicationOptions) *argoWorld {
 	t.Helper()
 	w := &argoWorld{cp: rig.Shared(t)}
 	argo := rig.SharedArgoCD(t)
-	w.ns = w.cp.Namespace(t)
-	w.cp.AddPool(t, w.ns, 1, 8)
-	w.git = rig.StartGit(t, map[string]string{manifestPath: manifest(w.ns, 64)})
+	w.ns, _ = w.cp.Own(t, 1, 8)
+	w.git = rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
 	w.app = argo.Application(t, w.ns, w.git, o)
 	w.door = rig.StartDoor(t, strings.Replace(argo.Addr, "localhost", "127.0.0.1", 1))
 	token, revoke := argo.Token(t)

@@ -31,7 +31,7 @@ func TestArgoClientWeb(t *testing.T) {
 	}
 	sha := w.git.Edit(t, "Serve fewer", manifestPath, "--max-num-seqs=64", "--max-num-seqs=32")
 	w.watch(t, sha)
-	if got := liveSeqs(t, w.cp, w.ns); got != "--max-num-seqs=32" {
+	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=32" {
 		t.Errorf("watched to the end, and the Deployment has %s", got)
 	}
 }

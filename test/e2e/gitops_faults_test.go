@@ -15,26 +15,6 @@ import (
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
-// Argo CD refuses connections from the push on, until the run has looked for it
-// three times: the run waits for it, and asks for nothing twice.
-func gitArgoAway(t *testing.T, all *gitWorlds) {
-	w := all.world(t, gitOptions{})
-	w.git.AfterPush(w.door.Shut)
-	w.alert(t)
-	gone := time.Now()
-	w.responder.AwaitRun(t, 2*time.Minute, "three looks at an Argo CD that is away", func(r *rig.Run) bool {
-		return r.Has(machine.Settling) >= 3
-	})
-	w.door.Open(t)
-	t.Logf("Argo CD was away for %v", time.Since(gone).Round(time.Second))
-	run := w.responder.AwaitEnd(t, 2*time.Minute, machine.OutcomeResolved)
-	w.wantCommits(t, 1)
-	w.wantSeqs(t, "32")
-	if n := run.Has(machine.Applied); n != 1 {
-		t.Errorf("the change is on record %d times, want once:\n%s", n, run)
-	}
-}
-
 // The cluster's rules refuse the new manifest, so that the sync fails: exactly
 // the commit is reverted.
 func gitSyncFails(t *testing.T, all *gitWorlds) {
@@ -82,7 +62,7 @@ spec:
 		}
 	})
 	// The API server takes a moment to compile it.
-	manifest := strings.Replace(manifest(w.ns, 32), "name: chat\n", "name: probe\n", 1)
+	manifest := strings.Replace(manifest(32), "name: chat\n", "name: probe\n", 1)
 	file := filepath.Join(t.TempDir(), "probe.yaml")
 	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
@@ -94,12 +74,10 @@ spec:
 }
 
 // The new value lets no engine start: the application is never Healthy, and
-// exactly the commit is reverted. An application may be Degraded for three
-// minutes after a sync before that counts, so this takes as long.
+// exactly the commit is reverted.
 func gitNeverHealthy(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{lever: setFlag(2048)})
-	w.alert(t)
-	run := w.responder.AwaitEnd(t, 6*time.Minute, machine.OutcomeEscalated)
+	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 2)
 	w.wantSeqs(t, "128")
 	if why := run.Last(machine.VerifyEnded); why.Reason != machine.ReasonDegraded || !strings.Contains(why.Message, "degraded") {

@@ -24,9 +24,8 @@ func TestRepositoryAtARealServer(t *testing.T) {
 	t.Parallel()
 	cp := rig.Shared(t)
 	argo := rig.SharedArgoCD(t)
-	ns := cp.Namespace(t)
-	cp.AddPool(t, ns, 1, 8)
-	git := rig.StartGit(t, map[string]string{manifestPath: manifest(ns, 64)})
+	ns, _ := cp.Own(t, 1, 8)
+	git := rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
 	app := argo.Application(t, ns, git, rig.ApplicationOptions{})
 	app.AwaitSynced(t, git.Head(t), time.Minute)
 	repo := openRepository(t, git)
@@ -43,7 +42,7 @@ func TestRepositoryAtARealServer(t *testing.T) {
 	}
 	app.Refresh(t)
 	app.AwaitSynced(t, undone.SHA, time.Minute)
-	if got := git.File(t, undone.SHA, manifestPath); got != manifest(ns, 64) {
+	if got := git.File(t, undone.SHA, manifestPath); got != manifest(64) {
 		t.Errorf("the revert leaves\n%s", got)
 	}
 }
@@ -52,7 +51,7 @@ func TestRepositoryAtARealServer(t *testing.T) {
 // upon, and never says the token.
 func TestRepositoryPushFaults(t *testing.T) {
 	t.Parallel()
-	git := rig.StartGit(t, map[string]string{manifestPath: manifest("ns", 64)})
+	git := rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
 	repo := openRepository(t, git)
 	refuse := func(what string, effect string, seqs int, reason gitops.Reason, unknown bool) (sameLines bool) {
 		t.Helper()
@@ -94,7 +93,7 @@ func TestRepositoryPushFaults(t *testing.T) {
 	}
 
 	git.BeforePush(func() bool {
-		_, _ = git.TryCommit(context.Background(), "faster", map[string]string{manifestPath: manifest("ns", 48)}) // the log below tells
+		_, _ = git.TryCommit(context.Background(), "faster", map[string]string{manifestPath: manifest(48)}) // the log below tells
 		return true
 	})
 	if !refuse("overtaken", "e-4", 16, gitops.Conflict, false) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
 // A service that Git owns is repaired in Git, and what goes wrong on the way to
@@ -17,23 +18,37 @@ func TestGitOps(t *testing.T) {
 	t.Parallel()
 	all := newGitWorlds(t)
 	for name, scenario := range map[string]func(*testing.T, *gitWorlds){
-		"flag helps":                     gitFlagHelps,
-		"flag does not help":             gitFlagDoesNotHelp,
-		"rollback becomes a revert":      gitRollback,
-		"somebody pushes in between":     gitSomebodyPushes,
-		"somebody changes the same line": gitSameLine,
-		"Argo CD is away":                gitArgoAway,
-		"the sync fails":                 gitSyncFails,
-		"never healthy":                  gitNeverHealthy,
-		"sync window is closed":          gitWindowClosed,
-		"live lever is refused":          gitLiveLever,
-		"token is revoked":               gitTokenRevoked,
-		"repository away for the push":   gitPushAway,
-		"answer of the push is lost":     gitAnswerLost,
-		"killed before the push":         gitKilledBeforePush,
-		"killed while the push is taken": gitKilledAtPush,
-		"killed after the push":          gitKilledAfterPush,
-		"killed during the sync":         gitKilledDuringSync,
+		"flag helps":                      gitFlagHelps,
+		"flag does not help":              gitFlagDoesNotHelp,
+		"rollback becomes a revert":       gitRollback,
+		"somebody pushes in between":      gitSomebodyPushes,
+		"somebody changes the same line":  gitSameLine,
+		"the sync fails":                  gitSyncFails,
+		"never healthy":                   gitNeverHealthy,
+		"sync window is closed":           gitWindowClosed,
+		"live lever is refused":           gitLiveLever,
+		"token is revoked":                gitTokenRevoked,
+		"repository away for the push":    gitPushAway,
+		"answer of the push is lost":      gitAnswerLost,
+		"killed before the push":          gitKilledBeforePush,
+		"killed while the push is taken":  gitKilledAtPush,
+		"killed after the push":           gitKilledAfterPush,
+		"killed during the sync":          gitKilledDuringSync,
+		"kustomize":                       sourceHelps(gitOptions{layout: &kustomized}),
+		"kustomize does not help":         sourceDoesNotHelp(kustomized),
+		"Helm":                            sourceHelps(gitOptions{layout: &stack}),
+		"Helm does not help":              sourceDoesNotHelp(stack),
+		"several sources":                 sourceHelps(gitOptions{layout: &values}),
+		"several sources do not help":     sourceDoesNotHelp(values),
+		"ApplicationSet":                  sourceHelps(gitOptions{app: rig.ApplicationOptions{Generated: true}}),
+		"synced by hand":                  gitManual,
+		"merged by people":                gitMergedByPeople,
+		"merged by Responder":             gitMergedByResponder,
+		"a refused manifest beside":       gitRefusedBeside,
+		"malformed YAML beside":           gitWaitsForOthers(noYAML, "ComparisonError"),
+		"unknown field beside":            gitWaitsForOthers(unknownField, "OutOfSync at"),
+		"token is revoked after the plan": gitTokenRevokedLate,
+		"Alertmanager sends the alert":    gitRealAlert,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +111,7 @@ func gitRollback(t *testing.T, all *gitWorlds) {
 	w.ends(t, machine.OutcomeResolved)
 	sha := w.wantCommits(t, 1)[0]
 	w.wantSeqs(t, "64")
-	if got := w.git.File(t, sha, manifestPath); got != manifest(w.ns, 64) {
+	if got := w.git.File(t, sha, manifestPath); got != manifest(64) {
 		t.Errorf("the revert leaves\n%s", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops/gittest"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -53,8 +54,10 @@ func (all *gitWorlds) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 // in more sequences than an engine can hold, so the SLO burns.
 type gitWorld struct {
 	*gitWorlds
+	layout    layout
 	ns        string
 	git       *rig.Git
+	forge     *gittest.Forge // before git, when its branch is protected
 	app       *rig.Application
 	fleet     *rig.Fleet
 	door      *rig.Door // between the responder and Argo CD
@@ -65,10 +68,15 @@ type gitWorld struct {
 
 // gitOptions say what is not as usual.
 type gitOptions struct {
-	lever    string // of the playbook, with its parameters; default: set --max-num-seqs to 32, which helps
-	hopeless bool   // nothing helps
-	noGitOps bool   // the service's catalog entry does not say where its manifests are
-	settings string // of responder.yaml
+	lever    string  // of the playbook, with its parameters; default: set --max-num-seqs to 32, which helps
+	hopeless bool    // nothing helps
+	noGitOps bool    // the service's catalog entry does not say where its manifests are
+	settings string  // of responder.yaml
+	layout   *layout // of the repository; default: plain manifests
+	app      rig.ApplicationOptions
+	forge    string // the branch is protected, and pull requests are opened at one of these: github, gitlab
+	merge    string // who merges them: people, responder
+	alerts   bool   // a real Alertmanager delivers the alert
 }
 
 // setFlag is the lever of the playbook.
@@ -79,60 +87,79 @@ func setFlag(value int) string {
 // world makes a world that burns, and a responder that has heard nothing yet.
 func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 	t.Helper()
-	w := &gitWorld{gitWorlds: all, ns: all.cp.Namespace(t)}
+	w := &gitWorld{gitWorlds: all, layout: plain}
+	if o.layout != nil {
+		w.layout = *o.layout
+	}
+	w.ns, _ = w.cp.Own(t, 1, 8)
 	w.cp.BindLevers(t, w.ns)
-	w.cp.AddPool(t, w.ns, 1, 8)
-	w.git = rig.StartGit(t, map[string]string{manifestPath: manifest(w.ns, 64), "README.md": "# What is served\n"})
-	w.broken = w.git.Edit(t, "Serve more at a time", manifestPath, "--max-num-seqs=64", "--max-num-seqs=128")
-	w.app = w.argo.Application(t, w.ns, w.git, rig.ApplicationOptions{})
+	w.git = rig.StartGit(t, w.layout.files)
+	w.broken = w.git.Edit(t, "Serve more at a time", w.layout.file, w.layout.flag(64), w.layout.flag(128))
+	if o.forge != "" {
+		w.git.Protect(t)
+		w.forge = gittest.NewForge(t, gittest.Existing(t, w.git.Bare), o.forge, forgeToken)
+	}
+	w.app = w.argo.Application(t, w.ns, w.git, w.layout.application(t, o.app))
 	w.startEngines(t, o)
+	if o.app.Manual {
+		w.app.Sync(t)
+	}
 	w.app.AwaitSynced(t, w.broken, time.Minute)
 	w.prometheus.AwaitQuery(t, time.Minute, strings.ReplaceAll(slowShare(w.ns), "[10s]", "[4s]"), func(v float64) bool { return v > 0.9 })
 
 	token, revoke := w.argo.Token(t)
 	w.revoke = revoke
 	w.door = rig.StartDoor(t, strings.Replace(w.argo.Addr, "localhost", "127.0.0.1", 1))
+	addr := rig.FreeAddr(t)
+	if o.alerts {
+		w.watched(t, addr)
+	}
 	w.responder = rig.StartService(t, rig.ServiceOptions{
-		Prometheus: w.prometheus.URL, Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Playbook: gitPlaybook(o),
-		Services: "services:" + w.service(o), Settings: w.settings(o), Files: map[string]string{"git-token": w.git.Token, "argocd-token": token},
+		Addr: addr, Prometheus: w.prometheus.URL, Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Playbook: gitPlaybook(o),
+		Services: "services:" + w.service(o), Settings: w.settings(o), Files: map[string]string{"git-token": w.git.Token, "argocd-token": token, "forge-token": forgeToken},
 	})
 	return w
 }
 
 func (w *gitWorld) startEngines(t *testing.T, o gitOptions) {
 	t.Helper()
-	w.fleet = rig.StartFleet(t, w.cp, w.ns, "chat")
+	w.fleet = rig.StartFleet(t, w.cp, w.ns, w.layout.workload)
 	if o.hopeless {
 		w.fleet.SetProfile(slow)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.engines[w.ns] = w.fleet
+	all := w.gitWorlds
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.engines[w.ns] = w.fleet
 	t.Cleanup(func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.engines, w.ns)
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		delete(all.engines, w.ns)
 	})
 }
 
 // service is the catalog entry.
 func (w *gitWorld) service(o gitOptions) string {
-	entry := service(w.ns, "chat", "auto")
+	entry := service(w.ns, w.layout.workload, "auto")
 	if !o.noGitOps {
-		entry += fmt.Sprintf("    gitops: {application: argocd/%s, repository: %q, branch: %s, path: serving}\n", w.app.Name, w.git.URL, w.git.Branch)
+		entry += fmt.Sprintf("    gitops: {application: argocd/%s, repository: %q, branch: %s%s}\n", w.app.Name, w.git.URL, w.git.Branch, w.layout.at())
 	}
 	return entry
 }
 
 func (w *gitWorld) settings(o gitOptions) string {
+	way := ""
+	if w.forge != nil {
+		way = fmt.Sprintf(", way: pull_request, forge: {kind: %s, api: %q, repository: %s, token_file: forge-token, merge: %s}", o.forge, w.forge.API(), w.forge.Repository(), o.merge)
+	}
 	return fmt.Sprintf(`
 autonomy: auto
 gitops:
   author: {name: Responder, email: responder@example.com}
   repositories:
-    - {url: %q, branch: %s, auth: {token_file: git-token}}
-  argocd: {server: %s, token_file: argocd-token, ca_file: %s}
-%s`, w.git.URL, w.git.Branch, w.door.Addr, w.argo.CA, o.settings)
+    - {url: %q, branch: %s, auth: {token_file: git-token}%s}
+  argocd: {server: %s, token_file: argocd-token, ca_file: %s, recovery: 5s}
+%s`, w.git.URL, w.git.Branch, way, w.door.Addr, w.argo.CA, o.settings)
 }
 
 // gitPlaybook confirms the breach, pulls one lever and proves it.
@@ -185,7 +212,7 @@ spec:
 // alert delivers the alert as Alertmanager does, until it is acknowledged.
 func (w *gitWorld) alert(t *testing.T) {
 	t.Helper()
-	body := alertBody(t, w.ns, "chat")
+	body := alertBody(t, w.ns, w.layout.workload)
 	rig.Await(t, 30*time.Second, "the alert is acknowledged", func(ctx context.Context) (bool, string) {
 		status, err := deliver(ctx, w.responder, body)
 		return err == nil && status == http.StatusOK, fmt.Sprint(status, err)
@@ -233,14 +260,14 @@ func (w *gitWorld) wantCommits(t *testing.T, n int) []string {
 // value, and Argo CD says that they are the same and healthy.
 func (w *gitWorld) wantSeqs(t *testing.T, want string) {
 	t.Helper()
-	if file := w.git.File(t, w.git.Branch, manifestPath); !strings.Contains(file, "--max-num-seqs="+want+"\n") {
-		t.Errorf("Git has\n%s\nwant --max-num-seqs=%s", file, want)
+	if file := w.git.File(t, w.git.Branch, w.layout.file); !strings.Contains(file, w.layout.flag(want)) {
+		t.Errorf("Git has\n%s\nwant %s", file, w.layout.flag(want))
 	}
 	head := w.git.Head(t)
 	w.app.Await(t, time.Minute, fmt.Sprintf("%s is like %.8s and healthy", w.app.Name, head), func(s rig.ApplicationStatus) bool {
 		return s.Sync == "Synced" && s.Revision == head && s.Health == "Healthy" && !s.Running
 	})
-	if got := liveSeqs(t, w.cp, w.ns); got != "--max-num-seqs="+want {
+	if got := liveSeqs(t, w.cp, w.ns, w.layout.workload); got != "--max-num-seqs="+want {
 		t.Errorf("the Deployment has %s, want %s", got, want)
 	}
 }

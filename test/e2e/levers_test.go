@@ -41,9 +41,8 @@ func TestLevers(t *testing.T) {
 // leverWorld is a workload of two replicas and two revisions, in a namespace of
 // its own.
 func leverWorld(t *testing.T, cp *rig.ControlPlane, client *kube.Client, kind string, meddle []string) steptest.World {
-	ns := cp.Namespace(t)
-	cp.AddPool(t, ns, 1, 8)
-	manifest := inference(ns, "chat", "vllm:v1", 2)
+	ns, _ := cp.Own(t, 1, 8)
+	manifest := inference("chat", "vllm:v1", 2)
 	if kind == "StatefulSet" {
 		manifest = strings.Replace(manifest, "kind: Deployment", "kind: StatefulSet", 1)
 		manifest = strings.Replace(manifest, "  replicas: 2", "  replicas: 2\n  serviceName: chat\n  podManagementPolicy: Parallel", 1)

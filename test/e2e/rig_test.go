@@ -17,10 +17,10 @@ import (
 // The rig itself: a bad rollout breaks the SLO, Prometheus sees it, a pair of
 // Alertmanagers says so, and undoing the rollout repairs it.
 func TestRigBadRolloutAndUndo(t *testing.T) {
+	t.Parallel()
 	cp := rig.Shared(t)
-	ns := cp.Namespace(t)
-	cp.AddNodes(t, 2, 8)
-	cp.Apply(t, ns, deployment("chat", "vllm:v1", 2))
+	ns, _ := cp.Own(t, 2, 8)
+	cp.Apply(t, ns, inference("chat", "vllm:v1", 2))
 	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
 
 	fleet := rig.StartFleet(t, cp, ns, "chat")
@@ -52,10 +52,10 @@ func TestRigBadRolloutAndUndo(t *testing.T) {
 
 // Too little capacity breaks both latencies, and more replicas repair them.
 func TestRigOverloadAndScale(t *testing.T) {
+	t.Parallel()
 	cp := rig.Shared(t)
-	ns := cp.Namespace(t)
-	cp.AddNodes(t, 1, 8)
-	cp.Apply(t, ns, deployment("chat", "vllm:v1", 2))
+	ns, _ := cp.Own(t, 1, 8)
+	cp.Apply(t, ns, inference("chat", "vllm:v1", 2))
 	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
 	fleet := rig.StartFleet(t, cp, ns, "chat")
 	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{fleet.Addr}})
@@ -74,10 +74,10 @@ func TestRigOverloadAndScale(t *testing.T) {
 // The annotations of the pod template reach the simulated kubelets, the
 // scheduler counts GPUs, and a pod that is not ready gets no traffic.
 func TestRigPods(t *testing.T) {
+	t.Parallel()
 	cp := rig.Shared(t)
-	ns := cp.Namespace(t)
-	cp.AddNodes(t, 1, 2)
-	cp.Apply(t, ns, deployment("chat", "vllm:v1", 2))
+	ns, _ := cp.Own(t, 1, 2)
+	cp.Apply(t, ns, inference("chat", "vllm:v1", 2))
 	cp.AwaitRollout(t, ns, "chat", 30*time.Second)
 	fleet := rig.StartFleet(t, cp, ns, "chat")
 	rig.Await(t, 10*time.Second, "both pods in the fleet", func(context.Context) (bool, string) {
@@ -115,9 +115,9 @@ func TestRigPods(t *testing.T) {
 // Pending, an engine without memory crashes, slow starts and stops take their
 // time, and nodes fail and recover.
 func TestRigKubelets(t *testing.T) {
+	t.Parallel()
 	cp := rig.Shared(t)
-	ns := cp.Namespace(t)
-	node := cp.AddNodes(t, 1, 8)[0]
+	ns, nodes := cp.Own(t, 1, 8)
 	cp.Apply(t, ns, job("good", ``)+"---"+job("bad", `rig.responder/fails: "true"`)+
 		"---"+pod("held", `rig.responder/waiting: ImagePullBackOff`)+
 		"---"+pod("slow", `rig.responder/ready-delay: 2s, rig.responder/delete-delay: 2s`)+
@@ -131,7 +131,7 @@ func TestRigKubelets(t *testing.T) {
 		{"pod/held", reason, "ImagePullBackOff"},
 		{"pod/full", reason, "CrashLoopBackOff"},
 		{"pod/slow", ready, "True"},
-		{"node/" + node, ready, "True"},
+		{"node/" + nodes[0], ready, "True"},
 	} {
 		awaitField(t, cp, ns, want.object, want.path, want.value)
 	}
@@ -148,14 +148,15 @@ func TestRigKubelets(t *testing.T) {
 		t.Errorf("the slow pod was gone after %v", took)
 	}
 
-	cp.Kubectl(t, "annotate", "node", node, "rig.responder/node-ready=false")
-	awaitField(t, cp, ns, "node/"+node, ready, "False")
-	cp.Kubectl(t, "annotate", "node", node, "rig.responder/node-ready-")
-	awaitField(t, cp, ns, "node/"+node, ready, "True")
+	cp.Kubectl(t, "annotate", "node", nodes[0], "rig.responder/node-ready=false")
+	awaitField(t, cp, ns, "node/"+nodes[0], ready, "False")
+	cp.Kubectl(t, "annotate", "node", nodes[0], "rig.responder/node-ready-")
+	awaitField(t, cp, ns, "node/"+nodes[0], ready, "True")
 }
 
 // A server that is killed comes back with its files, and takes new rules.
 func TestRigRestart(t *testing.T) {
+	t.Parallel()
 	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{})
 	one := func(v float64) bool { return v == 1 }
 	prometheus.AwaitQuery(t, 10*time.Second, "vector(1)", one)
@@ -171,9 +172,10 @@ func TestRigRestart(t *testing.T) {
 // A service account's kubeconfig carries its rights and no more, and its
 // writes, the refused ones too, can be told from everybody else's.
 func TestRigUserAndAudit(t *testing.T) {
+	t.Parallel()
 	cp := rig.Shared(t)
 	ns := cp.Namespace(t)
-	cp.Apply(t, ns, deployment("chat", "vllm:v1", 0))
+	cp.Apply(t, ns, inference("chat", "vllm:v1", 0))
 	cp.Kubectl(t, "-n", ns, "create", "serviceaccount", "responder")
 	cp.Kubectl(t, "-n", ns, "create", "role", "scale", "--verb=get,patch", "--resource=deployments/scale,deployments")
 	cp.Kubectl(t, "-n", ns, "create", "rolebinding", "scale", "--role=scale", "--serviceaccount="+ns+":responder")
@@ -218,27 +220,6 @@ func awaitNotification(t *testing.T, hook *rig.Webhook, alertname, status string
 	rig.Await(t, limit, alertname+" "+status+" at the webhook", func(context.Context) (bool, string) {
 		return hook.Has(alertname, status), fmt.Sprintf("%+v", hook.Notifications())
 	})
-}
-
-// deployment is an engine's Deployment: one GPU a pod, replaced one by one.
-func deployment(name, image string, replicas int) string {
-	return fmt.Sprintf(`
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: %[1]s}
-spec:
-  replicas: %[3]d
-  selector: {matchLabels: {app: %[1]s}}
-  template:
-    metadata: {labels: {app: %[1]s}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-        - name: engine
-          image: %[2]s
-          args: [--model=chat, --gpu-memory-utilization=0.9]
-          resources: {limits: {nvidia.com/gpu: 1}}
-`, name, image, replicas)
 }
 
 func job(name, annotations string) string {

@@ -78,13 +78,12 @@ type worldOptions struct {
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
 	w := &world{cp: rig.Shared(t)}
-	w.ns = w.cp.Namespace(t)
+	w.ns, _ = w.cp.Own(t, 2, 8)
 	w.cp.Deploy(t)
 	if !o.noLevers {
 		w.cp.BindLevers(t, w.ns)
 	}
-	w.cp.AddPool(t, w.ns, 2, 8)
-	w.cp.Apply(t, w.ns, inference(w.ns, "chat", "vllm:v1", 2)+o.manifests)
+	w.cp.Apply(t, w.ns, inference("chat", "vllm:v1", 2)+o.manifests)
 	w.fleet = rig.StartFleet(t, w.cp, w.ns, "chat")
 
 	addr := rig.FreeAddr(t)
@@ -139,29 +138,28 @@ func service(ns, name, autonomy string) string {
 }
 
 // inference is the Deployment of an engine: one GPU a pod, replaced one by one,
-// on the nodes of its namespace's pool, and described for discovery.
-func inference(ns, name, image string, replicas int) string {
+// and described for discovery.
+func inference(name, image string, replicas int) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
 metadata:
-  name: %[2]s
+  name: %[1]s
   labels: {responder.dev/service: "true"}
   annotations: {responder.dev/owners: 'group:oncall', responder.dev/min-ready: "1", responder.dev/max-scale: "6"}
 spec:
-  replicas: %[4]d
-  selector: {matchLabels: {app: %[2]s}}
+  replicas: %[3]d
+  selector: {matchLabels: {app: %[1]s}}
   template:
-    metadata: {labels: {app: %[2]s}}
+    metadata: {labels: {app: %[1]s}}
     spec:
       terminationGracePeriodSeconds: 1
-      nodeSelector: {rig.responder/pool: %[1]s}
       containers:
         - name: engine
-          image: %[3]s
-          args: [--model=%[2]s, --gpu-memory-utilization=0.9]
+          image: %[2]s
+          args: [--model=%[1]s, --gpu-memory-utilization=0.9]
           resources: {limits: {nvidia.com/gpu: 1}}
-`, ns, name, image, replicas)
+`, name, image, replicas)
 }
 
 // setImage rolls out another image and waits until it is everywhere.

@@ -73,6 +73,17 @@ func NewServer(tb testing.TB) *Server {
 	return s
 }
 
+// Existing is the repository of another git server, for [NewForge]. It serves
+// nothing itself.
+func Existing(tb testing.TB, bare string) *Server {
+	tb.Helper()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		tb.Fatal("git is missing: install it (Debian: apt-get install git)")
+	}
+	return &Server{tb: tb, git: git, Bare: bare, env: environment(tb.TempDir())}
+}
+
 func authorized(r *http.Request, user, token string) bool {
 	if r.Header.Get("Authorization") == "Bearer "+token {
 		return true

@@ -3,82 +3,125 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
 
 // Application is an application of Argo CD in a project of its own: it keeps a
-// namespace as the directory "serving" of a repository says.
+// namespace as a repository says.
 type Application struct {
 	Name      string // without the namespace of Argo CD; its project has the same
 	Namespace string // of what it deploys
 	Git       *Git
 
-	argo *ArgoCD
+	argo  *ArgoCD
+	index int // of Git among several sources; -1: it is the only one
 }
 
-// ApplicationOptions say what is not as usual. An application syncs by itself
-// and heals itself.
+// ApplicationOptions say what is not as usual. An application has one source,
+// the directory "serving", syncs by itself and heals itself.
 type ApplicationOptions struct {
-	Manual  bool   // synced by hand only
-	NoHeal  bool   // syncs new commits by itself, leaves live changes alone
-	Windows string // spec.syncWindows of its project, as a YAML list in one line
+	Manual    bool   // synced by hand only
+	NoHeal    bool   // syncs new commits by itself, leaves live changes alone
+	Windows   string // spec.syncWindows of its project, as a YAML list in one line
+	Path      string // of its source; empty: serving
+	Source    string // more of its source, as YAML fields in one line: "helm: {releaseName: x}, "
+	Generated bool   // an ApplicationSet of the same name makes it
+
+	// Beside is a source before the one in Git: a chart whose values are in Git,
+	// which is then known to it as $values.
+	Beside *Beside
+}
+
+// Beside is another source of an application.
+type Beside struct {
+	Git    *Git
+	Source string // YAML fields in one line, without the repository and the revision
+}
+
+// spec is the application's, as YAML in one line.
+func (o ApplicationOptions) spec(namespace string, git *Git) string {
+	policy := fmt.Sprintf("automated: {selfHeal: %t, prune: false}, ", !o.NoHeal)
+	if o.Manual {
+		policy = ""
+	}
+	from := func(git *Git, more string) string {
+		return fmt.Sprintf("{repoURL: %q, targetRevision: %s, %s}", git.URL, git.Branch, more)
+	}
+	source := "source: " + from(git, o.Source+"path: "+cmp.Or(o.Path, "serving"))
+	if b := o.Beside; b != nil {
+		source = "sources: [" + from(b.Git, b.Source) + ", " + from(git, "ref: values") + "]"
+	}
+	return fmt.Sprintf(`{project: %[1]s, %[2]s, destination: {server: https://kubernetes.default.svc, namespace: %[1]s}, `+
+		`syncPolicy: {%[3]sretry: {limit: 1, backoff: {duration: 1s, maxDuration: 2s}}}}`, namespace, source, policy)
+}
+
+// repositories are the project's, and Argo CD's credentials for them.
+func (o ApplicationOptions) repositories(git *Git) []*Git {
+	if o.Beside != nil {
+		return []*Git{git, o.Beside.Git}
+	}
+	return []*Git{git}
 }
 
 // Application makes an application of a namespace that [ControlPlane.Namespace]
 // made, and its project. Both go when the test ends, before the namespace.
 func (a *ArgoCD) Application(t testing.TB, namespace string, git *Git, o ApplicationOptions) *Application {
 	t.Helper()
-	app := &Application{Name: namespace, Namespace: namespace, Git: git, argo: a}
-	policy := fmt.Sprintf("automated: {selfHeal: %t, prune: false}, ", !o.NoHeal)
-	if o.Manual {
-		policy = ""
+	app := &Application{Name: namespace, Namespace: namespace, Git: git, argo: a, index: -1}
+	if o.Beside != nil {
+		app.index = 1
 	}
-	windows := o.Windows
-	if windows == "" {
-		windows = "[]"
-	}
-	a.cp.Apply(t, argoNamespace, fmt.Sprintf(`
+	var manifests, urls, objects []string
+	for i, repo := range o.repositories(git) {
+		name := fmt.Sprintf("repo-%s-%d", namespace, i)
+		urls, objects = append(urls, fmt.Sprintf("%q", repo.URL)), append(objects, "secret/"+name)
+		manifests = append(manifests, fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
-metadata: {name: repo-%[1]s, labels: {argocd.argoproj.io/secret-type: repository}}
-stringData: {type: git, url: %[2]q, username: argocd, password: %[3]q}
----
+metadata: {name: %s, labels: {argocd.argoproj.io/secret-type: repository}}
+stringData: {type: git, url: %q, username: argocd, password: %q}
+`, name, repo.URL, repo.Token))
+	}
+	manifests = append(manifests, fmt.Sprintf(`
 apiVersion: argoproj.io/v1alpha1
 kind: AppProject
 metadata: {name: %[1]s}
 spec:
-  sourceRepos: [%[2]q]
+  sourceRepos: [%[2]s]
   destinations: [{server: https://kubernetes.default.svc, namespace: %[1]s}]
-  syncWindows: %[5]s
----
-apiVersion: argoproj.io/v1alpha1
-kind: Application
-metadata: {name: %[1]s}
-spec:
-  project: %[1]s
-  source: {repoURL: %[2]q, targetRevision: %[4]s, path: serving}
-  destination: {server: https://kubernetes.default.svc, namespace: %[1]s}
-  syncPolicy: {%[6]sretry: {limit: 1, backoff: {duration: 1s, maxDuration: 2s}}}
-`, namespace, git.URL, git.Token, git.Branch, windows, policy))
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if t.Failed() {
-			if s, err := app.Status(ctx); err == nil {
-				t.Logf("application %s at the end: %s", app.Name, s)
-			}
-		}
-		for _, object := range []string{"application/" + namespace, "appproject/" + namespace, "secret/repo-" + namespace} {
-			if _, err := a.cp.TryKubectl(ctx, "-n", argoNamespace, "delete", object); err != nil {
-				t.Errorf("delete %s: %v", object, err)
-			}
-		}
-	})
+  syncWindows: %[3]s
+`, namespace, strings.Join(urls, ", "), cmp.Or(o.Windows, "[]")))
+	kind, made := "application", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: %s}\nspec: %s\n"
+	if o.Generated {
+		a.startGenerator(t)
+		kind, made = "applicationset", "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: %[1]s}\n"+
+			"spec: {syncPolicy: {preserveResourcesOnDeletion: true}, generators: [{list: {elements: [{name: %[1]s}]}}], template: {metadata: {name: '{{name}}'}, spec: %[2]s}}\n"
+	}
+	manifests = append(manifests, fmt.Sprintf(made, namespace, o.spec(namespace, git)))
+	a.cp.Apply(t, argoNamespace, strings.Join(manifests, "---\n"))
+	t.Cleanup(func() { app.delete(t, append([]string{kind + "/" + namespace, "appproject/" + namespace}, objects...)) })
 	return app
+}
+
+func (app *Application) delete(t testing.TB, objects []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if t.Failed() {
+		if s, err := app.Status(ctx); err == nil {
+			t.Logf("application %s at the end: %s", app.Name, s)
+		}
+	}
+	for _, object := range objects {
+		if _, err := app.argo.cp.TryKubectl(ctx, "-n", argoNamespace, "delete", "--cascade=foreground", object); err != nil {
+			t.Errorf("delete %s: %v", object, err)
+		}
+	}
 }
 
 // ApplicationStatus is what Argo CD says of an application.
@@ -106,21 +149,43 @@ func (app *Application) status(ctx context.Context, query string) (ApplicationSt
 	var object struct {
 		Operation *struct{}
 		Status    struct {
-			Sync           struct{ Status, Revision string }
+			Sync           revised
 			Health         struct{ Status string }
 			OperationState struct {
 				Phase, Message string
-				SyncResult     struct{ Revision string }
+				SyncResult     revised
 			}
 		}
 	}
 	err := app.argo.call(ctx, app.argo.admin, http.MethodGet, "/api/v1/applications/"+app.Name+query, nil, &object)
 	s := object.Status
 	return ApplicationStatus{
-		Sync: s.Sync.Status, Revision: s.Sync.Revision, Health: s.Health.Status,
+		Sync: s.Sync.Status, Revision: s.Sync.of(app.index), Health: s.Health.Status,
 		Running: object.Operation != nil, Phase: s.OperationState.Phase,
-		Synced: s.OperationState.SyncResult.Revision, Message: s.OperationState.Message,
+		Synced: s.OperationState.SyncResult.of(app.index), Message: s.OperationState.Message,
 	}, err
+}
+
+// revised is a state and the revisions it is of.
+type revised struct {
+	Status, Revision string
+	Revisions        []string
+}
+
+// of is the revision of the source at an index, or of the only one.
+func (r revised) of(index int) string {
+	if index >= 0 && index < len(r.Revisions) {
+		return r.Revisions[index]
+	}
+	return r.Revision
+}
+
+// Sync syncs an application that does not do so by itself, as a click does.
+func (app *Application) Sync(t testing.TB) {
+	t.Helper()
+	if err := app.argo.Call(t, app.argo.admin, http.MethodPost, "/api/v1/applications/"+app.Name+"/sync", struct{}{}, nil); err != nil {
+		t.Fatalf("sync %s: %v", app.Name, err)
+	}
 }
 
 // Refresh has Argo CD look at the repository now, as a click does; by itself it

@@ -40,9 +40,14 @@ type ArgoCD struct {
 	cp      *ControlPlane
 	dir     string
 	bin     string
+	sources string // directory of helm and kustomize
+	redis   string // host:port
+	repos   string // host:port of the repo-server
 	servers []*Process
 	client  *http.Client
 	admin   string // the administrator's token
+
+	generator generator
 }
 
 // SharedArgoCD returns the Argo CD all tests of the package share, beside the
@@ -79,17 +84,19 @@ func (s *sharedState) argoCD(cp *ControlPlane) (*ArgoCD, error) {
 
 func (a *ArgoCD) start() error {
 	var err error
-	if a.bin, err = built("argobox"); err != nil {
+	if a.bin, err = built("build.sh", "argobox"); err != nil {
+		return err
+	}
+	if a.sources, err = built("sources.sh", "sourcebox"); err != nil {
 		return err
 	}
 	if err := a.install(); err != nil {
 		return err
 	}
-	redis, err := a.startRedis()
-	if err != nil {
+	if err := a.startRedis(); err != nil {
 		return fmt.Errorf("start redis: %w", err)
 	}
-	if err := a.startServers(redis); err != nil {
+	if err := a.startServers(); err != nil {
 		return err
 	}
 	return a.login()
@@ -136,12 +143,13 @@ func (a *ArgoCD) launch(spec Spec) error {
 	return err
 }
 
-func (a *ArgoCD) startRedis() (addr string, err error) {
+func (a *ArgoCD) startRedis() error {
 	port, err := freePort()
 	if err != nil {
-		return "", err
+		return err
 	}
-	return fmt.Sprintf("127.0.0.1:%d", port), a.launch(Spec{
+	a.redis = fmt.Sprintf("127.0.0.1:%d", port)
+	return a.launch(Spec{
 		Name: "redis-server", Path: "/usr/bin/redis-server",
 		Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", a.dir},
 	})
@@ -149,7 +157,7 @@ func (a *ArgoCD) startRedis() (addr string, err error) {
 
 // startServers starts Argo CD's three programs beside each other and waits for
 // all of them.
-func (a *ArgoCD) startServers(redis string) error {
+func (a *ArgoCD) startServers() error {
 	kubeconfig, err := a.cp.writeKubeconfig(userArgoCD, staticToken(userArgoCD))
 	if err != nil {
 		return err
@@ -162,18 +170,18 @@ func (a *ArgoCD) startServers(redis string) error {
 	}
 	a.Addr = fmt.Sprintf("localhost:%d", ports[4]) // its certificate has names only
 	a.URL = "https://" + a.Addr
-	repository := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	a.repos = fmt.Sprintf("127.0.0.1:%d", ports[0])
 	specs := []Spec{{
 		Name: "argocd-repo-server",
 		Args: []string{
 			"--address=127.0.0.1", fmt.Sprintf("--port=%d", ports[0]), "--metrics-address=127.0.0.1", fmt.Sprintf("--metrics-port=%d", ports[1]),
-			"--disable-tls", "--redis=" + redis,
+			"--disable-tls", "--redis=" + a.redis,
 		},
 		Ready: fmt.Sprintf("http://127.0.0.1:%d/healthz", ports[1]),
 	}, {
 		Name: "argocd-application-controller",
 		Args: []string{
-			fmt.Sprintf("--metrics-port=%d", ports[2]), "--repo-server=" + repository, "--repo-server-plaintext", "--redis=" + redis,
+			fmt.Sprintf("--metrics-port=%d", ports[2]), "--repo-server=" + a.repos, "--repo-server-plaintext", "--redis=" + a.redis,
 			"--namespace=" + argoNamespace, "--kubeconfig=" + kubeconfig, "--status-processors=8", "--operation-processors=8",
 		},
 		Ready: fmt.Sprintf("http://127.0.0.1:%d/healthz", ports[2]),
@@ -181,7 +189,7 @@ func (a *ArgoCD) startServers(redis string) error {
 		Name: "argocd-server",
 		Args: []string{
 			"--address=127.0.0.1", fmt.Sprintf("--port=%d", ports[4]), "--metrics-address=127.0.0.1", fmt.Sprintf("--metrics-port=%d", ports[3]),
-			"--repo-server=" + repository, "--repo-server-plaintext", "--redis=" + redis, "--dex-server=http://127.0.0.1:1",
+			"--repo-server=" + a.repos, "--repo-server-plaintext", "--redis=" + a.redis, "--dex-server=http://127.0.0.1:1",
 			"--namespace=" + argoNamespace, "--kubeconfig=" + kubeconfig,
 		},
 		Ready: a.URL + "/healthz",
@@ -225,7 +233,7 @@ func (a *ArgoCD) environment(server, kubeconfig string) ([]string, error) {
 	}
 	empty := filepath.Join(home, "empty")
 	return []string{
-		"HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"), "PATH=" + a.bin + ":" + os.Getenv("PATH"),
+		"HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"), "PATH=" + a.bin + ":" + a.sources + ":" + os.Getenv("PATH"),
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "KUBECONFIG=" + kubeconfig,
 		"ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false", "ARGOCD_ASK_PASS_SOCK=" + filepath.Join(home, "ask.sock"),
 		"ARGOCD_TLS_DATA_PATH=" + empty, "ARGOCD_SSH_DATA_PATH=" + empty, "ARGOCD_GPG_DATA_PATH=" + empty,

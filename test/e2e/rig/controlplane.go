@@ -86,7 +86,7 @@ func startControlPlane(dir string) (*ControlPlane, error) {
 
 func (cp *ControlPlane) start() error {
 	var err error
-	if cp.bin, err = built("kubebox"); err != nil {
+	if cp.bin, err = built("build.sh", "kubebox"); err != nil {
 		return err
 	}
 	etcd, err := cp.startEtcd()
@@ -102,12 +102,12 @@ func (cp *ControlPlane) start() error {
 	return cp.awaitServiceAccount("default", 60*time.Second)
 }
 
-// built returns the directory of a target of build.sh, which has made it, or
-// makes it now.
-func built(target string) (string, error) {
+// built returns the directory of a target of build.sh or sources.sh, which has
+// made it, or makes it now.
+func built(script, target string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	out, err := run(ctx, filepath.Join(Repository(), "test", "e2e", "rig", "build.sh"), target)
+	out, err := run(ctx, filepath.Join(Repository(), "test", "e2e", "rig", script), target)
 	return strings.TrimSpace(out), err
 }
 
@@ -172,6 +172,7 @@ func (cp *ControlPlane) startAPIServer(etcd string) error {
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + filepath.Join(cp.Dir, "sa.key"),
 			"--service-account-signing-key-file=" + filepath.Join(cp.Dir, "sa.key"),
 			"--audit-policy-file=" + filepath.Join(cp.Dir, "audit.yaml"), "--audit-log-path=" + cp.auditLog(),
+			"--enable-admission-plugins=PodNodeSelector", // keeps the pods of tests apart
 			"--allow-privileged", "--profiling=false", "--v=1",
 		},
 		Ready: cp.URL + "/readyz",
@@ -265,8 +266,8 @@ func (cp *ControlPlane) Server(t testing.TB, name string) *Process {
 	return nil
 }
 
-// Namespace makes a namespace for the test. It goes when the test ends, and
-// its pods with it, so that the next test has the nodes to itself.
+// Namespace makes a namespace for the test, whose pods run on nodes of
+// [ControlPlane.AddNodes] only. It goes when the test ends, and its pods with it.
 func (cp *ControlPlane) Namespace(t testing.TB) string {
 	t.Helper()
 	cp.mu.Lock()
@@ -274,7 +275,9 @@ func (cp *ControlPlane) Namespace(t testing.TB) string {
 	name := fmt.Sprintf("e2e-%d", cp.spaces)
 	cp.mu.Unlock()
 
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"rig.responder/test": t.Name()}}}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		"rig.responder/test": t.Name(), "scheduler.alpha.kubernetes.io/node-selector": poolLabel + "=" + name,
+	}}}
 	if _, err := cp.Client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("create namespace: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cgi"
@@ -25,9 +26,9 @@ type Git struct {
 	URL    string // of the repository, without credentials
 	Branch string // the default branch
 	Token  string // the password; any user name will do. Worth nothing outside the test
+	Bare   string // the repository on disk
 
 	server *httptest.Server
-	bare   string // the repository on disk
 	work   string // a person's clone
 
 	working sync.Mutex // one commit at a time
@@ -56,13 +57,13 @@ func StartGit(t testing.TB, files map[string]string) *Git {
 		t.Fatalf("no git here: run test/e2e/rig/packages.sh: %v", err)
 	}
 	dir := runDir(t, "git")
-	g := &Git{Branch: "main", Token: "rig-git-token-of-no-worth", bare: filepath.Join(dir, "serving.git"), work: filepath.Join(dir, "work")}
+	g := &Git{Branch: "main", Token: "rig-git-token-of-no-worth", Bare: filepath.Join(dir, "serving.git"), work: filepath.Join(dir, "work")}
 	g.faults.token = g.Token
 	for _, args := range [][]string{
-		{"init", "--quiet", "--bare", "--initial-branch=" + g.Branch, g.bare},
-		{"-C", g.bare, "config", "http.receivepack", "true"},
-		{"-C", g.bare, "config", "uploadpack.allowAnySHA1InWant", "true"},
-		{"clone", "--quiet", g.bare, g.work},
+		{"init", "--quiet", "--bare", "--initial-branch=" + g.Branch, g.Bare},
+		{"-C", g.Bare, "config", "http.receivepack", "true"},
+		{"-C", g.Bare, "config", "uploadpack.allowAnySHA1InWant", "true"},
+		{"clone", "--quiet", g.Bare, g.work},
 	} {
 		if _, err := git(t.Context(), args...); err != nil {
 			t.Fatal(err)
@@ -259,7 +260,7 @@ func (g *Git) Head(t testing.TB) string {
 }
 
 func (g *Git) head(ctx context.Context) (string, error) {
-	out, err := git(ctx, "-C", g.bare, "rev-parse", g.Branch)
+	out, err := git(ctx, "-C", g.Bare, "rev-parse", g.Branch)
 	return strings.TrimSpace(out), err
 }
 
@@ -267,6 +268,16 @@ func (g *Git) head(ctx context.Context) (string, error) {
 func (g *Git) File(t testing.TB, revision, path string) string {
 	t.Helper()
 	return g.git(t, "show", revision+":"+path)
+}
+
+// Protect has the server refuse pushes to the branch, as a forge does with a
+// protected one. What people commit here and what a forge merges is not pushed.
+func (g *Git) Protect(t testing.TB) {
+	t.Helper()
+	const hook = "#!/bin/sh\nif [ \"$1\" = refs/heads/%s ] && [ -n \"$REMOTE_USER\" ]; then echo 'the branch is protected' >&2; exit 1; fi\n"
+	if err := os.WriteFile(filepath.Join(g.Bare, "hooks", "update"), fmt.Appendf(nil, hook, g.Branch), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Log lists the branch's commits, newest first, in a format of git log.
@@ -283,7 +294,7 @@ func (g *Git) Diff(t testing.TB, sha string) string {
 
 func (g *Git) git(t testing.TB, args ...string) string {
 	t.Helper()
-	out, err := git(context.Background(), append([]string{"-C", g.bare}, args...)...)
+	out, err := git(context.Background(), append([]string{"-C", g.Bare}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,21 +14,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AddNodes adds n nodes with that many GPUs each and returns their names. They
-// stay until the test ends.
-func (cp *ControlPlane) AddNodes(t testing.TB, n, gpus int) []string {
+// poolLabel says on a node which namespace's pods run there.
+const poolLabel = "rig.responder/pool"
+
+// Own gives a test its own part of a control plane that it shares with tests
+// that run beside it: a namespace, and n nodes with that many GPUs each. The
+// namespace's pods run on these nodes and on no others, and no other namespace's
+// pods run there, whatever the manifests say; so a test may cordon, drain and
+// lose its nodes. All of it goes when the test ends.
+func (cp *ControlPlane) Own(t testing.TB, n, gpus int) (namespace string, nodes []string) {
 	t.Helper()
-	return cp.addNodes(t, n, gpus, "")
+	namespace = cp.Namespace(t)
+	return namespace, cp.AddNodes(t, namespace, n, gpus)
 }
 
-// AddPool adds nodes for one namespace of a test that runs beside others: pods
-// reach them, and no others, by the node selector rig.responder/pool.
-func (cp *ControlPlane) AddPool(t testing.TB, namespace string, n, gpus int) []string {
-	t.Helper()
-	return cp.addNodes(t, n, gpus, namespace)
-}
-
-func (cp *ControlPlane) addNodes(t testing.TB, n, gpus int, pool string) []string {
+// AddNodes adds nodes for the pods of one namespace of [ControlPlane.Namespace]
+// and returns their names. They go when the test ends.
+func (cp *ControlPlane) AddNodes(t testing.TB, namespace string, n, gpus int) []string {
 	t.Helper()
 	var names []string
 	for range n {
@@ -37,9 +39,7 @@ func (cp *ControlPlane) addNodes(t testing.TB, n, gpus int, pool string) []strin
 		name := fmt.Sprintf("gpu-%d", cp.nodes)
 		cp.mu.Unlock()
 		node := gpuNode(name, gpus)
-		if pool != "" {
-			node.Labels["rig.responder/pool"] = pool
-		}
+		node.Labels[poolLabel] = namespace
 		if _, err := cp.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 			t.Fatalf("create node: %v", err)
 		}
