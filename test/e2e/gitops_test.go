@@ -21,6 +21,7 @@ func TestGitOps(t *testing.T) {
 		"flag helps":                      gitFlagHelps,
 		"flag does not help":              gitFlagDoesNotHelp,
 		"rollback becomes a revert":       gitRollback,
+		"an old commit pushed today":      gitOldCommit,
 		"somebody pushes in between":      gitSomebodyPushes,
 		"somebody changes the same line":  gitSameLine,
 		"the sync fails":                  gitSyncFails,
@@ -108,6 +109,17 @@ func gitFlagDoesNotHelp(t *testing.T, all *gitWorlds) {
 // A rollback of a live object that Git owns is made in Git.
 func gitRollback(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{lever: "lever: kube.rollout_undo"})
+	w.ends(t, machine.OutcomeResolved)
+	sha := w.wantCommits(t, 1)[0]
+	w.wantSeqs(t, "64")
+	if got := w.git.File(t, sha, manifestPath); got != manifest(64) {
+		t.Errorf("the revert leaves\n%s", got)
+	}
+}
+
+// A commit that was made a week ago and rolled out just now is in the burn window.
+func gitOldCommit(t *testing.T, all *gitWorlds) {
+	w := all.world(t, gitOptions{lever: "lever: gitops.revert\n      with: {window: 10m}", old: true})
 	w.ends(t, machine.OutcomeResolved)
 	sha := w.wantCommits(t, 1)[0]
 	w.wantSeqs(t, "64")

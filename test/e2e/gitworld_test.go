@@ -77,6 +77,7 @@ type gitOptions struct {
 	forge    string // the branch is protected, and pull requests are opened at one of these: github, gitlab
 	merge    string // who merges them: people, responder
 	alerts   bool   // a real Alertmanager delivers the alert
+	old      bool   // the commit that burns was made a week ago, and is pushed when the one before it is rolled out
 }
 
 // setFlag is the lever of the playbook.
@@ -94,12 +95,21 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 	w.ns, _ = w.cp.Own(t, 1, 8)
 	w.cp.BindLevers(t, w.ns)
 	w.git = rig.StartGit(t, w.layout.files)
+	if o.old {
+		w.app = w.argo.Application(t, w.ns, w.git, w.layout.application(t, o.app))
+		w.app.AwaitSynced(t, w.git.Head(t), time.Minute)
+		w.git.Backdate(7 * 24 * time.Hour)
+	}
 	w.broken = w.git.Edit(t, "Serve more at a time", w.layout.file, w.layout.flag(64), w.layout.flag(128))
 	if o.forge != "" {
 		w.git.Protect(t)
 		w.forge = gittest.NewForge(t, gittest.Existing(t, w.git.Bare), o.forge, forgeToken)
 	}
-	w.app = w.argo.Application(t, w.ns, w.git, w.layout.application(t, o.app))
+	if w.app == nil {
+		w.app = w.argo.Application(t, w.ns, w.git, w.layout.application(t, o.app))
+	} else {
+		w.app.Refresh(t)
+	}
 	w.startEngines(t, o)
 	if o.app.Manual {
 		w.app.Sync(t)

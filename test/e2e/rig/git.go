@@ -31,7 +31,8 @@ type Git struct {
 	server *httptest.Server
 	work   string // a person's clone
 
-	working sync.Mutex // one commit at a time
+	working sync.Mutex    // one commit at a time; guards age
+	age     time.Duration // of the next commits
 	mu      sync.Mutex // guards faults
 	faults  gitFaults
 }
@@ -197,6 +198,14 @@ func (g *Git) Pushes() int {
 	return g.faults.pushes
 }
 
+// Backdate makes the commits that follow say that they were made that long ago,
+// as those of a branch do that was prepared and is pushed later.
+func (g *Git) Backdate(age time.Duration) {
+	g.working.Lock()
+	defer g.working.Unlock()
+	g.age = age
+}
+
 // Commit is a person's commit: it writes files, by their paths, on top of the
 // branch and publishes them, past the server and its faults. It returns the SHA.
 func (g *Git) Commit(t testing.TB, message string, files map[string]string) string {
@@ -226,12 +235,13 @@ func (g *Git) TryCommit(ctx context.Context, message string, files map[string]st
 			return "", err
 		}
 	}
+	at := time.Now().Add(-g.age).Format(time.RFC3339)
 	for _, args := range [][]string{
 		{"add", "--all"},
 		{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "--quiet", "--message=" + message},
 		{"push", "--quiet", "origin", "HEAD:" + g.Branch},
 	} {
-		if _, err := git(ctx, append([]string{"-C", g.work}, args...)...); err != nil {
+		if _, err := gitWith(ctx, []string{"GIT_AUTHOR_DATE=" + at, "GIT_COMMITTER_DATE=" + at}, append([]string{"-C", g.work}, args...)...); err != nil {
 			return "", err
 		}
 	}
@@ -302,10 +312,12 @@ func (g *Git) git(t testing.TB, args ...string) string {
 }
 
 // git runs git without the configuration of whoever runs the test.
-func git(ctx context.Context, args ...string) (string, error) {
+func git(ctx context.Context, args ...string) (string, error) { return gitWith(ctx, nil, args...) }
+
+func gitWith(ctx context.Context, env []string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0")
+	cmd.Env = append(append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0"), env...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		return stdout.String(), errors.Join(err, errors.New("git "+strings.Join(args, " ")+": "+strings.TrimSpace(stderr.String())))
