@@ -42,7 +42,7 @@ func gitMergedByPeople(t *testing.T, all *gitWorlds) {
 		}
 	}
 	w.responder.AwaitRun(t, time.Minute, "the run waits for the merge", func(r *rig.Run) bool {
-		return strings.Contains(r.Last(machine.Settling).Message, "waits for the merge of")
+		return strings.Contains(r.String(), "waits for the merge of")
 	})
 	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=128" || w.git.Head(t) != w.broken {
 		t.Errorf("before the merge the Deployment has %s and the branch is at %s", got, w.git.Head(t))

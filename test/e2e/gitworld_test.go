@@ -75,7 +75,7 @@ type gitOptions struct {
 	layout   *layout // of the repository; default: plain manifests
 	app      rig.ApplicationOptions
 	forge    string // the branch is protected, and pull requests are opened at one of these: github, gitlab
-	merge    string // who merges them: people, responder
+	merge    string // who merges them, by the policy: people, responder
 	alerts   bool   // a real Alertmanager delivers the alert
 	old      bool   // the commit that burns was made a week ago, and is pushed when the one before it is rolled out
 }
@@ -104,6 +104,7 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 	if o.forge != "" {
 		w.git.Protect(t)
 		w.forge = gittest.NewForge(t, gittest.Existing(t, w.git.Bare), o.forge, forgeToken)
+		w.forge.Protect(w.git.Branch)
 	}
 	if w.app == nil {
 		w.app = w.argo.Application(t, w.ns, w.git, w.layout.application(t, o.app))
@@ -126,7 +127,7 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 	}
 	w.responder = rig.StartService(t, rig.ServiceOptions{
 		Addr: addr, Prometheus: w.prometheus.URL, Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Playbook: gitPlaybook(o),
-		Services: "services:" + w.service(o), Settings: w.settings(o), Files: map[string]string{"git-token": w.git.Token, "argocd-token": token, "forge-token": forgeToken},
+		Services: "services:" + w.service(o), Settings: w.settings(o), Files: w.files(o, token),
 	})
 	return w
 }
@@ -158,9 +159,10 @@ func (w *gitWorld) service(o gitOptions) string {
 }
 
 func (w *gitWorld) settings(o gitOptions) string {
-	way := ""
+	way, policy := "", ""
 	if w.forge != nil {
-		way = fmt.Sprintf(", way: pull_request, forge: {kind: %s, api: %q, repository: %s, token_file: forge-token, merge: %s}", o.forge, w.forge.API(), w.forge.Repository(), o.merge)
+		policy = "policy: {file: policy.yaml}\n"
+		way = fmt.Sprintf(", way: pull_request, forge: {kind: %s, api: %q, repository: %s, token_file: forge-token}", o.forge, w.forge.API(), w.forge.Repository())
 	}
 	return fmt.Sprintf(`
 autonomy: auto
@@ -169,7 +171,17 @@ gitops:
   repositories:
     - {url: %q, branch: %s, auth: {token_file: git-token}%s}
   argocd: {server: %s, token_file: argocd-token, ca_file: %s, recovery: 5s}
-%s`, w.git.URL, w.git.Branch, way, w.door.Addr, w.argo.CA, o.settings)
+%s%s`, w.git.URL, w.git.Branch, way, w.door.Addr, w.argo.CA, policy, o.settings)
+}
+
+// files are those beside responder.yaml.
+func (w *gitWorld) files(o gitOptions, token string) map[string]string {
+	files := map[string]string{"git-token": w.git.Token, "argocd-token": token}
+	if o.forge != "" {
+		files["forge-token"] = forgeToken
+		files["policy.yaml"] = "apiVersion: responder/v1alpha1\nkind: Policy\nmetadata: {name: platform}\nspec: {rules: [{name: who-merges, merge: " + o.merge + "}]}\n"
+	}
+	return files
 }
 
 // gitPlaybook confirms the breach, pulls one lever and proves it.

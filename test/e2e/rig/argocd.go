@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ type ArgoCD struct {
 	admin   string // the administrator's token
 
 	generator generator
+	accounts  sync.Mutex // one change of an account's tokens at a time
 }
 
 // SharedArgoCD returns the Argo CD all tests of the package share, beside the

@@ -20,12 +20,18 @@ func (a *ArgoCD) Token(t testing.TB) (token string, revoke func()) {
 	a.cp.mu.Unlock()
 	path := "/api/v1/account/" + argoAccount + "/token"
 	var made struct{ Token string }
+	a.accounts.Lock()
+	defer a.accounts.Unlock()
 	if err := a.Call(t, a.admin, http.MethodPost, path, map[string]any{"name": argoAccount, "id": id, "expiresIn": 3600}, &made); err != nil {
 		t.Fatalf("make a token: %v", err)
 	}
+	a.awaitToken(t, made.Token, true)
 	return made.Token, func() {
 		t.Helper()
+		a.accounts.Lock()
+		defer a.accounts.Unlock()
 		a.revoke(t, path+"/"+id)
+		a.awaitToken(t, made.Token, false)
 	}
 }
 
@@ -58,6 +64,18 @@ func (app *Application) Token(t testing.TB) (token string, revoke func()) {
 			app.argo.revoke(t, fmt.Sprintf("%s/%d", path, item.IAT))
 		}
 	}
+}
+
+// awaitToken waits until the API server knows that a token is valid, or no
+// longer. It changes the account's list of tokens as it knew it last, so that the
+// next change has to wait for this one.
+func (a *ArgoCD) awaitToken(t testing.TB, token string, valid bool) {
+	t.Helper()
+	Await(t, 30*time.Second, fmt.Sprintf("a token is valid: %t", valid), func(ctx context.Context) (bool, string) {
+		var user struct{ LoggedIn bool }
+		err := a.call(ctx, token, http.MethodGet, "/api/v1/session/userinfo", nil, &user)
+		return err == nil && user.LoggedIn == valid, fmt.Sprint(user.LoggedIn, err)
+	})
 }
 
 func (a *ArgoCD) revoke(t testing.TB, path string) {

@@ -33,7 +33,7 @@ type Git struct {
 
 	working sync.Mutex    // one commit at a time; guards age
 	age     time.Duration // of the next commits
-	mu      sync.Mutex // guards faults
+	mu      sync.Mutex    // guards faults
 	faults  gitFaults
 }
 
@@ -79,7 +79,9 @@ func StartGit(t testing.TB, files map[string]string) *Git {
 	}))
 	t.Cleanup(g.server.Close)
 	g.URL = g.server.URL + "/serving.git"
+	g.Backdate(8 * 24 * time.Hour) // so that it is in no window
 	g.Commit(t, "Serve chat", files)
+	g.Backdate(0)
 	return g
 }
 
