@@ -36,10 +36,12 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 		}
 		w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
 		w.Deps.Nodes, w.Deps.NodeChanger = client, client
+		w.GPUNodes = client.GPUNodes
 		if c.Discovery.Enabled {
 			options.Lister = client
 		}
 	}
+	w.Deps.GPUs = openGPUs(c, w.Deps.Querier)
 	open := openGitops
 	if c.once {
 		open = openGitopsOnce

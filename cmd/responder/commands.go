@@ -19,6 +19,7 @@ func commands(p *process) []*cobra.Command {
 		newPausesCommand(p),
 		newLadderCommand(p),
 		newServicesCommand(p),
+		newGPUCommand(p),
 		newGitopsCommand(p),
 		newEngineCommand(p),
 		newSlackCommand(p),

@@ -113,6 +113,7 @@ func (c *config) check() error {
 	c.checkChannels(bad)
 	c.checkSlack(bad)
 	c.checkGitops(bad)
+	c.checkGPU(bad)
 	c.checkAuth(bad)
 	c.checkLimits(bad)
 	c.Ladder.check(bad)

@@ -45,6 +45,7 @@ func sandboxWorld(sim *sandbox.World, more ...string) world {
 		},
 		Resolve:  services.Resolve,
 		Services: services.Services,
+		GPUNodes: sim.GPUNodes,
 		Now:      sim.Clock().Now,
 		Pace:     sim.Clock().Pace(),
 	}

@@ -31,6 +31,9 @@ type world struct {
 	// Services lists the catalog, for `responder services`.
 	Services func() []playbook.Service
 
+	// GPUNodes names the nodes that have GPUs; nil: there is no cluster.
+	GPUNodes func(ctx context.Context) ([]string, error)
+
 	// Now is the time that the world lives in, Pace how many of its seconds
 	// pass in a real one. Zero values: the real time at its own pace.
 	Now  func() time.Time

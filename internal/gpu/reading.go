@@ -55,6 +55,13 @@ func Unknown[T any](why Absence) Reading[T] { return Reading[T]{why: why} }
 // Get gives the value, and whether it is known.
 func (r Reading[T]) Get() (T, bool) { return r.value, r.known }
 
+// lack gives a reason to a reading that nobody filled in.
+func (r *Reading[T]) lack(why Absence) {
+	if r.IsZero() {
+		r.why = why
+	}
+}
+
 // Why says why there is no value; empty when there is one.
 func (r Reading[T]) Why() Absence {
 	switch {

@@ -136,7 +136,7 @@ func readable(u subject) []sign {
 		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: plural(len(bad), "reading") + " could not be had", evidence: strings.Join(bad, " ")})
 	}
 	if len(absent) > 0 {
-		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: "not exported, so not looked at: " + strings.Join(absent, ", ")})
+		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: plural(len(absent), "reading") + " that the exporter does not give", evidence: strings.Join(absent[:min(len(absent), 8)], " ")})
 	}
 	return out
 }

@@ -160,7 +160,7 @@ func (c gpuHealth) Run(ctx context.Context, in Input) (Finding, error) {
 	return Finding{Out: out, Facts: facts}, nil
 }
 
-var errNoGPUSource = errors.New("neither node agents nor dcgm-exporter are configured: set gpu.agents or gpu.dcgm")
+var errNoGPUSource = errors.New("neither node agents nor dcgm-exporter are configured: set gpu")
 
 // podsByNode groups the pods that have a node.
 func podsByNode(pods []kube.Pod) map[string][]string {

@@ -155,7 +155,7 @@ func TestGPUHealth(t *testing.T) {
 			gpus: gpus{"node-z": both(overheated, heldBy(0, "other-1"))}, with: map[string]any{"node": "node-z"},
 			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-z", BadNodes: 1},
 		},
-		"nothing configured": {want: health{Verdict: "unknown", UnknownNodes: 2}, why: "set gpu.agents or gpu.dcgm"},
+		"nothing configured": {want: health{Verdict: "unknown", UnknownNodes: 2}, why: "set gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := step.Deps{Workloads: fleet{}}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// gpuConfig is where the state of GPUs is read.
+type gpuConfig struct {
+	DCGM dcgmConfig `yaml:"dcgm" doc:"Series of dcgm-exporter in Prometheus, about nodes without a node agent."`
+}
+
+type dcgmConfig struct {
+	Enabled   bool   `yaml:"enabled" doc:"Ask for them. A GPU is judged healthy only where the exporter is told to give DCGM_FI_DEV_CLOCKS_EVENT_REASONS, DCGM_FI_DEV_ECC_DBE_VOL_TOTAL and DCGM_FI_DEV_ROW_REMAP_PENDING too, which it does not by default; otherwise it is unknown, or worse."`
+	NodeLabel string `yaml:"node_label" doc:"Label with the name of the node as Kubernetes has it. Default: Hostname, which is that where the exporter's NODE_NAME is set."`
+	Selector  string `yaml:"selector" doc:"More label matchers, without braces, e.g. job=\"dcgm-exporter\"."`
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// checkGPU finds what is wrong with it.
+func (c *config) checkGPU(bad report) {
+	d := c.GPU.DCGM
+	if d.Enabled && c.Prometheus.URL == "" {
+		bad("gpu.dcgm.enabled", "set prometheus.url", "there is no Prometheus to ask")
+	}
+	if d.NodeLabel != "" && !labelName.MatchString(d.NodeLabel) {
+		bad("gpu.dcgm.node_label", "e.g. Hostname or node", "%q is no name of a label", cut(d.NodeLabel, 100))
+	}
+	if d.Selector != "" {
+		if _, err := parser.ParseMetricSelector("{" + d.Selector + "}"); err != nil {
+			bad("gpu.dcgm.selector", `write it like job="dcgm-exporter"`, "is not a list of label matchers: %v", err)
+		}
+	}
+}
+
+// openGPUs makes what the state of GPUs is read from; nil: nothing is configured.
+func openGPUs(c config, querier step.Querier) step.GPUs {
+	if !c.GPU.DCGM.Enabled {
+		return nil
+	}
+	return step.DCGM{Querier: querier, NodeLabel: c.GPU.DCGM.NodeLabel, Selector: c.GPU.DCGM.Selector, Now: time.Now}
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/gpu"
+)
+
+func newGPUCommand(p *process) *cobra.Command {
+	return group("gpu", "What is known of the nodes' GPUs", newGPUStatusCommand(p))
+}
+
+// gpuFlags say whose GPUs are asked about.
+type gpuFlags struct {
+	config  string
+	sandbox string
+	timeout time.Duration
+}
+
+func newGPUStatusCommand(p *process) *cobra.Command {
+	var f gpuFlags
+	var out output
+	cmd := &cobra.Command{
+		Use:   "status [NODE...]",
+		Short: "Judge the GPUs of nodes, and show why",
+		Long: `Read the state of the GPUs of these nodes, or of all nodes that have some, and
+judge each of them: healthy, busy (at full load, as it should), unknown (too
+little can be read), degraded, throttled or failing. With nodes named, every GPU
+is a row; otherwise every node is one. Findings follow below, worst first, with
+the raw values; -o wide adds where each rule comes from.
+
+GPUs of the same product are compared with each other, so what is said of a node
+may depend on which others are asked. Nothing is changed.
+
+Exit codes:
+  0  all are healthy or busy
+  1  an error
+  2  one is degraded, throttled or failing
+  3  one is unknown, and none is worse`,
+		Args: cobra.ArbitraryArgs,
+		Example: `  responder gpu status --config responder.yaml
+  responder gpu status gpu-17 gpu-18 --config responder.yaml -o json
+  responder gpu status --sandbox bad-rollout`,
+		RunE: func(cmd *cobra.Command, nodes []string) error {
+			judged, err := gpuStatus(cmd.Context(), f, nodes)
+			if err != nil {
+				return err
+			}
+			err = out.print(p.stdout, judged, func(w io.Writer) error { return writeGPUStatus(w, judged, len(nodes) > 0, out.wide()) })
+			if err != nil {
+				return err
+			}
+			return exitCode(gpuExit(judged))
+		},
+	}
+	cmd.Flags().StringVar(&f.config, "config", "responder.yaml", "configuration file")
+	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "ask a simulated cluster instead: "+strings.Join(scenarioNames(), ", "))
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Second, "most time to spend")
+	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
+	out.addFlag(cmd)
+	return cmd
+}
+
+// gpuStatus asks about nodes, all that have GPUs when none is named.
+func gpuStatus(ctx context.Context, f gpuFlags, nodes []string) (_ []gpu.NodeJudgement, err error) {
+	w, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	if w.Close != nil {
+		defer func() { err = firstOf(err, w.Close()) }()
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	if w.Deps.GPUs == nil {
+		return nil, errors.New("nothing says where the state of GPUs is read: set gpu.dcgm.enabled in " + f.config)
+	}
+	if len(nodes) == 0 {
+		if w.GPUNodes == nil {
+			return nil, errors.New("of which nodes? name them, or set kubernetes in " + f.config + " so that they can be listed")
+		}
+		if nodes, err = w.GPUNodes(ctx); err != nil {
+			return nil, err
+		}
+	}
+	answers := w.Deps.GPUs.Snapshots(ctx, nodes)
+	return gpu.JudgeAnswers(w.Now(), answers), nil
+}
+
+func (f gpuFlags) open() (world, error) {
+	if f.sandbox != "" {
+		_, w, err := openSandbox(f.sandbox, time.Now(), 1)
+		return w, err
+	}
+	c, err := loadConfig(f.config)
+	if err != nil {
+		return world{}, err
+	}
+	c.once = true
+	return openCluster(c, slog.New(slog.DiscardHandler))
+}
+
+func gpuExit(judged []gpu.NodeJudgement) int {
+	worst := gpu.Healthy
+	for _, n := range judged {
+		if n.Verdict.WorseThan(worst) {
+			worst = n.Verdict
+		}
+	}
+	switch {
+	case worst.WorseThan(gpu.Uncertain):
+		return 2
+	case worst.WorseThan(gpu.Busy):
+		return 3
+	default:
+		return 0
+	}
+}
+
+// writeGPUStatus prints a row for each node, or each GPU, and the findings.
+func writeGPUStatus(w io.Writer, judged []gpu.NodeJudgement, each, wide bool) error {
+	t := nodeTable(judged)
+	if each {
+		t = deviceTable(judged)
+	}
+	if err := t.write(w, wide); err != nil {
+		return err
+	}
+	for _, v := range worstFirst() {
+		for _, n := range judged {
+			if err := writeFindings(w, n, v, wide); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// worstFirst are the verdicts whose findings are shown.
+func worstFirst() []gpu.Verdict {
+	return []gpu.Verdict{gpu.Failing, gpu.Throttled, gpu.Degraded, gpu.Uncertain}
+}
+
+func writeFindings(w io.Writer, n gpu.NodeJudgement, v gpu.Verdict, wide bool) error {
+	show := func(where string, reasons []gpu.Reason) error {
+		for _, r := range reasons {
+			if r.Verdict != v {
+				continue
+			}
+			line := fmt.Sprintf("\n%s: %s: %s\n", printable(where), r.Verdict, printable(r.Text))
+			if r.Evidence != "" {
+				line += "  " + printable(r.Evidence) + "\n"
+			}
+			if wide {
+				line += "  rule " + r.Rule + ": " + printable(r.Source) + "\n"
+			}
+			if _, err := io.WriteString(w, line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := show(n.Node, n.Reasons); err != nil {
+		return err
+	}
+	for _, g := range n.GPUs {
+		if err := show(fmt.Sprintf("%s GPU %d", n.Node, g.Index), g.Reasons); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const noGPUNodes = "no node has NVIDIA GPUs, as far as their device plugins say"
+
+func nodeTable(judged []gpu.NodeJudgement) *table {
+	t := &table{columns: []column{{head: "NODE", flex: true}, {head: "VERDICT"}, {head: "GPUS"}, {head: "BAD"}, {head: "READ BY"}, {head: "AT"}}, empty: noGPUNodes}
+	for _, n := range judged {
+		bad := 0
+		for _, g := range n.GPUs {
+			if g.Verdict.WorseThan(gpu.Busy) {
+				bad++
+			}
+		}
+		t.add(printable(n.Node), string(n.Verdict), fmt.Sprint(len(n.GPUs)), fmt.Sprint(bad), printable(n.Source), timeCell(n.TakenAt))
+	}
+	return t
+}
+
+func deviceTable(judged []gpu.NodeJudgement) *table {
+	t := &table{columns: []column{{head: "NODE", flex: true}, {head: "GPU"}, {head: "VERDICT"}, {head: "NEEDS"}, {head: "NAME", flex: true}, {head: "UUID", wide: true}}, empty: noGPUNodes}
+	for _, n := range judged {
+		if len(n.GPUs) == 0 {
+			t.add(printable(n.Node), "", string(n.Verdict), "", "", "")
+		}
+		for _, g := range n.GPUs {
+			verdict := string(g.Verdict)
+			if g.Verdict == gpu.Throttled {
+				verdict += " (" + string(g.Throttle) + ")"
+			}
+			t.add(printable(n.Node), fmt.Sprint(g.Index), verdict, needs(g), printable(g.Name), printable(g.UUID))
+		}
+	}
+	return t
+}
+
+// needs is what NVIDIA's documents ask for.
+func needs(g gpu.Judgement) string {
+	switch {
+	case g.RMA:
+		return "replacement"
+	case g.Reset:
+		return "reset"
+	default:
+		return ""
+	}
+}
+
+func timeCell(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

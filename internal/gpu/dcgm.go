@@ -1,0 +1,186 @@
+package gpu
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Series is one series of dcgm-exporter over the last minutes.
+type Series struct {
+	Name   string // DCGM_FI_DEV_…
+	Labels map[string]string
+	Points []Point // by time
+}
+
+// Point is a value at a time.
+type Point struct {
+	At    time.Time
+	Value float64
+}
+
+// What is asked of dcgm-exporter, and how far apart.
+const (
+	DCGMSpan = 10 * time.Minute
+	DCGMStep = 30 * time.Second
+)
+
+// DCGMNames lists the series that [FromDCGM] understands. Most of those that a
+// verdict needs are not exported by default: DCGM_FI_DEV_CLOCKS_EVENT_REASONS,
+// DCGM_FI_DEV_ECC_DBE_VOL_TOTAL and DCGM_FI_DEV_ROW_REMAP_PENDING have to be
+// added to the exporter's counters, else a GPU that seems well stays unknown.
+func DCGMNames() []string {
+	names := []string{"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_FI_DEV_XID_ERRORS", maskName, oldMaskName}
+	for n := range dcgmInto {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ErrNoDCGM says that dcgm-exporter gives nothing about a node.
+var ErrNoDCGM = errors.New("no series of dcgm-exporter is in Prometheus for it")
+
+const (
+	maskName    = "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"
+	oldMaskName = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS" // before DCGM 3.3
+)
+
+// clockEvents are the names of DCGM_EXP_CLOCK_EVENTS_COUNT.
+var clockEvents = map[string]Reasons{
+	"gpu_idle": GPUIdle, "clocks_setting": ApplicationsClocks, "power_cap": SWPowerCap, "hw_slowdown": HWSlowdown, "sync_boost": SyncBoost,
+	"sw_thermal": SWThermalSlowdown, "hw_thermal": HWThermalSlowdown, "hw_power_brake": HWPowerBrakeSlowdown, "display_clocks": DisplayClocks,
+}
+
+// dcgmInto says where the last value of a series goes.
+var dcgmInto = map[string]func(*GPU, float64){
+	"DCGM_FI_DEV_SM_CLOCK":                    func(g *GPU, v float64) { g.Clocks.SMMHz = whole(v) },
+	"DCGM_FI_DEV_MAX_SM_CLOCK":                func(g *GPU, v float64) { g.Clocks.SMMaxMHz = whole(v) },
+	"DCGM_FI_DEV_MEM_CLOCK":                   func(g *GPU, v float64) { g.Clocks.MemMHz = whole(v) },
+	"DCGM_FI_DEV_MAX_MEM_CLOCK":               func(g *GPU, v float64) { g.Clocks.MemMaxMHz = whole(v) },
+	"DCGM_FI_DEV_GPU_TEMP":                    func(g *GPU, v float64) { g.Temperature.GPUC = whole(v) },
+	"DCGM_FI_DEV_MEMORY_TEMP":                 func(g *GPU, v float64) { g.Temperature.MemoryC = whole(v) },
+	"DCGM_FI_DEV_SLOWDOWN_TEMP":               func(g *GPU, v float64) { g.Temperature.SlowdownC = whole(v) },
+	"DCGM_FI_DEV_SHUTDOWN_TEMP":               func(g *GPU, v float64) { g.Temperature.ShutdownC = whole(v) },
+	"DCGM_FI_DEV_GPU_MAX_OP_TEMP":             func(g *GPU, v float64) { g.Temperature.GPUMaxC = whole(v) },
+	"DCGM_FI_DEV_MEM_MAX_OP_TEMP":             func(g *GPU, v float64) { g.Temperature.MemMaxC = whole(v) },
+	"DCGM_FI_DEV_POWER_USAGE":                 func(g *GPU, v float64) { g.Power.DrawMW = whole(v * 1000) },
+	"DCGM_FI_DEV_ENFORCED_POWER_LIMIT":        func(g *GPU, v float64) { g.Power.LimitMW = whole(v * 1000) },
+	"DCGM_FI_DEV_POWER_MGMT_LIMIT_DEF":        func(g *GPU, v float64) { g.Power.DefaultLimitMW = whole(v * 1000) },
+	"DCGM_FI_DEV_GPU_UTIL":                    func(g *GPU, v float64) { g.Use.GPUPercent = whole(v) },
+	"DCGM_FI_DEV_MEM_COPY_UTIL":               func(g *GPU, v float64) { g.Use.MemoryPercent = whole(v) },
+	"DCGM_FI_DEV_FB_USED":                     func(g *GPU, v float64) { g.Use.MemoryUsedBytes = count(v * (1 << 20)) },
+	"DCGM_FI_DEV_FB_RESERVED":                 func(g *GPU, v float64) { g.Use.MemoryReservedBytes = count(v * (1 << 20)) },
+	"DCGM_FI_DEV_FB_TOTAL":                    func(g *GPU, v float64) { g.Use.MemoryTotalBytes = count(v * (1 << 20)) },
+	"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL":           func(g *GPU, v float64) { g.ECC.VolatileCorrected = count(v) },
+	"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL":           func(g *GPU, v float64) { g.ECC.VolatileUncorrectable = count(v) },
+	"DCGM_FI_DEV_ECC_SBE_AGG_TOTAL":           func(g *GPU, v float64) { g.ECC.AggregateCorrected = count(v) },
+	"DCGM_FI_DEV_ECC_DBE_AGG_TOTAL":           func(g *GPU, v float64) { g.ECC.AggregateUncorrectable = count(v) },
+	"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS":   func(g *GPU, v float64) { g.Rows.Corrected = count(v) },
+	"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": func(g *GPU, v float64) { g.Rows.Uncorrectable = count(v) },
+	"DCGM_FI_DEV_ROW_REMAP_FAILURE":           func(g *GPU, v float64) { g.Rows.Failed = truth(v) },
+	"DCGM_FI_DEV_ROW_REMAP_PENDING":           func(g *GPU, v float64) { g.Rows.Pending = truth(v) },
+	"DCGM_FI_DEV_RETIRED_SBE":                 func(g *GPU, v float64) { g.Pages.SingleBit = count(v) },
+	"DCGM_FI_DEV_RETIRED_DBE":                 func(g *GPU, v float64) { g.Pages.DoubleBit = count(v) },
+	"DCGM_FI_DEV_RETIRED_PENDING":             func(g *GPU, v float64) { g.Pages.Pending = truth(v) },
+	"DCGM_FI_DEV_PCIE_REPLAY_COUNTER":         func(g *GPU, v float64) { g.PCIe.Replays = count(v) },
+	"DCGM_FI_DEV_PCIE_LINK_GEN":               func(g *GPU, v float64) { g.PCIe.Generation = whole(v) },
+	"DCGM_FI_DEV_PCIE_MAX_LINK_GEN":           func(g *GPU, v float64) { g.PCIe.GenerationMax = whole(v) },
+	"DCGM_FI_DEV_PCIE_LINK_WIDTH":             func(g *GPU, v float64) { g.PCIe.Width = whole(v) },
+	"DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH":         func(g *GPU, v float64) { g.PCIe.WidthMax = whole(v) },
+}
+
+// DCGM's values for "there is none" (dcgm_fields.h): of 32 and 64 bit integers
+// and of numbers with a fraction. The next ones up say why.
+const (
+	blankInt32 = 0x7ffffff0
+	blankInt64 = 0x7ffffffffffffff0
+	blankFP64  = 140737488355328.0
+)
+
+func blank(v float64) bool {
+	return v >= blankInt32 && v <= math.MaxInt32 || v >= blankFP64 && v <= blankFP64+16 || v >= blankInt64
+}
+
+func whole(v float64) Reading[int64] {
+	switch {
+	case blank(v / 1000), blank(v): // in watts, which whole gets a thousandfold
+		return Unknown[int64](NotSupported)
+	case math.IsNaN(v) || math.Abs(v) > 1<<52:
+		return Unknown[int64](Implausible)
+	}
+	return Known(int64(math.Round(v)))
+}
+
+func count(v float64) Reading[uint64] {
+	switch {
+	case blank(v), blank(v / (1 << 20)): // in MiB, which count gets as bytes
+		return Unknown[uint64](NotSupported)
+	case math.IsNaN(v) || v < 0 || v > 1<<52:
+		return Unknown[uint64](Implausible)
+	}
+	return Known(uint64(math.Round(v)))
+}
+
+func truth(v float64) Reading[bool] {
+	switch {
+	case blank(v):
+		return Unknown[bool](NotSupported)
+	case math.IsNaN(v) || v < 0:
+		return Unknown[bool](Implausible)
+	}
+	return Known(v > 0)
+}
+
+// device is one GPU's series.
+type dcgmDevice struct {
+	gpu    GPU
+	series []Series
+}
+
+// FromDCGM makes a snapshot of a node from dcgm-exporter's series of the last
+// [DCGMSpan], taken every [DCGMStep]. Scraped says when each GPU, by its UUID,
+// was last scraped. What the exporter does not give stays unknown. It never
+// tells which GPUs ought to be there, so one that has left is not missed, and of
+// XIDs only the last one of each scrape, without end: one from before a reset
+// counts until the exporter starts anew.
+func FromDCGM(node string, series []Series, scraped map[string]time.Time, now time.Time) (Snapshot, error) {
+	devices := map[string]*dcgmDevice{}
+	for _, s := range series {
+		uuid := cmp.Or(s.Labels["UUID"], s.Labels["uuid"])
+		if uuid == "" || len(s.Points) == 0 {
+			continue
+		}
+		d := devices[uuid]
+		if d == nil {
+			d = &dcgmDevice{gpu: GPU{UUID: uuid, Index: -1, TakenAt: scraped[uuid]}}
+			devices[uuid] = d
+		}
+		d.describe(s.Labels)
+		d.series = append(d.series, s)
+	}
+	if len(devices) == 0 {
+		return Snapshot{}, ErrNoDCGM
+	}
+	out := Snapshot{Format: Format, Node: node, Source: "dcgm", TakenAt: now, Since: now.Add(-DCGMSpan), PeriodMS: DCGMStep.Milliseconds()}
+	for _, d := range devices {
+		out.GPUs = append(out.GPUs, d.read(now))
+		out.Driver = cmp.Or(out.Driver, d.series[0].Labels["DCGM_FI_DRIVER_VERSION"])
+	}
+	slices.SortFunc(out.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID)) })
+	if err := out.validate(); err != nil {
+		return Snapshot{}, err
+	}
+	return out, nil
+}
+
+func (d *dcgmDevice) describe(labels map[string]string) {
+	if i, err := strconv.Atoi(labels["gpu"]); err == nil {
+		d.gpu.Index = i
+	}
+	d.gpu.Name = cmp.Or(d.gpu.Name, labels["modelName"], labels["model_name"])
+	d.gpu.PCI = cmp.Or(d.gpu.PCI, labels["pci_bus_id"])
+}

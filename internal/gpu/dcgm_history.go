@@ -1,0 +1,257 @@
+package gpu
+
+import (
+	"cmp"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// read turns the series of a GPU into what an agent would say.
+func (d *dcgmDevice) read(now time.Time) GPU {
+	g := d.gpu
+	if g.TakenAt.IsZero() {
+		g.TakenAt = now.Add(-DCGMSpan) // nobody knows when: too old to be believed
+	}
+	g.TakenAt = minTime(g.TakenAt, now)
+	slices.SortStableFunc(d.series, func(a, b Series) int { return last(a).At.Compare(last(b).At) })
+	for _, s := range d.series { // the youngest one last: labels change with the pod that holds the GPU
+		if into := dcgmInto[s.Name]; into != nil && s.Labels["GPU_I_ID"] == "" {
+			into(&g, last(s).Value)
+		}
+	}
+	masks := d.masks()
+	if n := len(masks); n > 0 {
+		g.Clocks.Reasons = Known(masks[n-1].mask)
+	}
+	if _, counted := g.ECC.VolatileUncorrectable.Get(); counted {
+		g.ECC.Enabled = Known(true) // without ECC there is no count
+	}
+	g.Minutes = d.minutes(masks, now)
+	if len(g.Minutes) > 0 {
+		g.Baseline = Baseline{At: g.Minutes[0].Start, Counters: d.countersAt(g.Minutes[0].Start.Add(DCGMStep))}
+	}
+	d.events(&g)
+	d.pods(&g)
+	exclude(&g)
+	return g
+}
+
+func last(s Series) Point { return s.Points[len(s.Points)-1] }
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// mask is the clocks event reasons at a time.
+type mask struct {
+	at   time.Time
+	mask Reasons
+}
+
+// masks gives the reasons over time: of the mask itself, or put together from
+// the exporter's counts of each reason.
+func (d *dcgmDevice) masks() []mask {
+	direct, counted := map[int64]Reasons{}, map[int64]Reasons{}
+	for _, s := range d.series {
+		bit, known := clockEvents[s.Labels["clock_event"]]
+		for _, p := range s.Points {
+			at := p.At.Unix()
+			switch {
+			case (s.Name == maskName || s.Name == oldMaskName) && p.Value >= 0 && p.Value < 1<<53 && !blank(p.Value):
+				direct[at] |= Reasons(p.Value)
+			case s.Name != "DCGM_EXP_CLOCK_EVENTS_COUNT":
+			case !known && p.Value > 0:
+				counted[at] |= 1 << 63 // a reason whose name is new
+			case p.Value > 0:
+				counted[at] |= bit
+			default:
+				counted[at] |= 0
+			}
+		}
+	}
+	if len(direct) == 0 {
+		direct = counted
+	}
+	var out []mask
+	for at, m := range direct {
+		out = append(out, mask{time.Unix(at, 0).UTC(), m})
+	}
+	slices.SortFunc(out, func(a, b mask) int { return a.at.Compare(b.at) })
+	return out
+}
+
+// within gives the values of a series in a span of time.
+func (d *dcgmDevice) within(name string, from, to time.Time) []float64 {
+	var out []float64
+	for _, s := range d.series {
+		if s.Name != name || s.Labels["GPU_I_ID"] != "" {
+			continue
+		}
+		for _, p := range s.Points {
+			if !p.At.Before(from) && p.At.Before(to) && !math.IsNaN(p.Value) && !blank(p.Value) {
+				out = append(out, p.Value)
+			}
+		}
+	}
+	return out
+}
+
+// minutes sums points up, minute by minute back from now.
+func (d *dcgmDevice) minutes(masks []mask, now time.Time) []Minute {
+	const perMinute = int(time.Minute / DCGMStep)
+	var out []Minute
+	for i := int(DCGMSpan / time.Minute); i > 0; i-- {
+		from := now.Add(-time.Duration(i) * time.Minute)
+		to := from.Add(time.Minute)
+		m := Minute{Start: from.UTC(), Reasons: map[Reasons]int{}}
+		for _, k := range masks {
+			if k.at.Before(from) || !k.at.Before(to) {
+				continue
+			}
+			m.Samples++
+			for _, bit := range k.mask.Bits() {
+				m.Reasons[bit]++
+			}
+		}
+		m.Missed = max(0, perMinute-m.Samples)
+		m.GPUMaxC = most(d.within("DCGM_FI_DEV_GPU_TEMP", from, to))
+		m.MemMaxC = most(d.within("DCGM_FI_DEV_MEMORY_TEMP", from, to))
+		clocks := d.within("DCGM_FI_DEV_SM_CLOCK", from, to)
+		m.SMMinMHz, m.SMMeanMHz = least(clocks), mean(clocks)
+		m.GPUPercent = mean(d.within("DCGM_FI_DEV_GPU_UTIL", from, to))
+		m.Counters = d.countersAt(to)
+		if m.Samples > 0 || len(clocks) > 0 || len(out) > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// countersAt gives the counters as they stood before a moment.
+func (d *dcgmDevice) countersAt(to time.Time) Counters {
+	before := func(name string) Reading[uint64] {
+		all := d.within(name, to.Add(-time.Minute), to)
+		if len(all) == 0 {
+			return Unknown[uint64](NotExported)
+		}
+		return count(all[len(all)-1])
+	}
+	c := Counters{
+		VolatileCorrected:      before("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"),
+		VolatileUncorrectable:  before("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),
+		AggregateUncorrectable: before("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"),
+		RowsUncorrectable:      before("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"),
+		PCIeReplays:            before("DCGM_FI_DEV_PCIE_REPLAY_COUNTER"),
+		NVLinkErrors:           Unknown[uint64](NotExported),
+	}
+	return c
+}
+
+func most(v []float64) Reading[int64] {
+	if len(v) == 0 {
+		return Unknown[int64](NotExported)
+	}
+	return whole(slices.Max(v))
+}
+
+func least(v []float64) Reading[int64] {
+	if len(v) == 0 {
+		return Unknown[int64](NotExported)
+	}
+	return whole(slices.Min(v))
+}
+
+func mean(v []float64) Reading[int64] {
+	if len(v) == 0 {
+		return Unknown[int64](NotExported)
+	}
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return whole(sum / float64(len(v)))
+}
+
+// events gives an event for every XID that the gauge took on, and for every one
+// that the exporter counted.
+func (d *dcgmDevice) events(g *GPU) {
+	add := func(at time.Time, code float64) {
+		if code > 0 && !math.IsNaN(code) && !blank(code) {
+			g.Events = append(g.Events, Event{At: at.UTC(), Type: EventXID, Data: uint64(min(code, 1<<52))})
+		}
+	}
+	for _, s := range d.series {
+		switch s.Name {
+		case "DCGM_FI_DEV_XID_ERRORS":
+			g.EventsWatched = Known(true)
+			before := 0.0
+			for _, p := range s.Points {
+				if p.Value != before {
+					add(p.At, p.Value)
+				}
+				before = p.Value
+			}
+		case "DCGM_EXP_XID_ERRORS_COUNT":
+			g.EventsWatched = Known(true)
+			code, err := strconv.ParseFloat(s.Labels["xid"], 64)
+			for _, p := range s.Points {
+				if err == nil && p.Value > 0 {
+					add(p.At, code)
+					break
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(g.Events, func(a, b Event) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Data, b.Data))
+	})
+	g.Events = slices.CompactFunc(g.Events, func(a, b Event) bool { return a.Data == b.Data })
+	g.Events = g.Events[max(0, len(g.Events)-MaxEvents):]
+}
+
+// pods gives who holds the GPU, where the exporter maps GPUs to pods. Prometheus
+// puts exported_ before labels that its targets have as well.
+func (d *dcgmDevice) pods(g *GPU) {
+	newest := time.Time{}
+	for _, s := range d.series {
+		if at := last(s).At; at.After(newest) {
+			newest = at
+		}
+	}
+	var pods []Pod
+	for _, s := range d.series {
+		p := Pod{
+			Namespace: cmp.Or(s.Labels["exported_namespace"], s.Labels["namespace"]),
+			Name:      cmp.Or(s.Labels["exported_pod"], s.Labels["pod"]),
+			Container: cmp.Or(s.Labels["exported_container"], s.Labels["container"]),
+		}
+		if p.Container == "" || p.Name == "" || last(s).At.Before(newest) || slices.Contains(pods, p) || len(pods) >= MaxPods {
+			continue
+		}
+		pods = append(pods, p)
+	}
+	if len(pods) > 0 && d.exported() {
+		g.Pods = Known(pods)
+	}
+}
+
+// exported says whether the pod labels are those of who holds the GPU: without
+// exported_ they may be the exporter's own.
+func (d *dcgmDevice) exported() bool {
+	return slices.ContainsFunc(d.series, func(s Series) bool { return s.Labels["exported_pod"] != "" })
+}
+
+// exclude marks every reading that the exporter did not give.
+func exclude(g *GPU) {
+	walk(reflect.ValueOf(g).Elem(), "", func(_ string, v reflect.Value) {
+		if r, ok := v.Addr().Interface().(interface{ lack(why Absence) }); ok {
+			r.lack(NotExported)
+		}
+	})
+}

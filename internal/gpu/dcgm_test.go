@@ -1,0 +1,139 @@
+package gpu
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// exporter is what dcgm-exporter says of one GPU, each value at every step of
+// the last ten minutes.
+type exporter map[string]float64
+
+// full is an exporter that was told to export all that a verdict needs.
+func full() exporter {
+	return exporter{
+		maskName: 0, "DCGM_FI_DEV_SM_CLOCK": 1980, "DCGM_FI_DEV_GPU_TEMP": 55, "DCGM_FI_DEV_MEMORY_TEMP": 60, "DCGM_FI_DEV_GPU_UTIL": 60,
+		"DCGM_FI_DEV_POWER_USAGE": 412.5, "DCGM_FI_DEV_FB_USED": 70000, "DCGM_FI_DEV_XID_ERRORS": 0, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": 0,
+		"DCGM_FI_DEV_ROW_REMAP_FAILURE": 0, "DCGM_FI_DEV_ROW_REMAP_PENDING": 0, "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": 3,
+	}
+}
+
+func (e exporter) series(more map[string]string) []Series {
+	var out []Series
+	for name, v := range e {
+		labels := map[string]string{"UUID": "GPU-1", "gpu": "0", "modelName": "NVIDIA H100 80GB HBM3", "pci_bus_id": "00000000:1B:00.0", "Hostname": "gpu-17"}
+		for k, x := range more {
+			labels[k] = x
+		}
+		s := Series{Name: name, Labels: labels}
+		for at := noon.Add(-DCGMSpan); !at.After(noon); at = at.Add(DCGMStep) {
+			s.Points = append(s.Points, Point{at, v})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func fromDCGM(t *testing.T, series []Series, scraped time.Time) (GPU, Judgement) {
+	t.Helper()
+	s, err := FromDCGM("gpu-17", series, map[string]time.Time{"GPU-1": scraped}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	return s.GPUs[0], Judge(noon, s)[0].GPUs[0]
+}
+
+func TestVerdictFromDCGM(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(exporter)
+		want     Verdict
+		text     string // of the first reason
+		throttle Throttle
+	}{
+		"all that is needed": {func(exporter) {}, Healthy, "that the exporter does not give", ""},
+		"the older name of the reasons": {func(e exporter) {
+			e[oldMaskName] = e[maskName]
+			delete(e, maskName)
+		}, Healthy, "", ""},
+		"the default counters": {func(e exporter) {
+			for _, n := range []string{maskName, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_ROW_REMAP_PENDING"} {
+				delete(e, n)
+			}
+		}, Uncertain, "", ""},
+		"without the reasons":     {func(e exporter) { delete(e, maskName) }, Uncertain, "", ""},
+		"thermal slowdown":        {func(e exporter) { e[maskName] = 0x48 }, Throttled, "hardware thermal slowdown since 11:50 UTC", Thermal},
+		"power cap":               {func(e exporter) { e[maskName] = 4 }, Busy, "normal at full load", ""},
+		"row remapping failed":    {func(e exporter) { e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1 }, Failing, "could not be remapped", ""},
+		"failed, and else little": {func(e exporter) { clear(e); e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1; e["DCGM_FI_DEV_GPU_TEMP"] = 50 }, Failing, "could not be remapped", ""},
+		"double bit errors":       {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = 2 }, Degraded, "2 uncorrectable", ""},
+		"fallen off":              {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 79 }, Failing, "XID 79", ""},
+		"an application's XID":    {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 31 }, Healthy, "XID 31", ""},
+		"not a number":            {func(e exporter) { e["DCGM_FI_DEV_GPU_TEMP"] = math.NaN() }, Uncertain, "temperature.gpu_c", ""},
+		"blank":                   {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = blankInt64 }, Uncertain, "", ""},
+		"blank power":             {func(e exporter) { e["DCGM_FI_DEV_POWER_USAGE"] = blankFP64 }, Healthy, "", ""},
+		"a negative count":        {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = -1 }, Uncertain, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := full()
+			c.change(e)
+			_, j := fromDCGM(t, e.series(nil), noon.Add(-15*time.Second))
+			if j.Verdict != c.want || j.Throttle != c.throttle || (c.text != "" && (len(j.Reasons) == 0 || !strings.Contains(j.Reasons[0].Text, c.text))) {
+				t.Errorf("got %s, throttle %q: %+v, want %s: %s", j.Verdict, j.Throttle, j.Reasons, c.want, c.text)
+			}
+		})
+	}
+}
+
+func TestDCGMThatStopped(t *testing.T) {
+	for name, scraped := range map[string]time.Time{"long ago": noon.Add(-4 * time.Minute), "nobody knows when": {}} {
+		t.Run(name, func(t *testing.T) {
+			if _, j := fromDCGM(t, full().series(nil), scraped); j.Verdict != Uncertain {
+				t.Errorf("got %s: %+v, want unknown", j.Verdict, j.Reasons)
+			}
+		})
+	}
+	if _, err := FromDCGM("gpu-17", nil, nil, noon); !errors.Is(err, ErrNoDCGM) {
+		t.Errorf("without series: got %v", err)
+	}
+}
+
+func TestDCGMDetails(t *testing.T) {
+	e := full()
+	delete(e, maskName)
+	series := e.series(map[string]string{"exported_pod": "llama-0", "exported_namespace": "serving", "exported_container": "vllm", "pod": "dcgm-x", "namespace": "gpu-operator", "container": "exporter"})
+	for event, n := range map[string]float64{"hw_power_brake": 7, "gpu_idle": 0} {
+		series = append(series, exporter{"DCGM_EXP_CLOCK_EVENTS_COUNT": n}.series(map[string]string{"clock_event": event})...)
+	}
+	xid := Series{Name: "DCGM_FI_DEV_XID_ERRORS", Labels: map[string]string{"UUID": "GPU-1", "gpu": "0"}}
+	for i, code := range []float64{0, 31, 31, 48, 31} {
+		xid.Points = append(xid.Points, Point{noon.Add(time.Duration(i-5) * time.Minute), code})
+	}
+	g, j := fromDCGM(t, append(series, xid), noon)
+	if j.Verdict != Failing || j.Throttle != PowerBrake {
+		t.Errorf("got %s, throttle %q: %+v, want failing for XID 48 and the power brake", j.Verdict, j.Throttle, j.Reasons)
+	}
+	if pods, _ := g.Pods.Get(); len(pods) != 1 || pods[0].Name != "llama-0" || pods[0].Namespace != "serving" {
+		t.Errorf("pods are %+v", pods)
+	}
+	if got, _ := g.Power.DrawMW.Get(); got != 412_500 {
+		t.Errorf("draw is %d mW", got)
+	}
+	if len(g.Events) != 3 || g.Events[0].Data != 31 || g.Events[1].Data != 48 || !g.Events[1].At.Equal(noon.Add(-2*time.Minute)) {
+		t.Errorf("events are %+v", g.Events)
+	}
+	own := full().series(map[string]string{"pod": "dcgm-x", "namespace": "gpu-operator", "container": "exporter"})
+	if g, _ := fromDCGM(t, own, noon); g.Pods.Why() != NotExported {
+		t.Errorf("the exporter's own pod is taken for the one that holds the GPU: %s", g.Pods)
+	}
+	if lie := full().series(map[string]string{"gpu": "0\x1b"}); len(lie) > 0 {
+		if _, err := FromDCGM("gpu-17", lie, nil, noon); err == nil {
+			t.Error("an index that is none is taken")
+		}
+	}
+}

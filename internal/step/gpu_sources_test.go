@@ -1,0 +1,109 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// exported is a Prometheus with dcgm-exporter's series of node-b.
+type exported struct {
+	t        *testing.T
+	err      error
+	warnings []string
+	scraped  time.Duration // ago
+	asked    *[]string
+}
+
+var wellExported = map[string]float64{
+	"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": 0, "DCGM_FI_DEV_GPU_TEMP": 50, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": 0, "DCGM_FI_DEV_XID_ERRORS": 0,
+	"DCGM_FI_DEV_ROW_REMAP_PENDING": 0, "DCGM_FI_DEV_ROW_REMAP_FAILURE": 0,
+}
+
+func (p exported) query(expr string) {
+	p.t.Helper()
+	if _, err := parser.ParseExpr(expr); err != nil {
+		p.t.Errorf("Prometheus would not understand %s: %v", expr, err)
+	}
+	*p.asked = append(*p.asked, expr)
+}
+
+func (p exported) Instant(_ context.Context, expr string, at time.Time) (slo.Vector, error) {
+	p.query(expr)
+	return slo.Vector{Samples: []slo.Sample{{Labels: map[string]string{"UUID": "GPU-b"}, Value: float64(at.Add(-p.scraped).Unix())}}}, nil
+}
+
+func (p exported) Range(_ context.Context, expr string, from, to time.Time, every time.Duration) (slo.Matrix, error) {
+	p.query(expr)
+	m := slo.Matrix{Warnings: p.warnings}
+	for name, v := range wellExported {
+		s := slo.Series{Labels: map[string]string{"__name__": name, "UUID": "GPU-b", "gpu": "0", "Hostname": "node-b"}}
+		for at := from; !at.After(to); at = at.Add(every) {
+			s.Points = append(s.Points, slo.Point{At: at, Value: v})
+		}
+		m.Series = append(m.Series, s)
+	}
+	return m, p.err
+}
+
+func TestGPUSources(t *testing.T) {
+	noAgent := func(a *gpu.Answer) { a.Err = gpu.ErrNoAgent }
+	agents := gpus{"node-b": noAgent, "node-c": noAgent, "node-d": func(a *gpu.Answer) { a.Err = errors.New("no answer within 1s") }}
+	nodes := []string{"node-a", "node-b", "node-c", "node-d"}
+	for name, c := range map[string]struct {
+		prom exported
+		want string // verdicts of the nodes
+		why  string // of node-b
+	}{
+		"of node-b only":         {exported{scraped: 10 * time.Second}, "healthy healthy unknown unknown", ""},
+		"scraped long ago":       {exported{scraped: 5 * time.Minute}, "healthy unknown unknown unknown", "old"},
+		"Prometheus is down":     {exported{err: &slo.Error{Reason: slo.Unreachable, Message: "down"}}, "healthy unknown unknown unknown", "no agent runs there, and of dcgm-exporter: ask for dcgm-exporter's series: down"},
+		"Prometheus knows parts": {exported{warnings: []string{"one store did not answer"}}, "healthy unknown unknown unknown", "could not read everything"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			c.prom.t, c.prom.asked = t, &asked
+			both := step.GPUSources(agents, step.DCGM{Querier: c.prom, Selector: `job="dcgm"`, Now: func() time.Time { return noon }})
+			var got []string
+			judged := gpu.JudgeAnswers(noon, both.Snapshots(t.Context(), nodes))
+			for _, j := range judged {
+				got = append(got, string(j.Verdict))
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got %v, want %s", got, c.want)
+			}
+			text := ""
+			for _, r := range judged[1].Reasons {
+				text += r.Text
+			}
+			for _, g := range judged[1].GPUs {
+				for _, r := range g.Reasons {
+					text += r.Text
+				}
+			}
+			if !strings.Contains(text, c.why) {
+				t.Errorf("node-b: %q, want %q", text, c.why)
+			}
+			if len(asked) == 0 || !strings.Contains(asked[0], `Hostname=~"node-b|node-c", job="dcgm"`) {
+				t.Errorf("asked %q, want it of the two nodes without an agent", asked)
+			}
+		})
+	}
+}
+
+func TestOneGPUSource(t *testing.T) {
+	if step.GPUSources(nil, nil) != nil {
+		t.Error("of nothing there is something")
+	}
+	if got := step.GPUSources(gpus{}, nil).Snapshots(t.Context(), []string{"node-a"}); got[0].Err != nil {
+		t.Errorf("agents alone: %v", got[0].Err)
+	}
+}
