@@ -26,34 +26,14 @@ func openJournal(dir string, observe func(time.Duration), failpoint func(string)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkEntries(j, checkWithin); err != nil {
+	if err := j.CheckEntries(checkWithin); err != nil {
+		err = fmt.Errorf("check the journal's entries: %w", err)
 		return nil, errors.Join(err, j.Close())
 	}
 	return j, nil
 }
 
-const (
-	checkStride = 8192            // entries that are checked at a stretch
-	checkWithin = 5 * time.Second // longer would keep a large journal from serving
-)
-
-// checkEntries reads the journal, the newest entries first, and finds those
-// that were changed since they were written: nothing may be acknowledged that
-// would follow them. What it does not get to in that time is checked when it
-// is read, after the listener is up.
-func checkEntries(j *audit.Journal, within time.Duration) error {
-	begun := time.Now()
-	for end := j.Size(); end > 0 && time.Since(begun) < within; {
-		from := end - min(end, checkStride)
-		for rec, err := range j.Log(from) {
-			if err != nil {
-				return fmt.Errorf("check the journal's entries: %w", err)
-			}
-			if rec.Seq+1 >= end {
-				break
-			}
-		}
-		end = from
-	}
-	return nil
-}
+// checkWithin is how long the entries are checked before the service begins:
+// longer would keep a large journal from serving. Nothing may be acknowledged
+// that would follow entries which were changed since they were written.
+const checkWithin = 5 * time.Second

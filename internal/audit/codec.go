@@ -113,13 +113,13 @@ func parseRecord(b []byte) (rawRecord, error) {
 	return r, nil
 }
 
-// record copies r out of the bytes it aliases.
-func (r rawRecord) record() (Record, error) {
+// record copies r out of the bytes it aliases; stream is r's, as a string.
+func (r rawRecord) record(stream string) (Record, error) {
 	out := Record{
 		Seq:    r.seq,
 		Index:  r.index,
 		Time:   time.Unix(0, r.nanos).UTC(),
-		Stream: string(r.stream),
+		Stream: stream,
 		Kind:   string(r.kind),
 	}
 	switch {
@@ -145,7 +145,7 @@ func decodeRecord(b []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return raw.record()
+	return raw.record(string(raw.stream))
 }
 
 // u64 is the 8-byte big-endian form used for keys and counters.

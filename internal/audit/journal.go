@@ -106,6 +106,7 @@ type Journal struct {
 	ended chan struct{} // closed when the committer has returned
 
 	scratch sync.Pool // of *[]byte, for packing
+	chunks  sync.Pool // of *chunk, for reading
 	arena   []byte    // the stored forms of one commit; committer only
 	file    *os.File  // the database's own; committer only
 	zeroed  int64     // the file's size when last looked at; committer only

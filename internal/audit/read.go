@@ -26,6 +26,12 @@ type chunk struct {
 	more    bool
 }
 
+// empty makes it ready for the next transaction, and lets go of what it held.
+func (c *chunk) empty() {
+	clear(c.records)
+	c.records, c.bytes, c.more = c.records[:0], 0, false
+}
+
 // full adds a record and reports whether the chunk has enough.
 func (c *chunk) full(r Record) bool {
 	c.records = append(c.records, r)
@@ -51,9 +57,17 @@ func (j *Journal) Log(from uint64) iter.Seq2[Record, error] {
 func (j *Journal) inChunks(from uint64, read func(tx *bolt.Tx, from, limit uint64, c *chunk) error) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		limit := j.Size()
+		c, _ := j.chunks.Get().(*chunk)
+		if c == nil {
+			c = new(chunk)
+		}
+		defer func() {
+			c.empty()
+			j.chunks.Put(c)
+		}()
 		for next, more := from, true; more; {
-			var c chunk
-			err := j.view(func(tx *bolt.Tx) error { return read(tx, next, limit, &c) })
+			c.empty()
+			err := j.view(func(tx *bolt.Tx) error { return read(tx, next, limit, c) })
 			for _, r := range c.records {
 				if !yield(r, nil) {
 					return
@@ -71,8 +85,7 @@ func (j *Journal) inChunks(from uint64, read func(tx *bolt.Tx, from, limit uint6
 
 // readStream reads a stream's records with seq below limit.
 func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *chunk) error {
-	log := tx.Bucket(bucketLog)
-	cur := tx.Bucket(bucketIndex).Cursor()
+	log, cur := tx.Bucket(bucketLog).Cursor(), tx.Bucket(bucketIndex).Cursor()
 	next := from
 	for k, v := cur.Seek(appendIndexKey(nil, name, from)); k != nil; k, v = cur.Next() {
 		stream, index, ok := splitIndexKey(k)
@@ -86,12 +99,20 @@ func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *ch
 		if seq >= limit {
 			return nil
 		}
-		r, err := decodeEntry(seq, log.Get(v))
+		at, entry := log.Seek(v)
+		if !bytes.Equal(at, v) {
+			entry = nil
+		}
+		raw, err := intactEntry(seq, entry)
 		if err != nil {
 			return corrupt(j.path, "entry %d, record %d of stream %q: %v", seq, index, name, err)
 		}
-		if r.Stream != name || r.Index != index {
+		if string(raw.stream) != name || raw.index != index {
 			return corrupt(j.path, "entry %d is not record %d of stream %q", seq, index, name)
+		}
+		r, err := raw.record(name)
+		if err != nil {
+			return corrupt(j.path, "entry %d, record %d of stream %q: %v", seq, index, name, err)
 		}
 		next++
 		if c.full(r) {
@@ -134,21 +155,30 @@ func splitEntry(b []byte) (leaf tlog.Hash, record []byte, ok bool) {
 	return tlog.Hash(b[:tlog.HashSize]), b[tlog.HashSize:], true
 }
 
-// decodeEntry decodes an entry that is to be acted on. bbolt has no checksums:
-// a bit that rotted in a payload is found here or never.
-func decodeEntry(seq uint64, b []byte) (Record, error) {
+// intactEntry takes apart an entry that is to be acted on. bbolt has no
+// checksums: a bit that rotted in a payload is found here or never.
+func intactEntry(seq uint64, b []byte) (rawRecord, error) {
 	leaf, b, ok := splitEntry(b)
 	if !ok {
-		return Record{}, errNotLeaf
+		return rawRecord{}, errNotLeaf
 	}
 	raw, err := parseRecord(b)
 	if err != nil {
-		return Record{}, err
+		return rawRecord{}, err
 	}
 	if raw.seq != seq || tlog.RecordHash(b) != leaf {
-		return Record{}, errNotLeaf
+		return rawRecord{}, errNotLeaf
 	}
-	return raw.record()
+	return raw, nil
+}
+
+// decodeEntry is intactEntry with a copy.
+func decodeEntry(seq uint64, b []byte) (Record, error) {
+	raw, err := intactEntry(seq, b)
+	if err != nil {
+		return Record{}, err
+	}
+	return raw.record(string(raw.stream))
 }
 
 var errNotLeaf = errors.New("it does not match its leaf hash")

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -31,15 +30,6 @@ func record(e machine.Event) (audit.Record, error) {
 	return audit.Record{Kind: string(e.Kind), Time: e.At, Data: data}, nil
 }
 
-// event decodes a record of a run's stream.
-func event(r audit.Record) (machine.Event, error) {
-	e := machine.Event{Kind: machine.EventKind(r.Kind)}
-	if err := json.Unmarshal(r.Data, &e); err != nil {
-		return e, fmt.Errorf("decode event %s, entry %d of the journal: %w", r.Kind, r.Seq, err)
-	}
-	return e, nil
-}
-
 // records encodes the events of one turn.
 func records(events []machine.Event) ([]audit.Record, error) {
 	out := make([]audit.Record, len(events))
@@ -64,7 +54,7 @@ func encode(v any) json.RawMessage {
 // decode reads one of this package's own records.
 func decode[T any](r audit.Record) (T, error) {
 	var v T
-	if err := json.NewDecoder(bytes.NewReader(r.Data)).Decode(&v); err != nil {
+	if err := json.Unmarshal(r.Data, &v); err != nil {
 		return v, fmt.Errorf("decode %s, entry %d of the journal: %w", r.Kind, r.Seq, err)
 	}
 	return v, nil

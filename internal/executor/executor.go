@@ -103,6 +103,7 @@ type Executor struct {
 	again    chan struct{} // a pause was lifted: see reconsider
 	due      []Due         // messages that were due at the start
 	ids      *runIDs
+	decoders sync.Pool // of *decoder, with the texts met lately
 }
 
 // New makes an executor over an open journal. Nothing happens before Run.
@@ -184,6 +185,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	loops.Go(func() { e.dispatchLoop(looping) })
 	loops.Go(func() { e.careful.run(looping) })
 	e.log.Info("executor ready", "runs", e.countOpen())
+	debug.FreeOSMemory() // folding left as much garbage as it kept
 	select {
 	case <-ctx.Done():
 	case <-inner.Done():

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
@@ -47,11 +46,7 @@ func (e *Executor) load() error {
 			return err
 		}
 	}
-	if err := e.library.ensure(); err != nil {
-		return err
-	}
-	debug.FreeOSMemory() // folding left as much garbage as it kept
-	return nil
+	return e.library.ensure()
 }
 
 // loadControl folds pauses, documents and quarantined runs.

@@ -136,16 +136,20 @@ func (e *Executor) fold(id string) (machine.State, error) {
 // foldEach is fold that shows each event too.
 func (e *Executor) foldEach(id string, each func(machine.Event)) (machine.State, error) {
 	s := machine.State{}
+	d, _ := e.decoders.Get().(*decoder)
+	if d == nil {
+		d = &decoder{recent: newTexts()}
+	}
+	defer e.decoders.Put(d)
 	err := guarded(func() error {
 		for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
 			if err != nil {
 				return fmt.Errorf("read run %s: %w", id, err)
 			}
-			ev, err := event(rec)
+			ev, err := d.event(rec)
 			if err != nil {
 				return fmt.Errorf("run %s: %w", id, err)
 			}
-			intern(&ev)
 			if ev.Kind == machine.RunStarted && ev.Start != nil && s.Playbook == nil {
 				if s.Playbook, err = e.library.find(ev.Start.Playbook, ev.Start.Digest); err != nil {
 					return fmt.Errorf("run %s: %w", id, err)

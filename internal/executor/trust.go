@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -234,7 +235,9 @@ func guardLadder(q question) machine.GuardVerdict {
 func (t *trust) get(id LeverID) *leverTrust {
 	l := t.levers[id]
 	if l == nil {
-		share(&id.Playbook, &id.Service, &id.State, &id.Lever)
+		for _, name := range []*string{&id.Playbook, &id.Service, &id.State, &id.Lever} {
+			*name = unique.Make(*name).Value() // a service's levers say the same
+		}
 		l = &leverTrust{}
 		t.levers[id] = l
 	}

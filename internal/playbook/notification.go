@@ -65,7 +65,7 @@ func (e *FieldError) Error() string {
 // so keeping an alert does not keep data alive.
 func DecodeNotification(data []byte) (Notification, error) {
 	var n Notification
-	s := scanner{data: data}
+	s := Scanner{data: data}
 	if err := s.message(&n); err != nil {
 		return Notification{}, err
 	}
@@ -89,12 +89,12 @@ func (n Notification) MarshalJSON() ([]byte, error) {
 
 // notification reads the message's object. The fields stand in the order in
 // which Alertmanager writes them, which is where object looks first.
-func (s *scanner) notification(n *Notification) *FieldError {
+func (s *Scanner) notification(n *Notification) *FieldError {
 	fields := [...]string{
 		"receiver", "status", "alerts", "notification_reason", "groupLabels", "commonLabels", "commonAnnotations",
 		"routeLabels", "externalURL", "version", "groupKey", "truncatedAlerts", "sender", "receivedAt",
 	}
-	return s.object(fields[:], func(field string) *FieldError {
+	return s.Object(fields[:], func(field string) *FieldError {
 		switch field {
 		case "receiver":
 			return s.text(&n.Receiver)
@@ -128,9 +128,9 @@ func (s *scanner) notification(n *Notification) *FieldError {
 	})
 }
 
-func (s *scanner) alert(a *Alert) *FieldError {
+func (s *Scanner) alert(a *Alert) *FieldError {
 	fields := [...]string{"status", "labels", "annotations", "startsAt", "endsAt", "generatorURL", "fingerprint"}
-	return s.object(fields[:], func(field string) *FieldError {
+	return s.Object(fields[:], func(field string) *FieldError {
 		switch field {
 		case "status":
 			return s.text((*string)(&a.Status))
@@ -152,9 +152,9 @@ func (s *scanner) alert(a *Alert) *FieldError {
 
 // alerts reads the array of alerts. Those of one group look alike, so the size
 // of the first tells how many there is room for; a wrong guess costs a copy.
-func (s *scanner) alerts(to *[]Alert) *FieldError {
+func (s *Scanner) alerts(to *[]Alert) *FieldError {
 	begin := s.pos
-	return s.array(func(i int) *FieldError {
+	return s.Array(func(i int) *FieldError {
 		switch i {
 		case 1:
 			*to = slices.Grow(*to, (len(s.data)-s.pos)/max(s.pos-begin, 100)+1)

@@ -20,15 +20,17 @@ const (
 	maxLabels = 256    // labels or annotations in one set
 )
 
-// scanner reads JSON from memory.
-type scanner struct {
+// Scanner reads JSON from memory, in order: what it is asked for has to be the
+// next value. It is as strict as [DecodeNotification]. Make one with [ScanJSON].
+type Scanner struct {
 	data  []byte
 	pos   int
 	depth int
+	exact bool   // objects may have no fields but those asked for
 	pairs []pair // scratch of labels
 }
 
-// span is the inside of a string literal in scanner.data.
+// span is the inside of a string literal in Scanner.data.
 type span struct {
 	from, to int
 	escaped  bool // contains backslashes
@@ -36,7 +38,7 @@ type span struct {
 
 type pair struct{ name, value span }
 
-func (s *scanner) fail(problem string) *FieldError {
+func (s *Scanner) fail(problem string) *FieldError {
 	return &FieldError{Offset: s.pos, Problem: problem}
 }
 
@@ -52,18 +54,15 @@ func (e *FieldError) Under(parent string) *FieldError {
 }
 
 // message reads one value and insists that nothing follows it.
-func (s *scanner) message(n *Notification) *FieldError {
+func (s *Scanner) message(n *Notification) *FieldError {
 	if err := s.notification(n); err != nil {
 		return err
 	}
-	if c := s.peek(); s.pos < len(s.data) {
-		return s.fail("unexpected " + s.next(c) + " after the end of the message")
-	}
-	return nil
+	return s.End()
 }
 
 // peek skips white space and gives the next byte, 0 at the end.
-func (s *scanner) peek() byte {
+func (s *Scanner) peek() byte {
 	for s.pos < len(s.data) {
 		switch c := s.data[s.pos]; c {
 		case ' ', '\t', '\r', '\n':
@@ -75,13 +74,13 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// null skips null if it is next.
-func (s *scanner) null() bool {
+// Null skips null if it is next.
+func (s *Scanner) Null() bool {
 	return s.peek() == 'n' && s.word("null")
 }
 
 // enter reads an opening bracket, leave is its counterpart.
-func (s *scanner) enter(open byte, want string) *FieldError {
+func (s *Scanner) enter(open byte, want string) *FieldError {
 	if c := s.peek(); c != open {
 		return s.fail("want " + want + ", not " + s.next(c))
 	}
@@ -94,7 +93,7 @@ func (s *scanner) enter(open byte, want string) *FieldError {
 
 // more reports whether another element follows, after the i read so far, and
 // consumes the comma before it or the closing bracket instead of it.
-func (s *scanner) more(i int, end byte) (bool, *FieldError) {
+func (s *Scanner) more(i int, end byte) (bool, *FieldError) {
 	switch c := s.peek(); {
 	case c == end:
 		s.pos++
@@ -110,9 +109,9 @@ func (s *scanner) more(i int, end byte) (bool, *FieldError) {
 	}
 }
 
-// object reads an object: value is called for each of the named fields it
-// finds and must consume the field's value; other fields are skipped.
-func (s *scanner) object(fields []string, value func(field string) *FieldError) *FieldError {
+// Object reads an object: value is called for each of the named fields it
+// finds, of at most 32, and must consume the field's value.
+func (s *Scanner) Object(fields []string, value func(field string) *FieldError) *FieldError {
 	if err := s.enter('{', "an object"); err != nil {
 		return err
 	}
@@ -130,6 +129,9 @@ func (s *scanner) object(fields []string, value func(field string) *FieldError) 
 		next = s.find(fields, name, next)
 		if next < 0 {
 			next = 0
+			if s.exact {
+				return s.fail("unknown field")
+			}
 			if err := s.skip(); err != nil {
 				return err
 			}
@@ -148,7 +150,7 @@ func (s *scanner) object(fields []string, value func(field string) *FieldError) 
 }
 
 // find gives the index of the field called name, looking at likely first.
-func (s *scanner) find(fields []string, name span, likely int) int {
+func (s *Scanner) find(fields []string, name span, likely int) int {
 	raw := s.data[name.from:name.to]
 	if name.escaped {
 		raw = []byte(unescape(string(raw)))
@@ -160,7 +162,7 @@ func (s *scanner) find(fields []string, name span, likely int) int {
 }
 
 // name reads a name and the colon behind it.
-func (s *scanner) name() (span, *FieldError) {
+func (s *Scanner) name() (span, *FieldError) {
 	name, err := s.str("a name in quotes")
 	if err != nil {
 		return name, err
@@ -172,9 +174,10 @@ func (s *scanner) name() (span, *FieldError) {
 	return name, nil
 }
 
-// array calls element for every element, which it must consume.
-func (s *scanner) array(element func(i int) *FieldError) *FieldError {
-	if s.null() {
+// Array calls element for every element, which it must consume. Null is an
+// array without any.
+func (s *Scanner) Array(element func(i int) *FieldError) *FieldError {
+	if s.Null() {
 		return nil
 	}
 	if err := s.enter('[', "an array"); err != nil {
@@ -192,8 +195,8 @@ func (s *scanner) array(element func(i int) *FieldError) *FieldError {
 }
 
 // labels reads an object of strings. An empty one is nil.
-func (s *scanner) labels(to *map[string]string) *FieldError {
-	if s.null() {
+func (s *Scanner) labels(to *map[string]string) *FieldError {
+	if s.Null() {
 		return nil
 	}
 	begin := s.pos
@@ -238,7 +241,7 @@ func (s *scanner) labels(to *map[string]string) *FieldError {
 }
 
 // doubled names the first label that appears twice.
-func (s *scanner) doubled(chunk string, begin int) *FieldError {
+func (s *Scanner) doubled(chunk string, begin int) *FieldError {
 	seen := make(map[string]bool, len(s.pairs))
 	for _, p := range s.pairs {
 		name := p.name.of(chunk, begin)
@@ -279,8 +282,8 @@ func FieldName(name string) string {
 }
 
 // text reads a string.
-func (s *scanner) text(to *string) *FieldError {
-	if s.null() {
+func (s *Scanner) text(to *string) *FieldError {
+	if s.Null() {
 		return nil
 	}
 	sp, err := s.str("a string")
@@ -292,8 +295,8 @@ func (s *scanner) text(to *string) *FieldError {
 }
 
 // time reads a time, as UTC.
-func (s *scanner) time(to *time.Time) *FieldError {
-	if s.null() {
+func (s *Scanner) time(to *time.Time) *FieldError {
+	if s.Null() {
 		return nil
 	}
 	at := s.pos
@@ -315,8 +318,8 @@ func (s *scanner) time(to *time.Time) *FieldError {
 }
 
 // count reads a whole number >= 0.
-func (s *scanner) count(to *int) *FieldError {
-	if s.null() {
+func (s *Scanner) count(to *int) *FieldError {
+	if s.Null() {
 		return nil
 	}
 	s.peek()

@@ -34,7 +34,7 @@ func plain(data []byte, i int) int {
 }
 
 // str reads a string literal and checks it: UTF-8, escapes, no control characters.
-func (s *scanner) str(want string) (span, *FieldError) {
+func (s *Scanner) str(want string) (span, *FieldError) {
 	if c := s.peek(); c != '"' {
 		return span{}, s.fail("want " + want + ", not " + s.next(c))
 	}
@@ -68,7 +68,7 @@ func (s *scanner) str(want string) (span, *FieldError) {
 }
 
 // escape checks and passes over one escape sequence, a surrogate pair being one.
-func (s *scanner) escape() *FieldError {
+func (s *Scanner) escape() *FieldError {
 	rest := s.data[s.pos:]
 	if len(rest) < 2 {
 		return s.fail("the message ends inside a string")
@@ -166,7 +166,7 @@ func unescape(text string) string {
 
 // skip passes over one value, checking its form. Names in objects it skips may
 // appear twice: nobody reads them.
-func (s *scanner) skip() *FieldError {
+func (s *Scanner) skip() *FieldError {
 	switch c := s.peek(); c {
 	case '{':
 		if err := s.enter('{', "an object"); err != nil {
@@ -197,7 +197,7 @@ func (s *scanner) skip() *FieldError {
 	}
 }
 
-func (s *scanner) skipAll(end byte, element func() *FieldError) *FieldError {
+func (s *Scanner) skipAll(end byte, element func() *FieldError) *FieldError {
 	for i := 0; ; i++ {
 		more, err := s.more(i, end)
 		if err != nil || !more {
@@ -209,7 +209,7 @@ func (s *scanner) skipAll(end byte, element func() *FieldError) *FieldError {
 	}
 }
 
-func (s *scanner) skipWord(word string) *FieldError {
+func (s *Scanner) skipWord(word string) *FieldError {
 	if !s.word(word) {
 		return s.fail("want a value, not " + s.next(s.peek()))
 	}
@@ -217,7 +217,7 @@ func (s *scanner) skipWord(word string) *FieldError {
 }
 
 // word passes over word if it is next.
-func (s *scanner) word(word string) bool {
+func (s *Scanner) word(word string) bool {
 	if len(s.data)-s.pos < len(word) || string(s.data[s.pos:s.pos+len(word)]) != word {
 		return false
 	}
@@ -226,7 +226,7 @@ func (s *scanner) word(word string) bool {
 }
 
 // skipNumber passes over -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
-func (s *scanner) skipNumber() *FieldError {
+func (s *Scanner) skipNumber() *FieldError {
 	start := s.pos
 	if s.word("-"); !s.word("0") && s.digits() == 0 {
 		s.pos = start
@@ -246,7 +246,7 @@ func (s *scanner) skipNumber() *FieldError {
 	return nil
 }
 
-func (s *scanner) digits() int {
+func (s *Scanner) digits() int {
 	from := s.pos
 	for s.pos < len(s.data) && '0' <= s.data[s.pos] && s.data[s.pos] <= '9' {
 		s.pos++
@@ -256,7 +256,7 @@ func (s *scanner) digits() int {
 
 // next names what stands, beginning with c, where something else was wanted.
 // It tells kinds of values apart and shows none.
-func (s *scanner) next(c byte) string {
+func (s *Scanner) next(c byte) string {
 	switch {
 	case s.pos >= len(s.data):
 		return "the end of the message"

@@ -1,0 +1,149 @@
+package executor
+
+import (
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+func (d *decoder) plan(p *machine.Plan) *problem {
+	fields := [...]string{
+		"step", "target", "summary", "diff", "undo", "risk", "why", "locks", "lacks", "good", "payload", "unrepeatable", "capacity", "notes",
+	}
+	return d.object(fields[:], func(field string) *problem {
+		switch field {
+		case "step":
+			return text(d, &p.Step)
+		case "target":
+			return d.target(&p.Target)
+		case "summary":
+			return text(d, &p.Summary)
+		case "diff":
+			return list(d, &p.Diff, &d.changes, d.change)
+		case "undo":
+			return text(d, &p.Undo)
+		case "risk":
+			return text(d, &p.Risk)
+		case "why":
+			return text(d, &p.Why)
+		case "locks":
+			return d.texts(&p.Locks)
+		case "lacks":
+			return text(d, &p.Lacks)
+		case "good":
+			return d.other(&p.Good)
+		case "payload":
+			return d.raw(&p.Payload)
+		case "unrepeatable":
+			return d.truth(&p.Unrepeatable)
+		case "capacity":
+			return d.capacity(&p.Capacity)
+		default: // notes
+			return d.texts(&p.Notes)
+		}
+	})
+}
+
+func (d *decoder) target(t *machine.Target) *problem {
+	fields := [...]string{"apiVersion", "kind", "namespace", "name", "uid", "generation"}
+	return d.object(fields[:], func(field string) *problem {
+		switch field {
+		case "apiVersion":
+			return text(d, &t.APIVersion)
+		case "kind":
+			return text(d, &t.Kind)
+		case "namespace":
+			return text(d, &t.Namespace)
+		case "name":
+			return text(d, &t.Name)
+		case "uid":
+			return text(d, &t.UID)
+		default: // generation
+			return whole(d, &t.Generation)
+		}
+	})
+}
+
+func (d *decoder) change(c *machine.FieldChange) *problem {
+	return d.object([]string{"path", "from", "to"}, func(field string) *problem {
+		switch field {
+		case "path":
+			return text(d, &c.Path)
+		case "from":
+			return text(d, &c.From)
+		default: // to
+			return text(d, &c.To)
+		}
+	})
+}
+
+func (d *decoder) capacity(c *machine.Capacity) *problem {
+	fields := [...]string{"unknown", "readyNow", "lowestReady", "readyAfter", "tokensPerSecond"}
+	return d.object(fields[:], func(field string) *problem {
+		switch field {
+		case "unknown":
+			return d.truth(&c.Unknown)
+		case "readyNow":
+			return whole(d, &c.ReadyNow)
+		case "lowestReady":
+			return whole(d, &c.LowestReady)
+		case "readyAfter":
+			return whole(d, &c.ReadyAfter)
+		default: // tokensPerSecond
+			return pointer(d, &c.TokensPerSecond, d.number)
+		}
+	})
+}
+
+func (d *decoder) gate(g *machine.Gate) *problem {
+	fields := [...]string{
+		"id", "digest", "opened", "deadline", "onExpiry", "text", "needs", "breakGlass", "notBy", "glassOwn", "remindAt", "reminded", "tiers", "told", "votes",
+	}
+	return d.object(fields[:], func(field string) *problem {
+		switch field {
+		case "id":
+			return text(d, &g.ID)
+		case "digest":
+			return text(d, &g.Digest)
+		case "opened":
+			return d.at(&g.Opened)
+		case "deadline":
+			return d.at(&g.Deadline)
+		case "onExpiry":
+			return text(d, &g.OnExpiry)
+		case "text":
+			return text(d, &g.Text)
+		case "needs":
+			return list(d, &g.Needs, &d.needs, d.need)
+		case "breakGlass":
+			return d.texts(&g.BreakGlass)
+		case "notBy":
+			return text(d, &g.NotBy)
+		case "glassOwn":
+			return d.truth(&g.GlassOwn)
+		case "remindAt":
+			return d.at(&g.RemindAt)
+		case "reminded":
+			return d.truth(&g.Reminded)
+		case "tiers":
+			return d.other(&g.Tiers)
+		case "told":
+			return whole(d, &g.Told)
+		default: // votes
+			return d.other(&g.Votes)
+		}
+	})
+}
+
+func (d *decoder) need(n *machine.Need) *problem {
+	return d.object([]string{"rule", "from", "quorum", "strong"}, func(field string) *problem {
+		switch field {
+		case "rule":
+			return text(d, &n.Rule)
+		case "from":
+			return d.texts(&n.From)
+		case "quorum":
+			return whole(d, &n.Quorum)
+		default: // strong
+			return d.truth(&n.Strong)
+		}
+	})
+}

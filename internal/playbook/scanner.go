@@ -1,0 +1,55 @@
+package playbook
+
+// ScanJSON gives a scanner over one JSON value. Its objects may have no fields
+// but those it is asked for.
+func ScanJSON(data []byte) Scanner { return Scanner{data: data, exact: true} }
+
+// End insists that nothing follows the value.
+func (s *Scanner) End() *FieldError {
+	if c := s.peek(); s.pos < len(s.data) {
+		return s.fail("unexpected " + s.next(c) + " after the end of the message")
+	}
+	return nil
+}
+
+// Text reads a string. The bytes belong to the scanned data: copy what is kept.
+func (s *Scanner) Text() ([]byte, *FieldError) {
+	sp, err := s.str("a string")
+	if err != nil {
+		return nil, err
+	}
+	return s.bytes(sp), nil
+}
+
+// Raw passes over any value and gives its bytes, which belong to the scanned
+// data.
+func (s *Scanner) Raw() ([]byte, *FieldError) {
+	s.peek()
+	from := s.pos
+	err := s.skip()
+	return s.data[from:s.pos], err
+}
+
+// Entries reads an object of any names: value is called with each of them and
+// must consume what stands under it. The name belongs to the scanned data.
+func (s *Scanner) Entries(value func(name []byte) *FieldError) *FieldError {
+	if err := s.enter('{', "an object"); err != nil {
+		return err
+	}
+	return s.skipAll('}', func() *FieldError {
+		name, err := s.name()
+		if err != nil {
+			return err
+		}
+		return value(s.bytes(name))
+	})
+}
+
+// bytes are those that sp stands for.
+func (s *Scanner) bytes(sp span) []byte {
+	text := s.data[sp.from:sp.to]
+	if sp.escaped {
+		return []byte(unescape(string(text)))
+	}
+	return text
+}
