@@ -143,7 +143,7 @@ func refusals() []refusal {
 				clear(b[2*page:])
 				return b
 			})
-		}, ErrCorrupt, "the check"},
+		}, ErrCorrupt, "self identifies as"},
 		{"bbolt file of another program", func(t *testing.T, path string) {
 			remove(t, path)
 			editBolt(t, path, func(tx *bolt.Tx) error {

@@ -6,7 +6,7 @@ import (
 
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
-		"step", "target", "summary", "diff", "undo", "risk", "why", "locks", "lacks", "good", "payload", "unrepeatable", "capacity", "notes",
+		"step", "target", "summary", "diff", "undo", "risk", "why", "locks", "lacks", "unseen", "good", "payload", "unrepeatable", "capacity", "notes",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -28,6 +28,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return d.texts(&p.Locks)
 		case "lacks":
 			return text(d, &p.Lacks)
+		case "unseen":
+			return text(d, &p.Unseen)
 		case "good":
 			return d.other(&p.Good)
 		case "payload":
