@@ -12,7 +12,7 @@ import (
 func (d *decoder) fields(e *machine.Event) *problem {
 	fields := [...]string{
 		"at", "state", "visit", "effect", "action", "attempt", "observe", "start", "alert", "with", "data", "facts", "plan", "digest",
-		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "to", "notUntil", "ending", "reason", "message",
+		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "to", "notUntil", "ending", "reason", "message", "waits",
 	}
 	return d.scan.Object(fields[:], func(field string) *problem {
 		switch field {
@@ -44,6 +44,8 @@ func (d *decoder) fields(e *machine.Event) *problem {
 			return text(d, &e.Reason)
 		case "message":
 			return text(d, &e.Message)
+		case "waits":
+			return text(d, &e.Waits)
 		default:
 			return d.compound(e, field)
 		}

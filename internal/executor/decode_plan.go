@@ -6,7 +6,8 @@ import (
 
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
-		"step", "target", "summary", "diff", "undo", "risk", "why", "locks", "lacks", "unseen", "good", "payload", "unrepeatable", "capacity", "notes",
+		"step", "target", "summary", "diff", "undo", "risk", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin",
+		"unrepeatable", "capacity", "others", "pool", "notes",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -34,10 +35,16 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return d.other(&p.Good)
 		case "payload":
 			return d.raw(&p.Payload)
+		case "mergeWithin":
+			return whole(d, &p.MergeWithin)
 		case "unrepeatable":
 			return d.truth(&p.Unrepeatable)
 		case "capacity":
 			return d.capacity(&p.Capacity)
+		case "others":
+			return d.other(&p.Others)
+		case "pool":
+			return d.other(&p.Pool)
 		default: // notes
 			return d.texts(&p.Notes)
 		}

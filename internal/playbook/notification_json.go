@@ -110,12 +110,12 @@ func (s *Scanner) more(i int, end byte) (bool, *FieldError) {
 }
 
 // Object reads an object: value is called for each of the named fields it
-// finds, of at most 32, and must consume the field's value.
+// finds, of at most 64, and must consume the field's value.
 func (s *Scanner) Object(fields []string, value func(field string) *FieldError) *FieldError {
 	if err := s.enter('{', "an object"); err != nil {
 		return err
 	}
-	var seen uint32
+	var seen uint64
 	next := 0
 	for i := 0; ; i++ {
 		more, err := s.more(i, '}')
@@ -130,7 +130,7 @@ func (s *Scanner) Object(fields []string, value func(field string) *FieldError) 
 		if next < 0 {
 			next = 0
 			if s.exact {
-				return s.fail("unknown field")
+				return s.fail("unknown field").Under(FieldName(string(s.bytes(name))))
 			}
 			if err := s.skip(); err != nil {
 				return err
