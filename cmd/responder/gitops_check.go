@@ -78,7 +78,11 @@ func checkGitopsSetup(ctx context.Context, file string) (out []slackFinding, err
 	defer func() { err = errors.Join(err, g.close()) }()
 	if g.manifests != nil {
 		for _, r := range g.manifests.Check(ctx) {
-			out = append(out, found("repository "+r.Repository, "at "+shortCommit(r.Head), r.Err, repositoryFix(r.Err)))
+			way := "changes are pushed"
+			if r.Way.PullRequest {
+				way = fmt.Sprintf("changes go by pull request on %s, because %s", r.Way.Forge, r.Way.Why)
+			}
+			out = append(out, found("repository "+r.Repository, "at "+shortCommit(r.Head)+"; "+way, r.Err, repositoryFix(r.Err)))
 		}
 	}
 	var names []string

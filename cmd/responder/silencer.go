@@ -163,9 +163,10 @@ func (s *silencer) read(dirty map[string]bool) {
 	}
 }
 
-// quiet reports whether nobody has to act on the run's alerts now.
+// quiet reports whether nobody has to act on the run's alerts now. A change that
+// waits for its merge is none yet: people may be who it waits for.
 func quiet(st machine.State) bool {
-	return (st.Phase == machine.PhaseSettling || st.Phase == machine.PhaseVerifying) && st.Lever != nil && st.Lever.Applied
+	return (st.Phase == machine.PhaseSettling || st.Phase == machine.PhaseVerifying) && st.Lever != nil && st.Lever.Applied && st.Lever.Waits == ""
 }
 
 // reconcile makes the silences of a run what they should be.

@@ -168,3 +168,15 @@ func TestSilencerAfterAlertmanagerRestart(t *testing.T) {
 		t.Errorf("taken in as resolved: %+v", n[0].Alerts)
 	}
 }
+
+// A change that waits for people to merge it quiets nothing.
+func TestNotQuietBeforeTheMerge(t *testing.T) {
+	st := newPhases(machine.PhaseSettling).state
+	if !quiet(st) {
+		t.Error("an alert sounds while its cure takes effect")
+	}
+	st.Lever.Waits = "https://git.example/pull/7"
+	if quiet(st) {
+		t.Error("an alert is quiet while people have to merge its cure")
+	}
+}

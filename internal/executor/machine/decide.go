@@ -172,7 +172,11 @@ func (t *turn) alert(c Command) error {
 		t.emit(Event{Kind: EpisodeRefired, Alert: c.Alert})
 	case ok && !firing && known.Firing:
 		t.emit(Event{Kind: EpisodeResolved, Alert: c.Alert})
-		if !t.s.Firing() {
+		switch {
+		case t.s.Firing():
+		case t.s.Phase == PhaseSettling && t.s.Lever.Waits != "":
+			t.unmerged()
+		default:
 			t.withdraw(ReasonCleared, "the alert resolved")
 		}
 		t.clear()

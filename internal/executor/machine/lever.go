@@ -137,6 +137,8 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 	case out.Status == StatusRefused && out.Reason == ReasonDenied && t.s.Lever.Waits != "":
 		t.emit(Event{Kind: Declined, State: t.s.Current, Effect: o.Key, Reason: out.Reason, Message: out.Message})
 		t.signal(playbook.OnRefused)
+	case out.Status == StatusPending && out.Waits != "" && !t.s.Firing():
+		t.unmerged()
 	case t.waits(out) && (t.now.Before(t.s.Lever.Deadline) || t.merged(out)):
 		t.settling(ActionSettle, out)
 	case t.waits(out) && t.s.Lever.Waits != "":
@@ -154,6 +156,11 @@ func (t *turn) settling(a Action, out Outcome) {
 		out.Waits = t.s.Lever.Waits
 	}
 	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Reason: out.Reason, Waits: out.Waits, NotUntil: t.nextLook(out.Waits)})
+}
+
+// unmerged takes back what was asked for and is not needed any more.
+func (t *turn) unmerged() {
+	t.abandon(VerdictInconclusive, ReasonCleared, "the alert resolved before it was merged")
 }
 
 // merged reports whether what the change waited for was merged since the last

@@ -154,6 +154,9 @@ func (m *Manifests) Check(ctx context.Context) []Checked {
 		if err == nil {
 			c.Head, err = b.repo.Head(ctx)
 		}
+		if err == nil {
+			c.Way, err = m.Way(ctx, b.src)
+		}
 		c.Err = err
 		out = append(out, c)
 	}
@@ -165,6 +168,7 @@ type Checked struct {
 	Repository string
 	Branch     string // empty: its default branch
 	Head       string
+	Way        gitops.Way // a change would be made
 	Err        error
 }
 

@@ -225,3 +225,16 @@ func TestOnlyThePushTells(t *testing.T) {
 		t.Errorf("asked for: %+v, %v", l, err)
 	}
 }
+
+// TestCheckSaysTheWay: people learn before the first incident how a change
+// would be made, and that the forge's token may ask.
+func TestCheckSaysTheWay(t *testing.T) {
+	_, f, m, _ := protected(t, "gitlab")
+	if all := m.Check(t.Context()); len(all) != 1 || all[0].Err != nil || !all[0].Way.PullRequest || all[0].Head == "" {
+		t.Errorf("checked: %+v", all)
+	}
+	f.Close()
+	if all := m.Check(t.Context()); len(all) != 1 || !reasonIs(all[0].Err, gitops.Unreachable, "read branch") {
+		t.Errorf("checked without a forge: %+v", all)
+	}
+}
