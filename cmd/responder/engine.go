@@ -10,15 +10,6 @@ func newEngineCommand(p *process) *cobra.Command {
 	return group("engine", "What is known about the serving engines", newEngineFlagsCommand(p))
 }
 
-// engineNames are the engines that a catalog may name.
-func engineNames() []string {
-	var names []string
-	for _, e := range engine.All() {
-		names = append(names, e.Name)
-	}
-	return names
-}
-
 // completeFlags completes the names of an engine's flags: of any engine, where
 // none is named.
 func completeFlags(of func() string) cobra.CompletionFunc {

@@ -29,7 +29,7 @@ Git already, and adds it only where the playbook says unknown_flag: add.
 which GPUs, where and to whom, and what is measured of it. No proof by latency and
 errors can show that such a change was right.`,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), knownEngine),
-		ValidArgs: engineNames(),
+		ValidArgs: engine.Names(),
 		Example: `  responder engine flags
   responder engine flags sglang --all
   responder engine flags vllm --flag max-num-seqs
@@ -76,10 +76,10 @@ func checkEngine(name string) error {
 		return nil
 	}
 	hint := ""
-	if near := nearest(name, engineNames()); near != "" {
+	if near := nearest(name, engine.Names()); near != "" {
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
-	return fmt.Errorf("no engine is named %q; %sthere is %s", name, hint, strings.Join(engineNames(), ", "))
+	return fmt.Errorf("no engine is named %q; %sthere is %s", name, hint, strings.Join(engine.Names(), ", "))
 }
 
 // flagView is a flag as engine flags prints it.

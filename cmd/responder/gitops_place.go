@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -45,7 +46,7 @@ func (f *placeFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("flag", "replicas")
 	// The errors are of flags that do not exist; they were added above.
 	_ = cmd.RegisterFlagCompletionFunc("flag", completeFlags(func() string { return f.engine }))
-	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engineNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engine.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (f *placeFlags) variable() (gitops.Variable, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -77,7 +78,7 @@ func (f *placeFlags) checked(ctx context.Context, tree manifestTree, a gitops.As
 	}
 	checked, err := step.CheckFlags(step.FlagRules{
 		Service: f.service, Engine: f.engine, Unknown: f.unknown,
-		Name: "name it with --engine, or in the service's catalog entry (" + strings.Join(engineNames(), ", ") + ")",
+		Name: "name it with --engine, or in the service's catalog entry (" + strings.Join(engine.Names(), ", ") + ")",
 		Look: func(container string, vs []gitops.Variable) ([]gitops.Place, error) {
 			return tree.places(ctx, container, vs...)
 		},

@@ -16,7 +16,7 @@ func catalogFields() []catalogField {
 		{"workload.kind", "string", "`Deployment` (default) or `StatefulSet`."},
 		{"workload.name", "string", "The object whose pods serve. Required."},
 		{"container", "string", "The engine's container. Default: the first one."},
-		{"engine", "string", "One of `vllm`, `sglang`, `dynamo`, `kserve`."},
+		{"engine", "string", "One of `vllm`, `sglang`, `dynamo`, `kserve`. `gitops.set_flag` holds values to its [flags](engine-flags.md); without it no flag is added."},
 		{"model", "string", "The model's name as the engine's metrics carry it."},
 		{"endpoint", "string", "Base URL for probes, e.g. `http://chat.serving:8000`."},
 		{"slos[].name", "string", "E.g. `ttft`, `tpot`."},

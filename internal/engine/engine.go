@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Engine is what a service runs, by the catalog's name for it.
 type Engine struct {
-	Name     string // vllm, sglang, dynamo, kserve; empty: not known
+	Name     string // one of [Names]; empty: not known
 	Title    string // for people
 	programs []*Program
 }
@@ -22,13 +23,18 @@ type Program struct {
 	rules  []rule
 }
 
-// programs are all that are known.
-var (
-	vllm   = newProgram("vllm", "vLLM", vllmSource, vllmRules(), vllmFlags(), vllmFixed(), vllmRemoved())
-	sglang = newProgram("sglang", "SGLang", sglangSource, sglangRules(), sglangFlags(), sglangFixed())
-	dynamo = newProgram("dynamo", "Dynamo", dynamoSource, nil, dynamoFixed())
-	kserve = newProgram("kserve", "KServe", kserveSource, nil, kserveFixed())
-)
+// table are all programs that are known. It is made when somebody asks for the
+// first time: a service whose playbooks change no flag never does.
+var table = sync.OnceValue(func() programs {
+	return programs{
+		vllm:   newProgram("vllm", "vLLM", vllmSource, vllmRules(), vllmFlags(), vllmFixed(), vllmRemoved()),
+		sglang: newProgram("sglang", "SGLang", sglangSource, sglangRules(), sglangFlags(), sglangFixed()),
+		dynamo: newProgram("dynamo", "Dynamo", dynamoSource, nil, dynamoFixed()),
+		kserve: newProgram("kserve", "KServe", kserveSource, nil, kserveFixed()),
+	}
+})
+
+type programs struct{ vllm, sglang, dynamo, kserve *Program }
 
 func newProgram(name, title, source string, rules []rule, flags ...[]Flag) *Program {
 	p := &Program{Name: name, Title: title, Source: source, rules: rules, Flags: slices.Concat(flags...)}
@@ -36,30 +42,31 @@ func newProgram(name, title, source string, rules []rule, flags ...[]Flag) *Prog
 	return p
 }
 
-// All gives the engines that a catalog may name, in the order people list them.
-func All() []Engine {
-	return []Engine{
-		{"vllm", "vLLM", []*Program{vllm}},
-		{"sglang", "SGLang", []*Program{sglang}},
-		{"dynamo", "Dynamo (runs vLLM or SGLang)", []*Program{vllm, sglang, dynamo}},
-		{"kserve", "KServe (runs vLLM)", []*Program{vllm, kserve}},
-	}
-}
+// Names are those of the engines that a catalog may name, in the order people
+// list them.
+func Names() []string { return []string{"vllm", "sglang", "dynamo", "kserve"} }
 
 // Named gives the engine of that name; for a name that is not known, and for
 // none, it is [Unstated] and false.
 func Named(name string) (Engine, bool) {
-	for _, e := range All() {
-		if e.Name == name {
-			return e, true
-		}
+	t := table()
+	switch name {
+	case "vllm":
+		return Engine{name, "vLLM", []*Program{t.vllm}}, true
+	case "sglang":
+		return Engine{name, "SGLang", []*Program{t.sglang}}, true
+	case "dynamo":
+		return Engine{name, "Dynamo (runs vLLM or SGLang)", []*Program{t.vllm, t.sglang, t.dynamo}}, true
+	case "kserve":
+		return Engine{name, "KServe (runs vLLM)", []*Program{t.vllm, t.kserve}}, true
 	}
 	return Unstated(), false
 }
 
 // Unstated is the engine of a service of which nobody said what it runs: any.
 func Unstated() Engine {
-	return Engine{Title: "an engine that is not known", programs: []*Program{vllm, sglang, dynamo, kserve}}
+	t := table()
+	return Engine{Title: "an engine that is not known", programs: []*Program{t.vllm, t.sglang, t.dynamo, t.kserve}}
 }
 
 // Programs are those whose flags the engine takes.

@@ -35,7 +35,7 @@ func TestCheck(t *testing.T) {
 		{"vllm", "max-num-seqs", "1k", engine.BadValue, "no whole number"},
 		{"vllm", "max-num-seqs", "NaN", engine.BadValue, "no whole number"},
 		{"vllm", "max-num-seqs", "", engine.BadValue, "no whole number"},
-		{"vllm", "max-num-seqs", "99999999999999999999", engine.BadValue, "no whole number"},
+		{"vllm", "max-num-seqs", "99999999999999999999", engine.BadValue, "no number of at most 18"},
 		{"vllm", "max-num-batched-tokens", "8k", "", ""},
 		{"vllm", "max-num-batched-tokens", "8K", "", ""},
 		{"vllm", "max-num-batched-tokens", "25.6k", "", ""},
@@ -51,6 +51,7 @@ func TestCheck(t *testing.T) {
 		{"vllm", "gpu-memory-utilization", "95", engine.BadValue, "above 0 and at most 1"},
 		{"vllm", "gpu-memory-utilization", "inf", engine.BadValue, "no number"},
 		{"vllm", "gpu-memory-utilization", "0x1p-1", engine.BadValue, "no number"},
+		{"vllm", "watermark", "1e999", engine.BadValue, "no usable number"},
 		{"vllm", "watermark", "1", engine.BadValue, "below 1"},
 		{"vllm", "watermark", "5e-2", "", ""},
 		{"vllm", "enable-prefix-caching", "false", "", ""},
@@ -207,7 +208,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s says not where it comes from, or has no flags", p.Name)
 		}
 	}
-	for _, e := range engine.All() {
+	for _, e := range engine.Names() {
+		e := named(t, e)
 		for _, name := range e.Flags() {
 			for _, r := range e.Related(name) {
 				if _, err := e.Known(r); err != nil {

@@ -9,10 +9,14 @@ import (
 )
 
 var (
-	wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
-	anyNumber   = regexp.MustCompile(`^-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?$`)
-	humanSize   = regexp.MustCompile(`^([0-9]{1,18}(?:\.[0-9]{1,18})?)([kKmMgGtT])$`)
+	wholeNumber = regexp.MustCompile(`^-?[0-9]+$`)
+	anyNumber   = regexp.MustCompile(`^-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$`)
+	humanSize   = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([kKmMgGtT])$`)
 )
+
+// maxNumber is the most characters that a number has: what is longer is more
+// than any flag takes, and no longer exact.
+const maxNumber = 18
 
 // multipliers are those of vLLM's human_readable_int and SGLang's: small letters
 // are decimal, capitals binary.
@@ -69,6 +73,8 @@ func (f Flag) wrong(value string) string {
 // number reads the value of a flag that is a number.
 func (f Flag) number(value string) (n float64, why string) {
 	switch {
+	case len(value) > maxNumber:
+		return 0, "no number of at most 18 characters"
 	case f.Kind == Float && anyNumber.MatchString(value), wholeNumber.MatchString(value):
 		n, err := strconv.ParseFloat(value, 64)
 		if err != nil {

@@ -54,7 +54,8 @@ func (l *line) hits(flag string) ([]hit, error) {
 	return out, l.whole(flag, out)
 }
 
-var toggles = regexp.MustCompile(`^(?:enable|disable|trust|skip|use|enforce)-`)
+// toggles are flags without a value, by how engines name them.
+var toggles = regexp.MustCompile(`^(?:enable|disable|trust|skip|use|enforce)-|^(?:async-scheduling|scheduler-reserve-full-isl)$`)
 
 // takesValue reports whether the next word is the flag's value.
 func takesValue(flag string, a, next argument) bool {
