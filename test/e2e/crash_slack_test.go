@@ -6,19 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
-
-// The same with the question asked and answered in Slack: there is one message,
-// and it is brought to its end.
-func TestCrashWhileAskingInSlack(t *testing.T) {
-	c := newCrashes(t)
-	s := scenario{name: "slack", outcome: machine.OutcomeResolved, writes: 1, image: "vllm:v1", autonomy: "suggest", slack: true}
-	c.killAtEach(t, c.boundaries(t, s), s)
-}
 
 // approve answers the run's question, on the command line or in Slack.
 func (c *crashes) approve(ctx context.Context, r *rig.Service, run *rig.Run, name string, s scenario) error {
