@@ -97,7 +97,9 @@ func (h *gitHouse) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
 }
 
 // Try implements [step.Objects].
-func (h *gitHouse) Try(context.Context, string, []byte) error { return nil }
+func (h *gitHouse) Try(_ context.Context, _ string, manifest []byte) ([]byte, error) {
+	return manifest, nil
+}
 
 // chatFleet is the live workload.
 type chatFleet struct{ step.Workloads }

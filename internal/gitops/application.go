@@ -25,7 +25,7 @@ type Application struct {
 	Hydrated  bool      // Argo CD's source hydrator writes what is synced: a commit of the sources is never the synced one
 	Deleting  bool
 	Problems  []string // error conditions: ComparisonError: ..., SyncError: ...
-	Overrides []string // what its spec sets beside its sources' manifests, by field, without values: source.helm.parameters[maxNumSeqs]
+	Overrides []Override // what its spec decides beside its sources' manifests
 
 	Resources []Resource
 	History   []Deployment // oldest first

@@ -41,6 +41,11 @@ type Proposal struct {
 	Deleted []string
 	Diff    string // unified
 
+	// Manifests are the objects among the files that are deployed as they are
+	// written. Plain: the change is in them alone.
+	Manifests []Manifest
+	Plain     bool
+
 	Reverts []string // commits that it takes back; empty: it is an edit
 	Within  []string // paths that the reverts are limited to; empty: all
 

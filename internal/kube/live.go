@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,12 +39,17 @@ func (c *Client) Object(ctx context.Context, id ObjectID) ([]byte, error) {
 	if err != nil {
 		return nil, request{verb: "get", group: gvr.Group, resource: gvr.Resource, namespace: id.Namespace, name: id.Name}.fail(err)
 	}
+	return bare(o)
+}
+
+// bare is an object as JSON, without its status and its managers' notes.
+func bare(o *unstructured.Unstructured) ([]byte, error) {
 	unstructured.RemoveNestedField(o.Object, "status")
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
 	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
 	data, err := json.Marshal(o.Object)
 	if err != nil {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("get %s: it cannot be encoded", id), Err: err}
+		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s %s/%s cannot be encoded", o.GetKind(), o.GetNamespace(), o.GetName()), Err: err}
 	}
 	return data, nil
 }
@@ -86,16 +92,20 @@ func (c *Client) resource(ctx context.Context, group, version, kind string) (sch
 }
 
 // Try has the server judge a manifest, one object as YAML, and forget it:
-// schema and admission, as a server-side apply of all of its fields. The
-// namespace is for manifests that name none.
-func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) error {
+// schema and admission, as a server-side apply of all of its fields. It gives
+// the object as it would be stored, as [Client.Object] does. The namespace is
+// for manifests that name none.
+//
+// Invalid: the server refuses it, with its own words. Forbidden: we lack the
+// right to ask.
+func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) ([]byte, error) {
 	data, err := yaml.ToJSON(manifest)
 	var o unstructured.Unstructured
 	if err == nil {
 		err = json.Unmarshal(data, &o.Object)
 	}
 	if err != nil || o.GetKind() == "" || o.GetName() == "" {
-		return &Error{Reason: Invalid, Message: "try a manifest: it is no object with a kind and a name", Err: err}
+		return nil, &Error{Reason: Invalid, Message: "try a manifest: it is no object with a kind and a name", Err: err}
 	}
 	if o.GetNamespace() == "" {
 		o.SetNamespace(namespace)
@@ -103,14 +113,22 @@ func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) err
 	gvk := o.GroupVersionKind()
 	gvr, err := c.resource(ctx, gvk.Group, gvk.Version, gvk.Kind)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if data, err = json.Marshal(o.Object); err != nil {
-		return &Error{Reason: Invalid, Message: "try a manifest: it cannot be encoded", Err: err}
+		return nil, &Error{Reason: Invalid, Message: "try a manifest: it cannot be encoded", Err: err}
 	}
 	force := true
-	_, err = c.dynamic.Resource(gvr).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
+	stored, err := c.dynamic.Resource(gvr).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
 		DryRun: []string{metav1.DryRunAll}, Force: &force, FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict,
 	})
-	return request{verb: "patch", group: gvr.Group, resource: gvr.Resource, namespace: o.GetNamespace(), name: o.GetName()}.fail(err)
+	r := request{verb: "patch", group: gvr.Group, resource: gvr.Resource, namespace: o.GetNamespace(), name: o.GetName()}
+	switch {
+	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot patch resource"):
+		// An admission plugin said no; a missing right is put in those words.
+		return nil, &Error{Reason: Invalid, Message: r.String(), Err: err}
+	case err != nil:
+		return nil, r.fail(err)
+	}
+	return bare(stored)
 }

@@ -52,6 +52,43 @@ func TestObject(t *testing.T) {
 	}
 }
 
+// TestTry: the server judges and stores nothing; a refusal of admission is told
+// from a right that we lack.
+func TestTry(t *testing.T) {
+	s := twoRevisions(t)
+	c := s.Client(t)
+	manifest := []byte("# tuned\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: chat}\nspec:\n  replicas: 0x2\n")
+	data, err := c.Try(t.Context(), "serving", manifest)
+	if err != nil || !strings.Contains(string(data), `"replicas":2`) || !strings.Contains(string(data), `"namespace":"serving"`) {
+		t.Errorf("%s, %v", data, err)
+	}
+	for name, tt := range map[string]struct {
+		fault kubetest.Fault
+		want  kube.Reason
+	}{
+		"no right":         {kubetest.Fault{Status: 403, Message: `deployments.apps "chat" is forbidden: User "r" cannot patch resource "deployments" in API group "apps"`}, kube.Forbidden},
+		"admission says no": {kubetest.Fault{Status: 403, Message: `admission webhook "limits.example.com" denied the request: at most 256`}, kube.Invalid},
+		"not its schema":   {kubetest.Fault{Status: 422}, kube.Invalid},
+		"bad request":      {kubetest.Fault{Status: 400}, kube.Invalid},
+		"away":             {kubetest.Fault{Cut: true}, kube.Unreachable},
+	} {
+		s.Fail(func(*http.Request) kubetest.Fault { return tt.fault })
+		_, err := c.Try(t.Context(), "serving", manifest)
+		if kubeReason(err) != tt.want || !strings.Contains(err.Error(), tt.fault.Message) {
+			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		}
+	}
+	s.Fail(nil)
+	for name, text := range map[string]string{"no object": "a: b", "not YAML": "a: [", "a list": "- a", "unknown kind": "apiVersion: x.io/v1\nkind: Y\nmetadata: {name: z}"} {
+		if _, err := c.Try(t.Context(), "serving", []byte(text)); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if w := s.Writes(); len(w) > 0 {
+		t.Errorf("it wrote: %q", w)
+	}
+}
+
 func kubeReason(err error) kube.Reason {
 	var e *kube.Error
 	if !errors.As(err, &e) {

@@ -77,9 +77,11 @@ type Applications interface {
 type Objects interface {
 	// Object gives an object as it is now, as JSON. One that is not there is NotFound.
 	Object(ctx context.Context, id kube.ObjectID) ([]byte, error)
-	// Try asks whether the server would take a manifest, and stores nothing. The
-	// namespace is for manifests that name none.
-	Try(ctx context.Context, namespace string, manifest []byte) error
+	// Try asks whether the server would take a manifest, and stores nothing. It
+	// gives the object as it would be, as JSON. The namespace is for manifests
+	// that name none. Invalid: it is refused, with the server's words; Forbidden:
+	// we may not ask.
+	Try(ctx context.Context, namespace string, manifest []byte) ([]byte, error)
 }
 
 // LastGood knows what was last verified.

@@ -73,6 +73,10 @@ func (g gitChange) reach(ctx context.Context, in Input, at site, prop gitops.Pro
 			e.decided = append(e.decided, owned("", withoutArgo(at.w), "spec.replicas").Error())
 			continue
 		}
+		if i := slices.IndexFunc(at.app.Overrides, func(o gitops.Override) bool { return o.Decides(t) }); i >= 0 {
+			e.decided = append(e.decided, fmt.Sprintf("%s (%s) is decided by %s of the application", t.Variable, fileLine(t), at.app.Overrides[i].Field))
+			continue
+		}
 		now, err := g.read(ctx, in, at.object, l)
 		if known := new(gitops.Error); errors.As(err, &known) {
 			e.unseen = append(e.unseen, t.Variable+": "+known.Message)
@@ -122,6 +126,10 @@ func (l liveValue) matches(now gitops.Reading, value string) bool {
 		return strings.HasSuffix(now.Value, "@"+value)
 	}
 	return now.Value == value || strings.HasPrefix(now.Value, value+":") || strings.HasPrefix(now.Value, value+"@")
+}
+
+func (l liveValue) variable() gitops.Variable {
+	return gitops.Variable{Flag: l.Flag, Replicas: l.Replicas, Bound: l.Bound}
 }
 
 // place names the object that has the value.
@@ -217,7 +225,7 @@ func (g gitChange) read(ctx context.Context, in Input, object gitops.Target, l l
 	if l.Image != "" {
 		return gitops.LiveImage(objects[0], t)
 	}
-	return gitops.Live(objects, t, gitops.Variable{Flag: l.Flag, Replicas: l.Replicas, Bound: l.Bound})
+	return gitops.Live(objects, t, l.variable())
 }
 
 // carried reports whether what runs is as an apply, or its undo, was to leave
@@ -297,10 +305,18 @@ func overridden(step string, at site, decided []string) error {
 	return &Error{Reason: machine.ReasonOverridden, Message: fmt.Sprintf("%s: a commit would not change what runs: %s%s", step, strings.Join(decided, "; "), overrides(at.app))}
 }
 
+func fields(list []gitops.Override) string {
+	var out []string
+	for _, o := range list {
+		out = append(out, o.Field)
+	}
+	return few(out)
+}
+
 // overrides names what an application sets beside its manifests.
 func overrides(app gitops.Application) string {
 	if len(app.Overrides) == 0 {
 		return ": the application sets nothing beside Git, so an autoscaler, an admission webhook, another controller or a person decides it"
 	}
-	return fmt.Sprintf(": Argo CD application %s sets beside Git: %s", app.Name, few(app.Overrides))
+	return fmt.Sprintf(": Argo CD application %s sets beside Git: %s", app.Name, fields(app.Overrides))
 }

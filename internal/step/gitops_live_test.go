@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
@@ -27,7 +28,7 @@ func TestPlanLooksAtWhatRuns(t *testing.T) {
 	}{
 		"another value": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.Live = map[string]string{"--max-num-seqs": "128"}
-			w.App.Overrides = []string{"spec.source.helm.parameters[maxNumSeqs]"}
+			w.App.Overrides = []gitops.Override{{Field: "spec.source.helm.parameters[maxNumSeqs]"}}
 		}, machine.ReasonOverridden, "Git says --max-num-seqs is 256 (apps/chat/values.yaml:7), and Deployment serving/chat has 128: Argo CD application argocd/chat sets beside Git: spec.source.helm.parameters[maxNumSeqs]"},
 		"nobody tells":     {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": "128"} }, machine.ReasonOverridden, "an admission webhook, another controller or a person"},
 		"taken away":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": ""} }, machine.ReasonOverridden, "Deployment serving/chat has (not set)"},
@@ -77,7 +78,7 @@ func TestSyncedWithoutEffect(t *testing.T) {
 	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
 	want(t, "apply", o, machine.StatusOK, "")
 	w.Live = map[string]string{"--max-num-seqs": "256"}
-	w.App.Overrides = []string{"spec.source.kustomize.patches"}
+	w.App.Overrides = []gitops.Override{{Field: "spec.source.kustomize.patches"}}
 	w.Settle()
 	settled := w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false)
 	want(t, "settle", settled, machine.StatusFailed,

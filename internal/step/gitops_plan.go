@@ -72,12 +72,16 @@ func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, 
 	if err == nil && len(e.decided) > 0 {
 		err = overridden(step, at, e.decided)
 	}
+	var notes []string
+	if err == nil {
+		notes, err = g.try(ctx, in, step, prop, e)
+	}
 	if err != nil {
 		return machine.Plan{}, e, err
 	}
 	p := payloadAt(at, prop)
 	p.Because, p.Live = because, e.live
-	var does, undoes, notes []string
+	var does, undoes []string
 	var good []machine.Setting
 	for _, a := range set {
 		i := slices.IndexFunc(prop.Touches, func(t gitops.Touch) bool { return t.Variable == a.Variable.String() })
@@ -147,6 +151,9 @@ func (g gitChange) planOf(ctx context.Context, in Input, at site, step string, p
 		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s syncs it by itself", at.app.Name))
 	} else {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s is synced to that commit", at.app.Name))
+	}
+	if len(at.app.Overrides) > 0 {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("the application decides some things beside Git, so what runs is read after the sync: %s", fields(at.app.Overrides)))
 	}
 	if at.app.Generator != "" {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s makes the application", at.app.Generator))

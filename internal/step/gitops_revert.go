@@ -165,6 +165,10 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 		return machine.Plan{}, overridden(step, at, effect.decided)
 	}
 	effect.unseen = append(effect.unseen, effect.decided...)
+	notes, err := g.try(ctx, in, step, prop, effect)
+	if err != nil {
+		return machine.Plan{}, err
+	}
 	p := payloadAt(at, prop)
 	p.Revert, p.Because, p.Live = shas, together, effect.live
 	plan, err := g.planOf(ctx, in, at, step, p, prop)
@@ -180,6 +184,7 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 	if together != "" {
 		plan.Notes = append(plan.Notes, "one variable, because: "+together)
 	}
+	plan.Notes = append(plan.Notes, notes...)
 	rolloutPlan(&plan, at.w)
 	cautious(&plan, effect)
 	return plan, nil

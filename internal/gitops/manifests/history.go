@@ -180,6 +180,9 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 		}
 	}
 	p.Touches = touches(before, back.Files, t)
+	after := slices.DeleteFunc(overlaid(r.files, []gitops.Edit{{Files: back.Files}}), func(f gitops.File) bool { return slices.Contains(back.Deleted, f.Path) })
+	p.Manifests, p.Plain = gitops.Plain(r.files, after, r.target(t))
+	p.Plain = p.Plain && len(back.Deleted) == 0
 	if all := touches(before, back.Files, gitops.Target{}); len(all) > len(p.Touches) {
 		return gitops.Proposal{}, &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
 			"reverting %s would change another workload along: %s: revert it by hand", shortAll(shas), otherThan(all, p.Touches))}

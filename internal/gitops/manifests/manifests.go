@@ -265,6 +265,7 @@ func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Wan
 	for _, e := range edits {
 		p.Diff += e.Diff
 	}
+	p.Manifests, p.Plain = gitops.Plain(files, after, t)
 	if len(edits) == 0 {
 		return invalid("nothing to set is named")
 	}

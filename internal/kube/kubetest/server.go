@@ -7,6 +7,7 @@
 package kubetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/inference-responder/responder/internal/kube"
@@ -44,6 +46,8 @@ type Fault struct {
 	Status int  // HTTP status to answer
 	Cut    bool // close the connection instead of answering
 	After  bool // only after the request took effect
+
+	Message string // of the answer; empty: injected
 }
 
 // New starts a server; the test's end stops it.
@@ -190,7 +194,7 @@ func (f Fault) answer(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Retry-After", "0") // what makes client-go try again by itself
 	w.WriteHeader(f.Status)
-	_ = json.NewEncoder(w).Encode(failure(f.Status, "injected"))
+	_ = json.NewEncoder(w).Encode(failure(f.Status, cmp.Or(f.Message, "injected")))
 }
 
 func failure(code int, message string) metav1.Status {
@@ -296,13 +300,16 @@ func (s *Server) list(r *http.Request, path, resource, kind string) (int, any) {
 // patch applies a JSON patch, as the real server does: the tests of the patch
 // see the stored object, and a failed one is a 422 without a reason.
 func (s *Server) patch(r *http.Request, path string) (int, any) {
-	m, ok := s.objects[path]
-	if !ok {
-		return 404, failure(404, path+" not found")
-	}
 	var raw json.RawMessage
 	if err := json.NewDecoder(r.Body).Decode(&raw); err != nil {
 		return 400, failure(400, err.Error())
+	}
+	if r.Header.Get("Content-Type") == string(types.ApplyPatchType) {
+		return s.apply(r, raw)
+	}
+	m, ok := s.objects[path]
+	if !ok {
+		return 404, failure(404, path+" not found")
 	}
 	p, err := jsonpatch.DecodePatch(raw)
 	if err != nil {
@@ -329,6 +336,20 @@ func (s *Server) patch(r *http.Request, path string) (int, any) {
 		s.writes = append(s.writes, r.Method+" "+path)
 	}
 	return 200, next
+}
+
+// apply answers a server-side apply as a dry-run: with the object as it came. It
+// merges nothing, and stores nothing.
+func (s *Server) apply(r *http.Request, raw []byte) (int, any) {
+	q := r.URL.Query()
+	if q.Get("dryRun") != "All" || q.Get("force") != "true" || q.Get("fieldManager") == "" || q.Get("fieldValidation") != "Strict" {
+		return 400, failure(400, "want a strict dry-run by a manager, with force: "+r.URL.RawQuery)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return 400, failure(400, err.Error())
+	}
+	return 200, object
 }
 
 func bump(m map[string]any) {

@@ -37,8 +37,11 @@ type Git struct {
 	Live        map[string]string  // values that the cluster has of its own, whatever is synced
 	Form        string             // how the values are written, as of a place; empty: as arguments
 	ClusterDown error              // of every look at a live object
-	Refuses     func(string) error // what the API server says of a manifest; nil: it takes all
-	Tried       []string           // manifests it was asked about
+	Chart       bool               // the file is not deployed as it is: the API server is not asked about it
+	Tried       []string           // manifests that the API server was asked about
+
+	// Admits is what the API server makes of a manifest; nil: it takes each as it is.
+	Admits func(manifest string) ([]byte, error)
 
 	requests []pull
 }
@@ -189,6 +192,9 @@ func (g *Git) proposal(change map[string]string) gitops.Proposal {
 		}
 	}
 	p.Files = []gitops.File{{Path: File, Data: []byte(text(after))}}
+	if p.Plain = !g.Chart; p.Plain {
+		p.Manifests = []gitops.Manifest{{File: File, Line: 1, Object: "Deployment serving/chat", Data: deployment(after), Before: deployment(head.Values)}}
+	}
 	return p
 }
 

@@ -27,6 +27,11 @@ func (g *Git) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
 		values = maps.Clone(g.Commits[g.at(g.App.History[n-1].Revisions[0])].Values)
 	}
 	maps.Copy(values, g.Live)
+	return deployment(values), nil
+}
+
+// deployment is Deployment serving/chat with these values.
+func deployment(values map[string]string) []byte {
 	container := map[string]any{"name": "vllm", "image": values["image"], "command": []string{"vllm", "serve"}}
 	args := []string{"--port=8000"}
 	spec := map[string]any{}
@@ -40,19 +45,23 @@ func (g *Git) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
 	}
 	container["args"] = args
 	spec["template"] = map[string]any{"spec": map[string]any{"containers": []any{container}}}
-	return json.Marshal(map[string]any{
+	data, err := json.Marshal(map[string]any{
 		"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec,
-		"metadata": map[string]any{"name": id.Name, "namespace": id.Namespace},
+		"metadata": map[string]any{"name": "chat", "namespace": "serving"},
 	})
+	if err != nil {
+		panic(err) // unreachable: it is maps and texts
+	}
+	return data
 }
 
 // Try implements [step.Objects].
-func (g *Git) Try(_ context.Context, _ string, manifest []byte) error {
+func (g *Git) Try(_ context.Context, _ string, manifest []byte) ([]byte, error) {
 	g.Tried = append(g.Tried, string(manifest))
-	if g.Refuses == nil {
-		return nil
+	if g.Admits == nil {
+		return manifest, nil
 	}
-	return g.Refuses(string(manifest))
+	return g.Admits(string(manifest))
 }
 
 // touch is a change of one value of the one manifest.

@@ -1,0 +1,89 @@
+package gitops
+
+import (
+	"path"
+	"slices"
+)
+
+// Manifest is an object of a changed file that is deployed as it is written.
+type Manifest struct {
+	File   string
+	Line   int    // where its document begins, from 1
+	Object string // kind namespace/name
+	Data   []byte // the document after the change, YAML
+	Before []byte // nil: it is new
+}
+
+// Plain gives the objects that a change of files changes and that are deployed
+// as they are written: no chart, no kustomization and no generator makes
+// something else of them. All: the change is in such objects alone.
+func Plain(before, after []File, t Target) (out []Manifest, all bool) {
+	tr, err := newTree(after, t)
+	if err != nil {
+		return nil, false
+	}
+	if _, err := tr.builds(); err != nil || tr.files[path.Join(tr.target.Path, "Chart.yaml")] != nil || tr.target.Path != "" && tr.kustomization(tr.target.Path) != "" {
+		return nil, false
+	}
+	was := map[string][]byte{}
+	for _, f := range before {
+		was[f.Path] = f.Data
+	}
+	all = true
+	for _, p := range tr.paths {
+		old, there := was[p]
+		if there && string(old) == string(tr.files[p]) {
+			continue
+		}
+		changed, plain := tr.plainChanges(p, old)
+		out, all = append(out, changed...), all && plain
+	}
+	return out, all && len(out) > 0
+}
+
+// plainChanges gives the objects of a file that were others, or not there.
+// Documents that are as they were are not even parsed.
+func (tr *tree) plainChanges(p string, old []byte) (out []Manifest, plain bool) {
+	if !below(p, tr.target.Path) || !isYAML(p) || tr.reached[p] || isKustomization(p) || tr.inChart(p) {
+		return nil, false
+	}
+	docs, err := tr.open(p)
+	if err != nil {
+		return nil, false
+	}
+	earlier, _ := documents(p, old) // what cannot be read was not there
+	plain = true
+	for _, d := range docs {
+		if slices.ContainsFunc(earlier, func(e *document) bool { return string(e.data) == string(d.data) }) {
+			continue
+		}
+		root, err := d.parse()
+		if err != nil || str(root, "kind") == "List" || len(tr.objectsOf(d, root)) != 1 {
+			plain = false
+			continue
+		}
+		m := Manifest{File: p, Line: d.above + 1, Object: tr.objectsOf(d, root)[0].String(), Data: d.data}
+		m.Before = tr.formerly(m.Object, earlier, docs)
+		out = append(out, m)
+	}
+	return out, plain
+}
+
+// formerly is the document that held an object before; nil: none did.
+func (tr *tree) formerly(object string, earlier, now []*document) []byte {
+	for _, e := range earlier {
+		if slices.ContainsFunc(now, func(d *document) bool { return string(e.data) == string(d.data) }) {
+			continue // it is still there
+		}
+		root, err := e.parse()
+		if err != nil {
+			continue
+		}
+		for _, o := range tr.objectsOf(e, root) {
+			if o.String() == object {
+				return e.data
+			}
+		}
+	}
+	return nil
+}

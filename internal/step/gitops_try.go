@@ -1,0 +1,63 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// try has the API server judge the manifests of a change before they are
+// committed, and notes what it was not asked. What it refuses (schema,
+// admission) is not planned, and neither is what admission makes another value
+// of.
+func (g gitChange) try(ctx context.Context, in Input, step string, prop gitops.Proposal, e effect) (notes []string, err error) {
+	if !prop.Plain {
+		notes = append(notes, "the API server was not asked whether it takes all of the change: a chart, a kustomization or a generator makes something else of what is committed")
+	}
+	for _, m := range prop.Manifests {
+		stored, err := g.o.Try(ctx, in.Service.Namespace, m.Data)
+		switch {
+		case err == nil:
+			if err := g.admitted(in, step, m, stored, e); err != nil {
+				return nil, err
+			}
+		case isReason(err, machine.ReasonForbidden), isReason(err, machine.ReasonNotFound):
+			notes = append(notes, fmt.Sprintf("the API server could not be asked whether it takes %s (%s:%d): %s", m.Object, m.File, m.Line, wrap(err).Message))
+		case !isReason(err, machine.ReasonInvalid):
+			return nil, err
+		default:
+			if m.Before != nil {
+				if _, before := g.o.Try(ctx, in.Service.Namespace, m.Before); isReason(before, machine.ReasonInvalid) {
+					// It is deployed all the same: by other ways than ours to ask.
+					notes = append(notes, fmt.Sprintf("whether the API server takes %s (%s:%d) is not known: asked about it as it is now, it refuses that, too: %s",
+						m.Object, m.File, m.Line, wrap(before).Message))
+					continue
+				}
+			}
+			return nil, &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf("%s: the API server would refuse %s (%s:%d) as it would be: %s", step, m.Object, m.File, m.Line, wrap(err).Message)}
+		}
+	}
+	return notes, nil
+}
+
+// admitted refuses a change of the workload's own manifest that the API server
+// takes and makes another value of.
+func (g gitChange) admitted(in Input, step string, m gitops.Manifest, stored []byte, e effect) error {
+	ref := refOf(in.Service)
+	for _, l := range e.live {
+		if !strings.HasPrefix(m.Object, ref.Kind+" ") || l.Indirect || l.Kind != "" || l.Image != "" {
+			continue
+		}
+		t := gitops.Target{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Container: l.Container}
+		now, err := gitops.Live([][]byte{stored}, t, l.variable())
+		if err != nil || l.matches(now, l.To) {
+			continue // after the sync it is read again
+		}
+		return &Error{Reason: machine.ReasonOverridden, Message: fmt.Sprintf(
+			"%s: a commit would not change what runs: the API server makes %s %s of %s: an admission webhook or policy decides it", step, l.Variable, now, notSet(l.To))}
+	}
+	return nil
+}
