@@ -24,7 +24,7 @@ type Application struct {
 	Generator string    // ApplicationSet that makes it; empty: none
 	Hydrated  bool      // Argo CD's source hydrator writes what is synced: a commit of the sources is never the synced one
 	Deleting  bool
-	Problems  []string // error conditions: ComparisonError: ..., SyncError: ...
+	Problems  []string   // error conditions: ComparisonError: ..., SyncError: ...
 	Overrides []Override // what its spec decides beside its sources' manifests
 
 	Resources []Resource

@@ -25,15 +25,18 @@ func TestPlain(t *testing.T) {
 		},
 		"a kustomization": {
 			[]File{{"apps/chat/a.yaml", []byte(object)}, {"apps/chat/kustomization.yaml", []byte("resources: [a.yaml]\nnamePrefix: x-\n")}},
-			[]File{{"apps/chat/a.yaml", []byte(changed)}, {"apps/chat/kustomization.yaml", []byte("resources: [a.yaml]\nnamePrefix: x-\n")}}, "", false,
+			[]File{{"apps/chat/a.yaml", []byte(changed)}, {"apps/chat/kustomization.yaml", []byte("resources: [a.yaml]\nnamePrefix: x-\n")}},
+			"", false,
 		},
 		"values of a chart": {
 			[]File{{"apps/chat/Chart.yaml", []byte("name: c\n")}, {"apps/chat/values.yaml", []byte("a: 1\n")}},
-			[]File{{"apps/chat/Chart.yaml", []byte("name: c\n")}, {"apps/chat/values.yaml", []byte("a: 2\n")}}, "", false,
+			[]File{{"apps/chat/Chart.yaml", []byte("name: c\n")}, {"apps/chat/values.yaml", []byte("a: 2\n")}},
+			"", false,
 		},
 		"values beside an object": {
 			[]File{{"apps/chat/a.yaml", []byte(object)}, {"apps/chat/v.yaml", []byte("a: 1\n")}},
-			[]File{{"apps/chat/a.yaml", []byte(changed)}, {"apps/chat/v.yaml", []byte("a: 2\n")}}, "1 Deployment chat", false,
+			[]File{{"apps/chat/a.yaml", []byte(changed)}, {"apps/chat/v.yaml", []byte("a: 2\n")}},
+			"1 Deployment chat", false,
 		},
 		"elsewhere": {
 			[]File{{"apps/other/a.yaml", []byte(object)}}, []File{{"apps/other/a.yaml", []byte(changed)}}, "", false,

@@ -66,11 +66,11 @@ func TestTry(t *testing.T) {
 		fault kubetest.Fault
 		want  kube.Reason
 	}{
-		"no right":         {kubetest.Fault{Status: 403, Message: `deployments.apps "chat" is forbidden: User "r" cannot patch resource "deployments" in API group "apps"`}, kube.Forbidden},
+		"no right":          {kubetest.Fault{Status: 403, Message: `deployments.apps "chat" is forbidden: User "r" cannot patch resource "deployments" in API group "apps"`}, kube.Forbidden},
 		"admission says no": {kubetest.Fault{Status: 403, Message: `admission webhook "limits.example.com" denied the request: at most 256`}, kube.Invalid},
-		"not its schema":   {kubetest.Fault{Status: 422}, kube.Invalid},
-		"bad request":      {kubetest.Fault{Status: 400}, kube.Invalid},
-		"away":             {kubetest.Fault{Cut: true}, kube.Unreachable},
+		"not its schema":    {kubetest.Fault{Status: 422}, kube.Invalid},
+		"bad request":       {kubetest.Fault{Status: 400}, kube.Invalid},
+		"away":              {kubetest.Fault{Cut: true}, kube.Unreachable},
 	} {
 		s.Fail(func(*http.Request) kubetest.Fault { return tt.fault })
 		_, err := c.Try(t.Context(), "serving", manifest)

@@ -20,7 +20,7 @@ func gitopsRevertKind() playbook.Kind {
 		Doc: `Reverts commits that touched the service's manifests, as one commit, and waits until Argo CD has synced it and the application is Healthy.
 Undo reverts the revert.
 
-Which commits: those of a window, such as the burn window of the alert; the last one; or all since the commit that was last verified. What later
+Which commits: those of a window, such as the burn window of the alert; the last one; or those since what moved last was last verified. What later
 commits changed stays. Refused, with the list, when more than one variable moved, unless ` + "`together`" + ` says why they are one: routes, image and
 model artifact that moved together go back together. Commits of Responder's own are repairs and are never taken for a cause.
 What runs is read as by gitops.set_flag: a commit that nothing of is in effect is not reverted, and what cannot be read, or stays as it is because
@@ -30,7 +30,7 @@ kube.rollout_undo becomes this lever where Argo CD owns the workload and its ser
 		Idempotent: true,
 		With: []playbook.Field{
 			{Name: "window", Type: scalar(playbook.Duration), Doc: "Revert the commits that are this young, or were deployed this short ago: the burn window of the alert, e.g. 1h."},
-			{Name: "to", Type: scalar(playbook.String), Enum: []string{"previous", lastGood}, Doc: "previous: revert the last commit that touched the service. last_good: revert all that came after the commit that was last verified."},
+			{Name: "to", Type: scalar(playbook.String), Enum: []string{"previous", lastGood}, Doc: "previous: revert the last commit that touched the service. last_good: revert what came after the last verified commit of the variable that moved last."},
 			{Name: "together", Type: scalar(playbook.String), Doc: "Why several variables go back as one. Unset: more than one is refused."},
 		},
 	}
@@ -74,27 +74,18 @@ const historyReach = 30 * 24 * time.Hour
 
 // suspects are the commits to take back, newest first.
 func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with revertWith) ([]gitops.Touched, error) {
+	if with.To == lastGood {
+		return l.sinceGood(ctx, in, at)
+	}
 	since := in.Now.Add(-time.Duration(with.Window))
 	none := fmt.Sprintf("no commit of the last %s touched the manifests of %s", span(time.Duration(with.Window)), in.Service.Name)
 	var changes []gitops.Touched
 	var err error
-	switch with.To {
-	case lastGood:
-		var sha string
-		if l.good != nil {
-			_, sha, _ = l.good.LastGood(in.Service.Name, "")
-		}
-		if sha == "" {
-			return nil, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
-				"no commit was ever verified on service %s: 'responder gitops last-good' lists those that were", in.Service.Name)}
-		}
-		none = fmt.Sprintf("%s is at the commit that was last verified, %s", in.Service.Name, short(sha))
-		changes, err = l.h.Since(ctx, at.src, at.object, sha)
-	case "previous":
+	if with.To == "previous" {
 		since = in.Now.Add(-historyReach)
 		none = fmt.Sprintf("no commit of the last %s touched the manifests of %s", span(historyReach), in.Service.Name)
 		changes, err = l.h.Changes(ctx, at.src, at.object, since)
-	default:
+	} else {
 		var came []arrival
 		came, err = l.arrivals(ctx, at, since)
 		for _, a := range came {
@@ -108,9 +99,7 @@ func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with reve
 		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
 			"gitops.revert: the last commit that touched %s is a repair of Responder's own, %s", in.Service.Name, commitText(changes[0].Commit))}
 	}
-	if with.To != lastGood {
-		changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired(c.Commit, changes) })
-	}
+	changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired(c.Commit, changes) })
 	if with.To == "previous" && len(changes) > 1 {
 		changes = changes[:1]
 	}

@@ -27,7 +27,7 @@ before? Values of secrets are never read, and values of variables and flags whos
 			{Name: "current", Type: scalar(playbook.Int), Doc: "Number of the current revision."},
 			{Name: "previous", Type: scalar(playbook.Int), Doc: "Number of the revision before it; 0: there is none."},
 			{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Since the current revision became current."},
-			{Name: "ours", Type: scalar(playbook.Bool), Doc: "The current revision was put back by a rollback of Responder's, and nobody changed the pod template since. It is a repair, not a cause."},
+			{Name: "ours", Type: scalar(playbook.Bool), Doc: "The current revision was put in place by a rollback or a commit of Responder's, and nobody changed the pod template since. It is a repair, not a cause."},
 			{Name: "cause", Type: scalar(playbook.String), Doc: "Its kubernetes.io/change-cause; often empty."},
 			{Name: "diff", Type: listOf(object(
 				playbook.Field{Name: "path", Type: scalar(playbook.String), Doc: "Field, e.g. containers[vllm].args[--max-num-seqs]."},
@@ -39,9 +39,12 @@ before? Values of secrets are never read, and values of variables and flags whos
 	}
 }
 
-type kubeChanges struct{ w Workloads }
+type kubeChanges struct {
+	w   Workloads
+	git gitChange // for what Argo CD put in place; it may be configured or not
+}
 
-func newKubeChanges(d Deps) Check { return kubeChanges{d.Workloads} }
+func newKubeChanges(d Deps) Check { return kubeChanges{d.Workloads, newGitChange(d)} }
 
 type changesWith struct {
 	Window duration `json:"window"`
@@ -86,6 +89,10 @@ func (c kubeChanges) Run(ctx context.Context, in Input) (Finding, error) {
 	window := time.Duration(with.Window)
 	age := in.Now.Sub(active(*current))
 	out := changesOut{Current: current.Number, AgeSeconds: max(age.Seconds(), 0), Ours: current.Ours, Cause: current.Cause, Diff: []diffOut{}}
+	note := ""
+	if !out.Ours {
+		out.Ours, note = c.committed(ctx, in, *current)
+	}
 	for _, r := range revisions {
 		if in.Now.Sub(active(r)) <= window {
 			out.Count++
@@ -100,7 +107,11 @@ func (c kubeChanges) Run(ctx context.Context, in Input) (Finding, error) {
 		out.Diff = append(out.Diff, diffOut{d.Path, d.From, d.To})
 		out.ImagesChanged = out.ImagesChanged || strings.HasSuffix(d.Path, ".image")
 	}
-	return Finding{Out: out, Facts: changesFacts(ref, out, age, window)}, nil
+	facts := changesFacts(ref, out, age, window)
+	if note != "" {
+		facts = append(facts, note)
+	}
+	return Finding{Out: out, Facts: facts}, nil
 }
 
 // newestTwo finds the current revision and the one before it.

@@ -19,7 +19,7 @@ import (
 // the commit is reverted.
 func gitSyncFails(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{})
-	w.refuse(t, "--max-num-seqs=32", "32 is reserved")
+	w.refuse(t, "--max-num-seqs=32", "32 is reserved", rig.Responder)
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 2)
 	w.wantSeqs(t, "128")
@@ -28,8 +28,9 @@ func gitSyncFails(t *testing.T, all *gitWorlds) {
 	}
 }
 
-// refuse has the API server refuse Deployments of the namespace with an argument.
-func (w *gitWorld) refuse(t *testing.T, arg, why string) {
+// refuse has the API server refuse Deployments of the namespace with an argument
+// to everybody but one.
+func (w *gitWorld) refuse(t *testing.T, arg, why, but string) {
 	t.Helper()
 	name := "refuse-" + w.ns
 	w.cp.Apply(t, w.ns, fmt.Sprintf(`
@@ -40,6 +41,7 @@ spec:
   failurePolicy: Fail
   matchConstraints:
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+  matchConditions: [{name: not-excepted, expression: 'request.userInfo.username != %[5]q'}]
   validations:
     - expression: '!object.spec.template.spec.containers.exists(c, has(c.args) && %[2]q in c.args)'
       message: %[3]q
@@ -51,7 +53,7 @@ spec:
   policyName: %[1]s
   validationActions: [Deny]
   matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[4]s}}}
-`, name, arg, why, w.ns))
+`, name, arg, why, w.ns, but))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()

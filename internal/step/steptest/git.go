@@ -34,11 +34,11 @@ type Git struct {
 	Fails     string
 	Syncs     []gitops.Sync
 
-	Live        map[string]string  // values that the cluster has of its own, whatever is synced
-	Form        string             // how the values are written, as of a place; empty: as arguments
-	ClusterDown error              // of every look at a live object
-	Chart       bool               // the file is not deployed as it is: the API server is not asked about it
-	Tried       []string           // manifests that the API server was asked about
+	Live        map[string]string // values that the cluster has of its own, whatever is synced
+	Form        string            // how the values are written, as of a place; empty: as arguments
+	ClusterDown error             // of every look at a live object
+	Chart       bool              // the file is not deployed as it is: the API server is not asked about it
+	Tried       []string          // manifests that the API server was asked about
 
 	// Admits is what the API server makes of a manifest; nil: it takes each as it is.
 	Admits func(manifest string) ([]byte, error)

@@ -1,0 +1,61 @@
+package step
+
+import (
+	"context"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// rolloutReach is how long before a revision became current the commit behind it
+// is looked for.
+const rolloutReach = 24 * time.Hour
+
+// committed reports whether the current revision comes of a commit of
+// Responder's own: Argo CD puts it in place, without any mark of ours. What
+// cannot be found out is no, and note says so: a change is rather suspected than
+// overlooked.
+func (c kubeChanges) committed(ctx context.Context, in Input, current kube.Revision) (ours bool, note string) {
+	if in.Service.GitOps == (playbook.GitOps{}) || c.git.configured() != nil {
+		return false, ""
+	}
+	at, err := c.git.find(ctx, in)
+	if err != nil {
+		return false, unasked(err)
+	}
+	became := active(current)
+	came, err := c.git.arrivals(ctx, at, became.Add(-rolloutReach))
+	if err != nil {
+		return false, unasked(err)
+	}
+	if at.app.Sync != "Synced" {
+		return false, "" // what runs is of somebody else's making, too
+	}
+	for _, a := range came {
+		in, err := c.git.h.Contains(ctx, at.src, a.Commit.SHA, at.deployed())
+		if err != nil {
+			return false, unasked(err)
+		}
+		if in && rollsOut(a.Touched) {
+			return repairs(a.Commit) && !became.Before(a.Commit.At.Truncate(time.Second)), ""
+		}
+	}
+	return false, ""
+}
+
+func unasked(err error) string {
+	return "whether the current revision comes of a commit of Responder's own could not be found out: " + wrap(err).Error()
+}
+
+// rollsOut reports whether a commit may have made a new revision: of the number of
+// replicas there is none.
+func rollsOut(c gitops.Touched) bool {
+	for _, v := range variables(c) {
+		if v != (gitops.Variable{Replicas: true}).String() {
+			return true
+		}
+	}
+	return false
+}
