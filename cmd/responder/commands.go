@@ -20,6 +20,7 @@ func commands(p *process) []*cobra.Command {
 		newLadderCommand(p),
 		newServicesCommand(p),
 		newGPUCommand(p),
+		newAgentCommand(p),
 		newGitopsCommand(p),
 		newEngineCommand(p),
 		newSlackCommand(p),

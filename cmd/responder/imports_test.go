@@ -46,13 +46,16 @@ var mayImport = map[string][]string{
 	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
 	"internal/gitops/argocd":     {"internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only cmd/responder imports it
 
-	"internal/engine":   {},
-	"internal/slo":      {},
-	"internal/gpu":      {},
-	"internal/slack":    {},
-	"internal/gpu/nvml": {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
-	"internal/dial":     {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
-	"internal/notify":   {"internal/dial"},
+	"internal/engine":     {},
+	"internal/slo":        {},
+	"internal/gpu":        {},
+	"internal/slack":      {},
+	"internal/gpu/agent":  {"internal/gpu", "internal/tlsfile"},
+	"internal/gpu/client": {"internal/gpu", "internal/tlsfile", "internal/dial"},
+	"internal/gpu/nvml":   {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
+	"internal/dial":       {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
+	"internal/tlsfile":    {},               // certificates that are read again when they change: for two servers, and for who asks the second
+	"internal/notify":     {"internal/dial"},
 	// The desk turns runs into messages and clicks into decisions, so it speaks of both.
 	"internal/desk": {"internal/playbook", "internal/executor/machine", "internal/slack"},
 
@@ -67,7 +70,7 @@ var mayImport = map[string][]string{
 
 	// The catalog makes playbook.Service values, which runs keep.
 	"internal/catalog": {"internal/playbook", "internal/kube"},
-	"internal/webhook": {"internal/playbook", "internal/executor/machine", "internal/dial"},
+	"internal/webhook": {"internal/playbook", "internal/executor/machine", "internal/dial", "internal/tlsfile"},
 	"internal/web":     {"internal/playbook", "internal/executor/machine"},
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {

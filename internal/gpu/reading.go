@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 )
 
 // Absence is why a value is unknown.
@@ -115,6 +116,10 @@ func (r *Reading[T]) UnmarshalJSON(data []byte) error {
 		return errors.New("null is neither a value nor a reason; leave the field out, or write {\"unknown\": \"not_read\"}")
 	}
 	if bytes.HasPrefix(data, []byte("{")) {
+		if why, ok := plainReason(data); ok {
+			r.why = why
+			return nil
+		}
 		var u unknownJSON
 		if err := strict(data, &u); err != nil {
 			return err
@@ -125,10 +130,46 @@ func (r *Reading[T]) UnmarshalJSON(data []byte) error {
 		r.why = u.Unknown
 		return nil
 	}
-	if err := strict(data, &r.value); err != nil {
+	if err := r.read(data); err != nil {
 		return err
 	}
 	r.known = true
+	return nil
+}
+
+// plainReason is the reason in what MarshalJSON writes for it, byte for byte.
+func plainReason(data []byte) (Absence, bool) {
+	why, ok := bytes.CutPrefix(data, []byte(`{"unknown":"`))
+	if !ok {
+		return "", false
+	}
+	why, ok = bytes.CutSuffix(why, []byte(`"}`))
+	if _, known := absences[Absence(why)]; !ok || !known {
+		return "", false
+	}
+	return Absence(why), true
+}
+
+// read reads a value. A snapshot has thousands of readings, nearly all of them
+// numbers, for which a decoder each would be most of the work; what is no such
+// number is left to it, and to its words.
+func (r *Reading[T]) read(data []byte) (err error) {
+	switch v := any(&r.value).(type) {
+	case *int64:
+		*v, err = strconv.ParseInt(string(data), 10, 64)
+	case *uint64:
+		*v, err = strconv.ParseUint(string(data), 10, 64)
+	case *bool:
+		*v = string(data) == "true"
+		if !*v && string(data) != "false" {
+			return strict(data, &r.value)
+		}
+	default:
+		return strict(data, &r.value)
+	}
+	if err != nil {
+		return strict(data, &r.value)
+	}
 	return nil
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/net/netutil"
+
+	"github.com/inference-responder/responder/internal/tlsfile"
 )
 
 // Limits of connections that need no option.
@@ -33,7 +35,7 @@ const (
 type Server struct {
 	o       Options
 	auth    *authenticator
-	tls     *tlsFiles // nil: plain HTTP
+	tls     *tlsfile.Watched // nil: plain HTTP
 	bodies  *bodies
 	metrics *metrics
 	echo    *echo.Echo
@@ -86,7 +88,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.auth.oidc.warm()
 	ln = netutil.LimitListener(ln, s.o.MaxConns)
 	if s.tls != nil {
-		ln = tls.NewListener(ln, s.tls.config())
+		ln = tls.NewListener(ln, s.tls.Listener())
 	}
 	server := &http.Server{
 		Handler:        s.echo,

@@ -107,7 +107,7 @@ func TestClientCertificates(t *testing.T) {
 	o.TLS = TLS{CertFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key"), ClientCAFile: write(t, dir, "ca", string(clients.pem))}
 	o.Auth.Clients = []Client{{Grant: Grant{Name: "alertmanager.monitoring", Scopes: []Scope{ScopeIntake}}}}
 	s := mustNew(t, o)
-	s.tls.every = 0
+	s.tls.Every = 0
 	url := "https" + strings.TrimPrefix(serve(t, s), "http")
 	roots := x509.NewCertPool()
 	roots.AddCert(servers.cert)

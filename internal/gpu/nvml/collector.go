@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +26,7 @@ type Options struct {
 	BootID  string        // of the running kernel
 	Agent   string        // version of this program
 	Pods    Pods          // who holds which GPU; nil: not known
+	Bus     string        // PCIBus, to find GPUs that the driver does not list; empty: not looked at
 	Log     *slog.Logger
 }
 
@@ -50,6 +50,7 @@ type Collector struct {
 	state    error      // why there are no GPUs to read; nil: there are
 	versions [2]string  // of driver and library
 	since    time.Time  // when watching began
+	most     int        // GPUs that there ever were
 	workers  []*worker
 }
 
@@ -124,8 +125,10 @@ func (c *Collector) once(ctx context.Context) error {
 		workers[i] = &worker{card: c.driver.card(i), index: i, period: c.o.Period, pods: c.o.Pods, memory: c.memory, kick: make(chan struct{}, 1)}
 	}
 	c.memory.restart()
+	bus, _ := onBus(c.o.Bus).Get()
 	c.mu.Lock()
 	c.state, c.versions, c.since, c.workers = nil, [2]string{driver, library}, time.Now(), workers
+	c.most = max(c.most, n, int(bus))
 	c.mu.Unlock()
 	for _, w := range workers {
 		go func() {
@@ -155,6 +158,7 @@ func (c *Collector) Snapshot() gpu.Snapshot {
 	if !c.since.IsZero() {
 		s.Since = wall(c.since, now)
 	}
+	most := c.most
 	c.mu.Unlock()
 
 	if stuck := c.flight.stuck(now); stuck != nil {
@@ -166,18 +170,24 @@ func (c *Collector) Snapshot() gpu.Snapshot {
 		}
 		s.Errors = append(s.Errors, gpu.ReadError{What: "driver", Why: why, Detail: state.Error()})
 	}
+	missing, pending := false, state != nil // GPUs that are lost, and that may yet come
 	for _, w := range workers {
 		g, unidentified := w.snapshot(now)
 		if unidentified != nil {
 			s.Errors = append(s.Errors, *unidentified)
+			missing = missing || unidentified.Why == gpu.Lost
+			pending = pending || unidentified.Why != gpu.Lost
 			continue
 		}
 		s.GPUs = append(s.GPUs, g)
 	}
-	if state == nil && len(s.Errors) == 0 {
+	if pending {
+		return s
+	}
+	s.Expected = gpu.Known(int64(most))
+	if !missing { // else one of them may be the one that cannot say its UUID
 		s.GPUs = append(s.GPUs, c.memory.gone(s.GPUs, now)...)
 	}
-	s.Errors = slices.Clip(s.Errors)
 	return s
 }
 

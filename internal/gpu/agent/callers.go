@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Reviewer asks who a token stands for.
+type Reviewer interface {
+	// ReviewToken gives the user name of a token that is good for this agent's
+	// audience, or empty when it is not good. An error means that nobody knows.
+	ReviewToken(ctx context.Context, token string) (user string, err error)
+}
+
+// Bounds of asking the API server about tokens. What it said is believed for a
+// while, so that being polled costs it a request a minute.
+const (
+	reviewTimeout = 3 * time.Second
+	goodFor       = time.Minute
+	badFor        = 10 * time.Second
+	maxToken      = 16 << 10 // bytes
+	maxKept       = 64       // answers
+	reviews       = 5        // a second
+)
+
+// callers decides who may ask.
+type callers struct {
+	names    []string
+	users    []string // user names of the service accounts
+	reviewer Reviewer
+	bucket   *rate.Limiter
+	log      *slog.Logger
+
+	mu   sync.Mutex // guards kept
+	kept map[[sha256.Size]byte]answer
+}
+
+// answer is what was said about a token.
+type answer struct {
+	user  string // empty: not good
+	until time.Time
+}
+
+func newCallers(o Options) (*callers, error) {
+	c := &callers{names: o.ClientNames, reviewer: o.Reviewer, log: o.Log, bucket: rate.NewLimiter(reviews, 2*reviews), kept: map[[sha256.Size]byte]answer{}}
+	switch {
+	case (o.ClientCAFile == "") != (len(o.ClientNames) == 0):
+		return nil, errors.New("agent: client certificates need both a file of authorities and a list of names")
+	case len(o.Accounts) > 0 && o.Reviewer == nil:
+		return nil, errors.New("agent: tokens need the API server, which says whose they are")
+	}
+	for _, a := range o.Accounts {
+		namespace, name, ok := strings.Cut(a, "/")
+		if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/:") || strings.Contains(namespace, ":") {
+			return nil, fmt.Errorf("agent: service account %q: write NAMESPACE/NAME", a)
+		}
+		c.users = append(c.users, "system:serviceaccount:"+namespace+":"+name)
+	}
+	return c, nil
+}
+
+// anyone reports whether nobody has to prove who they are.
+func (c *callers) anyone() bool { return len(c.names) == 0 && len(c.users) == 0 }
+
+// admit decides about a request. An error that is no *refusal is a failure.
+func (c *callers) admit(r *http.Request) error {
+	if c.anyone() || c.named(r) {
+		return nil
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || token == "" || len(c.users) == 0 {
+		return &refusal{http.StatusUnauthorized, "unauthorized", "show a client certificate or a service account's token that this agent allows"}
+	}
+	if len(token) > maxToken {
+		return &refusal{http.StatusUnauthorized, "unauthorized", "the token is too long"}
+	}
+	user, err := c.userOf(r.Context(), token)
+	if err != nil {
+		return err
+	}
+	switch {
+	case user == "":
+		return &refusal{http.StatusUnauthorized, "unauthorized", "the API server does not vouch for this token for this agent's audience"}
+	case !slices.Contains(c.users, user):
+		return &refusal{http.StatusForbidden, "forbidden", user + " may not ask this agent; --allow-account names who may"}
+	}
+	return nil
+}
+
+// named reports whether the connection has a client certificate with a name that may ask.
+func (c *callers) named(r *http.Request) bool {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(namesOf(r.TLS.VerifiedChains[0][0]), func(name string) bool { return slices.Contains(c.names, name) })
+}
+
+func namesOf(cert *x509.Certificate) []string {
+	names := slices.Concat(cert.DNSNames, cert.EmailAddresses)
+	if cert.Subject.CommonName != "" {
+		names = append(names, cert.Subject.CommonName)
+	}
+	for _, u := range cert.URIs {
+		names = append(names, u.String())
+	}
+	return names
+}
+
+// userOf is who a token stands for; empty: it is not good.
+func (c *callers) userOf(ctx context.Context, token string) (string, error) {
+	key := sha256.Sum256([]byte(token))
+	now := time.Now()
+	c.mu.Lock()
+	known, ok := c.kept[key]
+	c.mu.Unlock()
+	if ok && now.Before(known.until) {
+		return known.user, nil
+	}
+	if !c.bucket.Allow() {
+		return "", &refusal{http.StatusTooManyRequests, "busy", "too many tokens to check; ask again in a second"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	user, err := c.reviewer.ReviewToken(ctx, token)
+	if err != nil {
+		c.log.Warn("a token cannot be checked", "err", err)
+		return "", &refusal{http.StatusServiceUnavailable, "unchecked", "the API server does not say whose token this is; the agent's log says why"}
+	}
+	c.keep(key, user, now)
+	return user, nil
+}
+
+func (c *callers) keep(key [sha256.Size]byte, user string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, a := range c.kept {
+		if now.After(a.until) || len(c.kept) >= maxKept {
+			delete(c.kept, k)
+		}
+	}
+	ttl := goodFor
+	if user == "" {
+		ttl = badFor
+	}
+	c.kept[key] = answer{user, now.Add(ttl)}
+}

@@ -1,0 +1,242 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/tlsfile"
+)
+
+// NodePlaceholder in Options.ServerName stands for the node's name.
+const NodePlaceholder = "{node}"
+
+// Pod is a running pod of the agent, in the API server's words.
+type Pod struct {
+	UID     string
+	Node    string
+	Address string // IP
+	Account string // user name of its service account
+	Started time.Time
+}
+
+// Pods lists the agents of the cluster.
+type Pods interface {
+	AgentPods(ctx context.Context) ([]Pod, error)
+}
+
+// Owner is whom a token stands for.
+type Owner struct {
+	User   string
+	PodUID string
+	Node   string // empty: the API server does not say
+}
+
+// Reviewer asks the API server whose token an agent has shown.
+type Reviewer interface {
+	// ReviewAgent is false when the token is not good for our audience.
+	ReviewAgent(ctx context.Context, token string) (Owner, bool, error)
+}
+
+// Options say how agents are found and asked.
+type Options struct {
+	Pods     Pods
+	Reviewer Reviewer // nil: agents prove their node by their certificate; ServerName must hold {node}
+
+	Port       int    // of the agents
+	CAFile     string // authorities that vouch for their certificates
+	ServerName string // that their certificate must have; {node} stands for the node's name
+	CertFile   string // our own certificate and key; empty: none is shown
+	KeyFile    string
+	TokenFile  string // our own token; read again when it changes; empty: none is shown
+
+	Timeout    time.Duration // for one agent, from the first byte to the last; 0: 1 s
+	Concurrent int           // agents asked at once; 0: 64
+	Log        *slog.Logger
+}
+
+// Reason says, for machines, why a node gave no snapshot.
+type Reason string
+
+// The reasons.
+const (
+	NoAgent     Reason = "no_agent"     // the API server knows no running agent on the node
+	Unreachable Reason = "unreachable"  // no connection
+	Timeout     Reason = "timeout"      // no whole answer in time
+	Untrusted   Reason = "untrusted"    // its certificate is not of our authority, or not in its name
+	Impostor    Reason = "impostor"     // it is not the pod, or not of the node, that it should be
+	Refused     Reason = "refused"      // it does not answer us
+	BadSnapshot Reason = "bad_snapshot" // what it says cannot be read
+	Unchecked   Reason = "unchecked"    // who it is cannot be checked now
+)
+
+// Absent is a node of which nothing is known, and why.
+type Absent struct {
+	Node   string
+	Reason Reason
+	Text   string // what happened and what to do
+}
+
+// Error is the text.
+func (a *Absent) Error() string { return a.Text }
+
+// Is says that a node without an agent is gpu.ErrNoAgent.
+func (a *Absent) Is(target error) bool { return target == gpu.ErrNoAgent && a.Reason == NoAgent }
+
+// Client asks agents. It may be used by many goroutines.
+type Client struct {
+	o   Options
+	tls *tlsfile.Watched
+
+	mu     sync.Mutex // guards what follows
+	pods   map[string]Pod
+	listed time.Time
+	proven map[proof]time.Time // until when
+}
+
+// proof is that a token is a pod's. Tokens themselves are not kept.
+type proof struct {
+	token [32]byte // SHA-256
+	uid   string
+}
+
+// How long answers of the API server are believed.
+const (
+	podsFor  = 15 * time.Second
+	againFor = 2 * time.Second // the least time between two lists, however many agents are missed
+	proofFor = 5 * time.Minute
+)
+
+// New makes a client. It reads the certificates once and connects to nothing.
+func New(o Options) (*Client, error) {
+	o.Timeout = cmp.Or(o.Timeout, time.Second)
+	o.Concurrent = cmp.Or(o.Concurrent, 64)
+	switch {
+	case o.CAFile == "":
+		return nil, errors.New("gpu agents: a file of authorities is needed, or nobody knows whom we ask")
+	case o.ServerName == "":
+		return nil, errors.New("gpu agents: the name in the agents' certificates is needed")
+	case o.Reviewer == nil && !strings.Contains(o.ServerName, NodePlaceholder):
+		return nil, errors.New("gpu agents: without tokens of the agents, the name in their certificates must hold " + NodePlaceholder + ", or one agent could speak for another's node")
+	case (o.CertFile == "") != (o.KeyFile == ""):
+		return nil, errors.New("gpu agents: a client certificate needs both a certificate file and a key file")
+	case o.CertFile == "" && o.TokenFile == "":
+		return nil, errors.New("gpu agents: a token file, or a client certificate, is needed: agents answer nobody without")
+	}
+	c := &Client{o: o, proven: map[proof]time.Time{}}
+	var err error
+	if c.tls, err = tlsfile.Watch(o.load, o.Log, o.CAFile, o.CertFile, o.KeyFile); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (o Options) load() (*tls.Config, error) {
+	pool, err := tlsfile.Authorities(o.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("gpu agents: %w", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	if o.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("gpu agents: load certificate %s and key %s: %w", o.CertFile, o.KeyFile, err)
+		}
+		config.Certificates = []tls.Certificate{cert}
+	}
+	return config, nil
+}
+
+// Snapshots asks the agents of nodes, each once, and gives an answer for each
+// node in their order. An Err is an [*Absent], or says why no agent could be
+// found at all.
+func (c *Client) Snapshots(ctx context.Context, nodes []string) []gpu.Answer {
+	answers := make([]gpu.Answer, len(nodes))
+	fail := func(err error) []gpu.Answer {
+		for i, node := range nodes {
+			answers[i] = gpu.Answer{Node: node, Err: err}
+		}
+		return answers
+	}
+	pods, err := c.agents(ctx, nodes)
+	if err != nil {
+		return fail(fmt.Errorf("find the gpu agents: %w", err))
+	}
+	round, err := c.newRound()
+	if err != nil {
+		return fail(err)
+	}
+	work := make(chan int)
+	var wait sync.WaitGroup
+	for range min(c.o.Concurrent, len(nodes)) {
+		wait.Go(func() {
+			for i := range work {
+				answers[i] = round.answer(ctx, nodes[i], pods)
+			}
+		})
+	}
+	for i := range nodes {
+		work <- i
+	}
+	close(work)
+	wait.Wait()
+	return answers
+}
+
+// Nodes lists the nodes that have an agent, sorted.
+func (c *Client) Nodes(ctx context.Context) ([]string, error) {
+	pods, err := c.agents(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("find the gpu agents: %w", err)
+	}
+	nodes := make([]string, 0, len(pods))
+	for n := range pods {
+		nodes = append(nodes, n)
+	}
+	slices.Sort(nodes)
+	return nodes, nil
+}
+
+// agents are the agents by node. A list is used for a while, unless one of the
+// nodes is not on it.
+func (c *Client) agents(ctx context.Context, nodes []string) (map[string]Pod, error) {
+	c.mu.Lock()
+	pods, age := c.pods, time.Since(c.listed)
+	c.mu.Unlock()
+	missed := slices.ContainsFunc(nodes, func(n string) bool { _, ok := pods[n]; return !ok })
+	if pods != nil && (age < againFor || age < podsFor && !missed) {
+		return pods, nil
+	}
+	list, err := c.o.Pods.AgentPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pods = make(map[string]Pod, len(list))
+	for _, p := range list {
+		// While a DaemonSet is updated there may be two: the newer one stays.
+		if have, ok := pods[p.Node]; !ok || p.Started.After(have.Started) {
+			pods[p.Node] = p
+		}
+	}
+	c.mu.Lock()
+	c.pods, c.listed = pods, time.Now()
+	c.mu.Unlock()
+	return pods, nil
+}
+
+// moved forgets the list: an agent was not where it says.
+func (c *Client) moved() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.listed) >= againFor {
+		c.pods = nil
+	}
+}

@@ -1,0 +1,221 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/gpu"
+)
+
+// identityHeader is where an agent shows its own token.
+const identityHeader = "Responder-Agent-Identity"
+
+// maxMessage bounds what is passed on of an agent's own words, in bytes.
+const maxMessage = 200
+
+// round is one time of asking, with the credentials as they are now.
+type round struct {
+	c      *Client
+	token  string
+	config *tls.Config
+}
+
+func (c *Client) newRound() (*round, error) {
+	r := &round{c: c, config: c.tls.Fresh()}
+	if c.o.TokenFile != "" {
+		data, err := os.ReadFile(c.o.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("gpu agents: read our token: %w", err)
+		}
+		r.token = strings.TrimSpace(string(data))
+	}
+	return r, nil
+}
+
+// answer asks the agent of a node, if there is one.
+func (r *round) answer(ctx context.Context, node string, pods map[string]Pod) gpu.Answer {
+	pod, ok := pods[node]
+	if !ok {
+		return gpu.Answer{Node: node, Err: &Absent{node, NoAgent, "no agent runs there; see the DaemonSet's pods, its nodeSelector and tolerations"}}
+	}
+	s, absent := r.ask(ctx, pod)
+	if absent != nil {
+		r.c.o.Log.Debug("no snapshot of a node's gpus", "node", node, "reason", absent.Reason, "text", absent.Text)
+		return gpu.Answer{Node: node, Err: absent}
+	}
+	return gpu.Answer{Node: node, Snapshot: s}
+}
+
+// ask asks one agent. The connection is made for it and closed after it, so
+// that a thousand agents cost nothing while nobody asks.
+func (r *round) ask(ctx context.Context, pod Pod) (gpu.Snapshot, *Absent) {
+	ctx, cancel := context.WithTimeout(ctx, r.c.o.Timeout)
+	defer cancel()
+	body, identity, absent := r.get(ctx, pod)
+	if absent != nil {
+		if absent.Reason == Unreachable || absent.Reason == Timeout {
+			r.c.moved()
+		}
+		return gpu.Snapshot{}, absent
+	}
+	if absent := r.c.verify(ctx, pod, identity); absent != nil {
+		return gpu.Snapshot{}, absent
+	}
+	s, err := gpu.Decode(body)
+	switch {
+	case err != nil:
+		return gpu.Snapshot{}, &Absent{pod.Node, BadSnapshot, clip(err.Error()) + "; agents and responder must be of the same version"}
+	case s.Node != pod.Node:
+		return gpu.Snapshot{}, &Absent{pod.Node, Impostor, fmt.Sprintf("its agent says that it is on node %q: it is refused; see NODE_NAME in the DaemonSet, and who else may run pods there", clip(s.Node))}
+	}
+	return s, nil
+}
+
+// get is one request: the body of a good answer, and the token beside it.
+func (r *round) get(ctx context.Context, pod Pod) (body []byte, identity string, _ *Absent) {
+	config := r.config.Clone()
+	config.ServerName = strings.ReplaceAll(r.c.o.ServerName, NodePlaceholder, pod.Node)
+	transport := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: config,
+		DialContext: (&net.Dialer{Control: dial.Control}).DialContext,
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	url := "https://" + net.JoinHostPort(pod.Address, strconv.Itoa(r.c.o.Port)) + "/v1/health"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, "", &Absent{pod.Node, Unreachable, fmt.Sprintf("its agent has no usable address %q", clip(pod.Address))}
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, "", r.c.unanswered(pod, err)
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, gpu.MaxBytes+1))
+	if err != nil {
+		return nil, "", r.c.unanswered(pod, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, "", &Absent{pod.Node, Refused, fmt.Sprintf("its agent answers %d: %s", resp.StatusCode, said(body))}
+	}
+	return body, resp.Header.Get(identityHeader), nil
+}
+
+// unanswered says why a request failed.
+func (c *Client) unanswered(pod Pod, err error) *Absent {
+	var timeout net.Error
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	where := net.JoinHostPort(pod.Address, strconv.Itoa(c.o.Port))
+	switch {
+	case errors.As(err, &certificate), errors.As(err, new(x509.HostnameError)), errors.As(err, new(x509.UnknownAuthorityError)):
+		return &Absent{pod.Node, Untrusted, fmt.Sprintf("its agent at %s has a certificate that is not trusted: %s; see the agents' certificate and gpu.agents.ca_file and server_name", where, clip(certificateText(err)))}
+	case errors.As(err, &record):
+		return &Absent{pod.Node, Untrusted, fmt.Sprintf("what listens at %s speaks no TLS", where)}
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return &Absent{pod.Node, Timeout, fmt.Sprintf("its agent at %s did not answer within %s", where, c.o.Timeout)}
+	default:
+		return &Absent{pod.Node, Unreachable, fmt.Sprintf("its agent at %s cannot be reached: %s; see the NetworkPolicy and the pod", where, clip(rootText(err)))}
+	}
+}
+
+// verify proves that who answered is the pod, by its token.
+func (c *Client) verify(ctx context.Context, pod Pod, token string) *Absent {
+	if c.o.Reviewer == nil {
+		return nil // its certificate was in the node's own name
+	}
+	if token == "" {
+		return &Absent{pod.Node, Impostor, "its agent shows no token of its own, so nobody knows which pod it is; see --identity-file in the DaemonSet"}
+	}
+	key := proof{sha256.Sum256([]byte(token)), pod.UID}
+	if c.isProven(key) {
+		return nil
+	}
+	owner, good, err := c.o.Reviewer.ReviewAgent(ctx, token)
+	switch {
+	case err != nil:
+		return &Absent{pod.Node, Unchecked, "the API server does not say whose token its agent has shown: " + clip(err.Error())}
+	case !good:
+		return &Absent{pod.Node, Impostor, "the API server does not vouch for the token that its agent has shown; see the audience of the DaemonSet's projected token"}
+	case owner.User != pod.Account || owner.PodUID != pod.UID || owner.Node != "" && owner.Node != pod.Node:
+		return &Absent{pod.Node, Impostor, fmt.Sprintf("its agent has shown the token of another: %s, pod %s, node %s", clip(owner.User), clip(owner.PodUID), clip(owner.Node))}
+	}
+	c.prove(key)
+	return nil
+}
+
+func (c *Client) isProven(p proof) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Before(c.proven[p])
+}
+
+func (c *Client) prove(p proof) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for old, until := range c.proven { // there is one for each agent, and old ones for some minutes
+		if now.After(until) {
+			delete(c.proven, old)
+		}
+	}
+	c.proven[p] = now.Add(proofFor)
+}
+
+// said is the message of an agent's refusal.
+func said(body []byte) string {
+	var no struct{ Message string }
+	if err := json.Unmarshal(body, &no); err != nil || no.Message == "" {
+		return "no reason given"
+	}
+	return clip(no.Message)
+}
+
+// rootText is the last cause, without the URL that net/http puts before it.
+func rootText(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}
+
+func certificateText(err error) string {
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return certificate.Err.Error()
+	}
+	return rootText(err)
+}
+
+// clip shortens text from outside and takes out what would harm a terminal.
+func clip(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	if len(s) > maxMessage {
+		return strings.ToValidUTF8(s[:maxMessage], "") + "…"
+	}
+	return s
+}
