@@ -44,7 +44,7 @@ func (n *node) state(start time.Time) kube.NodeState {
 	return kube.NodeState{
 		Name: n.spec.name, UID: "uid-of-" + n.spec.name, Unschedulable: n.cordonedBy != "", CordonedBy: n.cordonedBy,
 		Taints: slices.Clone(n.taints), Labels: maps.Clone(n.labels), Annotations: maps.Clone(n.annotations),
-		Ready: true, ReadySince: start.Add(-history), Conditions: slices.Clone(n.spec.conditions), GPUs: n.spec.slots, Pool: nodeProduct,
+		Ready: true, ReadySince: start.Add(-history), Conditions: slices.Clone(n.spec.conditions), GPUs: n.spec.slots * gpusPerSlot, Pool: nodeProduct,
 	}
 }
 
@@ -85,7 +85,7 @@ func (w *World) podsOn(name string) []kube.NodePod {
 			if p.node == name {
 				out = append(out, kube.NodePod{
 					Namespace: f.ref.Namespace, Name: p.name, UID: "uid-of-" + p.name, Owner: f.ref, Group: p.name,
-					Ready: p.ready, GPUs: 1, Grace: 30 * time.Second,
+					Ready: p.ready, GPUs: gpusPerSlot, Grace: 30 * time.Second,
 				})
 			}
 		}

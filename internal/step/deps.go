@@ -19,11 +19,8 @@ type Deps struct {
 	Changer   Changer
 	GPUs      GPUs // nil: nothing is known of GPUs
 
-	// Nodes, and who is well. Nil: not configured. Without Health the node's
-	// own conditions say whether it may take pods again.
-	Nodes       Nodes
+	Nodes       Nodes // nil: not configured, as NodeChanger
 	NodeChanger NodeChanger
-	Health      NodeHealth
 	Services    func() []playbook.Service // the catalog; nil: only a run's own service is known
 
 	// What Git holds, and Argo CD. Nil: not configured.

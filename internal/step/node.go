@@ -20,11 +20,11 @@ type node struct {
 	w Workloads
 
 	services func() []playbook.Service
-	health   NodeHealth
+	gpus     GPUs // nil: what they say is not known
 }
 
 func newNode(d Deps) node {
-	l := node{n: d.Nodes, c: d.NodeChanger, w: d.Workloads, services: d.Services, health: d.Health}
+	l := node{n: d.Nodes, c: d.NodeChanger, w: d.Workloads, services: d.Services, gpus: d.GPUs}
 	if l.services == nil {
 		l.services = func() []playbook.Service { return nil }
 	}

@@ -3,10 +3,12 @@ package step
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -23,7 +25,7 @@ its GPUs is known, with every one of them healthy, all of it for ` + "`healthy_f
 		Idempotent: true,
 		With: []playbook.Field{
 			nodeField(),
-			{Name: "healthy_for", Type: scalar(playbook.Duration), Default: "10m", Doc: "How long the node, and its GPUs, must have been healthy without a gap."},
+			{Name: "healthy_for", Type: scalar(playbook.Duration), Default: "5m", Doc: "How long the node, and its GPUs, must have been healthy without a gap."},
 		},
 	}
 }
@@ -91,19 +93,67 @@ func (l nodeUncordon) proven(ctx context.Context, kind string, n kube.NodeState,
 		return "", unproven("since when it is ready is not known")
 	case now.Sub(n.ReadySince) < hold:
 		return "", unproven("ready for %s, wanted are %s", span(now.Sub(n.ReadySince)), span(hold))
-	case l.health == nil:
+	case l.gpus == nil || n.GPUs == 0:
 		return fmt.Sprintf("healthy by its conditions, ready for %s; what its GPUs say is not known here", span(now.Sub(n.ReadySince))), nil
 	}
-	since, why, err := l.health.HealthySince(ctx, n.Name, now)
+	since, why := gpusWell(now, n.Name, l.gpus.Snapshots(ctx, []string{n.Name}))
 	switch {
-	case err != nil:
-		return "", err
 	case since.IsZero():
 		return "", unproven("its GPUs: %s", why)
 	case now.Sub(since) < hold:
 		return "", unproven("its GPUs are healthy for %s, wanted are %s", span(now.Sub(since)), span(hold))
 	}
 	return fmt.Sprintf("its GPUs are healthy for %s, the node is ready for %s", span(now.Sub(since)), span(now.Sub(n.ReadySince))), nil
+}
+
+// gpusWell is since when all GPUs of a node have been well without a gap in what
+// is remembered of them; zero: they are not, or that is unknown, and why.
+func gpusWell(now time.Time, node string, answers []gpu.Answer) (since time.Time, why string) {
+	verdicts := gpu.JudgeAnswers(now, answers)
+	if len(verdicts) != 1 || len(answers) != 1 {
+		return since, fmt.Sprintf("%d answers about node %s", len(answers), node)
+	}
+	if v := verdicts[0]; v.Verdict.WorseThan(gpu.Busy) {
+		why = string(v.Verdict)
+		reasons := v.Reasons
+		for _, g := range v.GPUs {
+			reasons = append(reasons, g.Reasons...)
+		}
+		for _, r := range reasons {
+			if r.Verdict == v.Verdict {
+				return since, why + ": " + r.Text
+			}
+		}
+		return since, why
+	}
+	snap := answers[0].Snapshot
+	if len(snap.GPUs) == 0 {
+		return since, "none was seen"
+	}
+	for _, g := range snap.GPUs {
+		if well := wellSince(g); well.After(since) {
+			since = well
+		}
+	}
+	return since, ""
+}
+
+// wellSince goes back over the minutes that are remembered of a GPU, as far as
+// each was watched and showed nothing harmful.
+func wellSince(g gpu.GPU) time.Time {
+	since := g.TakenAt
+	for _, m := range slices.Backward(g.Minutes) {
+		harmful := false
+		for bit, n := range m.Reasons {
+			harmful = harmful || n > 0 && bit&gpu.Harmful != 0
+		}
+		over := g.TakenAt.Sub(m.Start) >= time.Minute // the running minute may have no sample yet
+		if harmful || m.Samples == 0 && over || since.Sub(m.Start) > 2*time.Minute {
+			break
+		}
+		since = m.Start
+	}
+	return since
 }
 
 func orReady(n kube.NodeState) []string {

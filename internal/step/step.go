@@ -141,11 +141,3 @@ type NodeChanger interface {
 	// budget says not now. A pod that is gone is no error.
 	Evict(ctx context.Context, e kube.Eviction) (blocked string, err error)
 }
-
-// NodeHealth says whether the GPUs of a node are well: the node agents, or the
-// exporter's series.
-type NodeHealth interface {
-	// HealthySince is since when every GPU of the node has been healthy without
-	// a gap in what is known; zero: one is not, or that is unknown, and why says so.
-	HealthySince(ctx context.Context, node string, now time.Time) (since time.Time, why string, err error)
-}

@@ -44,8 +44,9 @@ type ControlPlane struct {
 	ca      []byte
 	servers []*Process
 
-	deploy sync.Once // see Deploy
-	audit  auditTail
+	deploy    sync.Once // see Deploy
+	bindNodes sync.Once
+	audit     auditTail
 
 	mu      sync.Mutex // guards the counters
 	nodes   int

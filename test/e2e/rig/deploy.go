@@ -39,3 +39,12 @@ func (cp *ControlPlane) BindLevers(t testing.TB, namespace string) {
 	bindings := strings.ReplaceAll(string(data), "namespace: serving", "namespace: "+namespace)
 	cp.Apply(t, namespace, bindings)
 }
+
+// BindNodes gives the deployed responder the right to change nodes, as
+// deploy/kubernetes/example-node-binding.yaml does, once per control plane.
+func (cp *ControlPlane) BindNodes(t testing.TB) {
+	t.Helper()
+	cp.bindNodes.Do(func() {
+		cp.Kubectl(t, "apply", "-f", filepath.Join(Repository(), "deploy", "kubernetes", "example-node-binding.yaml"))
+	})
+}

@@ -40,6 +40,7 @@ func (cp *ControlPlane) AddNodes(t testing.TB, namespace string, n, gpus int) []
 		cp.mu.Unlock()
 		node := gpuNode(name, gpus)
 		node.Labels[poolLabel] = namespace
+		node.Labels["karpenter.sh/nodepool"] = namespace // what the responder takes for the pool
 		if _, err := cp.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 			t.Fatalf("create node: %v", err)
 		}
