@@ -103,11 +103,13 @@ func (r request) fail(err error) error {
 }
 
 // isFailedTest recognises a "test" operation of a JSON patch that did not
-// hold. The API server has no status of its own for it.
+// hold. The API server has no status of its own for it: it answers 422 with one
+// general sentence and drops what the patch said, while an object that is not
+// valid is answered with its fields.
 func isFailedTest(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == 422 &&
-		(strings.Contains(err.Error(), "testing value") || strings.Contains(err.Error(), "test failed"))
+		strings.HasPrefix(status.Status().Message, "the server rejected our request due to an error in our request")
 }
 
 func isTimeout(err error) bool {

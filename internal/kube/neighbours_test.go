@@ -141,3 +141,13 @@ func TestStampMovesWithDecisionsOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestStampOfTaintsThatComeAndGo: a node that has none, and one whose automatic
+// taint has just come, are the same to a lever.
+func TestStampOfTaintsThatComeAndGo(t *testing.T) {
+	bare := describeState(&corev1.Node{})
+	soon := describeState(&corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}}})
+	if bare.Stamp() != soon.Stamp() {
+		t.Error("the taint of a node that is not ready moves the stamp")
+	}
+}

@@ -64,8 +64,13 @@ func (n NodeState) Stamp() string {
 			labels[k] = v
 		}
 	}
-	taints := slices.DeleteFunc(slices.Clone(n.Taints), func(t Taint) bool { return automatic(t.Key) })
-	slices.SortFunc(taints, func(a, b Taint) int { return strings.Compare(a.String(), b.String()) })
+	taints := []string{}
+	for _, t := range n.Taints {
+		if !automatic(t.Key) {
+			taints = append(taints, t.String())
+		}
+	}
+	slices.Sort(taints)
 	b, err := json.Marshal([]any{n.UID, n.Unschedulable, n.CordonedBy, taints, marks, labels, n.Claims})
 	if err != nil {
 		panic("kube: a node's stamp: " + err.Error()) // unreachable: strings only

@@ -105,7 +105,7 @@ func (l node) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawM
 		return nil, err
 	}
 	if err := l.poolStill(ctx, plan, p); err != nil {
-		return nil, err
+		return nil, l.ran(ctx, in, plan, p.Mark, machine.ActionApply, err)
 	}
 	return l.write(ctx, in, plan, p.Do, p.Mark, p.Stamp, machine.ActionApply)
 }
@@ -132,25 +132,30 @@ func (l node) poolStill(ctx context.Context, plan machine.Plan, p nodePayload) e
 	return nil
 }
 
-// write makes one edit and tells what it ran into. Our own change, made by an
-// attempt whose answer was lost, must not be reported as not made.
+// write makes one edit.
 func (l node) write(ctx context.Context, in Input, plan machine.Plan, edit kube.NodeEdit, mark, stamp string, action machine.Action) (json.RawMessage, error) {
 	_, err := l.c.ChangeNode(ctx, kube.NodeChange{
 		Name: plan.Target.Name, UID: plan.Target.UID, Stamp: stamp, Edit: edit, Mark: mark, Key: in.Key, At: in.Now,
 	})
-	if err == nil {
-		return encode(changeReceipt{Action: action, UID: plan.Target.UID}), nil
+	if err != nil {
+		return nil, l.ran(ctx, in, plan, mark, action, err)
 	}
+	return encode(changeReceipt{Action: action, UID: plan.Target.UID}), nil
+}
+
+// ran tells what a write ran into. Our own change, made by an attempt whose
+// answer was lost, must not be reported as not made.
+func (l node) ran(ctx context.Context, in Input, plan machine.Plan, mark string, action machine.Action, err error) error {
 	if !isReason(err, machine.ReasonConflict) {
-		return nil, err
+		return err
 	}
 	n, readErr := l.n.Node(ctx, plan.Target.Name)
-	if readErr != nil || oursOn(n, mark, in, action) {
-		e := *wrap(err)
-		e.Unknown = true
-		return nil, &e
+	if readErr == nil && !oursOn(n, mark, in, action) {
+		return err
 	}
-	return nil, err
+	e := *wrap(err)
+	e.Unknown = true
+	return &e
 }
 
 // oursOn reports whether the mark records this run's visit of this state, as

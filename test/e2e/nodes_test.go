@@ -53,12 +53,12 @@ func TestNodeLevers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns, _ := cp.Own(t, 1, 8)
-	cp.Apply(t, ns, inference("chat", "vllm:v1", 1))
-	cp.AwaitRollout(t, ns, "chat", time.Minute)
 	for _, lever := range []string{"node.cordon", "node.drain"} {
 		t.Run(lever, func(t *testing.T) {
 			t.Parallel()
+			ns, _ := cp.Own(t, 1, 8)
+			cp.Apply(t, ns, inference("chat", "vllm:v1", 1))
+			cp.AwaitRollout(t, ns, "chat", time.Minute)
 			with := map[string]any{"node": ""}
 			steptest.TestLever(t, lever, with, func(t *testing.T) steptest.World {
 				node := cp.AddNodes(t, ns, 1, 8)[0]

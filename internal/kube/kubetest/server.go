@@ -298,7 +298,7 @@ func (s *Server) list(r *http.Request, path, resource, kind string) (int, any) {
 }
 
 // patch applies a JSON patch, as the real server does: the tests of the patch
-// see the stored object, and a failed one is a 422 without a reason.
+// see the stored object, and a failed one is a 422 that does not say so.
 func (s *Server) patch(r *http.Request, path string) (int, any) {
 	var raw json.RawMessage
 	if err := json.NewDecoder(r.Body).Decode(&raw); err != nil {
@@ -321,7 +321,7 @@ func (s *Server) patch(r *http.Request, path string) (int, any) {
 	}
 	after, err := p.Apply(before)
 	if err != nil {
-		return 422, failure(422, "the server rejected our request due to an error in our request: "+err.Error())
+		return 422, failure(422, "the server rejected our request due to an error in our request")
 	}
 	next := map[string]any{}
 	if err := json.Unmarshal(after, &next); err != nil {
