@@ -109,6 +109,9 @@ func TestRunbookGraph(t *testing.T) {
 func walk(t *testing.T, p *playbook.Playbook, from string, alert playbook.Alert, out map[string]string) string {
 	t.Helper()
 	scope := playbook.Scope{Alert: alert, Now: alert.StartsAt.Add(10 * time.Minute), Evidence: map[string]json.RawMessage{}}
+	for name, data := range out { // of checks that came before
+		scope.Evidence[name] = json.RawMessage(data)
+	}
 	at := p.State(from)
 	for at.Kind == playbook.StateCheck {
 		data, ok := out[at.Name]
@@ -154,6 +157,11 @@ func TestDecisions(t *testing.T) {
 		goodNodes = `{"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		badNodes  = `{"bad_nodes":1,"nodes":[{"name":"a","ready":false}]}`
 		noNodes   = `{"bad_nodes":0,"nodes":[]}`
+		coolGPUs  = `{"verdict":"busy","throttle":"","bad_nodes":0}`
+		hotGPUs   = `{"verdict":"throttled","throttle":"thermal","bad_nodes":1}`
+		slowGPUs  = `{"verdict":"throttled","throttle":"power_brake","bad_nodes":1}`
+		badGPUs   = `{"verdict":"failing","throttle":"thermal","bad_nodes":1}`
+		noGPUs    = `{"verdict":"unknown","throttle":"","bad_nodes":0}`
 	)
 	type evidence map[string]string
 	tests := []struct {
@@ -165,7 +173,7 @@ func TestDecisions(t *testing.T) {
 		{"change in Git and breach", "committed", "InferenceTTFTFastBurn", evidence{"committed": `{"ours":false,"changed":true}`}, "rollback"},
 		{"our own commit", "committed", "InferenceTTFTFastBurn", evidence{"committed": `{"ours":true,"changed":false}`, "other-cause": slow}, "levers"},
 		{"large batch", "batch", "InferenceTPOTFastBurn", evidence{"batch": `{"status":"ok","value":48,"series":[]}`}, "cap-concurrency"},
-		{"no batch known", "batch", "InferenceTPOTFastBurn", evidence{"batch": empty, "hardware": noNodes}, "escalated"},
+		{"no batch known", "batch", "InferenceTPOTFastBurn", evidence{"batch": empty, "hardware": noGPUs, "conditions": noNodes}, "escalated"},
 		{"change, breach over", "triage", "InferenceTTFTFastBurn", evidence{"triage": changed, "deploy": fine}, "not-confirmed"},
 		{"change, no series", "triage", "InferenceTTFTFastBurn", evidence{"triage": changed, "deploy": empty}, "escalated"},
 		{"change, 0/0", "triage", "InferenceTPOTFastBurn", evidence{"triage": changed, "deploy": nan}, "escalated"},
@@ -179,9 +187,14 @@ func TestDecisions(t *testing.T) {
 		{"TPOT empty", "triage", "InferenceTPOTFastBurn", evidence{"triage": unchanged, "decode": empty}, "escalated"},
 		{"rollback did not help", "other-cause", "InferenceTTFTFastBurn", evidence{"other-cause": slow}, "levers"},
 		{"recovered meanwhile", "other-cause", "InferenceTTFTFastBurn", evidence{"other-cause": fine, "verify": fine}, "resolved"},
-		{"nodes fine, still slow", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": goodNodes, "verify": slow}, "escalated"},
-		{"node at fault", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": badNodes}, "node-fault"},
-		{"no nodes", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": noNodes}, "escalated"},
+		{"GPUs fine, still slow", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": coolGPUs, "verify": slow}, "escalated"},
+		{"too hot", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": hotGPUs}, "thermal-emergency"},
+		{"slowed down, not by heat", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": slowGPUs}, "gpu-fault"},
+		{"GPU failing, and hot", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": badGPUs}, "gpu-fault"},
+		{"GPUs not known, nodes fine, still slow", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": noGPUs, "conditions": goodNodes, "verify": slow}, "escalated"},
+		{"GPUs not known, recovered meanwhile", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": noGPUs, "conditions": goodNodes, "verify": fine}, "resolved"},
+		{"GPUs not known, node at fault", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": noGPUs, "conditions": badNodes}, "node-fault"},
+		{"GPUs not known, no nodes", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": noGPUs, "conditions": noNodes}, "escalated"},
 		{"proven", "verify", "InferenceTTFTFastBurn", evidence{"verify": fine}, "resolved"},
 		{"one indicator missing", "verify", "InferenceTTFTFastBurn", evidence{"verify": half}, "escalated"},
 		{"nothing measured", "verify", "InferenceTTFTFastBurn", evidence{"verify": empty}, "escalated"},

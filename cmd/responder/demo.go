@@ -152,11 +152,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.deliver(running); err != nil {
 		return err
 	}
-	id, err := d.findRun(ctx)
-	if err != nil {
-		return err
-	}
-	state, events, err := d.follow(ctx, running, id)
+	state, events, err := d.followAll(ctx, running)
 	if err != nil {
 		return err
 	}
@@ -165,7 +161,7 @@ func (d *demo) run(ctx context.Context) error {
 		return fmt.Errorf("stop the service: %w", err)
 	}
 	report := demoReport{
-		Scenario: d.world.Scenario().Name, Run: id, Playbook: state.Start.Playbook, Service: service.Name, Levers: state.Levers,
+		Scenario: d.world.Scenario().Name, Run: state.Start.Run, Playbook: state.Start.Playbook, Service: service.Name, Levers: state.Levers,
 		Timeline: timeline(d.world, events), Repair: repair(d.world.Incident(), events), Figures: compare(before, after),
 	}
 	return d.finish(running, state, report)

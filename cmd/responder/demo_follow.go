@@ -32,8 +32,27 @@ func describeService(ctx context.Context, w *sandbox.World, svc playbook.Service
 		ref.Kind, ref.Namespace, ref.Name, svc.Model, svc.Engine, now.Ready, now.Replicas, now.Revision)
 }
 
-// findRun waits for the run that the alert starts.
-func (d *demo) findRun(ctx context.Context) (string, error) {
+// followAll follows the run that the alert starts, and those it hands over to,
+// and gives the last one with the events of all.
+func (d *demo) followAll(ctx, running context.Context) (machine.State, []machine.Event, error) {
+	var all []machine.Event
+	from := "" // the run that was handed over; empty: none yet
+	for {
+		id, err := d.findRun(ctx, from)
+		if err != nil {
+			return machine.State{}, all, err
+		}
+		state, events, err := d.follow(ctx, running, id)
+		all = append(all, events...)
+		if err != nil || state.Ending == nil || state.Ending.Divert == "" {
+			return state, all, err
+		}
+		from = id
+	}
+}
+
+// findRun waits for the run that the alert starts, or that a run is handed over to.
+func (d *demo) findRun(ctx context.Context, from string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, findLimit)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -43,8 +62,10 @@ func (d *demo) findRun(ctx context.Context) (string, error) {
 		if err := d.client.get(ctx, runsPath, nil, &list); err != nil && ctx.Err() == nil {
 			return "", err
 		}
-		if len(list.Runs) > 0 {
-			return list.Runs[0].Start.Run, nil
+		for _, r := range list.Runs {
+			if r.Start.DivertedFrom == from {
+				return r.Start.Run, nil
+			}
 		}
 		select {
 		case <-tick.C:

@@ -24,7 +24,7 @@ type Point struct {
 
 // What is asked of dcgm-exporter, and how far apart.
 const (
-	DCGMSpan = 10 * time.Minute
+	DCGMSpan = 15 * time.Minute
 	DCGMStep = 30 * time.Second
 )
 

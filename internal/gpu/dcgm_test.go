@@ -9,7 +9,7 @@ import (
 )
 
 // exporter is what dcgm-exporter says of one GPU, each value at every step of
-// the last ten minutes.
+// the last minutes.
 type exporter map[string]float64
 
 // full is an exporter that was told to export all that a verdict needs.
@@ -67,7 +67,7 @@ func TestVerdictFromDCGM(t *testing.T) {
 			}
 		}, Uncertain, "", ""},
 		"without the reasons":     {func(e exporter) { delete(e, maskName) }, Uncertain, "", ""},
-		"thermal slowdown":        {func(e exporter) { e[maskName] = 0x48 }, Throttled, "hardware thermal slowdown since 11:50 UTC", Thermal},
+		"thermal slowdown":        {func(e exporter) { e[maskName] = 0x48 }, Throttled, "hardware thermal slowdown since 11:45 UTC", Thermal},
 		"power cap":               {func(e exporter) { e[maskName] = 4 }, Busy, "normal at full load", ""},
 		"row remapping failed":    {func(e exporter) { e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1 }, Failing, "could not be remapped", ""},
 		"failed, and else little": {func(e exporter) { clear(e); e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1; e["DCGM_FI_DEV_GPU_TEMP"] = 50 }, Failing, "could not be remapped", ""},

@@ -28,7 +28,7 @@ const (
 
 const (
 	gpusPerSlot = 4 // tensor parallel
-	gpuMinutes  = 10
+	gpuMinutes  = 15
 )
 
 // loads remembers how many pods each node had, minute by minute: a GPU's

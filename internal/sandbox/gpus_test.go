@@ -89,7 +89,7 @@ func TestHeatGoesWithTheLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clock.Set(clock.Now().Add(12 * time.Minute))
+	clock.Set(clock.Now().Add(18 * time.Minute))
 	if got := judged(t, w, clock)["gpu-h100-01"]; got.Verdict != gpu.Healthy {
 		t.Errorf("without load the node is %s, want healthy: %+v", got.Verdict, got.GPUs[3])
 	}

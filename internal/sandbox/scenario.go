@@ -74,7 +74,7 @@ type nodeSpec struct {
 
 // all gives every scenario, those of the demo first.
 func all() []scenario {
-	return []scenario{badRollout(), trafficBurst(), noHelp(), noTraffic()}
+	return []scenario{badRollout(), trafficBurst(), noHelp(), noTraffic(), gpuFault()}
 }
 
 // Scenarios lists the incidents that can be simulated, those of the demo first.

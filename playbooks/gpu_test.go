@@ -1,0 +1,62 @@
+package playbooks
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// judged is what gpu.health says.
+func judged(verdict, throttle string, bad, healthy int, reset bool) string {
+	return fmt.Sprintf(`{"verdict":%q,"throttle":%q,"bad_nodes":%d,"healthy_nodes":%d,"reset":%t,"rma":false,"node":"gpu-17","why":"because"}`, verdict, throttle, bad, healthy, reset)
+}
+
+// What the playbooks about GPUs decide: a node is touched only when one node is
+// known to be at fault, and never for what is not known.
+func TestGPUDecisions(t *testing.T) {
+	tests := []struct {
+		playbook, name, from string
+		evidence             map[string]string
+		want                 string
+	}{
+		{"gpu-fault", "one node fails", "diagnose", map[string]string{"diagnose": judged("failing", "", 1, 3, true)}, "drain"},
+		{"gpu-fault", "one node degraded", "diagnose", map[string]string{"diagnose": judged("degraded", "", 1, 3, false)}, "drain"},
+		{"gpu-fault", "the service's only node fails", "diagnose", map[string]string{"diagnose": judged("failing", "", 1, 0, false)}, "drain"},
+		{"gpu-fault", "two of four", "diagnose", map[string]string{"diagnose": judged("failing", "", 2, 2, false)}, "drain"},
+		{"gpu-fault", "all of them", "diagnose", map[string]string{"diagnose": judged("failing", "", 4, 0, false)}, "widespread"},
+		{"gpu-fault", "healthy again", "diagnose", map[string]string{"diagnose": judged("healthy", "", 0, 4, false)}, "not-confirmed"},
+		{"gpu-fault", "not known", "diagnose", map[string]string{"diagnose": judged("unknown", "", 0, 3, false)}, "blind"},
+		{"gpu-fault", "unreadable", "diagnose", map[string]string{"diagnose": `{}`}, "error in diagnose"},
+		{"gpu-fault", "needs a reset", "idle", map[string]string{"diagnose": judged("failing", "", 1, 3, true), "idle": judged("failing", "", 1, 0, true)}, "request-repair"},
+		{"gpu-fault", "well when idle", "idle", map[string]string{"diagnose": judged("throttled", "hardware", 1, 3, false), "idle": judged("healthy", "", 0, 1, false)}, "resolved"},
+
+		{"thermal-emergency", "one hot node", "diagnose", map[string]string{"diagnose": judged("throttled", "thermal", 1, 3, false)}, "drain"},
+		{"thermal-emergency", "two hot nodes", "diagnose", map[string]string{"diagnose": judged("throttled", "thermal", 2, 2, false)}, "room"},
+		{"thermal-emergency", "the power brake", "diagnose", map[string]string{"diagnose": judged("throttled", "power_brake", 1, 3, false)}, "gpu-fault"},
+		{"thermal-emergency", "failing, and hot", "diagnose", map[string]string{"diagnose": judged("failing", "thermal", 1, 3, false)}, "gpu-fault"},
+		{"thermal-emergency", "cool again", "diagnose", map[string]string{"diagnose": judged("busy", "", 0, 4, false)}, "not-confirmed"},
+		{"thermal-emergency", "not known", "diagnose", map[string]string{"diagnose": judged("unknown", "", 0, 0, false)}, "blind"},
+
+		{"node-return", "proven", "prove", map[string]string{"prove": judged("healthy", "", 0, 1, false)}, "uncordon"},
+		{"node-return", "not known", "prove", map[string]string{"prove": judged("unknown", "", 0, 0, false)}, "not-healthy"},
+		{"node-return", "still degraded", "prove", map[string]string{"prove": judged("degraded", "", 1, 0, false)}, "not-healthy"},
+	}
+	set := load(t)
+	for _, test := range tests {
+		t.Run(test.playbook+"/"+test.name, func(t *testing.T) {
+			p := set.ByName(test.playbook)
+			if p == nil {
+				t.Fatal("it is not there")
+			}
+			alert := playbook.Alert{
+				Status: playbook.Firing, Labels: map[string]string{"alertname": "GPUFault", "node": "gpu-17"},
+				StartsAt: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
+			}
+			if got := walk(t, p, test.from, alert, test.evidence); got != test.want {
+				t.Errorf("came to %s, want %s", got, test.want)
+			}
+		})
+	}
+}
