@@ -55,6 +55,8 @@ func (f *placeFlags) variable() (gitops.Variable, error) {
 		return gitops.Variable{}, errors.New("of which service? --service names it; 'responder services' lists them")
 	case f.flag == "" && !f.replicas:
 		return gitops.Variable{}, errors.New("of what? --flag names a flag of the engine, --replicas means their number")
+	case f.flag == "replicas":
+		return gitops.Variable{}, errors.New("replicas are no flag of an engine: --replicas means their number")
 	case f.engine != "":
 		if err := checkEngine(f.engine); err != nil {
 			return gitops.Variable{}, err

@@ -29,7 +29,12 @@ the head of the branch that is deployed or, with --path, in a local checkout.
 It never writes: without --dry-run it is refused. Changes go through runs, which
 are guarded, proven and taken back. What a run would refuse is refused here, too: a
 value that the engine does not take, a flag that is not known and would be added.`,
-		Args: none,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.replicas && len(args) == 1 && value == "" {
+				return fmt.Errorf("--replicas takes no number; write --replicas --value %s", args[0])
+			}
+			return none(cmd, args)
+		},
 		Example: `  responder gitops set --service serving/chat --flag max-num-seqs --value 192 --dry-run
   responder gitops set --service serving/chat --replicas --value 5 --dry-run --path . --source apps/chat`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

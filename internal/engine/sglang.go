@@ -147,7 +147,7 @@ func sglangRules() []rule {
 				chunk, a := s.number("chunked-prefill-size")
 				page, b := s.number("page-size")
 				if a && b && chunk > 0 && page >= 1 && int64(chunk)%int64(page) != 0 {
-					return fmt.Sprintf("chunked-prefill-size (%v) would be no multiple of page-size (%v), and the server does not start", chunk, page)
+					return fmt.Sprintf("chunked-prefill-size (%.0f) would be no multiple of page-size (%.0f), and the server does not start", chunk, page)
 				}
 				return ""
 			},
@@ -159,7 +159,7 @@ func sglangRules() []rule {
 				requests, a := s.number("max-running-requests")
 				ranks, b := s.number("dp-size")
 				if a && b && requests < ranks {
-					return fmt.Sprintf("max-running-requests (%v) would be less than dp-size (%v): a rank without any does not start", requests, ranks)
+					return fmt.Sprintf("max-running-requests (%.0f) would be less than dp-size (%.0f): a rank without any does not start", requests, ranks)
 				}
 				return ""
 			},

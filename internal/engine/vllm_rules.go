@@ -19,9 +19,9 @@ func vllmRules() []rule {
 				case !ok:
 					return "" // without one, it is never more than the tokens
 				case set && tokens < seqs:
-					return fmt.Sprintf("max-num-batched-tokens (%v) would be less than max-num-seqs (%v), and the engine does not start", tokens, seqs)
+					return fmt.Sprintf("max-num-batched-tokens (%.0f) would be less than max-num-seqs (%.0f), and the engine does not start", tokens, seqs)
 				case !set && seqs > leastBatchedTokens:
-					return fmt.Sprintf("max-num-seqs (%v) may be more than max-num-batched-tokens, which is not set and may be %d by default: set both, as one variable", seqs, leastBatchedTokens)
+					return fmt.Sprintf("max-num-seqs (%.0f) may be more than max-num-batched-tokens, which is not set and may be %d by default: set both, as one variable", seqs, leastBatchedTokens)
 				}
 				return ""
 			},
@@ -36,9 +36,9 @@ func vllmRules() []rule {
 				case !s.is("enable-chunked-prefill", "false") || !set:
 					return ""
 				case !known || longest < 0:
-					return fmt.Sprintf("without chunked prefill max-num-batched-tokens (%v) must be at least max-model-len, which is not set: the engine may not start", tokens)
+					return fmt.Sprintf("without chunked prefill max-num-batched-tokens (%.0f) must be at least max-model-len, which is not set: the engine may not start", tokens)
 				case tokens < longest:
-					return fmt.Sprintf("without chunked prefill max-num-batched-tokens (%v) must be at least max-model-len (%v), and the engine does not start", tokens, longest)
+					return fmt.Sprintf("without chunked prefill max-num-batched-tokens (%.0f) must be at least max-model-len (%.0f), and the engine does not start", tokens, longest)
 				}
 				return ""
 			},
@@ -50,7 +50,7 @@ func vllmRules() []rule {
 				active, a := s.number("max-num-active-seqs")
 				seqs, b := s.number("max-num-seqs")
 				if a && b && active > seqs {
-					return fmt.Sprintf("max-num-active-seqs (%v) would be more than max-num-seqs (%v), and the engine does not start", active, seqs)
+					return fmt.Sprintf("max-num-active-seqs (%.0f) would be more than max-num-seqs (%.0f), and the engine does not start", active, seqs)
 				}
 				return ""
 			},
@@ -62,7 +62,7 @@ func vllmRules() []rule {
 				threshold, a := s.number("long-prefill-token-threshold")
 				longest, b := s.number("max-model-len")
 				if a && b && longest > 0 && threshold > longest {
-					return fmt.Sprintf("long-prefill-token-threshold (%v) would be more than max-model-len (%v), and the engine does not start", threshold, longest)
+					return fmt.Sprintf("long-prefill-token-threshold (%.0f) would be more than max-model-len (%.0f), and the engine does not start", threshold, longest)
 				}
 				return ""
 			},

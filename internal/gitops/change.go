@@ -109,7 +109,7 @@ type Way struct {
 // Landing is what became of a commit. The zero value: it is nowhere.
 type Landing struct {
 	SHA    string // of the commit on the branch; empty: it is not there
-	Plan   string // its trailer Responder-Plan
+	Plan   string // digest of the plan that it was made for: its trailer Responder-Plan, or the line of the pull request; empty: not known
 	Waits  string // pull request that is open, for people: its URL
 	Closed string // pull request that was closed without being merged
 

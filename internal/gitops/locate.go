@@ -198,6 +198,9 @@ func (o *object) find(t Target, component string, v Variable, all []*object) (*s
 	}
 	containers := o.chosen(t, component)
 	if len(containers) == 0 {
+		if len(o.containers()) == 0 {
+			return nil, notFound("%s has no containers", o)
+		}
 		return nil, notFound("%s has no container %q%s (it has: %s)", o, clip(t.Container), ofComponent(component), o.containerNames())
 	}
 	return findIn(containers, t, v)

@@ -25,8 +25,8 @@ type Kind struct {
 	Out        []Field // evidence a check yields, or the facts a lever's plan yields; what out.* is checked against
 
 	// Lint says what is wrong with parameters, beyond what their fields say. It is
-	// given those that are constants, and of maps the entries that are; nil: nothing
-	// more is to be said.
+	// given those that are there, and the entries of maps, with nil for what only a
+	// run can tell; a nil function: nothing more is to be said.
 	Lint func(with map[string]any) []Complaint `json:"-"`
 }
 

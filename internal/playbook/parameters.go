@@ -61,9 +61,7 @@ func (r *reader) lint(k *Kind, node *yaml.Node, path string, with map[string]*Va
 	}
 	constants := map[string]any{}
 	for name, v := range with {
-		if c := v.literal(); c != nil {
-			constants[name] = c
-		}
+		constants[name] = v.literal()
 	}
 	for _, c := range k.Lint(constants) {
 		n, at := node, path
@@ -87,9 +85,7 @@ func (v *Value) literal() any {
 	}
 	out := map[string]any{}
 	for name, e := range v.entries {
-		if c := e.literal(); c != nil {
-			out[name] = c
-		}
+		out[name] = e.literal()
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,7 +149,7 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 			return landed, g.protectedNow(ctx, plan, p, err)
 		}
 		if !isReason(err, machine.ReasonConflict) || wrap(err).Unknown {
-			return landed, err
+			return landed, errors.Join(err, lateCommit(plan, landed))
 		}
 		// Somebody pushed meanwhile. What they pushed decides whether the plan holds.
 	}
@@ -161,8 +162,11 @@ func lateCommit(plan machine.Plan, found gitops.Landing) error {
 	if found.None() || found.Plan == "" || found.Plan == plan.Digest() {
 		return nil
 	}
-	return &Error{Reason: machine.ReasonForeignChange, Message: fmt.Sprintf(
-		"%s: commit %s of an earlier plan of this run landed meanwhile", plan.Step, short(found.SHA))}
+	what := "commit " + short(found.SHA)
+	if found.SHA == "" {
+		what = cmp.Or(found.Waits, found.Closed)
+	}
+	return &Error{Reason: machine.ReasonForeignChange, Message: fmt.Sprintf("%s: %s of an earlier plan of this run landed meanwhile", plan.Step, what)}
 }
 
 // movedOn is a change that can no longer be computed: what it changes is gone,

@@ -247,6 +247,27 @@ func (g gitChange) carried(ctx context.Context, in Input, p gitPayload, undo boo
 	return "", nil
 }
 
+// keeper is a lever whose effect is read back once more before figures prove it.
+// [Lever.Observe] may not have looked: whoever made the change in effect says of
+// nothing then, such as an application that is out of sync.
+type keeper interface {
+	// kept says why a change cannot be said to be in effect; nil: it is.
+	kept(ctx context.Context, in Input, plan machine.Plan) error
+}
+
+// kept implements [keeper].
+func (g gitChange) kept(ctx context.Context, in Input, plan machine.Plan) error {
+	p, err := payload[gitPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return err
+	}
+	why, err := g.carried(ctx, in, p, false)
+	if err == nil && why != "" {
+		err = &Error{Reason: machine.ReasonOverridden, Message: why}
+	}
+	return err
+}
+
 // inEffect looks, once Argo CD is done, whether what runs is as the change was
 // to leave it, in all pods.
 func (g gitChange) inEffect(ctx context.Context, in Input, p gitPayload, o *Observation, app gitops.Application, undo bool) {

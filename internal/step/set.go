@@ -263,9 +263,15 @@ func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Out
 	case o.Defeated:
 		sample := machine.Sample{At: in.Now, Verdict: machine.VerdictFailed, Reason: machine.ReasonOverridden, Message: o.Progress}
 		return machine.Outcome{Status: machine.StatusOK, Sample: &sample}
-	default:
-		return s.verify(ctx, e, in.Now)
 	}
+	out := s.verify(ctx, e, in.Now)
+	if k, ok := l.(keeper); ok && out.Sample != nil && out.Sample.Verdict == machine.VerdictVerified {
+		if why := k.kept(ctx, in, *e.Plan); why != nil {
+			out.Sample.Verdict, out.Sample.Reason = machine.VerdictInconclusive, wrap(why).Reason
+			out.Sample.Message = "the figures are met, and do not count yet: " + why.Error()
+		}
+	}
+	return out
 }
 
 func (s *Set) notify(ctx context.Context, e machine.Effect) machine.Outcome {

@@ -80,6 +80,7 @@ type Pull struct {
 	Title  string
 	Effect string // of its text; empty: it is not ours
 	Commit string // of its text: ours, which its branch was at when it was opened; empty: not known
+	Digest string // of its text: of the plan that it was opened for; empty: not known
 
 	State    State
 	Merged   string // commit of the base branch that it became; empty: not merged
@@ -95,6 +96,7 @@ type Request struct {
 	Head   string // commit that the branch is at
 	Title  string
 	Plan   string // shown as it is, in a fixed-width block: no markup, no mentions
+	Digest string // of the plan; empty: it is not named
 	Effect string // the idempotency key, one word
 }
 
@@ -168,7 +170,8 @@ func New(o Options) (*Client, error) {
 func (c *Client) String() string { return string(c.o.Kind) + " " + c.o.Repository }
 
 // Find looks for the newest pull request of a branch into a base whose text
-// carries the effect. False means that there is certainly none.
+// carries the effect. False means that there is certainly none: one of the
+// branch whose text no longer says whose it is, is a Conflict.
 func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, bool, error) {
 	pulls, whole, err := c.api.list(ctx, base, branch)
 	if err != nil {
@@ -177,6 +180,11 @@ func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, b
 	for _, p := range pulls {
 		if p.Branch == branch && p.Base == base && p.Effect == effect {
 			return p, true, nil
+		}
+	}
+	for _, p := range pulls {
+		if p.Branch == branch && p.Base == base && p.Effect == "" {
+			return Pull{}, false, conflict("find pull request of branch %s: the text of %s no longer has the line %s: somebody took it away; put %q at its end", branch, p.URL, gitops.TrailerEffect, gitops.TrailerEffect+": "+effect)
 		}
 	}
 	if !whole {
@@ -286,21 +294,28 @@ func body(q Request) string {
 	for strings.Contains(plan, fence) {
 		fence += "`"
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n\n%s: %s\n%s: %s\n", fence, strings.TrimRight(cut(plan, 50_000), "\n"), fence, commitLine, q.Head, gitops.TrailerEffect, q.Effect)
+	digest := ""
+	if q.Digest != "" {
+		digest = gitops.TrailerPlan + ": " + q.Digest + "\n"
+	}
+	return fmt.Sprintf("%s\n%s\n%s\n\n%s: %s\n%s%s: %s\n", fence, strings.TrimRight(cut(plan, 50_000), "\n"), fence, commitLine, q.Head, digest, gitops.TrailerEffect, q.Effect)
 }
 
 // commitLine names our commit in the text of a pull request: what people push
 // on top of it is told by it, also when the branch is gone.
 const commitLine = "Responder-Commit"
 
-var lastLines = regexp.MustCompile(`(?m)(?:^` + commitLine + `: ([0-9a-f]{40})\n)?^` + gitops.TrailerEffect + `: (\S+)\s*\z`)
+var ourLines = regexp.MustCompile(`(?m)(?:^` + commitLine + `: ([0-9a-f]{40})[ \t]*\n)?(?:^` + gitops.TrailerPlan + `: (\S+)[ \t]*\n)?^` + gitops.TrailerEffect + `: (\S+)[ \t]*$`)
 
-// ours reads our commit and the effect from the end of a text.
-func ours(text string) (commit, effect string) {
-	if m := lastLines.FindStringSubmatch(strings.ReplaceAll(text, "\r\n", "\n")); m != nil {
-		return m[1], m[2]
+// own fills in what the text says: our commit, the plan's digest and the effect.
+// The last such lines count: those above may be of an alert. People and their
+// tools add to the end of a text, which takes nothing away from it.
+func (p *Pull) own(text string) {
+	all := ourLines.FindAllStringSubmatch(strings.ReplaceAll(text, "\r\n", "\n"), -1)
+	if len(all) > 0 {
+		m := all[len(all)-1]
+		p.Commit, p.Digest, p.Effect = m[1], m[2], m[3]
 	}
-	return "", ""
 }
 
 func conflict(format string, args ...any) *gitops.Error {

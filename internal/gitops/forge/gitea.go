@@ -52,7 +52,7 @@ func (g giteaPull) branch() string {
 
 func (g giteaPull) pull() Pull {
 	p := Pull{Number: g.Number, URL: g.URL, Branch: g.branch(), Base: g.Base.Ref, Head: g.Head.SHA, Title: g.Title}
-	p.Commit, p.Effect = ours(g.Body)
+	p.own(g.Body)
 	switch {
 	case g.Merged:
 		p.State, p.Merged, p.MergedBy = Merged, g.MergeCommit, g.MergedBy.Login

@@ -41,7 +41,7 @@ type githubPull struct {
 
 func (g githubPull) pull() Pull {
 	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Head.Ref, Base: g.Base.Ref, Head: g.Head.SHA, Title: g.Title}
-	p.Commit, p.Effect = ours(g.Body)
+	p.own(g.Body)
 	switch {
 	case g.MergedAt != "":
 		p.State, p.Merged, p.MergedBy = Merged, g.MergeCommit, g.MergedBy.Login

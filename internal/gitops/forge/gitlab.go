@@ -40,7 +40,7 @@ var free = map[string]bool{"": true, "mergeable": true, "checking": true, "unche
 
 func (g gitlabMerge) pull() Pull {
 	p := Pull{Number: g.Number, URL: g.URL, Branch: g.Branch, Base: g.Base, Head: g.SHA, Title: g.Title}
-	p.Commit, p.Effect = ours(g.Text)
+	p.own(g.Text)
 	switch g.State {
 	case "merged":
 		// A fast-forward makes neither commit: then the branch's own is on the base.

@@ -193,6 +193,22 @@ func (f *Forge) Add(p Pull) {
 	f.pulls = append(f.pulls, &p)
 }
 
+// Drop forgets all pull requests.
+func (f *Forge) Drop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pulls = nil
+}
+
+// Edit changes the text of a pull request, as a person does.
+func (f *Forge) Edit(number int, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.find(number); p != nil {
+		p.Text = text
+	}
+}
+
 // MergeAs merges as a person does. method is merge, squash or rebase.
 func (f *Forge) MergeAs(tb testing.TB, person string, number int, method string) string {
 	tb.Helper()

@@ -62,7 +62,7 @@ func (m *Manifests) Find(ctx context.Context, src gitops.Source, key string) (gi
 			return gitops.Landing{}, err
 		}
 		if ok {
-			return b.follow(ctx, pull, ""), nil
+			return b.follow(ctx, pull), nil
 		}
 	}
 	c, ok, err := b.repo.Find(ctx, "", key, time.Now().Add(-remembered))

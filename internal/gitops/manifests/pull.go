@@ -72,11 +72,14 @@ func (b *branch) request(ctx context.Context, r gitops.Request) (gitops.Landing,
 		return gitops.Landing{}, err
 	}
 	name := branchOf(r.Effect)
-	done, err := b.write(ctx, r, name)
+	if pull, ok, err := b.pull(ctx, r.Effect); err != nil || ok {
+		return b.landing(pull), err // whatever plan it was opened for
+	}
+	done, err := b.writeAnew(ctx, r, name)
 	if err != nil {
 		return gitops.Landing{}, err
 	}
-	pull, err := b.remote.Forge.Open(ctx, forge.Request{Branch: name, Base: base, Head: done.SHA, Title: r.What, Plan: r.Plan, Effect: r.Effect})
+	pull, err := b.remote.Forge.Open(ctx, forge.Request{Branch: name, Base: base, Head: done.SHA, Title: r.What, Plan: r.Plan, Digest: r.Digest, Effect: r.Effect})
 	if err != nil {
 		var e *gitops.Error
 		if errors.As(err, &e) && !e.Unknown {
@@ -85,7 +88,20 @@ func (b *branch) request(ctx context.Context, r gitops.Request) (gitops.Landing,
 		}
 		return gitops.Landing{}, err
 	}
-	return b.landing(pull, r.Digest), nil
+	return b.landing(pull), nil
+}
+
+// writeAnew pushes the commit to a branch of its own. What an earlier plan left
+// there, without a pull request, is not what was approved now, and gives way.
+func (b *branch) writeAnew(ctx context.Context, r gitops.Request, name string) (gitops.Commit, error) {
+	done, err := b.write(ctx, r, name)
+	if err != nil || done.Trailers[gitops.TrailerPlan] == r.Digest {
+		return done, err
+	}
+	if err := b.repo.DeleteBranch(ctx, name, done.SHA); err != nil {
+		return gitops.Commit{}, err
+	}
+	return b.write(ctx, r, name)
 }
 
 // base is the branch that is merged into, by name.
@@ -110,8 +126,8 @@ func branchOf(effect string) string {
 }
 
 // landing is what a pull request has come to.
-func (b *branch) landing(p forge.Pull, digest string) gitops.Landing {
-	l := gitops.Landing{Plan: digest}
+func (b *branch) landing(p forge.Pull) gitops.Landing {
+	l := gitops.Landing{Plan: p.Digest}
 	switch p.State {
 	case forge.Merged:
 		l.SHA = p.Merged
@@ -127,8 +143,8 @@ func (b *branch) landing(p forge.Pull, digest string) gitops.Landing {
 }
 
 // follow is landing, with what an open one waits for.
-func (b *branch) follow(ctx context.Context, p forge.Pull, digest string) gitops.Landing {
-	l := b.landing(p, digest)
+func (b *branch) follow(ctx context.Context, p forge.Pull) gitops.Landing {
+	l := b.landing(p)
 	if l.Waits == "" || l.Changed != "" {
 		return l
 	}
@@ -139,7 +155,7 @@ func (b *branch) follow(ctx context.Context, p forge.Pull, digest string) gitops
 		l.Needs = []string{"what it waits for cannot be read: " + err.Error()}
 		return l
 	case now.State != forge.Open || now.Head != p.Head:
-		return b.landing(now, digest) // since it was listed
+		return b.landing(now) // since it was listed
 	}
 	l.Needs = needs
 	return l
@@ -166,33 +182,21 @@ func (m *Manifests) Withdraw(ctx context.Context, src gitops.Source, key string)
 	}
 	closed, err := b.remote.Forge.Close(ctx, pull.Number)
 	if err != nil {
-		return b.landing(closed, ""), err
+		return b.landing(closed), err
 	}
 	// What is left of it harms nobody: the branch of a closed request. It is
 	// deleted at our own commit only, so that nobody else's is lost with it.
-	if own, err := b.own(ctx, pull, key); err == nil {
-		_ = b.repo.DeleteBranch(ctx, pull.Branch, own)
+	if pull.Commit != "" {
+		_ = b.repo.DeleteBranch(ctx, pull.Branch, pull.Commit)
 	}
-	return b.landing(closed, ""), nil
-}
-
-// own is our commit on the pull request's branch, whatever the branch is at now.
-func (b *branch) own(ctx context.Context, p forge.Pull, key string) (string, error) {
-	c, ok, err := b.repo.Find(ctx, p.Branch, key, time.Now().Add(-remembered))
-	if err != nil {
-		return "", err
-	}
-	if !ok {
-		return "", &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf(
-			"branch %s of %s no longer holds our commit: somebody rewrote it; close the pull request or merge it by hand", p.Branch, p.URL)}
-	}
-	return c.SHA, nil
+	return b.landing(closed), nil
 }
 
 // Merge merges the pull request of the commit with that key, as soon as nothing
 // that is required is missing; what is missing is the error. It is merged at our
 // own commit: what somebody pushed on top was approved by nobody, and is a
-// Conflict. Whether that is ours to do the caller knows.
+// Conflict, and so is a commit in its place. Whether that is ours to do the
+// caller knows.
 func (m *Manifests) Merge(ctx context.Context, src gitops.Source, key string) error {
 	b, err := m.branch(src)
 	if err != nil || b.remote.Forge == nil {
@@ -202,11 +206,10 @@ func (m *Manifests) Merge(ctx context.Context, src gitops.Source, key string) er
 	if err != nil || !ok || pull.State != forge.Open {
 		return err
 	}
-	own, err := b.own(ctx, pull, key)
-	if err != nil {
-		return err
+	if pull.Commit == "" {
+		return &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("the text of %s no longer names our commit: merge it by hand, or close it", pull.URL)}
 	}
-	_, err = b.remote.Forge.Merge(ctx, pull.Number, own, "", gitops.TrailerEffect+": "+key)
+	_, err = b.remote.Forge.Merge(ctx, pull.Number, pull.Commit, "", gitops.TrailerEffect+": "+key)
 	return err
 }
 
