@@ -29,11 +29,13 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 		}
 		w.Deps.Querier = querier
 	}
+	var api *kube.Client
 	if c.Kubernetes.configured() {
 		client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context, QPS: float32(c.Kubernetes.QPS)})
 		if err != nil {
 			return w, err
 		}
+		api = client
 		w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
 		w.Deps.Nodes, w.Deps.NodeChanger = client, client
 		w.GPUNodes = client.GPUNodes
@@ -41,7 +43,9 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 			options.Lister = client
 		}
 	}
-	w.Deps.GPUs = openGPUs(c, w.Deps.Querier)
+	if w.Deps.GPUs, err = openGPUs(c, api, w.Deps.Querier, log); err != nil {
+		return w, err
+	}
 	open := openGitops
 	if c.once {
 		open = openGitopsOnce

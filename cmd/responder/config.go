@@ -145,6 +145,7 @@ func defaultConfig() config {
 		Prometheus: prometheusConfig{Timeout: 10 * time.Second},
 		Kubernetes: kubernetesConfig{QPS: 200},
 		Discovery:  discoveryConfig{Interval: time.Minute},
+		GPU:        gpuConfig{Agents: defaultAgents()},
 		Guards:     defaultGuards(),
 		Ladder:     ladderConfig(executor.DefaultLadder()),
 		Silence:    silenceConfig{Max: 2 * time.Hour},
@@ -190,6 +191,7 @@ func (c *config) resolvePaths(dir string) {
 	paths := []*string{
 		&c.TLS.CertFile, &c.TLS.KeyFile, &c.Journal.Dir, &c.Playbooks.Dir, &c.Policy.File, &c.Prometheus.TokenFile, &c.Prometheus.CAFile,
 		&c.Kubernetes.Kubeconfig,
+		&c.GPU.Agents.CAFile, &c.GPU.Agents.TokenFile, &c.GPU.Agents.CertFile, &c.GPU.Agents.KeyFile,
 	}
 	paths = append(paths, c.channelPaths()...)
 	paths = append(paths, c.slackPaths()...)

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"log/slog"
 	"regexp"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
 )
 
 // gpuConfig is where the state of GPUs is read.
 type gpuConfig struct {
-	DCGM dcgmConfig `yaml:"dcgm" doc:"Series of dcgm-exporter in Prometheus, about nodes without a node agent."`
+	Agents agentsConfig `yaml:"agents" doc:"The node agents, found through the API server."`
+	DCGM   dcgmConfig   `yaml:"dcgm" doc:"Series of dcgm-exporter in Prometheus, about nodes without a node agent."`
 }
 
 type dcgmConfig struct {
@@ -24,6 +27,7 @@ var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // checkGPU finds what is wrong with it.
 func (c *config) checkGPU(bad report) {
+	c.checkAgents(bad)
 	d := c.GPU.DCGM
 	if d.Enabled && c.Prometheus.URL == "" {
 		bad("gpu.dcgm.enabled", "set prometheus.url", "there is no Prometheus to ask")
@@ -38,10 +42,21 @@ func (c *config) checkGPU(bad report) {
 	}
 }
 
-// openGPUs makes what the state of GPUs is read from; nil: nothing is configured.
-func openGPUs(c config, querier step.Querier) step.GPUs {
-	if !c.GPU.DCGM.Enabled {
-		return nil
+// openGPUs makes what the state of GPUs is read from; nil: nothing is
+// configured. api may be nil.
+func openGPUs(c config, api *kube.Client, querier step.Querier, log *slog.Logger) (step.GPUs, error) {
+	agents, err := openAgents(c, api, log)
+	switch {
+	case err != nil:
+		return nil, err
+	case !c.GPU.DCGM.Enabled && agents == nil:
+		return nil, nil
+	case !c.GPU.DCGM.Enabled:
+		return agents, nil
 	}
-	return step.DCGM{Querier: querier, NodeLabel: c.GPU.DCGM.NodeLabel, Selector: c.GPU.DCGM.Selector, Now: time.Now}
+	dcgm := step.DCGM{Querier: querier, NodeLabel: c.GPU.DCGM.NodeLabel, Selector: c.GPU.DCGM.Selector, Now: time.Now}
+	if agents == nil {
+		return dcgm, nil
+	}
+	return step.GPUSources(agents, dcgm), nil
 }

@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 	if err == nil {
 		return 0
 	}
-	if err != errNotWell {
+	if !errors.Is(err, errNotWell) {
 		fmt.Fprintf(stderr, "%s: %s\n", agentflags.Binary, err)
 	}
 	return 1

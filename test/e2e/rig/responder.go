@@ -22,12 +22,23 @@ const Tag = "kustomize_disable_go_plugin_support,grpcnotrace"
 // is in no other build. Needs [Main].
 func BuildResponder(t testing.TB, failpoints bool) string {
 	t.Helper()
+	if failpoints {
+		return build(t, "responder-failpoints", Tag+",failpoints", "./cmd/responder")
+	}
+	return build(t, "responder", Tag, "./cmd/responder")
+}
+
+// BuildAgent builds the node agent, once per test binary, and returns its path.
+// Needs [Main].
+func BuildAgent(t testing.TB) string {
+	t.Helper()
+	return build(t, "responder-agent", Tag, "./cmd/responder/agent")
+}
+
+func build(t testing.TB, name, tags, program string) string {
+	t.Helper()
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	name, tags := "responder", Tag
-	if failpoints {
-		name, tags = "responder-failpoints", Tag+",failpoints"
-	}
 	if path := shared.binaries[name]; path != "" {
 		return path
 	}
@@ -38,11 +49,11 @@ func BuildResponder(t testing.TB, failpoints bool) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	path := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-tags", tags, "-o", path, "./cmd/responder")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-tags", tags, "-o", path, program)
 	cmd.Dir = Repository()
 	cmd.Env = append(os.Environ(), "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the responder: %v\n%s", err, out)
+		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}
 	if shared.binaries == nil {
 		shared.binaries = map[string]string{}
