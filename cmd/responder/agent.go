@@ -16,7 +16,7 @@ import (
 
 // newAgentCommand stands for the agent, which is a program of its own: see
 // docs/decisions/0009-the-agent-is-a-program-of-its-own.md.
-func newAgentCommand(p *process) *cobra.Command {
+func newAgentCommand() *cobra.Command {
 	var serve agentflags.Serve
 	cmd := &cobra.Command{
 		Use: "agent", Short: agentflags.ServeShort, Long: agentflags.ServeLong, Example: agentflags.ServeExample, Args: none,
@@ -24,7 +24,7 @@ func newAgentCommand(p *process) *cobra.Command {
 			if err := serve.Check(); err != nil {
 				return err
 			}
-			return startAgent(p, cmd)
+			return startAgent(cmd)
 		},
 	}
 	serve.Add(cmd.Flags())
@@ -36,7 +36,7 @@ func newAgentCommand(p *process) *cobra.Command {
 			if err := probe.Check(); err != nil {
 				return err
 			}
-			return startAgent(p, cmd, "probe")
+			return startAgent(cmd, "probe")
 		},
 	}
 	probe.Add(sub.Flags())
@@ -46,7 +46,7 @@ func newAgentCommand(p *process) *cobra.Command {
 
 // startAgent becomes the agent: this process goes on as that program, with
 // the flags that were given.
-func startAgent(p *process, cmd *cobra.Command, verb ...string) error {
+func startAgent(cmd *cobra.Command, verb ...string) error {
 	path, err := findAgent()
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func commands(p *process) []*cobra.Command {
 		newLadderCommand(p),
 		newServicesCommand(p),
 		newGPUCommand(p),
-		newAgentCommand(p),
+		newAgentCommand(),
 		newGitopsCommand(p),
 		newEngineCommand(p),
 		newSlackCommand(p),
