@@ -15,7 +15,7 @@ import (
 )
 
 // newAgentCommand stands for the agent, which is a program of its own: see
-// docs/decisions/0009-the-agent-is-a-program-of-its-own.md.
+// docs/decisions/0012-the-agent-is-a-program-of-its-own.md.
 func newAgentCommand() *cobra.Command {
 	var serve agentflags.Serve
 	cmd := &cobra.Command{

@@ -1,7 +1,7 @@
 // Command agent is the node agent, built as responder-agent: it reads the GPUs
 // of the node it runs on and serves what is known of them. It is a program of
 // its own because NVIDIA's library needs cgo, and because each GPU node pays
-// for its memory: see docs/decisions/0009-the-agent-is-a-program-of-its-own.md.
+// for its memory: see docs/decisions/0012-the-agent-is-a-program-of-its-own.md.
 //
 // serve.go is the service, probe.go looks once; their flags are agentflags',
 // which the responder's own command line has too.
