@@ -47,24 +47,37 @@ func (g githubPull) pull() Pull {
 		p.State, p.Merged, p.MergedBy = Merged, g.MergeCommit, g.MergedBy.Login
 	case g.State == "open":
 		p.State = Open
-		switch g.MergeableState {
-		case "dirty":
-			p.Blocked, p.Conflict = "it conflicts with the base branch", true
-		case "blocked":
-			p.Blocked = "a required review or check is missing"
-		case "unstable":
-			p.Blocked = "a check has not passed"
-		case "unknown":
-			p.Blocked = "GitHub is working out whether it can be merged"
-		case "behind":
-			p.Blocked = "it is behind the base branch"
-		case "draft":
-			p.Blocked = "it is a draft"
-		}
+		p.Blocked, p.Conflict = mergeable(g.MergeableState)
 	default:
 		p.State = Closed
 	}
 	return p
+}
+
+// mergeable says what is in the way of a merge, by GitHub's word for it. Only
+// words that are known to be good are "nothing": a word that is missing or new
+// is none of them.
+func mergeable(state string) (blocked string, conflict bool) {
+	switch state {
+	case "clean", "has_hooks":
+		return "", false
+	case "dirty":
+		return "it conflicts with the base branch", true
+	case "blocked":
+		return "a required review or check is missing", false
+	case "unstable":
+		return "a check has not passed", false
+	case "unknown":
+		return "GitHub is working out whether it can be merged", false
+	case "behind":
+		return "it is behind the base branch", false
+	case "draft":
+		return "it is a draft", false
+	case "":
+		return "GitHub does not say whether it can be merged", false
+	default:
+		return "GitHub says that it is " + oneLine(state, 40) + ", which is not known to be mergeable", false
+	}
 }
 
 func (g *github) open(ctx context.Context, q Request) (Pull, error) {

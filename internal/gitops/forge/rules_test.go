@@ -110,6 +110,20 @@ func TestOf(t *testing.T) {
 	})
 }
 
+// TestMergeable: GitHub's word lets a pull request be merged only when it is
+// known to be good.
+func TestMergeable(t *testing.T) {
+	for state, says := range map[string]string{
+		"clean": "", "has_hooks": "", "dirty": "conflicts", "blocked": "required", "unstable": "check", "behind": "behind", "draft": "draft",
+		"unknown": "working out", "": "does not say", "word_of_next_year": "word_of_next_year, which is not known",
+	} {
+		p := githubPull{State: "open", MergeableState: state}.pull()
+		if (says == "") != (p.Blocked == "") || !strings.Contains(p.Blocked, says) || p.Conflict != (state == "dirty") {
+			t.Errorf("%q: %q, conflict %v, want %q", state, p.Blocked, p.Conflict, says)
+		}
+	}
+}
+
 func TestChecks(t *testing.T) {
 	for state, says := range map[string]string{
 		"success": "", "neutral": "", "skipped": "", "failure": "check b: failure", "timed_out": "check b: timed out",
