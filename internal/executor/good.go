@@ -12,7 +12,7 @@ import (
 // Verified is what a run proved to be good: the settings its lever made, and
 // the commit that has them. What was merely deployed, or undone, is not.
 type Verified struct {
-	Revision string            `json:"revision,omitempty"` // commit; empty: the change is in no repository
+	Revision string            `json:"revision,omitempty"` // commit; empty: the change is in no repository, or not all of it was seen
 	Settings []machine.Setting `json:"settings"`
 }
 
@@ -21,7 +21,7 @@ type Good struct {
 	Service  string    `json:"service"`
 	Variable string    `json:"variable"` // --max-num-seqs, replicas, image
 	Value    string    `json:"value"`    // empty: it was not set
-	Revision string    `json:"revision"` // commit that has it
+	Revision string    `json:"revision"` // commit that has it; empty: none that was seen whole
 	Run      string    `json:"run"`      // that verified it
 	Lever    string    `json:"lever"`
 	At       time.Time `json:"at"`
@@ -44,6 +44,9 @@ func verifiedBy(l *machine.Lever) *Verified {
 	}
 	if len(l.Receipt) > 0 && json.Unmarshal(l.Receipt, &receipt) != nil {
 		return nil // unreachable unless a lever's receipt is no object
+	}
+	if l.Plan.Unseen != "" {
+		receipt.Revision = "" // of what else the commit has nothing is proven
 	}
 	return &Verified{Revision: receipt.Revision, Settings: l.Plan.Good}
 }
