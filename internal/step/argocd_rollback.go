@@ -19,7 +19,7 @@ func argocdRollbackKind() playbook.Kind {
 		Doc: `Puts the service's Argo CD application back to what it deployed before. Undo puts it back to what it deployed when the lever was planned.
 
 Argo CD refuses a rollback of an application that syncs by itself, and would heal it away: there the lever is a gitops.revert of the commits
-that were deployed since, and ` + "`together`" + ` means what it means there. Any other application is rolled back by Argo CD and then differs from its branch
+that were deployed since, and ` + "`together`" + ` means what it means there; one that would take back a repair of Responder's own is refused. Any other application is rolled back by Argo CD and then differs from its branch
 until somebody syncs it: its branch still holds what was rolled back.`,
 		Idempotent: true,
 		With: []playbook.Field{
@@ -122,10 +122,46 @@ func (l argocdRollback) inGit(ctx context.Context, in Input, at site, entry gito
 		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
 			"argocd.rollback: no commit since %s touched the manifests of %s", short(entry.Revisions[at.index]), in.Service.Name)}
 	}
+	if changes, err = withoutRepairs(changes, entry.Revisions[at.index]); err != nil {
+		return machine.Plan{}, err
+	}
 	plan, err := l.git.planRevert(ctx, in, at, "gitops.revert", changes, together)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	plan.Notes = append([]string{fmt.Sprintf("Argo CD application %s syncs by itself, so it is rolled back in Git", at.app.Name)}, plan.Notes...)
 	return plan, nil
+}
+
+// withoutRepairs gives what a rollback takes back, of commits newest first. A
+// repair of Responder's own whose cause goes back along with it is left out, and
+// the cause too: both together change nothing. Any other repair that is still
+// in effect would be lost, so the rollback is refused.
+func withoutRepairs(changes []gitops.Touched, to string) ([]gitops.Touched, error) {
+	var out []gitops.Touched
+	gone := map[string]bool{} // reverted by a repair that is left out
+	for _, c := range changes {
+		among := func(sha string) bool {
+			return !gone[sha] && slices.ContainsFunc(changes, func(o gitops.Touched) bool { return o.Commit.SHA == sha })
+		}
+		reverts := c.Commit.Reverts
+		switch {
+		case gone[c.Commit.SHA]:
+		case !repairs(c.Commit) || repaired(c.Commit, out):
+			out = append(out, c)
+		case len(reverts) > 0 && !slices.ContainsFunc(reverts, func(sha string) bool { return !among(sha) }):
+			for _, sha := range reverts {
+				gone[sha] = true
+			}
+		default:
+			return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+				"argocd.rollback: going back to %s would take back a repair of Responder's own, %s: gitops.revert takes back what others changed and leaves it; a repair that is wrong is reverted by hand",
+				short(to), commitText(c.Commit))}
+		}
+	}
+	if len(out) == 0 {
+		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+			"argocd.rollback: what came after %s was taken back already by repairs of Responder's own", short(to))}
+	}
+	return out, nil
 }

@@ -91,6 +91,41 @@ func TestRevertToLastGood(t *testing.T) {
 	}
 }
 
+// TestRollbackKeepsRepairs: the rollback of an application that syncs by itself
+// takes no repair of Responder's own back, unless its cause goes back too.
+func TestRollbackKeepsRepairs(t *testing.T) {
+	w := inGit(true)
+	plan := w.plan(t, "gitops.set_flag", seqs)
+	want(t, "apply", w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false), machine.StatusOK, "")
+	w.Settle()
+	ours := w.Head().SHA
+	before := w.Text()
+	o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false)
+	if o.Status != machine.StatusRefused || o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) || !strings.Contains(o.Message, "gitops.revert takes back") {
+		t.Errorf("over a repair: %s %s %q", o.Status, o.Reason, o.Message)
+	}
+	if w.Text() != before {
+		t.Error("a plan changed something")
+	}
+	w.Push("eve", "again", map[string]string{"image": "vllm:v0.12"})
+	w.Settle()
+	if p := w.plan(t, "argocd.rollback", nil); !strings.Contains(p.Summary, "again") {
+		t.Errorf("after a repair: %s", p.Summary)
+	}
+
+	w = inGit(true)
+	cause := w.Head().SHA
+	plan = w.plan(t, "gitops.revert", map[string]any{"to": "previous"})
+	want(t, "revert", w.do(t, "gitops.revert", machine.ActionApply, nil, plan, nil, false), machine.StatusOK, "")
+	w.App.History = w.App.History[:1] // neither the cause nor its repair was deployed alone
+	later := w.Push("eve", "again", map[string]string{"image": "vllm:v0.12"})
+	w.Settle()
+	p := w.plan(t, "argocd.rollback", nil)
+	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "reverts "+later[:9]) || strings.Contains(notes, cause[:9]) || strings.Count(notes, "reverts ") != 1 {
+		t.Errorf("over a cause and its repair: %q", p.Notes)
+	}
+}
+
 // TestOwnCommitIsNoCause: a revision that Argo CD made of a commit of ours is a
 // repair, and one that anybody else made since is not.
 func TestOwnCommitIsNoCause(t *testing.T) {
