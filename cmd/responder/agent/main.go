@@ -92,6 +92,9 @@ func options(r agentflags.Reading, getenv func(string) string, log *slog.Logger)
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		o.BootID = strings.TrimSpace(string(boot))
 	}
+	if r.HostPID {
+		o.Proc = nvml.HostProc
+	}
 	if visible := getenv("NVIDIA_VISIBLE_DEVICES"); visible == "" || visible == "all" {
 		o.Bus = nvml.PCIBus // else some GPUs of the node are not ours to see
 	}

@@ -58,12 +58,14 @@ type Reading struct {
 	Library string
 	Period  time.Duration
 	Node    string
+	HostPID bool
 }
 
 func (r *Reading) add(fs *pflag.FlagSet) {
 	fs.StringVar(&r.Library, "library", "", "name or path of NVIDIA's driver library (default libnvidia-ml.so.1)")
 	fs.DurationVar(&r.Period, "period", time.Second, "time between two samples, 100ms to 1m")
 	fs.StringVar(&r.Node, "node", "", "name of this node (default: NODE_NAME, else the host's name)")
+	fs.BoolVar(&r.HostPID, "host-pid", false, "the host's processes are seen (hostPID: true), so the pods that use a GPU can be told by their cgroups")
 }
 
 // Serve is what the agent is asked when it serves.

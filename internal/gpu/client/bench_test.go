@@ -15,7 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu/agent"
 )
 
-// full is a snapshot of eight GPUs with 18 links and 15 minutes of history.
+// full is a snapshot of eight GPUs with 18 links and 10 minutes of history.
 func full(node string) gpu.Snapshot {
 	s := snapshot(node)
 	now := time.Now().UTC()
@@ -27,9 +27,9 @@ func full(node string) gpu.Snapshot {
 			n := gpu.Known[uint64](0)
 			g.NVLinks = append(g.NVLinks, gpu.NVLink{Link: link, Active: gpu.Known(true), Replay: n, Recovery: n, CRCFlit: n, CRCData: n})
 		}
-		for m := range 15 {
+		for m := range 10 {
 			g.Minutes = append(g.Minutes, gpu.Minute{
-				Start: now.Add(time.Duration(m-15) * time.Minute), Samples: 60, Reasons: map[gpu.Reasons]int{gpu.SWPowerCap: 60},
+				Start: now.Add(time.Duration(m-10) * time.Minute), Samples: 60, Reasons: map[gpu.Reasons]int{gpu.SWPowerCap: 60},
 				GPUMaxC: gpu.Known[int64](71), SMMeanMHz: gpu.Known[int64](1700), PowerMW: gpu.Known[int64](690_000), GPUPercent: gpu.Known[int64](99),
 				Counters: g.Counters(),
 			})

@@ -25,16 +25,9 @@ type Options struct {
 	Node    string        // this node's name
 	BootID  string        // of the running kernel
 	Agent   string        // version of this program
-	Pods    Pods          // who holds which GPU; nil: not known
+	Proc    string        // HostProc, to find the pods of processes that use GPUs; empty: the host's processes are not seen
 	Bus     string        // PCIBus, to find GPUs that the driver does not list; empty: not looked at
 	Log     *slog.Logger
-}
-
-// Pods tells which pods hold which GPUs.
-type Pods interface {
-	// Pods gives the pods that hold a GPU. processes are those that the driver
-	// lists, and why is set when it does not.
-	Pods(ctx context.Context, g gpu.GPU, processes []Process, why gpu.Absence) gpu.Reading[[]gpu.Pod]
 }
 
 // Collector reads the GPUs of this machine until its context is done. Its
@@ -122,7 +115,7 @@ func (c *Collector) once(ctx context.Context) error {
 	gone := make(chan error, n)
 	workers := make([]*worker, n)
 	for i := range workers {
-		workers[i] = &worker{card: c.driver.card(i), index: i, period: c.o.Period, pods: c.o.Pods, memory: c.memory, kick: make(chan struct{}, 1)}
+		workers[i] = &worker{card: c.driver.card(i), index: i, period: c.o.Period, proc: c.o.Proc, memory: c.memory, kick: make(chan struct{}, 1)}
 	}
 	c.memory.restart()
 	bus, _ := onBus(c.o.Bus).Get()

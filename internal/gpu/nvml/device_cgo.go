@@ -114,7 +114,7 @@ func upToZero(b []byte) string {
 	return string(b)
 }
 
-func (d *device) processes(before func(string)) ([]Process, gpu.Absence) {
+func (d *device) processes(before func(string)) ([]process, gpu.Absence) {
 	if !d.has("nvmlDeviceGetComputeRunningProcesses_v3") && !d.has("nvmlDeviceGetComputeRunningProcesses_v2") {
 		return nil, gpu.OldDriver
 	}
@@ -123,13 +123,13 @@ func (d *device) processes(before func(string)) ([]Process, gpu.Absence) {
 	if r != nvidia.SUCCESS {
 		return nil, d.note("nvmlDeviceGetComputeRunningProcesses", r)
 	}
-	out := make([]Process, 0, len(list))
+	out := make([]process, 0, len(list))
 	for _, p := range list {
 		used := p.UsedGpuMemory
 		if used == ^uint64(0) { // NVML_VALUE_NOT_AVAILABLE
 			used = 0
 		}
-		out = append(out, Process{PID: int64(p.Pid), UsedBytes: used, GI: instance(p.GpuInstanceId), CI: instance(p.ComputeInstanceId)})
+		out = append(out, process{pid: int64(p.Pid), usedBytes: used, gi: instance(p.GpuInstanceId), ci: instance(p.ComputeInstanceId)})
 	}
 	return out, ""
 }

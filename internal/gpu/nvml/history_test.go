@@ -42,7 +42,7 @@ func (c *fakeCard) fast(g *gpu.GPU, before func(string)) error {
 	return nil
 }
 
-func (c *fakeCard) processes(func(string)) ([]Process, gpu.Absence) { return nil, gpu.NotSupported }
+func (c *fakeCard) processes(func(string)) ([]process, gpu.Absence) { return nil, gpu.NotSupported }
 func (c *fakeCard) watch(func(string)) (events, error)              { return c, nil }
 func (c *fakeCard) close()                                          {}
 

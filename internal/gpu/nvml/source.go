@@ -28,7 +28,7 @@ type card interface {
 	fast(g *gpu.GPU, before func(call string)) error     // what changes by the second
 	slow(g *gpu.GPU, before func(call string)) error     // counters and links
 	fixed(g *gpu.GPU, before func(call string)) error    // limits and thresholds
-	processes(before func(call string)) ([]Process, gpu.Absence)
+	processes(before func(call string)) ([]process, gpu.Absence)
 	// watch begins to watch the card's events. It comes after identify.
 	watch(before func(call string)) (events, error)
 }
@@ -46,11 +46,11 @@ type event struct {
 	data uint64
 }
 
-// Process is a process that uses a GPU, as the driver lists it.
-type Process struct {
-	PID       int64 // in the driver's view, which is the host's
-	UsedBytes uint64
-	GI, CI    int // GPU and compute instance where the GPU is divided; -1: none
+// process is a process that uses a GPU, as the driver lists it.
+type process struct {
+	pid       int64 // in the host's process namespace
+	usedBytes uint64
+	gi, ci    int // GPU and compute instance where the GPU is divided; -1: none
 }
 
 // errClosed says that the driver was unloaded, or lost its state: open again.

@@ -21,9 +21,6 @@ const (
 // collector that was stopped lingers.
 const eventWait = 5 * time.Second
 
-// podsTimeout bounds asking who holds a GPU, once every slowEvery.
-const podsTimeout = 300 * time.Millisecond
-
 // inFlight is the call of the driver that a goroutine is in, for others to see.
 type inFlight struct{ p atomic.Pointer[pending] }
 
@@ -64,7 +61,7 @@ type worker struct {
 	card   card
 	index  int
 	period time.Duration
-	pods   Pods
+	proc   string // of the host's processes; empty: they cannot be seen
 	memory *memory
 	flight inFlight
 	kick   chan struct{} // asks for the slow readings now: something happened
@@ -152,7 +149,7 @@ func (w *worker) read(ctx context.Context, g *gpu.GPU, slow, fixed bool) error {
 		if err := w.card.slow(g, w.flight.enter); err != nil {
 			return err
 		}
-		g.Pods = w.holders(ctx, *g)
+		g.Pods = w.holders(*g)
 	}
 	return w.card.fast(g, w.flight.enter)
 }
@@ -214,18 +211,15 @@ func (w *worker) happened(e event, at time.Time) {
 }
 
 // holders are the pods that hold the GPU.
-func (w *worker) holders(ctx context.Context, g gpu.GPU) gpu.Reading[[]gpu.Pod] {
-	if w.pods == nil {
+func (w *worker) holders(g gpu.GPU) gpu.Reading[[]gpu.Pod] {
+	if w.proc == "" {
 		return gpu.Unknown[[]gpu.Pod](gpu.NotRead)
 	}
 	processes, why := w.card.processes(w.flight.enter)
-	w.flight.enter("the answer to who holds the GPU")
 	if why != "" {
-		processes = nil
+		return gpu.Unknown[[]gpu.Pod](why)
 	}
-	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
-	defer cancel()
-	return w.pods.Pods(ctx, g, processes, why)
+	return podsOf(w.proc, g, processes)
 }
 
 // snapshot is the GPU as it is known now, or why it cannot be told from others.

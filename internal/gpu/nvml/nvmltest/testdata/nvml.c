@@ -623,6 +623,6 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if ((now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000 >= timeoutms)
 			return NVML_ERROR_TIMEOUT;
-		usleep(10 * 1000);
+		usleep(50 * 1000);
 	}
 }
