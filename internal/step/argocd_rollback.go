@@ -11,19 +11,23 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
+// rollback is the name of the lever.
+const rollback = "argocd.rollback"
+
 // argocdRollbackKind declares argocd.rollback.
 func argocdRollbackKind() playbook.Kind {
 	return playbook.Kind{
-		Name: "argocd.rollback",
+		Name: rollback,
 		Role: playbook.RoleLever,
 		Doc: `Puts the service's Argo CD application back to what it deployed before. Undo puts it back to what it deployed when the lever was planned.
 
 Argo CD refuses a rollback of an application that syncs by itself, and would heal it away: there the lever is a gitops.revert of the commits
-that were deployed since, and ` + "`together`" + ` means what it means there; one that would take back a repair of Responder's own is refused. Any other application is rolled back by Argo CD and then differs from its branch
-until somebody syncs it: its branch still holds what was rolled back.`,
+that were deployed since, and ` + "`together`" + ` means what it means there. Any other application is rolled back by Argo CD and then differs from its branch
+until somebody syncs it: its branch still holds what was rolled back. Argo CD puts all of the application back, so what it deploys for other services goes
+back too. Either way, a rollback that would take back a repair of Responder's own, of any service, is refused.`,
 		Idempotent: true,
 		With: []playbook.Field{
-			{Name: "to", Type: scalar(playbook.String), Enum: []string{"previous", lastGood}, Default: "previous", Doc: "previous: what was deployed before the current revision. last_good: the revision that was last verified."},
+			{Name: "to", Type: scalar(playbook.String), Enum: []string{"previous", lastGood}, Default: "previous", Doc: "previous: what was deployed before the current revision. last_good: what was deployed before anything came to the variable that moved last since its last verified commit, as gitops.revert counts it."},
 			{Name: "together", Type: scalar(playbook.String), Doc: "Why several variables go back as one; an application that syncs by itself only."},
 		},
 	}
@@ -45,7 +49,6 @@ type rollbackWith struct {
 
 // Plan implements [Lever].
 func (l argocdRollback) Plan(ctx context.Context, in Input) (machine.Plan, error) {
-	const kind = "argocd.rollback"
 	with, err := decode[rollbackWith](argocdRollbackKind(), in.With)
 	if err != nil {
 		return machine.Plan{}, err
@@ -54,78 +57,44 @@ func (l argocdRollback) Plan(ctx context.Context, in Input) (machine.Plan, error
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	entry, err := l.entry(in, at, with.To)
+	if at.app.Automated {
+		return l.inGit(ctx, in, at, with)
+	}
+	entry, notes, err := l.entry(ctx, in, at, with.To)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if at.app.Automated {
-		return l.inGit(ctx, in, at, entry, with.Together)
-	}
 	from := running(at.app)
-	plan := l.planned(in, at, kind, argoPayload{Application: at.app.Name, From: from, To: slices.Clone(entry.Revisions)})
+	plan := l.planned(in, at, rollback, argoPayload{Application: at.app.Name, From: from, To: slices.Clone(entry.Revisions)})
 	plan.Summary = fmt.Sprintf("roll Argo CD application %s back from %s to %s, deployed %s ago",
 		at.app.Name, strings.Join(shorts(from), ", "), strings.Join(shorts(entry.Revisions), ", "), span(in.Now.Sub(entry.At)))
 	plan.Undo = "sync it back to " + strings.Join(shorts(from), ", ")
 	plan.Notes = append(plan.Notes, "the branch keeps what is rolled back: the next sync by anybody brings it back")
+	plan.Notes = append(plan.Notes, notes...)
 	rolloutPlan(&plan, at.w)
 	return plan, nil
 }
 
-// entry finds what to go back to in the application's history.
-func (l argocdRollback) entry(in Input, at site, to string) (gitops.Deployment, error) {
-	h := at.app.History
-	if len(h) < 2 {
-		return gitops.Deployment{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("argocd.rollback: %s has no earlier deployment in its history", at.app.Name)}
-	}
-	now := h[len(h)-1]
-	sha := ""
-	if to == lastGood {
-		if l.git.good != nil {
-			_, sha, _ = l.git.good.LastGood(in.Service.Name, "")
-		}
-		if sha == "" {
-			return gitops.Deployment{}, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf("argocd.rollback: no commit was ever verified on service %s", in.Service.Name)}
-		}
-	}
-	for i := len(h) - 2; i >= 0; i-- {
-		switch {
-		case sha != "" && slices.Contains(h[i].Revisions, sha), sha == "" && !slices.Equal(h[i].Revisions, now.Revisions):
-			return h[i], nil
-		}
-	}
-	what := "no deployment of another revision"
-	if sha != "" {
-		what = "no deployment of " + short(sha) + ", the commit that was last verified,"
-	}
-	return gitops.Deployment{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("argocd.rollback: %s has %s in its history", at.app.Name, what)}
-}
-
 // inGit plans the rollback of an application that syncs by itself: the commits
 // deployed since are reverted.
-func (l argocdRollback) inGit(ctx context.Context, in Input, at site, entry gitops.Deployment, together string) (machine.Plan, error) {
+func (l argocdRollback) inGit(ctx context.Context, in Input, at site, with rollbackWith) (machine.Plan, error) {
 	if err := l.git.configured(); err != nil {
 		return machine.Plan{}, err
 	}
-	var err error
-	if at.src, at.index, err = source(in.Service, at.app); err != nil {
-		return machine.Plan{}, err
-	}
-	at.object.ValueFiles = valueFiles(at.app, at.index)
-	if at.index >= len(entry.Revisions) {
-		return machine.Plan{}, invalid("argocd.rollback: the history of %s names no revision of %s", at.app.Name, at.src.Repository)
-	}
-	changes, err := l.git.h.Since(ctx, at.src, at.object, entry.Revisions[at.index])
+	at, err := sourced(in, at)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if len(changes) == 0 {
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
-			"argocd.rollback: no commit since %s touched the manifests of %s", short(entry.Revisions[at.index]), in.Service.Name)}
+	var changes []gitops.Touched
+	if with.To == lastGood {
+		changes, err = l.git.sinceGood(ctx, in, at, rollback, "")
+	} else {
+		changes, err = l.sincePrevious(ctx, in, at)
 	}
-	if changes, err = withoutRepairs(changes, entry.Revisions[at.index]); err != nil {
+	if err != nil {
 		return machine.Plan{}, err
 	}
-	plan, err := l.git.planRevert(ctx, in, at, "gitops.revert", changes, together)
+	plan, err := l.git.planRevert(ctx, in, at, "gitops.revert", changes, with.Together)
 	if err != nil {
 		return machine.Plan{}, err
 	}
@@ -133,35 +102,163 @@ func (l argocdRollback) inGit(ctx context.Context, in Input, at site, entry gito
 	return plan, nil
 }
 
-// withoutRepairs gives what a rollback takes back, of commits newest first. A
-// repair of Responder's own whose cause goes back along with it is left out, and
-// the cause too: both together change nothing. Any other repair that is still
-// in effect would be lost, so the rollback is refused.
-func withoutRepairs(changes []gitops.Touched, to string) ([]gitops.Touched, error) {
-	var out []gitops.Touched
-	gone := map[string]bool{} // reverted by a repair that is left out
-	for _, c := range changes {
-		among := func(sha string) bool {
-			return !gone[sha] && slices.ContainsFunc(changes, func(o gitops.Touched) bool { return o.Commit.SHA == sha })
-		}
-		reverts := c.Commit.Reverts
-		switch {
-		case gone[c.Commit.SHA]:
-		case !repairs(c.Commit) || repaired(c.Commit, out):
-			out = append(out, c)
-		case len(reverts) > 0 && !slices.ContainsFunc(reverts, func(sha string) bool { return !among(sha) }):
-			for _, sha := range reverts {
-				gone[sha] = true
-			}
-		default:
-			return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
-				"argocd.rollback: going back to %s would take back a repair of Responder's own, %s: gitops.revert takes back what others changed and leaves it; a repair that is wrong is reverted by hand",
-				short(to), commitText(c.Commit))}
+// sourced is the site with where its manifests are.
+func sourced(in Input, at site) (site, error) {
+	var err error
+	if at.src, at.index, err = source(in.Service, at.app); err == nil {
+		at.object.ValueFiles = valueFiles(at.app, at.index)
+	}
+	return at, err
+}
+
+// previous is what the application deployed before its current revision.
+func previous(app gitops.Application) (gitops.Deployment, error) {
+	h := app.History
+	for i := len(h) - 2; i >= 0; i-- {
+		if !slices.Equal(h[i].Revisions, h[len(h)-1].Revisions) {
+			return h[i], nil
 		}
 	}
-	if len(out) == 0 {
+	what := "no deployment of another revision"
+	if len(h) < 2 {
+		what = "no earlier deployment"
+	}
+	return gitops.Deployment{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s has %s in its history", rollback, app.Name, what)}
+}
+
+// sincePrevious are the commits to take back so that the service is as it was
+// deployed before, newest first.
+func (l argocdRollback) sincePrevious(ctx context.Context, in Input, at site) ([]gitops.Touched, error) {
+	entry, err := previous(at.app)
+	if err != nil {
+		return nil, err
+	}
+	sha, err := at.revision(entry)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := l.git.h.Since(ctx, at.src, at.object, sha)
+	if err != nil {
+		return nil, err
+	}
+	if len(changes) == 0 {
 		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
-			"argocd.rollback: what came after %s was taken back already by repairs of Responder's own", short(to))}
+			"%s: no commit since %s touched the manifests of %s", rollback, short(sha), in.Service.Name)}
+	}
+	return withoutRepairs(changes, rollback, "to "+short(sha))
+}
+
+// revision is the commit of the service's source in an entry of the history.
+func (s site) revision(d gitops.Deployment) (string, error) {
+	if s.index >= len(d.Revisions) {
+		return "", invalid("%s: the history of %s names no revision of %s", rollback, s.app.Name, s.src.Repository)
+	}
+	return d.Revisions[s.index], nil
+}
+
+// entry finds what Argo CD is to go back to. It puts back all that it deployed
+// since, so an entry from before a repair of Responder's own is refused.
+func (l argocdRollback) entry(ctx context.Context, in Input, at site, to string) (entry gitops.Deployment, notes []string, err error) {
+	if to == lastGood {
+		return l.entryOfGood(ctx, in, at)
+	}
+	if entry, err = previous(at.app); err != nil {
+		return entry, nil, err
+	}
+	const none = "none of what goes back is a change that Responder made in Git: "
+	if l.git.h == nil {
+		return entry, []string{none + "no repository is configured"}, nil
+	}
+	placed, err := sourced(in, at)
+	if err != nil {
+		return entry, []string{none + wrap(err).Message}, nil
+	}
+	return entry, nil, l.keepsRepairs(ctx, placed, entry)
+}
+
+// entryOfGood is that before what came to the service since it was verified.
+func (l argocdRollback) entryOfGood(ctx context.Context, in Input, at site) (entry gitops.Deployment, notes []string, err error) {
+	if err := l.git.configured(); err != nil {
+		return entry, nil, err
+	}
+	if at, err = sourced(in, at); err != nil {
+		return entry, nil, err
+	}
+	if entry, err = l.beforeSuspects(ctx, in, at); err != nil {
+		return entry, nil, err
+	}
+	return entry, nil, l.keepsRepairs(ctx, at, entry)
+}
+
+// beforeSuspects is the newest deployment that has none of the commits that
+// came to what moved last since it was verified.
+func (l argocdRollback) beforeSuspects(ctx context.Context, in Input, at site) (gitops.Deployment, error) {
+	now := at.deployed()
+	if now == "" {
+		return gitops.Deployment{}, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf("%s: %s was never synced, as far as its history tells", rollback, at.app.Name)}
+	}
+	suspects, err := l.git.sinceGood(ctx, in, at, rollback, now)
+	if err != nil {
+		return gitops.Deployment{}, err
+	}
+	oldest := suspects[len(suspects)-1].Commit
+	h := at.app.History
+	for i := len(h) - 2; i >= 0; i-- {
+		sha, err := at.revision(h[i])
+		if err != nil {
+			return gitops.Deployment{}, err
+		}
+		has, err := l.git.h.Contains(ctx, at.src, oldest.SHA, sha)
+		if err != nil {
+			return gitops.Deployment{}, err
+		}
+		if !has {
+			return h[i], nil
+		}
+	}
+	return gitops.Deployment{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+		"%s: the history of %s does not reach back before %s: gitops.revert takes it back in Git", rollback, at.app.Name, commitText(oldest))}
+}
+
+// keepsRepairs refuses a rollback that would take back a repair of Responder's
+// own, of this service or of another one that the application deploys.
+func (l argocdRollback) keepsRepairs(ctx context.Context, at site, entry gitops.Deployment) error {
+	now := at.deployed()
+	sha, err := at.revision(entry)
+	if err != nil || now == "" || !isSHA(sha) {
+		return err
+	}
+	own, err := l.git.h.Since(ctx, at.src, at.object, sha)
+	if err != nil {
+		return err
+	}
+	all, err := l.git.h.Since(ctx, at.src, gitops.Target{}, sha)
+	if err != nil {
+		return err
+	}
+	for i, c := range all {
+		if j := slices.IndexFunc(own, func(o gitops.Touched) bool { return o.Commit.SHA == c.Commit.SHA }); j >= 0 {
+			all[i] = own[j] // of its own commits the forge was asked whose they are
+		}
+	}
+	if all, err = l.git.deployedWith(ctx, at, all, now); err != nil || len(all) == 0 {
+		return err
+	}
+	_, err = withoutRepairs(all, rollback, "to "+short(sha))
+	return err
+}
+
+// deployedWith are those of the commits that a revision has.
+func (g gitChange) deployedWith(ctx context.Context, at site, changes []gitops.Touched, revision string) ([]gitops.Touched, error) {
+	var out []gitops.Touched
+	for _, c := range changes {
+		has, err := g.h.Contains(ctx, at.src, c.Commit.SHA, revision)
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			out = append(out, c)
+		}
 	}
 	return out, nil
 }

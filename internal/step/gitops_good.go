@@ -13,55 +13,134 @@ import (
 // sinceGood are the commits to take back so that what moved last is as it was
 // last verified, newest first. A variable's own last good commit counts: that
 // another variable was verified later says nothing of this one, and what was
-// never verified cannot be gone back to.
-func (l gitopsRevert) sinceGood(ctx context.Context, in Input, at site) ([]gitops.Touched, error) {
-	all, err := l.h.Changes(ctx, at.src, at.object, in.Now.Add(-historyReach))
+// never verified cannot be gone back to. With a revision, only what that has
+// counts.
+func (g gitChange) sinceGood(ctx context.Context, in Input, at site, step, revision string) ([]gitops.Touched, error) {
+	all, err := g.h.Changes(ctx, at.src, at.object, in.Now.Add(-historyReach))
+	if err == nil && revision != "" {
+		all, err = g.deployedWith(ctx, at, all, revision)
+	}
 	if err != nil {
 		return nil, err
 	}
-	var never, good []string
+	var past pastGood
+	repaired := takenBack(all, repairs)
 	for _, c := range all {
-		if repairs(c.Commit) || repaired(c.Commit, all) {
+		if repairs(c.Commit) || repaired[c.Commit.SHA] {
 			continue
 		}
-		var out []gitops.Touched
-		for _, v := range variables(c) {
-			sha := ""
-			if l.good != nil {
-				_, sha, _ = l.good.LastGood(in.Service.Name, v)
-			}
-			if sha == "" {
-				never = appendOnce(never, v)
-				continue
-			}
-			after, err := l.h.Since(ctx, at.src, at.object, sha)
-			if err != nil {
-				return nil, err
-			}
-			if !contains(after, c) {
-				good = appendOnce(good, fmt.Sprintf("%s at %s", v, short(sha)))
-				continue
-			}
-			for _, a := range after {
-				if slices.Contains(variables(a), v) && !contains(out, a) {
-					out = append(out, a)
-				}
-			}
+		out, err := g.movedWith(ctx, in, at, c, &past)
+		if err != nil {
+			return nil, err
 		}
 		if len(out) > 0 {
-			slices.SortStableFunc(out, func(a, b gitops.Touched) int { return b.Commit.At.Compare(a.Commit.At) })
-			return out, nil
+			if revision != "" {
+				if out, err = g.deployedWith(ctx, at, out, revision); err != nil {
+					return nil, err
+				}
+			}
+			return withoutRepairs(out, step, "to what was last verified")
 		}
 	}
 	switch {
-	case len(never) > 0:
+	case len(past.never) > 0:
 		return nil, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
-			"gitops.revert: no value of %s was ever verified on service %s: 'responder gitops last-good' lists those that were", strings.Join(never, ", "), in.Service.Name)}
-	case len(good) > 0:
-		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("gitops.revert: %s is as it was last verified: %s", in.Service.Name, few(good))}
+			"%s: no value of %s was ever verified on service %s: 'responder gitops last-good' lists those that were", step, strings.Join(past.never, ", "), in.Service.Name)}
+	case len(past.good) > 0:
+		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s is as it was last verified: %s", step, in.Service.Name, few(past.good))}
 	}
 	return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
-		"gitops.revert: no commit of the last %s touched the manifests of %s", span(historyReach), in.Service.Name)}
+		"%s: no commit of the last %s touched the manifests of %s", step, span(historyReach), in.Service.Name)}
+}
+
+// pastGood are variables that were looked at and are not gone back to.
+type pastGood struct {
+	never []string // nothing of it was ever verified
+	good  []string // it is as it was verified
+}
+
+// movedWith are the commits that came to the variables of one commit since each
+// was last verified, that commit among them, newest first. None: it is good.
+func (g gitChange) movedWith(ctx context.Context, in Input, at site, c gitops.Touched, past *pastGood) ([]gitops.Touched, error) {
+	var line []gitops.Touched // since the oldest of the verified commits
+	moved := map[string]bool{}
+	for _, v := range variables(c) {
+		sha := ""
+		if g.good != nil {
+			_, sha, _ = g.good.LastGood(in.Service.Name, v)
+		}
+		if sha == "" {
+			past.never = appendOnce(past.never, v)
+			continue
+		}
+		after, err := g.h.Since(ctx, at.src, at.object, sha)
+		if err != nil {
+			return nil, err
+		}
+		if !contains(after, c) {
+			past.good = appendOnce(past.good, fmt.Sprintf("%s at %s", v, short(sha)))
+			continue
+		}
+		for _, a := range after {
+			if slices.Contains(variables(a), v) {
+				moved[a.Commit.SHA] = true
+			}
+		}
+		if len(after) > len(line) {
+			line = after
+		}
+	}
+	return slices.DeleteFunc(line, func(a gitops.Touched) bool { return !moved[a.Commit.SHA] }), nil
+}
+
+// withoutRepairs gives what going back takes back, of commits newest first. A
+// repair of Responder's own whose cause goes back along with it is left out, and
+// the cause too: both together change nothing. Any other repair that is still
+// in effect would be lost, so going back is refused.
+func withoutRepairs(changes []gitops.Touched, step, to string) ([]gitops.Touched, error) {
+	var out []gitops.Touched
+	back := takenBack(changes, func(gitops.Commit) bool { return true })
+	left := map[string]bool{} // reverted by a repair that is left out
+	for _, c := range changes {
+		among := func(sha string) bool {
+			return !left[sha] && slices.ContainsFunc(changes, func(o gitops.Touched) bool { return o.Commit.SHA == sha })
+		}
+		reverts := c.Commit.Reverts
+		switch {
+		case left[c.Commit.SHA]:
+		case !repairs(c.Commit) || back[c.Commit.SHA]:
+			out = append(out, c)
+		case len(reverts) > 0 && !slices.ContainsFunc(reverts, func(sha string) bool { return !among(sha) }):
+			for _, sha := range reverts {
+				left[sha] = true
+			}
+		default:
+			return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+				"%s: going back %s would take back a repair of Responder's own, %s: gitops.revert with a window takes back what others changed and leaves it; a repair that is wrong is reverted by hand",
+				step, to, commitText(c.Commit))}
+		}
+	}
+	if len(out) == 0 {
+		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+			"%s: going back %s changes nothing: what came since was taken back already by repairs of Responder's own", step, to)}
+	}
+	return out, nil
+}
+
+// takenBack are those of the commits, newest first, that a later one of a kind
+// reverts which is itself in effect: a commit whose revert was reverted is in
+// effect again.
+func takenBack(changes []gitops.Touched, by func(gitops.Commit) bool) map[string]bool {
+	back := map[string]bool{}
+	for _, c := range changes {
+		if back[c.Commit.SHA] || !by(c.Commit) {
+			continue
+		}
+		for _, sha := range c.Commit.Reverts {
+			back[sha] = true
+		}
+	}
+	return back
 }
 
 // variables are what a commit moved, each once.

@@ -101,7 +101,7 @@ func TestRollbackKeepsRepairs(t *testing.T) {
 	ours := w.Head().SHA
 	before := w.Text()
 	o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false)
-	if o.Status != machine.StatusRefused || o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) || !strings.Contains(o.Message, "gitops.revert takes back") {
+	if o.Status != machine.StatusRefused || o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) || !strings.Contains(o.Message, "gitops.revert with a window takes back") {
 		t.Errorf("over a repair: %s %s %q", o.Status, o.Reason, o.Message)
 	}
 	if w.Text() != before {

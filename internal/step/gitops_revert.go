@@ -75,7 +75,7 @@ const historyReach = 30 * 24 * time.Hour
 // suspects are the commits to take back, newest first.
 func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with revertWith) ([]gitops.Touched, error) {
 	if with.To == lastGood {
-		return l.sinceGood(ctx, in, at)
+		return l.sinceGood(ctx, in, at, "gitops.revert", "")
 	}
 	since := in.Now.Add(-time.Duration(with.Window))
 	none := fmt.Sprintf("no commit of the last %s touched the manifests of %s", span(time.Duration(with.Window)), in.Service.Name)
@@ -99,7 +99,8 @@ func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with reve
 		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
 			"gitops.revert: the last commit that touched %s is a repair of Responder's own, %s", in.Service.Name, commitText(changes[0].Commit))}
 	}
-	changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired(c.Commit, changes) })
+	repaired := takenBack(changes, repairs)
+	changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired[c.Commit.SHA] })
 	if with.To == "previous" && len(changes) > 1 {
 		changes = changes[:1]
 	}
@@ -113,11 +114,6 @@ func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with reve
 // people made of one of its pull requests names the branch.
 func repairs(c gitops.Commit) bool {
 	return c.Trailers[gitops.TrailerEffect] != "" || len(c.Parents) > 1 && strings.Contains(c.Subject, gitops.BranchPrefix+"r-")
-}
-
-// repaired reports whether a later commit reverts this one already.
-func repaired(c gitops.Commit, all []gitops.Touched) bool {
-	return slices.ContainsFunc(all, func(o gitops.Touched) bool { return slices.Contains(o.Commit.Reverts, c.SHA) })
 }
 
 // planRevert plans one commit that takes these back.

@@ -180,17 +180,17 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 		}
 	}
 	p.Touches = touches(before, back.Files, t)
-	after := slices.DeleteFunc(overlaid(r.files, []gitops.Edit{{Files: back.Files}}), func(f gitops.File) bool { return slices.Contains(back.Deleted, f.Path) })
+	after := r.after(back)
 	p.Manifests, p.Plain = gitops.Plain(r.files, after, r.target(t))
 	p.Plain = p.Plain && len(back.Deleted) == 0
 	if all := touches(before, back.Files, gitops.Target{}); len(all) > len(p.Touches) {
 		return gitops.Proposal{}, &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
 			"reverting %s would change another workload along: %s: revert it by hand", shortAll(shas), otherThan(all, p.Touches))}
 	}
-	if err := r.keeps(t, back); err != nil {
+	if err := r.keeps(t, after); err != nil {
 		return gitops.Proposal{}, err
 	}
-	if err := r.alone(t, back, shas); err != nil {
+	if err := r.alone(t, after, shas); err != nil {
 		return gitops.Proposal{}, err
 	}
 	if len(p.Touches) == 0 {
@@ -201,12 +201,12 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 
 // keeps refuses a revert that would take the target's manifest away: the commit
 // that made it is no change of it.
-func (r reading) keeps(t gitops.Target, back repository.Reversal) error {
+func (r reading) keeps(t gitops.Target, after []gitops.File) error {
 	replicas := gitops.Variable{Replicas: true}
 	if _, err := gitops.Locate(r.files, r.target(t), replicas); err != nil {
 		return nil // it cannot be told now either
 	}
-	if _, err := gitops.Locate(r.after(back), r.target(t), replicas); isNotFound(err) {
+	if _, err := gitops.Locate(after, r.target(t), replicas); isNotFound(err) {
 		return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf("reverting would take the manifest of %s %s away", t.Kind, t.Name)}
 	}
 	return nil
@@ -218,8 +218,8 @@ func (r reading) after(back repository.Reversal) []gitops.File {
 }
 
 // alone refuses a revert of something that another kustomization builds from too.
-func (r reading) alone(t gitops.Target, back repository.Reversal, shas []string) error {
-	shared, err := gitops.Shared(r.files, r.after(back), r.target(t))
+func (r reading) alone(t gitops.Target, after []gitops.File, shas []string) error {
+	shared, err := gitops.Shared(r.files, after, r.target(t))
 	if err != nil || len(shared) == 0 {
 		return err
 	}
