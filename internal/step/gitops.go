@@ -233,30 +233,6 @@ func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
 		"no Argo CD application is known for service %s: set gitops.application in its catalog entry", svc.Name)}
 }
 
-// free refuses a moment at which Argo CD would not sync, or somebody else's
-// sync is under way. Both pass by themselves.
-func free(app gitops.Application) error {
-	refuse := func(format string, args ...any) error {
-		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(format, args...)}
-	}
-	switch op := app.Operation; {
-	case app.Deleting:
-		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf("Argo CD application %s is being deleted", app.Name)}
-	case app.Hydrated:
-		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
-			"Argo CD application %s is synced from what its source hydrator writes: a commit of its source is never the synced one", app.Name)}
-	case app.Window != "":
-		return refuse("Argo CD application %s may not be synced now: sync window %s", app.Name, app.Window)
-	case op.Running:
-		by := op.By
-		if by == "" {
-			by = "automated"
-		}
-		return refuse("Argo CD application %s is being synced (%s, by %s): wait for the end of it", app.Name, strings.Join(shorts(op.Revisions), ", "), by)
-	}
-	return nil
-}
-
 // short is a commit as people write it.
 func short(sha string) string {
 	if isSHA(sha) {

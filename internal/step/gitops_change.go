@@ -142,6 +142,9 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 		if prop.Read != p.Read {
 			return found, g.moved(ctx, in, plan, p, prop)
 		}
+		if err := g.stillFree(ctx, in, plan, p); err != nil {
+			return found, err
+		}
 		r := request(in, plan, prop, key)
 		r.What, r.Why, r.PullRequest = in.Service.Name+": "+subject(plan), why(plan, p), p.PullRequest
 		landed, err := g.c.Commit(ctx, r)
@@ -339,6 +342,11 @@ func (g gitChange) nudge(ctx context.Context, in Input, plan machine.Plan, undo 
 	if landed.SHA == "" && landed.Waits != "" {
 		if in.MergeBy != machine.MergeResponder || landed.Changed != "" || len(landed.Needs) > 0 {
 			return nil // others do, or what is missing was said already
+		}
+		if !undo { // the merge is the write; an undo is written whenever it can be
+			if err := g.stillFree(ctx, in, plan, p); err != nil {
+				return err
+			}
 		}
 		return g.p.Merge(ctx, p.src(), effectKey(in.Key, action))
 	}

@@ -262,7 +262,7 @@ func TestMovedBase(t *testing.T) {
 func TestArgoDownAfterPush(t *testing.T) {
 	w := inGit(false)
 	plan := w.plan(t, "gitops.set_flag", seqs)
-	w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "connection refused"}
+	w.Pushed = func() { w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "connection refused"} }
 	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
 	want(t, "apply", o, machine.StatusOK, "")
 	want(t, "look", w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, true), machine.StatusOK, "")

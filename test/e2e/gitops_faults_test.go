@@ -98,6 +98,31 @@ func gitWindowClosed(t *testing.T, all *gitWorlds) {
 	}
 }
 
+// One that closes while a pull request waits for its check is respected as well:
+// it is not merged before the window opens.
+func gitWindowClosesMeanwhile(t *testing.T, all *gitWorlds) {
+	w := all.world(t, gitOptions{forge: "github", merge: "responder"})
+	windows := func(patch string) {
+		w.cp.Kubectl(t, "-n", "argocd", "patch", "appproject", w.app.Name, "--type=merge", "-p", patch)
+	}
+	w.forge.Check("ci/build", "pending")
+	w.alert(t)
+	w.awaitPull(t, 1)
+	windows(closedWindow)
+	w.forge.Check("ci/build", "success")
+	w.responder.AwaitRun(t, time.Minute, "a run that waits for the window", func(r *rig.Run) bool {
+		last := r.Last(machine.Settling)
+		return last.Waits != "" && strings.Contains(last.Message, "sync window the deny window")
+	})
+	if pull := w.awaitPull(t, 1); pull.State != "open" || w.git.Head(t) != w.broken {
+		t.Errorf("in a closed window the pull request is %s and the branch at %s", pull.State, w.git.Head(t))
+	}
+	windows(`{"spec": {"syncWindows": []}}`)
+	w.responder.AwaitEnd(t, 3*time.Minute, machine.OutcomeResolved)
+	w.wantCommits(t, 1)
+	w.wantSeqs(t, "32")
+}
+
 // Argo CD heals what is changed past Git, so a live lever is refused where the
 // service does not say where Git has it.
 func gitLiveLever(t *testing.T, all *gitWorlds) {

@@ -30,6 +30,7 @@ func TestGitOps(t *testing.T) {
 		"refused before the commit":       gitRefusedBefore,
 		"never healthy":                   gitNeverHealthy,
 		"sync window is closed":           gitWindowClosed,
+		"sync window closes meanwhile":    gitWindowClosesMeanwhile,
 		"live lever is refused":           gitLiveLever,
 		"token is revoked":                gitTokenRevoked,
 		"repository away for the push":    gitPushAway,

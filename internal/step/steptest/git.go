@@ -33,6 +33,7 @@ type Git struct {
 	Stuck     bool   // syncs do not come to an end
 	Fails     string
 	Syncs     []gitops.Sync
+	Pushed    func() // called when a commit of ours is on the branch
 
 	Live        map[string]string // values that the cluster has of its own, whatever is synced
 	Form        string            // how the values are written, as of a place; empty: as arguments
@@ -261,6 +262,9 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 		return gitops.Landing{Waits: url}, nil
 	}
 	made := g.push(c, change)
+	if g.Pushed != nil {
+		g.Pushed()
+	}
 	return gitops.Landing{SHA: made.SHA, Plan: c.Trailers[gitops.TrailerPlan]}, nil
 }
 
@@ -366,7 +370,7 @@ func (g *Git) Refresh(context.Context, string) error {
 	g.App.Compared = g.Now().Add(time.Second)
 	if head := g.Head().SHA; g.App.Revisions[0] != head {
 		g.App.Sync, g.App.Revisions = "OutOfSync", []string{head}
-		if g.App.Automated {
+		if g.App.Automated && g.App.Window == "" {
 			g.begin([]string{head})
 		}
 	}
@@ -380,6 +384,9 @@ func (g *Git) Sync(_ context.Context, s gitops.Sync) error {
 	}
 	if g.App.Operation.Running {
 		return &gitops.Error{Reason: gitops.Throttled, Message: "another operation is running"}
+	}
+	if g.App.Window != "" {
+		return &gitops.Error{Reason: gitops.Throttled, Message: "closed by sync window " + g.App.Window}
 	}
 	g.Syncs = append(g.Syncs, s)
 	g.begin(s.Revisions)

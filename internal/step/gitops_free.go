@@ -1,0 +1,77 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// free refuses a moment at which Argo CD would not sync, or somebody else's
+// sync is under way. Both pass by themselves.
+func free(app gitops.Application) error {
+	refuse := func(format string, args ...any) error {
+		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case app.Deleting:
+		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf("Argo CD application %s is being deleted", app.Name)}
+	case app.Hydrated:
+		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+			"Argo CD application %s is synced from what its source hydrator writes: a commit of its source is never the synced one", app.Name)}
+	case app.Window != "":
+		return refuse("Argo CD application %s may not be synced now: sync window %s", app.Name, app.Window)
+	case app.Operation.Running:
+		return refuse("%s: wait for the end of it", syncing(app))
+	}
+	return nil
+}
+
+// syncing says whose sync is under way.
+func syncing(app gitops.Application) string {
+	by := app.Operation.By
+	if by == "" {
+		by = "automated"
+	}
+	return fmt.Sprintf("Argo CD application %s is being synced (%s, by %s)", app.Name, strings.Join(shorts(app.Operation.Revisions), ", "), by)
+}
+
+// stillFree looks at the application again right before anything is written:
+// another attempt, or the merge of a pull request, is long after the plan. What
+// passes by itself is throttled, so that the playbook's retries wait for it. What Argo CD has done since, or does now,
+// is a conflict: what it leaves is planned afresh. Argo CD that does not answer
+// lets nothing be written.
+//
+// An undo does not ask: the branch is put right at once, and Argo CD takes it up
+// when its window opens.
+func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p gitPayload) error {
+	app, err := g.a.Application(ctx, p.Application)
+	if err != nil {
+		return err
+	}
+	moved := func(format string, args ...any) error {
+		return &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": nothing was written: " + fmt.Sprintf(format, args...)}
+	}
+	if app.Operation.Running {
+		return moved("since it was planned, %s", syncing(app))
+	}
+	if err := free(app); err != nil {
+		e := *wrap(err)
+		e.Message = plan.Step + ": nothing was written: " + e.Message
+		return &e
+	}
+	if err := managed(app, p.target(in.Service.Namespace)); err != nil {
+		return err
+	}
+	if src, index, err := source(in.Service, app); err != nil {
+		return err
+	} else if index != p.Index || !sameRepository(src.Repository, p.Repository) || src.Branch != p.Branch && src.Branch != "" || !samePath(src.Path, p.Path) {
+		return moved("Argo CD application %s deploys from %s since it was planned", app.Name, sourcesText(app.Sources))
+	}
+	if len(p.Set) > 0 && app.Sync != "Synced" {
+		return moved("Argo CD application %s is %s since it was planned%s", app.Name, orNone(app.Sync), differing(app))
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package step_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// lateTurns are what may become of an application between the plan and the write.
+var lateTurns = map[string]struct {
+	turn   func(*gitWorld)
+	reason machine.Reason
+	text   string
+}{
+	"a window closed": {func(w *gitWorld) { w.App.Window = "the deny window * * * * *" }, machine.ReasonThrottled, "nothing was written: Argo CD application argocd/chat may not be synced now: sync window the deny"},
+	"somebody syncs": {func(w *gitWorld) {
+		w.App.Operation = gitops.Operation{Running: true, Revisions: []string{"v1"}, By: "eve"}
+	}, machine.ReasonConflict, "nothing was written: since it was planned, Argo CD application argocd/chat is being synced (v1, by eve)"},
+	"it is being deleted":     {func(w *gitWorld) { w.App.Deleting = true }, machine.ReasonOwned, "is being deleted"},
+	"it is no longer owner":   {func(w *gitWorld) { w.App.Resources[0].Name = "code" }, machine.ReasonOwned, "does not manage Deployment serving/chat"},
+	"it deploys another path": {func(w *gitWorld) { w.App.Sources[0].Path = "apps/code" }, machine.ReasonConflict, "deploys from https://git.example/ml/serving.git apps/code since it was planned"},
+	"another branch":          {func(w *gitWorld) { w.App.Target = []string{"release"} }, machine.ReasonConflict, "since it was planned"},
+	"the cluster was changed": {func(w *gitWorld) { w.App.Sync, w.App.Resources[0].Sync = "OutOfSync", "OutOfSync" }, machine.ReasonConflict, "is OutOfSync since it was planned: apps/Deployment serving/chat differs"},
+	"Argo CD does not answer": {func(w *gitWorld) {
+		w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "connection refused"}
+	}, machine.ReasonUnreachable, "connection refused"},
+}
+
+// TestLookedAtBeforeThePush: what the plan found is looked at again right before
+// anything is written, and a moment that is no longer right writes nothing.
+func TestLookedAtBeforeThePush(t *testing.T) {
+	for name, tt := range lateTurns {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(false)
+			plan, head := w.plan(t, "gitops.set_flag", seqs), w.Head().SHA
+			was := w.App
+			was.Resources, was.Sources = append([]gitops.Resource(nil), was.Resources...), append([]gitops.Source(nil), was.Sources...)
+			tt.turn(w)
+			o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+			want(t, "apply", o, machine.StatusFailed, tt.text)
+			if o.Reason != tt.reason || w.Head().SHA != head || len(w.Syncs) != 0 {
+				t.Errorf("%s, want %s; head %q, %d syncs", o.Reason, tt.reason, w.Head().Subject, len(w.Syncs))
+			}
+			w.App, w.ArgoDown = was, nil
+			want(t, "apply once that is over", w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false), machine.StatusOK, "")
+		})
+	}
+}
+
+// TestLookedAtBeforeTheMerge: so is it before Responder merges, which is the
+// write where a pull request is. The request stays open meanwhile.
+func TestLookedAtBeforeTheMerge(t *testing.T) {
+	for name, tt := range lateTurns {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(false)
+			w.Protected = true
+			plan := w.plan(t, "gitops.set_flag", seqs)
+			o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+			tt.turn(w)
+			now := settleAs(t, w, plan, o, machine.ActionSettle)
+			if want(t, "settle", now, machine.StatusPending, tt.text); w.Merged != 0 || now.Waits == "" {
+				t.Errorf("%d merged, waits for %q", w.Merged, now.Waits)
+			}
+		})
+	}
+}
+
+func settleAs(t *testing.T, w *gitWorld, plan *machine.Plan, receipt machine.Outcome, a machine.Action) machine.Outcome {
+	t.Helper()
+	return step.New(w.deps).Do(t.Context(), machine.Effect{
+		Key: "r-1/cap#1/" + string(a) + "#1", Run: "r-1", Action: a, Step: "gitops.set_flag", With: seqs,
+		Service: service("Deployment"), Plan: plan, Receipt: receipt.Data, Attempt: 1, MergeBy: machine.MergeResponder,
+	})
+}
+
+// TestUndoInAClosedWindow: an undo is written whatever the window says, so that
+// nobody rolls the change out once it opens; past the window nothing is synced.
+func TestUndoInAClosedWindow(t *testing.T) {
+	for _, protected := range []bool{false, true} {
+		w := inGit(false)
+		w.Protected = protected
+		plan := w.plan(t, "gitops.set_flag", seqs)
+		o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+		w.MergeAll()
+		settleAs(t, w, plan, o, machine.ActionSettle)
+		w.Settle()
+		want(t, "settle", settleAs(t, w, plan, o, machine.ActionSettle), machine.StatusOK, "healthy")
+		w.App.Window = "the deny window * * * * *"
+		back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
+		want(t, "undo", back, machine.StatusOK, "")
+		syncs := len(w.Syncs)
+		settleAs(t, w, plan, back, machine.ActionUnwind) // merges it, where it is a pull request
+		if now := w.Head().Values["--max-num-seqs"]; now != "256" || !strings.HasPrefix(w.Head().Subject, "Revert ") {
+			t.Fatalf("protected %t: the branch says %s by %q", protected, now, w.Head().Subject)
+		}
+		unwound := settleAs(t, w, plan, back, machine.ActionUnwind)
+		if want(t, "unwind", unwound, machine.StatusFailed, "sync window"); !unwound.Reason.Retryable() || len(w.Syncs) != syncs {
+			t.Errorf("protected %t: %s, %d syncs, want %d", protected, unwound.Reason, len(w.Syncs), syncs)
+		}
+		w.App.Window = ""
+		settleAs(t, w, plan, back, machine.ActionUnwind)
+		w.Settle()
+		want(t, "unwind", settleAs(t, w, plan, back, machine.ActionUnwind), machine.StatusOK, "healthy")
+	}
+}
