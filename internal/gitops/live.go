@@ -25,7 +25,7 @@ func (r Reading) String() string {
 // Live reads a variable from objects as the cluster has them, each one JSON,
 // by the rules by which [Locate] finds it in Git. The target is the object to
 // read it from; others may be autoscalers of it. A container of the target that
-// is not there is left out: operators name theirs themselves.
+// is not there is NotFound.
 //
 // An [*Error] says why it cannot be read: the objects do not hold the value but
 // a reference to it (a ConfigMap, a variable that is filled in when the pod
@@ -38,10 +38,6 @@ func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
 	}
 	t.Path, t.ValueFiles = "", nil
 	s, err := resolve(files, t, v)
-	if reason(err) == NotFound && t.Container != "" {
-		t.Container = ""
-		s, err = resolve(files, t, v)
-	}
 	if several := new(ambiguousError); errors.As(err, &several) {
 		return Reading{}, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s stands in %d places of the live %s %s/%s", v, len(several.places), t.Kind, t.Namespace, t.Name)}
 	}
@@ -90,8 +86,9 @@ func (o *object) indirect(t Target) string {
 	return ""
 }
 
-// LiveImage reads the image of the target's container: the named one, else the
-// only one that runs an engine.
+// LiveImage reads the image of the target's container: the named one, which is
+// NotFound where it is not there, or without a name the only one that runs an
+// engine.
 func LiveImage(data []byte, t Target) (Reading, error) {
 	tr, err := newTree([]File{{Path: "live-0.json", Data: data}}, t)
 	if err != nil {
@@ -103,10 +100,11 @@ func LiveImage(data []byte, t Target) (Reading, error) {
 	}
 	var containers []container
 	for _, c := range tr.candidates(all) {
-		containers = append(containers, c.object.containers()...)
-	}
-	if named := slices.DeleteFunc(slices.Clone(containers), func(c container) bool { return c.name != t.Container }); len(named) > 0 {
-		containers = named
+		named := c.object.chosen(t, c.component)
+		if len(named) == 0 {
+			return Reading{}, notFound("%s has no container %q (it has: %s)", c.object, clip(t.Container), c.object.containerNames())
+		}
+		containers = append(containers, named...)
 	}
 	if len(containers) > 1 {
 		containers = slices.DeleteFunc(containers, func(c container) bool {

@@ -50,8 +50,9 @@ func TestLive(t *testing.T) {
 		"in a variable":  {objects: [][]byte{liveDeployment(t, env(map[string]any{"name": "EXTRA", "value": "--max-num-seqs=256"}))}, v: seqs, want: "256"},
 		"not set":        {objects: [][]byte{liveDeployment(t, args("serve"))}, v: seqs, want: "(not set)"},
 		"of a container": {objects: [][]byte{liveDeployment(t, args("--max-num-seqs=256"), proxy)}, target: func(t *Target) { t.Container = "vllm" }, v: seqs, want: "256"},
-		"named otherwise": {
-			objects: [][]byte{liveDeployment(t, args("--max-num-seqs=256"))}, target: func(t *Target) { t.Container = "kserve-container" }, v: seqs, want: "256",
+		"another container": {
+			objects: [][]byte{liveDeployment(t, args("--max-num-seqs=256"))}, target: func(t *Target) { t.Container = "kserve-container" }, v: seqs,
+			err: `has no container "kserve-container" (it has: vllm)`,
 		},
 		"several containers": {objects: [][]byte{liveDeployment(t, args("--max-num-seqs=256"), proxy)}, v: seqs, err: "stands in 2 places"},
 		"from a ConfigMap": {
@@ -99,6 +100,10 @@ func TestLiveImage(t *testing.T) {
 	target.Container = "proxy"
 	if got, err := LiveImage(liveDeployment(t, engine, proxy), target); err != nil || got.Value != "envoy:1" {
 		t.Errorf("named: %q, %v", got, err)
+	}
+	target.Container = "engine"
+	if got, err := LiveImage(liveDeployment(t, engine, proxy), target); err == nil || !strings.Contains(err.Error(), `has no container "engine" (it has: vllm, proxy)`) {
+		t.Errorf("not there: %q, %v", got, err)
 	}
 	target.Container = ""
 	if got, err := LiveImage(liveDeployment(t, map[string]any{"image": "a"}, proxy), target); err == nil {

@@ -43,6 +43,7 @@ type liveValue struct {
 	Before string `json:"before"` // what ran when it was planned
 	Set    bool   `json:"set"`    // something did
 
+	Named    bool `json:"named,omitempty"`    // the container has that very name: the catalog says it, or the manifest is deployed as it is
 	Indirect bool `json:"indirect,omitempty"` // a chart or an operator makes what runs: it may put the value elsewhere, or take its time
 }
 
@@ -179,6 +180,7 @@ func liveOf(at site, t gitops.Touch) (l liveValue, why string) {
 	}
 	ref := at.w.Ref
 	l.Indirect = t.Kind == "" || at.object.Kind != ref.Kind || at.object.Name != ref.Name
+	l.Named = l.Container != "" && (at.object.Container != "" || !l.Indirect)
 	if l.Replicas && t.Kind != "" && (t.Kind != ref.Kind || t.Name != ref.Name) {
 		l.Kind, l.Name, l.Group, l.Indirect = t.Kind, t.Name, groupOf(at.app, t.Kind, t.Name), false
 	}
@@ -222,10 +224,18 @@ func (g gitChange) read(ctx context.Context, in Input, object gitops.Target, l l
 		}
 		objects[i] = data
 	}
-	if l.Image != "" {
-		return gitops.LiveImage(objects[0], t)
+	look := func() (gitops.Reading, error) {
+		if l.Image != "" {
+			return gitops.LiveImage(objects[0], t)
+		}
+		return gitops.Live(objects, t, l.variable())
 	}
-	return gitops.Live(objects, t, l.variable())
+	now, err := look()
+	if known := new(gitops.Error); errors.As(err, &known) && known.Reason == gitops.NotFound && !l.Named && t.Container != "" {
+		t.Container = "" // an operator names the containers that it makes itself
+		return look()
+	}
+	return now, err
 }
 
 // carried reports whether what runs is as an apply, or its undo, was to leave

@@ -11,6 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 // TestPlanLooksAtWhatRuns: a value in Git that is not what runs is not changed in
@@ -151,6 +153,49 @@ func TestUnseen(t *testing.T) {
 	if !strings.Contains(plan.Unseen, "memory") || len(plan.Good) != 0 {
 		t.Errorf("unseen %q, good %v", plan.Unseen, plan.Good)
 	}
+}
+
+// TestContainerThatIsNotThere: a container that the catalog names, or that Git
+// has as it is deployed, is not replaced by another one that runs an engine; one
+// that an operator makes may be named otherwise.
+func TestContainerThatIsNotThere(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*playbook.Service, *gitWorld)
+		unseen string
+	}{
+		"as named": {func(svc *playbook.Service, _ *gitWorld) { svc.Container = "vllm" }, ""},
+		"the catalog's": {
+			func(svc *playbook.Service, _ *gitWorld) { svc.Container = "engine" },
+			`--max-num-seqs: Deployment serving/chat has no container "engine" (it has: vllm)`,
+		},
+		"the catalog's, beside an operator": {func(svc *playbook.Service, w *gitWorld) {
+			svc.Container, w.Container = "engine", "engine"
+			operated(svc, w)
+		}, `has no container "engine"`},
+		"Git's": {func(_ *playbook.Service, w *gitWorld) { w.Container = "main" }, `has no container "main"`},
+		"an operator's": {func(svc *playbook.Service, w *gitWorld) {
+			w.Container = "main"
+			operated(svc, w)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, svc := inGit(true), service("Deployment")
+			tt.change(&svc, w)
+			o := step.New(w.deps).Do(t.Context(), machine.Effect{
+				Key: "r-1/cap#1/plan#1", Run: "r-1", State: "cap", Action: machine.ActionPlan, Step: "gitops.set_flag", With: seqs, Service: svc,
+			})
+			want(t, "plan", o, machine.StatusOK, "")
+			if tt.unseen == "" && o.Plan.Unseen != "" || !strings.Contains(o.Plan.Unseen, tt.unseen) || (tt.unseen != "") != (len(o.Plan.Good) == 0) {
+				t.Errorf("unseen %q, good %v; want %q", o.Plan.Unseen, o.Plan.Good, tt.unseen)
+			}
+		})
+	}
+}
+
+// operated lets an operator make the workload of an object in Git.
+func operated(svc *playbook.Service, w *gitWorld) {
+	svc.GitOps.Object = playbook.Workload{Kind: "InferenceService", Name: "chat"}
+	w.App.Resources[0] = gitops.Resource{Group: "serving.kserve.io", Kind: "InferenceService", Namespace: "serving", Name: "chat", Sync: "Synced", Health: "Healthy"}
 }
 
 // TestRevertHalfDecided: what a revert does change is done; what it does not is

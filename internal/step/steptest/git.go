@@ -37,6 +37,7 @@ type Git struct {
 
 	Live        map[string]string // values that the cluster has of its own, whatever is synced
 	Form        string            // how the values are written, as of a place; empty: as arguments
+	Container   string            // that Git sets the values in, as of a place; empty: not told
 	ClusterDown error             // of every look at a live object
 	Chart       bool              // the file is not deployed as it is: the API server is not asked about it
 	Tried       []string          // manifests that the API server was asked about

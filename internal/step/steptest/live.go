@@ -68,6 +68,6 @@ func (g *Git) Try(_ context.Context, _ string, manifest []byte) ([]byte, error) 
 func (g *Git) touch(variable, from, to string) gitops.Touch {
 	return gitops.Touch{
 		Variable: variable, File: File, Line: 7, Path: variable, From: from, To: to,
-		Kind: "Deployment", Name: "chat", Form: cmp.Or(g.Form, "--flag=value"),
+		Kind: "Deployment", Name: "chat", Container: g.Container, Form: cmp.Or(g.Form, "--flag=value"),
 	}
 }
