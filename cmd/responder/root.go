@@ -39,6 +39,7 @@ const helpWidth = 100
 // newRootCommand builds the tree of commands: one file per command, named
 // after it.
 func newRootCommand(p *process) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:           "responder",
 		Short:         "Guarded, reversible, SLO-verified fixes for inference alerts",
@@ -46,7 +47,12 @@ func newRootCommand(p *process) *cobra.Command {
 		Args:          knownVerb,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return readBuildInfo().write(p.stdout)
+			}
+			return cmd.Help()
+		},
 		Example: `  responder demo
   responder serve --sandbox
   responder dry-run -f notification.json --config responder.yaml
@@ -58,6 +64,8 @@ func newRootCommand(p *process) *cobra.Command {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetUsageFunc(usage)
+	// cobra's own flag of this name prints a template.
+	root.Flags().BoolVar(&version, "version", false, "print what this binary was built from, as 'responder version' does")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelpCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

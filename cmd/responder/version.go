@@ -57,6 +57,12 @@ func (b buildInfo) commit() string {
 	return text
 }
 
+// write prints it in one line.
+func (b buildInfo) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "responder %s, %s, %s %s\n", b.Version, b.commit(), b.Go, b.Platform)
+	return err
+}
+
 func newVersionCommand(p *process) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
@@ -66,10 +72,7 @@ func newVersionCommand(p *process) *cobra.Command {
 		Example: "  responder version -o json",
 		RunE: func(*cobra.Command, []string) error {
 			b := readBuildInfo()
-			return out.print(p.stdout, b, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "responder %s, %s, %s %s\n", b.Version, b.commit(), b.Go, b.Platform)
-				return err
-			})
+			return out.print(p.stdout, b, b.write)
 		},
 	}
 	out.addFlag(cmd)
