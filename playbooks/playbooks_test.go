@@ -3,7 +3,6 @@ package playbooks
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"regexp"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
-
-var update = flag.Bool("update", false, "rewrite the generated schema")
 
 func load(t *testing.T) *playbook.Set {
 	t.Helper()
@@ -52,11 +49,6 @@ func TestEmbedded(t *testing.T) {
 func TestSchemaUpToDate(t *testing.T) {
 	const file = "schema/playbook.schema.json"
 	want := playbook.Schema(step.Kinds())
-	if *update {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	got, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

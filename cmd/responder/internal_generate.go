@@ -17,29 +17,41 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-//go:generate go run . internal generate ../../docs/reference
+//go:generate go run . internal generate ../../docs/reference ../../playbooks/schema
 
-// newGenerateCommand writes the reference pages from what the program itself
-// is made of, so that they cannot say anything else. They are committed, and
+// newGenerateCommand writes the reference pages and the playbooks' JSON Schema
+// from what the program itself is made of, so that they cannot say anything else. They are committed, and
 // CI generates them again to compare.
 func newGenerateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "generate DIR",
-		Short:   "Write the generated reference pages",
-		Args:    cobra.ExactArgs(1),
-		Example: "  responder internal generate docs/reference",
+		Use:     "generate PAGES SCHEMA",
+		Short:   "Write the generated reference pages, and the schema of playbooks",
+		Args:    cobra.ExactArgs(2),
+		Example: "  responder internal generate docs/reference playbooks/schema",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
+			if err := writeFiles(args[0], referencePages(cmd.Root())); err != nil {
 				return fmt.Errorf("generate: %w", err)
 			}
-			for name, text := range referencePages(cmd.Root()) {
-				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
-					return fmt.Errorf("generate: %w", err)
-				}
+			schema := map[string]string{"playbook.schema.json": string(playbook.Schema(step.Kinds()))}
+			if err := writeFiles(args[1], schema); err != nil {
+				return fmt.Errorf("generate: %w", err)
 			}
 			return nil
 		},
 	}
+}
+
+// writeFiles writes texts into a directory, by file name.
+func writeFiles(dir string, texts map[string]string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, text := range texts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // referencePages gives the pages by file name.
