@@ -61,7 +61,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values, answer 
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
 	defer cancel()
-	body, err := c.doAs(ctx, who, http.MethodGet, path, query, nil)
+	body, _, err := c.doAs(ctx, who, http.MethodGet, path, query, nil)
 	if err != nil {
 		return err
 	}
@@ -71,17 +71,23 @@ func (c *client) get(ctx context.Context, path string, query url.Values, answer 
 // send sends request as JSON with a method that changes something, and
 // decodes the answer.
 func (c *client) send(ctx context.Context, method, path string, request, answer any) error {
+	_, err := c.sendFor(ctx, method, path, request, answer)
+	return err
+}
+
+// sendFor is send, and gives the status of the answer: which 2xx it is.
+func (c *client) sendFor(ctx context.Context, method, path string, request, answer any) (int, error) {
 	who, err := c.identify(ctx) // before the clock starts: a person may have to log in
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestDeadline)
 	defer cancel()
-	body, err := c.doAs(ctx, who, method, path, nil, request)
+	body, status, err := c.doAs(ctx, who, method, path, nil, request)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return decodeAnswer(body, answer)
+	return status, decodeAnswer(body, answer)
 }
 
 // stream calls each with every line of a newline-delimited JSON answer, until
@@ -122,24 +128,25 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	if err != nil {
 		return nil, err
 	}
-	return c.doAs(ctx, who, method, path, query, request)
+	body, _, err := c.doAs(ctx, who, method, path, query, request)
+	return body, err
 }
 
 // keyedRequest is one that may be sent again, because it has a name.
 type keyedRequest interface{ key() string }
 
-// doAs sends one request and gives the body of a 2xx answer; every other
-// answer is an error that says what to do.
-func (c *client) doAs(ctx context.Context, who identity, method, path string, query url.Values, request any) (io.ReadCloser, error) {
+// doAs sends one request and gives the body and the status of a 2xx answer;
+// every other answer is an error that says what to do.
+func (c *client) doAs(ctx context.Context, who identity, method, path string, query url.Values, request any) (io.ReadCloser, int, error) {
 	base, err := c.base()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var payload io.Reader = http.NoBody
 	if request != nil {
 		b, err := json.Marshal(request)
 		if err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
+			return nil, 0, fmt.Errorf("encode request: %w", err)
 		}
 		payload = bytes.NewReader(b)
 	}
@@ -149,7 +156,7 @@ func (c *client) doAs(ctx context.Context, who identity, method, path string, qu
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, payload)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if request != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -163,13 +170,13 @@ func (c *client) doAs(ctx context.Context, who identity, method, path string, qu
 	}
 	resp, err := (&http.Client{Transport: who.transport}).Do(req)
 	if err != nil {
-		return nil, unreachable(base, err)
+		return nil, 0, unreachable(base, err)
 	}
 	if resp.StatusCode/100 == 2 {
-		return resp.Body, nil
+		return resp.Body, resp.StatusCode, nil
 	}
 	defer resp.Body.Close()
-	return nil, refusal(base, who.kind, resp)
+	return nil, 0, refusal(base, who.kind, resp)
 }
 
 func unreachable(base string, err error) error {

@@ -51,12 +51,17 @@ user:anonymous, so that what such a run asks is never approved.`,
 				r.Key = rand.Text()
 			}
 			var answer webhook.RunDetail
-			if err := c.send(cmd.Context(), http.MethodPost, runsPath, r, &answer); err != nil {
+			status, err := c.sendFor(cmd.Context(), http.MethodPost, runsPath, r, &answer)
+			if err != nil {
 				return err
 			}
 			return out.print(p.stdout, answer.Run, func(w io.Writer) error {
 				id := answer.Run.Start.Run
-				_, err := fmt.Fprintf(w, "started %s; follow it with: responder runs watch %s\n", id, id)
+				said := "started " + id
+				if status == http.StatusOK { // 201 is a new one
+					said = "already started as " + id
+				}
+				_, err := fmt.Fprintf(w, "%s; follow it with: responder runs watch %s\n", said, id)
 				return err
 			})
 		},
