@@ -51,7 +51,7 @@ var (
 	ErrKey = errors.New("journal key mismatch")
 )
 
-// restoreAdvice ends every error about a file that cannot be used.
+// restoreAdvice ends every error about a file that a service cannot use.
 const restoreAdvice = "restore a copy verified with `responder audit verify`, " +
 	"or move the journal's files away to start a new log"
 
@@ -69,12 +69,21 @@ func (e *ConflictError) Error() string {
 // Unwrap makes errors.Is(err, ErrConflict) hold.
 func (e *ConflictError) Unwrap() error { return ErrConflict }
 
-// corrupt wraps a description as ErrCorrupt with the advice.
+// corrupt wraps a description as ErrCorrupt.
 func corrupt(path, format string, args ...any) error {
-	return fmt.Errorf("%s: %w: %s; %s", path, ErrCorrupt, fmt.Sprintf(format, args...), restoreAdvice)
+	return fmt.Errorf("%s: %w: %s", path, ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// foreign wraps a description as ErrForeign with the advice.
+// foreign wraps a description as ErrForeign.
 func foreign(path, format string, args ...any) error {
-	return fmt.Errorf("%s: %w: %s; %s", path, ErrForeign, fmt.Sprintf(format, args...), restoreAdvice)
+	return fmt.Errorf("%s: %w: %s", path, ErrForeign, fmt.Sprintf(format, args...))
+}
+
+// advised adds to an error about the file of a service what to do. Who looks at
+// a copy has nothing to move away.
+func advised(err error) error {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrForeign) {
+		return fmt.Errorf("%w; %s", err, restoreAdvice)
+	}
+	return err
 }

@@ -95,7 +95,7 @@ func readHeader(path string) (_ boltMeta, _ int64, err error) {
 		return boltMeta{}, 0, err
 	}
 	if need := best.pages * uint64(best.pageSize); best.pages > 1<<44 || uint64(info.Size()) < need {
-		return boltMeta{}, 0, corrupt(path, "it is cut off: %d bytes, its header needs %d", info.Size(), need)
+		return boltMeta{}, 0, corrupt(path, "it is cut off: it has %d bytes, by its header %d", info.Size(), need)
 	}
 	return best, info.Size(), nil
 }

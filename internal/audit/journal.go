@@ -83,6 +83,7 @@ func (o Options) withDefaults() (Options, error) {
 type Journal struct {
 	path string
 	temp bool // the directory is ours to remove
+	copy bool // somebody only looks at the file, see [Reader]
 	o    Options
 	db   *bolt.DB
 	keys keyPair
@@ -120,11 +121,11 @@ type Journal struct {
 
 // Open opens the journal at path, and creates it with new keys in the same
 // directory if there is none. It takes an exclusive lock on the file.
-func Open(path string, o Options) (*Journal, error) {
-	o, err := o.withDefaults()
-	if err != nil {
+func Open(path string, o Options) (_ *Journal, err error) {
+	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
+	defer func() { err = advised(err) }()
 	if err := prepare(path, o.Failpoint); err != nil {
 		return nil, err
 	}

@@ -278,8 +278,12 @@ func (j *Journal) Snapshot(w io.Writer) error {
 // view runs a read transaction.
 func (j *Journal) view(fn func(tx *bolt.Tx) error) error {
 	err := j.db.View(fn)
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+	switch {
+	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
 		return fmt.Errorf("read journal: %w", ErrClosed)
+	case j.copy:
+		return err
+	default:
+		return advised(err)
 	}
-	return err
 }

@@ -29,7 +29,7 @@ func OpenReader(ctx context.Context, path string, check Checker) (_ *Reader, err
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	j := &Journal{path: path, db: db}
+	j := &Journal{path: path, db: db, copy: true}
 	if err := db.View(func(tx *bolt.Tx) error {
 		meta, err := readMeta(tx, path)
 		j.committed.Store(&meta.tree)

@@ -75,7 +75,8 @@ func between(seq, end uint64, format string, args ...any) *Finding {
 // Verify checks the log at path against a public key, without writing and
 // without the private key. A log that is not what it claims is a Report with
 // FirstBad; an error means that the file could not be examined, or (ErrCorrupt,
-// ErrForeign) that it is too damaged to be.
+// ErrForeign) that it is too damaged to be. With ErrCorrupt it says up to which
+// entry the file can still be read, and how much of that is signed.
 func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Report, error) {
 	key, err := parseKey(publicKey)
 	if err != nil {
@@ -89,11 +90,22 @@ func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Repor
 		}
 		v.external = &c
 	}
+	report, err := v.examine(ctx, path)
+	if errors.Is(err, ErrCorrupt) {
+		if left := remainder(path, key); left != "" {
+			err = fmt.Errorf("%w; %s", err, left)
+		}
+	}
+	return report, err
+}
+
+// examine checks what would not let bbolt open the file, and opens it.
+func (v *verifier) examine(ctx context.Context, path string) (Report, error) {
 	if _, _, err := readHeader(path); err != nil {
 		return Report{}, err
 	}
-	if o.Checker != nil {
-		if err := o.Checker(ctx, path); err != nil {
+	if v.o.Checker != nil {
+		if err := v.o.Checker(ctx, path); err != nil {
 			return Report{}, err
 		}
 	}
