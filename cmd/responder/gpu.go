@@ -91,7 +91,7 @@ func gpuStatus(ctx context.Context, f gpuFlags, nodes []string) (_ []gpu.NodeJud
 			return nil, err
 		}
 	}
-	answers := w.Deps.GPUs.Snapshots(ctx, nodes)
+	answers := w.Deps.GPUs.Snapshots(ctx, nodes, 0)
 	return gpu.JudgeAnswers(w.Now(), answers), nil
 }
 

@@ -22,11 +22,22 @@ type Point struct {
 	Value float64
 }
 
-// What is asked of dcgm-exporter, and how far apart.
+// What is asked of dcgm-exporter for a verdict, and how far apart.
 const (
-	DCGMSpan = 15 * time.Minute
+	DCGMSpan = remember
 	DCGMStep = 30 * time.Second
 )
+
+// Exported is what Prometheus has of dcgm-exporter from one moment to another,
+// a point every [DCGMStep].
+type Exported struct {
+	Series []Series
+	// Scraped says at each point when a GPU, by its UUID, was scraped last, as a
+	// Unix time. Prometheus gives a value for up to five minutes after it came:
+	// points that stand for an older one than [Snapshot.MaxAge] allows do not count.
+	Scraped   map[string][]Point
+	From, Now time.Time
+}
 
 // DCGMNames lists the series that [FromDCGM] understands. Most of those that a
 // verdict needs are not exported by default: DCGM_FI_DEV_CLOCKS_EVENT_REASONS,
@@ -135,28 +146,29 @@ func truth(v float64) Reading[bool] {
 	return Known(v > 0)
 }
 
-// device is one GPU's series.
+// dcgmDevice is one GPU's series.
 type dcgmDevice struct {
-	gpu    GPU
-	series []Series
+	gpu     GPU
+	series  []Series
+	scraped []Point
 }
 
-// FromDCGM makes a snapshot of a node from dcgm-exporter's series of the last
-// [DCGMSpan], taken every [DCGMStep]. Scraped says when each GPU, by its UUID,
-// was last scraped. What the exporter does not give stays unknown. It never
-// tells which GPUs ought to be there, so one that has left is not missed, and of
-// XIDs only the last one of each scrape, without end: one from before a reset
-// counts until the exporter starts anew.
-func FromDCGM(node string, series []Series, scraped map[string]time.Time, now time.Time) (Snapshot, error) {
+// FromDCGM makes a snapshot of a node from dcgm-exporter's series. What the
+// exporter does not give stays unknown. It never tells which GPUs ought to be
+// there, so one that has left is not missed, and of XIDs only the last one of
+// each scrape, without end: one from before a reset counts until the exporter
+// starts anew.
+func FromDCGM(node string, e Exported) (Snapshot, error) {
+	out := Snapshot{Format: Format, Node: node, Source: "dcgm", TakenAt: e.Now, Since: e.From, PeriodMS: DCGMStep.Milliseconds()}
 	devices := map[string]*dcgmDevice{}
-	for _, s := range series {
+	for _, s := range e.Series {
 		uuid := cmp.Or(s.Labels["UUID"], s.Labels["uuid"])
 		if uuid == "" || len(s.Points) == 0 {
 			continue
 		}
 		d := devices[uuid]
 		if d == nil {
-			d = &dcgmDevice{gpu: GPU{UUID: uuid, Index: -1, TakenAt: scraped[uuid]}}
+			d = &dcgmDevice{gpu: GPU{UUID: uuid, Index: -1}, scraped: e.Scraped[uuid]}
 			devices[uuid] = d
 		}
 		d.describe(s.Labels)
@@ -165,9 +177,8 @@ func FromDCGM(node string, series []Series, scraped map[string]time.Time, now ti
 	if len(devices) == 0 {
 		return Snapshot{}, ErrNoDCGM
 	}
-	out := Snapshot{Format: Format, Node: node, Source: "dcgm", TakenAt: now, Since: now.Add(-DCGMSpan), PeriodMS: DCGMStep.Milliseconds()}
 	for _, d := range devices {
-		out.GPUs = append(out.GPUs, d.read(now))
+		out.GPUs = append(out.GPUs, d.read(e, out.MaxAge()))
 		out.Driver = cmp.Or(out.Driver, d.series[0].Labels["DCGM_FI_DRIVER_VERSION"])
 	}
 	slices.SortFunc(out.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID)) })

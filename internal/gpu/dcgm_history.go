@@ -10,18 +10,17 @@ import (
 )
 
 // read turns the series of a GPU into what an agent would say.
-func (d *dcgmDevice) read(now time.Time) GPU {
+func (d *dcgmDevice) read(e Exported, maxAge time.Duration) GPU {
 	g := d.gpu
-	if g.TakenAt.IsZero() {
-		g.TakenAt = now.Add(-DCGMSpan) // nobody knows when: too old to be believed
-	}
-	g.TakenAt = minTime(g.TakenAt, now)
 	slices.SortStableFunc(d.series, func(a, b Series) int { return last(a).At.Compare(last(b).At) })
 	for _, s := range d.series { // the youngest one last: labels change with the pod that holds the GPU
 		if into := dcgmInto[s.Name]; into != nil && s.Labels["GPU_I_ID"] == "" {
 			into(&g, last(s).Value)
 		}
 	}
+	d.events(&g)
+	d.pods(&g)
+	d.forgetStale(maxAge)
 	masks := d.masks()
 	if n := len(masks); n > 0 {
 		g.Clocks.Reasons = Known(masks[n-1].mask)
@@ -29,14 +28,43 @@ func (d *dcgmDevice) read(now time.Time) GPU {
 	if _, counted := g.ECC.VolatileUncorrectable.Get(); counted {
 		g.ECC.Enabled = Known(true) // without ECC there is no count
 	}
-	g.Minutes = d.minutes(masks, now)
+	g.Minutes = d.minutes(masks, e)
 	if len(g.Minutes) > 0 {
 		g.Baseline = Baseline{At: g.Minutes[0].Start, Counters: d.countersAt(g.Minutes[0].Start.Add(DCGMStep))}
 	}
-	d.events(&g)
-	d.pods(&g)
+	d.taken(&g, e)
 	exclude(&g)
 	return g
+}
+
+// taken says when the GPU was scraped last. A GPU whose series have ended is
+// not watched any more, however short that is ago.
+func (d *dcgmDevice) taken(g *GPU, e Exported) {
+	g.TakenAt = e.From // nobody knows when: too old to be believed
+	if len(d.scraped) == 0 {
+		g.EventsWatched = Unknown[bool](Stale)
+		return
+	}
+	end := d.scraped[len(d.scraped)-1]
+	g.TakenAt = minTime(end.scrape(), e.Now)
+	if end.At.Before(e.Now) {
+		g.EventsWatched = Unknown[bool](Stale)
+	}
+}
+
+// scrape is the time that a point of [Exported.Scraped] holds.
+func (p Point) scrape() time.Time { return time.UnixMilli(int64(p.Value * 1000)).UTC() }
+
+// forgetStale takes the points away that stand for values which were too old at
+// the time: there was no scrape, and nothing is known of what the GPU did.
+func (d *dcgmDevice) forgetStale(maxAge time.Duration) {
+	fresh := map[int64]bool{}
+	for _, p := range d.scraped {
+		fresh[p.At.Unix()] = p.At.Sub(p.scrape()) <= maxAge
+	}
+	for i, s := range d.series {
+		d.series[i].Points = slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool { return !fresh[p.At.Unix()] })
+	}
 }
 
 func last(s Series) Point { return s.Points[len(s.Points)-1] }
@@ -102,12 +130,12 @@ func (d *dcgmDevice) within(name string, from, to time.Time) []float64 {
 	return out
 }
 
-// minutes sums points up, minute by minute back from now.
-func (d *dcgmDevice) minutes(masks []mask, now time.Time) []Minute {
+// minutes sums points up, minute by minute back from the end.
+func (d *dcgmDevice) minutes(masks []mask, e Exported) []Minute {
 	const perMinute = int(time.Minute / DCGMStep)
 	var out []Minute
-	for i := int(DCGMSpan / time.Minute); i > 0; i-- {
-		from := now.Add(-time.Duration(i) * time.Minute)
+	for i := min(int(e.Now.Sub(e.From)/time.Minute), MaxMinutes); i > 0; i-- {
+		from := e.Now.Add(-time.Duration(i) * time.Minute)
 		to := from.Add(time.Minute)
 		m := Minute{Start: from.UTC(), Reasons: map[Reasons]int{}}
 		for _, k := range masks {

@@ -39,7 +39,7 @@ func (e exporter) series(more map[string]string) []Series {
 
 func fromDCGM(t *testing.T, series []Series, scraped time.Time) (GPU, Judgement) {
 	t.Helper()
-	s, err := FromDCGM("gpu-17", series, map[string]time.Time{"GPU-1": scraped}, noon)
+	s, err := FromDCGM("gpu-17", exportedTill(series, scraped))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +47,16 @@ func fromDCGM(t *testing.T, series []Series, scraped time.Time) (GPU, Judgement)
 		t.Fatal(err)
 	}
 	return s.GPUs[0], Judge(noon, s)[0].GPUs[0]
+}
+
+// exportedTill is what Prometheus has of series whose exporter was scraped last
+// at that moment, zero: never.
+func exportedTill(series []Series, scraped time.Time) Exported {
+	e := Exported{Series: series, From: noon.Add(-DCGMSpan), Now: noon, Scraped: map[string][]Point{}}
+	for at := e.From; !at.After(noon) && !scraped.IsZero(); at = at.Add(DCGMStep) {
+		e.Scraped["GPU-1"] = append(e.Scraped["GPU-1"], Point{at, float64(minTime(at, scraped).Unix())})
+	}
+	return e
 }
 
 func TestVerdictFromDCGM(t *testing.T) {
@@ -98,7 +108,7 @@ func TestDCGMThatStopped(t *testing.T) {
 			}
 		})
 	}
-	if _, err := FromDCGM("gpu-17", nil, nil, noon); !errors.Is(err, ErrNoDCGM) {
+	if _, err := FromDCGM("gpu-17", Exported{Now: noon}); !errors.Is(err, ErrNoDCGM) {
 		t.Errorf("without series: got %v", err)
 	}
 }
@@ -132,7 +142,7 @@ func TestDCGMDetails(t *testing.T) {
 		t.Errorf("the exporter's own pod is taken for the one that holds the GPU: %s", g.Pods)
 	}
 	if lie := full().series(map[string]string{"gpu": "0\x1b"}); len(lie) > 0 {
-		if _, err := FromDCGM("gpu-17", lie, nil, noon); err == nil {
+		if _, err := FromDCGM("gpu-17", exportedTill(lie, noon)); err == nil {
 			t.Error("an index that is none is taken")
 		}
 	}

@@ -1,6 +1,9 @@
 package gpu
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Format names the form of a snapshot that this package reads and writes.
 const Format = "responder.gpu/v1"
@@ -27,6 +30,15 @@ type Snapshot struct {
 
 // Period is the time between two samples.
 func (s Snapshot) Period() time.Duration { return time.Duration(s.PeriodMS) * time.Millisecond }
+
+// Shorter is the snapshot with the last minutes of history only.
+func (s Snapshot) Shorter(minutes int) Snapshot {
+	s.GPUs = slices.Clone(s.GPUs)
+	for i, g := range s.GPUs {
+		s.GPUs[i].Minutes = g.Minutes[max(0, len(g.Minutes)-minutes):]
+	}
+	return s
+}
 
 // ReadError is something that could not be read.
 type ReadError struct {

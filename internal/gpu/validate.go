@@ -16,7 +16,7 @@ const (
 	MaxMIG     = 16  // instances of a GPU
 	MaxPods    = 256 // of a GPU
 	MaxEvents  = 128 // of a GPU
-	MaxMinutes = 30  // of a GPU
+	MaxMinutes = 32  // of a GPU
 	MaxErrors  = 64  // of a GPU, and of a node
 	maxText    = 512 // bytes of any text
 )

@@ -25,7 +25,7 @@ type NodeState struct {
 	Claims        []Claim // other actors whose node it is
 
 	Ready      bool
-	ReadySince time.Time // last change of the Ready condition; zero: unknown
+	WellSince  time.Time // last change of any condition, so that one that was bad counts after it has gone; zero: unknown
 	Conditions []string  // conditions that are bad, as in [Node]
 	GPUs       int       // devices of any vendor that it has
 	Pool       string    // label=value that names its pool; empty: it is in none
@@ -102,8 +102,12 @@ func describeState(n *corev1.Node) NodeState {
 		out.Taints = append(out.Taints, Taint{t.Key, t.Value, string(t.Effect)})
 	}
 	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			out.ReadySince = c.LastTransitionTime.Time
+		if c.LastTransitionTime.IsZero() {
+			out.WellSince = time.Time{}
+			break
+		}
+		if c.LastTransitionTime.After(out.WellSince) {
+			out.WellSince = c.LastTransitionTime.Time
 		}
 	}
 	for name, q := range n.Status.Capacity {

@@ -94,8 +94,8 @@ func (w *World) holder(node string, index int) *pod {
 	return nil
 }
 
-// Snapshots gives what is known of the nodes' GPUs.
-func (w *World) Snapshots(_ context.Context, nodes []string) []gpu.Answer {
+// Snapshots gives what is known of the nodes' GPUs, as far back as it is remembered.
+func (w *World) Snapshots(_ context.Context, nodes []string, _ time.Duration) []gpu.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.advanceLocked()

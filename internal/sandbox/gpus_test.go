@@ -27,7 +27,7 @@ func judged(t *testing.T, w *World, clock *Clock) map[string]gpu.NodeJudgement {
 		t.Fatal(err)
 	}
 	out := map[string]gpu.NodeJudgement{}
-	for _, a := range w.Snapshots(t.Context(), nodes) {
+	for _, a := range w.Snapshots(t.Context(), nodes, 0) {
 		if a.Err != nil {
 			t.Fatal(a.Err)
 		}
@@ -35,7 +35,7 @@ func judged(t *testing.T, w *World, clock *Clock) map[string]gpu.NodeJudgement {
 			t.Fatalf("what the sandbox says of %s is not what an agent may say: %v", a.Node, err)
 		}
 	}
-	for _, j := range gpu.JudgeAnswers(clock.Now(), w.Snapshots(t.Context(), nodes)) {
+	for _, j := range gpu.JudgeAnswers(clock.Now(), w.Snapshots(t.Context(), nodes, 0)) {
 		out[j.Node] = j
 	}
 	return out

@@ -153,7 +153,7 @@ func (c gpuHealth) Run(ctx context.Context, in Input) (Finding, error) {
 			answers = append(answers, gpu.Answer{Node: n, Err: errNoGPUSource})
 		}
 	} else {
-		answers = c.gpus.Snapshots(ctx, nodes)
+		answers = c.gpus.Snapshots(ctx, nodes, 0)
 	}
 	// The readings are younger than the question, and in the sandbox time flies.
 	out, facts := healthOf(c.now(), in.Service.Namespace, answers, pods)

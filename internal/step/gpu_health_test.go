@@ -20,7 +20,7 @@ import (
 // for the node. The pods of the test's fleet are on node-a and node-b.
 type gpus map[string]func(*gpu.Answer)
 
-func (g gpus) Snapshots(_ context.Context, nodes []string) []gpu.Answer {
+func (g gpus) Snapshots(_ context.Context, nodes []string, _ time.Duration) []gpu.Answer {
 	var out []gpu.Answer
 	for _, n := range nodes {
 		a := gpu.Answer{Node: n, Snapshot: gpu.Snapshot{

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/slo"
 )
 
 // GPUSources asks the node agents, and dcgm-exporter about the nodes where no
@@ -30,8 +31,8 @@ func GPUSources(agents, dcgm GPUs) GPUs {
 type gpuSources struct{ agents, dcgm GPUs }
 
 // Snapshots implements [GPUs].
-func (s gpuSources) Snapshots(ctx context.Context, nodes []string) []gpu.Answer {
-	out := s.agents.Snapshots(ctx, nodes)
+func (s gpuSources) Snapshots(ctx context.Context, nodes []string, back time.Duration) []gpu.Answer {
+	out := s.agents.Snapshots(ctx, nodes, back)
 	var left []string
 	for _, a := range out {
 		if errors.Is(a.Err, gpu.ErrNoAgent) {
@@ -41,7 +42,7 @@ func (s gpuSources) Snapshots(ctx context.Context, nodes []string) []gpu.Answer 
 	if len(left) == 0 {
 		return out
 	}
-	for _, b := range s.dcgm.Snapshots(ctx, left) {
+	for _, b := range s.dcgm.Snapshots(ctx, left, back) {
 		i := slices.IndexFunc(out, func(a gpu.Answer) bool { return a.Node == b.Node })
 		if i < 0 {
 			continue
@@ -64,7 +65,7 @@ type DCGM struct {
 }
 
 // Snapshots implements [GPUs].
-func (d DCGM) Snapshots(ctx context.Context, nodes []string) []gpu.Answer {
+func (d DCGM) Snapshots(ctx context.Context, nodes []string, back time.Duration) []gpu.Answer {
 	out := make([]gpu.Answer, len(nodes))
 	for i, n := range nodes {
 		out[i].Node = n
@@ -80,45 +81,53 @@ func (d DCGM) Snapshots(ctx context.Context, nodes []string) []gpu.Answer {
 		label = "Hostname"
 	}
 	now := d.Now().UTC().Truncate(time.Second)
-	m, err := d.Querier.Range(ctx, d.selector(label, nodes, gpu.DCGMNames()), now.Add(-gpu.DCGMSpan), now, gpu.DCGMStep)
+	// A minute more, of which the first part may be missing.
+	e := gpu.Exported{From: now.Add(-max(gpu.DCGMSpan, (back + time.Minute).Truncate(time.Minute))), Now: now, Scraped: map[string][]gpu.Point{}}
+	all, err := d.span(ctx, d.selector(label, nodes, gpu.DCGMNames()), e)
 	if err != nil {
 		return fail(fmt.Errorf("ask for dcgm-exporter's series: %w", err))
 	}
-	if w := warnings(m.Warnings); w != "" {
-		return fail(fmt.Errorf("ask for dcgm-exporter's series: Prometheus could not read everything: %s", w))
-	}
-	scraped, err := d.scraped(ctx, label, nodes, now)
+	// Temperature is among the exporter's default counters.
+	scraped, err := d.span(ctx, fmt.Sprintf("max by (UUID, uuid) (timestamp(%s))", d.selector(label, nodes, []string{"DCGM_FI_DEV_GPU_TEMP"})), e)
 	if err != nil {
-		return fail(err)
+		return fail(fmt.Errorf("ask when dcgm-exporter was scraped: %w", err))
+	}
+	for _, s := range scraped {
+		e.Scraped[s.Labels["UUID"]+s.Labels["uuid"]] = points(s, func(v float64) bool { return v > 0 && v < 1e11 }) // seconds, up to the year 5138; no NaN
 	}
 	series := map[string][]gpu.Series{}
-	for _, s := range m.Series {
-		one := gpu.Series{Name: s.Labels[model.MetricNameLabel], Labels: s.Labels}
-		for _, p := range s.Points {
-			one.Points = append(one.Points, gpu.Point{At: p.At, Value: p.Value})
-		}
+	for _, s := range all {
+		one := gpu.Series{Name: s.Labels[model.MetricNameLabel], Labels: s.Labels, Points: points(s, func(float64) bool { return true })}
 		series[s.Labels[label]] = append(series[s.Labels[label]], one)
 	}
 	for i, n := range nodes {
-		out[i].Snapshot, out[i].Err = gpu.FromDCGM(n, series[n], scraped, now)
+		e.Series = series[n]
+		out[i].Snapshot, out[i].Err = gpu.FromDCGM(n, e)
 	}
 	return out
 }
 
-// scraped gives when each GPU was last scraped. Temperature is among the
-// exporter's default counters.
-func (d DCGM) scraped(ctx context.Context, label string, nodes []string, now time.Time) (map[string]time.Time, error) {
-	v, err := d.Querier.Instant(ctx, fmt.Sprintf("max by (UUID, uuid) (timestamp(%s))", d.selector(label, nodes, []string{"DCGM_FI_DEV_GPU_TEMP"})), now)
+// span asks for all points of an expression. Half an answer is none.
+func (d DCGM) span(ctx context.Context, expr string, e gpu.Exported) ([]slo.Series, error) {
+	m, err := d.Querier.Range(ctx, expr, e.From, e.Now, gpu.DCGMStep)
 	if err != nil {
-		return nil, fmt.Errorf("ask when dcgm-exporter was scraped: %w", err)
+		return nil, err
 	}
-	out := map[string]time.Time{}
-	for _, s := range v.Samples {
-		if s.Value > 0 && s.Value < 1e11 { // seconds, up to the year 5138; no NaN
-			out[s.Labels["UUID"]+s.Labels["uuid"]] = time.UnixMilli(int64(s.Value * 1000)).UTC()
+	if w := warnings(m.Warnings); w != "" {
+		return nil, fmt.Errorf("Prometheus could not read everything: %s", w) //nolint:staticcheck // a name
+	}
+	return m.Series, nil
+}
+
+// points are those of a series that hold.
+func points(s slo.Series, holds func(float64) bool) []gpu.Point {
+	var out []gpu.Point
+	for _, p := range s.Points {
+		if holds(p.Value) {
+			out = append(out, gpu.Point{At: p.At, Value: p.Value})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // selector selects metrics of nodes.

@@ -1,6 +1,7 @@
 package step_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -20,6 +21,8 @@ type exported struct {
 	err      error
 	warnings []string
 	scraped  time.Duration // ago
+	node     string        // empty: node-b
+	gap      time.Duration // ago, of two minutes; 0: none
 	asked    *[]string
 }
 
@@ -36,16 +39,25 @@ func (p exported) query(expr string) {
 	*p.asked = append(*p.asked, expr)
 }
 
-func (p exported) Instant(_ context.Context, expr string, at time.Time) (slo.Vector, error) {
-	p.query(expr)
-	return slo.Vector{Samples: []slo.Sample{{Labels: map[string]string{"UUID": "GPU-b"}, Value: float64(at.Add(-p.scraped).Unix())}}}, nil
+func (p exported) Instant(context.Context, string, time.Time) (slo.Vector, error) {
+	return slo.Vector{}, errors.New("one moment says nothing of the time before it")
 }
 
 func (p exported) Range(_ context.Context, expr string, from, to time.Time, every time.Duration) (slo.Matrix, error) {
 	p.query(expr)
 	m := slo.Matrix{Warnings: p.warnings}
+	if strings.Contains(expr, "timestamp(") {
+		s := slo.Series{Labels: map[string]string{"UUID": "GPU-b"}}
+		for at := from; !at.After(to); at = at.Add(every) {
+			if missed := to.Sub(at); p.gap == 0 || missed < p.gap || missed >= p.gap+2*time.Minute {
+				s.Points = append(s.Points, slo.Point{At: at, Value: float64(min(at.Unix(), to.Add(-p.scraped).Unix()))})
+			}
+		}
+		m.Series = append(m.Series, s)
+		return m, p.err
+	}
 	for name, v := range wellExported {
-		s := slo.Series{Labels: map[string]string{"__name__": name, "UUID": "GPU-b", "gpu": "0", "Hostname": "node-b"}}
+		s := slo.Series{Labels: map[string]string{"__name__": name, "UUID": "GPU-b", "gpu": "0", "Hostname": cmp.Or(p.node, "node-b")}}
 		for at := from; !at.After(to); at = at.Add(every) {
 			s.Points = append(s.Points, slo.Point{At: at, Value: v})
 		}
@@ -73,7 +85,7 @@ func TestGPUSources(t *testing.T) {
 			c.prom.t, c.prom.asked = t, &asked
 			both := step.GPUSources(agents, step.DCGM{Querier: c.prom, Selector: `job="dcgm"`, Now: func() time.Time { return noon }})
 			var got []string
-			judged := gpu.JudgeAnswers(noon, both.Snapshots(t.Context(), nodes))
+			judged := gpu.JudgeAnswers(noon, both.Snapshots(t.Context(), nodes, 0))
 			for _, j := range judged {
 				got = append(got, string(j.Verdict))
 			}
@@ -103,7 +115,7 @@ func TestOneGPUSource(t *testing.T) {
 	if step.GPUSources(nil, nil) != nil {
 		t.Error("of nothing there is something")
 	}
-	if got := step.GPUSources(gpus{}, nil).Snapshots(t.Context(), []string{"node-a"}); got[0].Err != nil {
+	if got := step.GPUSources(gpus{}, nil).Snapshots(t.Context(), []string{"node-a"}, 0); got[0].Err != nil {
 		t.Errorf("agents alone: %v", got[0].Err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/steptest"
@@ -32,7 +33,7 @@ func nodeWorld(t *testing.T, s *kubetest.Server, meddle func()) steptest.World {
 	c := s.Client(t)
 	return steptest.World{
 		Service: service("Deployment"),
-		Deps:    step.Deps{Workloads: c, Nodes: c, NodeChanger: c, Now: atNoon},
+		Deps:    step.Deps{Workloads: c, Nodes: c, NodeChanger: c, GPUs: agentOf(func(*gpu.GPU) {}), Now: atNoon},
 		Spec: func(testing.TB) string {
 			n, err := c.Node(t.Context(), "node-0")
 			if err != nil {

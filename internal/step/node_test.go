@@ -1,8 +1,6 @@
 package step_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -134,7 +131,7 @@ func TestNodePlansThatAreRefused(t *testing.T) {
 				n["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Ready", "status": "Unknown"}}
 			})
 		}, machine.ReasonNotMet, "Ready=Unknown"},
-		{"ready for too short", "node.uncordon", map[string]any{"healthy_for": "2h"}, mine, machine.ReasonNotMet, "ready for 1h, wanted are 2h"},
+		{"ready for too short", "node.uncordon", map[string]any{"healthy_for": "2h"}, mine, machine.ReasonInvalid, "at most 30m"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -298,19 +295,4 @@ func TestNodeGroupsCountAsOne(t *testing.T) {
 		}
 	}
 	t.Error("the plan does not name serving/big")
-}
-
-// gpusOf answers for the GPUs of a node.
-type gpusOf struct{ answer gpu.Answer }
-
-func (g gpusOf) Snapshots(context.Context, []string) []gpu.Answer { return []gpu.Answer{g.answer} }
-
-// TestUncordonAsksTheGPUs: where they can be asked, no answer is not healthy.
-func TestUncordonAsksTheGPUs(t *testing.T) {
-	x := newNodeTrial(t, "node.uncordon", nil)
-	ourCordon(x.Server)
-	x.deps.GPUs = gpusOf{gpu.Answer{Node: "node-0", Err: errors.New("the agent does not answer")}}
-	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, "its GPUs: unknown: nothing is known of the node's GPUs: the agent does not answer") {
-		t.Errorf("plan: %s %s %s", o.Status, o.Reason, o.Message)
-	}
 }

@@ -3,7 +3,6 @@ package step
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,15 +19,19 @@ func nodeUncordonKind() playbook.Kind {
 		Role: playbook.RoleLever,
 		Doc: `Lets pods onto a node again that Responder cordoned. Undo cordons it.
 
-Only Responder's own cordon is ever lifted, and only of a node that is proven healthy: ready, without a bad condition and, where the state of
-its GPUs is known, with every one of them healthy, all of it for ` + "`healthy_for`" + `. What is unknown is not healthy.`,
+Only Responder's own cordon is ever lifted, and only of a node that is proven healthy: ready, without a bad condition and with every one of its
+GPUs healthy, by its agent or by dcgm-exporter, all of it for ` + "`healthy_for`" + ` without a gap. What is unknown is not healthy. An agent remembers half
+an hour, since it started; Prometheus has to have scraped the exporter all the time.`,
 		Idempotent: true,
 		With: []playbook.Field{
 			nodeField(),
-			{Name: "healthy_for", Type: scalar(playbook.Duration), Default: "5m", Doc: "How long the node, and its GPUs, must have been healthy without a gap."},
+			{Name: "healthy_for", Type: scalar(playbook.Duration), Default: "5m", Doc: "How long the node, and its GPUs, must have been healthy without a gap, at most 30m."},
 		},
 	}
 }
+
+// MaxHealthyFor is the longest time for which health can be proven.
+const MaxHealthyFor = 30 * time.Minute
 
 type nodeUncordon struct{ node }
 
@@ -45,6 +48,9 @@ func (l nodeUncordon) Plan(ctx context.Context, in Input) (machine.Plan, error) 
 	with, err := decode[uncordonWith](nodeUncordonKind(), in.With)
 	if err != nil {
 		return machine.Plan{}, err
+	}
+	if hold := time.Duration(with.HealthyFor); hold <= 0 || hold > MaxHealthyFor {
+		return machine.Plan{}, invalid("%s: healthy_for is %s; it must be more than 0 and at most %s", kind, hold, MaxHealthyFor)
 	}
 	if err := l.ready(); err != nil {
 		return machine.Plan{}, err
@@ -89,72 +95,74 @@ func (l nodeUncordon) proven(ctx context.Context, kind string, n kube.NodeState,
 	switch {
 	case !n.Ready || len(n.Conditions) > 0:
 		return "", unproven("%s", strings.Join(orReady(n), ", "))
-	case n.ReadySince.IsZero():
-		return "", unproven("since when it is ready is not known")
-	case now.Sub(n.ReadySince) < hold:
-		return "", unproven("ready for %s, wanted are %s", span(now.Sub(n.ReadySince)), span(hold))
-	case l.gpus == nil || n.GPUs == 0:
-		return fmt.Sprintf("healthy by its conditions, ready for %s; what its GPUs say is not known here", span(now.Sub(n.ReadySince))), nil
+	case n.WellSince.IsZero():
+		return "", unproven("since when its conditions are good is not known")
+	case now.Sub(n.WellSince) < hold:
+		return "", unproven("ready, with good conditions, for %s, wanted are %s", exactly(now.Sub(n.WellSince)), exactly(hold))
+	case n.GPUs == 0:
+		return fmt.Sprintf("ready, with good conditions, for %s; it has no GPUs", span(now.Sub(n.WellSince))), nil
+	case l.gpus == nil:
+		return "", unproven("its GPUs: %s", errNoGPUSource)
 	}
-	since, why := gpusWell(now, n.Name, l.gpus.Snapshots(ctx, []string{n.Name}))
+	well := gpusWell(now, l.gpus.Snapshots(ctx, []string{n.Name}, hold))
 	switch {
-	case since.IsZero():
-		return "", unproven("its GPUs: %s", why)
-	case now.Sub(since) < hold:
-		return "", unproven("its GPUs are healthy for %s, wanted are %s", span(now.Sub(since)), span(hold))
+	case well.since.IsZero():
+		return "", unproven("its GPUs: %s", well.but)
+	case now.Sub(well.since) < hold:
+		return "", unproven("its GPUs are healthy for %s, wanted are %s: %s", exactly(now.Sub(well.since)), exactly(hold), well.but)
 	}
-	return fmt.Sprintf("its GPUs are healthy for %s, the node is ready for %s", span(now.Sub(since)), span(now.Sub(n.ReadySince))), nil
+	return fmt.Sprintf("its GPUs are healthy for %s by %s, the node is ready for %s", span(now.Sub(well.since)), well.source, span(now.Sub(n.WellSince))), nil
 }
 
-// gpusWell is since when all GPUs of a node have been well without a gap in what
-// is remembered of them; zero: they are not, or that is unknown, and why.
-func gpusWell(now time.Time, node string, answers []gpu.Answer) (since time.Time, why string) {
+// wellness is since when all GPUs of a node have been well without a gap in what
+// is remembered of them; zero: they are not, or that is unknown.
+type wellness struct {
+	since  time.Time
+	source string
+	but    string // what was before, or what is wrong now
+}
+
+func gpusWell(now time.Time, answers []gpu.Answer) wellness {
 	verdicts := gpu.JudgeAnswers(now, answers)
-	if len(verdicts) != 1 || len(answers) != 1 {
-		return since, fmt.Sprintf("%d answers about node %s", len(answers), node)
+	if len(verdicts) != 1 {
+		return wellness{but: fmt.Sprintf("%d answers about one node", len(verdicts))}
 	}
 	if v := verdicts[0]; v.Verdict.WorseThan(gpu.Busy) {
-		why = string(v.Verdict)
-		reasons := v.Reasons
-		for _, g := range v.GPUs {
-			reasons = append(reasons, g.Reasons...)
-		}
-		for _, r := range reasons {
-			if r.Verdict == v.Verdict {
-				return since, why + ": " + r.Text
-			}
-		}
-		return since, why
+		return wellness{but: string(v.Verdict) + worstFinding(v)}
 	}
 	snap := answers[0].Snapshot
 	if len(snap.GPUs) == 0 {
-		return since, "none was seen"
+		return wellness{but: "none was seen"}
 	}
+	out := wellness{source: snap.Source}
 	for _, g := range snap.GPUs {
-		if well := wellSince(g); well.After(since) {
-			since = well
+		if since, before := g.WellSince(); out.since.IsZero() || since.After(out.since) {
+			out.since, out.but = since, fmt.Sprintf("GPU %d: %s", g.Index, before)
 		}
 	}
-	return since, ""
+	return out
 }
 
-// wellSince goes back over the minutes that are remembered of a GPU, as far as
-// each was watched and showed nothing harmful.
-func wellSince(g gpu.GPU) time.Time {
-	since := g.TakenAt
-	for _, m := range slices.Backward(g.Minutes) {
-		harmful := false
-		for bit, n := range m.Reasons {
-			harmful = harmful || n > 0 && bit&gpu.Harmful != 0
+// worstFinding is what makes a node as bad as it is.
+func worstFinding(v gpu.NodeJudgement) string {
+	for _, r := range v.Reasons {
+		if r.Verdict == v.Verdict {
+			return ": " + r.Text
 		}
-		over := g.TakenAt.Sub(m.Start) >= time.Minute // the running minute may have no sample yet
-		if harmful || m.Samples == 0 && over || since.Sub(m.Start) > 2*time.Minute {
-			break
-		}
-		since = m.Start
 	}
-	return since
+	for _, g := range v.GPUs {
+		for _, r := range g.Reasons {
+			if r.Verdict == v.Verdict {
+				return fmt.Sprintf(": GPU %d: %s", g.Index, r.Text)
+			}
+		}
+	}
+	return ""
 }
+
+// exactly says a duration to the second: what misses the time by one is not to
+// read as if it did not.
+func exactly(d time.Duration) string { return playbook.FormatDuration(max(d, 0).Truncate(time.Second)) }
 
 func orReady(n kube.NodeState) []string {
 	if len(n.Conditions) == 0 {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -168,7 +169,12 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, &refusal{http.StatusTooManyRequests, "busy", "too many requests; ask again in a second"})
 		return
 	}
-	body, err := gpu.Encode(s.o.Source.Snapshot())
+	minutes, err := minutesAsked(r)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	body, err := gpu.Encode(s.o.Source.Snapshot().Shorter(minutes))
 	if err != nil {
 		// A driver that says what cannot be: nobody gets half a truth of it.
 		s.o.Log.Error("what the driver says cannot be passed on", "err", err)
@@ -188,6 +194,21 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	s.metrics.requests.WithLabelValues("ok").Inc()
 	_, _ = w.Write(body) // who asked has gone
+}
+
+// minutesAsked is how many minutes of history the caller wants: ten, as a
+// verdict needs, unless it says so.
+func minutesAsked(r *http.Request) (int, error) {
+	const usual = 10
+	said, ok := r.URL.Query()["minutes"]
+	if !ok {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(said[0])
+	if err != nil || n < 1 || n > gpu.MaxMinutes {
+		return 0, &refusal{http.StatusBadRequest, "minutes", fmt.Sprintf("minutes must be a whole number from 1 to %d", gpu.MaxMinutes)}
+	}
+	return n, nil
 }
 
 // refuse says why not.

@@ -109,6 +109,28 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestHistory: as many minutes as were asked for, ten unless that is said.
+func TestHistory(t *testing.T) {
+	o := options()
+	long := sample()
+	for i := range gpu.MaxMinutes {
+		long.GPUs[0].Minutes = append(long.GPUs[0].Minutes, gpu.Minute{Start: time.Now().UTC().Add(time.Duration(i-gpu.MaxMinutes) * time.Minute), Samples: 60})
+	}
+	o.Source = source{long}
+	s := serverOf(t, o)
+	for query, want := range map[string]int{"": 10, "?minutes=1": 1, "?minutes=32": 32} {
+		got, err := gpu.Decode(get(s, "/v1/health"+query, "").Body.Bytes())
+		if err != nil || len(got.GPUs[0].Minutes) != want || !got.GPUs[0].Minutes[want-1].Start.Equal(long.GPUs[0].Minutes[gpu.MaxMinutes-1].Start) {
+			t.Errorf("%q: %v, %+v, want the last %d minutes", query, err, got.GPUs, want)
+		}
+	}
+	for _, query := range []string{"?minutes=", "?minutes=0", "?minutes=33", "?minutes=-1", "?minutes=ten"} {
+		if w := get(s, "/v1/health"+query, ""); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "from 1 to 32") {
+			t.Errorf("%q: %d %s", query, w.Code, w.Body)
+		}
+	}
+}
+
 func TestTokens(t *testing.T) {
 	r := &reviewer{}
 	o := options()

@@ -67,7 +67,7 @@ func BenchmarkThousandAgents(b *testing.B) {
 	c := h.client(b, nil)
 	ask := func() time.Duration {
 		began := time.Now()
-		answers := c.Snapshots(context.Background(), nodes)
+		answers := c.Snapshots(context.Background(), nodes, 0)
 		if i := slices.IndexFunc(answers, func(a gpu.Answer) bool { return a.Err != nil }); i >= 0 {
 			b.Fatal(answers[i].Err)
 		}

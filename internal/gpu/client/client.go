@@ -157,8 +157,9 @@ func (o Options) load() (*tls.Config, error) {
 
 // Snapshots asks the agents of nodes, each once, and gives an answer for each
 // node in their order. An Err is an [*Absent], or says why no agent could be
-// found at all.
-func (c *Client) Snapshots(ctx context.Context, nodes []string) []gpu.Answer {
+// found at all. Each remembers the time that back reaches, as far as its agent
+// does; 0: what a verdict needs.
+func (c *Client) Snapshots(ctx context.Context, nodes []string, back time.Duration) []gpu.Answer {
 	answers := make([]gpu.Answer, len(nodes))
 	fail := func(err error) []gpu.Answer {
 		for i, node := range nodes {
@@ -170,7 +171,7 @@ func (c *Client) Snapshots(ctx context.Context, nodes []string) []gpu.Answer {
 	if err != nil {
 		return fail(fmt.Errorf("find the gpu agents: %w", err))
 	}
-	round, err := c.newRound()
+	round, err := c.newRound(back)
 	if err != nil {
 		return fail(err)
 	}

@@ -20,7 +20,7 @@ import (
 // reasonOf asks one node and gives why there is no snapshot; empty: there is.
 func reasonOf(t *testing.T, c *Client, node string) (Reason, string) {
 	t.Helper()
-	answers := c.Snapshots(t.Context(), []string{node})
+	answers := c.Snapshots(t.Context(), []string{node}, 0)
 	if len(answers) != 1 || answers[0].Node != node {
 		t.Fatalf("answers: %+v", answers)
 	}
@@ -50,7 +50,7 @@ func TestAgentsAreAsked(t *testing.T) {
 		h.agent(t, node, nil)
 	}
 	c := h.client(t, nil)
-	answers := c.Snapshots(t.Context(), []string{"gpu-3", "cpu-1", "gpu-1"})
+	answers := c.Snapshots(t.Context(), []string{"gpu-3", "cpu-1", "gpu-1"}, 0)
 	if len(answers) != 3 || answers[0].Snapshot.Node != "gpu-3" || answers[2].Snapshot.Node != "gpu-1" || !errors.Is(answers[1].Err, gpu.ErrNoAgent) {
 		t.Errorf("%+v", answers)
 	}
@@ -61,6 +61,21 @@ func TestAgentsAreAsked(t *testing.T) {
 	expect(t, c, "gpu-1", "", "")
 	if h.asked != before {
 		t.Error("a token that was proven is asked about again at once")
+	}
+}
+
+// TestHistoryIsAskedFor: only who needs the long history gets it.
+func TestHistoryIsAskedFor(t *testing.T) {
+	h := newHouse(t)
+	g := &h.agent(t, "gpu-1", nil).s.GPUs[0]
+	for i := range gpu.MaxMinutes {
+		g.Minutes = append(g.Minutes, gpu.Minute{Start: g.TakenAt.Add(time.Duration(i-gpu.MaxMinutes) * time.Minute), Samples: 60})
+	}
+	c := h.client(t, nil)
+	for back, want := range map[time.Duration]int{0: 10, 10 * time.Minute: 12, 30 * time.Minute: 32} {
+		if a := c.Snapshots(t.Context(), []string{"gpu-1"}, back)[0]; a.Err != nil || len(a.Snapshot.GPUs[0].Minutes) != want {
+			t.Errorf("%s back: %v, %d minutes, want %d", back, a.Err, len(a.Snapshot.GPUs[0].Minutes), want)
+		}
 	}
 }
 
@@ -183,7 +198,7 @@ func TestNoAnswer(t *testing.T) {
 	expect(t, h.client(t, func(o *Options) { o.CAFile = strangers.file }), "gpu-1", Untrusted, "unknown authority")
 
 	h.failed = errors.New("pods is forbidden")
-	answers := h.client(t, nil).Snapshots(t.Context(), []string{"gpu-1", "gpu-2"})
+	answers := h.client(t, nil).Snapshots(t.Context(), []string{"gpu-1", "gpu-2"}, 0)
 	if len(answers) != 2 || answers[1].Err == nil || !strings.Contains(answers[1].Err.Error(), "pods is forbidden") {
 		t.Errorf("%+v", answers)
 	}
@@ -233,7 +248,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.agent(t, "gpu-1", nil)
-	if a := c.Snapshots(t.Context(), []string{"gpu-1"})[0]; a.Err == nil || !strings.Contains(a.Err.Error(), "read our token") {
+	if a := c.Snapshots(t.Context(), []string{"gpu-1"}, 0)[0]; a.Err == nil || !strings.Contains(a.Err.Error(), "read our token") {
 		t.Errorf("%v", a.Err)
 	}
 }

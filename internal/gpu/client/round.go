@@ -32,10 +32,14 @@ type round struct {
 	c      *Client
 	token  string
 	config *tls.Config
+	query  string // of the URL
 }
 
-func (c *Client) newRound() (*round, error) {
+func (c *Client) newRound(back time.Duration) (*round, error) {
 	r := &round{c: c, config: c.tls.Fresh()}
+	if back > 0 {
+		r.query = fmt.Sprintf("?minutes=%d", min(int(back/time.Minute)+2, gpu.MaxMinutes)) // the first one and the last are not whole
+	}
 	if c.o.TokenFile != "" {
 		data, err := os.ReadFile(c.o.TokenFile)
 		if err != nil {
@@ -94,7 +98,7 @@ func (r *round) get(ctx context.Context, pod Pod) (body []byte, identity string,
 		DialContext: (&net.Dialer{Control: dial.Control}).DialContext,
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	url := "https://" + net.JoinHostPort(pod.Address, strconv.Itoa(r.c.o.Port)) + "/v1/health"
+	url := "https://" + net.JoinHostPort(pod.Address, strconv.Itoa(r.c.o.Port)) + "/v1/health" + r.query
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, "", &Absent{pod.Node, Unreachable, fmt.Sprintf("its agent has no usable address %q", clip(pod.Address))}

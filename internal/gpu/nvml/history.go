@@ -11,7 +11,7 @@ import (
 )
 
 // keptMinutes is how far back a snapshot reaches.
-const keptMinutes = 10
+const keptMinutes = gpu.MaxMinutes
 
 // history is what happened to one GPU lately. Times in it are those of
 // time.Now, whose monotonic part is what counts.

@@ -1,0 +1,57 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// WellSince is since when a GPU has been well without a gap, by the minutes that
+// are remembered of it, and what was before that. It says nothing of what the GPU
+// is now: that is [Judge]'s, whose rules also know of events and of counters that
+// grew, for as long as they are remembered.
+func (g GPU) WellSince() (since time.Time, before string) {
+	since = g.TakenAt
+	for i, m := range slices.Backward(g.Minutes) {
+		switch unwell, running := g.unwell(m), i == len(g.Minutes)-1; {
+		case since.Sub(m.Start) > 2*time.Minute:
+			return since, fmt.Sprintf("nothing is known from %s to %s", m.Start.Add(time.Minute).UTC().Format("15:04:05"), utc(since))
+		case unwell != "":
+			return since, fmt.Sprintf("%s in the minute from %s", unwell, utc(m.Start))
+		case running && m.Missed <= 1 && m.Samples == 0: // none was due yet
+		case m.Samples == 0 || m.Missed > m.Samples:
+			return since, fmt.Sprintf("%d samples of %d in the minute from %s", m.Samples, m.Samples+m.Missed, utc(m.Start))
+		default:
+			since = m.Start
+		}
+	}
+	return since, "nothing is remembered before " + utc(since)
+}
+
+func utc(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
+
+// unwell says what of a minute is no health; empty: nothing. A single sample
+// with a harmful reason is enough, but for the one that may show up briefly.
+func (g GPU) unwell(m Minute) string {
+	for _, b := range brakes {
+		lost, _ := b.lost(m.Violation).Get()
+		brief := b.bit == HWSlowdown && float64(m.Reasons[b.bit]) < b.share*float64(m.Samples)
+		if m.Reasons[b.bit] > 0 && !brief || float64(lost) >= b.share*float64(time.Minute) {
+			return b.bit.Names()[0]
+		}
+	}
+	for bit, n := range m.Reasons {
+		if n > 0 && bit&^knownReasons != 0 {
+			return "a clocks event reason that is not known here"
+		}
+	}
+	for _, limit := range []struct{ was, most Reading[int64] }{
+		{m.GPUMaxC, g.Temperature.SlowdownC}, {m.GPUMaxC, g.Temperature.GPUMaxC}, {m.MemMaxC, g.Temperature.MemMaxC},
+	} {
+		c, read := limit.was.Get()
+		if most, known := limit.most.Get(); read && known && c >= most {
+			return fmt.Sprintf("%d °C, where it slows down", c)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,54 @@
+package gpu
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWellSince: each thing in a minute that is no health ends the time that
+// counts, and is named.
+func TestWellSince(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Minute) // of the fourth minute before now
+		ends   string        // empty: it is well all the time
+	}{
+		"well":                      {func(*Minute) {}, ""},
+		"at its power limit":        {func(m *Minute) { m.Reasons[SWPowerCap] = 60 }, ""},
+		"a change of P-state":       {func(m *Minute) { m.Reasons[HWSlowdown] = 20 }, ""},
+		"slowed down":               {func(m *Minute) { m.Reasons[HWSlowdown] = 40 }, "hardware slowdown in the minute from 11:56:00 UTC"},
+		"too hot, once":             {func(m *Minute) { m.Reasons[HWThermalSlowdown] = 1 }, "hardware thermal slowdown in"},
+		"too hot, between samples":  {func(m *Minute) { m.Violation.SWThermalNS = Known(uint64(10 * time.Second)) }, "software thermal slowdown in"},
+		"as hot as it may be":       {func(m *Minute) { m.GPUMaxC = Known[int64](89) }, "89 °C, where it slows down in"},
+		"its memory is":             {func(m *Minute) { m.MemMaxC = Known[int64](95) }, "95 °C, where it slows down in"},
+		"a reason nobody knows":     {func(m *Minute) { m.Reasons[1<<40] = 1 }, "not known here in"},
+		"most samples were missed":  {func(m *Minute) { m.Samples, m.Missed = 29, 31 }, "29 samples of 60 in"},
+		"a minute is not there":     {func(m *Minute) { m.Start = m.Start.Add(-time.Hour) }, "nothing is known from 10:57:00 to 11:57:00 UTC"},
+		"a clock that went forward": {func(m *Minute) { m.Start = m.Start.Add(-2 * time.Minute) }, "nothing is known from 11:55:00 to 11:57:00 UTC"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := GPU{TakenAt: noon, Temperature: Temperature{SlowdownC: Known[int64](92), GPUMaxC: Known[int64](89), MemMaxC: Known[int64](95)}}
+			for i := range 8 {
+				m := Minute{Start: noon.Add(time.Duration(i-8) * time.Minute), Samples: 60, Reasons: map[Reasons]int{GPUIdle: 60}, GPUMaxC: Known[int64](88)}
+				if i == 4 {
+					c.change(&m)
+				}
+				g.Minutes = append(g.Minutes, m)
+			}
+			want := noon.Add(-3 * time.Minute)
+			if c.ends == "" {
+				want, c.ends = noon.Add(-8*time.Minute), "nothing is remembered before 11:52:00 UTC"
+			}
+			if since, before := g.WellSince(); !since.Equal(want) || !strings.Contains(before, c.ends) {
+				t.Errorf("well since %s, before: %q; want %s, %q", since, before, want, c.ends)
+			}
+		})
+	}
+	running := GPU{TakenAt: noon, Minutes: []Minute{{Start: noon.Add(-time.Minute), Samples: 60}, {Start: noon}}}
+	if since, _ := running.WellSince(); !since.Equal(noon.Add(-time.Minute)) {
+		t.Errorf("well since %s: the minute that has just begun has no sample yet", since)
+	}
+	if since, _ := (GPU{TakenAt: noon}).WellSince(); !since.Equal(noon) {
+		t.Errorf("without history, well since %s", since)
+	}
+}

@@ -1,0 +1,99 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/kube/kubetest"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// agentOf answers for the GPUs of node-0, as far back as it is asked.
+type agentOf func(g *gpu.GPU)
+
+func (f agentOf) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
+	now := atNoon()
+	g := well(nodes[0], 1)
+	g.TakenAt, g.Minutes = now, nil
+	for at := now.Add(-back - time.Minute); at.Before(now); at = at.Add(time.Minute) {
+		g.Minutes = append(g.Minutes, gpu.Minute{Start: at, Samples: 60})
+	}
+	f(&g)
+	return []gpu.Answer{{Node: nodes[0], Snapshot: gpu.Snapshot{
+		Format: gpu.Format, Node: nodes[0], Source: "nvml", TakenAt: now, PeriodMS: 1000, GPUs: []gpu.GPU{g},
+	}}}
+}
+
+// silent is an agent that does not answer.
+type silent struct{}
+
+func (silent) Snapshots(_ context.Context, nodes []string, _ time.Duration) []gpu.Answer {
+	return []gpu.Answer{{Node: nodes[0], Err: errors.New("the agent does not answer")}}
+}
+
+// TestUncordonWantsProof: by the history of the agent, or by dcgm-exporter's
+// series alone; what is not known of any part of the time is no proof.
+func TestUncordonWantsProof(t *testing.T) {
+	dcgm := func(p exported) step.GPUs {
+		p.t, p.node, p.asked = t, "node-0", new([]string)
+		return step.DCGM{Querier: p, NodeLabel: "Hostname", Now: atNoon}
+	}
+	minute := func(back int, change func(*gpu.Minute)) agentOf {
+		return func(g *gpu.GPU) { change(&g.Minutes[len(g.Minutes)-1-back]) }
+	}
+	for name, c := range map[string]struct {
+		gpus  step.GPUs
+		world func(*nodeTrial)
+		says  string // of the refusal, or of the proof
+		ok    bool
+	}{
+		"by the agent":                  {gpus: agentOf(func(*gpu.GPU) {}), ok: true, says: "its GPUs are healthy for 11m by nvml"},
+		"by dcgm-exporter":              {gpus: dcgm(exported{}), ok: true, says: "its GPUs are healthy for 15m by dcgm"},
+		"nothing tells":                 {says: "its GPUs: neither node agents nor dcgm-exporter are configured"},
+		"no answer":                     {gpus: silent{}, says: "its GPUs: unknown: nothing is known of the node's GPUs: the agent does not answer"},
+		"the agent has just started":    {gpus: agentOf(func(g *gpu.GPU) { g.Minutes = g.Minutes[len(g.Minutes)-4:] }), says: "its GPUs are healthy for 4m, wanted are 10m: GPU 1: nothing is remembered before 11:56:00 UTC"},
+		"it did not answer in between":  {gpus: agentOf(func(g *gpu.GPU) { g.Minutes = append(g.Minutes[:4:4], g.Minutes[8:]...) }), says: "healthy for 3m, wanted are 10m: GPU 1: nothing is known from 11:53:00 to 11:57:00 UTC"},
+		"it could not read":             {gpus: minute(6, func(m *gpu.Minute) { m.Samples, m.Missed = 20, 40 }), says: "healthy for 6m, wanted are 10m: GPU 1: 20 samples of 60 in the minute from 11:53:00 UTC"},
+		"it was slow":                   {gpus: minute(8, func(m *gpu.Minute) { m.Reasons = map[gpu.Reasons]int{gpu.SWThermalSlowdown: 1} }), says: "healthy for 8m, wanted are 10m: GPU 1: software thermal slowdown in the minute from 11:51:00 UTC"},
+		"it changed its P-state":        {gpus: minute(8, func(m *gpu.Minute) { m.Reasons = map[gpu.Reasons]int{gpu.HWSlowdown: 1} }), ok: true, says: "healthy for 11m"},
+		"the exporter was not scraped":  {gpus: dcgm(exported{gap: 5 * time.Minute}), says: "healthy for 5m, wanted are 10m: GPU 0: 0 samples of 2 in the minute from 11:54:00 UTC"},
+		"nor is it now":                 {gpus: dcgm(exported{scraped: 2 * time.Minute}), says: "its GPUs: unknown: GPU 0: "},
+		"a condition was bad till then": {gpus: agentOf(func(*gpu.GPU) {}), world: conditionUntil(2 * time.Minute), says: "ready, with good conditions, for 2m, wanted are 10m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newNodeTrial(t, "node.uncordon", map[string]any{"healthy_for": "10m"})
+			ourCordon(x.Server)
+			if c.world != nil {
+				c.world(x)
+			}
+			x.deps.GPUs = c.gpus
+			o := x.do(t, machine.ActionPlan, nil, "")
+			if c.ok {
+				if o.Status != machine.StatusOK || !strings.Contains(o.Plan.Notes[0], c.says) {
+					t.Errorf("plan: %s %s %+v, want the proof %q", o.Status, o.Message, o.Plan, c.says)
+				}
+				return
+			}
+			if o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, c.says) {
+				t.Errorf("plan: %s %s %s, want %q", o.Status, o.Reason, o.Message, c.says)
+			}
+		})
+	}
+}
+
+// conditionUntil gives node-0 a condition that was bad until that long ago.
+func conditionUntil(ago time.Duration) func(*nodeTrial) {
+	return func(x *nodeTrial) {
+		x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
+			status := n["status"].(map[string]any)
+			status["conditions"] = append(status["conditions"].([]any), map[string]any{
+				"type": "GpuXidError", "status": "False", "lastTransitionTime": atNoon().Add(-ago).Format(time.RFC3339),
+			})
+		})
+	}
+}
