@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,6 +87,7 @@ func TestArgoClientManual(t *testing.T) {
 	if err != nil || len(app.History) != 1 {
 		t.Errorf("synced %d times, want once: %v", len(app.History), err)
 	}
+	w.wantSelectiveForgotten(t)
 
 	w.cp.Kubectl(t, "-n", "argocd", "patch", "appproject", w.app.Name, "--type=merge", "-p", closedWindow)
 	rig.Await(t, 30*time.Second, "the window is seen", func(ctx context.Context) (bool, string) {
@@ -94,6 +96,42 @@ func TestArgoClientManual(t *testing.T) {
 	})
 	if err := w.client.Sync(t.Context(), gitops.Sync{Application: w.app.Name, Revisions: []string{first}, Key: "k-2"}); reason(err) != gitops.Throttled || !strings.Contains(err.Error(), "window") {
 		t.Errorf("sync in a closed window: %v, want it put off, and the window named", err)
+	}
+}
+
+// Why a change is synced with its application and never as a selected resource:
+// Argo CD forgets such a sync. It runs no hooks and leaves no entry in the
+// history, which from then on names a commit that does not run.
+func (w *argoWorld) wantSelectiveForgotten(t *testing.T) {
+	t.Helper()
+	before, err := w.client.Application(t.Context(), w.app.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, annotations: {%s}}\n"
+	head := w.git.Commit(t, "Beside it", map[string]string{
+		"serving/beside.yaml": fmt.Sprintf(object, "beside", ""),
+		"serving/hook.yaml":   fmt.Sprintf(object, "hook", "argocd.argoproj.io/hook: PostSync"),
+	})
+	w.app.SyncOnly(t, "chat", head)
+	w.app.Await(t, time.Minute, "the selective sync is over", func(s rig.ApplicationStatus) bool {
+		return s.Phase == "Succeeded" && s.Synced == head && !s.Running
+	})
+	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=32" {
+		t.Errorf("the Deployment has %s, want the head's 32", got)
+	}
+	if others := w.cp.Kubectl(t, "-n", w.ns, "get", "configmap", "-o", "name"); strings.Contains(others, "beside") || strings.Contains(others, "hook") {
+		t.Errorf("the selective sync made %q, too", others)
+	}
+	after, err := w.client.Application(t.Context(), w.app.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.EqualFunc(after.History, before.History, func(a, b gitops.Deployment) bool { return a.ID == b.ID }) {
+		t.Errorf("the history has %+v after a selective sync, and %+v before", after.History, before.History)
+	}
+	if after.Operation.Phase != "Succeeded" || !slices.Equal(after.Operation.Revisions, []string{head}) {
+		t.Errorf("the operation is %+v, want one that succeeded at %s", after.Operation, head)
 	}
 }
 

@@ -188,6 +188,19 @@ func (app *Application) Sync(t testing.TB) {
 	}
 }
 
+// SyncOnly syncs a Deployment of its namespace to a commit, and nothing else: what
+// Argo CD calls a selective sync.
+func (app *Application) SyncOnly(t testing.TB, deployment, sha string) {
+	t.Helper()
+	body := map[string]any{
+		"revision":  sha,
+		"resources": []map[string]string{{"group": "apps", "kind": "Deployment", "namespace": app.Namespace, "name": deployment}},
+	}
+	if err := app.argo.Call(t, app.argo.admin, http.MethodPost, "/api/v1/applications/"+app.Name+"/sync", body, nil); err != nil {
+		t.Fatalf("sync %s of %s: %v", deployment, app.Name, err)
+	}
+}
+
 // Refresh has Argo CD look at the repository now, as a click does; by itself it
 // looks every three minutes. It returns when Argo CD has compared.
 func (app *Application) Refresh(t testing.TB) ApplicationStatus {
