@@ -38,7 +38,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 		api = client
 		w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
 		w.Deps.Nodes, w.Deps.NodeChanger = client, client
-		w.GPUNodes = client.GPUNodes
+		w.GPUNodes, options.Tenants = client.GPUNodes, client
 		if c.Discovery.Enabled {
 			options.Lister = client
 		}

@@ -37,7 +37,7 @@ func sandboxWorld(sim *sandbox.World, more ...string) world {
 		s.Owners = append(s.Owners, more...)
 		entries = append(entries, catalog.Entry{Service: s, Source: "sandbox " + sim.Scenario().Name})
 	}
-	services := catalog.New(catalog.Options{Entries: entries})
+	services := catalog.New(catalog.Options{Entries: entries, Tenants: sim})
 	return world{
 		Deps: step.Deps{
 			Querier: sim, Workloads: sim, Changer: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Services: services.Services,

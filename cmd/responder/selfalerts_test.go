@@ -17,21 +17,7 @@ import (
 // An alert about a metric that nobody exports, or by a label that it does not
 // have, never fires and is never missed.
 func TestSelfAlertsAskWhatIsExported(t *testing.T) {
-	data, err := os.ReadFile("../../deploy/prometheus/responder.rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, Expr         string
-				Labels, Annotations map[string]string
-			}
-		}
-	}
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
+	doc := rulesOf(t, "responder.rules.yaml")
 	exported := exportedSeries(t)
 	alerts := 0
 	for _, g := range doc.Groups {
@@ -64,7 +50,30 @@ func TestSelfAlertsAskWhatIsExported(t *testing.T) {
 	}
 }
 
-// exportedSeries is what a scrape of a service with Slack shows, a series a line.
+// ruleFile is a file of rules, as far as tests look at it.
+type ruleFile struct {
+	Groups []struct {
+		Rules []struct {
+			Alert, Record, Expr string
+			Labels, Annotations map[string]string
+		}
+	}
+}
+
+func rulesOf(t *testing.T, name string) (doc ruleFile) {
+	t.Helper()
+	data, err := os.ReadFile("../../deploy/prometheus/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// exportedSeries is what scrapes of a service with Slack and of a node agent show, a
+// series a line.
 func exportedSeries(t *testing.T) string {
 	t.Helper()
 	j, err := audit.OpenTemp()
@@ -84,5 +93,5 @@ func exportedSeries(t *testing.T) string {
 	for name, value := range scrape(t, m) {
 		b.WriteString(name + " " + value + "\n")
 	}
-	return b.String()
+	return b.String() + agentSeries(t)
 }

@@ -30,6 +30,7 @@ type Options struct {
 	Entries  []Entry           // configured; they win over discovered ones of the same name or workload
 	Ceiling  playbook.Autonomy // highest level an annotation may give
 	Lister   Lister            // nil: no discovery
+	Tenants  Tenants           // nil: an alert that names only a node is about no service
 	Interval time.Duration     // between refreshes; default one minute
 	MaxAge   time.Duration     // oldest answer of the cluster that still counts; default ten minutes
 	Log      *slog.Logger      // nil: silent
@@ -37,7 +38,8 @@ type Options struct {
 
 // Catalog is the set of services as it stands now.
 type Catalog struct {
-	o Options
+	o       Options
+	tenants tenants
 
 	mu    sync.RWMutex // guards what was discovered
 	all   []Entry      // configured and discovered
@@ -58,7 +60,7 @@ func New(o Options) *Catalog {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Catalog{o: o, all: slices.Clone(o.Entries)}
+	return &Catalog{o: o, tenants: tenants{source: o.Tenants}, all: slices.Clone(o.Entries)}
 }
 
 // Run refreshes what is discovered until ctx ends.

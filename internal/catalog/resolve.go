@@ -47,11 +47,14 @@ func podOf(s *playbook.Service, pod string) bool {
 }
 
 // Resolve gives the services an alert is about: exactly one when it can be
-// said. With none or several, why says what was looked at.
+// said. With none or several, why says what was looked at; with one, what led
+// to it where the alert's labels alone do not.
 //
 // An entry whose matchers fit decides. Otherwise the services of the alert's
 // namespace are narrowed by the labels service, deployment, statefulset, pod
-// and model_name, in this order.
+// and model_name, in this order. An alert with none of them and the label node
+// is about the service that has most pods there; the cluster is asked for them,
+// for two seconds at most.
 func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why string, err error) {
 	entries, err := c.entries()
 	if err != nil {
@@ -68,7 +71,9 @@ func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why st
 		}
 	}
 	if len(hits) == 0 {
-		hits, why = byClues(entries, a)
+		if hits, why, err = c.byLabels(entries, a); err != nil {
+			return nil, "", err
+		}
 	}
 	for _, e := range hits {
 		services = append(services, e.Service)
@@ -82,7 +87,8 @@ func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why st
 	return services, why, nil
 }
 
-func byClues(entries []Entry, a playbook.Alert) ([]*Entry, string) {
+// byLabels narrows the services of the alert's namespace down.
+func (c *Catalog) byLabels(entries []Entry, a playbook.Alert) ([]*Entry, string, error) {
 	var left []*Entry
 	namespace, scoped := a.Labels["namespace"]
 	for i := range entries {
@@ -91,8 +97,21 @@ func byClues(entries []Entry, a playbook.Alert) ([]*Entry, string) {
 		}
 	}
 	if len(left) == 0 {
-		return nil, fmt.Sprintf("no service of the catalog is in namespace %q", namespace)
+		return nil, fmt.Sprintf("no service of the catalog is in namespace %q", namespace), nil
 	}
+	named := slices.ContainsFunc(clues, func(c clue) bool { return a.Labels[c.label] != "" })
+	if node := a.Labels["node"]; node != "" && !named && c.tenants.source != nil {
+		hit, why, err := c.byNode(left, node)
+		if hit == nil {
+			return nil, why, err
+		}
+		return []*Entry{hit}, why, nil
+	}
+	hits, why := byClues(left, a)
+	return hits, why, nil
+}
+
+func byClues(left []*Entry, a playbook.Alert) ([]*Entry, string) {
 	var used []string
 	found := false
 	for _, c := range clues {

@@ -105,7 +105,7 @@ func (d *deciding) firing(id string, k known, a playbook.Alert) {
 	started := false
 	for _, p := range left {
 		if p.Serves(services[0].Name) {
-			d.begin(id, before, a, p, services[0])
+			d.begin(id, before, a, p, services[0], why)
 			started = true
 		}
 	}
@@ -154,9 +154,9 @@ func (d *deciding) noService(id string, before, k known, a playbook.Alert, servi
 }
 
 // begin lets an episode join the open run of a playbook on a service, or start
-// one.
-func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.Playbook, svc playbook.Service) {
-	v := Dispatched{Playbook: p.Name, Service: svc.Name}
+// one. why is what led to the service, where the alert's labels alone do not.
+func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.Playbook, svc playbook.Service, why string) {
+	v := Dispatched{Playbook: p.Name, Service: svc.Name, Reason: why}
 	start := machine.Start{
 		Run: d.e.ids.next(d.b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
 		Autonomy: d.e.o.Autonomy, Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq,

@@ -24,8 +24,8 @@ type Steps interface {
 }
 
 // Services finds the services an alert is about, and says why when there is
-// none or more than one. It is called concurrently and must not block on the
-// network.
+// none or more than one. It is called concurrently and must answer
+// within seconds, since alerts are decided one after the other.
 type Services interface {
 	Resolve(a playbook.Alert) (services []playbook.Service, why string, err error)
 }

@@ -29,6 +29,7 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 (slowed down now by heat, power brake or hardware), ` + "`failing`" + ` (gives or will give errors).`,
 		With: []playbook.Field{
 			{Name: "node", Type: text, Doc: "Judge this node and all its GPUs, whoever holds them, instead of the service's."},
+			{Name: "also", Type: text, Doc: "Judge this node and all its GPUs too, beside the service's: the one that an alert names. Empty: none."},
 		},
 		Out: []playbook.Field{
 			with(verdict, "The worst of the GPUs that count: those the service's pods hold, or all of their nodes where that is not known."),
@@ -37,6 +38,7 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 			{Name: "rma", Type: yes, Doc: "One of them is to be replaced, by NVIDIA's documents."},
 			{Name: "why", Type: text, Doc: "The worst finding in a sentence; empty: nothing is wrong."},
 			{Name: "node", Type: text, Doc: "The node with the worst of them that is degraded, throttled or failing; empty: there is none."},
+			{Name: "gpu", Type: text, Doc: "UUID of the worst GPU there; empty: there is none, or the whole node is at fault."},
 			{Name: "healthy_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which all GPUs that count are healthy or busy."},
 			{Name: "unknown_nodes", Type: whole, Unit: "nodes", Doc: "Nodes of which too little is known."},
 			{Name: "bad_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is degraded, throttled or failing."},
@@ -86,6 +88,7 @@ func newGPUHealth(d Deps) Check { return gpuHealth{d.GPUs, d.Workloads, d.Now} }
 
 type healthWith struct {
 	Node string `json:"node"`
+	Also string `json:"also"`
 }
 
 type healthOut struct {
@@ -95,6 +98,7 @@ type healthOut struct {
 	RMA          bool          `json:"rma"`
 	Why          string        `json:"why"`
 	Node         string        `json:"node"`
+	GPU          string        `json:"gpu"`
 	HealthyNodes int           `json:"healthy_nodes"`
 	UnknownNodes int           `json:"unknown_nodes"`
 	BadNodes     int           `json:"bad_nodes"`
@@ -131,6 +135,9 @@ func (c gpuHealth) Run(ctx context.Context, in Input) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
+	if with.Node != "" && with.Also != "" {
+		return Finding{}, invalid("gpu.health: node %s alone, or also node %s, not both", with.Node, with.Also)
+	}
 	pods := map[string][]string{with.Node: nil}
 	if with.Node == "" {
 		if c.w == nil {
@@ -141,6 +148,9 @@ func (c gpuHealth) Run(ctx context.Context, in Input) (Finding, error) {
 			return Finding{}, err
 		}
 		pods = podsByNode(w.Pods)
+		if _, there := pods[with.Also]; with.Also != "" && !there {
+			pods[with.Also] = nil
+		}
 	}
 	nodes := make([]string, 0, len(pods))
 	for n := range pods {
@@ -156,7 +166,7 @@ func (c gpuHealth) Run(ctx context.Context, in Input) (Finding, error) {
 		answers = c.gpus.Snapshots(ctx, nodes, 0)
 	}
 	// The readings are younger than the question, and in the sandbox time flies.
-	out, facts := healthOf(c.now(), in.Service.Namespace, answers, pods)
+	out, facts := healthOf(c.now(), in.Service.Namespace, answers, pods, with.Also)
 	return Finding{Out: out, Facts: facts}, nil
 }
 
@@ -173,14 +183,21 @@ func podsByNode(pods []kube.Pod) map[string][]string {
 	return out
 }
 
-// healthOf turns answers into evidence and what people are told.
-func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[string][]string) (healthOut, []string) {
+// healthOf turns answers into evidence and what people are told. Of the node
+// called whole, every GPU counts.
+func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[string][]string, whole string) (healthOut, []string) {
+	worst := map[string]string{} // GPU of each node
 	out := healthOut{Verdict: gpu.Healthy, BadPods: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
 	if len(answers) == 0 {
 		out.Verdict, out.Why = gpu.Uncertain, "no pod of the service runs on a node"
 	}
 	for i, j := range gpu.JudgeAnswers(now, answers) {
-		n := countNode(j, answers[i], namespace, pods[j.Node])
+		counted := pods[j.Node]
+		if j.Node == whole {
+			counted = nil
+		}
+		n := countNode(j, answers[i], namespace, counted)
+		worst[j.Node] = n.worst
 		row := gpuNodeOut{Name: j.Node, Verdict: n.verdict, NodeVerdict: j.Verdict, Throttle: n.throttle, Source: j.Source, AgeSeconds: -1, GPUs: len(j.GPUs), Pods: append([]string{}, pods[j.Node]...)}
 		if !j.TakenAt.IsZero() {
 			row.AgeSeconds = now.Sub(j.TakenAt).Seconds()
@@ -193,6 +210,7 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[st
 	slices.SortStableFunc(out.Reasons, func(a, b gpuFoundOut) int { return worseFirst(a.Verdict, b.Verdict) })
 	if len(out.Nodes) > 0 && out.Nodes[0].Verdict.WorseThan(gpu.Uncertain) {
 		out.Node = out.Nodes[0].Name
+		out.GPU = worst[out.Node]
 	}
 	if len(out.Reasons) > 0 {
 		out.Why = out.Reasons[0].say()
@@ -236,6 +254,7 @@ type nodeCount struct {
 	throttle   gpu.Throttle
 	reset, rma bool
 	reasons    []gpuFoundOut // worse than busy
+	worst      string        // UUID of the GPU; empty: none is worse than busy
 }
 
 // countNode judges the GPUs of a node that count: those the pods hold where
@@ -266,8 +285,11 @@ func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []strin
 		}
 		note(g.Index, g.UUID, g.Reasons)
 		n.reset, n.rma = n.reset || g.Reset, n.rma || g.RMA
-		if n.throttle == "" || g.Verdict.WorseThan(worst) {
+		if g.Verdict.WorseThan(worst) {
 			n.throttle, worst = g.Throttle, g.Verdict
+			if worst.WorseThan(gpu.Busy) {
+				n.worst = g.UUID
+			}
 		}
 	}
 	return n

@@ -80,6 +80,7 @@ type health struct {
 	Reset        bool     `json:"reset"`
 	Why          string   `json:"why"`
 	Node         string   `json:"node"`
+	GPU          string   `json:"gpu"`
 	HealthyNodes int      `json:"healthy_nodes"`
 	UnknownNodes int      `json:"unknown_nodes"`
 	BadNodes     int      `json:"bad_nodes"`
@@ -155,6 +156,19 @@ func TestGPUHealth(t *testing.T) {
 			gpus: gpus{"node-z": both(overheated, heldBy(0, "other-1"))}, with: map[string]any{"node": "node-z"},
 			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-z", BadNodes: 1},
 		},
+		"the node of the alert, whose bad GPU another service has": {
+			gpus: gpus{"node-b": both(overheated, heldBy(0, "chat-2"), heldBy(1, "other-1"))}, with: map[string]any{"also": "node-b"},
+			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-b", GPU: "GPU-node-b-1", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
+		},
+		"the node of the alert, where the service is not": {
+			gpus: gpus{"node-z": overheated}, with: map[string]any{"also": "node-z"},
+			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-z", GPU: "GPU-node-z-1", HealthyNodes: 2, BadNodes: 1},
+		},
+		"no node of the alert": {gpus: gpus{}, with: map[string]any{"also": ""}, want: health{Verdict: "healthy", HealthyNodes: 2}},
+		"the nodes of the service are bad, that of the alert is well": {
+			gpus: gpus{"node-a": overheated}, with: map[string]any{"also": "node-z"},
+			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-a", GPU: "GPU-node-a-1", HealthyNodes: 2, BadNodes: 1, BadPods: []string{"chat-1"}},
+		},
 		"nothing configured": {want: health{Verdict: "unknown", UnknownNodes: 2}, why: "set gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +183,9 @@ func TestGPUHealth(t *testing.T) {
 			if got.Verdict != c.want.Verdict || got.Throttle != c.want.Throttle || got.Node != c.want.Node || got.HealthyNodes != c.want.HealthyNodes ||
 				got.UnknownNodes != c.want.UnknownNodes || got.BadNodes != c.want.BadNodes || !slices.Equal(got.BadPods, c.want.BadPods) {
 				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			if c.want.GPU != "" && got.GPU != c.want.GPU {
+				t.Errorf("the worst GPU is %q, want %q", got.GPU, c.want.GPU)
 			}
 			if !strings.Contains(got.Why, c.why) || (got.Why == "") != (got.Verdict == "healthy") {
 				t.Errorf("why is %q, want %q", got.Why, c.why)
@@ -187,6 +204,10 @@ func (nobody) Workload(context.Context, kube.Ref) (kube.Workload, error) {
 func TestGPUHealthThatCannotBeAsked(t *testing.T) {
 	if h, _ := askHealth(t, step.Deps{Workloads: nobody{}, GPUs: gpus{}}, nil); h.Verdict != "unknown" || !strings.Contains(h.Why, "no pod") {
 		t.Errorf("without a pod: got %+v, want unknown", h)
+	}
+	two := map[string]any{"node": "node-a", "also": "node-b"}
+	if _, o := askHealth(t, step.Deps{Workloads: fleet{}, GPUs: gpus{}}, two); o.Status != machine.StatusFailed || o.Reason != machine.ReasonInvalid {
+		t.Errorf("one node alone, and another too: got %s %q", o.Status, o.Message)
 	}
 	if _, o := askHealth(t, step.Deps{GPUs: gpus{}}, nil); o.Status != machine.StatusFailed || !strings.Contains(o.Message, "kubernetes") {
 		t.Errorf("without a cluster: got %s %q", o.Status, o.Message)

@@ -35,12 +35,18 @@ func TestDeployedPodIsAdmitted(t *testing.T) {
 	})
 }
 
-// The shipped rules are rules to a real Prometheus, and the shipped receiver is
+// The shipped rules are rules to a real Prometheus and alert of what they are to,
+// and the shipped receiver is
 // one to a real Alertmanager once it stands in a whole configuration.
 func TestDeployedRulesAndReceiver(t *testing.T) {
 	t.Parallel()
 	deploy := filepath.Join(rig.Repository(), "deploy")
-	check(t, "promtool", "check", "rules", filepath.Join(deploy, "prometheus", "inference-slo.rules.yaml"), filepath.Join(deploy, "prometheus", "responder.rules.yaml"))
+	rules, err := filepath.Glob(filepath.Join(deploy, "prometheus", "*.rules.yaml"))
+	if err != nil || len(rules) < 3 {
+		t.Fatalf("rules are %v, %v", rules, err)
+	}
+	check(t, "promtool", append([]string{"check", "rules"}, rules...)...)
+	check(t, "promtool", "test", "rules", filepath.Join(deploy, "prometheus", "gpu_test.yaml"))
 
 	snippet, err := os.ReadFile(filepath.Join(deploy, "alertmanager", "receiver.yaml"))
 	if err != nil {

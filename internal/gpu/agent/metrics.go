@@ -27,15 +27,18 @@ func newMetrics(registry *prometheus.Registry, source Source) (*metrics, error) 
 	return m, nil
 }
 
-// gauges are the latest readings. What is unknown has no sample.
+// gauges are the latest readings. What is unknown has no sample. All of them
+// name the node, so that an alert does, however the agent is scraped.
 type gauges struct{ source Source }
 
 var (
-	byGPU      = []string{"gpu", "uuid"}
-	descUp     = prometheus.NewDesc("responder_agent_driver_up", "Whether the driver answers: 1 or 0.", nil, nil)
+	byNode     = []string{"node"}
+	byGPU      = []string{"node", "gpu", "uuid"}
+	descUp     = prometheus.NewDesc("responder_agent_driver_up", "Whether the driver answers: 1 or 0.", byNode, nil)
 	descAge    = prometheus.NewDesc("responder_agent_sample_age_seconds", "Age of the last complete sample.", byGPU, nil)
-	descState  = prometheus.NewDesc("responder_agent_gpu_verdict", "1 for the present verdict, 0 for the others; compared with no other node.", []string{"gpu", "uuid", "verdict"}, nil)
-	descReason = prometheus.NewDesc("responder_agent_gpu_clocks_event_reason", "Whether a reason for lower clocks is active: 1 or 0.", []string{"gpu", "uuid", "reason"}, nil)
+	descState  = prometheus.NewDesc("responder_agent_gpu_verdict", "1 for the present verdict, 0 for the others; compared with no other node.", append(byGPU[:3:3], "verdict"), nil)
+	descSlowed = prometheus.NewDesc("responder_agent_gpu_throttled", "Whether the verdict is throttled, by what: 1 or 0.", append(byGPU[:3:3], "by"), nil)
+	descReason = prometheus.NewDesc("responder_agent_gpu_clocks_event_reason", "Whether a reason for lower clocks is active: 1 or 0.", append(byGPU[:3:3], "reason"), nil)
 	descXIDs   = prometheus.NewDesc("responder_agent_gpu_xids_kept", "XID events that are remembered (the last 128 events).", byGPU, nil)
 )
 
@@ -81,7 +84,7 @@ var readings = []gauge{
 
 // Describe lists them.
 func (m *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descAge, descState, descReason, descXIDs} {
+	for _, d := range []*prometheus.Desc{descUp, descAge, descState, descSlowed, descReason, descXIDs} {
 		out <- d
 	}
 	for _, g := range readings {
@@ -91,11 +94,11 @@ func (m *gauges) Describe(out chan<- *prometheus.Desc) {
 
 // Collect reads them.
 func (m *gauges) Collect(out chan<- prometheus.Metric) {
-	send := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
 	now := time.Now()
 	s := m.source.Snapshot()
+	send := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{s.Node}, labels...)...)
+	}
 	up := 1.0
 	for _, e := range s.Errors {
 		if e.What == "driver" {
@@ -109,6 +112,9 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 		send(descAge, now.Sub(g.TakenAt).Seconds(), index, g.UUID)
 		for _, v := range gpu.Verdicts() {
 			send(descState, oneIf(judged[i].Verdict == v), index, g.UUID, string(v))
+		}
+		for _, by := range []gpu.Throttle{gpu.Thermal, gpu.PowerBrake, gpu.Hardware} {
+			send(descSlowed, oneIf(judged[i].Verdict == gpu.Throttled && judged[i].Throttle == by), index, g.UUID, string(by))
 		}
 		if active, ok := g.Clocks.Reasons.Get(); ok {
 			for _, bit := range (gpu.Harmful | gpu.Benign | gpu.SWPowerCap | active).Bits() {

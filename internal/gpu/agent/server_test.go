@@ -206,9 +206,9 @@ func TestAliveAndMetrics(t *testing.T) {
 	get(s, "/v1/health", "")
 	text := get(s, "/metrics", "").Body.String()
 	for _, want := range []string{
-		`responder_agent_driver_up 1`, `responder_agent_gpu_temperature_celsius{gpu="0",uuid="GPU-1"} 91`, `verdict="failing"} 1`,
-		`responder_agent_gpu_clocks_event_reason{gpu="0",reason="hardware thermal slowdown",uuid="GPU-1"} 1`,
-		`responder_agent_gpu_xids_kept{gpu="0",uuid="GPU-1"} 1`, `responder_agent_requests_total{result="ok"} 1`,
+		`responder_agent_driver_up{node="gpu-17"} 1`, `responder_agent_gpu_temperature_celsius{gpu="0",node="gpu-17",uuid="GPU-1"} 91`, `verdict="failing"} 1`,
+		`responder_agent_gpu_clocks_event_reason{gpu="0",node="gpu-17",reason="hardware thermal slowdown",uuid="GPU-1"} 1`,
+		`responder_agent_gpu_xids_kept{gpu="0",node="gpu-17",uuid="GPU-1"} 1`, `responder_agent_requests_total{result="ok"} 1`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("/metrics has no %s", want)
