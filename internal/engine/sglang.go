@@ -20,10 +20,11 @@ const (
 // sglangFlags are those that a run may change. Booleans are store_true: there is
 // --flag or nothing, and no --no- form.
 func sglangFlags() []Flag {
-	return append(sglangBatch(), sglangMemory()...)
+	return slices.Concat(sglangAdmission(), sglangBatch(), sglangMemory())
 }
 
-func sglangBatch() []Flag {
+// sglangAdmission is what is admitted, and who goes first.
+func sglangAdmission() []Flag {
 	return []Flag{
 		{
 			Name: "max-running-requests", Kind: Int, Min: at(1), Unit: "requests", Default: "as many as the memory holds",
@@ -68,6 +69,12 @@ func sglangBatch() []Flag {
 			Name: "retraction-policy", Kind: Enum, Words: []string{"length", "priority"}, Default: "length", Contract: true,
 			Trades: "who gives way when the KV cache is full", Source: sglangArgs + "retraction_policy",
 		},
+	}
+}
+
+// sglangBatch is what is batched.
+func sglangBatch() []Flag {
+	return []Flag{
 		{
 			Name: "enable-mixed-chunk", Kind: Switch, Default: "false",
 			Trades: "prefill and decode in one batch: tokens between come more evenly", Source: sglangArgs + "enable_mixed_chunk",
@@ -95,6 +102,7 @@ func sglangBatch() []Flag {
 	}
 }
 
+// sglangMemory is what is kept, and where.
 func sglangMemory() []Flag {
 	return []Flag{
 		{
@@ -140,75 +148,69 @@ func sglangMemory() []Flag {
 // sglangRules is what must hold between SGLang's flags.
 func sglangRules() []rule {
 	rules := []rule{
-		{
-			[]string{"chunked-prefill-size", "page-size"},
-			sglangArgs + "check_server_args",
-			func(s setting) string {
-				chunk, a := s.number("chunked-prefill-size")
-				page, b := s.number("page-size")
-				if a && b && chunk > 0 && page >= 1 && int64(chunk)%int64(page) != 0 {
-					return fmt.Sprintf("chunked-prefill-size (%.0f) would be no multiple of page-size (%.0f), and the server does not start", chunk, page)
-				}
-				return ""
-			},
-		},
-		{
-			[]string{"max-running-requests", "dp-size"},
-			sglangWorker + "max_running_requests",
-			func(s setting) string {
-				requests, a := s.number("max-running-requests")
-				ranks, b := s.number("dp-size")
-				if a && b && requests < ranks {
-					return fmt.Sprintf("max-running-requests (%.0f) would be less than dp-size (%.0f): a rank without any does not start", requests, ranks)
-				}
-				return ""
-			},
-		},
-		{
-			[]string{"enable-hierarchical-cache", "disable-radix-cache"},
-			sglangArgs + "_handle_cache_compatibility",
-			func(s setting) string {
-				if s.is("enable-hierarchical-cache", "true") && s.is("disable-radix-cache", "true") {
-					return "enable-hierarchical-cache and disable-radix-cache exclude each other, and the server does not start"
-				}
-				return ""
-			},
-		},
-		{
-			[]string{"enable-mixed-chunk", "speculative-algorithm"},
-			sglangArgs + "check_server_args",
-			func(s setting) string {
-				if s.is("enable-mixed-chunk", "true") && s.has("speculative-algorithm") {
-					return "enable-mixed-chunk does not go with speculative-algorithm, and the server does not start"
-				}
-				return ""
-			},
-		},
-		{
-			[]string{"max-queued-requests", "disaggregation-mode"},
-			sglangArgs + "max_queued_requests",
-			func(s setting) string {
-				if s.moves("max-queued-requests") && s.has("disaggregation-mode") && !s.is("disaggregation-mode", "null") {
-					return "max-queued-requests has no effect with disaggregation-mode"
-				}
-				return ""
-			},
-		},
-		{
-			[]string{"hicache-ratio", "hicache-size"},
-			sglangArgs + "hicache_size",
-			func(s setting) string {
-				if size, ok := s.number("hicache-size"); ok && size > 0 && s.moves("hicache-ratio") {
-					return "hicache-ratio has no effect while hicache-size is set: change that one"
-				}
-				return ""
-			},
-		},
+		{[]string{"chunked-prefill-size", "page-size"}, sglangArgs + "check_server_args", chunkOfWholePages},
+		{[]string{"max-running-requests", "dp-size"}, sglangWorker + "max_running_requests", requestsForEachRank},
+		{[]string{"enable-hierarchical-cache", "disable-radix-cache"}, sglangArgs + "_handle_cache_compatibility", hierarchyNeedsRadix},
+		{[]string{"enable-mixed-chunk", "speculative-algorithm"}, sglangArgs + "check_server_args", mixedNotSpeculative},
+		{[]string{"max-queued-requests", "disaggregation-mode"}, sglangArgs + "max_queued_requests", queueNotDisaggregated},
+		{[]string{"hicache-ratio", "hicache-size"}, sglangArgs + "hicache_size", sizeOutranksRatio},
 	}
 	for _, name := range []string{"hicache-ratio", "hicache-size", "hicache-write-policy"} {
 		rules = append(rules, needs(name, "enable-hierarchical-cache"))
 	}
 	return rules
+}
+
+// chunkOfWholePages holds a chunk to whole pages.
+func chunkOfWholePages(s setting) string {
+	chunk, a := s.number("chunked-prefill-size")
+	page, b := s.number("page-size")
+	if a && b && chunk > 0 && page >= 1 && int64(chunk)%int64(page) != 0 {
+		return fmt.Sprintf("chunked-prefill-size (%.0f) would be no multiple of page-size (%.0f), and the server does not start", chunk, page)
+	}
+	return ""
+}
+
+// requestsForEachRank holds a request for each rank.
+func requestsForEachRank(s setting) string {
+	requests, a := s.number("max-running-requests")
+	ranks, b := s.number("dp-size")
+	if a && b && requests < ranks {
+		return fmt.Sprintf("max-running-requests (%.0f) would be less than dp-size (%.0f): a rank without any does not start", requests, ranks)
+	}
+	return ""
+}
+
+// hierarchyNeedsRadix says that the hierarchical cache is one of the radix cache.
+func hierarchyNeedsRadix(s setting) string {
+	if s.is("enable-hierarchical-cache", "true") && s.is("disable-radix-cache", "true") {
+		return "enable-hierarchical-cache and disable-radix-cache exclude each other, and the server does not start"
+	}
+	return ""
+}
+
+// mixedNotSpeculative says that mixed chunks and speculation exclude each other.
+func mixedNotSpeculative(s setting) string {
+	if s.is("enable-mixed-chunk", "true") && s.has("speculative-algorithm") {
+		return "enable-mixed-chunk does not go with speculative-algorithm, and the server does not start"
+	}
+	return ""
+}
+
+// queueNotDisaggregated says that the queue's limit is nothing with disaggregation.
+func queueNotDisaggregated(s setting) string {
+	if s.moves("max-queued-requests") && s.has("disaggregation-mode") && !s.is("disaggregation-mode", "null") {
+		return "max-queued-requests has no effect with disaggregation-mode"
+	}
+	return ""
+}
+
+// sizeOutranksRatio says that memory in bytes outranks memory as a multiple.
+func sizeOutranksRatio(s setting) string {
+	if size, ok := s.number("hicache-size"); ok && size > 0 && s.moves("hicache-ratio") {
+		return "hicache-ratio has no effect while hicache-size is set: change that one"
+	}
+	return ""
 }
 
 // needs is the rule that a flag has no effect without a switch.

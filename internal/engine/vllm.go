@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // vllmSource is what vLLM's table was read from. Bounds are those of the
 // pydantic fields, which the engine holds at its start.
 const vllmSource = "vLLM main 017e9f4448, 2026-08-17 (about v0.26), and vllm/engine/arg_utils.py at 002f10e0c"
@@ -16,11 +18,11 @@ const (
 // vllmFlags are those that a run may change. Booleans are argparse's
 // BooleanOptionalAction: --flag and --no-flag, never --flag=true.
 func vllmFlags() []Flag {
-	return append(vllmBatch(), vllmMemory()...)
+	return slices.Concat(vllmAdmission(), vllmBatch(), vllmMemory(), vllmHost())
 }
 
-// vllmBatch is what is admitted and batched.
-func vllmBatch() []Flag {
+// vllmAdmission is what is admitted.
+func vllmAdmission() []Flag {
 	return []Flag{
 		{
 			Name: "max-num-seqs", Kind: Int, Min: at(1), Unit: "sequences", Compiles: true,
@@ -54,6 +56,12 @@ func vllmBatch() []Flag {
 			Trades: "fewer: requests beyond it are refused with 503, so that first tokens of the others come in time", Source: vllmScheduler + "max_num_queued_tokens",
 			Note: "vLLM takes 0, which refuses every request: it is refused here",
 		},
+	}
+}
+
+// vllmBatch is what is batched.
+func vllmBatch() []Flag {
+	return []Flag{
 		{
 			Name: "long-prefill-token-threshold", Kind: Int, Min: at(0), Unit: "tokens", Default: "0: no prompt is long",
 			Trades: "lower: long prompts are cut smaller, so that short ones get through; long ones take longer", Source: vllmScheduler + "long_prefill_token_threshold",
@@ -86,7 +94,7 @@ func vllmBatch() []Flag {
 	}
 }
 
-// vllmMemory is what is kept, and where.
+// vllmMemory is what is kept of the KV cache.
 func vllmMemory() []Flag {
 	return []Flag{
 		{
@@ -118,6 +126,12 @@ func vllmMemory() []Flag {
 			Trades: "more: blocks are kept free when requests are admitted, which stops preemptions; fewer requests run at once", Source: vllmScheduler + "watermark",
 			Note: "of 2026; the engine refuses it before",
 		},
+	}
+}
+
+// vllmHost is what the host keeps, and what else takes memory or time of start.
+func vllmHost() []Flag {
+	return []Flag{
 		{
 			Name: "kv-offloading-size", Kind: Float, Min: at(0), Above: true, Unit: "GiB of the host's memory, of all ranks together", Default: "none",
 			Trades: "more: blocks that leave the GPU are kept in the host's memory, which the pod needs", Source: vllmCache + "kv_offloading_size",
