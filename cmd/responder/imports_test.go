@@ -46,27 +46,29 @@ var mayImport = map[string][]string{
 	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
 	"internal/gitops/argocd":     {"internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only cmd/responder imports it
 
-	"internal/engine":     {},
-	"internal/slo":        {},
-	"internal/gpu":        {},
-	"internal/slack":      {},
-	"internal/gpu/agent":  {"internal/gpu", "internal/tlsfile"},
-	"internal/gpu/client": {"internal/gpu", "internal/tlsfile", "internal/dial"},
-	"internal/gpu/nvml":   {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
-	"internal/dial":       {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
-	"internal/tlsfile":    {},               // certificates that are read again when they change: for two servers, and for who asks the second
-	"internal/notify":     {"internal/dial"},
+	"internal/engine":           {},
+	"internal/slo":              {},
+	"internal/gpu":              {},
+	"internal/slack":            {},
+	"internal/gpu/agent":        {"internal/gpu", "internal/tlsfile"},
+	"internal/gpu/client":       {"internal/gpu", "internal/tlsfile", "internal/dial"},
+	"internal/gpu/podresources": {"internal/gpu"}, // gRPC and the kubelet's messages: only the node agent links them
+	"internal/gpu/nvml":         {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
+	"internal/dial":             {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
+	"internal/tlsfile":          {},               // certificates that are read again when they change: for two servers, and for who asks the second
+	"internal/notify":           {"internal/dial"},
 	// The desk turns runs into messages and clicks into decisions, so it speaks of both.
 	"internal/desk": {"internal/playbook", "internal/executor/machine", "internal/slack"},
 
 	// For tests only: servers, and the conformance test of levers.
-	"internal/gitops/gittest":    {}, // git's own HTTP server on repositories of a test's own
-	"internal/gpu/nvml/nvmltest": {}, // NVIDIA's driver library, as C: of who calls it it knows nothing
-	"internal/kube/kubetest":     {"internal/kube"},
-	"internal/notify/notifytest": {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
-	"internal/slack/slacktest":   {}, // Slack as Slack documents it: of our own client it knows nothing
-	"internal/webhook/oidctest":  {}, // an OpenID Connect issuer: of who verifies its tokens it knows nothing
-	"internal/step/steptest":     {"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/gitops"},
+	"internal/gitops/gittest":               {}, // git's own HTTP server on repositories of a test's own
+	"internal/gpu/podresources/kubelettest": {}, // the kubelet's API, as a real gRPC server: of who asks it it knows nothing
+	"internal/gpu/nvml/nvmltest":            {}, // NVIDIA's driver library, as C: of who calls it it knows nothing
+	"internal/kube/kubetest":                {"internal/kube"},
+	"internal/notify/notifytest":            {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
+	"internal/slack/slacktest":              {}, // Slack as Slack documents it: of our own client it knows nothing
+	"internal/webhook/oidctest":             {}, // an OpenID Connect issuer: of who verifies its tokens it knows nothing
+	"internal/step/steptest":                {"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/gitops"},
 
 	// The catalog makes playbook.Service values, which runs keep.
 	"internal/catalog": {"internal/playbook", "internal/kube"},

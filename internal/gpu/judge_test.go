@@ -240,8 +240,25 @@ func TestVerdictOfReadings(t *testing.T) {
 		"history that ended":       {change: func(g *GPU) { g.Minutes = g.Minutes[:5] }, want: Uncertain, rule: "history"},
 		"absurd history":           {change: func(g *GPU) { lastMinutes(g, 1, func(m *Minute) { m.GPUMaxC = Known[int64](255) }) }, want: Uncertain, rule: "plausible", text: "minutes[9].gpu_max_c"},
 		"more used than there is":  {change: func(g *GPU) { g.Use.MemoryUsedBytes = Known[uint64](81 << 30) }, want: Uncertain, rule: "readable"},
+		"pods unknown":             {change: func(g *GPU) { g.Pods = Unknown[[]Pod](Timeout) }, want: Healthy, rule: "readable", text: "any pod of the node may"},
 		"nothing but a uuid":       {change: func(g *GPU) { *g = GPU{UUID: g.UUID, TakenAt: g.TakenAt} }, want: Uncertain, rule: "history"},
 	} {
 		t.Run(name, c.check)
+	}
+}
+
+// That nobody knows which pods hold the GPUs is said once, and is no fault.
+func TestPodsUnknown(t *testing.T) {
+	s := snapshot(h100(0), h100(1))
+	for i := range s.GPUs {
+		s.GPUs[i].Pods = Unknown[[]Pod](Failed)
+	}
+	s.Errors = []ReadError{{What: WhatPods, Why: Failed, Detail: "the kubelet is gone"}}
+	n := Judge(noon, s)[0]
+	if n.Verdict != Healthy || len(n.Reasons) != 1 || !strings.Contains(n.Reasons[0].Evidence, "the kubelet is gone") || len(n.GPUs[0].Reasons) != 0 {
+		t.Errorf("%+v", n)
+	}
+	if _, known := s.Held("serving", map[string]bool{"chat-1": true}); known {
+		t.Error("unknown pods are known")
 	}
 }

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,7 +30,10 @@ var mustKnow = map[string]string{
 func nodeReadable(u subject) []sign {
 	var out []sign
 	for _, e := range u.snap.Errors {
-		if !harmless[e.Why] {
+		switch {
+		case e.What == WhatPods:
+			out = append(out, podsUnknown(detail(e)))
+		case !harmless[e.Why]:
 			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
 		}
 	}
@@ -122,16 +126,20 @@ func repairsUnseen(g GPU) (sign, bool) {
 // itself, and what the source does not give.
 func readable(u subject) []sign {
 	var bad, absent []string
+	var out []sign
 	for _, m := range missing(u.gpu) {
 		switch {
 		case mustKnow[m.What] != "":
+		case m.What == WhatPods:
+			if !harmless[m.Why] && !slices.ContainsFunc(u.snap.Errors, func(e ReadError) bool { return e.What == WhatPods }) {
+				out = append(out, podsUnknown(m.What+"=["+string(m.Why)+"]"))
+			}
 		case !harmless[m.Why]:
 			bad = append(bad, m.What+"=["+string(m.Why)+"]")
 		case m.Why == NotExported:
 			absent = append(absent, m.What)
 		}
 	}
-	var out []sign
 	if len(bad) > 0 {
 		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: plural(len(bad), "reading") + " could not be had", evidence: strings.Join(bad, " ")})
 	}
@@ -139,6 +147,12 @@ func readable(u subject) []sign {
 		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: plural(len(absent), "reading") + " that the exporter does not give", evidence: strings.Join(absent[:min(len(absent), 8)], " ")})
 	}
 	return out
+}
+
+// podsUnknown says that nobody knows which pods hold the GPUs. Whoever asks for
+// those of a service takes all GPUs of the node for them then.
+func podsUnknown(evidence string) sign {
+	return sign{outcome: outcome{verdict: Healthy}, text: "which pods hold its GPUs is not known: any pod of the node may", evidence: evidence}
 }
 
 func plausible(u subject) []sign {

@@ -40,6 +40,10 @@ func (s Snapshot) Shorter(minutes int) Snapshot {
 	return s
 }
 
+// WhatPods is what a ReadError names when it is not known which pods hold the
+// GPUs. That says nothing about their health.
+const WhatPods = "pods"
+
 // ReadError is something that could not be read.
 type ReadError struct {
 	What   string  `json:"what"`             // driver, events, fabric, power.draw_mw, ...

@@ -3,8 +3,8 @@
 // its own because NVIDIA's library needs cgo, and because each GPU node pays
 // for its memory: see docs/decisions/0012-the-agent-is-a-program-of-its-own.md.
 //
-// serve.go is the service, probe.go looks once; their flags are agentflags',
-// which the responder's own command line has too.
+// serve.go is the service, probe.go looks once, source.go puts together what both
+// show; their flags are agentflags', which the responder's own command line has too.
 package main
 
 import (

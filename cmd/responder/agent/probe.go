@@ -31,7 +31,7 @@ func probe(ctx context.Context, f agentflags.Probe, stdout, stderr io.Writer, ge
 	if err != nil {
 		return err
 	}
-	r, err := watch(ctx, stderr, o, f.For)
+	r, err := watch(ctx, stderr, o, f)
 	if err != nil {
 		return err
 	}
@@ -50,14 +50,14 @@ func probe(ctx context.Context, f agentflags.Probe, stdout, stderr io.Writer, ge
 
 // watch reads until the time is over, a GPU is failing, or the driver says
 // that there is nothing to read.
-func watch(ctx context.Context, progress io.Writer, o nvml.Options, limit time.Duration) (*report, error) {
+func watch(ctx context.Context, progress io.Writer, o nvml.Options, f agentflags.Probe) (*report, error) {
 	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	collector, err := nvml.Start(reading, o)
+	read, err := startSource(reading, o, f.Kubelet)
 	if err != nil {
 		return nil, err
 	}
-	end := time.After(limit)
+	end := time.After(f.For)
 	every := time.NewTicker(look)
 	defer every.Stop()
 	for told := false; ; {
@@ -69,7 +69,7 @@ func watch(ctx context.Context, progress io.Writer, o nvml.Options, limit time.D
 			over = true
 		case <-every.C:
 		}
-		s := collector.Snapshot()
+		s := read.Snapshot()
 		if len(s.GPUs) == 0 && len(s.Errors) > 0 && s.Errors[0].Why != gpu.NotRead {
 			return nil, fmt.Errorf("no GPU can be read: %s", cmp.Or(s.Errors[0].Detail, s.Errors[0].What))
 		}
@@ -79,7 +79,7 @@ func watch(ctx context.Context, progress io.Writer, o nvml.Options, limit time.D
 		}
 		if len(s.GPUs) > 0 && !told {
 			told = true
-			fmt.Fprintf(progress, "watching %d GPUs for %s, until one is plainly broken or ctrl-c\n", len(s.GPUs), limit)
+			fmt.Fprintf(progress, "watching %d GPUs for %s, until one is plainly broken or ctrl-c\n", len(s.GPUs), f.For)
 		}
 	}
 }

@@ -37,14 +37,14 @@ func serve(ctx context.Context, f agentflags.Serve, stderr io.Writer, getenv fun
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	collector, err := nvml.Start(ctx, reading)
+	read, err := startSource(ctx, reading, f.Kubelet)
 	if err != nil {
 		return err
 	}
-	o.Source = collector
+	o.Source = read
 	o.Alive = func() error {
 		var u *nvml.Unavailable
-		if errors.As(collector.Problem(), &u) && u.Restart {
+		if errors.As(read.Problem(), &u) && u.Restart {
 			return u
 		}
 		return nil

@@ -3,8 +3,10 @@
 package agentflags
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -59,13 +61,25 @@ type Reading struct {
 	Period  time.Duration
 	Node    string
 	HostPID bool
+	Kubelet string // socket of its pod-resources API
 }
 
 func (r *Reading) add(fs *pflag.FlagSet) {
 	fs.StringVar(&r.Library, "library", "", "name or path of NVIDIA's driver library (default libnvidia-ml.so.1)")
 	fs.DurationVar(&r.Period, "period", time.Second, "time between two samples, 100ms to 1m")
 	fs.StringVar(&r.Node, "node", "", "name of this node (default: NODE_NAME, else the host's name)")
-	fs.BoolVar(&r.HostPID, "host-pid", false, "the host's processes are seen (hostPID: true), so the pods that use a GPU can be told by their cgroups")
+	fs.BoolVar(&r.HostPID, "host-pid", false, "the host's processes are seen (hostPID: true), so the UIDs of the pods that use a GPU can be told by their cgroups")
+	fs.StringVar(&r.Kubelet, "pod-resources", "", "path of the kubelet's pod-resources socket, which says which pods hold which GPUs (default: that is not known)")
+}
+
+func (r *Reading) check() error {
+	switch {
+	case r.HostPID && r.Kubelet != "":
+		return errors.New("--host-pid and --pod-resources: one says which pods use a GPU, the other which hold it; give --pod-resources alone, which knows their names")
+	case r.Kubelet != "" && !filepath.IsAbs(r.Kubelet):
+		return fmt.Errorf("--pod-resources %q: give an absolute path, such as /var/lib/kubelet/pod-resources/kubelet.sock", r.Kubelet)
+	}
+	return nil
 }
 
 // Serve is what the agent is asked when it serves.
@@ -115,7 +129,7 @@ func (s *Serve) Check() error {
 	case s.LogFormat != "text" && s.LogFormat != "json":
 		return fmt.Errorf("--log-format %q: there is text, json", s.LogFormat)
 	}
-	return nil
+	return s.check()
 }
 
 // Probe is what the agent is asked when it looks once.
@@ -140,5 +154,5 @@ func (p *Probe) Check() error {
 	case p.Output != "table" && p.Output != "json":
 		return fmt.Errorf("-o %q: there is table, json", p.Output)
 	}
-	return nil
+	return p.check()
 }

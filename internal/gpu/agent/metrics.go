@@ -39,6 +39,7 @@ var (
 	descState  = prometheus.NewDesc("responder_agent_gpu_verdict", "1 for the present verdict, 0 for the others; compared with no other node.", append(byGPU[:3:3], "verdict"), nil)
 	descSlowed = prometheus.NewDesc("responder_agent_gpu_throttled", "Whether the verdict is throttled, by what: 1 or 0.", append(byGPU[:3:3], "by"), nil)
 	descReason = prometheus.NewDesc("responder_agent_gpu_clocks_event_reason", "Whether a reason for lower clocks is active: 1 or 0.", append(byGPU[:3:3], "reason"), nil)
+	descPod    = prometheus.NewDesc("responder_agent_gpu_pod", "1 for each pod that holds the GPU, or a part of it, where that is known.", append(byGPU[:3:3], "instance", "namespace", "pod", "container"), nil)
 	descXIDs   = prometheus.NewDesc("responder_agent_gpu_xids_kept", "XID events that are remembered (the last 128 events).", byGPU, nil)
 )
 
@@ -84,7 +85,7 @@ var readings = []gauge{
 
 // Describe lists them.
 func (m *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descAge, descState, descSlowed, descReason, descXIDs} {
+	for _, d := range []*prometheus.Desc{descUp, descAge, descState, descSlowed, descReason, descPod, descXIDs} {
 		out <- d
 	}
 	for _, g := range readings {
@@ -119,6 +120,12 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 		if active, ok := g.Clocks.Reasons.Get(); ok {
 			for _, bit := range (gpu.Harmful | gpu.Benign | gpu.SWPowerCap | active).Bits() {
 				send(descReason, oneIf(active&bit != 0), index, g.UUID, bit.Names()[0])
+			}
+		}
+		pods, _ := g.Pods.Get()
+		for _, p := range pods {
+			if p.Name != "" { // a UID alone names no pod
+				send(descPod, 1, index, g.UUID, p.Instance, p.Namespace, p.Name, p.Container)
 			}
 		}
 		xids := 0

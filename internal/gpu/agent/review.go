@@ -125,7 +125,7 @@ func (r *review) ReviewToken(ctx context.Context, token string) (string, error) 
 	if resp.StatusCode != http.StatusCreated {
 		hint := ""
 		if resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized {
-			hint = "; the agent's service account needs the ClusterRole system:auth-delegator, see deploy/agent"
+			hint = "; the agent's service account may not create TokenReviews: bind it to the ClusterRole responder-token-review, see deploy/agent/rbac.yaml"
 		}
 		return "", fmt.Errorf("the API server answers %d to a TokenReview%s", resp.StatusCode, hint)
 	}

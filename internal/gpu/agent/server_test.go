@@ -31,6 +31,7 @@ func sample() gpu.Snapshot {
 	g := gpu.GPU{UUID: "GPU-1", TakenAt: time.Now().UTC()}
 	g.Clocks.Reasons = gpu.Known(gpu.HWThermalSlowdown)
 	g.Temperature.GPUC = gpu.Known[int64](91)
+	g.Pods = gpu.Known([]gpu.Pod{{Namespace: "serving", Name: "chat-1", Container: "engine", Instance: "MIG-1"}, {UID: "u"}})
 	g.Events = []gpu.Event{{At: time.Now().UTC(), Type: gpu.EventXID, Data: 79}}
 	return gpu.Snapshot{Format: gpu.Format, Node: "gpu-17", Source: "nvml", PeriodMS: 1000, GPUs: []gpu.GPU{g}}
 }
@@ -208,6 +209,7 @@ func TestAliveAndMetrics(t *testing.T) {
 	for _, want := range []string{
 		`responder_agent_driver_up{node="gpu-17"} 1`, `responder_agent_gpu_temperature_celsius{gpu="0",node="gpu-17",uuid="GPU-1"} 91`, `verdict="failing"} 1`,
 		`responder_agent_gpu_clocks_event_reason{gpu="0",node="gpu-17",reason="hardware thermal slowdown",uuid="GPU-1"} 1`,
+		`responder_agent_gpu_pod{container="engine",gpu="0",instance="MIG-1",namespace="serving",node="gpu-17",pod="chat-1",uuid="GPU-1"} 1`,
 		`responder_agent_gpu_xids_kept{gpu="0",node="gpu-17",uuid="GPU-1"} 1`, `responder_agent_requests_total{result="ok"} 1`,
 	} {
 		if !strings.Contains(text, want) {
@@ -308,7 +310,7 @@ func TestReview(t *testing.T) {
 			t.Errorf("%s: %q, %v", token, user, err)
 		}
 	}
-	if _, err := r.ReviewToken(t.Context(), "forbidden"); err == nil || !strings.Contains(err.Error(), "system:auth-delegator") {
+	if _, err := r.ReviewToken(t.Context(), "forbidden"); err == nil || !strings.Contains(err.Error(), "ClusterRole responder-token-review") {
 		t.Errorf("forbidden: %v", err)
 	}
 	for text, change := range map[string]func(*APIServer){
