@@ -151,10 +151,10 @@ func (f *placeFlags) checkout() (checkout, error) {
 	if !ok {
 		namespace, name = "", f.service
 	}
-	files, err := manifests.ReadDir(f.path, strings.Trim(f.source, "/"))
+	files, err := manifests.ReadDir(f.path, strings.TrimRight(f.source, "/"))
 	return checkout{
-		files: files, source: gitops.Source{Path: strings.Trim(f.source, "/")},
-		target: gitops.Target{Kind: f.kind, Namespace: namespace, Name: name, Container: f.container, Path: strings.Trim(f.source, "/")},
+		files: files, source: gitops.Source{Path: strings.TrimRight(f.source, "/")},
+		target: gitops.Target{Kind: f.kind, Namespace: namespace, Name: name, Container: f.container, Path: strings.TrimRight(f.source, "/")},
 	}, err
 }
 

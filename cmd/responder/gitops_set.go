@@ -28,7 +28,9 @@ the head of the branch that is deployed or, with --path, in a local checkout.
 
 It never writes: without --dry-run it is refused. Changes go through runs, which
 are guarded, proven and taken back. What a run would refuse is refused here, too: a
-value that the engine does not take, a flag that is not known and would be added.`,
+value that the engine does not take, a flag that is not known and would be added.
+The value that was last verified, last_good in a playbook, is what 'responder
+gitops last-good' shows: a running Responder has it in its journal.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.replicas && len(args) == 1 && value == "" {
 				return fmt.Errorf("--replicas takes no number; write --replicas --value %s", args[0])
@@ -46,6 +48,9 @@ value that the engine does not take, a flag that is not known and would be added
 				return errors.New("changes go through runs, which are guarded, proven and taken back; --dry-run shows the difference")
 			case value == "":
 				return errors.New("to what? --value says it")
+			case value == "last_good":
+				return fmt.Errorf("--value last_good is for playbooks: the value that a run last verified stands in the journal of a running Responder, which this command does not ask. "+
+					"'responder gitops last-good --service %s' asks it (--server says where it is): give the value that it shows", f.service)
 			}
 			tree, done, err := f.open(cmd.Context())
 			if err != nil {

@@ -47,6 +47,7 @@ func TestRefusals(t *testing.T) {
 		{"no list", goodHead + "        args: --max-num-seqs=1\n", Invalid, "is not a list"},
 		{"a number in the list", goodHead + "        args: [--max-num-seqs, [1]]\n", Invalid, "is not a text"},
 		{"not there", "kind: Deployment\nmetadata: {name: other}\n", NotFound, "no manifest and no Helm values of Deployment a/vllm among 1 files"},
+		{"not there, and not read", "kind: ENC[AES256_GCM,data:x]\nsops: {}\n", NotFound, "among 1 files; not read: a.yaml:1:1: is encrypted with SOPS"},
 		{"other namespace", strings.Replace(goodHead, "namespace: a", "namespace: b", 1), NotFound, "no manifest"},
 		{"no containers", "kind: Deployment\nmetadata: {name: vllm}\nspec: {}\n", NotFound, "has no container"},
 		{"no command line", goodHead, NotFound, "has neither command nor args"},

@@ -94,7 +94,36 @@ func (tr *tree) nothing(layers []*object) error {
 			break
 		}
 	}
-	return &Error{Reason: NotFound, Message: message}
+	return &Error{Reason: NotFound, Message: message + tr.unread()}
+}
+
+// unread names what could not be read and did not seem to speak of the target:
+// it may, where its text is not what is deployed.
+func (tr *tree) unread() string {
+	const most = 3
+	var causes []string
+	add := func(p string, err error) {
+		if err == nil || !below(p, tr.target.Path) || slices.Contains(causes, err.Error()) {
+			return
+		}
+		causes = append(causes, err.Error())
+	}
+	for _, b := range tr.built {
+		add(b.dir, tr.failed[b.dir])
+	}
+	for _, p := range tr.paths {
+		add(p, tr.refused[p])
+		for _, d := range tr.docs[p] {
+			add(p, d.err)
+		}
+	}
+	switch n := len(causes); {
+	case n == 0:
+		return ""
+	case n > most:
+		causes = append(causes[:most:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return "; not read: " + strings.Join(causes, ", ")
 }
 
 // valueLayers gives the values that may be deployed: those that the target

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
 // Bounds of a local checkout.
@@ -23,9 +25,12 @@ const (
 // source's path (empty: all of it), what kustomizations there take from
 // elsewhere in it, and all other kustomizations, which tell who else uses the
 // same. Nothing outside of the checkout is read, nor what is certainly no
-// manifest. A symbolic link or a file that is too large, where a manifest may
-// stand, is refused.
+// manifest. Where a manifest may stand, a symbolic link, a submodule, a Git LFS
+// pointer and a file that is too large are refused.
 func ReadDir(dir, source string) ([]gitops.File, error) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return nil, invalid("%s is a file: name the directory of the checkout with --path, and the file in it with --source", dir)
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, &gitops.Error{Reason: gitops.NotFound, Message: "read the checkout", Err: err}
@@ -34,13 +39,10 @@ func ReadDir(dir, source string) ([]gitops.File, error) {
 	if source = path.Clean(source); !fs.ValidPath(source) {
 		return nil, invalid("%s is not below the checkout: name a directory in it, with slashes", source)
 	}
-	switch _, err := root.Stat(source); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, &gitops.Error{Reason: gitops.NotFound, Message: fmt.Sprintf("the checkout %s has no %s", dir, source)}
-	case err != nil:
-		return nil, &gitops.Error{Reason: gitops.Invalid, Message: "read the checkout", Err: err}
+	c := &checkout{root: root, dir: dir, files: map[string][]byte{}, modules: submodules(root)}
+	if err := c.reach(source); err != nil {
+		return nil, err
 	}
-	c := &checkout{root: root, dir: dir, files: map[string][]byte{}}
 	err = c.read(source, readable, true)
 	if err == nil && source != "." {
 		err = c.reachable(source)
@@ -61,36 +63,102 @@ func ReadDir(dir, source string) ([]gitops.File, error) {
 
 // checkout is a local checkout that is being read.
 type checkout struct {
-	root  *os.Root
-	dir   string
-	files map[string][]byte
-	bytes int
+	root    *os.Root
+	dir     string
+	modules map[string]bool // submodules, as .gitmodules has them
+	files   map[string][]byte
+	bytes   int
+}
+
+// reach refuses a source that is not there, or whose path leads through a
+// symbolic link or a submodule.
+func (c *checkout) reach(source string) error {
+	for i, r := range source + "/" {
+		if r != '/' {
+			continue
+		}
+		at := source[:i]
+		info, err := c.root.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return &gitops.Error{Reason: gitops.NotFound, Message: fmt.Sprintf("the checkout %s has no %s", c.dir, source)}
+		case err != nil:
+			return &gitops.Error{Reason: gitops.Invalid, Message: "read the checkout", Err: err}
+		}
+		if why := c.special(at, info.Mode()); why != "" {
+			return invalid("%s %s", at, why)
+		}
+	}
+	return nil
+}
+
+// special says why an entry is neither a plain file nor a directory of the
+// checkout's own; empty for one that is.
+func (c *checkout) special(p string, mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return ""
+	case mode&fs.ModeSymlink != 0:
+		return "is a symbolic link, which is not followed: name what it points to"
+	case !mode.IsDir():
+		return "is no plain file"
+	}
+	if _, err := c.root.Lstat(path.Join(p, ".git")); p != "." && (err == nil || c.modules[p]) {
+		return "is a submodule: look in a checkout of its own repository"
+	}
+	return ""
+}
+
+// submodules are the paths that .gitmodules names. One that cannot be read
+// names none: what is checked out there is known by its .git.
+func submodules(root *os.Root) map[string]bool {
+	out := map[string]bool{}
+	data, err := readFile(root, ".gitmodules")
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(data)) {
+		if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "path" {
+			out[path.Clean(strings.Trim(strings.TrimSpace(value), `"`))] = true
+		}
+	}
+	return out
 }
 
 // read adds the files below a place that are wanted. Whole: what cannot be read
 // is refused, else left out.
 func (c *checkout) read(below string, wanted func(string) bool, whole bool) error {
 	return fs.WalkDir(c.root.FS(), below, func(p string, d fs.DirEntry, err error) error {
-		_, known := c.files[p]
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		_, known := c.files[p]
+		special := c.special(p, d.Type())
+		switch {
 		case d.IsDir() && d.Name() == ".git":
 			return fs.SkipDir
-		case d.IsDir() || known || !wanted(p):
+		case known || !d.IsDir() && !wanted(p):
 			return nil
-		case !d.Type().IsRegular() && whole:
-			return unread(p, "is no plain file", 0, narrower)
-		case !d.Type().IsRegular():
+		case special != "" && whole:
+			return unread(p, special, 0, narrower)
+		case special != "" && d.IsDir():
+			return fs.SkipDir
+		case special != "" || d.IsDir():
 			return nil
 		}
 		data, err := readFile(c.root, p)
 		switch {
 		case err != nil:
 			return err
-		case data == nil && whole:
-			return unread(p, fmt.Sprintf("has more than %d MiB", maxFileBytes>>20), 0, narrower)
 		case data == nil:
+			special = fmt.Sprintf("has more than %d MiB", maxFileBytes>>20)
+		case repository.IsLFS(data):
+			special = "is a Git LFS pointer: its content is not in the repository"
+		}
+		switch {
+		case special != "" && whole:
+			return unread(p, special, 0, narrower)
+		case special != "":
 			return nil
 		}
 		if c.bytes += len(data); c.bytes > maxBytes || len(c.files) == maxFiles {

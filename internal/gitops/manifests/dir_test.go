@@ -62,3 +62,71 @@ func TestReadDirBelow(t *testing.T) {
 		t.Errorf("a base that is too large: %v", err)
 	}
 }
+
+// TestReadDirRefuses: what may set a value and cannot be read is refused, and
+// nothing outside of the checkout is looked at.
+func TestReadDirRefuses(t *testing.T) {
+	write := func(t *testing.T, file, data string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(t *testing.T, to, file string) {
+		t.Helper()
+		if err := os.Symlink(to, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		make   func(t *testing.T, dir string)
+		source string
+		words  string // empty: it is read
+	}{
+		"an LFS pointer": {func(t *testing.T, dir string) {
+			write(t, dir+"/apps/values.yaml", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+		}, "apps", "apps/values.yaml is a Git LFS pointer"},
+		"a link out":           {func(t *testing.T, dir string) { link(t, "/etc/hostname", dir+"/apps/b.yaml") }, "", "apps/b.yaml is a symbolic link"},
+		"a link as the source": {func(t *testing.T, dir string) { link(t, "/etc", dir+"/etc") }, "etc", "etc is a symbolic link"},
+		"a link on the way":    {func(t *testing.T, dir string) { link(t, "apps", dir+"/same") }, "same/a.yaml", "same is a symbolic link"},
+		"a submodule": {func(t *testing.T, dir string) {
+			write(t, dir+"/charts/vllm/.git", "gitdir: ../../.git/modules/vllm\n")
+			write(t, dir+"/charts/vllm/values.yaml", "{}\n")
+		}, "", "charts/vllm is a submodule"},
+		"a submodule that is not checked out": {func(t *testing.T, dir string) {
+			write(t, dir+"/.gitmodules", "[submodule \"vllm\"]\n\tpath = charts/vllm\n\turl = https://git.example/vllm\n")
+			write(t, dir+"/charts/README.md", "charts\n")
+			if err := os.Mkdir(dir+"/charts/vllm", 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, "", "charts/vllm is a submodule"},
+		"inside a submodule": {func(t *testing.T, dir string) {
+			write(t, dir+"/charts/vllm/.git", "gitdir: ../../.git/modules/vllm\n")
+			write(t, dir+"/charts/vllm/values.yaml", "{}\n")
+		}, "charts/vllm/values.yaml", "charts/vllm is a submodule"},
+		"a submodule elsewhere": {func(t *testing.T, dir string) { write(t, dir+"/charts/vllm/.git", "gitdir: x\n") }, "apps", ""},
+		"a work tree":           {func(t *testing.T, dir string) { write(t, dir+"/.git", "gitdir: /srv/repository/.git/worktrees/x\n") }, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir+"/apps/a.yaml", "kind: Deployment\n")
+			tt.make(t, dir)
+			files, err := ReadDir(dir, tt.source)
+			if tt.words == "" {
+				if err != nil || len(files) != 1 {
+					t.Errorf("%d files, %v", len(files), err)
+				}
+			} else if !reasonIs(err, gitops.Invalid, tt.words) {
+				t.Errorf("%v, want ...%s...", err, tt.words)
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	write(t, file, "kind: Deployment\n")
+	if _, err := ReadDir(file, ""); !reasonIs(err, gitops.Invalid, "the file in it with --source") {
+		t.Errorf("a file: %v", err)
+	}
+}

@@ -161,7 +161,7 @@ func (rd *reader) file(e object.TreeEntry, name string) error {
 	if err != nil {
 		return err
 	}
-	if isLFS(data) {
+	if IsLFS(data) {
 		return skip("is a Git LFS pointer: its content is not in the repository")
 	}
 	rd.bytes += size
@@ -184,7 +184,9 @@ func special(m filemode.FileMode) string {
 	return "is of a kind that is not read"
 }
 
-func isLFS(data []byte) bool {
+// IsLFS reports whether a file is a Git LFS pointer: what it stands for is not in
+// the repository.
+func IsLFS(data []byte) bool {
 	return len(data) < 1024 && strings.HasPrefix(string(data), "version https://git-lfs.github.com/spec/")
 }
 

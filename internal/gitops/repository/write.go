@@ -289,7 +289,7 @@ func (r *Repository) allowed(root *object.Tree, changes map[string]change) error
 		if err != nil {
 			return err
 		}
-		if isLFS(old) {
+		if IsLFS(old) {
 			return invalid("%s of repository %s is a Git LFS pointer: its content is not in the repository", p, r.at)
 		}
 	}
