@@ -115,7 +115,7 @@ type Landing struct {
 
 	// Of a pull request.
 	Needs   []string // what keeps it from being merged, in words; none: nothing that is known
-	Changed string   // somebody pushed to its branch, so that it is no longer what was planned: what, for people; empty: nobody did
+	Changed string   // somebody pushed to its branch, or changed its base, so that it is no longer what was planned: what, for people; empty: nobody did
 }
 
 // None reports whether the commit is nowhere.

@@ -91,9 +91,9 @@ func TestLostAnswer(t *testing.T) {
 		if p.Number != 1 || len(w.Pulls()) != 1 {
 			t.Errorf("%d pull requests, %+v", len(w.Pulls()), p)
 		}
-		_, err = w.c.Merge(t.Context(), 1, w.head, "x", "")
+		_, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
 		wantError(t, err, gitops.Unreachable, true)
-		if p, err = w.c.Merge(t.Context(), 1, w.head, "x", ""); err != nil || p.Merged != w.git.Head("main") {
+		if p, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", ""); err != nil || p.Merged != w.git.Head("main") {
 			t.Errorf("after a lost merge: %+v, %v", p, err)
 		}
 	})

@@ -110,8 +110,8 @@ type Client struct {
 // api is one forge's protocol.
 type api interface {
 	open(context.Context, Request) (Pull, error)
-	// list gives those of the branch, in any state, newest first; false: there
-	// are more than were asked for.
+	// list gives those of the branch into any base, in any state, newest first;
+	// false: there are more than were asked for.
 	list(ctx context.Context, base, branch string) ([]Pull, bool, error)
 	get(ctx context.Context, number int64) (Pull, error)
 	merge(ctx context.Context, p Pull, m Method, title, text string) error
@@ -169,21 +169,26 @@ func New(o Options) (*Client, error) {
 // String gives the forge and the repository.
 func (c *Client) String() string { return string(c.o.Kind) + " " + c.o.Repository }
 
-// Find looks for the newest pull request of a branch into a base whose text
-// carries the effect. False means that there is certainly none: one of the
+// Find looks for the newest pull request of a branch whose text carries the
+// effect: into that base or, where somebody changed its base since, into another
+// one, which its Base tells. False means that there is certainly none: one of the
 // branch whose text no longer says whose it is, is a Conflict.
 func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, bool, error) {
 	pulls, whole, err := c.api.list(ctx, base, branch)
 	if err != nil {
 		return Pull{}, false, err
 	}
-	for _, p := range pulls {
-		if p.Branch == branch && p.Base == base && p.Effect == effect {
-			return p, true, nil
-		}
+	pulls = slices.DeleteFunc(pulls, func(p Pull) bool { return p.Branch != branch })
+	ours := func(p Pull) bool { return p.Effect == effect }
+	i := slices.IndexFunc(pulls, func(p Pull) bool { return ours(p) && p.Base == base })
+	if i < 0 {
+		i = slices.IndexFunc(pulls, ours)
+	}
+	if i >= 0 {
+		return pulls[i], true, nil
 	}
 	for _, p := range pulls {
-		if p.Branch == branch && p.Base == base && p.Effect == "" {
+		if p.Effect == "" {
 			return Pull{}, false, conflict("find pull request of branch %s: the text of %s no longer has the line %s: somebody took it away; put %q at its end", branch, p.URL, gitops.TrailerEffect, gitops.TrailerEffect+": "+effect)
 		}
 	}
@@ -220,14 +225,15 @@ func (c *Client) Open(ctx context.Context, q Request) (Pull, error) {
 // Get reads a pull request.
 func (c *Client) Get(ctx context.Context, number int64) (Pull, error) { return c.api.get(ctx, number) }
 
-// Merge merges a pull request while its branch is at head, the commit that was
-// approved: not at whatever somebody pushed since. title and text are the
+// Merge merges a pull request into that base while its branch is at head, the
+// commit that was approved: not at whatever somebody pushed since, and not into
+// whatever somebody changed its base to. title and text are the
 // message of the merge or of the squashed commit; an empty title is that of the
 // pull request. One that is merged already is the answer. The error is a
 // Conflict when the branch moved or does not fit the base, and Forbidden while
 // [Client.Needs] names something, also where the forge would let this token past
 // it, or the forge's rules do not allow it.
-func (c *Client) Merge(ctx context.Context, number int64, head, title, text string) (Pull, error) {
+func (c *Client) Merge(ctx context.Context, number int64, base, head, title, text string) (Pull, error) {
 	p, needs, err := c.Needs(ctx, number)
 	switch {
 	case err != nil:
@@ -236,6 +242,8 @@ func (c *Client) Merge(ctx context.Context, number int64, head, title, text stri
 		return p, nil
 	case p.State == Closed:
 		return p, conflict("merge: pull request %d of %s was closed", number, c)
+	case p.Base != base:
+		return p, conflict("merge: pull request %d of %s goes into %s, not into %s: somebody changed its base", number, c, p.Base, base)
 	case p.Head != head:
 		return p, conflict("merge: pull request %d of %s is at %.10s, not at %.10s: somebody pushed to its branch", number, c, p.Head, head)
 	case p.Conflict:

@@ -144,7 +144,7 @@ func TestMergedByPeople(t *testing.T) {
 			if err != nil || !found || got.State != Merged || got.Merged != sha || got.Merged != w.git.Head("main") || got.MergedBy != "ada" {
 				t.Errorf("%s: %+v %v, %v", method, got, found, err)
 			}
-			got, err = w.c.Merge(t.Context(), 1, w.head, "x", "")
+			got, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
 			if err != nil || got.Merged != sha {
 				t.Errorf("merging what is merged: %+v, %v", got, err)
 			}
@@ -162,7 +162,7 @@ func TestMerge(t *testing.T) {
 			}
 			w := newWorld(t, kind, func(o *Options) { o.Method = method })
 			w.open(t)
-			p, err := w.c.Merge(t.Context(), 1, w.head, "", "Responder-Effect: e")
+			p, err := w.c.Merge(t.Context(), 1, "main", w.head, "", "Responder-Effect: e")
 			if err != nil || p.State != Merged || p.Merged != w.git.Head("main") || p.MergedBy != "responder-bot" {
 				t.Errorf("%s %s: %+v, %v", kind, method, p, err)
 			}
@@ -185,7 +185,7 @@ func TestMergeRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.open(t)
 		w.Block("needs a review")
-		_, err := w.c.Merge(t.Context(), 1, w.head, "x", "")
+		_, err := w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
 		wantError(t, err, gitops.Forbidden, false, "missing")
 		if p, err := w.c.Get(t.Context(), 1); err != nil || p.State != Open || w.c.o.Kind != Gitea && p.Blocked == "" {
 			t.Errorf("blocked: %+v, %v", p, err)
@@ -195,12 +195,12 @@ func TestMergeRefused(t *testing.T) {
 		if p, err := w.c.Get(t.Context(), 1); err != nil || p.State != Open || p.Blocked == "" || p.Conflict != (w.c.o.Kind != Gitea) {
 			t.Errorf("conflicting: %+v, %v", p, err)
 		}
-		if _, err = w.c.Merge(t.Context(), 1, w.head, "x", ""); err == nil {
+		if _, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", ""); err == nil {
 			t.Error("a conflict was merged")
 		}
 		ours := w.head
 		w.head = w.push("max: 64\nother: 1\n")
-		_, err = w.c.Merge(t.Context(), 1, ours, "x", "")
+		_, err = w.c.Merge(t.Context(), 1, "main", ours, "x", "")
 		wantError(t, err, gitops.Conflict, false, "somebody pushed")
 		if w.git.Head("main") != main {
 			t.Error("main was moved")
@@ -217,7 +217,7 @@ func TestClose(t *testing.T) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		}
-		_, err := w.c.Merge(t.Context(), 1, w.head, "x", "")
+		_, err := w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
 		wantError(t, err, gitops.Conflict, false, "closed")
 		// What people closed is not opened again.
 		if got := w.open(t); got.State != Closed || got.Number != p.Number {
@@ -245,6 +245,34 @@ func TestOthers(t *testing.T) {
 		p := w.open(t)
 		if got, found, err := w.c.Find(t.Context(), "main", branch, p.Effect); err != nil || !found || got.Number != p.Number {
 			t.Errorf("found %+v %v, %v", got, found, err)
+		}
+	})
+}
+
+// TestBaseChanged: a pull request whose base somebody changed is found, and is
+// not merged.
+func TestBaseChanged(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p := w.open(t)
+		w.git.Git("push", "--quiet", "origin", "HEAD~1:refs/heads/release")
+		w.Rebase(1, "release")
+		got, found, err := w.c.Find(t.Context(), "main", branch, p.Effect)
+		if err != nil || !found || got.Number != 1 || got.Base != "release" {
+			t.Fatalf("found %+v %v, %v", got, found, err)
+		}
+		if again := w.open(t); again.Number != 1 || len(w.Pulls()) != 1 {
+			t.Errorf("opened again: %+v, %d", again, len(w.Pulls()))
+		}
+		_, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
+		wantError(t, err, gitops.Conflict, false, "goes into release, not into main")
+		if p, err := w.c.Get(t.Context(), 1); err != nil || p.State != Open {
+			t.Errorf("it is %+v, %v", p, err)
+		}
+		// One into the base counts before one into another.
+		w.Add(gittest.Pull{Branch: branch, Base: "main", Head: w.head, Text: "Responder-Effect: " + p.Effect})
+		w.Add(gittest.Pull{Branch: branch, Base: "release", Head: w.head, Text: "Responder-Effect: " + p.Effect})
+		if got, _, err := w.c.Find(t.Context(), "main", branch, p.Effect); err != nil || got.Number != 2 {
+			t.Errorf("of three: %+v, %v", got, err)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // gitea speaks the REST API v1 of Gitea and Forgejo.
@@ -32,9 +33,10 @@ type giteaPull struct {
 		Ref        string `json:"ref"`
 		Repository int64  `json:"repo_id"`
 	} `json:"base"`
-	Merged      bool   `json:"merged"`
-	MergeCommit string `json:"merge_commit_sha"`
-	Mergeable   *bool  `json:"mergeable"`
+	Updated     time.Time `json:"updated_at"`
+	Merged      bool      `json:"merged"`
+	MergeCommit string    `json:"merge_commit_sha"`
+	Mergeable   *bool     `json:"mergeable"`
 	MergedBy    struct {
 		Login string `json:"login"`
 	} `json:"merged_by"`
@@ -77,28 +79,44 @@ func (g *gitea) open(ctx context.Context, q Request) (Pull, error) {
 	return out.pull(), err
 }
 
-// list asks for one of the branch, which is certain when there is none; when
-// there are several, Gitea gives any of them, so the newest of the repository
-// are gone through.
+// list asks for one of the branch. When there is none into the base, its base
+// was changed a short time ago or it is nowhere, so those that were changed last
+// are gone through; when there are several, Gitea gives any of them, so the
+// newest of the repository are. It has no question for a branch alone.
 func (g *gitea) list(ctx context.Context, base, branch string) ([]Pull, bool, error) {
 	var one giteaPull
 	code, err := g.do(ctx, call{
 		doing: "find pull request", method: http.MethodGet, out: &one,
 		path: g.repository + "/pulls/" + url.PathEscape(base) + "/" + (&url.URL{Path: branch}).EscapedPath(),
 	})
-	if code == http.StatusNotFound {
-		return nil, true, g.exists(ctx) // 404 is also a repository that is not seen
+	if code == http.StatusNotFound { // 404 is also a repository that is not seen, which the listing tells
+		return g.listed(ctx, branch, "recentupdate", time.Now().Add(-rebased))
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	pulls := []Pull{one.pull()}
+	pulls, whole, err := g.listed(ctx, branch, "", time.Time{})
+	if err != nil {
+		return nil, false, err
+	}
+	return newestFirst(append([]Pull{one.pull()}, pulls...)), whole, nil
+}
+
+// rebased is how long a change of a base is looked for: longer than a pull
+// request of ours waits to be merged.
+const rebased = 7 * 24 * time.Hour
+
+// listed goes through the pull requests of the repository for those of a branch,
+// and no further than the first that was last changed before a time.
+func (g *gitea) listed(ctx context.Context, branch, sort string, until time.Time) ([]Pull, bool, error) {
+	var pulls []Pull
 	for n := 1; n <= giteaPages; n++ {
+		query := url.Values{"state": {"all"}, "page": {fmt.Sprint(n)}, "limit": {fmt.Sprint(page)}}
+		if sort != "" {
+			query.Set("sort", sort)
+		}
 		var out []giteaPull
-		_, err := g.do(ctx, call{
-			doing: "find pull request", method: http.MethodGet, path: g.repository + "/pulls", out: &out,
-			query: url.Values{"state": {"all"}, "page": {fmt.Sprint(n)}, "limit": {fmt.Sprint(page)}},
-		})
+		_, err := g.do(ctx, call{doing: "find pull request", method: http.MethodGet, path: g.repository + "/pulls", out: &out, query: query})
 		if err != nil {
 			return nil, false, err
 		}
@@ -107,7 +125,7 @@ func (g *gitea) list(ctx context.Context, base, branch string) ([]Pull, bool, er
 				pulls = append(pulls, p.pull())
 			}
 		}
-		if len(out) == 0 {
+		if len(out) == 0 || !out[len(out)-1].Updated.IsZero() && out[len(out)-1].Updated.Before(until) {
 			return newestFirst(pulls), true, nil
 		}
 	}

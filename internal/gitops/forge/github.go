@@ -89,12 +89,12 @@ func (g *github) open(ctx context.Context, q Request) (Pull, error) {
 	return out.pull(), err
 }
 
-func (g *github) list(ctx context.Context, base, branch string) ([]Pull, bool, error) {
+func (g *github) list(ctx context.Context, _, branch string) ([]Pull, bool, error) {
 	owner, _, _ := strings.Cut(strings.TrimPrefix(g.repository, "/repos/"), "/")
 	var out []githubPull
 	_, err := g.do(ctx, call{
 		doing: "find pull request", method: http.MethodGet, path: g.repository + "/pulls", out: &out,
-		query: url.Values{"head": {owner + ":" + branch}, "base": {base}, "state": {"all"}, "sort": {"created"}, "direction": {"desc"}, "per_page": {fmt.Sprint(page)}},
+		query: url.Values{"head": {owner + ":" + branch}, "state": {"all"}, "sort": {"created"}, "direction": {"desc"}, "per_page": {fmt.Sprint(page)}},
 	})
 	if err != nil {
 		return nil, false, err

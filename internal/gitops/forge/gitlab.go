@@ -68,11 +68,11 @@ func (g *gitlab) open(ctx context.Context, q Request) (Pull, error) {
 	return out.pull(), err
 }
 
-func (g *gitlab) list(ctx context.Context, base, branch string) ([]Pull, bool, error) {
+func (g *gitlab) list(ctx context.Context, _, branch string) ([]Pull, bool, error) {
 	var out []gitlabMerge
 	_, err := g.do(ctx, call{
 		doing: "find merge request", method: http.MethodGet, path: g.project + "/merge_requests", out: &out,
-		query: url.Values{"source_branch": {branch}, "target_branch": {base}, "state": {"all"}, "order_by": {"created_at"}, "sort": {"desc"}, "per_page": {fmt.Sprint(page)}},
+		query: url.Values{"source_branch": {branch}, "state": {"all"}, "order_by": {"created_at"}, "sort": {"desc"}, "per_page": {fmt.Sprint(page)}},
 	})
 	if err != nil {
 		return nil, false, err

@@ -51,7 +51,7 @@ func TestNeverMergesOver(t *testing.T) {
 				if err != nil || !strings.Contains(strings.Join(needs, "; "), test.says[w.c.o.Kind]) {
 					t.Errorf("needs %q, %v", needs, err)
 				}
-				_, err = w.c.Merge(t.Context(), 1, w.head, "x", "")
+				_, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
 				wantError(t, err, gitops.Forbidden, false, test.says[w.c.o.Kind])
 				if w.git.Head("main") != main {
 					t.Error("merged over it")
@@ -85,7 +85,7 @@ func TestNeedsUnread(t *testing.T) {
 			}
 			next.ServeHTTP(rw, r)
 		})
-		_, err := w.c.Merge(t.Context(), 1, w.head, "x", "")
+		_, err := w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
 		wantError(t, err, gitops.Forbidden, false, "rights")
 		if w.git.Head("main") != main {
 			t.Error("merged")

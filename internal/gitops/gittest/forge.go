@@ -209,6 +209,15 @@ func (f *Forge) Edit(number int, text string) {
 	}
 }
 
+// Rebase changes the base of a pull request, as a person does.
+func (f *Forge) Rebase(number int, base string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.find(number); p != nil {
+		p.Base = base
+	}
+}
+
 // MergeAs merges as a person does. method is merge, squash or rebase.
 func (f *Forge) MergeAs(tb testing.TB, person string, number int, method string) string {
 	tb.Helper()

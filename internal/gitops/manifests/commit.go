@@ -57,12 +57,12 @@ func (m *Manifests) Find(ctx context.Context, src gitops.Source, key string) (gi
 		return gitops.Landing{}, err
 	}
 	if b.remote.Forge != nil {
-		pull, ok, err := b.pull(ctx, key)
+		pull, base, ok, err := b.pull(ctx, key)
 		if err != nil {
 			return gitops.Landing{}, err
 		}
 		if ok {
-			return b.follow(ctx, pull), nil
+			return b.follow(ctx, pull, base), nil
 		}
 	}
 	c, ok, err := b.repo.Find(ctx, "", key, time.Now().Add(-remembered))

@@ -156,6 +156,7 @@ func (m *Manifests) Check(ctx context.Context) []Checked {
 		}
 		if err == nil {
 			c.Way, err = m.Way(ctx, b.src)
+			c.Forge = err != nil && b.remote.Forge != nil
 		}
 		c.Err = err
 		out = append(out, c)
@@ -170,6 +171,7 @@ type Checked struct {
 	Head       string
 	Way        gitops.Way // a change would be made
 	Err        error
+	Forge      bool // Err is of the forge's API; the repository itself was read
 }
 
 // Places gives where variables stand at the head.

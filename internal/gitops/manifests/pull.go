@@ -72,8 +72,8 @@ func (b *branch) request(ctx context.Context, r gitops.Request) (gitops.Landing,
 		return gitops.Landing{}, err
 	}
 	name := branchOf(r.Effect)
-	if pull, ok, err := b.pull(ctx, r.Effect); err != nil || ok {
-		return b.landing(pull), err // whatever plan it was opened for
+	if pull, ok, err := b.remote.Forge.Find(ctx, base, name, r.Effect); err != nil || ok {
+		return landing(pull, base), err // whatever plan it was opened for
 	}
 	done, err := b.writeAnew(ctx, r, name)
 	if err != nil {
@@ -88,7 +88,7 @@ func (b *branch) request(ctx context.Context, r gitops.Request) (gitops.Landing,
 		}
 		return gitops.Landing{}, err
 	}
-	return b.landing(pull), nil
+	return landing(pull, base), nil
 }
 
 // writeAnew pushes the commit to a branch of its own. What an earlier plan left
@@ -125,26 +125,35 @@ func branchOf(effect string) string {
 	}, effect)
 }
 
-// landing is what a pull request has come to.
-func (b *branch) landing(p forge.Pull) gitops.Landing {
+// landing is what a pull request has come to that was opened into a base. One
+// whose base somebody changed is no longer what was planned; merged, it is on
+// another branch than ours.
+func landing(p forge.Pull, base string) gitops.Landing {
 	l := gitops.Landing{Plan: p.Digest}
-	switch p.State {
-	case forge.Merged:
+	moved := p.Base != base
+	switch {
+	case p.State == forge.Merged && !moved:
 		l.SHA = p.Merged
-	case forge.Closed:
-		l.Closed = p.URL
-	default:
+	case p.State == forge.Open:
 		l.Waits = p.URL
+	default:
+		l.Closed = p.URL
 	}
-	if p.State != forge.Closed && p.Commit != "" && p.Head != p.Commit {
+	switch {
+	case p.State == forge.Closed:
+	case moved && p.State == forge.Merged:
+		l.Changed = fmt.Sprintf("%s was merged into %s, not into %s: somebody changed its base", p.URL, p.Base, base)
+	case moved:
+		l.Changed = fmt.Sprintf("%s goes into %s, not into %s: somebody changed its base", p.URL, p.Base, base)
+	case p.Commit != "" && p.Head != p.Commit:
 		l.Changed = fmt.Sprintf("%s holds more than what was planned: its branch is at %.10s, ours was %.10s", p.URL, p.Head, p.Commit)
 	}
 	return l
 }
 
 // follow is landing, with what an open one waits for.
-func (b *branch) follow(ctx context.Context, p forge.Pull) gitops.Landing {
-	l := b.landing(p)
+func (b *branch) follow(ctx context.Context, p forge.Pull, base string) gitops.Landing {
+	l := landing(p, base)
 	if l.Waits == "" || l.Changed != "" {
 		return l
 	}
@@ -154,19 +163,21 @@ func (b *branch) follow(ctx context.Context, p forge.Pull) gitops.Landing {
 		// It is followed all the same; it is not merged by us.
 		l.Needs = []string{"what it waits for cannot be read: " + err.Error()}
 		return l
-	case now.State != forge.Open || now.Head != p.Head:
-		return b.landing(now) // since it was listed
+	case now.State != forge.Open || now.Head != p.Head || now.Base != p.Base:
+		return landing(now, base) // since it was listed
 	}
 	l.Needs = needs
 	return l
 }
 
-func (b *branch) pull(ctx context.Context, key string) (forge.Pull, bool, error) {
-	base, err := b.base(ctx)
-	if err != nil {
-		return forge.Pull{}, false, err
+// pull finds the pull request of the commit with that key, and the base that it
+// was opened into.
+func (b *branch) pull(ctx context.Context, key string) (p forge.Pull, base string, ok bool, err error) {
+	if base, err = b.base(ctx); err != nil {
+		return forge.Pull{}, "", false, err
 	}
-	return b.remote.Forge.Find(ctx, base, branchOf(key), key)
+	p, ok, err = b.remote.Forge.Find(ctx, base, branchOf(key), key)
+	return p, base, ok, err
 }
 
 // Withdraw closes the pull request of the commit with that key, if it is open,
@@ -176,20 +187,20 @@ func (m *Manifests) Withdraw(ctx context.Context, src gitops.Source, key string)
 	if err != nil || b.remote.Forge == nil {
 		return gitops.Landing{}, err
 	}
-	pull, ok, err := b.pull(ctx, key)
+	pull, base, ok, err := b.pull(ctx, key)
 	if err != nil || !ok {
 		return gitops.Landing{}, err
 	}
 	closed, err := b.remote.Forge.Close(ctx, pull.Number)
 	if err != nil {
-		return b.landing(closed), err
+		return landing(closed, base), err
 	}
 	// What is left of it harms nobody: the branch of a closed request. It is
 	// deleted at our own commit only, so that nobody else's is lost with it.
 	if pull.Commit != "" {
 		_ = b.repo.DeleteBranch(ctx, pull.Branch, pull.Commit)
 	}
-	return b.landing(closed), nil
+	return landing(closed, base), nil
 }
 
 // Merge merges the pull request of the commit with that key, as soon as nothing
@@ -202,14 +213,14 @@ func (m *Manifests) Merge(ctx context.Context, src gitops.Source, key string) er
 	if err != nil || b.remote.Forge == nil {
 		return err
 	}
-	pull, ok, err := b.pull(ctx, key)
+	pull, base, ok, err := b.pull(ctx, key)
 	if err != nil || !ok || pull.State != forge.Open {
 		return err
 	}
 	if pull.Commit == "" {
 		return &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("the text of %s no longer names our commit: merge it by hand, or close it", pull.URL)}
 	}
-	_, err = b.remote.Forge.Merge(ctx, pull.Number, pull.Commit, "", gitops.TrailerEffect+": "+key)
+	_, err = b.remote.Forge.Merge(ctx, pull.Number, base, pull.Commit, "", gitops.TrailerEffect+": "+key)
 	return err
 }
 

@@ -129,6 +129,38 @@ func TestPullRequestChangedByPeople(t *testing.T) {
 	}
 }
 
+// A request whose base a person changed is no longer what was planned: it is found,
+// said to be theirs, not merged, and a merge of it is none into our branch.
+func TestPullRequestBaseChanged(t *testing.T) {
+	for _, kind := range []string{"github", "gitlab", "gitea"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, f, m, src := protected(t, kind)
+			waits := request(t, m, src)
+			s.GitBare("update-ref", "refs/heads/release", "main")
+			f.Rebase(1, "release")
+			l, err := m.Find(t.Context(), src, effect)
+			if err != nil || l.Waits != waits.Waits || !strings.Contains(l.Changed, "goes into release, not into main: somebody changed its base") {
+				t.Errorf("found: %+v, %v", l, err)
+			}
+			if again := request(t, m, src); again.Changed == "" || len(f.Pulls()) != 1 {
+				t.Errorf("asked for again: %+v, %d requests", again, len(f.Pulls()))
+			}
+			if err := m.Merge(t.Context(), src, effect); !reasonIs(err, gitops.Conflict, "somebody changed its base") {
+				t.Errorf("merged: %v", err)
+			}
+			f.MergeAs(t, "ada", 1, "merge")
+			l, err = m.Find(t.Context(), src, effect)
+			if err != nil || l.None() || l.SHA != "" || l.Waits != "" || !strings.Contains(l.Changed, "was merged into release, not into main") {
+				t.Errorf("merged elsewhere: %+v, %v", l, err)
+			}
+			if got := s.Show("main", "apps/chat.yaml"); got != base {
+				t.Errorf("main has\n%s", got)
+			}
+		})
+	}
+}
+
 // What nobody merged is withdrawn, and what a person closed stays closed.
 func TestPullRequestWithdrawn(t *testing.T) {
 	s, _, m, src := protected(t, "github")
@@ -230,11 +262,11 @@ func TestOnlyThePushTells(t *testing.T) {
 // would be made, and that the forge's token may ask.
 func TestCheckSaysTheWay(t *testing.T) {
 	_, f, m, _ := protected(t, "gitlab")
-	if all := m.Check(t.Context()); len(all) != 1 || all[0].Err != nil || !all[0].Way.PullRequest || all[0].Head == "" {
+	if all := m.Check(t.Context()); len(all) != 1 || all[0].Err != nil || all[0].Forge || !all[0].Way.PullRequest || all[0].Head == "" {
 		t.Errorf("checked: %+v", all)
 	}
 	f.Close()
-	if all := m.Check(t.Context()); len(all) != 1 || !reasonIs(all[0].Err, gitops.Unreachable, "read branch") {
+	if all := m.Check(t.Context()); len(all) != 1 || !all[0].Forge || !reasonIs(all[0].Err, gitops.Unreachable, "read branch") {
 		t.Errorf("checked without a forge: %+v", all)
 	}
 }
