@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -82,7 +83,7 @@ func checkGitopsSetup(ctx context.Context, file string) (out []slackFinding, err
 			if r.Way.PullRequest {
 				way = fmt.Sprintf("changes go by pull request on %s, because %s", r.Way.Forge, r.Way.Why)
 			}
-			out = append(out, found("repository "+r.Repository, "at "+shortCommit(r.Head)+"; "+way, r.Err, repositoryFix(r.Err)))
+			out = append(out, found("repository "+r.Repository, "at "+shortCommit(r.Head)+"; "+way, r.Err, repositoryFix(r)))
 		}
 	}
 	var names []string
@@ -106,14 +107,23 @@ func checkGitopsSetup(ctx context.Context, file string) (out []slackFinding, err
 	return out, nil
 }
 
-// repositoryFix says what helps against an error of a repository.
-func repositoryFix(err error) string {
-	switch reasonOf(err) {
-	case gitops.Unreachable, gitops.Timeout:
+// repositoryFix says what helps against an error of a repository, or of the
+// forge that it is on: they are asked with credentials of their own.
+func repositoryFix(r manifests.Checked) string {
+	reason := reasonOf(r.Err)
+	switch {
+	case r.Forge && (reason == gitops.Unreachable || reason == gitops.Timeout):
+		return "see that gitops.repositories[].forge.api is right, and that it answers from here (DNS, firewall, proxy); the repository itself does"
+	case r.Forge && reason == gitops.Forbidden:
+		return "see that gitops.repositories[].forge.token_file holds a token that may read the repository and its protected branches, and open pull requests; " +
+			"it is another one than auth, and its file is read anew each time"
+	case r.Forge && reason == gitops.NotFound:
+		return "see that gitops.repositories[].forge.repository is right; a forge also says so of what the token of forge.token_file may not see"
+	case reason == gitops.Unreachable || reason == gitops.Timeout:
 		return "see that the address in gitops.repositories is right, and that the server answers from here (DNS, firewall, proxy)"
-	case gitops.Forbidden:
+	case reason == gitops.Forbidden:
 		return "see that gitops.repositories[].auth is a credential that may read and push; its file is read anew each time"
-	case gitops.NotFound:
+	case reason == gitops.NotFound:
 		return "see that the address and the branch in gitops.repositories are right; a forge also says so of what the credential may not see"
 	default:
 		return "see the message; a token or key file is read anew each time"
