@@ -7,13 +7,16 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +31,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
+	"github.com/inference-responder/responder/internal/gpu/podresources/kubelettest"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -41,6 +45,7 @@ type agentWorld struct {
 	pods    map[string]corev1.Pod // by node
 	script  nvmltest.Script
 	address string // of the agent
+	kubelet *kubelettest.Kubelet
 }
 
 func newAgentWorld(t *testing.T) *agentWorld {
@@ -48,6 +53,7 @@ func newAgentWorld(t *testing.T) *agentWorld {
 	cp.Deploy(t)
 	w := &agentWorld{cp: cp, dir: t.TempDir(), pods: map[string]corev1.Pod{}, script: nvmltest.Healthy(8)}
 	w.library = nvmltest.Build(t, w.dir)
+	w.kubelet = kubelettest.New(t, filepath.Join(w.dir, "kubelet.sock"))
 	_, w.nodes = cp.Own(t, 2, 8)
 	cp.Apply(t, "", "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n")
 	cp.Kubectl(t, "apply", "-k", filepath.Join(rig.Repository(), "deploy", "agent"))
@@ -145,7 +151,7 @@ func (w *agentWorld) start(t *testing.T, node string) (agent *rig.Process, port 
 	return rig.Start(t, rig.Spec{
 		Name: "responder-agent", Path: rig.BuildAgent(t),
 		Args: []string{
-			"--listen", fmt.Sprintf("%s:%d", w.address, port), "--library", w.library,
+			"--listen", fmt.Sprintf("%s:%d", w.address, port), "--library", w.library, "--pod-resources", w.kubelet.Socket,
 			"--cert-file", file("tls.crt"), "--key-file", file("tls.key"), "--allow-account", "responder/responder", "--identity-file", file("identity"),
 			"--api-server", w.cp.URL, "--api-ca-file", ca, "--api-token-file", file("agent-token"),
 		},
@@ -197,6 +203,8 @@ func says(text string) func(gpu.NodeJudgement) bool {
 func TestNodeAgent(t *testing.T) {
 	t.Parallel()
 	w := newAgentWorld(t)
+	agentRights(t, w.cp)
+	w.kubelet.Say(kubelettest.Pod("serving", "chat-1", "nvidia.com/gpu", "GPU-00000000-0000-0000-0000-000000000003"))
 	mine, other := w.pods[w.nodes[0]], w.pods[w.nodes[1]]
 	w.token(t, "agent-token", "responder-agent", "", nil)
 	w.token(t, "identity", "responder-agent", "responder", &mine)
@@ -231,6 +239,7 @@ gpu: {agents: {enabled: true, port: %d, ca_file: tls.crt, token_file: responder-
 	})
 	delete(w.script, "fail.nvmlDeviceGetPowerUsage")
 	w.script.Write(t, script)
+	w.awaitMetric(t, port, `responder_agent_gpu_pod{container="main",gpu="3",instance="",namespace="serving",node="`+w.nodes[0]+`",pod="chat-1",uuid="GPU-00000000-0000-0000-0000-000000000003"} 1`)
 	agentFigures(t, agent)
 
 	w.token(t, "identity", "responder-agent", "responder", &other)
@@ -251,6 +260,25 @@ gpu: {agents: {enabled: true, port: %d, ca_file: tls.crt, token_file: responder-
 	w.await(t, "an agent that lies about its node", says(fmt.Sprintf("says that it is on node %q", w.nodes[1])))
 	liar.Stop()
 	w.await(t, "no agent", says("cannot be reached"))
+}
+
+// awaitMetric waits until the agent shows a sample to everybody who asks.
+func (w *agentWorld) awaitMetric(t *testing.T, port int, sample string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // what it shows is no secret
+	rig.Await(t, time.Minute, sample, func(ctx context.Context) (bool, string) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s:%d/metrics", w.address, port), nil)
+		if err != nil {
+			return false, err.Error()
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return false, err.Error()
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return err == nil && strings.Contains(string(body), sample), string(body)
+	})
 }
 
 func replacePort(config string, port int) string {
