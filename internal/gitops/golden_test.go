@@ -112,6 +112,8 @@ func targetOf(words []string) Target {
 		switch key {
 		case "container":
 			target.Container = value
+		case "workload":
+			target.Workload = value
 		case "component":
 			target.Component = value
 		case "path":

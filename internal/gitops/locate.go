@@ -143,7 +143,7 @@ func (tr *tree) candidates(all []*object) []candidate {
 			continue
 		}
 		if o.kind == tr.target.Kind && o.name == tr.target.Name {
-			exact = append(exact, candidate{o, tr.target.Component})
+			exact = append(exact, candidate{o, o.component(tr.target)})
 		} else if component, owns := o.owns(tr.target); owns {
 			if tr.target.Component != "" {
 				component = tr.target.Component
@@ -155,6 +155,16 @@ func (tr *tree) candidates(all []*object) []candidate {
 		return exact
 	}
 	return owners
+}
+
+// component is the part of the object that the target is: the one that is named,
+// or the one that its workload is made of; empty: not told.
+func (o *object) component(t Target) string {
+	if t.Component != "" || t.Workload == "" {
+		return t.Component
+	}
+	c, _ := o.owns(Target{Kind: "Deployment", Name: t.Workload})
+	return c
 }
 
 // owns reports whether an operator makes the target from the object, by the

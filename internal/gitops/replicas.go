@@ -96,6 +96,9 @@ func (o *object) replicas(component string, v Variable, all []*object) (*site, e
 
 func (o *object) llmReplicas(component string, v Variable) (*site, error) {
 	at := []string{"spec"}
+	if component == "" && o.tree.target.Workload != "" && isMap(get(o.root, "spec", "prefill")) {
+		return nil, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s serves prefill and decode apart, and which of them %s is cannot be told by its name", o, clip(o.tree.target.Workload))}
+	}
 	if strings.HasPrefix(component, "prefill") {
 		at = append(at, "prefill")
 	}

@@ -15,7 +15,8 @@ type Target struct {
 	Namespace string
 	Name      string
 	Container string // the engine's container; empty: the only one that sets the flag, or that runs an engine
-	Component string // of a graph or a set: decode, prefill, leader, worker, a service's name; empty: the only one
+	Component string // of a graph or a set: decode, prefill, leader, worker, a service's name; empty: that of Workload, else the only one
+	Workload  string // name of the workload that a controller makes of the object; empty: it is the object itself, or not known
 
 	// Path is the source's path: the kustomization, chart or directory that is
 	// deployed. What is built elsewhere in the tree does not count, but is not

@@ -201,6 +201,9 @@ func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
 	if o := svc.GitOps.Object; o.Kind != "" {
 		t.Kind, t.Name = o.Kind, o.Name
 	}
+	if t.Kind != svc.Workload.Kind || t.Name != svc.Workload.Name {
+		t.Workload = svc.Workload.Name
+	}
 	return t
 }
 

@@ -52,8 +52,9 @@ type gitPayload struct {
 }
 
 type objectName struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Workload string `json:"workload,omitempty"` // that a controller makes of it; empty: it is the object itself
 }
 
 // assignment is one variable and the two values it has.
@@ -79,7 +80,9 @@ func (p gitPayload) src() gitops.Source {
 }
 
 func (p gitPayload) target(namespace string) gitops.Target {
-	return gitops.Target{Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Container: p.Container, ValueFiles: p.ValueFiles}
+	return gitops.Target{
+		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Container: p.Container, ValueFiles: p.ValueFiles,
+	}
 }
 
 func (p gitPayload) assignments() []gitops.Assignment {

@@ -188,6 +188,9 @@ func TestContainerThatIsNotThere(t *testing.T) {
 			if tt.unseen == "" && o.Plan.Unseen != "" || !strings.Contains(o.Plan.Unseen, tt.unseen) || (tt.unseen != "") != (len(o.Plan.Good) == 0) {
 				t.Errorf("unseen %q, good %v; want %q", o.Plan.Unseen, o.Plan.Good, tt.unseen)
 			}
+			if made := w.App.Resources[0].Kind != "Deployment"; strings.Contains(string(o.Plan.Payload), `"workload":"chat"`) != made {
+				t.Errorf("%s: the workload that is made of the object is not kept", o.Plan.Payload)
+			}
 		})
 	}
 }

@@ -114,7 +114,7 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 	return gitPayload{
 		Application: at.app.Name, Index: at.index,
 		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
-		Object: objectName{at.object.Kind, at.object.Name}, Container: at.object.Container,
+		Object: objectName{at.object.Kind, at.object.Name, at.object.Workload}, Container: at.object.Container,
 		ValueFiles: at.object.ValueFiles, Read: prop.Read,
 	}
 }
