@@ -170,10 +170,12 @@ func (d *demo) run(ctx context.Context) error {
 // openDir makes the directory of the journal; remove takes a temporary one away.
 func (d *demo) openDir() (remove func(), err error) {
 	if d.dir = d.options.dir; d.dir == "" {
-		if d.dir, err = os.MkdirTemp("", "responder-demo-"); err != nil {
+		dir, clean, err := d.process.temp.dir("responder-demo-")
+		if err != nil {
 			return nil, fmt.Errorf("make a temporary directory: %w; --dir names another", err)
 		}
-		return func() { _ = os.RemoveAll(d.dir) }, nil // what is left is in the system's temporary directory
+		d.dir = dir
+		return func() { _ = clean() }, nil // what is left is in the system's temporary directory
 	}
 	if d.dir, err = filepath.Abs(d.dir); err != nil {
 		return nil, fmt.Errorf("--dir: %w", err)

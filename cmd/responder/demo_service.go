@@ -48,11 +48,11 @@ type demoService struct {
 // startDemoService builds the service with its journal in dir and serves it on
 // a free port of loopback.
 func startDemoService(ctx context.Context, p *process, sim *sandbox.World, dir string, speed float64) (_ *demoService, err error) {
-	secrets, err := os.MkdirTemp("", "responder-demo-token-")
+	secrets, remove, err := p.temp.dir("responder-demo-token-")
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary directory: %w", err)
 	}
-	d := &demoService{world: sim, ended: make(chan struct{}), clean: func() { _ = os.RemoveAll(secrets) }} // only a token for loopback is in it
+	d := &demoService{world: sim, ended: make(chan struct{}), clean: func() { _ = remove() }} // only a token for loopback is in it
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.release())

@@ -11,17 +11,30 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks for an orderly end; once it has come, the default
-	// handling is back, so that a second one ends a shutdown that hangs.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	p := &process{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, temp: &temporary{}}
+	signals := make(chan os.Signal, 2) // both are of interest
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		heed(signals, cancel)
+		p.temp.removeAll()
+		fmt.Fprintln(os.Stderr, "responder: ended at once, at a second signal")
+		os.Exit(exitError)
+	}()
+	os.Exit(run(ctx, os.Args[1:], p))
+}
+
+// heed asks for an orderly end at the first signal, and returns at the second
+// one: the shutdown hangs, or takes longer than somebody wants to wait.
+func heed(signals <-chan os.Signal, cancel func()) {
+	<-signals
+	cancel()
+	<-signals
 }
 
 // run is the whole program without the process around it: it returns the exit
 // code. Asked-for output goes to stdout, everything else to stderr.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &process{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv}
+func run(ctx context.Context, args []string, p *process) int {
 	root := newRootCommand(p)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -34,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		code = coded.code
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintf(stderr, "responder: %s\n", msg)
+		fmt.Fprintf(p.stderr, "responder: %s\n", msg)
 	}
 	return code
 }
@@ -44,6 +57,7 @@ type process struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
+	temp           *temporary
 }
 
 // The exit codes. Every command uses 0 and 1; dry-run uses the others too.

@@ -98,10 +98,11 @@ func serveSandbox(ctx context.Context, p *process, f serveFlags, scenario string
 	}
 	c := sandboxConfig()
 	if f.dir == "" {
-		if f.dir, err = os.MkdirTemp("", "responder-sandbox-"); err != nil {
+		var remove func() error
+		if f.dir, remove, err = p.temp.dir("responder-sandbox-"); err != nil {
 			return fmt.Errorf("make a directory for the journal: %w; --dir names one", err)
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(f.dir)) }()
+		defer func() { err = errors.Join(err, remove()) }()
 	} else if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return fmt.Errorf("make the journal's directory: %w; --dir names one this user may write", err)
 	}
