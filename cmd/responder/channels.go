@@ -51,7 +51,7 @@ func openChannels(c config, slack *workspace, log *slog.Logger) (*channels, erro
 	link := linker(c.ExternalURL)
 	for i, ch := range c.Channels {
 		if err := all.open(ch, slack, link); err != nil {
-			return nil, fmt.Errorf("channels[%d] %s: %w", i, ch.Name, err)
+			return nil, c.blame(fmt.Errorf("channel %s: %w", ch.Name, err), fmt.Sprintf("channels[%d]", i))
 		}
 		if ch.Default {
 			all.defaults = append(all.defaults, ch.Name)

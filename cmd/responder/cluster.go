@@ -25,7 +25,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 			URL: c.Prometheus.URL, Timeout: c.Prometheus.Timeout, BearerTokenFile: c.Prometheus.TokenFile, CAFile: c.Prometheus.CAFile,
 		})
 		if err != nil {
-			return w, err
+			return w, c.blame(err, "prometheus")
 		}
 		w.Deps.Querier = querier
 	}
@@ -33,7 +33,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 	if c.Kubernetes.configured() {
 		client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context, QPS: float32(c.Kubernetes.QPS)})
 		if err != nil {
-			return w, err
+			return w, c.blame(err, "kubernetes")
 		}
 		api = client
 		w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
@@ -44,7 +44,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 		}
 	}
 	if w.Deps.GPUs, err = openGPUs(c, api, w.Deps.Querier, log); err != nil {
-		return w, err
+		return w, c.blame(err, "gpu.agents")
 	}
 	open := openGitops
 	if c.once {
@@ -52,7 +52,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 	}
 	git, err := open(c, log)
 	if err != nil {
-		return w, err
+		return w, c.blame(err, "gitops")
 	}
 	git.into(&w.Deps)
 	w.Close = git.close
@@ -60,10 +60,10 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 		return w, err
 	}
 	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
-		return w, err
+		return w, err // it has its place
 	}
 	if w.Silences, err = c.openSilences(); err != nil {
-		return w, err
+		return w, c.blame(err, "silence")
 	}
 	if w.Channels != nil {
 		w.Deps.Notifier = w.Channels

@@ -127,11 +127,7 @@ func (c config) openSilences() (*notify.Silences, error) {
 	if !c.Silence.Enabled {
 		return nil, nil
 	}
-	s, err := notify.NewSilences(notify.SilencesOptions{
+	return notify.NewSilences(notify.SilencesOptions{
 		URL: c.Silence.AlertmanagerURL, TokenFile: c.Silence.TokenFile, CAFile: c.Silence.CAFile, Max: c.Silence.Max,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("silence: %w", err)
-	}
-	return s, nil
 }

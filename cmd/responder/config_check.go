@@ -80,21 +80,21 @@ func checkConfig(file string) (_ configSummary, err error) {
 	defer func() { err = errors.Join(err, w.Close()) }()
 	set, err := loadPlaybooks(c.Playbooks.Dir)
 	if err != nil {
-		return configSummary{}, err
+		return configSummary{}, c.unread(err, "playbooks.dir")
 	}
 	if err := w.Channels.allows(set); err != nil {
 		return configSummary{}, err
 	}
 	rules, err := checkPolicy(c.Policy.File, w.Channels.escalates)
 	if err != nil {
-		return configSummary{}, err
+		return configSummary{}, c.unread(err, "policy.file")
 	}
 	probe := webhook.Options{
 		Intake: &intake{}, Auth: c.Auth.receiver(), TLS: c.tls(), DropLabels: c.Receiver.DropLabels,
 		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
 	}
 	if _, err := webhook.New(probe); err != nil {
-		return configSummary{}, err
+		return configSummary{}, c.blame(err, "auth", "tls")
 	}
 	summary := configSummary{
 		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),

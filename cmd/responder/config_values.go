@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,7 +82,9 @@ func (c *config) check() error {
 			File: c.file, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint,
 		})
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+	_, port, err := net.SplitHostPort(c.Listen)
+	n, number := strconv.Atoi(port) // it may be a name
+	if err != nil || number == nil && (n < 0 || n > 65535) {
 		bad("listen", "write it like 127.0.0.1:8080 or :8080", "%q is not an address", c.Listen)
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -40,7 +41,8 @@ func TestDecisionsAnswerPrograms(t *testing.T) {
 			var stdout, stderr strings.Builder
 			args := append(strings.Fields(c.args), "--server", server.URL, "-o", format)
 			asked = ""
-			if code := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != exitOK || stderr.Len() > 0 || asked != c.asks {
+			p := &process{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: os.Getenv, temp: &temporary{}}
+			if code := run(t.Context(), args, p); code != exitOK || stderr.Len() > 0 || asked != c.asks {
 				t.Errorf("%v: exit code %d, asked %q: %s", args, code, asked, stderr.String())
 				continue
 			}

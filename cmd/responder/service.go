@@ -63,10 +63,10 @@ func newService(o serviceOptions) (_ *service, err error) {
 		}
 	}()
 	if s.library, err = newLibrary(o.config.Playbooks.Dir, s.journal, s.world.Channels.allows, o.log); err != nil {
-		return nil, err
+		return nil, o.config.unread(err, "playbooks.dir")
 	}
 	if s.rules, err = newRules(o.config.Policy.File, s.journal, s.world.Channels.escalates, o.log); err != nil {
-		return nil, err
+		return nil, o.config.unread(err, "policy.file")
 	}
 	if s.intake, err = newIntake(s.journal, s.world.Now); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func newService(o serviceOptions) (_ *service, err error) {
 		return nil, err
 	}
 	s.receiver, err = webhook.New(receiver)
-	return s, err
+	return s, o.config.blame(err, "auth", "tls")
 }
 
 func (s *service) openJournal(o serviceOptions) (*audit.Journal, error) {

@@ -86,6 +86,9 @@ func (o Options) config() (*rest.Config, error) {
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig},
 		&clientcmd.ConfigOverrides{CurrentContext: o.Context},
 	).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) { // its own words advise an environment variable that is not read
+		return nil, fmt.Errorf("kubeconfig %s: no cluster is in it", o.Kubeconfig)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
 	}
