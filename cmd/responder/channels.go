@@ -177,9 +177,21 @@ func (c *channels) remember(key, name string) {
 	}
 }
 
-// knows reports whether a name that a playbook or a policy tells can be told. A
-// nil receiver has none.
-func (c *channels) knows(name string) bool { return c != nil && (c.any || c.byName[name] != nil) }
+// knows reports whether a name that a playbook or a policy tells is a channel's.
+// A nil receiver has none.
+func (c *channels) knows(name string) bool { return c != nil && c.byName[name] != nil }
+
+// refuse refuses what tells channels that are not configured, one problem each.
+// Where any name will do, it only says that a service will.
+func (c *channels) refuse(unknown []string) error {
+	if c == nil || !c.any {
+		return errors.New(strings.Join(unknown, "\n"))
+	}
+	for _, problem := range unknown {
+		c.log.Warn("the log stands for a channel that is not there; a service refuses this until its configuration names it", "err", problem)
+	}
+	return nil
+}
 
 // allows refuses playbooks that name channels which are not configured.
 func (c *channels) allows(set *playbook.Set) error {
@@ -195,7 +207,7 @@ func (c *channels) allows(set *playbook.Set) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return errors.New(strings.Join(unknown, "\n"))
+		return c.refuse(unknown)
 	}
 	return nil
 }
@@ -210,7 +222,7 @@ func (c *channels) escalates(file string, set *policy.Set) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return errors.New(strings.Join(unknown, "\n"))
+		return c.refuse(unknown)
 	}
 	return nil
 }
