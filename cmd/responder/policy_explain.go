@@ -77,10 +77,11 @@ type policyExplanation struct {
 type leverExplanation struct {
 	Playbook string         `json:"playbook"`
 	State    string         `json:"state"`
-	Kind     string         `json:"kind"`            // lever, gate
-	Lever    string         `json:"lever,omitempty"` // of a lever: its kind of step
-	Answer   string         `json:"answer"`          // denied, observed, asks, applies
-	Autonomy string         `json:"autonomy"`        // effective, policy included
+	Kind     string         `json:"kind"`             // lever, gate
+	Lever    string         `json:"lever,omitempty"`  // of a lever: its kind of step
+	Answer   string         `json:"answer"`           // denied, observed, asks, applies
+	Autonomy string         `json:"autonomy"`         // effective, policy included
+	HeldBy   []heldBy       `json:"heldBy,omitempty"` // what keeps it below auto; all of them have to be raised
 	Cap      *machine.Cap   `json:"cap,omitempty"`
 	Denied   []policy.Cause `json:"denied,omitempty"`
 	Needs    []machine.Need `json:"needs,omitempty"` // who would have to say yes, each of them
@@ -89,6 +90,43 @@ type leverExplanation struct {
 
 	BreakGlass []string       `json:"breakGlass,omitempty"`
 	Depends    []policy.Cause `json:"depends,omitempty"` // what may change the answer once there is a plan
+}
+
+// heldBy is a setting of autonomy that holds a lever back.
+type heldBy struct {
+	Level string `json:"level"`
+	By    string `json:"by"`
+}
+
+// holds lists the settings that are at the lowest level, where that is below auto.
+func (f explainFlags) holds(c config, pb *playbook.Playbook, st *playbook.State, service playbook.Service) []heldBy {
+	configured := "autonomy in " + f.config
+	if _, set := c.set["autonomy"]; !set {
+		configured += ", which does not set it"
+	}
+	all := []struct {
+		level playbook.Autonomy
+		by    string
+	}{
+		{c.Autonomy, configured},
+		{service.Autonomy, "autonomy of service " + service.Name},
+		{pb.Autonomy, "autonomy of playbook " + pb.Name},
+	}
+	if st.Autonomy != nil {
+		all = append(all, all[0])
+		all[3].level, all[3].by = *st.Autonomy, "autonomy of state "+st.Name
+	}
+	lowest := playbook.Auto
+	for _, x := range all {
+		lowest = min(lowest, x.level)
+	}
+	var out []heldBy
+	for _, x := range all {
+		if x.level == lowest && lowest < playbook.Auto {
+			out = append(out, heldBy{x.level.String(), x.by})
+		}
+	}
+	return out
 }
 
 // The answers for a lever.
@@ -138,7 +176,7 @@ func explainPolicy(ctx context.Context, f explainFlags, server *client, now time
 	answer := policyExplanation{Service: service.Name, At: at, Policy: file, Digest: set.Digest(), Levers: []leverExplanation{}}
 	for _, pb := range books.All() {
 		if (f.playbook == "" || pb.Name == f.playbook) && pb.Serves(service.Name) {
-			answer.Levers = append(answer.Levers, explainPlaybook(set, pb, service, c.Autonomy, at, caps)...)
+			answer.Levers = append(answer.Levers, f.explainPlaybook(set, pb, service, c, at, caps)...)
 		}
 	}
 	return answer, nil
@@ -235,28 +273,29 @@ func playbookNames(s *playbook.Set) []string {
 }
 
 // explainPlaybook says what would become of each lever and gate of a playbook.
-func explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, ceiling playbook.Autonomy, at time.Time, caps map[stateName]machine.Cap) []leverExplanation {
+func (f explainFlags) explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, c config, at time.Time, caps map[stateName]machine.Cap) []leverExplanation {
 	var out []leverExplanation
 	for _, st := range pb.States {
 		if st.Kind != playbook.StateLever && st.Kind != playbook.StateGate {
 			continue
 		}
-		run := machine.State{Playbook: pb, Current: st.Name, Start: machine.Start{Playbook: pb.Name, Service: service, Autonomy: ceiling}}
+		run := machine.State{Playbook: pb, Current: st.Name, Start: machine.Start{Playbook: pb.Name, Service: service, Autonomy: c.Autonomy}}
 		result := set.Explain(policy.Input{Now: at, Service: service, Playbook: pb, State: st, Autonomy: run.Autonomy(st)})
-		if c, ok := caps[stateName{pb.Name, st.Name}]; ok && (result.Terms.Cap == nil || result.Terms.Cap.Level > c.Level) {
-			result.Terms.Cap = &c
+		if most, ok := caps[stateName{pb.Name, st.Name}]; ok && (result.Terms.Cap == nil || result.Terms.Cap.Level > most.Level) {
+			result.Terms.Cap = &most
 		}
 		run = run.Under(&result.Terms)
 		e := leverExplanation{
 			Playbook: pb.Name, State: st.Name, Kind: string(st.Kind), Lever: st.Step, Autonomy: run.Autonomy(st).String(), Cap: result.Terms.Cap,
-			Needs: run.Needs(st), Tiers: result.Terms.Tiers, BreakGlass: result.Terms.BreakGlass,
+			HeldBy: f.holds(c, pb, st, service),
+			Needs:  run.Needs(st), Tiers: result.Terms.Tiers, BreakGlass: result.Terms.BreakGlass,
 		}
-		for _, c := range result.Causes {
+		for _, cause := range result.Causes {
 			switch {
-			case c.Denies:
-				e.Denied = append(e.Denied, c)
-			case c.Depends:
-				e.Depends = append(e.Depends, c)
+			case cause.Denies:
+				e.Denied = append(e.Denied, cause)
+			case cause.Depends:
+				e.Depends = append(e.Depends, cause)
 			}
 		}
 		e.answer(st, result.Terms, run.Autonomy(st))

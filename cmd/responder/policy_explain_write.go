@@ -53,6 +53,9 @@ func (e leverExplanation) reasons(b *strings.Builder) {
 	if e.Answer == leverDenied {
 		return // nothing else matters
 	}
+	for _, h := range e.HeldBy {
+		writeReason(b, "level", h.Level+" by "+h.By, "")
+	}
 	if e.Cap != nil {
 		writeReason(b, "level", "at most "+e.Cap.Level.String(), e.Cap.Rule)
 	}
