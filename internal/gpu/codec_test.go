@@ -25,7 +25,7 @@ func h100(index int) GPU {
 		Clocks: Clocks{
 			Reasons: Known(Reasons(0)), Supported: Known(Harmful | Benign | SWPowerCap),
 			SMMHz: Known[int64](1980), SMMaxMHz: Known[int64](1980), MemMHz: Known[int64](2619), MemMaxMHz: Known[int64](2619),
-			Violation: Violations{SWPowerCapNS: Known[uint64](5_000_000_000), SWThermalNS: Known[uint64](0), HWThermalNS: Known[uint64](0), HWPowerBrakeNS: Known[uint64](0), SyncBoostNS: Known[uint64](0)},
+			Violation: Violations{SWPowerCapNS: Known[uint64](5_000_000_000), SWThermalNS: Known[uint64](0), HWThermalNS: Known[uint64](0), HWPowerBrakeNS: Known[uint64](0), SyncBoostNS: Known[uint64](0), ThermalNS: Known[uint64](0)},
 			PState:    Known[int64](0),
 		},
 		Temperature: Temperature{
@@ -38,6 +38,7 @@ func h100(index int) GPU {
 			Enabled: Known(true), Pending: Known(true),
 			VolatileCorrected: Known[uint64](0), VolatileUncorrectable: Known[uint64](0), AggregateCorrected: Known[uint64](2), AggregateUncorrectable: Known[uint64](0),
 			SRAMVolatileUncorrectable: Known[uint64](0), SRAMAggregateUncorrectable: Known[uint64](0), SRAMThresholdExceeded: Known(false),
+			DRAMVolatileUncorrectable: Known[uint64](0), DRAMAggregateUncorrectable: Known[uint64](0),
 		},
 		Rows: Rows{
 			Corrected: Known[uint64](0), Uncorrectable: Known[uint64](0), Pending: Known(false), Failed: Known(false),

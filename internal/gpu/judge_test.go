@@ -103,8 +103,23 @@ func TestVerdictOfClocks(t *testing.T) {
 		"between samples, by the driver's count": {change: func(g *GPU) {
 			lastMinutes(g, 3, func(m *Minute) { m.Violation.HWThermalNS = Known[uint64](20_000_000_000) })
 		}, want: Throttled, rule: "throttle", text: "hardware thermal slowdown since 11:57", throttle: Thermal},
+		"by the count of a driver that tells no kinds of heat": {change: func(g *GPU) {
+			lastMinutes(g, 3, func(m *Minute) { m.Violation.ThermalNS = Known[uint64](20_000_000_000) })
+		}, want: Throttled, rule: "throttle", text: "thermal slowdown since 11:57", throttle: Thermal},
+		"by the count of either kind, which the kinds do not show": {change: func(g *GPU) {
+			lastMinutes(g, 3, func(m *Minute) {
+				m.Violation = Violations{SWThermalNS: Known[uint64](0), HWThermalNS: Known[uint64](0), ThermalNS: Known[uint64](20_000_000_000)}
+			})
+		}, want: Healthy},
 		"a reason that is new":         {change: func(g *GPU) { g.Clocks.Reasons = Known(Reasons(0x400)) }, want: Uncertain, rule: "new-reason", text: "not known here"},
 		"a reason that was new lately": {change: func(g *GPU) { lastMinutes(g, 2, showing(0x8000, 1)) }, want: Uncertain, rule: "new-reason"},
+	} {
+		t.Run(name, c.check)
+	}
+}
+
+func TestVerdictOfTemperature(t *testing.T) {
+	for name, c := range map[string]verdictCase{
 		"hot now and before": {change: func(g *GPU) {
 			g.Temperature.GPUC = Known[int64](87)
 			lastMinutes(g, 2, func(m *Minute) { m.GPUMaxC = Known[int64](88) })
@@ -219,6 +234,13 @@ func TestVerdictOfLinks(t *testing.T) {
 		"fabric failed":              {change: func(g *GPU) { g.Fabric.Status = Known[int64](999) }, want: Failing, rule: "fabric", text: "999"},
 		"fabric slow":                {change: func(g *GPU) { g.Fabric.Health = Known[int64](1) }, want: Degraded, rule: "fabric", text: "less bandwidth"},
 		"fabric well":                {change: func(g *GPU) { g.Fabric.Health = Known[int64](2) }, want: Healthy},
+		"a fabric route broken":      {change: func(g *GPU) { g.Fabric.Health = Known[int64](0x1a) }, want: Degraded, rule: "fabric", text: "a route of the NVLink fabric is broken"},
+		"a fabric without partition": {change: func(g *GPU) { g.Fabric.Health = Known[int64](0x4aa) }, want: Degraded, rule: "fabric", text: "no partition"},
+		"a fabric rightly set up":    {change: func(g *GPU) { g.Fabric.Health = Known[int64](0x1aa) }, want: Healthy},
+		"a fabric finding that is new": {
+			change: func(g *GPU) { g.Fabric.Health = Known[int64](0x10aa) }, want: Uncertain, rule: "fabric", text: "not known here: 0x1000",
+		},
+		"a fabric value that is new": {change: func(g *GPU) { g.Fabric.Health = Known[int64](0x3) }, want: Uncertain, rule: "fabric", text: "not known here: 0x3"},
 		"a fabric state that is new": {change: func(g *GPU) { g.Fabric.State = Known(FabricState(7)) }, want: Uncertain, rule: "fabric", text: "state 7"},
 	} {
 		t.Run(name, c.check)

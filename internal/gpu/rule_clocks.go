@@ -16,7 +16,7 @@ const (
 
 // brake is a reason that is harmful when it lasts.
 type brake struct {
-	bit      Reasons
+	bit      Reasons // 0: no reason shows it, only the driver's count
 	throttle Throttle
 	share    float64 // of the samples, from which on it lasts
 	lost     func(Violations) Reading[uint64]
@@ -29,6 +29,25 @@ var brakes = []brake{
 	{SWThermalSlowdown, Thermal, 0.1, func(v Violations) Reading[uint64] { return v.SWThermalNS }},
 	{HWPowerBrakeSlowdown, PowerBrake, 0.1, func(v Violations) Reading[uint64] { return v.HWPowerBrakeNS }},
 	{HWSlowdown, Hardware, 0.5, func(Violations) Reading[uint64] { return Unknown[uint64](NotSupported) }},
+	{0, Thermal, 0.1, thermalOnly},
+}
+
+// thermalOnly is the time lost to heat where the driver does not tell the two
+// kinds of it apart.
+func thermalOnly(v Violations) Reading[uint64] {
+	_, sw := v.SWThermalNS.Get()
+	_, hw := v.HWThermalNS.Get()
+	if sw || hw {
+		return Unknown[uint64](NotSupported)
+	}
+	return v.ThermalNS
+}
+
+func (b brake) name() string {
+	if b.bit == 0 {
+		return "thermal slowdown"
+	}
+	return b.bit.Names()[0]
 }
 
 // minutes gives the minutes of the last d before the readings.
@@ -62,7 +81,7 @@ func throttling(u subject) []sign {
 			out = append(out, s)
 		case now&b.bit != 0:
 			out = append(out, sign{
-				outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("%s just now, which has not lasted", b.bit.Names()[0]),
+				outcome: outcome{verdict: Healthy}, text: b.name() + " just now, which has not lasted",
 				evidence: "clocks.reasons=" + now.String(),
 			})
 		}
@@ -99,7 +118,7 @@ func (u subject) braked(b brake) (sign, bool) {
 		}
 		return sign{
 			outcome: outcome{verdict: Throttled, throttle: b.throttle},
-			text:    b.bit.Names()[0] + u.since(since), evidence: evidence, since: since,
+			text:    b.name() + u.since(since), evidence: evidence, since: since,
 		}, true
 	}
 	return sign{}, false

@@ -93,9 +93,46 @@ func fabric(u subject) []sign {
 	if status, ok := f.Status.Get(); ok && status != 0 {
 		return []sign{{outcome: outcome{verdict: Failing}, text: fmt.Sprintf("joining the NVLink fabric failed with NVML status %d", status), evidence: evidence}}
 	}
-	// Two bits for each finding: 1 is true, 2 is false, 0 is not supported.
-	if health, ok := f.Health.Get(); ok && health&0x3 == 1 {
-		return []sign{{outcome: outcome{verdict: Degraded}, text: "the NVLink fabric has less bandwidth than it should", evidence: evidence}}
+	return fabricHealth(f, evidence)
+}
+
+// fabricFindings are the parts of NVML's fabric health mask: which bits, and what
+// their values mean. Values that are not here say that all is well.
+var fabricFindings = []struct {
+	shift, width int64
+	bad          map[int64]string
+	last         int64 // value that nvml.h knows
+}{
+	{0, 0x3, map[int64]string{1: "the NVLink fabric has less bandwidth than it should"}, 2},
+	{2, 0x3, map[int64]string{1: "a route of the NVLink fabric is being recovered"}, 2},
+	{4, 0x3, map[int64]string{1: "a route of the NVLink fabric is broken"}, 2},
+	{6, 0x3, map[int64]string{1: "the NVLink fabric recovers from a time-out of an access"}, 2},
+	{8, 0xf, map[int64]string{
+		2: "the NVLink fabric is wrongly configured: system GUID", 3: "the NVLink fabric is wrongly configured: serial number of the chassis",
+		4: "the NVLink fabric is wrongly configured: no partition", 5: "the NVLink fabric is wrongly configured: too few NVLinks",
+	}, 5},
+}
+
+// fabricHealth reads the health mask. What nvml.h does not know is unknown.
+func fabricHealth(f Fabric, evidence string) []sign {
+	health, ok := f.Health.Get()
+	if !ok {
+		return nil
 	}
-	return nil
+	var out []sign
+	rest := health
+	for _, p := range fabricFindings {
+		value := health >> p.shift & p.width
+		rest &^= p.width << p.shift
+		if text := p.bad[value]; text != "" {
+			out = append(out, sign{outcome: outcome{verdict: Degraded}, text: text, evidence: evidence})
+		}
+		if value > p.last {
+			rest |= value << p.shift
+		}
+	}
+	if rest != 0 {
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("the NVLink fabric's health mask has bits that are not known here: 0x%x", rest), evidence: evidence})
+	}
+	return out
 }

@@ -35,7 +35,11 @@ func eccUncorrectable(u subject) []sign {
 			fresh = max(fresh, lifeNow-before)
 		}
 	}
-	evidence := fmt.Sprintf("volatile_uncorrectable=%s aggregate_uncorrectable=%s", u.gpu.ECC.VolatileUncorrectable, u.gpu.ECC.AggregateUncorrectable)
+	e := u.gpu.ECC
+	evidence := fmt.Sprintf("volatile_uncorrectable=%s aggregate_uncorrectable=%s", e.VolatileUncorrectable, e.AggregateUncorrectable)
+	if s, d := e.SRAMVolatileUncorrectable, e.DRAMVolatileUncorrectable; s.Why() == "" || d.Why() == "" {
+		evidence += fmt.Sprintf(", of the volatile in SRAM %s and DRAM %s", s, d)
+	}
 	switch {
 	case fresh > 0:
 		since := u.firstECC(base)

@@ -109,6 +109,7 @@ type Violations struct {
 	SWThermalNS    Reading[uint64] `json:"sw_thermal_ns,omitzero"`
 	HWThermalNS    Reading[uint64] `json:"hw_thermal_ns,omitzero"`
 	HWPowerBrakeNS Reading[uint64] `json:"hw_power_brake_ns,omitzero"`
+	ThermalNS      Reading[uint64] `json:"thermal_ns,omitzero"` // to heat of either kind: all that older drivers tell
 }
 
 // Temperature holds temperatures and thresholds in °C.
@@ -149,10 +150,12 @@ type ECC struct {
 	AggregateCorrected     Reading[uint64] `json:"aggregate_corrected,omitzero"`
 	AggregateUncorrectable Reading[uint64] `json:"aggregate_uncorrectable,omitzero"`
 
-	// SRAM apart, where the GPU tells it apart from DRAM.
+	// By memory, where the GPU tells its SRAM (caches, registers) and its DRAM apart.
 	SRAMVolatileUncorrectable  Reading[uint64] `json:"sram_volatile_uncorrectable,omitzero"`
 	SRAMAggregateUncorrectable Reading[uint64] `json:"sram_aggregate_uncorrectable,omitzero"`
 	SRAMThresholdExceeded      Reading[bool]   `json:"sram_threshold_exceeded,omitzero"`
+	DRAMVolatileUncorrectable  Reading[uint64] `json:"dram_volatile_uncorrectable,omitzero"`
+	DRAMAggregateUncorrectable Reading[uint64] `json:"dram_aggregate_uncorrectable,omitzero"`
 }
 
 // Rows is row remapping (Ampere and later).

@@ -37,7 +37,7 @@ func (g GPU) unwell(m Minute) string {
 		lost, _ := b.lost(m.Violation).Get()
 		brief := b.bit == HWSlowdown && float64(m.Reasons[b.bit]) < b.share*float64(m.Samples)
 		if m.Reasons[b.bit] > 0 && !brief || float64(lost) >= b.share*float64(time.Minute) {
-			return b.bit.Names()[0]
+			return b.name()
 		}
 	}
 	for bit, n := range m.Reasons {

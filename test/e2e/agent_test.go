@@ -239,7 +239,7 @@ gpu: {agents: {enabled: true, port: %d, ca_file: tls.crt, token_file: responder-
 	})
 	delete(w.script, "fail.nvmlDeviceGetPowerUsage")
 	w.script.Write(t, script)
-	w.awaitMetric(t, port, `responder_agent_gpu_pod{container="main",gpu="3",instance="",namespace="serving",node="`+w.nodes[0]+`",pod="chat-1",uuid="GPU-00000000-0000-0000-0000-000000000003"} 1`)
+	w.awaitMetric(t, port, `responder_agent_gpu_pod{container="main",gpu="3",mig_instance="",namespace="serving",node="`+w.nodes[0]+`",pod="chat-1",uuid="GPU-00000000-0000-0000-0000-000000000003"} 1`)
 	agentFigures(t, agent)
 
 	w.token(t, "identity", "responder-agent", "responder", &other)

@@ -39,53 +39,15 @@ var (
 	descState  = prometheus.NewDesc("responder_agent_gpu_verdict", "1 for the present verdict, 0 for the others; compared with no other node.", append(byGPU[:3:3], "verdict"), nil)
 	descSlowed = prometheus.NewDesc("responder_agent_gpu_throttled", "Whether the verdict is throttled, by what: 1 or 0.", append(byGPU[:3:3], "by"), nil)
 	descReason = prometheus.NewDesc("responder_agent_gpu_clocks_event_reason", "Whether a reason for lower clocks is active: 1 or 0.", append(byGPU[:3:3], "reason"), nil)
-	descPod    = prometheus.NewDesc("responder_agent_gpu_pod", "1 for each pod that holds the GPU, or a part of it, where that is known.", append(byGPU[:3:3], "instance", "namespace", "pod", "container"), nil)
+	descPod    = prometheus.NewDesc("responder_agent_gpu_pod", "1 for each pod that holds the GPU, or a part of it, where that is known.", append(byGPU[:3:3], "mig_instance", "namespace", "pod", "container"), nil)
+	descMIG    = prometheus.NewDesc("responder_agent_gpu_mig_instance", "1 for each part of a divided GPU.", append(byGPU[:3:3], "mig_instance", "profile"), nil)
+	descLast   = prometheus.NewDesc("responder_agent_gpu_xid_timestamp_seconds", "When an XID was seen last, of those that are remembered.", append(byGPU[:3:3], "xid"), nil)
 	descXIDs   = prometheus.NewDesc("responder_agent_gpu_xids_kept", "XID events that are remembered (the last 128 events).", byGPU, nil)
 )
 
-// gauge is one reading of a GPU as a metric.
-type gauge struct {
-	desc *prometheus.Desc
-	read func(gpu.GPU) (float64, bool)
-}
-
-func number[T int64 | uint64](name, help string, scale float64, of func(gpu.GPU) gpu.Reading[T]) gauge {
-	return gauge{prometheus.NewDesc("responder_agent_gpu_"+name, help, byGPU, nil), func(g gpu.GPU) (float64, bool) {
-		v, ok := of(g).Get()
-		return float64(v) * scale, ok
-	}}
-}
-
-func flag(name, help string, of func(gpu.GPU) gpu.Reading[bool]) gauge {
-	return gauge{prometheus.NewDesc("responder_agent_gpu_"+name, help, byGPU, nil), func(g gpu.GPU) (float64, bool) {
-		v, ok := of(g).Get()
-		if v {
-			return 1, ok
-		}
-		return 0, ok
-	}}
-}
-
-var readings = []gauge{
-	number("temperature_celsius", "Temperature.", 1, func(g gpu.GPU) gpu.Reading[int64] { return g.Temperature.GPUC }),
-	number("memory_temperature_celsius", "Temperature of the memory.", 1, func(g gpu.GPU) gpu.Reading[int64] { return g.Temperature.MemoryC }),
-	number("power_watts", "Power draw.", 1e-3, func(g gpu.GPU) gpu.Reading[int64] { return g.Power.DrawMW }),
-	number("power_limit_watts", "Power limit in force.", 1e-3, func(g gpu.GPU) gpu.Reading[int64] { return g.Power.LimitMW }),
-	number("sm_clock_hertz", "Clock of the processors.", 1e6, func(g gpu.GPU) gpu.Reading[int64] { return g.Clocks.SMMHz }),
-	number("utilization_ratio", "Share of time in which a kernel ran.", 1e-2, func(g gpu.GPU) gpu.Reading[int64] { return g.Use.GPUPercent }),
-	number("memory_used_bytes", "Memory in use.", 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Use.MemoryUsedBytes }),
-	number("memory_total_bytes", "Memory there is.", 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Use.MemoryTotalBytes }),
-	number("ecc_uncorrectable_errors", "Uncorrectable memory errors since the driver was loaded.", 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.ECC.VolatileUncorrectable }),
-	number("remapped_rows_uncorrectable", "Memory rows remapped after uncorrectable errors.", 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Rows.Uncorrectable }),
-	number("pcie_replays", "PCIe replays since the driver was loaded.", 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.PCIe.Replays }),
-	number("thermal_slowdown_nanoseconds", "Time lost to heat by hardware slowdown since the driver was loaded.", 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Clocks.Violation.HWThermalNS }),
-	flag("row_remap_pending", "Whether a reset is needed to remap a memory row: 1 or 0.", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Pending }),
-	flag("row_remap_failed", "Whether a memory row could not be remapped: 1 or 0.", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Failed }),
-}
-
 // Describe lists them.
 func (m *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descAge, descState, descSlowed, descReason, descPod, descXIDs} {
+	for _, d := range []*prometheus.Desc{descUp, descAge, descState, descSlowed, descReason, descPod, descMIG, descLast, descXIDs} {
 		out <- d
 	}
 	for _, g := range readings {
@@ -122,25 +84,39 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 				send(descReason, oneIf(active&bit != 0), index, g.UUID, bit.Names()[0])
 			}
 		}
-		pods, _ := g.Pods.Get()
-		for _, p := range pods {
-			if p.Name != "" { // a UID alone names no pod
-				send(descPod, 1, index, g.UUID, p.Instance, p.Namespace, p.Name, p.Container)
-			}
-		}
-		xids := 0
-		for _, e := range g.Events {
-			if _, ok := e.XID(); ok {
-				xids++
-			}
-		}
-		send(descXIDs, float64(xids), index, g.UUID)
+		listed(g, func(d *prometheus.Desc, v float64, labels ...string) {
+			send(d, v, append([]string{index, g.UUID}, labels...)...)
+		})
 		for _, r := range readings {
 			if v, ok := r.read(g); ok {
-				send(r.desc, v, index, g.UUID)
+				out <- prometheus.MustNewConstMetric(r.desc, r.kind, v, s.Node, index, g.UUID)
 			}
 		}
 	}
+}
+
+// listed sends what a GPU has any number of: pods, MIG instances, XIDs.
+func listed(g gpu.GPU, send func(d *prometheus.Desc, v float64, labels ...string)) {
+	pods, _ := g.Pods.Get()
+	for _, p := range pods {
+		if p.Name != "" { // a UID alone names no pod
+			send(descPod, 1, p.Instance, p.Namespace, p.Name, p.Container)
+		}
+	}
+	for _, m := range g.MIG.Instances {
+		send(descMIG, 1, m.UUID, m.Profile)
+	}
+	xids, last := 0, map[uint64]time.Time{}
+	for _, e := range g.Events {
+		if code, ok := e.XID(); ok {
+			xids++
+			last[code] = e.At // oldest first
+		}
+	}
+	for code, at := range last {
+		send(descLast, float64(at.UnixMilli())/1000, strconv.FormatUint(code, 10))
+	}
+	send(descXIDs, float64(xids))
 }
 
 func oneIf(b bool) float64 {

@@ -209,7 +209,7 @@ func TestAliveAndMetrics(t *testing.T) {
 	for _, want := range []string{
 		`responder_agent_driver_up{node="gpu-17"} 1`, `responder_agent_gpu_temperature_celsius{gpu="0",node="gpu-17",uuid="GPU-1"} 91`, `verdict="failing"} 1`,
 		`responder_agent_gpu_clocks_event_reason{gpu="0",node="gpu-17",reason="hardware thermal slowdown",uuid="GPU-1"} 1`,
-		`responder_agent_gpu_pod{container="engine",gpu="0",instance="MIG-1",namespace="serving",node="gpu-17",pod="chat-1",uuid="GPU-1"} 1`,
+		`responder_agent_gpu_pod{container="engine",gpu="0",mig_instance="MIG-1",namespace="serving",node="gpu-17",pod="chat-1",uuid="GPU-1"} 1`,
 		`responder_agent_gpu_xids_kept{gpu="0",node="gpu-17",uuid="GPU-1"} 1`, `responder_agent_requests_total{result="ok"} 1`,
 	} {
 		if !strings.Contains(text, want) {

@@ -198,6 +198,7 @@ func growth(first, now gpu.Violations) gpu.Violations {
 		SWThermalNS:    grown(first.SWThermalNS, now.SWThermalNS),
 		HWThermalNS:    grown(first.HWThermalNS, now.HWThermalNS),
 		HWPowerBrakeNS: grown(first.HWPowerBrakeNS, now.HWPowerBrakeNS),
+		ThermalNS:      grown(first.ThermalNS, now.ThermalNS),
 	}
 }
 

@@ -97,30 +97,17 @@ func whole(n int) func(gpu.Snapshot) bool {
 	}
 }
 
-func TestEverythingIsRead(t *testing.T) {
-	script := nvmltest.Healthy(2)
-	script.Set(1, "reasons", "0x44")
-	script.Set(1, "temperature", "91")
-	script.Set(1, "margin", "-2")
-	script.Set(1, "field.252", "123456789")
-	script.Set(1, "ecc_volatile.uncorrected", "41")
-	script.Set(1, "remapped", "1 2 1 0")
-	script.Set(1, "nvlink.3", "0")
-	script.Set(1, "nvlink_errors.4.0", "77")
-	s := await(t, collect(t, script), whole(2))
+// readingCase is a reading and what it should be.
+type readingCase struct {
+	what string
+	got  interface{ String() string }
+	want string
+}
 
-	if s.Node != "gpu-17" || s.Driver != "550.54.15" || s.NVML != "12.550.54.15" || s.Source != "nvml" || len(s.Errors) != 0 {
-		t.Errorf("of the node: %+v", s)
-	}
-	idle, hot := s.GPUs[0], s.GPUs[1]
-	if hot.UUID != "GPU-00000000-0000-0000-0000-000000000001" || hot.Index != 1 || hot.PCI != "00000000:19:00.0" || hot.Name != "NVIDIA H100 80GB HBM3" || hot.Serial != "1650001" {
-		t.Errorf("what it is: %+v", hot)
-	}
-	for _, c := range []struct {
-		what string
-		got  interface{ String() string }
-		want string
-	}{
+// read are the readings of two GPUs, and what the script of TestEverythingIsRead
+// says of them.
+func read(idle, hot gpu.GPU) []readingCase {
+	return []readingCase{
 		{"reasons", hot.Clocks.Reasons, "0x0000000000000044"},
 		{"supported", hot.Clocks.Supported, "0x00000000000001ff"},
 		{"sm", hot.Clocks.SMMHz, "1980"},
@@ -135,6 +122,10 @@ func TestEverythingIsRead(t *testing.T) {
 		{"reserved", hot.Use.MemoryReservedBytes, "536870912"},
 		{"volatile", hot.ECC.VolatileUncorrectable, "41"},
 		{"volatile of the other", idle.ECC.VolatileUncorrectable, "0"},
+		{"volatile in DRAM", hot.ECC.DRAMVolatileUncorrectable, "40"},
+		{"volatile in SRAM", hot.ECC.SRAMVolatileUncorrectable, "1"},
+		{"aggregate in DRAM", hot.ECC.DRAMAggregateUncorrectable, "44"},
+		{"violation of either kind", hot.Clocks.Violation.ThermalNS, "987654321"},
 		{"sram", hot.ECC.SRAMThresholdExceeded, "false"},
 		{"rows pending", hot.Rows.Pending, "true"},
 		{"rows failed", hot.Rows.Failed, "false"},
@@ -149,7 +140,33 @@ func TestEverythingIsRead(t *testing.T) {
 		{"link errors", hot.Counters().NVLinkErrors, "77"},
 		{"pods", hot.Pods, "[not_read]"},
 		{"baseline", hot.Baseline.Counters.VolatileUncorrectable, "41"},
-	} {
+	}
+}
+
+func TestEverythingIsRead(t *testing.T) {
+	script := nvmltest.Healthy(2)
+	script.Set(1, "reasons", "0x44")
+	script.Set(1, "temperature", "91")
+	script.Set(1, "margin", "-2")
+	script.Set(1, "field.252", "123456789")
+	script.Set(1, "ecc_volatile.uncorrected", "41")
+	script.Set(1, "ecc_volatile.uncorrected.2", "40")
+	script.Set(1, "ecc_volatile.uncorrected.7", "1")
+	script.Set(1, "ecc_aggregate.uncorrected.2", "44")
+	script.Set(1, "field.75", "987654321")
+	script.Set(1, "remapped", "1 2 1 0")
+	script.Set(1, "nvlink.3", "0")
+	script.Set(1, "nvlink_errors.4.0", "77")
+	s := await(t, collect(t, script), whole(2))
+
+	if s.Node != "gpu-17" || s.Driver != "550.54.15" || s.NVML != "12.550.54.15" || s.Source != "nvml" || len(s.Errors) != 0 {
+		t.Errorf("of the node: %+v", s)
+	}
+	idle, hot := s.GPUs[0], s.GPUs[1]
+	if hot.UUID != "GPU-00000000-0000-0000-0000-000000000001" || hot.Index != 1 || hot.PCI != "00000000:19:00.0" || hot.Name != "NVIDIA H100 80GB HBM3" || hot.Serial != "1650001" {
+		t.Errorf("what it is: %+v", hot)
+	}
+	for _, c := range read(idle, hot) {
 		if got := c.got.String(); got != c.want {
 			t.Errorf("%s is %s, want %s", c.what, got, c.want)
 		}

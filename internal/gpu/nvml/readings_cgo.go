@@ -77,6 +77,7 @@ func (d *device) fields(g *gpu.GPU, before func(string)) {
 		{nvidia.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, &v.SWThermalNS},
 		{nvidia.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, &v.HWThermalNS},
 		{nvidia.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, &v.HWPowerBrakeNS},
+		{nvidia.FI_DEV_PERF_POLICY_THERMAL, &v.ThermalNS},
 	}
 	values := make([]nvidia.FieldValue, 0, len(counters)+2)
 	for _, c := range counters {
@@ -133,13 +134,15 @@ func (d *device) ecc(e *gpu.ECC, before func(string)) {
 	e.VolatileUncorrectable = total(nvidia.MEMORY_ERROR_TYPE_UNCORRECTED, nvidia.VOLATILE_ECC)
 	e.AggregateCorrected = total(nvidia.MEMORY_ERROR_TYPE_CORRECTED, nvidia.AGGREGATE_ECC)
 	e.AggregateUncorrectable = total(nvidia.MEMORY_ERROR_TYPE_UNCORRECTED, nvidia.AGGREGATE_ECC)
-	sram := func(counter nvidia.EccCounterType) gpu.Reading[uint64] {
+	in := func(memory nvidia.MemoryLocation, counter nvidia.EccCounterType) gpu.Reading[uint64] {
 		return get(d, before, "nvmlDeviceGetMemoryErrorCounter", func() (uint64, nvidia.Return) {
-			return d.dev.GetMemoryErrorCounter(nvidia.MEMORY_ERROR_TYPE_UNCORRECTED, counter, nvidia.MEMORY_LOCATION_SRAM)
+			return d.dev.GetMemoryErrorCounter(nvidia.MEMORY_ERROR_TYPE_UNCORRECTED, counter, memory)
 		}, same)
 	}
-	e.SRAMVolatileUncorrectable = sram(nvidia.VOLATILE_ECC)
-	e.SRAMAggregateUncorrectable = sram(nvidia.AGGREGATE_ECC)
+	e.SRAMVolatileUncorrectable = in(nvidia.MEMORY_LOCATION_SRAM, nvidia.VOLATILE_ECC)
+	e.SRAMAggregateUncorrectable = in(nvidia.MEMORY_LOCATION_SRAM, nvidia.AGGREGATE_ECC)
+	e.DRAMVolatileUncorrectable = in(nvidia.MEMORY_LOCATION_DRAM, nvidia.VOLATILE_ECC)
+	e.DRAMAggregateUncorrectable = in(nvidia.MEMORY_LOCATION_DRAM, nvidia.AGGREGATE_ECC)
 	e.SRAMThresholdExceeded = get(d, before, "nvmlDeviceGetSramEccErrorStatus", d.dev.GetSramEccErrorStatus,
 		func(s nvidia.EccSramErrorStatus) bool { return s.BThresholdExceeded != 0 })
 }

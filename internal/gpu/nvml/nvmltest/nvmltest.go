@@ -77,10 +77,10 @@ func Healthy(gpus int) Script {
 			"power": "71000", "power_limit": "700000", "power_default": "700000", "utilization": "0", "utilization_memory": "0",
 			"memory_total": fmt.Sprint(80 << 30), "memory_used": fmt.Sprint(60 << 30), "memory_reserved": fmt.Sprint(512 << 20),
 			"ecc": "1", "ecc_volatile.corrected": "0", "ecc_volatile.uncorrected": "0", "ecc_aggregate.corrected": "3", "ecc_aggregate.uncorrected": "0",
-			"ecc_volatile.uncorrected.7": "0", "ecc_aggregate.uncorrected.7": "0", "sram_threshold_exceeded": "0",
+			"ecc_volatile.uncorrected.7": "0", "ecc_aggregate.uncorrected.7": "0", "ecc_volatile.uncorrected.2": "0", "ecc_aggregate.uncorrected.2": "0", "sram_threshold_exceeded": "0",
 			"remapped": "0 0 0 0", "banks": "2560 0 0 0 0", "repair": "0 0",
 			"pcie_width": "16", "pcie_width_max": "16", "pcie_generation": "5", "pcie_generation_max": "5", "pcie_replays": "0",
-			"fabric": "3 0 0x2a 1", "field.74": "0", "field.76": "0", "field.251": "0", "field.252": "0", "field.253": "0", "field.82": "41", "field.230": "0",
+			"fabric": "3 0 0x2a 1", "field.74": "0", "field.75": "0", "field.76": "0", "field.251": "0", "field.252": "0", "field.253": "0", "field.82": "41", "field.230": "0",
 			"mig": "0", "mig_max": "7", "events_supported": "0xfe1e",
 		} {
 			s.Set(i, key, value)

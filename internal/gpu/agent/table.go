@@ -1,0 +1,83 @@
+package agent
+
+import "github.com/inference-responder/responder/internal/gpu"
+
+// readings are all that a GPU tells, as metrics. What has labels of its own
+// (reasons, events, pods, MIG instances) is in metrics.go.
+var readings = []metric{
+	number("sm_clock_hertz", "Clock of the processors.", nil, 1e6, func(g gpu.GPU) gpu.Reading[int64] { return g.Clocks.SMMHz }),
+	number("sm_clock_max_hertz", "Highest clock of the processors.", nil, 1e6, func(g gpu.GPU) gpu.Reading[int64] { return g.Clocks.SMMaxMHz }),
+	number("memory_clock_hertz", "Clock of the memory.", nil, 1e6, func(g gpu.GPU) gpu.Reading[int64] { return g.Clocks.MemMHz }),
+	number("memory_clock_max_hertz", "Highest clock of the memory.", nil, 1e6, func(g gpu.GPU) gpu.Reading[int64] { return g.Clocks.MemMaxMHz }),
+	number("performance_state", "P-state, 0 (fastest) to 15.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.Clocks.PState }),
+	lost(gpu.SWPowerCap, func(v gpu.Violations) gpu.Reading[uint64] { return v.SWPowerCapNS }),
+	lost(gpu.SyncBoost, func(v gpu.Violations) gpu.Reading[uint64] { return v.SyncBoostNS }),
+	lost(gpu.SWThermalSlowdown, func(v gpu.Violations) gpu.Reading[uint64] { return v.SWThermalNS }),
+	lost(gpu.HWThermalSlowdown, func(v gpu.Violations) gpu.Reading[uint64] { return v.HWThermalNS }),
+	lost(gpu.HWPowerBrakeSlowdown, func(v gpu.Violations) gpu.Reading[uint64] { return v.HWPowerBrakeNS }),
+	lostTo("thermal slowdown of either kind", func(v gpu.Violations) gpu.Reading[uint64] { return v.ThermalNS }),
+
+	number("temperature_celsius", "Temperature.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.Temperature.GPUC }),
+	number("memory_temperature_celsius", "Temperature of the memory.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.Temperature.MemoryC }),
+	number("temperature_margin_celsius", "What is left to the nearest slowdown; negative: it is past it.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.Temperature.MarginC }),
+	limit("slowdown", func(t gpu.Temperature) gpu.Reading[int64] { return t.SlowdownC }),
+	limit("shutdown", func(t gpu.Temperature) gpu.Reading[int64] { return t.ShutdownC }),
+	limit("gpu_max", func(t gpu.Temperature) gpu.Reading[int64] { return t.GPUMaxC }),
+	limit("mem_max", func(t gpu.Temperature) gpu.Reading[int64] { return t.MemMaxC }),
+
+	number("power_watts", "Power draw.", nil, 1e-3, func(g gpu.GPU) gpu.Reading[int64] { return g.Power.DrawMW }),
+	number("power_limit_watts", "Power limit in force.", nil, 1e-3, func(g gpu.GPU) gpu.Reading[int64] { return g.Power.LimitMW }),
+	number("power_default_limit_watts", "Power limit as delivered.", nil, 1e-3, func(g gpu.GPU) gpu.Reading[int64] { return g.Power.DefaultLimitMW }),
+
+	number("utilization_ratio", "Share of time in which a kernel ran.", nil, 1e-2, func(g gpu.GPU) gpu.Reading[int64] { return g.Use.GPUPercent }),
+	number("memory_utilization_ratio", "Share of time in which memory was read or written.", nil, 1e-2, func(g gpu.GPU) gpu.Reading[int64] { return g.Use.MemoryPercent }),
+	number("memory_used_bytes", "Memory in use.", nil, 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Use.MemoryUsedBytes }),
+	number("memory_reserved_bytes", "Memory that the driver keeps.", nil, 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Use.MemoryReservedBytes }),
+	number("memory_total_bytes", "Memory there is.", nil, 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Use.MemoryTotalBytes }),
+
+	flag("ecc_enabled", "memory errors are found and corrected", func(g gpu.GPU) gpu.Reading[bool] { return g.ECC.Enabled }),
+	flag("ecc_pending", "they will be after the next reset", func(g gpu.GPU) gpu.Reading[bool] { return g.ECC.Pending }),
+	ecc("corrected", "driver", "all", func(e gpu.ECC) gpu.Reading[uint64] { return e.VolatileCorrected }),
+	ecc("uncorrectable", "driver", "all", func(e gpu.ECC) gpu.Reading[uint64] { return e.VolatileUncorrectable }),
+	ecc("corrected", "life", "all", func(e gpu.ECC) gpu.Reading[uint64] { return e.AggregateCorrected }),
+	ecc("uncorrectable", "life", "all", func(e gpu.ECC) gpu.Reading[uint64] { return e.AggregateUncorrectable }),
+	ecc("uncorrectable", "driver", "sram", func(e gpu.ECC) gpu.Reading[uint64] { return e.SRAMVolatileUncorrectable }),
+	ecc("uncorrectable", "life", "sram", func(e gpu.ECC) gpu.Reading[uint64] { return e.SRAMAggregateUncorrectable }),
+	ecc("uncorrectable", "driver", "dram", func(e gpu.ECC) gpu.Reading[uint64] { return e.DRAMVolatileUncorrectable }),
+	ecc("uncorrectable", "life", "dram", func(e gpu.ECC) gpu.Reading[uint64] { return e.DRAMAggregateUncorrectable }),
+	flag("sram_threshold_exceeded", "errors in SRAM are past the threshold for replacement", func(g gpu.GPU) gpu.Reading[bool] { return g.ECC.SRAMThresholdExceeded }),
+
+	total("remapped_rows_total", "Memory rows remapped in the GPU's life, by the errors that were the cause.", labels{"cause": "corrected"}, 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Rows.Corrected }),
+	total("remapped_rows_total", "Memory rows remapped in the GPU's life, by the errors that were the cause.", labels{"cause": "uncorrectable"}, 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Rows.Uncorrectable }),
+	flag("row_remap_pending", "a reset is needed to remap a memory row", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Pending }),
+	flag("row_remap_failed", "a memory row could not be remapped", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Failed }),
+	banks("max", func(r gpu.Rows) gpu.Reading[uint64] { return r.BanksMax }),
+	banks("high", func(r gpu.Rows) gpu.Reading[uint64] { return r.BanksHigh }),
+	banks("partial", func(r gpu.Rows) gpu.Reading[uint64] { return r.BanksPartial }),
+	banks("low", func(r gpu.Rows) gpu.Reading[uint64] { return r.BanksLow }),
+	banks("none", func(r gpu.Rows) gpu.Reading[uint64] { return r.BanksNone }),
+	flag("channel_repair_pending", "a reset is needed to repair a memory channel", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.ChannelRepairPending }),
+	flag("tpc_repair_pending", "a reset is needed to repair a processor cluster", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.TPCRepairPending }),
+	total("retired_pages_total", "Memory pages retired in the life of a GPU that does not remap rows.", labels{"cause": "single_bit"}, 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Pages.SingleBit }),
+	total("retired_pages_total", "Memory pages retired in the life of a GPU that does not remap rows.", labels{"cause": "double_bit"}, 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.Pages.DoubleBit }),
+	flag("page_retirement_pending", "a reset is needed to retire a memory page", func(g gpu.GPU) gpu.Reading[bool] { return g.Pages.Pending }),
+
+	number("pcie_link_generation", "Generation at which the link to the host runs; lowered while idle.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.PCIe.Generation }),
+	number("pcie_link_generation_max", "Generation at which GPU and slot together can run.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.PCIe.GenerationMax }),
+	number("pcie_link_width", "Lanes of the link to the host.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.PCIe.Width }),
+	number("pcie_link_width_max", "Lanes that GPU and slot together can have.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.PCIe.WidthMax }),
+	total("pcie_replays_total", "PCIe replays since the driver was loaded.", nil, 1, func(g gpu.GPU) gpu.Reading[uint64] { return g.PCIe.Replays }),
+	linksThat("active", true),
+	linksThat("inactive", false),
+	links("replay", func(l gpu.NVLink) gpu.Reading[uint64] { return l.Replay }),
+	links("recovery", func(l gpu.NVLink) gpu.Reading[uint64] { return l.Recovery }),
+	links("crc_flit", func(l gpu.NVLink) gpu.Reading[uint64] { return l.CRCFlit }),
+	links("crc_data", func(l gpu.NVLink) gpu.Reading[uint64] { return l.CRCData }),
+	number("fabric_state", "Registration with the NVLink fabric: 0 has none, 1 not started, 2 in progress, 3 completed.", nil, 1, func(g gpu.GPU) gpu.Reading[gpu.FabricState] { return g.Fabric.State }),
+	number("fabric_status", "How it ended, as an NVML return code: 0 is well.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.Fabric.Status }),
+	number("fabric_health_mask", "NVML's health mask of the fabric.", nil, 1, func(g gpu.GPU) gpu.Reading[int64] { return g.Fabric.Health }),
+
+	number("recovery_action", "What the driver asks for: 0 nothing, 1 a reset of the GPU, 2 a reboot, 3 to drain peer traffic, 4 to drain and reset.", nil, 1, func(g gpu.GPU) gpu.Reading[gpu.RecoveryAction] { return g.Recovery }),
+	flag("mig_enabled", "the GPU is divided", func(g gpu.GPU) gpu.Reading[bool] { return g.MIG.Enabled }),
+	flag("events_watched", "the driver's events (XIDs) are seen", func(g gpu.GPU) gpu.Reading[bool] { return g.EventsWatched }),
+}
