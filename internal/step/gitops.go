@@ -224,6 +224,12 @@ func managed(app gitops.Application, t gitops.Target) error {
 // applicationOf names the application of a service: the catalog's, or the one
 // that the object itself declares.
 func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
+	for _, o := range w.Owners {
+		if o.Kind == "Flux" {
+			return "", &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+				"service %s: %s belongs to %s (%s): %s", svc.Name, place(w.Ref), ownerName(o), o.Why, byFlux)}
+		}
+	}
 	if svc.GitOps.Application != "" {
 		return svc.GitOps.Application, nil
 	}

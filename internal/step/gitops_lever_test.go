@@ -25,6 +25,15 @@ func (argoFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error
 	return w, err
 }
 
+// fluxFleet is one that Flux deploys.
+type fluxFleet struct{ argoFleet }
+
+func (f fluxFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
+	w, err := f.argoFleet.Workload(ctx, r)
+	w.Owners = []kube.Owner{{Field: "*", Kind: "Flux", Name: "apps", Why: "label kustomize.toolkit.fluxcd.io/name"}}
+	return w, err
+}
+
 // gitWorld is a service whose manifests are in Git; its release of 20 minutes
 // ago changed a flag.
 type gitWorld struct {
@@ -197,6 +206,9 @@ func TestGitPlanRefuses(t *testing.T) {
 	}{
 		"another application's": {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Resources[0].Name = "code" }, machine.ReasonOwned, "does not manage Deployment serving/chat"},
 		"no application":        {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fleet{} }, machine.ReasonInvalid, "set gitops.application"},
+		"Flux's":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, machine.ReasonOwned, "Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand"},
+		"Flux's rollback":       {"argocd.rollback", nil, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, machine.ReasonOwned, "belongs to Flux apps"},
+		"Flux's, live":          {"kube.scale", map[string]any{"by": 1}, func(w *gitWorld) { w.deps.Workloads, w.deps.Changer = fluxFleet{}, fleet{} }, machine.ReasonOwned, "spec.replicas of Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would"},
 		"pinned":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Target = []string{"refs/tags/v1"} }, machine.ReasonOwned, "no branch"},
 		"two sources": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.App.Sources = append(w.App.Sources, gitops.Source{Repository: "https://git.example/x"})

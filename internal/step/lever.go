@@ -18,13 +18,19 @@ import (
 func owned(kind string, w kube.Workload, field string) error {
 	for _, o := range w.Owners {
 		if o.Field == "*" || o.Field == field || strings.HasPrefix(o.Field, field+".") || strings.HasPrefix(field, o.Field+".") {
+			what := "change it there, it would change it back"
+			if o.Kind == "Flux" {
+				what = byFlux
+			}
 			return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
-				"%s: %s of %s belongs to %s (%s): change it there, it would change it back",
-				kind, field, place(w.Ref), ownerName(o), o.Why)}
+				"%s: %s of %s belongs to %s (%s): %s", kind, field, place(w.Ref), ownerName(o), o.Why, what)}
 		}
 	}
 	return nil
 }
+
+// byFlux is what to do about what Flux owns.
+const byFlux = "Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand in the repository that Flux deploys from, or suspend it there while you change it live"
 
 // ownerName names an owner as people do.
 func ownerName(o kube.Owner) string {
