@@ -5,8 +5,6 @@ package playbooks
 
 import "embed"
 
-//go:generate go test . -run ^TestSchemaUpToDate$ -update
-
 // Files are the shipped playbooks, at the root of the file system.
 //
 //go:embed *.yaml

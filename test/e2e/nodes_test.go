@@ -15,10 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/kube"
-	language "github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step"
-	"github.com/inference-responder/responder/internal/step/steptest"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -40,49 +36,6 @@ func TestNodeIsDrained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, c.drain(t, name))
-		})
-	}
-}
-
-// TestNodeLevers holds the levers on nodes to their contract on a real API
-// server, against kubectl: whose a cordon is, is what its managedFields say.
-func TestNodeLevers(t *testing.T) {
-	t.Parallel()
-	cp := rig.Shared(t)
-	client, err := kube.New(kube.Options{Kubeconfig: cp.Kubeconfig(t, rig.Admin)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, lever := range []string{"node.cordon", "node.drain"} {
-		t.Run(lever, func(t *testing.T) {
-			t.Parallel()
-			ns, _ := cp.Own(t, 1, 8)
-			cp.Apply(t, ns, inference("chat", "vllm:v1", 1))
-			cp.AwaitRollout(t, ns, "chat", time.Minute)
-			with := map[string]any{"node": ""}
-			steptest.TestLever(t, lever, with, func(t *testing.T) steptest.World {
-				node := cp.AddNodes(t, ns, 1, 8)[0]
-				with["node"] = node
-				rig.Await(t, 30*time.Second, "the node is ready", func(ctx context.Context) (bool, string) {
-					n, err := client.Node(ctx, node)
-					return err == nil && n.Ready && len(n.Conditions) == 0, fmt.Sprint(n.Conditions, err)
-				})
-				cordoned := func(t testing.TB) string {
-					return cp.Kubectl(t, "get", "node", node, "-o", "jsonpath={.spec.unschedulable}")
-				}
-				return steptest.World{
-					Service: language.Service{Name: ns + "/chat", Namespace: ns, Workload: language.Workload{Kind: "Deployment", Name: "chat"}, MinReady: 1},
-					Deps:    step.Deps{Workloads: client, Nodes: client, NodeChanger: client},
-					Spec:    cordoned, Settle: func(testing.TB) {},
-					Meddle: func(t testing.TB) {
-						if strings.TrimSpace(cordoned(t)) == "true" {
-							cp.Kubectl(t, "uncordon", node)
-							return
-						}
-						cp.Kubectl(t, "cordon", node)
-					},
-				}
-			})
 		})
 	}
 }
