@@ -39,9 +39,12 @@ func Decode(data []byte) (Snapshot, error) {
 	if len(data) > MaxBytes {
 		return Snapshot{}, fmt.Errorf("decode snapshot: %d bytes are more than %d", len(data), MaxBytes)
 	}
-	var s Snapshot
-	if err := strict(data, &s); err != nil {
-		return Snapshot{}, fmt.Errorf("decode snapshot: %w", err)
+	s, ok := decodeByHand(data)
+	if !ok {
+		s = Snapshot{}
+		if err := strict(data, &s); err != nil {
+			return Snapshot{}, fmt.Errorf("decode snapshot: %w", err)
+		}
 	}
 	if err := s.validate(); err != nil {
 		return Snapshot{}, fmt.Errorf("decode snapshot: %w", err)

@@ -199,6 +199,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		byHand(t, data)
 		s, err := Decode(data)
 		if err != nil {
 			return

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -179,8 +180,9 @@ func (c *Client) Snapshots(ctx context.Context, nodes []string, back time.Durati
 	var wait sync.WaitGroup
 	for range min(c.o.Concurrent, len(nodes)) {
 		wait.Go(func() {
+			var body bytes.Buffer // one for all answers: they are long, and what is kept of them is copied
 			for i := range work {
-				answers[i] = round.answer(ctx, nodes[i], pods)
+				answers[i] = round.answer(ctx, nodes[i], pods, &body)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -50,13 +51,13 @@ func (c *Client) newRound(back time.Duration) (*round, error) {
 	return r, nil
 }
 
-// answer asks the agent of a node, if there is one.
-func (r *round) answer(ctx context.Context, node string, pods map[string]Pod) gpu.Answer {
+// answer asks the agent of a node, if there is one. What body holds is lost.
+func (r *round) answer(ctx context.Context, node string, pods map[string]Pod, body *bytes.Buffer) gpu.Answer {
 	pod, ok := pods[node]
 	if !ok {
 		return gpu.Answer{Node: node, Err: &Absent{node, NoAgent, "no agent runs there; see the DaemonSet's pods, its nodeSelector and tolerations"}}
 	}
-	s, absent := r.ask(ctx, pod)
+	s, absent := r.ask(ctx, pod, body)
 	if absent != nil {
 		r.c.o.Log.Debug("no snapshot of a node's gpus", "node", node, "reason", absent.Reason, "text", absent.Text)
 		return gpu.Answer{Node: node, Err: absent}
@@ -66,10 +67,10 @@ func (r *round) answer(ctx context.Context, node string, pods map[string]Pod) gp
 
 // ask asks one agent. The connection is made for it and closed after it, so
 // that a thousand agents cost nothing while nobody asks.
-func (r *round) ask(ctx context.Context, pod Pod) (gpu.Snapshot, *Absent) {
+func (r *round) ask(ctx context.Context, pod Pod, body *bytes.Buffer) (gpu.Snapshot, *Absent) {
 	ctx, cancel := context.WithTimeout(ctx, r.c.o.Timeout)
 	defer cancel()
-	body, identity, absent := r.get(ctx, pod)
+	identity, absent := r.get(ctx, pod, body)
 	if absent != nil {
 		if absent.Reason == Unreachable || absent.Reason == Timeout {
 			r.c.moved()
@@ -79,7 +80,7 @@ func (r *round) ask(ctx context.Context, pod Pod) (gpu.Snapshot, *Absent) {
 	if absent := r.c.verify(ctx, pod, identity); absent != nil {
 		return gpu.Snapshot{}, absent
 	}
-	s, err := gpu.Decode(body)
+	s, err := gpu.Decode(body.Bytes())
 	switch {
 	case err != nil:
 		return gpu.Snapshot{}, &Absent{pod.Node, BadSnapshot, clip(err.Error()) + "; agents and responder must be of the same version"}
@@ -89,8 +90,9 @@ func (r *round) ask(ctx context.Context, pod Pod) (gpu.Snapshot, *Absent) {
 	return s, nil
 }
 
-// get is one request: the body of a good answer, and the token beside it.
-func (r *round) get(ctx context.Context, pod Pod) (body []byte, identity string, _ *Absent) {
+// get is one request: it reads the body of a good answer, and returns the token
+// beside it.
+func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity string, _ *Absent) {
 	config := r.config.Clone()
 	config.ServerName = strings.ReplaceAll(r.c.o.ServerName, NodePlaceholder, pod.Node)
 	transport := &http.Transport{
@@ -101,24 +103,24 @@ func (r *round) get(ctx context.Context, pod Pod) (body []byte, identity string,
 	url := "https://" + net.JoinHostPort(pod.Address, strconv.Itoa(r.c.o.Port)) + "/v1/health" + r.query
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, "", &Absent{pod.Node, Unreachable, fmt.Sprintf("its agent has no usable address %q", clip(pod.Address))}
+		return "", &Absent{pod.Node, Unreachable, fmt.Sprintf("its agent has no usable address %q", clip(pod.Address))}
 	}
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, "", r.c.unanswered(pod, err)
+		return "", r.c.unanswered(pod, err)
 	}
 	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, gpu.MaxBytes+1))
-	if err != nil {
-		return nil, "", r.c.unanswered(pod, err)
+	body.Reset()
+	if _, err := body.ReadFrom(io.LimitReader(resp.Body, gpu.MaxBytes+1)); err != nil {
+		return "", r.c.unanswered(pod, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, "", &Absent{pod.Node, Refused, fmt.Sprintf("its agent answers %d: %s", resp.StatusCode, said(body))}
+		return "", &Absent{pod.Node, Refused, fmt.Sprintf("its agent answers %d: %s", resp.StatusCode, said(body.Bytes()))}
 	}
-	return body, resp.Header.Get(identityHeader), nil
+	return resp.Header.Get(identityHeader), nil
 }
 
 // unanswered says why a request failed.
