@@ -46,6 +46,9 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 	if w.Deps.GPUs, err = openGPUs(c, api, w.Deps.Querier, log); err != nil {
 		return w, c.blame(err, "gpu.agents")
 	}
+	if w.Deps.Repairs, err = openRepairs(c); err != nil {
+		return w, err
+	}
 	open := openGitops
 	if c.once {
 		open = openGitopsOnce

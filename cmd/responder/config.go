@@ -28,7 +28,7 @@ type config struct {
 	Policy      policyConfig      `yaml:"policy" doc:"The platform team's rules over all playbooks."`
 	Prometheus  prometheusConfig  `yaml:"prometheus" doc:"Where PromQL is evaluated."`
 	Kubernetes  kubernetesConfig  `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
-	GPU         gpuConfig         `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health. Left out: it is unknown."`
+	GPU         gpuConfig         `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
 	Gitops      gitopsConfig      `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
 	Autonomy    playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
 	Services    yaml.Node         `yaml:"services" doc:"The service catalog: a list of services, see below."`
@@ -192,6 +192,7 @@ func (c *config) resolvePaths(dir string) {
 		&c.TLS.CertFile, &c.TLS.KeyFile, &c.Journal.Dir, &c.Playbooks.Dir, &c.Policy.File, &c.Prometheus.TokenFile, &c.Prometheus.CAFile,
 		&c.Kubernetes.Kubeconfig,
 		&c.GPU.Agents.CAFile, &c.GPU.Agents.TokenFile, &c.GPU.Agents.CertFile, &c.GPU.Agents.KeyFile,
+		&c.GPU.Repairs.TokenFile, &c.GPU.Repairs.CAFile,
 	}
 	paths = append(paths, c.channelPaths()...)
 	paths = append(paths, c.slackPaths()...)

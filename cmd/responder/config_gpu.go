@@ -15,6 +15,8 @@ import (
 type gpuConfig struct {
 	Agents agentsConfig `yaml:"agents" doc:"The node agents, found through the API server."`
 	DCGM   dcgmConfig   `yaml:"dcgm" doc:"Series of dcgm-exporter in Prometheus, about nodes without a node agent."`
+
+	Repairs repairsConfig `yaml:"repairs" doc:"Whoever repairs GPUs, for gpu.reset_request. Left out: it asks by a label on the node."`
 }
 
 type dcgmConfig struct {
@@ -28,6 +30,7 @@ var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 // checkGPU finds what is wrong with it.
 func (c *config) checkGPU(bad report) {
 	c.checkAgents(bad)
+	c.GPU.Repairs.check(bad)
 	d := c.GPU.DCGM
 	if d.Enabled && c.Prometheus.URL == "" {
 		bad("gpu.dcgm.enabled", "set prometheus.url", "there is no Prometheus to ask")

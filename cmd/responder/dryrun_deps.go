@@ -30,6 +30,9 @@ func readOnly(d step.Deps) step.Deps {
 	if d.Applications != nil {
 		d.Applications = readingApplications{d.Applications}
 	}
+	if d.Repairs != nil {
+		d.Repairs = silentRepairs{d.Repairs}
+	}
 	d.Notifier = silentNotifier{}
 	return d
 }
@@ -70,6 +73,14 @@ func (c dryRunNodes) Evict(ctx context.Context, e kube.Eviction) (string, error)
 		return "", refuseIn("evict pod " + e.Namespace + "/" + e.Name)
 	}
 	return c.next.Evict(ctx, e)
+}
+
+// silentRepairs tells who would be asked for a repair, and asks nobody.
+type silentRepairs struct{ step.Repairs }
+
+// Ask is refused.
+func (silentRepairs) Ask(_ context.Context, r step.RepairRequest) (string, error) {
+	return "", refuseIn("ask for a repair of node " + r.Node)
 }
 
 // readingCommits looks for commits and makes none.

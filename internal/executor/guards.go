@@ -182,6 +182,9 @@ func guardFiring(q question) machine.GuardVerdict {
 			firing++
 		}
 	}
+	if firing == 0 && q.run.Wanted(q.state) {
+		return pass("firing", "none of %d alerts fires any more; a request for a repair needs none, after a change that was verified", len(q.run.Episodes))
+	}
 	if firing == 0 {
 		return refuse("firing", "none of %d alerts fires any more", len(q.run.Episodes))
 	}

@@ -1,6 +1,6 @@
 // Package notify tells other systems, beside Slack, what happens: a webhook
-// that takes CloudEvents, PagerDuty, and Alertmanager's silences. It is the
-// outside world: it knows nothing of runs, playbooks or who calls it.
+// that takes CloudEvents, PagerDuty, Alertmanager's silences, and who repairs
+// hardware. It is the outside world: it knows nothing of runs, playbooks or who calls it.
 //
 // Every failure is an [*Error] with a [Reason], so that a caller can tell what
 // may succeed later: Unreachable, Timeout, Throttled and ServerError. Nothing is tried again here; what a server says about

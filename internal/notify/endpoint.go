@@ -99,6 +99,7 @@ type request struct {
 	contentType string     // of body
 	body        []byte
 	token       string // for the Authorization header; empty: none
+	key         string // for the Idempotency-Key header; empty: none
 	secret      string // in the body; must not come back in an error
 	maxAnswer   int64  // bytes; 0: the answer's text does not matter
 }
@@ -132,6 +133,10 @@ func (e *endpoint) do(ctx context.Context, r request) ([]byte, error) {
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
+		req.GetBody = nil // else the transport takes the header for leave to send it again by itself
+	}
 	resp, err := e.client.Do(req)
 	if err != nil {
 		var u *url.Error
@@ -160,9 +165,11 @@ func (e *endpoint) answer(resp *http.Response, r request) ([]byte, error) {
 	case r.maxAnswer == 0:
 		return nil, nil // a 2xx is all that counts
 	case err != nil:
-		return nil, failedRequest(e.what, e.where, err)
+		failed := failedRequest(e.what, e.where, err)
+		failed.Accepted = true
+		return nil, failed
 	case int64(len(body)) > limit:
-		return nil, &Error{Reason: ServerError, Message: fmt.Sprintf("%s at %s answers with more than %d bytes", e.what, e.where, limit)}
+		return nil, &Error{Reason: ServerError, Accepted: true, Maybe: true, Message: fmt.Sprintf("%s at %s answers with more than %d bytes", e.what, e.where, limit)}
 	}
 	return body, nil
 }

@@ -36,6 +36,8 @@ type Error struct {
 	Reason     Reason
 	Message    string        // what, where, why, what to do; holds no secret
 	RetryAfter time.Duration // how long the server wants to be left alone; 0: it did not say
+	Maybe      bool          // the server may have taken it all the same
+	Accepted   bool          // the server said that it took it, and the rest of its answer could not be read
 	Err        error
 }
 
@@ -60,17 +62,21 @@ func failedRequest(what, where string, err error) *Error {
 	var refused *dial.Refused
 	var certificate *tls.CertificateVerificationError
 	var network net.Error
-	e := &Error{Reason: Unreachable, Err: err}
+	var dialed *net.OpError
+	e := &Error{Reason: Unreachable, Maybe: true, Err: err}
 	hint := "cannot be reached; check the address and that it runs"
 	switch {
 	case errors.As(err, &refused):
-		e.Reason, hint = Invalid, "is not asked"
+		e.Reason, e.Maybe, hint = Invalid, false, "is not asked"
 	case errors.As(err, &certificate):
-		e.Reason, hint = Invalid, "has a certificate that is not trusted; set its CA file"
+		e.Reason, e.Maybe, hint = Invalid, false, "has a certificate that is not trusted; set its CA file"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		e.Reason, hint = Timeout, "did not answer in time"
 	case errors.Is(err, context.Canceled):
 		e.Reason, hint = Timeout, "was given up on"
+	}
+	if errors.As(err, &dialed) && dialed.Op == "dial" {
+		e.Maybe = false
 	}
 	e.Message = fmt.Sprintf("%s at %s %s", what, where, hint)
 	return e
@@ -87,7 +93,7 @@ func refusedAnswer(what, where string, code int, body string, after time.Duratio
 	if body = oneLine(body, 200); body != "" {
 		msg += ": " + body
 	}
-	return &Error{Reason: reason, Message: msg, RetryAfter: after}
+	return &Error{Reason: reason, Message: msg, RetryAfter: after, Maybe: reason == ServerError || reason == Timeout}
 }
 
 func statusReason(code int) (Reason, string) {

@@ -22,7 +22,10 @@ type Kind struct {
 	OneOf [][]string
 	// Idempotent levers may be applied again after a failure; others are applied once.
 	Idempotent bool
-	Out        []Field // evidence a check yields, or the facts a lever's plan yields; what out.* is checked against
+	// Request levers ask somebody else for something and change nothing that
+	// serves: once a run has verified a change they need no alert that fires.
+	Request bool
+	Out     []Field // evidence a check yields, or the facts a lever's plan yields; what out.* is checked against
 
 	// Lint says what is wrong with parameters, beyond what their fields say. It is
 	// given those that are there, and the entries of maps, with nil for what only a

@@ -39,10 +39,11 @@ const (
 
 // State is one node of a playbook's graph.
 type State struct {
-	Name  string
-	Title string
-	Kind  StateKind
-	Step  string // kind of step for check and lever, e.g. kube.scale
+	Name    string
+	Title   string
+	Kind    StateKind
+	Step    string // kind of step for check and lever, e.g. kube.scale
+	Request bool   // lever of a kind that only asks somebody else
 
 	With     map[string]*Value // parameters of the step, possibly with ${CEL}
 	Next     []Edge            // in order; the first that holds is taken

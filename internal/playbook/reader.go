@@ -161,7 +161,7 @@ func (r *reader) state(sn stateNode) {
 	switch s.Kind {
 	case StateCheck, StateLever:
 		if k := r.c.kinds[s.Step]; k != nil {
-			s.With = r.with(m, k, at)
+			s.With, s.Request = r.with(m, k, at), k.Request
 		}
 		s.Retry = r.retry(m, s)
 	case StateGate, StateNotify:

@@ -16,14 +16,22 @@ func gpuResetRequestKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "gpu.reset_request",
 		Role: playbook.RoleLever,
-		Doc: `Asks for a GPU to be reset, by a label on its node and an annotation that says which GPU and why, for a controller or a person who watches for
-them. Nothing is reset here, and nothing is moved: drain the node first. Undo takes the request back, unless somebody has taken it up: whoever
-does is free to change or remove the label. People are told with a notify state.`,
+		Doc: `Asks for a GPU to be reset. Nothing is reset here, and nothing is moved: drain the node first. People are told with a notify state.
+
+By ` + "`label`" + `: a label on its node and an annotation that says which GPU and why, for a controller or a person who watches for them. Undo takes the
+request back, unless somebody has taken it up: whoever does is free to change or remove the label. By ` + "`webhook`" + `: a POST of JSON to
+` + "`gpu.repairs.url`" + ` with action, node, gpu, reason, run, service and key; key is the header Idempotency-Key too. Undo posts the action withdraw; a
+receiver that refuses it leaves the run ended with its change in place. Where no answer came and the receiver is not known to take a key once, the
+run is held.
+
+It needs no alert that still fires once the run has verified a change: what was drained is still broken.`,
+		Request:    true,
 		Idempotent: true,
 		With: []playbook.Field{
 			nodeField(),
-			{Name: "gpu", Type: scalar(playbook.String), Doc: "UUID or index of the GPU; unset: all of the node's."},
+			{Name: "gpu", Type: scalar(playbook.String), Doc: "UUID or index of the GPU; unset or empty: all of the node's."},
 			{Name: "reason", Type: scalar(playbook.String), Required: true, Doc: "Why, as the person or controller who does it should read it."},
+			{Name: "via", Type: scalar(playbook.String), Enum: []string{viaLabel, viaWebhook}, Doc: "How it is asked for. Unset: by the webhook where one is configured, else by the label."},
 			{Name: "label", Type: scalar(playbook.String), Default: "responder.dev/gpu-reset", Doc: "Key of the label; it begins with responder.dev/."},
 		},
 	}
@@ -34,14 +42,18 @@ const (
 	resetWhy       = "responder.dev/gpu-reset-requested" // annotation: which GPU and why
 )
 
-type gpuResetRequest struct{ node }
+type gpuResetRequest struct {
+	node
+	repairs Repairs // nil: none is configured
+}
 
-func newGPUResetRequest(d Deps) Lever { return gpuResetRequest{newNode(d)} }
+func newGPUResetRequest(d Deps) Lever { return gpuResetRequest{newNode(d), d.Repairs} }
 
 type resetWith struct {
 	Node   string `json:"node"`
 	GPU    string `json:"gpu"`
 	Reason string `json:"reason"`
+	Via    string `json:"via"`
 	Label  string `json:"label"`
 }
 
@@ -65,13 +77,13 @@ func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, erro
 	if err := unclaimed(kind, n); err != nil {
 		return machine.Plan{}, err
 	}
+	if with.Via == viaWebhook || with.Via == "" && l.repairs != nil {
+		return l.planWebhook(ctx, in, kind, n, with)
+	}
 	if v := n.Labels[with.Label]; v != "" {
 		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has the label %s=%s already", kind, n.Name, with.Label, v)}
 	}
-	which := "all GPUs"
-	if with.GPU != "" {
-		which = "GPU " + with.GPU
-	}
+	which := whichGPU(with.GPU)
 	text := which + ": " + shorten(with.Reason)
 	plan, err := l.plan(ctx, in, kind, n, nodePayload{
 		Mark: kube.MarkReset,
@@ -95,6 +107,12 @@ func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, erro
 // Observe implements [Lever]. The label is the addressee's from the moment the
 // request is made, so that a change of it is no reason to stop the run.
 func (l gpuResetRequest) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
+	switch _, webhook, err := byWebhook(plan); {
+	case err != nil:
+		return Observation{}, err
+	case webhook:
+		return observeWebhook(plan, receipt, undo), nil
+	}
 	o, n, p, err := l.look(ctx, in, plan, undo)
 	if err != nil || !o.Foreign || undo || n.UID != plan.Target.UID || !oursOn(n, p.Mark, in, machine.ActionApply) {
 		return o, err

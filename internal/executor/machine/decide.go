@@ -173,7 +173,7 @@ func (t *turn) alert(c Command) error {
 	case ok && !firing && known.Firing:
 		t.emit(Event{Kind: EpisodeResolved, Alert: c.Alert})
 		switch {
-		case t.s.Firing():
+		case t.s.Wanted(t.s.current()):
 		case t.s.Phase == PhaseSettling && t.s.Lever.Waits != "":
 			t.unmerged()
 		default:
@@ -187,13 +187,13 @@ func (t *turn) alert(c Command) error {
 // clear ends a run none of whose alerts fires any more: open gates and
 // unstarted levers are withdrawn. What was changed is proven or undone first,
 // and after a verified lever the playbook walks on to its own end, but changes
-// nothing more. It reports whether the run ended.
+// nothing more: it only asks for repairs. It reports whether the run ended.
 func (t *turn) clear() bool {
 	s := t.s
 	if s.Firing() || s.Phase == PhaseEnded || s.Closing != nil || s.InAir() {
 		return s.Phase == PhaseEnded
 	}
-	if s.Kept > 0 && s.Lever == nil && s.Gate == nil {
+	if s.Kept > 0 && s.Lever == nil && s.Gate == nil || s.Wanted(s.current()) {
 		return false
 	}
 	if s.Gate != nil {

@@ -52,7 +52,7 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	switch {
 	case o.Observe && t.s.Lever.Plan.Unrepeatable:
 		t.hold(o, "it cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
-	case again && t.s.plans() < MaxPlans && t.s.Cancel == nil && t.s.Firing():
+	case again && t.s.plans() < MaxPlans && t.s.Cancel == nil && t.s.Wanted(st):
 		t.open(ActionPlan) // a fresh plan, and the guards again
 	default:
 		msg := out.Message

@@ -34,6 +34,10 @@ func testKinds() []playbook.Kind {
 			Name: "test.turn", Role: playbook.RoleLever, Doc: "Turns.", Idempotent: true,
 			With: []playbook.Field{{Name: "to", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "To."}},
 		},
+		{
+			Name: "test.ask", Role: playbook.RoleLever, Doc: "Asks for a repair.", Idempotent: true, Request: true,
+			With: []playbook.Field{{Name: "to", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "To."}},
+		},
 	}
 }
 

@@ -218,6 +218,14 @@ func (s State) Firing() bool {
 	return false
 }
 
+// Wanted reports whether there is a cause for what the state does: the run's
+// own or, where it only asks somebody else for a repair, the change that the run
+// has verified. What was taken out of service is still broken when nobody
+// suffers from it any more.
+func (s State) Wanted(state *playbook.State) bool {
+	return s.Firing() || state != nil && state.Request && s.Kept > 0
+}
+
 // Locks are the names the run holds now: those of a lever from its guards
 // until it is kept or undone.
 func (s State) Locks() []string {
