@@ -33,6 +33,8 @@ type document struct {
 	err    error
 	parsed bool
 	lines  []int // where each line of data begins
+
+	proven *document // what a change last made of it: it is proved more than once, and then read, and parsed once
 }
 
 // inside is the scalar that holds a nested document.

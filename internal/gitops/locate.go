@@ -75,6 +75,12 @@ func (v Variable) String() string {
 
 // resolve finds the one site that counts.
 func resolve(files []File, t Target, v Variable) (*site, error) {
+	return resolveKnown(files, t, v, nil)
+}
+
+// resolveKnown is given a document of the files that was parsed already, which
+// nobody else uses.
+func resolveKnown(files []File, t Target, v Variable, known *document) (*site, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}
@@ -85,6 +91,7 @@ func resolve(files []File, t Target, v Variable) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
+	tr.known = known
 	all, err := tr.objects()
 	if err != nil {
 		return nil, err

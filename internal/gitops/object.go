@@ -55,6 +55,7 @@ type tree struct {
 	failed  map[string]error         // those that could not be built
 	reached map[string]bool          // files that kustomizations use
 	texts   map[*yaml.Node]*document // documents held in scalars
+	known   *document                // one that was parsed already; nil: none
 }
 
 func newTree(files []File, t Target) (*tree, error) {
@@ -91,6 +92,12 @@ func (tr *tree) open(p string) ([]*document, error) {
 		return docs, tr.refused[p]
 	}
 	docs, err := documents(p, tr.files[p])
+	for _, d := range docs {
+		if k := tr.known; k != nil && k.file == p && k.err == nil && bytes.Equal(k.data, d.data) {
+			d.root, d.lines, d.parsed = k.root, k.lines, true
+			tr.known = nil // its nodes are of one tree
+		}
+	}
 	tr.docs[p], tr.refused[p] = docs, err
 	return docs, err
 }

@@ -64,7 +64,7 @@ func Unset(files []File, t Target, v Variable) (Edit, error) {
 	if err := s.apply(work, cut); err != nil {
 		return Edit{}, err
 	}
-	after, err := resolve(work, t, v)
+	after, err := resolveKnown(work, t, v, s.proven())
 	if err != nil || !after.place.Missing {
 		return Edit{}, s.doc.invalid(s.node, "cannot be taken away safely: it would still be set elsewhere")
 	}
@@ -102,7 +102,7 @@ func change(work []File, t Target, v Variable, value string) (Change, error) {
 	if err := s.apply(work, cut); err != nil {
 		return Change{}, err
 	}
-	after, err := resolve(work, t, v)
+	after, err := resolveKnown(work, t, v, s.proven())
 	if err != nil {
 		return Change{}, plain(err)
 	}
@@ -111,6 +111,15 @@ func change(work []File, t Target, v Variable, value string) (Change, error) {
 		return Change{}, s.doc.invalid(s.node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, clip(after.place.Value), clip(value)))
 	}
 	return Change{Place: s.place, From: s.place.Value, To: value}, nil
+}
+
+// proven is the document of the file as the change left it.
+func (s *site) proven() *document {
+	d := s.doc
+	for d.outer != nil {
+		d = d.outer.doc
+	}
+	return d.proven
 }
 
 // apply writes the change into the file it belongs to.

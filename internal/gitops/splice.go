@@ -39,8 +39,10 @@ func (d *document) apply(file []byte, s splice) ([]byte, error) {
 
 // prove parses the changed document: its tree is the wanted one.
 func (d *document) prove(data []byte, want *yaml.Node) error {
-	again := &document{file: d.file, data: data}
-	got, err := again.parse()
+	if d.proven == nil || !bytes.Equal(d.proven.data, data) {
+		d.proven = &document{file: d.file, data: data}
+	}
+	got, err := d.proven.parse()
 	if err != nil {
 		return d.invalid(nil, "cannot be edited safely: the result would not be YAML: "+err.Error())
 	}
