@@ -134,6 +134,9 @@ func TestImports(t *testing.T) {
 			t.Errorf("%s imports go-nvml, which is internal/gpu/nvml's alone", dir)
 		}
 		for _, imp := range pkg.Imports {
+			if strings.HasPrefix(imp, "github.com/NVIDIA/go-nvml/pkg/nvml/mock") {
+				t.Errorf("%s imports %s, which is for tests", dir, imp)
+			}
 			if slices.Contains(everywhere, imp) {
 				t.Errorf("%s imports %s, which keeps every exported method in the binary: write the text in Go", dir, imp)
 			}

@@ -212,8 +212,12 @@ func (d *device) mig(before func(string)) gpu.MIG {
 	for i := range min(most, gpu.MaxMIG) {
 		before("nvmlDeviceGetMigDeviceHandleByIndex")
 		part, r := d.dev.GetMigDeviceHandleByIndex(i)
-		if r != nvidia.SUCCESS {
+		if r == nvidia.ERROR_NOT_FOUND {
 			continue // fewer instances than there could be
+		}
+		if r != nvidia.SUCCESS {
+			d.note("nvmlDeviceGetMigDeviceHandleByIndex", r)
+			continue
 		}
 		if one, ok := d.part(part, before); ok {
 			m.Instances = append(m.Instances, one)

@@ -46,6 +46,11 @@ func (l *library) open() error {
 				"mount the host's " + defaultLibrary + " and /dev/nvidia* and name the library with --library",
 		}
 	}
+	return l.begin()
+}
+
+// begin initializes the library, and says what is wrong when it cannot.
+func (l *library) begin() error {
 	switch r := l.lib.Init(); r {
 	case nvidia.SUCCESS:
 		return nil

@@ -198,11 +198,15 @@ func (d *device) nvlinks(g *gpu.GPU, before func(string)) {
 	state := func(link int) gpu.Reading[bool] {
 		return get(d, before, "nvmlDeviceGetNvLinkState", with(d.dev.GetNvLinkState, link), enabled)
 	}
-	if d.links < 0 {
-		d.links = d.countLinks(state)
+	links := d.links
+	if links < 0 {
+		var all bool
+		if links, all = d.countLinks(state); all {
+			d.links = links
+		}
 	}
-	g.NVLinks = make([]gpu.NVLink, 0, max(d.links, 0))
-	for link := range max(d.links, 0) {
+	g.NVLinks = make([]gpu.NVLink, 0, links)
+	for link := range links {
 		count := func(counter nvidia.NvLinkErrorCounter) gpu.Reading[uint64] {
 			return get(d, before, "nvmlDeviceGetNvLinkErrorCounter", func() (uint64, nvidia.Return) { return d.dev.GetNvLinkErrorCounter(link, counter) }, same)
 		}
@@ -214,18 +218,19 @@ func (d *device) nvlinks(g *gpu.GPU, before func(string)) {
 	}
 }
 
-// countLinks is how many links the GPU has; -1 when that could not be learned now.
-func (d *device) countLinks(state func(int) gpu.Reading[bool]) int {
+// countLinks is how many links the GPU has, and whether those are all: when that
+// could not be learned now, the last one is that which did not answer.
+func (d *device) countLinks(state func(int) gpu.Reading[bool]) (links int, all bool) {
 	for link := range nvidia.NVLINK_MAX_LINKS {
 		switch why := state(link).Why(); why {
 		case "":
 		case gpu.NotSupported, gpu.OldDriver: // no such link
-			return link
+			return link, true
 		default:
-			return -1
+			return link + 1, false
 		}
 	}
-	return nvidia.NVLINK_MAX_LINKS
+	return nvidia.NVLINK_MAX_LINKS, true
 }
 
 func (d *device) fabric(f *gpu.Fabric, before func(string)) {
