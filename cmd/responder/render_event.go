@@ -125,9 +125,9 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 	case machine.Declined:
 		return join2("DECLINED, nothing was changed", e.Message), nil
 	case machine.Settling:
-		return join2("taking effect", e.Message), nil
+		return join2("taking effect", e.Message), e.Facts
 	case machine.Settled:
-		return "in effect; the proof counts from here", nil
+		return "in effect; the proof counts from here", e.Facts
 	case machine.Sampled:
 		if e.Sample == nil {
 			return "sample", nil
@@ -143,7 +143,7 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		}
 		return "UNDONE", nil
 	case machine.Unwound:
-		return "the undo is in effect", nil
+		return "the undo is in effect", e.Facts
 	default:
 		return string(kind), nil
 	}

@@ -61,6 +61,19 @@ func TestEveryEventHasWords(t *testing.T) {
 	}
 }
 
+// People see how far a change is on its way, and how it came to that.
+func TestProgressIsShown(t *testing.T) {
+	facts := []string{"15:04:05Z argocd/chat: apps/Deployment serving/chat: Waiting for rollout to finish: 1 out of 3 new replicas have been updated"}
+	for _, kind := range []machine.EventKind{machine.Settling, machine.Settled, machine.Unwound} {
+		if _, details := describe(kind, machine.Event{Kind: kind, Message: "now", Facts: facts}); len(details) != 1 || details[0] != facts[0] {
+			t.Errorf("%s says %q", kind, details)
+		}
+	}
+	if what, _ := describe(machine.Settling, machine.Event{Message: "2 out of 3"}); what != "taking effect: 2 out of 3" {
+		t.Errorf("it stands at %q", what)
+	}
+}
+
 // What a person must be able to tell from a held run: why, and what to type.
 func TestHeldRun(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -7,7 +7,7 @@ import (
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
 		"step", "target", "summary", "diff", "undo", "risk", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin",
-		"unrepeatable", "capacity", "others", "pool", "notes",
+		"unrepeatable", "capacity", "others", "pool", "notes", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -45,8 +45,10 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return d.other(&p.Others)
 		case "pool":
 			return d.other(&p.Pool)
-		default: // notes
+		case "notes":
 			return d.texts(&p.Notes)
+		default: // beside
+			return d.other(&p.Beside)
 		}
 	})
 }

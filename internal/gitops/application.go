@@ -19,6 +19,7 @@ type Application struct {
 	Compared  time.Time // when Sync and Health were found
 	Automated bool      // auto-sync is on
 	SelfHeal  bool
+	Prunes    bool      // auto-sync deletes what is no longer in Git
 	Operation Operation // the running one, or the last one
 	Window    string    // sync window that forbids a sync now, by auto-sync or, where it is off, by us; empty: none
 	Generator string    // ApplicationSet that makes it; empty: none

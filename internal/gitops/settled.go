@@ -56,7 +56,7 @@ func Settled(app Application, revision string, contains func(sha string) bool) (
 	if !ours {
 		how = "no sync was needed: live state and commit are the same"
 	}
-	return byHealth(app.Health, app.Message, fmt.Sprintf("%s at %s", how, short(app.Revisions)))
+	return app.byHealth(fmt.Sprintf("%s at %s", how, short(app.Revisions)))
 }
 
 // Operated reports whether an application without auto-sync was brought to
@@ -81,17 +81,17 @@ func Operated(app Application, revisions []string) (Rollout, string) {
 	case !app.Compared.After(op.Finished):
 		return RolloutWaiting, "Argo CD has not looked at the live state since the sync"
 	}
-	return byHealth(app.Health, app.Message, "synced to "+short(revisions))
+	return app.byHealth("synced to " + short(revisions))
 }
 
-func byHealth(health, message, where string) (Rollout, string) {
-	switch health {
+func (app Application) byHealth(where string) (Rollout, string) {
+	switch app.Health {
 	case "Healthy":
 		return RolloutSettled, where + ", healthy"
 	case "Degraded", "Missing":
-		return RolloutDegraded, fmt.Sprintf("%s, but %s: %s", where, strings.ToLower(health), orNone(message))
+		return RolloutDegraded, fmt.Sprintf("%s, but %s: %s", where, strings.ToLower(app.Health), orNone(app.rollingOut()))
 	default:
-		return RolloutWaiting, fmt.Sprintf("%s, health %s%s", where, orNone(health), after(": ", message))
+		return RolloutWaiting, fmt.Sprintf("%s, health %s%s", where, orNone(app.Health), after(": ", app.rollingOut()))
 	}
 }
 

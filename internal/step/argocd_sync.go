@@ -122,6 +122,7 @@ func (l argo) planned(in Input, at site, step string, p argoPayload) machine.Pla
 	p.Last = newestEntry(at.app)
 	plan := machine.Plan{Step: step, Target: target(at.w), Locks: append(locks(in.Service), "application:"+at.app.Name), Payload: encode(p)}
 	plan.Target.Generation = 0
+	apart(&plan, at, nil)
 	plan.Diff = []machine.FieldChange{{
 		Path: "application " + at.app.Name + " revision", From: strings.Join(p.From, ", "), To: strings.Join(p.To, ", "),
 	}}
@@ -216,7 +217,7 @@ func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.R
 		return Observation{Foreign: true, Progress: fmt.Sprintf("someone else synced %s to %s", app.Name, strings.Join(shorts(running(app)), ", "))}, nil
 	}
 	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: want, Revision: strings.Join(at, ",")})}
-	state, why := gitops.Operated(app, at)
+	state, why := gitops.Operated(app.Without(amissOf(plan.Beside)), at)
 	l.recovery.rollout(&o, state, why, app, in.Now)
 	return o, nil
 }

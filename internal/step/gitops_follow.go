@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -13,14 +14,39 @@ import (
 // nobody has to look again and again. Settling follows after it has looked.
 type follower interface {
 	// follow waits for news of a change that is made and not in effect, for a
-	// part of the context's time, and reports whether looking again is worth it.
-	follow(ctx context.Context, plan machine.Plan, receipt json.RawMessage) (news bool)
+	// part of the context's time. It gives what was told meanwhile, and reports
+	// whether looking again is worth it.
+	follow(ctx context.Context, plan machine.Plan, receipt json.RawMessage) (told []progress, news bool)
 }
 
-// watcher is an [Applications] that tells when an application runs a commit, or
-// when the sync of it has failed.
+// progress is a word on how far a change is on its way into effect.
+type progress struct {
+	at   time.Time
+	text string
+}
+
+// maxTold is how much of what was told during one look is kept: the newest.
+const maxTold = 8
+
+// seen adds what was told during a look to what it saw: one line for each, for
+// people, and the last one is where the change stands now.
+func (o *Observation) seen(told []progress) {
+	if n := len(told); n > 0 && strings.Contains(o.Progress, told[0].text) {
+		told = told[1:] // what the look saw itself
+	}
+	if n := len(told) - maxTold; n > 0 {
+		told = told[n:]
+	}
+	for _, p := range told {
+		o.Seen = append(o.Seen, p.at.UTC().Format("15:04:05Z ")+p.text)
+		o.Progress = p.text
+	}
+}
+
+// watcher is an [Applications] that tells when an application is settled by a
+// judge's rule, or has failed by it.
 type watcher interface {
-	Watch(ctx context.Context, name, revision string, contains func(sha string) bool, progress func(string)) (gitops.Application, error)
+	Watch(ctx context.Context, name string, judge func(gitops.Application) (gitops.Rollout, string), progress func(string)) (gitops.Application, error)
 }
 
 // Following ends early enough for a look after it, and is short, because what
@@ -31,28 +57,28 @@ const (
 )
 
 // follow implements [follower].
-func (g gitChange) follow(ctx context.Context, plan machine.Plan, receipt json.RawMessage) bool {
+func (g gitChange) follow(ctx context.Context, plan machine.Plan, receipt json.RawMessage) (told []progress, news bool) {
 	w, ok := g.a.(watcher)
 	if !ok {
-		return false
+		return nil, false
 	}
 	p, err := payload[gitPayload](plan.Step, plan.Payload)
 	var made gitReceipt
 	if err != nil || json.Unmarshal(receipt, &made) != nil || made.Revision == "" {
-		return false
+		return nil, false
 	}
 	within := followFor
 	if deadline, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(deadline)-lookNeeds)
 	}
 	if within <= 0 {
-		return false
+		return nil, false
 	}
 	watched, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	_, err = w.Watch(watched, p.Application, made.Revision, func(descendant string) bool {
-		return g.contains(ctx, p)(made.Revision, descendant)
-	}, func(string) {})
+	_, err = w.Watch(watched, p.Application, g.judge(ctx, plan, p, made.Revision), func(text string) {
+		told = append(told, progress{time.Now(), p.Application + ": " + text})
+	})
 	// An error that is not the end of the time is news too: a sync that failed.
-	return ctx.Err() == nil && (err == nil || watched.Err() == nil)
+	return told, ctx.Err() == nil && (err == nil || watched.Err() == nil)
 }

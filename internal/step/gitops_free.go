@@ -70,7 +70,7 @@ func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p
 	} else if index != p.Index || !sameRepository(src.Repository, p.Repository) || src.Branch != p.Branch && src.Branch != "" || !samePath(src.Path, p.Path) {
 		return moved("Argo CD application %s deploys from %s since it was planned", app.Name, sourcesText(app.Sources))
 	}
-	if len(p.Set) > 0 && app.Sync != "Synced" {
+	if len(p.Set) > 0 && !inSync(app, plan.Beside) {
 		return moved("Argo CD application %s is %s since it was planned%s", app.Name, orNone(app.Sync), differing(app))
 	}
 	return nil

@@ -44,7 +44,7 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, _ j
 	if why, err := g.gone(ctx, in, p, made.SHA); err != nil || why != "" {
 		return Observation{Foreign: why != "", Progress: why}, err
 	}
-	return g.standing(ctx, in, p, machine.ActionApply, made.SHA), nil
+	return g.standing(ctx, in, plan, p, machine.ActionApply, made.SHA), nil
 }
 
 // notMade is the observation of a commit that is nowhere. A value that is
@@ -142,7 +142,7 @@ func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan,
 		if why, err := g.againChanged(ctx, in, p, back.SHA); err != nil || why != "" {
 			return Observation{Foreign: why != "", Progress: why}, err
 		}
-		return g.standing(ctx, in, p, machine.ActionUndo, back.SHA), nil
+		return g.standing(ctx, in, plan, p, machine.ActionUndo, back.SHA), nil
 	case back.Waits != "":
 		return awaits(in, machine.ActionUndo, plan.Undo+": ", back), nil
 	case back.Closed != "":
@@ -177,19 +177,27 @@ func (g gitChange) againChanged(ctx context.Context, in Input, p gitPayload, bac
 }
 
 // standing is the observation of a commit that is on the branch and counts.
-func (g gitChange) standing(ctx context.Context, in Input, p gitPayload, action machine.Action, sha string) Observation {
+func (g gitChange) standing(ctx context.Context, in Input, plan machine.Plan, p gitPayload, action machine.Action, sha string) Observation {
 	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: action, Revision: sha})}
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
 		o.Unread, o.Progress = err, "commit "+short(sha)+" is on the branch; Argo CD cannot be asked: "+err.Error()
 		return o
 	}
-	state, why := gitops.Settled(app, sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
+	state, why := g.judge(ctx, plan, p, sha)(app)
 	g.recovery.rollout(&o, state, why, app, in.Now)
 	if o.Settled {
 		g.inEffect(ctx, in, p, &o, app, action == machine.ActionUndo)
 	}
 	return o
+}
+
+// judge says how far an application has come with a commit. What was amiss before
+// the change does not count, for it or against it.
+func (g gitChange) judge(ctx context.Context, plan machine.Plan, p gitPayload, sha string) func(gitops.Application) (gitops.Rollout, string) {
+	return func(app gitops.Application) (gitops.Rollout, string) {
+		return gitops.Settled(app.Without(amissOf(plan.Beside)), sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
+	}
 }
 
 // recovery is how long an application may be unhealthy after a sync before that

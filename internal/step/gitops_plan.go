@@ -155,6 +155,7 @@ func (g gitChange) planOf(ctx context.Context, in Input, at site, step string, p
 	if len(at.app.Overrides) > 0 {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("the application decides some things beside Git, so what runs is read after the sync: %s", fields(at.app.Overrides)))
 	}
+	apart(&plan, at, prop.Touches)
 	if at.app.Generator != "" {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s makes the application", at.app.Generator))
 	}
@@ -178,7 +179,7 @@ func alone(at site, prop gitops.Proposal) error {
 			"Argo CD application %s was never synced, as far as its history tells: what would go out along with this change is not known", at.app.Name)}
 	case len(prop.Ahead) > 0:
 		return waiting(at, prop.Ahead)
-	case at.app.Sync != "Synced":
+	case !inSync(at.app, beside(at, prop.Touches)):
 		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
 			"Argo CD application %s is %s, and no commit says why%s; what the cluster has of its own would be taken back along with this change: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
 			at.app.Name, orNone(at.app.Sync), differing(at.app))}

@@ -204,8 +204,11 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 		}
 	}
 	if f, ok := l.(follower); ok && err == nil && o.Applied && !o.Settled && !o.over() && o.Unread == nil {
-		if f.follow(ctx, *e.Plan, o.Receipt) {
+		told, news := f.follow(ctx, *e.Plan, o.Receipt)
+		o.seen(told)
+		if seen := o.Seen; news {
 			o, err = l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
+			o.Seen = seen
 		}
 	}
 	switch {
@@ -224,9 +227,9 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	case o.Degraded:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonDegraded, Message: o.Progress}
 	case !o.Settled:
-		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Facts: o.Seen}
 	}
-	out := machine.Outcome{Status: machine.StatusOK, Message: o.Progress}
+	out := machine.Outcome{Status: machine.StatusOK, Message: o.Progress, Facts: o.Seen}
 	if _, ok := l.(nudger); ok {
 		out.Data = o.Receipt // by now it names the commit, also of what had to be merged first
 	}

@@ -69,6 +69,7 @@ type Observation struct {
 	Unread   error           // Applied is certain, whether it has taken effect could not be asked
 	Defeated bool            // it is made, and what runs has another value: something else decides it
 	Progress string          // for people: "2 of 3 replicas updated"
+	Seen     []string        // how it came to that during the look, for people, oldest first
 	Receipt  json.RawMessage // as Apply would have returned it, when Applied
 }
 

@@ -149,7 +149,7 @@ func TestArgoClientFaults(t *testing.T) {
 	}
 	watched := make(chan error, 1)
 	go func() {
-		_, err := w.client.Watch(t.Context(), w.app.Name, sha, nil, func(string) {})
+		_, err := w.client.Watch(t.Context(), w.app.Name, settledAt(sha), func(string) {})
 		watched <- err
 	}()
 	w.door.Open(t)
@@ -222,13 +222,18 @@ func (w *argoWorld) watch(t *testing.T, sha string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var said []string
-	if _, err := w.client.Watch(ctx, w.app.Name, sha, nil, func(s string) { said = append(said, s) }); err != nil {
+	if _, err := w.client.Watch(ctx, w.app.Name, settledAt(sha), func(s string) { said = append(said, s) }); err != nil {
 		t.Fatalf("watch: %v; it said:\n%s", err, strings.Join(said, "\n"))
 	}
 	s, err := w.app.Status(t.Context())
 	if err != nil || s.Sync != "Synced" || s.Revision != sha || s.Health != "Healthy" || s.Running || s.Synced != sha {
 		t.Errorf("the watch ended at: %s, %v; want it synced to %s", s, err, sha)
 	}
+}
+
+// settledAt is the rule for a commit.
+func settledAt(sha string) argocd.Judge {
+	return func(app gitops.Application) (gitops.Rollout, string) { return gitops.Settled(app, sha, nil) }
 }
 
 func reason(err error) gitops.Reason {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,28 @@ func gitWaitsForOthers(malformed func(string) string, says string) func(*testing
 		if n := run.Has(machine.Applied); n != 1 {
 			t.Errorf("the change is on record %d times, want once:\n%s", n, run)
 		}
+	}
+}
+
+// Beside the service the application has a Deployment that never gets in sync and
+// never gets healthy. That keeps nobody from repairing the service, and is neither
+// taken for an effect of the repair nor hides what that is.
+func gitNeverInSync(t *testing.T, all *gitWorlds) {
+	w := all.world(t, gitOptions{})
+	beside := strings.NewReplacer("name: chat\n", "name: beside\n", "app: chat", "app: beside", "gpu: 1", "gpu: 99").Replace(manifest(64))
+	head := w.git.Commit(t, "Serve something beside it", map[string]string{besidePath: unknownField(beside)})
+	w.app.Refresh(t)
+	w.app.Await(t, time.Minute, "the application is OutOfSync and Degraded for good", func(s rig.ApplicationStatus) bool {
+		return s.Sync == "OutOfSync" && s.Revision == head && s.Health == "Degraded" && s.Phase == "Succeeded" && s.Synced == head && !s.Running
+	})
+	run := w.ends(t, machine.OutcomeResolved)
+	w.wantCommits(t, 1)
+	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=32" || !strings.Contains(w.git.File(t, w.git.Branch, manifestPath), got) {
+		t.Errorf("the Deployment has %s and Git\n%s", got, w.git.File(t, w.git.Branch, manifestPath))
+	}
+	shown := w.responder.Must(t, "runs", "show", run.ID)
+	if want := fmt.Sprintf("apps/Deployment %s/beside OutOfSync and Degraded", w.ns); !strings.Contains(shown, want) {
+		t.Errorf("the plan does not say that %s, and does not count:\n%s", want, shown)
 	}
 }
 

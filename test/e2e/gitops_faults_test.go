@@ -85,6 +85,10 @@ func gitNeverHealthy(t *testing.T, all *gitWorlds) {
 	if why := run.Last(machine.VerifyEnded); why.Reason != machine.ReasonDegraded || !strings.Contains(why.Message, "degraded") {
 		t.Errorf("it was given up for %s: %q; want that the application is Degraded", why.Reason, why.Message)
 	}
+	shown := w.responder.Must(t, "runs", "show", run.ID)
+	if want := fmt.Sprintf("health Progressing: apps/Deployment %s/chat: Waiting for rollout to finish", w.ns); !strings.Contains(shown, want) {
+		t.Errorf("on the way people did not see %q:\n%s", want, shown)
+	}
 }
 
 // A closed sync window is respected before anything is committed.

@@ -52,6 +52,7 @@ func TestGitOps(t *testing.T) {
 		"a refused manifest beside":       gitRefusedBeside,
 		"malformed YAML beside":           gitWaitsForOthers(noYAML, "ComparisonError"),
 		"unknown field beside":            gitWaitsForOthers(unknownField, "OutOfSync at"),
+		"never in sync beside":            gitNeverInSync,
 		"token is revoked after the plan": gitTokenRevokedLate,
 		"Alertmanager sends the alert":    gitRealAlert,
 	} {

@@ -37,8 +37,8 @@ const (
 	DecisionIgnored EventKind = "decision.ignored"  // Decision: late, repeated, unauthorised; Message
 	WouldApply      EventKind = "lever.would-apply" // autonomy observe: Plan stands, nothing was done
 	Applied         EventKind = "lever.applied"     // Data: receipt; Waits: it is asked for, and made when people or we merge it
-	Settled         EventKind = "lever.settled"     // Data: receipt, where more is known of the change now; it is in effect: the fix's moment
-	Settling        EventKind = "lever.settling"    // Message: progress; Waits: what it waits for to be merged
+	Settled         EventKind = "lever.settled"     // Data: receipt, where more is known of the change now; it is in effect: the fix's moment. Facts: how it came to that
+	Settling        EventKind = "lever.settling"    // Message: progress; Facts: since the last look; Waits: what it waits for to be merged
 	Sampled         EventKind = "verify.sampled"    // Sample
 	Verified        EventKind = "lever.verified"    // last-good moves here
 	VerifyEnded     EventKind = "verify.ended"      // Verdict failed or inconclusive: the undo follows

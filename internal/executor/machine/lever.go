@@ -129,7 +129,7 @@ func (t *turn) foreign(o OpenEffect, out Outcome, what string) {
 func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 	switch {
 	case out.Status == StatusOK:
-		t.emit(Event{Kind: Settled, State: t.s.Current, Effect: o.Key, Data: out.Data, Message: out.Message})
+		t.emit(Event{Kind: Settled, State: t.s.Current, Effect: o.Key, Data: out.Data, Message: out.Message, Facts: out.Facts})
 		spec := t.s.Lever.Verify
 		t.openWith(ActionVerify, Event{NotUntil: t.now.Add(min(spec.Interval, spec.Within))})
 	case out.Status == StatusForeign:
@@ -155,7 +155,7 @@ func (t *turn) settling(a Action, out Outcome) {
 	if out.Status != StatusPending {
 		out.Waits = t.s.Lever.Waits
 	}
-	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Reason: out.Reason, Waits: out.Waits, NotUntil: t.nextLook(out.Waits)})
+	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Facts: out.Facts, Reason: out.Reason, Waits: out.Waits, NotUntil: t.nextLook(out.Waits)})
 }
 
 // unmerged takes back what was asked for and is not needed any more.
@@ -300,7 +300,7 @@ func (t *turn) undone(out Outcome) {
 func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 	switch {
 	case out.Status == StatusOK:
-		t.emit(Event{Kind: Unwound, State: t.s.Current, Effect: o.Key, Message: out.Message})
+		t.emit(Event{Kind: Unwound, State: t.s.Current, Effect: o.Key, Message: out.Message, Facts: out.Facts})
 		t.signal(t.s.Lever.Signal)
 	case out.Status == StatusForeign && t.s.Lever.Waits != "":
 		t.foreign(o, out, "what this run changed may be in place")

@@ -39,6 +39,20 @@ type Plan struct {
 	Others   []Affected `json:"others,omitempty"` // other services that lose replicas to it
 	Pool     *NodePool  `json:"pool,omitempty"`   // of a lever that takes a node out; nil: it takes none
 	Notes    []string   `json:"notes,omitempty"`
+
+	// Beside is what was amiss before the change with what it is rolled out
+	// together with. It is no effect of the change, and does not count as one.
+	Beside []Amiss `json:"beside,omitempty"`
+}
+
+// Amiss is an object that is not as it should be.
+type Amiss struct {
+	Group     string `json:"group,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Sync      string `json:"sync,omitempty"`   // other than Synced; empty: it is as its manifest says
+	Health    string `json:"health,omitempty"` // other than Healthy; empty: it is healthy, or has no health
 }
 
 // Target names the object a lever changes, down to this very incarnation.
@@ -77,7 +91,7 @@ const (
 // Digest is the SHA-256 of the plan's deciding part, as "sha256:<hex>". An
 // approval is bound to it.
 func (p Plan) Digest() string {
-	p.Capacity, p.Others, p.Pool, p.Notes = Capacity{}, nil, nil, nil
+	p.Capacity, p.Others, p.Pool, p.Notes, p.Beside = Capacity{}, nil, nil, nil, nil
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON

@@ -83,7 +83,7 @@ func convert(raw *v1alpha1.Application) gitops.Application {
 		app.Compared = raw.Status.ReconciledAt.Time
 	}
 	if p := raw.Spec.SyncPolicy; p != nil && p.Automated != nil {
-		app.Automated, app.SelfHeal = true, p.Automated.SelfHeal
+		app.Automated, app.SelfHeal, app.Prunes = true, p.Automated.SelfHeal, p.Automated.Prune
 	}
 	for _, o := range raw.OwnerReferences {
 		if o.Kind == "ApplicationSet" {

@@ -17,15 +17,16 @@ import (
 // application is looked at anew, and refreshed if nothing runs.
 const look = 30 * time.Second
 
-// Watch waits until the application runs the commit, by the rule of
+// Judge says how far an application has come, and why it thinks so.
+type Judge = func(gitops.Application) (gitops.Rollout, string)
+
+// Watch waits until the application is settled by a judge's rule, such as
 // [gitops.Settled], and tells progress whenever there is news. The error of a
 // failed sync has the reason [gitops.Conflict]; when the context's deadline
 // comes first, it is [gitops.Timeout] and says what is missing, which can be
 // that the application is degraded. A server that is away is waited for.
-func (c *Client) Watch(ctx context.Context, name, revision string, contains func(sha string) bool, progress func(string)) (gitops.Application, error) {
-	w := &watch{name: name, tell: progress, judge: func(app gitops.Application) (gitops.Rollout, string) {
-		return gitops.Settled(app, revision, contains)
-	}}
+func (c *Client) Watch(ctx context.Context, name string, judge Judge, progress func(string)) (gitops.Application, error) {
+	w := &watch{name: name, tell: progress, judge: judge}
 	for wait := firstWait; ; wait = min(2*wait, 5*time.Second) {
 		began := time.Now()
 		app, done, err := c.lookAndFollow(ctx, w)
@@ -54,7 +55,7 @@ func (c *Client) Watch(ctx context.Context, name, revision string, contains func
 // watch is one wait.
 type watch struct {
 	name  string
-	judge func(gitops.Application) (gitops.Rollout, string)
+	judge Judge
 	tell  func(string)
 	why   string // what was told last
 

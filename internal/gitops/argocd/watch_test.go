@@ -29,7 +29,7 @@ func watching(t *testing.T, c *Client, contains func(string) bool) (told <-chan 
 	t.Cleanup(cancel)
 	news, result := make(chan string, 100), make(chan outcome, 1)
 	go func() {
-		app, err := c.Watch(ctx, "argocd/chat", wanted, contains, func(s string) { news <- s })
+		app, err := c.Watch(ctx, "argocd/chat", judge(contains), func(s string) { news <- s })
 		result <- outcome{app, err}
 	}()
 	return news, result
@@ -175,7 +175,7 @@ func TestWatchDeadline(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c := s.client(t)
-	_, err := c.Watch(ctx, "argocd/chat", wanted, nil, func(string) { cancel(nil) })
+	_, err := c.Watch(ctx, "argocd/chat", judge(nil), func(string) { cancel(nil) })
 	if reason(t, err) != gitops.Timeout || !strings.Contains(err.Error(), "degraded") || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -203,4 +203,9 @@ func TestWatchDeleted(t *testing.T) {
 	if out := <-done; reason(t, out.err) != gitops.NotFound {
 		t.Errorf("got %v", out.err)
 	}
+}
+
+// judge is the rule for the wanted commit.
+func judge(contains func(sha string) bool) Judge {
+	return func(app gitops.Application) (gitops.Rollout, string) { return gitops.Settled(app, wanted, contains) }
 }

@@ -75,8 +75,8 @@ func (g *Git) Settle() {
 	}
 	g.deployed(op.Revisions[0])
 	g.App.Sync = "Synced"
-	if !g.App.Automated && op.Revisions[0] != g.Head().SHA {
-		g.App.Sync = "OutOfSync"
+	if !g.App.Automated && op.Revisions[0] != g.Head().SHA || slices.ContainsFunc(g.App.Resources, func(r gitops.Resource) bool { return r.Sync != "Synced" }) {
+		g.App.Sync = "OutOfSync" // of what else it has, no sync helps
 	}
 }
 

@@ -1,0 +1,111 @@
+package step_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// beside adds a resource to the application that is amiss, and will be.
+func (w *gitWorld) beside(sync, health string) {
+	w.App.Resources = append(w.App.Resources, gitops.Resource{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "other", Sync: sync, Health: health})
+	if sync != "Synced" {
+		w.App.Sync = sync
+	}
+	if health != "Healthy" {
+		w.App.Health = health
+	}
+	w.App.Operation = gitops.Operation{Phase: "Succeeded", Revisions: slices.Clone(w.App.Revisions), Finished: w.now.Add(-time.Minute)}
+	w.App.Compared = w.now
+}
+
+// TestBeside: what was amiss beside the service before the change keeps nobody
+// from making it, and says nothing of what became of it.
+func TestBeside(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sync, health, note string
+		automated          bool
+	}{
+		"never in sync":      {"OutOfSync", "Healthy", "apps/Deployment serving/other OutOfSync", true},
+		"never healthy":      {"Synced", "Degraded", "apps/Deployment serving/other Degraded", true},
+		"neither":            {"OutOfSync", "Degraded", "apps/Deployment serving/other OutOfSync and Degraded", true},
+		"synced by hand":     {"Synced", "Degraded", "apps/Deployment serving/other Degraded", false},
+		"suspended for good": {"Synced", "Suspended", "apps/Deployment serving/other Suspended", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(tt.automated)
+			w.beside(tt.sync, tt.health)
+			plan := w.plan(t, "gitops.set_flag", seqs)
+			if !strings.Contains(strings.Join(plan.Notes, "; "), "amiss before it in application argocd/chat, so that it does not count: "+tt.note) {
+				t.Errorf("the plan does not say it: %q", plan.Notes)
+			}
+			alone := inGit(tt.automated)
+			if other := alone.plan(t, "gitops.set_flag", seqs); other.Digest() != plan.Digest() {
+				t.Error("an approval is void because of what moves beside the change")
+			}
+			o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+			want(t, "apply", o, machine.StatusOK, "")
+			w.Settle()
+			want(t, "settle", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusOK, "healthy")
+			back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
+			want(t, "undo", back, machine.StatusOK, "")
+			w.Settle()
+			want(t, "unwind", w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false), machine.StatusOK, "healthy")
+		})
+	}
+}
+
+// TestBesideHidesNothing: what of the service is amiss counts as before, and so
+// does what is amiss only since the change.
+func TestBesideHidesNothing(t *testing.T) {
+	w := inGit(true)
+	w.beside("OutOfSync", "Degraded")
+	plan := w.plan(t, "gitops.set_flag", seqs)
+	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+	w.Settle()
+	own := &w.App.Resources[0]
+	own.Health, own.Message = "Degraded", "exceeded its progress deadline"
+	want(t, "ours", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "but degraded: apps/Deployment serving/chat: exceeded")
+	w.now = w.now.Add(5 * time.Minute)
+	want(t, "ours", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusFailed, "serving/chat: exceeded its progress deadline")
+	own.Health, own.Message, own.Sync = "Healthy", "", "OutOfSync"
+	want(t, "ours", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, "OutOfSync at")
+	own.Sync = "Synced"
+	w.App.Resources = append(w.App.Resources, gitops.Resource{Kind: "Service", Namespace: "serving", Name: "chat", Sync: "OutOfSync"})
+	want(t, "since", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, ": Service serving/chat")
+}
+
+// TestBesideRefused: what a sync would take back along with the change, or what
+// makes the sync of the change fail, is not carried out.
+func TestBesideRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*gitWorld)
+		text   string
+	}{
+		"changed by hand, and nobody heals it":  {func(w *gitWorld) { w.App.SelfHeal = false }, "serving/other differs; what the cluster has of its own"},
+		"synced by hand":                        {func(w *gitWorld) { w.App.Automated, w.App.SelfHeal = false, false }, "serving/other differs; what the cluster has of its own"},
+		"the sync of it fails":                  {func(w *gitWorld) { w.App.Operation.Phase = "Failed" }, "serving/other differs"},
+		"the service's own object differs, too": {func(w *gitWorld) { w.App.Resources[0].Sync = "OutOfSync" }, "serving/chat differs"},
+		"errors":                                {func(w *gitWorld) { w.App.Problems = []string{"SyncError: refused"} }, "SyncError: refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(true)
+			w.beside("OutOfSync", "Healthy")
+			good := w.plan(t, "gitops.set_flag", seqs)
+			tt.change(w)
+			o := w.do(t, "gitops.set_flag", machine.ActionPlan, seqs, nil, nil, false)
+			if want(t, "plan", o, machine.StatusFailed, tt.text); o.Reason != machine.ReasonThrottled {
+				t.Errorf("%s", o.Reason)
+			}
+			head := w.Head().SHA
+			o = w.do(t, "gitops.set_flag", machine.ActionApply, seqs, good, nil, false)
+			if want(t, "apply", o, machine.StatusFailed, "is OutOfSync since it was planned"); o.Reason != machine.ReasonConflict || w.Head().SHA != head {
+				t.Errorf("%s, head %q", o.Reason, w.Head().Subject)
+			}
+		})
+	}
+}
