@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 func newGPUCommand(p *process) *cobra.Command {
@@ -71,6 +75,13 @@ Exit codes:
 
 // gpuStatus asks about nodes, all that have GPUs when none is named.
 func gpuStatus(ctx context.Context, f gpuFlags, nodes []string) (_ []gpu.NodeJudgement, err error) {
+	if f.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout %s: it must be more than nothing", f.timeout)
+	}
+	nodes, err = nodeNames(nodes)
+	if err != nil {
+		return nil, err
+	}
 	w, err := f.open()
 	if err != nil {
 		return nil, err
@@ -78,21 +89,57 @@ func gpuStatus(ctx context.Context, f gpuFlags, nodes []string) (_ []gpu.NodeJud
 	if w.Close != nil {
 		defer func() { err = firstOf(err, w.Close()) }()
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
 	if w.Deps.GPUs == nil {
-		return nil, errors.New("nothing says where the state of GPUs is read: set gpu.dcgm.enabled in " + f.config)
+		return nil, errors.New("nothing says where the state of GPUs is read: set gpu.agents or gpu.dcgm in " + f.config)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("no answer within %s; --timeout gives it longer", f.timeout))
+	defer cancel()
 	if len(nodes) == 0 {
 		if w.GPUNodes == nil {
 			return nil, errors.New("of which nodes? name them, or set kubernetes in " + f.config + " so that they can be listed")
 		}
 		if nodes, err = w.GPUNodes(ctx); err != nil {
-			return nil, err
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return nil, fmt.Errorf("which nodes have GPUs: %w", err)
 		}
 	}
 	answers := w.Deps.GPUs.Snapshots(ctx, nodes, 0)
-	return gpu.JudgeAnswers(w.Now(), answers), nil
+	return gpu.JudgeAnswers(w.Now(), w.noSuchNode(ctx, answers)), nil
+}
+
+// nodeNames are the nodes that were named, each once.
+func nodeNames(named []string) ([]string, error) {
+	var out []string
+	for _, n := range named {
+		if problems := validation.IsDNS1123Subdomain(n); len(problems) > 0 {
+			return nil, fmt.Errorf("%q is no name of a node: %s", cut(n, 100), problems[0])
+		}
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// noSuchNode says of a node that nobody answered for when the cluster has none
+// of that name.
+func (w world) noSuchNode(ctx context.Context, answers []gpu.Answer) []gpu.Answer {
+	for i, a := range answers {
+		if w.Deps.Nodes == nil || !errors.Is(a.Err, gpu.ErrNoAgent) && !errors.Is(a.Err, gpu.ErrNoDCGM) {
+			continue
+		}
+		if e := new(kube.Error); errors.As(lookUp(ctx, w.Deps.Nodes, a.Node), &e) && e.Reason == kube.NotFound {
+			answers[i].Err = errors.New("the cluster has no node of that name")
+		}
+	}
+	return answers
+}
+
+func lookUp(ctx context.Context, nodes step.Nodes, name string) error {
+	_, err := nodes.Node(ctx, name)
+	return err
 }
 
 func (f gpuFlags) open() (world, error) {
@@ -149,30 +196,70 @@ func worstFirst() []gpu.Verdict {
 	return []gpu.Verdict{gpu.Failing, gpu.Throttled, gpu.Degraded, gpu.Uncertain}
 }
 
-func writeFindings(w io.Writer, n gpu.NodeJudgement, v gpu.Verdict, wide bool) error {
-	show := func(where string, reasons []gpu.Reason) error {
-		for _, r := range reasons {
+// finding is one thing that was found, of GPUs by their index; of none: of the
+// node.
+type finding struct {
+	gpus   []int
+	reason gpu.Reason
+}
+
+// findings are those of a verdict, GPUs of which the same was found together.
+func findings(n gpu.NodeJudgement, v gpu.Verdict) []finding {
+	var out []finding
+	for _, r := range n.Reasons {
+		if r.Verdict == v {
+			out = append(out, finding{reason: r})
+		}
+	}
+	own := len(out)
+	for _, g := range n.GPUs {
+		for _, r := range g.Reasons {
 			if r.Verdict != v {
 				continue
 			}
-			line := fmt.Sprintf("\n%s: %s: %s\n", printable(where), r.Verdict, printable(r.Text))
-			if r.Evidence != "" {
-				line += "  " + printable(r.Evidence) + "\n"
+			i := slices.IndexFunc(out[own:], func(f finding) bool {
+				return f.reason.Rule == r.Rule && f.reason.Text == r.Text && f.reason.Evidence == r.Evidence
+			})
+			if i < 0 {
+				i = len(out) - own
+				out = append(out, finding{reason: r})
 			}
-			if wide {
-				line += "  rule " + r.Rule + ": " + printable(r.Source) + "\n"
-			}
-			if _, err := io.WriteString(w, line); err != nil {
-				return err
-			}
+			out[own+i].gpus = append(out[own+i].gpus, g.Index)
 		}
-		return nil
 	}
-	if err := show(n.Node, n.Reasons); err != nil {
-		return err
+	return out
+}
+
+// where names the GPUs: gpu-17 GPU 0-2, 5.
+func (f finding) where(node string) string {
+	var spans []string
+	for i := 0; i < len(f.gpus); {
+		j := i
+		for j+1 < len(f.gpus) && f.gpus[j+1] == f.gpus[j]+1 {
+			j++
+		}
+		one := fmt.Sprint(f.gpus[i])
+		if j > i {
+			one += fmt.Sprintf("-%d", f.gpus[j])
+		}
+		spans, i = append(spans, one), j+1
 	}
-	for _, g := range n.GPUs {
-		if err := show(fmt.Sprintf("%s GPU %d", n.Node, g.Index), g.Reasons); err != nil {
+	if len(spans) == 0 {
+		return node
+	}
+	return node + " GPU " + strings.Join(spans, ", ")
+}
+
+func writeFindings(w io.Writer, n gpu.NodeJudgement, v gpu.Verdict, wide bool) error {
+	for _, f := range findings(n, v) {
+		line := fmt.Sprintf("\n%s: %s: %s\n", printable(f.where(n.Node)), v, printable(f.reason.Text))
+		if f.reason.Evidence != "" {
+			line += "  " + printable(f.reason.Evidence) + "\n"
+		}
+		if wide {
+			line += "  rule " + f.reason.Rule + ": " + printable(f.reason.Source) + "\n"
+		}
+		if _, err := io.WriteString(w, line); err != nil {
 			return err
 		}
 	}
@@ -182,15 +269,18 @@ func writeFindings(w io.Writer, n gpu.NodeJudgement, v gpu.Verdict, wide bool) e
 const noGPUNodes = "no node has NVIDIA GPUs, as far as their device plugins say"
 
 func nodeTable(judged []gpu.NodeJudgement) *table {
-	t := &table{columns: []column{{head: "NODE", flex: true}, {head: "VERDICT"}, {head: "GPUS"}, {head: "BAD"}, {head: "READ BY"}, {head: "AT"}}, empty: noGPUNodes}
+	t := &table{columns: []column{{head: "NODE", flex: true}, {head: "VERDICT"}, {head: "GPUS"}, {head: "BAD"}, {head: "UNKNOWN"}, {head: "READ BY"}, {head: "AT"}}, empty: noGPUNodes}
 	for _, n := range judged {
-		bad := 0
+		bad, unknown := 0, 0
 		for _, g := range n.GPUs {
-			if g.Verdict.WorseThan(gpu.Busy) {
+			switch {
+			case g.Verdict.WorseThan(gpu.Uncertain):
 				bad++
+			case g.Verdict == gpu.Uncertain:
+				unknown++
 			}
 		}
-		t.add(printable(n.Node), string(n.Verdict), fmt.Sprint(len(n.GPUs)), fmt.Sprint(bad), printable(n.Source), timeCell(n.TakenAt))
+		t.add(printable(n.Node), string(n.Verdict), fmt.Sprint(len(n.GPUs)), fmt.Sprint(bad), fmt.Sprint(unknown), printable(n.Source), timeCell(n.TakenAt))
 	}
 	return t
 }

@@ -220,11 +220,11 @@ func enoughHistory(u subject) []sign {
 	for _, m := range minutes {
 		samples, missed = samples+m.Samples, missed+m.Missed
 	}
-	evidence := fmt.Sprintf("%d samples and %d missed in %d minutes", samples, missed, len(minutes))
+	evidence := fmt.Sprintf("%s and %d missed in %s", plural(samples, "sample"), missed, plural(len(minutes), "minute"))
 	least := max(leastHits, int(needFor/max(u.snap.Period(), time.Second))/2)
 	switch {
 	case samples < least:
-		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("too little history: %d samples, want %d", samples, least), evidence: evidence}}
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("too little history: %s, want %d", plural(samples, "sample"), least), evidence: evidence}}
 	case u.gpu.TakenAt.Sub(minutes[0].Start) < needFor:
 		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("too little history: less than %s", needFor), evidence: evidence}}
 	case missed > samples:

@@ -89,7 +89,7 @@ func fresh(u subject) []sign {
 func needed(u subject) []sign {
 	var out []sign
 	for _, m := range missing(u.gpu) {
-		if what, must := mustKnow[m.What]; must {
+		if what, must := mustKnow[m.What]; must && m.Why != Lost { // which gpuLost says once for all
 			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s (%s) %s", m.What, what, absences[m.Why]), evidence: m.What + "=[" + string(m.Why) + "]"})
 		}
 	}
@@ -115,6 +115,9 @@ func repairsUnseen(g GPU) (sign, bool) {
 		return sign{}, false
 	}
 	divided, ok := g.MIG.Enabled.Get()
+	if g.Rows.Pending.Why() == Lost {
+		return sign{}, false // as gpuLost says
+	}
 	evidence := fmt.Sprintf("rows.pending=%s rows.failed=%s pages.pending=%s", g.Rows.Pending, g.Rows.Failed, g.Pages.Pending)
 	if ok && divided && len(g.MIG.Instances) > 0 && g.Rows.Pending.Why() == NotSupported {
 		return sign{outcome: outcome{verdict: Healthy}, text: "row remapping cannot be read while the GPU is divided", evidence: evidence}, true
@@ -129,7 +132,7 @@ func readable(u subject) []sign {
 	var out []sign
 	for _, m := range missing(u.gpu) {
 		switch {
-		case mustKnow[m.What] != "":
+		case mustKnow[m.What] != "", m.Why == Lost:
 		case m.What == WhatPods:
 			if !harmless[m.Why] && !slices.ContainsFunc(u.snap.Errors, func(e ReadError) bool { return e.What == WhatPods }) {
 				out = append(out, podsUnknown(m.What+"=["+string(m.Why)+"]"))
@@ -141,12 +144,20 @@ func readable(u subject) []sign {
 		}
 	}
 	if len(bad) > 0 {
-		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: plural(len(bad), "reading") + " could not be had", evidence: strings.Join(bad, " ")})
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: plural(len(bad), "reading") + " could not be had", evidence: first8(bad)})
 	}
 	if len(absent) > 0 {
-		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: plural(len(absent), "reading") + " that the exporter does not give", evidence: strings.Join(absent[:min(len(absent), 8)], " ")})
+		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: plural(len(absent), "reading") + " that the exporter does not give", evidence: first8(absent)})
 	}
 	return out
+}
+
+// first8 keeps evidence short: it goes into the journal.
+func first8(names []string) string {
+	if len(names) > 8 {
+		return strings.Join(names[:8], " ") + fmt.Sprintf(" and %d more", len(names)-8)
+	}
+	return strings.Join(names, " ")
 }
 
 // podsUnknown says that nobody knows which pods hold the GPUs. Whoever asks for

@@ -113,7 +113,7 @@ func newFaults(t *testing.T) *faults {
 	for _, s := range faultServices {
 		nodes := cp.AddNodes(t, f.ns, s.nodes, 8)
 		f.pools[s.name] = nodes
-		cp.Kubectl(t, append(append([]string{"label", "--overwrite", "node"}, nodes...), "karpenter.sh/nodepool="+f.ns+"-"+s.name)...)
+		cp.LabelNodes(t, nodes, "karpenter.sh/nodepool", f.ns+"-"+s.name)
 		if s.agents {
 			watched = append(watched, nodes...)
 			continue

@@ -55,7 +55,7 @@ func newAgentWorld(t *testing.T, nodes []string) *agentWorld {
 	w.port = port
 	cp.Apply(t, "", "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n")
 	cp.Kubectl(t, "apply", "-k", filepath.Join(rig.Repository(), "deploy", "agent"))
-	cp.Kubectl(t, append(append([]string{"label", "node"}, nodes...), "nvidia.com/gpu.present=true")...)
+	cp.LabelNodes(t, nodes, "nvidia.com/gpu.present", "true")
 	for i, node := range nodes {
 		w.admit(t, node, i)
 	}

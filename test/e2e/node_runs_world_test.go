@@ -66,7 +66,7 @@ func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
 		r.all = cp.AddNodes(t, w.ns, max(r.nodes, 2), 8)
 		r.node = r.all[0]
 		pool := w.ns + "-" + r.name
-		cp.Kubectl(t, append(append([]string{"label", "--overwrite", "node"}, r.all...), "karpenter.sh/nodepool="+pool)...)
+		cp.LabelNodes(t, r.all, "karpenter.sh/nodepool", pool)
 		manifests = append(manifests, r.deployment(pool))
 		if r.beside != "" {
 			manifests = append(manifests, strings.ReplaceAll(r.beside, "POOL", pool))

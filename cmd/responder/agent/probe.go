@@ -75,6 +75,9 @@ func watch(ctx context.Context, progress io.Writer, o nvml.Options, f agentflags
 		}
 		r := &report{gpu.Judge(time.Now(), s)[0], s}
 		if over || r.Verdict.Verdict == gpu.Failing {
+			if _, err := gpu.Encode(s); err != nil { // nor would the agent pass it on
+				return nil, fmt.Errorf("what the driver says cannot be: %w", err)
+			}
 			return r, nil
 		}
 		if len(s.GPUs) > 0 && !told {

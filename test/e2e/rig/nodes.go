@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // poolLabel says on a node which namespace's pods run there.
@@ -54,6 +56,20 @@ func (cp *ControlPlane) AddNodes(t testing.TB, namespace string, n, gpus int) []
 		})
 	}
 	return names
+}
+
+// LabelNodes gives nodes a label, or another value of one that they have.
+func (cp *ControlPlane) LabelNodes(t testing.TB, nodes []string, key, value string) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{key: value}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes {
+		if _, err := cp.Client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatalf("label node: %v", err)
+		}
+	}
 }
 
 func gpuNode(name string, gpus int) *corev1.Node {
