@@ -59,8 +59,12 @@ func timeline(w *sandbox.World, events []machine.Event) []demoMoment {
 		what, _ := describe(e.Kind, e)
 		switch e.Kind {
 		case machine.RunStarted:
-			out = append(out, demoMoment{e.Start.Alert.StartsAt, e.Start.Alert.Labels["alertname"] + " fires"})
 			what = "the run starts"
+			if e.Start.DivertedFrom != "" {
+				what = "the run of playbook " + e.Start.Playbook + " starts"
+				break // of the same alert
+			}
+			out = append(out, demoMoment{e.Start.Alert.StartsAt, e.Start.Alert.Labels["alertname"] + " fires"})
 		case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired:
 			what = alertWords(e)
 		case machine.GateOpened:
@@ -95,7 +99,9 @@ func repair(incident time.Time, events []machine.Event) []demoPhase {
 	for _, e := range events {
 		switch e.Kind {
 		case machine.RunStarted:
-			enter("notify", e.Start.Alert.StartsAt)
+			if e.Start.DivertedFrom == "" {
+				enter("notify", e.Start.Alert.StartsAt)
+			}
 			enter("decide", e.At)
 		case machine.GateOpened:
 			enter("approval", e.At)

@@ -86,6 +86,34 @@ func TestRepairSplitsTheTimeByWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
+// What a run hands over was told and waited for once.
+func TestReportOfAHandover(t *testing.T) {
+	at := func(s int) time.Time { return demoMorning.Add(time.Duration(s) * time.Second) }
+	alert := playbook.Alert{StartsAt: at(60), Labels: map[string]string{"alertname": "InferenceTTFTFastBurn"}}
+	events := []machine.Event{
+		{Kind: machine.RunStarted, At: at(100), Start: &machine.Start{Alert: alert}},
+		{Kind: machine.RunEnded, At: at(200), Ending: &machine.Ending{Outcome: machine.OutcomeDiverted, Divert: "gpu-fault"}},
+		{Kind: machine.RunStarted, At: at(201), Start: &machine.Start{Alert: alert, Playbook: "gpu-fault", DivertedFrom: "r-1"}},
+		{Kind: machine.RunEnded, At: at(301), Ending: &machine.Ending{Outcome: machine.OutcomeResolved}},
+	}
+	want := []demoPhase{{"detect", 60}, {"notify", 40}, {"decide", 200}}
+	if diff := cmp.Diff(want, repair(at(0), events)); diff != "" {
+		t.Errorf("where the time went (-want +got):\n%s", diff)
+	}
+	w, err := sandbox.New("gpu-fault", sandbox.NewManualClock(demoMorning))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, m := range timeline(w, events) {
+		told = append(told, m.What)
+	}
+	text := strings.Join(told, "\n")
+	if strings.Count(text, "fires") != 1 || !strings.Contains(text, "the run of playbook gpu-fault starts") {
+		t.Errorf("the timeline says\n%s", text)
+	}
+}
+
 func TestWrapKeepsWithinTheWidth(t *testing.T) {
 	got := wrap("a fact "+strings.Repeat("x", 30)+" and more", 12)
 	for _, l := range got {

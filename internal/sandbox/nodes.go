@@ -26,11 +26,18 @@ type node struct {
 // nodeProduct is the GPU that every simulated node has; its pool is named by it.
 const nodeProduct = "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3"
 
-func newNodes(specs []nodeSpec) []*node {
+// drainedBy is the run that took out the nodes that are out when a world opens.
+const drainedBy = "r-0/drain#1/apply#1"
+
+func newNodes(specs []nodeSpec, start time.Time) []*node {
 	label, value, _ := strings.Cut(nodeProduct, "=")
 	out := make([]*node, 0, len(specs))
 	for _, s := range specs {
-		out = append(out, &node{spec: s, labels: map[string]string{label: value}, annotations: map[string]string{}})
+		n := &node{spec: s, labels: map[string]string{label: value}, annotations: map[string]string{}}
+		if s.drained > 0 {
+			n.cordonedBy, n.annotations[kube.MarkDrain] = kube.FieldManager, kube.Mark(drainedBy, start.Add(-s.drained))
+		}
+		out = append(out, n)
 	}
 	return out
 }

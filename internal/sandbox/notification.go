@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -38,8 +39,8 @@ type messageAlert struct {
 }
 
 // Notification gives the webhook body that Alertmanager would post at now for
-// the scenario's service: its alerts that fire and those that have resolved.
-// Nil when none has ever fired.
+// the scenario's service: its alerts, and those about nodes, that fire and those
+// that have resolved. Nil when none has ever fired.
 func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error) {
 	alerts, err := w.watch.alerts(ctx, now)
 	if err != nil {
@@ -47,17 +48,20 @@ func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error)
 	}
 	ref := w.fleets[0].ref
 	alerts = slices.DeleteFunc(alerts, func(a playbook.Alert) bool {
-		return a.Labels["namespace"] != ref.Namespace || a.Labels["service"] != ref.Name
+		return a.Labels["node"] == "" && !of(a, ref)
 	})
 	if len(alerts) == 0 {
 		return nil, nil
 	}
-	group := map[string]string{"namespace": ref.Namespace, "service": ref.Name}
+	group, key := map[string]string{"namespace": ref.Namespace, "service": ref.Name}, fmt.Sprintf("{}:{namespace=%q, service=%q}", ref.Namespace, ref.Name)
+	if slices.ContainsFunc(alerts, func(a playbook.Alert) bool { return !of(a, ref) }) {
+		group, key = map[string]string{}, "{}:{}"
+	}
 	m := message{
 		Receiver: "responder", Status: string(playbook.Resolved), GroupLabels: group, RouteLabels: map[string]string{},
 		NotificationReason: "all alerts resolved",
 		ExternalURL:        "http://alertmanager.sandbox:9093", Version: "4",
-		GroupKey: fmt.Sprintf("{}:{namespace=%q, service=%q}", ref.Namespace, ref.Name),
+		GroupKey: key,
 	}
 	for _, a := range alerts {
 		if a.Status == playbook.Firing {
@@ -78,6 +82,11 @@ func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error)
 		return nil, fmt.Errorf("encode notification: %w", err)
 	}
 	return []byte(b.String()), nil
+}
+
+// of reports whether an alert names the workload.
+func of(a playbook.Alert, ref kube.Ref) bool {
+	return a.Labels["namespace"] == ref.Namespace && a.Labels["service"] == ref.Name
 }
 
 // reason is why Alertmanager notifies of a group that fires.

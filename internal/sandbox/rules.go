@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,6 +124,7 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 			}
 		}
 	}
+	a.nodeAlerts(ctx, now)
 	out := make([]playbook.Alert, 0, len(a.seen))
 	for _, al := range a.seen {
 		c := *al
@@ -136,7 +138,10 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 			}
 			return 1
 		}
-		return x.StartsAt.Compare(y.StartsAt)
+		if c := x.StartsAt.Compare(y.StartsAt); c != 0 {
+			return c
+		}
+		return strings.Compare(x.Fingerprint, y.Fingerprint)
 	})
 	return out, nil
 }

@@ -25,6 +25,8 @@ type scenario struct {
 	age      time.Duration // of the incident when the world opens
 	services []serviceSpec
 	nodes    []nodeSpec
+
+	gpuAlerts bool // the node agents' alerts reach Responder
 }
 
 // serviceSpec is one service and everything that happens to it.
@@ -70,11 +72,14 @@ type nodeSpec struct {
 	slots      int // pods it can take, each on gpusPerSlot GPUs
 	conditions []string
 	ailments   []ailment
+
+	drained  time.Duration // before the world's start: by an earlier run of Responder; 0: never
+	repaired time.Duration // before the world's start: somebody says so as long as it is out; 0: never
 }
 
 // all gives every scenario, those of the demo first.
 func all() []scenario {
-	return []scenario{badRollout(), trafficBurst(), noHelp(), noTraffic(), gpuFault()}
+	return []scenario{badRollout(), trafficBurst(), noHelp(), noTraffic(), gpuFault(), thermalEmergency(), hotRoom(), nodeReturn()}
 }
 
 // Scenarios lists the incidents that can be simulated, those of the demo first.
