@@ -31,6 +31,7 @@ type Error struct {
 	Reason  Reason
 	Message string // what, where (file:line:column), why, what to do; never a credential
 	Unknown bool   // a write may have happened
+	Absent  bool   // the variable is not set; where it would be added cannot be told
 	Err     error
 }
 

@@ -388,5 +388,13 @@ func absent(lines []*line, v Variable) (*site, error) {
 	case 1:
 		return sites[0], nil
 	}
-	return nil, ambiguous(placesOf(sites), "several containers run an engine and none sets "+v.String())
+	return nil, isAbsent(ambiguous(placesOf(sites), "several containers run an engine and none sets "+v.String()))
+}
+
+// isAbsent marks an error of a variable that is certainly not set.
+func isAbsent(err error) error {
+	if e := new(Error); errors.As(err, &e) {
+		e.Absent = true
+	}
+	return err
 }

@@ -84,7 +84,7 @@ func (l *line) missingInList(at seqAt, v Variable) (*site, error) {
 		return nil, notFound("%s: %s starts no engine that is known, and has no args to add --%s to", l.container.object, l.container.path, v.Flag)
 	}
 	if at.doc == nil {
-		return nil, l.container.bad(at.node, at.path+" is put together by patches: add --"+v.Flag+" in one of them")
+		return nil, isAbsent(l.container.bad(at.node, at.path+" is put together by patches: add --"+v.Flag+" in one of them"))
 	}
 	var words []string
 	for _, item := range at.node.Content {

@@ -128,13 +128,15 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("the difference shows a credential:\n%s", e.Diff)
 		}
 	}
-	for _, name := range []string{"api-key", "hf-token", "HF_TOKEN"} {
+	for _, name := range []string{"api-key", "hf-token", "HF_TOKEN", "token-file", "token"} {
 		if p, err := Locate(files, deployment, Variable{Flag: name}); reason(err) != Invalid || len(p) > 0 || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
-	if _, err := Locate(files, deployment, Variable{Flag: "max-num-batched-tokens"}); err != nil {
-		t.Errorf("no credential: %v", err)
+	for _, name := range []string{"max-num-batched-tokens", "long-prefill-token-threshold", "return-token-type-ids", "bucket-inter-token-latency"} {
+		if _, err := Locate(files, deployment, Variable{Flag: name}); err != nil {
+			t.Errorf("no credential: %v", err)
+		}
 	}
 }
 

@@ -22,11 +22,19 @@ var (
 	itemOf       = regexp.MustCompile(`^(\s*-\s*)([^-\s].*)$`)
 )
 
+// counted are words before or after the word token of a model, which is no
+// credential: long-prefill-token-threshold, inter-token-latency.
+var counted = []string{"threshold", "type", "ids", "latency", "limit", "count", "ratio", "budget", "inter", "first"}
+
 // secretName reports whether a name's words say secret. Whole words only:
 // max-num-batched-tokens and tokenizer are no secrets, HF_TOKEN is.
 func secretName(name string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	for i, w := range words {
+		beside := append(slices.Clone(words[max(0, i-1):i]), words[min(i+1, len(words)):min(i+2, len(words))]...)
+		if w == "token" && slices.ContainsFunc(beside, func(b string) bool { return slices.Contains(counted, b) }) {
+			continue
+		}
 		if slices.Contains([]string{"secret", "token", "password", "passwd", "credential", "credentials", "apikey"}, w) ||
 			w == "key" && i > 0 && slices.Contains([]string{"api", "access", "private", "auth"}, words[i-1]) {
 			return true

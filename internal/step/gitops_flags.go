@@ -1,6 +1,7 @@
 package step
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -174,6 +175,9 @@ func (c *flagCheck) standing(name string) (value string, set bool, err error) {
 	}
 	for _, n := range append([]string{f.Name}, f.Aliases...) {
 		places, err := c.Look(c.inside, []gitops.Variable{{Flag: n, Switch: f.Kind == engine.Switch}})
+		if absent := new(gitops.Error); errors.As(err, &absent) && absent.Absent {
+			continue // it is not to be added here, so it does not matter where
+		}
 		if err != nil {
 			return "", false, err
 		}

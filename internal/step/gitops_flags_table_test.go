@@ -2,10 +2,12 @@ package step_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 // TestEditorReadsTheTable: the editor takes no word behind a flag without a value
@@ -35,5 +37,54 @@ spec: {template: {spec: {containers: [{name: engine, image: vllm/vllm-openai, ar
 				t.Errorf("--%s is false, and is found as %+v, %v", f.Name, places, err)
 			}
 		}
+	}
+}
+
+// TestEveryFlagCanBeSet: no flag that a run may change is refused for what goes
+// with it, neither in a list of arguments nor in one that patches put together.
+func TestEveryFlagCanBeSet(t *testing.T) {
+	target := gitops.Target{Kind: "Deployment", Name: "chat", Path: "prod"}
+	files := func(args string) []gitops.File {
+		return []gitops.File{
+			{Path: "prod/kustomization.yaml", Data: []byte("resources: [chat.yaml]\npatches:\n- target: {kind: Deployment, name: chat}\n  patch: |\n    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --uvicorn-log-level=info}\n")},
+			{Path: "prod/chat.yaml", Data: fmt.Appendf(nil, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: chat}\nspec: {template: {spec: {containers: [{name: engine, image: vllm/vllm-openai, args: [serve, llama%s]}]}}}\n", args)},
+		}
+	}
+	tried := 0
+	for _, name := range []string{"vllm", "sglang", "dynamo", "kserve"} {
+		e, _ := engine.Named(name)
+		for _, flag := range e.Flags() {
+			for _, value := range []string{"true", "1", "0.5", "8192", "100000", "auto"} {
+				f, refused := e.Check(flag, value)
+				if refused != nil {
+					continue
+				}
+				for _, in := range [][]gitops.File{files(", --" + flag + "=" + value)[1:], files(", --" + flag + "=" + value)} {
+					_, err := step.CheckFlags(step.FlagRules{
+						Service: "serving/chat", Engine: name,
+						Look: func(container string, vs []gitops.Variable) (out []gitops.Place, err error) {
+							target := target
+							target.Container = container
+							for _, v := range vs {
+								places, err := gitops.Locate(in, target, v)
+								if err != nil {
+									return nil, err
+								}
+								out = append(out, places...)
+							}
+							return out, nil
+						},
+					}, []gitops.Assignment{{Variable: gitops.Variable{Flag: f.Name}, Value: value}})
+					if err != nil && (strings.Contains(err.Error(), "cannot be told") || strings.Contains(err.Error(), "credential")) {
+						t.Errorf("%s: --%s=%s: %v", name, flag, value, err)
+					}
+					tried++
+				}
+				break
+			}
+		}
+	}
+	if tried < 100 {
+		t.Errorf("%d were tried", tried)
 	}
 }

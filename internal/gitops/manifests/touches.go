@@ -69,7 +69,7 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 var secretWords = []string{"password", "passwd", "secret", "token", "credential", "api-key", "apikey", "api_key", "private", "auth"}
 
 // Words that only look like them.
-var harmlessWords = []string{"tokens", "tokenizer", "token-ids", "max-num-batched-token", "author"}
+var harmlessWords = []string{"tokens", "tokenizer", "token-ids", "token-type", "token-threshold", "inter-token", "first-token", "author"}
 
 func secret(name string) bool {
 	name = strings.ToLower(name)
