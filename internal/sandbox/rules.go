@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -164,14 +163,12 @@ func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
 		active[fp] = true
 		al := a.seen[fp]
 		if al == nil || al.Status != playbook.Firing {
-			al = &playbook.Alert{
-				Fingerprint: fp.String(), Status: playbook.Firing, Labels: labels, StartsAt: at.UTC(),
-				GeneratorURL: "http://prometheus.sandbox:9090/graph?g0.expr=" + url.QueryEscape(r.expr()) + "&g0.tab=1",
-			}
+			// No generatorURL: there is no page that it could lead to.
+			al = &playbook.Alert{Fingerprint: fp.String(), Status: playbook.Firing, Labels: labels, StartsAt: at.UTC()}
 			a.seen[fp] = al
 		}
 		al.Annotations = map[string]string{
-			"runbook": "docs/runbooks/inference-slo-breach.md",
+			"runbook": "runbook-inference-slo-breach: inference SLO breach (RB-6)",
 			"summary": r.summary(labels, s.Value),
 		}
 	}
