@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // answer is what a person, or --yes, says to an open question.
@@ -100,7 +101,7 @@ func (d *demoShow) leverQuestion(st machine.State) {
 	for _, name := range slices.SortedFunc(maps.Keys(st.Evidence), func(a, b string) int {
 		return st.Evidence[a].At.Compare(st.Evidence[b].At)
 	}) {
-		for _, f := range facts(st.Evidence[name].Data, st.Evidence[name].Facts) {
+		for _, f := range st.Evidence[name].Facts {
 			s.label(word, plain, "%s", f)
 			word = ""
 		}
@@ -124,8 +125,7 @@ func (d *demoShow) leverQuestion(st machine.State) {
 func proofLine(v machine.VerifySpec) string {
 	parts := make([]string, 0, len(v.Until)+2)
 	for _, u := range v.Until {
-		name, unit, factor := readingName(u.Query)
-		parts = append(parts, fmt.Sprintf("%s %s %s%s", name, u.Op, brief(u.Value*factor), unit))
+		parts = append(parts, fmt.Sprintf("%s %s %s", u.Shown(), u.Op, playbook.Quantity(u.Value, u.Unit)))
 	}
 	if v.ErrorRatio != "" {
 		parts = append(parts, fmt.Sprintf("burn since the fix under %sx", brief(v.MaxBurn)))

@@ -70,7 +70,7 @@ func timeline(w *sandbox.World, events []machine.Event) []demoMoment {
 		case machine.GateOpened:
 			what = "asks " + e.Gate.Who() + ": " + e.Gate.Text
 		case machine.VerifyEnded:
-			what = fmt.Sprintf("verification %s: %s", e.Verdict, inWords(e.Message))
+			what = fmt.Sprintf("verification %s: %s", e.Verdict, e.Message)
 		case machine.Applied:
 			what = "the change is applied"
 		case machine.Settled:

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +45,7 @@ func (d *demoShow) event(ctx context.Context, e machine.Event, st machine.State)
 	case machine.StateEntered:
 		d.state(e, st)
 	case machine.CheckCompleted:
-		for _, f := range facts(e.Data, e.Facts) {
+		for _, f := range e.Facts {
 			s.item(f)
 		}
 	case machine.EdgeTaken:
@@ -172,45 +170,6 @@ func (d *demoShow) diff(p machine.Plan) {
 	}
 }
 
-// facts are a check's evidence in lines. A query that says which indicator its
-// series are is shown by their values, which say more than the expression.
-func facts(data json.RawMessage, otherwise []string) []string {
-	var query struct {
-		Status string `json:"status"`
-		Series []struct {
-			Labels map[string]string `json:"labels"`
-			Value  *float64          `json:"value"`
-		} `json:"series"`
-	}
-	if err := json.Unmarshal(data, &query); err != nil || query.Status != "ok" || len(query.Series) == 0 {
-		return otherwise
-	}
-	var out []string
-	for _, s := range query.Series {
-		what := indicator(s.Labels["sli"], strings.Join(otherwise, " "))
-		if what == "" || s.Value == nil {
-			return otherwise
-		}
-		out = append(out, fmt.Sprintf("%s: %s%% of requests, objective under 1%%", what, brief(100**s.Value)))
-	}
-	return out
-}
-
-// indicator says what a share is of, as its label or else the one histogram
-// that the expression names tells; empty when neither does.
-func indicator(label, expr string) string {
-	ttft := label == "ttft" || label == "" && strings.Contains(expr, "time_to_first_token_seconds_bucket")
-	tpot := label == "tpot" || label == "" && strings.Contains(expr, "time_per_output_token_seconds_bucket")
-	switch {
-	case ttft && !tpot:
-		return "first token after 500 ms"
-	case tpot && !ttft:
-		return "more than 50 ms per token"
-	default:
-		return ""
-	}
-}
-
 func (d *demoShow) guards(all []machine.GuardVerdict) {
 	var fine []string
 	for _, g := range all {
@@ -241,61 +200,36 @@ func (d *demoShow) sample(m *machine.Sample) {
 	if m == nil {
 		return
 	}
-	parts := make([]string, 0, len(m.Values)+1)
+	verdict := string(m.Verdict)
+	if m.Verdict == machine.VerdictRecovering && !m.HeldFrom.IsZero() {
+		verdict = fmt.Sprintf("holds for %s", round(m.At.Sub(m.HeldFrom)))
+	}
+	parts := make([]string, 0, len(m.Values))
 	for _, v := range m.Values {
 		parts = append(parts, reading(v))
 	}
-	parts = append(parts, string(m.Verdict))
-	if m.Verdict == machine.VerdictRecovering && !m.HeldFrom.IsZero() {
-		parts[len(parts)-1] = fmt.Sprintf("holds for %s", round(m.At.Sub(m.HeldFrom)))
-	}
-	d.progress(m.At, strings.Join(parts, ", "))
+	d.progress(m.At, verdict+": "+strings.Join(parts, ", "))
 }
 
 // reading is one number of a sample in a few words.
 func reading(v machine.Reading) string {
-	name, unit, factor := readingName(v.Name)
+	unit := v.Unit
+	name, _, _ := strings.Cut(v.Name, " (") // what is in parentheses was said with the plan
+	if strings.ContainsAny(v.Name, "{[") {
+		name = cut(v.Name, 24) // an expression
+	}
+	value := func(f float64) string { return playbook.Quantity(f, unit) }
+	switch v.Name {
+	case "burn":
+		name, value = "burn since fix", func(f float64) string { return brief(f) + "x" }
+	case "traffic":
+		value = func(f float64) string { return brief(f) + "/s" }
+	}
 	if v.Value == nil {
 		return fmt.Sprintf("%s unknown (%s)", name, v.Why)
 	}
-	return fmt.Sprintf("%s %s%s", name, brief(*v.Value*factor), unit)
+	return name + " " + value(*v.Value)
 }
-
-// readingName shortens an expression to what it measures.
-func readingName(expr string) (name, unit string, factor float64) {
-	switch {
-	case expr == "burn":
-		return "burn since fix", "x", 1
-	case expr == "traffic":
-		return "traffic", "/s", 1
-	case strings.Contains(expr, "time_to_first_token_seconds_bucket"):
-		return "slow TTFT", "%", 100
-	case strings.Contains(expr, "time_per_output_token_seconds_bucket"):
-		return "slow TPOT", "%", 100
-	case strings.Contains(expr, "num_requests_waiting"):
-		return "queue", "", 1
-	default:
-		return cut(expr, 24), "", 1
-	}
-}
-
-// inWords is a message about an expression with what that measures in its place.
-func inWords(message string) string {
-	message = strings.Join(strings.Fields(message), " ")
-	begin := expressionBegin.FindStringIndex(message)
-	end := expressionEnd.FindStringIndex(message)
-	if begin == nil || end == nil || end[0] <= begin[0] {
-		return message
-	}
-	name, _, _ := readingName(message[begin[0]:end[0]])
-	return message[:begin[0]] + name + message[end[0]+1:]
-}
-
-// Where the PromQL in a message begins and ends.
-var (
-	expressionBegin = regexp.MustCompile(`\b(1 - )?(max|min|sum|avg|rate|histogram_quantile|label_replace)( by \([^)]*\) )?\(`)
-	expressionEnd   = regexp.MustCompile(`\)( is |\s?: )`)
-)
 
 // brief writes a number with about three digits.
 func brief(f float64) string {
@@ -314,7 +248,7 @@ func (d *demoShow) verdict(ctx context.Context, e machine.Event) {
 	if e.Kind == machine.Verified {
 		d.screen.at(e.At, green, "VERIFIED %s", e.Message)
 	} else {
-		d.screen.at(e.At, yellow, "verification %s: %s", e.Verdict, inWords(e.Message))
+		d.screen.at(e.At, yellow, "verification %s: %s", e.Verdict, e.Message)
 	}
 	marks := []mark{{d.world.Incident(), "i", "incident"}, {d.alert, "a", "alert"}, {d.fixed, "f", "fix"}, {e.At, "v", "verdict"}}
 	d.curve(ctx, e.At, marks)

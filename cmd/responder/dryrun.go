@@ -72,7 +72,7 @@ func newDryRunCommand(p *process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := out.print(p.stdout, report, func(w io.Writer) error { return writeDryRun(w, report) }); err != nil {
+			if err := out.print(p.stdout, report, func(w io.Writer) error { return writeDryRun(w, report, out.wide()) }); err != nil {
 				return err
 			}
 			return exitCode(report.ExitCode)

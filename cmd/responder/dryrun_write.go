@@ -11,8 +11,9 @@ import (
 )
 
 // writeDryRun writes the report for people.
-func writeDryRun(w io.Writer, report dryRunReport) error {
+func writeDryRun(w io.Writer, report dryRunReport, wide bool) error {
 	r := newRunRenderer(w)
+	r.wide = wide
 	for _, a := range report.Alerts {
 		writeDryRunAlert(r, a)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // curveWidth is how many samples a chart shows; more are thinned out.
@@ -39,7 +40,7 @@ func curves(samples []machine.Sample) []string {
 		}
 		lines = append(lines,
 			cut(cell(name), 76),
-			fmt.Sprintf("  %s  %s %s %s %s", bars(readings), readingValue(last), last.Op, number(last.Limit), mark))
+			fmt.Sprintf("  %s  %s %s %s %s", bars(readings), readingValue(last), last.Op, playbook.Quantity(last.Limit, last.Unit), mark))
 	}
 	return lines
 }

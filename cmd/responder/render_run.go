@@ -22,6 +22,8 @@ type runRenderer struct {
 	began time.Time
 	plans map[string]bool // digests already shown
 	brief bool            // of like samples in a row only the first
+	wide  bool            // with the queries behind numbers and conditions
+	query string          // of the check under way
 	last  machine.Verdict
 	err   error
 }
@@ -148,6 +150,9 @@ func (r *runRenderer) event(kind machine.EventKind, e machine.Event) {
 		r.began = e.At
 	}
 	what, details := describe(kind, e)
+	if e.Action == machine.ActionCheck && kind == machine.EffectStarted {
+		r.query, _ = e.With["query"].(string)
+	}
 	if what == "" || r.brief && r.repeats(e) {
 		return
 	}
@@ -161,6 +166,8 @@ func (r *runRenderer) event(kind machine.EventKind, e machine.Event) {
 		r.printf("%11s%s\n", "", d)
 	}
 	switch {
+	case kind == machine.CheckCompleted:
+		r.behind(r.query)
 	case e.Plan != nil:
 		r.plan(e.State, *e.Plan)
 	case len(e.Guards) > 0:
@@ -190,7 +197,8 @@ func (r *runRenderer) plan(state string, p machine.Plan) {
 	word := "verify"
 	r.run.Playbook = r.book
 	for _, line := range r.run.ProofLines(state, r.run.Updated) {
-		r.printf("             %-7s %s\n", word, line)
+		r.printf("             %-7s %s\n", word, line.Text)
+		r.behind(line.Query)
 		word = ""
 	}
 	r.printf("             undo    %s\n", p.Undo)
@@ -200,6 +208,13 @@ func (r *runRenderer) plan(state string, p machine.Plan) {
 		r.printf("             note    %s\n", n)
 	}
 	r.printf("             digest  %s\n", digest)
+}
+
+// behind writes the query that a line above says in words, for those who want it.
+func (r *runRenderer) behind(query string) {
+	if r.wide && query != "" {
+		r.printf("               query  %s\n", strings.Join(strings.Fields(query), " "))
+	}
 }
 
 func capacityLine(c machine.Capacity) string {
@@ -244,7 +259,7 @@ func (r *runRenderer) repeats(e machine.Event) bool {
 func (r *runRenderer) sample(s machine.Sample) {
 	for _, v := range s.Values {
 		if !v.OK {
-			r.printf("             no  %s %s %s %s\n", readingValue(v), v.Op, number(v.Limit), cut(cell(v.Name), 50))
+			r.printf("             no  %s %s %s %s\n", readingValue(v), v.Op, playbook.Quantity(v.Limit, v.Unit), cut(cell(v.Name), 50))
 		}
 	}
 }
@@ -253,8 +268,5 @@ func readingValue(v machine.Reading) string {
 	if v.Value == nil {
 		return "nothing (" + string(v.Why) + ")"
 	}
-	return number(*v.Value)
+	return playbook.Quantity(*v.Value, v.Unit)
 }
-
-// number writes a measured value with the few digits that matter.
-func number(f float64) string { return fmt.Sprintf("%.4g", f) }

@@ -173,3 +173,21 @@ func TestGateInFull(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// What a check asked and what a proof measures is said in words; the query
+// behind them is for those who want it.
+func TestQueriesAreForThoseWhoWantThem(t *testing.T) {
+	started := machine.Event{Action: machine.ActionCheck, With: map[string]any{"query": "sum(\n  slow\n)", "asks": "slow requests"}}
+	found := machine.Event{Facts: []string{"slow requests: 3"}}
+	for _, wide := range []bool{false, true} {
+		var b strings.Builder
+		r := newRunRenderer(&b)
+		r.wide = wide
+		r.event(machine.EffectStarted, started)
+		r.event(machine.CheckCompleted, found)
+		got := b.String()
+		if !strings.Contains(got, "slow requests: 3\n") || strings.Contains(got, "query  sum( slow )\n") != wide {
+			t.Errorf("wide %t:\n%s", wide, got)
+		}
+	}
+}

@@ -28,13 +28,14 @@ func newRunsShowCommand(p *process) *cobra.Command {
 		Short: "Show a run: what it saw, decided, changed and proved",
 		Args:  one(whichRun),
 		Example: `  responder runs show r-01JDXYZ
+  responder runs show r-01JDXYZ -o wide   # and the queries behind the numbers
   responder runs show r-01JDXYZ -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, document, err := fetchRun(cmd.Context(), &c, args[0])
 			if err != nil {
 				return err
 			}
-			return out.print(p.stdout, report, func(w io.Writer) error { return writeRun(w, report, document) })
+			return out.print(p.stdout, report, func(w io.Writer) error { return writeRun(w, report, document, out.wide()) })
 		},
 	}
 	c.addFlags(cmd)
@@ -60,12 +61,12 @@ func fetchRun(ctx context.Context, c *client, id string) (runReport, string, err
 	return report, detail.Document, err
 }
 
-func writeRun(w io.Writer, report runReport, document string) error {
+func writeRun(w io.Writer, report runReport, document string, wide bool) error {
 	r := newRunRenderer(w)
 	// Without the document, or with one of another version, states are shown
 	// by name and nothing is drawn.
 	pb, _ := parseDocument(report.Run, document)
-	r.book, r.brief = pb, true
+	r.book, r.brief, r.wide = pb, true, wide
 	r.head(report.Run)
 	r.printf("\n")
 	var samples []machine.Sample

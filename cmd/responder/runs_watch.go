@@ -35,6 +35,7 @@ func newRunsWatchCommand(p *process) *cobra.Command {
 // watchRun writes events as they come.
 func watchRun(ctx context.Context, p *process, c *client, out *output, id string) error {
 	r := newRunRenderer(p.stdout)
+	r.wide = out.wide()
 	var next uint64
 	ended := false
 	each := func(line json.RawMessage) error {

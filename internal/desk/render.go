@@ -30,7 +30,7 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 		a.Plan = plan(*p, g.Digest)
 		a.Capacity, a.Risk = capacity(p.Capacity), risk(*p)
 		a.Undo = []string{p.Undo}
-		a.Verification = st.ProofLines(s.at, g.Opened)
+		a.Verification = machine.ProofTexts(st.ProofLines(s.at, g.Opened))
 	}
 	return a
 }
@@ -83,7 +83,13 @@ func (s *story) details(id, link string, page int, origin slack.Origin) slack.De
 		add("Good to know", p.Notes)
 	}
 	add("Guards", s.guards)
-	add("Verified by", s.run.ProofLines(s.at, s.gate.Opened))
+	var proof []string
+	for _, l := range s.run.ProofLines(s.at, s.gate.Opened) {
+		if proof = append(proof, l.Text); l.Query != "" {
+			proof = append(proof, "measured by "+l.Query)
+		}
+	}
+	add("Verified by", proof)
 	var who []string
 	for _, n := range d.Needs {
 		who = append(who, fmt.Sprintf("%d of %d from %s (%s)", len(n.By), n.Quorum, strings.Join(n.From, ", "), n.Rule))

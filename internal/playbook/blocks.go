@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -139,11 +140,11 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 		if n.Kind == yaml.SequenceNode {
 			ip = fmt.Sprintf("%s[%d]", path, i)
 		}
-		m := r.d.Mapping(item, ip, "query", "op", "value")
+		m := r.d.Mapping(item, ip, "name", "unit", "query", "op", "value")
 		if m == nil {
 			continue
 		}
-		e := Expectation{Query: r.query(m, "query", at)}
+		e := Expectation{Name: r.words(m, "name"), Unit: r.words(m, "unit"), Query: r.query(m, "query", at)}
 		if op := m.Need("op", "one of "+strings.Join(ops(), " ")); op != nil {
 			word, ok := r.d.Text(op, m.At("op"))
 			if ok && !slices.Contains(ops(), word) {
@@ -158,6 +159,22 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 	}
 	return out
 }
+
+// words reads an optional field that people read in one line.
+func (r *reader) words(m *yamldoc.Mapping, name string) string {
+	n := m.Get(name)
+	if n == nil {
+		return ""
+	}
+	text, ok := r.d.Text(n, m.At(name))
+	if ok && (strings.TrimSpace(text) == "" || len(text) > maxWords || strings.ContainsFunc(text, unicode.IsControl)) {
+		r.d.Report(n, m.At(name), fmt.Sprintf("%q is not a line of 1 to %d bytes", yamldoc.Clip(text), maxWords), "say in a few words what the number is")
+	}
+	return text
+}
+
+// maxWords bounds the words for a number.
+const maxWords = 80
 
 func ops() []string { return []string{"<", "<=", ">", ">=", "=="} }
 

@@ -144,6 +144,8 @@ type Verify struct {
 
 // Expectation is one PromQL expression that must satisfy one comparison.
 type Expectation struct {
+	Name  string // what it measures, in words; empty: the expression says it
+	Unit  string // of the number, see [Quantity]
 	Query *Value
 	Op    string  // <, <=, >, >=, ==
 	Value float64 // compared with; NaN, missing or stale never satisfies

@@ -112,6 +112,8 @@ func verifySchema() schemaObject {
 	number := schemaObject{"type": "number"}
 	expectation := closed([]string{"query", "op", "value"}, schemaObject{
 		"query": text(), "op": wordsSchema("Comparison that must hold.", ops()...), "value": number,
+		"name": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "What it measures, in words: what people see in place of the expression."},
+		"unit": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "Unit of the number. ratio, also followed by words, is shown in percent."},
 	})
 	s := closed([]string{"within", "hold", "until"}, schemaObject{
 		"within": def("duration"), "hold": def("duration"), "interval": def("duration"),

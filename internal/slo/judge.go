@@ -34,9 +34,17 @@ type Proof struct {
 
 // Target is one comparison: the reading Op Limit.
 type Target struct {
-	Name  string // how it is shown: the expression
+	Name  string // how it is shown: in words, or the expression
 	Op    string // <, <=, >, >=, ==
 	Limit float64
+	Say   func(float64) string // writes a number of it; nil: with four digits
+}
+
+func (t Target) say(v float64) string {
+	if t.Say == nil {
+		return fmt.Sprintf("%.4g", v)
+	}
+	return t.Say(v)
 }
 
 // BurnTarget asks that the error budget burns at less than Max since the fix.
@@ -197,7 +205,7 @@ func judgeTarget(t Target, r Reading, missed Reason) Judged {
 	case !known:
 		j.Why, j.Text = Invalid, fmt.Sprintf("%s: comparison %q is not one of <, <=, >, >=, ==", t.Name, t.Op)
 	case !met:
-		j.Why, j.Text = missed, fmt.Sprintf("%s is %.4g, wanted %s %.4g", t.Name, r.Value, t.Op, t.Limit)
+		j.Why, j.Text = missed, fmt.Sprintf("%s is %s, wanted %s %s", t.Name, t.say(r.Value), t.Op, t.say(t.Limit))
 	default:
 		j.OK = true
 	}

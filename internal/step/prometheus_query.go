@@ -26,6 +26,8 @@ func prometheusQueryKind() playbook.Kind {
 reads an unset number is an error, never false or zero. ` + "`value`" + ` is set when exactly one series answers: aggregate in the query.`,
 		With: []playbook.Field{
 			{Name: "query", Type: scalar(playbook.Query), Required: true, Doc: "PromQL to evaluate. `${service.selector}` is the service's label matchers."},
+			{Name: "asks", Type: scalar(playbook.String), Doc: "What the query measures, in words: what people see in place of the expression."},
+			{Name: "unit", Type: scalar(playbook.String), Doc: "Unit of the numbers. `ratio`, also followed by words (`ratio of requests`), is shown in percent."},
 			{Name: "range", Type: scalar(playbook.Duration), Doc: "Evaluate over this long up to now, instead of now only."},
 			{Name: "step", Type: scalar(playbook.Duration), Doc: "Distance of the points of a range. Unset: a sixtieth of the range, at least 1s."},
 			{Name: "max_age", Type: scalar(playbook.Duration), Default: "2m", Doc: "Oldest that the newest sample behind the answer may be."},
@@ -59,6 +61,8 @@ func newPrometheusQuery(d Deps) Check { return prometheusQuery{d.Querier} }
 
 type queryWith struct {
 	Query  string   `json:"query"`
+	Asks   string   `json:"asks"`
+	Unit   string   `json:"unit"`
 	Range  duration `json:"range"`
 	Step   duration `json:"step"`
 	MaxAge duration `json:"max_age"`
@@ -192,22 +196,27 @@ func fill(out *queryOut, series []slo.Series, ranged bool) {
 	out.Min, out.Max, out.Avg = &low, &high, &avg
 }
 
-// facts says the answer, one line for each series of several.
+// facts says the answer in the playbook's words, one line for each series of
+// several. Without words the expression has to say what was asked.
 func (out queryOut) facts(with queryWith, age time.Duration, newest time.Time) []string {
-	q := shorten(with.Query)
+	what, is := with.Asks, ": "
+	if what == "" {
+		what, is = shorten(with.Query), " is "
+	}
+	say := func(v float64) string { return playbook.Quantity(v, with.Unit) }
 	switch {
 	case out.Status == "empty":
-		return []string{q + ": no series answers (missing is not zero)"}
+		return []string{what + ": no series answers (missing is not zero)"}
 	case out.Status == "stale":
-		return []string{fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", q, ago(age, newest), span(time.Duration(with.MaxAge)))}
+		return []string{fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", what, ago(age, newest), span(time.Duration(with.MaxAge)))}
 	case out.Status == "nan":
-		return []string{q + ": not a finite number (nothing was measured)"}
+		return []string{what + ": not a finite number (nothing was measured)"}
 	case out.Status == "partial":
-		return []string{q + ": the answer may be partial, so it is not used"}
+		return []string{what + ": the answer may be partial, so it is not used"}
 	case with.Range > 0:
-		return []string{fmt.Sprintf("%s over %s: min %.4g, avg %.4g, max %.4g", q, span(time.Duration(with.Range)), *out.Min, *out.Avg, *out.Max)}
+		return []string{fmt.Sprintf("%s over %s: min %s, avg %s, max %s", what, span(time.Duration(with.Range)), say(*out.Min), say(*out.Avg), say(*out.Max))}
 	case out.Value != nil:
-		return []string{fmt.Sprintf("%s is %.4g", q, *out.Value)}
+		return []string{what + is + say(*out.Value)}
 	}
 	var lines []string
 	for i, s := range out.Series {
@@ -215,9 +224,20 @@ func (out queryOut) facts(with queryWith, age time.Duration, newest time.Time) [
 			lines = append(lines, fmt.Sprintf("and %d more series", len(out.Series)-i))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("%s is %.4g", labelText(s.Labels), *s.Value))
+		lines = append(lines, seriesName(s.Labels, with.Asks != "")+is+say(*s.Value))
 	}
-	return append(lines, "asked: "+q)
+	return append(lines, "asked: "+what)
+}
+
+// seriesName tells a series from the others of its answer. Where the playbook
+// speaks in words, the value of the one label is such words too.
+func seriesName(labels map[string]string, words bool) string {
+	if words && len(labels) == 1 {
+		for _, v := range labels {
+			return v
+		}
+	}
+	return labelText(labels)
 }
 
 // maxFacts is how many series of an answer are said in words.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 )
 
@@ -31,7 +32,8 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 	}
 	var r slo.Readings
 	for _, x := range p.Spec.Until {
-		proof.Until = append(proof.Until, slo.Target{Name: x.Query, Op: x.Op, Limit: x.Value})
+		say := func(v float64) string { return playbook.Quantity(v, x.Unit) }
+		proof.Until = append(proof.Until, slo.Target{Name: x.Shown(), Op: x.Op, Limit: x.Value, Say: say})
 		r.Until = append(r.Until, s.read(ctx, x.Query, now, worst(x.Op, x.Value)))
 	}
 	if p.Spec.ErrorRatio != "" {
@@ -47,10 +49,12 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 		At: now, Verdict: machine.Verdict(j.Verdict), Reason: machine.Reason(j.Reason),
 		Message: j.Message, HeldFrom: j.HeldFrom,
 	}
-	for _, v := range j.Values {
-		sample.Values = append(sample.Values, machine.Reading{
-			Name: v.Name, Value: v.Value, Limit: v.Limit, Op: v.Op, OK: v.OK, Why: machine.Reason(v.Why),
-		})
+	for i, v := range j.Values {
+		reading := machine.Reading{Name: v.Name, Value: v.Value, Limit: v.Limit, Op: v.Op, OK: v.OK, Why: machine.Reason(v.Why)}
+		if i < len(p.Spec.Until) { // they come first, in their order
+			reading.Unit = p.Spec.Until[i].Unit
+		}
+		sample.Values = append(sample.Values, reading)
 	}
 	return machine.Outcome{Status: machine.StatusOK, Sample: sample}
 }

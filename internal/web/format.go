@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // Bounds of what is shown of one value, in characters.
@@ -105,9 +106,9 @@ func runOf(stream string) string {
 // reading is a number that a sample saw, against its limit.
 func reading(r machine.Reading) string {
 	if r.Value == nil {
-		return fmt.Sprintf("nothing (%s), wanted %s %.4g", r.Why, r.Op, r.Limit)
+		return fmt.Sprintf("nothing (%s), wanted %s %s", r.Why, r.Op, playbook.Quantity(r.Limit, r.Unit))
 	}
-	return fmt.Sprintf("%.4g, wanted %s %.4g", *r.Value, r.Op, r.Limit)
+	return fmt.Sprintf("%s, wanted %s %s", playbook.Quantity(*r.Value, r.Unit), r.Op, playbook.Quantity(r.Limit, r.Unit))
 }
 
 func count(n int, noun string) string {

@@ -60,6 +60,8 @@ type evidence struct {
 	At          time.Time
 	Facts       []string
 	More        int
+	State       string
+	Query       string // what was asked, where that is known
 }
 
 // visit is one step of the path.
@@ -134,11 +136,14 @@ func (s *Site) events(d *runData, run machine.State) []machine.Event {
 		d.Broken = true
 		return nil
 	}
-	t := story{words: s.o.Words, run: run, book: run.Playbook}
+	t := story{words: s.o.Words, run: run, book: run.Playbook, queries: map[string]string{}}
 	for _, e := range events[:min(len(events), 2*maxEvents)] {
 		t.add(e)
 	}
 	d.Timeline, d.Changes = t.timeline, t.changes
+	for i := range d.Evidence {
+		d.Evidence[i].Query = t.queries[d.Evidence[i].State]
+	}
 	if n := len(d.Changes); n > 0 {
 		d.Curves = s.o.Words.Curves(d.Changes[n-1].Samples)
 		d.Changes[n-1].Old = false
@@ -191,7 +196,7 @@ func collected(run machine.State) []evidence {
 			continue
 		}
 		n := min(len(e.Facts), maxFacts)
-		out = append(out, evidence{Title: title(run.Playbook, name), Step: e.Step, At: e.At, Facts: e.Facts[:n], More: len(e.Facts) - n})
+		out = append(out, evidence{State: name, Title: title(run.Playbook, name), Step: e.Step, At: e.At, Facts: e.Facts[:n], More: len(e.Facts) - n})
 	}
 	slices.SortFunc(out, func(a, b evidence) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Title, b.Title)) })
 	return out

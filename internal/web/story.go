@@ -20,7 +20,7 @@ type change struct {
 	Guards       []machine.GuardVerdict
 	Terms        *machine.Terms
 	Votes        []machine.Decision
-	Proof        []string // what has to hold
+	Proof        []machine.ProofLine // what has to hold
 	Samples      []machine.Sample
 	Applied      time.Time
 	Results      []line
@@ -41,10 +41,14 @@ type story struct {
 	book     *playbook.Playbook
 	changes  []*change
 	timeline []line
-	last     machine.Verdict // of the sample before, so that of like ones only the first is told
+	queries  map[string]string // what the checks asked, by their states
+	last     machine.Verdict   // of the sample before, so that of like ones only the first is told
 }
 
 func (s *story) add(e machine.Event) {
+	if query, ok := e.With["query"].(string); ok && e.Action == machine.ActionCheck {
+		s.queries[e.State] = query
+	}
 	s.tell(e)
 	c := s.current(e)
 	if c == nil {

@@ -61,13 +61,15 @@ func planView(p *machine.Plan, capacity func(machine.Capacity) string) g.Node {
 	}
 }
 
-func proofView(lines []string) g.Node {
+func proofView(lines []machine.ProofLine) g.Node {
 	if len(lines) == 0 {
 		return nil
 	}
 	return h.Details(
-		h.Summary(g.Text("Kept only if "), text(lines[len(lines)-1])),
-		h.Ul(g.Map(lines, func(s string) g.Node { return h.Li(h.Code(long(s))) })),
+		h.Summary(g.Text("Kept only if "), text(lines[len(lines)-1].Text)),
+		h.Ul(g.Map(lines, func(l machine.ProofLine) g.Node {
+			return h.Li(long(l.Text), some(l.Query != "", h.Br(), h.Code(long(l.Query))))
+		})),
 	)
 }
 
@@ -128,6 +130,6 @@ func readingsView(list []machine.Reading) g.Node {
 		if r.OK {
 			tone, word = toneGood, "ok"
 		}
-		return h.Li(h.Class(tone), h.B(g.Text(word)), g.Text(" "), text(reading(r)), g.Text(" "), h.Code(text(r.Name)))
+		return h.Li(h.Class(tone), h.B(g.Text(word)), g.Text(" "), text(r.Name), g.Text(": "), text(reading(r)))
 	})))
 }

@@ -109,6 +109,7 @@ func evidenceView(e evidence) g.Node {
 			g.Map(e.Facts, func(s string) g.Node { return h.Li(text(s)) }),
 			some(e.More > 0, h.Li(h.Class("quiet"), g.Text("and "+strconv.Itoa(e.More)+" more"))),
 		),
+		some(e.Query != "", h.Details(h.Summary(g.Text("The query")), h.Pre(h.TabIndex("0"), long(e.Query)))),
 	}
 }
 

@@ -81,6 +81,8 @@ type VerifySpec struct {
 
 // Expectation is a filled-in PromQL expression and the comparison it must satisfy.
 type Expectation struct {
+	Name  string  `json:"name,omitempty"` // what it measures, in words
+	Unit  string  `json:"unit,omitempty"`
 	Query string  `json:"query"`
 	Op    string  `json:"op"`
 	Value float64 `json:"value"`
@@ -175,7 +177,8 @@ type Sample struct {
 
 // Reading is one number a sample saw.
 type Reading struct {
-	Name  string   `json:"name"`            // the expression, or burn, traffic
+	Name  string   `json:"name"`            // what it measures in words, else the expression; or burn, traffic
+	Unit  string   `json:"unit,omitempty"`  // see [playbook.Quantity]
 	Value *float64 `json:"value,omitempty"` // nil: missing, stale or NaN
 	Limit float64  `json:"limit"`
 	Op    string   `json:"op"`

@@ -25,7 +25,7 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 		if err != nil {
 			return nil, fmt.Errorf("verify.until[%d]: %w", i, s.lacksAlert(err))
 		}
-		spec.Until = append(spec.Until, Expectation{Query: q, Op: u.Op, Value: u.Value})
+		spec.Until = append(spec.Until, Expectation{Name: u.Name, Unit: u.Unit, Query: q, Op: u.Op, Value: u.Value})
 	}
 	var err error
 	if v.Burn != nil {
@@ -48,7 +48,7 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 // ProofLines says for people what has to hold for the change of a lever state
 // to be kept; none when the state changes nothing or the run's playbook is not
 // known. What cannot be filled in is said: the change would not be made.
-func (s State) ProofLines(state string, now time.Time) []string {
+func (s State) ProofLines(state string, now time.Time) []ProofLine {
 	if s.Playbook == nil {
 		return nil
 	}
@@ -57,23 +57,52 @@ func (s State) ProofLines(state string, now time.Time) []string {
 	}
 	spec, err := s.Proof(state, now)
 	if err != nil {
-		return []string{"cannot be said, so nothing will be changed: " + err.Error()}
+		return []ProofLine{{Text: "cannot be said, so nothing will be changed: " + err.Error()}}
 	}
 	return spec.Lines()
 }
 
-// Lines says the proof for people.
-func (v VerifySpec) Lines() []string {
-	number := func(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }
+// ProofLine is one thing that has to hold.
+type ProofLine struct {
+	Text  string
+	Query string // the expression that Text says in words; empty: Text is all there is
+}
+
+// ProofTexts are the lines for those who want no expression that has words.
+func ProofTexts(lines []ProofLine) []string {
 	var out []string
-	for _, u := range v.Until {
-		out = append(out, fmt.Sprintf("%s %s %s", strings.Join(strings.Fields(u.Query), " "), u.Op, number(u.Value)))
+	for _, l := range lines {
+		out = append(out, l.Text)
 	}
+	return out
+}
+
+// Shown is what the expectation is called: its words, else its expression.
+func (x Expectation) Shown() string {
+	if x.Name != "" {
+		return x.Name
+	}
+	return strings.Join(strings.Fields(x.Query), " ")
+}
+
+// Lines says the proof for people.
+func (v VerifySpec) Lines() []ProofLine {
+	number := func(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }
+	var out []ProofLine
+	for _, u := range v.Until {
+		l := ProofLine{Text: fmt.Sprintf("%s %s %s", u.Shown(), u.Op, playbook.Quantity(u.Value, u.Unit))}
+		if u.Name != "" {
+			l.Query = strings.Join(strings.Fields(u.Query), " ")
+		}
+		out = append(out, l)
+	}
+	say := func(format string, args ...any) { out = append(out, ProofLine{Text: fmt.Sprintf(format, args...)}) }
 	if v.ErrorRatio != "" {
-		out = append(out, fmt.Sprintf("the error budget burns at less than %s times since the fix", number(v.MaxBurn)))
+		say("the error budget burns at less than %s times since the fix", number(v.MaxBurn))
 	}
 	if v.Traffic != "" {
-		out = append(out, fmt.Sprintf("traffic is still there: at least %s requests per second and %s %% of before", number(v.MinRate), number(100*v.MinTraffic)))
+		say("traffic is still there: at least %s requests per second and %s %% of before", number(v.MinRate), number(100*v.MinTraffic))
 	}
-	return append(out, fmt.Sprintf("it holds for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within)))
+	say("it holds for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within))
+	return out
 }
