@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"internal/gpu/client":       {"internal/gpu", "internal/tlsfile", "internal/dial"},
 	"internal/gpu/podresources": {"internal/gpu"}, // gRPC and the kubelet's messages: only the node agent links them
 	"internal/gpu/nvml":         {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
+	"internal/goruntime":        {},               // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
 	"internal/dial":             {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
 	"internal/tlsfile":          {},               // certificates that are read again when they change: for two servers, and for who asks the second
 	"internal/notify":           {"internal/dial"},

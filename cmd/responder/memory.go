@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	runtimemetrics "runtime/metrics"
 	"time"
+
+	"github.com/inference-responder/responder/internal/goruntime"
 )
 
 const (
@@ -42,6 +44,19 @@ func (s *service) rest(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// collect collects garbage while no run has anything to do.
+func (s *service) collect(ctx context.Context) error {
+	worked, end := s.journal.Watch()
+	defer end()
+	goruntime.CollectInPauses(ctx, worked, s.journal.Idle)
+	return nil
+}
+
+func (s *service) keepProcessors(ctx context.Context) error {
+	goruntime.KeepProcessors(ctx, s.log)
+	return nil
 }
 
 func (s *service) restProgram() {

@@ -148,7 +148,7 @@ func (f serveFlags) override(c *config) {
 // is called once connections are accepted.
 func serveWorld(ctx context.Context, p *process, c config, w world, log *slog.Logger, ready func(net.Addr) error) (err error) {
 	boundGarbage(p.getenv)
-	s, err := newService(serviceOptions{config: c, world: w, log: log, failpoint: failpoint(p.getenv)})
+	s, err := newService(serviceOptions{config: c, world: w, log: log, failpoint: failpoint(p.getenv), processors: p.getenv("GOMAXPROCS") == ""})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type service struct {
 	log      *slog.Logger
 
 	externalURL string // where people reach it; may be empty
+	processors  bool   // how many processors Go's runtime uses is ours to say
 }
 
 // serviceOptions is what a service is built from.
@@ -45,12 +46,14 @@ type serviceOptions struct {
 	log       *slog.Logger
 	temporary bool // the journal is in a directory of its own that goes with it
 	failpoint func(string) error
+
+	processors bool // nobody has said how many processors Go's runtime uses
 }
 
 // newService builds a service. Nothing runs yet; close gives everything back,
 // also when run was never called.
 func newService(o serviceOptions) (_ *service, err error) {
-	s := &service{world: o.world, externalURL: o.config.ExternalURL, log: o.log, metrics: newMetrics(o.log)}
+	s := &service{world: o.world, externalURL: o.config.ExternalURL, log: o.log, metrics: newMetrics(o.log), processors: o.processors}
 	if s.world.Now == nil {
 		s.world.Now = time.Now
 	}
@@ -223,6 +226,10 @@ func (s *service) run(ctx context.Context, ln net.Listener) error {
 	start("policy", s.rules.run)
 	start("metrics", s.count)
 	start("memory", s.rest)
+	start("garbage", s.collect)
+	if s.processors {
+		start("processors", s.keepProcessors)
+	}
 	if s.world.Run != nil {
 		start("world", s.world.Run)
 	}

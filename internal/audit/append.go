@@ -168,6 +168,13 @@ func (j *Journal) poke() {
 	}
 }
 
+// Idle reports whether no append waits or is being written.
+func (j *Journal) Idle() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.records == 0 && j.bytes == 0
+}
+
 // Watch returns a channel that receives after every commit of records, and a
 // function that ends it. The channel holds one signal: a slow watcher misses
 // none, it only sees several as one.

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/goruntime"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -189,23 +192,26 @@ func (f first) Do(_ context.Context, e machine.Effect) machine.Outcome {
 // BenchmarkFirstEffect measures from handing a notification to the journal to
 // the first effect of its run, on a disk that syncs, and one sync of the same
 // disk in the same run: the 99th percentile must stay under five of those.
+//
+// Alerts that come 50 ms apart leave pauses, in which the service collects its
+// garbage. Those that come 2 ms apart leave none: some meet a collection, and
+// there is no target for them.
 func BenchmarkFirstEffect(b *testing.B) {
-	dir := b.TempDir()
-	if home, err := os.UserCacheDir(); err == nil { // TMPDIR is memory here
-		if d, err := os.MkdirTemp(home, "executor-bench-"); err == nil {
-			dir = d
-			b.Cleanup(func() {
-				if err := os.RemoveAll(d); err != nil {
-					b.Error(err)
-				}
-			})
-		}
+	for _, apart := range []time.Duration{50 * time.Millisecond, 2 * time.Millisecond} {
+		b.Run("apart="+apart.String(), func(b *testing.B) { firstEffects(b, apart) })
 	}
+}
+
+// firstEffects measures 2,000 of them: of fewer, a 99th percentile says little.
+func firstEffects(b *testing.B, apart time.Duration) {
+	const samples = 2000
+	dir := onDisk(b)
 	j, err := audit.Open(filepath.Join(dir, "journal.db"), audit.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer j.Close()
+	asTheService(b, j)
 	f := first{make(chan time.Time)}
 	_, stop := live(b, j, loadSet(b, nil), f)
 	defer stop()
@@ -215,21 +221,16 @@ func BenchmarkFirstEffect(b *testing.B) {
 	}
 	defer file.Close()
 	var effects, syncs []time.Duration
-	i := 0
+	met := uint64(0)
 	for b.Loop() {
-		start := time.Now()
-		if _, err := file.Write(make([]byte, 4096)); err != nil {
-			b.Fatal(err)
+		for range samples {
+			syncs = append(syncs, syncOnce(b, file))
+			collected, start := collections(), time.Now()
+			admit(b, j, playbook.Notification{Alerts: []playbook.Alert{realistic(fmt.Sprintf("n%d", len(effects)))}})
+			effects = append(effects, (<-f.at).Sub(start))
+			met += collections() - collected
+			time.Sleep(apart) // the run's end is none of the next one's business
 		}
-		if err := file.Sync(); err != nil {
-			b.Fatal(err)
-		}
-		syncs = append(syncs, time.Since(start))
-		start = time.Now()
-		admit(b, j, playbook.Notification{Alerts: []playbook.Alert{realistic(fmt.Sprintf("n%d", i))}})
-		effects = append(effects, (<-f.at).Sub(start))
-		i++
-		time.Sleep(2 * time.Millisecond) // the run's end is none of the next one's business
 	}
 	p := func(d []time.Duration, q float64) float64 {
 		slices.Sort(d)
@@ -240,5 +241,82 @@ func BenchmarkFirstEffect(b *testing.B) {
 	b.ReportMetric(p(syncs, 0.5), "sync-p50-us")
 	b.ReportMetric(p(syncs, 0.99), "sync-p99-us")
 	b.ReportMetric(p(effects, 0.99)/p(syncs, 0.99), "p99/sync-p99")
+	b.ReportMetric(float64(met)/float64(len(effects))*1000, "collections-met-per-1000")
 	b.ReportMetric(0, "ns/op")
+}
+
+// onDisk gives a directory on a disk: TMPDIR may be memory.
+func onDisk(b *testing.B) string {
+	b.Helper()
+	home, err := os.UserCacheDir()
+	if err != nil {
+		return b.TempDir()
+	}
+	dir, err := os.MkdirTemp(home, "executor-bench-")
+	if err != nil {
+		return b.TempDir()
+	}
+	b.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			b.Error(err)
+		}
+	})
+	return dir
+}
+
+// asTheService has Go's runtime run as it does in the service, which holds some
+// 20 MiB when it is idle: the more it holds, the more seldom it collects, and
+// the longer that takes.
+func asTheService(b *testing.B, j *audit.Journal) {
+	b.Helper()
+	type object struct {
+		next *object
+		_    [7]uint64
+	}
+	held := make([]*object, 20<<20/64)
+	for i := range held {
+		held[i] = &object{next: held[i/2]}
+	}
+	b.Cleanup(func() { runtime.KeepAlive(held) })
+	if os.Getenv("GOMAXPROCS") == "" {
+		before := runtime.GOMAXPROCS(0)
+		goruntime.AddProcessor()
+		b.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	}
+	if os.Getenv("GOGC") == "" {
+		before := debug.SetGCPercent(50)
+		b.Cleanup(func() { debug.SetGCPercent(before) })
+	}
+	worked, end := j.Watch()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		goruntime.CollectInPauses(ctx, worked, j.Idle)
+	}()
+	b.Cleanup(func() {
+		stop()
+		<-done
+		end()
+	})
+}
+
+// syncOnce is how long a page takes to get to the disk.
+func syncOnce(b *testing.B, file *os.File) time.Duration {
+	b.Helper()
+	start := time.Now()
+	if _, err := file.Write(make([]byte, 4096)); err != nil {
+		b.Fatal(err)
+	}
+	if err := file.Sync(); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// collections is how often garbage was collected so far.
+func collections() uint64 {
+	read := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(read)
+	return read[0].Value.Uint64()
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -24,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/goruntime"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/webhook"
 )
@@ -246,6 +248,10 @@ func ratio(a, b *peer) float64 {
 func BenchmarkIntake(b *testing.B) {
 	const rounds, slice = 7, 250 * time.Millisecond
 	req := message(b, 10)
+	if os.Getenv("GOMAXPROCS") == "" { // as in the service
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+		goruntime.AddProcessor()
+	}
 	for _, senders := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
 			peers := []*peer{{name: "durable"}, {name: "volatile"}, {name: "naive"}, {name: "unsynced"}}
