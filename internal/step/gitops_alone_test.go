@@ -23,6 +23,7 @@ func TestGitPlanAlone(t *testing.T) {
 		text   string
 	}{
 		"replicas scaled by hand": {"gitops.set_replicas", map[string]any{"by": int64(1)}, drifted, "is OutOfSync, and no commit says why: apps/Deployment serving/chat differs; what the cluster"},
+		"a revert":                {"gitops.revert", map[string]any{"window": "1h"}, drifted, "would be taken back along with this change"},
 		"a flag beside it":        {"gitops.set_flag", seqs, drifted, "would be taken back along with this change"},
 		"several": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			drifted(w)

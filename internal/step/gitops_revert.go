@@ -25,6 +25,8 @@ commits changed stays. Refused, with the list, when more than one variable moved
 model artifact that moved together go back together. Commits of Responder's own are repairs and are never taken for a cause.
 What runs is read as by gitops.set_flag: a commit that nothing of is in effect is not reverted, and what cannot be read, or stays as it is because
 something else decides it, is named, is asked about, and does not become last good.
+Refused, too, when other commits would go out along with it, when the cluster has something of its own that the sync would take back, in a
+closed sync window, and while somebody else's sync is under way.
 kube.rollout_undo becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
 		OneOf:      [][]string{{"window", "to"}},
 		Idempotent: true,
@@ -127,7 +129,7 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := g.onlyThese(ctx, at, prop.Base, shas); err != nil {
+	if err := g.onlyThese(ctx, at, prop, shas); err != nil {
 		return machine.Plan{}, err
 	}
 	var good []machine.Setting
@@ -185,14 +187,13 @@ func few(list []string) string {
 }
 
 // onlyThese refuses a revert that would carry out other commits, which wait to
-// be deployed, along with it.
-func (g gitChange) onlyThese(ctx context.Context, at site, head string, shas []string) error {
+// be deployed, along with it, or would take back what the cluster has of its own.
+// Where the head is not deployed, it is what those commits wait for that differs.
+func (g gitChange) onlyThese(ctx context.Context, at site, prop gitops.Proposal, shas []string) error {
 	deployed := at.deployed()
 	switch deployed {
-	case head:
-		return nil
-	case "":
-		return alone(at, gitops.Proposal{})
+	case prop.Base, "":
+		return alone(at, prop)
 	}
 	since, err := g.h.Since(ctx, at.src, gitops.Target{}, deployed)
 	if err != nil {

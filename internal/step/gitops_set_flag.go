@@ -21,14 +21,16 @@ func gitopsSetFlagKind() playbook.Kind {
 		Name: "gitops.set_flag",
 		Role: playbook.RoleLever,
 		Doc: `Sets one flag of the engine in Git, with a commit that changes the bytes of its value and nothing else, and waits until Argo CD has synced
-that very commit and the application is Healthy. Undo reverts exactly that commit.
+that very commit and the application is Healthy. Undo reverts exactly that commit. What else of the application was out of sync or unhealthy
+before does not count; the plan lists it.
 
 What runs is read before the commit and after the sync: a value that something else decides (the application's parameters or patches, an
 admission webhook) is refused or, found too late, taken back. Where it cannot be read, people are asked and it does not become last good.
 
 The flag is found wherever it stands: arguments, a shell line, an environment variable, a configuration file in a ConfigMap, Helm values, a
 kustomize patch. Refused when it counts in two places, when the application does not own the workload, when other commits wait to be deployed
-and would go out along with this one, in a closed sync window, and while somebody else's sync is under way.
+and would go out along with this one, when the cluster has something of its own that the sync would take back, in a closed sync window, and
+while somebody else's sync is under way; windows and syncs are looked at again right before the push.
 
 The value is checked against what the service's engine takes (` + "`responder engine flags`" + ` shows it): its type and range, the flags that it goes
 with, and whether a run may change it at all. What decides what is served, on which GPUs, to whom, is never changed by a run.`,
