@@ -22,6 +22,8 @@ import (
 func TestGPUFaults(t *testing.T) {
 	// Nobody is called healthy before two minutes have been seen. They pass while
 	// the tests run that run alone.
+	rig.Shared(t).Deploy(t)
+	rig.BuildAgent(t)
 	began := time.Now()
 	f := newFaults(t)
 	t.Logf("agents, exporters and Prometheus took %s", time.Since(began).Round(time.Second))
