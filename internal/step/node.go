@@ -43,8 +43,8 @@ type nodePayload struct {
 
 	Grace  string `json:"grace,omitempty"`
 	Within string `json:"within,omitempty"`
-	AtOnce int    `json:"at_once,omitempty"`
-	Whole  bool   `json:"whole,omitempty"` // the node is to be empty, not only without these pods
+	AtOnce int    `json:"at_once,omitempty"` // 0: as many as their budgets let go
+	Whole  bool   `json:"whole,omitempty"`   // the node is to be empty, not only without these pods
 }
 
 // podRef names one very pod.
@@ -52,6 +52,7 @@ type podRef struct {
 	Namespace string `json:"ns"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
+	Guarded   bool   `json:"pdb,omitempty"` // a disruption budget holds it back
 }
 
 // String names a pod: namespace/name.

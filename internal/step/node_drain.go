@@ -16,8 +16,8 @@ func nodeDrainKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "node.drain",
 		Role: playbook.RoleLever,
-		Doc: `Cordons a node and evicts its pods, one after the other, under their PodDisruptionBudgets. Undo lifts the cordon, if this lever set it; pods that
-have gone stay where they went.
+		Doc: `Cordons a node and evicts its pods: as many at a time as their PodDisruptionBudgets let go, and those without one in turn, each when the one before
+has gone. Undo lifts the cordon, if this lever set it; pods that have gone stay where they went.
 
 The plan names every pod, and the budgets that hold pods back; one that can never let a pod go is refused. So are pods that nobody would make
 anew, and pods with an emptyDir on disk unless ` + "`delete_emptydir_data`" + ` says that its loss is right. DaemonSets' pods stay. Each pod gets its
@@ -36,7 +36,7 @@ func evictionFields() []playbook.Field {
 	return []playbook.Field{
 		{Name: "grace", Type: scalar(playbook.Duration), Doc: "Least time that each pod gets to finish; its own terminationGracePeriod where that is longer."},
 		{Name: "within", Type: scalar(playbook.Duration), Default: "20m", Doc: "Time for all of it, at most 29m."},
-		{Name: "at_once", Type: scalar(playbook.Int), Min: limit(1), Max: limit(100), Default: 1, Unit: "pods", Doc: "Most pods that may be leaving at the same time."},
+		{Name: "at_once", Type: scalar(playbook.Int), Min: limit(1), Max: limit(100), Unit: "pods", Doc: "Most pods that may be leaving at the same time. Unset: as many as their budgets let go, and one without a budget."},
 	}
 }
 
@@ -44,31 +44,15 @@ type nodeDrain struct{ evictor }
 
 func newNodeDrain(d Deps) Lever { return nodeDrain{evictor{newNode(d)}} }
 
-type drainWith struct {
-	Node     string `json:"node"`
-	EmptyDir bool   `json:"delete_emptydir_data"`
-	evictionWith
-}
-
 // Plan implements [Lever].
 func (l nodeDrain) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	const kind = "node.drain"
-	with, err := decode[drainWith](nodeDrainKind(), in.With)
+	with, err := decode[evictionWith](nodeDrainKind(), in.With)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	p, err := with.payload(kind)
+	v, p, err := l.opening(ctx, kind, with)
 	if err != nil {
-		return machine.Plan{}, err
-	}
-	if err := l.ready(); err != nil {
-		return machine.Plan{}, err
-	}
-	v, err := l.n.NodeView(ctx, with.Node)
-	if err != nil {
-		return machine.Plan{}, err
-	}
-	if err := unclaimed(kind, v.Node); err != nil {
 		return machine.Plan{}, err
 	}
 	if err := notOurCordon(kind, v.Node); err != nil {
@@ -101,6 +85,9 @@ func (l nodeDrain) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 type evictor struct{ node }
 
 type evictionWith struct {
+	Node     string `json:"node"`
+	EmptyDir bool   `json:"delete_emptydir_data"`
+
 	Grace  duration `json:"grace"`
 	Within duration `json:"within"`
 	AtOnce int      `json:"at_once"`
@@ -114,7 +101,24 @@ func (w evictionWith) payload(kind string) (nodePayload, error) {
 	if time.Duration(w.Within) <= 0 || time.Duration(w.Within) > maxWithin {
 		return nodePayload{}, invalid("%s: within is %s; it must be more than 0 and at most %s", kind, time.Duration(w.Within), maxWithin)
 	}
-	return nodePayload{Grace: time.Duration(w.Grace).String(), Within: time.Duration(w.Within).String(), AtOnce: max(w.AtOnce, 1)}, nil
+	return nodePayload{Grace: time.Duration(w.Grace).String(), Within: time.Duration(w.Within).String(), AtOnce: w.AtOnce}, nil
+}
+
+// opening is what the plan of each of them begins with: a node that nobody else
+// works on, and how its pods are to go.
+func (l evictor) opening(ctx context.Context, kind string, with evictionWith) (kube.NodeView, nodePayload, error) {
+	p, err := with.payload(kind)
+	if err != nil {
+		return kube.NodeView{}, p, err
+	}
+	if err := l.ready(); err != nil {
+		return kube.NodeView{}, p, err
+	}
+	v, err := l.n.NodeView(ctx, with.Node)
+	if err != nil {
+		return v, p, err
+	}
+	return v, p, unclaimed(kind, v.Node)
 }
 
 // evictions completes a plan: who goes, what holds them back, what it costs.
@@ -141,7 +145,7 @@ func (l evictor) evictions(ctx context.Context, in Input, kind string, v kube.No
 	if err := l.capacity(ctx, &plan, in.Service, v); err != nil {
 		return machine.Plan{}, err
 	}
-	plan.Risk, plan.Why = machine.RiskMedium, "moves pods that serve, one after the other, as their disruption budgets allow"
+	plan.Risk, plan.Why = machine.RiskMedium, "moves pods that serve, as their disruption budgets allow"
 	if unguarded(m.pods) {
 		plan.Risk, plan.Why = machine.RiskHigh, "moves pods that no PodDisruptionBudget protects"
 	}
@@ -150,11 +154,18 @@ func (l evictor) evictions(ctx context.Context, in Input, kind string, v kube.No
 
 // longest tells when the graces of the pods may take more than the time there is.
 func longest(pods []kube.NodePod, p nodePayload) []string {
-	var total time.Duration
+	var inTurn, together time.Duration // those without a budget, and at best the others
 	for _, pod := range pods {
-		total += max(pod.Grace, readSpan(p.Grace))
+		switch grace := max(pod.Grace, readSpan(p.Grace)); {
+		case p.AtOnce > 0:
+			inTurn += grace / time.Duration(p.AtOnce)
+		case len(pod.Budgets) > 0:
+			together = max(together, grace)
+		default:
+			inTurn += grace
+		}
 	}
-	if total /= time.Duration(p.AtOnce); total > readSpan(p.Within) {
+	if total := max(inTurn, together); total > readSpan(p.Within) {
 		return []string{fmt.Sprintf("pods that use all of their time to finish need %s, and it is given up after %s", span(total), span(readSpan(p.Within)))}
 	}
 	return nil

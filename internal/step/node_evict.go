@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,16 +14,18 @@ import (
 // far is how far the evictions of a plan are.
 type far struct {
 	node    string
-	here    []kube.NodePod // of the plan, still there and not leaving
-	leaving []kube.NodePod // of the plan, on their way out
-	came    []string       // not of the plan, and in the way of an empty node
-	late    time.Duration  // past the time there is; 0: not
-	blocked []string       // what holds pods back, by whom
+	here    []kube.NodePod  // of the plan, still there and not leaving
+	leaving []kube.NodePod  // of the plan, on their way out
+	alone   int             // of those that leave, those without a budget
+	guarded map[string]bool // UIDs of pods with one
+	came    []string        // not of the plan, and in the way of an empty node
+	late    time.Duration   // past the time there is; 0: not
+	blocked []string        // what holds pods back, by whom
 }
 
 // far looks at the pods on the node.
 func (l evictor) far(ctx context.Context, in Input, n kube.NodeState, p nodePayload) (far, error) {
-	f := far{node: n.Name}
+	f := far{node: n.Name, guarded: map[string]bool{}}
 	pods, err := l.n.NodePods(ctx, n.Name)
 	if err != nil {
 		return f, err
@@ -32,10 +35,11 @@ func (l evictor) far(ctx context.Context, in Input, n kube.NodeState, p nodePayl
 		there[pod.UID] = pod
 	}
 	for _, x := range p.Pods {
+		f.guarded[x.UID] = x.Guarded
 		switch pod, ok := there[x.UID]; {
 		case !ok:
 		case pod.Leaving:
-			f.leaving = append(f.leaving, pod)
+			f.leave(pod)
 		default:
 			f.here = append(f.here, pod)
 		}
@@ -47,6 +51,22 @@ func (l evictor) far(ctx context.Context, in Input, n kube.NodeState, p nodePayl
 		f.late = max(0, in.Now.Sub(began)-readSpan(p.Within))
 	}
 	return f, nil
+}
+
+// leave counts a pod that is on its way out.
+func (f *far) leave(pod kube.NodePod) {
+	f.leaving = append(f.leaving, pod)
+	if !f.guarded[pod.UID] {
+		f.alone++
+	}
+}
+
+// may reports whether a pod may leave beside those that do.
+func (f far) may(pod kube.NodePod, p nodePayload) bool {
+	if p.AtOnce > 0 {
+		return len(f.leaving) < p.AtOnce
+	}
+	return f.guarded[pod.UID] || f.alone == 0
 }
 
 // observation adds to what the node says how far the pods are.
@@ -88,6 +108,13 @@ func names5(pods []kube.NodePod) string {
 	return strings.Join(out, ", ")
 }
 
+// How soon the next pod may go: at once where it may leave beside the others,
+// else when it is worth while to look whether one has gone.
+const (
+	againBeside = time.Second
+	againWaits  = 5 * time.Second
+)
+
 // advance implements [stepwise]: it evicts the next pod, one at most, so that a
 // cancel stops it before the one after. The intent is the apply's, which was
 // journaled with every pod's name; a pod that was evicted twice went once,
@@ -101,20 +128,30 @@ func (l evictor) advance(ctx context.Context, in Input, plan machine.Plan) (Obse
 	if err != nil {
 		return o, err
 	}
-	if seen := f.observation(o, p); seen.Settled || seen.Degraded && len(f.here) == 0 || len(f.leaving) >= p.AtOnce {
+	if seen := f.observation(o, p); seen.Settled || seen.Degraded && len(f.here) == 0 {
 		return seen, nil
 	}
 	for i, pod := range f.here {
+		if !f.may(pod, p) {
+			continue
+		}
 		blocked, err := l.c.Evict(ctx, kube.Eviction{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: graceOf(pod, p)})
 		if err != nil {
 			return o, err
 		}
 		if blocked == "" {
-			f.leaving = append(f.leaving, pod)
 			f.here = append(f.here[:i:i], f.here[i+1:]...)
+			f.leave(pod)
+			o.Again = againBeside
 			break
 		}
 		f.blocked = append(f.blocked, pod.String()+": "+blocked)
+	}
+	switch {
+	case len(f.here) == 0:
+		o.Again = 0
+	case o.Again == 0 || !slices.ContainsFunc(f.here, func(pod kube.NodePod) bool { return f.may(pod, p) }):
+		o.Again = againWaits
 	}
 	return f.observation(o, p), nil
 }

@@ -218,7 +218,7 @@ func sortedKeys[V any](m map[string]V) []string {
 func podRefs(pods []kube.NodePod) []podRef {
 	out := make([]podRef, 0, len(pods))
 	for _, p := range pods {
-		out = append(out, podRef{p.Namespace, p.Name, p.UID})
+		out = append(out, podRef{p.Namespace, p.Name, p.UID, len(p.Budgets) > 0})
 	}
 	return out
 }

@@ -181,6 +181,38 @@ func TestDrainGoesPodByPod(t *testing.T) {
 	}
 }
 
+// TestDrainSideBySide: what a budget lets go does not wait for the others; pods
+// without a budget go in turn; each look takes one step, and says when the next
+// one may be taken.
+func TestDrainSideBySide(t *testing.T) {
+	x := newNodeTrial(t, "node.drain", nil)
+	x.Linger(true)
+	other := ref("Deployment")
+	other.Name = "summarise"
+	x.Pod(t, other, "summarise-2", "node-0", nil)
+	x.Budget(t, "serving", "chat", 1, 3, 2, 3)
+	plan := x.applied(t)
+	looks := func(again time.Duration, says string) {
+		t.Helper()
+		before := len(x.Writes())
+		o := x.do(t, machine.ActionSettle, plan, "")
+		if o.Status != machine.StatusPending || o.Again != again || !strings.Contains(o.Message, says) || len(x.Writes()) > before+1 {
+			t.Fatalf("%s again in %s after %d writes: %q; want %s, one write at most, %q", o.Status, o.Again, len(x.Writes())-before, o.Message, again, says)
+		}
+	}
+	looks(time.Second, "leaving: serving/chat-0, still there")
+	looks(time.Second, "leaving: serving/chat-0, serving/summarise-0, still there: serving/chat-2, serving/summarise-2; held back: serving/chat-2")
+	looks(5*time.Second, "held back: serving/chat-2")
+	x.Budget(t, "serving", "chat", 1, 3, 2, 3)
+	looks(5*time.Second, "serving/summarise-0, serving/chat-2, still there: serving/summarise-2")
+	x.Delete(kubetest.PodPath("serving", "summarise-0"))
+	looks(0, "leaving: serving/chat-0, serving/chat-2, serving/summarise-2")
+	for _, pod := range []string{"chat-0", "chat-2", "summarise-2"} {
+		x.Delete(kubetest.PodPath("serving", pod))
+	}
+	x.settles(t, plan, machine.StatusOK, "4 of 4 pods have left")
+}
+
 // TestDrainIsGivenUp: past its time, or when pods come back, and what it did to
 // the node is undone.
 func TestDrainIsGivenUp(t *testing.T) {

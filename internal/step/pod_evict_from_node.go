@@ -33,9 +33,7 @@ type podEvictFromNode struct{ evictor }
 func newPodEvictFromNode(d Deps) Lever { return podEvictFromNode{evictor{newNode(d)}} }
 
 type evictWith struct {
-	Node     string `json:"node"`
-	Pod      string `json:"pod"`
-	EmptyDir bool   `json:"delete_emptydir_data"`
+	Pod string `json:"pod"`
 	evictionWith
 }
 
@@ -46,18 +44,8 @@ func (l podEvictFromNode) Plan(ctx context.Context, in Input) (machine.Plan, err
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	p, err := with.payload(kind)
+	v, p, err := l.opening(ctx, kind, with.evictionWith)
 	if err != nil {
-		return machine.Plan{}, err
-	}
-	if err := l.ready(); err != nil {
-		return machine.Plan{}, err
-	}
-	v, err := l.n.NodeView(ctx, with.Node)
-	if err != nil {
-		return machine.Plan{}, err
-	}
-	if err := unclaimed(kind, v.Node); err != nil {
 		return machine.Plan{}, err
 	}
 	if !v.Node.Unschedulable {

@@ -227,7 +227,7 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	case o.Degraded:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonDegraded, Message: o.Progress}
 	case !o.Settled:
-		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Facts: o.Seen}
+		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Facts: o.Seen, Again: o.Again}
 	}
 	out := machine.Outcome{Status: machine.StatusOK, Message: o.Progress, Facts: o.Seen}
 	if _, ok := l.(nudger); ok {

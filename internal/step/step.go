@@ -71,6 +71,7 @@ type Observation struct {
 	Progress string          // for people: "2 of 3 replicas updated"
 	Seen     []string        // how it came to that during the look, for people, oldest first
 	Receipt  json.RawMessage // as Apply would have returned it, when Applied
+	Again    time.Duration   // not settled: when its next step may be taken; 0: nothing says so
 }
 
 // over reports whether waiting and asking again changes nothing.

@@ -101,6 +101,10 @@ type Outcome struct {
 	Sample  *Sample         `json:"sample,omitempty"`  // verify
 	Before  *float64        `json:"before,omitempty"`  // apply: requests per second just before, for the proof
 	Waits   string          `json:"waits,omitempty"`   // apply, settle, undo, unwind: the pull request it waits for to be merged, for people; empty: it waits for none
+
+	// Again is, of a change that takes effect in steps, when its next one may
+	// be taken, at least a second; 0: at the usual pace.
+	Again time.Duration `json:"again,omitempty"`
 }
 
 // Status classifies an outcome.

@@ -155,7 +155,7 @@ func (t *turn) settling(a Action, out Outcome) {
 	if out.Status != StatusPending {
 		out.Waits = t.s.Lever.Waits
 	}
-	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Facts: out.Facts, Reason: out.Reason, Waits: out.Waits, NotUntil: t.nextLook(out.Waits)})
+	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Facts: out.Facts, Reason: out.Reason, Waits: out.Waits, NotUntil: t.nextLook(out)})
 }
 
 // unmerged takes back what was asked for and is not needed any more.
@@ -183,10 +183,9 @@ func (t *turn) waits(out Outcome) bool {
 	return out.Status == StatusPending || out.Status == StatusUnknown || out.Reason.Retryable()
 }
 
-// nextLook is when to look again, not past the deadline. waits is what it
-// waits for to be merged.
-func (t *turn) nextLook(waits string) time.Time {
-	l := t.s.Lever
+// nextLook is when to look again, not past the deadline.
+func (t *turn) nextLook(out Outcome) time.Time {
+	l, waits := t.s.Lever, out.Waits
 	every, since := settleSlowly, t.now.Sub(l.Deadline.Add(-l.settleWithin()))
 	switch {
 	case l.Waits != "" && waits == "": // it was merged just now
@@ -195,6 +194,9 @@ func (t *turn) nextLook(waits string) time.Time {
 		every = settleEvery
 	case waits != "" && since >= 10*time.Minute:
 		every = mergeSlowly
+	}
+	if out.Again > 0 {
+		every = min(every, max(out.Again, soonest))
 	}
 	at := t.now.Add(every)
 	if at.After(t.s.Lever.Deadline) {

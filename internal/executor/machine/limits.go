@@ -26,6 +26,7 @@ const (
 	lookAfter     = 2 * time.Second  // before observing: a cut-off request may still be on its way
 	settleEvery   = 5 * time.Second
 	settleSlowly  = 15 * time.Second // after the first minute
+	soonest       = time.Second      // where the next step of the change may be taken now
 	mergeSlowly   = time.Minute      // after the first ten, while people are waited for: a forge counts what it is asked
 	maxBackoff    = 10 * time.Minute
 	waitFirst     = 15 * time.Second // a released lock wakes its waiters; this is for what has no such bell

@@ -271,6 +271,9 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 	}
 	out := Outcome{Status: Status(words[0]), Reason: Reason(opts["reason"]), Message: strings.ReplaceAll(opts["message"], "_", " ")}
 	out.Waits = opts["waits"]
+	if again := opts["again"]; again != "" {
+		out.Again = s.duration(again)
+	}
 	if data, ok := opts["data"]; ok {
 		out.Data = json.RawMessage(data)
 	}
