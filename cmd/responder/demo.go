@@ -64,8 +64,7 @@ Exit codes:
 	cmd.Flags().StringVar(&o.dir, "dir", "", "keep the journal and its public key here (default: a temporary directory, removed at the end)")
 	cmd.Flags().Float64Var(&o.speed, "speed", defaultSpeed, "simulated seconds per real second")
 	o.out.addFlag(cmd)
-	// The error is of a flag that does not exist; it was added above.
-	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp))
+	completeScenarios(cmd, "scenario")
 	return cmd
 }
 

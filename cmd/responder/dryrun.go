@@ -88,6 +88,7 @@ func newDryRunCommand(p *process) *cobra.Command {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "most time to spend")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show the program's own log")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
+	completeScenarios(cmd, "sandbox")
 	out.addFlag(cmd)
 	return cmd
 }

@@ -69,6 +69,7 @@ Exit codes:
 	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "ask a simulated cluster instead: "+strings.Join(scenarioNames(), ", "))
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Second, "most time to spend")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
+	completeScenarios(cmd, "sandbox")
 	out.addFlag(cmd)
 	return cmd
 }

@@ -49,6 +49,13 @@ func newPlaybookGraphCommand(p *process) *cobra.Command {
 			})
 		},
 	}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		set, err := loadPlaybooks(dir)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return playbookNames(set), cobra.ShellCompDirectiveDefault // or a file
+	}
 	c.addFlags(cmd)
 	out.addFlag(cmd)
 	cmd.Flags().StringVar(&drawing, "format", string(playbook.GraphText), "text, mermaid or dot")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/sandbox"
@@ -68,6 +70,12 @@ type logChannel struct{ log *slog.Logger }
 func (l logChannel) tell(_ context.Context, n step.Notice) error {
 	l.log.Info("channel told", "to", orText(strings.Join(n.To, ", "), "default"), "run", n.Run, "text", n.Text)
 	return nil
+}
+
+// completeScenarios lets shells complete a flag with the incidents.
+func completeScenarios(cmd *cobra.Command, flag string) {
+	// The error is of a flag that does not exist; the caller has added it.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // scenarioNames lists the incidents that can be simulated.
