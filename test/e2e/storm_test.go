@@ -17,6 +17,10 @@ import (
 
 const mib = 1 << 20
 
+// mostOthers is the share of the processors that programs beside the test may
+// use while a time is measured that has a limit. With more, the time is theirs.
+const mostOthers = 0.25
+
 // A whole fleet's alerts at once, from a real Alertmanager, against a responder
 // that watches a real cluster. In the first storm every alert is of a service in
 // the catalog and starts a run. The test runs alone, because it measures.
@@ -36,8 +40,14 @@ func TestStorm(t *testing.T) {
 			s := stormService(t, storm.services)
 			config := strings.Replace(rig.WebhookConfig(s.Webhook, rig.IntakeToken), "repeat_interval: 30s", "repeat_interval: 1h", 1)
 			manager := rig.StartAlertmanager(t, 1, config)[0]
+			others := rig.Others(t)
 			took, mean := sendStorm(t, manager, storm.webhooks)
-			if took > storm.limit {
+			switch share := others(); {
+			case took <= storm.limit:
+			case share > mostOthers:
+				t.Logf("%v for %d webhooks say nothing about the responder: other programs used %.0f%% of the processors; the limit is %v",
+					took, storm.webhooks, 100*share, storm.limit)
+			default:
 				t.Errorf("it took %v to acknowledge %d webhooks, want at most %v", took, storm.webhooks, storm.limit)
 			}
 			if admitted := s.Metric(t, `responder_notifications_total{result="accepted"}`); admitted < float64(storm.webhooks) {
