@@ -41,18 +41,23 @@ func TestStorm(t *testing.T) {
 			config := strings.Replace(rig.WebhookConfig(s.Webhook, rig.IntakeToken), "repeat_interval: 30s", "repeat_interval: 1h", 1)
 			manager := rig.StartAlertmanager(t, 1, config)[0]
 			others := rig.Others(t)
-			took, mean := sendStorm(t, manager, storm.webhooks)
-			switch share := others(); {
-			case took <= storm.limit:
-			case share > mostOthers:
-				t.Logf("%v for %d webhooks say nothing about the responder: other programs used %.0f%% of the processors; the limit is %v",
-					took, storm.webhooks, 100*share, storm.limit)
-			default:
-				t.Errorf("it took %v to acknowledge %d webhooks, want at most %v", took, storm.webhooks, storm.limit)
+			took, mean, failed := sendStorm(t, manager, storm.webhooks)
+			judge := t.Errorf
+			if share := others(); share > mostOthers {
+				t.Logf("other programs used %.0f%% of the processors: how long it took says nothing about the responder", 100*share)
+				judge = t.Logf
 			}
-			if admitted := s.Metric(t, `responder_notifications_total{result="accepted"}`); admitted < float64(storm.webhooks) {
-				t.Errorf("%v notifications admitted, want %d", admitted, storm.webhooks)
+			if took > storm.limit {
+				judge("it took %v to acknowledge %d webhooks, want at most %v", took, storm.webhooks, storm.limit)
 			}
+			if failed != 0 { // Alertmanager gives each ten seconds
+				judge("%v requests failed, want every one answered with 2xx at once", failed)
+			}
+			// What failed is sent again.
+			rig.Await(t, 2*time.Minute, "every notification admitted", func(ctx context.Context) (bool, string) {
+				admitted, err := s.TryMetric(ctx, `responder_notifications_total{result="accepted"}`)
+				return admitted >= float64(storm.webhooks), fmt.Sprint(admitted, err)
+			})
 			decided := awaitDecided(t, s, storm.webhooks)
 			if storm.services == storm.webhooks {
 				awaitEnds(t, s, storm.webhooks)
@@ -90,8 +95,9 @@ func awaitEnds(t *testing.T, s *rig.Service, n int) {
 }
 
 // sendStorm gives Alertmanager that many groups at once. It returns the time
-// from its first notification to the last acknowledgement, and the mean of one.
-func sendStorm(t *testing.T, manager *rig.Alertmanager, n int) (took, mean time.Duration) {
+// from its first notification to the last acknowledgement, the mean of one, and
+// how many requests failed.
+func sendStorm(t *testing.T, manager *rig.Alertmanager, n int) (took, mean time.Duration, failed float64) {
 	t.Helper()
 	labels := make([]map[string]string, n)
 	for i := range labels {
@@ -120,14 +126,11 @@ func sendStorm(t *testing.T, manager *rig.Alertmanager, n int) (took, mean time.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if failed != 0 {
-		t.Errorf("%v requests failed, want every one answered with 2xx at once", failed)
-	}
 	sum, err := read(t.Context(), "latency_seconds_sum")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return took, time.Duration(sum / float64(n) * float64(time.Second))
+	return took, time.Duration(sum / float64(n) * float64(time.Second)), failed
 }
 
 // stormService is a responder on a real cluster and a real Prometheus with n
