@@ -12,18 +12,28 @@ import (
 // read turns the series of a GPU into what an agent would say.
 func (d *dcgmDevice) read(e Exported, maxAge time.Duration) GPU {
 	g := d.gpu
+	since := d.ongoing(e)
+	ended := GPU{} // what only series that ended say
 	slices.SortStableFunc(d.series, func(a, b Series) int { return last(a).At.Compare(last(b).At) })
 	for _, s := range d.series { // the youngest one last: labels change with the pod that holds the GPU
-		if into := dcgmInto[s.Name]; into != nil && s.Labels["GPU_I_ID"] == "" {
+		into := dcgmInto[s.Name]
+		switch {
+		case into == nil || s.Labels["GPU_I_ID"] != "":
+		case last(s).At.Before(since):
+			into(&ended, last(s).Value)
+		default:
 			into(&g, last(s).Value)
 		}
 	}
-	d.events(&g)
+	d.events(&g, since)
 	d.pods(&g)
 	d.forgetStale(maxAge)
 	masks := d.masks()
 	if n := len(masks); n > 0 {
 		g.Clocks.Reasons = Known(masks[n-1].mask)
+		if masks[n-1].at.Before(since) {
+			g.Clocks.Reasons = Unknown[Reasons](Stale)
+		}
 	}
 	if _, counted := g.ECC.VolatileUncorrectable.Get(); counted {
 		g.ECC.Enabled = Known(true) // without ECC there is no count
@@ -33,8 +43,19 @@ func (d *dcgmDevice) read(e Exported, maxAge time.Duration) GPU {
 		g.Baseline = Baseline{At: g.Minutes[0].Start, Counters: d.countersAt(g.Minutes[0].Start.Add(DCGMStep))}
 	}
 	d.taken(&g, e)
-	exclude(&g)
+	exclude(&g, ended)
 	return g
+}
+
+// ongoing is from when on a series must have a point to say what is the case
+// now: it lacks the newest point at most. One that ended before, while the GPU
+// went on being scraped, is a value that the exporter does not give any more.
+func (d *dcgmDevice) ongoing(e Exported) time.Time {
+	newest := e.Now
+	if n := len(d.scraped); n > 0 {
+		newest = d.scraped[n-1].At
+	}
+	return newest.Add(-DCGMStep)
 }
 
 // taken says when the GPU was scraped last. A GPU whose series have ended is
@@ -207,8 +228,17 @@ func mean(v []float64) Reading[int64] {
 }
 
 // events gives an event for every XID that the gauge took on, and for every one
-// that the exporter counted.
-func (d *dcgmDevice) events(g *GPU) {
+// that the exporter counted. They are watched by a series that has a point since
+// then.
+func (d *dcgmDevice) events(g *GPU, since time.Time) {
+	watched := func(s Series) {
+		if now, _ := g.EventsWatched.Get(); !now {
+			g.EventsWatched = Unknown[bool](Stale)
+		}
+		if !last(s).At.Before(since) {
+			g.EventsWatched = Known(true)
+		}
+	}
 	add := func(at time.Time, code float64) {
 		if code > 0 && !math.IsNaN(code) && !blank(code) {
 			g.Events = append(g.Events, Event{At: at.UTC(), Type: EventXID, Data: uint64(min(code, 1<<52))})
@@ -217,7 +247,7 @@ func (d *dcgmDevice) events(g *GPU) {
 	for _, s := range d.series {
 		switch s.Name {
 		case "DCGM_FI_DEV_XID_ERRORS":
-			g.EventsWatched = Known(true)
+			watched(s)
 			before := 0.0
 			for _, p := range s.Points {
 				if p.Value != before {
@@ -226,7 +256,7 @@ func (d *dcgmDevice) events(g *GPU) {
 				before = p.Value
 			}
 		case "DCGM_EXP_XID_ERRORS_COUNT":
-			g.EventsWatched = Known(true)
+			watched(s)
 			code, err := strconv.ParseFloat(s.Labels["xid"], 64)
 			for _, p := range s.Points {
 				if err == nil && p.Value > 0 {
@@ -275,10 +305,19 @@ func (d *dcgmDevice) exported() bool {
 	return slices.ContainsFunc(d.series, func(s Series) bool { return s.Labels["exported_pod"] != "" })
 }
 
-// exclude marks every reading that the exporter did not give.
-func exclude(g *GPU) {
-	walk(reflect.ValueOf(g).Elem(), "", func(_ string, v reflect.Value) {
-		if r, ok := v.Addr().Interface().(interface{ lack(why Absence) }); ok {
+// exclude marks every reading that the exporter did not give, or gives no more.
+func exclude(g *GPU, ended GPU) {
+	gone := map[string]bool{}
+	walk(reflect.ValueOf(ended), "", func(name string, v reflect.Value) {
+		r, ok := v.Interface().(interface{ IsZero() bool })
+		gone[name] = ok && !r.IsZero()
+	})
+	walk(reflect.ValueOf(g).Elem(), "", func(name string, v reflect.Value) {
+		r, ok := v.Addr().Interface().(interface{ lack(why Absence) })
+		switch {
+		case ok && gone[name]:
+			r.lack(Stale)
+		case ok:
 			r.lack(NotExported)
 		}
 	})

@@ -113,6 +113,48 @@ func TestDCGMThatStopped(t *testing.T) {
 	}
 }
 
+// TestDCGMSeriesThatEnded: what a series said before it ended is no reading of
+// now, however well the GPU's other series go on.
+func TestDCGMSeriesThatEnded(t *testing.T) {
+	for name, reading := range map[string]func(GPU) Absence{
+		"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": func(g GPU) Absence { return g.ECC.VolatileUncorrectable.Why() },
+		"DCGM_FI_DEV_ROW_REMAP_PENDING": func(g GPU) Absence { return g.Rows.Pending.Why() },
+		"DCGM_FI_DEV_ROW_REMAP_FAILURE": func(g GPU) Absence { return g.Rows.Failed.Why() },
+		"DCGM_FI_DEV_XID_ERRORS":        func(g GPU) Absence { return g.EventsWatched.Why() },
+		maskName:                        func(g GPU) Absence { return g.Clocks.Reasons.Why() },
+		"DCGM_FI_DEV_MEMORY_TEMP":       func(g GPU) Absence { return g.Temperature.MemoryC.Why() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range []struct {
+				ago       time.Duration // of the last point
+				elsewhere bool          // the series goes on with other labels
+				want      Verdict
+				why       Absence
+			}{
+				{14*time.Minute + 30*time.Second, false, Uncertain, Stale},
+				{time.Minute, false, Uncertain, Stale},
+				{DCGMStep, false, Healthy, ""},
+				{time.Minute, true, Healthy, ""},
+			} {
+				series := full().series(nil)
+				for i, s := range series {
+					if s.Name != name {
+						continue
+					}
+					if c.elsewhere {
+						series = append(series, exporter{name: last(s).Value}.series(map[string]string{"exported_pod": "chat-0"})...)
+					}
+					series[i].Points = s.Points[:len(s.Points)-int(c.ago/DCGMStep)]
+				}
+				g, j := fromDCGM(t, series, noon.Add(-15*time.Second))
+				if why := reading(g); j.Verdict != c.want || why != c.why {
+					t.Errorf("ended %s ago, elsewhere %v: %s, %q: %+v, want %s, %q", c.ago, c.elsewhere, j.Verdict, why, j.Reasons, c.want, c.why)
+				}
+			}
+		})
+	}
+}
+
 func TestDCGMDetails(t *testing.T) {
 	e := full()
 	delete(e, maskName)
