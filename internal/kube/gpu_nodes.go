@@ -19,7 +19,7 @@ func (c *Client) GPUNodes(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	for i := range list.Items {
-		if hasGPUs(&list.Items[i]) {
+		if offers(&list.Items[i], "nvidia.com/") {
 			out = append(out, list.Items[i].Name)
 		}
 	}
@@ -27,9 +27,24 @@ func (c *Client) GPUNodes(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
+// gpuVendors are how the names of the vendors' extended resources begin.
+var gpuVendors = []string{"nvidia.com/", "amd.com/", "gpu.intel.com/"}
+
+// labelPresent is the label that the GPU operator gives a node with NVIDIA GPUs.
+const labelPresent = "nvidia.com/gpu.present"
+
+// hasGPUs reports whether a node has GPUs of any vendor, whatever is offered of
+// them now: a driver that is broken and a device plugin that is gone take none
+// out of the machine.
 func hasGPUs(n *corev1.Node) bool {
+	return n.Labels[labelPresent] == "true" || offers(n, gpuVendors...)
+}
+
+// offers reports whether a device plugin of one of the vendors is or was there:
+// a resource that is offered no more stays, at zero.
+func offers(n *corev1.Node, vendors ...string) bool {
 	for name := range n.Status.Capacity {
-		if strings.HasPrefix(string(name), "nvidia.com/") {
+		if slices.ContainsFunc(vendors, func(v string) bool { return strings.HasPrefix(string(name), v) }) {
 			return true
 		}
 	}

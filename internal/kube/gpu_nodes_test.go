@@ -7,11 +7,27 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// TestHasGPUs: a node keeps its GPUs when none of them is offered.
 func TestHasGPUs(t *testing.T) {
-	for name, want := range map[string]bool{"nvidia.com/gpu": true, "nvidia.com/mig-1g.10gb": true, "amd.com/gpu": false, "cpu": false} {
-		n := &corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceName(name): resource.MustParse("0")}}}
-		if got := hasGPUs(n); got != want {
-			t.Errorf("a node with %s has GPUs: %v, want %v", name, got, want)
+	for _, c := range []struct {
+		resource, label string
+		has, nvidia     bool
+	}{
+		{"nvidia.com/gpu", "", true, true},
+		{"nvidia.com/mig-1g.10gb", "", true, true},
+		{"amd.com/gpu", "", true, false},
+		{"gpu.intel.com/i915", "", true, false},
+		{"cpu", "", false, false},
+		{"cpu", "true", true, false},
+		{"cpu", "false", false, false},
+	} {
+		n := &corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceName(c.resource): resource.MustParse("0")}}}
+		n.Labels = map[string]string{"nvidia.com/gpu.present": c.label}
+		if got := describeState(n); got.HasGPUs != c.has || got.GPUs != 0 {
+			t.Errorf("a node with %s and the label %q has GPUs: %v (%d offered), want %v (0)", c.resource, c.label, got.HasGPUs, got.GPUs, c.has)
+		}
+		if got := offers(n, "nvidia.com/"); got != c.nvidia {
+			t.Errorf("a node with %s has a device plugin of NVIDIA's: %v, want %v", c.resource, got, c.nvidia)
 		}
 	}
 }

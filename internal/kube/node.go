@@ -27,7 +27,8 @@ type NodeState struct {
 	Ready      bool
 	WellSince  time.Time // last change of any condition, so that one that was bad counts after it has gone; zero: unknown
 	Conditions []string  // conditions that are bad, as in [Node]
-	GPUs       int       // devices of any vendor that it has
+	GPUs       int       // devices of any vendor that its device plugin offers
+	HasGPUs    bool      // it is a node with GPUs, also where none of them is offered
 	Pool       string    // label=value that names its pool; empty: it is in none
 }
 
@@ -93,7 +94,7 @@ func describeState(n *corev1.Node) NodeState {
 	out := NodeState{
 		Name: n.Name, UID: string(n.UID), Unschedulable: n.Spec.Unschedulable, Labels: maps.Clone(n.Labels),
 		Annotations: maps.Clone(n.Annotations), Claims: claims(n), Ready: seen.Ready, Conditions: seen.Conditions,
-		Pool: poolOf(n.Labels),
+		Pool: poolOf(n.Labels), HasGPUs: hasGPUs(n),
 	}
 	if n.Spec.Unschedulable {
 		out.CordonedBy = cordonedBy(n)

@@ -51,7 +51,7 @@ func (n *node) state(start time.Time) kube.NodeState {
 	return kube.NodeState{
 		Name: n.spec.name, UID: "uid-of-" + n.spec.name, Unschedulable: n.cordonedBy != "", CordonedBy: n.cordonedBy,
 		Taints: slices.Clone(n.taints), Labels: maps.Clone(n.labels), Annotations: maps.Clone(n.annotations),
-		Ready: true, WellSince: start.Add(-history), Conditions: slices.Clone(n.spec.conditions), GPUs: n.spec.slots * gpusPerSlot, Pool: nodeProduct,
+		Ready: true, WellSince: start.Add(-history), Conditions: slices.Clone(n.spec.conditions), GPUs: n.spec.slots * gpusPerSlot, HasGPUs: n.spec.slots > 0, Pool: nodeProduct,
 	}
 }
 

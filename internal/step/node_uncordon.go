@@ -99,7 +99,7 @@ func (l nodeUncordon) proven(ctx context.Context, kind string, n kube.NodeState,
 		return "", unproven("since when its conditions are good is not known")
 	case now.Sub(n.WellSince) < hold:
 		return "", unproven("ready, with good conditions, for %s, wanted are %s", exactly(now.Sub(n.WellSince)), exactly(hold))
-	case n.GPUs == 0:
+	case !n.HasGPUs:
 		return fmt.Sprintf("ready, with good conditions, for %s; it has no GPUs", span(now.Sub(n.WellSince))), nil
 	case l.gpus == nil:
 		return "", unproven("its GPUs: %s", errNoGPUSource)

@@ -63,6 +63,9 @@ func TestUncordonWantsProof(t *testing.T) {
 		"it changed its P-state":        {gpus: minute(8, func(m *gpu.Minute) { m.Reasons = map[gpu.Reasons]int{gpu.HWSlowdown: 1} }), ok: true, says: "healthy for 11m"},
 		"the exporter was not scraped":  {gpus: dcgm(exported{gap: 5 * time.Minute}), says: "healthy for 5m, wanted are 10m: GPU 0: 0 samples of 2 in the minute from 11:54:00 UTC"},
 		"nor is it now":                 {gpus: dcgm(exported{scraped: 2 * time.Minute}), says: "its GPUs: unknown: GPU 0: "},
+		"none is offered":               {gpus: silent{}, world: offered("nvidia.com/gpu", "0"), says: "its GPUs: unknown: nothing is known of the node's GPUs: the agent does not answer"},
+		"none offered, none asked":      {world: offered("amd.com/gpu", "0"), says: "its GPUs: neither node agents nor dcgm-exporter are configured"},
+		"it has none":                   {world: offered("cpu", "8"), ok: true, says: "it has no GPUs"},
 		"a condition was bad till then": {gpus: agentOf(func(*gpu.GPU) {}), world: conditionUntil(2 * time.Minute), says: "ready, with good conditions, for 2m, wanted are 10m"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +97,15 @@ func conditionUntil(ago time.Duration) func(*nodeTrial) {
 			status["conditions"] = append(status["conditions"].([]any), map[string]any{
 				"type": "GpuXidError", "status": "False", "lastTransitionTime": atNoon().Add(-ago).Format(time.RFC3339),
 			})
+		})
+	}
+}
+
+// offered makes that resource the only one of node-0.
+func offered(name, count string) func(*nodeTrial) {
+	return func(x *nodeTrial) {
+		x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
+			n["status"].(map[string]any)["capacity"] = map[string]any{name: count}
 		})
 	}
 }

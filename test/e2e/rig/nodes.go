@@ -77,7 +77,9 @@ func gpuNode(name string, gpus int) *corev1.Node {
 		corev1.ResourceCPU:    resource.MustParse("192"),
 		corev1.ResourceMemory: resource.MustParse("2Ti"),
 		corev1.ResourcePods:   resource.MustParse("110"),
-		"nvidia.com/gpu":      *resource.NewQuantity(int64(gpus), resource.DecimalSI),
+	}
+	if gpus > 0 { // at zero it would be a node with GPUs whose device plugin is gone
+		capacity["nvidia.com/gpu"] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
 	}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
