@@ -167,6 +167,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"more hits than samples":    {replace(`"samples":60`, `"samples":60,"reasons":{"0x0000000000000040":61}`), "cannot be"},
 		"two bits counted together": {replace(`"samples":60`, `"samples":60,"reasons":{"0x0000000000000048":6}`), "cannot be"},
 		"endless period":            {replace(`"period_ms":1000`, `"period_ms":0`), "period_ms"},
+		"a period of its choosing":  {replace(`"period_ms":1000`, `"period_ms":60001`), "period_ms is 60001, want 100 to 60000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Decode(c.data)

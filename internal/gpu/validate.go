@@ -21,6 +21,10 @@ const (
 	maxText    = 512 // bytes of any text
 )
 
+// MaxPeriod is how far apart an agent may take its samples. Three of them are how
+// old readings may be: it is not for the one that is asked to widen that.
+const MaxPeriod = time.Minute
+
 // validate refuses what no honest agent says; see also plausible.
 func (s Snapshot) validate() error {
 	switch {
@@ -30,8 +34,8 @@ func (s Snapshot) validate() error {
 		return errors.New("node is empty")
 	case s.TakenAt.IsZero():
 		return errors.New("taken_at is missing")
-	case s.PeriodMS < 100 || s.PeriodMS > int64(time.Hour/time.Millisecond):
-		return fmt.Errorf("period_ms is %d, want 100 to 3600000", s.PeriodMS)
+	case s.PeriodMS < 100 || s.PeriodMS > MaxPeriod.Milliseconds():
+		return fmt.Errorf("period_ms is %d, want 100 to %d", s.PeriodMS, MaxPeriod.Milliseconds())
 	case len(s.GPUs) > MaxGPUs:
 		return fmt.Errorf("gpus has %d entries, more than %d", len(s.GPUs), MaxGPUs)
 	}

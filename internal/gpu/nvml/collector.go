@@ -54,7 +54,7 @@ func Start(ctx context.Context, o Options) (*Collector, error) {
 	if o.Period == 0 {
 		o.Period = time.Second
 	}
-	if o.Period < 100*time.Millisecond || o.Period > time.Minute {
+	if o.Period < 100*time.Millisecond || o.Period > gpu.MaxPeriod {
 		return nil, fmt.Errorf("nvml: a period of %s is not within 100ms and 1m", o.Period)
 	}
 	return start(ctx, o, newDriver(o.Library), reopenEvery), nil
