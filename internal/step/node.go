@@ -71,12 +71,23 @@ func unclaimed(kind string, n kube.NodeState) error {
 	if len(n.Claims) == 0 {
 		return nil
 	}
+	return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+		"%s: node %s belongs to %s: Responder leaves it alone until that is taken away", kind, n.Name, owners(n))}
+}
+
+// claimed reports whether the node has become somebody else's. Who answers a
+// request for a reset is expected to take the node.
+func claimed(n kube.NodeState, p nodePayload) bool {
+	return len(n.Claims) > 0 && p.Mark != kube.MarkReset
+}
+
+// owners names all who claim a node.
+func owners(n kube.NodeState) string {
 	var whose []string
 	for _, c := range n.Claims {
 		whose = append(whose, c.String())
 	}
-	return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
-		"%s: node %s belongs to %s: Responder leaves it alone until that is taken away", kind, n.Name, strings.Join(whose, " and to "))}
+	return strings.Join(whose, " and to ")
 }
 
 // plan is the part of a plan that every lever on a node has. The edit is tried
@@ -193,11 +204,15 @@ func (l node) look(ctx context.Context, in Input, plan machine.Plan, undo bool) 
 	return edited(in, n, p, undo), n, p, nil
 }
 
-// edited is what the node itself says about the edit.
+// edited is what the node itself says about the edit. Who claims the node after
+// it was made has it from then on: no plan is made on a claimed node. What was
+// put back is put back, whoever came after.
 func edited(in Input, n kube.NodeState, p nodePayload, undo bool) Observation {
 	applied, undone := oursOn(n, p.Mark, in, machine.ActionApply), oursOn(n, p.Mark, in, machine.ActionUndo)
 	receipt := func(a machine.Action) json.RawMessage { return encode(changeReceipt{Action: a, UID: n.UID}) }
 	switch {
+	case applied && p.Do.Holds(n) && claimed(n, p):
+		return foreignNode(n, p.Mark, "since then it belongs to "+owners(n))
 	case applied && !undo, undone && undo:
 		edit, action := p.Do, machine.ActionApply
 		if undo {
