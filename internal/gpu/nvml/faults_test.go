@@ -13,6 +13,7 @@ import (
 	nvidia "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
 )
 
 // Events that cannot be watched make a verdict unknown, and every event set
@@ -125,6 +126,29 @@ func TestEventsThatStop(t *testing.T) {
 		if got := verdicts(t, c); !slices.Equal(got, []gpu.Verdict{gpu.Failing, gpu.Healthy}) {
 			t.Errorf("after XID 79: %v", got)
 		}
+	})
+}
+
+// A wait for events that does not return is seen: the events that it may keep
+// back are not known, and come when it returns.
+func TestHungWait(t *testing.T) {
+	script := nvmltest.Healthy(1)
+	c := collect(t, script)
+	await(t, c, whole(1))
+
+	script["fail.nvmlEventSetWait_v2"] = nvmltest.Hang
+	script.Write(t, shared.script)
+	s := await(t, c, func(s gpu.Snapshot) bool { return s.GPUs[0].EventsWatched.Why() == gpu.Timeout })
+	if temperature, ok := s.GPUs[0].Temperature.GPUC.Get(); !ok || temperature != 34 {
+		t.Errorf("the GPU's other readings: %v", s.GPUs[0].Temperature.GPUC)
+	}
+
+	script.Happen(0, 79)
+	delete(script, "fail.nvmlEventSetWait_v2")
+	script.Write(t, shared.script)
+	await(t, c, func(s gpu.Snapshot) bool {
+		watched, _ := s.GPUs[0].EventsWatched.Get()
+		return watched && len(s.GPUs[0].Events) == 1
 	})
 }
 

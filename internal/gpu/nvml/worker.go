@@ -17,8 +17,8 @@ const (
 	fixedEvery = 5 * time.Minute
 )
 
-// eventWait is how long one wait for events lasts. It only bounds how long a
-// collector that was stopped lingers.
+// eventWait is how long one wait for events lasts. It bounds how long a collector
+// that was stopped lingers; one that lasts twice as long hangs.
 const eventWait = 5 * time.Second
 
 // inFlight is the call of the driver that a goroutine is in, for others to see.
@@ -71,6 +71,7 @@ type worker struct {
 	err     error             // why it could not be identified
 	history *history          // nil until then
 	watched gpu.Reading[bool] // whether events come
+	heard   time.Time         // when that was seen last
 }
 
 // run samples until ctx is done, or the driver was closed under it.
@@ -177,7 +178,16 @@ func (w *worker) watch(ctx context.Context) {
 func (w *worker) setWatched(r gpu.Reading[bool]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.watched = r
+	w.watched, w.heard = r, time.Now()
+}
+
+// watching is whether events come. A wait for them that did not return in time
+// may keep one back; the caller holds the lock.
+func (w *worker) watching(now time.Time) gpu.Reading[bool] {
+	if on, _ := w.watched.Get(); on && now.Sub(w.heard) > 2*eventWait {
+		return gpu.Unknown[bool](gpu.Timeout)
+	}
+	return w.watched
 }
 
 // listen notes events until ctx is done, or there can be no more.
@@ -191,6 +201,7 @@ func (w *worker) listen(ctx context.Context, stream events) {
 			w.setWatched(gpu.Unknown[bool](reasonOf(err)))
 			return
 		}
+		w.setWatched(gpu.Known(true))
 		if ok {
 			w.happened(e, time.Now())
 		}
@@ -235,7 +246,7 @@ func (w *worker) snapshot(now time.Time) (gpu.GPU, *gpu.ReadError) {
 		g = g.Unread(gpu.Timeout)
 		g.Errors = []gpu.ReadError{{What: "driver", Why: gpu.Timeout, Detail: stuck.String()}}
 	}
-	g.EventsWatched = w.watched
+	g.EventsWatched = w.watching(now)
 	g.TakenAt = wall(g.TakenAt, now)
 	w.history.into(&g, now)
 	return g, nil
