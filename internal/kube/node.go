@@ -29,6 +29,7 @@ type NodeState struct {
 	Conditions []string  // conditions that are bad, as in [Node]
 	GPUs       int       // devices of any vendor that its device plugin offers
 	HasGPUs    bool      // it is a node with GPUs, also where none of them is offered
+	GPUsGone   bool      // its device plugin offered GPUs once, and none now
 	Pool       string    // label=value that names its pool; empty: it is in none
 }
 
@@ -42,9 +43,10 @@ type Taint struct {
 // String writes a taint as kubectl does: key=value:NoSchedule.
 func (t Taint) String() string { return strings.TrimSuffix(t.Key+"="+t.Value, "=") + ":" + t.Effect }
 
-// Out reports whether the node takes no new pods, for whatever reason.
+// Out reports whether the node takes no new pods, for whatever reason: one with
+// GPUs of which none is offered takes none that asks for them.
 func (n NodeState) Out() bool {
-	return n.Unschedulable || !n.Ready || len(n.Claims) > 0 || slices.ContainsFunc(n.Taints, func(t Taint) bool {
+	return n.Unschedulable || !n.Ready || n.GPUsGone || len(n.Claims) > 0 || slices.ContainsFunc(n.Taints, func(t Taint) bool {
 		return ours(t.Key) && t.Effect != string(corev1.TaintEffectPreferNoSchedule)
 	})
 }
@@ -111,18 +113,21 @@ func describeState(n *corev1.Node) NodeState {
 			out.WellSince = c.LastTransitionTime.Time
 		}
 	}
+	offered := false
 	for name, q := range n.Status.Capacity {
 		if isGPU(name) {
 			out.GPUs += int(q.Value())
+			offered = true
 		}
 	}
+	out.GPUsGone = offered && out.GPUs == 0
 	return out
 }
 
 // isGPU reports whether an extended resource is GPUs, or slices of them.
 func isGPU(name corev1.ResourceName) bool {
 	s := string(name)
-	return s == "nvidia.com/gpu" || strings.HasPrefix(s, "nvidia.com/mig-") || s == "amd.com/gpu" || strings.HasPrefix(s, "gpu.intel.com/")
+	return s == "nvidia.com/gpu" || s == "nvidia.com/gpu.shared" || strings.HasPrefix(s, "nvidia.com/mig-") || s == "amd.com/gpu" || strings.HasPrefix(s, "gpu.intel.com/")
 }
 
 // poolLabels name a node's pool, the most telling first: what Karpenter, GKE,

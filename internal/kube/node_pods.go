@@ -183,7 +183,7 @@ func (c *Client) pool(ctx context.Context, of NodeState) ([]NodeState, error) {
 	}
 	var out []NodeState
 	for i := range list.Items {
-		if n := describeState(&list.Items[i]); n.GPUs > 0 || of.GPUs == 0 || n.Name == of.Name {
+		if n := describeState(&list.Items[i]); n.HasGPUs || !of.HasGPUs || n.Name == of.Name {
 			out = append(out, n)
 		}
 	}

@@ -32,7 +32,7 @@ func takesOut(plan *machine.Plan, v kube.NodeView) []string {
 	name := v.Node.Pool
 	if name == "" {
 		name = "all nodes with GPUs"
-		if v.Node.GPUs == 0 {
+		if !v.Node.HasGPUs {
 			name = "all nodes"
 		}
 	}
@@ -65,6 +65,9 @@ func whyOut(n kube.NodeState) string {
 	}
 	if !n.Ready {
 		why = append(why, "not ready")
+	}
+	if n.GPUsGone {
+		why = append(why, "none of its GPUs is offered")
 	}
 	if len(why) == 0 {
 		why = append(why, "tainted by Responder")
