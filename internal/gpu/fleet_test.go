@@ -53,6 +53,36 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// TestLinksOfPeers: that no NVLink is up is a fault where peers have some up.
+func TestLinksOfPeers(t *testing.T) {
+	unlinked := func(index int) GPU {
+		g := h100(index)
+		for i := range g.NVLinks {
+			g.NVLinks[i].Active = Known(false)
+		}
+		return g
+	}
+	other := h100(0)
+	other.Name = "NVIDIA A100"
+	for name, c := range map[string]struct {
+		snaps []Snapshot
+		want  Verdict
+		text  string
+	}{
+		"peers of other nodes": {[]Snapshot{node("a", unlinked(0), unlinked(1)), node("b", h100(0))}, Degraded, "none of its 2 NVLinks is up, while those of its peers are"},
+		"peers of its node":    {[]Snapshot{node("a", unlinked(0), h100(1))}, Degraded, "while those of its peers are"},
+		"peers without, too":   {[]Snapshot{node("a", unlinked(0)), node("b", unlinked(0))}, Healthy, "nor are those of a peer"},
+		"another product":      {[]Snapshot{node("a", unlinked(0)), node("b", other)}, Healthy, "nor are those of a peer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := Judge(noon, c.snaps...)[0].GPUs[0]
+			if j.Verdict != c.want || len(j.Reasons) == 0 || !strings.Contains(j.Reasons[0].Text, c.text) {
+				t.Errorf("got %s: %+v, want %s: %s", j.Verdict, j.Reasons, c.want, c.text)
+			}
+		})
+	}
+}
+
 func TestVerdictOfNode(t *testing.T) {
 	hot := h100(1)
 	hot.Rows.Failed = Known(true)

@@ -98,7 +98,17 @@ func TestVerdictOfClocks(t *testing.T) {
 		"a blip of hardware slowdown": {change: func(g *GPU) {
 			g.Clocks.Reasons = Known(HWSlowdown)
 			lastMinutes(g, 3, showing(HWSlowdown, 20))
-		}, want: Healthy, rule: "throttle", text: "has not lasted"},
+		}, want: Healthy, rule: "throttle", text: "hardware slowdown in 3 of 10 minutes, which has not lasted"},
+		"hardware slowdown in nearly half of all samples": {change: func(g *GPU) { lastMinutes(g, 10, showing(HWSlowdown, 27)) }, want: Healthy, rule: "throttle", text: "hardware slowdown in 10 of 10 minutes, which has not lasted"},
+		"hardware thermal slowdown in each minute":        {change: func(g *GPU) { lastMinutes(g, 10, showing(HWThermalSlowdown, 5)) }, want: Degraded, rule: "throttle", text: "hardware thermal slowdown again and again, in 10 of the last 10 minutes"},
+		"hardware thermal slowdown in one minute": {change: func(g *GPU) {
+			g.Minutes[4].Reasons = map[Reasons]int{HWThermalSlowdown: 5}
+		}, want: Healthy, rule: "throttle", text: "hardware thermal slowdown in 1 of 10 minutes, which has not lasted"},
+		"software thermal slowdown in each minute": {change: func(g *GPU) { lastMinutes(g, 10, showing(SWThermalSlowdown, 5)) }, want: Healthy, rule: "throttle", text: "software thermal slowdown in 10 of 10 minutes, which"},
+		"hardware thermal slowdown between samples": {change: func(g *GPU) {
+			lastMinutes(g, 10, func(m *Minute) { m.Violation.HWThermalNS = Known[uint64](3_000_000_000) })
+		}, want: Degraded, rule: "throttle", text: "again and again, in 10 of the last 10 minutes"},
+		"a blip just now": {change: func(g *GPU) { g.Clocks.Reasons = Known(HWSlowdown) }, want: Healthy, rule: "throttle", text: "hardware slowdown just now, which has not lasted"},
 		"one sample of thermal slowdown": {change: func(g *GPU) { lastMinutes(g, 1, showing(HWThermalSlowdown, 1)) }, want: Healthy},
 		"between samples, by the driver's count": {change: func(g *GPU) {
 			lastMinutes(g, 3, func(m *Minute) { m.Violation.HWThermalNS = Known[uint64](20_000_000_000) })
@@ -229,7 +239,7 @@ func TestVerdictOfLinks(t *testing.T) {
 			}
 		}, want: Healthy},
 		"a link down":                {change: func(g *GPU) { g.NVLinks[1].Active = Known(false) }, want: Degraded, rule: "nvlink", text: "1 of 2"},
-		"no link in use":             {change: func(g *GPU) { g.NVLinks[0].Active, g.NVLinks[1].Active = Known(false), Known(false) }, want: Healthy},
+		"no link in use":             {change: func(g *GPU) { g.NVLinks[0].Active, g.NVLinks[1].Active = Known(false), Known(false) }, want: Healthy, rule: "nvlink", text: "none of its 2 NVLinks is up, nor are those of a peer"},
 		"fabric in progress":         {change: func(g *GPU) { g.Fabric.State = Known(FabricInProgress) }, want: Degraded, rule: "fabric", text: "not joined"},
 		"fabric failed":              {change: func(g *GPU) { g.Fabric.Status = Known[int64](999) }, want: Failing, rule: "fabric", text: "999"},
 		"fabric slow":                {change: func(g *GPU) { g.Fabric.Health = Known[int64](1) }, want: Degraded, rule: "fabric", text: "less bandwidth"},

@@ -76,6 +76,9 @@ func throttling(u subject) []sign {
 	now, _ := u.gpu.Clocks.Reasons.Get()
 	for _, b := range brakes {
 		s, seen := u.braked(b)
+		if !seen {
+			s, seen = u.braking(b)
+		}
 		switch {
 		case seen:
 			out = append(out, s)
@@ -122,6 +125,34 @@ func (u subject) braked(b brake) (sign, bool) {
 		}, true
 	}
 	return sign{}, false
+}
+
+// braking names a reason that comes and goes, too seldom to last. Hardware
+// thermal slowdown is heat at any share: a GPU that shows it in most minutes
+// works, and worse than it should.
+func (u subject) braking(b brake) (sign, bool) {
+	minutes := u.minutes(remember)
+	hit, samples := hits(minutes, b.bit)
+	shown, lost := 0, time.Duration(0)
+	for _, m := range minutes {
+		ns, _ := b.lost(m.Violation).Get()
+		lost += time.Duration(min(ns, uint64(time.Hour)))
+		if m.Reasons[b.bit] > 0 || ns > 0 {
+			shown++
+		}
+	}
+	if hit < leastHits && shown < leastHits {
+		return sign{}, false
+	}
+	s := sign{
+		outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("%s in %d of %s, which has not lasted", b.name(), shown, plural(len(minutes), "minute")),
+		evidence: fmt.Sprintf("%s in %d of %d samples, %s by the driver's count", b.bit, hit, samples, lost.Round(time.Millisecond)),
+	}
+	if b.bit == HWThermalSlowdown && shown >= leastHits && 2*shown > len(minutes) {
+		s.verdict = Degraded
+		s.text = fmt.Sprintf("%s again and again, in %d of the last %s", b.name(), shown, plural(len(minutes), "minute"))
+	}
+	return s, true
 }
 
 // firstOf gives the start of the first minute of the run that reaches up to

@@ -52,19 +52,48 @@ func pcie(u subject) []sign {
 	return out
 }
 
-func nvlink(u subject) []sign {
-	var out []sign
-	up, down := 0, 0
-	for _, l := range u.gpu.NVLinks {
+// links counts the NVLinks that are up, and those that are not.
+func (g GPU) links() (up, down int) {
+	for _, l := range g.NVLinks {
 		if active, ok := l.Active.Get(); ok && active {
 			up++
 		} else if ok {
 			down++
 		}
 	}
-	if up > 0 && down > 0 {
-		out = append(out, sign{outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%d of %d NVLinks are down", down, up+down), evidence: fmt.Sprintf("active=%d inactive=%d", up, down)})
+	return up, down
+}
+
+// linksDown judges NVLinks that are down. Where all are, the GPU may be one that
+// nothing is linked to: its peers tell.
+func (u subject) linksDown() []sign {
+	up, down := u.gpu.links()
+	if down == 0 {
+		return nil
 	}
+	s := sign{
+		outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%d of %d NVLinks are down", down, up+down),
+		evidence: fmt.Sprintf("active=%d inactive=%d", up, down),
+	}
+	if up > 0 {
+		return []sign{s}
+	}
+	linked := 0
+	for _, p := range u.peers {
+		if n, _ := p.links(); n > 0 {
+			linked++
+		}
+	}
+	s.text = fmt.Sprintf("none of its %d NVLinks is up, while those of its peers are", down)
+	s.evidence += fmt.Sprintf("; %d of %s with NVLinks up", linked, plural(len(u.peers), "peer"))
+	if linked == 0 {
+		s.verdict, s.text = Healthy, fmt.Sprintf("none of its %d NVLinks is up, nor are those of a peer", down)
+	}
+	return []sign{s}
+}
+
+func nvlink(u subject) []sign {
+	out := u.linksDown()
 	rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.NVLinkErrors })
 	switch {
 	case !ok || rate <= 0:
