@@ -8,9 +8,19 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// judged is what gpu.health says.
+// judged is what gpu.health says. Of a verdict that is unknown, one node is not known.
 func judged(verdict, throttle string, bad, healthy int, reset bool) string {
-	return fmt.Sprintf(`{"verdict":%q,"throttle":%q,"bad_nodes":%d,"healthy_nodes":%d,"reset":%t,"rma":false,"node":"gpu-17","why":"because"}`, verdict, throttle, bad, healthy, reset)
+	unknown := 0
+	if verdict == "unknown" {
+		unknown = 1
+	}
+	return partly(verdict, throttle, bad, healthy, unknown, reset)
+}
+
+// partly is what gpu.health says where more nodes are not known.
+func partly(verdict, throttle string, bad, healthy, unknown int, reset bool) string {
+	return fmt.Sprintf(`{"verdict":%q,"throttle":%q,"bad_nodes":%d,"healthy_nodes":%d,"unknown_nodes":%d,"reset":%t,"rma":false,"node":"gpu-17","why":"because"}`,
+		verdict, throttle, bad, healthy, unknown, reset)
 }
 
 // What the playbooks about GPUs decide: a node is touched only when one node is
@@ -26,6 +36,9 @@ func TestGPUDecisions(t *testing.T) {
 		{"gpu-fault", "the service's only node fails", "diagnose", map[string]string{"diagnose": judged("failing", "", 1, 0, false)}, "drain"},
 		{"gpu-fault", "two of four", "diagnose", map[string]string{"diagnose": judged("failing", "", 2, 2, false)}, "drain"},
 		{"gpu-fault", "all of them", "diagnose", map[string]string{"diagnose": judged("failing", "", 4, 0, false)}, "widespread"},
+		{"gpu-fault", "one of four, the others not known", "diagnose", map[string]string{"diagnose": partly("failing", "", 1, 0, 3, false)}, "widespread"},
+		{"gpu-fault", "one of two, the other not known", "diagnose", map[string]string{"diagnose": partly("failing", "", 1, 0, 1, false)}, "widespread"},
+		{"gpu-fault", "one of four, one well", "diagnose", map[string]string{"diagnose": partly("failing", "", 1, 1, 2, false)}, "drain"},
 		{"gpu-fault", "healthy again", "diagnose", map[string]string{"diagnose": judged("healthy", "", 0, 4, false)}, "not-confirmed"},
 		{"gpu-fault", "not known", "diagnose", map[string]string{"diagnose": judged("unknown", "", 0, 3, false)}, "blind"},
 		{"gpu-fault", "unreadable", "diagnose", map[string]string{"diagnose": `{}`}, "error in diagnose"},
@@ -34,6 +47,9 @@ func TestGPUDecisions(t *testing.T) {
 
 		{"thermal-emergency", "one hot node", "diagnose", map[string]string{"diagnose": judged("throttled", "thermal", 1, 3, false)}, "drain"},
 		{"thermal-emergency", "two hot nodes", "diagnose", map[string]string{"diagnose": judged("throttled", "thermal", 2, 2, false)}, "room"},
+		{"thermal-emergency", "two hot nodes, one not known", "diagnose", map[string]string{"diagnose": partly("throttled", "thermal", 2, 1, 1, false)}, "room"},
+		{"thermal-emergency", "one hot node, the others not known", "diagnose", map[string]string{"diagnose": partly("throttled", "thermal", 1, 0, 3, false)}, "unseen"},
+		{"thermal-emergency", "one hot node, one not known", "diagnose", map[string]string{"diagnose": partly("throttled", "thermal", 1, 2, 1, false)}, "unseen"},
 		{"thermal-emergency", "the power brake", "diagnose", map[string]string{"diagnose": judged("throttled", "power_brake", 1, 3, false)}, "gpu-fault"},
 		{"thermal-emergency", "failing, and hot", "diagnose", map[string]string{"diagnose": judged("failing", "thermal", 1, 3, false)}, "gpu-fault"},
 		{"thermal-emergency", "cool again", "diagnose", map[string]string{"diagnose": judged("busy", "", 0, 4, false)}, "not-confirmed"},

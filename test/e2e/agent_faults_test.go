@@ -77,6 +77,7 @@ func gpuFellOff(t *testing.T, f *faults) {
 func (f *faults) takenOut(t *testing.T, service, alertname string, says ...string) {
 	t.Helper()
 	node, other := f.pools[service][0], f.pools[service][1]
+	f.is(t, other, gpu.Healthy) // else nothing is moved to it
 	run := f.run(t, "gpu-fault", alertname, service)
 	wantEnd(t, run, machine.OutcomeResolved, append(says, "1 of 1 pods have left node "+node)...)
 	if n := run.Has(machine.Verified); n != 2 {
@@ -124,12 +125,13 @@ func nodeReturns(t *testing.T, f *faults) {
 }
 
 // gpuFaultByDCGM: without an agent, and with the counters that dcgm-exporter
-// gives by default, a fault is found. Health could not be.
+// gives by default, a fault is found. Health could not be: where the pods may go
+// is known to be healthy because its exporter is told all.
 func gpuFaultByDCGM(t *testing.T, f *faults) {
 	node := f.pools["exported"][0]
+	f.is(t, node, gpu.Uncertain)
 	f.exporters[node].set("DCGM_FI_DEV_ROW_REMAP_FAILURE", 1)
 	f.is(t, node, gpu.Failing)
-	f.is(t, f.pools["exported"][1], gpu.Uncertain)
 	f.takenOut(t, "exported", "GPURowRemapFailure", `"source":"dcgm"`, `"rma":true`, "GPU 0 on node "+node+": a memory row could not be remapped")
 }
 

@@ -98,7 +98,7 @@ var faultServices = []struct {
 	{"busy", 1, true},      // all well, one GPU at its power limit
 	{"mute", 1, true},      // the agent does not answer
 	{"returned", 1, true},  // was taken out and is healthy
-	{"exported", 2, false}, // default counters only; memory of the first node cannot be repaired
+	{"exported", 2, false}, // memory of the first node, of which there are default counters only, cannot be repaired
 	{"proven", 1, false},   // was taken out and is healthy, by dcgm-exporter told all
 	{"stale", 1, false},    // the exporter stops
 }
@@ -120,7 +120,7 @@ func newFaults(t *testing.T) *faults {
 		}
 		for _, node := range nodes {
 			e := &exporter{node: node, values: told()}
-			if s.name == "exported" {
+			if s.name == "exported" && node == nodes[0] {
 				e.values = defaults()
 			}
 			e.server = httptest.NewServer(e)
