@@ -1,7 +1,9 @@
 package playbooks
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,5 +76,43 @@ func TestGPUDecisions(t *testing.T) {
 				t.Errorf("came to %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// What is said of GPUs names what is known, and the repair is asked for of the
+// GPU that needs it.
+func TestGPUTexts(t *testing.T) {
+	const (
+		hot   = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":false,"rma":false,"repair_gpu":"","repair_why":"","bad_nodes":1,"unknown_nodes":3}`
+		needs = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":true,"rma":false,"repair_gpu":"GPU-2","repair_why":"a row waits"}`
+		spent = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":true,"rma":true,"repair_gpu":"GPU-3","repair_why":"no spare row"}`
+	)
+	set := load(t)
+	for _, test := range []struct{ playbook, state, with, diagnose, idle, want string }{
+		{"gpu-fault", "request-repair", "gpu", needs, hot, "GPU-2"},
+		{"gpu-fault", "request-repair", "reason", needs, spent, "a row waits"},
+		{"gpu-fault", "request-repair", "gpu", hot, spent, "GPU-3"},
+		{"gpu-fault", "request-repair", "reason", hot, spent, "no spare row"},
+		{"gpu-fault", "out-of-service", "", needs, "", "without it. GPU-2 needs a reset. It stays"},
+		{"gpu-fault", "out-of-service", "", spent, "", "without it. GPU-3 is to be replaced. It stays"},
+		{"gpu-fault", "out-of-service", "", hot, "", "without it. It stays"},
+		{"gpu-fault", "widespread", "", hot, "", "at fault on 1 of them, and of 3 too little is known (too hot). Nothing was changed."},
+		{"thermal-emergency", "unseen", "", hot, "", "node gpu-17 is too hot (too hot), and of 3 more nodes too little is known"},
+	} {
+		scope := playbook.Scope{
+			Alert: playbook.Alert{Labels: map[string]string{}}, Service: playbook.Service{Name: "chat"},
+			Evidence: map[string]json.RawMessage{"diagnose": json.RawMessage(test.diagnose)},
+		}
+		if test.idle != "" {
+			scope.Evidence["idle"] = json.RawMessage(test.idle)
+		}
+		state := set.ByName(test.playbook).State(test.state)
+		text := state.Message
+		if test.with != "" {
+			text = state.With[test.with]
+		}
+		if got, err := text.Text(scope); err != nil || !strings.Contains(got, test.want) {
+			t.Errorf("%s, %s %s: got %q, %v, want %q", test.playbook, test.state, test.with, got, err, test.want)
+		}
 	}
 }

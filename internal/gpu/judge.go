@@ -47,8 +47,12 @@ func Unseen(node, why string) NodeJudgement {
 
 func judgeGPU(u subject) Judgement {
 	j := Judgement{UUID: u.gpu.UUID, Index: u.gpu.Index, Name: u.gpu.Name, Verdict: Healthy}
+	var asks sign
 	j.Reasons = reasons(gpuRules, u, func(s sign) {
 		j.Verdict = worst(j.Verdict, s.verdict)
+		if needs := s.reset || s.rma; needs && (j.Repair == "" || s.rma && !asks.rma || s.rma == asks.rma && s.verdict.WorseThan(asks.verdict)) {
+			asks, j.Repair = s, s.text
+		}
 		j.Reset, j.RMA = j.Reset || s.reset, j.RMA || s.rma
 		if throttleRank[s.throttle] > throttleRank[j.Throttle] {
 			j.Throttle = s.throttle

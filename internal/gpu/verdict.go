@@ -61,6 +61,7 @@ type Judgement struct {
 	Throttle Throttle `json:"throttle,omitempty"` // the worst kind; only when a throttling rule fired
 	Reset    bool     `json:"reset,omitempty"`    // a reset of the GPU or a reboot is what NVIDIA's documents ask for
 	RMA      bool     `json:"rma,omitempty"`      // replacement is what they ask for
+	Repair   string   `json:"repair,omitempty"`   // the finding that asks for it; of several the worst of those that ask for a replacement, else for a reset
 	Reasons  []Reason `json:"reasons"`            // worst first; those of a healthy GPU are no fault
 }
 

@@ -34,11 +34,13 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 		Out: []playbook.Field{
 			with(verdict, "The worst of the GPUs that count: those the service's pods hold, or all of their nodes where that is not known."),
 			{Name: "throttle", Type: text, Enum: []string{"", string(gpu.Thermal), string(gpu.PowerBrake), string(gpu.Hardware)}, Doc: "What slows down the worst of the GPUs that count; empty: nothing."},
-			{Name: "reset", Type: yes, Doc: "One of them needs a reset, by NVIDIA's documents."},
-			{Name: "rma", Type: yes, Doc: "One of them is to be replaced, by NVIDIA's documents."},
 			{Name: "why", Type: text, Doc: "The worst finding in a sentence; empty: nothing is wrong."},
 			{Name: "node", Type: text, Doc: "The node with the worst of them that is degraded, throttled or failing; empty: there is none."},
 			{Name: "gpu", Type: text, Doc: "UUID of the worst GPU there; empty: there is none, or the whole node is at fault."},
+			{Name: "reset", Type: yes, Doc: "A GPU there that counts needs a reset, by NVIDIA's documents."},
+			{Name: "rma", Type: yes, Doc: "A GPU there that counts is to be replaced, by NVIDIA's documents."},
+			{Name: "repair_gpu", Type: text, Doc: "UUID of that GPU, of several the one to be replaced, and of those the worst; empty: there is none."},
+			{Name: "repair_why", Type: text, Doc: "The finding that asks for it in a sentence, and how many more GPUs there need a repair; empty: there is none."},
 			{Name: "healthy_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which all GPUs that count are healthy or busy."},
 			{Name: "unknown_nodes", Type: whole, Unit: "nodes", Doc: "Nodes of which too little is known."},
 			{Name: "bad_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is degraded, throttled or failing."},
@@ -94,11 +96,13 @@ type healthWith struct {
 type healthOut struct {
 	Verdict      gpu.Verdict   `json:"verdict"`
 	Throttle     gpu.Throttle  `json:"throttle"`
-	Reset        bool          `json:"reset"`
-	RMA          bool          `json:"rma"`
 	Why          string        `json:"why"`
 	Node         string        `json:"node"`
 	GPU          string        `json:"gpu"`
+	Reset        bool          `json:"reset"`
+	RMA          bool          `json:"rma"`
+	RepairGPU    string        `json:"repair_gpu"`
+	RepairWhy    string        `json:"repair_why"`
 	HealthyNodes int           `json:"healthy_nodes"`
 	UnknownNodes int           `json:"unknown_nodes"`
 	BadNodes     int           `json:"bad_nodes"`
@@ -186,7 +190,7 @@ func podsByNode(pods []kube.Pod) map[string][]string {
 // healthOf turns answers into evidence and what people are told. Of the node
 // called whole, every GPU counts.
 func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[string][]string, whole string) (healthOut, []string) {
-	worst := map[string]string{} // GPU of each node
+	counts := map[string]nodeCount{}
 	out := healthOut{Verdict: gpu.Healthy, BadPods: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
 	if len(answers) == 0 {
 		out.Verdict, out.Why = gpu.Uncertain, "no pod of the service runs on a node"
@@ -197,7 +201,7 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[st
 			counted = nil
 		}
 		n := countNode(j, answers[i], namespace, counted)
-		worst[j.Node] = n.worst
+		counts[j.Node] = n
 		row := gpuNodeOut{Name: j.Node, Verdict: n.verdict, NodeVerdict: j.Verdict, Throttle: n.throttle, Source: j.Source, AgeSeconds: -1, GPUs: len(j.GPUs), Pods: append([]string{}, pods[j.Node]...)}
 		if !j.TakenAt.IsZero() {
 			row.AgeSeconds = now.Sub(j.TakenAt).Seconds()
@@ -210,7 +214,9 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[st
 	slices.SortStableFunc(out.Reasons, func(a, b gpuFoundOut) int { return worseFirst(a.Verdict, b.Verdict) })
 	if len(out.Nodes) > 0 && out.Nodes[0].Verdict.WorseThan(gpu.Uncertain) {
 		out.Node = out.Nodes[0].Name
-		out.GPU = worst[out.Node]
+		n := counts[out.Node]
+		out.GPU = n.worst
+		out.Reset, out.RMA, out.RepairGPU, out.RepairWhy = n.repair()
 	}
 	if len(out.Reasons) > 0 {
 		out.Why = out.Reasons[0].say()
@@ -225,7 +231,6 @@ func (o *healthOut) add(n nodeCount, row gpuNodeOut) {
 	if n.verdict.WorseThan(o.Verdict) {
 		o.Verdict, o.Throttle = n.verdict, n.throttle
 	}
-	o.Reset, o.RMA = o.Reset || n.reset, o.RMA || n.rma
 	switch {
 	case n.verdict.WorseThan(gpu.Uncertain):
 		o.BadNodes++
@@ -250,18 +255,19 @@ func worseFirst(a, b gpu.Verdict) int {
 
 // nodeCount is a node as far as it counts for the service.
 type nodeCount struct {
-	verdict    gpu.Verdict
-	throttle   gpu.Throttle
-	reset, rma bool
-	reasons    []gpuFoundOut // worse than busy
-	worst      string        // UUID of the GPU; empty: none is worse than busy
+	node     string
+	verdict  gpu.Verdict
+	throttle gpu.Throttle
+	repairs  []gpu.Judgement // of the GPUs that need a reset or a replacement
+	reasons  []gpuFoundOut   // worse than busy
+	worst    string          // UUID of the GPU; empty: none is worse than busy
 }
 
 // countNode judges the GPUs of a node that count: those the pods hold where
 // that is known, else all of them. What is wrong with the node as a whole
 // counts always.
 func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []string) nodeCount {
-	n := nodeCount{verdict: gpu.Healthy}
+	n := nodeCount{node: j.Node, verdict: gpu.Healthy}
 	note := func(index int, uuid string, found []gpu.Reason) {
 		for _, r := range found {
 			if r.Verdict.WorseThan(n.verdict) {
@@ -284,7 +290,9 @@ func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []strin
 			continue
 		}
 		note(g.Index, g.UUID, g.Reasons)
-		n.reset, n.rma = n.reset || g.Reset, n.rma || g.RMA
+		if g.Reset || g.RMA {
+			n.repairs = append(n.repairs, g)
+		}
 		if g.Verdict.WorseThan(worst) {
 			n.throttle, worst = g.Throttle, g.Verdict
 			if worst.WorseThan(gpu.Busy) {
@@ -293,6 +301,30 @@ func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []strin
 		}
 	}
 	return n
+}
+
+// repair tells what the GPUs of the node need, which of them a repair is to be
+// asked for, and why that one.
+func (n nodeCount) repair() (reset, rma bool, uuid, why string) {
+	if len(n.repairs) == 0 {
+		return false, false, "", ""
+	}
+	first := n.repairs[0]
+	for _, g := range n.repairs {
+		reset, rma = reset || g.Reset, rma || g.RMA
+		if g.RMA && !first.RMA || g.RMA == first.RMA && g.Verdict.WorseThan(first.Verdict) {
+			first = g
+		}
+	}
+	why = gpuFoundOut{Node: n.node, GPU: first.Index, Text: first.Repair}.say()
+	switch more := len(n.repairs) - 1; more {
+	case 0:
+	case 1:
+		why += "; 1 more GPU there needs a repair"
+	default:
+		why += fmt.Sprintf("; %d more GPUs there need a repair", more)
+	}
+	return reset, rma, first.UUID, why
 }
 
 // say is a finding in a sentence.
