@@ -19,7 +19,8 @@ func gpuResetRequestKind() playbook.Kind {
 		Doc: `Asks for a GPU to be reset. Nothing is reset here, and nothing is moved: drain the node first. People are told with a notify state.
 
 By ` + "`label`" + `: a label on its node and an annotation that says which GPU and why, for a controller or a person who watches for them. Undo takes the
-request back, unless somebody has taken it up: whoever does is free to change or remove the label. By ` + "`webhook`" + `: a POST of JSON to
+request back, unless somebody has taken it up: whoever does is free to change the label, and removes it when it is done: until then node.uncordon
+leaves the node out. By ` + "`webhook`" + `: a POST of JSON to
 ` + "`gpu.repairs.url`" + ` with action, node, gpu, reason, run, service and key; key is the header Idempotency-Key too. Undo posts the action withdraw; a
 receiver that refuses it leaves the run ended with its change in place. Where no answer came and the receiver is not known to take a key once, the
 run is held.
@@ -32,15 +33,27 @@ It needs no alert that still fires once the run has verified a change: what was 
 			{Name: "gpu", Type: scalar(playbook.String), Doc: "UUID or index of the GPU; unset or empty: all of the node's."},
 			{Name: "reason", Type: scalar(playbook.String), Required: true, Doc: "Why, as the person or controller who does it should read it."},
 			{Name: "via", Type: scalar(playbook.String), Enum: []string{viaLabel, viaWebhook}, Doc: "How it is asked for. Unset: by the webhook where one is configured, else by the label."},
-			{Name: "label", Type: scalar(playbook.String), Default: "responder.dev/gpu-reset", Doc: "Key of the label; it begins with responder.dev/."},
+			{Name: "label", Type: scalar(playbook.String), Default: resetLabel, Doc: "Key of the label; it begins with responder.dev/."},
 		},
 	}
 }
 
 const (
+	resetLabel     = "responder.dev/gpu-reset"           // key of the label, by default
 	resetRequested = "requested"                         // value of the label
 	resetWhy       = "responder.dev/gpu-reset-requested" // annotation: which GPU and why
 )
+
+// openReset is the label of a request for a reset that nobody has taken away yet,
+// whatever whoever took it up made of its value; empty: there is none.
+func openReset(n kube.NodeState) string {
+	for _, k := range sortedKeys(n.Labels) {
+		if v := n.Labels[k]; k == resetLabel || strings.HasPrefix(k, taintPrefix) && v == resetRequested {
+			return k + "=" + v
+		}
+	}
+	return ""
+}
 
 type gpuResetRequest struct {
 	node

@@ -131,6 +131,18 @@ func TestNodePlansThatAreRefused(t *testing.T) {
 				n["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Ready", "status": "Unknown"}}
 			})
 		}, machine.ReasonNotMet, "Ready=Unknown"},
+		{"to be reset", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
+			ourCordon(x.Server)
+			label("responder.dev/gpu-reset", "requested")(x, t)
+		}, machine.ReasonNotMet, "a reset of its GPUs is asked for by the label responder.dev/gpu-reset=requested"},
+		{"to be reset, by another label", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
+			ourCordon(x.Server)
+			label("responder.dev/repair", "requested")(x, t)
+		}, machine.ReasonNotMet, "a reset of its GPUs is asked for by the label responder.dev/repair=requested"},
+		{"being reset", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
+			ourCordon(x.Server)
+			label("responder.dev/gpu-reset", "in-progress")(x, t)
+		}, machine.ReasonNotMet, "label responder.dev/gpu-reset=in-progress"},
 		{"ready for too short", "node.uncordon", map[string]any{"healthy_for": "2h"}, mine, machine.ReasonInvalid, "at most 30m"},
 	}
 	for _, tt := range tests {

@@ -21,7 +21,7 @@ func nodeUncordonKind() playbook.Kind {
 
 Only Responder's own cordon is ever lifted, and only of a node that is proven healthy: ready, without a bad condition and with every one of its
 GPUs healthy, by its agent or by dcgm-exporter, all of it for ` + "`healthy_for`" + ` without a gap. What is unknown is not healthy. An agent remembers half
-an hour, since it started; Prometheus has to have scraped the exporter all the time.`,
+an hour, since it started; Prometheus has to have scraped the exporter all the time. A node with the label of a gpu.reset_request stays out.`,
 		Idempotent: true,
 		With: []playbook.Field{
 			nodeField(),
@@ -93,6 +93,8 @@ func (l nodeUncordon) proven(ctx context.Context, kind string, n kube.NodeState,
 		return &Error{Reason: machine.ReasonNotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: ", kind, n.Name) + fmt.Sprintf(format, args...)}
 	}
 	switch {
+	case openReset(n) != "":
+		return "", unproven("a reset of its GPUs is asked for by the label %s; whoever did it, or knows that none is needed, takes the label away", openReset(n))
 	case !n.Ready || len(n.Conditions) > 0:
 		return "", unproven("%s", strings.Join(orReady(n), ", "))
 	case n.WellSince.IsZero():
