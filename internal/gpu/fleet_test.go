@@ -24,6 +24,15 @@ func node(name string, gpus ...GPU) Snapshot {
 	return s
 }
 
+// at is a GPU whose readings and history are so much later.
+func at(later time.Duration, g GPU) GPU {
+	g.TakenAt = g.TakenAt.Add(later)
+	for i := range g.Minutes {
+		g.Minutes[i].Start = g.Minutes[i].Start.Add(later)
+	}
+	return g
+}
+
 func TestPeers(t *testing.T) {
 	other := cappedAt(0, 1000)
 	other.Name = "NVIDIA A100"
@@ -42,6 +51,9 @@ func TestPeers(t *testing.T) {
 		"another product":                  {[]Snapshot{node("a", cappedAt(0, 1100)), func() Snapshot { s := node("b", other); return s }()}, Busy, ""},
 		"idle peers say nothing":           {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", idle)}, Busy, ""},
 		"idle itself":                      {[]Snapshot{node("a", idle), node("b", cappedAt(0, 1600))}, Healthy, ""},
+		"stale peers say nothing":          {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", at(-31*time.Second, cappedAt(0, 1600)))}, Busy, "normal at full load"},
+		"peers ahead of time say nothing":  {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", at(11*time.Second, cappedAt(0, 1600)))}, Busy, "normal at full load"},
+		"instead of a stale peer":          {[]Snapshot{node("a", cappedAt(0, 1100), cappedAt(1, 1600)), node("b", at(-time.Hour, cappedAt(0, 1100)))}, Degraded, "while its peers run"},
 		"neighbours count only when alone": {[]Snapshot{node("a", cappedAt(0, 1500), cappedAt(1, 1980)), node("b", cappedAt(0, 1510))}, Busy, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func Judge(now time.Time, snaps ...Snapshot) []NodeJudgement {
 		n.Reasons = reasons(nodeRules, subject{snap: s, now: now}, func(x sign) { n.Verdict = worst(n.Verdict, x.verdict) })
 		for _, g := range s.GPUs {
 			believed, odd := believe(g)
-			j := judgeGPU(subject{snap: s, gpu: believed, peers: peersOf(g, i, snaps), now: now, odd: odd})
+			j := judgeGPU(subject{snap: s, gpu: believed, peers: peersOf(g, i, snaps, now), now: now, odd: odd})
 			n.GPUs = append(n.GPUs, j)
 			n.Verdict = worst(n.Verdict, j.Verdict)
 		}
@@ -86,13 +86,15 @@ func worst(a, b Verdict) Verdict {
 }
 
 // peersOf gives GPUs to compare with: those of the same product on other
-// nodes, else the others of the same node.
-func peersOf(g GPU, own int, snaps []Snapshot) []GPU {
+// nodes, else the others of the same node. What a GPU did before it fell silent
+// says nothing about now.
+func peersOf(g GPU, own int, snaps []Snapshot, now time.Time) []GPU {
 	var others, same []GPU
 	for i, s := range snaps {
 		for _, p := range s.GPUs {
 			switch {
 			case p.Name != g.Name || p.UUID == g.UUID:
+			case len(fresh(subject{snap: s, gpu: p, now: now})) > 0:
 			case i == own:
 				same = append(same, p)
 			default:

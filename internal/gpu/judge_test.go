@@ -108,7 +108,7 @@ func TestVerdictOfClocks(t *testing.T) {
 		"hardware thermal slowdown between samples": {change: func(g *GPU) {
 			lastMinutes(g, 10, func(m *Minute) { m.Violation.HWThermalNS = Known[uint64](3_000_000_000) })
 		}, want: Degraded, rule: "throttle", text: "again and again, in 10 of the last 10 minutes"},
-		"a blip just now": {change: func(g *GPU) { g.Clocks.Reasons = Known(HWSlowdown) }, want: Healthy, rule: "throttle", text: "hardware slowdown just now, which has not lasted"},
+		"a blip just now":                {change: func(g *GPU) { g.Clocks.Reasons = Known(HWSlowdown) }, want: Healthy, rule: "throttle", text: "hardware slowdown just now, which has not lasted"},
 		"one sample of thermal slowdown": {change: func(g *GPU) { lastMinutes(g, 1, showing(HWThermalSlowdown, 1)) }, want: Healthy},
 		"between samples, by the driver's count": {change: func(g *GPU) {
 			lastMinutes(g, 3, func(m *Minute) { m.Violation.HWThermalNS = Known[uint64](20_000_000_000) })
