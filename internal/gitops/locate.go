@@ -54,7 +54,7 @@ func (v Variable) check() error {
 		return &Error{Reason: Invalid, Message: "a variable is a flag or the replicas, not both"}
 	case v.Replicas && v.Bound != "" && v.Bound != "min" && v.Bound != "max":
 		return &Error{Reason: Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", clip(v.Bound))}
-	case secretName(v.Flag):
+	case SecretName(v.Flag):
 		return &Error{Reason: Invalid, Message: fmt.Sprintf("%s holds a credential: it is neither shown nor changed here", v)}
 	case !v.Replicas && !flagName.MatchString(v.Flag):
 		return &Error{Reason: Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", clip(v.Flag))}
@@ -328,6 +328,9 @@ func (l *line) find(v Variable) (*site, error) {
 
 // reference follows --flag=$(NAME) to the variable.
 func (c container) reference(name string, from *site) (*site, error) {
+	if SecretName(name) {
+		return nil, c.bad(from.node, fmt.Sprintf("the value is $%s, a credential, which is neither shown nor changed here", name))
+	}
 	v, err := c.environment(name)
 	switch {
 	case err != nil:

@@ -128,14 +128,34 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("the difference shows a credential:\n%s", e.Diff)
 		}
 	}
-	for _, name := range []string{"api-key", "hf-token", "HF_TOKEN", "token-file", "token"} {
+	for _, name := range []string{
+		"api-key", "hf-token", "HF_TOKEN", "token-file", "token", "API_KEYS", "AUTH_TOKENS", "OPENAI_KEY", "SIGNING_KEY", "HF_PAT", "MYSQL_PWD",
+		"hfToken", "HFToken", "apiKeys", "RATE_LIMIT_TOKEN", "BUDGET_TOKEN", "DB_PASSWORDS",
+	} {
 		if p, err := Locate(files, deployment, Variable{Flag: name}); reason(err) != Invalid || len(p) > 0 || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
-	for _, name := range []string{"max-num-batched-tokens", "long-prefill-token-threshold", "return-token-type-ids", "bucket-inter-token-latency"} {
+	for _, name := range []string{"max-num-batched-tokens", "long-prefill-token-threshold", "return-token-type-ids", "bucket-inter-token-latency", "maxNumBatchedTokens", "MAX_TOTAL_TOKENS", "MAX_BATCH_PREFILL_TOKENS", "tokenizer"} {
 		if _, err := Locate(files, deployment, Variable{Flag: name}); err != nil {
 			t.Errorf("no credential: %v", err)
+		}
+	}
+}
+
+// TestSecretVariables: what is named like a credential is shown nowhere.
+func TestSecretVariables(t *testing.T) {
+	for _, name := range []string{"API_KEYS", "AUTH_TOKENS", "OPENAI_KEY", "SIGNING_KEY", "HF_PAT", "MYSQL_PWD", "hfToken", "RATE_LIMIT_TOKEN"} {
+		for _, form := range []string{"        - name: " + name + "\n          value: canary\n", "        - {name: " + name + ", value: canary}\n", "        - name: X\n          value: \"" + name + "=canary\"\n"} {
+			text := goodHead + "        args: [--max-num-seqs=128, --x=$(" + name + ")]\n        env:\n" + form
+			files := []File{{Path: "a.yaml", Data: []byte(text)}}
+			e, err := Set(files, deployment, seqs, "64")
+			if err != nil || strings.Contains(e.Diff, "canary") {
+				t.Errorf("%s: %v\n%s", name, err, e.Diff)
+			}
+			if p, err := Locate(files, deployment, Variable{Flag: "x"}); reason(err) != Invalid {
+				t.Errorf("a flag whose value is $%s: %+v, %v", name, p, err)
+			}
 		}
 	}
 }

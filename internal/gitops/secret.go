@@ -19,28 +19,62 @@ var (
 	namedSecret  = regexp.MustCompile(`(?i)\bname["']?:\s*["']?([A-Za-z0-9_.-]+)`)
 	flagAlone    = regexp.MustCompile(`^\s*-\s*["']?--([A-Za-z0-9_.-]+)["']?\s*$`)
 	valueOf      = regexp.MustCompile(`(\bvalue["']?:\s*)(.+)$`)
+	humps        = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
+	member       = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?\s*[=:]\s*["']?)([^\s"',{}\[\]]+)`)
+	flagAndWord  = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)(\s+["']?)([^\s"',{}\[\]-][^\s"',{}\[\]]*)`)
 	itemOf       = regexp.MustCompile(`^(\s*-\s*)([^-\s].*)$`)
 )
 
-// counted are words before or after the word token of a model, which is no
-// credential: long-prefill-token-threshold, inter-token-latency.
-var counted = []string{"threshold", "type", "ids", "latency", "limit", "count", "ratio", "budget", "inter", "first"}
+// A model's token is no credential where one of these words is next to it:
+// inter-token-latency, long-prefill-token-threshold.
+var (
+	beforeToken = []string{"inter", "first"}
+	afterToken  = []string{"threshold", "type", "ids", "latency", "limit", "count", "ratio", "budget"}
+)
 
-// secretName reports whether a name's words say secret. Whole words only:
-// max-num-batched-tokens and tokenizer are no secrets, HF_TOKEN is.
-func secretName(name string) bool {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+// tokenCounts are words of a variable that counts tokens: MAX_TOTAL_TOKENS.
+var tokenCounts = []string{"max", "min", "num", "n", "total", "batch", "batched", "prefill", "input", "output", "new", "limit", "budget", "generated"}
+
+// keysOf are words before the word key of a credential; a key of another kind,
+// a shard's, is none.
+var keysOf = []string{"api", "access", "private", "auth", "signing", "encryption", "hf", "openai"}
+
+// SecretName reports whether the words of a flag, a variable or a field say that
+// its value is a credential. Whole words only: max-num-batched-tokens and
+// tokenizer are none; HF_TOKEN, hfToken and, as a variable of the environment
+// only, OPENAI_KEY and MYSQL_PWD are.
+func SecretName(name string) bool {
+	words := wordsOf(name)
 	for i, w := range words {
-		beside := append(slices.Clone(words[max(0, i-1):i]), words[min(i+1, len(words)):min(i+2, len(words))]...)
-		if w == "token" && slices.ContainsFunc(beside, func(b string) bool { return slices.Contains(counted, b) }) {
-			continue
-		}
-		if slices.Contains([]string{"secret", "token", "password", "passwd", "credential", "credentials", "apikey"}, w) ||
-			w == "key" && i > 0 && slices.Contains([]string{"api", "access", "private", "auth"}, words[i-1]) {
+		switch w {
+		case "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials", "apikey", "apikeys", "auth", "authorization", "private":
 			return true
+		case "token":
+			if (i == 0 || !slices.Contains(beforeToken, words[i-1])) && (i+1 == len(words) || !slices.Contains(afterToken, words[i+1])) {
+				return true
+			}
+		case "key", "keys":
+			if i > 0 && slices.Contains(keysOf, words[i-1]) {
+				return true
+			}
 		}
 	}
+	if !envName.MatchString(name) {
+		return false
+	}
+	switch words[len(words)-1] {
+	case "key", "keys", "pat", "pwd":
+		return true
+	case "tokens":
+		return !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(tokenCounts, w) })
+	}
 	return false
+}
+
+// wordsOf cuts a name into words, in small letters: hfToken is hf and token.
+func wordsOf(name string) []string {
+	name = humps.ReplaceAllString(name, "${1}${3} ${2}${4}")
+	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 }
 
 // redact replaces what looks like a credential in a line that people will read;
@@ -50,13 +84,31 @@ func redact(line, before string) string {
 	line = secretForm.ReplaceAllString(line, redacted)
 	line = secretFlag.ReplaceAllString(line, "${1}"+redacted)
 	line = secretMember.ReplaceAllString(line, "${1}"+redacted)
+	line = redactMembers(flagAndWord, redactMembers(member, line))
 	for _, named := range []string{line, before} {
-		if m := namedSecret.FindStringSubmatch(named); m != nil && secretName(m[1]) {
+		if m := namedSecret.FindStringSubmatch(named); m != nil && SecretName(m[1]) {
 			line = valueOf.ReplaceAllString(line, "${1}"+redacted)
 		}
 	}
-	if m := flagAlone.FindStringSubmatch(before); m != nil && secretName(m[1]) {
+	if m := flagAlone.FindStringSubmatch(before); m != nil && SecretName(m[1]) {
 		line = itemOf.ReplaceAllString(line, "${1}"+redacted)
 	}
 	return line
+}
+
+// redactMembers replaces the values that a form finds behind the name of a
+// credential. A value may be a name and its value in turn.
+func redactMembers(form *regexp.Regexp, line string) string {
+	for at := 0; ; {
+		m := form.FindStringSubmatchIndex(line[at:])
+		if m == nil {
+			return line
+		}
+		start, end := at+m[6], at+m[7]
+		if SecretName(line[at+m[2] : at+m[3]]) {
+			line, end = line[:start]+redacted+line[end:], start+len(redacted)
+			start = end
+		}
+		at = start
+	}
 }

@@ -65,18 +65,10 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 	return out
 }
 
-// Words in names of fields, flags and variables whose values are not shown.
-var secretWords = []string{"password", "passwd", "secret", "token", "credential", "api-key", "apikey", "api_key", "private", "auth"}
-
-// Words that only look like them.
-var harmlessWords = []string{"tokens", "tokenizer", "token-ids", "token-type", "token-threshold", "inter-token", "first-token", "author"}
-
-func secret(name string) bool {
-	name = strings.ToLower(name)
-	for _, w := range harmlessWords {
-		name = strings.ReplaceAll(name, w, "")
-	}
-	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) })
+// secret reports whether a variable, or a part of a path, is named like a
+// credential.
+func secret(path string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]:/# ", r) }), gitops.SecretName)
 }
 
 func redacted(v string) string {
