@@ -21,13 +21,28 @@ func TestRepairsConfiguration(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for more, want := range map[string]string{
-		"token_file: t":                "gpu.repairs.url",
-		"url: 'tickets/secret'":        "gpu.repairs.url: is not a URL",
-		"url: 'http://a', timeout: 2m": "gpu.repairs.timeout",
-		"url: 'http://a', key: 2":      `unknown field "key"`,
+		"token_file: t":                                "gpu.repairs.url",
+		"url: 'tickets/secret'":                        "gpu.repairs.url: is not a URL",
+		"url: 'http://a', timeout: 2m":                 "gpu.repairs.timeout",
+		"url: 'http://a/secret', token_file: t":        "gpu.repairs.token_file: gpu.repairs.url is plain http",
+		"url: 'HTTP://10.1.2.3/secret', token_file: t": "gpu.repairs.token_file: gpu.repairs.url is plain http",
+		"url: 'http://a', key: 2":                      `unknown field "key"`,
 	} {
 		if _, err := parseConfig("r.yaml", []byte(base+more+"}}\n")); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", more, err, want)
+		}
+	}
+}
+
+// A token goes over plain http only to this machine.
+func TestRepairsTokenStaysSecret(t *testing.T) {
+	const base = "auth: {insecure: true}\ngpu: {repairs: {"
+	for _, good := range []string{
+		"url: 'https://a', token_file: t", "url: 'http://a'", "url: 'http://localhost:1', token_file: t",
+		"url: 'http://127.0.0.9:1', token_file: t", "url: 'http://[::1]:1', token_file: t",
+	} {
+		if _, err := parseConfig("r.yaml", []byte(base+good+"}}\n")); err != nil {
+			t.Errorf("%s: %v", good, err)
 		}
 	}
 }
