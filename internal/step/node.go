@@ -38,6 +38,8 @@ type nodePayload struct {
 	Do    kube.NodeEdit `json:"do"`
 	Back  kube.NodeEdit `json:"back"`
 
+	Cordoned bool `json:"cordoned,omitempty"` // Responder's cordon was there before, and everything rests on it
+
 	Pool []string `json:"pool,omitempty"` // nodes of the pool that took no pods when it was planned
 	Pods []podRef `json:"pods,omitempty"` // to be evicted
 
@@ -45,6 +47,12 @@ type nodePayload struct {
 	Within string `json:"within,omitempty"`
 	AtOnce int    `json:"at_once,omitempty"` // 0: as many as their budgets let go
 	Whole  bool   `json:"whole,omitempty"`   // the node is to be empty, not only without these pods
+}
+
+// holds reports whether the node is as the apply left it. A cordon that was
+// there before has to stay, and ours: whoever lifts it wants pods there.
+func (p nodePayload) holds(n kube.NodeState) bool {
+	return p.Do.Holds(n) && (!p.Cordoned || kube.NodeEdit{Cordon: new(true)}.Holds(n))
 }
 
 // podRef names one very pod.
@@ -211,18 +219,18 @@ func edited(in Input, n kube.NodeState, p nodePayload, undo bool) Observation {
 	applied, undone := oursOn(n, p.Mark, in, machine.ActionApply), oursOn(n, p.Mark, in, machine.ActionUndo)
 	receipt := func(a machine.Action) json.RawMessage { return encode(changeReceipt{Action: a, UID: n.UID}) }
 	switch {
-	case applied && p.Do.Holds(n) && claimed(n, p):
+	case applied && p.holds(n) && claimed(n, p):
 		return foreignNode(n, p.Mark, "since then it belongs to "+owners(n))
 	case applied && !undo, undone && undo:
-		edit, action := p.Do, machine.ActionApply
+		holds, action := p.holds(n), machine.ActionApply
 		if undo {
-			edit, action = p.Back, machine.ActionUndo
+			holds, action = p.Back.Holds(n), machine.ActionUndo
 		}
-		if !edit.Holds(n) {
+		if !holds {
 			return foreignNode(n, p.Mark, "someone changed it since: "+nodeFacts(n))
 		}
 		return Observation{Applied: true, Settled: true, Receipt: receipt(action), Progress: nodeFacts(n)}
-	case applied && p.Do.Holds(n):
+	case applied && p.holds(n):
 		return Observation{Progress: nodeFacts(n) + ", not put back"}
 	case !undo && n.Stamp() == p.Stamp:
 		return Observation{Progress: nodeFacts(n) + ", as before"}

@@ -77,3 +77,32 @@ func TestResetRequestOnAClaimedNode(t *testing.T) {
 	claims()["NVSentinel"](x)
 	x.settles(t, plan, machine.StatusOK, "node node-0 takes pods")
 }
+
+// TestUncordonedMidEvictions: who lifts the cordon, ours of an earlier run too,
+// wants pods there; so does who puts their own in its place want the node.
+func TestUncordonedMidEvictions(t *testing.T) {
+	for _, kind := range []string{"node.drain", "pod.evict_from_node"} {
+		for name, again := range map[string]bool{"lifted": false, "lifted and cordoned anew": true} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				x := newNodeTrial(t, kind, nil)
+				x.Linger(true)
+				ourCordon(x.Server)
+				plan := x.applied(t)
+				x.settles(t, plan, machine.StatusPending, "leaving: serving/chat-0")
+				x.Cordon("node-0", "kubectl", false)
+				if again {
+					x.Cordon("node-0", "kubectl", true)
+				}
+				x.Delete(kubetest.PodPath("serving", "chat-0"))
+				wrote := len(x.Writes())
+				x.settles(t, plan, machine.StatusForeign, "node node-0: someone changed it since")
+				if o := x.do(t, machine.ActionUndo, plan, ""); o.Status != machine.StatusForeign {
+					t.Errorf("undo: %s %q, want foreign", o.Status, o.Message)
+				}
+				if w := x.Writes()[wrote:]; len(w) > 0 {
+					t.Errorf("after they decided it wrote %v", w)
+				}
+			})
+		}
+	}
+}

@@ -72,6 +72,7 @@ func (l nodeDrain) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 		out.Diff = []machine.FieldChange{{Path: "spec.unschedulable", From: "false", To: "true"}}
 		out.Undo = fmt.Sprintf("uncordon node %s; pods that have gone stay where they went", v.Node.Name)
 	} else {
+		p.Cordoned = true
 		out.Undo = fmt.Sprintf("none is needed: node %s stays cordoned as it was, and pods that have gone stay where they went", v.Node.Name)
 	}
 	p.Pool = takesOut(&out, v)

@@ -65,7 +65,7 @@ func (l podEvictFromNode) Plan(ctx context.Context, in Input) (machine.Plan, err
 		}
 		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s is on node %s, or it is leaving already", kind, which, v.Node.Name)}
 	}
-	p.Mark = kube.MarkEvict
+	p.Mark, p.Cordoned = kube.MarkEvict, true
 	v.Serving = onlyHere(v.Serving, m.pods)
 	return l.evictions(ctx, in, kind, v, m, p, machine.Plan{
 		Summary: fmt.Sprintf("evict %s of %s from node %s", podCount(m.pods), in.Service.Name, v.Node.Name),
