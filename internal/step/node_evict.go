@@ -132,20 +132,22 @@ func (l evictor) advance(ctx context.Context, in Input, plan machine.Plan) (Obse
 		return seen, nil
 	}
 	for i, pod := range f.here {
-		if !f.may(pod, p) {
+		if f.late == 0 && !f.may(pod, p) {
 			continue
 		}
-		blocked, err := l.c.Evict(ctx, kube.Eviction{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: graceOf(pod, p)})
+		// Past its time nobody leaves any more: it only asks what is in the way.
+		blocked, err := l.c.Evict(ctx, kube.Eviction{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: graceOf(pod, p), DryRun: f.late > 0})
 		if err != nil {
 			return o, err
 		}
-		if blocked == "" {
+		if blocked != "" {
+			f.blocked = append(f.blocked, pod.String()+": "+blocked)
+		} else if f.late == 0 {
 			f.here = append(f.here[:i:i], f.here[i+1:]...)
 			f.leave(pod)
 			o.Again = againBeside
 			break
 		}
-		f.blocked = append(f.blocked, pod.String()+": "+blocked)
 	}
 	switch {
 	case len(f.here) == 0:

@@ -229,11 +229,18 @@ func TestDrainSideBySide(t *testing.T) {
 // the node is undone.
 func TestDrainIsGivenUp(t *testing.T) {
 	x := newNodeTrial(t, "node.drain", map[string]any{"within": "10m"})
+	x.Linger(true)
 	plan := x.applied(t)
 	x.Budget(t, "serving", "chat", 0, 2, 2, 3)
 	x.settles(t, plan, machine.StatusPending, "leaving: serving/summarise-0")
 	x.now = x.now.Add(11 * time.Minute)
-	x.settles(t, plan, machine.StatusFailed, "not done within 10m")
+	wrote := len(x.Writes())
+	x.settles(t, plan, machine.StatusFailed, "held back: serving/chat-0: The disruption budget chat needs more healthy pods than there are; serving/chat-2: The disruption")
+	x.Budget(t, "serving", "chat", 2, 3, 1, 3)
+	x.settles(t, plan, machine.StatusFailed, "0 of 3 pods have left node node-0, leaving: serving/summarise-0, still there: serving/chat-0, serving/chat-2; not done within 10m")
+	if w := x.Writes()[wrote:]; len(w) > 0 {
+		t.Errorf("past its time it wrote %v", w)
+	}
 	if o := x.do(t, machine.ActionUndo, plan, ""); o.Status != machine.StatusOK {
 		t.Fatalf("undo: %s %s", o.Status, o.Message)
 	}
