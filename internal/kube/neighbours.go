@@ -109,21 +109,26 @@ func (x neighbour) on(n *corev1.Node) string {
 	return ""
 }
 
-// cordonedBy is the field manager that last set spec.unschedulable; empty: the
-// server did not record it, or nobody did. kubectl cordon goes by the name
-// kubectl or kubectl-cordon, a controller by its own.
+// cordonedBy is the field manager that set spec.unschedulable; empty: the server
+// did not record it, or nobody did. kubectl cordon goes by the name kubectl or
+// kubectl-cordon, a controller by its own. Several own it when they agree on the
+// value: the cordon is Responder's only when nobody else does, else that of the
+// last of the others to write it.
 func cordonedBy(n *corev1.Node) string {
-	by, last := "", metav1.Time{}
+	by, last, others := "", metav1.Time{}, false
 	for _, m := range n.ManagedFields {
 		if m.Subresource != "" || m.FieldsV1 == nil || !ownsUnschedulable(m.FieldsV1.Raw) {
 			continue
 		}
-		// Several own it when they agree on the value: the last to write it says whose it is.
-		if by == "" || m.Time != nil && !m.Time.Before(&last) {
-			by = m.Manager
-			if m.Time != nil {
-				last = *m.Time
-			}
+		var at metav1.Time
+		if m.Time != nil {
+			at = *m.Time
+		}
+		switch {
+		case m.Manager == FieldManager && !others:
+			by = FieldManager
+		case m.Manager != FieldManager && (!others || !at.Before(&last)):
+			by, last, others = m.Manager, at, true
 		}
 	}
 	return by

@@ -75,7 +75,9 @@ func TestClaims(t *testing.T) {
 		{"cordoned by nobody known", cordon(), "a cordon by somebody unknown (spec.unschedulable)"},
 		{"cordoned by us", cordon(FieldManager), ""},
 		{"cordoned by us, then by a person", cordon(FieldManager, "kubectl"), "a cordon by kubectl (spec.unschedulable)"},
-		{"cordoned by a person, then by us", cordon("kubectl", FieldManager), ""},
+		{"cordoned by a person, then by us", cordon("kubectl", FieldManager), "a cordon by kubectl (spec.unschedulable)"},
+		{"cordoned by two others and us", cordon("kubectl", "kured", FieldManager), "a cordon by kured (spec.unschedulable)"},
+		{"cordoned by one without a name and us", cordon("", FieldManager), "a cordon by somebody unknown (spec.unschedulable)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
