@@ -27,8 +27,8 @@ func (app Application) Amiss() []Resource {
 
 // Without is the application as it would be if what was amiss already were not:
 // a resource that was out of sync is taken for synced, and one that was not
-// healthy for healthy. All else that is amiss stays so, and so does what no
-// resource accounts for.
+// healthy for healthy, unless its health is worse by now. All else that is amiss
+// stays so, and so does what no resource accounts for.
 func (app Application) Without(amiss []Resource) Application {
 	app.Resources = slices.Clone(app.Resources)
 	synced, healed := false, false
@@ -41,7 +41,7 @@ func (app Application) Without(amiss []Resource) Application {
 			case outOfSync(was) && outOfSync(*r):
 				r.Sync, synced = "Synced", true
 			}
-			if unhealthy(was) && unhealthy(*r) {
+			if unhealthy(was) && unhealthy(*r) && asBefore(was, *r) {
 				r.Health, r.Message, healed = "Healthy", "", true
 			}
 		}
@@ -53,6 +53,34 @@ func (app Application) Without(amiss []Resource) Application {
 		app.Health, app.Message = worst(app.Resources)
 	}
 	return app
+}
+
+// asBefore reports whether a resource's health is known, and no worse than it was.
+func asBefore(was, now Resource) bool {
+	then, rank := slices.Index(healths, was.Health), slices.Index(healths, now.Health)
+	return then >= 0 && rank >= 0 && rank <= then
+}
+
+// Remaining are those of the resources that are still amiss, each for what of
+// it still is. One that is gone is not among them.
+func (app Application) Remaining(amiss []Resource) []Resource {
+	out := []Resource{}
+	for _, was := range amiss {
+		i := slices.IndexFunc(app.Resources, was.Same)
+		if i < 0 {
+			continue
+		}
+		if !outOfSync(app.Resources[i]) {
+			was.Sync = "Synced"
+		}
+		if !unhealthy(app.Resources[i]) {
+			was.Health = ""
+		}
+		if outOfSync(was) || unhealthy(was) {
+			out = append(out, was)
+		}
+	}
+	return out
 }
 
 // worst is the health of an application of these resources, and what its worst

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var (
@@ -20,6 +22,7 @@ func amiss(r Resource, sync, health, message string) Resource {
 // amiss since, whatever becomes of it.
 func TestWithout(t *testing.T) {
 	drifts, crashes := amiss(another, "OutOfSync", "Healthy", ""), amiss(another, "Synced", "Degraded", "")
+	rolls, halted := amiss(another, "Synced", "Progressing", ""), amiss(another, "Synced", "Suspended", "")
 	tests := map[string]struct {
 		was    []Resource // amiss before
 		sync   string
@@ -28,15 +31,19 @@ func TestWithout(t *testing.T) {
 		want   Rollout
 		why    string
 	}{
-		"as before":            {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{ownPods, drifts}, RolloutSettled, "healthy"},
-		"not amiss before":     {nil, "OutOfSync", "Healthy", []Resource{ownPods, drifts}, RolloutWaiting, "OutOfSync at 2222222222: apps/Deployment serving/other"},
-		"ours, too":            {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{amiss(ownPods, "OutOfSync", "Healthy", ""), drifts}, RolloutWaiting, ": apps/Deployment serving/chat"},
-		"it recovered":         {[]Resource{drifts, crashes}, "Synced", "Healthy", []Resource{ownPods, another}, RolloutSettled, "healthy"},
-		"no resource says why": {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{ownPods, another}, RolloutWaiting, "OutOfSync"},
-		"cannot be compared":   {[]Resource{drifts}, "Unknown", "Healthy", []Resource{ownPods, amiss(another, "Unknown", "Healthy", "")}, RolloutWaiting, "Unknown"},
-		"degraded as before":   {[]Resource{crashes}, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutSettled, "healthy"},
-		"restarts again":       {[]Resource{crashes}, "Synced", "Progressing", []Resource{ownPods, amiss(another, "Synced", "Progressing", "")}, RolloutSettled, "healthy"},
-		"degraded since":       {nil, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutDegraded, "but degraded: apps/Deployment serving/other"},
+		"as before":                  {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{ownPods, drifts}, RolloutSettled, "healthy"},
+		"not amiss before":           {nil, "OutOfSync", "Healthy", []Resource{ownPods, drifts}, RolloutWaiting, "OutOfSync at 2222222222: apps/Deployment serving/other"},
+		"ours, too":                  {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{amiss(ownPods, "OutOfSync", "Healthy", ""), drifts}, RolloutWaiting, ": apps/Deployment serving/chat"},
+		"it recovered":               {[]Resource{drifts, crashes}, "Synced", "Healthy", []Resource{ownPods, another}, RolloutSettled, "healthy"},
+		"no resource says why":       {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{ownPods, another}, RolloutWaiting, "OutOfSync"},
+		"cannot be compared":         {[]Resource{drifts}, "Unknown", "Healthy", []Resource{ownPods, amiss(another, "Unknown", "Healthy", "")}, RolloutWaiting, "Unknown"},
+		"degraded as before":         {[]Resource{crashes}, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutSettled, "healthy"},
+		"restarts again":             {[]Resource{crashes}, "Synced", "Progressing", []Resource{ownPods, amiss(another, "Synced", "Progressing", "")}, RolloutSettled, "healthy"},
+		"it rolled out, and failed":  {[]Resource{rolls}, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutDegraded, "but degraded: apps/Deployment serving/other"},
+		"it was halted, and failed":  {[]Resource{halted}, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutDegraded, "but degraded: apps/Deployment serving/other"},
+		"it was halted, and goes on": {[]Resource{halted}, "Synced", "Progressing", []Resource{ownPods, rolls}, RolloutWaiting, "health Progressing: apps/Deployment serving/other"},
+		"it is halted now":           {[]Resource{crashes}, "Synced", "Suspended", []Resource{ownPods, halted}, RolloutSettled, "healthy"},
+		"degraded since":             {nil, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutDegraded, "but degraded: apps/Deployment serving/other"},
 		"ours is hidden": {
 			[]Resource{crashes},
 			"Synced", "Degraded",
@@ -67,6 +74,27 @@ func TestWithout(t *testing.T) {
 				t.Error("the application itself was changed")
 			}
 		})
+	}
+}
+
+// TestRemaining: what is fine by now is amiss no more, and what of it still is is.
+func TestRemaining(t *testing.T) {
+	both, drifts, crashes := amiss(another, "OutOfSync", "Degraded", ""), amiss(another, "OutOfSync", "", ""), amiss(another, "Synced", "Degraded", "")
+	for name, tt := range map[string]struct {
+		now  []Resource
+		want []Resource
+	}{
+		"as before":     {[]Resource{ownPods, both}, []Resource{both}},
+		"healthy":       {[]Resource{ownPods, amiss(another, "OutOfSync", "Healthy", "")}, []Resource{drifts}},
+		"in sync":       {[]Resource{ownPods, amiss(another, "Synced", "Progressing", "")}, []Resource{crashes}},
+		"fine":          {[]Resource{ownPods, another}, []Resource{}},
+		"gone":          {[]Resource{ownPods}, []Resource{}},
+		"another fails": {[]Resource{amiss(ownPods, "Synced", "Degraded", ""), another}, []Resource{}},
+	} {
+		got := Application{Resources: tt.now}.Remaining([]Resource{both})
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

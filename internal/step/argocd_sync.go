@@ -56,8 +56,17 @@ func (l argocdSync) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	plan := l.planned(in, at, kind, argoPayload{Application: at.app.Name, From: from, To: to})
 	plan.Summary = fmt.Sprintf("sync Argo CD application %s from %s to %s", at.app.Name, strings.Join(shorts(from), ", "), strings.Join(shorts(to), ", "))
 	plan.Undo = "sync it back to " + strings.Join(shorts(from), ", ")
+	at.app.Resources = untouched(at.app)
+	apart(&plan, at, nil)
 	rolloutPlan(&plan, at.w)
 	return plan, nil
+}
+
+// untouched are the resources that a sync to what an application was compared with
+// leaves as they are: what becomes of the others counts, however they were. What
+// a rollback touches is not known before it, so that there all counts.
+func untouched(app gitops.Application) []gitops.Resource {
+	return slices.DeleteFunc(slices.Clone(app.Resources), func(r gitops.Resource) bool { return r.Sync != "Synced" })
 }
 
 // running are the revisions that were last synced: what runs, as far as Argo
@@ -122,7 +131,6 @@ func (l argo) planned(in Input, at site, step string, p argoPayload) machine.Pla
 	p.Last = newestEntry(at.app)
 	plan := machine.Plan{Step: step, Target: target(at.w), Locks: append(locks(in.Service), "application:"+at.app.Name), Payload: encode(p)}
 	plan.Target.Generation = 0
-	apart(&plan, at, nil)
 	plan.Diff = []machine.FieldChange{{
 		Path: "application " + at.app.Name + " revision", From: strings.Join(p.From, ", "), To: strings.Join(p.To, ", "),
 	}}
@@ -156,7 +164,10 @@ func (l argo) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawM
 	if err := l.a.Sync(ctx, s); err != nil {
 		return nil, err
 	}
-	return encode(gitReceipt{Action: machine.ActionApply, Revision: strings.Join(p.To, ",")}), nil
+	app.Resources = untouched(app)
+	return encode(gitReceipt{
+		Action: machine.ActionApply, Revision: strings.Join(p.To, ","), Beside: listed(app.Remaining(amissOf(plan.Beside))),
+	}), nil
 }
 
 func (l argo) look(ctx context.Context, p argoPayload) (gitops.Application, error) {
@@ -196,7 +207,7 @@ func (l argo) moved(app gitops.Application, p argoPayload, in Input) machine.Act
 }
 
 // Observe implements [Lever].
-func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.RawMessage, undo bool) (Observation, error) {
+func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
 	p, err := payload[argoPayload](plan.Step, plan.Payload)
 	if err != nil {
 		return Observation{}, err
@@ -216,8 +227,9 @@ func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.R
 	default:
 		return Observation{Foreign: true, Progress: fmt.Sprintf("someone else synced %s to %s", app.Name, strings.Join(shorts(running(app)), ", "))}, nil
 	}
-	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: want, Revision: strings.Join(at, ",")})}
-	state, why := gitops.Operated(app.Without(amissOf(plan.Beside)), at)
+	beside := amissAt(plan, receipt)
+	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: want, Revision: strings.Join(at, ","), Beside: beside})}
+	state, why := gitops.Operated(app.Without(amissOf(beside)), at)
 	l.recovery.rollout(&o, state, why, app, in.Now)
 	return o, nil
 }
@@ -236,7 +248,7 @@ func (l argo) nudge(ctx context.Context, _ Input, plan machine.Plan, _ bool) err
 }
 
 // Undo implements [Lever].
-func (l argo) Undo(ctx context.Context, in Input, plan machine.Plan, _ json.RawMessage) (json.RawMessage, error) {
+func (l argo) Undo(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	p, err := payload[argoPayload](plan.Step, plan.Payload)
 	if err != nil {
 		return nil, err
@@ -260,5 +272,5 @@ func (l argo) Undo(ctx context.Context, in Input, plan machine.Plan, _ json.RawM
 	if err := l.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: p.From, Key: effectKey(in.Key, machine.ActionUndo)}); err != nil {
 		return nil, err
 	}
-	return encode(gitReceipt{Action: machine.ActionUndo, Revision: strings.Join(p.From, ",")}), nil
+	return encode(gitReceipt{Action: machine.ActionUndo, Revision: strings.Join(p.From, ","), Beside: amissAt(plan, receipt)}), nil
 }

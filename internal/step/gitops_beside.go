@@ -1,6 +1,7 @@
 package step
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,10 @@ import (
 // never get in sync, or are not healthy, for reasons of their own. They neither
 // keep a change of something else from being made and from counting as made, nor
 // hide what the change itself does.
+
+// lasting are the healths that a resource may have for reasons of its own for
+// good. What is Progressing may end either way, so that its end counts.
+var lasting = []string{"Degraded", "Missing", "Unknown", "Suspended"}
 
 // beside are the resources of an application that are amiss before a change, but
 // for its own: the service's workload, the object that Git holds for it, and what
@@ -29,7 +34,7 @@ func beside(at site, touches []gitops.Touch) []machine.Amiss {
 		if r.Sync != "Synced" && leaves {
 			a.Sync = orNone(r.Sync)
 		}
-		if r.Health != "Healthy" {
+		if slices.Contains(lasting, r.Health) {
 			a.Health = r.Health
 		}
 		if !own(r) && a.Sync+a.Health != "" {
@@ -50,6 +55,30 @@ func amissOf(list []machine.Amiss) []gitops.Resource {
 		out = append(out, r)
 	}
 	return out
+}
+
+// listed is the other way round.
+func listed(rs []gitops.Resource) []machine.Amiss {
+	out := []machine.Amiss{}
+	for _, r := range rs {
+		a := machine.Amiss{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Health: r.Health}
+		if r.Sync != "Synced" {
+			a.Sync = r.Sync
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// amissAt is what of a plan's list does not count after a change: what was still
+// amiss when it was made, which may be long after the plan. Where no receipt
+// tells, it is the plan's.
+func amissAt(plan machine.Plan, receipt json.RawMessage) []machine.Amiss {
+	var made gitReceipt
+	if len(receipt) == 0 || json.Unmarshal(receipt, &made) != nil || made.Beside == nil {
+		return plan.Beside
+	}
+	return made.Beside
 }
 
 // besideText says them on one line, for the plan.

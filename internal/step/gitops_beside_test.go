@@ -109,3 +109,64 @@ func TestBesideRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestBesideSince: what became amiss between the plan and the change, or ended
+// worse than it was, is not excused.
+func TestBesideSince(t *testing.T) {
+	for name, tt := range map[string]struct{ before, applied string }{
+		"rolled out, and failed":        {"Progressing", "Progressing"},
+		"rolled out, well, and failed":  {"Progressing", "Healthy"},
+		"halted, and failed":            {"Suspended", "Suspended"},
+		"failed, well, and failed anew": {"Degraded", "Healthy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(true)
+			w.beside("Synced", tt.before)
+			other := &w.App.Resources[len(w.App.Resources)-1]
+			plan := w.plan(t, "gitops.set_flag", seqs)
+			other.Health = tt.applied // while it waits for its approval
+			o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+			want(t, "apply", o, machine.StatusOK, "")
+			w.Settle()
+			w.App.Health, other.Health = "Degraded", "Degraded"
+			w.now = w.now.Add(time.Hour)
+			o = w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false)
+			want(t, "settle", o, machine.StatusFailed, ": apps/Deployment serving/other")
+		})
+	}
+}
+
+// TestSyncHidesNothingOfItsOwn: what a sync brings in counts, however unhealthy
+// it was before; what it leaves alone does not.
+func TestSyncHidesNothingOfItsOwn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind, sync, before string
+		status             machine.Status
+	}{
+		"it gets a new image":           {"argocd.sync", "OutOfSync", "Degraded", machine.StatusFailed},
+		"it rolled out":                 {"argocd.sync", "OutOfSync", "Progressing", machine.StatusFailed},
+		"nothing of it is new":          {"argocd.sync", "Synced", "Degraded", machine.StatusOK},
+		"nobody knows what is put back": {"argocd.rollback", "Synced", "Degraded", machine.StatusFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(false)
+			if tt.kind == "argocd.sync" {
+				w.Push("ada", "new router", map[string]string{"replicas": "4"})
+				w.refresh()
+			}
+			w.beside(tt.sync, tt.before)
+			if tt.kind == "argocd.sync" {
+				w.App.Sync = "OutOfSync"
+			}
+			other := &w.App.Resources[len(w.App.Resources)-1]
+			plan := w.plan(t, tt.kind, nil)
+			o := w.do(t, tt.kind, machine.ActionApply, nil, plan, nil, false)
+			want(t, "apply", o, machine.StatusOK, "")
+			other.Sync = "Synced"
+			w.Settle()
+			w.App.Health, other.Health = "Degraded", "Degraded"
+			w.now = w.now.Add(time.Hour)
+			want(t, "settle", w.do(t, tt.kind, machine.ActionSettle, nil, plan, o.Data, false), tt.status, "")
+		})
+	}
+}

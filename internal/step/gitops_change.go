@@ -98,6 +98,10 @@ type gitReceipt struct {
 	Action   machine.Action `json:"action"`
 	Revision string         `json:"revision,omitempty"` // the commit, once it is on the branch
 	Waits    string         `json:"waits,omitempty"`    // pull request that was opened
+
+	// Beside is what of the plan's was still amiss when the change was made. Nil:
+	// nobody looked; empty: nothing.
+	Beside []machine.Amiss `json:"beside,omitzero"`
 }
 
 // propose computes the change anew at the head.
@@ -118,48 +122,56 @@ func (g gitChange) Apply(ctx context.Context, in Input, plan machine.Plan) (json
 	if err := g.configured(); err != nil {
 		return nil, err
 	}
-	landed, err := g.land(ctx, in, plan, p)
+	made, err := g.land(ctx, in, plan, p)
 	if err != nil {
 		return nil, err
 	}
 	// What is on the branch stays applied: settling asks Argo CD again.
-	_ = g.ask(ctx, in, p, landed.SHA, machine.ActionApply)
-	return encode(gitReceipt{Action: machine.ActionApply, Revision: landed.SHA, Waits: landed.Waits}), nil
+	_ = g.ask(ctx, in, p, made.Revision, machine.ActionApply)
+	return encode(made), nil
 }
 
 // land finds the commit of an earlier attempt, or makes it.
-func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitPayload) (gitops.Landing, error) {
+func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitPayload) (gitReceipt, error) {
+	var none gitReceipt
 	key := effectKey(in.Key, machine.ActionApply)
 	found, err := g.c.Find(ctx, p.src(), key)
 	if err != nil || !found.None() {
-		return found, errors.Join(err, lateCommit(plan, found))
+		return madeBy(found), errors.Join(err, lateCommit(plan, found))
 	}
 	if err := g.sameWay(ctx, plan, p); err != nil {
-		return found, err
+		return none, err
 	}
 	for range 3 {
 		prop, err := g.propose(ctx, p, in.Service.Namespace)
 		if err != nil {
-			return found, movedOn(plan, err)
+			return none, movedOn(plan, err)
 		}
 		if prop.Read != p.Read {
-			return found, g.moved(ctx, in, plan, p, prop)
+			return none, g.moved(ctx, in, plan, p, prop)
 		}
-		if err := g.stillFree(ctx, in, plan, p); err != nil {
-			return found, err
+		amiss, err := g.stillFree(ctx, in, plan, p)
+		if err != nil {
+			return none, err
 		}
 		r := request(in, plan, prop, key)
 		r.What, r.Why, r.PullRequest = in.Service.Name+": "+subject(plan), why(plan, p), p.PullRequest
 		landed, err := g.c.Commit(ctx, r)
 		if errors.Is(err, gitops.ErrProtected) {
-			return landed, g.protectedNow(ctx, plan, p, err)
+			return none, g.protectedNow(ctx, plan, p, err)
 		}
 		if !isReason(err, machine.ReasonConflict) || wrap(err).Unknown {
-			return landed, errors.Join(err, lateCommit(plan, landed))
+			made := madeBy(landed)
+			made.Beside = amiss
+			return made, errors.Join(err, lateCommit(plan, landed))
 		}
 		// Somebody pushed meanwhile. What they pushed decides whether the plan holds.
 	}
-	return found, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s keeps moving: nothing was pushed", plan.Step, branchOf(p))}
+	return none, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s keeps moving: nothing was pushed", plan.Step, branchOf(p))}
+}
+
+func madeBy(l gitops.Landing) gitReceipt {
+	return gitReceipt{Action: machine.ActionApply, Revision: l.SHA, Waits: l.Waits}
 }
 
 // lateCommit refuses a commit of this visit that was made by another plan: an
@@ -347,7 +359,7 @@ func (g gitChange) nudge(ctx context.Context, in Input, plan machine.Plan, undo 
 			return nil // others do, or what is missing was said already
 		}
 		if !undo { // the merge is the write; an undo is written whenever it can be
-			if err := g.stillFree(ctx, in, plan, p); err != nil {
+			if _, err := g.stillFree(ctx, in, plan, p); err != nil {
 				return err
 			}
 		}

@@ -67,6 +67,7 @@ func (g gitChange) follow(ctx context.Context, plan machine.Plan, receipt json.R
 	if err != nil || json.Unmarshal(receipt, &made) != nil || made.Revision == "" {
 		return nil, false
 	}
+	plan.Beside = amissAt(plan, receipt)
 	within := followFor
 	if deadline, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(deadline)-lookNeeds)

@@ -42,36 +42,36 @@ func syncing(app gitops.Application) string {
 // another attempt, or the merge of a pull request, is long after the plan. What
 // passes by itself is throttled, so that the playbook's retries wait for it. What Argo CD has done since, or does now,
 // is a conflict: what it leaves is planned afresh. Argo CD that does not answer
-// lets nothing be written.
+// lets nothing be written. It gives what of the plan's list is still amiss.
 //
 // An undo does not ask: the branch is put right at once, and Argo CD takes it up
 // when its window opens.
-func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p gitPayload) error {
+func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p gitPayload) ([]machine.Amiss, error) {
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	moved := func(format string, args ...any) error {
 		return &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": nothing was written: " + fmt.Sprintf(format, args...)}
 	}
 	if app.Operation.Running {
-		return moved("since it was planned, %s", syncing(app))
+		return nil, moved("since it was planned, %s", syncing(app))
 	}
 	if err := free(app); err != nil {
 		e := *wrap(err)
 		e.Message = plan.Step + ": nothing was written: " + e.Message
-		return &e
+		return nil, &e
 	}
 	if err := managed(app, p.target(in.Service.Namespace)); err != nil {
-		return err
+		return nil, err
 	}
 	if src, index, err := source(in.Service, app); err != nil {
-		return err
+		return nil, err
 	} else if index != p.Index || !sameRepository(src.Repository, p.Repository) || src.Branch != p.Branch && src.Branch != "" || !samePath(src.Path, p.Path) {
-		return moved("Argo CD application %s deploys from %s since it was planned", app.Name, sourcesText(app.Sources))
+		return nil, moved("Argo CD application %s deploys from %s since it was planned", app.Name, sourcesText(app.Sources))
 	}
 	if len(p.Set) > 0 && !inSync(app, plan.Beside) {
-		return moved("Argo CD application %s is %s since it was planned%s", app.Name, orNone(app.Sync), differing(app))
+		return nil, moved("Argo CD application %s is %s since it was planned%s", app.Name, orNone(app.Sync), differing(app))
 	}
-	return nil
+	return listed(app.Remaining(amissOf(plan.Beside))), nil
 }

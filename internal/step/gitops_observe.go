@@ -13,7 +13,7 @@ import (
 
 // Observe implements [Lever]. Whether a commit was made Git alone knows, by the
 // key in its trailer; whether it is in effect Argo CD knows.
-func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, _ json.RawMessage, undo bool) (Observation, error) {
+func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
 	p, err := payload[gitPayload](plan.Step, plan.Payload)
 	if err != nil {
 		return Observation{}, err
@@ -28,6 +28,7 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, _ j
 	if late := lateCommit(plan, made); late != nil {
 		return Observation{Foreign: true, Progress: late.Error()}, nil
 	}
+	plan.Beside = amissAt(plan, receipt)
 	if undo {
 		return g.observeUndo(ctx, in, plan, p, made)
 	}
@@ -178,7 +179,7 @@ func (g gitChange) againChanged(ctx context.Context, in Input, p gitPayload, bac
 
 // standing is the observation of a commit that is on the branch and counts.
 func (g gitChange) standing(ctx context.Context, in Input, plan machine.Plan, p gitPayload, action machine.Action, sha string) Observation {
-	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: action, Revision: sha})}
+	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: action, Revision: sha, Beside: plan.Beside})}
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
 		o.Unread, o.Progress = err, "commit "+short(sha)+" is on the branch; Argo CD cannot be asked: "+err.Error()
