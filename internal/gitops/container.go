@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -133,4 +134,37 @@ func (o *object) chosen(t Target, component string) []container {
 		}
 	}
 	return out
+}
+
+// untold refuses to take a flag of any component for the workload's, where the
+// workload's name should tell which component it is of, and does not.
+func (o *object) untold(t Target, component string, containers []container) error {
+	var parts []string
+	for _, c := range containers {
+		if !slices.Contains(parts, c.component) {
+			parts = append(parts, c.component)
+		}
+	}
+	if t.Workload == "" || component != "" || len(parts) < 2 || o.kind != dynamoGraph && o.kind != llmInferenceService {
+		return nil
+	}
+	return &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s has the components %s, and which of them %s is cannot be told by its name",
+		o, strings.Join(parts, ", "), clip(t.Workload))}
+}
+
+// mentions reports whether any text of a container may speak of a flag.
+func (c container) mentions(flag string) bool {
+	found := false
+	var walk func(n *yaml.Node, depth int)
+	walk = func(n *yaml.Node, depth int) {
+		if n == nil || depth > maxDepth || found {
+			return
+		}
+		found = strings.Contains(dashes(n.Value), dashes(flag))
+		for _, child := range n.Content {
+			walk(child, depth+1)
+		}
+	}
+	walk(c.node, 0)
+	return found
 }

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Locate finds where a variable of the target counts in the tree. It gives one
@@ -220,6 +218,9 @@ func (o *object) find(t Target, component string, v Variable, all []*object) (*s
 		}
 		return nil, notFound("%s has no container %q%s (it has: %s)", o, clip(t.Container), ofComponent(component), o.containerNames())
 	}
+	if err := o.untold(t, component, containers); err != nil {
+		return nil, err
+	}
 	return findIn(containers, t, v)
 }
 
@@ -274,23 +275,6 @@ func (o *object) containerNames() string {
 		names = append(names, name)
 	}
 	return strings.Join(names, ", ")
-}
-
-// mentions reports whether any text of a container may speak of a flag.
-func (c container) mentions(flag string) bool {
-	found := false
-	var walk func(n *yaml.Node, depth int)
-	walk = func(n *yaml.Node, depth int) {
-		if n == nil || depth > maxDepth || found {
-			return
-		}
-		found = strings.Contains(dashes(n.Value), dashes(flag))
-		for _, child := range n.Content {
-			walk(child, depth+1)
-		}
-	}
-	walk(c.node, 0)
-	return found
 }
 
 // find locates a flag in a container: on its command line, else in the

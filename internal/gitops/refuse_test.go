@@ -177,3 +177,18 @@ func TestNoNumber(t *testing.T) {
 		}
 	}
 }
+
+// TestUntoldComponent: a flag of another component is not taken for that of a
+// workload whose name does not tell what it is of.
+func TestUntoldComponent(t *testing.T) {
+	for kind, text := range map[string]string{
+		"DynamoGraphDeployment": "spec: {services: {VllmDecodeWorker: {extraPodSpec: {mainContainer: {args: ['python3 -m dynamo.vllm']}}}, VllmPrefillWorker: {extraPodSpec: {mainContainer: {args: ['python3 -m dynamo.vllm --max-num-seqs 8']}}}}}\n",
+		"LLMInferenceService":   "spec: {template: {containers: [{name: main, args: [serve]}]}, prefill: {template: {containers: [{name: main, args: [serve, --max-num-seqs=8]}]}}}\n",
+	} {
+		files := []File{{Path: "a.yaml", Data: []byte("apiVersion: x/v1\nkind: " + kind + "\nmetadata: {name: graph, namespace: a}\n" + text)}}
+		p, err := Locate(files, Target{Kind: kind, Namespace: "a", Name: "graph", Workload: "graph-vllmdecodeworker-1a2b3c4d"}, seqs)
+		if reason(err) != Ambiguous || !strings.Contains(err.Error(), "cannot be told by its name") {
+			t.Errorf("%s: %+v, %v", kind, p, err)
+		}
+	}
+}
