@@ -28,6 +28,13 @@ const (
 	DCGMStep = 30 * time.Second
 )
 
+// How far back GPUs are counted that the exporter gave, and how far apart: what
+// left the bus before a night's end is missed in the morning.
+const (
+	DCGMRemember  = 12 * time.Hour
+	DCGMCountStep = 10 * time.Minute
+)
+
 // Exported is what Prometheus has of dcgm-exporter from one moment to another,
 // a point every [DCGMStep].
 type Exported struct {
@@ -37,6 +44,9 @@ type Exported struct {
 	// points that stand for an older one than [Snapshot.MaxAge] allows do not count.
 	Scraped   map[string][]Point
 	From, Now time.Time
+	// Expected is how many GPUs the exporter gave of the node at once within
+	// [DCGMRemember]; 0: it is not known.
+	Expected int64
 }
 
 // DCGMNames lists the series that [FromDCGM] understands. Most of those that a
@@ -154,10 +164,9 @@ type dcgmDevice struct {
 }
 
 // FromDCGM makes a snapshot of a node from dcgm-exporter's series. What the
-// exporter does not give stays unknown. It never tells which GPUs ought to be
-// there, so one that has left is not missed, and of XIDs only the last one of
-// each scrape, without end: one from before a reset counts until the exporter
-// starts anew.
+// exporter does not give stays unknown. A GPU that has left is missed for as long
+// as [Exported] remembers it. Of XIDs the exporter tells only the last one of
+// each scrape, without end: one from before a reset counts until it starts anew.
 func FromDCGM(node string, e Exported) (Snapshot, error) {
 	out := Snapshot{Format: Format, Node: node, Source: "dcgm", TakenAt: e.Now, Since: e.From, PeriodMS: DCGMStep.Milliseconds()}
 	devices := map[string]*dcgmDevice{}
@@ -176,6 +185,9 @@ func FromDCGM(node string, e Exported) (Snapshot, error) {
 	}
 	if len(devices) == 0 {
 		return Snapshot{}, ErrNoDCGM
+	}
+	if e.Expected > 0 {
+		out.Expected = Known(e.Expected)
 	}
 	for _, d := range devices {
 		out.GPUs = append(out.GPUs, d.read(e, out.MaxAge()))

@@ -83,17 +83,20 @@ func (d DCGM) Snapshots(ctx context.Context, nodes []string, back time.Duration)
 	now := d.Now().UTC().Truncate(time.Second)
 	// A minute more, of which the first part may be missing.
 	e := gpu.Exported{From: now.Add(-max(gpu.DCGMSpan, (back + time.Minute).Truncate(time.Minute))), Now: now, Scraped: map[string][]gpu.Point{}}
-	all, err := d.span(ctx, d.selector(label, nodes, gpu.DCGMNames()), e)
+	all, err := d.span(ctx, d.selector(label, nodes, gpu.DCGMNames()), e.From, now, gpu.DCGMStep)
 	if err != nil {
 		return fail(fmt.Errorf("ask for dcgm-exporter's series: %w", err))
 	}
-	// Temperature is among the exporter's default counters.
-	scraped, err := d.span(ctx, fmt.Sprintf("max by (UUID, uuid) (timestamp(%s))", d.selector(label, nodes, []string{"DCGM_FI_DEV_GPU_TEMP"})), e)
+	scraped, err := d.span(ctx, fmt.Sprintf("max by (UUID, uuid) (timestamp(%s))", d.selector(label, nodes, []string{scrapedName})), e.From, now, gpu.DCGMStep)
 	if err != nil {
 		return fail(fmt.Errorf("ask when dcgm-exporter was scraped: %w", err))
 	}
 	for _, s := range scraped {
 		e.Scraped[s.Labels["UUID"]+s.Labels["uuid"]] = points(s, func(v float64) bool { return v > 0 && v < 1e11 }) // seconds, up to the year 5138; no NaN
+	}
+	counts, err := d.counts(ctx, label, nodes, now)
+	if err != nil {
+		return fail(fmt.Errorf("ask how many GPUs dcgm-exporter gave: %w", err))
 	}
 	series := map[string][]gpu.Series{}
 	for _, s := range all {
@@ -101,15 +104,40 @@ func (d DCGM) Snapshots(ctx context.Context, nodes []string, back time.Duration)
 		series[s.Labels[label]] = append(series[s.Labels[label]], one)
 	}
 	for i, n := range nodes {
-		e.Series = series[n]
+		e.Series, e.Expected = series[n], counts[n]
 		out[i].Snapshot, out[i].Err = gpu.FromDCGM(n, e)
 	}
 	return out
 }
 
+// scrapedName is the series by which GPUs are seen: temperature is among the
+// exporter's default counters.
+const scrapedName = "DCGM_FI_DEV_GPU_TEMP"
+
+// counts gives by node the most GPUs that the exporter gave at two points in a
+// row. One point alone may be of two machines that had the name one after the
+// other: Prometheus gives the series of the first for some minutes more.
+func (d DCGM) counts(ctx context.Context, label string, nodes []string, now time.Time) (map[string]int64, error) {
+	expr := fmt.Sprintf("count by (%s) (group by (%[1]s, UUID, uuid) (%s))", label, d.selector(label, nodes, []string{scrapedName}))
+	all, err := d.span(ctx, expr, now.Add(-gpu.DCGMRemember), now, gpu.DCGMCountStep)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for _, s := range all {
+		before := int64(0)
+		for _, p := range points(s, func(v float64) bool { return v > 0 && v < 1<<20 }) {
+			n := int64(p.Value)
+			out[s.Labels[label]] = max(out[s.Labels[label]], min(before, n))
+			before = n
+		}
+	}
+	return out, nil
+}
+
 // span asks for all points of an expression. Half an answer is none.
-func (d DCGM) span(ctx context.Context, expr string, e gpu.Exported) ([]slo.Series, error) {
-	m, err := d.Querier.Range(ctx, expr, e.From, e.Now, gpu.DCGMStep)
+func (d DCGM) span(ctx context.Context, expr string, from, to time.Time, every time.Duration) ([]slo.Series, error) {
+	m, err := d.Querier.Range(ctx, expr, from, to, every)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type exported struct {
 	scraped  time.Duration // ago
 	node     string        // empty: node-b
 	gap      time.Duration // ago, of two minutes; 0: none
+	counts   []float64     // of GPUs, till now; none: nobody counted
 	asked    *[]string
 }
 
@@ -46,6 +48,14 @@ func (p exported) Instant(context.Context, string, time.Time) (slo.Vector, error
 func (p exported) Range(_ context.Context, expr string, from, to time.Time, every time.Duration) (slo.Matrix, error) {
 	p.query(expr)
 	m := slo.Matrix{Warnings: p.warnings}
+	if strings.HasPrefix(expr, "count by (Hostname) (group by (Hostname, UUID, uuid) (") {
+		s := slo.Series{Labels: map[string]string{"Hostname": cmp.Or(p.node, "node-b")}}
+		for i, n := range p.counts {
+			s.Points = append(s.Points, slo.Point{At: to.Add(-time.Duration(len(p.counts)-1-i) * every), Value: n})
+		}
+		m.Series = append(m.Series, s)
+		return m, p.err
+	}
 	if strings.Contains(expr, "timestamp(") {
 		s := slo.Series{Labels: map[string]string{"UUID": "GPU-b"}}
 		for at := from; !at.After(to); at = at.Add(every) {
@@ -75,10 +85,14 @@ func TestGPUSources(t *testing.T) {
 		want string // verdicts of the nodes
 		why  string // of node-b
 	}{
-		"of node-b only":         {exported{scraped: 10 * time.Second}, "healthy healthy unknown unknown", ""},
-		"scraped long ago":       {exported{scraped: 5 * time.Minute}, "healthy unknown unknown unknown", "old"},
-		"Prometheus is down":     {exported{err: &slo.Error{Reason: slo.Unreachable, Message: "down"}}, "healthy unknown unknown unknown", "no agent runs there, and of dcgm-exporter: ask for dcgm-exporter's series: down"},
-		"Prometheus knows parts": {exported{warnings: []string{"one store did not answer"}}, "healthy unknown unknown unknown", "could not read everything"},
+		"of node-b only":          {exported{scraped: 10 * time.Second}, "healthy healthy unknown unknown", ""},
+		"one GPU has left":        {exported{scraped: 10 * time.Second, counts: []float64{2, 2, 1, 1}}, "healthy failing unknown unknown", "1 of 2 GPUs are there; the others have left the bus"},
+		"no GPU has left":         {exported{scraped: 10 * time.Second, counts: []float64{1, 1, 1, 1}}, "healthy healthy unknown unknown", ""},
+		"two of one name in turn": {exported{scraped: 10 * time.Second, counts: []float64{1, 2, 1}}, "healthy healthy unknown unknown", ""},
+		"counts that are none":    {exported{scraped: 10 * time.Second, counts: []float64{math.NaN(), -1, math.Inf(1), 1}}, "healthy healthy unknown unknown", ""},
+		"scraped long ago":        {exported{scraped: 5 * time.Minute}, "healthy unknown unknown unknown", "old"},
+		"Prometheus is down":      {exported{err: &slo.Error{Reason: slo.Unreachable, Message: "down"}}, "healthy unknown unknown unknown", "no agent runs there, and of dcgm-exporter: ask for dcgm-exporter's series: down"},
+		"Prometheus knows parts":  {exported{warnings: []string{"one store did not answer"}}, "healthy unknown unknown unknown", "could not read everything"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
