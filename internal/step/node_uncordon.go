@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +22,8 @@ func nodeUncordonKind() playbook.Kind {
 
 Only Responder's own cordon is ever lifted, and only of a node that is proven healthy: ready, without a bad condition and with every one of its
 GPUs healthy, by its agent or by dcgm-exporter, all of it for ` + "`healthy_for`" + ` without a gap. What is unknown is not healthy. An agent remembers half
-an hour, since it started; Prometheus has to have scraped the exporter all the time. A node with the label of a gpu.reset_request stays out.`,
+an hour, since it started; Prometheus has to have scraped the exporter all the time. A node with the label of a gpu.reset_request stays out,
+and so does one with fewer GPUs than GPU feature discovery counted on it or on the same machine of its pool.`,
 		Idempotent: true,
 		With: []playbook.Field{
 			nodeField(),
@@ -107,19 +109,58 @@ func (l nodeUncordon) proven(ctx context.Context, kind string, n kube.NodeState,
 		return "", unproven("its GPUs: %s", errNoGPUSource)
 	}
 	well := gpusWell(now, l.gpus.Snapshots(ctx, []string{n.Name}, hold))
+	v, err := l.n.NodeView(ctx, n.Name)
+	if err != nil {
+		return "", err
+	}
+	most, where := mostGPUs(v)
 	switch {
 	case well.since.IsZero():
 		return "", unproven("its GPUs: %s", well.but)
+	case well.seen < most:
+		return "", unproven("%d of its GPUs are seen; by the label %s node %s has %d", well.seen, labelCount, where, most)
 	case now.Sub(well.since) < hold:
 		return "", unproven("its GPUs are healthy for %s, wanted are %s: %s", exactly(now.Sub(well.since)), exactly(hold), well.but)
 	}
 	return fmt.Sprintf("its GPUs are healthy for %s by %s, the node is ready for %s", span(now.Sub(well.since)), well.source, span(now.Sub(n.WellSince))), nil
 }
 
+// Labels of GPU feature discovery: how many GPUs a node has, and of what kind.
+const (
+	labelCount   = "nvidia.com/gpu.count"
+	labelProduct = "nvidia.com/gpu.product"
+)
+
+// mostGPUs is how many GPUs a node ought to have, and which node says so: itself,
+// or one of its pool that is the same machine with the same GPUs. A GPU that was
+// off the bus when the node started is missed by nobody on the node. 0: nobody
+// counted them. Where GPUs are divided it is instances that are counted.
+func mostGPUs(v kube.NodeView) (most int, where string) {
+	for _, n := range append([]kube.NodeState{v.Node}, v.Pool...) {
+		if n.Labels[labelProduct] == "" || strings.Contains(n.Labels[labelProduct], "-MIG-") || !sameMachine(n, v.Node) {
+			continue
+		}
+		if count, err := strconv.Atoi(n.Labels[labelCount]); err == nil && count > most {
+			most, where = count, n.Name
+		}
+	}
+	return most, where
+}
+
+func sameMachine(a, b kube.NodeState) bool {
+	for _, l := range []string{labelProduct, "nvidia.com/gpu.machine", "node.kubernetes.io/instance-type"} {
+		if a.Labels[l] != b.Labels[l] {
+			return false
+		}
+	}
+	return true
+}
+
 // wellness is since when all GPUs of a node have been well without a gap in what
 // is remembered of them; zero: they are not, or that is unknown.
 type wellness struct {
 	since  time.Time
+	seen   int // GPUs that the source knows of
 	source string
 	but    string // what was before, or what is wrong now
 }
@@ -136,7 +177,7 @@ func gpusWell(now time.Time, answers []gpu.Answer) wellness {
 	if len(snap.GPUs) == 0 {
 		return wellness{but: "none was seen"}
 	}
-	out := wellness{source: snap.Source}
+	out := wellness{source: snap.Source, seen: len(snap.GPUs)}
 	for _, g := range snap.GPUs {
 		if since, before := g.WellSince(); out.since.IsZero() || since.After(out.since) {
 			out.since, out.but = since, fmt.Sprintf("GPU %d: %s", g.Index, before)

@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,11 @@ func TestUncordonWantsProof(t *testing.T) {
 		"none is offered":               {gpus: silent{}, world: offered("nvidia.com/gpu", "0"), says: "its GPUs: unknown: nothing is known of the node's GPUs: the agent does not answer"},
 		"none offered, none asked":      {world: offered("amd.com/gpu", "0"), says: "its GPUs: neither node agents nor dcgm-exporter are configured"},
 		"it has none":                   {world: offered("cpu", "8"), ok: true, says: "it has no GPUs"},
+		"one is lost, says the node":    {gpus: agentOf(func(*gpu.GPU) {}), world: counted("node-0", "2", nil), says: "1 of its GPUs are seen; by the label nvidia.com/gpu.count node node-0 has 2"},
+		"one is lost, says the pool":    {gpus: agentOf(func(*gpu.GPU) {}), world: counted("node-2", "8", nil), says: "1 of its GPUs are seen; by the label nvidia.com/gpu.count node node-2 has 8"},
+		"none is lost":                  {gpus: agentOf(func(*gpu.GPU) {}), world: counted("node-2", "1", nil), ok: true, says: "healthy for 11m"},
+		"the other is another machine":  {gpus: agentOf(func(*gpu.GPU) {}), world: counted("node-2", "8", map[string]any{"node.kubernetes.io/instance-type": "p5.48xlarge"}), ok: true, says: "healthy for 11m"},
+		"instances are counted":         {gpus: agentOf(func(*gpu.GPU) {}), world: counted("node-0", "7", map[string]any{"nvidia.com/gpu.product": "NVIDIA-H200-MIG-1g.18gb"}), ok: true, says: "healthy for 11m"},
 		"a condition was bad till then": {gpus: agentOf(func(*gpu.GPU) {}), world: conditionUntil(2 * time.Minute), says: "ready, with good conditions, for 2m, wanted are 10m"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,6 +112,17 @@ func offered(name, count string) func(*nodeTrial) {
 	return func(x *nodeTrial) {
 		x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
 			n["status"].(map[string]any)["capacity"] = map[string]any{name: count}
+		})
+	}
+}
+
+// counted gives a node GPU feature discovery's count, and more labels.
+func counted(node, count string, more map[string]any) func(*nodeTrial) {
+	return func(x *nodeTrial) {
+		x.Change(kubetest.NodePath(node), func(n map[string]any) {
+			labels := n["metadata"].(map[string]any)["labels"].(map[string]any)
+			labels["nvidia.com/gpu.count"] = count
+			maps.Copy(labels, more)
 		})
 	}
 }
