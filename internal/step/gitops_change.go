@@ -150,7 +150,7 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 		if prop.Read != p.Read {
 			return none, g.moved(ctx, in, plan, p, prop)
 		}
-		amiss, err := g.stillFree(ctx, in, plan, p)
+		amiss, err := g.stillFree(ctx, in, plan, p, prop.Base)
 		if err != nil {
 			return none, err
 		}
@@ -359,7 +359,7 @@ func (g gitChange) nudge(ctx context.Context, in Input, plan machine.Plan, undo 
 			return nil // others do, or what is missing was said already
 		}
 		if !undo { // the merge is the write; an undo is written whenever it can be
-			if _, err := g.stillFree(ctx, in, plan, p); err != nil {
+			if err := g.stillMergeable(ctx, in, plan, p); err != nil {
 				return err
 			}
 		}

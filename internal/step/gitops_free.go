@@ -46,7 +46,7 @@ func syncing(app gitops.Application) string {
 //
 // An undo does not ask: the branch is put right at once, and Argo CD takes it up
 // when its window opens.
-func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p gitPayload) ([]machine.Amiss, error) {
+func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p gitPayload, base string) ([]machine.Amiss, error) {
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
 		return nil, err
@@ -70,8 +70,24 @@ func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p
 	} else if index != p.Index || !sameRepository(src.Repository, p.Repository) || src.Branch != p.Branch && src.Branch != "" || !samePath(src.Path, p.Path) {
 		return nil, moved("Argo CD application %s deploys from %s since it was planned", app.Name, sourcesText(app.Sources))
 	}
-	if len(p.Set) > 0 && !inSync(app, plan.Beside) {
+	// A revert of what waits to be deployed finds the application out of sync: for that very reason.
+	deployed := site{app: app, index: p.Index}.deployed()
+	if (len(p.Set) > 0 || deployed == "" || deployed == base) && !inSync(app, plan.Beside) {
 		return nil, moved("Argo CD application %s is %s since it was planned%s", app.Name, orNone(app.Sync), differing(app))
 	}
 	return listed(app.Remaining(amissOf(plan.Beside))), nil
+}
+
+// stillMergeable looks before a pull request is merged at what is looked at
+// before a push: what others have committed since would be rolled out with it.
+func (g gitChange) stillMergeable(ctx context.Context, in Input, plan machine.Plan, p gitPayload) error {
+	prop, err := g.propose(ctx, p, in.Service.Namespace)
+	if err != nil {
+		return movedOn(plan, err)
+	}
+	if prop.Read != p.Read {
+		return g.moved(ctx, in, plan, p, prop)
+	}
+	_, err = g.stillFree(ctx, in, plan, p, prop.Base)
+	return err
 }

@@ -76,6 +76,37 @@ func settleAs(t *testing.T, w *gitWorld, plan *machine.Plan, receipt machine.Out
 	})
 }
 
+// TestOthersCommitBeforeTheMerge: what others have committed since the plan would
+// be rolled out with the merge, and is for nobody to carry out along with it.
+func TestOthersCommitBeforeTheMerge(t *testing.T) {
+	for change, text := range map[string]string{"image": "moved on to", "--max-num-seqs": "changed --max-num-seqs from 256 to 128"} {
+		w := inGit(false)
+		w.Protected = true
+		plan := w.plan(t, "gitops.set_flag", seqs)
+		o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+		w.Push("eve", "meanwhile", map[string]string{change: "128"})
+		now := settleAs(t, w, plan, o, machine.ActionSettle)
+		if want(t, "settle", now, machine.StatusPending, text); w.Merged != 0 || len(w.Syncs) != 0 {
+			t.Errorf("%s: %d merged, %d syncs", change, w.Merged, len(w.Syncs))
+		}
+	}
+}
+
+// TestDriftBeforeTheRevert: what somebody has changed in the cluster since a
+// revert was planned is not taken back with it.
+func TestDriftBeforeTheRevert(t *testing.T) {
+	w := inGit(false)
+	bad := w.Push("eve", "more", map[string]string{"--max-num-seqs": "512"})
+	w.deploy()
+	with := map[string]any{"to": "previous"}
+	plan := w.plan(t, "gitops.revert", with)
+	w.App.Sync, w.App.Resources[0].Sync = "OutOfSync", "OutOfSync"
+	o := w.do(t, "gitops.revert", machine.ActionApply, with, plan, nil, false)
+	if want(t, "apply", o, machine.StatusFailed, "is OutOfSync since it was planned"); o.Reason != machine.ReasonConflict || w.Head().SHA != bad {
+		t.Errorf("%s, head %q", o.Reason, w.Head().Subject)
+	}
+}
+
 // TestUndoInAClosedWindow: an undo is written whatever the window says, so that
 // nobody rolls the change out once it opens; past the window nothing is synced.
 func TestUndoInAClosedWindow(t *testing.T) {
