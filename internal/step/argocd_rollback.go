@@ -111,17 +111,18 @@ func sourced(in Input, at site) (site, error) {
 	return at, err
 }
 
-// previous is what the application deployed before its current revision.
+// previous is what the application deployed before it had its current revision
+// for the first time: what came after that, and is no more, was gone back from.
 func previous(app gitops.Application) (gitops.Deployment, error) {
 	h := app.History
-	for i := len(h) - 2; i >= 0; i-- {
-		if !slices.Equal(h[i].Revisions, h[len(h)-1].Revisions) {
-			return h[i], nil
+	what := "no earlier deployment"
+	if len(h) > 1 {
+		now := h[len(h)-1].Revisions
+		first := slices.IndexFunc(h, func(d gitops.Deployment) bool { return slices.Equal(d.Revisions, now) })
+		if first > 0 {
+			return h[first-1], nil
 		}
-	}
-	what := "no deployment of another revision"
-	if len(h) < 2 {
-		what = "no earlier deployment"
+		what = "no revision that it had before the current one"
 	}
 	return gitops.Deployment{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s has %s in its history", rollback, app.Name, what)}
 }

@@ -60,7 +60,7 @@ func TestRollbackToLastGood(t *testing.T) {
 			ours := w.repair(t)
 			w.pushed("eve", map[string]string{"image": "vllm:v0.12"})
 			return verified{flag: ours, "": ours}, ours
-		}, machine.ReasonNoData, "no value of image, " + tokens + " was ever verified"},
+		}, machine.ReasonNoData, "what moved last is image, by commit "},
 		"what waits does not count": {false, func(_ *testing.T, w *gitWorld) (verified, string) {
 			good := w.Head().SHA
 			w.pushed("eve", map[string]string{flag: "512"})
@@ -211,5 +211,38 @@ func TestRevertsOfReverts(t *testing.T) {
 				t.Errorf("goes back to %v", o.Plan.Good)
 			}
 		})
+	}
+}
+
+// TestRollbackAfterARollback: what was gone back from already is not gone back to.
+func TestRollbackAfterARollback(t *testing.T) {
+	at := func(revisions ...string) (out []gitops.Deployment) {
+		for i, r := range revisions {
+			out = append(out, gitops.Deployment{ID: int64(i + 1), Revisions: []string{r}, At: noon})
+		}
+		return out
+	}
+	w := inGit(false)
+	first, second, third := w.Head().SHA, w.pushed("eve", map[string]string{"--max-num-seqs": "512"}), w.pushed("eve", map[string]string{"--max-num-seqs": "640"})
+	for name, tt := range map[string]struct {
+		history []gitops.Deployment
+		to      string // empty: there is nothing to go back to
+	}{
+		"a bad one was rolled back":         {at(first, second, first), ""},
+		"and there is one from before":      {at(first, second, third, second), first},
+		"the bad one again":                 {at(first, second, first, second), first},
+		"the same one again":                {at(first, second, second), first},
+		"two in turn, and no other, before": {at(second, first, second), ""},
+	} {
+		now := tt.history[len(tt.history)-1].Revisions[0]
+		w.App.History, w.App.Revisions = tt.history, []string{now}
+		w.App.Operation.Revisions = []string{now}
+		o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false)
+		switch {
+		case tt.to == "" && (o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "no revision that it had before the current one")):
+			t.Errorf("%s: %s %s %q", name, o.Status, o.Reason, o.Message)
+		case tt.to != "" && (o.Plan == nil || !strings.Contains(o.Plan.Summary, " to "+tt.to[:9])):
+			t.Errorf("%s: %s %q %+v, want %s", name, o.Reason, o.Message, o.Plan, tt.to[:9])
+		}
 	}
 }

@@ -41,6 +41,12 @@ func (g gitChange) sinceGood(ctx context.Context, in Input, at site, step, revis
 			}
 			return withoutRepairs(out, step, "to what was last verified")
 		}
+		// What moved last is the suspect: an older change is not taken back in its place.
+		if vs := variables(c); len(vs) > 0 && !slices.ContainsFunc(vs, func(v string) bool { return !slices.Contains(past.never, v) }) {
+			return nil, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+				"%s: what moved last is %s, by commit %s, and no value of it was ever verified on service %s: 'responder gitops last-good' lists those that were",
+				step, few(vs), commitText(c.Commit), in.Service.Name)}
+		}
 	}
 	switch {
 	case len(past.never) > 0:

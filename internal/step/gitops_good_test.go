@@ -65,7 +65,11 @@ func TestRevertToLastGood(t *testing.T) {
 		},
 		"only another one": {
 			func(c commits) verified { return verified{"": c.tokens, "image": c.first} },
-			nil, machine.ReasonNoData, "no value of --max-num-seqs, --max-num-batched-tokens was ever verified",
+			nil, machine.ReasonNoData, "what moved last is --max-num-seqs, by commit ",
+		},
+		"what moved last never was": { // though what moved before it was
+			func(c commits) verified { return verified{"--max-num-batched-tokens": c.first} },
+			nil, machine.ReasonNoData, "no value of it was ever verified on service serving/chat",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
