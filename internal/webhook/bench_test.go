@@ -248,12 +248,12 @@ func ratio(a, b *peer) float64 {
 func BenchmarkIntake(b *testing.B) {
 	const rounds, slice = 7, 250 * time.Millisecond
 	req := message(b, 10)
-	if os.Getenv("GOMAXPROCS") == "" { // as in the service
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-		goruntime.AddProcessor()
-	}
 	for _, senders := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
+			if os.Getenv("GOMAXPROCS") == "" { // as in the service; testing sets its own number for each of these
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+				goruntime.AddProcessor()
+			}
 			peers := []*peer{{name: "durable"}, {name: "volatile"}, {name: "naive"}, {name: "unsynced"}}
 			for i, h := range []http.Handler{receiver(b, journal(b, false)), receiver(b, nil), naive(), receiver(b, journal(b, true))} {
 				addr := listen(b, h)
