@@ -15,9 +15,10 @@ import (
 // keep a change of something else from being made and from counting as made, nor
 // hide what the change itself does.
 
-// lasting are the healths that a resource may have for reasons of its own for
-// good. What is Progressing may end either way, so that its end counts.
-var lasting = []string{"Degraded", "Missing", "Unknown", "Suspended"}
+// lasting are the known healths that a resource may have for reasons of its own for
+// good. What is Progressing may end either way, so that its end counts, and what is
+// Unknown excuses nothing.
+var lasting = []string{"Degraded", "Missing", "Suspended"}
 
 // beside are the resources of an application that are amiss before a change, but
 // for its own: the service's workload, the object that Git holds for it, and what
