@@ -46,8 +46,13 @@ type Proposal struct {
 	Manifests []Manifest
 	Plain     bool
 
-	Reverts []string // commits that it takes back; empty: it is an edit
+	Reverts []string // commits that it takes back, line by line; empty: it is an edit
 	Within  []string // paths that the reverts are limited to; empty: all
+
+	// TakesBack are commits whose values an edit sets back, where later changes
+	// beside them keep Git from reverting their lines. Its message says that it
+	// reverts them.
+	TakesBack []string
 
 	// Ahead are commits that change the source's manifests, of whatever workload,
 	// and are not deployed yet: a sync would carry them out along with this change. Filled in when

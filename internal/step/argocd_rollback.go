@@ -229,18 +229,9 @@ func (l argocdRollback) keepsRepairs(ctx context.Context, at site, entry gitops.
 	if err != nil || now == "" || !isSHA(sha) {
 		return err
 	}
-	own, err := l.git.h.Since(ctx, at.src, at.object, sha)
-	if err != nil {
-		return err
-	}
 	all, err := l.git.h.Since(ctx, at.src, gitops.Target{}, sha)
 	if err != nil {
 		return err
-	}
-	for i, c := range all {
-		if j := slices.IndexFunc(own, func(o gitops.Touched) bool { return o.Commit.SHA == c.Commit.SHA }); j >= 0 {
-			all[i] = own[j] // of its own commits the forge was asked whose they are
-		}
 	}
 	if all, err = l.git.deployedWith(ctx, at, all, now); err != nil || len(all) == 0 {
 		return err

@@ -55,7 +55,8 @@ type History interface {
 	// Changes gives the commits since then that touched the manifests of the
 	// target, newest first. A history that does not reach back that far is an error.
 	Changes(ctx context.Context, src gitops.Source, t gitops.Target, since time.Time) ([]gitops.Touched, error)
-	// Since gives those that came after a commit.
+	// Since gives those that came after a commit; with an empty target, those of
+	// every workload. Those of ours are known as such, whoever merged them.
 	Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error)
 	// Contains tells whether a commit is in the history of another one.
 	Contains(ctx context.Context, src gitops.Source, ancestor, descendant string) (bool, error)
@@ -134,14 +135,8 @@ func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, e
 	if g.Repository != "" {
 		src.Repository = g.Repository // reached the way it is configured: ssh here may be https there
 	}
-	target := ""
-	if i < len(app.Target) {
-		target = app.Target[i]
-	}
-	if target == "HEAD" {
-		target = ""
-	}
-	if target = strings.TrimPrefix(target, "refs/heads/"); strings.HasPrefix(target, "refs/") || isSHA(target) {
+	target := followed(app, i)
+	if strings.HasPrefix(target, "refs/") || isSHA(target) {
 		return refuse("Argo CD application %s is pinned to %s, which is no branch: a commit would not be deployed", app.Name, target)
 	}
 	if g.Branch != "" && target != "" && g.Branch != target {
@@ -152,6 +147,16 @@ func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, e
 		src.Branch = g.Branch
 	}
 	return src, i, nil
+}
+
+// followed is the branch that an application names for one of its sources; empty:
+// HEAD, which is whatever branch the remote has as its default. It may be no
+// branch at all: a tag or a commit.
+func followed(app gitops.Application, index int) string {
+	if index >= len(app.Target) || app.Target[index] == "HEAD" {
+		return ""
+	}
+	return strings.TrimPrefix(app.Target[index], "refs/heads/")
 }
 
 // valueFiles are the Helm value files that a source's manifests are made of,

@@ -39,6 +39,7 @@ type gitPayload struct {
 	Index       int          `json:"source"` // among the application's sources
 	Repository  string       `json:"repository"`
 	Branch      string       `json:"branch"`
+	Follows     *string      `json:"follows,omitempty"` // what the application named: a branch; empty: HEAD. Nil: of an older journal, not kept
 	Path        string       `json:"path,omitempty"`
 	Object      objectName   `json:"object"`
 	Container   string       `json:"container,omitempty"`

@@ -3,6 +3,7 @@ package step
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -66,7 +67,7 @@ type flagCheck struct {
 	stated  bool
 	out     CheckedFlags
 	unknown map[string]*engine.Error // by the names of flags that no table knows
-	inside  string                   // container that the flags belong to; empty: not known
+	inside  []string                 // container of each of out.Set; empty: of all, or not known
 }
 
 // add checks one flag and its value alone.
@@ -124,7 +125,7 @@ func (c *flagCheck) places() error {
 		return invalid("asked where %d flags stand, %d were answered", len(vs), len(places))
 	}
 	for i, p := range places {
-		c.inside = p.Container
+		c.inside = append(c.inside, p.Container)
 		if !p.Missing || c.Unknown == unknownAdd {
 			continue
 		}
@@ -138,29 +139,47 @@ func (c *flagCheck) places() error {
 	return nil
 }
 
-// together checks what the flags are together with the others that are set.
+// together checks what the flags are together with the others that are set, in
+// each container by itself: each runs an engine of its own.
 func (c *flagCheck) together() error {
-	values := map[string]string{}
+	containers := slices.Compact(slices.Sorted(slices.Values(c.inside)))
+	if len(containers) > 1 && containers[0] == "" {
+		containers = containers[1:]
+	}
+	for _, name := range containers {
+		if err := c.within(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within is together, in one container. A flag of which no container is known
+// counts in all of them.
+func (c *flagCheck) within(container string) error {
+	values, set := map[string]string{}, map[string]string{}
 	var changed []string
-	for _, a := range c.out.Set {
+	for i, a := range c.out.Set {
+		if c.inside[i] != "" && c.inside[i] != container {
+			continue
+		}
+		set[a.Variable.Flag] = a.Value
 		if c.unknown[a.Variable.Flag] == nil {
 			changed = append(changed, a.Variable.Flag)
 		}
 	}
 	for _, name := range c.engine.Related(changed...) {
-		value, set, err := c.standing(name)
+		value, stands, err := c.standing(container, name)
 		if err != nil {
 			e := *wrap(err)
 			e.Message = fmt.Sprintf("--%s goes with --%s, and where that stands cannot be told: %s", strings.Join(changed, ", --"), name, e.Message)
 			return &e
 		}
-		if set {
+		if stands {
 			values[name] = value
 		}
 	}
-	for _, a := range c.out.Set {
-		values[a.Variable.Flag] = a.Value
-	}
+	maps.Copy(values, set)
 	for _, err := range c.engine.Conflicts(values, changed) {
 		return refusedFlag(err)
 	}
@@ -168,13 +187,13 @@ func (c *flagCheck) together() error {
 }
 
 // standing is what a flag is set to in Git, by whichever of its names.
-func (c *flagCheck) standing(name string) (value string, set bool, err error) {
+func (c *flagCheck) standing(container, name string) (value string, set bool, err error) {
 	f, unknown := c.engine.Known(name)
 	if unknown != nil {
 		return "", false, unknown // unreachable unless a rule names a flag that no table has
 	}
 	for _, n := range append([]string{f.Name}, f.Aliases...) {
-		places, err := c.Look(c.inside, []gitops.Variable{{Flag: n, Switch: f.Kind == engine.Switch}})
+		places, err := c.Look(container, []gitops.Variable{{Flag: n, Switch: f.Kind == engine.Switch}})
 		if absent := new(gitops.Error); errors.As(err, &absent) && absent.Absent {
 			continue // it is not to be added here, so it does not matter where
 		}

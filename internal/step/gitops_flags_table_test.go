@@ -62,18 +62,7 @@ func TestEveryFlagCanBeSet(t *testing.T) {
 				for _, in := range [][]gitops.File{files(", --" + flag + "=" + value)[1:], files(", --" + flag + "=" + value)} {
 					_, err := step.CheckFlags(step.FlagRules{
 						Service: "serving/chat", Engine: name,
-						Look: func(container string, vs []gitops.Variable) (out []gitops.Place, err error) {
-							target := target
-							target.Container = container
-							for _, v := range vs {
-								places, err := gitops.Locate(in, target, v)
-								if err != nil {
-									return nil, err
-								}
-								out = append(out, places...)
-							}
-							return out, nil
-						},
+						Look: lookIn(in, target),
 					}, []gitops.Assignment{{Variable: gitops.Variable{Flag: f.Name}, Value: value}})
 					if err != nil && (strings.Contains(err.Error(), "cannot be told") || strings.Contains(err.Error(), "credential")) {
 						t.Errorf("%s: --%s=%s: %v", name, flag, value, err)

@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,8 +92,21 @@ metadata: {name: chat}
 spec: {template: {spec: {containers: [{name: sglang, image: lmsysorg/sglang, args: [--max-running-requests=64, --disable-radix-cache]}]}}}
 `)}}
 	target := gitops.Target{Kind: "Deployment", Name: "chat"}
-	checked, err := step.CheckFlags(step.FlagRules{Service: "chat", Engine: "sglang", Look: func(_ string, vs []gitops.Variable) ([]gitops.Place, error) {
-		var out []gitops.Place
+	checked, err := step.CheckFlags(step.FlagRules{Service: "chat", Engine: "sglang", Look: lookIn(files, target)}, []gitops.Assignment{{Variable: gitops.Variable{Flag: "disable-radix-cache"}, Value: "false"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := gitops.SetAll(files, target, checked.Set)
+	if err != nil || strings.Contains(string(e.Files[0].Data), "radix") {
+		t.Errorf("%v\n%s", err, e.Diff)
+	}
+}
+
+// lookIn finds variables in files.
+func lookIn(files []gitops.File, target gitops.Target) func(string, []gitops.Variable) ([]gitops.Place, error) {
+	return func(container string, vs []gitops.Variable) (out []gitops.Place, err error) {
+		target := target
+		target.Container = container
 		for _, v := range vs {
 			at, err := gitops.Locate(files, target, v)
 			if err != nil {
@@ -101,12 +115,39 @@ spec: {template: {spec: {containers: [{name: sglang, image: lmsysorg/sglang, arg
 			out = append(out, at...)
 		}
 		return out, nil
-	}}, []gitops.Assignment{{Variable: gitops.Variable{Flag: "disable-radix-cache"}, Value: "false"}})
-	if err != nil {
-		t.Fatal(err)
 	}
-	e, err := gitops.SetAll(files, target, checked.Set)
-	if err != nil || strings.Contains(string(e.Files[0].Data), "radix") {
-		t.Errorf("%v\n%s", err, e.Diff)
+}
+
+// TestEachContainerByItself: two engines in one pod have flags of the same names,
+// and each flag is checked against those of its own.
+func TestEachContainerByItself(t *testing.T) {
+	target := gitops.Target{Kind: "Deployment", Name: "chat"}
+	files := []gitops.File{{Path: "chat.yaml", Data: []byte(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: decode, image: vllm/vllm-openai, args: [serve, llama, --max-num-batched-tokens=512, --max-num-seqs=256]}
+      - {name: prefill, image: vllm/vllm-openai, args: [serve, llama, --watermark=0.01, --max-num-seqs=8]}
+`)}}
+	for name, tt := range map[string]struct {
+		set   map[string]string
+		words string // of the refusal; empty: none
+	}{
+		"both fit":                  {map[string]string{"max-num-batched-tokens": "300", "watermark": "0.05"}, ""},
+		"the first breaks its own":  {map[string]string{"max-num-batched-tokens": "128", "watermark": "0.05"}, "less than max-num-seqs (256)"},
+		"alone":                     {map[string]string{"max-num-batched-tokens": "128"}, "less than max-num-seqs (256)"},
+		"one that is nowhere known": {map[string]string{"max-num-batched-tokens": "300", "max-num-seqs": "64"}, "several containers"},
+	} {
+		var wanted []gitops.Assignment
+		for _, flag := range slices.Sorted(maps.Keys(tt.set)) {
+			wanted = append(wanted, gitops.Assignment{Variable: gitops.Variable{Flag: flag}, Value: tt.set[flag]})
+		}
+		_, err := step.CheckFlags(step.FlagRules{Service: "chat", Engine: "vllm", Look: lookIn(files, target)}, wanted)
+		if (err != nil) != (tt.words != "") || err != nil && !strings.Contains(err.Error(), tt.words) {
+			t.Errorf("%s: %v, want ...%s...", name, err, tt.words)
+		}
 	}
 }

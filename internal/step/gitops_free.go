@@ -67,8 +67,10 @@ func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p
 	}
 	if src, index, err := source(in.Service, app); err != nil {
 		return nil, err
-	} else if index != p.Index || !sameRepository(src.Repository, p.Repository) || src.Branch != p.Branch && src.Branch != "" || !samePath(src.Path, p.Path) {
+	} else if index != p.Index || !sameRepository(src.Repository, p.Repository) || !samePath(src.Path, p.Path) {
 		return nil, moved("Argo CD application %s deploys from %s since it was planned", app.Name, sourcesText(app.Sources))
+	} else if !p.follows(app, src.Branch) {
+		return nil, moved("Argo CD application %s deploys %s of it since it was planned", app.Name, branchText(followed(app, index)))
 	}
 	// A revert of what waits to be deployed finds the application out of sync: for that very reason.
 	deployed := site{app: app, index: p.Index}.deployed()
@@ -76,6 +78,22 @@ func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p
 		return nil, moved("Argo CD application %s is %s since it was planned%s", app.Name, orNone(app.Sync), differing(app))
 	}
 	return listed(app.Remaining(amissOf(plan.Beside))), nil
+}
+
+// follows reports whether an application deploys the branch that a plan is for.
+// A plan of an older journal does not say what the application named then.
+func (p gitPayload) follows(app gitops.Application, branch string) bool {
+	if p.Follows == nil {
+		return branch == p.Branch || branch == ""
+	}
+	return followed(app, p.Index) == *p.Follows
+}
+
+func branchText(name string) string {
+	if name == "" {
+		return "HEAD"
+	}
+	return "branch " + name
 }
 
 // stillMergeable looks before a pull request is merged at what is looked at

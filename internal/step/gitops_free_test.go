@@ -1,6 +1,7 @@
 package step_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -22,7 +23,8 @@ var lateTurns = map[string]struct {
 	"it is being deleted":     {func(w *gitWorld) { w.App.Deleting = true }, machine.ReasonOwned, "is being deleted"},
 	"it is no longer owner":   {func(w *gitWorld) { w.App.Resources[0].Name = "code" }, machine.ReasonOwned, "does not manage Deployment serving/chat"},
 	"it deploys another path": {func(w *gitWorld) { w.App.Sources[0].Path = "apps/code" }, machine.ReasonConflict, "deploys from https://git.example/ml/serving.git apps/code since it was planned"},
-	"another branch":          {func(w *gitWorld) { w.App.Target = []string{"release"} }, machine.ReasonConflict, "since it was planned"},
+	"another branch":          {func(w *gitWorld) { w.App.Target = []string{"release"} }, machine.ReasonConflict, "deploys branch release of it since it was planned"},
+	"HEAD":                    {func(w *gitWorld) { w.App.Target = []string{"HEAD"} }, machine.ReasonConflict, "deploys HEAD of it since it was planned"},
 	"the cluster was changed": {func(w *gitWorld) { w.App.Sync, w.App.Resources[0].Sync = "OutOfSync", "OutOfSync" }, machine.ReasonConflict, "is OutOfSync since it was planned: apps/Deployment serving/chat differs"},
 	"Argo CD does not answer": {func(w *gitWorld) {
 		w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "connection refused"}
@@ -136,4 +138,55 @@ func TestUndoInAClosedWindow(t *testing.T) {
 		w.Settle()
 		want(t, "unwind", settleAs(t, w, plan, back, machine.ActionUnwind), machine.StatusOK, "healthy")
 	}
+}
+
+// TestFollowsTheBranch: an application that moved from HEAD to a branch is noticed
+// too, and so is the one of a plan that an older journal holds, as far as that says.
+func TestFollowsTheBranch(t *testing.T) {
+	for name, tt := range map[string]struct {
+		planned, now string
+		older        bool
+		text         string // empty: it is written
+	}{
+		"as planned":              {"HEAD", "HEAD", false, ""},
+		"in other words":          {"main", "refs/heads/main", false, ""},
+		"HEAD, named later":       {"HEAD", "release", false, "deploys branch release of it"},
+		"older, as planned":       {"main", "main", true, ""},
+		"older, HEAD":             {"HEAD", "HEAD", true, ""},
+		"older, another branch":   {"main", "release", true, "deploys branch release of it"},
+		"older, HEAD named later": {"HEAD", "release", true, "deploys branch release of it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(false)
+			w.App.Target = []string{tt.planned}
+			plan, head := w.plan(t, "gitops.set_flag", seqs), w.Head().SHA
+			if tt.older {
+				plan.Payload = without(t, plan.Payload, "follows")
+			}
+			w.App.Target = []string{tt.now}
+			o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
+			if tt.text == "" {
+				want(t, "apply", o, machine.StatusOK, "")
+				return
+			}
+			if want(t, "apply", o, machine.StatusFailed, tt.text); o.Reason != machine.ReasonConflict || w.Head().SHA != head {
+				t.Errorf("%s; head %q", o.Reason, w.Head().Subject)
+			}
+		})
+	}
+}
+
+// without is an object without one of its members, which has to be there.
+func without(t *testing.T, object json.RawMessage, member string) json.RawMessage {
+	t.Helper()
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(object, &all); err != nil || all[member] == nil {
+		t.Fatalf("%s has no %s: %v", object, member, err)
+	}
+	delete(all, member)
+	out, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -111,8 +111,9 @@ func (g gitChange) planSet(ctx context.Context, in Input, at site, step string, 
 
 // payloadAt is the part of a payload that says where.
 func payloadAt(at site, prop gitops.Proposal) gitPayload {
+	follows := followed(at.app, at.index)
 	return gitPayload{
-		Application: at.app.Name, Index: at.index,
+		Application: at.app.Name, Index: at.index, Follows: &follows,
 		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
 		Object: objectName{at.object.Kind, at.object.Name, at.object.Workload}, Container: at.object.Container,
 		ValueFiles: at.object.ValueFiles, Read: prop.Read,

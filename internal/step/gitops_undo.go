@@ -90,7 +90,10 @@ func (g gitChange) takeBack(ctx context.Context, in Input, p gitPayload, sha str
 		}
 		back.Set = append(back.Set, gitops.Assignment{Variable: a.variable(), Value: a.From})
 	}
-	return g.m.Propose(ctx, back)
+	if prop, err = g.m.Propose(ctx, back); err == nil {
+		prop.TakesBack = []string{sha}
+	}
+	return prop, err
 }
 
 // withdraw closes a pull request that is not merged. When it was merged in the

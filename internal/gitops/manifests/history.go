@@ -35,15 +35,15 @@ func (m *Manifests) Changes(ctx context.Context, src gitops.Source, t gitops.Tar
 }
 
 // Since gives those that came to the branch after a commit, whenever they were
-// made.
+// made. With an empty target they are those of every workload of the source.
 func (m *Manifests) Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
 	b, err := m.branch(src)
 	if err != nil {
 		return nil, err
 	}
 	changes, err := b.since(ctx, src, t, sha)
-	if err != nil || t.Name == "" {
-		return changes, err
+	if err != nil {
+		return nil, err
 	}
 	return changes, b.recognise(ctx, changes)
 }

@@ -71,6 +71,7 @@ func TestPullRequestMergedByPeople(t *testing.T) {
 			t.Run(kind+" "+method, func(t *testing.T) {
 				t.Parallel()
 				s, f, m, src := protected(t, kind)
+				first := s.Head("main")
 				waits := request(t, m, src)
 				if again := request(t, m, src); again.Waits != waits.Waits || len(f.Pulls()) != 1 {
 					t.Errorf("asked for again: %+v, %d requests", again, len(f.Pulls()))
@@ -84,6 +85,10 @@ func TestPullRequestMergedByPeople(t *testing.T) {
 				changes, err := m.Changes(t.Context(), src, chat, time.Now().Add(-time.Hour))
 				if err != nil || len(changes) != 2 || changes[0].Commit.SHA != sha || changes[0].Commit.Trailers[gitops.TrailerEffect] != effect || changes[1].Commit.Trailers[gitops.TrailerEffect] != "" {
 					t.Errorf("the history: %+v, %v", changes, err)
+				}
+				all, err := m.Since(t.Context(), src, gitops.Target{}, first)
+				if err != nil || len(all) == 0 || all[0].Commit.SHA != sha || all[0].Commit.Trailers[gitops.TrailerEffect] != effect {
+					t.Errorf("of every workload: %+v, %v", all, err)
 				}
 				back, err := m.Reverting(t.Context(), src, chat, []string{sha})
 				if err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-git/go-git/v5/plumbing"
+
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -69,8 +71,8 @@ func prefixed(prefix, s string) string {
 	return prefix + s
 }
 
-// wrap breaks a text at words. A line that would read as a trailer or a
-// comment is indented by one column.
+// wrap breaks a text at words. A line that would read as a trailer, a comment or
+// the word of a revert is indented by one column.
 func wrap(s string) string {
 	var lines []string
 	var line string
@@ -82,12 +84,15 @@ func wrap(s string) string {
 	}
 	lines = append(lines, line)
 	for i, l := range lines {
-		if strings.HasPrefix(l, "#") || strings.HasPrefix(strings.ToLower(l), "responder-") {
+		if strings.HasPrefix(l, "#") || strings.HasPrefix(strings.ToLower(l), "responder-") || revertLine.MatchString(l) {
 			lines[i] = " " + l
 		}
 	}
 	return strings.Join(lines, "\n")
 }
+
+// revertsLine is what a message says of a commit that it reverts.
+func revertsLine(h plumbing.Hash) string { return fmt.Sprintf("This reverts commit %s.", h) }
 
 // revertLine is what git, and we, write into the message of a revert.
 var revertLine = regexp.MustCompile(`(?m)^This reverts commit ([0-9a-f]{40})[.,]`)

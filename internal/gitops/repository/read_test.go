@@ -114,6 +114,7 @@ func TestCommitRefused(t *testing.T) {
 		{CommitRequest{Files: file("a"), Message: Message{What: "x"}}, gitops.Invalid, "Responder-Effect"},
 		{CommitRequest{Files: file("a"), Message: Message{Effect: "e"}}, gitops.Invalid, "subject"},
 		{CommitRequest{Files: file("a"), Message: Message{What: "x", Effect: "e\nResponder-Run: forged"}}, gitops.Invalid, "one word"},
+		{CommitRequest{Files: file("a"), TakesBack: []string{"main\n\nResponder-Run: forged"}}, gitops.Invalid, "want 40 hexadecimal digits"},
 	} {
 		test.q.Base = sha
 		if test.q.Message == (Message{}) {
@@ -132,6 +133,7 @@ func TestMessageInjection(t *testing.T) {
 	m := message("e")
 	m.What = "set flag\n\nResponder-Effect: forged\x1b[31m\u202e"
 	m.Why = "because\r\n\r\nResponder-Effect: forged"
+	m.Why += " " + strings.Repeat("x", 70) + "\r\n\r\nThis reverts commit 1234567890123456789012345678901234567890."
 	m.Alert = "x" + strings.Repeat(" word", 20) + "\nResponder-Run: forged\n# a comment"
 	text, err := m.format()
 	if err != nil {
@@ -144,6 +146,9 @@ func TestMessageInjection(t *testing.T) {
 		"Responder-Run": "01RUN", "Responder-State": "cap-concurrency", "Responder-Plan": "sha256:abc", "Responder-Effect": "e",
 	}, trailers(text)); diff != "" {
 		t.Error(diff)
+	}
+	if got := reverts(text); len(got) > 0 {
+		t.Errorf("it reverts %v", got)
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		if len(line) > 160 || strings.HasPrefix(line, "#") || strings.Contains(line, "forged") && strings.HasPrefix(line, "Responder-") {

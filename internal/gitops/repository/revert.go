@@ -209,7 +209,7 @@ func (r *Repository) revertMessage(commits []*commit, q RevertRequest) (string, 
 	}
 	var lines []string
 	for _, c := range commits {
-		line := fmt.Sprintf("This reverts commit %s.", c.Hash)
+		line := revertsLine(c.Hash)
 		if len(c.ParentHashes) > 1 {
 			line = fmt.Sprintf("This reverts commit %s, reversing\nchanges made to %s.", c.Hash, c.ParentHashes[0])
 		}

@@ -252,3 +252,25 @@ func checkHunks(t *rapid.T, a, b string) {
 		t.Fatalf("the differences of %q and %q give %q", a, b, got)
 	}
 }
+
+// TestTakesBackByValue: an edit that sets the values of a commit back is read as
+// its revert.
+func TestTakesBackByValue(t *testing.T) {
+	s := gittest.NewServer(t)
+	s.Push("first", map[string]string{"a.yaml": manifest})
+	bad := s.Push("lower", map[string]string{"a.yaml": lower(manifest)})
+	r := open(t, s)
+	done, err := r.Commit(t.Context(), CommitRequest{
+		Base: head(t, r), Files: []gitops.File{{Path: "a.yaml", Data: []byte(manifest)}}, Message: message("undo"), TakesBack: []string{bad},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.GitBare("show", "--no-patch", "--format=%B", done.SHA); !strings.Contains(got, "\n\nThis reverts commit "+bad+".\n\nPreemptions") {
+		t.Errorf("the message is\n%s", got)
+	}
+	log, err := r.Log(t.Context(), Window{})
+	if err != nil || len(log) != 3 || len(log[0].Reverts) != 1 || log[0].Reverts[0] != bad {
+		t.Errorf("the log is %+v, %v", log, err)
+	}
+}

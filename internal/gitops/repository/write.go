@@ -27,6 +27,8 @@ type CommitRequest struct {
 	Branch  string // empty: the configured branch; else a branch that is made from Base, for a pull request
 	Files   []gitops.File
 	Message Message
+
+	TakesBack []string // commits whose values it sets back: the message says that it reverts them
 }
 
 // Commit makes one commit on Base and pushes it. When the branch moved, nothing
@@ -34,7 +36,15 @@ type CommitRequest struct {
 // a commit with the message's effect is on the branch already, that commit is
 // the answer, and nothing is pushed.
 func (r *Repository) Commit(ctx context.Context, q CommitRequest) (done gitops.Commit, err error) {
-	text, err := q.Message.format()
+	var reverts []string
+	for _, sha := range q.TakesBack {
+		h, err := parseSHA(sha)
+		if err != nil {
+			return done, err
+		}
+		reverts = append(reverts, revertsLine(h))
+	}
+	text, err := q.Message.format(reverts...)
 	if err != nil {
 		return done, err
 	}

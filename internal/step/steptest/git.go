@@ -30,6 +30,7 @@ type Git struct {
 	Foreign   string // somebody changed the pull requests: what
 	Down      error  // answer of every request to the repository; nil: it is up
 	ArgoDown  error  // of every request to Argo CD
+	Tangled   bool   // lines beside those of all commits were changed since, so that none is reverted line by line
 	Stuck     bool   // syncs do not come to an end
 	Fails     string
 	Syncs     []gitops.Sync
@@ -205,6 +206,9 @@ func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, sha
 	if g.Down != nil {
 		return gitops.Proposal{}, g.Down
 	}
+	if g.Tangled {
+		return gitops.Proposal{}, &gitops.Error{Reason: gitops.Conflict, Message: File + ": lines beside it were changed"}
+	}
 	change, values := map[string]string{}, maps.Clone(g.Head().Values)
 	for i := len(g.Commits) - 1; i > 0; i-- {
 		c, before := g.Commits[i], g.Commits[i-1].Values
@@ -246,7 +250,7 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 	if r.Proposal.Base != g.Head().SHA {
 		return gitops.Landing{}, &gitops.Error{Reason: gitops.Conflict, Message: "the branch moved to " + g.Head().SHA}
 	}
-	c := gitops.Commit{Author: gitops.Person{Name: "responder"}, Subject: r.What, Reverts: r.Proposal.Reverts, Trailers: map[string]string{
+	c := gitops.Commit{Author: gitops.Person{Name: "responder"}, Subject: r.What, Reverts: append(slices.Clone(r.Proposal.Reverts), r.Proposal.TakesBack...), Trailers: map[string]string{
 		gitops.TrailerRun: r.Run, gitops.TrailerState: r.State, gitops.TrailerPlan: r.Digest, gitops.TrailerEffect: r.Effect,
 	}}
 	change := map[string]string{}
