@@ -20,7 +20,7 @@ type gpuConfig struct {
 }
 
 type dcgmConfig struct {
-	Enabled   bool   `yaml:"enabled" doc:"Ask for them. A GPU is judged healthy only where the exporter is told to give DCGM_FI_DEV_CLOCKS_EVENT_REASONS, DCGM_FI_DEV_ECC_DBE_VOL_TOTAL and DCGM_FI_DEV_ROW_REMAP_PENDING too, which it does not by default; otherwise it is unknown, or worse."`
+	Enabled   bool   `yaml:"enabled" doc:"Ask for them. A GPU is judged healthy only where the exporter is told to give DCGM_FI_DEV_CLOCKS_EVENT_REASONS, DCGM_FI_DEV_ECC_DBE_VOL_TOTAL and DCGM_FI_DEV_ROW_REMAP_PENDING too, which it does not by default; otherwise it is unknown, or worse. node.uncordon asks for DCGM_FI_DEV_SLOWDOWN_TEMP or DCGM_FI_DEV_GPU_MAX_OP_TEMP as well."`
 	NodeLabel string `yaml:"node_label" doc:"Label with the name of the node as Kubernetes has it. Default: Hostname, which is that where the exporter's NODE_NAME is set."`
 	Selector  string `yaml:"selector" doc:"More label matchers, without braces, e.g. job=\"dcgm-exporter\"."`
 }

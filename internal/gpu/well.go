@@ -31,7 +31,9 @@ func (g GPU) WellSince() (since time.Time, before string) {
 func utc(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
 
 // unwell says what of a minute is no health; empty: nothing. A single sample
-// with a harmful reason is enough, but for the one that may show up briefly.
+// with a harmful reason is enough, but for the one that may show up briefly. A
+// temperature that was not read, or that nothing tells the limit of, may have
+// been any.
 func (g GPU) unwell(m Minute) string {
 	for _, b := range brakes {
 		lost, _ := b.lost(m.Violation).Get()
@@ -52,6 +54,29 @@ func (g GPU) unwell(m Minute) string {
 		if most, known := limit.most.Get(); read && known && c >= most {
 			return fmt.Sprintf("%d °C, where it slows down", c)
 		}
+	}
+	if m.Samples == 0 {
+		return "" // which says enough
+	}
+	return g.unmeasured(m)
+}
+
+// unmeasured says which temperature of a minute was not read, or has no limit to
+// compare it with; empty: none. Memory counts where the GPU tells its temperature
+// and its limit at all.
+func (g GPU) unmeasured(m Minute) string {
+	_, slow := g.Temperature.SlowdownC.Get()
+	_, most := g.Temperature.GPUMaxC.Get()
+	if !slow && !most {
+		return "a temperature of which the limit " + absences[g.Temperature.SlowdownC.Why()]
+	}
+	if _, read := m.GPUMaxC.Get(); !read {
+		return "a temperature that " + absences[m.GPUMaxC.Why()]
+	}
+	_, sensor := g.Temperature.MemoryC.Get()
+	_, limit := g.Temperature.MemMaxC.Get()
+	if _, read := m.MemMaxC.Get(); sensor && limit && !read {
+		return "a temperature of its memory that " + absences[m.MemMaxC.Why()]
 	}
 	return ""
 }

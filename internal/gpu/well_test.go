@@ -6,6 +6,34 @@ import (
 	"time"
 )
 
+// wellCooled are the limits of a GPU whose memory has a sensor.
+var wellCooled = Temperature{MemoryC: Known[int64](60), SlowdownC: Known[int64](92), GPUMaxC: Known[int64](89), MemMaxC: Known[int64](95)}
+
+// TestWellSinceWithoutLimits: a temperature that cannot be compared is no proof,
+// but for memory of which the GPU, or its exporter, tells nothing.
+func TestWellSinceWithoutLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits Temperature
+		ends   string // empty: it is well all the time
+	}{
+		"none at all":        {Temperature{SlowdownC: Unknown[int64](NotExported)}, "a temperature of which the limit is not exported in the minute from 11:59:00 UTC"},
+		"the driver's alone": {Temperature{GPUMaxC: Known[int64](89)}, ""},
+		"of memory none":     {Temperature{SlowdownC: Known[int64](92), MemoryC: Known[int64](60)}, ""},
+		"without a sensor":   {Temperature{SlowdownC: Known[int64](92), MemMaxC: Known[int64](95)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := GPU{TakenAt: noon, Temperature: c.limits, Minutes: []Minute{{Start: noon.Add(-time.Minute), Samples: 60, GPUMaxC: Known[int64](60)}}}
+			want := noon
+			if c.ends == "" {
+				want, c.ends = noon.Add(-time.Minute), "nothing is remembered"
+			}
+			if since, before := g.WellSince(); !since.Equal(want) || !strings.Contains(before, c.ends) {
+				t.Errorf("well since %s, before: %q; want %s, %q", since, before, want, c.ends)
+			}
+		})
+	}
+}
+
 // TestWellSince: each thing in a minute that is no health ends the time that
 // counts, and is named.
 func TestWellSince(t *testing.T) {
@@ -22,14 +50,17 @@ func TestWellSince(t *testing.T) {
 		"as hot as it may be":       {func(m *Minute) { m.GPUMaxC = Known[int64](89) }, "89 °C, where it slows down in"},
 		"its memory is":             {func(m *Minute) { m.MemMaxC = Known[int64](95) }, "95 °C, where it slows down in"},
 		"a reason nobody knows":     {func(m *Minute) { m.Reasons[1<<40] = 1 }, "not known here in"},
+		"its temperature unread":    {func(m *Minute) { m.GPUMaxC = Unknown[int64](Failed) }, "a temperature that could not be read in the minute from 11:56:00 UTC"},
+		"nobody tried to read it":   {func(m *Minute) { m.GPUMaxC = Reading[int64]{} }, "a temperature that was not read in"},
+		"its memory's is unread":    {func(m *Minute) { m.MemMaxC = Unknown[int64](Timeout) }, "a temperature of its memory that was not answered in time in"},
 		"most samples were missed":  {func(m *Minute) { m.Samples, m.Missed = 29, 31 }, "29 samples of 60 in"},
 		"a minute is not there":     {func(m *Minute) { m.Start = m.Start.Add(-time.Hour) }, "nothing is known from 10:57:00 to 11:57:00 UTC"},
 		"a clock that went forward": {func(m *Minute) { m.Start = m.Start.Add(-2 * time.Minute) }, "nothing is known from 11:55:00 to 11:57:00 UTC"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := GPU{TakenAt: noon, Temperature: Temperature{SlowdownC: Known[int64](92), GPUMaxC: Known[int64](89), MemMaxC: Known[int64](95)}}
+			g := GPU{TakenAt: noon, Temperature: wellCooled}
 			for i := range 8 {
-				m := Minute{Start: noon.Add(time.Duration(i-8) * time.Minute), Samples: 60, Reasons: map[Reasons]int{GPUIdle: 60}, GPUMaxC: Known[int64](88)}
+				m := Minute{Start: noon.Add(time.Duration(i-8) * time.Minute), Samples: 60, Reasons: map[Reasons]int{GPUIdle: 60}, GPUMaxC: Known[int64](88), MemMaxC: Known[int64](90)}
 				if i == 4 {
 					c.change(&m)
 				}
@@ -44,7 +75,7 @@ func TestWellSince(t *testing.T) {
 			}
 		})
 	}
-	running := GPU{TakenAt: noon, Minutes: []Minute{{Start: noon.Add(-time.Minute), Samples: 60}, {Start: noon}}}
+	running := GPU{TakenAt: noon, Temperature: wellCooled, Minutes: []Minute{{Start: noon.Add(-time.Minute), Samples: 60, GPUMaxC: Known[int64](60), MemMaxC: Known[int64](60)}, {Start: noon}}}
 	if since, _ := running.WellSince(); !since.Equal(noon.Add(-time.Minute)) {
 		t.Errorf("well since %s: the minute that has just begun has no sample yet", since)
 	}

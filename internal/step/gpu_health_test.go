@@ -40,13 +40,13 @@ func well(node string, index int) gpu.GPU {
 	g := gpu.GPU{
 		UUID: fmt.Sprintf("GPU-%s-%d", node, index), Index: index, Name: "NVIDIA H100 80GB HBM3", TakenAt: noon.Add(-2 * time.Second),
 		Clocks:        gpu.Clocks{Reasons: gpu.Known(gpu.Reasons(0))},
-		Temperature:   gpu.Temperature{GPUC: gpu.Known[int64](60)},
+		Temperature:   gpu.Temperature{GPUC: gpu.Known[int64](60), SlowdownC: gpu.Known[int64](92)},
 		ECC:           gpu.ECC{Enabled: gpu.Known(true), VolatileUncorrectable: none},
 		Rows:          gpu.Rows{Pending: no, Failed: no},
 		EventsWatched: gpu.Known(true), Pods: gpu.Known([]gpu.Pod{}),
 	}
 	for i := range 5 {
-		g.Minutes = append(g.Minutes, gpu.Minute{Start: noon.Add(time.Duration(i-5) * time.Minute), Samples: 60})
+		g.Minutes = append(g.Minutes, gpu.Minute{Start: noon.Add(time.Duration(i-5) * time.Minute), Samples: 60, GPUMaxC: gpu.Known[int64](60)})
 	}
 	return g
 }

@@ -22,7 +22,7 @@ func (f agentOf) Snapshots(_ context.Context, nodes []string, back time.Duration
 	g := well(nodes[0], 1)
 	g.TakenAt, g.Minutes = now, nil
 	for at := now.Add(-back - time.Minute); at.Before(now); at = at.Add(time.Minute) {
-		g.Minutes = append(g.Minutes, gpu.Minute{Start: at, Samples: 60})
+		g.Minutes = append(g.Minutes, gpu.Minute{Start: at, Samples: 60, GPUMaxC: gpu.Known[int64](60)})
 	}
 	f(&g)
 	return []gpu.Answer{{Node: nodes[0], Snapshot: gpu.Snapshot{
@@ -61,6 +61,8 @@ func TestUncordonWantsProof(t *testing.T) {
 		"it did not answer in between":  {gpus: agentOf(func(g *gpu.GPU) { g.Minutes = append(g.Minutes[:4:4], g.Minutes[8:]...) }), says: "healthy for 3m, wanted are 10m: GPU 1: nothing is known from 11:53:00 to 11:57:00 UTC"},
 		"it could not read":             {gpus: minute(6, func(m *gpu.Minute) { m.Samples, m.Missed = 20, 40 }), says: "healthy for 6m, wanted are 10m: GPU 1: 20 samples of 60 in the minute from 11:53:00 UTC"},
 		"it was slow":                   {gpus: minute(8, func(m *gpu.Minute) { m.Reasons = map[gpu.Reasons]int{gpu.SWThermalSlowdown: 1} }), says: "healthy for 8m, wanted are 10m: GPU 1: software thermal slowdown in the minute from 11:51:00 UTC"},
+		"its temperature was not read":  {gpus: minute(8, func(m *gpu.Minute) { m.GPUMaxC = gpu.Unknown[int64](gpu.Timeout) }), says: "healthy for 8m, wanted are 10m: GPU 1: a temperature that was not answered in time in the minute from 11:51:00 UTC"},
+		"nothing tells the limit":       {gpus: dcgm(exported{without: "DCGM_FI_DEV_SLOWDOWN_TEMP"}), says: "healthy for 0s, wanted are 10m: GPU 0: a temperature of which the limit is not exported"},
 		"it changed its P-state":        {gpus: minute(8, func(m *gpu.Minute) { m.Reasons = map[gpu.Reasons]int{gpu.HWSlowdown: 1} }), ok: true, says: "healthy for 11m"},
 		"the exporter was not scraped":  {gpus: dcgm(exported{gap: 5 * time.Minute}), says: "healthy for 5m, wanted are 10m: GPU 0: 0 samples of 2 in the minute from 11:54:00 UTC"},
 		"nor is it now":                 {gpus: dcgm(exported{scraped: 2 * time.Minute}), says: "its GPUs: unknown: GPU 0: "},

@@ -61,6 +61,7 @@ func told() map[string]float64 {
 	for _, more := range []string{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_ROW_REMAP_PENDING"} {
 		all[more] = 0
 	}
+	all["DCGM_FI_DEV_SLOWDOWN_TEMP"] = 92
 	return all
 }
 
