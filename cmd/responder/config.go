@@ -108,6 +108,7 @@ type prometheusConfig struct {
 	URL       string        `yaml:"url" doc:"Base URL, e.g. http://prometheus.monitoring:9090."`
 	TokenFile string        `yaml:"token_file" doc:"File with a bearer token."`
 	CAFile    string        `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
+	Plaintext bool          `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
 	Timeout   time.Duration `yaml:"timeout" doc:"For one query."`
 }
 

@@ -21,6 +21,7 @@ type webhookChannel struct {
 	URL       string   `yaml:"url" doc:"Each message is posted here as a CloudEvent in structured JSON mode, its id the idempotency key."`
 	TokenFile string   `yaml:"token_file" doc:"File with a bearer token for it. It is read for every message."`
 	CAFile    string   `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
+	Plaintext bool     `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
 	Events    []string `yaml:"events" enum:"run.started,gate.opened,gate.decided,lever.applied,lever.verified,lever.undone,run.held,run.ended" doc:"Facts of every run that are sent too, each at least once, in the journal's order, also those of a time in which the receiver was down."`
 }
 
@@ -40,6 +41,7 @@ type silenceConfig struct {
 	AlertmanagerURL string        `yaml:"alertmanager_url" doc:"Base URL of one replica, e.g. http://alertmanager.monitoring:9093."`
 	TokenFile       string        `yaml:"token_file" doc:"File with a bearer token for it. It is read for every request."`
 	CAFile          string        `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
+	Plaintext       bool          `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
 	Max             time.Duration `yaml:"max" doc:"Longest life of one silence, from 1m to 24h, whatever becomes of the run or the service."`
 }
 

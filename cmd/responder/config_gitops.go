@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
 // gitopsConfig is where the manifests of services are and who deploys them.
@@ -43,10 +44,19 @@ type gitAuthConfig struct {
 	TokenFile      string `yaml:"token_file" doc:"https: file with a token."`
 	Username       string `yaml:"username" doc:"https: user name that goes with the token. Default: x-access-token."`
 	Bearer         bool   `yaml:"bearer" doc:"https: send the token as a Bearer token."`
+	Plaintext      bool   `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
 	CAFile         string `yaml:"ca_file" doc:"https: PEM certificates that vouch for the server, in place of the system's."`
 	KeyFile        string `yaml:"key_file" doc:"ssh: file with the private key."`
 	PassphraseFile string `yaml:"passphrase_file" doc:"ssh: file with its passphrase."`
 	KnownHostsFile string `yaml:"known_hosts_file" doc:"ssh: file with the server's keys; a server that is not in it is refused."`
+}
+
+// repository is it in the words of its package.
+func (a gitAuthConfig) repository() repository.Auth {
+	return repository.Auth{
+		TokenFile: a.TokenFile, Username: a.Username, Bearer: a.Bearer, CAFile: a.CAFile,
+		KeyFile: a.KeyFile, PassphraseFile: a.PassphraseFile, KnownHostsFile: a.KnownHostsFile,
+	}
 }
 
 type forgeConfig struct {
@@ -55,6 +65,7 @@ type forgeConfig struct {
 	Repository string `yaml:"repository" doc:"OWNER/NAME. Default: the path of url."`
 	TokenFile  string `yaml:"token_file" doc:"File with a token that may open and close pull requests."`
 	CAFile     string `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
+	Plaintext  bool   `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
 	Method     string `yaml:"method" enum:"merge,squash,rebase" doc:"How a pull request is merged. Default: merge."`
 
 	MergeWithin time.Duration `yaml:"merge_within" doc:"How long a pull request may wait for reviews, checks and its merge; then it is closed, and the run goes on. The service is locked for other runs meanwhile. From 1m to 24h. 0: 1h. Who merges is said by a policy (merge)."`

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -17,8 +14,9 @@ import (
 // repairsConfig is who is asked for the repair of a GPU.
 type repairsConfig struct {
 	URL        string        `yaml:"url" doc:"Each request is posted here as JSON: action (request, or withdraw), key, node, gpu, reason, run, service. A 2xx is a yes; the member id of its answer is what the run calls the request."`
-	TokenFile  string        `yaml:"token_file" doc:"File with a bearer token for it. It is read for every request. Needs https, except on this machine."`
+	TokenFile  string        `yaml:"token_file" doc:"File with a bearer token for it. It is read for every request."`
 	CAFile     string        `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
+	Plaintext  bool          `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
 	Timeout    time.Duration `yaml:"timeout" doc:"For one request; 50ms to 30s. Default: 10s."`
 	Idempotent bool          `yaml:"idempotent" doc:"It takes two requests with the same Idempotency-Key for one, so that one whose answer was lost may be sent again. Otherwise the run is held and people say what is true."`
 }
@@ -33,23 +31,9 @@ func (r repairsConfig) check(bad report) {
 	if !isHTTP(r.URL) {
 		bad("gpu.repairs.url", "write it like https://tickets.example/hooks/gpu", "is not a URL") // not repeated: it may hold a secret
 	}
-	if r.TokenFile != "" && inTheClear(r.URL) {
-		bad("gpu.repairs.token_file", "give url as https://, or leave the token out", "gpu.repairs.url is plain http: whoever is on the way to it could read the token")
-	}
 	if r.Timeout != 0 && (r.Timeout < 50*time.Millisecond || r.Timeout > maxRepairsTimeout) {
 		bad("gpu.repairs.timeout", "50ms to 30s", "%s is out of range", r.Timeout)
 	}
-}
-
-// inTheClear tells of a URL over which what is sent can be read on the network:
-// plain http to anything but this machine.
-func inTheClear(raw string) bool {
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "http" {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return !strings.EqualFold(u.Hostname(), "localhost") && (ip == nil || !ip.IsLoopback())
 }
 
 // openRepairs makes the client; nil: none is configured.
@@ -58,7 +42,7 @@ func openRepairs(c config) (step.Repairs, error) {
 	if r.URL == "" {
 		return nil, nil
 	}
-	client, err := notify.NewRepairs(notify.RepairsOptions{URL: r.URL, TokenFile: r.TokenFile, CAFile: r.CAFile, Timeout: r.Timeout})
+	client, err := notify.NewWebhook(notify.WebhookOptions{Name: "repairs", URL: r.URL, TokenFile: r.TokenFile, CAFile: r.CAFile, Timeout: r.Timeout})
 	if err != nil {
 		return nil, fmt.Errorf("gpu.%w", err)
 	}
@@ -67,7 +51,7 @@ func openRepairs(c config) (step.Repairs, error) {
 
 // repairs speaks to the client in the words of steps.
 type repairs struct {
-	client *notify.Repairs
+	client *notify.Webhook
 	once   bool
 }
 

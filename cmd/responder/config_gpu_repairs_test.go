@@ -34,19 +34,6 @@ func TestRepairsConfiguration(t *testing.T) {
 	}
 }
 
-// A token goes over plain http only to this machine.
-func TestRepairsTokenStaysSecret(t *testing.T) {
-	const base = "auth: {insecure: true}\ngpu: {repairs: {"
-	for _, good := range []string{
-		"url: 'https://a', token_file: t", "url: 'http://a'", "url: 'http://localhost:1', token_file: t",
-		"url: 'http://127.0.0.9:1', token_file: t", "url: 'http://[::1]:1', token_file: t",
-	} {
-		if _, err := parseConfig("r.yaml", []byte(base+good+"}}\n")); err != nil {
-			t.Errorf("%s: %v", good, err)
-		}
-	}
-}
-
 // TestRepairsAreAskedFor: what the client says of a failure reaches the lever.
 func TestRepairsAreAskedFor(t *testing.T) {
 	desk := notifytest.StartDesk(t)

@@ -117,6 +117,7 @@ func (c *config) check() error {
 	c.checkSlack(bad)
 	c.checkGitops(bad)
 	c.checkGPU(bad)
+	c.checkCredentials(bad)
 	c.checkAuth(bad)
 	c.checkLimits(bad)
 	c.Ladder.check(bad)

@@ -77,7 +77,7 @@ func (r repositoryConfig) remote(g gitopsConfig) (manifests.Remote, error) {
 	out := manifests.Remote{
 		Branch: r.Branch,
 		Repository: repository.Options{
-			URL: r.URL, Auth: repository.Auth(r.Auth), Author: gitops.Person(g.Author), Signing: repository.Signing(g.Signing), Timeout: r.Timeout,
+			URL: r.URL, Auth: r.Auth.repository(), Author: gitops.Person(g.Author), Signing: repository.Signing(g.Signing), Timeout: r.Timeout,
 		},
 	}
 	f := r.Forge

@@ -101,6 +101,10 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("listen: 127.0.0.1:0\nauth: {insecure: true}\n"))
 	f.Add([]byte("auth: {tokens: [{name: a, file: b, scopes: [read]}]}\nservices: []\n"))
 	f.Add([]byte("guards: {cooldown: 5m}\nlog: {level: debug}\n"))
+	for _, where := range []string{"http://a.example", "http://[::1]:1", "http://%zz"} {
+		f.Add([]byte(strings.NewReplacer("WHERE", where, " WORD", ", plaintext: true").Replace(sendingSecrets)))
+		f.Add([]byte(strings.NewReplacer("WHERE", where, " WORD", "").Replace(sendingSecrets)))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := parseConfig("f.yaml", data)
 		if err != nil && strings.TrimSpace(err.Error()) == "" {

@@ -16,9 +16,9 @@ func aRepair() Repair {
 	return Repair{Action: "request", Key: "r-1/ask#1/request", Node: "gpu-17", GPU: "GPU-8f6d", Reason: "a row waits <to be remapped>", Run: "r-1", Service: "serving/chat"}
 }
 
-func repairsAt(t *testing.T, url string) *Repairs {
+func repairsAt(t *testing.T, url string) *Webhook {
 	t.Helper()
-	r, err := NewRepairs(RepairsOptions{URL: url, TokenFile: secretFile(t, "s3cret\n"), Timeout: 10 * time.Second})
+	r, err := NewWebhook(WebhookOptions{Name: "repairs", URL: url, TokenFile: secretFile(t, "s3cret\n"), Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -13,16 +14,17 @@ import (
 // specification asks every intermediary to forward that much, and no more.
 const MaxEvent = 64 << 10
 
-// WebhookOptions says where CloudEvents go. URL alone is enough.
+// WebhookOptions says where JSON is posted to. URL alone is enough.
 type WebhookOptions struct {
+	Name      string        // what errors call it; empty: webhook
 	URL       string        // http(s)://host/path; its path and query are in no error
-	TokenFile string        // bearer token, read again for every event
+	TokenFile string        // bearer token, read again for every message
 	CAFile    string        // PEM; read once, at the start
-	Timeout   time.Duration // for one event; 0: 10s
+	Timeout   time.Duration // for one message; 0: 10s
 }
 
-// Webhook posts CloudEvents 1.0 in structured JSON mode. It is safe for
-// concurrent use.
+// Webhook posts JSON to somebody's own service: CloudEvents 1.0 in structured
+// mode, or requests for repairs. It is safe for concurrent use.
 type Webhook struct {
 	endpoint  *endpoint
 	tokenFile string
@@ -30,14 +32,27 @@ type Webhook struct {
 
 // NewWebhook checks the options and that the files can be read.
 func NewWebhook(o WebhookOptions) (*Webhook, error) {
-	e, err := newEndpoint("webhook", o.URL, o.CAFile, o.Timeout)
+	e, err := newEndpoint(cmp.Or(o.Name, "webhook"), o.URL, o.CAFile, o.Timeout)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := bearer("webhook", o.TokenFile); err != nil {
+	if _, err := bearer(e.what, o.TokenFile); err != nil {
 		return nil, err
 	}
 	return &Webhook{endpoint: e, tokenFile: o.TokenFile}, nil
+}
+
+// Where names the receiver: scheme and host, for the rest can be a secret.
+func (w *Webhook) Where() string { return w.endpoint.where }
+
+// post sends one message with the token that is in its file now.
+func (w *Webhook) post(ctx context.Context, r request) ([]byte, error) {
+	token, err := bearer(w.endpoint.what, w.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	r.method, r.token = http.MethodPost, token
+	return w.endpoint.do(ctx, r)
 }
 
 // Event is one CloudEvent. The pair of Source and ID names it: a receiver that
@@ -69,13 +84,7 @@ func (w *Webhook) Send(ctx context.Context, ev Event) error {
 	if err != nil {
 		return err
 	}
-	token, err := bearer("webhook", w.tokenFile)
-	if err != nil {
-		return err
-	}
-	_, err = w.endpoint.do(ctx, request{
-		method: http.MethodPost, contentType: "application/cloudevents+json; charset=utf-8", body: body, token: token,
-	})
+	_, err = w.post(ctx, request{contentType: "application/cloudevents+json; charset=utf-8", body: body})
 	return err
 }
 
