@@ -7,7 +7,7 @@ import (
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
 		"step", "target", "summary", "diff", "undo", "risk", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin",
-		"unrepeatable", "capacity", "others", "pool", "notes", "beside",
+		"unrepeatable", "capacity", "others", "pool", "notes", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -47,6 +47,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return d.other(&p.Pool)
 		case "notes":
 			return d.texts(&p.Notes)
+		case "lowest":
+			return d.other(&p.Lowest)
 		default: // beside
 			return d.other(&p.Beside)
 		}

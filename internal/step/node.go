@@ -60,7 +60,6 @@ type podRef struct {
 	Namespace string `json:"ns"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	Guarded   bool   `json:"pdb,omitempty"` // a disruption budget holds it back
 }
 
 // String names a pod: namespace/name.

@@ -21,8 +21,11 @@ has gone. Undo lifts the cordon, if this lever set it; pods that have gone stay 
 
 The plan names every pod, and the budgets that hold pods back; one that can never let a pod go is refused. So are pods that nobody would make
 anew, and pods with an emptyDir on disk unless ` + "`delete_emptydir_data`" + ` says that its loss is right. DaemonSets' pods stay. Each pod gets its
-own terminationGracePeriod, or ` + "`grace`" + ` where that is longer, to finish its requests. After each pod the run says how far it is; a person's
-cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up and undone.`,
+own terminationGracePeriod, or ` + "`grace`" + ` where that is longer, to finish its requests.
+
+Before each pod it is asked again how many replicas of its workload are ready, the pods of a group that works together as one: where fewer would
+be left than the plan said, since others died elsewhere in the meantime, the pod stays until there are enough. After each pod the run says how far
+it is, and what holds the others back; a person's cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up and undone.`,
 		Idempotent: true,
 		With: append([]playbook.Field{
 			nodeField(),
@@ -232,10 +235,10 @@ func (l evictor) Observe(ctx context.Context, in Input, plan machine.Plan, _ jso
 	if err != nil || !o.Applied || undo {
 		return o, err
 	}
-	f, err := l.far(ctx, in, n, p)
+	pods, err := l.n.NodePods(ctx, n.Name)
 	if err != nil {
 		o.Settled, o.Unread, o.Progress = false, err, "how far the pods are could not be read"
 		return o, nil
 	}
-	return f.observation(o, p), nil
+	return howFar(in, n, p, pods).observation(o, p), nil
 }

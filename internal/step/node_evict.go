@@ -14,28 +14,22 @@ import (
 // far is how far the evictions of a plan are.
 type far struct {
 	node    string
-	here    []kube.NodePod  // of the plan, still there and not leaving
-	leaving []kube.NodePod  // of the plan, on their way out
-	alone   int             // of those that leave, those without a budget
-	guarded map[string]bool // UIDs of pods with one
-	came    []string        // not of the plan, and in the way of an empty node
-	late    time.Duration   // past the time there is; 0: not
-	blocked []string        // what holds pods back, by whom
+	here    []kube.NodePod // of the plan, still there and not leaving
+	leaving []kube.NodePod // of the plan, on their way out
+	alone   int            // of those that leave, those without a budget
+	came    []string       // not of the plan, and in the way of an empty node
+	late    time.Duration  // past the time there is; 0: not
+	blocked []string       // what holds pods back, by whom
 }
 
-// far looks at the pods on the node.
-func (l evictor) far(ctx context.Context, in Input, n kube.NodeState, p nodePayload) (far, error) {
-	f := far{node: n.Name, guarded: map[string]bool{}}
-	pods, err := l.n.NodePods(ctx, n.Name)
-	if err != nil {
-		return f, err
-	}
+// howFar looks at the pods on the node.
+func howFar(in Input, n kube.NodeState, p nodePayload, pods []kube.NodePod) far {
+	f := far{node: n.Name}
 	there := map[string]kube.NodePod{}
 	for _, pod := range pods {
 		there[pod.UID] = pod
 	}
 	for _, x := range p.Pods {
-		f.guarded[x.UID] = x.Guarded
 		switch pod, ok := there[x.UID]; {
 		case !ok:
 		case pod.Leaving:
@@ -50,23 +44,51 @@ func (l evictor) far(ctx context.Context, in Input, n kube.NodeState, p nodePayl
 	if _, began := kube.ParseMark(n.Annotations[p.Mark]); !began.IsZero() {
 		f.late = max(0, in.Now.Sub(began)-readSpan(p.Within))
 	}
-	return f, nil
+	return f
 }
 
 // leave counts a pod that is on its way out.
 func (f *far) leave(pod kube.NodePod) {
 	f.leaving = append(f.leaving, pod)
-	if !f.guarded[pod.UID] {
+	if len(pod.Budgets) == 0 {
 		f.alone++
 	}
 }
 
-// may reports whether a pod may leave beside those that do.
+// may reports whether a pod may leave beside those that do. It asks about the
+// budgets, which only a [kube.NodeView] has.
 func (f far) may(pod kube.NodePod, p nodePayload) bool {
 	if p.AtOnce > 0 {
 		return len(f.leaving) < p.AtOnce
 	}
-	return f.guarded[pod.UID] || f.alone == 0
+	return len(pod.Budgets) > 0 || f.alone == 0
+}
+
+// lacks says why a pod must not go now: its workload would have fewer ready
+// replicas than the guards and people agreed to when they saw the plan. Empty:
+// it may go. A plan that does not say how many, which is one of an earlier
+// version, lets no replica go: it is given up in its time, and undone.
+func lacks(plan machine.Plan, serving []kube.Serving, pod kube.NodePod) string {
+	if !pod.Serves {
+		return "" // there is no replica to be lost
+	}
+	lowest, known := plan.Lowest[place(pod.Owner)]
+	if !known {
+		return "the plan does not say how many replicas of " + place(pod.Owner) + " have to stay ready"
+	}
+	for _, s := range serving {
+		if s.Ref == pod.Owner && s.Ready <= lowest {
+			return fmt.Sprintf("%s has %s, and %d have to stay", place(s.Ref), readyReplicas(s.Ready), lowest)
+		}
+	}
+	return ""
+}
+
+func readyReplicas(n int) string {
+	if n == 1 {
+		return "1 ready replica"
+	}
+	return fmt.Sprintf("%d ready replicas", n)
 }
 
 // observation adds to what the node says how far the pods are.
@@ -118,16 +140,19 @@ const (
 // advance implements [stepwise]: it evicts the next pod, one at most, so that a
 // cancel stops it before the one after. The intent is the apply's, which was
 // journaled with every pod's name; a pod that was evicted twice went once,
-// because the request names that very pod.
+// because the request names that very pod. What the guards asked is asked again
+// before each: replicas that were lost elsewhere since are replicas that may not
+// be lost here.
 func (l evictor) advance(ctx context.Context, in Input, plan machine.Plan) (Observation, error) {
 	o, n, p, err := l.look(ctx, in, plan, false)
 	if err != nil || !o.Applied {
 		return o, err
 	}
-	f, err := l.far(ctx, in, n, p)
+	v, err := l.n.NodeView(ctx, n.Name)
 	if err != nil {
 		return o, err
 	}
+	f := howFar(in, n, p, v.Pods)
 	if seen := f.observation(o, p); seen.Settled || seen.Degraded && len(f.here) == 0 {
 		return seen, nil
 	}
@@ -135,14 +160,17 @@ func (l evictor) advance(ctx context.Context, in Input, plan machine.Plan) (Obse
 		if f.late == 0 && !f.may(pod, p) {
 			continue
 		}
-		// Past its time nobody leaves any more: it only asks what is in the way.
-		blocked, err := l.c.Evict(ctx, kube.Eviction{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: graceOf(pod, p), DryRun: f.late > 0})
+		// Past its time nobody leaves any more: it only asks what is in the way. So
+		// it does where too few replicas would stay, for a budget may say so too.
+		lacks := lacks(plan, v.Serving, pod)
+		stays := f.late > 0 || lacks != ""
+		blocked, err := l.c.Evict(ctx, kube.Eviction{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: graceOf(pod, p), DryRun: stays})
 		if err != nil {
 			return o, err
 		}
-		if blocked != "" {
-			f.blocked = append(f.blocked, pod.String()+": "+blocked)
-		} else if f.late == 0 {
+		if why := joined(lacks, blocked); why != "" {
+			f.blocked = append(f.blocked, pod.String()+": "+why)
+		} else if !stays {
 			f.here = append(f.here[:i:i], f.here[i+1:]...)
 			f.leave(pod)
 			o.Again = againBeside
@@ -156,6 +184,14 @@ func (l evictor) advance(ctx context.Context, in Input, plan machine.Plan) (Obse
 		o.Again = againWaits
 	}
 	return f.observation(o, p), nil
+}
+
+// joined is what both say; empty where neither says anything.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", and " + b
 }
 
 // graceOf is the time a pod gets; 0: its own.

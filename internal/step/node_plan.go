@@ -100,8 +100,10 @@ func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Ser
 	for _, s := range l.services() {
 		byRef[refOf(s)] = s
 	}
+	plan.Lowest = map[string]int{}
 	var rest []string
 	for _, s := range v.Serving {
+		plan.Lowest[place(s.Ref)] = s.Lowest()
 		c := machine.Capacity{ReadyNow: s.Ready, LowestReady: s.Lowest(), ReadyAfter: s.Ready - s.Here}
 		known, cataloged := byRef[s.Ref]
 		switch {
@@ -221,7 +223,7 @@ func sortedKeys[V any](m map[string]V) []string {
 func podRefs(pods []kube.NodePod) []podRef {
 	out := make([]podRef, 0, len(pods))
 	for _, p := range pods {
-		out = append(out, podRef{p.Namespace, p.Name, p.UID, len(p.Budgets) > 0})
+		out = append(out, podRef{p.Namespace, p.Name, p.UID})
 	}
 	return out
 }

@@ -214,7 +214,8 @@ func TestDrainSideBySide(t *testing.T) {
 	}
 	looks(time.Second, "leaving: serving/chat-0, still there")
 	looks(time.Second, "leaving: serving/chat-0, serving/summarise-0, still there: serving/chat-2, serving/summarise-2; held back: serving/chat-2")
-	looks(5*time.Second, "held back: serving/chat-2")
+	looks(5*time.Second, "held back: serving/chat-2: Deployment serving/chat has 2 ready replicas, and 2 have to stay, and The disruption budget chat needs")
+	x.Pod(t, ref("Deployment"), "chat-9", "node-1", nil)
 	x.Budget(t, "serving", "chat", 1, 3, 2, 3)
 	looks(5*time.Second, "serving/summarise-0, serving/chat-2, still there: serving/summarise-2")
 	x.Delete(kubetest.PodPath("serving", "summarise-0"))

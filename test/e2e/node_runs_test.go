@@ -179,6 +179,22 @@ func evictions() []*nodeRun {
 			},
 		},
 		{
+			// No budget guards side: that its other replica dies after the plan is all that speaks for it.
+			name: "bereft", lever: "node.drain", with: ", within: 15s", grace: true, outcome: machine.OutcomeEscalated,
+			beside: fmt.Sprintf(sideDeployment, "side"),
+			says:   []string{"leaving: ", "/bereft-", "held back: ", "/side has 1 ready replica, and 1 have to stay", "not done within 15s"},
+			before: func(t *testing.T, w *nodeRuns, _ *nodeRun) { w.cp.AwaitRollout(t, w.ns, "side", time.Minute) },
+			during: func(t *testing.T, w *nodeRuns, r *nodeRun) {
+				w.cp.Kubectl(t, "-n", w.ns, "annotate", "pod", w.pod(t, "side", r.all[1]), "rig.responder/ready=false")
+			},
+			after: func(t *testing.T, w *nodeRuns, r *nodeRun) {
+				wantNode("", "", false)(t, w, r)
+				if w.pods(t, "side", r.node) != 1 {
+					t.Errorf("%d pods of side are on the node, want the one that still serves", w.pods(t, "side", r.node))
+				}
+			},
+		},
+		{
 			name: "gone", lever: "pod.evict_from_node", grace: true, outcome: machine.OutcomeHandedOver, before: cordonedEarlier,
 			says: []string{"is gone: someone deleted it"}, during: kubectl("delete", "node", "NODE", "--wait=false"),
 		},

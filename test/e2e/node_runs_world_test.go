@@ -188,6 +188,16 @@ func (w *nodeRuns) pods(t *testing.T, app, node string) int {
 	return n
 }
 
+// pod is the one of a service on a node.
+func (w *nodeRuns) pod(t *testing.T, app, node string) string {
+	t.Helper()
+	list, err := w.cp.Client.CoreV1().Pods(w.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app, FieldSelector: "spec.nodeName=" + node})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d pods of %s are on %s, %v; want one", len(list.Items), app, node, err)
+	}
+	return list.Items[0].Name
+}
+
 // wantNode fails unless the node's taints of people and of Responder, and its
 // request, are these.
 func wantNode(taints, request string, cordoned bool) func(*testing.T, *nodeRuns, *nodeRun) {

@@ -40,6 +40,11 @@ type Plan struct {
 	Pool     *NodePool  `json:"pool,omitempty"`   // of a lever that takes a node out; nil: it takes none
 	Notes    []string   `json:"notes,omitempty"`
 
+	// Lowest is how few replicas of a workload, by kind and namespace/name, may be
+	// ready while the change is made step by step: a step that would leave fewer
+	// waits. It is what the guards were shown. Nil: it loses no replicas so.
+	Lowest map[string]int `json:"lowest,omitempty"`
+
 	// Beside is what was amiss before the change with what it is rolled out
 	// together with. It is no effect of the change, and does not count as one.
 	Beside []Amiss `json:"beside,omitempty"`
@@ -91,7 +96,7 @@ const (
 // Digest is the SHA-256 of the plan's deciding part, as "sha256:<hex>". An
 // approval is bound to it.
 func (p Plan) Digest() string {
-	p.Capacity, p.Others, p.Pool, p.Notes, p.Beside = Capacity{}, nil, nil, nil, nil
+	p.Capacity, p.Others, p.Pool, p.Notes, p.Lowest, p.Beside = Capacity{}, nil, nil, nil, nil, nil
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON
