@@ -1,9 +1,7 @@
 package gitops
 
 import (
-	"path"
 	"regexp"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,9 +34,10 @@ type line struct {
 	container container
 	args      []argument
 	scripts   []*script
-	seqs      []seqAt  // lists that hold words of their own
-	unknown   []string // variables that the manifest does not set
-	note      string   // for people, about where else the flag may be
+	seqs      []seqAt         // lists that hold words of their own
+	unknown   []string        // variables that the manifest does not set
+	assigned  map[string]bool // variables that a script sets itself
+	note      string          // for people, about where else the flag may be
 }
 
 type seqAt struct {
@@ -106,33 +105,6 @@ func (c container) bad(n *yaml.Node, message string) error {
 	return &Error{Reason: Invalid, Message: c.object.String() + ": " + message}
 }
 
-var (
-	shells      = regexp.MustCompile(`^(?:ba|da|a|z|k)?sh$`)
-	shellOption = regexp.MustCompile(`^-[a-zA-Z]*c[a-zA-Z]*$`)
-)
-
-// scriptIndex finds the item that a shell runs as a script; -1: none.
-func (c container) scriptIndex(items []argument) int {
-	begin := 0
-	switch {
-	case len(items) == 0:
-		return -1
-	case shells.MatchString(path.Base(items[0].text)):
-		begin = 1
-	case c.whole && len(items) == 1 && strings.Contains(items[0].text, " "):
-		return 0
-	case !isList(get(c.node, "command")) && shellOption.MatchString(items[0].text):
-	default:
-		return -1
-	}
-	for i := begin; i+1 < len(items) && strings.HasPrefix(items[i].text, "-"); i++ {
-		if shellOption.MatchString(items[i].text) {
-			return i + 1
-		}
-	}
-	return -1
-}
-
 // readScript splits a script into words; rest is what $@ stands for in it.
 func (l *line) readScript(item argument, rest []argument) error {
 	words, err := shellWords(item.text)
@@ -141,6 +113,7 @@ func (l *line) readScript(item argument, rest []argument) error {
 	}
 	s := &script{doc: item.doc, node: item.node, shell: words, form: "shell", path: item.path}
 	l.scripts = append(l.scripts, s)
+	l.assigned = words.assigned()
 	for i := range words.words {
 		w := &words.words[i]
 		name := variableName(w.text)
@@ -193,6 +166,9 @@ func (l *line) expand(name string, command int) (known bool, err error) {
 	if v == nil || v.node == nil {
 		l.unknown = append(l.unknown, name)
 		return false, nil
+	}
+	if l.assigned[name] {
+		return false, l.container.bad(l.container.node, l.reassigned(name))
 	}
 	return true, l.words(v, command)
 }

@@ -122,18 +122,30 @@ func (l *line) elsewhere(v Variable) (*site, error) {
 	}
 	if len(files) > 0 {
 		last := files[len(files)-1]
-		s, err := l.inFile(last.value, v)
-		if err != nil || s != nil {
+		if last.form == "--flag=value" {
+			l.note = "engines do not read a file that is given as --config=FILE, in one word"
+		} else if s, err := l.inFile(last.value, v); err != nil || s != nil {
 			return s, err
 		}
 	}
+	return l.namedAfter(v)
+}
+
+// namedAfter locates a flag in a variable of that name, which an entrypoint of
+// the image's own may read. The engines do not.
+func (l *line) namedAfter(v Variable) (*site, error) {
 	name := "VLLM_" + strings.ToUpper(strings.ReplaceAll(v.Flag, "-", "_"))
 	s, err := l.container.envSite(name)
-	if s != nil {
-		s.place.Container = l.container.name
-		s.place.Why = "no argument sets it, and this variable is named after it"
+	if s == nil || err != nil {
+		return nil, err
 	}
-	return s, err
+	if runsEngine(l.args) || bareEngine.MatchString(str(l.container.node, "image")) || l.container.object.kind == llmInferenceService || l.container.ofRuntime() {
+		l.note = "no engine reads $" + name
+		return nil, nil
+	}
+	s.place.Container = l.container.name
+	s.place.Why = "no argument sets it, and this variable is named after it: it counts if the image's entrypoint reads it"
+	return s, nil
 }
 
 // inFile locates a flag in the engine's configuration file.

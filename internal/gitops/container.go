@@ -86,6 +86,12 @@ func (o *object) podContainers(pod *yaml.Node, component, at string) []container
 	return out
 }
 
+// ofRuntime reports whether KServe takes the command line from a runtime, and
+// puts the container's own arguments behind it.
+func (c container) ofRuntime() bool {
+	return c.object.kind == "InferenceService" && strings.HasSuffix(c.path, ".model")
+}
+
 // graphContainers gives those of a Dynamo graph: v1alpha1 keeps services in a
 // mapping, v1beta1 components in a list.
 func (o *object) graphContainers() []container {

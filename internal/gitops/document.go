@@ -156,6 +156,9 @@ func (d *document) sound(n *yaml.Node, depth int, left *int) error {
 		seen := make(map[string]*yaml.Node, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
+			if k.Kind == yaml.MappingNode && strings.HasPrefix(string(d.data[max(0, d.offset(n)):]), "{{") {
+				return d.invalid(n, "is a template, not YAML: change the values it is filled from")
+			}
 			if k.Kind != yaml.ScalarNode {
 				continue
 			}

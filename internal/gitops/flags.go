@@ -3,6 +3,7 @@ package gitops
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -36,7 +37,7 @@ func (l *line) hits(flag string) ([]hit, error) {
 		name = dashes(name)
 		no := name == "no-"+flag
 		if name != flag && !no {
-			if strings.HasPrefix(flag, name) && flag[len(name)] != '-' && len(name) > 2 {
+			if abbreviates(name, flag) {
 				return nil, l.container.bad(a.node, fmt.Sprintf("--%s may be short for --%s: write it out", clip(name), flag))
 			}
 			continue
@@ -51,7 +52,23 @@ func (l *line) hits(flag string) ([]hit, error) {
 		}
 		out = append(out, h)
 	}
-	return out, l.whole(flag, out)
+	return out, l.overlooked(flag, out)
+}
+
+// whole are flags whose names other flags begin with.
+var whole = []string{
+	"chat-template", "data-parallel-size", "disable-cuda-graph", "enable-dp-attention", "enable-lora", "enable-metrics", "kv-cache-dtype",
+	"kv-cache-metrics", "log-level", "log-requests", "max-loras", "numa-bind", "reasoning-parser", "ssl-keyfile",
+}
+
+// abbreviates reports whether a name may be short for a flag or its --no- form,
+// as argparse takes it. A single word that ends where a word of the flag does is
+// a flag of its own (model, of model-impl), or short for several.
+func abbreviates(name, flag string) bool {
+	short := func(of string) bool {
+		return strings.HasPrefix(of, name) && (of[len(name)] != '-' || strings.Contains(name, "-") && !slices.Contains(whole, name))
+	}
+	return len(name) > 2 && name != "no" && (short(flag) || strings.HasPrefix(name, "no-") && short("no-"+flag))
 }
 
 // toggles are flags without a value, by how engines name them.
@@ -68,9 +85,9 @@ func takesValue(flag string, a, next argument) bool {
 	return true
 }
 
-// whole proves that no mention of the flag was overlooked: in nested quotes,
+// overlooked refuses a mention of the flag that was not read: in nested quotes,
 // in one item with its value, in a command that another command runs.
-func (l *line) whole(flag string, hits []hit) error {
+func (l *line) overlooked(flag string, hits []hit) error {
 	seen := map[*yaml.Node]int{}
 	for _, h := range hits {
 		seen[l.args[h.first].node]++
@@ -107,19 +124,6 @@ func (l *line) whole(flag string, hits []hit) error {
 		}
 	}
 	return nil
-}
-
-// counting gives the hit that counts: the last one of the command. Engines
-// take the last of several without a word.
-func counting(hits []hit) (hit, error) {
-	last := hits[len(hits)-1]
-	for _, h := range hits {
-		a, b := h.line.args[h.first], last.line.args[last.first]
-		if a.command != b.command {
-			return hit{}, ambiguous([]Place{h.site().place, last.site().place}, "several commands of one script set it")
-		}
-	}
-	return last, nil
 }
 
 // spot gives the bytes of the scalar's value that bytes of an argument are.

@@ -302,6 +302,8 @@ func (l *line) find(v Variable) (*site, error) {
 	}
 	name := variableName(h.value)
 	switch {
+	case l.assigned[name]:
+		return nil, l.container.bad(s.node, l.reassigned(name))
 	case name != "":
 		return l.container.reference(name, s)
 	case strings.Contains(h.value, "$") || strings.Contains(h.value, "{{"):
@@ -321,6 +323,8 @@ func (c container) reference(name string, from *site) (*site, error) {
 		return nil, err
 	case v == nil || v.node == nil:
 		return nil, c.bad(from.node, fmt.Sprintf("the value is $%s, which the manifest does not set", name))
+	case strings.Contains(v.node.Value[v.begin:], "$("):
+		return nil, v.doc.invalid(v.node, fmt.Sprintf("the value of $%s is itself filled in when the pod starts (%s): change it where it comes from", name, clip(v.node.Value[v.begin:])))
 	}
 	s := v.site(c.object, "the command line takes the value from this variable ("+from.place.Path+")")
 	s.place.Container = c.name

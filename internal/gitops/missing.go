@@ -12,6 +12,7 @@ import (
 var (
 	engineWord   = regexp.MustCompile(`^(?:vllm|sglang|trtllm-serve|text-generation-launcher|tritonserver|lmdeploy)$`)
 	engineModule = regexp.MustCompile(`^(?:vllm|sglang|dynamo|tensorrt_llm|lmdeploy)\b`)
+	bareEngine   = regexp.MustCompile(`(?:^|/)(?:vllm/vllm-openai|lmsysorg/sglang)(?:[:@]|$)`) // the entrypoint is the engine
 	engineImage  = regexp.MustCompile(`(?:vllm|sglang|trt-?llm|tensorrt-?llm|dynamo|llm-d|tgi|text-generation)`)
 )
 
@@ -58,10 +59,10 @@ func (l *line) missing(v Variable) (*site, error) {
 		return l.missingInList(l.seqs[len(l.seqs)-1], v)
 	}
 	switch c := l.container; {
-	case c.object.kind == "InferenceService" && strings.HasSuffix(c.path, ".model"):
-		return c.missingArgs(v, "the runtime's arguments come first, so that this one counts")
+	case c.ofRuntime():
+		return l.missingArgs(v, "")
 	case c.object.kind == helmKind && slices.Contains([]string{"vllmServe", "imageDefault"}, str(c.node, "modelCommand")):
-		return c.missingArgs(v, "the chart's own arguments come first, so that this one counts")
+		return l.missingArgs(v, "the chart's own arguments come first, so that this one counts")
 	}
 	return nil, notFound("%s: %s has neither command nor args to add --%s to", l.container.object, l.container.path, v.Flag)
 }
@@ -71,6 +72,9 @@ func (l *line) nowhere(at, form string, v Variable) Place {
 	why := "not set; added at the end of the engine's own arguments"
 	if len(l.unknown) > 0 {
 		why += " ($" + l.unknown[0] + " is not set in the manifest)"
+	}
+	if l.container.ofRuntime() {
+		why += "; the runtime may set it: its arguments come first, so that this one counts"
 	}
 	if l.note != "" {
 		why += "; " + l.note
@@ -85,6 +89,9 @@ func (l *line) missingInList(at seqAt, v Variable) (*site, error) {
 	}
 	if at.doc == nil {
 		return nil, isAbsent(l.container.bad(at.node, at.path+" is put together by patches: add --"+v.Flag+" in one of them"))
+	}
+	if a := l.embedded(); a != nil {
+		return nil, l.container.bad(a.node, at.path+" hands a whole command to another program: add --"+v.Flag+" in it by hand")
 	}
 	var words []string
 	for _, item := range at.node.Content {
@@ -109,17 +116,38 @@ func (l *line) missingInList(at seqAt, v Variable) (*site, error) {
 	return s, nil
 }
 
+// embedded is an argument that is itself a command which starts an engine, for
+// a program that is not known to be a shell: su -c "vllm serve m". nil: none is.
+func (l *line) embedded() *argument {
+	for i := range l.args {
+		sh, err := shellWords(l.args[i].text)
+		if err != nil || len(sh.words) < 2 {
+			continue
+		}
+		words := make([]argument, len(sh.words))
+		for j, w := range sh.words {
+			words[j] = argument{text: w.text}
+		}
+		if runsEngine(words) {
+			return &l.args[i]
+		}
+	}
+	return nil
+}
+
 // missingArgs adds a list of arguments where there is none and those of a
 // runtime or a chart stay, and come first.
-func (c container) missingArgs(v Variable, why string) (*site, error) {
+func (l *line) missingArgs(v Variable, why string) (*site, error) {
+	c := l.container
 	doc := c.object.docOf(c.node)
 	if doc == nil {
 		return nil, c.bad(c.node, c.path+" is put together by patches: add args in one of them")
 	}
-	s := c.object.site(doc, c.node, Place{
-		Path: c.path + ".args[--" + dashes(v.Flag) + "]", Form: "--flag=value", Missing: true, Container: c.name,
-		Why: "not set; " + why,
-	})
+	place := l.nowhere(c.path+".args", "--flag=value", v)
+	if why != "" {
+		place.Why = "not set; " + why
+	}
+	s := c.object.site(doc, c.node, place)
 	s.set = func(value string) (splice, error) {
 		added, err := flagWords(v, value, false, false)
 		if err != nil {

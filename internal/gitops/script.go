@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -62,7 +61,7 @@ func (l *line) engineCommand(s *script) ([]word, error) {
 		for i := range words {
 			args = append(args, s.argument(&words[i]))
 		}
-		if runsEngine(args) && slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "--") || w.text == "serve" }) {
+		if startsEngine(args) {
 			found = append(found, n)
 		}
 	}

@@ -3,6 +3,7 @@ package gitops
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -191,9 +192,13 @@ func doubleQuoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
+// truth are the words that YAML 1.1 takes for true and false. Kubernetes and Helm
+// read that, our parser does not.
+var truth = regexp.MustCompile(`^(?i:y|n|yes|no|on|off)$`)
+
 // plainText reports whether the bare word is that text, in flow and in block.
 func plainText(s string) bool {
-	if s == "" || strings.ContainsAny(s, "\n\r\t[]{},#&*!|>'\"%@`") || strings.Contains(s, ": ") || strings.HasSuffix(s, ":") {
+	if s == "" || truth.MatchString(s) || strings.ContainsAny(s, "\n\r\t[]{},#&*!|>'\"%@`") || strings.Contains(s, ": ") || strings.HasSuffix(s, ":") {
 		return false
 	}
 	var n yaml.Node

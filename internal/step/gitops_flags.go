@@ -130,10 +130,10 @@ func (c *flagCheck) places() error {
 			continue
 		}
 		if unknown := c.unknown[vs[i].Flag]; unknown != nil {
-			return invalid("%s; it stands nowhere in Git, and a flag that is not known is not added unless unknown_flag: add says so", unknown)
+			return invalid("%s; it stands nowhere in Git, and a flag that is not known is not added unless unknown_flag: add (--unknown-flag add) says so", unknown)
 		}
 		if !c.stated {
-			return invalid("%s stands nowhere in Git, and the engine of service %s is not known: %s; unknown_flag: add adds it all the same", vs[i], c.Service, c.Name)
+			return invalid("%s stands nowhere in Git, and the engine of service %s is not known: %s; unknown_flag: add (--unknown-flag add) adds it all the same", vs[i], c.Service, c.Name)
 		}
 	}
 	return nil
