@@ -197,7 +197,8 @@ func (d *dcgmDevice) countersAt(to time.Time) Counters {
 		AggregateUncorrectable: before("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"),
 		RowsUncorrectable:      before("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"),
 		PCIeReplays:            before("DCGM_FI_DEV_PCIE_REPLAY_COUNTER"),
-		NVLinkErrors:           Unknown[uint64](NotExported),
+		NVLinkCRC:              Unknown[uint64](NotExported),
+		NVLinkReplays:          Unknown[uint64](NotExported),
 	}
 	return c
 }

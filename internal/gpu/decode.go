@@ -135,6 +135,7 @@ var minuteFields = []field[Minute]{
 	{"violation", func(s *scanner, v *Minute) bool { return object(s, &v.Violation, violationsFields) }},
 	{"gpu_max_c", func(s *scanner, v *Minute) bool { return integer(s, &v.GPUMaxC) }},
 	{"mem_max_c", func(s *scanner, v *Minute) bool { return integer(s, &v.MemMaxC) }},
+	{"margin_min_c", func(s *scanner, v *Minute) bool { return integer(s, &v.MarginMinC) }},
 	{"sm_min_mhz", func(s *scanner, v *Minute) bool { return integer(s, &v.SMMinMHz) }},
 	{"sm_mean_mhz", func(s *scanner, v *Minute) bool { return integer(s, &v.SMMeanMHz) }},
 	{"power_mw", func(s *scanner, v *Minute) bool { return integer(s, &v.PowerMW) }},
@@ -148,7 +149,8 @@ var countersFields = []field[Counters]{
 	{"aggregate_uncorrectable", func(s *scanner, v *Counters) bool { return counter(s, &v.AggregateUncorrectable) }},
 	{"rows_uncorrectable", func(s *scanner, v *Counters) bool { return counter(s, &v.RowsUncorrectable) }},
 	{"pcie_replays", func(s *scanner, v *Counters) bool { return counter(s, &v.PCIeReplays) }},
-	{"nvlink_errors", func(s *scanner, v *Counters) bool { return counter(s, &v.NVLinkErrors) }},
+	{"nvlink_crc", func(s *scanner, v *Counters) bool { return counter(s, &v.NVLinkCRC) }},
+	{"nvlink_replays", func(s *scanner, v *Counters) bool { return counter(s, &v.NVLinkReplays) }},
 }
 
 var baselineFields = []field[Baseline]{

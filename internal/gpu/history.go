@@ -12,12 +12,13 @@ type Minute struct {
 	Reasons   map[Reasons]int `json:"reasons,omitempty"`  // single bit -> samples that showed it
 	Violation Violations      `json:"violation,omitzero"` // within this minute
 
-	GPUMaxC    Reading[int64] `json:"gpu_max_c,omitzero"`   // highest temperature
-	MemMaxC    Reading[int64] `json:"mem_max_c,omitzero"`   // highest temperature of the memory
-	SMMinMHz   Reading[int64] `json:"sm_min_mhz,omitzero"`  // lowest SM clock
-	SMMeanMHz  Reading[int64] `json:"sm_mean_mhz,omitzero"` //
-	PowerMW    Reading[int64] `json:"power_mw,omitzero"`    // mean
-	GPUPercent Reading[int64] `json:"gpu_percent,omitzero"` // mean utilisation
+	GPUMaxC    Reading[int64] `json:"gpu_max_c,omitzero"`    // highest temperature
+	MemMaxC    Reading[int64] `json:"mem_max_c,omitzero"`    // highest temperature of the memory
+	MarginMinC Reading[int64] `json:"margin_min_c,omitzero"` // least that was left to the nearest slowdown
+	SMMinMHz   Reading[int64] `json:"sm_min_mhz,omitzero"`   // lowest SM clock
+	SMMeanMHz  Reading[int64] `json:"sm_mean_mhz,omitzero"`  //
+	PowerMW    Reading[int64] `json:"power_mw,omitzero"`     // mean
+	GPUPercent Reading[int64] `json:"gpu_percent,omitzero"`  // mean utilisation
 
 	Counters Counters `json:"counters,omitzero"` // at the end of the minute
 }
@@ -31,7 +32,8 @@ type Counters struct {
 	AggregateUncorrectable Reading[uint64] `json:"aggregate_uncorrectable,omitzero"`
 	RowsUncorrectable      Reading[uint64] `json:"rows_uncorrectable,omitzero"`
 	PCIeReplays            Reading[uint64] `json:"pcie_replays,omitzero"`
-	NVLinkErrors           Reading[uint64] `json:"nvlink_errors,omitzero"` // replay, recovery and CRC of all links
+	NVLinkCRC              Reading[uint64] `json:"nvlink_crc,omitzero"`     // errors of all links that were corrected
+	NVLinkReplays          Reading[uint64] `json:"nvlink_replays,omitzero"` // replays and recoveries of all links
 }
 
 // Counters gives the counters as they stand now.
@@ -42,17 +44,17 @@ func (g GPU) Counters() Counters {
 		AggregateUncorrectable: g.ECC.AggregateUncorrectable,
 		RowsUncorrectable:      g.Rows.Uncorrectable,
 		PCIeReplays:            g.PCIe.Replays,
-		NVLinkErrors:           g.linkErrors(),
+		NVLinkCRC:              g.linkErrors(func(l NVLink) []Reading[uint64] { return []Reading[uint64]{l.CRCFlit, l.CRCData} }),
+		NVLinkReplays:          g.linkErrors(func(l NVLink) []Reading[uint64] { return []Reading[uint64]{l.Replay, l.Recovery} }),
 	}
 }
 
-// linkErrors sums the error counters of all links that give any. A counter
-// that some links give and others could not be asked for makes the sum
-// unknown.
-func (g GPU) linkErrors() Reading[uint64] {
+// linkErrors sums error counters of all links that give any. A counter that
+// some links give and others could not be asked for makes the sum unknown.
+func (g GPU) linkErrors(counters func(NVLink) []Reading[uint64]) Reading[uint64] {
 	sum, seen := uint64(0), false
 	for _, l := range g.NVLinks {
-		for _, c := range []Reading[uint64]{l.Replay, l.Recovery, l.CRCFlit, l.CRCData} {
+		for _, c := range counters(l) {
 			v, ok := c.Get()
 			switch {
 			case ok:

@@ -125,6 +125,15 @@ func (u subject) since(t time.Time) string {
 	return " since " + u.clock(t)
 }
 
+// ongoing is since for what a history of minutes shows: what it showed already in
+// the first of them may have begun before.
+func (u subject) ongoing(t time.Time) string {
+	if len(u.gpu.Minutes) > 0 && t.Equal(u.gpu.Minutes[0].Start) {
+		return u.since(t) + " or before"
+	}
+	return u.since(t)
+}
+
 func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one

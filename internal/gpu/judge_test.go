@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,22 +93,23 @@ func TestVerdictOfClocks(t *testing.T) {
 			g.Clocks.Reasons = Known(HWSlowdown | HWThermalSlowdown)
 			lastMinutes(g, 4, func(m *Minute) { m.Reasons = map[Reasons]int{HWThermalSlowdown: 59, HWSlowdown: 59} })
 		}, want: Throttled, rule: "throttle", text: "hardware thermal slowdown since 11:56 UTC", throttle: Thermal},
-		"software thermal slowdown": {change: func(g *GPU) { lastMinutes(g, 3, showing(SWThermalSlowdown, 30)) }, want: Throttled, rule: "throttle", text: "software thermal slowdown since 11:57", throttle: Thermal},
-		"power brake":               {change: func(g *GPU) { lastMinutes(g, 3, showing(HWPowerBrakeSlowdown, 30)) }, want: Throttled, rule: "throttle", text: "power brake", throttle: PowerBrake},
-		"hardware slowdown":         {change: func(g *GPU) { lastMinutes(g, 3, showing(HWSlowdown, 40)) }, want: Throttled, rule: "throttle", text: "hardware slowdown", throttle: Hardware},
+		"hardware slowdown for as long as is remembered": {change: func(g *GPU) { lastMinutes(g, 10, showing(HWSlowdown, 60)) }, want: Throttled, rule: "throttle", text: "hardware slowdown since 11:50 UTC or before", throttle: Hardware},
+		"software thermal slowdown":                      {change: func(g *GPU) { lastMinutes(g, 3, showing(SWThermalSlowdown, 30)) }, want: Throttled, rule: "throttle", text: "software thermal slowdown since 11:57", throttle: Thermal},
+		"power brake":                                    {change: func(g *GPU) { lastMinutes(g, 3, showing(HWPowerBrakeSlowdown, 30)) }, want: Throttled, rule: "throttle", text: "power brake", throttle: PowerBrake},
+		"hardware slowdown":                              {change: func(g *GPU) { lastMinutes(g, 3, showing(HWSlowdown, 40)) }, want: Throttled, rule: "throttle", text: "hardware slowdown", throttle: Hardware},
 		"a blip of hardware slowdown": {change: func(g *GPU) {
 			g.Clocks.Reasons = Known(HWSlowdown)
 			lastMinutes(g, 3, showing(HWSlowdown, 20))
 		}, want: Healthy, rule: "throttle", text: "hardware slowdown in 3 of 10 minutes, which has not lasted"},
 		"hardware slowdown in nearly half of all samples": {change: func(g *GPU) { lastMinutes(g, 10, showing(HWSlowdown, 27)) }, want: Healthy, rule: "throttle", text: "hardware slowdown in 10 of 10 minutes, which has not lasted"},
-		"hardware thermal slowdown in each minute":        {change: func(g *GPU) { lastMinutes(g, 10, showing(HWThermalSlowdown, 5)) }, want: Degraded, rule: "throttle", text: "hardware thermal slowdown again and again, in 10 of the last 10 minutes"},
+		"hardware thermal slowdown in each minute":        {change: func(g *GPU) { lastMinutes(g, 10, showing(HWThermalSlowdown, 5)) }, want: Degraded, rule: "throttle", text: "hardware thermal slowdown again and again, in 10 of the last 10 minutes", throttle: Thermal},
 		"hardware thermal slowdown in one minute": {change: func(g *GPU) {
 			g.Minutes[4].Reasons = map[Reasons]int{HWThermalSlowdown: 5}
 		}, want: Healthy, rule: "throttle", text: "hardware thermal slowdown in 1 of 10 minutes, which has not lasted"},
 		"software thermal slowdown in each minute": {change: func(g *GPU) { lastMinutes(g, 10, showing(SWThermalSlowdown, 5)) }, want: Healthy, rule: "throttle", text: "software thermal slowdown in 10 of 10 minutes, which"},
 		"hardware thermal slowdown between samples": {change: func(g *GPU) {
 			lastMinutes(g, 10, func(m *Minute) { m.Violation.HWThermalNS = Known[uint64](3_000_000_000) })
-		}, want: Degraded, rule: "throttle", text: "again and again, in 10 of the last 10 minutes"},
+		}, want: Degraded, rule: "throttle", text: "again and again, in 10 of the last 10 minutes", throttle: Thermal},
 		"a blip just now":                {change: func(g *GPU) { g.Clocks.Reasons = Known(HWSlowdown) }, want: Healthy, rule: "throttle", text: "hardware slowdown just now, which has not lasted"},
 		"one sample of thermal slowdown": {change: func(g *GPU) { lastMinutes(g, 1, showing(HWThermalSlowdown, 1)) }, want: Healthy},
 		"between samples, by the driver's count": {change: func(g *GPU) {
@@ -134,13 +136,27 @@ func TestVerdictOfTemperature(t *testing.T) {
 			g.Temperature.GPUC = Known[int64](87)
 			lastMinutes(g, 2, func(m *Minute) { m.GPUMaxC = Known[int64](88) })
 		}, want: Throttled, rule: "temperature", text: "gpu at 87 °C or more since 11:58", throttle: Thermal},
-		"hot just now": {change: func(g *GPU) { g.Temperature.GPUC = Known[int64](87) }, want: Healthy, rule: "temperature", text: "just now"},
+		"hot just now": {change: func(g *GPU) {
+			g.Temperature.GPUC = Known[int64](87)
+			lastMinutes(g, 1, func(m *Minute) { m.GPUMaxC = Known[int64](87) }) // the reading itself is of the last minute
+		}, want: Healthy, rule: "temperature", text: "just now"},
+		"hot for as long as is remembered": {change: func(g *GPU) {
+			g.Temperature.GPUC = Known[int64](87)
+			lastMinutes(g, 10, func(m *Minute) { m.GPUMaxC = Known[int64](88) })
+		}, want: Throttled, rule: "temperature", text: "gpu at 87 °C or more since 11:50 UTC or before", throttle: Thermal},
 		"memory hot": {change: func(g *GPU) {
 			g.Temperature.MemoryC = Known[int64](96)
 			lastMinutes(g, 2, func(m *Minute) { m.MemMaxC = Known[int64](96) })
 		}, want: Throttled, rule: "temperature", text: "memory at 95", throttle: Thermal},
-		"no margin left":    {change: func(g *GPU) { g.Temperature.MarginC = Known[int64](0) }, want: Throttled, rule: "temperature", text: "no margin", throttle: Thermal},
-		"about to go off":   {change: func(g *GPU) { g.Temperature.GPUC = Known[int64](91) }, want: Failing, rule: "temperature", text: "switch itself off", throttle: Thermal},
+		"no margin left": {change: func(g *GPU) {
+			g.Temperature.MarginC = Known[int64](0)
+			lastMinutes(g, 2, func(m *Minute) { m.MarginMinC = Known[int64](-1) })
+		}, want: Throttled, rule: "temperature", text: "slows down since 11:58 UTC", throttle: Thermal},
+		"no margin just now": {change: func(g *GPU) {
+			g.Temperature.MarginC = Known[int64](0)
+			lastMinutes(g, 1, func(m *Minute) { m.MarginMinC = Known[int64](0) })
+		}, want: Healthy, rule: "temperature", text: "just now"},
+		"about to go off":   {change: func(g *GPU) { g.Temperature.GPUC = Known[int64](91) }, want: Throttled, rule: "temperature", text: "switch itself off", throttle: Thermal},
 		"a mad thermometer": {change: func(g *GPU) { g.Temperature.GPUC = Known[int64](900) }, want: Uncertain, text: "temperature", rule: "needed"},
 	} {
 		t.Run(name, c.check)
@@ -153,6 +169,16 @@ func TestVerdictOfMemory(t *testing.T) {
 			g.ECC.VolatileUncorrectable, g.ECC.AggregateUncorrectable = Known[uint64](41), Known[uint64](41)
 			lastMinutes(g, 2, func(m *Minute) { m.Counters.VolatileUncorrectable = Known[uint64](41) })
 		}, want: Failing, rule: "ecc-uncorrectable", text: "41 uncorrectable ECC errors since 11:58 UTC", reset: true},
+		"new before what is remembered by the minute": {change: func(g *GPU) {
+			g.ECC.VolatileUncorrectable, g.ECC.AggregateUncorrectable = Known[uint64](41), Known[uint64](41)
+			lastMinutes(g, 10, func(m *Minute) { m.Counters.VolatileUncorrectable = Known[uint64](41) })
+		}, want: Failing, rule: "ecc-uncorrectable", text: "41 uncorrectable ECC errors since 11:50 UTC or before", reset: true},
+		"new in the first minute of watching": {change: func(g *GPU) {
+			g.ECC.VolatileUncorrectable = Known[uint64](2)
+			g.Minutes = g.Minutes[7:]
+			g.Baseline.At = g.Minutes[0].Start.Add(time.Second)
+			lastMinutes(g, 3, func(m *Minute) { m.Counters.VolatileUncorrectable = Known[uint64](2) })
+		}, want: Failing, rule: "ecc-uncorrectable", text: "2 uncorrectable ECC errors since 11:57 UTC", reset: true},
 		"new in the life of the GPU only": {change: func(g *GPU) { g.ECC.AggregateUncorrectable = Known[uint64](1) }, want: Failing, rule: "ecc-uncorrectable", text: "1 uncorrectable ECC error", reset: true},
 		"since the driver was loaded, before watching": {change: func(g *GPU) {
 			g.ECC.VolatileUncorrectable, g.Baseline.Counters.VolatileUncorrectable = Known[uint64](3), Known[uint64](3)
@@ -200,6 +226,7 @@ func TestVerdictOfEvents(t *testing.T) {
 		"double bit error":                {change: xid(48, time.Hour, 1), want: Failing, rule: "xid", text: "XID 48 (double bit ECC error) since 11:00 UTC", reset: true},
 		"fallen off the bus":              {change: xid(79, 30*time.Hour, 1), want: Failing, rule: "xid", text: "since 2026-08-21 06:00 UTC", reset: true},
 		"row could not be remapped":       {change: xid(64, time.Minute, 1), want: Failing, rule: "xid", text: "XID 64", rma: true},
+		"power is not connected":          {change: xid(54, time.Minute, 1), want: Failing, rule: "xid", text: "auxiliary power"},
 		"row was remapped":                {change: xid(63, time.Minute, 1), want: Degraded, rule: "xid", text: "XID 63", reset: true},
 		"row was remapped two days ago":   {change: xid(63, 48*time.Hour, 1), want: Healthy, rule: "xid", text: "XID 63"},
 		"contained":                       {change: xid(94, time.Minute, 1), want: Degraded, rule: "xid", text: "contained"},
@@ -233,6 +260,19 @@ func TestVerdictOfLinks(t *testing.T) {
 				g.Minutes[i].Counters.PCIeReplays = Known(uint64(i * 9))
 			}
 		}, want: Degraded, rule: "pcie", text: "9 PCIe replays"},
+		"an NVLink replay": {change: func(g *GPU) {
+			lastMinutes(g, 2, func(m *Minute) { m.Counters.NVLinkReplays = Known[uint64](1) })
+		}, want: Degraded, rule: "nvlink", text: "NVLink replays and recoveries per minute"},
+		"NVLink CRC errors that are corrected": {change: func(g *GPU) {
+			for i := range g.Minutes {
+				g.Minutes[i].Counters.NVLinkCRC = Known(uint64(i * 5999))
+			}
+		}, want: Healthy, rule: "nvlink", text: "which the links correct"},
+		"NVLink CRC errors without end": {change: func(g *GPU) {
+			for i := range g.Minutes {
+				g.Minutes[i].Counters.NVLinkCRC = Known(uint64(i * 6000))
+			}
+		}, want: Degraded, rule: "nvlink", text: "6000 NVLink CRC errors per minute, 6000 is the limit"},
 		"few replays": {change: func(g *GPU) {
 			for i := range g.Minutes {
 				g.Minutes[i].Counters.PCIeReplays = Known(uint64(i * 8))
@@ -262,6 +302,9 @@ func TestVerdictOfReadings(t *testing.T) {
 		"lost": {change: func(g *GPU) {
 			g.Temperature.GPUC, g.ECC.VolatileUncorrectable = Unknown[int64](Lost), Unknown[uint64](Lost)
 		}, want: Failing, rule: "gpu-lost", text: "fallen off the bus", reset: true},
+		"needs a reset": {change: func(g *GPU) {
+			g.Clocks.Reasons, g.Power.DrawMW = Unknown[Reasons](NeedsReset), Unknown[int64](NeedsReset)
+		}, want: Failing, rule: "needs-reset", text: "cannot be used before it is reset", reset: true},
 		"a call that hangs":        {change: func(g *GPU) { g.Power.DrawMW = Unknown[int64](Timeout) }, want: Uncertain, rule: "readable", text: "1 reading could not be had"},
 		"reasons not supported":    {change: func(g *GPU) { g.Clocks.Reasons = Unknown[Reasons](NotSupported) }, want: Uncertain, rule: "needed", text: "clocks.reasons"},
 		"an optional reading less": {change: func(g *GPU) { g.Temperature.MemoryC = Unknown[int64](NotSupported) }, want: Healthy},
@@ -276,6 +319,24 @@ func TestVerdictOfReadings(t *testing.T) {
 		"nothing but a uuid":       {change: func(g *GPU) { *g = GPU{UUID: g.UUID, TakenAt: g.TakenAt} }, want: Uncertain, rule: "history"},
 	} {
 		t.Run(name, c.check)
+	}
+}
+
+// A thermometer that is broken for long is told of once for now, once for the past.
+func TestBrokenSensorIsToldOnce(t *testing.T) {
+	j := one(t, func(g *GPU) {
+		g.Temperature.GPUC = Known[int64](400)
+		lastMinutes(g, 10, func(m *Minute) { m.GPUMaxC, m.PowerMW = Known[int64](400), Known[int64](-1) })
+	})
+	var told []string
+	for _, r := range j.Reasons {
+		if r.Rule == "plausible" {
+			told = append(told, r.Evidence)
+		}
+	}
+	want := []string{"temperature.gpu_c=400, want -40 to 130", "minutes[0].gpu_max_c=400, want -40 to 130", "minutes[0].power_mw=-1, want 0 to 10000000"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
 

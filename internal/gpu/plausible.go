@@ -47,6 +47,7 @@ var minuteBounds = []struct {
 }{
 	{"gpu_max_c", func(m *Minute) *Reading[int64] { return &m.GPUMaxC }, -40, 130},
 	{"mem_max_c", func(m *Minute) *Reading[int64] { return &m.MemMaxC }, -40, 150},
+	{"margin_min_c", func(m *Minute) *Reading[int64] { return &m.MarginMinC }, -150, 150},
 	{"sm_min_mhz", func(m *Minute) *Reading[int64] { return &m.SMMinMHz }, 0, maxMHz},
 	{"sm_mean_mhz", func(m *Minute) *Reading[int64] { return &m.SMMeanMHz }, 0, maxMHz},
 	{"power_mw", func(m *Minute) *Reading[int64] { return &m.PowerMW }, 0, maxMW},

@@ -18,6 +18,7 @@ const (
 	NotSupported Absence = "not_supported" // the GPU has no such value, or is in a mode without it
 	OldDriver    Absence = "old_driver"    // the driver library lacks the call
 	Lost         Absence = "lost"          // the GPU has fallen off the bus
+	NeedsReset   Absence = "needs_reset"   // the GPU answers nothing until it is reset
 	Timeout      Absence = "timeout"       // the call did not return in time
 	Denied       Absence = "denied"        // no permission
 	Failed       Absence = "failed"        // any other error of the driver
@@ -31,6 +32,7 @@ var absences = map[Absence]string{
 	NotSupported: "is not supported by this GPU",
 	OldDriver:    "is not known to this driver",
 	Lost:         "cannot be read: the GPU is lost",
+	NeedsReset:   "cannot be read: the GPU needs a reset before it can be used again",
 	Timeout:      "was not answered in time",
 	Denied:       "may not be read",
 	Failed:       "could not be read",

@@ -121,7 +121,7 @@ func (u subject) braked(b brake) (sign, bool) {
 		}
 		return sign{
 			outcome: outcome{verdict: Throttled, throttle: b.throttle},
-			text:    b.name() + u.since(since), evidence: evidence, since: since,
+			text:    b.name() + u.ongoing(since), evidence: evidence, since: since,
 		}, true
 	}
 	return sign{}, false
@@ -149,7 +149,7 @@ func (u subject) braking(b brake) (sign, bool) {
 		evidence: fmt.Sprintf("%s in %d of %d samples, %s by the driver's count", b.bit, hit, samples, lost.Round(time.Millisecond)),
 	}
 	if b.bit == HWThermalSlowdown && shown >= leastHits && 2*shown > len(minutes) {
-		s.verdict = Degraded
+		s.verdict, s.throttle = Degraded, Thermal
 		s.text = fmt.Sprintf("%s again and again, in %d of the last %s", b.name(), shown, plural(len(minutes), "minute"))
 	}
 	return s, true
@@ -171,62 +171,81 @@ func (u subject) firstOf(shows func(Minute) bool) time.Time {
 	return first
 }
 
-// atLimit is a temperature and the threshold it must stay under.
+// leastHot is in how many minutes of the recent ones a temperature has to have
+// been at its limit: one reading is none of heat that lasts.
+const leastHot = 2
+
+// temperature finds heat. About to switch itself off, a GPU is throttled for
+// heat like any hot one, but by what it reads now: there is no time to wait.
 func temperature(u subject) []sign {
 	t := u.gpu.Temperature
 	var out []sign
 	if c, ok := t.GPUC.Get(); ok {
 		if down, ok := t.ShutdownC.Get(); ok && c >= down-1 {
 			out = append(out, sign{
-				outcome: outcome{verdict: Failing, throttle: Thermal}, text: fmt.Sprintf("%d °C, about to switch itself off at %d °C", c, down),
+				outcome: outcome{verdict: Throttled, throttle: Thermal}, text: fmt.Sprintf("%d °C, about to switch itself off at %d °C", c, down),
 				evidence: fmt.Sprintf("gpu_c=%d shutdown_c=%d", c, down),
 			})
 		}
 	}
-	for _, l := range []struct {
-		name      string
-		now       Reading[int64]
-		past      func(Minute) Reading[int64]
-		threshold []Reading[int64]
-	}{
-		{"gpu", t.GPUC, func(m Minute) Reading[int64] { return m.GPUMaxC }, []Reading[int64]{t.GPUMaxC, t.SlowdownC}},
-		{"memory", t.MemoryC, func(m Minute) Reading[int64] { return m.MemMaxC }, []Reading[int64]{t.MemMaxC}},
-	} {
-		if s, hot := u.hot(l.name, l.now, l.past, l.threshold); hot {
-			out = append(out, s)
-		}
+	gpuMax := func(m Minute) Reading[int64] { return m.GPUMaxC }
+	memMax := func(m Minute) Reading[int64] { return m.MemMaxC }
+	if limit, known := lowest(t.GPUMaxC, t.SlowdownC); known {
+		out = append(out, u.hot("gpu", t.GPUC, gpuMax, limit)...)
+	}
+	if limit, known := t.MemMaxC.Get(); known {
+		out = append(out, u.hot("memory", t.MemoryC, memMax, limit)...)
 	}
 	if margin, ok := t.MarginC.Get(); ok && margin <= 0 {
-		out = append(out, sign{
-			outcome: outcome{verdict: Throttled, throttle: Thermal}, text: "no margin is left to the temperature at which it slows down",
-			evidence: fmt.Sprintf("margin_c=%d", margin),
-		})
+		s, lasts := u.lasting(func(m Minute) bool { left, ok := m.MarginMinC.Get(); return ok && left <= 0 })
+		s.text, s.evidence = "no margin is left to the temperature at which it slows down", fmt.Sprintf("margin_c=%d", margin)
+		if lasts {
+			s.text += u.ongoing(s.since)
+		} else {
+			s.text += ", just now"
+		}
+		out = append(out, s)
 	}
 	return out
 }
 
-// hot is whether a temperature is at the lowest of its thresholds now and was
-// in the minutes before.
-func (u subject) hot(name string, now Reading[int64], past func(Minute) Reading[int64], thresholds []Reading[int64]) (sign, bool) {
-	limit, known := int64(0), false
-	for _, t := range thresholds {
-		if v, ok := t.Get(); ok && (!known || v < limit) {
+func lowest(limits ...Reading[int64]) (limit int64, known bool) {
+	for _, l := range limits {
+		if v, ok := l.Get(); ok && (!known || v < limit) {
 			limit, known = v, true
 		}
 	}
+	return limit, known
+}
+
+// hot is whether a temperature is at its limit now, and for how long.
+func (u subject) hot(name string, now Reading[int64], past func(Minute) Reading[int64], limit int64) []sign {
 	c, ok := now.Get()
-	if !ok || !known || c < limit {
-		return sign{}, false
+	if !ok || c < limit {
+		return nil
 	}
-	over := func(m Minute) bool { v, ok := past(m).Get(); return ok && v >= limit }
-	s := sign{evidence: fmt.Sprintf("%s %d °C, slows down at %d °C", name, c, limit)}
-	if !slices.ContainsFunc(u.minutes(recent), over) {
-		s.outcome, s.text = outcome{verdict: Healthy}, fmt.Sprintf("%s at %d °C just now", name, c)
-		return s, true
+	s, lasts := u.lasting(func(m Minute) bool { v, ok := past(m).Get(); return ok && v >= limit })
+	s.evidence = fmt.Sprintf("%s %d °C, slows down at %d °C", name, c, limit)
+	s.text = fmt.Sprintf("%s at %d °C just now", name, c)
+	if lasts {
+		s.text = fmt.Sprintf("%s at %d °C or more%s", name, limit, u.ongoing(s.since))
 	}
-	s.since = u.firstOf(over)
-	s.outcome, s.text = outcome{verdict: Throttled, throttle: Thermal}, fmt.Sprintf("%s at %d °C or more%s", name, limit, u.since(s.since))
-	return s, true
+	return []sign{s}
+}
+
+// lasting is the sign of heat that is there now: throttled where it was in other
+// recent minutes too.
+func (u subject) lasting(hot func(Minute) bool) (s sign, lasts bool) {
+	n := 0
+	for _, m := range u.minutes(recent) {
+		if hot(m) {
+			n++
+		}
+	}
+	if n < leastHot {
+		return sign{outcome: outcome{verdict: Healthy}}, false
+	}
+	return sign{outcome: outcome{verdict: Throttled, throttle: Thermal}, since: u.firstOf(hot)}, true
 }
 
 func newReason(u subject) []sign {

@@ -5,7 +5,7 @@ import "fmt"
 // Limits of DCGM's health check.
 const (
 	replaysPerMinute = 8        // of PCIe
-	linkErrorsPerMin = 100 * 60 // CRC errors of NVLink only matter at 100 per second
+	linkErrorsPerMin = 100 * 60 // CRC errors of NVLink only matter at 100 per second; one replay or recovery does
 )
 
 // growth gives how much a counter grew per minute lately, and whether that is
@@ -94,13 +94,19 @@ func (u subject) linksDown() []sign {
 
 func nvlink(u subject) []sign {
 	out := u.linksDown()
-	rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.NVLinkErrors })
-	switch {
-	case !ok || rate <= 0:
-	case rate >= linkErrorsPerMin:
-		out = append(out, sign{outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%.0f NVLink errors per minute", rate), evidence: "nvlink_errors=" + u.gpu.Counters().NVLinkErrors.String()})
-	default:
-		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("%.0f NVLink errors per minute, which the links recover from", rate), evidence: "nvlink_errors=" + u.gpu.Counters().NVLinkErrors.String()})
+	now := u.gpu.Counters()
+	if rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.NVLinkReplays }); ok && rate > 0 {
+		out = append(out, sign{
+			outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%.3g NVLink replays and recoveries per minute", rate),
+			evidence: "nvlink_replays=" + now.NVLinkReplays.String(),
+		})
+	}
+	if rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.NVLinkCRC }); ok && rate > 0 {
+		s := sign{outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("%.3g NVLink CRC errors per minute, which the links correct", rate), evidence: "nvlink_crc=" + now.NVLinkCRC.String()}
+		if rate >= linkErrorsPerMin {
+			s.outcome, s.text = outcome{verdict: Degraded}, fmt.Sprintf("%.0f NVLink CRC errors per minute, %d is the limit", rate, linkErrorsPerMin)
+		}
+		out = append(out, s)
 	}
 	return out
 }

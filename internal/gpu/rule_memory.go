@@ -42,10 +42,13 @@ func eccUncorrectable(u subject) []sign {
 	}
 	switch {
 	case fresh > 0:
-		since := u.firstECC(base)
+		since, says := u.firstECC(base), u.since
+		if u.gpu.Baseline.At.Before(since) { // else they came within the first minute of watching
+			says = u.ongoing
+		}
 		out = append(out, sign{
 			outcome: outcome{verdict: Failing, reset: true}, since: since,
-			text:     fmt.Sprintf("%s%s", plural(int(min(fresh, 1<<30)), "uncorrectable ECC error"), u.since(since)),
+			text:     fmt.Sprintf("%s%s", plural(int(min(fresh, 1<<30)), "uncorrectable ECC error"), says(since)),
 			evidence: evidence + fmt.Sprintf("; at %s %s and %s", u.clock(u.gpu.Baseline.At), base.VolatileUncorrectable, base.AggregateUncorrectable),
 		})
 	case volatileNow > 0:

@@ -18,6 +18,10 @@ const maxAhead = 10 * time.Second
 // can do without: the GPU or the source has no such thing.
 var harmless = map[Absence]bool{NotSupported: true, OldDriver: true, NotRead: true, NotExported: true}
 
+// lostAll are the reasons for which nothing can be read, which gpuLost and
+// gpuNeedsReset say once for all.
+var lostAll = map[Absence]bool{Lost: true, NeedsReset: true}
+
 // mustKnow are the readings without which nobody can call a GPU healthy.
 var mustKnow = map[string]string{
 	"clocks.reasons":             "why it does not run faster",
@@ -33,6 +37,8 @@ func nodeReadable(u subject) []sign {
 		switch {
 		case e.What == WhatPods:
 			out = append(out, podsUnknown(detail(e)))
+		case e.Why == NeedsReset:
+			out = append(out, sign{outcome: outcome{verdict: Failing}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
 		case !harmless[e.Why]:
 			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
 		}
@@ -55,15 +61,24 @@ func gpusPresent(u subject) []sign {
 	}}
 }
 
-func gpuLost(u subject) []sign {
+func gpuLost(u subject) []sign { return u.useless(Lost, "the GPU has fallen off the bus") }
+
+func gpuNeedsReset(u subject) []sign {
+	return u.useless(NeedsReset, "the GPU cannot be used before it is reset")
+}
+
+// useless tells of a GPU of which something cannot be read because it needs a
+// reset to be used again.
+func (u subject) useless(why Absence, text string) []sign {
+	o := outcome{verdict: Failing, reset: true}
 	for _, m := range missing(u.gpu) {
-		if m.Why == Lost {
-			return []sign{{outcome: outcome{verdict: Failing, reset: true}, text: "the GPU has fallen off the bus", evidence: m.What + "=[lost]"}}
+		if m.Why == why {
+			return []sign{{outcome: o, text: text, evidence: m.What + "=[" + string(why) + "]"}}
 		}
 	}
 	for _, e := range u.gpu.Errors {
-		if e.Why == Lost {
-			return []sign{{outcome: outcome{verdict: Failing, reset: true}, text: "the GPU has fallen off the bus", evidence: detail(e)}}
+		if e.Why == why {
+			return []sign{{outcome: o, text: text, evidence: detail(e)}}
 		}
 	}
 	return nil
@@ -89,7 +104,7 @@ func fresh(u subject) []sign {
 func needed(u subject) []sign {
 	var out []sign
 	for _, m := range missing(u.gpu) {
-		if what, must := mustKnow[m.What]; must && m.Why != Lost { // which gpuLost says once for all
+		if what, must := mustKnow[m.What]; must && !lostAll[m.Why] {
 			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s (%s) %s", m.What, what, absences[m.Why]), evidence: m.What + "=[" + string(m.Why) + "]"})
 		}
 	}
@@ -115,8 +130,8 @@ func repairsUnseen(g GPU) (sign, bool) {
 		return sign{}, false
 	}
 	divided, ok := g.MIG.Enabled.Get()
-	if g.Rows.Pending.Why() == Lost {
-		return sign{}, false // as gpuLost says
+	if lostAll[g.Rows.Pending.Why()] {
+		return sign{}, false
 	}
 	evidence := fmt.Sprintf("rows.pending=%s rows.failed=%s pages.pending=%s", g.Rows.Pending, g.Rows.Failed, g.Pages.Pending)
 	if ok && divided && len(g.MIG.Instances) > 0 && g.Rows.Pending.Why() == NotSupported {
@@ -132,7 +147,7 @@ func readable(u subject) []sign {
 	var out []sign
 	for _, m := range missing(u.gpu) {
 		switch {
-		case mustKnow[m.What] != "", m.Why == Lost:
+		case mustKnow[m.What] != "", lostAll[m.Why]:
 		case m.What == WhatPods:
 			if !harmless[m.Why] && !slices.ContainsFunc(u.snap.Errors, func(e ReadError) bool { return e.What == WhatPods }) {
 				out = append(out, podsUnknown(m.What+"=["+string(m.Why)+"]"))
@@ -168,7 +183,16 @@ func podsUnknown(evidence string) sign {
 
 func plausible(u subject) []sign {
 	var out []sign
+	told := map[string]bool{}
 	for _, e := range u.odd {
+		what := e.What
+		if _, field, past := strings.Cut(what, "]."); past {
+			what = "minutes." + field
+		}
+		if told[what] { // a broken sensor is so in minute after minute
+			continue
+		}
+		told[what] = true
 		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: e.What + " " + absences[e.Why], evidence: e.Detail})
 	}
 	return out

@@ -31,6 +31,7 @@ var nodeRules = []rule{
 // equally bad reasons.
 var gpuRules = []rule{
 	{"gpu-lost", "nvml.h 13.0, NVML_ERROR_GPU_IS_LOST", gpuLost},
+	{"needs-reset", "nvml.h 13.0, NVML_ERROR_RESET_REQUIRED", gpuNeedsReset},
 	{"xid", xidCatalog, xidSeen},
 	{"event", "nvml.h 13.0, nvmlEventType", eventSeen},
 	{"recovery-action", "nvml.h 13.0, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", recoveryAsked},

@@ -15,6 +15,7 @@ const (
 	XIDUnknown     XIDClass = "unknown"     // not in the table
 	XIDReset       XIDClass = "reset"       // the GPU needs a reset
 	XIDReboot      XIDClass = "reboot"      // the node needs a reboot
+	XIDMechanical  XIDClass = "mechanical"  // cables and seating are to be looked at
 	XIDReplace     XIDClass = "replace"     // the GPU is to be replaced
 )
 
@@ -32,8 +33,8 @@ type xidEntry struct {
 // means something new, and nobody can say that it is harmless.
 //
 // Two sources disagree about 109: the catalog resets the GPU, NVIDIA's device
-// plugin takes it for the application's. It is a repair here, which does not
-// take a node out by itself.
+// plugin takes it for the application's. It is a repair here: degraded, not
+// failing.
 var xids = map[uint64]xidEntry{
 	8:  {XIDApplication, "GPU stopped processing"},
 	11: {XIDApplication, "invalid or corrupted push buffer stream"},
@@ -89,7 +90,7 @@ var xids = map[uint64]xidEntry{
 	79:  {XIDReboot, "GPU has fallen off the bus"},
 	151: {XIDReboot, "key rotation error"},
 	167: {XIDReboot, "fatal timeout on PCIe"},
-	54:  {XIDReplace, "auxiliary power is not connected"},
+	54:  {XIDMechanical, "auxiliary power is not connected"},
 	64:  {XIDReplace, "a memory row could not be remapped, or a page not retired"},
 	157: {XIDReplace, "a resource could not be retired"},
 	168: {XIDReplace, "less memory, after errors in a protected region"},
@@ -140,5 +141,6 @@ var xidOutcome = map[XIDClass]outcome{
 	XIDUnknown:     {verdict: Uncertain},
 	XIDReset:       {verdict: Failing, reset: true},
 	XIDReboot:      {verdict: Failing, reset: true},
+	XIDMechanical:  {verdict: Failing},
 	XIDReplace:     {verdict: Failing, rma: true},
 }

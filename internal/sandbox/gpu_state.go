@@ -45,7 +45,7 @@ func (w *World) stateAt(n nodeSpec, index int, at time.Time, works bool) gpuStat
 
 func healthyCounters() gpu.Counters {
 	zero := gpu.Known[uint64](0)
-	return gpu.Counters{VolatileCorrected: zero, VolatileUncorrectable: zero, AggregateUncorrectable: zero, RowsUncorrectable: zero, PCIeReplays: zero, NVLinkErrors: zero}
+	return gpu.Counters{VolatileCorrected: zero, VolatileUncorrectable: zero, AggregateUncorrectable: zero, RowsUncorrectable: zero, PCIeReplays: zero, NVLinkCRC: zero, NVLinkReplays: zero}
 }
 
 // into writes the state as a driver would tell it.

@@ -268,3 +268,30 @@ func TestGPUsThatCannotBeTold(t *testing.T) {
 		})
 	}
 }
+
+// A GPU that the driver wants reset before it can be used is failing, from the
+// start or from then on.
+func TestGPUThatNeedsAReset(t *testing.T) {
+	for name, change := range map[string]func(*dgx){
+		"from the start": func(d *dgx) {
+			d.gpus[1].GetUUIDFunc = func() (string, nvidia.Return) { return "", nvidia.ERROR_RESET_REQUIRED }
+		},
+		"one reading": func(d *dgx) {
+			d.gpus[1].GetTemperatureFunc = func(nvidia.TemperatureSensors) (uint32, nvidia.Return) { return 0, nvidia.ERROR_RESET_REQUIRED }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDGX(2)
+			change(d)
+			d.run(t, "", func(t *testing.T, c *Collector) {
+				n := gpu.Judge(time.Now(), c.Snapshot())[0]
+				if n.Verdict != gpu.Failing || n.GPUs[0].Verdict != gpu.Healthy {
+					t.Errorf("%+v", n)
+				}
+				if len(n.GPUs) == 2 && (n.GPUs[1].Verdict != gpu.Failing || !n.GPUs[1].Reset) {
+					t.Errorf("%+v", n.GPUs[1])
+				}
+			})
+		})
+	}
+}

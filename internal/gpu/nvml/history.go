@@ -37,8 +37,8 @@ type minute struct {
 	now      gpu.Violations // at its end
 	counters gpu.Counters
 
-	gpuMax, memMax, smMin gpu.Reading[int64]
-	sm, power, busy       mean
+	gpuMax, memMax, margin, smMin gpu.Reading[int64]
+	sm, power, busy               mean
 }
 
 // happening is an event and when it was seen.
@@ -80,6 +80,7 @@ func (h *history) add(g gpu.GPU, at time.Time) {
 	m.now, m.counters = g.Clocks.Violation, g.Counters()
 	keep(&m.gpuMax, g.Temperature.GPUC, func(a, b int64) int64 { return max(a, b) })
 	keep(&m.memMax, g.Temperature.MemoryC, func(a, b int64) int64 { return max(a, b) })
+	keep(&m.margin, g.Temperature.MarginC, func(a, b int64) int64 { return min(a, b) })
 	keep(&m.smMin, g.Clocks.SMMHz, func(a, b int64) int64 { return min(a, b) })
 	m.sm.add(g.Clocks.SMMHz)
 	m.power.add(g.Power.DrawMW)
@@ -164,7 +165,7 @@ func (h *history) into(g *gpu.GPU, now time.Time) {
 		g.Minutes = append(g.Minutes, gpu.Minute{
 			Start: wall(m.start, now), Samples: m.samples, Missed: m.missed,
 			Reasons: maps.Clone(m.reasons), Violation: growth(m.first, m.now),
-			GPUMaxC: m.gpuMax, MemMaxC: m.memMax, SMMinMHz: m.smMin,
+			GPUMaxC: m.gpuMax, MemMaxC: m.memMax, MarginMinC: m.margin, SMMinMHz: m.smMin,
 			SMMeanMHz: m.sm.value(), PowerMW: m.power.value(), GPUPercent: m.busy.value(),
 			Counters: m.counters,
 		})

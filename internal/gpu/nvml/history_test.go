@@ -83,6 +83,7 @@ func heat(violation *uint64) func(*gpu.GPU) {
 		g.Clocks.Violation.HWThermalNS = gpu.Known(*violation)
 		g.Clocks.SMMHz = gpu.Known(int64(*violation))
 		g.Temperature.GPUC = gpu.Known(int64(*violation / 1000))
+		g.Temperature.MarginC = gpu.Known(100 - int64(*violation/1000))
 	}
 }
 
@@ -94,7 +95,7 @@ func TestMinutes(t *testing.T) {
 		if len(m) != 2 || m[0].Samples != 60 || m[1].Samples != 60 || m[1].Start.Sub(m[0].Start) != time.Minute || m[0].Missed != 0 {
 			t.Fatalf("%+v", m)
 		}
-		if m[1].Reasons[gpu.HWThermalSlowdown] != 60 || m[1].GPUMaxC.String() != "120" || m[1].SMMinMHz.String() != "61000" || m[1].SMMeanMHz.String() != "90500" {
+		if m[1].Reasons[gpu.HWThermalSlowdown] != 60 || m[1].GPUMaxC.String() != "120" || m[1].MarginMinC.String() != "-20" || m[1].SMMinMHz.String() != "61000" || m[1].SMMeanMHz.String() != "90500" {
 			t.Errorf("second minute: %+v", m[1])
 		}
 		// From the end of the first minute to that of the second.

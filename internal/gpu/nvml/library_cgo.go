@@ -146,6 +146,8 @@ func absence(r nvidia.Return) gpu.Absence {
 		return gpu.OldDriver // or a newer one that gave it up: this driver does not know the question
 	case nvidia.ERROR_GPU_IS_LOST, nvidia.ERROR_GPU_NOT_FOUND:
 		return gpu.Lost
+	case nvidia.ERROR_RESET_REQUIRED:
+		return gpu.NeedsReset
 	case nvidia.ERROR_TIMEOUT:
 		return gpu.Timeout
 	case nvidia.ERROR_NO_PERMISSION:

@@ -137,7 +137,8 @@ func read(idle, hot gpu.GPU) []readingCase {
 		{"recovery", hot.Recovery, "0"},
 		{"mig", hot.MIG.Enabled, "false"},
 		{"link 3", hot.NVLinks[3].Active, "false"},
-		{"link errors", hot.Counters().NVLinkErrors, "77"},
+		{"link replays", hot.Counters().NVLinkReplays, "77"},
+		{"link errors", hot.Counters().NVLinkCRC, "0"},
 		{"pods", hot.Pods, "[not_read]"},
 		{"baseline", hot.Baseline.Counters.VolatileUncorrectable, "41"},
 	}
