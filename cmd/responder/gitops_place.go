@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,8 @@ type placeFlags struct {
 
 	path   string // local checkout
 	source string // in it
+
+	bounds playbook.Service // of the replicas, as the catalog has them; of a checkout none are known
 }
 
 func (f *placeFlags) add(cmd *cobra.Command) {
@@ -78,6 +81,7 @@ type manifestTree interface {
 func (f *placeFlags) open(ctx context.Context) (manifestTree, func() error, error) {
 	if f.path != "" {
 		c, err := f.checkout()
+		f.bounds = playbook.Service{Name: f.service, MaxScale: math.MaxInt}
 		return c, func() error { return nil }, err
 	}
 	c, err := loadConfig(f.config)
@@ -91,7 +95,7 @@ func (f *placeFlags) open(ctx context.Context) (manifestTree, func() error, erro
 	if f.container != "" {
 		svc.Container = f.container
 	}
-	f.engine = cmp.Or(f.engine, svc.Engine)
+	f.engine, f.bounds = cmp.Or(f.engine, svc.Engine), svc
 	g, err := openGitopsOnce(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err

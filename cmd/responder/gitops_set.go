@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,8 @@ the head of the branch that is deployed or, with --path, in a local checkout.
 
 It never writes: without --dry-run it is refused. Changes go through runs, which
 are guarded, proven and taken back. What a run would refuse is refused here, too: a
-value that the engine does not take, a flag that is not known and would be added.
+value that the engine does not take, a flag that is not known and would be added, a
+number of replicas beyond the service's min_ready and max_scale.
 The value that was last verified, last_good in a playbook, is what 'responder
 gitops last-good' shows: a running Responder has it in its journal.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -78,13 +80,15 @@ gitops last-good' shows: a running Responder has it in its journal.`,
 	return cmd
 }
 
-// checked holds a flag to what the engine takes, as a run does.
+// checked holds a flag to what the engine takes, and the replicas to the bounds
+// of the service, as a run does.
 func (f *placeFlags) checked(ctx context.Context, tree manifestTree, a gitops.Assignment) (gitops.Assignment, []string, error) {
 	switch {
 	case f.unknown != "change" && f.unknown != "add":
 		return a, nil, fmt.Errorf("--unknown-flag is change or add, not %q", f.unknown)
 	case a.Variable.Replicas:
-		return a, nil, nil
+		notes, err := f.bounded(ctx, tree, a)
+		return a, notes, err
 	}
 	checked, err := step.CheckFlags(step.FlagRules{
 		Service: f.service, Engine: f.engine, Unknown: f.unknown,
@@ -97,6 +101,30 @@ func (f *placeFlags) checked(ctx context.Context, tree manifestTree, a gitops.As
 		return a, nil, err
 	}
 	return checked.Set[0], checked.Notes, nil
+}
+
+// bounded refuses a number of replicas that a run would.
+func (f *placeFlags) bounded(ctx context.Context, tree manifestTree, a gitops.Assignment) (notes []string, err error) {
+	to, err := strconv.Atoi(a.Value)
+	if err != nil {
+		return nil, nil // the editor says what it takes
+	}
+	places, err := tree.places(ctx, "", a.Variable)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range places {
+		if err := step.CheckReplicas(f.bounds, at, to); err != nil {
+			return nil, err
+		}
+		if at.Missing {
+			notes = append(notes, "Git does not say how many there are: a run holds the number to what runs, too")
+		}
+	}
+	if f.path != "" {
+		notes = append(notes, "min_ready and max_scale, to which a run is held, are the catalog's: without --path they count here, too")
+	}
+	return notes, nil
 }
 
 // proposalView is what set prints.

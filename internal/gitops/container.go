@@ -174,3 +174,26 @@ func (c container) mentions(flag string) bool {
 	walk(c.node, 0)
 	return found
 }
+
+// severalContainers is the error of a flag between whose containers, one of each
+// site, nothing decides, with what to write so that it does.
+func severalContainers(sites []*site, of []container, why string) error {
+	var names, write []string
+	for _, c := range of {
+		if c.name != "" && !slices.Contains(names, c.name) {
+			names, write = append(names, c.name), append(write, "container: "+clip(c.name))
+		}
+	}
+	decides := "write " + strings.Join(write, " or ") + " in the service's catalog entry (--container where you look by hand)"
+	switch o := of[0].object; {
+	case len(names) == len(of):
+	case o.kind == dynamoGraph || o.kind == llmInferenceService:
+		decides = fmt.Sprintf("write the workload that is made of the component as workload of the service's catalog entry, and %s %s as its gitops.object", o.kind, o.name)
+	default:
+		decides = "by their names the containers cannot be told apart: give each its own, and write it as container: NAME in the service's catalog entry"
+	}
+	if !sites[0].place.Missing {
+		decides += ", or leave the flag in one place only"
+	}
+	return undecided(placesOf(sites), why, decides)
+}

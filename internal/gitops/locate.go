@@ -233,13 +233,14 @@ func findIn(containers []container, t Target, v Variable) (*site, error) {
 		return findEnv(containers, v)
 	}
 	var sites []*site
+	var setBy []container
 	var lines []*line
 	for _, c := range containers {
 		l, err := c.commandLine()
 		if err == nil {
 			var s *site
 			if s, err = l.find(v); s != nil {
-				sites = append(sites, s)
+				sites, setBy = append(sites, s), append(setBy, c)
 			}
 		}
 		if err != nil && (len(containers) == 1 || c.mentions(v.Flag)) {
@@ -255,7 +256,7 @@ func findIn(containers []container, t Target, v Variable) (*site, error) {
 	case 1:
 		return sites[0], nil
 	}
-	return nil, ambiguous(placesOf(sites), "several containers set "+v.String())
+	return nil, severalContainers(sites, setBy, "several containers set "+v.String())
 }
 
 func ofComponent(c string) string {
@@ -334,20 +335,21 @@ func (c container) reference(name string, from *site) (*site, error) {
 // findEnv locates a variable that is an environment variable.
 func findEnv(containers []container, v Variable) (*site, error) {
 	var sites []*site
+	var setBy []container
 	for _, c := range containers {
 		s, err := c.envSite(v.Flag)
 		if err != nil {
 			return nil, err
 		}
 		if s != nil {
-			sites = append(sites, s)
+			sites, setBy = append(sites, s), append(setBy, c)
 		}
 	}
 	switch {
 	case len(sites) == 1:
 		return sites[0], nil
 	case len(sites) > 1:
-		return nil, ambiguous(placesOf(sites), "several containers have "+v.Flag)
+		return nil, severalContainers(sites, setBy, "several containers have "+v.Flag)
 	case len(containers) == 1:
 		return containers[0].addEnv(v.Flag)
 	}
@@ -366,12 +368,13 @@ func absent(lines []*line, v Variable) (*site, error) {
 		lines = engines
 	}
 	var sites []*site
+	var engines []container
 	for _, l := range lines {
 		s, err := l.missing(v)
 		if err != nil {
 			return nil, err
 		}
-		sites = append(sites, s)
+		sites, engines = append(sites, s), append(engines, l.container)
 	}
 	switch len(sites) {
 	case 0:
@@ -379,7 +382,7 @@ func absent(lines []*line, v Variable) (*site, error) {
 	case 1:
 		return sites[0], nil
 	}
-	return nil, isAbsent(ambiguous(placesOf(sites), "several containers run an engine and none sets "+v.String()))
+	return nil, isAbsent(severalContainers(sites, engines, "several containers run an engine and none sets "+v.String()))
 }
 
 // isAbsent marks an error of a variable that is certainly not set.

@@ -66,12 +66,17 @@ func notFound(format string, args ...any) error {
 
 // ambiguous names the places between which nothing decides.
 func ambiguous(places []Place, why string) error {
+	return undecided(places, why, "name the one that counts, or leave it in one place only")
+}
+
+// undecided is ambiguous, with what to do so that something decides.
+func undecided(places []Place, why, decides string) error {
 	var at []string
 	for _, p := range places {
 		at = append(at, fmt.Sprintf("%s:%d:%d (%s, %s)", p.File, p.Line, p.Column, p.Object, p.Path))
 	}
 	return &ambiguousError{
-		err:    &Error{Reason: Ambiguous, Message: why + ": " + strings.Join(at, ", ") + ": name the one that counts, or leave it in one place only"},
+		err:    &Error{Reason: Ambiguous, Message: why + ": " + strings.Join(at, ", ") + ": " + decides},
 		places: places,
 	}
 }

@@ -57,13 +57,9 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in Input) (machine.Plan, er
 	if len(places) != 1 {
 		return machine.Plan{}, invalid("%s: asked where the replicas stand, %d places were answered", kind, len(places))
 	}
-	// What is in Git is what a commit changes. Where it says nothing, an
-	// autoscaler or the API server's default decides, and what runs is the start.
-	now := at.w.Replicas
-	if v := valueAt(places[0]); v != "" {
-		if now, err = strconv.Atoi(v); err != nil {
-			return machine.Plan{}, invalid("%s: %s:%d says %q, which is no number of replicas", kind, places[0].File, places[0].Line, v)
-		}
+	now, err := replicasAt(kind, places[0], at.w.Replicas)
+	if err != nil {
+		return machine.Plan{}, err
 	}
 	to, note, err := scaleTarget(kind, with, in.Service, now)
 	if err != nil {
@@ -87,6 +83,39 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in Input) (machine.Plan, er
 	}
 	cautious(&plan, effect)
 	return plan, nil
+}
+
+// replicasAt is what is in Git, which is what a commit changes. Where it says
+// nothing, an autoscaler or the API server's default decides, and what runs is
+// the start.
+func replicasAt(kind string, at gitops.Place, running int) (int, error) {
+	v := valueAt(at)
+	if v == "" {
+		return running, nil
+	}
+	now, err := strconv.Atoi(v)
+	if err != nil {
+		return 0, invalid("%s: %s:%d says %q, which is no number of replicas", kind, at.File, at.Line, v)
+	}
+	return now, nil
+}
+
+// CheckReplicas refuses a number of replicas that gitops.set_replicas refuses to
+// set there, with its words: of the service only its bounds count. What runs is
+// not asked, so that of a place that says nothing just what is refused whatever
+// runs is.
+func CheckReplicas(svc playbook.Service, at gitops.Place, to int) error {
+	kind := gitopsSetReplicasKind()
+	with, err := decode[scaleWith](kind, map[string]any{"replicas": to})
+	if err != nil || at.Missing {
+		return err
+	}
+	now, err := replicasAt(kind.Name, at, 0)
+	if err != nil {
+		return err
+	}
+	_, _, err = scaleTarget(kind.Name, with, svc, now)
+	return err
 }
 
 // ownsBound reports whether the place is a bound of something that scales.
