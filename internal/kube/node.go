@@ -25,6 +25,7 @@ type NodeState struct {
 	Claims        []Claim // other actors whose node it is
 
 	Ready      bool
+	BootID     string    // of the kernel, by the kubelet: another one after each reboot; empty: unknown
 	WellSince  time.Time // last change of any condition, so that one that was bad counts after it has gone; zero: unknown
 	Conditions []string  // conditions that are bad, as in [Node]
 	GPUs       int       // devices of any vendor that its device plugin offers
@@ -96,7 +97,7 @@ func describeState(n *corev1.Node) NodeState {
 	out := NodeState{
 		Name: n.Name, UID: string(n.UID), Unschedulable: n.Spec.Unschedulable, Labels: maps.Clone(n.Labels),
 		Annotations: maps.Clone(n.Annotations), Claims: claims(n), Ready: seen.Ready, Conditions: seen.Conditions,
-		Pool: poolOf(n.Labels), HasGPUs: hasGPUs(n),
+		Pool: poolOf(n.Labels), HasGPUs: hasGPUs(n), BootID: n.Status.NodeInfo.BootID,
 	}
 	if n.Spec.Unschedulable {
 		out.CordonedBy = cordonedBy(n)
@@ -155,6 +156,10 @@ const (
 	MarkTaint  = "responder.dev/taint"
 	MarkReset  = "responder.dev/gpu-reset-request"
 )
+
+// GPUsWhenOut is the annotation that keeps what was known of a node's GPUs when
+// Responder took it out.
+const GPUsWhenOut = "responder.dev/gpus-when-out"
 
 // Mark writes what a mark holds.
 func Mark(key string, at time.Time) string { return key + " " + at.UTC().Format(time.RFC3339) }

@@ -145,12 +145,10 @@ func (w *World) ailmentOf(n nodeSpec, index int, at time.Time) (ailment, bool) {
 }
 
 func (w *World) device(n nodeSpec, index int, now time.Time) gpu.GPU {
-	rng := hash(w.scenario.seed ^ nameHash(n.name))
-	id := rng.of("gpu", uint64(index))
 	load := w.working(n.name, index)
 	state := w.stateAt(n, index, now, load)
 	g := gpu.GPU{
-		UUID: fmt.Sprintf("GPU-%08x-%04x-%04x-9000-%012x", id>>32, id>>16&0xffff, id&0xffff, rng.of("uuid", uint64(index))&0xffffffffffff),
+		UUID: gpuUUID(w.scenario.seed, n.name, index),
 		PCI:  fmt.Sprintf("00000000:%02X:00.0", 0x1b+index*0x11), Index: index, Name: "NVIDIA H100 80GB HBM3", TakenAt: now,
 		EventsWatched: gpu.Known(true), Pods: gpu.Known(w.podsOf(n.name, index)), Recovery: gpu.Known(gpu.RecoveryNone), MIG: gpu.MIG{Enabled: gpu.Known(false)},
 	}
@@ -168,6 +166,19 @@ func (w *World) device(n nodeSpec, index int, now time.Time) gpu.GPU {
 		g.Events = append(g.Events, gpu.Event{At: w.start.Add(a.from).UTC(), Type: gpu.EventXID, Data: 63})
 	}
 	return g
+}
+
+// gpuUUID is that of a GPU of a node.
+func gpuUUID(seed uint64, node string, index int) string {
+	rng := hash(seed ^ nameHash(node))
+	id := rng.of("gpu", uint64(index))
+	return fmt.Sprintf("GPU-%08x-%04x-%04x-9000-%012x", id>>32, id>>16&0xffff, id&0xffff, rng.of("uuid", uint64(index))&0xffffffffffff)
+}
+
+// bootID is that of a boot of a node's kernel.
+func bootID(seed uint64, node string, boot int) string {
+	id := hash(seed^nameHash(node)).of("boot", uint64(boot))
+	return fmt.Sprintf("%08x-%04x-4000-9000-%012x", id>>32, id>>16&0xffff, id&0xffff)
 }
 
 func (w *World) working(node string, index int) bool { return w.holder(node, index) != nil }

@@ -21,6 +21,7 @@ type node struct {
 	taints      []kube.Taint
 	labels      map[string]string
 	annotations map[string]string
+	boot        string // id of its kernel's boot
 }
 
 // nodeProduct is the GPU that every simulated node has; its pool is named by it.
@@ -29,13 +30,17 @@ const nodeProduct = "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3"
 // drainedBy is the run that took out the nodes that are out when a world opens.
 const drainedBy = "r-0/drain#1/apply#1"
 
-func newNodes(specs []nodeSpec, start time.Time) []*node {
+// What a node was drained for, its first GPU needed a reset, and its repair began
+// with a reboot.
+func newNodes(sc scenario, start time.Time) []*node {
 	label, value, _ := strings.Cut(nodeProduct, "=")
-	out := make([]*node, 0, len(specs))
-	for _, s := range specs {
-		n := &node{spec: s, labels: map[string]string{label: value}, annotations: map[string]string{}}
+	out := make([]*node, 0, len(sc.nodes))
+	for _, s := range sc.nodes {
+		n := &node{spec: s, labels: map[string]string{label: value}, annotations: map[string]string{}, boot: bootID(sc.seed, s.name, 1)}
 		if s.drained > 0 {
-			n.cordonedBy, n.annotations[kube.MarkDrain] = kube.FieldManager, kube.Mark(drainedBy, start.Add(-s.drained))
+			at := start.Add(-s.drained)
+			n.cordonedBy, n.annotations[kube.MarkDrain] = kube.FieldManager, kube.Mark(drainedBy, at)
+			n.annotations[kube.GPUsWhenOut] = fmt.Sprintf("%s boot=%s reset=%s", at.UTC().Format(time.RFC3339), bootID(sc.seed, s.name, 0), gpuUUID(sc.seed, s.name, 0))
 		}
 		out = append(out, n)
 	}
@@ -51,7 +56,7 @@ func (n *node) state(start time.Time) kube.NodeState {
 	return kube.NodeState{
 		Name: n.spec.name, UID: "uid-of-" + n.spec.name, Unschedulable: n.cordonedBy != "", CordonedBy: n.cordonedBy,
 		Taints: slices.Clone(n.taints), Labels: maps.Clone(n.labels), Annotations: maps.Clone(n.annotations),
-		Ready: true, WellSince: start.Add(-history), Conditions: slices.Clone(n.spec.conditions), GPUs: n.spec.slots * gpusPerSlot, HasGPUs: n.spec.slots > 0, Pool: nodeProduct,
+		Ready: true, BootID: n.boot, WellSince: start.Add(-history), Conditions: slices.Clone(n.spec.conditions), GPUs: n.spec.slots * gpusPerSlot, HasGPUs: n.spec.slots > 0, Pool: nodeProduct,
 	}
 }
 

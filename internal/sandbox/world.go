@@ -58,7 +58,7 @@ func New(name string, clock *Clock) (*World, error) {
 func build(sc scenario, clock *Clock, start time.Time, changes []change) *World {
 	start = start.UTC().Round(0)
 	w := &World{replay: changes, clock: clock, scenario: sc, start: start, store: newStore(), promql: newPromQL()}
-	w.exporter, w.nodes = newExporter(w.store), newNodes(sc.nodes, start)
+	w.exporter, w.nodes = newExporter(w.store), newNodes(sc, start)
 	w.at = start.Add(-history).Truncate(scrape)
 	for i := range sc.services {
 		spec := &sc.services[i]

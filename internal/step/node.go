@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -21,10 +22,11 @@ type node struct {
 
 	services func() []playbook.Service
 	gpus     GPUs // nil: what they say is not known
+	now      func() time.Time
 }
 
 func newNode(d Deps) node {
-	l := node{n: d.Nodes, c: d.NodeChanger, w: d.Workloads, services: d.Services, gpus: d.GPUs}
+	l := node{n: d.Nodes, c: d.NodeChanger, w: d.Workloads, services: d.Services, gpus: d.GPUs, now: d.Now}
 	if l.services == nil {
 		l.services = func() []playbook.Service { return nil }
 	}
@@ -126,7 +128,11 @@ func (l node) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawM
 	if err := l.poolStill(ctx, plan, p); err != nil {
 		return nil, l.ran(ctx, in, plan, p.Mark, machine.ActionApply, err)
 	}
-	return l.write(ctx, in, plan, p.Do, p.Mark, p.Stamp, machine.ActionApply)
+	edit, err := l.remembering(ctx, p, plan.Target.Name)
+	if err != nil {
+		return nil, err
+	}
+	return l.write(ctx, in, plan, edit, p.Mark, p.Stamp, machine.ActionApply)
 }
 
 // poolStill refuses to take a node out when others of its pool went out since

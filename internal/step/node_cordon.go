@@ -53,7 +53,7 @@ func (l nodeCordon) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: kind + ": " + nodeFacts(n) + " already"}
 	}
 	var out machine.Plan
-	p := nodePayload{Mark: kube.MarkCordon, Do: kube.NodeEdit{Cordon: new(true)}, Back: kube.NodeEdit{Cordon: new(false)}}
+	p := nodePayload{Mark: kube.MarkCordon, Do: kube.NodeEdit{Cordon: new(true)}, Back: kube.NodeEdit{Cordon: new(false), Annotate: noted(n)}}
 	p.Pool = takesOut(&out, v)
 	plan, err := l.plan(ctx, in, kind, n, p)
 	if err != nil {

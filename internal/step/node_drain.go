@@ -71,7 +71,7 @@ func (l nodeDrain) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	p.Mark, p.Whole = kube.MarkDrain, true
 	var out machine.Plan
 	if !v.Node.Unschedulable {
-		p.Do, p.Back = kube.NodeEdit{Cordon: new(true)}, kube.NodeEdit{Cordon: new(false)}
+		p.Do, p.Back = kube.NodeEdit{Cordon: new(true)}, kube.NodeEdit{Cordon: new(false), Annotate: noted(v.Node)}
 		out.Diff = []machine.FieldChange{{Path: "spec.unschedulable", From: "false", To: "true"}}
 		out.Undo = fmt.Sprintf("uncordon node %s; pods that have gone stay where they went", v.Node.Name)
 	} else {

@@ -14,6 +14,9 @@ import (
 // taintPrefix is what Responder's own taints begin with.
 const taintPrefix = "responder.dev/"
 
+// preferNoSchedule is the effect that keeps nobody away.
+const preferNoSchedule = "PreferNoSchedule"
+
 // nodeTaintKind declares node.taint.
 func nodeTaintKind() playbook.Kind {
 	return playbook.Kind{
@@ -29,7 +32,7 @@ node.cordon is.`,
 			nodeField(),
 			{Name: "key", Type: scalar(playbook.String), Default: "responder.dev/out", Doc: "Key of the taint; it begins with responder.dev/."},
 			{Name: "value", Type: scalar(playbook.String), Doc: "Value of the taint."},
-			{Name: "effect", Type: scalar(playbook.String), Enum: []string{"NoSchedule", "PreferNoSchedule"}, Default: "NoSchedule", Doc: "What it does to pods that do not tolerate it."},
+			{Name: "effect", Type: scalar(playbook.String), Enum: []string{"NoSchedule", preferNoSchedule}, Default: "NoSchedule", Doc: "What it does to pods that do not tolerate it."},
 		},
 	}
 }
@@ -71,8 +74,8 @@ func (l nodeTaint) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	}
 	var out machine.Plan
 	p := nodePayload{Mark: kube.MarkTaint, Do: kube.NodeEdit{Taint: &taint}, Back: kube.NodeEdit{Untaint: &taint}}
-	if with.Effect != "PreferNoSchedule" {
-		p.Pool = takesOut(&out, v)
+	if keepsAway(taint) {
+		p.Pool, p.Back.Annotate = takesOut(&out, v), noted(n)
 	}
 	plan, err := l.plan(ctx, in, kind, n, p)
 	if err != nil {

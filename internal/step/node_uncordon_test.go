@@ -18,16 +18,41 @@ import (
 type agentOf func(g *gpu.GPU)
 
 func (f agentOf) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
-	now := atNoon()
+	return f.at(atNoon(), nodes, back)
+}
+
+func (f agentOf) at(now time.Time, nodes []string, back time.Duration) []gpu.Answer {
 	g := well(nodes[0], 1)
 	g.TakenAt, g.Minutes = now, nil
-	for at := now.Add(-back - time.Minute); at.Before(now); at = at.Add(time.Minute) {
+	for at := now.Add(-max(back, 10*time.Minute) - time.Minute); at.Before(now); at = at.Add(time.Minute) {
 		g.Minutes = append(g.Minutes, gpu.Minute{Start: at, Samples: 60, GPUMaxC: gpu.Known[int64](60)})
 	}
 	f(&g)
 	return []gpu.Answer{{Node: nodes[0], Snapshot: gpu.Snapshot{
-		Format: gpu.Format, Node: nodes[0], Source: "nvml", TakenAt: now, PeriodMS: 1000, GPUs: []gpu.GPU{g},
+		Format: gpu.Format, Node: nodes[0], Source: "nvml", TakenAt: now, Since: now.Add(-24 * time.Hour), PeriodMS: 1000, GPUs: []gpu.GPU{g},
 	}}}
+}
+
+// later is that agent, asked an hour after noon: it was started half an hour ago.
+type later struct{ agentOf }
+
+func (l later) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
+	now := atNoon().Add(time.Hour)
+	out := l.at(now, nodes, back)
+	out[0].Snapshot.Since = now.Add(-30 * time.Minute)
+	return out
+}
+
+// watchedFor is an agent that has watched events for that long; -1: nobody knows.
+type watchedFor time.Duration
+
+func (w watchedFor) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
+	out := agentOf(func(*gpu.GPU) {}).at(atNoon(), nodes, back)
+	out[0].Snapshot.Since = time.Time{}
+	if w >= 0 {
+		out[0].Snapshot.Since = atNoon().Add(-time.Duration(w))
+	}
+	return out
 }
 
 // silent is an agent that does not answer.
@@ -58,6 +83,8 @@ func TestUncordonWantsProof(t *testing.T) {
 		"nothing tells":                 {says: "its GPUs: neither node agents nor dcgm-exporter are configured"},
 		"no answer":                     {gpus: silent{}, says: "its GPUs: unknown: nothing is known of the node's GPUs: the agent does not answer"},
 		"the agent has just started":    {gpus: agentOf(func(g *gpu.GPU) { g.Minutes = g.Minutes[len(g.Minutes)-4:] }), says: "its GPUs are healthy for 4m, wanted are 10m: GPU 1: nothing is remembered before 11:56:00 UTC"},
+		"its events are younger":        {gpus: watchedFor(3 * time.Minute), says: "its GPUs are healthy for 3m, wanted are 10m: their events (XIDs) are not known before 11:57:00 UTC"},
+		"since when is not known":       {gpus: watchedFor(-1), says: "its GPUs are healthy for 0s, wanted are 10m: since when their events (XIDs) are watched is not known"},
 		"it did not answer in between":  {gpus: agentOf(func(g *gpu.GPU) { g.Minutes = append(g.Minutes[:4:4], g.Minutes[8:]...) }), says: "healthy for 3m, wanted are 10m: GPU 1: nothing is known from 11:53:00 to 11:57:00 UTC"},
 		"it could not read":             {gpus: minute(6, func(m *gpu.Minute) { m.Samples, m.Missed = 20, 40 }), says: "healthy for 6m, wanted are 10m: GPU 1: 20 samples of 60 in the minute from 11:53:00 UTC"},
 		"it was slow":                   {gpus: minute(8, func(m *gpu.Minute) { m.Reasons = map[gpu.Reasons]int{gpu.SWThermalSlowdown: 1} }), says: "healthy for 8m, wanted are 10m: GPU 1: software thermal slowdown in the minute from 11:51:00 UTC"},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -70,6 +72,10 @@ func gpuFellOff(t *testing.T, f *faults) {
 	script.Write(t, filepath.Join(f.dir, "script-"+node))
 	f.is(t, node, gpu.Failing)
 	f.takenOut(t, "faulty", "GPUFallenOffBus", `"source":"nvml"`, "GPU 3 on node "+node+": the GPU has fallen off the bus")
+	// What the agent forgets when it is started anew, the node keeps.
+	if _, _, annotations := f.node(t, node); !strings.HasSuffix(annotations[kube.GPUsWhenOut], " boot=boot-of-"+node+" reset=GPU-00000000-0000-0000-0000-000000000003") {
+		t.Errorf("annotations %v; want what GPU 3 needed when the node went out", annotations)
+	}
 }
 
 // takenOut: the run of gpu-fault drains the first node of a service, proves it
@@ -143,18 +149,18 @@ func nodeReturnsByDCGM(t *testing.T, f *faults) {
 func (f *faults) comesBack(t *testing.T, service, source string) {
 	t.Helper()
 	node := f.pools[service][0]
+	f.is(t, node, gpu.Healthy) // else it would go out unseen, and nothing but a reboot would bring it back
 	wantEnd(t, f.run(t, "out", "TakeOut", service, "node", node), machine.OutcomeResolved)
-	if cordoned, _, _ := f.node(t, node); !cordoned {
-		t.Error("the node takes pods")
+	if cordoned, _, annotations := f.node(t, node); !cordoned || !strings.HasSuffix(annotations[kube.GPUsWhenOut], " boot=boot-of-"+node) {
+		t.Errorf("the node is cordoned: %v, annotations %v; want it out, and that its GPUs needed nothing then", cordoned, annotations)
 	}
-	f.is(t, node, gpu.Healthy)
 	wantEnd(t, f.run(t, "long-return", "GPUNodeRepairedLongAgo", service, "node", node), machine.OutcomeEscalated, "wanted are 30m")
 	if cordoned, _, _ := f.node(t, node); !cordoned {
 		t.Error("the node takes pods again without proof")
 	}
 	wantEnd(t, f.run(t, "node-return", "GPUNodeRepaired", service, "node", node), machine.OutcomeResolved, "its GPUs are healthy for ", "by "+source)
-	if cordoned, _, _ := f.node(t, node); cordoned {
-		t.Error("the node does not take pods again")
+	if cordoned, _, annotations := f.node(t, node); cordoned || annotations[kube.GPUsWhenOut] != "" {
+		t.Errorf("the node is cordoned: %v, annotations %v", cordoned, annotations)
 	}
 }
 

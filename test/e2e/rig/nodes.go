@@ -88,7 +88,7 @@ func gpuNode(name string, gpus int) *corev1.Node {
 		}},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,
-			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
+			NodeInfo: corev1.NodeSystemInfo{BootID: "boot-of-" + name, KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
 		},
 	}
 }

@@ -1,0 +1,221 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// wentOut is what was known of a node and its GPUs when Responder took it out.
+// An agent forgets its XIDs when it is started anew, a driver forgets its
+// counters: the node's annotation [kube.GPUsWhenOut] does not, so that what only
+// a reset mends is not taken for healthy when nobody has reset it.
+type wentOut struct {
+	at      time.Time
+	boot    string   // which boot of its kernel it was; empty: not known
+	reset   []string // UUIDs of GPUs that needed a reset, or a reboot of the node
+	replace []string // UUIDs of GPUs that were to be replaced
+	unseen  bool     // too little was known to say that none did
+}
+
+// String writes it as the annotation has it:
+// 2026-05-04T12:00:00Z boot=ID reset=UUID,UUID replace=UUID unseen.
+func (o wentOut) String() string {
+	parts := []string{o.at.UTC().Format(time.RFC3339)}
+	for _, list := range []struct {
+		key    string
+		values []string
+	}{{"boot", []string{o.boot}}, {"reset", o.reset}, {"replace", o.replace}} {
+		if v := strings.Join(list.values, ","); v != "" {
+			parts = append(parts, list.key+"="+v)
+		}
+	}
+	if o.unseen {
+		parts = append(parts, "unseen")
+	}
+	return strings.Join(parts, " ")
+}
+
+// readWentOut reads the annotation, which people can write too.
+func readWentOut(s string) (wentOut, error) {
+	when, rest, _ := strings.Cut(s, " ")
+	at, err := time.Parse(time.RFC3339, when)
+	if err != nil {
+		return wentOut{}, fmt.Errorf("%q begins with no time", shorten(s))
+	}
+	o := wentOut{at: at}
+	for _, part := range strings.Fields(rest) {
+		switch key, value, _ := strings.Cut(part, "="); key {
+		case "boot":
+			o.boot = value
+		case "reset":
+			o.reset = strings.Split(value, ",")
+		case "replace":
+			o.replace = strings.Split(value, ",")
+		case "unseen":
+			o.unseen = true
+		default:
+			return wentOut{}, fmt.Errorf("%q is not known in it", shorten(part))
+		}
+	}
+	return o, nil
+}
+
+// mends reports whether there is something that only a reboot or a hand mends.
+func (o wentOut) mends() bool { return len(o.reset)+len(o.replace) > 0 || o.unseen }
+
+// heldOut reports whether Responder keeps pods off the node already.
+func heldOut(n kube.NodeState) bool {
+	return n.Unschedulable && n.CordonedBy == kube.FieldManager || slices.ContainsFunc(n.Taints, keepsAway)
+}
+
+// keepsAway reports whether a taint is of Responder's, and keeps pods off.
+func keepsAway(t kube.Taint) bool {
+	return strings.HasPrefix(t.Key, taintPrefix) && t.Effect != preferNoSchedule
+}
+
+// noted is what the annotation is put back to when the node comes back by an undo.
+func noted(n kube.NodeState) map[string]string {
+	if !heldOut(n) {
+		return map[string]string{kube.GPUsWhenOut: ""} // what is there is of another time
+	}
+	return map[string]string{kube.GPUsWhenOut: n.Annotations[kube.GPUsWhenOut]}
+}
+
+// takesOut reports whether the edit keeps pods off the node, or rests on one that does.
+func (p nodePayload) takesOut() bool {
+	return p.Cordoned || p.Do.Cordon != nil && *p.Do.Cordon || p.Do.Taint != nil && keepsAway(*p.Do.Taint)
+}
+
+// remembering is the edit with what is known of the node's GPUs at the moment in
+// which it goes out. It is no part of the plan: people decide whether the node
+// goes out, not what is found of it then.
+func (l node) remembering(ctx context.Context, p nodePayload, name string) (kube.NodeEdit, error) {
+	if !p.takesOut() {
+		return p.Do, nil
+	}
+	n, err := l.n.Node(ctx, name)
+	if err != nil {
+		return p.Do, err
+	}
+	edit, seen := p.Do, l.seenGoing(ctx, n)
+	text := seen.String()
+	if before := n.Annotations[kube.GPUsWhenOut]; before != "" && heldOut(n) {
+		text = joinWentOut(before, seen)
+	}
+	edit.Annotate = map[string]string{kube.GPUsWhenOut: text}
+	return edit, nil
+}
+
+// joinWentOut adds what is found of a node that is out already. What cannot be
+// read stays: nobody can say that it was nothing.
+func joinWentOut(before string, now wentOut) string {
+	was, err := readWentOut(before)
+	if err != nil || !now.mends() {
+		return before
+	}
+	union := func(a, b []string) []string { return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b)))) }
+	now.reset, now.replace, now.unseen = union(was.reset, now.reset), union(was.replace, now.replace), was.unseen || now.unseen
+	if was.mends() && was.boot == "" {
+		now.boot = "" // a reboot since then cannot be told
+	}
+	return now.String()
+}
+
+// seenGoing asks what the node's GPUs need.
+func (l node) seenGoing(ctx context.Context, n kube.NodeState) wentOut {
+	o := wentOut{at: l.now(), boot: n.BootID}
+	switch {
+	case !n.HasGPUs:
+		return o
+	case l.gpus == nil:
+		o.unseen = true
+		return o
+	}
+	answers := l.gpus.Snapshots(ctx, []string{n.Name}, 0)
+	for _, j := range gpu.JudgeAnswers(l.now(), answers) {
+		// A GPU that is not there is nobody's: the node as a whole fails.
+		o.unseen = o.unseen || j.Verdict == gpu.Uncertain || slices.ContainsFunc(j.Reasons, func(r gpu.Reason) bool { return r.Verdict.WorseThan(gpu.Busy) })
+		for _, g := range j.GPUs {
+			switch {
+			case !g.Reset && !g.RMA:
+			case strings.ContainsAny(g.UUID, " ,="):
+				o.unseen = true
+			case g.RMA:
+				o.replace = append(o.replace, g.UUID)
+			default:
+				o.reset = append(o.reset, g.UUID)
+			}
+		}
+	}
+	o.unseen = o.unseen || len(answers) == 0
+	return o
+}
+
+// unmended says what of a node has not been mended since it went out; empty:
+// everything, or it needed nothing. The kernel's boot id is the proof; of a reset
+// without a reboot there is none but somebody's word, who took the annotation
+// away, or the label of a request that was made after it.
+func (o wentOut) unmended(n kube.NodeState) string {
+	const hand = "; whoever mended it without a reboot, or knows that it needs none, takes the annotation " + kube.GPUsWhenOut + " away"
+	if !o.mends() || o.toldMended(n) {
+		return ""
+	}
+	why := "too little was known of its GPUs"
+	if len(o.reset)+len(o.replace) > 0 {
+		why = strings.Join(append(slices.Clone(o.reset), o.replace...), ", ") + " needed a reset or a reboot"
+	}
+	why += " when it went out at " + o.at.UTC().Format("2006-01-02 15:04") + " UTC, and "
+	switch {
+	case o.boot == "" || n.BootID == "":
+		return why + "whether it was rebooted since cannot be told" + hand
+	case o.boot == n.BootID:
+		return why + "it was not rebooted since" + hand
+	}
+	return ""
+}
+
+// toldMended reports whether a request for a reset was made after the node went
+// out, and whoever did it has taken the request's label away, which they do when
+// it is done.
+func (o wentOut) toldMended(n kube.NodeState) bool {
+	key, at := kube.ParseMark(n.Annotations[kube.MarkReset])
+	action := key[strings.LastIndexByte(key, '/')+1:]
+	apply := action == string(machine.ActionApply) || strings.HasPrefix(action, string(machine.ActionApply)+"#")
+	for label := range n.Labels {
+		if strings.HasPrefix(label, taintPrefix) {
+			return false // it may be the request's
+		}
+	}
+	return apply && !at.Before(o.at.Truncate(time.Second))
+}
+
+// unreplaced names the GPUs that were to be replaced and are still there; empty:
+// none is, or somebody says that they need not be.
+func (o wentOut) unreplaced(n kube.NodeState, uuids []string) string {
+	if o.toldMended(n) {
+		return ""
+	}
+	still := slices.DeleteFunc(slices.Clone(o.replace), func(u string) bool { return !slices.Contains(uuids, u) })
+	if len(still) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s was to be replaced when it went out at %s UTC, and is still there; whoever knows better takes the annotation %s away",
+		strings.Join(still, ", "), o.at.UTC().Format("2006-01-02 15:04"), kube.GPUsWhenOut)
+}
+
+// forgotten says of which time since the node went out nobody knows the XIDs;
+// empty: of all of it somebody does, or it was rebooted since.
+func (o wentOut) forgotten(n kube.NodeState, snap gpu.Snapshot) string {
+	rebooted := o.boot != "" && n.BootID != "" && o.boot != n.BootID
+	if o.at.IsZero() || rebooted || !snap.Since.After(o.at) {
+		return ""
+	}
+	return fmt.Sprintf("it went out at %s UTC, and by %s XIDs are known since %s UTC only", o.at.UTC().Format("15:04"), snap.Source, snap.Since.UTC().Format("15:04"))
+}

@@ -1,0 +1,220 @@
+package step_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/kube/kubetest"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+const (
+	whenOut = "responder.dev/gpus-when-out"
+	bootA   = "0a8a2f7e-6a1c-4d27-9f0e-5c0b7f3d1e11"
+	bootB   = "b1d5f3c2-0a67-4f3e-8a39-9d7e1c6b2f22"
+)
+
+// annotation gives what the node has there.
+func (x *nodeTrial) annotation(t *testing.T, key string) string {
+	t.Helper()
+	n, err := x.Client(t).Node(t.Context(), "node-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.Annotations[key]
+}
+
+// edit changes the stored node.
+func (x *nodeTrial) edit(change func(metadata, status map[string]any)) {
+	x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
+		for _, key := range []string{"annotations", "labels"} {
+			if m := n["metadata"].(map[string]any); m[key] == nil {
+				m[key] = map[string]any{}
+			}
+		}
+		change(n["metadata"].(map[string]any), n["status"].(map[string]any))
+	})
+}
+
+// boots gives the node another boot of its kernel.
+func (x *nodeTrial) boots(id string) {
+	x.edit(func(_, status map[string]any) { status["nodeInfo"] = map[string]any{"bootID": id} })
+}
+
+// xid is an agent that has seen one.
+func xid(code uint64) agentOf {
+	return func(g *gpu.GPU) {
+		g.Events = []gpu.Event{{At: atNoon().Add(-40 * time.Minute), Type: gpu.EventXID, Data: code}}
+	}
+}
+
+// TestWhatGPUsNeededIsKept: what takes a node out keeps on the node what its GPUs
+// need then, what is found later is added, and an undo takes it away.
+func TestWhatGPUsNeededIsKept(t *testing.T) {
+	const at = "2026-05-04T12:00:00Z boot=" + bootA
+	for name, c := range map[string]struct {
+		kind string
+		gpus step.GPUs
+		with map[string]any
+		want string
+	}{
+		"well":                         {kind: "node.cordon", gpus: agentOf(func(*gpu.GPU) {}), want: at},
+		"an application's fault":       {kind: "node.cordon", gpus: xid(31), want: at},
+		"fallen off the bus":           {kind: "node.cordon", gpus: xid(79), want: at + " reset=GPU-node-0-1"},
+		"drained":                      {kind: "node.drain", gpus: xid(95), want: at + " reset=GPU-node-0-1"},
+		"tainted":                      {kind: "node.taint", gpus: xid(95), want: at + " reset=GPU-node-0-1"},
+		"tainted mildly":               {kind: "node.taint", gpus: xid(95), with: map[string]any{"effect": "PreferNoSchedule"}, want: ""},
+		"to be replaced":               {kind: "node.drain", gpus: xid(64), want: at + " replace=GPU-node-0-1"},
+		"an XID that nobody knows":     {kind: "node.drain", gpus: xid(999), want: at + " unseen"},
+		"the agent does not answer":    {kind: "node.drain", gpus: silent{}, want: at + " unseen"},
+		"nobody tells of GPUs":         {kind: "node.drain", want: at + " unseen"},
+		"a UUID that is none":          {kind: "node.drain", gpus: agentOf(func(g *gpu.GPU) { xid(79)(g); g.UUID = "GPU-1 boot=x" }), want: at + " unseen"},
+		"one of its GPUs is not there": {kind: "node.drain", gpus: missingOne{}, want: at + " unseen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newNodeTrial(t, c.kind, c.with)
+			x.boots(bootA)
+			x.deps.GPUs = c.gpus
+			plan := x.applied(t)
+			if got := x.annotation(t, whenOut); got != c.want {
+				t.Errorf("kept is %q, want %q", got, c.want)
+			}
+			if o := x.do(t, machine.ActionUndo, plan, ""); o.Status != machine.StatusOK {
+				t.Fatalf("undo: %s %s", o.Status, o.Message)
+			}
+			if got := x.annotation(t, whenOut); got != "" {
+				t.Errorf("undone, the node still has %q", got)
+			}
+		})
+	}
+}
+
+// missingOne is a node of two GPUs that shows one.
+type missingOne struct{}
+
+func (missingOne) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
+	out := agentOf(func(*gpu.GPU) {}).at(atNoon(), nodes, back)
+	out[0].Snapshot.Expected = gpu.Known[int64](2)
+	return out
+}
+
+// TestWhatGPUsNeededIsAdded: to a node that is out already.
+func TestWhatGPUsNeededIsAdded(t *testing.T) {
+	for name, c := range map[string]struct{ before, want string }{
+		"nothing was wrong": {"2026-05-04T11:00:00Z boot=" + bootA, "2026-05-04T12:00:00Z boot=" + bootA + " reset=GPU-node-0-1"},
+		"others":            {"2026-05-04T11:00:00Z boot=" + bootA + " reset=GPU-z replace=GPU-y unseen", "2026-05-04T12:00:00Z boot=" + bootA + " reset=GPU-node-0-1,GPU-z replace=GPU-y unseen"},
+		"the same":          {"2026-05-04T11:00:00Z boot=" + bootA + " reset=GPU-node-0-1", "2026-05-04T12:00:00Z boot=" + bootA + " reset=GPU-node-0-1"},
+		"the boot unknown":  {"2026-05-04T11:00:00Z reset=GPU-z", "2026-05-04T12:00:00Z reset=GPU-node-0-1,GPU-z"},
+		"no words of ours":  {"later", "later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newNodeTrial(t, "node.drain", nil)
+			ourCordon(x.Server)
+			x.boots(bootA)
+			x.edit(func(m, _ map[string]any) { m["annotations"].(map[string]any)[whenOut] = c.before })
+			x.deps.GPUs = xid(79)
+			plan := x.applied(t)
+			if got := x.annotation(t, whenOut); got != c.want {
+				t.Errorf("kept is %q, want %q", got, c.want)
+			}
+			if o := x.do(t, machine.ActionUndo, plan, ""); o.Status != machine.StatusOK || x.annotation(t, whenOut) != c.want {
+				t.Errorf("undo of the drain alone: %s %s, kept is %q; want it to stay", o.Status, o.Message, x.annotation(t, whenOut))
+			}
+		})
+	}
+	x := newNodeTrial(t, "node.cordon", nil)
+	x.boots(bootA)
+	x.edit(func(m, _ map[string]any) {
+		m["annotations"].(map[string]any)[whenOut] = "2026-05-04T11:00:00Z boot=x reset=GPU-z"
+	})
+	if x.applied(t); x.annotation(t, whenOut) != "2026-05-04T12:00:00Z boot="+bootA {
+		t.Errorf("of a time when the node was let back in by others is kept %q", x.annotation(t, whenOut))
+	}
+}
+
+// TestUncordonAfterTheAgentForgot: the node went out for an XID that needs a
+// reset. The agent was started anew, and says that all is well.
+func TestUncordonAfterTheAgentForgot(t *testing.T) {
+	note := func(text string) func(x *nodeTrial) {
+		return func(x *nodeTrial) {
+			x.edit(func(m, _ map[string]any) { m["annotations"].(map[string]any)[whenOut] = text })
+		}
+	}
+	asked := func(at, key string, labels map[string]any) func(x *nodeTrial) {
+		return func(x *nodeTrial) {
+			x.edit(func(m, _ map[string]any) {
+				m["annotations"].(map[string]any)["responder.dev/gpu-reset-request"] = key + " " + at
+				for k, v := range labels {
+					m["labels"].(map[string]any)[k] = v
+				}
+			})
+		}
+	}
+	reboot := func(x *nodeTrial) { x.boots(bootB) }
+	const needs = "GPU-node-0-1 needed a reset or a reboot when it went out at 2026-05-04 12:00 UTC, and "
+	for name, c := range map[string]struct {
+		world []func(*nodeTrial)
+		says  string // of the refusal; empty: the node comes back
+	}{
+		"not rebooted":          {nil, needs + "it was not rebooted since; whoever mended it without a reboot"},
+		"rebooted":              {[]func(*nodeTrial){reboot}, ""},
+		"its boot is not known": {[]func(*nodeTrial){func(x *nodeTrial) { x.boots("") }}, needs + "whether it was rebooted since cannot be told"},
+		"nor was it then":       {[]func(*nodeTrial){note("2026-05-04T12:00:00Z reset=GPU-node-0-1")}, needs + "whether it was rebooted since cannot be told"},
+		"somebody's word": {[]func(*nodeTrial){func(x *nodeTrial) {
+			x.edit(func(m, _ map[string]any) { delete(m["annotations"].(map[string]any), whenOut) })
+		}}, ""},
+		"the request is answered":   {[]func(*nodeTrial){asked("2026-05-04T12:10:00Z", "r-1/ask#1/apply#1", nil)}, ""},
+		"another one was":           {[]func(*nodeTrial){asked("2026-05-04T11:10:00Z", "r-1/ask#1/apply#1", nil)}, needs},
+		"it was taken back":         {[]func(*nodeTrial){asked("2026-05-04T12:10:00Z", "r-1/ask#1/undo#1", nil)}, needs},
+		"it is being answered":      {[]func(*nodeTrial){asked("2026-05-04T12:10:00Z", "r-1/ask#1/apply#1", map[string]any{"responder.dev/repair": "in-progress"})}, needs},
+		"too little was known":      {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " unseen")}, "too little was known of its GPUs when it went out"},
+		"was to be replaced":        {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " replace=GPU-node-0-1"), reboot}, "GPU-node-0-1 was to be replaced when it went out at 2026-05-04 12:00 UTC, and is still there"},
+		"was replaced":              {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " replace=GPU-old"), reboot}, ""},
+		"it needed nothing":         {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA)}, ""},
+		"somebody wrote into it":    {[]func(*nodeTrial){note("mended"), reboot}, `"mended" begins with no time; whoever knows`},
+		"or something new":          {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " firmware=1"), reboot}, `"firmware=1" is not known in it`},
+		"and the node has no GPUs?": {[]func(*nodeTrial){offered("cpu", "8")}, needs + "it was not rebooted since"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newNodeTrial(t, "node.cordon", nil)
+			x.boots(bootA)
+			x.deps.GPUs = xid(95)
+			x.applied(t)
+			x.kind, x.with, x.now = "node.uncordon", map[string]any{"node": "node-0", "healthy_for": "10m"}, atNoon().Add(time.Hour)
+			x.deps.GPUs = later{agentOf(func(*gpu.GPU) {})}
+			for _, change := range c.world {
+				change(x)
+			}
+			o := x.do(t, machine.ActionPlan, nil, "")
+			if c.says != "" {
+				if o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, c.says) {
+					t.Errorf("plan: %s %s %s, want %q", o.Status, o.Reason, o.Message, c.says)
+				}
+				return
+			}
+			if o.Status != machine.StatusOK {
+				t.Fatalf("plan: %s %s %s", o.Status, o.Reason, o.Message)
+			}
+			// Of another boot than that of then, XIDs of between do not matter.
+			n, err := x.Client(t).Node(t.Context(), "node-0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			rebooted := n.BootID == bootB
+			if told := strings.Contains(strings.Join(o.Plan.Notes, "; "), "by nvml XIDs are known since 12:30 UTC only"); told == rebooted && x.annotation(t, whenOut) != "" {
+				t.Errorf("rebooted: %v, notes: %q", rebooted, o.Plan.Notes)
+			}
+			before := x.annotation(t, whenOut)
+			if a := x.do(t, machine.ActionApply, o.Plan, ""); a.Status != machine.StatusOK || x.annotation(t, whenOut) != "" {
+				t.Errorf("apply: %s %s, kept is %q", a.Status, a.Message, x.annotation(t, whenOut))
+			}
+			if u := x.do(t, machine.ActionUndo, o.Plan, ""); u.Status != machine.StatusOK || x.annotation(t, whenOut) != before {
+				t.Errorf("undo: %s %s, kept is %q, want %q", u.Status, u.Message, x.annotation(t, whenOut), before)
+			}
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// proven says by what the node is known to be well, or refuses.
+func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now time.Time, hold time.Duration) ([]string, error) {
+	unproven := func(format string, args ...any) ([]string, error) {
+		return nil, &Error{Reason: machine.ReasonNotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: ", kind, n.Name) + fmt.Sprintf(format, args...)}
+	}
+	var out wentOut
+	if text := n.Annotations[kube.GPUsWhenOut]; text != "" {
+		var err error
+		if out, err = readWentOut(text); err != nil {
+			return unproven("its annotation %s cannot be read: %v; whoever knows that its GPUs need no reset takes it away", kube.GPUsWhenOut, err)
+		}
+	}
+	switch {
+	case openReset(n) != "":
+		return unproven("a reset of its GPUs is asked for by the label %s; whoever did it, or knows that none is needed, takes the label away", openReset(n))
+	case !n.Ready || len(n.Conditions) > 0:
+		return unproven("%s", strings.Join(orReady(n), ", "))
+	case n.WellSince.IsZero():
+		return unproven("since when its conditions are good is not known")
+	case now.Sub(n.WellSince) < hold:
+		return unproven("ready, with good conditions, for %s, wanted are %s", exactly(now.Sub(n.WellSince)), exactly(hold))
+	case out.unmended(n) != "":
+		return unproven("%s", out.unmended(n))
+	case !n.HasGPUs:
+		return []string{fmt.Sprintf("ready, with good conditions, for %s; it has no GPUs", span(now.Sub(n.WellSince)))}, nil
+	case l.gpus == nil:
+		return unproven("its GPUs: %s", errNoGPUSource)
+	}
+	well := gpusWell(now, l.gpus.Snapshots(ctx, []string{n.Name}, hold))
+	v, err := l.n.NodeView(ctx, n.Name)
+	if err != nil {
+		return nil, err
+	}
+	most, where := mostGPUs(v)
+	switch {
+	case well.since.IsZero():
+		return unproven("its GPUs: %s", well.but)
+	case len(well.uuids) < most:
+		return unproven("%d of its GPUs are seen; by the label %s node %s has %d", len(well.uuids), labelCount, where, most)
+	case out.unreplaced(n, well.uuids) != "":
+		return unproven("%s", out.unreplaced(n, well.uuids))
+	case now.Sub(well.since) < hold:
+		return unproven("its GPUs are healthy for %s, wanted are %s: %s", exactly(now.Sub(well.since)), exactly(hold), well.but)
+	}
+	notes := []string{fmt.Sprintf("its GPUs are healthy for %s by %s, the node is ready for %s", span(now.Sub(well.since)), well.snap.Source, span(now.Sub(n.WellSince)))}
+	if unknown := out.forgotten(n, well.snap); unknown != "" {
+		notes = append(notes, unknown)
+	}
+	return notes, nil
+}
+
+// Labels of GPU feature discovery: how many GPUs a node has, and of what kind.
+const (
+	labelCount   = "nvidia.com/gpu.count"
+	labelProduct = "nvidia.com/gpu.product"
+)
+
+// mostGPUs is how many GPUs a node ought to have, and which node says so: itself,
+// or one of its pool that is the same machine with the same GPUs. A GPU that was
+// off the bus when the node started is missed by nobody on the node. 0: nobody
+// counted them. Where GPUs are divided it is instances that are counted.
+func mostGPUs(v kube.NodeView) (most int, where string) {
+	for _, n := range append([]kube.NodeState{v.Node}, v.Pool...) {
+		if n.Labels[labelProduct] == "" || strings.Contains(n.Labels[labelProduct], "-MIG-") || !sameMachine(n, v.Node) {
+			continue
+		}
+		if count, err := strconv.Atoi(n.Labels[labelCount]); err == nil && count > most {
+			most, where = count, n.Name
+		}
+	}
+	return most, where
+}
+
+func sameMachine(a, b kube.NodeState) bool {
+	for _, l := range []string{labelProduct, "nvidia.com/gpu.machine", "node.kubernetes.io/instance-type"} {
+		if a.Labels[l] != b.Labels[l] {
+			return false
+		}
+	}
+	return true
+}
+
+// wellness is since when all GPUs of a node have been well without a gap in what
+// is remembered of them; zero: they are not, or that is unknown.
+type wellness struct {
+	since time.Time
+	uuids []string // GPUs that the source knows of
+	snap  gpu.Snapshot
+	but   string // what was before, or what is wrong now
+}
+
+func gpusWell(now time.Time, answers []gpu.Answer) wellness {
+	verdicts := gpu.JudgeAnswers(now, answers)
+	if len(verdicts) != 1 {
+		return wellness{but: fmt.Sprintf("%d answers about one node", len(verdicts))}
+	}
+	if v := verdicts[0]; v.Verdict.WorseThan(gpu.Busy) {
+		return wellness{but: string(v.Verdict) + worstFinding(v)}
+	}
+	snap := answers[0].Snapshot
+	if len(snap.GPUs) == 0 {
+		return wellness{but: "none was seen"}
+	}
+	out := wellness{snap: snap}
+	for _, g := range snap.GPUs {
+		out.uuids = append(out.uuids, g.UUID)
+		if since, before := g.WellSince(); out.since.IsZero() || since.After(out.since) {
+			out.since, out.but = since, fmt.Sprintf("GPU %d: %s", g.Index, before)
+		}
+	}
+	switch {
+	case snap.Since.IsZero():
+		out.since, out.but = snap.TakenAt, "since when their events (XIDs) are watched is not known"
+	case snap.Since.After(out.since):
+		out.since, out.but = snap.Since, fmt.Sprintf("their events (XIDs) are not known before %s UTC", snap.Since.UTC().Format("15:04:05"))
+	}
+	return out
+}
+
+// worstFinding is what makes a node as bad as it is.
+func worstFinding(v gpu.NodeJudgement) string {
+	for _, r := range v.Reasons {
+		if r.Verdict == v.Verdict {
+			return ": " + r.Text
+		}
+	}
+	for _, g := range v.GPUs {
+		for _, r := range g.Reasons {
+			if r.Verdict == v.Verdict {
+				return fmt.Sprintf(": GPU %d: %s", g.Index, r.Text)
+			}
+		}
+	}
+	return ""
+}
+
+// exactly says a duration to the second: what misses the time by one is not to
+// read as if it did not.
+func exactly(d time.Duration) string { return playbook.FormatDuration(max(d, 0).Truncate(time.Second)) }
+
+func orReady(n kube.NodeState) []string {
+	if len(n.Conditions) == 0 {
+		return []string{"not ready"}
+	}
+	return n.Conditions
+}
