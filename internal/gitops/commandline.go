@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -24,6 +25,7 @@ type argument struct {
 type script struct {
 	doc   *document
 	node  *yaml.Node
+	begin int // of the script in the scalar's text
 	shell *shell
 	form  string
 	path  string
@@ -175,14 +177,21 @@ func (l *line) expand(name string, command int) (known bool, err error) {
 
 // words adds the words of a variable's value.
 func (l *line) words(v *envVar, command int) error {
-	sh, err := shellWords(v.node.Value[v.begin:])
+	if v.held && strings.Contains(v.value(), "$(") {
+		return v.doc.invalid(v.node, v.path+" has $(...), which nothing fills in in a ConfigMap")
+	}
+	sh, err := shellWords(v.value())
 	if err != nil {
 		return l.container.bad(v.node, v.path+" cannot be split into words safely: "+err.Error())
 	}
 	for i := range sh.words {
 		sh.words[i].shift(v.begin)
 	}
-	s := &script{doc: v.doc, node: v.node, shell: sh, form: "env", path: v.path}
+	for i := range sh.skipped {
+		sh.skipped[i][0] += v.begin
+		sh.skipped[i][1] += v.begin
+	}
+	s := &script{doc: v.doc, node: v.node, begin: v.begin, shell: sh, form: "env", path: v.path}
 	l.scripts = append(l.scripts, s)
 	for i := range sh.words {
 		a := s.argument(&sh.words[i])

@@ -28,6 +28,7 @@ type document struct {
 	data  []byte // as written
 	outer *inside
 	role  string // of the file, for documents that are no manifests
+	plain bool   // no YAML: the whole file is one text
 
 	root   *yaml.Node
 	err    error

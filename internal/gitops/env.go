@@ -10,10 +10,15 @@ import (
 type envVar struct {
 	doc   *document
 	node  *yaml.Node // the scalar of its value; nil: only known when the pod runs
-	begin int        // of the value in the scalar's text: KEY=value in a list of literals
+	begin int        // of the value in the scalar's text: KEY=value in a list of literals or in a file of lines
+	after int        // bytes of the scalar's text behind the value
 	path  string
 	file  string // the value is this whole file; node is then nil
+	held  bool   // by a ConfigMap, in which Kubernetes fills in no $(NAME)
 }
+
+// value is the variable's value as the manifest has it.
+func (v *envVar) value() string { return v.node.Value[v.begin : len(v.node.Value)-v.after] }
 
 // environment finds a variable of a container: nil when it has none of that
 // name. Of several entries the last one counts, as in Kubernetes.
@@ -32,7 +37,7 @@ func (c container) environment(name string) (*envVar, error) {
 				return nil, err
 			}
 			if v != nil {
-				found = v
+				v.held, found = true, v
 			}
 		}
 	}
@@ -49,7 +54,7 @@ func (c container) environment(name string) (*envVar, error) {
 			return nil, err
 		}
 		if v != nil {
-			found = v
+			v.held, found = true, v
 		}
 	}
 	return found, nil
@@ -70,11 +75,10 @@ func (c container) envSite(name string) (*site, error) {
 }
 
 func (v *envVar) site(o *object, why string) *site {
-	value := v.node.Value[v.begin:]
-	s := o.site(v.doc, v.node, Place{Path: v.path, Form: "env", Value: value, Why: why})
+	s := o.site(v.doc, v.node, Place{Path: v.path, Form: "env", Value: v.value(), Why: why})
 	s.set = func(to string) (splice, error) {
 		if v.begin > 0 {
-			return v.doc.replaceText(v.node, v.begin, len(v.node.Value), to)
+			return v.doc.replaceText(v.node, v.begin, len(v.node.Value)-v.after, to)
 		}
 		return v.doc.setScalar(v.node, to)
 	}

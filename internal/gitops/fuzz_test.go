@@ -2,10 +2,14 @@ package gitops
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // seed gives the fuzzer every file and flag of the golden cases.
@@ -69,7 +73,7 @@ func FuzzSet(f *testing.F) {
 		}
 		after := e.Files[0].Data
 		oneChange(t, data, after, e)
-		if v.Switch || e.Place.Missing || e.From == "" {
+		if v.Switch || e.Place.Missing || e.From == "" || !wholeYAML(data) {
 			return
 		}
 		back, err := Set([]File{{Path: "a.yaml", Data: after}}, deployment, v, e.From)
@@ -142,6 +146,9 @@ func FuzzTree(f *testing.F) {
 // differ in one value, or in what was added at one place.
 func oneChange(t *testing.T, before, after []byte, e Edit) {
 	t.Helper()
+	if !wholeYAML(before) {
+		return // another document of the file is none, and is not touched
+	}
 	was, is := flatten(t, string(before)), flatten(t, string(after))
 	changed := 0
 	for path, v := range was {
@@ -162,5 +169,16 @@ func oneChange(t *testing.T, before, after []byte, e Edit) {
 	}
 	if grew := len(after) - head - tail; grew > len(e.To)*6+200 {
 		t.Fatalf("%d bytes changed for a value of %d", grew, len(e.To))
+	}
+}
+
+// wholeYAML reports whether every document of a file is YAML.
+func wholeYAML(data []byte) bool {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var n yaml.Node
+		if err := d.Decode(&n); err != nil {
+			return errors.Is(err, io.EOF)
+		}
 	}
 }

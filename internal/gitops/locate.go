@@ -145,6 +145,9 @@ func (tr *tree) candidates(all []*object) []candidate {
 	var exact, owners []candidate
 	for _, o := range all {
 		if o.namespace != "" && tr.target.Namespace != "" && o.namespace != tr.target.Namespace {
+			if o.kind == tr.target.Kind && o.name == tr.target.Name {
+				tr.elsewhere = append(tr.elsewhere, fmt.Sprintf("%s is in %s", o, o.docs[0].file))
+			}
 			continue
 		}
 		if o.kind == tr.target.Kind && o.name == tr.target.Name {
@@ -324,8 +327,8 @@ func (c container) reference(name string, from *site) (*site, error) {
 		return nil, err
 	case v == nil || v.node == nil:
 		return nil, c.bad(from.node, fmt.Sprintf("the value is $%s, which the manifest does not set", name))
-	case strings.Contains(v.node.Value[v.begin:], "$("):
-		return nil, v.doc.invalid(v.node, fmt.Sprintf("the value of $%s is itself filled in when the pod starts (%s): change it where it comes from", name, clip(v.node.Value[v.begin:])))
+	case strings.Contains(v.value(), "$("):
+		return nil, v.doc.invalid(v.node, fmt.Sprintf("the value of $%s is itself filled in when the pod starts (%s): change it where it comes from", name, clip(v.value())))
 	}
 	s := v.site(c.object, "the command line takes the value from this variable ("+from.place.Path+")")
 	s.place.Container = c.name

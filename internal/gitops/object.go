@@ -46,16 +46,17 @@ func (o *object) docOf(n *yaml.Node) *document {
 
 // tree is the files of a commit while something is located in them.
 type tree struct {
-	files   map[string][]byte
-	paths   []string // sorted
-	target  Target
-	docs    map[string][]*document
-	refused map[string]error
-	built   []*build                 // every kustomization of the tree
-	failed  map[string]error         // those that could not be built
-	reached map[string]bool          // files that kustomizations use
-	texts   map[*yaml.Node]*document // documents held in scalars
-	known   *document                // one that was parsed already; nil: none
+	files     map[string][]byte
+	paths     []string // sorted
+	target    Target
+	docs      map[string][]*document
+	refused   map[string]error
+	built     []*build                 // every kustomization of the tree
+	failed    map[string]error         // those that could not be built
+	reached   map[string]bool          // files that kustomizations use
+	texts     map[*yaml.Node]*document // documents held in scalars
+	elsewhere []string                 // objects of the target's kind and name in other namespaces
+	known     *document                // one that was parsed already; nil: none
 }
 
 func newTree(files []File, t Target) (*tree, error) {
@@ -93,7 +94,7 @@ func (tr *tree) open(p string) ([]*document, error) {
 	}
 	docs, err := documents(p, tr.files[p])
 	for _, d := range docs {
-		if k := tr.known; k != nil && k.file == p && k.err == nil && bytes.Equal(k.data, d.data) {
+		if k := tr.known; k != nil && k.file == p && k.err == nil && !k.plain && bytes.Equal(k.data, d.data) {
 			d.root, d.lines, d.parsed = k.root, k.lines, true
 			tr.known = nil // its nodes are of one tree
 		}

@@ -20,7 +20,7 @@ func (l *line) missingInScript(s *script, v Variable) (*site, error) {
 		texts = append(texts, w.text)
 	}
 	pairs, underscores := habits(texts)
-	end, sep := 0, ""
+	end, sep := s.begin, ""
 	if len(words) > 0 {
 		end = words[len(words)-1].end
 		sep = s.separator(words)

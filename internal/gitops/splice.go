@@ -34,13 +34,19 @@ func (d *document) apply(file []byte, s splice) ([]byte, error) {
 	if !bytes.Equal(file[d.start:d.start+len(d.data)], d.data) {
 		return nil, d.invalid(nil, "changed while it was edited") // unreachable unless a caller mixes two readings
 	}
+	if d.plain {
+		return []byte(data), nil
+	}
 	out := string(file[:d.start]) + data + string(file[d.start+len(d.data):])
 	return []byte(out), d.alone(file, []byte(out), len(data))
 }
 
 // prove parses the changed document: its tree is the wanted one.
 func (d *document) prove(data []byte, want *yaml.Node) error {
-	if d.proven == nil || !bytes.Equal(d.proven.data, data) {
+	switch {
+	case d.plain:
+		d.proven = plainFile(d.file, data)
+	case d.proven == nil || !bytes.Equal(d.proven.data, data):
 		d.proven = &document{file: d.file, data: data}
 	}
 	got, err := d.proven.parse()

@@ -31,6 +31,9 @@ type scan struct {
 // text finds the exact bytes of a scalar and proves that they mean its value;
 // where they do not, the scalar is not edited.
 func (d *document) text(n *yaml.Node) (*text, error) {
+	if d.plain {
+		return d.literally(n), nil
+	}
 	at := d.offset(n)
 	if n.Kind != yaml.ScalarNode || at < 0 {
 		return nil, d.invalid(n, "is not a plain value")

@@ -80,6 +80,9 @@ func (tr *tree) nothing(layers []*object) error {
 	if tr.target.Path != "" {
 		message += " below " + clip(tr.target.Path)
 	}
+	if len(tr.elsewhere) > 0 {
+		message += "; " + strings.Join(tr.elsewhere[:min(3, len(tr.elsewhere))], ", ")
+	}
 	for _, o := range layers {
 		message += "; " + o.docs[0].file + " has values, but none for this name"
 	}
