@@ -21,8 +21,17 @@ func judged(verdict, throttle string, bad, healthy int, reset bool) string {
 
 // partly is what gpu.health says where more nodes are not known.
 func partly(verdict, throttle string, bad, healthy, unknown int, reset bool) string {
-	return fmt.Sprintf(`{"verdict":%q,"throttle":%q,"bad_nodes":%d,"healthy_nodes":%d,"unknown_nodes":%d,"reset":%t,"rma":false,"node":"gpu-17","why":"because"}`,
-		verdict, throttle, bad, healthy, unknown, reset)
+	hot := 0
+	if throttle == "thermal" {
+		hot = bad
+	}
+	return heated(verdict, throttle, hot, bad, healthy, unknown, reset)
+}
+
+// heated is what gpu.health says where not all that is bad is hot.
+func heated(verdict, throttle string, hot, bad, healthy, unknown int, reset bool) string {
+	return fmt.Sprintf(`{"verdict":%q,"throttle":%q,"hot_nodes":%d,"bad_nodes":%d,"healthy_nodes":%d,"unknown_nodes":%d,"reset":%t,"rma":false,"node":"gpu-17","why":"because"}`,
+		verdict, throttle, hot, bad, healthy, unknown, reset)
 }
 
 // What the playbooks about GPUs decide: a node is touched only when one node is
@@ -54,6 +63,17 @@ func TestGPUDecisions(t *testing.T) {
 		{"thermal-emergency", "one hot node, one not known", "diagnose", map[string]string{"diagnose": partly("throttled", "thermal", 1, 2, 1, false)}, "unseen"},
 		{"thermal-emergency", "the power brake", "diagnose", map[string]string{"diagnose": judged("throttled", "power_brake", 1, 3, false)}, "gpu-fault"},
 		{"thermal-emergency", "failing, and hot", "diagnose", map[string]string{"diagnose": judged("failing", "thermal", 1, 3, false)}, "gpu-fault"},
+		{"thermal-emergency", "heat again and again", "diagnose", map[string]string{"diagnose": judged("degraded", "thermal", 1, 3, false)}, "drain"},
+		{"thermal-emergency", "hot, and a row waits for a reset", "diagnose", map[string]string{"diagnose": judged("throttled", "thermal", 1, 3, true)}, "gpu-fault"},
+		{"thermal-emergency", "one hot node, one degraded", "diagnose", map[string]string{"diagnose": heated("throttled", "thermal", 1, 2, 2, 0, false)}, "drain"},
+		{"thermal-emergency", "one hot node, the others degraded", "diagnose", map[string]string{"diagnose": heated("throttled", "thermal", 1, 4, 0, 0, false)}, "crowded"},
+		{"thermal-emergency", "the service's only node is hot", "diagnose", map[string]string{"diagnose": judged("throttled", "thermal", 1, 0, false)}, "drain"},
+		{"thermal-emergency", "one fails, the others are hot", "diagnose", map[string]string{"diagnose": heated("failing", "", 3, 4, 0, 0, true)}, "room"},
+		{"inference-slo-breach", "too hot", "hardware", map[string]string{"hardware": judged("throttled", "thermal", 1, 3, false)}, "thermal-emergency"},
+		{"inference-slo-breach", "heat again and again", "hardware", map[string]string{"hardware": judged("degraded", "thermal", 1, 3, false)}, "thermal-emergency"},
+		{"inference-slo-breach", "hot, and a row waits for a reset", "hardware", map[string]string{"hardware": judged("throttled", "thermal", 1, 3, true)}, "gpu-fault"},
+		{"inference-slo-breach", "one fails, the others are hot", "hardware", map[string]string{"hardware": heated("failing", "", 3, 4, 0, 0, true)}, "thermal-emergency"},
+		{"inference-slo-breach", "a power brake", "hardware", map[string]string{"hardware": judged("throttled", "power_brake", 1, 3, false)}, "gpu-fault"},
 		{"thermal-emergency", "cool again", "diagnose", map[string]string{"diagnose": judged("busy", "", 0, 4, false)}, "not-confirmed"},
 		{"thermal-emergency", "not known", "diagnose", map[string]string{"diagnose": judged("unknown", "", 0, 0, false)}, "blind"},
 

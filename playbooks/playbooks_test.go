@@ -149,11 +149,11 @@ func TestDecisions(t *testing.T) {
 		goodNodes = `{"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		badNodes  = `{"bad_nodes":1,"nodes":[{"name":"a","ready":false}]}`
 		noNodes   = `{"bad_nodes":0,"nodes":[]}`
-		coolGPUs  = `{"verdict":"busy","throttle":"","bad_nodes":0}`
-		hotGPUs   = `{"verdict":"throttled","throttle":"thermal","bad_nodes":1}`
-		slowGPUs  = `{"verdict":"throttled","throttle":"power_brake","bad_nodes":1}`
-		badGPUs   = `{"verdict":"failing","throttle":"thermal","bad_nodes":1}`
-		noGPUs    = `{"verdict":"unknown","throttle":"","bad_nodes":0}`
+		coolGPUs  = `{"verdict":"busy","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
+		hotGPUs   = `{"verdict":"throttled","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"reset":false,"rma":false}`
+		slowGPUs  = `{"verdict":"throttled","throttle":"power_brake","bad_nodes":1,"hot_nodes":0,"reset":false,"rma":false}`
+		badGPUs   = `{"verdict":"failing","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"reset":false,"rma":false}`
+		noGPUs    = `{"verdict":"unknown","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
 	)
 	type evidence map[string]string
 	tests := []struct {

@@ -39,7 +39,7 @@ func TestGPUPlaybooks(t *testing.T) {
 		},
 		{
 			"hot-room", machine.OutcomeEscalated, "thermal-emergency", 0,
-			[]string{"GPUThermalThrottle fires", "joins the run", "after diagnose: several nodes"},
+			[]string{"GPUThermalThrottle fires", "joins the run", "after diagnose: several hot nodes"},
 			false, "", 1,
 		},
 		{

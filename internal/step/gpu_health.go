@@ -44,6 +44,7 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 			{Name: "healthy_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which all GPUs that count are healthy or busy."},
 			{Name: "unknown_nodes", Type: whole, Unit: "nodes", Doc: "Nodes of which too little is known."},
 			{Name: "bad_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is degraded, throttled or failing."},
+			{Name: "hot_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is slowed down by heat, whatever else is wrong there."},
 			{Name: "bad_pods", Type: listOf(text), Doc: "Pods of the service on those nodes."},
 			{Name: "nodes", Type: listOf(object(
 				playbook.Field{Name: "name", Type: text, Doc: "Node."},
@@ -106,6 +107,7 @@ type healthOut struct {
 	HealthyNodes int           `json:"healthy_nodes"`
 	UnknownNodes int           `json:"unknown_nodes"`
 	BadNodes     int           `json:"bad_nodes"`
+	HotNodes     int           `json:"hot_nodes"`
 	BadPods      []string      `json:"bad_pods"`
 	Nodes        []gpuNodeOut  `json:"nodes"`
 	Reasons      []gpuFoundOut `json:"reasons"`
@@ -231,6 +233,9 @@ func (o *healthOut) add(n nodeCount, row gpuNodeOut) {
 	if n.verdict.WorseThan(o.Verdict) {
 		o.Verdict, o.Throttle = n.verdict, n.throttle
 	}
+	if n.hot {
+		o.HotNodes++
+	}
 	switch {
 	case n.verdict.WorseThan(gpu.Uncertain):
 		o.BadNodes++
@@ -258,6 +263,7 @@ type nodeCount struct {
 	node     string
 	verdict  gpu.Verdict
 	throttle gpu.Throttle
+	hot      bool            // heat slows one of the GPUs down
 	repairs  []gpu.Judgement // of the GPUs that need a reset or a replacement
 	reasons  []gpuFoundOut   // worse than busy
 	worst    string          // UUID of the GPU; empty: none is worse than busy
@@ -290,6 +296,7 @@ func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []strin
 			continue
 		}
 		note(g.Index, g.UUID, g.Reasons)
+		n.hot = n.hot || g.Throttle == gpu.Thermal
 		if g.Reset || g.RMA {
 			n.repairs = append(n.repairs, g)
 		}

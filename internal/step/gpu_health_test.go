@@ -84,6 +84,7 @@ type health struct {
 	HealthyNodes int      `json:"healthy_nodes"`
 	UnknownNodes int      `json:"unknown_nodes"`
 	BadNodes     int      `json:"bad_nodes"`
+	HotNodes     int      `json:"hot_nodes"`
 	BadPods      []string `json:"bad_pods"`
 	Nodes        []struct {
 		Name        string  `json:"name"`
@@ -114,18 +115,18 @@ func TestGPUHealth(t *testing.T) {
 	}{
 		"all well": {gpus: gpus{}, want: health{Verdict: "healthy", HealthyNodes: 2}},
 		"one node overheated": {
-			gpus: gpus{"node-b": overheated}, want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-b", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
+			gpus: gpus{"node-b": overheated}, want: health{Verdict: "throttled", Throttle: "thermal", HotNodes: 1, Node: "node-b", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
 			why: "GPU 1 on node node-b: hardware thermal slowdown since 11:55 UTC",
 		},
 		"the overheated GPU is another service's": {
 			gpus: gpus{"node-b": both(overheated, heldBy(0, "chat-2"), heldBy(1, "other-1"))}, want: health{Verdict: "healthy", HealthyNodes: 2},
 		},
 		"the overheated GPU is ours": {
-			gpus: gpus{"node-b": both(overheated, heldBy(0, "other-1"), heldBy(1, "chat-3"))}, want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-b", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
+			gpus: gpus{"node-b": both(overheated, heldBy(0, "other-1"), heldBy(1, "chat-3"))}, want: health{Verdict: "throttled", Throttle: "thermal", HotNodes: 1, Node: "node-b", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
 		},
 		"who holds it cannot be read": {
 			gpus: gpus{"node-b": both(overheated, heldBy(0, "chat-2"), func(a *gpu.Answer) { a.Snapshot.GPUs[1].Pods = gpu.Unknown[[]gpu.Pod](gpu.NotRead) })},
-			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-b", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
+			want: health{Verdict: "throttled", Throttle: "thermal", HotNodes: 1, Node: "node-b", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
 		},
 		"a node does not answer": {
 			gpus: gpus{"node-a": func(a *gpu.Answer) { a.Err = errors.New("no answer within 2s") }}, want: health{Verdict: "unknown", HealthyNodes: 1, UnknownNodes: 1},
@@ -145,29 +146,33 @@ func TestGPUHealth(t *testing.T) {
 		},
 		"worse wins over unknown": {
 			gpus: gpus{"node-a": func(a *gpu.Answer) { a.Err = errors.New("down") }, "node-b": overheated},
-			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-b", UnknownNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
+			want: health{Verdict: "throttled", Throttle: "thermal", HotNodes: 1, Node: "node-b", UnknownNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
 		},
 		"a GPU has left": {
 			gpus: gpus{"node-b": func(a *gpu.Answer) { a.Snapshot.Expected = gpu.Known[int64](8) }},
 			want: health{Verdict: "failing", Node: "node-b", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
 			why:  "node node-b: 2 of 8 GPUs are there",
 		},
+		"two hot nodes, one of which fails for something else": {
+			gpus: gpus{"node-a": both(overheated, func(a *gpu.Answer) { a.Snapshot.GPUs[0].Rows.Failed = gpu.Known(true) }), "node-b": overheated},
+			want: health{Verdict: "failing", HotNodes: 2, Node: "node-a", BadNodes: 2, BadPods: []string{"chat-1", "chat-2", "chat-3"}},
+		},
 		"one node by its name": {
 			gpus: gpus{"node-z": both(overheated, heldBy(0, "other-1"))}, with: map[string]any{"node": "node-z"},
-			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-z", BadNodes: 1},
+			want: health{Verdict: "throttled", Throttle: "thermal", HotNodes: 1, Node: "node-z", BadNodes: 1},
 		},
 		"the node of the alert, whose bad GPU another service has": {
 			gpus: gpus{"node-b": both(overheated, heldBy(0, "chat-2"), heldBy(1, "other-1"))}, with: map[string]any{"also": "node-b"},
-			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-b", GPU: "GPU-node-b-1", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
+			want: health{Verdict: "throttled", Throttle: "thermal", HotNodes: 1, Node: "node-b", GPU: "GPU-node-b-1", HealthyNodes: 1, BadNodes: 1, BadPods: []string{"chat-2", "chat-3"}},
 		},
 		"the node of the alert, where the service is not": {
 			gpus: gpus{"node-z": overheated}, with: map[string]any{"also": "node-z"},
-			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-z", GPU: "GPU-node-z-1", HealthyNodes: 2, BadNodes: 1},
+			want: health{Verdict: "throttled", Throttle: "thermal", HotNodes: 1, Node: "node-z", GPU: "GPU-node-z-1", HealthyNodes: 2, BadNodes: 1},
 		},
 		"no node of the alert": {gpus: gpus{}, with: map[string]any{"also": ""}, want: health{Verdict: "healthy", HealthyNodes: 2}},
 		"the nodes of the service are bad, that of the alert is well": {
 			gpus: gpus{"node-a": overheated}, with: map[string]any{"also": "node-z"},
-			want: health{Verdict: "throttled", Throttle: "thermal", Node: "node-a", GPU: "GPU-node-a-1", HealthyNodes: 2, BadNodes: 1, BadPods: []string{"chat-1"}},
+			want: health{Verdict: "throttled", Throttle: "thermal", HotNodes: 1, Node: "node-a", GPU: "GPU-node-a-1", HealthyNodes: 2, BadNodes: 1, BadPods: []string{"chat-1"}},
 		},
 		"nothing configured": {want: health{Verdict: "unknown", UnknownNodes: 2}, why: "set gpu"},
 	} {
@@ -181,7 +186,7 @@ func TestGPUHealth(t *testing.T) {
 				t.Fatalf("%s %s", o.Status, o.Message)
 			}
 			if got.Verdict != c.want.Verdict || got.Throttle != c.want.Throttle || got.Node != c.want.Node || got.HealthyNodes != c.want.HealthyNodes ||
-				got.UnknownNodes != c.want.UnknownNodes || got.BadNodes != c.want.BadNodes || !slices.Equal(got.BadPods, c.want.BadPods) {
+				got.UnknownNodes != c.want.UnknownNodes || got.BadNodes != c.want.BadNodes || got.HotNodes != c.want.HotNodes || !slices.Equal(got.BadPods, c.want.BadPods) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 			if c.want.GPU != "" && got.GPU != c.want.GPU {
