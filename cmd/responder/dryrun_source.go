@@ -69,7 +69,7 @@ func (s dryRunSource) bodies(ctx context.Context, p *process, now time.Time) ([]
 		return [][]byte{webhookBody(alerts)}, nil
 	default:
 		if s.labels["alertname"] == "" {
-			return nil, errors.New("--alert needs the label alertname, e.g. --alert alertname=InferenceTTFTBurn --alert namespace=serving")
+			return nil, errors.New("--alert needs the label alertname, e.g. --alert alertname=InferenceTTFTFastBurn --alert namespace=serving")
 		}
 		alert := playbook.Alert{Status: playbook.Firing, Labels: s.labels, StartsAt: now.UTC()}
 		return [][]byte{webhookBody([]playbook.Alert{alert})}, nil

@@ -26,8 +26,9 @@ type library struct {
 	log     *slog.Logger
 	current atomic.Pointer[playbook.Set]
 
-	// Set before run. ready is nil once reject can write.
+	// Set before run. ready is nil once record and reject can write.
 	ready  func() error
+	record func() error
 	reject func(source string, problems error) error
 }
 
@@ -74,7 +75,7 @@ func lastGood(journal *audit.Journal) (*playbook.Set, error) {
 		}
 	}
 	if len(last.Playbooks) == 0 {
-		return nil, errors.New("the journal knows no earlier set")
+		return nil, errors.New("by the journal none were in force before")
 	}
 	var all []*playbook.Playbook
 	for name, digest := range last.Playbooks {
@@ -145,9 +146,15 @@ func (l *library) replace(set *playbook.Set, err error) {
 	}
 	l.current.Store(set)
 	l.tell(set)
+	if err := l.record(); err != nil { // and before a run starts it is recorded in any case
+		l.log.Error("playbooks loaded, and the journal did not take it", "err", err)
+	}
 }
 
 func (l *library) tell(set *playbook.Set) {
+	if len(set.All()) == 0 {
+		l.log.Warn("there are no playbooks: no alert will match", "dir", l.dir)
+	}
 	l.log.Info("playbooks loaded", "dir", l.dir, "playbooks", len(set.All()), "digest", set.Digest())
 	for _, w := range set.Warnings() {
 		l.log.Warn("playbook warning", "problem", w.String())

@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, p *process) int {
 	if errors.As(err, &coded) {
 		code = coded.code
 	}
-	if msg := err.Error(); msg != "" {
+	if msg := inWords(err.Error()); msg != "" {
 		fmt.Fprintf(p.stderr, "responder: %s\n", msg)
 	}
 	return code

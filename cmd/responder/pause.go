@@ -38,6 +38,9 @@ func newPauseCommand(p *process) *cobra.Command {
 			if err := c.send(cmd.Context(), http.MethodPost, pausesPath, r, &answer); err != nil {
 				return err
 			}
+			if answer.Note != "" {
+				fmt.Fprintf(p.stderr, "responder: %s; 'responder services' and 'responder playbook list --server' list the names\n", answer.Note)
+			}
 			return out.printTable(p.stdout, answer.Pauses, pauseTable(answer.Pauses))
 		},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -77,6 +78,17 @@ func newRootCommand(p *process) *cobra.Command {
 	})
 	root.AddCommand(commands(p)...)
 	return root
+}
+
+// together is what cobra says of flags that exclude each other.
+var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+
+// inWords says for people what cobra says in words of its own code.
+func inWords(message string) string {
+	if m := together.FindStringSubmatch(message); m != nil {
+		return "--" + strings.Join(strings.Fields(m[1]), " and --") + " exclude each other; give one of them"
+	}
+	return message
 }
 
 // newHelpCommand is another way to write --help.

@@ -59,6 +59,9 @@ func newServeCommand(p *process) *cobra.Command {
 			if f.config == "" && !f.sandbox {
 				return errors.New("on what? --config FILE names a cluster, --sandbox simulates one")
 			}
+			if cmd.Flags().Changed("pace") && !f.sandbox {
+				return errors.New("--pace goes with --sandbox: a real cluster's time passes by itself")
+			}
 			if f.sandbox {
 				return serveSandbox(cmd.Context(), p, f, strings.Join(args, ""))
 			}

@@ -77,7 +77,7 @@ func newService(o serviceOptions) (_ *service, err error) {
 	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
 		return nil, err
 	}
-	s.library.ready, s.library.reject = s.executor.Ready, s.executor.RejectPlaybooks
+	s.library.ready, s.library.record, s.library.reject = s.executor.Ready, s.executor.RecordPlaybooks, s.executor.RejectPlaybooks
 	s.rules.ready, s.rules.record, s.rules.reject = s.executor.Ready, s.executor.RecordPolicy, s.executor.RejectPolicy
 	s.rules.remove = s.executor.RemovePolicy
 	s.metrics.connect(metricSources{

@@ -15,6 +15,7 @@ type library struct {
 
 	mu       sync.Mutex // guards everything below; held while documents are appended
 	last     *playbook.Set
+	recorded string                        // digest of the set that is in force by the log; empty: by it none ever was
 	at       map[string]uint64             // digest to the record of the stream control that holds the document
 	compiled map[string]*playbook.Playbook // of digests that are no longer in the set
 }
@@ -42,6 +43,16 @@ func (e *Executor) RejectPlaybooks(source string, problems error) error {
 	return e.appendControl(KindRejected, Rejected{Source: source, Problems: problems.Error()})
 }
 
+// RecordPlaybooks records the set in force, unless the log has it as the last
+// one. It is for sets that come into force while no run starts: what the log
+// has last is what is in force.
+func (e *Executor) RecordPlaybooks() error {
+	if !e.alive() {
+		return ErrNotReady
+	}
+	return e.library.ensure()
+}
+
 // ensure records the set in force before any run starts with it.
 func (l *library) ensure() error {
 	set := l.e.o.Playbooks()
@@ -60,23 +71,26 @@ func (l *library) ensure() error {
 			rec.Documents[p.Digest] = string(p.Doc)
 		}
 	}
-	same := l.last != nil && l.last.Digest() == set.Digest()
-	if !same && (l.last != nil || len(rec.Documents) > 0) {
+	// A set without documents is recorded, too: playbooks that were taken away
+	// must not come back, as the last good ones, from what the log had before.
+	if rec.Set != l.recorded && (l.recorded != "" || len(rec.Playbooks) > 0) {
 		if err := l.e.appendControl(KindLoaded, rec); err != nil {
 			return fmt.Errorf("record playbooks: %w", err)
 		}
 		for digest := range rec.Documents {
 			l.at[digest] = unknownRecord
 		}
+		l.recorded = rec.Set
 	}
 	l.last = set
 	return nil
 }
 
-// fold notes where in the log documents are.
+// fold notes where in the log documents are, and which set is in force by it.
 func (l *library) fold(rec Loaded, at uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.recorded = rec.Set
 	for digest := range rec.Documents {
 		l.at[digest] = at
 	}

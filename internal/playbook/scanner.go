@@ -7,7 +7,7 @@ func ScanJSON(data []byte) Scanner { return Scanner{data: data, exact: true} }
 // End insists that nothing follows the value.
 func (s *Scanner) End() *FieldError {
 	if c := s.peek(); s.pos < len(s.data) {
-		return s.fail("unexpected " + s.next(c) + " after the end of the message")
+		return s.fail("there is " + s.next(c) + " after the end of the message")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // How [Watch] looks at a directory.
 const (
 	settleTime = 250 * time.Millisecond // quiet before a change is read, and between its two readings: editors and kubelets write in several steps
-	mostDelay  = 2 * time.Second        // of a change, when it does not get quiet
+	mostDelay  = 2 * time.Second        // of a change, when it does not get quiet, and of a directory that was missing
 	pollTime   = 30 * time.Second       // network file systems and lost events
 )
 
@@ -21,20 +21,21 @@ const (
 // nil. It understands a ConfigMap mount, whose files change by the swap of one
 // link. A change counts once it was read twice the same: half of a file that is
 // being written may be a good one. When files are bad fn gets the error and no set; keeping the last good
-// one is the caller's. fn is called from one goroutine, never twice at a time.
-// The error says that the directory cannot be watched at all.
+// one is the caller's. A directory that is missing is an error like that of a bad
+// file, and is found when it comes. fn is called from one goroutine, never twice at
+// a time. The error says that nothing can be watched at all.
 func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch playbook directory: %w", err)
 	}
 	defer w.Close()
-	if err := w.Add(dir); err != nil {
-		return fmt.Errorf("watch playbook directory %s: %w", dir, err)
+	quiet, latest, missing := stopped(), stopped(), stopped()
+	if w.Add(dir) != nil {
+		missing.Reset(mostDelay)
 	}
 	v := view{dir: dir, kinds: kinds, fn: fn}
 	v.look()
-	quiet, latest := stopped(), stopped()
 	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
 	pending := false
@@ -52,12 +53,13 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 			continue
 		case <-quiet.C:
 		case <-latest.C:
+		case <-missing.C:
 		case <-poll.C:
-			// A replaced directory has taken the watch with it. Adding the
-			// watch again costs nothing when it is still there.
-			if err := w.Add(dir); err != nil && pending {
-				continue
-			}
+		}
+		// A replaced directory has taken the watch with it. Adding the watch
+		// again costs nothing when it is still there.
+		if w.Add(dir) != nil {
+			missing.Reset(mostDelay)
 		}
 		if pending = !v.look(); pending {
 			quiet.Reset(settleTime)

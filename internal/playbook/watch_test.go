@@ -207,9 +207,20 @@ func TestWatchConfigMap(t *testing.T) {
 	}
 }
 
+// A directory that is missing is told and waited for, also when it went away.
 func TestWatchMissing(t *testing.T) {
-	err := Watch(t.Context(), filepath.Join(t.TempDir(), "nowhere"), testKinds(), func(*Set, error) { t.Error("called") })
-	if err == nil || !strings.Contains(err.Error(), "nowhere") {
-		t.Errorf("got %v", err)
+	dir := filepath.Join(t.TempDir(), "nowhere")
+	tells := watched(t, dir)
+	expect(t, tells, told{err: "nowhere"})
+	for _, name := range []string{"a", "b"} {
+		writeFile(t, filepath.Join(dir+".new", name+".yaml"), document1(name))
+		if err := os.Rename(dir+".new", dir); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, tells, told{names: []string{name}})
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, tells, told{err: "nowhere"})
 	}
 }

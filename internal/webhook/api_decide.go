@@ -3,8 +3,10 @@ package webhook
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 const (
@@ -44,6 +47,9 @@ type PauseRequest struct {
 // after it.
 type PauseList struct {
 	Pauses []Pause `json:"pauses"`
+
+	// Note is what whoever paused should look at again: nothing has the name.
+	Note string `json:"note,omitempty"`
 }
 
 // The verbs that people have about a run, as the paths end.
@@ -155,16 +161,36 @@ func (r DecisionRequest) check(verb string) error {
 	return nil
 }
 
-func (s *Server) listPauses(c echo.Context, _ Identity) error {
+func (s *Server) listPauses(c echo.Context, _ Identity) error { return s.replyPauses(c, "") }
+
+func (s *Server) replyPauses(c echo.Context, note string) error {
 	if s.o.Pauses == nil {
 		return ErrNotFound
 	}
-	list := PauseList{Pauses: s.o.Pauses.Pauses()}
+	list := PauseList{Pauses: s.o.Pauses.Pauses(), Note: note}
 	if list.Pauses == nil {
 		list.Pauses = []Pause{}
 	}
 	return reply(c, list)
 }
+
+// stranger says that nothing has the name that req is about. It is no reason to
+// refuse: a catalog that is read from the cluster may lack it for now, and to
+// pause must work above all. Nobody should believe something paused that is not.
+func (s *Server) stranger(req PauseRequest) string {
+	switch {
+	case req.Service != "" && s.o.Services != nil &&
+		!slices.ContainsFunc(s.o.Services(), func(v playbook.Service) bool { return v.Name == req.Service }):
+		return fmt.Sprintf("no service of the catalog has the name "+holdsUp, req.Service)
+	case req.Playbook != "" && s.o.Playbooks != nil &&
+		!slices.ContainsFunc(s.o.Playbooks(), func(v *playbook.Playbook) bool { return v.Name == req.Playbook }):
+		return fmt.Sprintf("no playbook in force has the name "+holdsUp, req.Playbook)
+	default:
+		return ""
+	}
+}
+
+const holdsUp = "%q: the pause holds should one come, and nothing is held up now"
 
 func (s *Server) setPause(c echo.Context, id Identity) error {
 	var req PauseRequest
@@ -183,7 +209,7 @@ func (s *Server) setPause(c echo.Context, id Identity) error {
 	if err := s.o.Pauses.Pause(c.Request().Context(), req.by(id)); err != nil {
 		return err
 	}
-	return s.listPauses(c, id)
+	return s.replyPauses(c, s.stranger(req))
 }
 
 func (s *Server) liftPause(c echo.Context, id Identity) error {

@@ -222,8 +222,12 @@ func TestPauses(t *testing.T) {
 	}
 	w := ask(s, http.MethodPost, "/api/v1/pauses", decideToken, strings.NewReader(`{"service":"chat","reason":"storm"}`))
 	want := []Pause{{Service: "chat", By: "user:decide", Reason: "storm"}}
-	if diff := cmp.Diff(want, decoded[PauseList](t, w).Pauses, cmpopts.IgnoreFields(Pause{}, "Since")); diff != "" {
+	list := decoded[PauseList](t, w)
+	if diff := cmp.Diff(want, list.Pauses, cmpopts.IgnoreFields(Pause{}, "Since")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if list.Note != `no service of the catalog has the name "chat": the pause holds should one come, and nothing is held up now` {
+		t.Errorf("a service that nobody knows: %q", list.Note)
 	}
 	if w := ask(s, http.MethodPost, "/api/v1/pauses", decideToken, strings.NewReader(`{"service":"chat"}`)); w.Code != http.StatusBadRequest {
 		t.Errorf("a pause without a reason: %d", w.Code)
@@ -242,6 +246,12 @@ func TestPauses(t *testing.T) {
 	}
 	if got := decoded[PauseList](t, ask(s, http.MethodDelete, "/api/v1/pauses?service=chat&reason=over", decideToken, nil)).Pauses; len(got) != 0 {
 		t.Errorf("still paused: %v", got)
+	}
+	for name, strange := range map[string]bool{"p": false, "q": true} {
+		w := ask(s, http.MethodPost, "/api/v1/pauses", decideToken, strings.NewReader(`{"playbook":"`+name+`","reason":"storm"}`))
+		if got := decoded[PauseList](t, w).Note; (got != "") != strange {
+			t.Errorf("playbook %s: %q", name, got)
+		}
 	}
 	h.pauses = []Pause{{Playbook: "p"}}
 	if got := decoded[PauseList](t, ask(s, http.MethodDelete, "/api/v1/pauses", decideToken, strings.NewReader(`{"playbook":"p"}`))).Pauses; len(got) != 0 {

@@ -33,6 +33,10 @@ func (b *budget) take(n int64) bool {
 	return true
 }
 
+// newBudget is a budget of n bytes. One more goes: it is what a body that is as
+// large as can be, or larger, is asked for to see that it has ended.
+func newBudget(n int64) budget { return budget{limit: n + 1} }
+
 // bodies reads request bodies into buffers it uses again.
 type bodies struct {
 	max    int64
@@ -60,7 +64,7 @@ func (o *bodies) read(r *http.Request) (*body, error) {
 	}
 	// A kept buffer that is large enough costs the budget what it can hold,
 	// but no more than the sender could fill.
-	want := int64(4 << 10)
+	want := min(4<<10, o.max+1)
 	if r.ContentLength >= 0 {
 		want = min(r.ContentLength+1, firstGrant)
 	}

@@ -100,7 +100,7 @@ func TestIntakeNamesWhatIsWrong(t *testing.T) {
 		{`{"version":"4","status":"firing"}`, `alerts: missing or empty`},
 		{`{"version":"4","status":"firing","alerts":[]}`, `alerts: missing or empty`},
 		{`{"version":"4","status":"firing","alerts":[` + alert + `,` + alert + `,{}]}`, `alerts[2].status: missing`},
-		{notice(``, ``) + `x`, `unexpected 'x' after the end of the message (byte 144)`},
+		{notice(``, ``) + `x`, `there is 'x' after the end of the message (byte 144)`},
 		{strings.Replace(notice(``, ``), `"status":"firing","startsAt"`, `"status":"on","startsAt"`, 1), `alerts[0].status: want firing or resolved`},
 		{strings.Replace(notice(``, ``), `"alertname"`, `"name"`, 1), `alerts[0].labels.alertname: missing`},
 		{strings.Replace(notice(``, ``), `"startsAt"`, `"started"`, 1), `alerts[0].startsAt: missing or zero`},
@@ -183,7 +183,7 @@ func TestRefusalsOfTheJournalAreTriedAgain(t *testing.T) {
 func TestLimits(t *testing.T) {
 	h := newHouse()
 	o := options(t, h)
-	o.MaxBody = 300
+	o.MaxBody, o.InFlightBytes = 300, 300 // what is too large alone is said to be, however little may be in flight
 	s := mustNew(t, o)
 	small, large := notice(``, ``), notice(`,"a":"`+strings.Repeat("x", 300)+`"`, ``)
 	for _, c := range []struct {
@@ -194,6 +194,7 @@ func TestLimits(t *testing.T) {
 		{"declared and small", small, false, 200},
 		{"chunked and small", small, true, 200},
 		{"exactly the limit", small + strings.Repeat(" ", 300-len(small)), true, 200},
+		{"exactly the limit, declared", small + strings.Repeat(" ", 300-len(small)), false, 200},
 		{"one more than the limit", small + strings.Repeat(" ", 301-len(small)), true, 413},
 		{"declared and large", large, false, 413},
 		{"chunked and large", large, true, 413},

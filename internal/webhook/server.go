@@ -56,7 +56,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, log: o.Logger, clicks: make(chan struct{}, maxClicks), streams: make(chan struct{}, maxStreams), stopping: make(chan struct{})}
-	s.bodies = &bodies{max: o.MaxBody, flying: budget{limit: o.InFlightBytes}}
+	s.bodies = &bodies{max: o.MaxBody, flying: newBudget(o.InFlightBytes)}
 	s.metrics = newMetrics(s.bodies.flying.used.Load)
 	if s.auth, err = newAuthenticator(o.Auth, o.Logger, s.metrics); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (s *Server) admitAnonymous(addr net.Addr) error {
 		s.auth.anonymous.Store(true)
 		s.log.Info("no credentials are configured: serving this machine only", "address", addr.String())
 	default:
-		return fmt.Errorf("webhook: refusing to serve %s without authentication: configure auth.tokens, listen on 127.0.0.1, or set auth.insecure: true", addr)
+		return fmt.Errorf("webhook: refusing to serve %s without authentication: configure auth.tokens, listen on 127.0.0.1, or let everyone in with auth.insecure: true (serve --insecure)", addr)
 	}
 	return nil
 }
