@@ -77,6 +77,19 @@ func wordsOf(name string) []string {
 	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 }
 
+// Redacted is a text for people without what looks like a credential.
+func Redacted(text string) string {
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(text, "\n")
+	before := ""
+	for i, line := range lines {
+		lines[i], before = redact(line, before), line
+	}
+	return strings.Join(lines, "\n")
+}
+
 // redact replaces what looks like a credential in a line that people will read;
 // before is the line above it, which may be the name of its value.
 func redact(line, before string) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,7 +57,10 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 		if was == is && a.value == b.value {
 			continue
 		}
-		t := gitops.Touch{Variable: all[path].variable, File: file, Line: all[path].line, Path: path, From: a.value, To: b.value}
+		t := gitops.Touch{
+			Variable: all[path].variable, File: file, Line: all[path].line, Path: path,
+			From: gitops.Redacted(a.value), To: gitops.Redacted(b.value),
+		}
 		if secret(t.Variable) || secret(path) {
 			t.From, t.To = redacted(t.From), redacted(t.To)
 		}
@@ -90,6 +94,9 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 	if len(data) == 0 {
 		return f.fields
 	}
+	if f.lines(string(data), "", 1) && !f.odd {
+		return f.fields
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	whole := map[string]field{"(the whole file)": {"(the whole file)", digest(data), 1}}
 	for {
@@ -100,6 +107,8 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 			return whole
 		case err != nil:
 			return f.fields
+		case len(doc.Content) > 0 && doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].ShortTag() != "!!null":
+			return whole // text, which may be anything
 		}
 		if len(doc.Content) == 0 || others(doc.Content[0], t) {
 			continue
@@ -112,6 +121,36 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 type flat struct {
 	fields map[string]field
 	odd    bool // it is no plain YAML, a template perhaps, or too large: only the whole of it can be compared
+}
+
+var lineOf = regexp.MustCompile(`^\s*([A-Za-z_][A-Za-z0-9_.-]*)=(.*)$`)
+
+// lines takes a text of KEY=value lines in, such as the file of a generator, each
+// line by its key. It reports whether the text is one.
+func (f *flat) lines(text, path string, line int) bool {
+	type pair struct {
+		key, value string
+		line       int
+	}
+	var pairs []pair
+	for l := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		l = strings.TrimRight(l, "\r\n")
+		m := lineOf.FindStringSubmatch(l)
+		switch trimmed := strings.TrimSpace(l); {
+		case m != nil:
+			pairs = append(pairs, pair{m[1], m[2], line})
+		case trimmed != "" && trimmed[0] != '#':
+			return false
+		}
+		line++
+	}
+	if len(pairs) > maxFields {
+		f.odd = true
+	}
+	for _, p := range pairs[:min(len(pairs), maxFields)] {
+		f.set(path+p.key, path+p.key, p.value, p.line)
+	}
+	return len(pairs) > 0
 }
 
 // document names a document of a file.

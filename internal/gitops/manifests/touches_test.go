@@ -67,7 +67,13 @@ func TestTouches(t *testing.T) {
 		"a shell line":       {"args: ['vllm serve m --max-num-seqs 256 --port 8000']", "args: ['vllm serve m --max-num-seqs 64 --port 8000']", []string{"--max-num-seqs 256 -> 64 :1"}},
 		"a literal block":    {"args:\n  - |\n    vllm serve m \\\n      --max-num-seqs 256\n", "args:\n  - |\n    vllm serve m \\\n      --max-num-seqs 64\n", []string{"--max-num-seqs 256 -> 64 :4"}},
 		"an engine's file":   {"data:\n  config.yaml: |\n    max-num-seqs: 256\n    model: m\n", "data:\n  config.yaml: |\n    max-num-seqs: 64\n    model: m\n", []string{"--max-num-seqs 256 -> 64 :3"}},
-		"a json patch":       {"- op: replace\n  path: /spec/replicas\n  value: 3\n", "- op: replace\n  path: /spec/replicas\n  value: 4\n", []string{"[/spec/replicas].value 3 -> 4 :3"}},
+		"an env file": {"# MODE\nMODE=a\nHF_TOKEN=hunter2\nURL=http://u:hunter2@h/\n", "MODE=b\nHF_TOKEN=hunter3\nURL=http://u:hunter3@h/\nNEW=1", []string{
+			"HF_TOKEN (redacted) -> (redacted) :2", "MODE a -> b :1", "NEW  -> 1 :4", "URL http://u:(redacted)@h/ -> http://u:(redacted)@h/ :3",
+		}},
+		"a held env file": {"data:\n  x.env: |\n    MODE=a\n    HF_TOKEN=hunter2\n", "data:\n  x.env: |\n    MODE=b\n    HF_TOKEN=hunter2\n", []string{"data[x.env]: MODE a -> b :3"}},
+		"a literal":       {"literals: [HF_TOKEN=hunter2, A=1]\n", "literals: [HF_TOKEN=hunter3, A=1]\n", []string{"literals[0] HF_TOKEN=(redacted) -> HF_TOKEN=(redacted) :1"}},
+		"any text":        {"hunter2\n", "hunter3\n", []string{"(the whole file)"}},
+		"a json patch":    {"- op: replace\n  path: /spec/replicas\n  value: 3\n", "- op: replace\n  path: /spec/replicas\n  value: 4\n", []string{"[/spec/replicas].value 3 -> 4 :3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := func(s string) []gitops.File {

@@ -127,6 +127,13 @@ func (f *flat) scalar(n *yaml.Node, path string, depth int) {
 		return
 	}
 	if strings.Contains(n.Value, "\n") {
+		line := n.Line
+		if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+			line++
+		}
+		if f.lines(n.Value, path+": ", line) {
+			return
+		}
 		var doc yaml.Node
 		if yaml.Unmarshal([]byte(n.Value), &doc) == nil && len(doc.Content) == 1 && doc.Content[0].Kind == yaml.MappingNode {
 			inner := &flat{fields: map[string]field{}}
