@@ -122,9 +122,17 @@ func (a readingApplications) Application(ctx context.Context, name string) (gito
 	return a.next.Application(ctx, name)
 }
 
-// Refresh is refused: an application that syncs by itself would sync.
-func (readingApplications) Refresh(_ context.Context, name string) error {
-	return refuseIn("refresh application " + name)
+// Refresh has Argo CD look at the branch of an application that is synced by
+// hand. It is refused of one that syncs by itself: it would sync.
+func (a readingApplications) Refresh(ctx context.Context, name string) error {
+	app, err := a.next.Application(ctx, name)
+	if err != nil {
+		return err
+	}
+	if app.Automated {
+		return refuseIn("refresh application " + name)
+	}
+	return a.next.Refresh(ctx, name)
 }
 
 // Sync is refused.

@@ -75,4 +75,9 @@ type Deployment struct {
 	Revisions []string
 	At        time.Time
 	By        string // empty: automated
+
+	// Differs names what the application's own spec said otherwise then:
+	// "spec.source.helm". A sync to these revisions takes it as it says now.
+	// Empty: nothing but the revision.
+	Differs string
 }

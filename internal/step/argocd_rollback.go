@@ -24,7 +24,9 @@ func argocdRollbackKind() playbook.Kind {
 Argo CD refuses a rollback of an application that syncs by itself, and would heal it away: there the lever is a gitops.revert of the commits
 that were deployed since, and ` + "`together`" + ` means what it means there. Any other application is rolled back by Argo CD and then differs from its branch
 until somebody syncs it: its branch still holds what was rolled back. Argo CD puts all of the application back, so what it deploys for other services goes
-back too. Either way, a rollback that would take back a repair of Responder's own, of any service, is refused.`,
+back too. It is refused where undo could not put back what runs (the last sync failed or was of some resources only, or the cluster has something of its own),
+and where the application itself had other parameters then, which go back with no revision. Either way, a rollback that would take back a repair of Responder's
+own, of any service, is refused.`,
 		Idempotent: true,
 		With: []playbook.Field{
 			{Name: "to", Type: scalar(playbook.String), Enum: []string{"previous", lastGood}, Default: "previous", Doc: "previous: what was deployed before the current revision. last_good: what was deployed before anything came to the variable that moved last since its last verified commit, as gitops.revert counts it."},
@@ -60,11 +62,17 @@ func (l argocdRollback) Plan(ctx context.Context, in Input) (machine.Plan, error
 	if at.app.Automated {
 		return l.inGit(ctx, in, at, with)
 	}
+	if err := knownToRun(rollback, at.app); err != nil {
+		return machine.Plan{}, err
+	}
 	entry, notes, err := l.entry(ctx, in, at, with.To)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	from := running(at.app)
+	if err := goesBack(at, entry); err != nil {
+		return machine.Plan{}, err
+	}
 	plan := l.planned(in, at, rollback, argoPayload{Application: at.app.Name, From: from, To: slices.Clone(entry.Revisions)})
 	plan.Summary = fmt.Sprintf("roll Argo CD application %s back from %s to %s, deployed %s ago",
 		at.app.Name, strings.Join(shorts(from), ", "), strings.Join(shorts(entry.Revisions), ", "), span(in.Now.Sub(entry.At)))
@@ -73,6 +81,23 @@ func (l argocdRollback) Plan(ctx context.Context, in Input) (machine.Plan, error
 	plan.Notes = append(plan.Notes, notes...)
 	rolloutPlan(&plan, at.w)
 	return plan, nil
+}
+
+// goesBack refuses a rollback that would not be one: Argo CD would make something
+// else of that revision now, or takes along what nobody could put back.
+func goesBack(at site, entry gitops.Deployment) error {
+	from := running(at.app)
+	switch {
+	case entry.Differs != "":
+		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+			"%s: when %s was at %s, the application itself was another (%s), which a sync to that revision does not bring back: roll it back by hand (argocd app rollback %s %d)",
+			rollback, at.app.Name, strings.Join(shorts(entry.Revisions), ", "), entry.Differs, at.app.Name, entry.ID)}
+	case slices.Equal(at.app.Revisions, from) && !inSync(at.app, beside(at, nil)):
+		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
+			"%s: %s is %s, and no commit says why%s; what the cluster has of its own would be taken back, and undo could not put it back: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
+			rollback, at.app.Name, orNone(at.app.Sync), differing(at.app))}
+	}
+	return nil
 }
 
 // inGit plans the rollback of an application that syncs by itself: the commits

@@ -19,7 +19,7 @@ func (w *gitWorld) beside(sync, health string) {
 	if health != "Healthy" {
 		w.App.Health = health
 	}
-	w.App.Operation = gitops.Operation{Phase: "Succeeded", Revisions: slices.Clone(w.App.Revisions), Finished: w.now.Add(-time.Minute)}
+	w.App.Operation = gitops.Operation{Phase: "Succeeded", Revisions: slices.Clone(w.App.History[len(w.App.History)-1].Revisions), Finished: w.now.Add(-time.Minute)}
 	w.App.Compared = w.now
 }
 

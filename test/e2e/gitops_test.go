@@ -55,6 +55,15 @@ func TestGitOps(t *testing.T) {
 		"never in sync beside":            gitNeverInSync,
 		"token is revoked after the plan": gitTokenRevokedLate,
 		"Alertmanager sends the alert":    gitRealAlert,
+		"sync":                            gitArgoSync,
+		"sync does not help":              gitArgoSyncDoesNotHelp,
+		"sync of what is refused":         gitArgoSyncFails,
+		"Argo CD rolls back":              gitArgoRollback,
+		"rollback does not help":          gitArgoRollbackDoesNotHelp,
+		"rollback in Git":                 gitArgoRollbackInGit,
+		"rollback to last good":           gitArgoRollbackToLastGood,
+		"window closed for both":          gitArgoWindow,
+		"no right to sync":                gitArgoNoRight,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -69,15 +70,18 @@ type gitWorld struct {
 // gitOptions say what is not as usual.
 type gitOptions struct {
 	lever    string  // of the playbook, with its parameters; default: set --max-num-seqs to 32, which helps
+	first    string  // the lever before it, in case; empty: none
 	hopeless bool    // nothing helps
 	noGitOps bool    // the service's catalog entry does not say where its manifests are
 	settings string  // of responder.yaml
 	layout   *layout // of the repository; default: plain manifests
 	app      rig.ApplicationOptions
-	forge    string // the branch is protected, and pull requests are opened at one of these: github, gitlab
-	merge    string // who merges them, by the policy: people, responder
-	alerts   bool   // a real Alertmanager delivers the alert
-	old      bool   // the commit that burns was made a week ago, and is pushed when the one before it is rolled out
+	forge    string                                                           // the branch is protected, and pull requests are opened at one of these: github, gitlab
+	merge    string                                                           // who merges them, by the policy: people, responder
+	alerts   bool                                                             // a real Alertmanager delivers the alert
+	before   bool                                                             // the commit before the one that burns was rolled out, too
+	old      bool                                                             // before, and the commit that burns was made a week ago
+	token    func(testing.TB, *rig.Application) (token string, revoke func()) // of the responder for Argo CD; nil: of its account
 }
 
 // setFlag is the lever of the playbook.
@@ -95,9 +99,11 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 	w.ns, _ = w.cp.Own(t, 1, 8)
 	w.cp.BindLevers(t, w.ns)
 	w.git = rig.StartGit(t, w.layout.files)
-	if o.old {
+	if o.before || o.old {
 		w.app = w.argo.Application(t, w.ns, w.git, w.layout.application(t, o.app))
-		w.app.AwaitSynced(t, w.git.Head(t), time.Minute)
+		w.rolledOut(t, o)
+	}
+	if o.old {
 		w.git.Backdate(7 * 24 * time.Hour)
 	}
 	w.broken = w.git.Edit(t, "Serve more at a time", w.layout.file, w.layout.flag(64), w.layout.flag(128))
@@ -112,13 +118,14 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 		w.app.Refresh(t)
 	}
 	w.startEngines(t, o)
-	if o.app.Manual {
-		w.app.Sync(t)
-	}
-	w.app.AwaitSynced(t, w.broken, time.Minute)
-	w.prometheus.AwaitQuery(t, time.Minute, strings.ReplaceAll(slowShare(w.ns), "[10s]", "[4s]"), func(v float64) bool { return v > 0.9 })
+	w.rolledOut(t, o)
+	w.burns(t)
 
-	token, revoke := w.argo.Token(t)
+	issue := o.token
+	if issue == nil {
+		issue = func(t testing.TB, _ *rig.Application) (string, func()) { return w.argo.Token(t) }
+	}
+	token, revoke := issue(t, w.app)
 	w.revoke = revoke
 	w.door = rig.StartDoor(t, strings.Replace(w.argo.Addr, "localhost", "127.0.0.1", 1))
 	addr := rig.FreeAddr(t)
@@ -130,6 +137,21 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 		Services: "services:" + w.service(o), Settings: w.settings(o), Files: w.files(o, token),
 	})
 	return w
+}
+
+// rolledOut waits until the branch's head is, and syncs it where nothing else does.
+func (w *gitWorld) rolledOut(t *testing.T, o gitOptions) {
+	t.Helper()
+	if o.app.Manual {
+		w.app.Sync(t)
+	}
+	w.app.AwaitSynced(t, w.git.Head(t), time.Minute)
+}
+
+// burns waits until the figures say so.
+func (w *gitWorld) burns(t *testing.T) {
+	t.Helper()
+	w.prometheus.AwaitQuery(t, time.Minute, strings.ReplaceAll(slowShare(w.ns), "[10s]", "[4s]"), func(v float64) bool { return v > 0.9 })
 }
 
 func (w *gitWorld) startEngines(t *testing.T, o gitOptions) {
@@ -184,19 +206,36 @@ func (w *gitWorld) files(o gitOptions, token string) map[string]string {
 	return files
 }
 
-// gitPlaybook confirms the breach, pulls one lever and proves it.
+// gitPlaybook confirms the breach, pulls one lever and proves it, or two in turn.
 func gitPlaybook(o gitOptions) string {
-	lever := o.lever
-	if lever == "" {
-		lever = setFlag(32)
-	}
 	const slow = `1 - sum(rate(vllm:time_to_first_token_seconds_bucket{${service.selector}, le="0.5"}[4s]))
           / sum(rate(vllm:time_to_first_token_seconds_count{${service.selector}}[4s]))`
 	within := "25s"
 	if o.hopeless {
 		within = "4s"
 	}
-	return strings.NewReplacer("LEVER", lever, "WITHIN", within, "SLOW", slow, "SINCE", strings.ReplaceAll(slow, "[4s]", "[${since}]")).Replace(`
+	pulls := func(state, lever, otherwise string) string {
+		return strings.NewReplacer("STATE", state, "LEVER", lever, "OTHERWISE", otherwise).Replace(`
+    STATE:
+      LEVER
+      approve: {by: service.owners, within: 15m, on_expiry: escalate}
+      retry: {attempts: 8, backoff: 1s}
+      verify:
+        within: WITHIN
+        hold: 2s
+        interval: 1s
+        until: [{query: 'SLOW', op: <, value: 0.01}]
+        burn: {error_ratio: 'SINCE', objective: 0.99}
+        traffic: {query: 'sum(rate(vllm:request_success_total{${service.selector}}[4s]))', min_rate: 0.1}
+      next:
+        - {when: verified, to: resolved}
+        - {to: OTHERWISE}`)
+	}
+	levers, begin := pulls("act", cmp.Or(o.lever, setFlag(32)), "escalated"), "act"
+	if o.first != "" {
+		levers, begin = pulls("first", o.first, "act")+levers, "first"
+	}
+	text := strings.NewReplacer("LEVERS", levers, "BEGIN", begin).Replace(`
 apiVersion: responder/v1alpha1
 kind: Playbook
 metadata: {name: cap-concurrency, title: Cap concurrency, description: One lever., runbook: none}
@@ -210,25 +249,12 @@ spec:
       with: {query: 'SLOW'}
       on_error: escalated
       next:
-        - {when: out.status == "ok" && out.value > 0.01, to: act}
-        - {to: escalated}
-    act:
-      LEVER
-      approve: {by: service.owners, within: 15m, on_expiry: escalate}
-      retry: {attempts: 8, backoff: 1s}
-      verify:
-        within: WITHIN
-        hold: 2s
-        interval: 1s
-        until: [{query: 'SLOW', op: <, value: 0.01}]
-        burn: {error_ratio: 'SINCE', objective: 0.99}
-        traffic: {query: 'sum(rate(vllm:request_success_total{${service.selector}}[4s]))', min_rate: 0.1}
-      next:
-        - {when: verified, to: resolved}
-        - {to: escalated}
+        - {when: out.status == "ok" && out.value > 0.01, to: BEGIN}
+        - {to: escalated}LEVERS
     resolved: {end: resolved}
     escalated: {end: escalated}
 `)
+	return strings.NewReplacer("WITHIN", within, "SLOW", slow, "SINCE", strings.ReplaceAll(slow, "[4s]", "[${since}]")).Replace(text)
 }
 
 // alert delivers the alert as Alertmanager does, until it is acknowledged.

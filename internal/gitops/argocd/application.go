@@ -111,6 +111,7 @@ func convert(raw *v1alpha1.Application) gitops.Application {
 	for _, h := range raw.Status.History {
 		app.History = append(app.History, gitops.Deployment{
 			ID: h.ID, Revisions: revisions(h.Revision, h.Revisions), At: h.DeployedAt.Time, By: who(h.InitiatedBy),
+			Differs: differs(h, raw.Spec),
 		})
 	}
 	slices.SortFunc(app.History, func(a, b gitops.Deployment) int { return cmp.Compare(a.ID, b.ID) })

@@ -34,9 +34,14 @@ func TestApplication(t *testing.T) {
 	app.Status.Health = v1alpha1.HealthStatus{Status: "Degraded", Message: "one\nline"}
 	app.Status.Conditions = []v1alpha1.ApplicationCondition{{Type: "SyncError", Message: "failed"}, {Type: "OrphanedResourceWarning", Message: "never mind"}}
 	app.Status.Resources = []v1alpha1.ResourceStatus{{Kind: "Job", Namespace: "serving", Name: "migrate", Status: "OutOfSync", Hook: true, RequiresPruning: true}}
+	then := app.Spec.Sources.DeepCopy() // pinned, as a sync to commits leaves them
+	then[0].TargetRevision, then[1].TargetRevision = "1.2.3", before
+	other := then.DeepCopy()
+	other[0].Helm, other[1].Path = &v1alpha1.ApplicationSourceHelm{Parameters: []v1alpha1.HelmParameter{{Name: "image.tag", Value: "v1"}}}, "prod"
 	app.Status.History = v1alpha1.RevisionHistories{
-		{ID: 4, Revisions: []string{"1.2.3", before}, DeployedAt: at, InitiatedBy: v1alpha1.OperationInitiator{Automated: true}},
-		{ID: 3, Revisions: []string{"1.2.2", before}, DeployedAt: at, InitiatedBy: v1alpha1.OperationInitiator{Username: "ada"}},
+		{ID: 4, Revisions: []string{"1.2.3", before}, DeployedAt: at, InitiatedBy: v1alpha1.OperationInitiator{Automated: true}, Sources: then},
+		{ID: 3, Revisions: []string{"1.2.2", before}, DeployedAt: at, InitiatedBy: v1alpha1.OperationInitiator{Username: "ada"}, Sources: other},
+		{ID: 2, Revision: before, DeployedAt: at, Source: v1alpha1.ApplicationSource{RepoURL: "https://git.example/fleet"}},
 	}
 	app.Status.OperationState = &v1alpha1.OperationState{
 		Phase: "Failed", Message: "denied", StartedAt: at, FinishedAt: &at,
@@ -62,7 +67,8 @@ func TestApplication(t *testing.T) {
 		},
 		Resources: []gitops.Resource{{Kind: "Job", Namespace: "serving", Name: "migrate", Sync: "OutOfSync", Hook: true, Prune: true}},
 		History: []gitops.Deployment{
-			{ID: 3, Revisions: []string{"1.2.2", before}, At: at.Time, By: "ada"},
+			{ID: 2, Revisions: []string{before}, At: at.Time, By: "(unknown)", Differs: "spec.sources"},
+			{ID: 3, Revisions: []string{"1.2.2", before}, At: at.Time, By: "ada", Differs: "spec.sources[0].helm, spec.sources[1].path"},
 			{ID: 4, Revisions: []string{"1.2.3", before}, At: at.Time},
 		},
 	}

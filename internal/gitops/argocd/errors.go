@@ -73,7 +73,7 @@ func (r request) judge(code codes.Code, text string) (gitops.Reason, string) {
 		if strings.Contains(text, "sync window") {
 			return gitops.Throttled, "a sync window forbids it now"
 		}
-		return gitops.Forbidden, r.lacking()
+		return gitops.Forbidden, r.lacking(text)
 	case codes.NotFound:
 		return gitops.NotFound, ""
 	case codes.FailedPrecondition:
@@ -99,10 +99,14 @@ func (r request) judge(code codes.Code, text string) (gitops.Reason, string) {
 }
 
 // lacking says what a refusal can mean. Argo CD answers the same for an
-// application that is not there, so as not to tell.
-func (r request) lacking() string {
+// application that is not there, so as not to tell. Where it is configured so,
+// Argo CD takes a sync to any commit but its branch's for an override.
+func (r request) lacking(text string) string {
 	if r.right == "" {
 		return ""
+	}
+	if strings.Contains(text, "applications, override") {
+		r.right = "override"
 	}
 	return fmt.Sprintf("there is no such application, or the token lacks the right %q on it (a policy line: p, SUBJECT, applications, %s, PROJECT/%s, allow)",
 		"applications, "+r.right, r.right, r.name[strings.Index(r.name, "/")+1:])

@@ -133,6 +133,8 @@ type ApplicationStatus struct {
 	Phase    string // of the last operation: Succeeded, Failed, Error, Running
 	Synced   string // revision of the last operation
 	Message  string // of the last operation
+
+	History []string // revisions that it was synced to, oldest first
 }
 
 // String is the status in one line of a test's message.
@@ -151,6 +153,7 @@ func (app *Application) status(ctx context.Context, query string) (ApplicationSt
 		Status    struct {
 			Sync           revised
 			Health         struct{ Status string }
+			History        []revised
 			OperationState struct {
 				Phase, Message string
 				SyncResult     revised
@@ -159,10 +162,15 @@ func (app *Application) status(ctx context.Context, query string) (ApplicationSt
 	}
 	err := app.argo.call(ctx, app.argo.admin, http.MethodGet, "/api/v1/applications/"+app.Name+query, nil, &object)
 	s := object.Status
+	var history []string
+	for _, entry := range s.History {
+		history = append(history, entry.of(app.index))
+	}
 	return ApplicationStatus{
 		Sync: s.Sync.Status, Revision: s.Sync.of(app.index), Health: s.Health.Status,
 		Running: object.Operation != nil, Phase: s.OperationState.Phase,
 		Synced: s.OperationState.SyncResult.of(app.index), Message: s.OperationState.Message,
+		History: history,
 	}, err
 }
 

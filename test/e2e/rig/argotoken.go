@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -43,6 +44,28 @@ func (app *Application) Token(t testing.TB) (token string, revoke func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return app.tokenOf(t, role)
+}
+
+// ReadToken is Token without the right to sync.
+func (app *Application) ReadToken(t testing.TB) (token string, revoke func()) {
+	t.Helper()
+	role, err := deployed("project-role.yaml", app.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reads []string
+	for line := range strings.Lines(role) {
+		if !strings.Contains(line, "applications, sync,") {
+			reads = append(reads, line)
+		}
+	}
+	return app.tokenOf(t, strings.Join(reads, ""))
+}
+
+// tokenOf makes a token of a role, which it adds to the application's project.
+func (app *Application) tokenOf(t testing.TB, role string) (token string, revoke func()) {
+	t.Helper()
 	app.argo.cp.Kubectl(t, "-n", argoNamespace, "patch", "appproject", app.Name, "--type=merge", "--patch="+role)
 	path := "/api/v1/projects/" + app.Name + "/roles/" + argoAccount + "/token"
 	var made struct{ Token string }

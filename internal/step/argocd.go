@@ -1,0 +1,265 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// This file holds what argocd.sync and argocd.rollback share: the application of
+// a service, and how a sync of ours is told from one of somebody else.
+
+// running are the revisions that were last synced: what runs, as far as Argo
+// CD put it there.
+func running(app gitops.Application) []string {
+	if n := len(app.History); n > 0 {
+		return slices.Clone(app.History[n-1].Revisions)
+	}
+	return nil
+}
+
+// knownToRun refuses an application of which the history does not tell what runs,
+// or that a sync to a former revision would not bring back to it: what is done to
+// it could not be undone.
+func knownToRun(step string, app gitops.Application) error {
+	from, op := running(app), app.Operation
+	refuse := func(format string, args ...any) error {
+		return &Error{Reason: machine.ReasonNoData, Message: step + ": " + app.Name + fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case len(from) == 0:
+		return refuse(" was never synced, as far as its history tells: there is no revision to go back to")
+	case op.Phase != "" && !op.DryRun && (op.Phase != "Succeeded" || !slices.Equal(op.Revisions, from)):
+		return refuse("'s last sync, to %s by %s, ended %s and is not in its history, which ends with %s: what of it runs is not known and could not be put back: sync it by hand first",
+			strings.Join(shorts(op.Revisions), ", "), orNone(op.By), op.Phase, strings.Join(shorts(from), ", "))
+	case app.History[len(app.History)-1].Differs != "":
+		return refuse(" itself was changed since it was last synced (%s): a sync would take that along, and going back to %s would not take it back: sync it by hand first",
+			app.History[len(app.History)-1].Differs, strings.Join(shorts(from), ", "))
+	}
+	switch app.Sync {
+	case "Synced", "OutOfSync":
+		return nil
+	}
+	return uncompared(step, app)
+}
+
+// uncompared is of an application that Argo CD cannot compare with its branch.
+func uncompared(step string, app gitops.Application) error {
+	return &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+		"%s: %s is %s: Argo CD cannot compare it with its branch%s", step, app.Name, orNone(app.Sync), differing(app))}
+}
+
+// argo is what levers on an application have in common.
+type argo struct {
+	a Applications
+	w Workloads
+
+	recovery recovery
+}
+
+func newArgo(d Deps) argo {
+	return argo{d.Applications, d.Workloads, recovery(d.Recovery)}
+}
+
+// argoPayload is what a plan on an application needs.
+type argoPayload struct {
+	Application string   `json:"application"`
+	From        []string `json:"from"` // revisions that ran when it was planned
+	To          []string `json:"to"`
+	Last        int64    `json:"last"` // newest entry of the history when it was planned: the precondition
+}
+
+func (l argo) find(ctx context.Context, in Input) (site, error) {
+	switch {
+	case l.a == nil:
+		return site{}, missing("Argo CD", "gitops.argocd")
+	case l.w == nil:
+		return site{}, missing("cluster", "kubernetes")
+	}
+	var at site
+	var err error
+	if at.w, err = l.w.Workload(ctx, refOf(in.Service)); err != nil {
+		return at, err
+	}
+	name, err := applicationOf(in.Service, at.w)
+	if err != nil {
+		return at, err
+	}
+	if at.app, err = l.a.Application(ctx, name); err != nil {
+		return at, err
+	}
+	at.object = manifestOf(in.Service, at.w)
+	if err := managed(at.app, at.object); err != nil {
+		return at, err
+	}
+	return at, free(at.app)
+}
+
+// planned is the part of a plan that both levers have.
+func (l argo) planned(in Input, at site, step string, p argoPayload) machine.Plan {
+	p.Last = newestEntry(at.app)
+	plan := machine.Plan{Step: step, Target: target(at.w), Locks: append(locks(in.Service), "application:"+at.app.Name), Payload: encode(p)}
+	plan.Target.Generation = 0
+	plan.Diff = []machine.FieldChange{{
+		Path: "application " + at.app.Name + " revision", From: strings.Join(p.From, ", "), To: strings.Join(p.To, ", "),
+	}}
+	return plan
+}
+
+func newestEntry(app gitops.Application) int64 {
+	if n := len(app.History); n > 0 {
+		return app.History[n-1].ID
+	}
+	return 0
+}
+
+// Apply implements [Lever].
+func (l argo) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawMessage, error) {
+	p, err := payload[argoPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	app, err := l.look(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	switch l.moved(app, p, in) {
+	case "":
+	case machine.ActionApply:
+		return nil, &Error{Reason: machine.ReasonConflict, Unknown: true, Message: plan.Step + ": " + app.Name + " seems to be there already"}
+	default:
+		return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s since it was planned", plan.Step, byOthers(app))}
+	}
+	if now := app.History[len(app.History)-1].Differs; now != "" {
+		return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s itself was changed since it was planned (%s)", plan.Step, app.Name, now)}
+	}
+	s := gitops.Sync{Application: p.Application, Revisions: p.To, Key: effectKey(in.Key, machine.ActionApply)}
+	if err := l.a.Sync(ctx, s); err != nil {
+		return nil, err
+	}
+	app.Resources = untouched(app)
+	return encode(gitReceipt{
+		Action: machine.ActionApply, Revision: strings.Join(p.To, ","), Beside: listed(app.Remaining(amissOf(plan.Beside))),
+	}), nil
+}
+
+func (l argo) look(ctx context.Context, p argoPayload) (gitops.Application, error) {
+	if l.a == nil {
+		return gitops.Application{}, missing("Argo CD", "gitops.argocd")
+	}
+	return l.a.Application(ctx, p.Application)
+}
+
+// foreignSync is where an application stands that somebody else synced.
+const foreignSync machine.Action = "foreign"
+
+// moved tells where an application stands: empty when neither of the two
+// changes was made or begun. The operation carries the key that it was asked for
+// with, and one that failed leaves no entry in the history.
+func (l argo) moved(app gitops.Application, p argoPayload, in Input) machine.Action {
+	var since [][]string
+	for _, d := range app.History {
+		if d.ID > p.Last {
+			since = append(since, d.Revisions)
+		}
+	}
+	is := func(want ...[]string) bool { return slices.EqualFunc(since, want, slices.Equal[[]string]) }
+	op := app.Operation
+	open := op.Running || op.Phase != "Succeeded" // it has left no entry, or is about to
+	by := func(a machine.Action, to []string) bool {
+		return op.Key == effectKey(in.Key, a) && slices.Equal(op.Revisions, to) && !op.DryRun
+	}
+	switch {
+	case by(machine.ActionApply, p.To) && (is(p.To) || open && is()):
+		return machine.ActionApply
+	case by(machine.ActionUndo, p.From) && (is(p.From) || is(p.To, p.From) || open && (is() || is(p.To))):
+		return machine.ActionUndo
+	case is() && (op.DryRun || !op.Running && (op.Phase == "" || op.Phase == "Succeeded" && slices.Equal(op.Revisions, p.From))):
+		return ""
+	default:
+		return foreignSync
+	}
+}
+
+// byOthers says what somebody else did to an application.
+func byOthers(app gitops.Application) string {
+	op := app.Operation
+	if !op.DryRun && len(op.Revisions) > 0 {
+		return fmt.Sprintf("%s synced %s to %s (%s)", orNone(op.By), app.Name, strings.Join(shorts(op.Revisions), ", "), orNone(op.Phase))
+	}
+	return fmt.Sprintf("someone else synced %s to %s", app.Name, strings.Join(shorts(running(app)), ", "))
+}
+
+// Observe implements [Lever].
+func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
+	p, err := payload[argoPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return Observation{}, err
+	}
+	app, err := l.look(ctx, p)
+	if err != nil {
+		return Observation{}, err
+	}
+	want, at := machine.ActionApply, p.To
+	if undo {
+		want, at = machine.ActionUndo, p.From
+	}
+	switch got := l.moved(app, p, in); {
+	case got == want:
+	case got == "" && !undo, got == machine.ActionApply && undo:
+		return Observation{Progress: fmt.Sprintf("%s runs %s, as before", app.Name, strings.Join(shorts(running(app)), ", "))}, nil
+	default:
+		return Observation{Foreign: true, Progress: byOthers(app)}, nil
+	}
+	beside := amissAt(plan, receipt)
+	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: want, Revision: strings.Join(at, ","), Beside: beside})}
+	state, why := gitops.Operated(app.Without(amissOf(beside)), at)
+	l.recovery.rollout(&o, state, why, app, in.Now)
+	return o, nil
+}
+
+// nudge implements [nudger]: Argo CD is asked to look at what runs now.
+func (l argo) nudge(ctx context.Context, _ Input, plan machine.Plan, _ bool) error {
+	p, err := payload[argoPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return err
+	}
+	app, err := l.look(ctx, p)
+	if err != nil || app.Operation.Running || app.Compared.After(app.Operation.Finished) {
+		return err
+	}
+	return l.a.Refresh(ctx, p.Application)
+}
+
+// Undo implements [Lever].
+func (l argo) Undo(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
+	p, err := payload[argoPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	app, err := l.look(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	switch l.moved(app, p, in) {
+	case machine.ActionApply:
+	case "":
+		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: plan.Step + ": " + app.Name + " was not synced, there is nothing to undo"}
+	case machine.ActionUndo:
+		return nil, &Error{Reason: machine.ReasonConflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
+	default:
+		return nil, &Error{Reason: machine.ReasonForeignChange, Message: byOthers(app) + "; nothing was put back"}
+	}
+	if app.Operation.Running {
+		return nil, &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf("%s: %s is still being synced", plan.Step, app.Name)}
+	}
+	if err := l.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: p.From, Key: effectKey(in.Key, machine.ActionUndo)}); err != nil {
+		return nil, err
+	}
+	return encode(gitReceipt{Action: machine.ActionUndo, Revision: strings.Join(p.From, ","), Beside: amissAt(plan, receipt)}), nil
+}

@@ -1,0 +1,150 @@
+package step_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// TestArgoPlansWhatCanBeUndone: an application is synced or rolled back only where
+// it is known what runs, and where going back to that brings it back.
+func TestArgoPlansWhatCanBeUndone(t *testing.T) {
+	const noData = machine.ReasonNoData
+	ended := func(phase string, of func(*gitWorld) string) func(*gitWorld) {
+		return func(w *gitWorld) {
+			w.App.Operation = gitops.Operation{Phase: phase, By: "eve", Revisions: []string{of(w)}, Finished: w.now}
+		}
+	}
+	head := func(w *gitWorld) string { return w.Head().SHA }
+	now := func(w *gitWorld) string { return w.App.History[len(w.App.History)-1].Revisions[0] }
+	elsewhere := func(*gitWorld) string { return strings.Repeat("e", 40) }
+	history := func(i int) func(*gitWorld) {
+		return func(w *gitWorld) { w.App.History[i].Differs = "spec.source.helm" }
+	}
+	drift := func(w *gitWorld) { w.App.Sync, w.App.Resources[0].Sync = "OutOfSync", "OutOfSync" }
+	sync := []string{"argocd.sync"}
+	both := []string{"argocd.sync", "argocd.rollback"}
+	for name, tt := range map[string]struct {
+		kinds  []string
+		waits  bool // a commit waits to be synced
+		change func(*gitWorld)
+		reason machine.Reason // empty: it is planned
+		text   string
+	}{
+		"as usual":                {both, true, func(*gitWorld) {}, "", ""},
+		"the last sync failed":    {both, true, ended("Failed", head), noData, " by eve, ended Failed and is not in its history"},
+		"of some resources only":  {both, true, ended("Succeeded", elsewhere), noData, " by eve, ended Succeeded and is not in its history"},
+		"failed where it was":     {both, true, ended("Error", now), noData, "what of it runs is not known"},
+		"it is another one now":   {both, true, history(1), noData, "argocd/chat itself was changed since it was last synced (spec.source.helm)"},
+		"it was another one then": {[]string{"argocd.rollback"}, true, history(0), machine.ReasonOwned, "(argocd app rollback argocd/chat 1)"},
+		"once it was another one": {sync, true, history(0), "", ""},
+		"never synced":            {both, true, func(w *gitWorld) { w.App.History = nil }, noData, "was never synced"},
+		"not compared":            {both, false, func(w *gitWorld) { w.App.Sync, w.App.Problems = "Unknown", []string{"ComparisonError: no route"} }, noData, "ComparisonError: no route"},
+		"nothing new":             {sync, false, func(*gitWorld) {}, machine.ReasonNothingToDo, "is synced at"},
+		"changed by hand":         {sync, false, drift, machine.ReasonNothingToDo, "nothing new on its branch"},
+		"changed by hand, back":   {[]string{"argocd.rollback"}, false, drift, machine.ReasonThrottled, "Deployment serving/chat differs; what the cluster has of its own"},
+		"by hand, and a commit":   {both, true, drift, "", ""},
+		"somebody else's dry run": {both, true, func(w *gitWorld) {
+			w.App.Operation = gitops.Operation{DryRun: true, Phase: "Failed", Revisions: []string{w.Head().SHA}}
+		}, "", ""},
+	} {
+		for _, kind := range tt.kinds {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				w := inGit(false)
+				if tt.waits {
+					w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+					w.refresh()
+				}
+				tt.change(w)
+				o := w.do(t, kind, machine.ActionPlan, nil, nil, nil, false)
+				if o.Reason != tt.reason || !strings.Contains(o.Message, tt.text) || (o.Plan != nil) != (tt.reason == "") {
+					t.Errorf("%s %s %q, want %q ...%s...", o.Status, o.Reason, o.Message, tt.reason, tt.text)
+				}
+				if len(w.Syncs) > 0 {
+					t.Error("a plan changed something")
+				}
+			})
+		}
+	}
+}
+
+// TestSyncLooksFirst: what was pushed a moment ago is what is synced, and people
+// read which commits come with it.
+func TestSyncLooksFirst(t *testing.T) {
+	w := inGit(false)
+	from := w.Head().SHA
+	w.Push("eve", "new image", map[string]string{"image": "vllm:v0.12"})
+	sha := w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+	if w.App.Sync != "Synced" {
+		t.Fatalf("%s: Argo CD has looked already", w.App.Sync)
+	}
+	p := w.plan(t, "argocd.sync", nil)
+	if want := "sync Argo CD application argocd/chat from " + from[:9] + " to " + sha[:9]; p.Summary != want {
+		t.Errorf("%q, want %q", p.Summary, want)
+	}
+	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "comes with it: "+sha[:9]+` "bigger" by ada; `) || !strings.Contains(notes, `"new image" by eve`) {
+		t.Errorf("%s", notes)
+	}
+	w.Down = &gitops.Error{Reason: gitops.Unreachable, Message: "no route to git"}
+	if notes := strings.Join(w.plan(t, "argocd.sync", nil).Notes, "\n"); !strings.Contains(notes, "which commits come with it is not known: no route to git") {
+		t.Errorf("Git is away: %s", notes)
+	}
+	w.ArgoDown = &gitops.Error{Reason: gitops.Forbidden, Message: "token revoked"}
+	if o := w.do(t, "argocd.sync", machine.ActionPlan, nil, nil, nil, false); o.Reason != machine.ReasonForbidden {
+		t.Errorf("Argo CD is away: %s %s %q", o.Status, o.Reason, o.Message)
+	}
+}
+
+// TestFailedSyncGoesBack: a sync that fails leaves no entry in the history and is
+// ours all the same; so is the undo of it, done or failed.
+func TestFailedSyncGoesBack(t *testing.T) {
+	for _, kind := range []string{"argocd.sync", "argocd.rollback"} {
+		t.Run(kind, func(t *testing.T) {
+			fresh := func() (*gitWorld, *machine.Plan, json.RawMessage) {
+				w := inGit(false)
+				if kind == "argocd.sync" {
+					w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+				}
+				plan := w.plan(t, kind, nil)
+				o := w.do(t, kind, machine.ActionApply, nil, plan, nil, false)
+				want(t, "apply", o, machine.StatusOK, "")
+				w.Fails = "one of them is invalid"
+				w.Settle()
+				want(t, "look", w.do(t, kind, machine.ActionApply, nil, plan, nil, true), machine.StatusOK, "is invalid")
+				want(t, "settle", w.do(t, kind, machine.ActionSettle, nil, plan, o.Data, false), machine.StatusFailed, "is invalid")
+				return w, plan, o.Data
+			}
+			undo := func(w *gitWorld, plan *machine.Plan, receipt json.RawMessage) {
+				t.Helper()
+				want(t, "undo", w.do(t, kind, machine.ActionUndo, nil, plan, receipt, false), machine.StatusOK, "")
+				want(t, "look at the undo", w.do(t, kind, machine.ActionUndo, nil, plan, receipt, true), machine.StatusOK, "")
+			}
+			w, plan, receipt := fresh()
+			before := w.App.History[len(w.App.History)-1].Revisions[0]
+			undo(w, plan, receipt)
+			w.Fails = ""
+			w.Settle()
+			want(t, "unwind", w.do(t, kind, machine.ActionUnwind, nil, plan, receipt, false), machine.StatusOK, "healthy")
+			if now := w.App.History[len(w.App.History)-1].Revisions[0]; now != before {
+				t.Errorf("it is at %s, want %s", now, before)
+			}
+
+			w, plan, receipt = fresh()
+			undo(w, plan, receipt)
+			w.Settle()
+			want(t, "unwind that fails, too", w.do(t, kind, machine.ActionUnwind, nil, plan, receipt, false), machine.StatusFailed, "is invalid")
+
+			w, plan, receipt = fresh()
+			if err := w.Sync(context.Background(), gitops.Sync{Revisions: []string{w.Head().SHA}}); err != nil {
+				t.Fatal(err)
+			}
+			w.App.Operation.By = "eve"
+			w.Settle()
+			want(t, "undo over another's", w.do(t, kind, machine.ActionUndo, nil, plan, receipt, false), machine.StatusForeign, "eve synced argocd/chat to ")
+		})
+	}
+}
