@@ -135,6 +135,11 @@ func (a readingApplications) Refresh(ctx context.Context, name string) error {
 	return a.next.Refresh(ctx, name)
 }
 
+// Lacks asks.
+func (a readingApplications) Lacks(ctx context.Context, name string) (string, error) {
+	return a.next.Lacks(ctx, name)
+}
+
 // Sync is refused.
 func (readingApplications) Sync(_ context.Context, s gitops.Sync) error {
 	return refuseIn("sync application " + s.Application)

@@ -130,6 +130,19 @@ func TestReadOnlyDepsRefuseChanges(t *testing.T) {
 	}
 }
 
+// TestReadOnlyRefresh: Argo CD may be asked to look where that syncs nothing.
+func TestReadOnlyRefresh(t *testing.T) {
+	h := &gitHouse{}
+	apps := readOnly(step.Deps{Applications: h}).Applications
+	if err := apps.Refresh(t.Context(), "argocd/chat"); err != nil || h.refreshed != 1 {
+		t.Errorf("synced by hand: %v, refreshed %d times", err, h.refreshed)
+	}
+	h.app.Automated = true
+	if err := apps.Refresh(t.Context(), "argocd/chat"); err == nil || h.refreshed != 1 {
+		t.Errorf("synced by itself: %v, refreshed %d times", err, h.refreshed)
+	}
+}
+
 type recordingChanger struct{ writes, dryRuns int }
 
 func (r *recordingChanger) note(dry bool) {

@@ -42,6 +42,8 @@ spec:
 type gitHouse struct {
 	git *gittest.Server
 	app gitops.Application
+
+	refreshed int
 }
 
 func newGitHouse(t *testing.T, manifest string) (*gitHouse, step.Deps) {
@@ -83,7 +85,13 @@ func (h *gitHouse) Application(context.Context, string) (gitops.Application, err
 }
 
 // Refresh implements [step.Applications].
-func (h *gitHouse) Refresh(context.Context, string) error { return nil }
+func (h *gitHouse) Refresh(context.Context, string) error {
+	h.refreshed++
+	return nil
+}
+
+// Lacks implements [step.Applications].
+func (h *gitHouse) Lacks(context.Context, string) (string, error) { return "", nil }
 
 // Sync implements [step.Applications].
 func (h *gitHouse) Sync(context.Context, gitops.Sync) error { return nil }

@@ -12,7 +12,7 @@ func guardRights(q question) machine.GuardVerdict {
 	lacks := q.run.Lever.Plan.Lacks
 	switch {
 	case lacks == "":
-		return pass("rights", "the server accepts the change as a dry-run")
+		return pass("rights", "none is missing, as far as the servers can be asked")
 	case q.run.Autonomy(q.state) == playbook.Observe:
 		return pass("rights", "lacking, and not needed to observe: %s", lacks)
 	default:

@@ -101,14 +101,18 @@ func (l argo) find(ctx context.Context, in Input) (site, error) {
 }
 
 // planned is the part of a plan that both levers have.
-func (l argo) planned(in Input, at site, step string, p argoPayload) machine.Plan {
+func (l argo) planned(ctx context.Context, in Input, at site, step string, p argoPayload) (machine.Plan, error) {
+	lacks, err := l.a.Lacks(ctx, at.app.Name)
+	if err != nil {
+		return machine.Plan{}, err
+	}
 	p.Last = newestEntry(at.app)
-	plan := machine.Plan{Step: step, Target: target(at.w), Locks: append(locks(in.Service), "application:"+at.app.Name), Payload: encode(p)}
+	plan := machine.Plan{Step: step, Target: target(at.w), Locks: append(locks(in.Service), "application:"+at.app.Name), Lacks: lacks, Payload: encode(p)}
 	plan.Target.Generation = 0
 	plan.Diff = []machine.FieldChange{{
 		Path: "application " + at.app.Name + " revision", From: strings.Join(p.From, ", "), To: strings.Join(p.To, ", "),
 	}}
-	return plan
+	return plan, nil
 }
 
 func newestEntry(app gitops.Application) int64 {

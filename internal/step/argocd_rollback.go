@@ -73,7 +73,10 @@ func (l argocdRollback) Plan(ctx context.Context, in Input) (machine.Plan, error
 	if err := goesBack(at, entry); err != nil {
 		return machine.Plan{}, err
 	}
-	plan := l.planned(in, at, rollback, argoPayload{Application: at.app.Name, From: from, To: slices.Clone(entry.Revisions)})
+	plan, err := l.planned(ctx, in, at, rollback, argoPayload{Application: at.app.Name, From: from, To: slices.Clone(entry.Revisions)})
+	if err != nil {
+		return machine.Plan{}, err
+	}
 	plan.Summary = fmt.Sprintf("roll Argo CD application %s back from %s to %s, deployed %s ago",
 		at.app.Name, strings.Join(shorts(from), ", "), strings.Join(shorts(entry.Revisions), ", "), span(in.Now.Sub(entry.At)))
 	plan.Undo = "sync it back to " + strings.Join(shorts(from), ", ")

@@ -71,7 +71,10 @@ func (l argocdSync) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 			"%s: %s has nothing new on its branch: %s is synced. It is OutOfSync because the cluster has something of its own, which a sync would take back and undo could not put back%s",
 			kind, at.app.Name, strings.Join(shorts(to), ", "), differing(at.app))}
 	}
-	plan := l.planned(in, at, kind, argoPayload{Application: at.app.Name, From: from, To: to})
+	plan, err := l.planned(ctx, in, at, kind, argoPayload{Application: at.app.Name, From: from, To: to})
+	if err != nil {
+		return machine.Plan{}, err
+	}
 	plan.Summary = fmt.Sprintf("sync Argo CD application %s from %s to %s", at.app.Name, strings.Join(shorts(from), ", "), strings.Join(shorts(to), ", "))
 	plan.Undo = "sync it back to " + strings.Join(shorts(from), ", ")
 	plan.Notes = append(plan.Notes, l.brings(ctx, in, at))

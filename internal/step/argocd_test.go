@@ -99,6 +99,31 @@ func TestSyncLooksFirst(t *testing.T) {
 	}
 }
 
+// TestLacksTheRight: what a token may not sync is not for anybody to approve.
+func TestLacksTheRight(t *testing.T) {
+	for _, tt := range []struct {
+		kind      string
+		with      map[string]any
+		automated bool
+		lacks     string
+	}{
+		{"argocd.sync", nil, false, "no sync"},
+		{"argocd.rollback", nil, false, "no sync"},
+		{"gitops.set_flag", seqs, false, "no sync"},
+		{"gitops.set_flag", seqs, true, ""},
+		{"argocd.rollback", nil, true, ""},
+	} {
+		w := inGit(tt.automated)
+		w.NoSync = "no sync"
+		if tt.kind == "argocd.sync" {
+			w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+		}
+		if p := w.plan(t, tt.kind, tt.with); p.Lacks != tt.lacks {
+			t.Errorf("%s, by itself: %t: lacks %q, want %q", tt.kind, tt.automated, p.Lacks, tt.lacks)
+		}
+	}
+}
+
 // TestFailedSyncGoesBack: a sync that fails leaves no entry in the history and is
 // ours all the same; so is the undo of it, done or failed.
 func TestFailedSyncGoesBack(t *testing.T) {

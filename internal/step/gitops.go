@@ -68,6 +68,8 @@ type Applications interface {
 	Application(ctx context.Context, name string) (gitops.Application, error)
 	// Refresh asks for a fresh comparison with Git.
 	Refresh(ctx context.Context, name string) error
+	// Lacks says which right to sync it is missing, for people; empty: none.
+	Lacks(ctx context.Context, name string) (string, error)
 	// Sync begins a sync of an application at these revisions, one for each
 	// source, older ones too. One that runs already is throttled.
 	Sync(ctx context.Context, s gitops.Sync) error

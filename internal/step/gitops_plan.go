@@ -152,6 +152,9 @@ func (g gitChange) planOf(ctx context.Context, in Input, at site, step string, p
 		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s syncs it by itself", at.app.Name))
 	} else {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s is synced to that commit", at.app.Name))
+		if plan.Lacks, err = g.a.Lacks(ctx, at.app.Name); err != nil {
+			return machine.Plan{}, err
+		}
 	}
 	if len(at.app.Overrides) > 0 {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("the application decides some things beside Git, so what runs is read after the sync: %s", fields(at.app.Overrides)))

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -164,12 +165,13 @@ func gitArgoWindow(t *testing.T, all *gitWorlds) {
 	w.wantUntouched(t)
 }
 
-// A token that may not sync changes nothing, and the reason names the right.
+// What the token may not sync nobody is asked about, and the reason names the right.
 func gitArgoNoRight(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{lever: argoRollback, app: manual, before: true, token: readOnly})
 	run := w.ends(t, machine.OutcomeEscalated)
-	if why := run.Last(machine.EffectFailed); why.Reason != machine.ReasonForbidden || !strings.Contains(why.Message, `lacks the right "applications, sync"`) {
-		t.Errorf("it failed for %s: %q; want the right that is missing", why.Reason, why.Message)
+	why := run.Last(machine.GuardsRefused).Message
+	if want := fmt.Sprintf("rights: the token for Argo CD lacks the right to sync application argocd/%[1]s (a policy line: p, SUBJECT, applications, sync, %[1]s/%[1]s, allow)", w.app.Name); !strings.Contains(why, want) {
+		t.Errorf("refused: %q; want %q", why, want)
 	}
 	if strings.Contains(w.responder.Log()+run.String(), "eyJ") { // how every such token begins
 		t.Error("the token is in the log or in the journal")

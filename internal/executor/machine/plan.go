@@ -19,7 +19,7 @@ type Plan struct {
 	Risk    Risk            `json:"risk"`
 	Why     string          `json:"why"`               // reason for the risk
 	Locks   []string        `json:"locks"`             // service:..., node:..., file:...
-	Lacks   string          `json:"lacks,omitempty"`   // right that the service lacks to do it; empty: the server accepted the dry-run
+	Lacks   string          `json:"lacks,omitempty"`   // right that the service lacks to do it; empty: none, as far as the servers can be asked
 	Unseen  string          `json:"unseen,omitempty"`  // what of its effect cannot be read from what runs, and why; people are asked, under auto too. Empty: all can
 	Good    []Setting       `json:"good,omitempty"`    // what is known to be good once the change is verified
 	Payload json.RawMessage `json:"payload,omitempty"` // the lever's own: what Apply needs, with its preconditions

@@ -7,6 +7,7 @@ import (
 	"github.com/argoproj/argo-cd/v2/pkg/apiclient/account"
 	"github.com/argoproj/argo-cd/v2/pkg/apiclient/session"
 	"github.com/argoproj/argo-cd/v2/pkg/apiclient/version"
+	"github.com/argoproj/argo-cd/v2/pkg/apis/application/v1alpha1"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/inference-responder/responder/internal/gitops"
@@ -49,24 +50,46 @@ func (c *Client) Check(ctx context.Context, names ...string) (Report, error) {
 	return report, nil
 }
 
+// Lacks says which right to sync an application is missing, for people; empty:
+// none.
+func (c *Client) Lacks(ctx context.Context, name string) (string, error) {
+	raw, err := c.get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	object := objectOf(raw)
+	if sync, err := c.may(ctx, name, object, "applications", "sync"); err != nil || sync {
+		return "", err
+	}
+	return fmt.Sprintf("the token for Argo CD lacks the right to sync application %s (a policy line: p, SUBJECT, applications, sync, %s, allow)", name, object), nil
+}
+
+// objectOf is an application as policy lines name it.
+func objectOf(raw *v1alpha1.Application) string {
+	object := raw.Spec.GetProject() + "/"
+	if raw.Status.ControllerNamespace != "" && raw.Namespace != raw.Status.ControllerNamespace {
+		object += raw.Namespace + "/"
+	}
+	return object + raw.Name
+}
+
+// may asks whether the token has a right.
+func (c *Client) may(ctx context.Context, name, object, resource, action string) (bool, error) {
+	r := request{verb: "get rights on", name: name}
+	answer, err := read(ctx, c, r, func(ctx context.Context) (*account.CanIResponse, error) {
+		return c.accounts.CanI(ctx, &account.CanIRequest{Resource: resource, Action: action, Subresource: object})
+	})
+	return answer.GetValue() == "yes", err
+}
+
 // rights adds to the report what is missing, or too much, on one application.
 func (c *Client) rights(ctx context.Context, name string, report *Report) error {
 	raw, err := c.get(ctx, name)
 	if err != nil {
 		return err
 	}
-	object := raw.Spec.GetProject() + "/"
-	if raw.Status.ControllerNamespace != "" && raw.Namespace != raw.Status.ControllerNamespace {
-		object += raw.Namespace + "/"
-	}
-	object += raw.Name
-	ask := func(resource, action string) (bool, error) {
-		r := request{verb: "get rights on", name: name}
-		answer, err := read(ctx, c, r, func(ctx context.Context) (*account.CanIResponse, error) {
-			return c.accounts.CanI(ctx, &account.CanIRequest{Resource: resource, Action: action, Subresource: object})
-		})
-		return answer.GetValue() == "yes", err
-	}
+	object := objectOf(raw)
+	ask := func(resource, action string) (bool, error) { return c.may(ctx, name, object, resource, action) }
 	sync, err := ask("applications", "sync")
 	if err != nil {
 		return err

@@ -268,7 +268,13 @@ func TestCheck(t *testing.T) {
 	if diff := cmp.Diff(Report{Version: "v2.14.21", Account: "responder"}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+	if lacks, err := c.Lacks(t.Context(), "chat"); lacks != "" || err != nil {
+		t.Errorf("lacks %q, %v", lacks, err)
+	}
 	s.rights = []string{"applications, delete, inference/chat"}
+	if lacks, err := c.Lacks(t.Context(), "chat"); !strings.Contains(lacks, "applications, sync, inference/chat") || err != nil {
+		t.Errorf("lacks %q, %v", lacks, err)
+	}
 	got, err = c.Check(t.Context(), "chat")
 	want := Report{
 		Version: "v2.14.21", Account: "responder",
@@ -276,6 +282,9 @@ func TestCheck(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := c.Lacks(t.Context(), "nope"); reason(t, err) != gitops.Forbidden {
+		t.Errorf("rights on no application: %v", err)
 	}
 	if _, err := c.Check(t.Context(), "nope"); reason(t, err) != gitops.Forbidden {
 		t.Errorf("no application: %v", err)

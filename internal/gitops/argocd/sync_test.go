@@ -115,6 +115,7 @@ func TestSyncFails(t *testing.T) {
 		"someone was faster": {status.Error(codes.FailedPrecondition, "error setting app operation: another operation is already in progress"), gitops.Throttled, false, "already in progress"},
 		"window closed":      {status.Error(codes.PermissionDenied, "cannot sync: blocked by sync window"), gitops.Throttled, false, "blocked by sync window"},
 		"no right":           {errDenied, gitops.Forbidden, false, "p, SUBJECT, applications, sync, PROJECT/chat, allow"},
+		"an override":        {status.Error(codes.PermissionDenied, "permission denied: applications, override, inference/chat, sub: responder"), gitops.Forbidden, false, "p, SUBJECT, applications, override, PROJECT/chat, allow"},
 		"refused":            {status.Error(codes.FailedPrecondition, "error resolving repo revision"), gitops.Conflict, false, "resolving"},
 		"invalid":            {status.Error(codes.InvalidArgument, "bad"), gitops.Invalid, false, "bad"},
 		"cut off":            {status.Error(codes.Unavailable, "transport is closing"), gitops.Unreachable, true, "closing"},

@@ -37,6 +37,9 @@ func (g *Git) Refresh(context.Context, string) error {
 	return nil
 }
 
+// Lacks implements [step.Applications].
+func (g *Git) Lacks(context.Context, string) (string, error) { return g.NoSync, g.ArgoDown }
+
 // Sync implements [step.Applications].
 func (g *Git) Sync(_ context.Context, s gitops.Sync) error {
 	if g.ArgoDown != nil {

@@ -30,6 +30,7 @@ type Git struct {
 	Foreign   string // somebody changed the pull requests: what
 	Down      error  // answer of every request to the repository; nil: it is up
 	ArgoDown  error  // of every request to Argo CD
+	NoSync    string // right to sync that is missing
 	Tangled   bool   // lines beside those of all commits were changed since, so that none is reverted line by line
 	Stuck     bool   // syncs do not come to an end
 	Fails     string
