@@ -104,7 +104,7 @@ var forbidden = map[string]map[string]string{
 var everywhere = map[string]string{
 	"text/template":            "it keeps every exported method in the binary: write the text in Go",
 	"html/template":            "it keeps every exported method in the binary: write the text in Go",
-	"k8s.io/kubectl/pkg/drain": "it evicts without a precondition and cannot be stopped between two pods: docs/decisions/0009",
+	"k8s.io/kubectl/pkg/drain": "it evicts without a precondition, cannot be stopped between two pods, and does not say which filter kept a pod: docs/decisions/0009",
 }
 
 var clientLibraries = []string{
