@@ -29,6 +29,8 @@ type NodePod struct {
 	GPUs     int           // devices that it asked for
 	EmptyDir []string      // names of volumes whose content is lost with the pod
 	Grace    time.Duration // terminationGracePeriodSeconds
+	PreStop  bool          // every container with GPUs has a preStop hook, and is told to stop only after it
+	Probed   bool          // every container with GPUs has a readiness probe, and is ready only when that says so
 	Budgets  []Budget      // PodDisruptionBudgets that its eviction counts against now, or counted against when it began to leave
 	Serves   bool          // its replica is one of [Serving].Ready, which has one less without it; only a [NodeView] tells
 }
@@ -196,11 +198,18 @@ func describeNodePod(p *corev1.Pod) NodePod {
 			out.EmptyDir = append(out.EmptyDir, v.Name)
 		}
 	}
+	out.PreStop, out.Probed = true, true
 	for _, container := range p.Spec.Containers {
+		devices := 0
 		for name, q := range container.Resources.Limits {
 			if isGPU(name) {
-				out.GPUs += int(q.Value())
+				devices += int(q.Value())
 			}
+		}
+		out.GPUs += devices
+		if devices > 0 {
+			out.PreStop = out.PreStop && container.Lifecycle != nil && container.Lifecycle.PreStop != nil
+			out.Probed = out.Probed && container.ReadinessProbe != nil
 		}
 	}
 	return out

@@ -97,7 +97,7 @@ func (w *World) podsOn(name string) []kube.NodePod {
 			if p.node == name {
 				out = append(out, kube.NodePod{
 					Namespace: f.ref.Namespace, Name: p.name, UID: "uid-of-" + p.name, Owner: f.ref, Group: p.name,
-					Ready: p.ready, Serves: p.ready, GPUs: gpusPerSlot, Grace: 30 * time.Second,
+					Ready: p.ready, Serves: p.ready, GPUs: gpusPerSlot, Grace: time.Minute, PreStop: true, Probed: true,
 				})
 			}
 		}

@@ -23,6 +23,12 @@ The plan names every pod, and the budgets that hold pods back; one that can neve
 anew, and pods with an emptyDir on disk unless ` + "`delete_emptydir_data`" + ` says that its loss is right. DaemonSets' pods stay. Each pod gets its
 own terminationGracePeriod, or ` + "`grace`" + ` where that is longer, to finish its requests.
 
+"Out of rotation" is the cluster's own doing here: a pod that is evicted is Terminating from then on, its EndpointSlices call it not ready, and Services
+and gateways that follow them send it nothing new. That takes them seconds, in which a preStop hook (sleep 15) keeps the engine from being told to stop; and
+what it then does with the requests it has is up to it: vLLM aborts them unless ` + "`--shutdown-timeout`" + ` (0.18 and later) gives them time, and
+terminationGracePeriodSeconds has to be longer than both together. The plan names pods with GPUs that get less than 1m, that have no preStop hook, or
+whose successors would count as ready before they serve, having no readiness probe.
+
 Before each pod it is asked again how many replicas of its workload are ready, the pods of a group that works together as one: where fewer would
 be left than the plan said, since others died elsewhere in the meantime, the pod stays until there are enough. After each pod the run says how far
 it is, and what holds the others back; a person's cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up and undone.`,
@@ -145,7 +151,7 @@ func (l evictor) evictions(ctx context.Context, in Input, kind string, v kube.No
 		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "pods[" + pod.String() + "]", From: "on " + v.Node.Name, To: "evicted"})
 	}
 	plan.Notes = append(append(plan.Notes, notes...), m.notes...)
-	plan.Notes = append(plan.Notes, longest(m.pods, p)...)
+	plan.Notes = append(append(plan.Notes, longest(m.pods, p)...), partings(m.pods, p)...)
 	if err := l.capacity(ctx, &plan, in.Service, v); err != nil {
 		return machine.Plan{}, err
 	}

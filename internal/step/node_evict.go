@@ -119,15 +119,11 @@ func (f far) observation(o Observation, p nodePayload) Observation {
 
 // names5 names pods, the first five.
 func names5(pods []kube.NodePod) string {
-	var out []string
-	for i, p := range pods {
-		if i == 5 {
-			out = append(out, fmt.Sprintf("%d more", len(pods)-5))
-			break
-		}
-		out = append(out, p.String())
+	names := make([]string, 0, len(pods))
+	for _, p := range pods {
+		names = append(names, p.String())
 	}
-	return strings.Join(out, ", ")
+	return first5(names)
 }
 
 // How soon the next pod may go: at once where it may leave beside the others,
