@@ -25,6 +25,13 @@ const (
 // old readings may be: it is not for the one that is asked to widen that.
 const MaxPeriod = time.Minute
 
+// Valid says what of a snapshot no honest agent says, such as two GPUs with one
+// UUID; nil: nothing. Values that cannot be true are left to [Judge].
+func (s Snapshot) Valid() error {
+	s.Format = Format
+	return s.validate()
+}
+
 // validate refuses what no honest agent says; see also plausible.
 func (s Snapshot) validate() error {
 	switch {

@@ -35,6 +35,7 @@ var (
 	byNode     = []string{"node"}
 	byGPU      = []string{"node", "gpu", "uuid"}
 	descUp     = prometheus.NewDesc("responder_agent_driver_up", "Whether the driver answers: 1 or 0.", byNode, nil)
+	descNode   = prometheus.NewDesc("responder_agent_node_verdict", "1 for the present verdict about the node as a whole (GPUs that have left, or cannot be told), 0 for the others.", []string{"node", "verdict"}, nil)
 	descAge    = prometheus.NewDesc("responder_agent_sample_age_seconds", "Age of the last complete sample.", byGPU, nil)
 	descState  = prometheus.NewDesc("responder_agent_gpu_verdict", "1 for the present verdict, 0 for the others; compared with no other node.", append(byGPU[:3:3], "verdict"), nil)
 	descSlowed = prometheus.NewDesc("responder_agent_gpu_throttled", "Whether the verdict is throttled, by what: 1 or 0.", append(byGPU[:3:3], "by"), nil)
@@ -47,7 +48,7 @@ var (
 
 // Describe lists them.
 func (m *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descAge, descState, descSlowed, descReason, descPod, descMIG, descLast, descXIDs} {
+	for _, d := range []*prometheus.Desc{descUp, descNode, descAge, descState, descSlowed, descReason, descPod, descMIG, descLast, descXIDs} {
 		out <- d
 	}
 	for _, g := range readings {
@@ -69,15 +70,18 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	send(descUp, up)
-	judged := gpu.Judge(now, s)[0].GPUs
+	node := judged(now, s)
+	for _, v := range gpu.Verdicts() {
+		send(descNode, oneIf(node.Verdict == v), string(v))
+	}
 	for i, g := range s.GPUs {
 		index := strconv.Itoa(g.Index)
 		send(descAge, now.Sub(g.TakenAt).Seconds(), index, g.UUID)
 		for _, v := range gpu.Verdicts() {
-			send(descState, oneIf(judged[i].Verdict == v), index, g.UUID, string(v))
+			send(descState, oneIf(node.GPUs[i].Verdict == v), index, g.UUID, string(v))
 		}
 		for _, by := range []gpu.Throttle{gpu.Thermal, gpu.PowerBrake, gpu.Hardware} {
-			send(descSlowed, oneIf(judged[i].Verdict == gpu.Throttled && judged[i].Throttle == by), index, g.UUID, string(by))
+			send(descSlowed, oneIf(node.GPUs[i].Verdict == gpu.Throttled && node.GPUs[i].Throttle == by), index, g.UUID, string(by))
 		}
 		if active, ok := g.Clocks.Reasons.Get(); ok {
 			for _, bit := range (gpu.Harmful | gpu.Benign | gpu.SWPowerCap | active).Bits() {
@@ -93,6 +97,25 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 			}
 		}
 	}
+}
+
+// judged is the verdict about each GPU, and about the node beside them. Of a
+// snapshot that cannot be, which no caller is given, nothing is known.
+func judged(now time.Time, s gpu.Snapshot) gpu.NodeJudgement {
+	n := gpu.Judge(now, s)[0]
+	n.Verdict = gpu.Healthy
+	for _, r := range n.Reasons {
+		if r.Verdict.WorseThan(n.Verdict) {
+			n.Verdict = r.Verdict
+		}
+	}
+	if s.Valid() != nil {
+		n.Verdict = gpu.Uncertain
+		for i := range n.GPUs {
+			n.GPUs[i].Verdict = gpu.Uncertain
+		}
+	}
+	return n
 }
 
 // listed sends what a GPU has any number of: pods, MIG instances, XIDs.

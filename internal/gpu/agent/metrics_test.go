@@ -111,3 +111,49 @@ func TestMetricsOfLists(t *testing.T) {
 		t.Error("a sum of which a part is unknown has a sample")
 	}
 }
+
+// What is wrong with a node as a whole is told beside its GPUs, and of what
+// cannot be nobody is told that it is healthy.
+func TestMetricsOfNodes(t *testing.T) {
+	driver := gpu.ReadError{What: "gpus[1]", Why: gpu.Timeout}
+	for name, c := range map[string]struct {
+		change    func(*gpu.Snapshot)
+		node, gpu gpu.Verdict
+	}{
+		"well":                  {func(*gpu.Snapshot) {}, gpu.Healthy, gpu.Healthy},
+		"a GPU has left":        {func(s *gpu.Snapshot) { s.Expected = gpu.Known[int64](2) }, gpu.Failing, gpu.Healthy},
+		"a GPU cannot be told":  {func(s *gpu.Snapshot) { s.Errors = []gpu.ReadError{driver} }, gpu.Uncertain, gpu.Healthy},
+		"two GPUs share a UUID": {func(s *gpu.Snapshot) { s.GPUs = append(s.GPUs, s.GPUs[0]); s.GPUs[1].Index = 1 }, gpu.Uncertain, gpu.Uncertain},
+		"a GPU is at fault":     {func(s *gpu.Snapshot) { s.GPUs[0].Rows.Failed = gpu.Known(true) }, gpu.Healthy, gpu.Failing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := wellSnapshot()
+			c.change(&s)
+			o := options()
+			o.Registry, o.Source = prometheus.NewRegistry(), source{s}
+			text := get(serverOf(t, o), "/metrics", "").Body.String()
+			for _, want := range []string{
+				`responder_agent_node_verdict{node="n",verdict="` + string(c.node) + `"} 1`,
+				`responder_agent_gpu_verdict{gpu="0",node="n",uuid="GPU-1",verdict="` + string(c.gpu) + `"} 1`,
+			} {
+				if !strings.Contains(text, want) {
+					t.Errorf("/metrics has no %s", want)
+				}
+			}
+		})
+	}
+}
+
+// wellSnapshot is a node with one healthy GPU.
+func wellSnapshot() gpu.Snapshot {
+	now, none := time.Now().UTC(), gpu.Known[uint64](0)
+	g := gpu.GPU{
+		UUID: "GPU-1", TakenAt: now, Clocks: gpu.Clocks{Reasons: gpu.Known(gpu.GPUIdle)}, Temperature: gpu.Temperature{GPUC: gpu.Known[int64](40)},
+		ECC: gpu.ECC{Enabled: gpu.Known(true), VolatileUncorrectable: none}, Rows: gpu.Rows{Pending: gpu.Known(false), Failed: gpu.Known(false)},
+		EventsWatched: gpu.Known(true),
+	}
+	for i := range 5 {
+		g.Minutes = append(g.Minutes, gpu.Minute{Start: now.Add(time.Duration(i-5) * time.Minute), Samples: 60})
+	}
+	return gpu.Snapshot{Node: "n", Source: "nvml", TakenAt: now, PeriodMS: 1000, GPUs: []gpu.GPU{g}}
+}
