@@ -161,6 +161,10 @@ const (
 // Responder took it out.
 const GPUsWhenOut = "responder.dev/gpus-when-out"
 
+// Tainted is the annotation that holds the taint that Responder put on a node, as
+// long as it is there: by its key and effect alone nobody could tell whose it is.
+const Tainted = "responder.dev/tainted"
+
 // Mark writes what a mark holds.
 func Mark(key string, at time.Time) string { return key + " " + at.UTC().Format(time.RFC3339) }
 

@@ -112,6 +112,7 @@ func TestKinds(t *testing.T) {
 		"node.drain":          {"node": "node-0"},
 		"node.taint":          {"node": "node-0"},
 		"node.uncordon":       {"node": "node-0"},
+		"node.untaint":        {"node": "node-0"},
 		"pod.evict_from_node": {"node": "node-0"},
 
 		"argocd.rollback":     nil,

@@ -37,6 +37,7 @@ func kinds() map[string]kind {
 		"node.drain":          {decl: nodeDrainKind(), lever: newNodeDrain},
 		"node.taint":          {decl: nodeTaintKind(), lever: newNodeTaint},
 		"node.uncordon":       {decl: nodeUncordonKind(), lever: newNodeUncordon},
+		"node.untaint":        {decl: nodeUntaintKind(), lever: newNodeUntaint},
 		"pod.evict_from_node": {decl: podEvictFromNodeKind(), lever: newPodEvictFromNode},
 		"prometheus.query":    {decl: prometheusQueryKind(), check: newPrometheusQuery},
 	}

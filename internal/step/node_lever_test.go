@@ -106,6 +106,21 @@ func TestNodeLevers(t *testing.T) {
 			})
 		})
 	})
+	t.Run("untaint", func(t *testing.T) {
+		steptest.TestLever(t, "node.untaint", at, func(t *testing.T) steptest.World {
+			s := gpuCluster(t)
+			ourTaint(s)
+			return nodeWorld(t, s, func() {
+				s.Edit(kubetest.NodePath("node-0"), func(spec map[string]any) {
+					if _, tainted := spec["taints"]; tainted {
+						delete(spec, "taints")
+						return
+					}
+					spec["taints"] = []any{map[string]any{"key": "responder.dev/out", "effect": "NoSchedule"}} // nobody's run did
+				})
+			})
+		})
+	})
 	t.Run("reset request", func(t *testing.T) {
 		with := map[string]any{"node": "node-0", "gpu": "GPU-8f6d", "reason": "row remapping failed"}
 		steptest.TestLever(t, "gpu.reset_request", with, func(t *testing.T) steptest.World {
@@ -143,6 +158,9 @@ func onNodes(t *testing.T, kind string) *step.Set {
 	if kind == "node.uncordon" || kind == "pod.evict_from_node" {
 		ourCordon(s)
 	}
+	if kind == "node.untaint" {
+		ourTaint(s)
+	}
 	s.Budget(t, "serving", "chat", 1, 3, 2, 3)
 	return step.New(nodeWorld(t, s, nil).Deps)
 }
@@ -152,6 +170,18 @@ func ourCordon(s *kubetest.Server) {
 	s.Cordon("node-0", "responder", true)
 	s.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
 		n["metadata"].(map[string]any)["annotations"] = map[string]any{"responder.dev/cordon": "r-0/fix#1/apply#1 2026-05-04T11:30:00Z"}
+	})
+}
+
+// ourTaint is what an earlier run of Responder's left on node-0.
+func ourTaint(s *kubetest.Server) {
+	s.Edit(kubetest.NodePath("node-0"), func(spec map[string]any) {
+		spec["taints"] = []any{map[string]any{"key": "responder.dev/out", "effect": "NoSchedule"}}
+	})
+	s.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
+		n["metadata"].(map[string]any)["annotations"] = map[string]any{
+			"responder.dev/taint": "r-0/fix#1/apply#1 2026-05-04T11:30:00Z", "responder.dev/tainted": "responder.dev/out:NoSchedule",
+		}
 	})
 }
 

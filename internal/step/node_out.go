@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -110,6 +111,7 @@ func (l node) remembering(ctx context.Context, p nodePayload, name string) (kube
 		text = joinWentOut(before, seen)
 	}
 	edit.Annotate = map[string]string{kube.GPUsWhenOut: text}
+	maps.Copy(edit.Annotate, p.Do.Annotate)
 	return edit, nil
 }
 

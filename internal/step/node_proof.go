@@ -13,6 +13,32 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
+// MaxHealthyFor is the longest time for which health can be proven.
+const MaxHealthyFor = 30 * time.Minute
+
+// proofFields are the parameters of levers that let pods onto a node again.
+func proofFields() []playbook.Field {
+	return []playbook.Field{
+		{Name: "healthy_for", Type: scalar(playbook.Duration), Default: "5m", Doc: "How long the node, and its GPUs, must have been healthy without a gap, at most 30m."},
+	}
+}
+
+type proofWith struct {
+	Node       string   `json:"node"`
+	HealthyFor duration `json:"healthy_for"`
+}
+
+func decodeProof(k playbook.Kind, with map[string]any) (proofWith, error) {
+	out, err := decode[proofWith](k, with)
+	if err != nil {
+		return out, err
+	}
+	if hold := time.Duration(out.HealthyFor); hold <= 0 || hold > MaxHealthyFor {
+		return out, invalid("%s: healthy_for is %s; it must be more than 0 and at most %s", k.Name, hold, MaxHealthyFor)
+	}
+	return out, nil
+}
+
 // proven says by what the node is known to be well, or refuses.
 func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now time.Time, hold time.Duration) ([]string, error) {
 	unproven := func(format string, args ...any) ([]string, error) {

@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ func nodeTaintKind() playbook.Kind {
 		Name: "node.taint",
 		Role: playbook.RoleLever,
 		Doc: `Puts a taint of Responder's own on a node, so that only pods that tolerate it come there: a diagnosis, say, that a cordon would keep away too.
-Undo takes it off.
+Undo takes it off, and node.untaint does, when a run ended and left it.
 
 There is no NoExecute: it deletes pods without asking their disruption budgets. To move pods is what node.drain is for. Refused where
 node.cordon is.`,
@@ -73,9 +74,11 @@ func (l nodeTaint) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 		return machine.Plan{}, err
 	}
 	var out machine.Plan
-	p := nodePayload{Mark: kube.MarkTaint, Do: kube.NodeEdit{Taint: &taint}, Back: kube.NodeEdit{Untaint: &taint}}
+	p := nodePayload{Mark: kube.MarkTaint, Do: kube.NodeEdit{Taint: &taint, Annotate: map[string]string{kube.Tainted: taint.String()}}}
+	p.Back = kube.NodeEdit{Untaint: &taint, Annotate: map[string]string{kube.Tainted: ""}}
 	if keepsAway(taint) {
-		p.Pool, p.Back.Annotate = takesOut(&out, v), noted(n)
+		p.Pool = takesOut(&out, v)
+		maps.Copy(p.Back.Annotate, noted(n))
 	}
 	plan, err := l.plan(ctx, in, kind, n, p)
 	if err != nil {
@@ -99,7 +102,7 @@ func untainted(kind string, n kube.NodeState, taint kube.Taint) error {
 	for _, t := range n.Taints {
 		if strings.HasPrefix(t.Key, taintPrefix) {
 			return &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf(
-				"%s: node %s has the taint %s: one of Responder's own at a time, take that off first", kind, n.Name, t)}
+				"%s: node %s has the taint %s: one of Responder's own at a time, take that off first (node.untaint)", kind, n.Name, t)}
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,34 +28,20 @@ out; an agent that is started anew forgets its XIDs. A node of which a GPU neede
 known, comes back only under another boot of its kernel, and without the GPU that was to be replaced; or by the word of somebody, who takes the
 annotation away, or the label of the request that was made since.`,
 		Idempotent: true,
-		With: []playbook.Field{
-			nodeField(),
-			{Name: "healthy_for", Type: scalar(playbook.Duration), Default: "5m", Doc: "How long the node, and its GPUs, must have been healthy without a gap, at most 30m."},
-		},
+		With:       append([]playbook.Field{nodeField()}, proofFields()...),
 	}
 }
-
-// MaxHealthyFor is the longest time for which health can be proven.
-const MaxHealthyFor = 30 * time.Minute
 
 type nodeUncordon struct{ node }
 
 func newNodeUncordon(d Deps) Lever { return nodeUncordon{newNode(d)} }
 
-type uncordonWith struct {
-	Node       string   `json:"node"`
-	HealthyFor duration `json:"healthy_for"`
-}
-
 // Plan implements [Lever].
 func (l nodeUncordon) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	const kind = "node.uncordon"
-	with, err := decode[uncordonWith](nodeUncordonKind(), in.With)
+	with, err := decodeProof(nodeUncordonKind(), in.With)
 	if err != nil {
 		return machine.Plan{}, err
-	}
-	if hold := time.Duration(with.HealthyFor); hold <= 0 || hold > MaxHealthyFor {
-		return machine.Plan{}, invalid("%s: healthy_for is %s; it must be more than 0 and at most %s", kind, hold, MaxHealthyFor)
 	}
 	if err := l.ready(); err != nil {
 		return machine.Plan{}, err
@@ -89,6 +76,11 @@ func (l nodeUncordon) Plan(ctx context.Context, in Input) (machine.Plan, error) 
 	plan.Undo = "cordon node " + n.Name
 	plan.Risk, plan.Why = machine.RiskMedium, "pods come onto the node again"
 	plan.Notes = append(proof, plan.Notes...)
+	for _, t := range n.Taints {
+		if keepsAway(t) {
+			plan.Notes = append(plan.Notes, fmt.Sprintf("its taint %s keeps pods away all the same, until node.untaint takes it off", t))
+		}
+	}
 	plan.Capacity, err = l.untouched(ctx, in.Service)
 	return plan, err
 }

@@ -21,7 +21,7 @@ type nodeLever struct {
 	kind   string
 	with   map[string]any
 	gpus   int
-	ours   bool     // the node has been cordoned by an earlier run
+	ours   bool     // the node has been cordoned by an earlier run, or tainted where the lever lifts that
 	shows  string   // what it changes, as a JSONPath
 	first  []string // somebody's kubectl before it, with the node at the end
 	after  []string // and after it
@@ -39,6 +39,11 @@ func nodeLevers() []nodeLever {
 		{
 			kind: "node.taint", gpus: 8, with: map[string]any{"value": "diagnosis"}, shows: "{.spec.taints}",
 			first: []string{"taint", "maintenance=yes:NoSchedule"}, after: []string{"taint", "responder.dev/out-"},
+		},
+		{
+			kind: "node.untaint", with: map[string]any{"healthy_for": "1ms"}, ours: true, shows: "{.spec.taints}",
+			first: []string{"taint", "responder.dev/out-"}, after: []string{"taint", "responder.dev/out:NoSchedule"},
+			undone: `[{"effect":"NoSchedule","key":"responder.dev/out"}]`,
 		},
 		{
 			kind: "gpu.reset_request", gpus: 8, with: map[string]any{"gpu": "GPU-8f6d", "reason": "row remapping failed"},
@@ -94,9 +99,25 @@ func (l nodeLever) node(t *testing.T, cp *rig.ControlPlane, client *kube.Client,
 		return err == nil && state.Ready && len(state.Conditions)+len(state.Taints) == 0, fmt.Sprintf("%+v %v", state, err)
 	})
 	if l.ours {
-		ourCordon(t, client, state)
+		l.before(t, client, state)
 	}
 	return node
+}
+
+// before is what an earlier run of Responder's left on the node.
+func (l nodeLever) before(t *testing.T, client *kube.Client, n kube.NodeState) {
+	t.Helper()
+	if l.kind != "node.untaint" {
+		ourCordon(t, client, n)
+		return
+	}
+	taint := kube.Taint{Key: "responder.dev/out", Effect: "NoSchedule"}
+	if _, err := client.ChangeNode(t.Context(), kube.NodeChange{
+		Name: n.Name, UID: n.UID, Stamp: n.Stamp(), Mark: kube.MarkTaint, Key: "r-0/fix#1/apply#1", At: time.Now(),
+		Edit: kube.NodeEdit{Taint: &taint, Annotate: map[string]string{kube.Tainted: taint.String()}},
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ourCordon is a cordon of an earlier run of Responder's.

@@ -1,0 +1,103 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// nodeUntaintKind declares node.untaint.
+func nodeUntaintKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "node.untaint",
+		Role: playbook.RoleLever,
+		Doc: `Takes a taint of Responder's own off a node, which a run left there: one whose node.taint was verified. Undo puts it back.
+
+Only the very taint is taken off that node.taint recorded on the node, whatever its key; what others put there stays. One that keeps pods away
+(NoSchedule) is taken off only of a node that is proven healthy, as node.uncordon wants it; one that only advises (PreferNoSchedule) needs no proof. A
+cordon stays: that is node.uncordon's.`,
+		Idempotent: true,
+		With:       append([]playbook.Field{nodeField()}, proofFields()...),
+	}
+}
+
+type nodeUntaint struct{ node }
+
+func newNodeUntaint(d Deps) Lever { return nodeUntaint{newNode(d)} }
+
+// Plan implements [Lever].
+func (l nodeUntaint) Plan(ctx context.Context, in Input) (machine.Plan, error) {
+	const kind = "node.untaint"
+	with, err := decodeProof(nodeUntaintKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.ready(); err != nil {
+		return machine.Plan{}, err
+	}
+	n, err := l.n.Node(ctx, with.Node)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := unclaimed(kind, n); err != nil {
+		return machine.Plan{}, err
+	}
+	taint, err := ourTaint(kind, n)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	var proof []string
+	p := nodePayload{
+		Mark: kube.MarkTaint,
+		Do:   kube.NodeEdit{Untaint: &taint, Annotate: map[string]string{kube.Tainted: ""}},
+		Back: kube.NodeEdit{Taint: &taint, Annotate: map[string]string{kube.Tainted: taint.String()}},
+	}
+	if keepsAway(taint) {
+		if proof, err = l.proven(ctx, kind, n, in.Now, time.Duration(with.HealthyFor)); err != nil {
+			return machine.Plan{}, err
+		}
+		if !n.Unschedulable { // else it is still out
+			p.Do.Annotate[kube.GPUsWhenOut], p.Back.Annotate[kube.GPUsWhenOut] = "", n.Annotations[kube.GPUsWhenOut]
+		}
+	}
+	plan, err := l.plan(ctx, in, kind, n, p)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Summary = fmt.Sprintf("take the taint %s off node %s", taint, n.Name)
+	plan.Diff = []machine.FieldChange{{Path: "spec.taints[" + taint.Key + "]", From: taint.String()}}
+	plan.Undo = "put the taint back on node " + n.Name
+	plan.Risk, plan.Why = machine.RiskMedium, "pods come onto the node again"
+	plan.Notes = append(proof, plan.Notes...)
+	switch {
+	case n.Unschedulable:
+		plan.Risk, plan.Why = machine.RiskLow, "the node stays cordoned, which keeps pods away all the same"
+	case !keepsAway(taint):
+		plan.Risk, plan.Why = machine.RiskLow, "the taint kept no pods away"
+	}
+	plan.Capacity, err = l.untouched(ctx, in.Service)
+	return plan, err
+}
+
+// ourTaint is the taint that Responder put on the node.
+func ourTaint(kind string, n kube.NodeState) (kube.Taint, error) {
+	var others []string
+	for _, t := range n.Taints {
+		switch {
+		case t.String() == n.Annotations[kube.Tainted]:
+			return t, nil
+		case strings.HasPrefix(t.Key, taintPrefix):
+			others = append(others, t.String())
+		}
+	}
+	if len(others) > 0 {
+		return kube.Taint{}, &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+			"%s: node %s has the taint %s, and no mark (%s) says that Responder put it there", kind, n.Name, strings.Join(others, " and "), kube.Tainted)}
+	}
+	return kube.Taint{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has no taint of Responder's", kind, n.Name)}
+}
