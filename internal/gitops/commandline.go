@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -69,6 +70,9 @@ func (c container) commandLine() (*line, error) {
 			return nil, err
 		}
 		items = append(items, added...)
+		if len(items) > maxWords {
+			return nil, c.bad(n, fmt.Sprintf("%s has more than %d items", at, maxWords))
+		}
 	}
 	if i := c.scriptIndex(items); i >= 0 {
 		if err := l.readScript(items[i], items[i+1:]); err != nil {

@@ -96,11 +96,7 @@ func (l *line) overlooked(flag string, hits []hit) error {
 	check := func(n *yaml.Node, s *shell) error {
 		text := n.Value
 		if s != nil {
-			for i := len(s.skipped) - 1; i >= 0; i-- {
-				if to := s.skipped[i]; to[1] <= len(text) {
-					text = text[:to[0]] + text[to[1]:]
-				}
-			}
+			text = s.spoken(text)
 		}
 		if len(mention.FindAllString(text, -1)) != seen[n] {
 			return l.container.bad(n, fmt.Sprintf("mentions --%s where it cannot be read safely (inside nested quotes, or as one item with its value)", flag))

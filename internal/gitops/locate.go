@@ -145,9 +145,7 @@ func (tr *tree) candidates(all []*object) []candidate {
 	var exact, owners []candidate
 	for _, o := range all {
 		if o.namespace != "" && tr.target.Namespace != "" && o.namespace != tr.target.Namespace {
-			if o.kind == tr.target.Kind && o.name == tr.target.Name {
-				tr.elsewhere = append(tr.elsewhere, fmt.Sprintf("%s is in %s", o, o.docs[0].file))
-			}
+			tr.near(o)
 			continue
 		}
 		if o.kind == tr.target.Kind && o.name == tr.target.Name {
@@ -157,6 +155,8 @@ func (tr *tree) candidates(all []*object) []candidate {
 				component = tr.target.Component
 			}
 			owners = append(owners, candidate{o, component})
+		} else {
+			tr.near(o)
 		}
 	}
 	if len(exact) > 0 {

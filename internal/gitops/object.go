@@ -55,7 +55,7 @@ type tree struct {
 	failed    map[string]error         // those that could not be built
 	reached   map[string]bool          // files that kustomizations use
 	texts     map[*yaml.Node]*document // documents held in scalars
-	elsewhere []string                 // objects of the target's kind and name in other namespaces
+	elsewhere []string                 // workloads of the target's name that are not it
 	known     *document                // one that was parsed already; nil: none
 }
 
@@ -126,6 +126,13 @@ func (tr *tree) plain() ([]*object, error) {
 		out = append(out, objects...)
 	}
 	return out, nil
+}
+
+// near keeps a workload of the target's name that is not the target, for people.
+func (tr *tree) near(o *object) {
+	if o.name == tr.target.Name && (templates[o.kind] != nil || o.kind == dynamoGraph) {
+		tr.elsewhere = append(tr.elsewhere, fmt.Sprintf("%s is in %s", o, o.docs[0].file))
+	}
 }
 
 // read gives the objects of a file that may concern the target. A file that

@@ -32,6 +32,9 @@ type shell struct {
 // line continuations, comments, operators and expansions; where it does not
 // understand, it says so and nothing is edited.
 func shellWords(script string) (*shell, error) {
+	if len(script) > maxScript {
+		return nil, fmt.Errorf("it has more than %d KiB", maxScript>>10)
+	}
 	s := &shell{src: script}
 	for s.pos < len(s.src) {
 		if err := s.step(); err != nil {
@@ -40,6 +43,18 @@ func shellWords(script string) (*shell, error) {
 	}
 	s.finish()
 	return s, nil
+}
+
+// spoken is the script's text without its comments.
+func (s *shell) spoken(text string) string {
+	var b strings.Builder
+	from := 0
+	for _, to := range s.skipped {
+		b.WriteString(text[from:to[0]])
+		from = to[1]
+	}
+	b.WriteString(text[from:])
+	return b.String()
 }
 
 func (s *shell) peek(n int) byte {
