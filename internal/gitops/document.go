@@ -13,11 +13,13 @@ import (
 
 // Bounds of what is read.
 const (
-	maxFile   = 4 << 20  // bytes of one file; larger ones are no manifests
-	maxScript = 64 << 10 // bytes of one shell script
-	maxWords  = 2000     // items of one command line
-	maxDepth  = 100      // levels of nesting
-	maxNodes  = 200_000  // of one document
+	maxFile     = 4 << 20   // bytes of one file; larger ones are no manifests
+	maxScript   = 64 << 10  // bytes of one shell script
+	maxWords    = 2000      // items of one command line
+	maxDepth    = 100       // levels of nesting
+	maxCompared = 2_000_000 // keys and items that one merge compares
+	maxBuilt    = 100_000   // kustomizations and objects of one tree, each time they are included
+	maxNodes    = 200_000   // of one document
 )
 
 // document is one YAML document: a part of a file, or the text of a scalar of

@@ -12,6 +12,9 @@ import (
 // jsonPatch applies the operations of RFC 6902 that kustomizations use. Like a
 // merge, it shares nodes with what it patches.
 func jsonPatch(d *document, root, ops *yaml.Node) (*yaml.Node, error) {
+	if len(ops.Content) > maxWords {
+		return nil, d.invalid(ops, fmt.Sprintf("the patch has more than %d operations", maxWords))
+	}
 	for _, op := range list(ops) {
 		var parts []string
 		pointer := str(op, "path")

@@ -57,6 +57,9 @@ func (tr *tree) builds() ([]*object, error) {
 			tr.reached[f] = true
 		}
 		tr.built = append(tr.built, b)
+		if tr.included > maxBuilt {
+			return nil, err // who else uses a file is not known then
+		}
 		if err != nil {
 			tr.failed[dir] = err
 		}
@@ -101,6 +104,9 @@ func (tr *tree) accumulate(b *build, dir string, stack []string, included map[st
 	p := tr.kustomization(dir)
 	if slices.Contains(stack, dir) || len(stack) >= maxBuilds {
 		return invalidAt(p, 1, 1, "kustomizations include each other in a circle, or too deep")
+	}
+	if err := tr.count(p, 1); err != nil {
+		return err
 	}
 	b.files[p] = true
 	docs, err := tr.open(p)
@@ -158,6 +164,9 @@ func (tr *tree) include(b *build, p, entry string, stack []string, included map[
 	}
 	b.files[p] = true
 	objects, err := tr.read(p)
+	if err := tr.count(p, len(objects)); err != nil {
+		return err
+	}
 	for _, o := range objects {
 		// A kustomization changes names and trees: the file's own stay as they are.
 		own := *o
@@ -166,6 +175,15 @@ func (tr *tree) include(b *build, p, entry string, stack []string, included map[
 		b.objects = append(b.objects, &own)
 	}
 	return err
+}
+
+// count refuses a tree whose kustomizations include each other without end: each
+// time counts, and every other one of the tree is built, too.
+func (tr *tree) count(p string, n int) error {
+	if tr.included += n; tr.included > maxBuilt {
+		return &Error{Reason: OutOfBounds, Message: fmt.Sprintf("%s: the kustomizations of the tree include each other and their resources more than %d times: name a narrower path", p, maxBuilt)}
+	}
+	return nil
 }
 
 // transform applies what a kustomization says about its resources.

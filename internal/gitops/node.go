@@ -23,7 +23,7 @@ func deref(n *yaml.Node) *yaml.Node {
 // get gives the value below a path of keys; nil: there is none.
 func get(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
-		if n = pair(n, key, maxHops); n == nil {
+		if n = pair(n, key); n == nil {
 			return nil
 		}
 	}
@@ -31,9 +31,13 @@ func get(n *yaml.Node, path ...string) *yaml.Node {
 }
 
 // pair gives the value of a key as written; merge keys (<<) come last.
-func pair(n *yaml.Node, key string, hops int) *yaml.Node {
+func pair(n *yaml.Node, key string) *yaml.Node { return pairOf(n, key, maxHops, nil) }
+
+// pairOf remembers where it looked: aliases may lead to the same mapping in
+// thousands of ways.
+func pairOf(n *yaml.Node, key string, hops int, seen map[*yaml.Node]bool) *yaml.Node {
 	n = deref(n)
-	if n == nil || n.Kind != yaml.MappingNode || hops == 0 {
+	if n == nil || n.Kind != yaml.MappingNode || hops == 0 || seen[n] {
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -41,25 +45,39 @@ func pair(n *yaml.Node, key string, hops int) *yaml.Node {
 			return n.Content[i+1]
 		}
 	}
+	merges := mergedInto(n)
+	if len(merges) > 0 && seen == nil {
+		seen = map[*yaml.Node]bool{}
+	}
+	if seen != nil {
+		seen[n] = true
+	}
+	for _, m := range merges {
+		if v := pairOf(m, key, hops-1, seen); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// mergedInto gives the mappings that a mapping merges (<<), in the order in which
+// they count.
+func mergedInto(n *yaml.Node) []*yaml.Node {
+	var out []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Tag != "!!merge" {
 			continue
 		}
 		from := deref(n.Content[i+1])
-		if from == nil {
+		if !isList(from) {
+			out = append(out, from)
 			continue
 		}
-		merged := []*yaml.Node{from}
-		if from.Kind == yaml.SequenceNode {
-			merged = from.Content
-		}
-		for _, m := range merged {
-			if v := pair(m, key, hops-1); v != nil {
-				return v
-			}
+		for _, c := range from.Content {
+			out = append(out, deref(c))
 		}
 	}
-	return nil
+	return out
 }
 
 // str gives the text of a scalar below a path of keys; empty: none.

@@ -56,6 +56,7 @@ type tree struct {
 	reached   map[string]bool          // files that kustomizations use
 	texts     map[*yaml.Node]*document // documents held in scalars
 	elsewhere []string                 // workloads of the target's name that are not it
+	included  int                      // kustomizations and objects, each time they are
 	known     *document                // one that was parsed already; nil: none
 }
 

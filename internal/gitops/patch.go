@@ -79,6 +79,9 @@ func (tr *tree) applyAll(b *build, docs []*document, selector *yaml.Node) error 
 		if err != nil {
 			return err
 		}
+		if err := tr.count(d.file, 1+len(b.objects)/100); err != nil {
+			return err
+		}
 		for i := 0; i < len(b.objects); i++ {
 			o := b.objects[i]
 			selected, err := selects(d, root, selector, o)
@@ -93,7 +96,7 @@ func (tr *tree) applyAll(b *build, docs []*document, selector *yaml.Node) error 
 			if isList(root) {
 				c.root, err = jsonPatch(d, o.root, root)
 			} else {
-				c.root, err = merged(d, o.root, root, "", builtIn(o.kind), 0)
+				c.root, err = merged(d, o.root, root, builtIn(o.kind))
 			}
 			if err != nil {
 				return err
@@ -164,139 +167,4 @@ func matches(d *document, pattern *yaml.Node, value string) (bool, error) {
 		return false, d.invalid(nil, fmt.Sprintf("the patch's target %q is no regular expression", clip(pattern.Value)))
 	}
 	return re.MatchString(value), nil
-}
-
-// mergeKeys are the lists of built-in kinds that are merged item by item; the
-// lists of other kinds are replaced as a whole.
-var mergeKeys = map[string]string{
-	"containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
-	"volumeMounts": "mountPath", "ports": "containerPort", "imagePullSecrets": "name",
-}
-
-func builtIn(kind string) bool {
-	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "Pod"}, kind)
-}
-
-// merged is a strategic merge. Nodes are shared, not copied: each still tells
-// which manifest it is written in. nil: the patch deletes it.
-func merged(d *document, base, patch *yaml.Node, key string, strategic bool, depth int) (*yaml.Node, error) {
-	base, patch = deref(base), deref(patch)
-	if depth > maxDepth {
-		return nil, d.invalid(patch, "is nested too deep")
-	}
-	switch {
-	case isMap(patch) && str(patch, "$patch") == "delete":
-		return nil, nil
-	case isMap(patch) && str(patch, "$patch") == "replace":
-		return patch, nil
-	case isMap(base) && isMap(patch):
-		return mergedMap(d, base, patch, strategic, depth)
-	case isList(base) && isList(patch) && strategic && mergeKeys[key] != "":
-		return mergedList(d, base, patch, mergeKeys[key], depth)
-	}
-	return patch, nil
-}
-
-func mergedMap(d *document, base, patch *yaml.Node, strategic bool, depth int) (*yaml.Node, error) {
-	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: base.Line, Column: base.Column}
-	base = flattened(base)
-	for i := 0; i+1 < len(base.Content); i += 2 {
-		key := base.Content[i]
-		with := get(patch, key.Value)
-		if with == nil {
-			out.Content = append(out.Content, key, base.Content[i+1])
-			continue
-		}
-		if with.Kind == yaml.ScalarNode && with.ShortTag() == "!!null" {
-			continue
-		}
-		m, err := merged(d, base.Content[i+1], with, key.Value, strategic, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
-			out.Content = append(out.Content, key, m)
-		}
-	}
-	patch = flattened(patch)
-	for i := 0; i+1 < len(patch.Content); i += 2 {
-		key := patch.Content[i]
-		if strings.HasPrefix(key.Value, "$") {
-			return nil, d.invalid(key, fmt.Sprintf("the directive %q of a patch is not followed", clip(key.Value)))
-		}
-		if get(base, key.Value) == nil && keyIndex(base, key.Value) < 0 {
-			out.Content = append(out.Content, key, patch.Content[i+1])
-		}
-	}
-	return out, nil
-}
-
-// flattened is a mapping with its merge keys (<<) resolved.
-func flattened(m *yaml.Node) *yaml.Node {
-	if keyIndex(m, "<<") < 0 {
-		return m
-	}
-	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: m.Line, Column: m.Column}
-	var add func(m *yaml.Node, hops int)
-	add = func(m *yaml.Node, hops int) {
-		for i := 0; isMap(m) && hops > 0 && i+1 < len(m.Content); i += 2 {
-			if m.Content[i].Tag != "!!merge" && keyIndex(out, m.Content[i].Value) < 0 {
-				out.Content = append(out.Content, m.Content[i], m.Content[i+1])
-			}
-		}
-		for i := 0; isMap(m) && hops > 0 && i+1 < len(m.Content); i += 2 {
-			if m.Content[i].Tag != "!!merge" {
-				continue
-			}
-			from := deref(m.Content[i+1])
-			if isList(from) {
-				for _, c := range from.Content {
-					add(deref(c), hops-1)
-				}
-			} else {
-				add(from, hops-1)
-			}
-		}
-	}
-	add(m, maxHops)
-	return out
-}
-
-func mergedList(d *document, base, patch *yaml.Node, by string, depth int) (*yaml.Node, error) {
-	out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: base.Line, Column: base.Column}
-	used := map[*yaml.Node]bool{}
-	find := func(items []*yaml.Node, id string) *yaml.Node {
-		for _, p := range items {
-			if p = deref(p); str(p, by) == id && id != "" {
-				return p
-			}
-		}
-		return nil
-	}
-	for _, p := range patch.Content {
-		if p = deref(p); str(p, "$patch") == "replace" && str(p, by) == "" {
-			return patch, nil
-		}
-	}
-	for _, item := range base.Content {
-		with := find(patch.Content, str(deref(item), by))
-		if with == nil {
-			out.Content = append(out.Content, item)
-			continue
-		}
-		used[with] = true
-		m, err := merged(d, item, with, "", true, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
-			out.Content = append(out.Content, m)
-		}
-	}
-	for _, p := range patch.Content {
-		if p = deref(p); !used[p] && str(p, "$patch") != "delete" {
-			out.Content = append(out.Content, p)
-		}
-	}
-	return out, nil
 }

@@ -200,7 +200,7 @@ func (tr *tree) mergedValues() (*object, error) {
 		}
 		docs[0].role = helmValues
 		o.docs = append(o.docs, docs[0])
-		if o.root, err = merged(docs[0], o.root, root, "", false, 0); err != nil {
+		if o.root, err = merged(docs[0], o.root, root, false); err != nil {
 			return nil, err
 		}
 	}
