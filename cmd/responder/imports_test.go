@@ -35,13 +35,13 @@ var mayImport = map[string][]string{
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
-	"internal/kube":         {"internal/kube/rollout"},
+	"internal/kube":         {"internal/kube/rollout", "internal/credential"},
 	"internal/kube/rollout": {}, // kubectl's packages are heavy: one edge package holds them
-	"internal/gitops":       {},
+	"internal/gitops":       {"internal/credential"},
 
 	"internal/gitops/forge": {"internal/gitops", "internal/dial"},
 	// The editor, the repositories and the pull requests put together, for the levers' interfaces.
-	"internal/gitops/manifests": {"internal/gitops", "internal/gitops/forge", "internal/gitops/repository"},
+	"internal/gitops/manifests": {"internal/gitops", "internal/gitops/forge", "internal/gitops/repository", "internal/credential"},
 
 	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
 	"internal/gitops/argocd":     {"internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only cmd/responder imports it
@@ -55,6 +55,7 @@ var mayImport = map[string][]string{
 	"internal/gpu/podresources": {"internal/gpu"}, // gRPC and the kubelet's messages: only the node agent links them
 	"internal/gpu/nvml":         {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
 	"internal/goruntime":        {},               // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
+	"internal/credential":       {},               // one rule of what is a credential, for everybody who shows what others wrote
 	"internal/dial":             {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
 	"internal/tlsfile":          {},               // certificates that are read again when they change: for two servers, and for who asks the second
 	"internal/notify":           {"internal/dial"},

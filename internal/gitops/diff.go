@@ -3,6 +3,8 @@ package gitops
 import (
 	"fmt"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // context is how many unchanged lines a hunk shows on each side.
@@ -91,7 +93,7 @@ func group(w *strings.Builder, a, b []string, hunks []hunk) {
 			if i > 0 {
 				before = strings.TrimRight(lines[i-1], "\r\n")
 			}
-			fmt.Fprintf(w, "%s%s\n", sign, redact(strings.TrimRight(lines[i], "\r\n"), before))
+			fmt.Fprintf(w, "%s%s\n", sign, credential.RedactLine(strings.TrimRight(lines[i], "\r\n"), before))
 		}
 	}
 	for _, h := range hunks {

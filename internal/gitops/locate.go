@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // Locate finds where a variable of the target counts in the tree. It gives one
@@ -52,7 +54,7 @@ func (v Variable) check() error {
 		return &Error{Reason: Invalid, Message: "a variable is a flag or the replicas, not both"}
 	case v.Replicas && v.Bound != "" && v.Bound != "min" && v.Bound != "max":
 		return &Error{Reason: Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", clip(v.Bound))}
-	case SecretName(v.Flag):
+	case credential.Named(v.Flag):
 		return &Error{Reason: Invalid, Message: fmt.Sprintf("%s holds a credential: it is neither shown nor changed here", v)}
 	case !v.Replicas && !flagName.MatchString(v.Flag):
 		return &Error{Reason: Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", clip(v.Flag))}
@@ -318,7 +320,7 @@ func (l *line) find(v Variable) (*site, error) {
 
 // reference follows --flag=$(NAME) to the variable.
 func (c container) reference(name string, from *site) (*site, error) {
-	if SecretName(name) {
+	if credential.Named(name) {
 		return nil, c.bad(from.node, fmt.Sprintf("the value is $%s, a credential, which is neither shown nor changed here", name))
 	}
 	v, err := c.environment(name)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // Reason says, for machines, why a request failed. The words are those of the
@@ -42,7 +44,7 @@ func (e *Error) Error() string {
 	if e.Err == nil {
 		return e.Message
 	}
-	return e.Message + ": " + clip(redactText(e.Err.Error()))
+	return e.Message + ": " + clip(credential.Redact(e.Err.Error()))
 }
 
 // Unwrap gives the cause.

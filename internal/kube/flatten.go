@@ -8,6 +8,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // flatten writes a pod template as paths and values, as people compare it:
@@ -81,7 +83,7 @@ func (r *redactor) rest(out map[string]string, prefix string, v any) {
 			text = s
 		}
 		if text != "" && text != "null" && text != "{}" {
-			out[prefix+name] = short(redactText(text))
+			out[prefix+name] = short(credential.Redact(text))
 		}
 	}
 }
@@ -92,7 +94,7 @@ func (r *redactor) brief(v any) string {
 	if err != nil {
 		panic("kube: cannot encode: " + err.Error()) // unreachable: these are API types
 	}
-	return short(redactText(string(b)))
+	return short(credential.Redact(string(b)))
 }
 
 // env shows a variable's value, or where it comes from.
@@ -135,7 +137,7 @@ func (r *redactor) flags(out map[string]string, path string, args []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if !isFlag(arg) {
-			put(strconv.Itoa(positional), orEmpty(short(redactText(arg))))
+			put(strconv.Itoa(positional), orEmpty(short(credential.Redact(arg))))
 			positional++
 			continue
 		}

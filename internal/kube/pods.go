@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // pods lists the pods that the workload controls, also through its ReplicaSets.
@@ -157,7 +159,7 @@ func (c *Client) events(ctx context.Context, o *object, pods []corev1.Pod) ([]Ev
 		if !known || last.Before(since) || e.Type != corev1.EventTypeWarning {
 			continue
 		}
-		key := EventCount{Reason: e.Reason, Object: object, Message: clip(redactText(e.Message))}
+		key := EventCount{Reason: e.Reason, Object: object, Message: clip(credential.Redact(e.Message))}
 		m := merged[key]
 		m.Reason, m.Object, m.Message = key.Reason, key.Object, key.Message
 		m.Count += count

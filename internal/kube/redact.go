@@ -3,9 +3,9 @@ package kube
 import (
 	"crypto/sha256"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // redactor replaces secrets. It numbers different values in the order in which
@@ -21,7 +21,7 @@ func (r *redactor) value(name, v string) string {
 	switch {
 	case v == "":
 		return "(empty)"
-	case secretName(name) || secretForm.MatchString(v):
+	case credential.Named(name) || credential.Formed(v):
 		if r.seen == nil {
 			r.seen = map[string]int{}
 		}
@@ -30,54 +30,8 @@ func (r *redactor) value(name, v string) string {
 		}
 		return fmt.Sprintf("(redacted #%d)", r.seen[v])
 	default:
-		return short(redactText(v))
+		return short(credential.Redact(v))
 	}
-}
-
-// secretName reports whether a name's words say secret. Whole words only:
-// --max-num-batched-tokens and --tokenizer are no secrets, HF_TOKEN is.
-func secretName(name string) bool {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	})
-	for i, w := range words {
-		switch w {
-		case "secret", "secrets", "token", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "apikey", "accesskey", "privatekey", "dsn":
-			return true
-		case "key", "keys":
-			if i > 0 && slices.Contains([]string{"api", "access", "private", "auth", "encryption", "signing", "license", "master", "account"}, words[i-1]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-var (
-	// secretForm are well-known forms of credentials: Hugging Face, OpenAI and
-	// alike, GitHub, GitLab, Slack, AWS, NVIDIA, Google, JSON web tokens, PEM keys.
-	secretForm = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY`)
-	// secretFlag and secretMember are secrets inside a longer text: flags of a
-	// shell line; assignments, header values and JSON members. A bare word is
-	// not enough: `secret "hf-token" not found` must stay readable.
-	secretFlag   = regexp.MustCompile(`(?i)(--?[a-z0-9_-]*(?:` + secretWords + `)(?:=|\s+)["']?)([^\s"']+)`)
-	secretMember = regexp.MustCompile(`(?i)(\b[a-z0-9_-]*(?:` + secretWords + `)["']?\s*[=:]\s*["']?)([^\s"',{}\[\]]+)`)
-	bearer       = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}`)
-	userinfo     = regexp.MustCompile(`(://[^/\s:@]*):[^/\s@]+@`)
-)
-
-const (
-	redacted    = "(redacted)"
-	secretWords = `api[-_]?key|access[-_]?key|private[-_]?key|token|secret|password|passwd|credentials?`
-)
-
-// redactText replaces secrets inside a text.
-func redactText(s string) string {
-	s = userinfo.ReplaceAllString(s, "${1}:"+redacted+"@")
-	s = bearer.ReplaceAllString(s, "${1} "+redacted)
-	s = secretForm.ReplaceAllString(s, redacted)
-	s = secretFlag.ReplaceAllString(s, "${1}"+redacted)
-	return secretMember.ReplaceAllString(s, "${1}"+redacted)
 }
 
 // short bounds a value, which goes into evidence and plans, in such a way that

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -59,7 +60,7 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 		}
 		t := gitops.Touch{
 			Variable: all[path].variable, File: file, Line: all[path].line, Path: path,
-			From: gitops.Redacted(a.value), To: gitops.Redacted(b.value),
+			From: credential.RedactManifest(a.value), To: credential.RedactManifest(b.value),
 		}
 		if secret(t.Variable) || secret(path) {
 			t.From, t.To = redacted(t.From), redacted(t.To)
@@ -72,14 +73,14 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 // secret reports whether a variable, or a part of a path, is named like a
 // credential.
 func secret(path string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]:/# ", r) }), gitops.SecretName)
+	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]:/# ", r) }), credential.Named)
 }
 
 func redacted(v string) string {
 	if v == "" {
 		return ""
 	}
-	return "(redacted)"
+	return credential.Redacted
 }
 
 const (

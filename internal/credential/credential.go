@@ -1,0 +1,87 @@
+// Package credential knows credentials by their names and by their forms. It is
+// the one rule for all that people read: fields of live objects, differences of
+// manifests, texts of errors and events.
+package credential
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Redacted stands for a credential.
+const Redacted = "(redacted)"
+
+// nouns are words that name a credential, wherever they stand in a name.
+var nouns = []string{
+	"secret", "secrets", "password", "passwords", "passwd", "passphrase", "pwd", "credential", "credentials",
+	"apikey", "apikeys", "accesskey", "privatekey", "dsn",
+}
+
+// adjectives name one as a whole word of a name; at the end of a longer word
+// they mean anything: oauth.
+var adjectives = []string{"auth", "authorization", "private"}
+
+// A model's token is no credential where one of these words is next to it:
+// inter-token-latency, long-prefill-token-threshold.
+var (
+	beforeToken = []string{"inter", "first"}
+	afterToken  = []string{"threshold", "type", "ids", "latency", "limit", "count", "ratio", "budget"}
+)
+
+// tokenCounts are words of a variable that counts tokens: MAX_TOTAL_TOKENS.
+var tokenCounts = []string{"max", "min", "num", "n", "total", "batch", "batched", "prefill", "input", "output", "new", "limit", "budget", "generated"}
+
+// keysOf are words before the word key of a credential; a key of another kind,
+// a shard's, is none.
+var keysOf = []string{"api", "access", "private", "auth", "signing", "encryption", "license", "master", "account", "hf", "openai"}
+
+var (
+	environment = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
+	humps       = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
+)
+
+// Named reports whether the words of a flag, a variable or a field say that
+// its value is a credential. Whole words only: max-num-batched-tokens and
+// tokenizer are none; HF_TOKEN, hfToken and, as a variable of the environment
+// only, OPENAI_KEY and HF_PAT are.
+func Named(name string) bool {
+	words := wordsOf(name)
+	for i, w := range words {
+		switch {
+		case slices.Contains(nouns, w), slices.Contains(adjectives, w):
+			return true
+		case w == "token":
+			if (i == 0 || !slices.Contains(beforeToken, words[i-1])) && (i+1 == len(words) || !slices.Contains(afterToken, words[i+1])) {
+				return true
+			}
+		case w == "key" || w == "keys":
+			if i > 0 && slices.Contains(keysOf, words[i-1]) {
+				return true
+			}
+		}
+	}
+	if !environment.MatchString(name) {
+		return false
+	}
+	switch words[len(words)-1] {
+	case "key", "keys", "pat":
+		return true
+	case "tokens":
+		return !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(tokenCounts, w) })
+	}
+	return false
+}
+
+// wordsOf cuts a name into words, in small letters: hfToken is hf and token.
+func wordsOf(name string) []string {
+	name = humps.ReplaceAllString(name, "${1}${3} ${2}${4}")
+	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+}
+
+// forms are well-known forms of credentials: Hugging Face, OpenAI and alike,
+// GitHub, GitLab, Slack, AWS, NVIDIA, Google, JSON web tokens, PEM keys.
+var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY`)
+
+// Formed reports whether a value holds something of a credential's form.
+func Formed(value string) bool { return forms.MatchString(value) }
