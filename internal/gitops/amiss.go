@@ -25,46 +25,16 @@ func (app Application) Amiss() []Resource {
 	return out
 }
 
-// Without is the application as it would be if what was amiss already were not:
-// a resource that was out of sync is taken for synced, and one that was not
-// healthy for healthy, unless its health is worse by now. All else that is amiss
-// stays so, and so does what no resource accounts for.
-func (app Application) Without(amiss []Resource) Application {
-	app.Resources = slices.Clone(app.Resources)
-	synced, healed := false, false
-	for i := range app.Resources {
-		r := &app.Resources[i]
-		for _, was := range amiss {
-			switch {
-			case !r.Same(was):
-				continue
-			case outOfSync(was) && outOfSync(*r):
-				r.Sync, synced = "Synced", true
-			}
-			if unhealthy(was) && unhealthy(*r) && asBefore(was, *r) {
-				r.Health, r.Message, healed = "Healthy", "", true
-			}
-		}
-	}
-	if synced && app.Sync == "OutOfSync" && !slices.ContainsFunc(app.Resources, outOfSync) {
-		app.Sync = "Synced"
-	}
-	if healed && app.Health != "" && slices.Contains(healths, app.Health) {
-		app.Health, app.Message = worst(app.Resources)
-	}
-	return app
+// still is what of a resource that was amiss before still is.
+type still struct {
+	at  int      // of the resource among the application's
+	was Resource // as it was, but for what is fine by now
 }
 
-// asBefore reports whether a resource's health is known, and no worse than it was.
-func asBefore(was, now Resource) bool {
-	then, rank := slices.Index(healths, was.Health), slices.Index(healths, now.Health)
-	return then >= 0 && rank >= 0 && rank <= then
-}
-
-// Remaining are those of the resources that are still amiss, each for what of
-// it still is. One that is gone is not among them.
-func (app Application) Remaining(amiss []Resource) []Resource {
-	out := []Resource{}
+// stillAmiss looks each of the resources that were amiss up among the
+// application's. One that is gone, or fine by now, is left out.
+func (app Application) stillAmiss(amiss []Resource) []still {
+	var out []still
 	for _, was := range amiss {
 		i := slices.IndexFunc(app.Resources, was.Same)
 		if i < 0 {
@@ -77,10 +47,52 @@ func (app Application) Remaining(amiss []Resource) []Resource {
 			was.Health = ""
 		}
 		if outOfSync(was) || unhealthy(was) {
-			out = append(out, was)
+			out = append(out, still{i, was})
 		}
 	}
 	return out
+}
+
+// Without is the application as it would be if what was amiss already were not:
+// a resource that was out of sync is taken for synced, and one that was not
+// healthy for healthy, unless its health is worse by now. All else that is amiss
+// stays so, and so does what no resource accounts for.
+func (app Application) Without(amiss []Resource) Application {
+	all := app.stillAmiss(amiss)
+	app.Resources = slices.Clone(app.Resources)
+	synced, healed := false, false
+	for _, s := range all {
+		r := &app.Resources[s.at]
+		if outOfSync(s.was) {
+			r.Sync, synced = "Synced", true
+		}
+		if unhealthy(s.was) && asBefore(s.was, *r) {
+			r.Health, r.Message, healed = "Healthy", "", true
+		}
+	}
+	if synced && app.Sync == "OutOfSync" && !slices.ContainsFunc(app.Resources, outOfSync) {
+		app.Sync = "Synced"
+	}
+	if healed && app.Health != "" && slices.Contains(healths, app.Health) {
+		app.Health, app.Message = worst(app.Resources)
+	}
+	return app
+}
+
+// Remaining are those of the resources that are still amiss, each for what of
+// it still is. One that is gone is not among them.
+func (app Application) Remaining(amiss []Resource) []Resource {
+	out := []Resource{}
+	for _, s := range app.stillAmiss(amiss) {
+		out = append(out, s.was)
+	}
+	return out
+}
+
+// asBefore reports whether a resource's health is known, and no worse than it was.
+func asBefore(was, now Resource) bool {
+	then, rank := slices.Index(healths, was.Health), slices.Index(healths, now.Health)
+	return then >= 0 && rank >= 0 && rank <= then
 }
 
 // worst is the health of an application of these resources, and what its worst

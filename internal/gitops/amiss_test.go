@@ -70,6 +70,9 @@ func TestWithout(t *testing.T) {
 			if got != tt.want || !strings.Contains(why, tt.why) {
 				t.Errorf("got %s because %q, want %s because of %q", got, why, tt.want, tt.why)
 			}
+			if got, _ := Settled(app.Without(app.Remaining(tt.was)), shaWanted, nil); got != tt.want {
+				t.Errorf("without what remains of it: %s, want %s", got, tt.want)
+			}
 			if app.Resources[0] != tt.now[0] || app.Sync != tt.sync {
 				t.Error("the application itself was changed")
 			}

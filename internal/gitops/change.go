@@ -120,6 +120,7 @@ type Landing struct {
 
 	// Of a pull request.
 	Needs   []string // what keeps it from being merged, in words; none: nothing that is known
+	Left    string   // of one that we closed: its branch, which could not be deleted, and why, for people; empty: nothing is left
 	Changed string   // somebody pushed to its branch, or changed its base, so that it is no longer what was planned: what, for people; empty: nobody did
 }
 

@@ -100,6 +100,8 @@ type gitReceipt struct {
 	Revision string         `json:"revision,omitempty"` // the commit, once it is on the branch
 	Waits    string         `json:"waits,omitempty"`    // pull request that was opened
 
+	Left string `json:"left,omitempty"` // of a pull request that was withdrawn: its branch, and why it was not deleted
+
 	// Beside is what of the plan's was still amiss when the change was made. Nil:
 	// nobody looked; empty: nothing.
 	Beside []machine.Amiss `json:"beside,omitzero"`

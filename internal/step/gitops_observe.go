@@ -30,7 +30,7 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, rec
 	}
 	plan.Beside = amissAt(plan, receipt)
 	if undo {
-		return g.observeUndo(ctx, in, plan, p, made)
+		return g.observeUndo(ctx, in, plan, p, made, leftBehind(receipt))
 	}
 	switch {
 	case made.Changed != "":
@@ -129,13 +129,12 @@ func (g gitChange) gone(ctx context.Context, in Input, p gitPayload, sha string)
 	return "", nil
 }
 
-// observeUndo tells what became of the undo.
-func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan, p gitPayload, made gitops.Landing) (Observation, error) {
+// observeUndo tells what became of the undo, and what it left behind.
+func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan, p gitPayload, made gitops.Landing, left string) (Observation, error) {
 	back, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
 	if err != nil {
 		return Observation{}, err
 	}
-	nothing := encode(gitReceipt{Action: machine.ActionUndo})
 	switch {
 	case back.Changed != "":
 		return Observation{Foreign: true, Progress: "somebody changed the pull request that takes the change back: " + back.Changed}, nil
@@ -150,7 +149,11 @@ func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan,
 		return Observation{Declined: true, Progress: back.Closed + ", which takes the change back, was closed without being merged"}, nil
 	case made.SHA == "" && made.Waits == "":
 		// Withdrawn before it was merged, or never asked for: the branch is as it was.
-		return Observation{Applied: true, Settled: true, Progress: "nothing of it is on " + branchOf(p), Receipt: nothing}, nil
+		o := Observation{Applied: true, Settled: true, Progress: "nothing of it is on " + branchOf(p), Receipt: encode(gitReceipt{Action: machine.ActionUndo, Left: left})}
+		if left != "" {
+			o.Progress, o.Seen = o.Progress+"; "+left, []string{left}
+		}
+		return o, nil
 	case made.SHA == "":
 		return Observation{Progress: made.Waits + " is still open"}, nil
 	}

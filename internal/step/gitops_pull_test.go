@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,16 @@ func TestPullRequest(t *testing.T) {
 		back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
 		want(t, "undo", back, machine.StatusOK, "")
 		want(t, "unwind", w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false), machine.StatusOK, "nothing of it")
+	})
+	t.Run("withdrawn, and its branch stays", func(t *testing.T) {
+		w, plan, o := open(t)
+		w.Left = "branch responder/r-1 of its pull request stays: refused"
+		back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
+		want(t, "undo", back, machine.StatusOK, "")
+		now := w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false)
+		if want(t, "unwind", now, machine.StatusOK, "; "+w.Left); !slices.Equal(now.Facts, []string{w.Left}) {
+			t.Errorf("people are told %q", now.Facts)
+		}
 	})
 }
 

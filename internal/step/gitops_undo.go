@@ -106,5 +106,14 @@ func (g gitChange) withdraw(ctx context.Context, in Input, p gitPayload, made gi
 	if after.SHA != "" || after.Waits != "" {
 		return nil, &Error{Reason: machine.ReasonConflict, Message: made.Waits + " could not be closed: it was merged or reopened meanwhile"}
 	}
-	return encode(gitReceipt{Action: machine.ActionUndo}), nil
+	return encode(gitReceipt{Action: machine.ActionUndo, Left: after.Left}), nil
+}
+
+// leftBehind is what a receipt says was left behind; empty: nothing.
+func leftBehind(receipt json.RawMessage) string {
+	var r gitReceipt
+	if len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {
+		return ""
+	}
+	return r.Left
 }

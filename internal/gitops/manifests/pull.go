@@ -181,7 +181,8 @@ func (b *branch) pull(ctx context.Context, key string) (p forge.Pull, base strin
 }
 
 // Withdraw closes the pull request of the commit with that key, if it is open,
-// and deletes its branch while nobody else pushed to it.
+// and deletes its branch while nobody else pushed to it. A branch that stays is no
+// error: it harms nobody, and the landing says it.
 func (m *Manifests) Withdraw(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {
 	b, err := m.branch(src)
 	if err != nil || b.remote.Forge == nil {
@@ -195,12 +196,16 @@ func (m *Manifests) Withdraw(ctx context.Context, src gitops.Source, key string)
 	if err != nil {
 		return landing(closed, base), err
 	}
-	// What is left of it harms nobody: the branch of a closed request. It is
-	// deleted at our own commit only, so that nobody else's is lost with it.
+	l := landing(closed, base)
+	// It is deleted at our own commit only, so that nobody else's is lost with it.
+	left := errors.New("the text of the pull request no longer names our commit")
 	if pull.Commit != "" {
-		_ = b.repo.DeleteBranch(ctx, pull.Branch, pull.Commit)
+		left = b.repo.DeleteBranch(ctx, pull.Branch, pull.Commit)
 	}
-	return landing(closed, base), nil
+	if left != nil {
+		l.Left = fmt.Sprintf("branch %s of %s stays: %v", pull.Branch, pull.URL, left)
+	}
+	return l, nil
 }
 
 // Merge merges the pull request of the commit with that key, as soon as nothing

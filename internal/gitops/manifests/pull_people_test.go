@@ -172,12 +172,18 @@ func TestPullRequestWithdrawn(t *testing.T) {
 	request(t, m, src)
 	for range 2 {
 		l, err := m.Withdraw(t.Context(), src, effect)
-		if err != nil || l.Closed == "" || l.Waits != "" || l.SHA != "" {
+		if err != nil || l.Closed == "" || l.Left != "" || l.Waits != "" || l.SHA != "" {
 			t.Fatalf("withdrawn: %+v, %v", l, err)
 		}
 	}
 	if s.Show("main", "apps/chat.yaml") != base || s.Head(branchOf(effect)) != "" {
 		t.Error("something of it is left")
+	}
+	s, _, m, src = protected(t, "gitlab")
+	request(t, m, src)
+	s.Hook("update", `echo 'deleting branches is for maintainers' >&2; exit 1`)
+	if l, err := m.Withdraw(t.Context(), src, effect); err != nil || l.Closed == "" || !strings.Contains(l.Left, branchOf(effect)) || !strings.Contains(l.Left, "deleting branches is for maintainers") {
+		t.Errorf("its branch stays: %+v, %v", l, err)
 	}
 	_, f, m, src := protected(t, "gitea")
 	request(t, m, src)

@@ -74,7 +74,7 @@ func TestPullRequestHoldsOurCommitOnly(t *testing.T) {
 		if err := m.Merge(t.Context(), src, effect); !reasonIs(err, gitops.Conflict, "") || s.Head("main") != before {
 			t.Errorf("merged what nobody approved: %v", err)
 		}
-		if l, err := m.Withdraw(t.Context(), src, effect); err != nil || l.Closed == "" || s.Head(branch) != theirs {
+		if l, err := m.Withdraw(t.Context(), src, effect); err != nil || l.Closed == "" || s.Head(branch) != theirs || !strings.Contains(l.Left, branch) || !strings.Contains(l.Left, "somebody pushed to it") {
 			t.Errorf("withdrawn %+v, %v; their branch is at %q", l, err, s.Head(branch))
 		}
 	}

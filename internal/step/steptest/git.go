@@ -28,6 +28,7 @@ type Git struct {
 	Merged    int  // pull requests that were merged by us
 	Needs     []string
 	Foreign   string // somebody changed the pull requests: what
+	Left      string // what withdrawing a pull request leaves behind
 	Down      error  // answer of every request to the repository; nil: it is up
 	ArgoDown  error  // of every request to Argo CD
 	NoSync    string // right to sync that is missing
@@ -298,7 +299,9 @@ func (g *Git) Find(_ context.Context, _ gitops.Source, key string) (gitops.Landi
 // Withdraw implements [step.Pulls].
 func (g *Git) Withdraw(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {
 	g.Close()
-	return g.Find(ctx, src, key)
+	l, err := g.Find(ctx, src, key)
+	l.Left = g.Left
+	return l, err
 }
 
 // Way implements [step.Pulls].
