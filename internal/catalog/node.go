@@ -97,7 +97,7 @@ func (c *Catalog) byNode(entries []*Entry, node string) (hit *Entry, why string,
 	for _, l := range lodgers {
 		for _, e := range entries {
 			w := e.Service.Workload
-			if l.ref == (kube.Ref{Kind: w.Kind, Namespace: e.Service.Namespace, Name: w.Name}) {
+			if l.ref.Leaders() == (kube.Ref{Kind: w.Kind, Namespace: e.Service.Namespace, Name: w.Name}) {
 				there = append(there, e)
 			}
 		}

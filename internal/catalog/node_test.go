@@ -46,6 +46,7 @@ func TestResolveByNode(t *testing.T) {
 	n := &onNodes{pods: map[string][]kube.NodePod{
 		"one":    {podOn("serving", "Deployment", "embed", 4), podOn("kube-system", "DaemonSet", "agent", 0), {Namespace: "serving", Name: "alone", GPUs: 8}},
 		"shared": {podOn("serving", "Deployment", "chat", 2), podOn("serving", "Deployment", "embed", 4), podOn("serving", "Deployment", "chat", 4)},
+		"group":  {podOn("batch", "LeaderWorkerSet", "chat", 8)},
 		"others": {podOn("research", "Deployment", "train", 8), gone},
 	}}
 	tests := []struct {
@@ -57,6 +58,7 @@ func TestResolveByNode(t *testing.T) {
 		{"one service", map[string]string{"node": "one"}, "serving/embed", "it has pods on node one"},
 		{"two services", map[string]string{"node": "shared"}, "serving/chat", "of serving/chat, serving/embed it has most on node shared"},
 		{"two services, one in the namespace", map[string]string{"node": "shared", "namespace": "batch"}, "", "no service of the catalog has a pod there"},
+		{"a group of pods, by its leaders", map[string]string{"node": "group"}, "batch/chat", "it has pods on node group"},
 		{"nobody of ours", map[string]string{"node": "others"}, "", "the alert names only node others, and no service of the catalog has a pod there"},
 		{"no such node", map[string]string{"node": "nope"}, "", "no service of the catalog has a pod there"},
 		{"a service and a node", map[string]string{"node": "one", "namespace": "serving", "service": "chat"}, "serving/chat", ""},

@@ -21,7 +21,7 @@ type NodePod struct {
 	Namespace, Name, UID string
 
 	Owner    Ref    // controlling object, a Deployment behind its ReplicaSet; zero: nobody would make the pod anew
-	Group    string // pods of one group are one replica: a LeaderWorkerSet's, else the pod's own name
+	Group    string // pods of one group are one replica: a LeaderWorkerSet's, a Grove scaling group's, a Ray cluster's, else the pod's own name
 	Ready    bool
 	Leaving  bool          // it is being deleted
 	Done     bool          // it has succeeded or failed
@@ -183,9 +183,12 @@ func (c *Client) pool(ctx context.Context, of NodeState) ([]NodeState, error) {
 
 func describeNodePod(p *corev1.Pod) NodePod {
 	out := NodePod{
-		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Owner: ownerOf(p), Group: cmp.Or(p.Labels[lwsGroup], p.Name),
+		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Owner: ownerOf(p), Group: p.Name,
 		Leaving: p.DeletionTimestamp != nil, Done: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 		Ready: describePod(*p, nil).Ready, Grace: 30 * time.Second,
+	}
+	if _, _, group := unionOf(p); group != "" {
+		out.Group = group
 	}
 	_, out.Static = p.Annotations[corev1.MirrorPodAnnotationKey]
 	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
@@ -227,8 +230,8 @@ func ownerOf(p *corev1.Pod) Ref {
 			out.Kind, out.Name = "Deployment", name
 		}
 	}
-	if name := p.Labels[lwsName]; name != "" {
-		out.Kind, out.Name = "LeaderWorkerSet", name
+	if u, name, _ := unionOf(p); name != "" && out.Kind != "Job" {
+		out.Kind, out.Name = u.kind, name
 	}
 	return out
 }

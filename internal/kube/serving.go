@@ -22,13 +22,52 @@ type Serving struct {
 // Lowest is how few replicas may be ready while the node is emptied.
 func (s Serving) Lowest() int { return max(s.Ready-s.Here, min(s.Keeps, s.Ready)) }
 
-// Labels and annotation of LeaderWorkerSet, whose groups of pods work as one:
-// the group is made anew when any pod of it goes.
-const (
-	lwsName  = "leaderworkerset.sigs.k8s.io/name"
-	lwsGroup = "leaderworkerset.sigs.k8s.io/group-key"
-	lwsSize  = "leaderworkerset.sigs.k8s.io/size"
-)
+// union is a way in which controllers tell which pods work as one: they serve
+// together or not at all.
+type union struct {
+	kind  string // of the object that makes them
+	name  string // label with its name
+	group string // label that tells its groups apart; empty: all of its pods are one
+	size  string // annotation with the pods of a group; empty: nothing on a pod says it
+}
+
+// unions are those that say so on their pods. KServe's InferenceService with a
+// workerSpec does not: its head and its workers are two Deployments. Its
+// LLMInferenceService makes LeaderWorkerSets.
+func unions() []union {
+	const lws, grove = "leaderworkerset.sigs.k8s.io/", "grove.io/podcliquescalinggroup"
+	return []union{
+		// kubernetes-sigs/lws, api/leaderworkerset/v1: a group is made anew when any pod of it goes.
+		{kind: "LeaderWorkerSet", name: lws + "name", group: lws + "group-key", size: lws + "size"},
+		// ai-dynamo/grove, operator/api/common/labels.go: a replica of a scaling group is a leader's and
+		// its workers' PodCliques, as Dynamo has them for an engine over several nodes. A PodClique of no
+		// scaling group is of pods that serve each by itself.
+		{kind: "PodCliqueScalingGroup", name: grove, group: grove + "-replica-index"},
+		// ray-project/kuberay, ray-operator/controllers/ray/utils/constant.go: which of a cluster's pods an
+		// engine spans, no label says, and without its head none serves.
+		{kind: "RayCluster", name: "ray.io/cluster"},
+	}
+}
+
+// unionOf finds what a pod is part of, and the group in it.
+func unionOf(p *corev1.Pod) (u union, name, group string) {
+	for _, u := range unions() {
+		if name := p.Labels[u.name]; name != "" {
+			return u, name, cmp.Or(p.Labels[u.group], name)
+		}
+	}
+	return union{}, "", ""
+}
+
+// Leaders gives the object whose replicas are the workload's: of a
+// LeaderWorkerSet the StatefulSet of its name, which makes a leader for each
+// replica (kubernetes-sigs/lws, docs) and stands for it in the catalog.
+func (r Ref) Leaders() Ref {
+	if r.Kind == "LeaderWorkerSet" {
+		r.Kind = "StatefulSet"
+	}
+	return r
+}
 
 // serving counts the replicas of the workloads that have pods on the node, and
 // marks those of the pods whose replica counts.
@@ -99,36 +138,58 @@ func keeps(ref Ref, here []NodePod, all []corev1.Pod) int {
 	return promise.Desired
 }
 
+// replica is the pods that work as one.
+type replica struct{ ready, staying, all, size int }
+
 // readyGroups gives, by workload, the replicas of which every pod is ready and
-// none is missing.
+// none is missing. Where nothing says how many there have to be, it is as many as
+// the largest of the workload's replicas has: they are made alike.
 func readyGroups(pods []corev1.Pod) map[Ref]map[string]bool {
-	type group struct{ ready, size int }
-	count := map[Ref]map[string]*group{}
+	count := map[Ref]map[string]*replica{}
+	largest := map[Ref]int{}
 	for i := range pods {
 		p := describeNodePod(&pods[i])
 		if count[p.Owner] == nil {
-			count[p.Owner] = map[string]*group{}
+			count[p.Owner] = map[string]*replica{}
 		}
-		g := count[p.Owner][p.Group]
-		if g == nil {
-			g = &group{size: 1}
-			count[p.Owner][p.Group] = g
+		r := count[p.Owner][p.Group]
+		if r == nil {
+			r = &replica{}
+			count[p.Owner][p.Group] = r
 		}
-		if size, err := strconv.Atoi(pods[i].Annotations[lwsSize]); err == nil {
-			g.size = max(g.size, size)
-		}
-		if p.Ready && !p.Leaving {
-			g.ready++
-		}
+		r.add(p, &pods[i])
+		largest[p.Owner] = max(largest[p.Owner], r.staying)
 	}
 	out := map[Ref]map[string]bool{}
-	for ref, gs := range count {
+	for ref, replicas := range count {
 		out[ref] = map[string]bool{}
-		for name, g := range gs {
-			if g.ready >= g.size {
+		for name, r := range replicas {
+			need := r.size
+			if need == 0 {
+				need = max(r.all, largest[ref])
+			}
+			if r.ready > 0 && r.ready >= need {
 				out[ref][name] = true
 			}
 		}
 	}
 	return out
+}
+
+func (r *replica) add(p NodePod, pod *corev1.Pod) {
+	if u, _, _ := unionOf(pod); u.size != "" {
+		if size, err := strconv.Atoi(pod.Annotations[u.size]); err == nil {
+			r.size = max(r.size, size)
+		}
+	}
+	if p.Done {
+		return
+	}
+	r.all++
+	if !p.Leaving {
+		r.staying++
+	}
+	if p.Ready && !p.Leaving {
+		r.ready++
+	}
 }

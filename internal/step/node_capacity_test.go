@@ -1,6 +1,7 @@
 package step_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 // setReady changes what the kubelet says of a pod.
@@ -118,4 +120,49 @@ func TestDrainKnowsBudgetsAsTheyAre(t *testing.T) {
 	if got := x.evicted(wrote); got != "" {
 		t.Errorf("evicted: %q, want none beside two that nothing guards", got)
 	}
+}
+
+// TestOwnGroupsOfPods: a service whose workload is a LeaderWorkerSet stands in
+// the catalog by the StatefulSet of its leaders. What it loses is counted in
+// groups, a worker's node is its node too, and the pods there are its own.
+func TestOwnGroupsOfPods(t *testing.T) {
+	x := newNodeTrial(t, "node.drain", nil)
+	x.Server = cluster(t, "StatefulSet")
+	for _, node := range []string{"node-0", "node-1", "node-2"} {
+		x.Node(t, node, 8, nil)
+	}
+	member := func(group string) func(map[string]any) {
+		return func(p map[string]any) {
+			labels := p["metadata"].(map[string]any)["labels"].(map[string]any)
+			labels["leaderworkerset.sigs.k8s.io/name"], labels["leaderworkerset.sigs.k8s.io/group-key"] = "chat", group
+			p["metadata"].(map[string]any)["annotations"] = map[string]any{"leaderworkerset.sigs.k8s.io/size": "2"}
+		}
+	}
+	for i, worker := range []string{"node-1", "node-2", "node-2"} { // the leaders are on node-0, node-1 and node-0
+		leader := ref("StatefulSet")
+		leader.Name = fmt.Sprintf("chat-%d", i)
+		x.Pod(t, leader, leader.Name+"-1", worker, nil)
+		for _, pod := range []string{leader.Name, leader.Name + "-1"} {
+			x.Change(kubetest.PodPath("serving", pod), member(leader.Name))
+		}
+	}
+	x.deps = nodeWorld(t, x.Server, nil).Deps
+	for node, want := range map[string]machine.Capacity{"node-0": {ReadyNow: 3, LowestReady: 1, ReadyAfter: 1}, "node-2": {ReadyNow: 3, LowestReady: 1, ReadyAfter: 1}} {
+		o := x.of(t, "node.drain", node)
+		if o.Plan == nil || o.Plan.Capacity != want || len(o.Plan.Others) > 0 {
+			t.Errorf("drain %s: %s %s, %+v; want %+v, and no others", node, o.Status, o.Message, o.Plan, want)
+		}
+	}
+	ourCordon(x.Server)
+	if o := x.of(t, "pod.evict_from_node", "node-0"); o.Plan == nil || o.Plan.Summary != "evict 2 pods of serving/chat from node node-0" || o.Plan.Capacity.LowestReady != 1 {
+		t.Errorf("evict: %s %s, %+v", o.Status, o.Message, o.Plan)
+	}
+}
+
+// of plans a lever on a node for the StatefulSet chat.
+func (x *nodeTrial) of(t *testing.T, kind, node string) machine.Outcome {
+	t.Helper()
+	return step.New(x.deps).Do(t.Context(), machine.Effect{
+		Key: "r-1/fix#1/plan#1", Run: "r-1", State: "fix", Action: machine.ActionPlan, Step: kind, With: map[string]any{"node": node}, Service: service("StatefulSet"), Attempt: 1,
+	})
 }

@@ -98,16 +98,16 @@ func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Ser
 	plan.Capacity = own
 	byRef := map[kube.Ref]playbook.Service{}
 	for _, s := range l.services() {
-		byRef[refOf(s)] = s
+		byRef[refOf(s).Leaders()] = s
 	}
 	plan.Lowest = map[string]int{}
 	var rest []string
 	for _, s := range v.Serving {
 		plan.Lowest[place(s.Ref)] = s.Lowest()
 		c := machine.Capacity{ReadyNow: s.Ready, LowestReady: s.Lowest(), ReadyAfter: s.Ready - s.Here}
-		known, cataloged := byRef[s.Ref]
+		known, cataloged := byRef[s.Ref.Leaders()]
 		switch {
-		case s.Ref == refOf(svc):
+		case s.Ref.Leaders() == refOf(svc).Leaders():
 			plan.Capacity = c
 			if s.Here > 0 {
 				plan.Notes = append(plan.Notes, fmt.Sprintf("%d of its %d ready replicas have to find room on other nodes", s.Here, s.Ready))

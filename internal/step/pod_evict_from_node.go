@@ -52,7 +52,7 @@ func (l podEvictFromNode) Plan(ctx context.Context, in Input) (machine.Plan, err
 		return machine.Plan{}, &Error{Reason: machine.ReasonOutOfBounds, Message: fmt.Sprintf("%s: node %s takes pods, so that the successor could come back to it: node.cordon it first", kind, v.Node.Name)}
 	}
 	pods := slices.DeleteFunc(slices.Clone(v.Pods), func(x kube.NodePod) bool {
-		return x.Owner != refOf(in.Service) || with.Pod != "" && x.Name != with.Pod
+		return x.Owner.Leaders() != refOf(in.Service).Leaders() || with.Pod != "" && x.Name != with.Pod
 	})
 	m, err := movable(kind, v.Node.Name, pods, with.EmptyDir)
 	if err != nil {

@@ -1,0 +1,123 @@
+package kube_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/kube/kubetest"
+)
+
+// member is a pod of a replica that is more than one pod.
+type member struct {
+	owner, name, node string // kind of the controller, of the pod itself
+	labels            map[string]string
+	size              string // annotation of a LeaderWorkerSet
+	unready, leaving  bool
+	done              bool
+}
+
+// TestServingCountsGroups: pods that serve together or not at all are one
+// replica, and it is ready only when none of them is missing.
+func TestServingCountsGroups(t *testing.T) {
+	lws := func(group string) map[string]string {
+		return map[string]string{"leaderworkerset.sigs.k8s.io/name": "big", "leaderworkerset.sigs.k8s.io/group-key": group}
+	}
+	grove := func(replica string) map[string]string {
+		return map[string]string{"grove.io/podclique": "big-0-decode-" + replica, "grove.io/podcliquescalinggroup": "big-0-decode", "grove.io/podcliquescalinggroup-replica-index": replica}
+	}
+	ray := map[string]string{"ray.io/cluster": "big"}
+	for name, c := range map[string]struct {
+		pods   []member
+		want   kube.Serving
+		serves string // the pods on node-0 whose replica counts
+	}{
+		"LeaderWorkerSet": {
+			pods: []member{
+				{owner: "StatefulSet", name: "big-0", node: "node-0", labels: lws("a"), size: "2"}, {owner: "StatefulSet", name: "big-0-1", node: "node-1", labels: lws("a"), size: "2"},
+				{owner: "StatefulSet", name: "big-1", node: "node-1", labels: lws("b"), size: "2"}, {owner: "StatefulSet", name: "big-1-1", node: "node-2", labels: lws("b"), size: "2"},
+				{owner: "StatefulSet", name: "big-2", node: "node-0", labels: lws("c"), size: "2"},
+			},
+			want: kube.Serving{Ref: kube.Ref{Kind: "LeaderWorkerSet", Namespace: "serving", Name: "big"}, Ready: 2, Here: 1, GPUs: true}, serves: "big-0 ",
+		},
+		"Grove": {
+			pods: []member{
+				{owner: "PodClique", name: "ldr-0", node: "node-0", labels: grove("0")}, {owner: "PodClique", name: "wkr-0", node: "node-1", labels: grove("0")},
+				{owner: "PodClique", name: "ldr-1", node: "node-1", labels: grove("1")}, {owner: "PodClique", name: "wkr-1", node: "node-2", labels: grove("1")},
+				{owner: "PodClique", name: "ldr-2", node: "node-0", labels: grove("2")},
+			},
+			want: kube.Serving{Ref: kube.Ref{Kind: "PodCliqueScalingGroup", Namespace: "serving", Name: "big-0-decode"}, Ready: 2, Here: 1, GPUs: true}, serves: "ldr-0 ",
+		},
+		"Grove, of no scaling group": {
+			pods: []member{
+				{owner: "PodClique", name: "a", node: "node-0", labels: map[string]string{"grove.io/podclique": "big"}},
+				{owner: "PodClique", name: "b", node: "node-1", labels: map[string]string{"grove.io/podclique": "big"}},
+			},
+			want: kube.Serving{Ref: kube.Ref{Kind: "PodClique", Namespace: "serving", Name: "big"}, Ready: 2, Here: 1, GPUs: true}, serves: "a ",
+		},
+		"Ray": {
+			pods: []member{
+				{owner: "RayCluster", name: "head", node: "node-1", labels: ray}, {owner: "RayCluster", name: "w-0", node: "node-0", labels: ray},
+				{owner: "RayCluster", name: "w-1", node: "node-0", labels: ray}, {owner: "RayCluster", name: "w-old", node: "node-2", labels: ray, unready: true, done: true},
+			},
+			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, Ready: 1, Here: 1, GPUs: true}, serves: "w-0 w-1 ",
+		},
+		"Ray, one not ready": {
+			pods: []member{{owner: "RayCluster", name: "head", node: "node-1", labels: ray, unready: true}, {owner: "RayCluster", name: "w-0", node: "node-0", labels: ray}},
+			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, GPUs: true},
+		},
+		"Ray, one on its way out": {
+			pods: []member{{owner: "RayCluster", name: "head", node: "node-1", labels: ray, leaving: true}, {owner: "RayCluster", name: "w-0", node: "node-0", labels: ray}},
+			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, GPUs: true},
+		},
+		"pods by themselves": {
+			pods: []member{
+				{owner: "StatefulSet", name: "x-0", node: "node-0"}, {owner: "StatefulSet", name: "x-1", node: "node-0", unready: true},
+				{owner: "StatefulSet", name: "x-2", node: "node-1"}, {owner: "StatefulSet", name: "x-3", node: "node-1", leaving: true},
+			},
+			want: kube.Serving{Ref: kube.Ref{Kind: "StatefulSet", Namespace: "serving", Name: "big"}, Ready: 2, Here: 1, GPUs: true}, serves: "x-0 ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := kubetest.New(t)
+			s.Node(t, "node-0", 8, nil)
+			for _, m := range c.pods {
+				s.Pod(t, kube.Ref{Kind: m.owner, Namespace: "serving", Name: "big"}, m.name, m.node, m.put)
+			}
+			v, err := s.Client(t).NodeView(t.Context(), "node-0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]kube.Serving{c.want}, v.Serving); diff != "" {
+				t.Errorf("what serves (-want +got):\n%s", diff)
+			}
+			serves := ""
+			for _, p := range v.Pods {
+				if p.Serves {
+					serves += p.Name + " "
+				}
+			}
+			if serves != c.serves {
+				t.Errorf("the replicas of %q count, want %q", serves, c.serves)
+			}
+		})
+	}
+}
+
+func (m member) put(p *corev1.Pod) {
+	p.Labels = m.labels
+	p.Annotations = map[string]string{"leaderworkerset.sigs.k8s.io/size": m.size}
+	if m.unready {
+		p.Status.Conditions[0].Status = corev1.ConditionFalse
+	}
+	if m.leaving {
+		now := metav1.NewTime(kubetest.Epoch())
+		p.DeletionTimestamp = &now
+	}
+	if m.done {
+		p.Status.Phase = corev1.PodFailed
+	}
+}
