@@ -78,29 +78,47 @@ func gitArgoSyncFails(t *testing.T, all *gitWorlds) {
 }
 
 // An application that is synced by hand is rolled back by Argo CD, and its branch
-// keeps what was rolled back.
+// keeps what was rolled back. This one has two sources: a chart, and its values.
 func gitArgoRollback(t *testing.T, all *gitWorlds) {
-	w := all.world(t, gitOptions{lever: argoRollback, app: manual, before: true, token: projectRole})
+	w := all.world(t, gitOptions{lever: argoRollback, app: manual, layout: &values, before: true, token: projectRole})
 	run := w.ends(t, machine.OutcomeResolved)
 	w.wantCommits(t, 0)
 	w.wantOnce(t, run, machine.Applied, machine.Settled, machine.Verified)
 	good := w.good(t)
 	w.wantHistory(t, good, w.broken, good)
 	w.wantOutOfSync(t, "64", w.broken)
-	if shown := w.responder.Must(t, "runs", "show", run.ID); !strings.Contains(shown, "from "+w.broken[:9]+" to "+good[:9]) || !strings.Contains(shown, "the next sync by anybody brings it back") {
-		t.Errorf("the run does not say what was rolled back:\n%s", shown)
+	shown := w.responder.Must(t, "runs", "show", run.ID)
+	for _, say := range []string{", " + w.broken[:9] + " to ", ", " + good[:9] + ", deployed ", "the next sync by anybody brings it back"} {
+		if !strings.Contains(shown, say) {
+			t.Errorf("the run does not say %q:\n%s", say, shown)
+		}
 	}
 }
 
-// A rollback that does not help is rolled forward again.
+// A rollback that does not help is rolled forward again, that of a chart in Git too.
 func gitArgoRollbackDoesNotHelp(t *testing.T, all *gitWorlds) {
-	w := all.world(t, gitOptions{lever: argoRollback, app: manual, before: true, hopeless: true})
+	w := all.world(t, gitOptions{lever: argoRollback, app: manual, layout: &stack, before: true, hopeless: true})
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 0)
 	w.wantOnce(t, run, machine.Applied, machine.Settled, machine.Undone, machine.Unwound)
 	good := w.good(t)
 	w.wantHistory(t, good, w.broken, good, w.broken)
 	w.wantSeqs(t, "128")
+}
+
+// kill -9 while Argo CD rolls back: it is found again, and not begun a second time.
+func gitArgoKilled(t *testing.T, all *gitWorlds) {
+	w := all.world(t, gitOptions{lever: argoRollback, app: manual, before: true})
+	w.alert(t)
+	good := w.good(t)
+	w.app.Await(t, time.Minute, "the rollback has begun", func(s rig.ApplicationStatus) bool { return s.Running || s.Synced == good })
+	w.responder.Kill9()
+	w.responder.Process = rig.Start(t, w.responder.Spec())
+	run := w.responder.AwaitEnd(t, 2*time.Minute, machine.OutcomeResolved)
+	w.wantCommits(t, 0)
+	w.wantOnce(t, run, machine.Applied, machine.Settled, machine.Verified)
+	w.wantHistory(t, good, w.broken, good)
+	w.wantOutOfSync(t, "64", w.broken)
 }
 
 // One that syncs by itself is rolled back in Git, where Argo CD would refuse.
@@ -182,7 +200,7 @@ func gitArgoNoRight(t *testing.T, all *gitWorlds) {
 // repaired is what a person pushes who does not sync it, nor tells Argo CD of it.
 func (w *gitWorld) repaired(t *testing.T) string {
 	t.Helper()
-	return w.git.Edit(t, "Serve fewer", manifestPath, "--max-num-seqs=128", "--max-num-seqs=32")
+	return w.git.Edit(t, "Serve fewer", w.layout.file, w.layout.flag(128), w.layout.flag(32))
 }
 
 // good is the commit before the one that burns.

@@ -88,6 +88,7 @@ func TestArgoClientManual(t *testing.T) {
 		t.Errorf("synced %d times, want once: %v", len(app.History), err)
 	}
 	w.wantSelectiveForgotten(t)
+	w.wantOtherThen(t)
 
 	w.cp.Kubectl(t, "-n", "argocd", "patch", "appproject", w.app.Name, "--type=merge", "-p", closedWindow)
 	rig.Await(t, 30*time.Second, "the window is seen", func(ctx context.Context) (bool, string) {
@@ -96,6 +97,22 @@ func TestArgoClientManual(t *testing.T) {
 	})
 	if err := w.client.Sync(t.Context(), gitops.Sync{Application: w.app.Name, Revisions: []string{first}, Key: "k-2"}); reason(err) != gitops.Throttled || !strings.Contains(err.Error(), "window") {
 		t.Errorf("sync in a closed window: %v, want it put off, and the window named", err)
+	}
+}
+
+// What a sync to a former revision does not bring back is known: what the
+// application itself said then.
+func (w *argoWorld) wantOtherThen(t *testing.T) {
+	t.Helper()
+	for _, c := range []struct{ patch, want string }{
+		{`{"spec": {"source": {"directory": {"recurse": true}}}}`, "spec.source.directory"},
+		{`{"spec": {"source": {"directory": null}}}`, ""},
+	} {
+		w.cp.Kubectl(t, "-n", "argocd", "patch", "application", w.app.Name, "--type=merge", "-p", c.patch)
+		app, err := w.client.Application(t.Context(), w.app.Name)
+		if err != nil || len(app.History) != 1 || app.History[0].Differs != c.want {
+			t.Errorf("with %s the history is %+v, %v; want %q different then", c.patch, app.History, err, c.want)
+		}
 	}
 }
 

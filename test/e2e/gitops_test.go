@@ -60,6 +60,7 @@ func TestGitOps(t *testing.T) {
 		"sync of what is refused":         gitArgoSyncFails,
 		"Argo CD rolls back":              gitArgoRollback,
 		"rollback does not help":          gitArgoRollbackDoesNotHelp,
+		"killed during the rollback":      gitArgoKilled,
 		"rollback in Git":                 gitArgoRollbackInGit,
 		"rollback to last good":           gitArgoRollbackToLastGood,
 		"window closed for both":          gitArgoWindow,
