@@ -106,6 +106,11 @@ func (d *demoShow) leverQuestion(st machine.State) {
 			word = ""
 		}
 	}
+	word = "notes"
+	for _, n := range p.Notes {
+		s.label(word, plain, "%s", n)
+		word = ""
+	}
 	s.label("risk", plain, "%s: %s", p.Risk, p.Why)
 	s.label("ready", plain, "%s", capacityLine(p.Capacity))
 	word = "guards"

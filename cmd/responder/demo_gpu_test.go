@@ -23,28 +23,29 @@ func TestGPUPlaybooks(t *testing.T) {
 		playbook string // of the last run
 		levers   int
 		told     []string // in the timeline, in this order
+		asked    string   // among what a person is shown who decides
 		cordoned bool
 		reset    string // value of the label
 		replicas int    // of the service on the node, at the end
 	}{
 		{
 			"gpu-fault", machine.OutcomeResolved, "gpu-fault", 2,
-			[]string{"handed over to playbook gpu-fault", "drain node " + node, "VERIFIED", "ask for a reset of GPU GPU-", "APPROVED", "VERIFIED"},
+			[]string{"handed over to playbook gpu-fault", "drain node " + node, "VERIFIED", "ask for a reset of GPU GPU-", "APPROVED", "VERIFIED"}, "41 uncorrectable ECC errors",
 			true, "requested", 0,
 		},
 		{
 			"thermal-emergency", machine.OutcomeResolved, "thermal-emergency", 1,
-			[]string{"GPUThermalThrottle fires", "drain node " + node, "VERIFIED"},
+			[]string{"GPUThermalThrottle fires", "drain node " + node, "VERIFIED"}, "hardware thermal slowdown",
 			true, "", 0,
 		},
 		{
 			"hot-room", machine.OutcomeEscalated, "thermal-emergency", 0,
-			[]string{"GPUThermalThrottle fires", "joins the run", "after diagnose: several hot nodes"},
+			[]string{"GPUThermalThrottle fires", "joins the run", "after diagnose: several hot nodes"}, "",
 			false, "", 1,
 		},
 		{
 			"node-return", machine.OutcomeResolved, "node-return", 1,
-			[]string{"GPUNodeRepaired fires", "uncordon node " + node, "VERIFIED"},
+			[]string{"GPUNodeRepaired fires", "uncordon node " + node, "VERIFIED"}, "notes     its GPUs are healthy for",
 			false, "", 0,
 		},
 	}
@@ -59,9 +60,12 @@ func TestGPUPlaybooks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report := playDemo(t, world)
+			report, shown := playDemo(t, world)
 			if report.Outcome != tt.outcome || report.Playbook != tt.playbook || report.Levers != tt.levers || !report.Verified {
 				t.Errorf("run of %s ended %s (%s) after %d levers, audit log intact: %t", report.Playbook, report.Outcome, report.Message, report.Levers, report.Verified)
+			}
+			if !strings.Contains(shown, tt.asked) {
+				t.Errorf("who decides is not shown %q:\n%s", tt.asked, shown)
 			}
 			rest := report.Timeline
 			for _, want := range tt.told {
@@ -95,13 +99,14 @@ func TestGPUPlaybooks(t *testing.T) {
 	}
 }
 
-// playDemo plays a demo in a world to its end, and gives its report.
-func playDemo(t *testing.T, world *sandbox.World) demoReport {
+// playDemo plays a demo in a world to its end, and gives its report and what it
+// showed on the way.
+func playDemo(t *testing.T, world *sandbox.World) (demoReport, string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr, screen bytes.Buffer
 	p := &process{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }, temp: &temporary{}}
 	o := demoOptions{scenario: world.Scenario().Name, yes: true, dir: t.TempDir(), speed: world.Clock().Pace(), out: output{format: "json"}}
-	d := demo{process: p, options: o, world: world, show: newDemoShow(newScreen(&bytes.Buffer{}, p.getenv), world)}
+	d := demo{process: p, options: o, world: world, show: newDemoShow(newScreen(&screen, p.getenv), world)}
 	err := d.run(t.Context())
 	var report demoReport
 	if bad := json.Unmarshal(stdout.Bytes(), &report); bad != nil {
@@ -110,5 +115,5 @@ func playDemo(t *testing.T, world *sandbox.World) demoReport {
 	if (err == nil) != (report.Outcome == machine.OutcomeResolved) {
 		t.Errorf("the demo ended %s with %v", report.Outcome, err)
 	}
-	return report
+	return report, screen.String()
 }
