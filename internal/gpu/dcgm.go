@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// sourceExporter is the Source of snapshots from dcgm-exporter.
+const sourceExporter = "dcgm"
+
 // Series is one series of dcgm-exporter over the last minutes.
 type Series struct {
 	Name   string // DCGM_FI_DEV_…
@@ -168,7 +171,7 @@ type dcgmDevice struct {
 // as [Exported] remembers it. Of XIDs the exporter tells only the last one of
 // each scrape, without end: one from before a reset counts until it starts anew.
 func FromDCGM(node string, e Exported) (Snapshot, error) {
-	out := Snapshot{Format: Format, Node: node, Source: "dcgm", TakenAt: e.Now, Since: e.From, PeriodMS: DCGMStep.Milliseconds()}
+	out := Snapshot{Format: Format, Node: node, Source: sourceExporter, TakenAt: e.Now, Since: e.From, PeriodMS: DCGMStep.Milliseconds()}
 	devices := map[string]*dcgmDevice{}
 	for _, s := range e.Series {
 		uuid := cmp.Or(s.Labels["UUID"], s.Labels["uuid"])

@@ -82,7 +82,7 @@ func TestVerdictFromDCGM(t *testing.T) {
 		"row remapping failed":    {func(e exporter) { e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1 }, Failing, "could not be remapped", ""},
 		"failed, and else little": {func(e exporter) { clear(e); e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1; e["DCGM_FI_DEV_GPU_TEMP"] = 50 }, Failing, "could not be remapped", ""},
 		"double bit errors":       {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = 2 }, Degraded, "2 uncorrectable", ""},
-		"fallen off":              {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 79 }, Failing, "XID 79", ""},
+		"fallen off":              {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 79 }, Failing, "XID 79 (GPU has fallen off the bus) since 11:45 UTC or before", ""},
 		"an application's XID":    {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 31 }, Healthy, "XID 31", ""},
 		"not a number":            {func(e exporter) { e["DCGM_FI_DEV_GPU_TEMP"] = math.NaN() }, Uncertain, "temperature.gpu_c", ""},
 		"blank":                   {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = blankInt64 }, Uncertain, "", ""},

@@ -39,7 +39,7 @@ func xidSeen(u subject) []sign {
 		}
 		out = append(out, sign{
 			outcome: o, since: at[0],
-			text:     fmt.Sprintf("XID %d (%s)%s%s", code, text, times(len(at)), u.since(at[0])),
+			text:     fmt.Sprintf("XID %d (%s)%s%s", code, text, times(len(at)), u.seen(at[0])),
 			evidence: fmt.Sprintf("xid=%d class=%s count=%d last=%s", code, class, len(at), at[len(at)-1].UTC().Format(time.RFC3339)),
 		})
 	}
@@ -50,7 +50,7 @@ func xidSeen(u subject) []sign {
 // another: where the action itself is known, it decides.
 func (u subject) recoveryNote(at []time.Time) sign {
 	s := sign{
-		outcome: outcome{verdict: Healthy}, since: at[0], text: "the recovery action changed (XID 154)" + u.since(at[0]),
+		outcome: outcome{verdict: Healthy}, since: at[0], text: "the recovery action changed (XID 154)" + u.seen(at[0]),
 		evidence: fmt.Sprintf("xid=154 count=%d recovery_action=%s", len(at), u.gpu.Recovery),
 	}
 	if _, known := u.gpu.Recovery.Get(); !known {
@@ -58,6 +58,15 @@ func (u subject) recoveryNote(at []time.Time) sign {
 		s.text = "the driver wants something done about the GPU (XID 154), and what cannot be read"
 	}
 	return s
+}
+
+// seen is since for an event. What dcgm-exporter gave already at the first moment
+// that was asked for may have come long before: it goes on giving the last one.
+func (u subject) seen(at time.Time) string {
+	if u.snap.Source == sourceExporter && !at.After(u.snap.Since) {
+		return u.since(at) + " or before"
+	}
+	return u.since(at)
 }
 
 func times(n int) string {
