@@ -3,11 +3,14 @@ package playbooks
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 // judged is what gpu.health says. Of a verdict that is unknown, one node is not known.
@@ -96,6 +99,27 @@ func TestGPUDecisions(t *testing.T) {
 				t.Errorf("came to %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// The example of a probe in the playbook node-return is one.
+func TestNodeReturnProbe(t *testing.T) {
+	text, err := os.ReadFile("node-return.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "node-return.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "# probe", "probe")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := playbook.LoadDir(filepath.Dir(file), step.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := playbook.Scope{Alert: playbook.Alert{Labels: map[string]string{"node": `gpu-17"} or vector(1) or up{x="`}}}
+	got, err := set.ByName("node-return").State("uncordon").With["probe"].Text(scope)
+	if want := `kube_job_status_succeeded{job_name="gpu-diagnosis-gpu-17\x22} or vector(1) or up{x=\x22"} and on `; err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("the probe is %s, %v; want %s", got, err, want)
 	}
 }
 

@@ -12,6 +12,8 @@ type exporter struct {
 	store   *store
 	targets map[*pod]*target
 	order   []*pod // targets in the order they appeared: the series' order never varies
+
+	jobs map[string][]gauge // of the Jobs that diagnosed nodes, by node
 }
 
 // target is what is scraped of one pod.
@@ -28,7 +30,7 @@ type gauge struct {
 }
 
 func newExporter(s *store) *exporter {
-	return &exporter{store: s, targets: map[*pod]*target{}}
+	return &exporter{store: s, targets: map[*pod]*target{}, jobs: map[string][]gauge{}}
 }
 
 // scrape takes one sample of every pod of the fleets, and ends the series of
@@ -81,6 +83,27 @@ func (x *exporter) sample(at time.Time, t *target, p *pod) {
 	}
 	for _, g := range t.gauges {
 		g.series.values = append(g.series.values, g.read())
+	}
+}
+
+// diagnoses takes one sample of the Jobs that diagnosed nodes when their repair was
+// done, as kube-state-metrics tells of them. The caller holds the store's lock.
+func (x *exporter) diagnoses(at time.Time, nodes []nodeSpec, start time.Time) {
+	for _, n := range nodes {
+		ended := start.Add(-n.repaired)
+		if n.repaired == 0 || at.Before(ended) {
+			continue
+		}
+		if x.jobs[n.name] == nil {
+			labels := []string{"job", "kube-state-metrics", "namespace", "gpu-operator", "job_name", "gpu-diagnosis-" + n.name}
+			x.jobs[n.name] = []gauge{
+				{x.store.add("kube_job_status_succeeded", at, labels...), func() float64 { return 1 }},
+				{x.store.add("kube_job_status_completion_time", at, labels...), func() float64 { return float64(ended.Unix()) }},
+			}
+		}
+		for _, g := range x.jobs[n.name] {
+			g.series.values = append(g.series.values, g.read())
+		}
 	}
 }
 

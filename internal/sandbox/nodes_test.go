@@ -10,6 +10,43 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
+// TestRepairedNodeIsProbed: the diagnosis that the shipped playbook node-return has
+// as an example is known of the repaired node, and of no other.
+func TestRepairedNodeIsProbed(t *testing.T) {
+	w, clock := open(t, "node-return")
+	svc, _ := chat(w)
+	set := step.New(step.Deps{Workloads: w, Nodes: w, NodeChanger: w, GPUs: w, Querier: w, Now: clock.Now})
+	const node = "gpu-h100-01"
+	for name, c := range map[string]struct {
+		job    string
+		within string // seconds
+		value  float64
+		says   string // of the refusal; empty: the proof
+	}{
+		"it succeeded":          {"gpu-diagnosis-" + node, "86400", 1, ""},
+		"it was to fail":        {"gpu-diagnosis-" + node, "86400", 0, "the probe (diagnosis succeeded) is 1, wanted == 0"},
+		"it was long ago":       {"gpu-diagnosis-" + node, "60", 1, "the probe (diagnosis succeeded): no series answers"},
+		"another node's":        {"gpu-diagnosis-gpu-h100-02", "86400", 1, "the probe (diagnosis succeeded): no series answers"},
+		"of no node whatsoever": {"", "86400", 1, "no series answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := set.Do(t.Context(), machine.Effect{
+				Key: "r-1/fix#1/plan#1", Run: "r-1", State: "fix", Action: machine.ActionPlan, Step: "node.uncordon", Service: svc, Attempt: 1,
+				With: map[string]any{
+					"node": node, "healthy_for": "10m", "probe_asks": "diagnosis succeeded", "probe_value": c.value,
+					"probe": `kube_job_status_succeeded{job_name="` + c.job + `"} and on (namespace, job_name) (time() - kube_job_status_completion_time < ` + c.within + `)`,
+				},
+			})
+			switch {
+			case c.says == "" && (o.Status != machine.StatusOK || !strings.Contains(strings.Join(o.Plan.Notes, "; "), "the probe (diagnosis succeeded) is 1, wanted == 1")):
+				t.Errorf("plan: %s %s %+v, want the proof", o.Status, o.Message, o.Plan)
+			case c.says != "" && (o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, c.says)):
+				t.Errorf("plan: %s %s, want %q", o.Status, o.Message, c.says)
+			}
+		})
+	}
+}
+
 // TestNodeIsEmptiedAndGivenBack: what is drained runs elsewhere, what is
 // cordoned gets nothing, and a node whose GPUs are well is given back.
 func TestNodeIsEmptiedAndGivenBack(t *testing.T) {

@@ -136,6 +136,7 @@ func (w *World) simulate(at time.Time) {
 	w.loads.note(at, w.fleets)
 	if at.Equal(at.Truncate(scrape)) {
 		w.exporter.scrape(at, w.fleets)
+		w.exporter.diagnoses(at, w.scenario.nodes, w.start)
 	}
 	if at.Equal(at.Truncate(time.Hour)) {
 		w.store.trim(at.Add(-retention))

@@ -195,6 +195,9 @@ func judgeAll(p Proof, r Readings) []Judged {
 	return out
 }
 
+// Judge says whether a reading meets the target. One that is missing does not.
+func (t Target) Judge(r Reading) Judged { return judgeTarget(t, r, NotMet) }
+
 func judgeTarget(t Target, r Reading, missed Reason) Judged {
 	j := Judged{Name: t.Name, Limit: t.Limit, Op: t.Op}
 	if !usable(&j, r) {

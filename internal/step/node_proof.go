@@ -11,6 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
 )
 
 // MaxHealthyFor is the longest time for which health can be proven.
@@ -20,12 +21,21 @@ const MaxHealthyFor = 30 * time.Minute
 func proofFields() []playbook.Field {
 	return []playbook.Field{
 		{Name: "healthy_for", Type: scalar(playbook.Duration), Default: "5m", Doc: "How long the node, and its GPUs, must have been healthy without a gap, at most 30m."},
+		{Name: "probe", Type: scalar(playbook.Query), Doc: "PromQL of a test that the node must have passed as well, such as the Job that ran a diagnosis on it: nothing is run here. Asked when the rest is proven; every series has to meet it, and the newest sample behind it is at most 2m old. Let it ask for a test since the repair. Unset: none."},
+		{Name: "probe_asks", Type: scalar(playbook.String), Doc: "What the probe tests, in words: what people see in place of the expression."},
+		{Name: "probe_op", Type: scalar(playbook.String), Enum: []string{"<", "<=", ">", ">=", "=="}, Default: "==", Doc: "How the probe is compared with probe_value."},
+		{Name: "probe_value", Type: scalar(playbook.Double), Default: 1.0, Doc: "What the probe is compared with; 1 is a Job that succeeded."},
 	}
 }
 
 type proofWith struct {
 	Node       string   `json:"node"`
 	HealthyFor duration `json:"healthy_for"`
+
+	Probe string  `json:"probe"`
+	Asks  string  `json:"probe_asks"`
+	Op    string  `json:"probe_op"`
+	Value float64 `json:"probe_value"`
 }
 
 func decodeProof(k playbook.Kind, with map[string]any) (proofWith, error) {
@@ -39,8 +49,31 @@ func decodeProof(k playbook.Kind, with map[string]any) (proofWith, error) {
 	return out, nil
 }
 
-// proven says by what the node is known to be well, or refuses.
-func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now time.Time, hold time.Duration) ([]string, error) {
+// proven says by what the node is known to be well, or refuses: by what is seen of
+// it, and then by the probe.
+func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now time.Time, with proofWith) ([]string, error) {
+	notes, err := l.seenWell(ctx, kind, n, now, time.Duration(with.HealthyFor))
+	if err != nil || with.Probe == "" {
+		return notes, err
+	}
+	if l.querier == nil {
+		return nil, missing("Prometheus", "prometheus.url")
+	}
+	target := slo.Target{Name: "the probe", Op: with.Op, Limit: with.Value}
+	if with.Asks != "" {
+		target.Name += " (" + with.Asks + ")"
+	} else {
+		target.Name += " " + shorten(with.Probe)
+	}
+	j := target.Judge(readFresh(ctx, l.querier, with.Probe, now, worst(with.Op, with.Value)))
+	if !j.OK {
+		return nil, &Error{Reason: machine.ReasonNotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: %s", kind, n.Name, j.Text)}
+	}
+	return append(notes, fmt.Sprintf("%s is %.4g, wanted %s %.4g", target.Name, *j.Value, with.Op, with.Value)), nil
+}
+
+// seenWell says by what the node and its GPUs are seen to be well, or refuses.
+func (l node) seenWell(ctx context.Context, kind string, n kube.NodeState, now time.Time, hold time.Duration) ([]string, error) {
 	unproven := func(format string, args ...any) ([]string, error) {
 		return nil, &Error{Reason: machine.ReasonNotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: ", kind, n.Name) + fmt.Sprintf(format, args...)}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -26,7 +25,10 @@ and so does one with fewer GPUs than GPU feature discovery counted on it or on t
 What only a reset mends is remembered on the node itself, in the annotation responder.dev/gpus-when-out, from the moment in which Responder takes it
 out; an agent that is started anew forgets its XIDs. A node of which a GPU needed a reset then, or was to be replaced, or of whose GPUs too little was
 known, comes back only under another boot of its kernel, and without the GPU that was to be replaced; or by the word of somebody, who takes the
-annotation away, or the label of the request that was made since.`,
+annotation away, or the label of the request that was made since.
+
+With ` + "`probe`" + ` it also wants a test to have passed that others ran on the node. That may have been long ago, so let the query ask for one since the
+repair, and give nothing otherwise: ` + "`kube_job_status_succeeded{job_name=\"X\"} and on (job_name) (time() - kube_job_status_completion_time < 86400)`" + `.`,
 		Idempotent: true,
 		With:       append([]playbook.Field{nodeField()}, proofFields()...),
 	}
@@ -59,7 +61,7 @@ func (l nodeUncordon) Plan(ctx context.Context, in Input) (machine.Plan, error) 
 	if err := notOurCordon(kind, n); err != nil {
 		return machine.Plan{}, err
 	}
-	proof, err := l.proven(ctx, kind, n, in.Now, time.Duration(with.HealthyFor))
+	proof, err := l.proven(ctx, kind, n, in.Now, with)
 	if err != nil {
 		return machine.Plan{}, err
 	}

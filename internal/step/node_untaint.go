@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -58,7 +57,7 @@ func (l nodeUntaint) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 		Back: kube.NodeEdit{Taint: &taint, Annotate: map[string]string{kube.Tainted: taint.String()}},
 	}
 	if keepsAway(taint) {
-		if proof, err = l.proven(ctx, kind, n, in.Now, time.Duration(with.HealthyFor)); err != nil {
+		if proof, err = l.proven(ctx, kind, n, in.Now, with); err != nil {
 			return machine.Plan{}, err
 		}
 		if !n.Unschedulable { // else it is still out

@@ -76,7 +76,12 @@ func (s *Set) before(ctx context.Context, e machine.Effect) float64 {
 
 // read asks one question of the proof and whether its answer is fresh.
 func (s *Set) read(ctx context.Context, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
-	v, err := s.deps.Querier.Instant(ctx, expr, now)
+	return readFresh(ctx, s.deps.Querier, expr, now, fold)
+}
+
+// readFresh asks one question, and whether its answer is fresh.
+func readFresh(ctx context.Context, q Querier, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
+	v, err := q.Instant(ctx, expr, now)
 	if err != nil {
 		e := wrap(err)
 		return slo.Reading{Reason: slo.Reason(e.Reason), Detail: e.Error()}
@@ -87,7 +92,7 @@ func (s *Set) read(ctx context.Context, expr string, now time.Time, fold func([]
 	if len(v.Samples) == 0 {
 		return slo.Reading{Reason: slo.NoData}
 	}
-	newest, asked, err := newestSample(ctx, s.deps.Querier, expr, now)
+	newest, asked, err := newestSample(ctx, q, expr, now)
 	if err != nil {
 		e := wrap(err)
 		return slo.Reading{Reason: slo.Reason(e.Reason), Detail: "how old the samples are: " + e.Error()}
