@@ -11,7 +11,8 @@ import (
 
 var (
 	engineWord   = regexp.MustCompile(`^(?:vllm|sglang|trtllm-serve|text-generation-launcher|tritonserver|lmdeploy)$`)
-	engineModule = regexp.MustCompile(`^(?:vllm|sglang|dynamo|tensorrt_llm|lmdeploy)\b`)
+	clients      = regexp.MustCompile(`^(?:bench|chat|complete|collect-env|run-batch)$`) // of an engine that runs elsewhere
+	engineModule = regexp.MustCompile(`^(?:vllm|sglang|tensorrt_llm|lmdeploy|dynamo\.(?:vllm|sglang|trtllm|mocker))\b`) // dynamo.frontend serves no model
 	bareEngine   = regexp.MustCompile(`(?:^|/)(?:vllm/vllm-openai|lmsysorg/sglang)(?:[:@]|$)`) // the entrypoint is the engine
 	engineImage  = regexp.MustCompile(`(?:vllm|sglang|trt-?llm|tensorrt-?llm|dynamo|llm-d|tgi|text-generation)`)
 )
@@ -19,7 +20,7 @@ var (
 // runsEngine reports whether the arguments of a command start a serving engine.
 func runsEngine(args []argument) bool {
 	for i, a := range args {
-		if engineWord.MatchString(path.Base(a.text)) || i > 0 && args[i-1].text == "-m" && engineModule.MatchString(a.text) {
+		if engineWord.MatchString(path.Base(a.text)) && (i+1 == len(args) || !clients.MatchString(args[i+1].text)) || i > 0 && args[i-1].text == "-m" && engineModule.MatchString(a.text) {
 			return true
 		}
 	}
