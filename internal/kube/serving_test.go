@@ -37,16 +37,20 @@ func TestServingCountsGroups(t *testing.T) {
 	}{
 		"LeaderWorkerSet": {
 			pods: []member{
-				{owner: "StatefulSet", name: "big-0", node: "node-0", labels: lws("a"), size: "2"}, {owner: "StatefulSet", name: "big-0-1", node: "node-1", labels: lws("a"), size: "2"},
-				{owner: "StatefulSet", name: "big-1", node: "node-1", labels: lws("b"), size: "2"}, {owner: "StatefulSet", name: "big-1-1", node: "node-2", labels: lws("b"), size: "2"},
+				{owner: "StatefulSet", name: "big-0", node: "node-0", labels: lws("a"), size: "2"},
+				{owner: "StatefulSet", name: "big-0-1", node: "node-1", labels: lws("a"), size: "2"},
+				{owner: "StatefulSet", name: "big-1", node: "node-1", labels: lws("b"), size: "2"},
+				{owner: "StatefulSet", name: "big-1-1", node: "node-2", labels: lws("b"), size: "2"},
 				{owner: "StatefulSet", name: "big-2", node: "node-0", labels: lws("c"), size: "2"},
 			},
 			want: kube.Serving{Ref: kube.Ref{Kind: "LeaderWorkerSet", Namespace: "serving", Name: "big"}, Ready: 2, Here: 1, GPUs: true}, serves: "big-0 ",
 		},
 		"Grove": {
 			pods: []member{
-				{owner: "PodClique", name: "ldr-0", node: "node-0", labels: grove("0")}, {owner: "PodClique", name: "wkr-0", node: "node-1", labels: grove("0")},
-				{owner: "PodClique", name: "ldr-1", node: "node-1", labels: grove("1")}, {owner: "PodClique", name: "wkr-1", node: "node-2", labels: grove("1")},
+				{owner: "PodClique", name: "ldr-0", node: "node-0", labels: grove("0")},
+				{owner: "PodClique", name: "wkr-0", node: "node-1", labels: grove("0")},
+				{owner: "PodClique", name: "ldr-1", node: "node-1", labels: grove("1")},
+				{owner: "PodClique", name: "wkr-1", node: "node-2", labels: grove("1")},
 				{owner: "PodClique", name: "ldr-2", node: "node-0", labels: grove("2")},
 			},
 			want: kube.Serving{Ref: kube.Ref{Kind: "PodCliqueScalingGroup", Namespace: "serving", Name: "big-0-decode"}, Ready: 2, Here: 1, GPUs: true}, serves: "ldr-0 ",
@@ -60,8 +64,10 @@ func TestServingCountsGroups(t *testing.T) {
 		},
 		"Ray": {
 			pods: []member{
-				{owner: "RayCluster", name: "head", node: "node-1", labels: ray}, {owner: "RayCluster", name: "w-0", node: "node-0", labels: ray},
-				{owner: "RayCluster", name: "w-1", node: "node-0", labels: ray}, {owner: "RayCluster", name: "w-old", node: "node-2", labels: ray, unready: true, done: true},
+				{owner: "RayCluster", name: "head", node: "node-1", labels: ray},
+				{owner: "RayCluster", name: "w-0", node: "node-0", labels: ray},
+				{owner: "RayCluster", name: "w-1", node: "node-0", labels: ray},
+				{owner: "RayCluster", name: "w-old", node: "node-2", labels: ray, unready: true, done: true},
 			},
 			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, Ready: 1, Here: 1, GPUs: true}, serves: "w-0 w-1 ",
 		},
@@ -75,8 +81,10 @@ func TestServingCountsGroups(t *testing.T) {
 		},
 		"pods by themselves": {
 			pods: []member{
-				{owner: "StatefulSet", name: "x-0", node: "node-0"}, {owner: "StatefulSet", name: "x-1", node: "node-0", unready: true},
-				{owner: "StatefulSet", name: "x-2", node: "node-1"}, {owner: "StatefulSet", name: "x-3", node: "node-1", leaving: true},
+				{owner: "StatefulSet", name: "x-0", node: "node-0"},
+				{owner: "StatefulSet", name: "x-1", node: "node-0", unready: true},
+				{owner: "StatefulSet", name: "x-2", node: "node-1"},
+				{owner: "StatefulSet", name: "x-3", node: "node-1", leaving: true},
 			},
 			want: kube.Serving{Ref: kube.Ref{Kind: "StatefulSet", Namespace: "serving", Name: "big"}, Ready: 2, Here: 1, GPUs: true}, serves: "x-0 ",
 		},

@@ -140,6 +140,9 @@ func (w *World) NodeView(_ context.Context, name string) (kube.NodeView, error) 
 	return v, nil
 }
 
+// InRotation gives nothing: here a pod that is gone gets no requests.
+func (w *World) InRotation(context.Context, string) (map[string]string, error) { return nil, nil }
+
 // ChangeNode edits a node, if it still is as it was looked at.
 func (w *World) ChangeNode(_ context.Context, c kube.NodeChange) (kube.NodeState, error) {
 	w.mu.Lock()

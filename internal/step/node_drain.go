@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,7 +25,7 @@ anew, and pods with an emptyDir on disk unless ` + "`delete_emptydir_data`" + ` 
 own terminationGracePeriod, or ` + "`grace`" + ` where that is longer, to finish its requests.
 
 "Out of rotation" is the cluster's own doing here: a pod that is evicted is Terminating from then on, its EndpointSlices call it not ready, and Services
-and gateways that follow them send it nothing new. That takes them seconds, in which a preStop hook (sleep 15) keeps the engine from being told to stop; and
+and gateways that follow them send it nothing new; it counts as gone when none of them calls it ready any more. That takes them seconds, in which a preStop hook (sleep 15) keeps the engine from being told to stop; and
 what it then does with the requests it has is up to it: vLLM aborts them unless ` + "`--shutdown-timeout`" + ` (0.18 and later) gives them time, and
 terminationGracePeriodSeconds has to be longer than both together. The plan names pods with GPUs that get less than 1m, that have no preStop hook, or
 whose successors would count as ready before they serve, having no readiness probe.
@@ -144,9 +145,15 @@ func (l evictor) evictions(ctx context.Context, in Input, kind string, v kube.No
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if plan.Lacks == "" {
-		plan.Lacks = lacks
+	for _, namespace := range namespacesOf(p.Pods) {
+		_, err := l.n.InRotation(ctx, namespace)
+		lack, err := lackedRight(err)
+		if err != nil {
+			return machine.Plan{}, err
+		}
+		lacks = cmp.Or(lacks, lack)
 	}
+	plan.Lacks = cmp.Or(plan.Lacks, lacks)
 	plan.Pool, plan.Locks = out.Pool, append(plan.Locks, out.Locks...)
 	plan.Summary, plan.Undo, plan.Diff = out.Summary, out.Undo, out.Diff
 	for _, pod := range m.pods {
@@ -244,9 +251,13 @@ func (l evictor) Observe(ctx context.Context, in Input, plan machine.Plan, _ jso
 		return o, err
 	}
 	pods, err := l.n.NodePods(ctx, n.Name)
+	f := howFar(in, n, p, pods)
+	if err == nil {
+		err = l.rotation(ctx, &f, p)
+	}
 	if err != nil {
 		o.Settled, o.Unread, o.Progress = false, err, "how far the pods are could not be read"
 		return o, nil
 	}
-	return howFar(in, n, p, pods).observation(o, p), nil
+	return f.observation(o, p), nil
 }

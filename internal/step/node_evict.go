@@ -20,6 +20,7 @@ type far struct {
 	came    []string       // not of the plan, and in the way of an empty node
 	late    time.Duration  // past the time there is; 0: not
 	blocked []string       // what holds pods back, by whom
+	listed  []string       // gone, and in rotation all the same, with the EndpointSlice
 }
 
 // howFar looks at the pods on the node.
@@ -45,6 +46,35 @@ func howFar(in Input, n kube.NodeState, p nodePayload, pods []kube.NodePod) far 
 		f.late = max(0, in.Now.Sub(began)-readSpan(p.Within))
 	}
 	return f
+}
+
+// rotation asks, once the pods have gone, whether that is known to those who
+// send requests: until no EndpointSlice calls a pod ready it does not count as
+// gone.
+func (l evictor) rotation(ctx context.Context, f *far, p nodePayload) error {
+	if len(f.here)+len(f.leaving) > 0 {
+		return nil
+	}
+	for _, namespace := range namespacesOf(p.Pods) {
+		ready, err := l.n.InRotation(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		for _, pod := range p.Pods {
+			if slice, ok := ready[pod.UID]; ok && pod.Namespace == namespace {
+				f.listed = append(f.listed, fmt.Sprintf("%s (EndpointSlice %s)", pod, slice))
+			}
+		}
+	}
+	return nil
+}
+
+func namespacesOf(pods []podRef) []string {
+	all := map[string]bool{}
+	for _, pod := range pods {
+		all[pod.Namespace] = true
+	}
+	return sortedKeys(all)
 }
 
 // leave counts a pod that is on its way out.
@@ -94,7 +124,7 @@ func readyReplicas(n int) string {
 // observation adds to what the node says how far the pods are.
 func (f far) observation(o Observation, p nodePayload) Observation {
 	left := len(f.here) + len(f.leaving)
-	o.Settled = left == 0 && len(f.came) == 0
+	o.Settled = left == 0 && len(f.came)+len(f.listed) == 0
 	o.Progress = fmt.Sprintf("%d of %d pods have left node %s", len(p.Pods)-left, len(p.Pods), f.node)
 	if len(f.leaving) > 0 {
 		o.Progress += ", leaving: " + names5(f.leaving)
@@ -105,9 +135,12 @@ func (f far) observation(o Observation, p nodePayload) Observation {
 	if len(f.blocked) > 0 {
 		o.Progress += "; held back: " + strings.Join(f.blocked, "; ")
 	}
+	if len(f.listed) > 0 {
+		o.Progress += ", in rotation all the same: " + first5(f.listed)
+	}
 	switch {
 	case o.Settled:
-	case left == 0:
+	case left == 0 && len(f.came) > 0:
 		o.Degraded = true
 		o.Progress += "; came back all the same: " + strings.Join(f.came, ", ") + ": it tolerates the cordon"
 	case f.late > 0:
@@ -149,7 +182,10 @@ func (l evictor) advance(ctx context.Context, in Input, plan machine.Plan) (Obse
 		return o, err
 	}
 	f := howFar(in, n, p, v.Pods)
-	if seen := f.observation(o, p); seen.Settled || seen.Degraded && len(f.here) == 0 {
+	if err := l.rotation(ctx, &f, p); err != nil {
+		return o, err
+	}
+	if seen := f.observation(o, p); seen.Settled || len(f.here) == 0 {
 		return seen, nil
 	}
 	for i, pod := range f.here {

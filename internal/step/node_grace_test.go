@@ -1,11 +1,17 @@
 package step_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 )
@@ -68,5 +74,49 @@ func TestPlanSaysWhatRequestsAreLost(t *testing.T) {
 				t.Errorf("it says %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// TestDrainWaitsForRotation: a pod that is gone counts as gone when nobody is
+// told any more that it is ready, and what is never told so is given up.
+func TestDrainWaitsForRotation(t *testing.T) {
+	x := newNodeTrial(t, "node.drain", map[string]any{"within": "10m", "at_once": int64(3)})
+	slice := func(uid string, ready *bool) {
+		x.Put("/apis/discovery.k8s.io/v1/namespaces/serving/endpointslices/chat-x7k2p", discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: "chat-x7k2p", Namespace: "serving"},
+			Endpoints: []discoveryv1.Endpoint{
+				{TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "chat-1", UID: "uid-of-chat-1"}},
+				{TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "summarise-0", UID: types.UID(uid)}, Conditions: discoveryv1.EndpointConditions{Ready: ready}},
+			},
+		})
+	}
+	slice("uid-of-summarise-0", nil)
+	plan := x.applied(t)
+	for range 3 {
+		x.do(t, machine.ActionSettle, plan, "")
+	}
+	const listed = "3 of 3 pods have left node node-0, in rotation all the same: serving/summarise-0 (EndpointSlice chat-x7k2p)"
+	x.settles(t, plan, machine.StatusPending, listed)
+	late := *x
+	late.now = x.now.Add(11 * time.Minute)
+	late.deps.Now = func() time.Time { return late.now }
+	late.settles(t, plan, machine.StatusFailed, listed+"; not done within 10m")
+	slice("uid-of-summarise-0", new(false))
+	x.settles(t, plan, machine.StatusOK, "3 of 3 pods have left")
+	slice("uid-of-its-namesake", new(true))
+	x.settles(t, plan, machine.StatusOK, "3 of 3 pods have left")
+}
+
+// TestDrainWithoutTheRightToSeeRotation: it is said before anything is done.
+func TestDrainWithoutTheRightToSeeRotation(t *testing.T) {
+	x := newNodeTrial(t, "node.drain", nil)
+	x.Fail(func(r *http.Request) kubetest.Fault {
+		if strings.HasSuffix(r.URL.Path, "/endpointslices") {
+			return kubetest.Fault{Status: http.StatusForbidden}
+		}
+		return kubetest.Fault{}
+	})
+	if plan := x.plan(t); !strings.Contains(plan.Lacks, "list endpointslices.discovery.k8s.io serving: allow it") {
+		t.Errorf("the plan lacks %q, want the right to list EndpointSlices", plan.Lacks)
 	}
 }

@@ -132,6 +132,8 @@ type Nodes interface {
 	NodePods(ctx context.Context, name string) ([]kube.NodePod, error)
 	// NodeView gives the node with its pods and their budgets, its pool and what serves on it.
 	NodeView(ctx context.Context, name string) (kube.NodeView, error)
+	// InRotation gives the pods of a namespace that may get new requests, by UID, each with the EndpointSlice that says so.
+	InRotation(ctx context.Context, namespace string) (map[string]string, error)
 }
 
 // NodeChanger changes nodes and moves pods off them, one request each. Both

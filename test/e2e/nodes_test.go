@@ -153,6 +153,25 @@ func (d *drained) pods(t *testing.T, app string) int {
 	return n
 }
 
+// rotation counts the pods that EndpointSlices call ready, and those of them on the node.
+func (d *drained) rotation(ctx context.Context) (all, here int, err error) {
+	list, err := d.cp.Client.DiscoveryV1().EndpointSlices(d.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, slice := range list.Items {
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Ready != nil && *e.Conditions.Ready && e.NodeName != nil {
+				all++
+				if *e.NodeName == d.node {
+					here++
+				}
+			}
+		}
+	}
+	return all, here, nil
+}
+
 // evictions counts what the API server let the responder evict. A dry-run of
 // one, which each plan makes for both pods, looks the same in the audit log:
 // it says so in its body.
@@ -191,11 +210,19 @@ func (d *drained) wantCordon(t *testing.T, want bool) {
 	}
 }
 
-// drainedEmpty: cordoned, both pods evicted in turn, proven, and kept.
+// drainedEmpty: cordoned, both pods evicted in turn, out of rotation, proven, and kept.
 func drainedEmpty(t *testing.T, d *drained) {
+	d.cp.Apply(t, d.ns, "apiVersion: v1\nkind: Service\nmetadata: {name: chat}\nspec: {selector: {app: chat}, ports: [{port: 8000}]}\n")
+	rig.Await(t, time.Minute, "all pods of chat in rotation", func(ctx context.Context) (bool, string) {
+		all, here, err := d.rotation(ctx)
+		return err == nil && all == 3 && here == 1, fmt.Sprint(all, here, err)
+	})
 	d.alert(t)
 	run := d.end(t, machine.OutcomeResolved, "0 of 2 pods have left", "2 of 2 pods have left")
 	d.wantCordon(t, true)
+	if _, here, err := d.rotation(t.Context()); err != nil || here > 0 {
+		t.Errorf("%d pods of the node are in rotation, %v; want none", here, err)
+	}
 	if d.pods(t, "chat")+d.pods(t, "side") > 0 || d.evictions(t, run) != 2 {
 		t.Errorf("%d and %d pods are there, %d were evicted; want none and 2", d.pods(t, "chat"), d.pods(t, "side"), d.evictions(t, run))
 	}

@@ -275,7 +275,7 @@ func kinds() map[string]string {
 		"deployments": "Deployment", "statefulsets": "StatefulSet", "replicasets": "ReplicaSet",
 		"controllerrevisions": "ControllerRevision", "pods": "Pod", "events": "Event", "nodes": "Node",
 		"horizontalpodautoscalers": "HorizontalPodAutoscaler", "scaledobjects": "ScaledObject",
-		"poddisruptionbudgets": "PodDisruptionBudget",
+		"poddisruptionbudgets": "PodDisruptionBudget", "endpointslices": "EndpointSlice",
 	}
 }
 

@@ -1,0 +1,27 @@
+package kube
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// InRotation gives the pods of a namespace that EndpointSlices call ready, by
+// UID, each with the name of such a slice: what follows it may send them new
+// requests, whatever has become of the pod. The error is an [*Error].
+func (c *Client) InRotation(ctx context.Context, namespace string) (map[string]string, error) {
+	list, err := c.typed.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, request{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace}.fail(err)
+	}
+	out := map[string]string{}
+	for _, slice := range list.Items {
+		for _, e := range slice.Endpoints {
+			// Nothing said is ready, as the API has it.
+			if e.TargetRef != nil && e.TargetRef.Kind == "Pod" && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				out[string(e.TargetRef.UID)] = slice.Name
+			}
+		}
+	}
+	return out, nil
+}
