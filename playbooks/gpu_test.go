@@ -132,16 +132,18 @@ func TestGPUTexts(t *testing.T) {
 		spent = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":true,"rma":true,"repair_gpu":"GPU-3","repair_why":"no spare row"}`
 	)
 	set := load(t)
+	const gone = `{"node":"gpu-17","gpu":"","why":"6 of 8","reset":true,"rma":false,"repair_gpu":"","repair_gpus":[],"repair_why":"6 of 8 GPUs are there"}`
 	for _, test := range []struct{ playbook, state, with, diagnose, idle, want string }{
 		{"gpu-fault", "request-repair", "gpu", needs, hot, "GPU-2"},
 		{"gpu-fault", "request-repair", "reason", needs, spent, "a row waits"},
 		{"gpu-fault", "request-repair", "gpu", hot, spent, "GPU-3"},
 		{"gpu-fault", "request-repair", "reason", hot, spent, "no spare row"},
-		{"gpu-fault", "out-of-service", "", needs, "", "without it. GPU-2 needs a reset. It stays"},
-		{"gpu-fault", "out-of-service", "", spent, "", "without it. GPU-3 is to be replaced. It stays"},
+		{"gpu-fault", "out-of-service", "", needs, "", "without it. To be repaired: a row waits. It stays"},
+		{"gpu-fault", "out-of-service", "", spent, "", "without it. To be repaired: no spare row. It stays"},
 		{"gpu-fault", "out-of-service", "", hot, "", "without it. It stays"},
 		{"gpu-fault", "widespread", "", hot, "", "at fault on 1 of them, and of 3 too little is known (too hot). Nothing was changed."},
 		{"thermal-emergency", "unseen", "", hot, "", "node gpu-17 is too hot (too hot), and of 3 more nodes too little is known"},
+		{"gpu-fault", "request-repair", "reason", gone, hot, "6 of 8 GPUs are there"},
 	} {
 		scope := playbook.Scope{
 			Alert: playbook.Alert{Labels: map[string]string{}}, Service: playbook.Service{Name: "chat"},

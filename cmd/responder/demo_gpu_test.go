@@ -30,22 +30,26 @@ func TestGPUPlaybooks(t *testing.T) {
 	}{
 		{
 			"gpu-fault", machine.OutcomeResolved, "gpu-fault", 2,
-			[]string{"handed over to playbook gpu-fault", "drain node " + node, "VERIFIED", "ask for a reset of GPU GPU-", "APPROVED", "VERIFIED"}, "41 uncorrectable ECC errors",
+			[]string{"handed over to playbook gpu-fault", "drain node " + node, "VERIFIED", "ask for a reset of GPU GPU-", "APPROVED", "VERIFIED"},
+			"41 uncorrectable ECC errors",
 			true, "requested", 0,
 		},
 		{
 			"thermal-emergency", machine.OutcomeResolved, "thermal-emergency", 1,
-			[]string{"GPUThermalThrottle fires", "drain node " + node, "VERIFIED"}, "hardware thermal slowdown",
+			[]string{"GPUThermalThrottle fires", "drain node " + node, "VERIFIED"},
+			"hardware thermal slowdown",
 			true, "", 0,
 		},
 		{
 			"hot-room", machine.OutcomeEscalated, "thermal-emergency", 0,
-			[]string{"GPUThermalThrottle fires", "joins the run", "after diagnose: several hot nodes"}, "",
+			[]string{"GPUThermalThrottle fires", "joins the run", "after diagnose: several hot nodes"},
+			"",
 			false, "", 1,
 		},
 		{
 			"node-return", machine.OutcomeResolved, "node-return", 1,
-			[]string{"GPUNodeRepaired fires", "uncordon node " + node, "VERIFIED"}, "notes     its GPUs are healthy for",
+			[]string{"GPUNodeRepaired fires", "uncordon node " + node, "VERIFIED"},
+			"notes     its GPUs are healthy for",
 			false, "", 0,
 		},
 	}

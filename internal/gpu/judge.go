@@ -24,7 +24,12 @@ func Judge(now time.Time, snaps ...Snapshot) []NodeJudgement {
 	out := make([]NodeJudgement, 0, len(snaps))
 	for i, s := range snaps {
 		n := NodeJudgement{Node: s.Node, Source: s.Source, TakenAt: s.TakenAt, Verdict: Healthy, GPUs: []Judgement{}}
-		n.Reasons = reasons(nodeRules, subject{snap: s, now: now}, func(x sign) { n.Verdict = worst(n.Verdict, x.verdict) })
+		n.Reasons = reasons(nodeRules, subject{snap: s, now: now}, func(x sign) {
+			n.Verdict = worst(n.Verdict, x.verdict)
+			if x.reset && n.Repair == "" {
+				n.Repair = x.text
+			}
+		})
 		for _, g := range s.GPUs {
 			believed, odd := believe(g)
 			j := judgeGPU(subject{snap: s, gpu: believed, peers: peersOf(g, i, snaps, now), now: now, odd: odd})

@@ -38,7 +38,7 @@ func nodeReadable(u subject) []sign {
 		case e.What == WhatPods:
 			out = append(out, podsUnknown(detail(e)))
 		case e.Why == NeedsReset:
-			out = append(out, sign{outcome: outcome{verdict: Failing}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
+			out = append(out, sign{outcome: outcome{verdict: Failing, reset: true}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
 		case !harmless[e.Why]:
 			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
 		}
@@ -55,7 +55,7 @@ func gpusPresent(u subject) []sign {
 		return nil
 	}
 	return []sign{{
-		outcome:  outcome{verdict: Failing},
+		outcome:  outcome{verdict: Failing, reset: true},
 		text:     fmt.Sprintf("%d of %d GPUs are there; the others have left the bus", len(u.snap.GPUs), want),
 		evidence: fmt.Sprintf("gpus=%d expected=%d", len(u.snap.GPUs), want),
 	}}

@@ -71,7 +71,8 @@ type NodeJudgement struct {
 	Source  string      `json:"source,omitempty"` // of the snapshot; empty: there was none
 	TakenAt time.Time   `json:"taken_at,omitzero"`
 	Verdict Verdict     `json:"verdict"`
-	Reasons []Reason    `json:"reasons"` // about the node as a whole
+	Repair  string      `json:"repair,omitempty"` // the finding about the node as a whole that asks for a reset, of a GPU that cannot be told
+	Reasons []Reason    `json:"reasons"`          // about the node as a whole
 	GPUs    []Judgement `json:"gpus"`
 }
 

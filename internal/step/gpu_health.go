@@ -37,7 +37,7 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 			{Name: "why", Type: text, Doc: "The worst finding in a sentence; empty: nothing is wrong."},
 			{Name: "node", Type: text, Doc: "The node with the worst of them that is degraded, throttled or failing; empty: there is none."},
 			{Name: "gpu", Type: text, Doc: "UUID of the worst GPU there; empty: there is none, or the whole node is at fault."},
-			{Name: "reset", Type: yes, Doc: "A GPU there that counts needs a reset, by NVIDIA's documents."},
+			{Name: "reset", Type: yes, Doc: "A GPU there that counts, or one that has left the bus, needs a reset, by NVIDIA's documents."},
 			{Name: "rma", Type: yes, Doc: "A GPU there that counts is to be replaced, by NVIDIA's documents."},
 			{Name: "repair_gpu", Type: text, Doc: "UUID of that GPU, of several the one to be replaced, and of those the worst; empty: there is none."},
 			{Name: "repair_why", Type: text, Doc: "The finding that asks for it in a sentence, and how many more GPUs there need a repair; empty: there is none."},
@@ -224,6 +224,10 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[st
 		out.Why = out.Reasons[0].say()
 	}
 	facts := out.facts()
+	if whole := counts[out.Node].whole; whole != "" { // of a GPU that nobody can name
+		out.Reset = true
+		out.RepairWhy = strings.TrimPrefix(out.RepairWhy+"; "+gpuFoundOut{Node: out.Node, GPU: -1, Text: whole}.say(), "; ")
+	}
 	out.Reasons = out.Reasons[:min(len(out.Reasons), maxReasons)]
 	return out, facts
 }
@@ -264,6 +268,7 @@ type nodeCount struct {
 	verdict  gpu.Verdict
 	throttle gpu.Throttle
 	hot      bool            // heat slows one of the GPUs down
+	whole    string          // finding about the node that asks for a reset; empty: none
 	repairs  []gpu.Judgement // of the GPUs that need a reset or a replacement
 	reasons  []gpuFoundOut   // worse than busy
 	worst    string          // UUID of the GPU; empty: none is worse than busy
@@ -284,6 +289,7 @@ func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []strin
 			}
 		}
 	}
+	n.whole = j.Repair
 	note(-1, "", j.Reasons)
 	names := map[string]bool{}
 	for _, p := range pods {

@@ -264,3 +264,34 @@ func TestGPUHealthRepair(t *testing.T) {
 		})
 	}
 }
+
+// A GPU that has left the bus needs a repair, though nobody can say which it is.
+func TestGPUHealthOfAGPUThatLeft(t *testing.T) {
+	left := func(a *gpu.Answer) { a.Snapshot.Expected = gpu.Known[int64](8) }
+	pending := func(a *gpu.Answer) { a.Snapshot.GPUs[0].Rows.Pending = gpu.Known(true) }
+	const gone = "node node-b: 2 of 8 GPUs are there; the others have left the bus"
+	for name, c := range map[string]struct {
+		gpus  gpus
+		reset bool
+		why   string
+	}{
+		"alone":                {gpus{"node-b": left}, true, gone},
+		"beside another":       {gpus{"node-b": both(left, pending)}, true, "GPU 0 on node node-b: a memory row waits to be remapped, which a reset does; " + gone},
+		"on a node that stays": {gpus{"node-b": overheated}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := do(t, step.Deps{Workloads: fleet{}, GPUs: c.gpus}, machine.Effect{Action: machine.ActionCheck, Step: "gpu.health"})
+			var got struct {
+				Node      string `json:"node"`
+				Reset     bool   `json:"reset"`
+				RepairWhy string `json:"repair_why"`
+			}
+			if err := json.Unmarshal(o.Data, &got); err != nil {
+				t.Fatalf("%v: %+v", err, o)
+			}
+			if got.Node != "node-b" || got.Reset != c.reset || got.RepairWhy != c.why {
+				t.Errorf("got %+v, want reset %v: %q", got, c.reset, c.why)
+			}
+		})
+	}
+}
