@@ -145,6 +145,11 @@ func (readingApplications) Sync(_ context.Context, s gitops.Sync) error {
 	return refuseIn("sync application " + s.Application)
 }
 
+// Stop is refused.
+func (readingApplications) Stop(_ context.Context, name, _ string) error {
+	return refuseIn("stop the sync of application " + name)
+}
+
 func refuseIn(what string) error {
 	return &step.Error{Reason: machine.ReasonForbidden, Message: "dry run: refused to " + what + "; a dry run changes nothing, so this is a mistake in the program: please report it"}
 }

@@ -96,6 +96,9 @@ func (h *gitHouse) Lacks(context.Context, string) (string, error) { return "", n
 // Sync implements [step.Applications].
 func (h *gitHouse) Sync(context.Context, gitops.Sync) error { return nil }
 
+// Stop implements [step.Applications].
+func (h *gitHouse) Stop(context.Context, string, string) error { return nil }
+
 // Object implements [step.Objects]: what was synced last.
 func (h *gitHouse) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
 	if id.Kind != "Deployment" || id.Name != "chat" {

@@ -260,7 +260,11 @@ func (l argo) Undo(ctx context.Context, in Input, plan machine.Plan, receipt jso
 		return nil, &Error{Reason: machine.ReasonForeignChange, Message: byOthers(app) + "; nothing was put back"}
 	}
 	if app.Operation.Running {
-		return nil, &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf("%s: %s is still being synced", plan.Step, app.Name)}
+		// It may hang for ever, in a hook that does not end. Undo is tried again.
+		if err := l.a.Stop(ctx, p.Application, effectKey(in.Key, machine.ActionApply)); err != nil {
+			return nil, err
+		}
+		return nil, &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf("%s: %s is still being synced; Argo CD was asked to stop that", plan.Step, app.Name)}
 	}
 	if err := l.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: p.From, Key: effectKey(in.Key, machine.ActionUndo)}); err != nil {
 		return nil, err

@@ -124,6 +124,38 @@ func TestLacksTheRight(t *testing.T) {
 	}
 }
 
+// TestHangingSyncIsStopped: the undo of a sync that does not end stops it first, and
+// nobody else's.
+func TestHangingSyncIsStopped(t *testing.T) {
+	for _, theirs := range []bool{false, true} {
+		w := inGit(false)
+		before := w.Head().SHA
+		w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+		plan := w.plan(t, "argocd.sync", nil)
+		o := w.do(t, "argocd.sync", machine.ActionApply, nil, plan, nil, false)
+		want(t, "apply", o, machine.StatusOK, "")
+		want(t, "settle", w.do(t, "argocd.sync", machine.ActionSettle, nil, plan, o.Data, false), machine.StatusPending, "a sync to ")
+		if theirs {
+			w.App.Operation.Key = ""
+			want(t, "undo over another's", w.do(t, "argocd.sync", machine.ActionUndo, nil, plan, o.Data, false), machine.StatusForeign, "nothing was put back")
+			if !w.App.Operation.Running {
+				t.Error("somebody else's sync was stopped")
+			}
+			continue
+		}
+		first := w.do(t, "argocd.sync", machine.ActionUndo, nil, plan, o.Data, false)
+		if want(t, "undo", first, machine.StatusFailed, "Argo CD was asked to stop that"); !first.Reason.Retryable() {
+			t.Errorf("%s ends the undo", first.Reason)
+		}
+		want(t, "undo again", w.do(t, "argocd.sync", machine.ActionUndo, nil, plan, o.Data, false), machine.StatusOK, "")
+		w.Settle()
+		want(t, "unwind", w.do(t, "argocd.sync", machine.ActionUnwind, nil, plan, o.Data, false), machine.StatusOK, "healthy")
+		if now := w.App.History[len(w.App.History)-1].Revisions[0]; now != before {
+			t.Errorf("it is at %s, want %s", now, before)
+		}
+	}
+}
+
 // TestFailedSyncGoesBack: a sync that fails leaves no entry in the history and is
 // ours all the same; so is the undo of it, done or failed.
 func TestFailedSyncGoesBack(t *testing.T) {

@@ -73,6 +73,9 @@ type Applications interface {
 	// Sync begins a sync of an application at these revisions, one for each
 	// source, older ones too. One that runs already is throttled.
 	Sync(ctx context.Context, s gitops.Sync) error
+	// Stop has Argo CD end the operation with that key, if it is under way; what
+	// it did stays. It ends a moment later.
+	Stop(ctx context.Context, name, key string) error
 }
 
 // Objects reads live objects of any kind and has the API server judge

@@ -77,6 +77,27 @@ func gitArgoSyncFails(t *testing.T, all *gitWorlds) {
 	w.wantOutOfSync(t, "128", repair)
 }
 
+// A hook of what is synced does not end, and a person cancels the run: the sync is
+// stopped, and what of it was applied is taken back.
+func gitArgoSyncHangs(t *testing.T, all *gitWorlds) {
+	w := all.world(t, gitOptions{lever: argoSync, app: manual, token: projectRole})
+	hook := strings.NewReplacer("name: chat\n", "name: hook\n  annotations: {argocd.argoproj.io/hook: PostSync}\n", "app: chat", "app: hook",
+		"gpu: 1", "gpu: 99", "DeadlineSeconds: 10", "DeadlineSeconds: 600").Replace(manifest(64))
+	repair := w.git.Commit(t, "Serve fewer, and check it", map[string]string{"serving/hook.yaml": hook, manifestPath: manifest(32)})
+	w.alert(t)
+	rig.Await(t, time.Minute, "what is synced runs", func(context.Context) (bool, string) {
+		got := liveSeqs(t, w.cp, w.ns, "chat")
+		return got == "--max-num-seqs=32", got
+	})
+	run := w.responder.AwaitRun(t, time.Minute, "the change is on record", func(r *rig.Run) bool { return r.Has(machine.Applied) == 1 })
+	w.responder.Must(t, "runs", "cancel", run.ID, "--reason", "it hangs")
+	run = w.responder.AwaitEnd(t, 3*time.Minute, machine.OutcomeCanceled)
+	w.wantCommits(t, 0)
+	w.wantOnce(t, run, machine.Applied, machine.Undone, machine.Unwound)
+	w.wantHistory(t, w.broken, w.broken)
+	w.wantOutOfSync(t, "128", repair)
+}
+
 // An application that is synced by hand is rolled back by Argo CD, and its branch
 // keeps what was rolled back. This one has two sources: a chart, and its values.
 func gitArgoRollback(t *testing.T, all *gitWorlds) {

@@ -58,6 +58,7 @@ func TestGitOps(t *testing.T) {
 		"sync":                            gitArgoSync,
 		"sync does not help":              gitArgoSyncDoesNotHelp,
 		"sync of what is refused":         gitArgoSyncFails,
+		"sync does not end":               gitArgoSyncHangs,
 		"Argo CD rolls back":              gitArgoRollback,
 		"rollback does not help":          gitArgoRollbackDoesNotHelp,
 		"killed during the rollback":      gitArgoKilled,

@@ -47,10 +47,12 @@ type server struct {
 	syncs     []*application.ApplicationSyncRequest
 	refreshed chan string // kinds of the refreshes asked for
 	gets      int
+	stops     int
 	rights    []string // resource, action, object
 
-	onGet   func(n int) error                                        // before the nth answer
-	onSync  func(*application.ApplicationSyncRequest) error          // after it was noted
+	onGet   func(n int) error                               // before the nth answer
+	onSync  func(*application.ApplicationSyncRequest) error // after it was noted
+	onStop  func() error
 	onWatch func(application.ApplicationService_WatchServer) error   // instead of following app
 	onCall  func(ctx context.Context, method string) (stopped error) // before every call
 }
@@ -161,6 +163,16 @@ func (s *server) Sync(_ context.Context, r *application.ApplicationSyncRequest) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.app, nil
+}
+
+func (s *server) TerminateOperation(context.Context, *application.OperationTerminateRequest) (*application.OperationTerminateResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stops++
+	if s.onStop != nil {
+		return nil, s.onStop()
+	}
+	return &application.OperationTerminateResponse{}, nil
 }
 
 func (s *server) Watch(_ *application.ApplicationQuery, stream application.ApplicationService_WatchServer) error {

@@ -84,6 +84,33 @@ func (c *Client) Sync(ctx context.Context, s gitops.Sync) error {
 	return c.resolve(ctx, s, err)
 }
 
+// Stop has Argo CD end an operation of ours that is under way: the one with that
+// key. What it did stays done. None is no error, and neither is somebody else's,
+// which stays. Argo CD takes no key here, so one that begins in the moment after
+// the look would be stopped in its place.
+func (c *Client) Stop(ctx context.Context, name, key string) error {
+	raw, err := c.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	app := convert(raw)
+	if op := app.Operation; key == "" || !op.Running || op.Key != key || op.Phase == "Terminating" {
+		return nil
+	}
+	namespace, short, err := split(app.Name)
+	if err != nil {
+		return err
+	}
+	r := request{verb: "stop the sync of", name: app.Name, right: "sync"} // asked again when it is not known whether it arrived
+	_, err = once(ctx, c, r, func(ctx context.Context) (*application.OperationTerminateResponse, error) {
+		return c.apps.TerminateOperation(ctx, &application.OperationTerminateRequest{Name: &short, AppNamespace: namespace, Project: &app.Project})
+	})
+	if e := new(gitops.Error); errors.As(err, &e) && e.Reason == gitops.Invalid {
+		return nil // it ended meanwhile, or has not begun
+	}
+	return err
+}
+
 // options are the application's own, which ours would replace, and ours.
 func options(raw *v1alpha1.Application) []string {
 	var own v1alpha1.SyncOptions

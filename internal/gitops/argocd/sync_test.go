@@ -160,6 +160,43 @@ func TestSyncAnswerLost(t *testing.T) {
 	}
 }
 
+// Only an operation of ours is stopped, and one that is over needs no stop.
+func TestStop(t *testing.T) {
+	key := ask().Key
+	ending := func(app *v1alpha1.Application) {
+		running(wanted, key)(app)
+		app.Status.OperationState.Phase = "Terminating"
+	}
+	for name, tt := range map[string]struct {
+		state  func(*v1alpha1.Application)
+		answer error
+		stops  int
+		want   gitops.Reason
+	}{
+		"ours":           {running(wanted, key), nil, 1, ""},
+		"another's":      {running(wanted, "01HZ/cap/2/apply"), nil, 0, ""},
+		"a person's":     {running(wanted, ""), nil, 0, ""},
+		"over":           {synced(wanted, key), nil, 0, ""},
+		"stopped":        {ending, nil, 0, ""},
+		"over meanwhile": {running(wanted, key), status.Error(codes.InvalidArgument, "Unable to terminate operation. No operation is in progress"), 1, ""},
+		"no right":       {running(wanted, key), errDenied, 1, gitops.Forbidden},
+		"cut off":        {running(wanted, key), status.Error(codes.Unavailable, "transport is closing"), 1, gitops.Unreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, chat())
+			s.set(tt.state)
+			if tt.answer != nil {
+				s.onStop = func() error { return tt.answer }
+			}
+			err := s.client(t).Stop(t.Context(), "chat", key)
+			e := new(gitops.Error)
+			if s.stops != tt.stops || (err == nil) != (tt.want == "") || errors.As(err, &e) && (e.Reason != tt.want || e.Unknown) {
+				t.Errorf("%d stops, %v; want %d, %q", s.stops, err, tt.stops, tt.want)
+			}
+		})
+	}
+}
+
 func window(kind, schedule string) *application.ApplicationSyncWindow {
 	duration, manual := "1h", false
 	return &application.ApplicationSyncWindow{Kind: &kind, Schedule: &schedule, Duration: &duration, ManualSync: &manual}

@@ -57,6 +57,14 @@ func (g *Git) Sync(_ context.Context, s gitops.Sync) error {
 	return nil
 }
 
+// Stop implements [step.Applications].
+func (g *Git) Stop(_ context.Context, _, key string) error {
+	if op := &g.App.Operation; op.Running && op.Key == key {
+		op.Running, op.Phase, op.Message, op.Finished = false, "Failed", "Operation terminated", g.Now()
+	}
+	return g.ArgoDown
+}
+
 func (g *Git) begin(revisions []string) {
 	g.App.Operation = gitops.Operation{Running: true, Phase: "Running", Revisions: revisions}
 }
