@@ -45,9 +45,10 @@ type Taint struct {
 func (t Taint) String() string { return strings.TrimSuffix(t.Key+"="+t.Value, "=") + ":" + t.Effect }
 
 // Out reports whether the node takes no new pods, for whatever reason: one with
-// GPUs of which none is offered takes none that asks for them.
+// GPUs of which none is offered takes none that asks for them, and on one that a
+// neighbour says is not fit ([Troubles]) nobody should count.
 func (n NodeState) Out() bool {
-	return n.Unschedulable || !n.Ready || n.GPUsGone || len(n.Claims) > 0 || slices.ContainsFunc(n.Taints, func(t Taint) bool {
+	return n.Unschedulable || !n.Ready || n.GPUsGone || len(n.Claims)+len(Troubles(n.Conditions)) > 0 || slices.ContainsFunc(n.Taints, func(t Taint) bool {
 		return ours(t.Key) && t.Effect != string(corev1.TaintEffectPreferNoSchedule)
 	})
 }

@@ -23,7 +23,8 @@ func gpuHealthKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Judges the GPUs that the service's pods hold, on every node where they run, or all GPUs of one node. GPUs of the same product are compared with
 each other. What cannot be read, or is old, makes a verdict ` + "`unknown`" + `, never ` + "`healthy`" + `; so does a service without a running pod, and a configuration
-without node agents and dcgm-exporter. Reasons name the rule, the raw values and where the rule comes from.
+without node agents and dcgm-exporter; and so does a bad condition of the node that names GPUs, such as those of node-problem-detector: who is right is
+not known then. Reasons name the rule, the raw values and where the rule comes from.
 
 Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should), ` + "`unknown`, `degraded`" + ` (works, worse than it should), ` + "`throttled`" + `
 (slowed down now by heat, power brake or hardware), ` + "`failing`" + ` (gives or will give errors).`,
@@ -55,6 +56,7 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 				playbook.Field{Name: "age_seconds", Type: scalar(playbook.Double), Unit: "seconds", Doc: "Of the readings; -1: there are none."},
 				playbook.Field{Name: "gpus", Type: whole, Doc: "GPUs of the node that were seen."},
 				playbook.Field{Name: "pods", Type: listOf(text), Doc: "Pods of the service on the node."},
+				playbook.Field{Name: "conditions", Type: listOf(text), Doc: "Conditions of the node that are bad, e.g. GPUMissing=True."},
 			)), Doc: "The nodes that were asked about, worst first."},
 			{Name: "reasons", Type: listOf(object(
 				playbook.Field{Name: "node", Type: text, Doc: "Node."},
@@ -84,10 +86,11 @@ const maxReasons = 20
 type gpuHealth struct {
 	gpus GPUs
 	w    Workloads
+	n    Nodes // nil: what others say of nodes is not known
 	now  func() time.Time
 }
 
-func newGPUHealth(d Deps) Check { return gpuHealth{d.GPUs, d.Workloads, d.Now} }
+func newGPUHealth(d Deps) Check { return gpuHealth{d.GPUs, d.Workloads, d.Nodes, d.Now} }
 
 type healthWith struct {
 	Node string `json:"node"`
@@ -122,6 +125,7 @@ type gpuNodeOut struct {
 	AgeSeconds  float64      `json:"age_seconds"`
 	GPUs        int          `json:"gpus"`
 	Pods        []string     `json:"pods"`
+	Conditions  []string     `json:"conditions"`
 }
 
 type gpuFoundOut struct {
@@ -172,8 +176,9 @@ func (c gpuHealth) Run(ctx context.Context, in Input) (Finding, error) {
 		answers = c.gpus.Snapshots(ctx, nodes, 0)
 	}
 	// The readings are younger than the question, and in the sandbox time flies.
-	out, facts := healthOf(c.now(), in.Service.Namespace, answers, pods, with.Also)
-	return Finding{Out: out, Facts: facts}, nil
+	conditions, unread := c.conditionsOf(ctx, nodes)
+	out, facts := healthOf(c.now(), in.Service.Namespace, answers, conditions, pods, with.Also)
+	return Finding{Out: out, Facts: append(facts, unread...)}, nil
 }
 
 var errNoGPUSource = errors.New("neither node agents nor dcgm-exporter are configured: set gpu")
@@ -191,7 +196,7 @@ func podsByNode(pods []kube.Pod) map[string][]string {
 
 // healthOf turns answers into evidence and what people are told. Of the node
 // called whole, every GPU counts.
-func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[string][]string, whole string) (healthOut, []string) {
+func healthOf(now time.Time, namespace string, answers []gpu.Answer, conditions, pods map[string][]string, whole string) (healthOut, []string) {
 	counts := map[string]nodeCount{}
 	out := healthOut{Verdict: gpu.Healthy, BadPods: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
 	if len(answers) == 0 {
@@ -202,9 +207,10 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, pods map[st
 		if j.Node == whole {
 			counted = nil
 		}
+		j = told(j, conditions[j.Node])
 		n := countNode(j, answers[i], namespace, counted)
 		counts[j.Node] = n
-		row := gpuNodeOut{Name: j.Node, Verdict: n.verdict, NodeVerdict: j.Verdict, Throttle: n.throttle, Source: j.Source, AgeSeconds: -1, GPUs: len(j.GPUs), Pods: append([]string{}, pods[j.Node]...)}
+		row := gpuNodeOut{Name: j.Node, Verdict: n.verdict, NodeVerdict: j.Verdict, Throttle: n.throttle, Source: j.Source, AgeSeconds: -1, GPUs: len(j.GPUs), Pods: append([]string{}, pods[j.Node]...), Conditions: append([]string{}, conditions[j.Node]...)}
 		if !j.TakenAt.IsZero() {
 			row.AgeSeconds = now.Sub(j.TakenAt).Seconds()
 		}

@@ -66,6 +66,9 @@ func whyOut(n kube.NodeState) string {
 	if !n.Ready {
 		why = append(why, "not ready")
 	}
+	if bad := kube.Troubles(n.Conditions); len(bad) > 0 {
+		why = append(why, strings.Join(bad, ", "))
+	}
 	if n.GPUsGone {
 		why = append(why, "none of its GPUs is offered")
 	}
