@@ -74,6 +74,7 @@ func TestCrossChecks(t *testing.T) {
 		"auth: {tokens: [{name: a, file: b}]}":                                                                                   "auth.tokens[0].scopes: may do nothing",
 		"auth: {tokens: [{file: b, scopes: [read]}]}":                                                                            "auth.tokens[0].name: must not be empty",
 		"prometheus: {url: prometheus}":                                                                                          "prometheus.url: \"prometheus\" is not a URL",
+		"receiver: {drop_labels: [replica, alertname]}":                                                                          "receiver.drop_labels[1]: alertname cannot be dropped",
 		"kubernetes: {in_cluster: true, kubeconfig: k}":                                                                          "kubernetes: in_cluster and kubeconfig exclude each other",
 		"kubernetes: {qps: 0}":                                 "kubernetes.qps: must be between 1 and 10000",
 		"discovery: {enabled: true}":                           "discovery.enabled: there is no cluster to look in",

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -175,6 +176,9 @@ func (c *config) checkAuth(bad report) {
 func (c *config) checkLimits(bad report) {
 	if c.Receiver.MaxBody < 1<<10 {
 		bad("receiver.max_body", "", "must be at least 1KiB")
+	}
+	if i := slices.Index(c.Receiver.DropLabels, "alertname"); i >= 0 {
+		bad(fmt.Sprintf("receiver.drop_labels[%d]", i), "", "alertname cannot be dropped: alerts are told apart by it")
 	}
 	if c.Receiver.MaxInFlight < c.Receiver.MaxBody {
 		bad("receiver.max_in_flight", "", "must be at least receiver.max_body")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/yamldoc"
 	"github.com/inference-responder/responder/playbooks"
 )
 
@@ -39,16 +41,15 @@ func loadPlaybooks(path string) (*playbook.Set, error) {
 	return playbook.NewSet(loaded)
 }
 
-// maxPlaybookBytes bounds a file of playbooks. A real one is a few KiB.
-const maxPlaybookBytes = 1 << 20
-
 func parsePlaybookFile(path string) ([]*playbook.Playbook, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read playbook: %w", err)
 	}
 	defer f.Close()
-	data, err := readAtMost(f, maxPlaybookBytes)
+	// One byte more than allowed, so that the parser says that it is too big, as
+	// one of the file's problems.
+	data, err := io.ReadAll(io.LimitReader(f, yamldoc.MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read playbook %s: %w", path, err)
 	}

@@ -43,7 +43,7 @@ func newPlaybookGraphCommand(p *process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.print(p.stdout, graphAnswer{pb.Name, pb.Digest, drawing, drawn}, func(w io.Writer) error {
+			return out.print(p.stdout, graphOf(pb, path, drawing, drawn), func(w io.Writer) error {
 				_, err := io.WriteString(w, drawn)
 				return err
 			})
@@ -59,17 +59,11 @@ func newPlaybookGraphCommand(p *process) *cobra.Command {
 	c.addFlags(cmd)
 	out.addFlag(cmd)
 	cmd.Flags().StringVar(&drawing, "format", string(playbook.GraphText), "text, mermaid or dot")
+	// The error is of a flag that does not exist; it was added above.
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]cobra.Completion{"text", "mermaid", "dot"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&run, "run", "", "draw the playbook of this run, with its path")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to find NAME in (default: the shipped playbooks)")
 	return cmd
-}
-
-// graphAnswer is the answer of playbook graph.
-type graphAnswer struct {
-	Playbook string `json:"playbook"`
-	Digest   string `json:"digest"`
-	Format   string `json:"format"`
-	Graph    string `json:"graph"`
 }
 
 func playbookOfRun(cmd *cobra.Command, c *client, id string) (*playbook.Playbook, []string, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,8 +109,11 @@ func playbookFiles(args []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Scenario tests stand beside the playbooks they test.
-		found = slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, ".test.yaml") })
+		// Scenario tests stand beside the playbooks they test. Hidden files are
+		// those of editors, and the service passes them over.
+		found = slices.DeleteFunc(found, func(f string) bool {
+			return strings.HasSuffix(f, ".test.yaml") || strings.HasPrefix(filepath.Base(f), ".")
+		})
 		if len(found) == 0 {
 			return nil, fmt.Errorf("no playbooks in %s: no file ends in .yaml", arg)
 		}
@@ -127,7 +131,8 @@ func count(n int, noun string) string {
 }
 
 func newPlaybookSchemaCommand(p *process) *cobra.Command {
-	return &cobra.Command{
+	var out output
+	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of playbooks, for editors",
 		Args:  none,
@@ -135,8 +140,13 @@ func newPlaybookSchemaCommand(p *process) *cobra.Command {
   # first line of a playbook, for editors with a YAML language server:
   # yaml-language-server: $schema=playbook.schema.json`,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := p.stdout.Write(playbook.Schema(step.Kinds()))
-			return err
+			schema := playbook.Schema(step.Kinds())
+			return out.print(p.stdout, json.RawMessage(schema), func(w io.Writer) error {
+				_, err := w.Write(schema)
+				return err
+			})
 		},
 	}
+	out.addFlag(cmd)
+	return cmd
 }

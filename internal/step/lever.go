@@ -184,7 +184,7 @@ func rolled(o *Observation, w kube.Workload, replicas int) {
 	default:
 		o.Progress = fmt.Sprintf("%d of %d replicas updated, %d ready", w.Updated, replicas, w.Ready)
 		if old > 0 {
-			o.Progress += fmt.Sprintf(", %d old ones left", old)
+			o.Progress += fmt.Sprintf(", %d of the old left", old)
 		}
 	}
 }

@@ -124,7 +124,7 @@ type RunOutcome string
 // The ways a run can end.
 const (
 	OutcomeResolved   RunOutcome = "resolved"    // a lever was verified, or an end state says so after verification
-	OutcomeCleared    RunOutcome = "cleared"     // the alert resolved before anything was changed
+	OutcomeCleared    RunOutcome = "cleared"     // the alert resolved; nothing was changed, or it was undone and had not helped
 	OutcomeNoAction   RunOutcome = "no-action"   // not confirmed, nothing to do
 	OutcomeObserved   RunOutcome = "observed"    // autonomy observe: would have acted
 	OutcomeEscalated  RunOutcome = "escalated"   // a person has to take over; nothing is half done

@@ -321,3 +321,10 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: out.Reason, Message: "the change was undone, but that is not in effect: " + out.Message})
 	}
 }
+
+// unproven reports whether the lever's change was in effect and could not be
+// measured. One that nobody merged, or that was given up because nothing fired
+// any more, never was.
+func (l *Lever) unproven() bool {
+	return l != nil && l.Signal == playbook.OnInconclusive && l.Reason != ReasonCleared && l.Reason != ReasonDeadline
+}
