@@ -82,6 +82,8 @@ type Request struct {
 
 	// The commit's trailers. The effect is the idempotency key of the write.
 	Run, State, Digest, Effect string
+
+	Beside string // a trailer too, one word; empty: none
 }
 
 // RepositoryName is an address without what differs between the ways to reach
@@ -115,6 +117,7 @@ type Way struct {
 type Landing struct {
 	SHA    string // of the commit on the branch; empty: it is not there
 	Plan   string // digest of the plan that it was made for: its trailer Responder-Plan, or the line of the pull request; empty: not known
+	Beside string // its trailer Responder-Beside; empty: not known
 	Waits  string // pull request that is open, for people: its URL
 	Closed string // pull request that was closed without being merged
 

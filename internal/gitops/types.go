@@ -99,4 +99,5 @@ const (
 	TrailerState  = "Responder-State"
 	TrailerPlan   = "Responder-Plan"
 	TrailerEffect = "Responder-Effect"
+	TrailerBeside = "Responder-Beside" // of what a plan lists as amiss beside it, what still was; for who lost the receipt
 )

@@ -220,7 +220,7 @@ func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, receipt 
 	default:
 		return Observation{Foreign: true, Progress: byOthers(app)}, nil
 	}
-	beside := amissAt(plan, receipt)
+	beside := amissNow(plan, receipt, app)
 	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: want, Revision: strings.Join(at, ","), Beside: beside})}
 	state, why := gitops.Operated(app.Without(amissOf(beside)), at)
 	l.recovery.rollout(&o, state, why, app, in.Now)

@@ -1,6 +1,10 @@
 package step
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -75,11 +79,102 @@ func listed(rs []gitops.Resource) []machine.Amiss {
 // amiss when it was made, which may be long after the plan. Where no receipt
 // tells, it is the plan's.
 func amissAt(plan machine.Plan, receipt json.RawMessage) []machine.Amiss {
+	if list, ok := amissIn(receipt); ok {
+		return list
+	}
+	return plan.Beside
+}
+
+// amissIn is what a receipt tells of it. False: it does not, or there is none.
+func amissIn(receipt json.RawMessage) ([]machine.Amiss, bool) {
 	var made gitReceipt
 	if len(receipt) == 0 || json.Unmarshal(receipt, &made) != nil || made.Beside == nil {
+		return nil, false
+	}
+	return made.Beside, true
+}
+
+// amissNow is amissAt of a change whose receipt was lost, in a crash between the
+// write and the journal: what is fine by now is not excused any more.
+func amissNow(plan machine.Plan, receipt json.RawMessage, app gitops.Application) []machine.Amiss {
+	if list, ok := amissIn(receipt); ok || len(plan.Beside) == 0 {
+		return list
+	}
+	return listed(app.Remaining(amissOf(plan.Beside)))
+}
+
+// besideAt is amissAt of a commit: that says it, too, where the receipt was lost.
+// After a squash it does not, and what is fine by now is not excused any more.
+func (g gitChange) besideAt(ctx context.Context, plan machine.Plan, p gitPayload, receipt json.RawMessage, made gitops.Landing) []machine.Amiss {
+	if _, told := amissIn(receipt); told || made.None() || len(plan.Beside) == 0 {
+		return amissAt(plan, receipt)
+	}
+	if list, ok := marked(plan.Beside, made.Beside); ok {
+		return list
+	}
+	app, err := g.a.Application(ctx, p.Application)
+	if err != nil {
 		return plan.Beside
 	}
-	return made.Beside
+	return amissNow(plan, receipt, app)
+}
+
+// maxMarked is how many resources of a plan's list a commit speaks of.
+const maxMarked = 200
+
+// besideMark says in a word what of a plan's list still was amiss when its commit
+// was made: which list, and of each resource whether it was out of sync (s), not
+// healthy (h), both (b) or neither (-). Empty: it is not said.
+func besideMark(list, remaining []machine.Amiss) string {
+	if len(list) == 0 || len(list) > maxMarked {
+		return ""
+	}
+	marks := bytes.Repeat([]byte("-"), len(list))
+	for i, was := range list {
+		for _, is := range remaining {
+			switch {
+			case is.Group != was.Group || is.Kind != was.Kind || is.Namespace != was.Namespace || is.Name != was.Name:
+			case is.Sync != "" && is.Health != "":
+				marks[i] = 'b'
+			case is.Sync != "":
+				marks[i] = 's'
+			case is.Health != "":
+				marks[i] = 'h'
+			}
+		}
+	}
+	return listName(list) + ":" + string(marks)
+}
+
+// marked reads what besideMark said. False: it speaks of another list, or not.
+func marked(list []machine.Amiss, mark string) ([]machine.Amiss, bool) {
+	name, marks, ok := strings.Cut(mark, ":")
+	if !ok || name != listName(list) || len(marks) != len(list) {
+		return nil, false
+	}
+	out := []machine.Amiss{}
+	for i, a := range list {
+		switch marks[i] {
+		case 'b':
+		case 's':
+			a.Health = ""
+		case 'h':
+			a.Sync = ""
+		case '-':
+			continue
+		default:
+			return nil, false
+		}
+		out = append(out, a)
+	}
+	return out, true
+}
+
+// listName tells one plan's list from another's: a fresh plan with the same digest
+// may list other things.
+func listName(list []machine.Amiss) string {
+	sum := sha256.Sum256(encode(list))
+	return hex.EncodeToString(sum[:4])
 }
 
 // besideText says them on one line, for the plan.

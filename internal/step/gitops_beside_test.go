@@ -136,6 +136,57 @@ func TestBesideSince(t *testing.T) {
 	}
 }
 
+// TestBesideWithoutReceipt: a crash between the write and the journal excuses
+// nothing more, and nothing less. A commit says what was still amiss when it was
+// made; of a sync, and of a pull request, what is fine at the next look is not.
+func TestBesideWithoutReceipt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind                  string
+		protected             bool
+		before, applied, look string // the other resource's health: planned, written, and looked at
+		status                machine.Status
+		says                  string
+	}{
+		"fine at the push, and failed since": {"gitops.set_flag", false, "Degraded", "Healthy", "Degraded", machine.StatusFailed, ": apps/Deployment serving/other"},
+		"failing all the time":               {"gitops.set_flag", false, "Degraded", "Degraded", "Degraded", machine.StatusOK, "healthy"},
+		"failing, and fine at the look":      {"gitops.set_flag", false, "Degraded", "Degraded", "Healthy", machine.StatusOK, "healthy"},
+		"a request, fine at the look":        {"gitops.set_flag", true, "Degraded", "Degraded", "Healthy", machine.StatusFailed, ": apps/Deployment serving/other"},
+		"a request, failing all the time":    {"gitops.set_flag", true, "Degraded", "Degraded", "Degraded", machine.StatusOK, "healthy"},
+		"a sync, fine at the look":           {"argocd.sync", false, "Degraded", "Degraded", "Healthy", machine.StatusFailed, ": apps/Deployment serving/other"},
+		"a sync, failing all the time":       {"argocd.sync", false, "Degraded", "Degraded", "Degraded", machine.StatusOK, "healthy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(tt.kind != "argocd.sync")
+			w.Protected = tt.protected
+			with := seqs
+			if tt.kind == "argocd.sync" {
+				with = nil
+				w.Push("ada", "new router", map[string]string{"replicas": "4"})
+				w.refresh()
+			}
+			w.beside("Synced", tt.before)
+			if tt.kind == "argocd.sync" {
+				w.App.Sync = "OutOfSync"
+			}
+			other := &w.App.Resources[len(w.App.Resources)-1]
+			plan := w.plan(t, tt.kind, with)
+			other.Health = tt.applied
+			want(t, "apply", w.do(t, tt.kind, machine.ActionApply, with, plan, nil, false), machine.StatusOK, "")
+			if !tt.protected {
+				w.Settle()
+			}
+			w.App.Health, other.Health = tt.look, tt.look
+			looked := w.do(t, tt.kind, machine.ActionApply, with, plan, nil, true)
+			want(t, "look", looked, machine.StatusOK, "")
+			w.MergeAll()
+			w.Settle()
+			w.App.Health, other.Health = "Degraded", "Degraded"
+			w.now = w.now.Add(time.Hour)
+			want(t, "settle", w.do(t, tt.kind, machine.ActionSettle, with, plan, looked.Data, false), tt.status, tt.says)
+		})
+	}
+}
+
 // TestSyncHidesNothingOfItsOwn: what a sync brings in counts, however unhealthy
 // it was before; what it leaves alone does not.
 func TestSyncHidesNothingOfItsOwn(t *testing.T) {

@@ -140,7 +140,9 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 	key := effectKey(in.Key, machine.ActionApply)
 	found, err := g.c.Find(ctx, p.src(), key)
 	if err != nil || !found.None() {
-		return madeBy(found), errors.Join(err, lateCommit(plan, found))
+		made := madeBy(found)
+		made.Beside = g.besideAt(ctx, plan, p, nil, found)
+		return made, errors.Join(err, lateCommit(plan, found))
 	}
 	if err := g.sameWay(ctx, plan, p); err != nil {
 		return none, err
@@ -159,6 +161,7 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 		}
 		r := request(in, plan, prop, key)
 		r.What, r.Why, r.PullRequest = in.Service.Name+": "+subject(plan), why(plan, p), p.PullRequest
+		r.Beside = besideMark(plan.Beside, amiss)
 		landed, err := g.c.Commit(ctx, r)
 		if errors.Is(err, gitops.ErrProtected) {
 			return none, g.protectedNow(ctx, plan, p, err)

@@ -28,7 +28,7 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, rec
 	if late := lateCommit(plan, made); late != nil {
 		return Observation{Foreign: true, Progress: late.Error()}, nil
 	}
-	plan.Beside = amissAt(plan, receipt)
+	plan.Beside = g.besideAt(ctx, plan, p, receipt, made)
 	if undo {
 		return g.observeUndo(ctx, in, plan, p, made, leftBehind(receipt))
 	}
@@ -36,7 +36,7 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, rec
 	case made.Changed != "":
 		return Observation{Foreign: true, Progress: "somebody changed the pull request: " + made.Changed}, nil
 	case made.SHA == "" && made.Waits != "":
-		return awaits(in, machine.ActionApply, "", made), nil
+		return awaits(in, plan, machine.ActionApply, "", made), nil
 	case made.SHA == "" && made.Closed != "":
 		return Observation{Declined: true, Progress: made.Closed + " was closed without being merged: that is a no"}, nil
 	case made.SHA == "":
@@ -144,7 +144,7 @@ func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan,
 		}
 		return g.standing(ctx, in, plan, p, machine.ActionUndo, back.SHA), nil
 	case back.Waits != "":
-		return awaits(in, machine.ActionUndo, plan.Undo+": ", back), nil
+		return awaits(in, plan, machine.ActionUndo, plan.Undo+": ", back), nil
 	case back.Closed != "":
 		return Observation{Declined: true, Progress: back.Closed + ", which takes the change back, was closed without being merged"}, nil
 	case made.SHA == "" && made.Waits == "":

@@ -22,11 +22,12 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 	}
 	key := effectKey(in.Key, machine.ActionUndo)
 	made, back, err := g.both(ctx, in, p)
+	beside := g.besideAt(ctx, plan, p, receipt, made)
 	switch {
 	case err != nil:
 		return nil, err
 	case back.SHA != "" || back.Waits != "":
-		return encode(gitReceipt{Action: machine.ActionUndo, Revision: back.SHA, Waits: back.Waits, Beside: amissAt(plan, receipt)}), g.ask(ctx, in, p, back.SHA, machine.ActionUndo)
+		return encode(gitReceipt{Action: machine.ActionUndo, Revision: back.SHA, Waits: back.Waits, Beside: beside}), g.ask(ctx, in, p, back.SHA, machine.ActionUndo)
 	case made.SHA == "" && made.Waits != "":
 		return g.withdraw(ctx, in, p, made)
 	case made.SHA == "":
@@ -61,7 +62,7 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 			return nil, err
 		}
 		_ = g.ask(ctx, in, p, landed.SHA, machine.ActionUndo) // unwinding asks again
-		return encode(gitReceipt{Action: machine.ActionUndo, Revision: landed.SHA, Waits: landed.Waits, Beside: amissAt(plan, receipt)}), nil
+		return encode(gitReceipt{Action: machine.ActionUndo, Revision: landed.SHA, Waits: landed.Waits, Beside: beside}), nil
 	}
 	return nil, &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": " + branchOf(p) + " keeps moving: " + plan.Undo + " could not be done yet"}
 }

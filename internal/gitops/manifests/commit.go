@@ -32,7 +32,7 @@ func (m *Manifests) Commit(ctx context.Context, r gitops.Request) (gitops.Landin
 // write pushes the commit; to is a branch to make, empty: the branch itself.
 func (b *branch) write(ctx context.Context, r gitops.Request, to string) (gitops.Commit, error) {
 	message := repository.Message{
-		What: r.What, Why: r.Why, Alert: r.Alert, Run: r.Run, State: r.State, Plan: r.Digest, Effect: r.Effect,
+		What: r.What, Why: r.Why, Alert: r.Alert, Run: r.Run, State: r.State, Plan: r.Digest, Effect: r.Effect, Beside: r.Beside,
 	}
 	p := r.Proposal
 	if len(p.Reverts) > 0 {
@@ -42,7 +42,7 @@ func (b *branch) write(ctx context.Context, r gitops.Request, to string) (gitops
 }
 
 func landed(c gitops.Commit) gitops.Landing {
-	return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan]}
+	return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan], Beside: c.Trailers[gitops.TrailerBeside]}
 }
 
 // remembered is how far back our own commits are looked for: no run is longer.

@@ -20,6 +20,8 @@ type Message struct {
 
 	// Trailers. The effect is required: it is the idempotency key.
 	Run, State, Plan, Effect string
+
+	Beside string // a trailer too; empty: none
 }
 
 const (
@@ -48,7 +50,11 @@ func (m Message) format(extra ...string) (string, error) {
 	}
 	var last []string
 	for _, t := range []struct{ key, value string }{
-		{gitops.TrailerRun, m.Run}, {gitops.TrailerState, m.State}, {gitops.TrailerPlan, m.Plan}, {gitops.TrailerEffect, m.Effect},
+		{gitops.TrailerRun, m.Run},
+		{gitops.TrailerState, m.State},
+		{gitops.TrailerPlan, m.Plan},
+		{gitops.TrailerBeside, m.Beside},
+		{gitops.TrailerEffect, m.Effect},
 	} {
 		switch {
 		case t.value == "" && t.key == gitops.TrailerEffect:
