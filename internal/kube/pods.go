@@ -15,7 +15,8 @@ import (
 	"github.com/inference-responder/responder/internal/credential"
 )
 
-// pods lists the pods that the workload controls, also through its ReplicaSets.
+// pods lists the pods that the workload controls, also through its ReplicaSets,
+// and the workers of its leaders.
 func (c *Client) pods(ctx context.Context, o *object) ([]corev1.Pod, error) {
 	options, err := o.listOptions()
 	if err != nil {
@@ -35,7 +36,11 @@ func (c *Client) pods(ctx context.Context, o *object) ([]corev1.Pod, error) {
 			out = append(out, p)
 		}
 	}
-	return out, nil
+	if o.leads() == "" {
+		return out, nil
+	}
+	workers, err := c.workers(ctx, o)
+	return append(out, workers...), err
 }
 
 func describePod(p corev1.Pod, revisions map[string]int64) Pod {

@@ -2,11 +2,14 @@ package kube
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Serving is a workload with pods on a node, in replicas: the pods of a group
@@ -31,6 +34,8 @@ type union struct {
 	size  string // annotation with the pods of a group; empty: nothing on a pod says it
 }
 
+const lwsName = "leaderworkerset.sigs.k8s.io/name"
+
 // unions are those that say so on their pods. KServe's InferenceService with a
 // workerSpec does not: its head and its workers are two Deployments. Its
 // LLMInferenceService makes LeaderWorkerSets.
@@ -38,7 +43,7 @@ func unions() []union {
 	const lws, grove = "leaderworkerset.sigs.k8s.io/", "grove.io/podcliquescalinggroup"
 	return []union{
 		// kubernetes-sigs/lws, api/leaderworkerset/v1: a group is made anew when any pod of it goes.
-		{kind: "LeaderWorkerSet", name: lws + "name", group: lws + "group-key", size: lws + "size"},
+		{kind: "LeaderWorkerSet", name: lwsName, group: lws + "group-key", size: lws + "size"},
 		// ai-dynamo/grove, operator/api/common/labels.go: a replica of a scaling group is a leader's and
 		// its workers' PodCliques, as Dynamo has them for an engine over several nodes. A PodClique of no
 		// scaling group is of pods that serve each by itself.
@@ -67,6 +72,30 @@ func (r Ref) Leaders() Ref {
 		r.Kind = "StatefulSet"
 	}
 	return r
+}
+
+// leads names the LeaderWorkerSet whose leaders the object makes; empty: none.
+func (o *object) leads() string {
+	if ref := metav1.GetControllerOf(&o.meta); ref != nil && ref.Kind == "LeaderWorkerSet" && o.statefulSet != nil {
+		return ref.Name
+	}
+	return ""
+}
+
+// workers lists the pods of the groups of a LeaderWorkerSet that are not their leaders.
+func (c *Client) workers(ctx context.Context, o *object) ([]corev1.Pod, error) {
+	list, err := c.typed.CoreV1().Pods(o.ref.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{lwsName: o.leads()}.String()})
+	if err != nil {
+		return nil, request{verb: "list", resource: "pods", namespace: o.ref.Namespace}.fail(err)
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return controlledBy(p.OwnerReferences, o.meta.UID) }), nil
+}
+
+// groups makes of the leaders that are ready the groups that are: a leader
+// without one of its workers serves nobody.
+func (w *Workload) groups(lws string, pods []corev1.Pod) {
+	ready := len(readyGroups(pods)[Ref{Kind: "LeaderWorkerSet", Namespace: w.Ref.Namespace, Name: lws}])
+	w.Ready, w.Available = min(w.Ready, ready), min(w.Available, ready)
 }
 
 // serving counts the replicas of the workloads that have pods on the node, and

@@ -115,6 +115,55 @@ func TestServingCountsGroups(t *testing.T) {
 	}
 }
 
+// TestWorkloadOfLeaders: the StatefulSet of a LeaderWorkerSet's leaders has as
+// many ready replicas as it has whole groups, and the workers' pods and nodes
+// are the workload's.
+func TestWorkloadOfLeaders(t *testing.T) {
+	s := kubetest.New(t)
+	leaders := kube.Ref{Kind: "StatefulSet", Namespace: "serving", Name: "big"}
+	s.Workload(t, leaders, 2, kubetest.Template("big", "vllm:v1"))
+	for _, node := range []string{"node-0", "node-1", "node-2"} {
+		s.Node(t, node, 8, nil)
+	}
+	group := func(p map[string]any, name string) {
+		meta := p["metadata"].(map[string]any)
+		labels := meta["labels"].(map[string]any)
+		labels["leaderworkerset.sigs.k8s.io/name"], labels["leaderworkerset.sigs.k8s.io/group-key"] = "big", name
+		meta["annotations"] = map[string]any{"leaderworkerset.sigs.k8s.io/size": "2"}
+	}
+	for _, leader := range []string{"big-0", "big-1"} {
+		s.Pod(t, kube.Ref{Kind: "StatefulSet", Namespace: "serving", Name: leader}, leader+"-1", "node-2", func(p *corev1.Pod) {
+			if leader == "big-1" {
+				p.Status.Conditions[0].Status = corev1.ConditionFalse
+			}
+		})
+		for _, pod := range []string{leader, leader + "-1"} {
+			s.Change(kubetest.PodPath("serving", pod), func(p map[string]any) { group(p, leader) })
+		}
+	}
+	counted := func() (w kube.Workload, nodes int) {
+		t.Helper()
+		w, err := s.Client(t).Workload(t.Context(), leaders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		on, err := s.Client(t).Nodes(t.Context(), leaders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w, len(on)
+	}
+	if w, nodes := counted(); w.Ready != 2 || len(w.Pods) != 2 || nodes != 2 {
+		t.Errorf("a StatefulSet: %d ready, %d pods on %d nodes; want 2, 2 and 2", w.Ready, len(w.Pods), nodes)
+	}
+	s.Change(kubetest.Path(leaders), func(o map[string]any) {
+		o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "big", "uid": "uid-lws", "controller": true}}
+	})
+	if w, nodes := counted(); w.Ready != 1 || w.Available != 1 || w.Replicas != 2 || len(w.Pods) != 4 || nodes != 3 {
+		t.Errorf("leaders: %d of %d ready, %d available, %d pods on %d nodes; want 1 of 2, 1, 4 and 3", w.Ready, w.Replicas, w.Available, len(w.Pods), nodes)
+	}
+}
+
 func (m member) put(p *corev1.Pod) {
 	p.Labels = m.labels
 	p.Annotations = map[string]string{"leaderworkerset.sigs.k8s.io/size": m.size}

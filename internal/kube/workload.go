@@ -27,6 +27,9 @@ func (c *Client) Workload(ctx context.Context, ref Ref) (Workload, error) {
 	for _, p := range pods {
 		w.Pods = append(w.Pods, describePod(p, o.revisionByOwner()))
 	}
+	if lws := o.leads(); lws != "" {
+		w.groups(lws, pods)
+	}
 	if w.Events, err = c.events(ctx, o, pods); err != nil {
 		return Workload{}, err
 	}
