@@ -25,6 +25,9 @@ type wentOut struct {
 	unseen  bool     // too little was known to say that none did
 }
 
+// someGPU stands for one that has left the bus, so that nobody can name it.
+const someGPU = "some"
+
 // String writes it as the annotation has it:
 // 2026-05-04T12:00:00Z boot=ID reset=UUID,UUID replace=UUID unseen.
 func (o wentOut) String() string {
@@ -142,9 +145,12 @@ func (l node) seenGoing(ctx context.Context, n kube.NodeState) wentOut {
 	}
 	answers := l.gpus.Snapshots(ctx, []string{n.Name}, 0)
 	for _, j := range gpu.JudgeAnswers(l.now(), answers) {
-		// A GPU that is not there is nobody's: the node as a whole fails.
-		o.unseen = o.unseen || j.Verdict == gpu.Uncertain || slices.ContainsFunc(j.Reasons, func(r gpu.Reason) bool { return r.Verdict.WorseThan(gpu.Busy) })
+		o.unseen = o.unseen || slices.ContainsFunc(j.Reasons, func(r gpu.Reason) bool { return r.Verdict == gpu.Uncertain })
+		if j.Repair != "" {
+			o.reset = append(o.reset, someGPU)
+		}
 		for _, g := range j.GPUs {
+			o.unseen = o.unseen || g.Verdict == gpu.Uncertain
 			switch {
 			case !g.Reset && !g.RMA:
 			case strings.ContainsAny(g.UUID, " ,="):
@@ -156,7 +162,8 @@ func (l node) seenGoing(ctx context.Context, n kube.NodeState) wentOut {
 			}
 		}
 	}
-	o.unseen = o.unseen || len(answers) == 0
+	// What is known to need a reset says all that the rest could.
+	o.unseen = (o.unseen || len(answers) == 0) && len(o.reset)+len(o.replace) == 0
 	return o
 }
 
@@ -171,7 +178,8 @@ func (o wentOut) unmended(n kube.NodeState) string {
 	}
 	why := "too little was known of its GPUs"
 	if len(o.reset)+len(o.replace) > 0 {
-		why = strings.Join(append(slices.Clone(o.reset), o.replace...), ", ") + " needed a reset or a reboot"
+		names := strings.Join(append(slices.Clone(o.reset), o.replace...), ", ")
+		why = strings.Replace(names, someGPU, "one of its GPUs", 1) + " needed a reset or a reboot"
 	}
 	why += " when it went out at " + o.at.UTC().Format("2006-01-02 15:04") + " UTC, and "
 	switch {

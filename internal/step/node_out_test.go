@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,8 @@ func TestWhatGPUsNeededIsKept(t *testing.T) {
 		"the agent does not answer":    {kind: "node.drain", gpus: silent{}, want: at + " unseen"},
 		"nobody tells of GPUs":         {kind: "node.drain", want: at + " unseen"},
 		"a UUID that is none":          {kind: "node.drain", gpus: agentOf(func(g *gpu.GPU) { xid(79)(g); g.UUID = "GPU-1 boot=x" }), want: at + " unseen"},
-		"one of its GPUs is not there": {kind: "node.drain", gpus: missingOne{}, want: at + " unseen"},
+		"one of its GPUs is not there": {kind: "node.drain", gpus: missingOne{}, want: at + " reset=some"},
+		"one at fault, one not known":  {kind: "node.drain", gpus: hotAndUnread{}, want: at + " unseen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newNodeTrial(t, c.kind, c.with)
@@ -99,6 +101,23 @@ type missingOne struct{}
 func (missingOne) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
 	out := agentOf(func(*gpu.GPU) {}).at(atNoon(), nodes, back)
 	out[0].Snapshot.Expected = gpu.Known[int64](2)
+	return out
+}
+
+// hotAndUnread is a node with a GPU that is too hot, which needs no reset, and one of
+// which the errors are not known.
+type hotAndUnread struct{}
+
+func (hotAndUnread) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
+	out := agentOf(func(*gpu.GPU) {}).at(atNoon(), nodes, back)
+	first := out[0].Snapshot.GPUs[0]
+	first.UUID, first.Index, first.ECC = "GPU-node-0-2", 2, gpu.ECC{}
+	out[0].Snapshot.GPUs = append(out[0].Snapshot.GPUs, first)
+	hot := &out[0].Snapshot.GPUs[0]
+	hot.Clocks.Reasons, hot.Minutes = gpu.Known(gpu.HWThermalSlowdown), slices.Clone(hot.Minutes)
+	for i := range hot.Minutes {
+		hot.Minutes[i].Reasons = map[gpu.Reasons]int{gpu.HWThermalSlowdown: 60}
+	}
 	return out
 }
 
@@ -174,6 +193,7 @@ func TestUncordonAfterTheAgentForgot(t *testing.T) {
 		"too little was known":      {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " unseen")}, "too little was known of its GPUs when it went out"},
 		"was to be replaced":        {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " replace=GPU-node-0-1"), reboot}, "GPU-node-0-1 was to be replaced when it went out at 2026-05-04 12:00 UTC, and is still there"},
 		"was replaced":              {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " replace=GPU-old"), reboot}, ""},
+		"one had left the bus":      {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " reset=some")}, "one of its GPUs needed a reset or a reboot when it went out"},
 		"it needed nothing":         {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA)}, ""},
 		"somebody wrote into it":    {[]func(*nodeTrial){note("mended"), reboot}, `"mended" begins with no time; whoever knows`},
 		"or something new":          {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " firmware=1"), reboot}, `"firmware=1" is not known in it`},
