@@ -127,16 +127,16 @@ func TestNodeReturnProbe(t *testing.T) {
 // GPU that needs it.
 func TestGPUTexts(t *testing.T) {
 	const (
-		hot   = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":false,"rma":false,"repair_gpu":"","repair_why":"","bad_nodes":1,"unknown_nodes":3}`
-		needs = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":true,"rma":false,"repair_gpu":"GPU-2","repair_why":"a row waits"}`
-		spent = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":true,"rma":true,"repair_gpu":"GPU-3","repair_why":"no spare row"}`
+		hot   = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":false,"rma":false,"repair_gpus":[],"repair_why":"","bad_nodes":1,"unknown_nodes":3}`
+		needs = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":true,"rma":false,"repair_gpus":["GPU-2"],"repair_why":"a row waits"}`
+		spent = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":true,"rma":true,"repair_gpus":["GPU-3","GPU-2"],"repair_why":"no spare row"}`
 	)
 	set := load(t)
 	const gone = `{"node":"gpu-17","gpu":"","why":"6 of 8","reset":true,"rma":false,"repair_gpu":"","repair_gpus":[],"repair_why":"6 of 8 GPUs are there"}`
 	for _, test := range []struct{ playbook, state, with, diagnose, idle, want string }{
-		{"gpu-fault", "request-repair", "gpu", needs, hot, "GPU-2"},
+		{"gpu-fault", "request-repair", "gpus", needs, hot, "GPU-2"},
 		{"gpu-fault", "request-repair", "reason", needs, spent, "a row waits"},
-		{"gpu-fault", "request-repair", "gpu", hot, spent, "GPU-3"},
+		{"gpu-fault", "request-repair", "gpus", hot, spent, "GPU-3, GPU-2"},
 		{"gpu-fault", "request-repair", "reason", hot, spent, "no spare row"},
 		{"gpu-fault", "out-of-service", "", needs, "", "without it. To be repaired: a row waits. It stays"},
 		{"gpu-fault", "out-of-service", "", spent, "", "without it. To be repaired: no spare row. It stays"},

@@ -13,7 +13,7 @@ import (
 
 // repairsConfig is who is asked for the repair of a GPU.
 type repairsConfig struct {
-	URL        string        `yaml:"url" doc:"Each request is posted here as JSON: action (request, or withdraw), key, node, gpu, reason, run, service. A 2xx is a yes; the member id of its answer is what the run calls the request."`
+	URL        string        `yaml:"url" doc:"Each request is posted here as JSON: action (request, or withdraw), key, node, gpus, reason, run, service. A 2xx is a yes; the member id of its answer is what the run calls the request."`
 	TokenFile  string        `yaml:"token_file" doc:"File with a bearer token for it. It is read for every request."`
 	CAFile     string        `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
 	Plaintext  bool          `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
@@ -65,7 +65,7 @@ func (r repairs) Once() bool { return r.once }
 func (r repairs) Ask(ctx context.Context, ask step.RepairRequest) (string, error) {
 	body := notify.Repair{
 		Action: "request", Key: ask.Key, Of: ask.Withdraw, Ticket: ask.Ticket,
-		Node: ask.Node, GPU: ask.GPU, Reason: ask.Reason, Run: ask.Run, Service: ask.Service,
+		Node: ask.Node, GPUs: ask.GPUs, Reason: ask.Reason, Run: ask.Run, Service: ask.Service,
 	}
 	if ask.Withdraw != "" {
 		body.Action = "withdraw"

@@ -10,15 +10,15 @@ import (
 // Repair is one request, or the end of one. Key is also the header
 // Idempotency-Key: who has seen it has this very request before it.
 type Repair struct {
-	Action  string `json:"action"` // request, withdraw
-	Key     string `json:"key"`
-	Node    string `json:"node"`
-	GPU     string `json:"gpu,omitempty"` // UUID or index; empty: all of the node's
-	Reason  string `json:"reason"`
-	Run     string `json:"run"`
-	Service string `json:"service"`
-	Of      string `json:"of,omitempty"`     // withdraw: key of the request
-	Ticket  string `json:"ticket,omitempty"` // withdraw: what the receiver called it
+	Action  string   `json:"action"` // request, withdraw
+	Key     string   `json:"key"`
+	Node    string   `json:"node"`
+	GPUs    []string `json:"gpus,omitempty"` // UUIDs or indices; none: all of the node's
+	Reason  string   `json:"reason"`
+	Run     string   `json:"run"`
+	Service string   `json:"service"`
+	Of      string   `json:"of,omitempty"`     // withdraw: key of the request
+	Ticket  string   `json:"ticket,omitempty"` // withdraw: what the receiver called it
 }
 
 // Ask posts a repair. The ticket is what the receiver calls it, the member id of

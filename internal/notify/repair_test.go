@@ -13,7 +13,7 @@ import (
 )
 
 func aRepair() Repair {
-	return Repair{Action: "request", Key: "r-1/ask#1/request", Node: "gpu-17", GPU: "GPU-8f6d", Reason: "a row waits <to be remapped>", Run: "r-1", Service: "serving/chat"}
+	return Repair{Action: "request", Key: "r-1/ask#1/request", Node: "gpu-17", GPUs: []string{"GPU-8f6d", "3"}, Reason: "a row waits <to be remapped>", Run: "r-1", Service: "serving/chat"}
 }
 
 func repairsAt(t *testing.T, url string) *Webhook {
@@ -39,9 +39,9 @@ func TestRepairs(t *testing.T) {
 	if _, err := r.Ask(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
-	same := map[string]string{"node": "gpu-17", "gpu": "GPU-8f6d", "reason": "a row waits <to be remapped>", "run": "r-1", "service": "serving/chat"}
-	with := func(more ...string) map[string]string {
-		out := map[string]string{}
+	same := map[string]any{"node": "gpu-17", "gpus": []any{"GPU-8f6d", "3"}, "reason": "a row waits <to be remapped>", "run": "r-1", "service": "serving/chat"}
+	with := func(more ...string) map[string]any {
+		out := map[string]any{}
 		for k, v := range same {
 			out[k] = v
 		}

@@ -107,7 +107,7 @@ func TestKinds(t *testing.T) {
 		"kube.workload":     nil,
 		"kube.rollout_undo": nil,
 
-		"gpu.reset_request":   {"node": "node-0", "gpu": "GPU-8f6d", "reason": "row remapping failed"},
+		"gpu.reset_request":   {"node": "node-0", "gpus": "GPU-8f6d", "reason": "row remapping failed"},
 		"node.cordon":         {"node": "node-0"},
 		"node.drain":          {"node": "node-0"},
 		"node.taint":          {"node": "node-0"},

@@ -40,8 +40,8 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 			{Name: "gpu", Type: text, Doc: "UUID of the worst GPU there; empty: there is none, or the whole node is at fault."},
 			{Name: "reset", Type: yes, Doc: "A GPU there that counts, or one that has left the bus, needs a reset, by NVIDIA's documents."},
 			{Name: "rma", Type: yes, Doc: "A GPU there that counts is to be replaced, by NVIDIA's documents."},
-			{Name: "repair_gpu", Type: text, Doc: "UUID of that GPU, of several the one to be replaced, and of those the worst; empty: there is none."},
-			{Name: "repair_why", Type: text, Doc: "The finding that asks for it in a sentence, and how many more GPUs there need a repair; empty: there is none."},
+			{Name: "repair_gpus", Type: listOf(text), Doc: "UUIDs of all GPUs there that count and need one of both: those to be replaced first, and the worst of them."},
+			{Name: "repair_why", Type: text, Doc: "The findings that ask for it in a sentence, GPUs of which the same was found together; empty: there is none."},
 			{Name: "healthy_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which all GPUs that count are healthy or busy."},
 			{Name: "unknown_nodes", Type: whole, Unit: "nodes", Doc: "Nodes of which too little is known."},
 			{Name: "bad_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is degraded, throttled or failing."},
@@ -105,7 +105,7 @@ type healthOut struct {
 	GPU          string        `json:"gpu"`
 	Reset        bool          `json:"reset"`
 	RMA          bool          `json:"rma"`
-	RepairGPU    string        `json:"repair_gpu"`
+	RepairGPUs   []string      `json:"repair_gpus"`
 	RepairWhy    string        `json:"repair_why"`
 	HealthyNodes int           `json:"healthy_nodes"`
 	UnknownNodes int           `json:"unknown_nodes"`
@@ -198,7 +198,7 @@ func podsByNode(pods []kube.Pod) map[string][]string {
 // called whole, every GPU counts.
 func healthOf(now time.Time, namespace string, answers []gpu.Answer, conditions, pods map[string][]string, whole string) (healthOut, []string) {
 	counts := map[string]nodeCount{}
-	out := healthOut{Verdict: gpu.Healthy, BadPods: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
+	out := healthOut{Verdict: gpu.Healthy, BadPods: []string{}, RepairGPUs: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
 	if len(answers) == 0 {
 		out.Verdict, out.Why = gpu.Uncertain, "no pod of the service runs on a node"
 	}
@@ -224,7 +224,7 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, conditions,
 		out.Node = out.Nodes[0].Name
 		n := counts[out.Node]
 		out.GPU = n.worst
-		out.Reset, out.RMA, out.RepairGPU, out.RepairWhy = n.repair()
+		out.Reset, out.RMA, out.RepairGPUs, out.RepairWhy = n.repair()
 	}
 	if len(out.Reasons) > 0 {
 		out.Why = out.Reasons[0].say()
@@ -323,27 +323,36 @@ func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []strin
 }
 
 // repair tells what the GPUs of the node need, which of them a repair is to be
-// asked for, and why that one.
-func (n nodeCount) repair() (reset, rma bool, uuid, why string) {
-	if len(n.repairs) == 0 {
-		return false, false, "", ""
-	}
-	first := n.repairs[0]
+// asked for, the most urgent first, and why those.
+func (n nodeCount) repair() (reset, rma bool, uuids []string, why string) {
+	slices.SortStableFunc(n.repairs, func(a, b gpu.Judgement) int {
+		if a.RMA != b.RMA {
+			return map[bool]int{true: -1, false: 1}[a.RMA]
+		}
+		return worseFirst(a.Verdict, b.Verdict)
+	})
+	uuids = []string{}
+	var texts []string
+	indices := map[string][]string{}
 	for _, g := range n.repairs {
 		reset, rma = reset || g.Reset, rma || g.RMA
-		if g.RMA && !first.RMA || g.RMA == first.RMA && g.Verdict.WorseThan(first.Verdict) {
-			first = g
+		uuids = append(uuids, g.UUID)
+		if indices[g.Repair] == nil {
+			texts = append(texts, g.Repair)
 		}
+		indices[g.Repair] = append(indices[g.Repair], fmt.Sprint(g.Index))
 	}
-	why = gpuFoundOut{Node: n.node, GPU: first.Index, Text: first.Repair}.say()
-	switch more := len(n.repairs) - 1; more {
-	case 0:
-	case 1:
-		why += "; 1 more GPU there needs a repair"
-	default:
-		why += fmt.Sprintf("; %d more GPUs there need a repair", more)
+	for i, text := range texts {
+		where := "GPU " + strings.Join(indices[text], ", ")
+		if len(indices[text]) > 1 {
+			where = "GPUs " + strings.Join(indices[text], ", ")
+		}
+		if i == 0 {
+			where += " on node " + n.node
+		}
+		texts[i] = where + ": " + text
 	}
-	return reset, rma, first.UUID, why
+	return reset, rma, uuids, strings.Join(texts, "; ")
 }
 
 // say is a finding in a sentence.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube"
@@ -223,12 +225,12 @@ func TestGPUHealthThatCannotBeAsked(t *testing.T) {
 // needs it, which need not be the worst.
 func TestGPUHealthRepair(t *testing.T) {
 	type repair struct {
-		Node      string `json:"node"`
-		GPU       string `json:"gpu"`
-		Reset     bool   `json:"reset"`
-		RMA       bool   `json:"rma"`
-		RepairGPU string `json:"repair_gpu"`
-		RepairWhy string `json:"repair_why"`
+		Node       string   `json:"node"`
+		GPU        string   `json:"gpu"`
+		Reset      bool     `json:"reset"`
+		RMA        bool     `json:"rma"`
+		RepairGPUs []string `json:"repair_gpus"`
+		RepairWhy  string   `json:"repair_why"`
 	}
 	pending := func(index int) func(*gpu.Answer) { // a reset, of a GPU that is degraded
 		return func(a *gpu.Answer) { a.Snapshot.GPUs[index].Rows.Pending = gpu.Known(true) }
@@ -241,16 +243,24 @@ func TestGPUHealthRepair(t *testing.T) {
 		gpus gpus
 		want repair
 	}{
-		"nothing is wrong":             {gpus{}, repair{}},
-		"the worst node needs none":    {gpus{"node-a": pending(0), "node-b": overheated}, repair{Node: "node-b", GPU: "GPU-node-b-1"}},
-		"the worst node needs less":    {gpus{"node-a": pending(0), "node-b": spent(1)}, repair{"node-b", "GPU-node-b-1", false, true, "GPU-node-b-1", "GPU 1 on node node-b: a memory row could not be remapped: no spare row is left"}},
-		"the worst GPU needs none":     {gpus{"node-b": both(pending(0), overheated)}, repair{"node-b", "GPU-node-b-1", true, false, "GPU-node-b-0", "GPU 0 on node node-b: " + aReset}},
-		"one too hot needs it as well": {gpus{"node-b": both(overheated, pending(1))}, repair{"node-b", "GPU-node-b-1", true, false, "GPU-node-b-1", "GPU 1 on node node-b: " + aReset}},
+		"nothing is wrong":             {gpus{}, repair{RepairGPUs: []string{}}},
+		"the worst node needs none":    {gpus{"node-a": pending(0), "node-b": overheated}, repair{Node: "node-b", GPU: "GPU-node-b-1", RepairGPUs: []string{}}},
+		"the worst node needs less":    {gpus{"node-a": pending(0), "node-b": spent(1)}, repair{"node-b", "GPU-node-b-1", false, true, []string{"GPU-node-b-1"}, "GPU 1 on node node-b: a memory row could not be remapped: no spare row is left"}},
+		"the worst GPU needs none":     {gpus{"node-b": both(pending(0), overheated)}, repair{"node-b", "GPU-node-b-1", true, false, []string{"GPU-node-b-0"}, "GPU 0 on node node-b: " + aReset}},
+		"one too hot needs it as well": {gpus{"node-b": both(overheated, pending(1))}, repair{"node-b", "GPU-node-b-1", true, false, []string{"GPU-node-b-1"}, "GPU 1 on node node-b: " + aReset}},
 		"one to be replaced comes first": {
 			gpus{"node-b": both(pending(0), spent(1))},
-			repair{"node-b", "GPU-node-b-1", true, true, "GPU-node-b-1", "GPU 1 on node node-b: a memory row could not be remapped: no spare row is left; 1 more GPU there needs a repair"},
+			repair{
+				"node-b", "GPU-node-b-1", true, true,
+				[]string{"GPU-node-b-1", "GPU-node-b-0"},
+				"GPU 1 on node node-b: a memory row could not be remapped: no spare row is left; GPU 0: " + aReset,
+			},
 		},
-		"another service's needs it": {gpus{"node-b": both(heldBy(0, "chat-2"), heldBy(1, "other-1"), pending(1))}, repair{}},
+		"two need the same": {
+			gpus{"node-b": both(pending(0), pending(1))},
+			repair{"node-b", "GPU-node-b-0", true, false, []string{"GPU-node-b-0", "GPU-node-b-1"}, "GPUs 0, 1 on node node-b: " + aReset},
+		},
+		"another service's needs it": {gpus{"node-b": both(heldBy(0, "chat-2"), heldBy(1, "other-1"), pending(1))}, repair{RepairGPUs: []string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := do(t, step.Deps{Workloads: fleet{}, GPUs: c.gpus}, machine.Effect{Action: machine.ActionCheck, Step: "gpu.health"})
@@ -258,8 +268,8 @@ func TestGPUHealthRepair(t *testing.T) {
 			if err := json.Unmarshal(o.Data, &got); o.Status != machine.StatusOK || err != nil {
 				t.Fatalf("%s %s: %v", o.Status, o.Message, err)
 			}
-			if got != c.want {
-				t.Errorf("got  %+v,\nwant %+v", got, c.want)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

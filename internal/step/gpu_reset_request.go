@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -16,12 +18,13 @@ func gpuResetRequestKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "gpu.reset_request",
 		Role: playbook.RoleLever,
-		Doc: `Asks for a GPU to be reset. Nothing is reset here, and nothing is moved: drain the node first. People are told with a notify state.
+		Doc: `Asks for GPUs to be reset. Nothing is reset here, and nothing is moved: drain the node first. People are told with a notify state.
 
-By ` + "`label`" + `: a label on its node and an annotation that says which GPU and why, for a controller or a person who watches for them. Undo takes the
+The request is a label on the node and an annotation that says which GPUs and why, for a controller or a person who watches for them. Undo takes the
 request back, unless somebody has taken it up: whoever does is free to change the label, and removes it when it is done: until then node.uncordon
-leaves the node out. By ` + "`webhook`" + `: a POST of JSON to
-` + "`gpu.repairs.url`" + ` with action, node, gpu, reason, run, service and key; key is the header Idempotency-Key too. Undo posts the action withdraw; a
+leaves the node out, and no other request is made for it. By ` + "`webhook`" + ` it is first a POST of JSON to
+` + "`gpu.repairs.url`" + ` with action, node, gpus, reason, run, service and key; key is the header Idempotency-Key too. The label comes when
+the receiver has said yes, and the annotation then has the ticket's name. Undo posts the action withdraw first; a
 receiver that refuses it leaves the run ended with its change in place. Where no answer came and the receiver is not known to take a key once, the
 run is held.
 
@@ -30,7 +33,7 @@ It needs no alert that still fires once the run has verified a change: what was 
 		Idempotent: true,
 		With: []playbook.Field{
 			nodeField(),
-			{Name: "gpu", Type: scalar(playbook.String), Doc: "UUID or index of the GPU; unset or empty: all of the node's."},
+			{Name: "gpus", Type: scalar(playbook.String), Doc: "UUIDs or indices of the GPUs, with commas between them; unset or empty: all of the node's."},
 			{Name: "reason", Type: scalar(playbook.String), Required: true, Doc: "Why, as the person or controller who does it should read it."},
 			{Name: "via", Type: scalar(playbook.String), Enum: []string{viaLabel, viaWebhook}, Doc: "How it is asked for. Unset: by the webhook where one is configured, else by the label."},
 			{Name: "label", Type: scalar(playbook.String), Default: resetLabel, Doc: "Key of the label; it begins with responder.dev/."},
@@ -41,7 +44,8 @@ It needs no alert that still fires once the run has verified a change: what was 
 const (
 	resetLabel     = "responder.dev/gpu-reset"           // key of the label, by default
 	resetRequested = "requested"                         // value of the label
-	resetWhy       = "responder.dev/gpu-reset-requested" // annotation: which GPU and why
+	resetWhy       = "responder.dev/gpu-reset-requested" // annotation: which GPUs and why
+	resetTicket    = "responder.dev/gpu-reset-ticket"    // annotation: what the webhook's receiver calls the request
 )
 
 // openReset is the label of a request for a reset that nobody has taken away yet,
@@ -64,7 +68,7 @@ func newGPUResetRequest(d Deps) Lever { return gpuResetRequest{newNode(d), d.Rep
 
 type resetWith struct {
 	Node   string `json:"node"`
-	GPU    string `json:"gpu"`
+	GPUs   string `json:"gpus"`
 	Reason string `json:"reason"`
 	Via    string `json:"via"`
 	Label  string `json:"label"`
@@ -90,45 +94,78 @@ func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, erro
 	if err := unclaimed(kind, n); err != nil {
 		return machine.Plan{}, err
 	}
-	if with.Via == viaWebhook || with.Via == "" && l.repairs != nil {
-		return l.planWebhook(ctx, in, kind, n, with)
-	}
 	if v := n.Labels[with.Label]; v != "" {
 		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has the label %s=%s already", kind, n.Name, with.Label, v)}
 	}
-	which := whichGPU(with.GPU)
-	text := which + ": " + shorten(with.Reason)
-	plan, err := l.plan(ctx, in, kind, n, nodePayload{
-		Mark: kube.MarkReset,
-		Do:   kube.NodeEdit{Labels: map[string]string{with.Label: resetRequested}, Annotate: map[string]string{resetWhy: text}},
-		Back: kube.NodeEdit{Labels: map[string]string{with.Label: ""}, Annotate: map[string]string{resetWhy: ""}},
-	})
+	gpus := gpusListed(with.GPUs)
+	p := resetPayload{
+		nodePayload: nodePayload{
+			Mark: kube.MarkReset,
+			Do:   kube.NodeEdit{Labels: map[string]string{with.Label: resetRequested}, Annotate: map[string]string{resetWhy: whichGPUs(gpus) + ": " + shorten(with.Reason)}},
+			Back: kube.NodeEdit{Labels: map[string]string{with.Label: ""}, Annotate: map[string]string{resetWhy: "", resetTicket: ""}},
+		},
+		Via: viaLabel, GPUs: gpus, Reason: shorten(with.Reason),
+	}
+	plan, err := l.plan(ctx, in, kind, n, p.nodePayload)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	plan.Summary = fmt.Sprintf("ask for a reset of %s of node %s", which, n.Name)
+	plan.Summary = fmt.Sprintf("ask for a reset of %s of node %s", whichGPUs(gpus), n.Name)
 	plan.Diff = []machine.FieldChange{
 		{Path: "metadata.labels[" + with.Label + "]", To: resetRequested},
-		{Path: "metadata.annotations[" + resetWhy + "]", To: text},
+		{Path: "metadata.annotations[" + resetWhy + "]", To: p.Do.Annotate[resetWhy]},
 	}
 	plan.Undo = "take the request back"
 	plan.Risk, plan.Why = machine.RiskLow, "only a request: whoever answers it does the reset"
+	if with.Via == viaWebhook || with.Via == "" && l.repairs != nil {
+		if err := l.byWebhook(&plan, &p, n); err != nil {
+			return machine.Plan{}, err
+		}
+	}
+	p.Stamp = n.Stamp()
+	plan.Payload = encode(p)
 	plan.Capacity, err = l.untouched(ctx, in.Service)
 	return plan, err
 }
 
-// Observe implements [Lever]. The label is the addressee's from the moment the
-// request is made, so that a change of it is no reason to stop the run.
-func (l gpuResetRequest) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
-	switch _, webhook, err := byWebhook(plan); {
-	case err != nil:
-		return Observation{}, err
-	case webhook:
-		return observeWebhook(plan, receipt, undo), nil
+// gpusListed are the words of a list, each once.
+func gpusListed(text string) []string {
+	var out []string
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
 	}
+	return out
+}
+
+// whichGPUs says which are meant.
+func whichGPUs(gpus []string) string {
+	switch len(gpus) {
+	case 0:
+		return "all GPUs"
+	case 1:
+		return "GPU " + gpus[0]
+	default:
+		return "GPUs " + strings.Join(gpus, ", ")
+	}
+}
+
+// Observe implements [Lever]. The label is the addressee's from the moment the
+// request is made, so that a change of it is no reason to stop the run. A webhook
+// keeps what it was asked, and nothing can be read back from it; the label is
+// there only where it said yes.
+func (l gpuResetRequest) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
 	o, n, p, err := l.look(ctx, in, plan, undo)
-	if err != nil || !o.Foreign || undo || n.UID != plan.Target.UID || !oursOn(n, p.Mark, in, machine.ActionApply) {
+	switch {
+	case err != nil:
 		return o, err
+	case o.Applied:
+		return withTicket(o, n, receipt, undo), nil
+	case !o.Foreign:
+		return unseen(o, plan), nil
+	case undo || n.UID != plan.Target.UID || !oursOn(n, p.Mark, in, machine.ActionApply):
+		return o, nil
 	}
 	for key := range p.Do.Labels {
 		now := "removed it"

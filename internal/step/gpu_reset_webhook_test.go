@@ -3,11 +3,13 @@ package step_test
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -35,9 +37,20 @@ func (d *desk) Ask(_ context.Context, r step.RepairRequest) (string, error) {
 	return "OPS-1", err
 }
 
+// between lets something happen to the cluster while a request is answered.
+type between struct {
+	*desk
+	then func()
+}
+
+func (b between) Ask(ctx context.Context, r step.RepairRequest) (string, error) {
+	b.then()
+	return b.desk.Ask(ctx, r)
+}
+
 // resetTrial drives gpu.reset_request by webhook.
 func resetTrial(t *testing.T, d *desk, with map[string]any) *nodeTrial {
-	all := map[string]any{"gpu": "GPU-8f6d", "reason": "a row could not be remapped"}
+	all := map[string]any{"gpus": "GPU-8f6d", "reason": "a row could not be remapped"}
 	for k, v := range with {
 		all[k] = v
 	}
@@ -46,6 +59,15 @@ func resetTrial(t *testing.T, d *desk, with map[string]any) *nodeTrial {
 		x.deps.Repairs = d
 	}
 	return x
+}
+
+func (x *nodeTrial) node(t *testing.T) kube.NodeState {
+	t.Helper()
+	n, err := x.deps.Nodes.Node(t.Context(), "node-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func (x *nodeTrial) again(t *testing.T, a machine.Action, plan *machine.Plan, receipt json.RawMessage, observe bool) machine.Outcome {
@@ -65,23 +87,90 @@ func TestResetByWebhook(t *testing.T) {
 		t.Errorf("plan %+v after requests %v", plan, d.keys)
 	}
 	o := x.again(t, machine.ActionApply, plan, nil, false)
-	want := step.RepairRequest{Key: "r-1/fix#1/request", Node: "node-0", GPU: "GPU-8f6d", Reason: "a row could not be remapped", Run: "r-1", Service: "serving/chat"}
-	if o.Status != machine.StatusOK || d.last != want {
+	want := step.RepairRequest{Key: "r-1/fix#1/request", Node: "node-0", GPUs: []string{"GPU-8f6d"}, Reason: "a row could not be remapped", Run: "r-1", Service: "serving/chat"}
+	if o.Status != machine.StatusOK || !reflect.DeepEqual(d.last, want) {
 		t.Fatalf("%s %s: asked %+v, want %+v", o.Status, o.Message, d.last, want)
 	}
-	if len(x.Writes()) > 0 {
-		t.Errorf("the cluster was written: %v", x.Writes())
+	if n := x.node(t); n.Labels["responder.dev/gpu-reset"] != "requested" || n.Annotations["responder.dev/gpu-reset-ticket"] != "OPS-1" {
+		t.Errorf("the node has the labels %v and annotations %v", n.Labels, n.Annotations)
 	}
 	if s := x.again(t, machine.ActionSettle, plan, o.Data, false); s.Status != machine.StatusOK || !strings.Contains(s.Message, "OPS-1") {
 		t.Errorf("settle: %s %s", s.Status, s.Message)
 	}
-	u := x.again(t, machine.ActionUndo, plan, o.Data, false)
+	if s := x.again(t, machine.ActionSettle, plan, nil, false); !strings.Contains(s.Message, "OPS-1") {
+		t.Errorf("settle without a receipt: %s %s", s.Status, s.Message)
+	}
+	u := x.again(t, machine.ActionUndo, plan, nil, false)
 	want.Key, want.Withdraw, want.Ticket = "r-1/fix#1/withdraw", want.Key, "OPS-1"
-	if u.Status != machine.StatusOK || d.last != want {
+	if u.Status != machine.StatusOK || !reflect.DeepEqual(d.last, want) {
 		t.Fatalf("%s %s: asked %+v, want %+v", u.Status, u.Message, d.last, want)
 	}
 	if w := x.again(t, machine.ActionUnwind, plan, u.Data, false); w.Status != machine.StatusOK || !strings.Contains(w.Message, "withdrawn as OPS-1") {
 		t.Errorf("unwind: %s %s", w.Status, w.Message)
+	}
+	if n := x.node(t); n.Labels["responder.dev/gpu-reset"]+n.Annotations["responder.dev/gpu-reset-ticket"] != "" {
+		t.Errorf("the node still has the labels %v and annotations %v", n.Labels, n.Annotations)
+	}
+}
+
+// TestResetByWebhookHoldsTheNode: as long as a request is open, whatever its way,
+// the node stays out and nobody is asked twice; who closes it takes the label away.
+func TestResetByWebhookHoldsTheNode(t *testing.T) {
+	d := &desk{}
+	x := resetTrial(t, d, nil)
+	plan := x.plan(t)
+	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusOK {
+		t.Fatalf("%s %s", o.Status, o.Message)
+	}
+	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "responder.dev/gpu-reset=requested already") {
+		t.Errorf("a second request: %s %s", o.Status, o.Message)
+	}
+	x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
+		delete(n["metadata"].(map[string]any)["labels"].(map[string]any), "responder.dev/gpu-reset")
+	})
+	if o := x.again(t, machine.ActionSettle, plan, nil, false); o.Status != machine.StatusOK || !strings.Contains(o.Message, "was taken up") {
+		t.Errorf("settle when it was closed: %s %s", o.Status, o.Message)
+	}
+	if o := x.again(t, machine.ActionUndo, plan, nil, false); o.Reason != machine.ReasonForeignChange || len(d.keys) != 1 {
+		t.Errorf("undo of what was closed: %s %s %s after requests %v", o.Status, o.Reason, o.Message, d.keys)
+	}
+}
+
+// TestResetOfANodeThatMoved: nobody is asked about a node that is not as it was
+// planned, and what was asked for is labelled whatever came between.
+func TestResetOfANodeThatMoved(t *testing.T) {
+	touch := func(x *nodeTrial) {
+		x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
+			n["metadata"].(map[string]any)["labels"].(map[string]any)["responder.dev/other"] = "yes"
+		})
+	}
+	d := &desk{}
+	x := resetTrial(t, d, nil)
+	plan := x.plan(t)
+	touch(x)
+	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Reason != machine.ReasonConflict || len(d.keys) > 0 {
+		t.Errorf("%s %s %s after requests %v", o.Status, o.Reason, o.Message, d.keys)
+	}
+	plan = x.plan(t)
+	x.deps.Repairs = between{d, func() {
+		x.Change(kubetest.NodePath("node-0"), func(n map[string]any) { n["spec"].(map[string]any)["unschedulable"] = true })
+	}}
+	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusOK || x.node(t).Labels["responder.dev/gpu-reset"] != "requested" {
+		t.Errorf("%s %s", o.Status, o.Message)
+	}
+}
+
+// TestResetOfSeveral: each is named, once.
+func TestResetOfSeveral(t *testing.T) {
+	d := &desk{}
+	x := resetTrial(t, d, map[string]any{"gpus": "GPU-1, GPU-2,, GPU-1 3"})
+	plan := x.plan(t)
+	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusOK || !slices.Equal(d.last.GPUs, []string{"GPU-1", "GPU-2", "3"}) {
+		t.Errorf("%s %s: asked for %q", o.Status, o.Message, d.last.GPUs)
+	}
+	const want = "GPUs GPU-1, GPU-2, 3: a row could not be remapped"
+	if got := x.node(t).Annotations["responder.dev/gpu-reset-requested"]; got != want || plan.Diff[0].To != want || !strings.Contains(plan.Summary, "reset of GPUs GPU-1, GPU-2, 3 of node") {
+		t.Errorf("annotation %q, want %q; summary %q", got, want, plan.Summary)
 	}
 }
 
@@ -136,7 +225,7 @@ func TestWayOfAReset(t *testing.T) {
 	}{
 		{"no webhook", nil, nil, "ask for a reset of GPU GPU-8f6d of node node-0"},
 		{"the label all the same", &desk{}, map[string]any{"via": "label"}, "ask for a reset of GPU GPU-8f6d of node node-0"},
-		{"all of them", &desk{}, map[string]any{"gpu": ""}, "ask https://tickets.example for a reset of all GPUs of node node-0"},
+		{"all of them", &desk{}, map[string]any{"gpus": ""}, "ask https://tickets.example for a reset of all GPUs of node node-0"},
 		{"a webhook that is not there", nil, map[string]any{"via": "webhook"}, "set gpu.repairs"},
 		{"neither", &desk{}, map[string]any{"via": "mail"}, `"mail"; allowed are label, webhook`},
 	}

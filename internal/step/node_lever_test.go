@@ -122,7 +122,7 @@ func TestNodeLevers(t *testing.T) {
 		})
 	})
 	t.Run("reset request", func(t *testing.T) {
-		with := map[string]any{"node": "node-0", "gpu": "GPU-8f6d", "reason": "row remapping failed"}
+		with := map[string]any{"node": "node-0", "gpus": "GPU-8f6d", "reason": "row remapping failed"}
 		steptest.TestLever(t, "gpu.reset_request", with, func(t *testing.T) steptest.World {
 			s := gpuCluster(t)
 			return nodeWorld(t, s, func() {

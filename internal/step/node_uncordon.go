@@ -19,7 +19,7 @@ func nodeUncordonKind() playbook.Kind {
 
 Only Responder's own cordon is ever lifted, and only of a node that is proven healthy: ready, without a bad condition and with every one of its
 GPUs healthy, by its agent or by dcgm-exporter, all of it for ` + "`healthy_for`" + ` without a gap. What is unknown is not healthy. An agent remembers half
-an hour, since it started; Prometheus has to have scraped the exporter all the time. A node with the label of a gpu.reset_request stays out,
+an hour, since it started; Prometheus has to have scraped the exporter all the time. A node with the label of a gpu.reset_request, by webhook or without, stays out,
 and so does one with fewer GPUs than GPU feature discovery counted on it or on the same machine of its pool.
 
 What only a reset mends is remembered on the node itself, in the annotation responder.dev/gpus-when-out, from the moment in which Responder takes it

@@ -46,7 +46,7 @@ func nodeLevers() []nodeLever {
 			undone: `[{"effect":"NoSchedule","key":"responder.dev/out"}]`,
 		},
 		{
-			kind: "gpu.reset_request", gpus: 8, with: map[string]any{"gpu": "GPU-8f6d", "reason": "row remapping failed"},
+			kind: "gpu.reset_request", gpus: 8, with: map[string]any{"gpus": "GPU-8f6d", "reason": "row remapping failed"},
 			shows: `{.metadata.labels.responder\.dev/gpu-reset} {.metadata.annotations.responder\.dev/gpu-reset-requested}`,
 			first: []string{"annotate", "responder.dev/gpu-reset-request=r-9/other#1/apply#1 2026-05-04T11:30:00Z"},
 			after: []string{"annotate", "--overwrite", "responder.dev/gpu-reset-request=r-9/other#1/apply#1 2026-05-04T11:30:00Z"},

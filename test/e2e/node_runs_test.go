@@ -22,7 +22,7 @@ import (
 func TestNodeRuns(t *testing.T) {
 	t.Parallel()
 	all := append(append(refusedByGuards(), neighboursNodes()...), overtaken()...)
-	all = append(all, evictions()...)
+	all = append(append(all, evictions()...), askedFor())
 	w := newNodeRuns(t, all)
 	t.Run("each", func(t *testing.T) {
 		for _, r := range all {
@@ -121,11 +121,11 @@ func overtaken() []*nodeRun {
 			during: kubectl("taint", "node", "NODE", "responder.dev/out-"), after: wantNode("", "", false),
 		},
 		{
-			name: "request", lever: "gpu.reset_request", with: ", reason: row remapping failed", hopeless: true, outcome: machine.OutcomeEscalated,
+			name: "request", lever: "gpu.reset_request", with: ", via: label, reason: row remapping failed", hopeless: true, outcome: machine.OutcomeEscalated,
 			after: wantNode("", "", false),
 		},
 		{
-			name: "taken-up", lever: "gpu.reset_request", with: ", reason: row remapping failed", hopeless: true, outcome: machine.OutcomeHandedOver,
+			name: "taken-up", lever: "gpu.reset_request", with: ", via: label, reason: row remapping failed", hopeless: true, outcome: machine.OutcomeHandedOver,
 			during: kubectl("label", "--overwrite", "node", "NODE", "responder.dev/gpu-reset=in-progress"), after: wantNode("", "in-progress", false),
 		},
 		{
@@ -142,6 +142,7 @@ func evictions() []*nodeRun {
 			name: "evicted", lever: "pod.evict_from_node", grace: true, outcome: machine.OutcomeResolved, before: cordonedEarlier,
 			says: []string{"1 of 1 pods have left node"}, beside: fmt.Sprintf(sideDeployment, "stays"),
 			during: func(t *testing.T, w *nodeRuns, _ *nodeRun) {
+				w.awaitAsked(t)
 				w.responder.Kill9()
 				w.responder.Restart(t)
 			},
@@ -199,6 +200,41 @@ func evictions() []*nodeRun {
 			says: []string{"is gone: someone deleted it"}, during: kubectl("delete", "node", "NODE", "--wait=false"),
 		},
 	}
+}
+
+// askedFor is a reset asked for over https: of several GPUs, with a token, once.
+// The responder is killed while it waits for the first answer, and the second is
+// that the desk is out of order.
+func askedFor() *nodeRun {
+	return &nodeRun{
+		name: "asked", lever: "gpu.reset_request", with: `, gpus: "GPU-8f6d, GPU-9a1b", reason: row remapping failed`, early: true,
+		outcome: machine.OutcomeResolved, says: []string{"asked for as OPS-1"},
+		after: func(t *testing.T, w *nodeRuns, r *nodeRun) {
+			wantNode("", "requested", false)(t, w, r)
+			if ticket := w.state(t, r.node).Annotations["responder.dev/gpu-reset-ticket"]; ticket != "OPS-1" {
+				t.Errorf("the node names the ticket %q", ticket)
+			}
+			taken := w.desk.Taken()
+			if len(taken) != 1 || w.desk.Seen() < 3 {
+				t.Fatalf("%d requests came, with the keys of %v; want three or more with one key", w.desk.Seen(), taken)
+			}
+			body := taken[0].Body
+			if body["key"] != taken[0].Key || body["node"] != r.node || fmt.Sprint(body["gpus"]) != "[GPU-8f6d GPU-9a1b]" || body["service"] != w.ns+"/asked" {
+				t.Errorf("asked for %v under the key %s", body, taken[0].Key)
+			}
+			for _, token := range w.desk.Tokens() {
+				if token != "Bearer "+deskToken {
+					t.Errorf("shown the token %q", token)
+				}
+			}
+		},
+	}
+}
+
+// awaitAsked waits until the request of the run asked waits for its answer.
+func (w *nodeRuns) awaitAsked(t *testing.T) {
+	t.Helper()
+	rig.Await(t, time.Minute, "the request for a reset", func(context.Context) (bool, string) { return w.desk.Seen() > 0, "nobody asked" })
 }
 
 // sideDeployment is of nobody's concern, on two nodes of the pool.

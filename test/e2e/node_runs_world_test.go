@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/notify/notifytest"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -29,6 +31,7 @@ type nodeRun struct {
 	with     string // its parameters beside the node, as YAML
 	hopeless bool   // its proof never comes
 	grace    bool   // the pods take seconds to go
+	early    bool   // its alert comes before all the others
 
 	before func(*testing.T, *nodeRuns, *nodeRun) // the alert
 	during func(*testing.T, *nodeRuns, *nodeRun) // when the change was made and is not proven
@@ -47,6 +50,7 @@ type nodeRuns struct {
 	ns        string
 	responder *rig.Service
 	client    *kube.Client // as the responder's account
+	desk      *notifytest.Desk
 }
 
 func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
@@ -57,11 +61,14 @@ func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
 	w := &nodeRuns{cp: cp, ns: cp.Namespace(t)}
 	cp.BindLevers(t, w.ns)
 	var err error
+	var ca string
+	w.desk, ca = notifytest.StartDeskTLS(t)
+	w.desk.Fail(notifytest.Fault{Hang: true}, notifytest.Fault{Status: http.StatusInternalServerError})
 	if w.client, err = kube.New(kube.Options{Kubeconfig: cp.Kubeconfig(t, rig.Responder)}); err != nil {
 		t.Fatal(err)
 	}
 	fleets := &crashes{engines: map[string]*rig.Fleet{}}
-	services, files, manifests := "services:", map[string]string{}, []string{}
+	services, files, manifests := "services:", map[string]string{"desk-ca": ca, "desk-token": deskToken}, []string{}
 	for _, r := range all {
 		r.all = cp.AddNodes(t, w.ns, max(r.nodes, 2), 8)
 		r.node = r.all[0]
@@ -85,9 +92,23 @@ func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
 	w.responder = rig.StartService(t, rig.ServiceOptions{
 		Prometheus: prometheus.URL, Kubeconfig: cp.Kubeconfig(t, rig.Responder), Services: services,
 		Playbook: cordonPlaybook, Files: files,
-		Settings: "autonomy: auto\nguards: {cooldown: 0s, nodes_out: {max: 2, percent: 25}, concurrency: {levers: 50}, budget: {levers: 100, runs: 100}}\n",
+		Settings: "autonomy: auto\nguards: {cooldown: 0s, nodes_out: {max: 2, percent: 25}, concurrency: {levers: 50}, budget: {levers: 100, runs: 100}}\n" +
+			fmt.Sprintf("gpu: {repairs: {url: %q, ca_file: desk-ca, token_file: desk-token, timeout: 30s, idempotent: true}}\n", w.desk.URL),
 	})
+	for _, r := range all {
+		if r.early {
+			w.alert(t, r)
+		}
+	}
 	return w
+}
+
+// deskToken is worth nothing outside the test.
+const deskToken = "rig-desk-token-of-no-worth"
+
+func (w *nodeRuns) alert(t *testing.T, r *nodeRun) {
+	t.Helper()
+	deliverAlert(t, w.responder, map[string]any{"alertname": r.name, "namespace": w.ns, "service": r.name, "severity": "critical"})
 }
 
 // deployment has one replica on each of the first two nodes of the pool.
@@ -146,7 +167,9 @@ func (w *nodeRuns) run(t *testing.T, r *nodeRun) {
 	if r.before != nil {
 		r.before(t, w, r)
 	}
-	deliverAlert(t, w.responder, map[string]any{"alertname": r.name, "namespace": w.ns, "service": r.name, "severity": "critical"})
+	if !r.early {
+		w.alert(t, r)
+	}
 	if r.during != nil {
 		rig.Await(t, time.Minute, "the change", func(ctx context.Context) (bool, string) {
 			run, err := runOf(ctx, w.responder, r.name, w.ns+"/"+r.name)

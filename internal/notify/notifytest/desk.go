@@ -2,6 +2,7 @@ package notifytest
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,7 +25,7 @@ type Desk struct {
 // DeskRequest is a request as it came.
 type DeskRequest struct {
 	Key  string // the header
-	Body map[string]string
+	Body map[string]any
 }
 
 // StartDesk starts a desk below the path /repairs.
@@ -35,6 +36,16 @@ func StartDesk(t testing.TB) *Desk {
 	t.Cleanup(server.Close)
 	d.URL = server.URL + "/repairs"
 	return d
+}
+
+// StartDeskTLS is StartDesk over https, and gives the certificate in PEM.
+func StartDeskTLS(t testing.TB) (d *Desk, ca string) {
+	t.Helper()
+	d = &Desk{}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { d.serve(w, req, d.handle) }))
+	t.Cleanup(server.Close)
+	d.URL = server.URL + "/repairs"
+	return d, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 }
 
 // Taken gives the requests, each once, in their order.

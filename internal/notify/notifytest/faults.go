@@ -11,6 +11,7 @@ type Fault struct {
 	Header map[string]string
 	Body   string
 	Lose   bool // do the right thing, then cut the connection: the answer is lost
+	Hang   bool // do the right thing, then say nothing until the caller has gone
 }
 
 // Faults are the faults still to come. The zero value has none.
@@ -44,6 +45,10 @@ func (f *Faults) serve(w http.ResponseWriter, r *http.Request, right http.Handle
 	}
 	f.mu.Unlock()
 	switch {
+	case fault.Hang:
+		right(discard{}, r)
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
 	case fault.Lose:
 		right(discard{}, r)
 		panic(http.ErrAbortHandler) // the server's own way to cut the connection
