@@ -50,7 +50,7 @@ func openCluster(c config, log *slog.Logger) (world, error) {
 		return w, err
 	}
 	open := openGitops
-	if c.once {
+	if c.once != nil {
 		open = openGitopsOnce
 	}
 	git, err := open(c, log)

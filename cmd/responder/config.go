@@ -40,9 +40,9 @@ type config struct {
 	Silence     silenceConfig     `yaml:"silence" doc:"Silences at Alertmanager."`
 	Log         logConfig         `yaml:"log" doc:"The service's own log, on stderr."`
 
-	file string // where it was read from, for messages
-	set  places // where in it things were set, for messages
-	once bool   // for a command that ends: a service may run beside it
+	file string     // where it was read from, for messages
+	set  places     // where in it things were set, for messages
+	once *temporary // for a command that ends, and keeps nothing: a service may run beside it; nil: this is one
 }
 
 type tlsConfig struct {
@@ -154,13 +154,21 @@ func defaultConfig() config {
 	}
 }
 
+// missingConfig is the file that a configuration was looked for in.
+type missingConfig string
+
+// Error says how to name another.
+func (f missingConfig) Error() string {
+	return fmt.Sprintf("no configuration at %s; --config names the file", string(f))
+}
+
 // loadConfig reads and checks a configuration file. Every problem of the file
 // is reported at once.
 func loadConfig(file string) (config, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return config{}, fmt.Errorf("no configuration at %s; --config names the file, and 'responder serve --sandbox' needs none", file)
+			return config{}, missingConfig(file)
 		}
 		return config{}, fmt.Errorf("read configuration: %w", err)
 	}

@@ -52,7 +52,7 @@ func newConfigCheckCommand(p *process) *cobra.Command {
 		Example: `  responder config check --config responder.yaml
   responder config check --config responder.yaml -o json`,
 		RunE: func(*cobra.Command, []string) error {
-			summary, err := checkConfig(file)
+			summary, err := checkConfig(p, file)
 			if err != nil {
 				return err
 			}
@@ -66,13 +66,16 @@ func newConfigCheckCommand(p *process) *cobra.Command {
 
 // checkConfig does what serve does before it opens anything: files that the
 // configuration names are read, so that a missing token is found here.
-func checkConfig(file string) (_ configSummary, err error) {
+func checkConfig(p *process, file string) (_ configSummary, err error) {
 	c, err := loadConfig(file)
 	if err != nil {
 		return configSummary{}, err
 	}
+	if err := c.missingFiles(); err != nil {
+		return configSummary{}, err
+	}
 	quiet := slog.New(slog.DiscardHandler)
-	c.once = true
+	c.once = p.temp
 	w, err := openCluster(c, quiet)
 	if err != nil {
 		return configSummary{}, err

@@ -116,7 +116,7 @@ func dryRun(ctx context.Context, p *process, f dryRunFlags) (dryRunReport, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return walk(ctx, setup, log)
+	return walk(ctx, p, setup, log)
 }
 
 // prepareDryRun opens the world and reads the alerts.
@@ -140,7 +140,7 @@ func prepareDryRun(ctx context.Context, p *process, f dryRunFlags, log *slog.Log
 		if s.config, err = loadConfig(f.config); err != nil {
 			return s, err
 		}
-		s.config.once = true
+		s.config.once = p.temp
 		if s.world, err = openCluster(s.config, log); err != nil {
 			return s, err
 		}
@@ -170,8 +170,13 @@ func prepareDryRun(ctx context.Context, p *process, f dryRunFlags, log *slog.Log
 const dryRunPace = 10
 
 // walk runs the service until nothing is left to do, and reports.
-func walk(ctx context.Context, setup dryRunSetup, log *slog.Logger) (report dryRunReport, err error) {
-	s, err := newService(serviceOptions{config: setup.config, world: setup.world, log: log, temporary: true})
+func walk(ctx context.Context, p *process, setup dryRunSetup, log *slog.Logger) (report dryRunReport, err error) {
+	dir, remove, err := p.temp.dir("responder-dry-run-")
+	if err != nil {
+		return report, fmt.Errorf("make a directory for the journal: %w", err)
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	s, err := newService(serviceOptions{config: setup.config, world: setup.world, log: log, temporary: dir})
 	if err != nil {
 		return report, err
 	}

@@ -40,7 +40,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), gitopsCheckWithin)
 			defer cancel()
-			findings, err := checkGitopsSetup(ctx, file)
+			findings, err := checkGitopsSetup(ctx, p, file)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ Exit codes:
 	return cmd
 }
 
-func checkGitopsSetup(ctx context.Context, file string) (out []slackFinding, err error) {
+func checkGitopsSetup(ctx context.Context, p *process, file string) (out []slackFinding, err error) {
 	c, err := loadConfig(file)
 	if err != nil {
 		return nil, err
@@ -72,6 +72,7 @@ func checkGitopsSetup(ctx context.Context, file string) (out []slackFinding, err
 	if err != nil {
 		return nil, err
 	}
+	c.once = p.temp
 	g, err := openGitopsOnce(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ that no engine is known to have is a mistake.`,
 			if err != nil {
 				return err
 			}
-			tree, done, err := f.open(cmd.Context())
+			tree, done, err := f.open(cmd.Context(), p)
 			if err != nil {
 				return err
 			}

@@ -78,7 +78,7 @@ type manifestTree interface {
 // open finds the manifests: in a local checkout, or in the repository of the
 // service. The function gives back what was opened. The engine is filled in
 // where the catalog has it.
-func (f *placeFlags) open(ctx context.Context) (manifestTree, func() error, error) {
+func (f *placeFlags) open(ctx context.Context, p *process) (manifestTree, func() error, error) {
 	if f.path != "" {
 		c, err := f.checkout()
 		f.bounds = playbook.Service{Name: f.service, MaxScale: math.MaxInt}
@@ -96,6 +96,7 @@ func (f *placeFlags) open(ctx context.Context) (manifestTree, func() error, erro
 		svc.Container = f.container
 	}
 	f.engine, f.bounds = cmp.Or(f.engine, svc.Engine), svc
+	c.once = p.temp
 	g, err := openGitopsOnce(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err

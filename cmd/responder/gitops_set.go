@@ -54,7 +54,7 @@ gitops last-good' shows: a running Responder has it in its journal.`,
 				return fmt.Errorf("--value last_good is for playbooks: the value that a run last verified stands in the journal of a running Responder, which this command does not ask. "+
 					"'responder gitops last-good --service %s' asks it (--server says where it is): give the value that it shows", f.service)
 			}
-			tree, done, err := f.open(cmd.Context())
+			tree, done, err := f.open(cmd.Context(), p)
 			if err != nil {
 				return err
 			}

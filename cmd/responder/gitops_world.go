@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -24,7 +23,7 @@ type gitopsWorld struct {
 	manifests *manifests.Manifests // nil: no repository is configured
 	argocd    *argocd.Client       // nil: no Argo CD is
 	recovery  time.Duration        // see step.Deps
-	temporary string               // directory of the clones that goes with it; empty: it stays
+	remove    func() error         // takes the clones away, which go with it; nil: they stay
 }
 
 // openGitops makes both. It connects to nobody. Nil: nothing is configured.
@@ -59,16 +58,16 @@ func openGitops(c config, log *slog.Logger) (_ *gitopsWorld, err error) {
 // openGitopsOnce is openGitops for a command that ends: with clones of its own,
 // since a service that runs beside it keeps its own locked. They go with it.
 func openGitopsOnce(c config, log *slog.Logger) (*gitopsWorld, error) {
-	dir, err := os.MkdirTemp("", "responder-git-")
+	dir, remove, err := c.once.dir("responder-git-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the clones: %w", err)
 	}
 	c.Gitops.Dir = dir
 	g, err := openGitops(c, log)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, remove())
 	}
-	g.temporary = dir
+	g.remove = remove
 	return g, nil
 }
 
@@ -100,8 +99,8 @@ func (g *gitopsWorld) close() error {
 	if g.argocd != nil {
 		err = errors.Join(err, g.argocd.Close())
 	}
-	if g.temporary != "" {
-		err = errors.Join(err, os.RemoveAll(g.temporary))
+	if g.remove != nil {
+		err = errors.Join(err, g.remove())
 	}
 	return err
 }

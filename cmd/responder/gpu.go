@@ -54,7 +54,7 @@ Exit codes:
   responder gpu status gpu-17 gpu-18 --config responder.yaml -o json
   responder gpu status --sandbox bad-rollout`,
 		RunE: func(cmd *cobra.Command, nodes []string) error {
-			judged, err := gpuStatus(cmd.Context(), f, nodes)
+			judged, err := gpuStatus(cmd.Context(), p, f, nodes)
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ Exit codes:
 }
 
 // gpuStatus asks about nodes, all that have GPUs when none is named.
-func gpuStatus(ctx context.Context, f gpuFlags, nodes []string) (_ []gpu.NodeJudgement, err error) {
+func gpuStatus(ctx context.Context, p *process, f gpuFlags, nodes []string) (_ []gpu.NodeJudgement, err error) {
 	if f.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %s: it must be more than nothing", f.timeout)
 	}
@@ -83,7 +83,7 @@ func gpuStatus(ctx context.Context, f gpuFlags, nodes []string) (_ []gpu.NodeJud
 	if err != nil {
 		return nil, err
 	}
-	w, err := f.open()
+	w, err := f.open(p)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func lookUp(ctx context.Context, nodes step.Nodes, name string) error {
 	return err
 }
 
-func (f gpuFlags) open() (world, error) {
+func (f gpuFlags) open(p *process) (world, error) {
 	if f.sandbox != "" {
 		_, w, err := openSandbox(f.sandbox, time.Now(), 1)
 		return w, err
@@ -152,7 +152,7 @@ func (f gpuFlags) open() (world, error) {
 	if err != nil {
 		return world{}, err
 	}
-	c.once = true
+	c.once = p.temp
 	return openCluster(c, slog.New(slog.DiscardHandler))
 }
 
@@ -197,68 +197,21 @@ func worstFirst() []gpu.Verdict {
 	return []gpu.Verdict{gpu.Failing, gpu.Throttled, gpu.Degraded, gpu.Uncertain}
 }
 
-// finding is one thing that was found, of GPUs by their index; of none: of the
-// node.
-type finding struct {
-	gpus   []int
-	reason gpu.Reason
-}
-
-// findings are those of a verdict, GPUs of which the same was found together.
-func findings(n gpu.NodeJudgement, v gpu.Verdict) []finding {
-	var out []finding
-	for _, r := range n.Reasons {
-		if r.Verdict == v {
-			out = append(out, finding{reason: r})
-		}
-	}
-	own := len(out)
-	for _, g := range n.GPUs {
-		for _, r := range g.Reasons {
-			if r.Verdict != v {
-				continue
-			}
-			i := slices.IndexFunc(out[own:], func(f finding) bool {
-				return f.reason.Rule == r.Rule && f.reason.Text == r.Text && f.reason.Evidence == r.Evidence
-			})
-			if i < 0 {
-				i = len(out) - own
-				out = append(out, finding{reason: r})
-			}
-			out[own+i].gpus = append(out[own+i].gpus, g.Index)
-		}
-	}
-	return out
-}
-
-// where names the GPUs: gpu-17 GPU 0-2, 5.
-func (f finding) where(node string) string {
-	var spans []string
-	for i := 0; i < len(f.gpus); {
-		j := i
-		for j+1 < len(f.gpus) && f.gpus[j+1] == f.gpus[j]+1 {
-			j++
-		}
-		one := fmt.Sprint(f.gpus[i])
-		if j > i {
-			one += fmt.Sprintf("-%d", f.gpus[j])
-		}
-		spans, i = append(spans, one), j+1
-	}
-	if len(spans) == 0 {
-		return node
-	}
-	return node + " GPU " + strings.Join(spans, ", ")
-}
-
 func writeFindings(w io.Writer, n gpu.NodeJudgement, v gpu.Verdict, wide bool) error {
-	for _, f := range findings(n, v) {
-		line := fmt.Sprintf("\n%s: %s: %s\n", printable(f.where(n.Node)), v, printable(f.reason.Text))
-		if f.reason.Evidence != "" {
-			line += "  " + printable(f.reason.Evidence) + "\n"
+	for _, f := range n.Findings() {
+		if f.Verdict != v {
+			continue
+		}
+		where := n.Node
+		if gpus := f.Where(); gpus != "" {
+			where += " " + gpus
+		}
+		line := fmt.Sprintf("\n%s: %s: %s\n", printable(where), v, printable(f.Text))
+		if f.Evidence != "" {
+			line += "  " + printable(f.Evidence) + "\n"
 		}
 		if wide {
-			line += "  rule " + f.reason.Rule + ": " + printable(f.reason.Source) + "\n"
+			line += "  rule " + f.Rule + ": " + printable(f.Source) + "\n"
 		}
 		if _, err := io.WriteString(w, line); err != nil {
 			return err

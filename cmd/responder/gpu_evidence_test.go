@@ -72,7 +72,7 @@ func TestWhatIsNotBelievedIsJournaled(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.Playbooks.Dir, "look.yaml"), []byte(lookAt(said)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := newService(serviceOptions{config: c, world: w, log: slog.New(slog.DiscardHandler), temporary: true})
+	s, err := newService(serviceOptions{config: c, world: w, log: slog.New(slog.DiscardHandler), temporary: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func testProcess() *process {
-	return &process{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
+	return &process{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }, temp: &temporary{}}
 }
 
 // The committed reference is what this program is.

@@ -37,7 +37,7 @@ func heed(signals <-chan os.Signal, cancel func()) {
 func run(ctx context.Context, args []string, p *process) int {
 	root := newRootCommand(p)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -45,6 +45,9 @@ func run(ctx context.Context, args []string, p *process) int {
 	var coded *codedError
 	if errors.As(err, &coded) {
 		code = coded.code
+	}
+	if errors.As(err, new(missingConfig)) && cmd.Flags().Lookup("sandbox") != nil {
+		err = fmt.Errorf("%w; --sandbox needs none", err)
 	}
 	if msg := inWords(err.Error()); msg != "" {
 		fmt.Fprintf(p.stderr, "responder: %s\n", msg)

@@ -85,7 +85,7 @@ func journalOfTwoRuns(t *testing.T, j *audit.Journal) time.Time {
 
 // What operators alert on has to follow the journal, and go on over restarts.
 func TestMetricsFollowTheJournal(t *testing.T) {
-	j, err := audit.OpenTemp()
+	j, err := audit.OpenTemp("")
 	if err != nil {
 		t.Fatal(err)
 	}

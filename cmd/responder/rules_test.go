@@ -58,7 +58,7 @@ func watchedRules(t *testing.T) (r *rules, w *written, put func(text string)) {
 		}
 	}
 	put(twoOfOncall)
-	j, err := audit.OpenTemp()
+	j, err := audit.OpenTemp("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func rulesOf(t *testing.T, name string) (doc ruleFile) {
 // series a line.
 func exportedSeries(t *testing.T) string {
 	t.Helper()
-	j, err := audit.OpenTemp()
+	j, err := audit.OpenTemp("")
 	if err != nil {
 		t.Fatal(err)
 	}

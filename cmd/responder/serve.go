@@ -86,6 +86,9 @@ func serveCluster(ctx context.Context, p *process, f serveFlags) error {
 		return err
 	}
 	f.override(&c)
+	if err := c.missingFiles(); err != nil {
+		return err
+	}
 	log := newLogger(p.stderr, c.Log)
 	w, err := openCluster(c, log)
 	if err != nil {

@@ -44,7 +44,7 @@ type serviceOptions struct {
 	config    config
 	world     world
 	log       *slog.Logger
-	temporary bool // the journal is in a directory of its own that goes with it
+	temporary string // directory of a journal that nobody needs afterwards; empty: the configuration's
 	failpoint func(string) error
 
 	processors bool // nobody has said how many processors Go's runtime uses
@@ -102,8 +102,8 @@ func newService(o serviceOptions) (_ *service, err error) {
 }
 
 func (s *service) openJournal(o serviceOptions) (*audit.Journal, error) {
-	if o.temporary {
-		return audit.OpenTemp()
+	if o.temporary != "" {
+		return audit.OpenTemp(o.temporary)
 	}
 	return openJournal(o.config.Journal.Dir, s.metrics.observeAppend, o.failpoint)
 }

@@ -29,7 +29,11 @@ func startServiceWith(t *testing.T, c config, temporary bool) (*service, string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newService(serviceOptions{config: c, world: w, log: slog.New(slog.DiscardHandler), temporary: temporary})
+	o := serviceOptions{config: c, world: w, log: slog.New(slog.DiscardHandler)}
+	if temporary {
+		o.temporary = t.TempDir()
+	}
+	s, err := newService(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +150,7 @@ func TestServiceRefusesBadPlaybooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = newService(serviceOptions{config: c, world: w, log: slog.New(slog.DiscardHandler), temporary: true})
+	_, err = newService(serviceOptions{config: c, world: w, log: slog.New(slog.DiscardHandler), temporary: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "a.yaml:1") {
 		t.Errorf("want an error that names the place, got %v", err)
 	}

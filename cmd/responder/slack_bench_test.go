@@ -152,7 +152,7 @@ func clickOne(b *testing.B, h slackHouse, messages map[string]string) (run, ts s
 func BenchmarkDeskStart(b *testing.B) {
 	for _, closed := range []int{0, 100_000} {
 		b.Run(strconv.Itoa(closed), func(b *testing.B) {
-			journal, err := audit.OpenTemp()
+			journal, err := audit.OpenTemp("")
 			if err != nil {
 				b.Fatal(err)
 			}

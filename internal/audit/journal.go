@@ -146,10 +146,11 @@ func Open(path string, o Options) (_ *Journal, err error) {
 	return j, nil
 }
 
-// OpenTemp opens an empty journal in a temporary directory that Close removes.
+// OpenTemp opens an empty journal in a directory below dir that Close removes;
+// below the system's temporary one where dir is empty.
 // It does not sync: dry runs and tests want the behaviour, not the durability.
-func OpenTemp() (*Journal, error) {
-	dir, err := os.MkdirTemp("", "responder-journal-")
+func OpenTemp(dir string) (*Journal, error) {
+	dir, err := os.MkdirTemp(dir, "responder-journal-")
 	if err != nil {
 		return nil, fmt.Errorf("open temporary journal: %w", err)
 	}

@@ -328,7 +328,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestOpenTemp(t *testing.T) {
-	j, err := OpenTemp()
+	j, err := OpenTemp(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ var errCrash = errors.New("crash")
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
-	j, err := audit.OpenTemp()
+	j, err := audit.OpenTemp("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (h *house) learn(r Result, i int) {
 // services.
 func BenchmarkLoadTrust(b *testing.B) {
 	const records = 100_000
-	j, err := audit.OpenTemp()
+	j, err := audit.OpenTemp("")
 	if err != nil {
 		b.Fatal(err)
 	}

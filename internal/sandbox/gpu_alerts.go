@@ -29,8 +29,7 @@ func (a *watch) nodeAlerts(ctx context.Context, now time.Time) {
 			}
 			a.seen[fp] = &playbook.Alert{
 				Fingerprint: fp.String(), Status: playbook.Firing, Labels: labels, StartsAt: since.UTC(),
-				Annotations:  map[string]string{"summary": summary},
-				GeneratorURL: "http://prometheus.sandbox:9090/alerts",
+				Annotations: map[string]string{"summary": summary},
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -116,24 +117,44 @@ func TestNodeAgent(t *testing.T) {
 	w.await(t, "no agent", says("cannot be reached"))
 }
 
-// awaitMetric waits until the agent of a node shows a sample to everybody who
-// asks.
+// awaitMetric waits until the agent of a node shows a sample to who may read
+// it, and wants it to show nobody else any.
 func (w *agentWorld) awaitMetric(t *testing.T, node, sample string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // what it shows is no secret
 	rig.Await(t, time.Minute, sample, func(ctx context.Context) (bool, string) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+net.JoinHostPort(w.addresses[node], w.port)+"/metrics", nil)
-		if err != nil {
-			return false, err.Error()
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return false, err.Error()
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		return err == nil && strings.Contains(string(body), sample), string(body)
+		code, body, err := w.scrape(ctx, node, "scrape-token")
+		return err == nil && code == http.StatusOK && strings.Contains(body, sample), fmt.Sprint(code, body, err)
 	})
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "agent-token": http.StatusForbidden, "responder-token": http.StatusUnauthorized} {
+		if code, body, err := w.scrape(t.Context(), node, token); err != nil || code != want || strings.Contains(body, "responder_agent_") {
+			t.Errorf("/metrics with the token %q: %d %.200s %v, want %d", token, code, body, err, want)
+		}
+	}
+}
+
+// scrape asks the agent of a node for its metrics with the token of a file;
+// empty: without one.
+func (w *agentWorld) scrape(ctx context.Context, node, token string) (code int, body string, err error) {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // tokens of the test's own
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+net.JoinHostPort(w.addresses[node], w.port)+"/metrics", nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		text, err := os.ReadFile(filepath.Join(w.dir, token))
+		if err != nil {
+			return 0, "", err
+		}
+		req.Header.Set("Authorization", "Bearer "+string(text))
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(all), err
 }
 
 // agentFigures holds the agent to its memory and logs what it costs. It has a

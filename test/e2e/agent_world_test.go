@@ -62,6 +62,7 @@ func newAgentWorld(t *testing.T, nodes []string) *agentWorld {
 	w.certificate(t)
 	w.token(t, "agent-token", "responder-agent", "", nil)
 	w.token(t, "responder-token", "responder", "responder-agent", nil)
+	w.token(t, "scrape-token", "default", "", nil) // for the API server itself, as Prometheus' is
 	if err := os.WriteFile(filepath.Join(w.dir, "api.crt"), cp.Config.CAData, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func (w *agentWorld) start(t *testing.T, node, as string) *rig.Process {
 	address := net.JoinHostPort(w.addresses[node], w.port)
 	args := []string{
 		"--listen", address, "--library", w.library,
-		"--cert-file", file("tls.crt"), "--key-file", file("tls.key"), "--allow-account", "responder/responder", "--identity-file", file("identity-" + node),
+		"--cert-file", file("tls.crt"), "--key-file", file("tls.key"), "--allow-account", "responder/responder", "--allow-metrics", "responder/default", "--identity-file", file("identity-" + node),
 		"--api-server", w.cp.URL, "--api-ca-file", file("api.crt"), "--api-token-file", file("agent-token"),
 	}
 	if w.kubelet != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/inference-responder/responder/test/e2e/rig"
@@ -48,6 +49,8 @@ func TestDeployedRulesAndReceiver(t *testing.T) {
 	check(t, "promtool", append([]string{"check", "rules"}, rules...)...)
 	check(t, "promtool", "test", "rules", filepath.Join(deploy, "prometheus", "gpu_test.yaml"))
 
+	checkScrape(t, filepath.Join(deploy, "prometheus", "agents.scrape.yaml"))
+
 	snippet, err := os.ReadFile(filepath.Join(deploy, "alertmanager", "receiver.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +61,35 @@ func TestDeployedRulesAndReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, "amtool", "check-config", file)
+}
+
+// checkScrape wants a file to be a configuration of Prometheus. Debian's has no
+// discovery of Kubernetes built in, and promtool looks for the files of a pod.
+func checkScrape(t *testing.T, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	text := strings.NewReplacer("/var/run/secrets/kubernetes.io/serviceaccount/", dir+"/", "/etc/prometheus/responder-agent/", dir+"/").Replace(string(data))
+	var config struct {
+		Jobs []map[string]any `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil || len(config.Jobs) != 1 || config.Jobs[0]["kubernetes_sd_configs"] == nil {
+		t.Fatalf("%s: %v, %v", file, config, err)
+	}
+	delete(config.Jobs[0], "kubernetes_sd_configs")
+	whole, err := yaml.Marshal(map[string]any{"scrape_configs": config.Jobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"prometheus.yml": string(whole), "token": "x", "ca.crt": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(t, "promtool", "check", "config", filepath.Join(dir, "prometheus.yml"))
 }
 
 func check(t *testing.T, name string, args ...string) {

@@ -77,16 +77,9 @@ func parse(verb, long string, args []string, stdout io.Writer, add func(*pflag.F
 
 // options are those of a collector.
 func options(r agentflags.Reading, getenv func(string) string, log *slog.Logger) (nvml.Options, error) {
-	node := r.Node
-	if node == "" {
-		node = getenv("NODE_NAME")
-	}
-	if node == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return nvml.Options{}, fmt.Errorf("name this node: %w; --node gives the name", err)
-		}
-		node = host
+	node, err := nodeName(r, getenv)
+	if err != nil {
+		return nvml.Options{}, err
 	}
 	o := nvml.Options{Library: r.Library, Period: r.Period, Node: node, Agent: version(), Log: log}
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
@@ -99,6 +92,25 @@ func options(r agentflags.Reading, getenv func(string) string, log *slog.Logger)
 		o.Bus = nvml.PCIBus // else some GPUs of the node are not ours to see
 	}
 	return o, nil
+}
+
+// nodeName is the name of this node, for callers.
+func nodeName(r agentflags.Reading, getenv func(string) string) (string, error) {
+	name, from := r.Node, "--node"
+	if name == "" {
+		name, from = getenv("NODE_NAME"), "NODE_NAME"
+	}
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return "", fmt.Errorf("name this node: %w; --node gives the name", err)
+		}
+		name, from = strings.ToLower(host), "the host's name" // as the kubelet does
+	}
+	if !agentflags.IsNode(name) {
+		return "", fmt.Errorf("name this node: %s %q is %s; --node gives the name", from, name, agentflags.NodeForm)
+	}
+	return name, nil
 }
 
 // version is that of the module, or (devel).

@@ -101,16 +101,18 @@ func (r *report) write(w io.Writer) error {
 			shown(g.Power.DrawMW, "%d W", 1000), shown(g.Clocks.SMMHz, "%d MHz", 1), shown(g.Use.GPUPercent, "%d %%", 1), cmp.Or(held, "-"))
 	}
 	fmt.Fprintf(t, "\nnode %s: %s\n", r.Verdict.Node, r.Verdict.Verdict)
-	why := func(who string, reasons []gpu.Reason) {
-		for _, reason := range reasons {
-			fmt.Fprintf(t, "  %s%s: %s (%s; %s)\n", who, reason.Rule, reason.Text, cmp.Or(reason.Evidence, "no evidence"), reason.Source)
-		}
-	}
-	why("", r.Verdict.Reasons)
-	for _, g := range r.Verdict.GPUs {
-		why(fmt.Sprintf("GPU %d ", g.Index), g.Reasons)
+	for _, f := range r.Verdict.Findings() {
+		fmt.Fprintf(t, "  %s%s: %s (%s; %s)\n", where(f), f.Rule, f.Text, cmp.Or(f.Evidence, "no evidence"), f.Source)
 	}
 	return t.Flush()
+}
+
+// where is what a finding is about, before its rule.
+func where(f gpu.Finding) string {
+	if gpus := f.Where(); gpus != "" {
+		return gpus + " "
+	}
+	return ""
 }
 
 // shown is a reading in a unit, or why there is none.

@@ -28,10 +28,18 @@ func serve(ctx context.Context, f agentflags.Serve, stderr io.Writer, getenv fun
 	}
 	o := agent.Options{
 		CertFile: f.CertFile, KeyFile: f.KeyFile, ClientCAFile: f.ClientCAFile, ClientNames: f.Clients, Accounts: f.Accounts,
+		MetricsAccounts: f.MetricsAccounts, MetricsOpen: f.MetricsOpen,
 		IdentityFile: f.IdentityFile, Registry: registry(), Log: log,
 	}
+	api := agent.APIServer{URL: f.APIServer, CAFile: f.APICAFile, TokenFile: f.APITokenFile, Audience: f.Audience}
 	if len(f.Accounts) > 0 {
-		if o.Reviewer, err = agent.NewReviewer(agent.APIServer{URL: f.APIServer, CAFile: f.APICAFile, TokenFile: f.APITokenFile, Audience: f.Audience}, getenv, log); err != nil {
+		if o.Reviewer, err = agent.NewReviewer(api, getenv, log); err != nil {
+			return err
+		}
+	}
+	if len(f.MetricsAccounts) > 0 {
+		api.Audience, api.Own = f.MetricsAudience, f.MetricsAudience == ""
+		if o.MetricsReviewer, err = agent.NewReviewer(api, getenv, log); err != nil {
 			return err
 		}
 	}

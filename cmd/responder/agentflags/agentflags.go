@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,8 +20,13 @@ const Binary = "responder-agent"
 const (
 	ServeShort = "Read this node's GPUs and serve what is known of them"
 	ServeLong  = `Read the GPUs of this node through NVIDIA's driver library and serve what is
-known of them: GET /v1/health for callers that prove who they are, /metrics and
+known of them: GET /v1/health and /metrics for callers that prove who they are,
 /healthz for everybody. It changes nothing. deploy/agent runs it as a DaemonSet.
+
+/metrics names the pods that hold GPUs. It is for the accounts of --allow-metrics
+and for client certificates of --allow-client; --metrics-open lets everybody read
+it who reaches the address. An agent on loopback that was told of no callers asks
+nobody who they are.
 
 A driver call that hangs makes its GPU unknown within a second; it never keeps
 anybody waiting. Without the driver library the agent serves, too, and says what
@@ -74,6 +80,8 @@ func (r *Reading) add(fs *pflag.FlagSet) {
 
 func (r *Reading) check() error {
 	switch {
+	case r.Node != "" && !IsNode(r.Node):
+		return fmt.Errorf("--node %q: %s", r.Node, NodeForm)
 	case r.HostPID && r.Kubelet != "":
 		return errors.New("--host-pid and --pod-resources: one says which pods use a GPU, the other which hold it; give --pod-resources alone, which knows their names")
 	case r.Kubelet != "" && !filepath.IsAbs(r.Kubelet):
@@ -81,6 +89,14 @@ func (r *Reading) check() error {
 	}
 	return nil
 }
+
+// NodeForm is what a node's name looks like, for messages.
+const NodeForm = "no name of a node: it has lower-case letters, digits, dashes and dots, up to 253, and begins and ends with a letter or digit"
+
+var node = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// IsNode reports whether a node can have that name, which is a DNS subdomain.
+func IsNode(name string) bool { return len(name) <= 253 && node.MatchString(name) }
 
 // Serve is what the agent is asked when it serves.
 type Serve struct {
@@ -91,6 +107,9 @@ type Serve struct {
 	Clients           []string
 	Accounts          []string
 	Audience          string
+	MetricsAccounts   []string
+	MetricsAudience   string
+	MetricsOpen       bool
 	IdentityFile      string
 	APIServer         string
 	APICAFile         string
@@ -112,6 +131,9 @@ func (s *Serve) Add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&s.Clients, "allow-client", nil, "name in the client certificates that may ask; may be repeated")
 	fs.StringSliceVar(&s.Accounts, "allow-account", nil, "service account that may ask, NAMESPACE/NAME; may be repeated; the API server checks its tokens")
 	fs.StringVar(&s.Audience, "audience", "responder-agent", "audience that callers' tokens must be for")
+	fs.StringSliceVar(&s.MetricsAccounts, "allow-metrics", nil, "service account that may read /metrics and nothing else, NAMESPACE/NAME; may be repeated")
+	fs.StringVar(&s.MetricsAudience, "metrics-audience", "", "audience that its tokens must be for (default: the API server's own, as every pod's usual token is)")
+	fs.BoolVar(&s.MetricsOpen, "metrics-open", false, "let everybody read /metrics, which names the pods that hold GPUs")
 	fs.StringVar(&s.IdentityFile, "identity-file", "", "file with a token of this pod's own service account, which proves to callers which node this is")
 	fs.StringVar(&s.APIServer, "api-server", "", "URL of the API server that checks tokens (default: the pod's own)")
 	fs.StringVar(&s.APICAFile, "api-ca-file", account+"ca.crt", "PEM certificates that vouch for it")
@@ -128,6 +150,10 @@ func (s *Serve) Check() error {
 		return fmt.Errorf("--log-level %q: there is debug, info, warn, error", s.LogLevel)
 	case s.LogFormat != "text" && s.LogFormat != "json":
 		return fmt.Errorf("--log-format %q: there is text, json", s.LogFormat)
+	case s.MetricsOpen && len(s.MetricsAccounts) > 0:
+		return errors.New("--metrics-open and --allow-metrics: everybody, or only these; keep one")
+	case s.MetricsAudience != "" && len(s.MetricsAccounts) == 0:
+		return errors.New("--metrics-audience: of whose tokens? --allow-metrics names the accounts")
 	}
 	return s.check()
 }

@@ -36,6 +36,7 @@ const (
 
 // callers decides who may ask.
 type callers struct {
+	flag     string // names those who may, for messages
 	names    []string
 	users    []string // user names of the service accounts
 	reviewer Reviewer
@@ -52,18 +53,29 @@ type answer struct {
 	until time.Time
 }
 
+// newCallers are those of o who may ask for snapshots.
 func newCallers(o Options) (*callers, error) {
-	c := &callers{names: o.ClientNames, reviewer: o.Reviewer, log: o.Log, bucket: rate.NewLimiter(reviews, 2*reviews), kept: map[[sha256.Size]byte]answer{}}
-	switch {
-	case (o.ClientCAFile == "") != (len(o.ClientNames) == 0):
+	if (o.ClientCAFile == "") != (len(o.ClientNames) == 0) {
 		return nil, errors.New("agent: client certificates need both a file of authorities and a list of names")
-	case len(o.Accounts) > 0 && o.Reviewer == nil:
+	}
+	return callersOf(o, "--allow-account", o.Accounts, o.Reviewer)
+}
+
+// newReaders are those of o who may read the metrics and nothing else. Whoever
+// has a client certificate that may ask for snapshots learns less from them.
+func newReaders(o Options) (*callers, error) {
+	return callersOf(o, "--allow-metrics", o.MetricsAccounts, o.MetricsReviewer)
+}
+
+func callersOf(o Options, flag string, accounts []string, reviewer Reviewer) (*callers, error) {
+	c := &callers{flag: flag, names: o.ClientNames, reviewer: reviewer, log: o.Log, bucket: rate.NewLimiter(reviews, 2*reviews), kept: map[[sha256.Size]byte]answer{}}
+	if len(accounts) > 0 && reviewer == nil {
 		return nil, errors.New("agent: tokens need the API server, which says whose they are")
 	}
-	for _, a := range o.Accounts {
+	for _, a := range accounts {
 		namespace, name, ok := strings.Cut(a, "/")
 		if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/:") || strings.Contains(namespace, ":") {
-			return nil, fmt.Errorf("agent: service account %q: write NAMESPACE/NAME", a)
+			return nil, fmt.Errorf("agent: %s: service account %q: write NAMESPACE/NAME", flag, a)
 		}
 		c.users = append(c.users, "system:serviceaccount:"+namespace+":"+name)
 	}
@@ -75,12 +87,12 @@ func (c *callers) anyone() bool { return len(c.names) == 0 && len(c.users) == 0 
 
 // admit decides about a request. An error that is no *refusal is a failure.
 func (c *callers) admit(r *http.Request) error {
-	if c.anyone() || c.named(r) {
+	if c.named(r) {
 		return nil
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" || len(c.users) == 0 {
-		return &refusal{http.StatusUnauthorized, "unauthorized", "show a client certificate or a service account's token that this agent allows"}
+		return &refusal{http.StatusUnauthorized, "unauthorized", "show a client certificate or a service account's token that this agent allows; " + c.flag + " names whose"}
 	}
 	if len(token) > maxToken {
 		return &refusal{http.StatusUnauthorized, "unauthorized", "the token is too long"}
@@ -93,7 +105,7 @@ func (c *callers) admit(r *http.Request) error {
 	case user == "":
 		return &refusal{http.StatusUnauthorized, "unauthorized", "the API server does not vouch for this token for this agent's audience"}
 	case !slices.Contains(c.users, user):
-		return &refusal{http.StatusForbidden, "forbidden", user + " may not ask this agent; --allow-account names who may"}
+		return &refusal{http.StatusForbidden, "forbidden", user + " may not ask this agent that; " + c.flag + " names who may"}
 	}
 	return nil
 }

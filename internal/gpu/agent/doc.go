@@ -6,6 +6,7 @@
 // account's token for this audience, which the API server checks. The agent
 // proves itself with its server certificate, and in the answer with a token of
 // its own that the API server has bound to its pod and node: that is how an
-// agent that lies about its node is found. /healthz and /metrics are for
-// everybody; they carry nothing that a neighbour could use.
+// agent that lies about its node is found. /metrics names pods, and is for those
+// who may read it, of whom Prometheus is one. /healthz is for everybody; it carries
+// nothing that a neighbour could use.
 package agent

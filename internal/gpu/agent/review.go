@@ -23,7 +23,8 @@ type APIServer struct {
 	URL       string // empty: the pod's own, by the environment
 	CAFile    string // authorities that vouch for it
 	TokenFile string // token to ask it with; read again when it changes
-	Audience  string // that callers' tokens must be for
+	Audience  string // that callers' tokens must be for; with Own: empty
+	Own       bool   // they are for the API server itself, as every pod's usual token is
 }
 
 // maxReview bounds an API server's answer, in bytes.
@@ -44,7 +45,7 @@ type tokenReview struct {
 	Kind       string `json:"kind"`
 	Spec       struct {
 		Token     string   `json:"token"`
-		Audiences []string `json:"audiences"`
+		Audiences []string `json:"audiences,omitempty"`
 	} `json:"spec"`
 	Status struct {
 		Authenticated bool     `json:"authenticated"`
@@ -68,7 +69,7 @@ func NewReviewer(o APIServer, getenv func(string) string, log *slog.Logger) (Rev
 	if !strings.HasPrefix(url, "https://") {
 		return nil, fmt.Errorf("agent: API server %q: it must be an https URL, for it is shown tokens", url)
 	}
-	if o.Audience == "" {
+	if (o.Audience == "") != o.Own {
 		return nil, errors.New("agent: tokens for any audience would let everyone in whom a caller has ever shown one: name an audience")
 	}
 	if _, err := os.Stat(o.TokenFile); err != nil {
@@ -102,7 +103,10 @@ func (r *review) ReviewToken(ctx context.Context, token string) (string, error) 
 		return "", fmt.Errorf("read the token to ask the API server with: %w", err)
 	}
 	question := tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}
-	question.Spec.Token, question.Spec.Audiences = token, []string{r.o.Audience}
+	question.Spec.Token = token
+	if !r.o.Own {
+		question.Spec.Audiences = []string{r.o.Audience}
+	}
 	body, err := json.Marshal(question)
 	if err != nil {
 		return "", err
@@ -135,7 +139,7 @@ func (r *review) ReviewToken(ctx context.Context, token string) (string, error) 
 	}
 	// An API server that knows no audiences would answer for its own: that is
 	// no proof that the token was meant for this agent.
-	if !answer.Status.Authenticated || !slices.Contains(answer.Status.Audiences, r.o.Audience) {
+	if !answer.Status.Authenticated || !r.o.Own && !slices.Contains(answer.Status.Audiences, r.o.Audience) {
 		return "", nil
 	}
 	return answer.Status.User.Username, nil

@@ -45,7 +45,8 @@ type Source interface {
 }
 
 // Options are what a Server is made of. Without ClientNames and Accounts it
-// serves loopback only.
+// serves loopback only, and everybody there, unless MetricsAccounts are given:
+// those are the only ones then who may read /metrics.
 type Options struct {
 	Source Source
 	Alive  func() error // why this process can never read its GPUs but one that starts now can; nil: it can
@@ -55,6 +56,9 @@ type Options struct {
 	ClientNames       []string // common names, or DNS, e-mail or URI names, of the certificates that may ask
 	Accounts          []string // service accounts that may ask, as NAMESPACE/NAME
 	Reviewer          Reviewer // needed with Accounts
+	MetricsAccounts   []string // service accounts that may read /metrics and nothing else, as NAMESPACE/NAME
+	MetricsReviewer   Reviewer // needed with MetricsAccounts
+	MetricsOpen       bool     // /metrics is for everybody
 	IdentityFile      string   // token that proves who this agent is; read again when it changes; empty: none is given
 
 	Registry *prometheus.Registry // gets the server's metrics, and is what /metrics shows
@@ -65,7 +69,8 @@ type Options struct {
 type Server struct {
 	o       Options
 	tls     *tlsfile.Watched // nil: plain HTTP
-	callers *callers
+	callers *callers         // of /v1/health
+	readers *callers         // of /metrics
 	bucket  *rate.Limiter
 	metrics *metrics
 	mux     *http.ServeMux
@@ -76,6 +81,9 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, bucket: rate.NewLimiter(perSecond, atOnce), mux: http.NewServeMux()}
 	var err error
 	if s.callers, err = newCallers(o); err != nil {
+		return nil, err
+	}
+	if s.readers, err = newReaders(o); err != nil {
 		return nil, err
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
@@ -94,8 +102,23 @@ func New(o Options) (*Server, error) {
 	}
 	s.mux.HandleFunc("GET /v1/health", s.health)
 	s.mux.HandleFunc("GET /healthz", s.alive)
-	s.mux.Handle("GET /metrics", promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelError)}))
+	s.mux.Handle("GET /metrics", s.forReaders(promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelError)})))
 	return s, nil
+}
+
+// forReaders keeps the metrics from those who may not read them: they name the
+// pods that hold GPUs.
+func (s *Server) forReaders(metrics http.Handler) http.Handler {
+	if s.o.MetricsOpen || s.callers.anyone() && s.readers.anyone() {
+		return metrics
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.readers.admit(r); err != nil {
+			s.refuse(w, err)
+			return
+		}
+		metrics.ServeHTTP(w, r)
+	})
 }
 
 func (o Options) load() (*tls.Config, error) {
@@ -160,9 +183,11 @@ func loopback(a net.Addr) bool {
 
 // health answers with the snapshot.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
-	if err := s.callers.admit(r); err != nil {
-		s.refuse(w, err)
-		return
+	if !s.callers.anyone() {
+		if err := s.callers.admit(r); err != nil {
+			s.refuse(w, err)
+			return
+		}
 	}
 	if !s.bucket.Allow() {
 		w.Header().Set("Retry-After", "1")
