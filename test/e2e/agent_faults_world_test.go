@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
 	"github.com/inference-responder/responder/test/e2e/rig"
@@ -144,9 +142,7 @@ func newFaults(t *testing.T) *faults {
 	for _, s := range faultServices {
 		fleets.engines[s.name] = rig.StartFleet(t, cp, f.ns, s.name)
 	}
-	server := httptest.NewServer(fleets)
-	t.Cleanup(server.Close)
-	f.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{Targets: append(targets, strings.TrimPrefix(server.URL, "http://"))})
+	f.prometheus = scrapeAll(t, fleets, targets...)
 	return f
 }
 
@@ -158,8 +154,7 @@ func (f *faults) deploy(t *testing.T) {
 	var manifests []string
 	services := "services:"
 	for _, s := range faultServices {
-		where := fmt.Sprintf("\n      nodeSelector: {karpenter.sh/nodepool: %[1]s-%[2]s}\n      topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {app: %[2]s}}}]\n      containers:", f.ns, s.name)
-		manifests = append(manifests, strings.Replace(inference(s.name, "vllm:v1", 2), "\n      containers:", where, 1))
+		manifests = append(manifests, apart(inference(s.name, "vllm:v1", 2), s.name, untainted, "nodeSelector: {karpenter.sh/nodepool: "+f.ns+"-"+s.name+"}"))
 		services += service(f.ns, s.name, "auto")
 	}
 	f.cp.Apply(t, f.ns, strings.Join(manifests, "---"))
@@ -231,25 +226,10 @@ func (f *faults) run(t *testing.T, playbook, alertname, service string, more ...
 // deliverAlert delivers an alert with these labels until it is acknowledged.
 func deliverAlert(t *testing.T, s *rig.Service, labels map[string]any) {
 	t.Helper()
-	type object = map[string]any
 	hash := fnv.New64a()
 	fmt.Fprint(hash, labels)
 	digest := fmt.Sprintf("%016x", hash.Sum64())
-	body, err := json.Marshal(object{
-		"version": "4", "status": "firing", "receiver": "responder", "groupKey": "{}:{" + digest + "}", "truncatedAlerts": 0,
-		"groupLabels": labels, "commonLabels": labels, "commonAnnotations": object{}, "externalURL": "http://alertmanager:9093",
-		"alerts": []object{{
-			"status": "firing", "labels": labels, "annotations": object{}, "startsAt": time.Now().UTC(), "endsAt": time.Time{},
-			"fingerprint": digest, "generatorURL": "http://prometheus:9090/graph",
-		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rig.Await(t, time.Minute, "the alert is acknowledged", func(ctx context.Context) (bool, string) {
-		status, err := deliver(ctx, s, body)
-		return err == nil && status == http.StatusOK, fmt.Sprint(status, err)
-	})
+	deliverUntilTaken(t, s, notification(t, labels, digest, digest))
 }
 
 // runOf is the run of a playbook for a service; an error when it is not there yet.
@@ -304,9 +284,6 @@ func wantEnd(t *testing.T, run *rig.Run, outcome machine.RunOutcome, says ...str
 // cordoned says whether a node takes no pods, and how it is labelled and annotated.
 func (f *faults) node(t *testing.T, name string) (cordoned bool, labels, annotations map[string]string) {
 	t.Helper()
-	n, err := f.cp.Client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := nodeNow(t, f.cp, name)
 	return n.Spec.Unschedulable, n.Labels, n.Annotations
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,9 +94,7 @@ func newCrashes(t *testing.T) *crashes {
 	c.cp.Deploy(t)
 	c.cp.BindLevers(t, c.ns)
 	c.kubeconfig = c.cp.Kubeconfig(t, rig.Responder)
-	server := httptest.NewServer(c)
-	t.Cleanup(server.Close)
-	c.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{strings.TrimPrefix(server.URL, "http://")}})
+	c.prometheus = scrapeAll(t, c)
 	c.playbook = strings.NewReplacer("[10s]", "[4s]", "[5s]", "[4s]", "hold: 4s", "hold: 2s").Replace(playbook(t))
 	return c
 }

@@ -4,11 +4,9 @@ package e2e
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -35,9 +33,7 @@ func newGitWorlds(t *testing.T) *gitWorlds {
 	t.Helper()
 	all := &gitWorlds{cp: rig.Shared(t), argo: rig.SharedArgoCD(t), engines: map[string]*rig.Fleet{}}
 	all.cp.Deploy(t)
-	server := httptest.NewServer(all)
-	t.Cleanup(server.Close)
-	all.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{strings.TrimPrefix(server.URL, "http://")}})
+	all.prometheus = scrapeAll(t, all)
 	return all
 }
 
@@ -260,11 +256,7 @@ spec:
 // alert delivers the alert as Alertmanager does, until it is acknowledged.
 func (w *gitWorld) alert(t *testing.T) {
 	t.Helper()
-	body := alertBody(t, w.ns, w.layout.workload)
-	rig.Await(t, 30*time.Second, "the alert is acknowledged", func(ctx context.Context) (bool, string) {
-		status, err := deliver(ctx, w.responder, body)
-		return err == nil && status == http.StatusOK, fmt.Sprint(status, err)
-	})
+	deliverUntilTaken(t, w.responder, alertBody(t, w.ns, w.layout.workload))
 }
 
 // ends delivers the alert and waits for the end of the run it begins.

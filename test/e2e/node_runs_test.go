@@ -211,7 +211,7 @@ func askedFor() *nodeRun {
 		outcome: machine.OutcomeResolved, says: []string{"asked for as OPS-1"},
 		after: func(t *testing.T, w *nodeRuns, r *nodeRun) {
 			wantNode("", "requested", false)(t, w, r)
-			if ticket := w.state(t, r.node).Annotations["responder.dev/gpu-reset-ticket"]; ticket != "OPS-1" {
+			if ticket := nodeNow(t, w.cp, r.node).Annotations["responder.dev/gpu-reset-ticket"]; ticket != "OPS-1" {
 				t.Errorf("the node names the ticket %q", ticket)
 			}
 			taken := w.desk.Taken()

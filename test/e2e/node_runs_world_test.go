@@ -6,13 +6,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -82,9 +78,7 @@ func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
 		files["playbooks/"+r.name+".yaml"] = r.playbook()
 		fleets.engines[r.name] = rig.StartFleet(t, cp, w.ns, r.name)
 	}
-	server := httptest.NewServer(fleets)
-	t.Cleanup(server.Close)
-	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{strings.TrimPrefix(server.URL, "http://")}})
+	prometheus := scrapeAll(t, fleets)
 	cp.Apply(t, w.ns, strings.Join(manifests, "---"))
 	for _, r := range all {
 		cp.AwaitRollout(t, w.ns, r.name, time.Minute)
@@ -113,11 +107,11 @@ func (w *nodeRuns) alert(t *testing.T, r *nodeRun) {
 
 // deployment has one replica on each of the first two nodes of the pool.
 func (r *nodeRun) deployment(pool string) string {
-	where := fmt.Sprintf("\n      nodeSelector: {karpenter.sh/nodepool: %[1]s}\n      affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%[3]s]}]}]}}}\n      topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {app: %[2]s}}}]\n      containers:",
-		pool, r.name, strings.Join(r.all[:2], ", "))
-	m := strings.Replace(inference(r.name, "vllm:v1", 2), "\n      containers:", where, 1)
+	m := apart(inference(r.name, "vllm:v1", 2), r.name, untainted, "nodeSelector: {karpenter.sh/nodepool: "+pool+"}",
+		"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: ["+
+			strings.Join(r.all[:2], ", ")+"]}]}]}}}")
 	if r.grace {
-		m = strings.Replace(m, "labels: {app: "+r.name+"}}", "labels: {app: "+r.name+"}, annotations: {rig.responder/delete-delay: 4s}}", 1)
+		m = goesSlowly(m, r.name, "4s")
 	}
 	return m
 }
@@ -186,39 +180,20 @@ func (w *nodeRuns) run(t *testing.T, r *nodeRun) {
 	}
 }
 
-func (w *nodeRuns) state(t *testing.T, node string) *corev1.Node {
-	t.Helper()
-	n, err := w.cp.Client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// pods are those of a service on a node that are not leaving.
+// pods counts those of a service on a node that are not leaving.
 func (w *nodeRuns) pods(t *testing.T, app, node string) int {
 	t.Helper()
-	list, err := w.cp.Client.CoreV1().Pods(w.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app, FieldSelector: "spec.nodeName=" + node})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp == nil {
-			n++
-		}
-	}
-	return n
+	return len(podsOn(t, w.cp, w.ns, app, node))
 }
 
 // pod is the one of a service on a node.
 func (w *nodeRuns) pod(t *testing.T, app, node string) string {
 	t.Helper()
-	list, err := w.cp.Client.CoreV1().Pods(w.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app, FieldSelector: "spec.nodeName=" + node})
-	if err != nil || len(list.Items) != 1 {
-		t.Fatalf("%d pods of %s are on %s, %v; want one", len(list.Items), app, node, err)
+	names := podsOn(t, w.cp, w.ns, app, node)
+	if len(names) != 1 {
+		t.Fatalf("the pods %v of %s are on %s; want one", names, app, node)
 	}
-	return list.Items[0].Name
+	return names[0]
 }
 
 // wantNode fails unless the node's taints of people and of Responder, and its
@@ -226,7 +201,7 @@ func (w *nodeRuns) pod(t *testing.T, app, node string) string {
 func wantNode(taints, request string, cordoned bool) func(*testing.T, *nodeRuns, *nodeRun) {
 	return func(t *testing.T, w *nodeRuns, r *nodeRun) {
 		t.Helper()
-		n := w.state(t, r.node)
+		n := nodeNow(t, w.cp, r.node)
 		var have []string
 		for _, x := range n.Spec.Taints {
 			if !strings.HasPrefix(x.Key, "node.kubernetes.io/") {

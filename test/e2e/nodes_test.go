@@ -6,12 +6,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -25,9 +23,7 @@ func TestNodeIsDrained(t *testing.T) {
 	c := &crashes{cp: rig.Shared(t), engines: map[string]*rig.Fleet{}}
 	c.cp.Deploy(t)
 	c.cp.BindNodes(t)
-	server := httptest.NewServer(c)
-	t.Cleanup(server.Close)
-	c.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{strings.TrimPrefix(server.URL, "http://")}})
+	c.prometheus = scrapeAll(t, c)
 	c.kubeconfig = c.cp.Kubeconfig(t, rig.Responder)
 	for name, run := range map[string]func(*testing.T, *drained){
 		"empty": drainedEmpty, "killed": drainedKilled, "canceled": drainCanceled, "uncordoned": drainOvertaken,
@@ -54,11 +50,9 @@ func (c *crashes) drain(t *testing.T, name string) *drained {
 	ns, nodes := c.cp.Own(t, 3, 8)
 	d := &drained{cp: c.cp, ns: ns, node: nodes[0]}
 	c.cp.BindLevers(t, d.ns)
-	spread := "\n      topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: %s}}}]\n      containers:"
 	var all []string
 	for _, app := range []string{"chat", "side"} {
-		m := strings.Replace(inference(app, "vllm:v1", 3), "\n      containers:", fmt.Sprintf(spread, app), 1)
-		all = append(all, strings.Replace(m, "labels: {app: "+app+"}}", "labels: {app: "+app+"}, annotations: {rig.responder/delete-delay: 5s}}", 1))
+		all = append(all, goesSlowly(apart(inference(app, "vllm:v1", 3), app, tainted), app, "5s"))
 	}
 	c.cp.Apply(t, d.ns, strings.Join(all, "---"))
 	fleet := rig.StartFleet(t, c.cp, d.ns, "chat")
@@ -113,11 +107,7 @@ spec:
 // alert delivers the alert until it is acknowledged.
 func (d *drained) alert(t *testing.T) {
 	t.Helper()
-	body := alertBody(t, d.ns, "chat")
-	rig.Await(t, time.Minute, "the alert is acknowledged", func(ctx context.Context) (bool, string) {
-		status, err := deliver(ctx, d.Service, body)
-		return err == nil && status == http.StatusOK, fmt.Sprint(status, err)
-	})
+	deliverUntilTaken(t, d.Service, alertBody(t, d.ns, "chat"))
 }
 
 // halfway delivers the alert and waits until the first pod is on its way out
@@ -128,29 +118,10 @@ func (d *drained) halfway(t *testing.T) {
 	d.AwaitRun(t, time.Minute, "the first pod on its way out", func(r *rig.Run) bool { return r.Has(machine.Settling) > 0 })
 }
 
-func (d *drained) state(t *testing.T) *corev1.Node {
-	t.Helper()
-	n, err := d.cp.Client.CoreV1().Nodes().Get(t.Context(), d.node, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// pods are those of a service on the node that are not leaving.
+// pods counts those of a service on the node that are not leaving.
 func (d *drained) pods(t *testing.T, app string) int {
 	t.Helper()
-	list, err := d.cp.Client.CoreV1().Pods(d.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app, FieldSelector: "spec.nodeName=" + d.node})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp == nil {
-			n++
-		}
-	}
-	return n
+	return len(podsOn(t, d.cp, d.ns, app, d.node))
 }
 
 // rotation counts the pods that EndpointSlices call ready, and those of them on the node.
@@ -205,7 +176,7 @@ func (d *drained) end(t *testing.T, outcome machine.RunOutcome, says ...string) 
 
 func (d *drained) wantCordon(t *testing.T, want bool) {
 	t.Helper()
-	if n := d.state(t); n.Spec.Unschedulable != want {
+	if n := nodeNow(t, d.cp, d.node); n.Spec.Unschedulable != want {
 		t.Errorf("the node is cordoned: %v, want %v; its annotations are %v", n.Spec.Unschedulable, want, n.Annotations)
 	}
 }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -258,18 +257,6 @@ func verify(t *testing.T, s *rig.Service, file string) {
 // alertBody is the notification of one alert that has just begun to fire.
 func alertBody(t *testing.T, ns, name string) []byte {
 	t.Helper()
-	type object = map[string]any
-	labels := object{"alertname": "InferenceTTFTFastBurn", "namespace": ns, "service": name, "severity": "critical"}
-	body, err := json.Marshal(object{
-		"version": "4", "status": "firing", "receiver": "responder", "groupKey": "{}:{service=\"" + name + "\"}", "truncatedAlerts": 0,
-		"groupLabels": labels, "commonLabels": labels, "commonAnnotations": object{}, "externalURL": "http://alertmanager:9093",
-		"alerts": []object{{
-			"status": "firing", "labels": labels, "annotations": object{}, "startsAt": time.Now().UTC(), "endsAt": time.Time{},
-			"fingerprint": "0123456789abcdef", "generatorURL": "http://prometheus:9090/graph",
-		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	labels := map[string]any{"alertname": "InferenceTTFTFastBurn", "namespace": ns, "service": name, "severity": "critical"}
+	return notification(t, labels, `service="`+name+`"`, "0123456789abcdef")
 }
