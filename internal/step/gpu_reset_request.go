@@ -98,10 +98,11 @@ func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, erro
 		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has the label %s=%s already", kind, n.Name, with.Label, v)}
 	}
 	gpus := gpusListed(with.GPUs)
+	text := whichGPUs(gpus) + ": " + shorten(with.Reason)
 	p := resetPayload{
 		nodePayload: nodePayload{
 			Mark: kube.MarkReset,
-			Do:   kube.NodeEdit{Labels: map[string]string{with.Label: resetRequested}, Annotate: map[string]string{resetWhy: whichGPUs(gpus) + ": " + shorten(with.Reason)}},
+			Do:   kube.NodeEdit{Labels: map[string]string{with.Label: resetRequested}, Annotate: map[string]string{resetWhy: text, resetTicket: ""}}, // of an earlier request
 			Back: kube.NodeEdit{Labels: map[string]string{with.Label: ""}, Annotate: map[string]string{resetWhy: "", resetTicket: ""}},
 		},
 		Via: viaLabel, GPUs: gpus, Reason: shorten(with.Reason),
@@ -113,7 +114,7 @@ func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, erro
 	plan.Summary = fmt.Sprintf("ask for a reset of %s of node %s", whichGPUs(gpus), n.Name)
 	plan.Diff = []machine.FieldChange{
 		{Path: "metadata.labels[" + with.Label + "]", To: resetRequested},
-		{Path: "metadata.annotations[" + resetWhy + "]", To: p.Do.Annotate[resetWhy]},
+		{Path: "metadata.annotations[" + resetWhy + "]", To: text},
 	}
 	plan.Undo = "take the request back"
 	plan.Risk, plan.Why = machine.RiskLow, "only a request: whoever answers it does the reset"

@@ -136,6 +136,21 @@ func TestResetByWebhookHoldsTheNode(t *testing.T) {
 	}
 }
 
+// TestResetAfterAnother: the ticket of a request that was closed is not that of the next.
+func TestResetAfterAnother(t *testing.T) {
+	x := resetTrial(t, nil, nil)
+	x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
+		n["metadata"].(map[string]any)["annotations"] = map[string]any{"responder.dev/gpu-reset-ticket": "OLD-9"}
+	})
+	plan := x.plan(t)
+	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusOK {
+		t.Fatalf("%s %s", o.Status, o.Message)
+	}
+	if s := x.again(t, machine.ActionSettle, plan, nil, false); s.Status != machine.StatusOK || strings.Contains(s.Message, "OLD-9") {
+		t.Errorf("settle: %s %s", s.Status, s.Message)
+	}
+}
+
 // TestResetOfANodeThatMoved: nobody is asked about a node that is not as it was
 // planned, and what was asked for is labelled whatever came between.
 func TestResetOfANodeThatMoved(t *testing.T) {
