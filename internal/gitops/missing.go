@@ -11,9 +11,9 @@ import (
 
 var (
 	engineWord   = regexp.MustCompile(`^(?:vllm|sglang|trtllm-serve|text-generation-launcher|tritonserver|lmdeploy)$`)
-	clients      = regexp.MustCompile(`^(?:bench|chat|complete|collect-env|run-batch)$`) // of an engine that runs elsewhere
+	clients      = regexp.MustCompile(`^(?:bench|chat|complete|collect-env|run-batch)$`)                                // of an engine that runs elsewhere
 	engineModule = regexp.MustCompile(`^(?:vllm|sglang|tensorrt_llm|lmdeploy|dynamo\.(?:vllm|sglang|trtllm|mocker))\b`) // dynamo.frontend serves no model
-	bareEngine   = regexp.MustCompile(`(?:^|/)(?:vllm/vllm-openai|lmsysorg/sglang)(?:[:@]|$)`) // the entrypoint is the engine
+	bareEngine   = regexp.MustCompile(`(?:^|/)(?:vllm/vllm-openai|lmsysorg/sglang)(?:[:@]|$)`)                          // the entrypoint is the engine
 	engineImage  = regexp.MustCompile(`(?:vllm|sglang|trt-?llm|tensorrt-?llm|dynamo|llm-d|tgi|text-generation)`)
 )
 

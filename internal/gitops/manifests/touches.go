@@ -46,6 +46,7 @@ type field struct {
 	variable string
 	value    string
 	line     int
+	bare     bool // a line of a file that says nothing of what it is, but for its name
 }
 
 func touchesOf(file string, old, now map[string]field) []gitops.Touch {
@@ -62,7 +63,7 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 			Variable: all[path].variable, File: file, Line: all[path].line, Path: path,
 			From: credential.RedactManifest(a.value), To: credential.RedactManifest(b.value),
 		}
-		if secret(t.Variable) || secret(path) {
+		if secret(t.Variable) || secret(path) || all[path].bare && secret(file) {
 			t.From, t.To = redacted(t.From), redacted(t.To)
 		}
 		out = append(out, t)
@@ -96,10 +97,14 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 		return f.fields
 	}
 	if f.lines(string(data), "", 1) && !f.odd {
+		for path, one := range f.fields {
+			one.bare = true
+			f.fields[path] = one
+		}
 		return f.fields
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	whole := map[string]field{"(the whole file)": {"(the whole file)", digest(data), 1}}
+	whole := map[string]field{"(the whole file)": {variable: "(the whole file)", value: digest(data), line: 1}}
 	for {
 		var doc yaml.Node
 		err := dec.Decode(&doc)
@@ -216,7 +221,7 @@ func (f *flat) set(path, variable, value string, line int) {
 	if len(value) > maxShown {
 		value = strings.ToValidUTF8(value[:maxShown], "") + "..." + digest([]byte(value))
 	}
-	f.fields[path] = field{variable, value, line}
+	f.fields[path] = field{variable: variable, value: value, line: line}
 }
 
 func (f *flat) walk(n *yaml.Node, path string, depth int) {

@@ -108,3 +108,18 @@ func FuzzTouches(f *testing.F) {
 		}
 	})
 }
+
+// TestTouchesOfSecrets: the lines of a file that is called a secret are none to
+// show, whatever their keys; a directory of such a name says nothing of manifests.
+func TestTouchesOfSecrets(t *testing.T) {
+	for file, want := range map[string]string{"app/secrets.env": "(redacted)", "secret/app.env": "(redacted)", "app/settings.env": "2"} {
+		got := touches([]gitops.File{{Path: file, Data: []byte("LICENSE=1\n")}}, []gitops.File{{Path: file, Data: []byte("LICENSE=2\n")}}, gitops.Target{})
+		if len(got) != 1 || got[0].Variable != "LICENSE" || got[0].To != want {
+			t.Errorf("%s: %+v, want LICENSE to %s", file, got, want)
+		}
+	}
+	got := touches([]gitops.File{{Path: "auth/app.yaml", Data: []byte("replicas: 1\n")}}, []gitops.File{{Path: "auth/app.yaml", Data: []byte("replicas: 2\n")}}, gitops.Target{})
+	if len(got) != 1 || got[0].To != "2" {
+		t.Errorf("%+v", got)
+	}
+}
