@@ -55,6 +55,9 @@ func (g GPU) unwell(m Minute) string {
 			return fmt.Sprintf("%d °C, where it slows down", c)
 		}
 	}
+	if left, read := m.MarginMinC.Get(); read && left <= 0 {
+		return "no margin left to where it slows down"
+	}
 	if m.Samples == 0 {
 		return "" // which says enough
 	}
@@ -62,12 +65,13 @@ func (g GPU) unwell(m Minute) string {
 }
 
 // unmeasured says which temperature of a minute was not read, or has no limit to
-// compare it with; empty: none. Memory counts where the GPU tells its temperature
+// compare it with; empty: none. Drivers for Ada and later are to tell no limits any
+// more but the margin that is left to them (nvml.h). Memory counts where the GPU tells its temperature
 // and its limit at all.
 func (g GPU) unmeasured(m Minute) string {
 	_, slow := g.Temperature.SlowdownC.Get()
 	_, most := g.Temperature.GPUMaxC.Get()
-	if !slow && !most {
+	if _, margin := m.MarginMinC.Get(); !slow && !most && !margin {
 		return "a temperature of which the limit " + absences[g.Temperature.SlowdownC.Why()]
 	}
 	if _, read := m.GPUMaxC.Get(); !read {

@@ -14,15 +14,18 @@ var wellCooled = Temperature{MemoryC: Known[int64](60), SlowdownC: Known[int64](
 func TestWellSinceWithoutLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits Temperature
-		ends   string // empty: it is well all the time
+		margin Reading[int64] // of the minute
+		ends   string         // empty: it is well all the time
 	}{
-		"none at all":        {Temperature{SlowdownC: Unknown[int64](NotExported)}, "a temperature of which the limit is not exported in the minute from 11:59:00 UTC"},
-		"the driver's alone": {Temperature{GPUMaxC: Known[int64](89)}, ""},
-		"of memory none":     {Temperature{SlowdownC: Known[int64](92), MemoryC: Known[int64](60)}, ""},
-		"without a sensor":   {Temperature{SlowdownC: Known[int64](92), MemMaxC: Known[int64](95)}, ""},
+		"none at all":        {Temperature{SlowdownC: Unknown[int64](NotExported)}, Reading[int64]{}, "a temperature of which the limit is not exported in the minute from 11:59:00 UTC"},
+		"the driver's alone": {Temperature{GPUMaxC: Known[int64](89)}, Reading[int64]{}, ""},
+		"of memory none":     {Temperature{SlowdownC: Known[int64](92), MemoryC: Known[int64](60)}, Reading[int64]{}, ""},
+		"the margin alone":   {Temperature{SlowdownC: Unknown[int64](NotSupported)}, Known[int64](20), ""},
+		"a margin unread":    {Temperature{SlowdownC: Unknown[int64](NotSupported)}, Unknown[int64](Timeout), "a temperature of which the limit is not supported"},
+		"without a sensor":   {Temperature{SlowdownC: Known[int64](92), MemMaxC: Known[int64](95)}, Reading[int64]{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := GPU{TakenAt: noon, Temperature: c.limits, Minutes: []Minute{{Start: noon.Add(-time.Minute), Samples: 60, GPUMaxC: Known[int64](60)}}}
+			g := GPU{TakenAt: noon, Temperature: c.limits, Minutes: []Minute{{Start: noon.Add(-time.Minute), Samples: 60, GPUMaxC: Known[int64](60), MarginMinC: c.margin}}}
 			want := noon
 			if c.ends == "" {
 				want, c.ends = noon.Add(-time.Minute), "nothing is remembered"
@@ -50,6 +53,8 @@ func TestWellSince(t *testing.T) {
 		"as hot as it may be":       {func(m *Minute) { m.GPUMaxC = Known[int64](89) }, "89 °C, where it slows down in"},
 		"its memory is":             {func(m *Minute) { m.MemMaxC = Known[int64](95) }, "95 °C, where it slows down in"},
 		"a reason nobody knows":     {func(m *Minute) { m.Reasons[1<<40] = 1 }, "not known here in"},
+		"no margin left":            {func(m *Minute) { m.MarginMinC = Known[int64](0) }, "no margin left to where it slows down in the minute from 11:56:00 UTC"},
+		"a margin left":             {func(m *Minute) { m.MarginMinC = Known[int64](1) }, ""},
 		"its temperature unread":    {func(m *Minute) { m.GPUMaxC = Unknown[int64](Failed) }, "a temperature that could not be read in the minute from 11:56:00 UTC"},
 		"nobody tried to read it":   {func(m *Minute) { m.GPUMaxC = Reading[int64]{} }, "a temperature that was not read in"},
 		"its memory's is unread":    {func(m *Minute) { m.MemMaxC = Unknown[int64](Timeout) }, "a temperature of its memory that was not answered in time in"},
