@@ -38,8 +38,12 @@ func BenchmarkLocateAndSet(b *testing.B) {
 func BenchmarkOneDocument(b *testing.B) {
 	var text strings.Builder
 	text.WriteString(goodHead + "        args:\n        - --max-num-seqs=128\n")
-	for i := range 4988 {
+	for i := range 1500 {
 		fmt.Fprintf(&text, "        - --option-%d=%d # one of many\n", i, i)
+	}
+	text.WriteString("        env:\n")
+	for i := range 1743 {
+		fmt.Fprintf(&text, "        - name: OPTION_%d\n          value: \"%d\" # one of many\n", i, i)
 	}
 	files := []File{{Path: "all.yaml", Data: []byte(text.String())}}
 	b.SetBytes(int64(text.Len()))
