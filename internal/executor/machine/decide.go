@@ -203,11 +203,11 @@ func (t *turn) clear() bool {
 	switch {
 	case s.Kept > 0:
 		e.Outcome, e.Message = OutcomeResolved, "a lever was verified and the alert resolved"
-	case s.Lever.unproven():
+	case s.Unproven != "":
 		// An alert also resolves because nothing is measured any more. That is no
 		// recovery, and here somebody has just changed something.
 		e = Ending{
-			Outcome: OutcomeEscalated, Reason: s.Lever.Reason,
+			Outcome: OutcomeEscalated, Reason: s.Unproven,
 			Message: "the alert resolved, but nothing shows that the service is well: what was changed could not be proven and has been undone",
 		}
 	case s.Levers > 0:

@@ -326,5 +326,5 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 // measured. One that nobody merged, or that was given up because nothing fired
 // any more, never was.
 func (l *Lever) unproven() bool {
-	return l != nil && l.Signal == playbook.OnInconclusive && l.Reason != ReasonCleared && l.Reason != ReasonDeadline
+	return l.Signal == playbook.OnInconclusive && l.Reason != ReasonCleared && l.Reason != ReasonDeadline
 }

@@ -54,6 +54,10 @@ type State struct {
 	Kept   int         `json:"kept,omitempty"`   // of those, verified and kept
 	Asked  int         `json:"asked,omitempty"`  // questions put to people so far
 
+	// Unproven is why the change last undone could not be measured: the service may
+	// be unwell, whatever the alert says. Empty: none was, or a later one was measured.
+	Unproven Reason `json:"unproven,omitempty"`
+
 	GateConsent *Consent `json:"consent,omitempty"` // of the current gate state, once its guards were asked; a lever has its own
 
 	Ignored int `json:"ignored,omitempty"` // decisions that did not count, of those journaled

@@ -1,0 +1,104 @@
+package machine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// evolveLever folds how a change was made and came into effect.
+func evolveLever(s State, e Event) State {
+	l := s.lever()
+	s.Lever = l
+	switch e.Kind {
+	case Applied:
+		l.Applied, l.Receipt, l.AppliedAt = true, e.Data, e.At
+		l.Waits = e.Waits
+		l.Deadline = e.At.Add(l.settleWithin())
+		if e.Before != nil {
+			l.Before = *e.Before
+		}
+		s.Levers++
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseSettling
+	case Declined:
+		l.Applied, l.Waits, l.AppliedAt = false, "", time.Time{}
+		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseEntering
+	case Settling:
+		l.Message = e.Message
+		if l.Waits != "" && e.Waits == "" {
+			l.Deadline = e.At.Add(SettleWithin) // it was merged, and from now on it is rolled out
+		}
+		l.Waits = e.Waits
+		s.Fails, s.Open = 0, s.Open.again(e)
+	case Settled:
+		l.FixedAt, l.Message, l.Waits = e.At, e.Message, ""
+		if len(e.Data) > 0 {
+			l.Receipt = e.Data
+		}
+		l.Deadline = e.At.Add(l.Verify.Within)
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseVerifying
+	}
+	return s
+}
+
+// evolveProof folds whether a change was seen to help.
+func evolveProof(s State, e Event) State {
+	l := s.lever()
+	s.Lever = l
+	switch e.Kind {
+	case Sampled:
+		l.Samples = append(slices.Clip(l.Samples), *e.Sample)
+		l.Message = e.Sample.Message
+		s.Fails = 0
+		if e.Sample.Verdict != VerdictInconclusive {
+			s.LookedAt = e.At
+			s.Unproven = "" // it is measured again
+		}
+		if e.NotUntil.IsZero() {
+			s.Open = nil
+		} else {
+			s.Open = s.Open.again(e)
+		}
+	case Verified:
+		l.Signal, l.Message = playbook.OnVerified, e.Message
+		s.Kept++
+		s.Open, s.Phase = nil, PhaseEntering
+	case VerifyEnded:
+		if l.Waits != "" {
+			l.AppliedAt = time.Time{} // it was asked for and never merged: nothing is learned of it
+		}
+		l.Signal = playbook.OnIneffective
+		if e.Verdict == VerdictInconclusive {
+			l.Signal = playbook.OnInconclusive
+		}
+		l.Reason, l.Message = e.Reason, e.Message
+		s.Open, s.Fails, s.Phase = nil, 0, PhaseUndoing
+	}
+	return s
+}
+
+// evolveUndo folds how a change was taken back.
+func evolveUndo(s State, e Event) State {
+	l := s.lever()
+	s.Lever = l
+	s.Open, s.Fails = nil, 0
+	switch e.Kind {
+	case Undone:
+		l.Applied = false
+		if len(e.Data) > 0 {
+			l.Receipt = e.Data
+		}
+		l.Waits = e.Waits
+		l.Deadline = e.At.Add(l.settleWithin())
+		s.Phase = PhaseUnwinding
+	case Unwound:
+		if l.unproven() {
+			s.Unproven = cmp.Or(l.Reason, ReasonNoData)
+		}
+		s.Phase = PhaseEntering
+	}
+	return s
+}
