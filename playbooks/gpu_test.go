@@ -132,11 +132,17 @@ func TestGPUTexts(t *testing.T) {
 		spent = `{"node":"gpu-17","gpu":"GPU-1","why":"too hot","reset":true,"rma":true,"repair_gpus":["GPU-3","GPU-2"],"repair_why":"no spare row"}`
 	)
 	set := load(t)
-	const gone = `{"node":"gpu-17","gpu":"","why":"6 of 8","reset":true,"rma":false,"repair_gpu":"","repair_gpus":[],"repair_why":"6 of 8 GPUs are there"}`
+	const gone = `{"node":"gpu-17","gpu":"","why":"6 of 8","reset":true,"rma":false,"repair_gpus":[],"repair_why":"6 of 8 GPUs are there"}`
 	for _, test := range []struct{ playbook, state, with, diagnose, idle, want string }{
-		{"gpu-fault", "request-repair", "gpus", needs, hot, "GPU-2"},
-		{"gpu-fault", "request-repair", "reason", needs, spent, "a row waits"},
-		{"gpu-fault", "request-repair", "gpus", hot, spent, "GPU-3, GPU-2"},
+		{"gpu-fault", "request-repair", "gpus", needs, hot, "=GPU-2"},
+		{"gpu-fault", "request-repair", "gpus", needs, spent, "=GPU-2, GPU-3, GPU-2"}, // one that another service held
+		{"gpu-fault", "request-repair", "gpus", hot, spent, "=GPU-3, GPU-2"},
+		{"gpu-fault", "request-repair", "gpus", gone, needs, "="}, // all: one of them has no name
+		{"gpu-fault", "request-repair", "gpus", needs, gone, "="},
+		{"gpu-fault", "request-repair", "gpus", gone, hot, "="},
+		{"gpu-fault", "request-repair", "reason", needs, needs, "=a row waits"},
+		{"gpu-fault", "request-repair", "reason", needs, hot, "=a row waits"},
+		{"gpu-fault", "request-repair", "reason", needs, spent, "=a row waits; no spare row"},
 		{"gpu-fault", "request-repair", "reason", hot, spent, "no spare row"},
 		{"gpu-fault", "out-of-service", "", needs, "", "without it. To be repaired: a row waits. It stays"},
 		{"gpu-fault", "out-of-service", "", spent, "", "without it. To be repaired: no spare row. It stays"},
@@ -157,7 +163,7 @@ func TestGPUTexts(t *testing.T) {
 		if test.with != "" {
 			text = state.With[test.with]
 		}
-		if got, err := text.Text(scope); err != nil || !strings.Contains(got, test.want) {
+		if got, err := text.Text(scope); err != nil || !strings.Contains("="+got+"=", test.want) || strings.HasPrefix(test.want, "=") && "="+got != test.want {
 			t.Errorf("%s, %s %s: got %q, %v, want %q", test.playbook, test.state, test.with, got, err, test.want)
 		}
 	}

@@ -40,7 +40,7 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 			{Name: "gpu", Type: text, Doc: "UUID of the worst GPU there; empty: there is none, or the whole node is at fault."},
 			{Name: "reset", Type: yes, Doc: "A GPU there that counts, or one that has left the bus, needs a reset, by NVIDIA's documents."},
 			{Name: "rma", Type: yes, Doc: "A GPU there that counts is to be replaced, by NVIDIA's documents."},
-			{Name: "repair_gpus", Type: listOf(text), Doc: "UUIDs of all GPUs there that count and need one of both: those to be replaced first, and the worst of them."},
+			{Name: "repair_gpus", Type: listOf(text), Doc: "UUIDs of all GPUs there that count and need one of both: those to be replaced first, and the worst of them. None where one has left the bus, so that nobody can name it: a request is for all of the node's then."},
 			{Name: "repair_why", Type: text, Doc: "The findings that ask for it in a sentence, GPUs of which the same was found together; empty: there is none."},
 			{Name: "healthy_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which all GPUs that count are healthy or busy."},
 			{Name: "unknown_nodes", Type: whole, Unit: "nodes", Doc: "Nodes of which too little is known."},
@@ -231,7 +231,7 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, conditions,
 	}
 	facts := out.facts()
 	if whole := counts[out.Node].whole; whole != "" { // of a GPU that nobody can name
-		out.Reset = true
+		out.Reset, out.RepairGPUs = true, []string{}
 		out.RepairWhy = strings.TrimPrefix(out.RepairWhy+"; "+gpuFoundOut{Node: out.Node, GPU: -1, Text: whole}.say(), "; ")
 	}
 	out.Reasons = out.Reasons[:min(len(out.Reasons), maxReasons)]

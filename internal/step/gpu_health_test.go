@@ -292,15 +292,16 @@ func TestGPUHealthOfAGPUThatLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := do(t, step.Deps{Workloads: fleet{}, GPUs: c.gpus}, machine.Effect{Action: machine.ActionCheck, Step: "gpu.health"})
 			var got struct {
-				Node      string `json:"node"`
-				Reset     bool   `json:"reset"`
-				RepairWhy string `json:"repair_why"`
+				Node       string   `json:"node"`
+				Reset      bool     `json:"reset"`
+				RepairGPUs []string `json:"repair_gpus"`
+				RepairWhy  string   `json:"repair_why"`
 			}
 			if err := json.Unmarshal(o.Data, &got); err != nil {
 				t.Fatalf("%v: %+v", err, o)
 			}
-			if got.Node != "node-b" || got.Reset != c.reset || got.RepairWhy != c.why {
-				t.Errorf("got %+v, want reset %v: %q", got, c.reset, c.why)
+			if got.Node != "node-b" || got.Reset != c.reset || got.RepairWhy != c.why || got.RepairGPUs == nil || len(got.RepairGPUs) > 0 {
+				t.Errorf("got %+v, want reset %v of no GPU that has a name: %q", got, c.reset, c.why)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func gpuResetRequestKind() playbook.Kind {
 
 The request is a label on the node and an annotation that says which GPUs and why, for a controller or a person who watches for them. Undo takes the
 request back, unless somebody has taken it up: whoever does is free to change the label, and removes it when it is done: until then node.uncordon
-leaves the node out, and no other request is made for it. By ` + "`webhook`" + ` it is first a POST of JSON to
+leaves the node out, and no other request is made for it. The annotation stays: it tells node.uncordon what was mended. By ` + "`webhook`" + ` it is first a POST of JSON to
 ` + "`gpu.repairs.url`" + ` with action, node, gpus, reason, run, service and key; key is the header Idempotency-Key too. The label comes when
 the receiver has said yes, and the annotation then has the ticket's name. Undo posts the action withdraw first; a
 receiver that refuses it leaves the run ended with its change in place. Where no answer came and the receiver is not known to take a key once, the
@@ -98,7 +98,7 @@ func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, erro
 		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has the label %s=%s already", kind, n.Name, with.Label, v)}
 	}
 	gpus := gpusListed(with.GPUs)
-	text := whichGPUs(gpus) + ": " + shorten(with.Reason)
+	text := requestText(gpus, shorten(with.Reason))
 	p := resetPayload{
 		nodePayload: nodePayload{
 			Mark: kube.MarkReset,
@@ -149,6 +149,24 @@ func whichGPUs(gpus []string) string {
 		return "GPU " + gpus[0]
 	default:
 		return "GPUs " + strings.Join(gpus, ", ")
+	}
+}
+
+// requestText says in the annotation of a request which GPUs are meant, and why.
+func requestText(gpus []string, reason string) string { return whichGPUs(gpus) + ": " + reason }
+
+// asksFor reads which GPUs the text of a request names, or that it means all; one
+// that people wrote names none.
+func asksFor(text string) (gpus []string, all bool) {
+	which, _, _ := strings.Cut(text, ": ")
+	gpus = gpusListed(strings.TrimPrefix(strings.TrimPrefix(which, "GPUs "), "GPU "))
+	switch which {
+	case whichGPUs(nil):
+		return nil, true
+	case whichGPUs(gpus):
+		return gpus, false
+	default:
+		return nil, false
 	}
 }
 

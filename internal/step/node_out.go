@@ -22,7 +22,7 @@ type wentOut struct {
 	boot    string   // which boot of its kernel it was; empty: not known
 	reset   []string // UUIDs of GPUs that needed a reset, or a reboot of the node
 	replace []string // UUIDs of GPUs that were to be replaced
-	unseen  bool     // too little was known to say that none did
+	unseen  bool     // of others too little was known to say that they needed nothing
 }
 
 // someGPU stands for one that has left the bus, so that nobody can name it.
@@ -144,15 +144,18 @@ func (l node) seenGoing(ctx context.Context, n kube.NodeState) wentOut {
 		return o
 	}
 	answers := l.gpus.Snapshots(ctx, []string{n.Name}, 0)
+	// The verdict is that of the worst finding, and hides what is not known beside it.
+	uncertain := func(r gpu.Reason) bool { return r.Verdict == gpu.Uncertain }
+	o.unseen = len(answers) == 0
 	for _, j := range gpu.JudgeAnswers(l.now(), answers) {
-		o.unseen = o.unseen || slices.ContainsFunc(j.Reasons, func(r gpu.Reason) bool { return r.Verdict == gpu.Uncertain })
+		o.unseen = o.unseen || slices.ContainsFunc(j.Reasons, uncertain)
 		if j.Repair != "" {
 			o.reset = append(o.reset, someGPU)
 		}
 		for _, g := range j.GPUs {
-			o.unseen = o.unseen || g.Verdict == gpu.Uncertain
 			switch {
 			case !g.Reset && !g.RMA:
+				o.unseen = o.unseen || slices.ContainsFunc(g.Reasons, uncertain)
 			case strings.ContainsAny(g.UUID, " ,="):
 				o.unseen = true
 			case g.RMA:
@@ -162,15 +165,13 @@ func (l node) seenGoing(ctx context.Context, n kube.NodeState) wentOut {
 			}
 		}
 	}
-	// What is known to need a reset says all that the rest could.
-	o.unseen = (o.unseen || len(answers) == 0) && len(o.reset)+len(o.replace) == 0
 	return o
 }
 
 // unmended says what of a node has not been mended since it went out; empty:
 // everything, or it needed nothing. The kernel's boot id is the proof; of a reset
 // without a reboot there is none but somebody's word, who took the annotation
-// away, or the label of a request that was made after it.
+// away, or the label of a request for them that was made after it.
 func (o wentOut) unmended(n kube.NodeState) string {
 	const hand = "; whoever mended it without a reboot, or knows that it needs none, takes the annotation " + kube.GPUsWhenOut + " away"
 	if !o.mends() || o.toldMended(n) {
@@ -180,8 +181,15 @@ func (o wentOut) unmended(n kube.NodeState) string {
 	if len(o.reset)+len(o.replace) > 0 {
 		names := strings.Join(append(slices.Clone(o.reset), o.replace...), ", ")
 		why = strings.Replace(names, someGPU, "one of its GPUs", 1) + " needed a reset or a reboot"
+		if o.unseen {
+			why += ", and of others too little was known,"
+		}
 	}
-	why += " when it went out at " + o.at.UTC().Format("2006-01-02 15:04") + " UTC, and "
+	why += " when it went out at " + o.at.UTC().Format("2006-01-02 15:04") + " UTC, "
+	if o.answered(n) {
+		why += "the request that was answered since was not for all of that, "
+	}
+	why += "and "
 	switch {
 	case o.boot == "" || n.BootID == "":
 		return why + "whether it was rebooted since cannot be told" + hand
@@ -191,10 +199,20 @@ func (o wentOut) unmended(n kube.NodeState) string {
 	return ""
 }
 
-// toldMended reports whether a request for a reset was made after the node went
+// toldMended reports whether a request for a reset of all that needed one was
+// answered after the node went out. Of a GPU that it does not name it says nothing.
+func (o wentOut) toldMended(n kube.NodeState) bool {
+	gpus, all := asksFor(n.Annotations[resetWhy])
+	named := !o.unseen && !slices.ContainsFunc(slices.Concat(o.reset, o.replace), func(uuid string) bool {
+		return uuid == someGPU || !slices.Contains(gpus, uuid)
+	})
+	return (all || named) && o.answered(n)
+}
+
+// answered reports whether a request for a reset was made after the node went
 // out, and whoever did it has taken the request's label away, which they do when
 // it is done.
-func (o wentOut) toldMended(n kube.NodeState) bool {
+func (o wentOut) answered(n kube.NodeState) bool {
 	key, at := kube.ParseMark(n.Annotations[kube.MarkReset])
 	action := key[strings.LastIndexByte(key, '/')+1:]
 	apply := action == string(machine.ActionApply) || strings.HasPrefix(action, string(machine.ActionApply)+"#")

@@ -2,7 +2,6 @@ package step_test
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +74,10 @@ func TestWhatGPUsNeededIsKept(t *testing.T) {
 		"nobody tells of GPUs":         {kind: "node.drain", want: at + " unseen"},
 		"a UUID that is none":          {kind: "node.drain", gpus: agentOf(func(g *gpu.GPU) { xid(79)(g); g.UUID = "GPU-1 boot=x" }), want: at + " unseen"},
 		"one of its GPUs is not there": {kind: "node.drain", gpus: missingOne{}, want: at + " reset=some"},
-		"one at fault, one not known":  {kind: "node.drain", gpus: hotAndUnread{}, want: at + " unseen"},
+		"one at fault, one not known":  {kind: "node.drain", gpus: beside{hot, unread}, want: at + " unseen"},
+		"hot, the rest of it unread":   {kind: "node.drain", gpus: agentOf(func(g *gpu.GPU) { hot(g); g.Rows, g.Pages = gpu.Rows{}, gpu.Pages{} }), want: at + " unseen"},
+		"one for a reset, one unread":  {kind: "node.drain", gpus: beside{xid(79), unread}, want: at + " reset=GPU-node-0-1 unseen"},
+		"for a reset, the rest unread": {kind: "node.drain", gpus: agentOf(func(g *gpu.GPU) { xid(79)(g); unread(g) }), want: at + " reset=GPU-node-0-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newNodeTrial(t, c.kind, c.with)
@@ -104,22 +106,27 @@ func (missingOne) Snapshots(_ context.Context, nodes []string, back time.Duratio
 	return out
 }
 
-// hotAndUnread is a node with a GPU that is too hot, which needs no reset, and one of
-// which the errors are not known.
-type hotAndUnread struct{}
+// beside is a node of two GPUs.
+type beside [2]agentOf
 
-func (hotAndUnread) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
-	out := agentOf(func(*gpu.GPU) {}).at(atNoon(), nodes, back)
-	first := out[0].Snapshot.GPUs[0]
-	first.UUID, first.Index, first.ECC = "GPU-node-0-2", 2, gpu.ECC{}
-	out[0].Snapshot.GPUs = append(out[0].Snapshot.GPUs, first)
-	hot := &out[0].Snapshot.GPUs[0]
-	hot.Clocks.Reasons, hot.Minutes = gpu.Known(gpu.HWThermalSlowdown), slices.Clone(hot.Minutes)
-	for i := range hot.Minutes {
-		hot.Minutes[i].Reasons = map[gpu.Reasons]int{gpu.HWThermalSlowdown: 60}
-	}
+func (b beside) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
+	out := b[0].at(atNoon(), nodes, back)
+	second := b[1].at(atNoon(), nodes, back)[0].Snapshot.GPUs[0]
+	second.UUID, second.Index = "GPU-node-0-2", 2
+	out[0].Snapshot.GPUs = append(out[0].Snapshot.GPUs, second)
 	return out
 }
+
+// hot is a GPU that is slowed down by heat, which no reset mends.
+func hot(g *gpu.GPU) {
+	g.Clocks.Reasons = gpu.Known(gpu.HWThermalSlowdown)
+	for i := range g.Minutes {
+		g.Minutes[i].Reasons = map[gpu.Reasons]int{gpu.HWThermalSlowdown: 60}
+	}
+}
+
+// unread is one of which the memory errors are not known.
+func unread(g *gpu.GPU) { g.ECC = gpu.ECC{} }
 
 // TestWhatGPUsNeededIsAdded: to a node that is out already.
 func TestWhatGPUsNeededIsAdded(t *testing.T) {
@@ -167,6 +174,7 @@ func TestUncordonAfterTheAgentForgot(t *testing.T) {
 		return func(x *nodeTrial) {
 			x.edit(func(m, _ map[string]any) {
 				m["annotations"].(map[string]any)["responder.dev/gpu-reset-request"] = key + " " + at
+				m["annotations"].(map[string]any)["responder.dev/gpu-reset-requested"] = "GPU GPU-node-0-1: XID 95"
 				for k, v := range labels {
 					m["labels"].(map[string]any)[k] = v
 				}
@@ -236,5 +244,62 @@ func TestUncordonAfterTheAgentForgot(t *testing.T) {
 				t.Errorf("undo: %s %s, kept is %q, want %q", u.Status, u.Message, x.annotation(t, whenOut), before)
 			}
 		})
+	}
+}
+
+// TestARequestMendsWhatItNames: who has answered a request says nothing of a GPU
+// that it did not name.
+func TestARequestMendsWhatItNames(t *testing.T) {
+	const reset, replace = " reset=GPU-a,GPU-b", " replace=GPU-node-0-1"
+	for name, c := range map[string]struct {
+		out, gpus string
+		back      bool
+	}{
+		"all of them":                    {reset, "GPU-b, GPU-a", true},
+		"and others":                     {reset, "GPU-c, GPU-b, GPU-a", true},
+		"all of the node":                {reset, "", true},
+		"one of two":                     {reset, "GPU-a", false},
+		"by their indices":               {reset, "0, 1", false},
+		"another than was to go":         {replace, "GPU-a", false},
+		"the one that was to go":         {replace, "GPU-node-0-1", true},
+		"one of both kinds":              {reset + replace, "GPU-a, GPU-b", false},
+		"of others too little was known": {reset + " unseen", "GPU-a, GPU-b", false},
+		"and all were asked for":         {reset + " unseen", "", true},
+		"nothing was known":              {" unseen", "GPU-a", false},
+		"nothing, and all asked for":     {" unseen", "", true},
+		"one cannot be named":            {" reset=some,GPU-a", "GPU-a, some", false},
+		"that, and all asked for":        {" reset=some,GPU-a", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newNodeTrial(t, "gpu.reset_request", map[string]any{"gpus": c.gpus, "reason": "GPU-b: all GPUs: XID 95"})
+			ourCordon(x.Server)
+			x.boots(bootA)
+			x.edit(func(m, _ map[string]any) {
+				m["annotations"].(map[string]any)[whenOut] = "2026-05-04T11:00:00Z boot=" + bootA + c.out
+			})
+			x.applied(t)
+			x.edit(func(m, _ map[string]any) { delete(m["labels"].(map[string]any), "responder.dev/gpu-reset") })
+			x.kind, x.with, x.now = "node.uncordon", map[string]any{"node": "node-0", "healthy_for": "10m"}, atNoon().Add(time.Hour)
+			x.deps.GPUs = later{agentOf(func(*gpu.GPU) {})}
+			o := x.do(t, machine.ActionPlan, nil, "")
+			if c.back && o.Status != machine.StatusOK {
+				t.Errorf("%s %s; want it back", o.Reason, o.Message)
+			}
+			if !c.back && (o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, "the request that was answered since was not for all of that, and it was not rebooted since")) {
+				t.Errorf("%s %s %s; want it to stay out, and why", o.Status, o.Reason, o.Message)
+			}
+		})
+	}
+	x := newNodeTrial(t, "node.uncordon", map[string]any{"node": "node-0", "healthy_for": "10m"})
+	ourCordon(x.Server)
+	x.boots(bootA)
+	x.edit(func(m, _ map[string]any) {
+		for k, v := range map[string]string{"gpus-when-out": "2026-05-04T11:00:00Z boot=" + bootA + reset, "gpu-reset-request": "r-1/ask#1/apply#1 2026-05-04T11:30:00Z", "gpu-reset-requested": "done, both of them"} {
+			m["annotations"].(map[string]any)["responder.dev/"+k] = v
+		}
+	})
+	x.deps.GPUs = agentOf(func(*gpu.GPU) {})
+	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNotMet {
+		t.Errorf("by a text that names none: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 }

@@ -25,7 +25,8 @@ and so does one with fewer GPUs than GPU feature discovery counted on it or on t
 What only a reset mends is remembered on the node itself, in the annotation responder.dev/gpus-when-out, from the moment in which Responder takes it
 out; an agent that is started anew forgets its XIDs. A node of which a GPU needed a reset then, or was to be replaced, or of whose GPUs too little was
 known, comes back only under another boot of its kernel, and without the GPU that was to be replaced; or by the word of somebody, who takes the
-annotation away, or the label of the request that was made since.
+annotation away, or the label of a request that was made since and named all these GPUs by their UUIDs, or was for all of the node's. Where too little
+was known, or one had left the bus, only the latter counts.
 
 With ` + "`probe`" + ` it also wants a test to have passed that others ran on the node. That may have been long ago, so let the query ask for one since the
 repair, and give nothing otherwise: ` + "`kube_job_status_succeeded{job_name=\"X\"} and on (job_name) (time() - kube_job_status_completion_time < 86400)`" + `.`,
