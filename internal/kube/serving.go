@@ -15,11 +15,12 @@ import (
 // Serving is a workload with pods on a node, in replicas: the pods of a group
 // that works together count as one.
 type Serving struct {
-	Ref   Ref
-	Ready int  // ready replicas in all
-	Here  int  // of those, replicas with a pod on the node
-	GPUs  bool // its pods ask for GPUs
-	Keeps int  // ready replicas that a disruption budget of its own keeps, whatever is evicted; 0: none, or that cannot be told
+	Ref     Ref
+	Ready   int  // ready replicas in all
+	Here    int  // of those, replicas with a pod on the node
+	GPUs    bool // its pods ask for GPUs, those on other nodes too where they work with these
+	Keeps   int  // ready replicas that a disruption budget of its own keeps, whatever is evicted; 0: none, or that cannot be told
+	Unknown bool // some of its pods are ready and some are not, and which work together nothing says: the numbers are 0 and mean nothing
 }
 
 // Lowest is how few replicas may be ready while the node is emptied.
@@ -49,7 +50,8 @@ func unions() []union {
 		// scaling group is of pods that serve each by itself.
 		{kind: "PodCliqueScalingGroup", name: grove, group: grove + "-replica-index"},
 		// ray-project/kuberay, ray-operator/controllers/ray/utils/constant.go: which of a cluster's pods an
-		// engine spans, no label says, and without its head none serves.
+		// engine spans, no label says, and without its head none serves. While one is not ready, which an
+		// autoscaler may have asked for and never gets, the others may serve or not.
 		{kind: "RayCluster", name: "ray.io/cluster"},
 	}
 }
@@ -94,7 +96,7 @@ func (c *Client) workers(ctx context.Context, o *object) ([]corev1.Pod, error) {
 // groups makes of the leaders that are ready the groups that are: a leader
 // without one of its workers serves nobody.
 func (w *Workload) groups(lws string, pods []corev1.Pod) {
-	ready := len(readyGroups(pods)[Ref{Kind: "LeaderWorkerSet", Namespace: w.Ref.Namespace, Name: lws}])
+	ready := len(readyGroups(pods)[Ref{Kind: "LeaderWorkerSet", Namespace: w.Ref.Namespace, Name: lws}].ready)
 	w.Ready, w.Available = min(w.Ready, ready), min(w.Available, ready)
 }
 
@@ -114,16 +116,17 @@ func serving(here []NodePod, all map[string][]corev1.Pod) []Serving {
 		groups[p.Owner][p.Group] = true
 	}
 	for _, pods := range all {
-		for ref, ready := range readyGroups(pods) {
+		for ref, c := range readyGroups(pods) {
 			if s := found[ref]; s != nil {
-				s.Ready, s.Keeps = len(ready), keeps(ref, here, pods)
-				for group := range ready {
+				s.Ready, s.Keeps, s.Unknown = len(c.ready), keeps(ref, here, pods), c.unknown
+				s.GPUs = s.GPUs || c.gpus
+				for group := range c.ready {
 					if groups[ref][group] {
 						s.Here++
 					}
 				}
 				for i, p := range here {
-					here[i].Serves = here[i].Serves || p.Owner == ref && ready[p.Group]
+					here[i].Serves = here[i].Serves || p.Owner == ref && c.ready[p.Group]
 				}
 			}
 		}
@@ -168,12 +171,23 @@ func keeps(ref Ref, here []NodePod, all []corev1.Pod) int {
 }
 
 // replica is the pods that work as one.
-type replica struct{ ready, staying, all, size int }
+type replica struct {
+	ready, staying, all, size int
+	untold                    bool // or several times as one: nothing tells its groups apart
+	gpus                      bool // one of its pods asks for GPUs
+}
+
+// counted is what the pods of a workload say of it.
+type counted struct {
+	ready   map[string]bool // the replicas that are ready
+	unknown bool            // some of them may be
+	gpus    bool            // its pods ask for GPUs
+}
 
 // readyGroups gives, by workload, the replicas of which every pod is ready and
 // none is missing. Where nothing says how many there have to be, it is as many as
 // the largest of the workload's replicas has: they are made alike.
-func readyGroups(pods []corev1.Pod) map[Ref]map[string]bool {
+func readyGroups(pods []corev1.Pod) map[Ref]counted {
 	count := map[Ref]map[string]*replica{}
 	largest := map[Ref]int{}
 	for i := range pods {
@@ -189,24 +203,31 @@ func readyGroups(pods []corev1.Pod) map[Ref]map[string]bool {
 		r.add(p, &pods[i])
 		largest[p.Owner] = max(largest[p.Owner], r.staying)
 	}
-	out := map[Ref]map[string]bool{}
+	out := map[Ref]counted{}
 	for ref, replicas := range count {
-		out[ref] = map[string]bool{}
+		c := counted{ready: map[string]bool{}}
 		for name, r := range replicas {
 			need := r.size
 			if need == 0 {
 				need = max(r.all, largest[ref])
 			}
-			if r.ready > 0 && r.ready >= need {
-				out[ref][name] = true
+			switch {
+			case r.ready > 0 && r.ready >= need:
+				c.ready[name] = true
+			case r.ready > 0 && r.untold:
+				c.unknown = true
 			}
+			c.gpus = c.gpus || r.gpus
 		}
+		out[ref] = c
 	}
 	return out
 }
 
 func (r *replica) add(p NodePod, pod *corev1.Pod) {
-	if u, _, _ := unionOf(pod); u.size != "" {
+	u, name, _ := unionOf(pod)
+	r.untold = r.untold || name != "" && u.size == "" && u.group == ""
+	if u.size != "" {
 		if size, err := strconv.Atoi(pod.Annotations[u.size]); err == nil {
 			r.size = max(r.size, size)
 		}
@@ -215,6 +236,7 @@ func (r *replica) add(p NodePod, pod *corev1.Pod) {
 		return
 	}
 	r.all++
+	r.gpus = r.gpus || p.GPUs > 0
 	if !p.Leaving {
 		r.staying++
 	}

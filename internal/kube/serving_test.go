@@ -17,7 +17,7 @@ type member struct {
 	labels            map[string]string
 	size              string // annotation of a LeaderWorkerSet
 	unready, leaving  bool
-	done              bool
+	done, cpu         bool // cpu: it asks for no GPUs
 }
 
 // TestServingCountsGroups: pods that serve together or not at all are one
@@ -73,11 +73,23 @@ func TestServingCountsGroups(t *testing.T) {
 		},
 		"Ray, one not ready": {
 			pods: []member{{owner: "RayCluster", name: "head", node: "node-1", labels: ray, unready: true}, {owner: "RayCluster", name: "w-0", node: "node-0", labels: ray}},
-			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, GPUs: true},
+			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, GPUs: true, Unknown: true},
 		},
 		"Ray, one on its way out": {
 			pods: []member{{owner: "RayCluster", name: "head", node: "node-1", labels: ray, leaving: true}, {owner: "RayCluster", name: "w-0", node: "node-0", labels: ray}},
+			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, GPUs: true, Unknown: true},
+		},
+		"Ray, one that an autoscaler waits for": {
+			pods: []member{{owner: "RayCluster", name: "head", node: "node-0", labels: ray}, {owner: "RayCluster", name: "w-0", node: "node-1", labels: ray}, {owner: "RayCluster", name: "w-1", labels: ray, unready: true}},
+			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, GPUs: true, Unknown: true},
+		},
+		"Ray, none ready": {
+			pods: []member{{owner: "RayCluster", name: "head", node: "node-0", labels: ray, unready: true}, {owner: "RayCluster", name: "w-0", node: "node-1", labels: ray, unready: true}},
 			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, GPUs: true},
+		},
+		"Ray, the head without GPUs": {
+			pods: []member{{owner: "RayCluster", name: "head", node: "node-0", labels: ray, cpu: true}, {owner: "RayCluster", name: "w-0", node: "node-1", labels: ray}},
+			want: kube.Serving{Ref: kube.Ref{Kind: "RayCluster", Namespace: "serving", Name: "big"}, Ready: 1, Here: 1, GPUs: true}, serves: "head ",
 		},
 		"pods by themselves": {
 			pods: []member{
@@ -167,6 +179,9 @@ func TestWorkloadOfLeaders(t *testing.T) {
 func (m member) put(p *corev1.Pod) {
 	p.Labels = m.labels
 	p.Annotations = map[string]string{"leaderworkerset.sigs.k8s.io/size": m.size}
+	if m.cpu {
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	}
 	if m.unready {
 		p.Status.Conditions[0].Status = corev1.ConditionFalse
 	}

@@ -178,13 +178,7 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 }
 
 // few joins a list, of a long one its beginning.
-func few(list []string) string {
-	const most = 8
-	if len(list) > most {
-		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
-	}
-	return strings.Join(list, "; ")
-}
+func few(list []string) string { return firstOf(list, 8, "; ") }
 
 // onlyThese refuses a revert that would carry out other commits, which wait to
 // be deployed, along with it, or would take back what the cluster has of its own.

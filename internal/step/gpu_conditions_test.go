@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -32,18 +33,24 @@ func TestGPUHealthHearsTheNeighbours(t *testing.T) {
 		conditions []string
 		why, fact  string
 	}{
-		"none":               {gpus{}, nil, "healthy", []string{}, "", "GPUs: healthy"},
-		"all of them good":   {gpus{}, condition("GPUMissing", "False"), "healthy", []string{}, "", ""},
-		"a GPU is missing":   {gpus{}, condition("GPUMissing", "True"), "unknown", []string{"GPUMissing=True"}, "node node-0: its condition GPUMissing=True tells of a fault of its GPUs", ""},
-		"by EKS":             {gpus{}, condition("AcceleratedHardwareReady", "False"), "unknown", []string{"AcceleratedHardwareReady=False"}, "AcceleratedHardwareReady=False", ""},
-		"and it is at fault": {gpus{"node-0": overheated}, condition("GPUMissing", "True"), "throttled", []string{"GPUMissing=True"}, "hardware thermal slowdown", "its condition GPUMissing=True tells of a fault"},
-		"of the kernel":      {gpus{}, condition("KernelDeadlock", "True"), "healthy", []string{"KernelDeadlock=True"}, "", ""},
-		"the node is gone":   {gpus{}, nil, "healthy", []string{}, "", "the conditions of node node-0 are not known"},
+		"none":                {gpus{}, nil, "healthy", []string{}, "", "GPUs: healthy"},
+		"all of them good":    {gpus{}, condition("GPUMissing", "False"), "healthy", []string{}, "", ""},
+		"a GPU is missing":    {gpus{}, condition("GPUMissing", "True"), "unknown", []string{"GPUMissing=True"}, "node node-0: its condition GPUMissing=True tells of a fault of its GPUs", ""},
+		"by EKS":              {gpus{}, condition("AcceleratedHardwareReady", "False"), "unknown", []string{"AcceleratedHardwareReady=False"}, "AcceleratedHardwareReady=False", ""},
+		"and it is at fault":  {gpus{"node-0": overheated}, condition("GPUMissing", "True"), "throttled", []string{"GPUMissing=True"}, "hardware thermal slowdown", "its condition GPUMissing=True tells of a fault"},
+		"of the kernel":       {gpus{}, condition("KernelDeadlock", "True"), "healthy", []string{"KernelDeadlock=True"}, "", ""},
+		"the node is gone":    {gpus{}, nil, "healthy", []string{}, "", "the conditions of node node-0 are not known"},
+		"none can be read":    {gpus{}, nil, "unknown", []string{}, "node node-0: its conditions could not be read: ", "its conditions could not be read: "},
+		"nor of one at fault": {gpus{"node-0": overheated}, nil, "throttled", []string{}, "hardware thermal slowdown", "its conditions could not be read: "},
+		"several of GPUs":     {gpus{}, func(n *corev1.Node) { condition("GPUMissing", "True")(n); condition("GPUXIDErrors", "True")(n) }, "unknown", []string{"GPUMissing=True", "GPUXIDErrors=True"}, "its conditions GPUMissing=True, GPUXIDErrors=True tell of a fault", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := gpuCluster(t)
 			if s.Node(t, "node-0", 8, c.node); strings.Contains(name, "gone") {
 				s.Delete(kubetest.NodePath("node-0"))
+			}
+			if strings.Contains(c.fact, "could not be read") {
+				s.Fail(func(*http.Request) kubetest.Fault { return kubetest.Fault{Status: http.StatusForbidden} })
 			}
 			o := do(t, step.Deps{Workloads: fleet{}, Nodes: s.Client(t), GPUs: c.gpus}, machine.Effect{Action: machine.ActionCheck, Step: "gpu.health", With: map[string]any{"node": "node-0"}})
 			var got struct {

@@ -24,7 +24,7 @@ func gpuHealthKind() playbook.Kind {
 		Doc: `Judges the GPUs that the service's pods hold, on every node where they run, or all GPUs of one node. GPUs of the same product are compared with
 each other. What cannot be read, or is old, makes a verdict ` + "`unknown`" + `, never ` + "`healthy`" + `; so does a service without a running pod, and a configuration
 without node agents and dcgm-exporter; and so does a bad condition of the node that names GPUs, such as those of node-problem-detector: who is right is
-not known then. Reasons name the rule, the raw values and where the rule comes from.
+not known then; and so do conditions that cannot be read. Reasons name the rule, the raw values and where the rule comes from.
 
 Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should), ` + "`unknown`, `degraded`" + ` (works, worse than it should), ` + "`throttled`" + `
 (slowed down now by heat, power brake or hardware), ` + "`failing`" + ` (gives or will give errors).`,
@@ -176,9 +176,9 @@ func (c gpuHealth) Run(ctx context.Context, in Input) (Finding, error) {
 		answers = c.gpus.Snapshots(ctx, nodes, 0)
 	}
 	// The readings are younger than the question, and in the sandbox time flies.
-	conditions, unread := c.conditionsOf(ctx, nodes)
-	out, facts := healthOf(c.now(), in.Service.Namespace, answers, conditions, pods, with.Also)
-	return Finding{Out: out, Facts: append(facts, unread...)}, nil
+	others, gone := c.conditionsOf(ctx, nodes)
+	out, facts := healthOf(c.now(), in.Service.Namespace, answers, others, pods, with.Also)
+	return Finding{Out: out, Facts: append(facts, gone...)}, nil
 }
 
 var errNoGPUSource = errors.New("neither node agents nor dcgm-exporter are configured: set gpu")
@@ -196,7 +196,7 @@ func podsByNode(pods []kube.Pod) map[string][]string {
 
 // healthOf turns answers into evidence and what people are told. Of the node
 // called whole, every GPU counts.
-func healthOf(now time.Time, namespace string, answers []gpu.Answer, conditions, pods map[string][]string, whole string) (healthOut, []string) {
+func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[string]heard, pods map[string][]string, whole string) (healthOut, []string) {
 	counts := map[string]nodeCount{}
 	out := healthOut{Verdict: gpu.Healthy, BadPods: []string{}, RepairGPUs: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
 	if len(answers) == 0 {
@@ -207,10 +207,10 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, conditions,
 		if j.Node == whole {
 			counted = nil
 		}
-		j = told(j, conditions[j.Node])
+		j = told(j, others[j.Node])
 		n := countNode(j, answers[i], namespace, counted)
 		counts[j.Node] = n
-		row := gpuNodeOut{Name: j.Node, Verdict: n.verdict, NodeVerdict: j.Verdict, Throttle: n.throttle, Source: j.Source, AgeSeconds: -1, GPUs: len(j.GPUs), Pods: append([]string{}, pods[j.Node]...), Conditions: append([]string{}, conditions[j.Node]...)}
+		row := gpuNodeOut{Name: j.Node, Verdict: n.verdict, NodeVerdict: j.Verdict, Throttle: n.throttle, Source: j.Source, AgeSeconds: -1, GPUs: len(j.GPUs), Pods: append([]string{}, pods[j.Node]...), Conditions: append([]string{}, others[j.Node].bad...)}
 		if !j.TakenAt.IsZero() {
 			row.AgeSeconds = now.Sub(j.TakenAt).Seconds()
 		}

@@ -32,7 +32,8 @@ whose successors would count as ready before they serve, having no readiness pro
 
 Before each pod it is asked again how many replicas of its workload are ready: where fewer would be left than the plan said, since others died
 elsewhere in the meantime, the pod stays until there are enough. Pods that serve together or not at all are one replica: a group of a LeaderWorkerSet,
-a replica of a Grove PodCliqueScalingGroup, and all of a RayCluster, whose labels do not say which of its pods an engine spans. KServe's
+a replica of a Grove PodCliqueScalingGroup, and all of a RayCluster, whose labels do not say which of its pods an engine spans: while
+some of those are ready and some are not, how many replicas there are is unknown, and the drain is refused. KServe's
 InferenceService with a workerSpec is not recognised: its head and its workers count each by themselves. After each pod the run says how far
 it is, and what holds the others back; a person's cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up and undone.`,
 		Idempotent: true,

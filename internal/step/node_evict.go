@@ -94,12 +94,15 @@ func (f far) may(pod kube.NodePod, p nodePayload) bool {
 	return len(pod.Budgets) > 0 || f.alone == 0
 }
 
-// lacks says why a pod must not go now: its workload would have fewer ready
+// tooFew says why a pod must not go now: its workload would have fewer ready
 // replicas than the guards and people agreed to when they saw the plan. Empty:
 // it may go. A plan that does not say how many, which is one of an earlier
-// version, lets no replica go: it is given up in its time, and undone.
-func lacks(plan machine.Plan, serving []kube.Serving, pod kube.NodePod) string {
-	if !pod.Serves {
+// version, lets no replica go: it is given up in its time, and undone. Where it
+// cannot be told any more how many are ready, a pod that is goes only if all of
+// them may: it is so too once the first pod of such a workload has left.
+func tooFew(plan machine.Plan, serving []kube.Serving, pod kube.NodePod) string {
+	untold := pod.Ready && slices.ContainsFunc(serving, func(s kube.Serving) bool { return s.Ref == pod.Owner && s.Unknown })
+	if !pod.Serves && !untold {
 		return "" // there is no replica to be lost
 	}
 	lowest, known := plan.Lowest[place(pod.Owner)]
@@ -107,7 +110,11 @@ func lacks(plan machine.Plan, serving []kube.Serving, pod kube.NodePod) string {
 		return "the plan does not say how many replicas of " + place(pod.Owner) + " have to stay ready"
 	}
 	for _, s := range serving {
-		if s.Ref == pod.Owner && s.Ready <= lowest {
+		switch {
+		case s.Ref != pod.Owner, s.Unknown && lowest == 0:
+		case s.Unknown:
+			return fmt.Sprintf("how many replicas of %s are ready is not known, and %d have to stay", place(s.Ref), lowest)
+		case s.Ready <= lowest:
 			return fmt.Sprintf("%s has %s, and %d have to stay", place(s.Ref), readyReplicas(s.Ready), lowest)
 		}
 	}
@@ -194,13 +201,13 @@ func (l evictor) advance(ctx context.Context, in Input, plan machine.Plan) (Obse
 		}
 		// Past its time nobody leaves any more: it only asks what is in the way. So
 		// it does where too few replicas would stay, for a budget may say so too.
-		lacks := lacks(plan, v.Serving, pod)
-		stays := f.late > 0 || lacks != ""
+		lack := tooFew(plan, v.Serving, pod)
+		stays := f.late > 0 || lack != ""
 		blocked, err := l.c.Evict(ctx, kube.Eviction{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: graceOf(pod, p), DryRun: stays})
 		if err != nil {
 			return o, err
 		}
-		if why := joined(lacks, blocked); why != "" {
+		if why := joined(lack, blocked); why != "" {
 			f.blocked = append(f.blocked, pod.String()+": "+why)
 		} else if !stays {
 			f.here = append(f.here[:i:i], f.here[i+1:]...)

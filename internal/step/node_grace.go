@@ -50,9 +50,12 @@ func partings(pods []kube.NodePod, p nodePayload) []string {
 }
 
 // first5 lists the first five.
-func first5(all []string) string {
-	if len(all) > 5 {
-		all = append(all[:5:5], fmt.Sprintf("%d more", len(all)-5))
+func first5(all []string) string { return firstOf(all, 5, ", ") }
+
+// firstOf joins a list, of one longer than most its beginning.
+func firstOf(all []string, most int, by string) string {
+	if len(all) > most {
+		all = append(all[:most:most], fmt.Sprintf("and %d more", len(all)-most))
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(all, by)
 }

@@ -92,8 +92,8 @@ func noted(n kube.NodeState) map[string]string {
 	return map[string]string{kube.GPUsWhenOut: n.Annotations[kube.GPUsWhenOut]}
 }
 
-// takesOut reports whether the edit keeps pods off the node, or rests on one that does.
-func (p nodePayload) takesOut() bool {
+// keepsOut reports whether the edit keeps pods off the node, or rests on one that does.
+func (p nodePayload) keepsOut() bool {
 	return p.Cordoned || p.Do.Cordon != nil && *p.Do.Cordon || p.Do.Taint != nil && keepsAway(*p.Do.Taint)
 }
 
@@ -101,7 +101,7 @@ func (p nodePayload) takesOut() bool {
 // which it goes out. It is no part of the plan: people decide whether the node
 // goes out, not what is found of it then.
 func (l node) remembering(ctx context.Context, p nodePayload, name string) (kube.NodeEdit, error) {
-	if !p.takesOut() {
+	if !p.keepsOut() {
 		return p.Do, nil
 	}
 	n, err := l.n.Node(ctx, name)

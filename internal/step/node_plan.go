@@ -106,8 +106,13 @@ func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Ser
 	plan.Lowest = map[string]int{}
 	var rest []string
 	for _, s := range v.Serving {
-		plan.Lowest[place(s.Ref)] = s.Lowest()
 		c := machine.Capacity{ReadyNow: s.Ready, LowestReady: s.Lowest(), ReadyAfter: s.Ready - s.Here}
+		if s.Unknown {
+			c = machine.Capacity{Unknown: true}
+			plan.Notes = append(plan.Notes, "how many replicas of "+place(s.Ref)+" are ready is not known: some of its pods are not, and nothing says which of them work together")
+		} else {
+			plan.Lowest[place(s.Ref)] = s.Lowest()
+		}
 		known, cataloged := byRef[s.Ref.Leaders()]
 		switch {
 		case s.Ref.Leaders() == refOf(svc).Leaders():
@@ -119,6 +124,9 @@ func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Ser
 			plan.Others = append(plan.Others, machine.Affected{Service: known.Name, MinReady: known.MinReady, Capacity: c})
 		case s.GPUs:
 			plan.Others = append(plan.Others, machine.Affected{Service: place(s.Ref), Capacity: c})
+		case s.Unknown:
+			plan.Lowest[place(s.Ref)] = 0 // without GPUs, and no service: no guard asks about it
+			rest = append(rest, place(s.Ref))
 		case s.Here > 0:
 			rest = append(rest, fmt.Sprintf("%s (%d of %d ready)", place(s.Ref), s.Here, s.Ready))
 		}
