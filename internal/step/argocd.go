@@ -34,7 +34,9 @@ func knownToRun(step string, app gitops.Application) error {
 	switch {
 	case len(from) == 0:
 		return refuse(" was never synced, as far as its history tells: there is no revision to go back to")
-	case op.Phase != "" && !op.DryRun && (op.Phase != "Succeeded" || !slices.Equal(op.Revisions, from)):
+	case op.DryRun:
+		return refuse("'s last operation was a dry run by %s: what came before it, and so what runs, is not known: sync it by hand first", orNone(op.By))
+	case op.Phase != "" && (op.Phase != "Succeeded" || !slices.Equal(op.Revisions, from)):
 		return refuse("'s last sync, to %s by %s, ended %s and is not in its history, which ends with %s: what of it runs is not known and could not be put back: sync it by hand first",
 			strings.Join(shorts(op.Revisions), ", "), orNone(op.By), op.Phase, strings.Join(shorts(from), ", "))
 	case app.History[len(app.History)-1].Differs != "":
@@ -132,12 +134,12 @@ func (l argo) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawM
 	if err != nil {
 		return nil, err
 	}
-	switch l.moved(app, p, in) {
+	switch l.moved(app, p, in, nil) {
 	case "":
 	case machine.ActionApply:
 		return nil, &Error{Reason: machine.ReasonConflict, Unknown: true, Message: plan.Step + ": " + app.Name + " seems to be there already"}
 	default:
-		return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s since it was planned", plan.Step, byOthers(app))}
+		return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s since it was planned", plan.Step, byOthers(app, p))}
 	}
 	if now := app.History[len(app.History)-1].Differs; now != "" {
 		return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s itself was changed since it was planned (%s)", plan.Step, app.Name, now)}
@@ -164,8 +166,13 @@ const foreignSync machine.Action = "foreign"
 
 // moved tells where an application stands: empty when neither of the two
 // changes was made or begun. The operation carries the key that it was asked for
-// with, and one that failed leaves no entry in the history.
-func (l argo) moved(app gitops.Application, p argoPayload, in Input) machine.Action {
+// with, and one that failed leaves no entry in the history. A dry run by anybody
+// takes the place of the operation before it: what the history then says is ours
+// by the receipt, and what it does not say is not known.
+func (l argo) moved(app gitops.Application, p argoPayload, in Input, receipt json.RawMessage) machine.Action {
+	if anew(app, p) {
+		return foreignSync
+	}
 	var since [][]string
 	for _, d := range app.History {
 		if d.ID > p.Last {
@@ -178,22 +185,44 @@ func (l argo) moved(app gitops.Application, p argoPayload, in Input) machine.Act
 	by := func(a machine.Action, to []string) bool {
 		return op.Key == effectKey(in.Key, a) && slices.Equal(op.Revisions, to) && !op.DryRun
 	}
+	hidden := func(a machine.Action) bool { return op.DryRun && actionOf(receipt) == a }
 	switch {
-	case by(machine.ActionApply, p.To) && (is(p.To) || open && is()):
+	case by(machine.ActionApply, p.To) && (is(p.To) || open && is()), hidden(machine.ActionApply) && is(p.To):
 		return machine.ActionApply
-	case by(machine.ActionUndo, p.From) && (is(p.From) || is(p.To, p.From) || open && (is() || is(p.To))):
+	case by(machine.ActionUndo, p.From) && (is(p.From) || is(p.To, p.From) || open && (is() || is(p.To))),
+		hidden(machine.ActionUndo) && (is(p.From) || is(p.To, p.From)):
 		return machine.ActionUndo
-	case is() && (op.DryRun || !op.Running && (op.Phase == "" || op.Phase == "Succeeded" && slices.Equal(op.Revisions, p.From))):
+	case is() && !op.DryRun && !op.Running && (op.Phase == "" || op.Phase == "Succeeded" && slices.Equal(op.Revisions, p.From)):
 		return ""
 	default:
 		return foreignSync
 	}
 }
 
+// anew reports whether the history of an application goes back to before the
+// plan: it was deleted and made anew.
+func anew(app gitops.Application, p argoPayload) bool {
+	return len(app.History) == 0 || newestEntry(app) < p.Last
+}
+
+// actionOf is the change that a receipt is of; empty: none is at hand.
+func actionOf(receipt json.RawMessage) machine.Action {
+	var made gitReceipt
+	if len(receipt) == 0 || json.Unmarshal(receipt, &made) != nil {
+		return ""
+	}
+	return made.Action
+}
+
 // byOthers says what somebody else did to an application.
-func byOthers(app gitops.Application) string {
+func byOthers(app gitops.Application, p argoPayload) string {
 	op := app.Operation
-	if !op.DryRun && len(op.Revisions) > 0 {
+	switch {
+	case anew(app, p):
+		return fmt.Sprintf("the history of %s is not the one it had: the application was deleted and made anew", app.Name)
+	case op.DryRun && newestEntry(app) == p.Last:
+		return fmt.Sprintf("%s had %s synced as a dry run, and what came before that is not known", orNone(op.By), app.Name)
+	case !op.DryRun && len(op.Revisions) > 0:
 		return fmt.Sprintf("%s synced %s to %s (%s)", orNone(op.By), app.Name, strings.Join(shorts(op.Revisions), ", "), orNone(op.Phase))
 	}
 	return fmt.Sprintf("someone else synced %s to %s", app.Name, strings.Join(shorts(running(app)), ", "))
@@ -213,12 +242,12 @@ func (l argo) Observe(ctx context.Context, in Input, plan machine.Plan, receipt 
 	if undo {
 		want, at = machine.ActionUndo, p.From
 	}
-	switch got := l.moved(app, p, in); {
+	switch got := l.moved(app, p, in, receipt); {
 	case got == want:
 	case got == "" && !undo, got == machine.ActionApply && undo:
 		return Observation{Progress: fmt.Sprintf("%s runs %s, as before", app.Name, strings.Join(shorts(running(app)), ", "))}, nil
 	default:
-		return Observation{Foreign: true, Progress: byOthers(app)}, nil
+		return Observation{Foreign: true, Progress: byOthers(app, p)}, nil
 	}
 	beside := amissNow(plan, receipt, app)
 	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: want, Revision: strings.Join(at, ","), Beside: beside})}
@@ -250,14 +279,14 @@ func (l argo) Undo(ctx context.Context, in Input, plan machine.Plan, receipt jso
 	if err != nil {
 		return nil, err
 	}
-	switch l.moved(app, p, in) {
+	switch l.moved(app, p, in, receipt) {
 	case machine.ActionApply:
 	case "":
 		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: plan.Step + ": " + app.Name + " was not synced, there is nothing to undo"}
 	case machine.ActionUndo:
 		return nil, &Error{Reason: machine.ReasonConflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
 	default:
-		return nil, &Error{Reason: machine.ReasonForeignChange, Message: byOthers(app) + "; nothing was put back"}
+		return nil, &Error{Reason: machine.ReasonForeignChange, Message: byOthers(app, p) + "; nothing was put back"}
 	}
 	if app.Operation.Running {
 		// It may hang for ever, in a hook that does not end. Undo is tried again.

@@ -49,8 +49,8 @@ func TestArgoPlansWhatCanBeUndone(t *testing.T) {
 		"changed by hand, back":   {[]string{"argocd.rollback"}, false, drift, machine.ReasonThrottled, "Deployment serving/chat differs; what the cluster has of its own"},
 		"by hand, and a commit":   {both, true, drift, "", ""},
 		"somebody else's dry run": {both, true, func(w *gitWorld) {
-			w.App.Operation = gitops.Operation{DryRun: true, Phase: "Failed", Revisions: []string{w.Head().SHA}}
-		}, "", ""},
+			w.App.Operation = gitops.Operation{DryRun: true, By: "eve", Phase: "Succeeded", Revisions: []string{w.Head().SHA}}
+		}, noData, "'s last operation was a dry run by eve: what came before it"},
 	} {
 		for _, kind := range tt.kinds {
 			t.Run(kind+" "+name, func(t *testing.T) {
@@ -203,5 +203,76 @@ func TestFailedSyncGoesBack(t *testing.T) {
 			w.Settle()
 			want(t, "undo over another's", w.do(t, kind, machine.ActionUndo, nil, plan, receipt, false), machine.StatusForeign, "eve synced argocd/chat to ")
 		})
+	}
+}
+
+// TestDryRunOverASync: somebody's dry run takes the place of the sync before it, and
+// of its key. A sync of ours that is in the history stays ours; what came before a dry
+// run and is not in it is not known.
+func TestDryRunOverASync(t *testing.T) {
+	const kind = "argocd.sync"
+	start := func() (*gitWorld, *machine.Plan) {
+		w := inGit(false)
+		w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+		return w, w.plan(t, kind, nil)
+	}
+	dry := func(w *gitWorld) {
+		w.App.Operation = gitops.Operation{DryRun: true, By: "eve", Phase: "Succeeded", Revisions: []string{w.Head().SHA}, Finished: w.now}
+	}
+	w, plan := start()
+	dry(w)
+	if o := w.do(t, kind, machine.ActionApply, nil, plan, nil, false); o.Reason != machine.ReasonConflict || len(w.Syncs) > 0 {
+		t.Errorf("between plan and apply: %s %s %q, %d syncs", o.Status, o.Reason, o.Message, len(w.Syncs))
+	}
+
+	w, plan = start()
+	before := w.App.History[len(w.App.History)-1].Revisions[0]
+	made := w.do(t, kind, machine.ActionApply, nil, plan, nil, false)
+	want(t, "apply", made, machine.StatusOK, "")
+	w.Settle()
+	dry(w)
+	want(t, "look, the receipt is lost", w.do(t, kind, machine.ActionApply, nil, plan, nil, true), machine.StatusForeign, "someone else synced")
+	want(t, "look", w.do(t, kind, machine.ActionApply, nil, plan, made.Data, true), machine.StatusOK, "")
+	back := w.do(t, kind, machine.ActionUndo, nil, plan, made.Data, false)
+	want(t, "undo", back, machine.StatusOK, "")
+	w.Settle()
+	dry(w)
+	want(t, "look at the undo", w.do(t, kind, machine.ActionUndo, nil, plan, back.Data, true), machine.StatusOK, "")
+	if now := w.App.History[len(w.App.History)-1].Revisions[0]; now != before {
+		t.Errorf("it is at %s, want %s", now, before)
+	}
+
+	w, plan = start()
+	made = w.do(t, kind, machine.ActionApply, nil, plan, nil, false)
+	want(t, "apply", made, machine.StatusOK, "")
+	w.Fails = "one of them is invalid"
+	w.Settle()
+	dry(w)
+	want(t, "undo of what is hidden", w.do(t, kind, machine.ActionUndo, nil, plan, made.Data, false), machine.StatusForeign, "what came before that is not known; nothing was put back")
+}
+
+// TestMadeAnew: an application that was deleted and made anew since the plan is not
+// the one that was planned for, whatever its history begins with.
+func TestMadeAnew(t *testing.T) {
+	for name, history := range map[string]func(last gitops.Deployment) []gitops.Deployment{
+		"never synced": func(gitops.Deployment) []gitops.Deployment { return nil },
+		"synced once":  func(last gitops.Deployment) []gitops.Deployment { last.ID = 0; return []gitops.Deployment{last} },
+	} {
+		for _, kind := range []string{"argocd.sync", "argocd.rollback"} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				w := inGit(false)
+				if kind == "argocd.sync" {
+					w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+				}
+				plan := w.plan(t, kind, nil)
+				w.App.History = history(w.App.History[len(w.App.History)-1])
+				w.App.Operation = gitops.Operation{}
+				o := w.do(t, kind, machine.ActionApply, nil, plan, nil, false)
+				if want(t, "apply", o, machine.StatusFailed, "deleted and made anew"); o.Reason != machine.ReasonConflict || len(w.Syncs) > 0 {
+					t.Errorf("%s, %d syncs", o.Reason, len(w.Syncs))
+				}
+				want(t, "undo", w.do(t, kind, machine.ActionUndo, nil, plan, nil, false), machine.StatusForeign, "deleted and made anew")
+			})
+		}
 	}
 }

@@ -105,18 +105,22 @@ func amissNow(plan machine.Plan, receipt json.RawMessage, app gitops.Application
 
 // besideAt is amissAt of a commit: that says it, too, where the receipt was lost.
 // After a squash it does not, and what is fine by now is not excused any more.
-func (g gitChange) besideAt(ctx context.Context, plan machine.Plan, p gitPayload, receipt json.RawMessage, made gitops.Landing) []machine.Amiss {
+// Where Argo CD cannot be asked, the plan's list is of this look alone: kept,
+// what a receipt may say, is then nil, so that the next look asks again.
+func (g gitChange) besideAt(ctx context.Context, plan machine.Plan, p gitPayload, receipt json.RawMessage, made gitops.Landing) (now, kept []machine.Amiss) {
 	if _, told := amissIn(receipt); told || made.None() || len(plan.Beside) == 0 {
-		return amissAt(plan, receipt)
+		now = amissAt(plan, receipt)
+		return now, now
 	}
 	if list, ok := marked(plan.Beside, made.Beside); ok {
-		return list
+		return list, list
 	}
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
-		return plan.Beside
+		return plan.Beside, nil
 	}
-	return amissNow(plan, receipt, app)
+	now = amissNow(plan, receipt, app)
+	return now, now
 }
 
 // maxMarked is how many resources of a plan's list a commit speaks of.

@@ -187,6 +187,34 @@ func TestBesideWithoutReceipt(t *testing.T) {
 	}
 }
 
+// TestBesideUnreadable: while Argo CD cannot be asked nothing is settled of what does
+// not count: what is fine at a later look is not excused after it.
+func TestBesideUnreadable(t *testing.T) {
+	w := inGit(true)
+	w.Protected = true
+	w.beside("Synced", "Degraded")
+	other := &w.App.Resources[len(w.App.Resources)-1]
+	plan := w.plan(t, "gitops.set_flag", seqs)
+	want(t, "apply", w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false), machine.StatusOK, "")
+	w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "no route"}
+	looked := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, true)
+	want(t, "look", looked, machine.StatusOK, "")
+	w.ArgoDown = nil
+	w.MergeAll()
+	delete(w.Head().Trailers, gitops.TrailerBeside) // as by a squash
+	w.Settle()
+	w.App.Health, other.Health = "Healthy", "Healthy"
+	settled := w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, looked.Data, false)
+	want(t, "settle", settled, machine.StatusOK, "healthy")
+	back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, settled.Data, false)
+	want(t, "undo", back, machine.StatusOK, "")
+	w.MergeAll()
+	w.Settle()
+	w.App.Health, other.Health = "Degraded", "Degraded"
+	w.now = w.now.Add(time.Hour)
+	want(t, "unwind", w.do(t, "gitops.set_flag", machine.ActionUnwind, seqs, plan, back.Data, false), machine.StatusFailed, ": apps/Deployment serving/other")
+}
+
 // TestSyncHidesNothingOfItsOwn: what a sync brings in counts, however unhealthy
 // it was before; what it leaves alone does not.
 func TestSyncHidesNothingOfItsOwn(t *testing.T) {

@@ -141,7 +141,7 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 	found, err := g.c.Find(ctx, p.src(), key)
 	if err != nil || !found.None() {
 		made := madeBy(found)
-		made.Beside = g.besideAt(ctx, plan, p, nil, found)
+		_, made.Beside = g.besideAt(ctx, plan, p, nil, found)
 		return made, errors.Join(err, lateCommit(plan, found))
 	}
 	if err := g.sameWay(ctx, plan, p); err != nil {

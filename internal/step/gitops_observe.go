@@ -28,15 +28,17 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, rec
 	if late := lateCommit(plan, made); late != nil {
 		return Observation{Foreign: true, Progress: late.Error()}, nil
 	}
-	plan.Beside = g.besideAt(ctx, plan, p, receipt, made)
+	told := gitReceipt{Action: machine.ActionApply} // what the next receipt says
+	plan.Beside, told.Beside = g.besideAt(ctx, plan, p, receipt, made)
 	if undo {
-		return g.observeUndo(ctx, in, plan, p, made, leftBehind(receipt))
+		told.Action, told.Left = machine.ActionUndo, leftBehind(receipt)
+		return g.observeUndo(ctx, in, plan, p, made, told)
 	}
 	switch {
 	case made.Changed != "":
 		return Observation{Foreign: true, Progress: "somebody changed the pull request: " + made.Changed}, nil
 	case made.SHA == "" && made.Waits != "":
-		return awaits(in, plan, machine.ActionApply, "", made), nil
+		return awaits(in, "", made, told), nil
 	case made.SHA == "" && made.Closed != "":
 		return Observation{Declined: true, Progress: made.Closed + " was closed without being merged: that is a no"}, nil
 	case made.SHA == "":
@@ -45,7 +47,8 @@ func (g gitChange) Observe(ctx context.Context, in Input, plan machine.Plan, rec
 	if why, err := g.gone(ctx, in, p, made.SHA); err != nil || why != "" {
 		return Observation{Foreign: why != "", Progress: why}, err
 	}
-	return g.standing(ctx, in, plan, p, machine.ActionApply, made.SHA), nil
+	told.Revision = made.SHA
+	return g.standing(ctx, in, plan, p, told), nil
 }
 
 // notMade is the observation of a commit that is nowhere. A value that is
@@ -130,11 +133,13 @@ func (g gitChange) gone(ctx context.Context, in Input, p gitPayload, sha string)
 }
 
 // observeUndo tells what became of the undo, and what it left behind.
-func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan, p gitPayload, made gitops.Landing, left string) (Observation, error) {
+func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan, p gitPayload, made gitops.Landing, told gitReceipt) (Observation, error) {
 	back, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
 	if err != nil {
 		return Observation{}, err
 	}
+	left := told.Left
+	told.Left = ""
 	switch {
 	case back.Changed != "":
 		return Observation{Foreign: true, Progress: "somebody changed the pull request that takes the change back: " + back.Changed}, nil
@@ -142,9 +147,10 @@ func (g gitChange) observeUndo(ctx context.Context, in Input, plan machine.Plan,
 		if why, err := g.againChanged(ctx, in, p, back.SHA); err != nil || why != "" {
 			return Observation{Foreign: why != "", Progress: why}, err
 		}
-		return g.standing(ctx, in, plan, p, machine.ActionUndo, back.SHA), nil
+		told.Revision = back.SHA
+		return g.standing(ctx, in, plan, p, told), nil
 	case back.Waits != "":
-		return awaits(in, plan, machine.ActionUndo, plan.Undo+": ", back), nil
+		return awaits(in, plan.Undo+": ", back, told), nil
 	case back.Closed != "":
 		return Observation{Declined: true, Progress: back.Closed + ", which takes the change back, was closed without being merged"}, nil
 	case made.SHA == "" && made.Waits == "":
@@ -181,8 +187,8 @@ func (g gitChange) againChanged(ctx context.Context, in Input, p gitPayload, bac
 }
 
 // standing is the observation of a commit that is on the branch and counts.
-func (g gitChange) standing(ctx context.Context, in Input, plan machine.Plan, p gitPayload, action machine.Action, sha string) Observation {
-	o := Observation{Applied: true, Receipt: encode(gitReceipt{Action: action, Revision: sha, Beside: plan.Beside})}
+func (g gitChange) standing(ctx context.Context, in Input, plan machine.Plan, p gitPayload, made gitReceipt) Observation {
+	o, sha := Observation{Applied: true, Receipt: encode(made)}, made.Revision
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
 		o.Unread, o.Progress = err, "commit "+short(sha)+" is on the branch; Argo CD cannot be asked: "+err.Error()
@@ -191,7 +197,7 @@ func (g gitChange) standing(ctx context.Context, in Input, plan machine.Plan, p 
 	state, why := g.judge(ctx, plan, p, sha)(app)
 	g.recovery.rollout(&o, state, why, app, in.Now)
 	if o.Settled {
-		g.inEffect(ctx, in, p, &o, app, action == machine.ActionUndo)
+		g.inEffect(ctx, in, p, &o, app, made.Action == machine.ActionUndo)
 	}
 	return o
 }

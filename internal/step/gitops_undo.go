@@ -22,7 +22,7 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 	}
 	key := effectKey(in.Key, machine.ActionUndo)
 	made, back, err := g.both(ctx, in, p)
-	beside := g.besideAt(ctx, plan, p, receipt, made)
+	_, beside := g.besideAt(ctx, plan, p, receipt, made)
 	switch {
 	case err != nil:
 		return nil, err

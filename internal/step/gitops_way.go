@@ -52,14 +52,15 @@ func (g gitChange) undoWay(ctx context.Context, p gitPayload) (bool, error) {
 }
 
 // awaits is the observation of a change that waits for its merge.
-func awaits(in Input, plan machine.Plan, action machine.Action, what string, l gitops.Landing) Observation {
+func awaits(in Input, what string, l gitops.Landing, made gitReceipt) Observation {
 	by := "people"
 	if in.MergeBy == machine.MergeResponder {
 		by = "Responder"
 	}
+	made.Waits = l.Waits
 	o := Observation{
 		Pending: true, Waits: l.Waits, Progress: fmt.Sprintf("%swaits for the merge of %s by %s", what, l.Waits, by),
-		Receipt: encode(gitReceipt{Action: action, Waits: l.Waits, Beside: plan.Beside}),
+		Receipt: encode(made),
 	}
 	if len(l.Needs) > 0 {
 		o.Progress += ": " + strings.Join(l.Needs, "; ")
