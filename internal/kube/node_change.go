@@ -51,7 +51,7 @@ type NodeChange struct {
 	Stamp  string // precondition: as [NodeState.Stamp] was
 	Edit   NodeEdit
 	Mark   string // annotation that records the change
-	Key    string // idempotency key, recorded there
+	Key    string // idempotency key, recorded there; empty: nothing is recorded, an edit that came to nothing is taken back
 	At     time.Time
 	DryRun bool
 }
@@ -123,7 +123,9 @@ func nodePatch(n *corev1.Node, ch NodeChange) []operation {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[ch.Mark] = Mark(ch.Key, ch.At)
+	if ch.Key != "" {
+		annotations[ch.Mark] = Mark(ch.Key, ch.At)
+	}
 	patch = append(patch, mapPatch("/metadata/annotations", n.Annotations, annotations)...)
 	patch = append(patch, mapPatch("/metadata/labels", n.Labels, ch.Edit.Labels)...)
 	switch cordon := ch.Edit.Cordon; {

@@ -223,7 +223,9 @@ func (w *World) applyNode(c change) {
 	}
 	set(n.labels, e.Labels)
 	set(n.annotations, e.Annotate)
-	n.annotations[c.Mark] = kube.Mark(c.Key, c.MarkedAt)
+	if c.Key != "" {
+		n.annotations[c.Mark] = kube.Mark(c.Key, c.MarkedAt)
+	}
 }
 
 var (

@@ -22,11 +22,11 @@ func gpuResetRequestKind() playbook.Kind {
 
 The request is a label on the node and an annotation that says which GPUs and why, for a controller or a person who watches for them. Undo takes the
 request back, unless somebody has taken it up: whoever does is free to change the label, and removes it when it is done: until then node.uncordon
-leaves the node out, and no other request is made for it. The annotation stays: it tells node.uncordon what was mended. By ` + "`webhook`" + ` it is first a POST of JSON to
-` + "`gpu.repairs.url`" + ` with action, node, gpus, reason, run, service and key; key is the header Idempotency-Key too. The label comes when
-the receiver has said yes, and the annotation then has the ticket's name. Undo posts the action withdraw first; a
-receiver that refuses it leaves the run ended with its change in place. Where no answer came and the receiver is not known to take a key once, the
-run is held.
+leaves the node out, and no other request is made for it. The annotation stays: it tells node.uncordon what was mended. By ` + "`webhook`" + ` it is also a POST of JSON to
+` + "`gpu.repairs.url`" + ` with action, node, gpus, reason, run, service and key; key is the header Idempotency-Key too. The label is ` + "`asking`" + `
+before that is sent and ` + "`requested`" + ` when the receiver has said yes; an annotation then has the ticket's name. One that it refuses leaves no label. Where no
+answer came the label stays ` + "`asking`" + `, and where the receiver is not known to take a key once, the run is held: if it turns out that nobody has the
+request, take the label away. Undo posts the action withdraw first; a receiver that refuses it leaves the run ended with its change in place.
 
 It needs no alert that still fires once the run has verified a change: what was drained is still broken.`,
 		Request:    true,
@@ -44,6 +44,7 @@ It needs no alert that still fires once the run has verified a change: what was 
 const (
 	resetLabel     = "responder.dev/gpu-reset"           // key of the label, by default
 	resetRequested = "requested"                         // value of the label
+	resetAsking    = "asking"                            // value of the label until the webhook's receiver has said yes
 	resetWhy       = "responder.dev/gpu-reset-requested" // annotation: which GPUs and why
 	resetTicket    = "responder.dev/gpu-reset-ticket"    // annotation: what the webhook's receiver calls the request
 )
@@ -52,7 +53,7 @@ const (
 // whatever whoever took it up made of its value; empty: there is none.
 func openReset(n kube.NodeState) string {
 	for _, k := range sortedKeys(n.Labels) {
-		if v := n.Labels[k]; k == resetLabel || strings.HasPrefix(k, taintPrefix) && v == resetRequested {
+		if v := n.Labels[k]; k == resetLabel || strings.HasPrefix(k, taintPrefix) && (v == resetRequested || v == resetAsking) {
 			return k + "=" + v
 		}
 	}
@@ -94,8 +95,8 @@ func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, erro
 	if err := unclaimed(kind, n); err != nil {
 		return machine.Plan{}, err
 	}
-	if v := n.Labels[with.Label]; v != "" {
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has the label %s=%s already", kind, n.Name, with.Label, v)}
+	if err := l.unasked(in, n, with.Label); err != nil {
+		return machine.Plan{}, err
 	}
 	gpus := gpusListed(with.GPUs)
 	text := requestText(gpus, shorten(with.Reason))
@@ -127,6 +128,21 @@ func (l gpuResetRequest) Plan(ctx context.Context, in Input) (machine.Plan, erro
 	plan.Payload = encode(p)
 	plan.Capacity, err = l.untouched(ctx, in.Service)
 	return plan, err
+}
+
+// unasked refuses a node for which a request is open. This run's own, whose
+// answer was lost, may be sent again to a receiver that takes it once.
+func (l gpuResetRequest) unasked(in Input, n kube.NodeState, label string) error {
+	v, hint := n.Labels[label], ""
+	switch {
+	case v == "":
+		return nil
+	case v == resetAsking && oursOn(n, kube.MarkReset, in, machine.ActionApply) && (l.repairs == nil || l.repairs.Once()):
+		return nil
+	case v == resetAsking:
+		hint = ": an answer was lost; if nobody has the request, take the label away"
+	}
+	return &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("gpu.reset_request: node %s has the label %s=%s already%s", n.Name, label, v, hint)}
 }
 
 // gpusListed are the words of a list, each once.
@@ -172,17 +188,17 @@ func asksFor(text string) (gpus []string, all bool) {
 
 // Observe implements [Lever]. The label is the addressee's from the moment the
 // request is made, so that a change of it is no reason to stop the run. A webhook
-// keeps what it was asked, and nothing can be read back from it; the label is
-// there only where it said yes.
+// keeps what it was asked, and nothing can be read back from it: the label says
+// whether it was asked at all, and whether it said yes.
 func (l gpuResetRequest) Observe(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, error) {
-	o, n, p, err := l.look(ctx, in, plan, undo)
+	o, n, p, err := l.see(ctx, in, plan, receipt, undo)
 	switch {
 	case err != nil:
 		return o, err
-	case o.Applied:
-		return withTicket(o, n, receipt, undo), nil
-	case !o.Foreign:
-		return unseen(o, plan), nil
+	case o.Applied && p.Via == viaWebhook:
+		return l.withTicket(o, n, plan, receipt, undo), nil
+	case o.Applied, !o.Foreign:
+		return o, nil
 	case undo || n.UID != plan.Target.UID || !oursOn(n, p.Mark, in, machine.ActionApply):
 		return o, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -86,8 +87,9 @@ func (l gpuResetRequest) ask(ctx context.Context, in Input, plan machine.Plan, p
 	return l.repairs.Ask(ctx, r)
 }
 
-// Apply implements [Lever]. By webhook the label comes last, so that it says
-// that the request was taken.
+// Apply implements [Lever]. By webhook the node is labelled first, so that what
+// was begun can be seen there after a crash, and labelled anew when the receiver
+// has said yes.
 func (l gpuResetRequest) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawMessage, error) {
 	p, err := payload[resetPayload](plan.Step, plan.Payload)
 	switch {
@@ -95,6 +97,10 @@ func (l gpuResetRequest) Apply(ctx context.Context, in Input, plan machine.Plan)
 		return nil, err
 	case p.Via != viaWebhook:
 		return l.node.Apply(ctx, in, plan)
+	case p.Mark == "":
+		return nil, &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": it was planned by an earlier version, which labelled no node"}
+	case l.repairs == nil:
+		return nil, missing("webhook for repairs", "gpu.repairs")
 	}
 	if err := l.ready(); err != nil {
 		return nil, err
@@ -107,41 +113,121 @@ func (l gpuResetRequest) Apply(ctx context.Context, in Input, plan machine.Plan)
 		changed := &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": node " + n.Name + ": its schedulability, taints or marks changed since it was planned"}
 		return nil, l.ran(ctx, in, plan, p.Mark, machine.ActionApply, changed)
 	}
+	if !p.asking(in, n) {
+		if _, err := l.write(ctx, in, plan, p.asked().Do, p.Mark, p.Stamp, machine.ActionApply); err != nil {
+			return nil, err
+		}
+	}
 	ticket, err := l.ask(ctx, in, plan, p, false, "")
 	if err != nil {
-		return nil, err
+		return nil, l.notTaken(ctx, in, plan, p, n, err)
 	}
-	return l.label(ctx, in, plan, p, ticket)
+	edit := kube.NodeEdit{Labels: p.Do.Labels, Annotate: map[string]string{}}
+	maps.Copy(edit.Annotate, p.Do.Annotate)
+	edit.Annotate[resetTicket] = ticket
+	// That it was asked for is certain, whether the label says so or not: it
+	// holds the node back either way, and Observe tells what it still says.
+	_ = l.relabel(ctx, in, plan, p, edit, in.Key)
+	return encode(ticketReceipt{changeReceipt{Action: machine.ActionApply, UID: plan.Target.UID}, ticket}), nil
+}
+
+// asked is the payload with the label as it is until the receiver has said yes.
+// Its annotation names no GPUs yet: who takes such a label away, as nobody has the
+// request, must not be understood to have mended them.
+func (p nodePayload) asked() nodePayload {
+	p.Do.Labels, p.Do.Annotate = maps.Clone(p.Do.Labels), maps.Clone(p.Do.Annotate)
+	if why := p.Do.Annotate[resetWhy]; why != "" {
+		p.Do.Annotate[resetWhy] = "asking for " + why
+	}
+	for key := range p.Do.Labels {
+		p.Do.Labels[key] = resetAsking
+	}
+	return p
+}
+
+// asking reports whether the node says that this run asks, and not yet that the
+// receiver said yes.
+func (p nodePayload) asking(in Input, n kube.NodeState) bool {
+	return oursOn(n, p.Mark, in, machine.ActionApply) && p.asked().Do.Holds(n)
+}
+
+// notTaken leaves a node whose request was refused as it was before. A request
+// that may have arrived keeps its label, and so does one that was sent before:
+// that it cannot be sent now says nothing of then.
+func (l gpuResetRequest) notTaken(ctx context.Context, in Input, plan machine.Plan, p resetPayload, before kube.NodeState, refusal error) error {
+	e, again := wrap(refusal), p.asking(in, before)
+	if e.Unknown || again && e.Reason.Retryable() {
+		return refusal
+	}
+	back := kube.NodeEdit{Labels: p.Back.Labels, Annotate: map[string]string{p.Mark: ""}}
+	for key := range p.Back.Annotate {
+		back.Annotate[key] = ""
+	}
+	if !again {
+		for key := range back.Annotate {
+			back.Annotate[key] = before.Annotations[key]
+		}
+	}
+	if err := l.relabel(ctx, in, plan, p, back, ""); err != nil {
+		return &Error{
+			Reason: e.Reason, Unknown: true, Err: refusal,
+			Message: fmt.Sprintf("%s: the label of node %s could not be taken off (%v) after the request was not taken", plan.Step, plan.Target.Name, err),
+		}
+	}
+	return refusal
 }
 
 // labelWrites is how often the label is tried: whoever changed the node
 // meanwhile takes nothing of what was asked for back.
 const labelWrites = 3
 
-// label marks a node whose request was taken.
-func (l gpuResetRequest) label(ctx context.Context, in Input, plan machine.Plan, p resetPayload, ticket string) (json.RawMessage, error) {
-	edit := p.Do
-	if ticket != "" {
-		edit.Annotate = maps.Clone(edit.Annotate)
-		edit.Annotate[resetTicket] = ticket
-	}
+// relabel makes an edit of a node that says that this run asks. Where it says so
+// no more, somebody has taken the request up: then the label is theirs.
+func (l gpuResetRequest) relabel(ctx context.Context, in Input, plan machine.Plan, p resetPayload, edit kube.NodeEdit, key string) error {
 	var err error
 	for range labelWrites {
 		var n kube.NodeState
-		if n, err = l.n.Node(ctx, plan.Target.Name); err == nil {
-			_, err = l.write(ctx, in, plan, edit, p.Mark, n.Stamp(), machine.ActionApply)
+		if n, err = l.n.Node(ctx, plan.Target.Name); err != nil || n.UID != plan.Target.UID || !p.asking(in, n) {
+			return err
 		}
+		_, err = l.c.ChangeNode(ctx, kube.NodeChange{Name: n.Name, UID: n.UID, Stamp: n.Stamp(), Edit: edit, Mark: p.Mark, Key: key, At: in.Now})
 		if !isReason(err, machine.ReasonConflict) {
 			break
 		}
 	}
-	if err != nil {
-		return nil, &Error{
-			Reason: wrap(err).Reason, Unknown: true, Err: err,
-			Message: fmt.Sprintf("%s: the request was taken%s, and node %s could not be labelled", plan.Step, as(ticket), plan.Target.Name),
-		}
+	return err
+}
+
+// see looks at the node of a request. One that says that this run asks is as the
+// apply left it; that the request arrived is sure only by the receipt.
+func (l gpuResetRequest) see(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage, undo bool) (Observation, kube.NodeState, resetPayload, error) {
+	p, err := payload[resetPayload](plan.Step, plan.Payload)
+	switch {
+	case err != nil:
+		return Observation{}, kube.NodeState{}, p, err
+	case p.Via == viaWebhook && p.Mark == "":
+		return Observation{}, kube.NodeState{}, p, l.earlier(plan, receipt)
 	}
-	return encode(ticketReceipt{changeReceipt{Action: machine.ActionApply, UID: plan.Target.UID}, ticket}), nil
+	o, n, _, err := l.look(ctx, in, plan, undo)
+	if err == nil && n.UID == plan.Target.UID && p.asking(in, n) {
+		o = edited(in, n, p.asked(), undo)
+		o.Unsure = o.Applied && len(receipt) == 0
+	}
+	return o, n, p, err
+}
+
+// earlier says what becomes of a request that a version made which left nothing
+// on the node: nothing more can be seen of it, or said to its receiver.
+func (l gpuResetRequest) earlier(plan machine.Plan, receipt json.RawMessage) error {
+	what, where := "what was asked for", ""
+	if ticket := ticketOf(kube.NodeState{}, receipt); ticket != "" {
+		what = "ticket " + ticket
+	}
+	if l.repairs != nil {
+		where = " at " + l.repairs.Where()
+	}
+	return invalid("%s: the reset of GPUs of node %s was asked for by an earlier version, which labelled no node: withdraw %s by hand%s",
+		plan.Step, plan.Target.Name, what, where)
 }
 
 // Undo implements [Lever]. What nobody has taken up is withdrawn first: as long
@@ -154,7 +240,7 @@ func (l gpuResetRequest) Undo(ctx context.Context, in Input, plan machine.Plan, 
 	case p.Via != viaWebhook:
 		return l.node.Undo(ctx, in, plan, receipt)
 	}
-	o, n, _, err := l.look(ctx, in, plan, false)
+	o, n, _, err := l.see(ctx, in, plan, receipt, false)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +252,10 @@ func (l gpuResetRequest) Undo(ctx context.Context, in Input, plan machine.Plan, 
 			}
 			return nil, err
 		}
+		if p.asking(in, n) {
+			p.nodePayload = p.asked()
+			plan.Payload = encode(p)
+		}
 	}
 	if _, err := l.node.Undo(ctx, in, plan, receipt); err != nil {
 		e := *wrap(err)
@@ -175,32 +265,25 @@ func (l gpuResetRequest) Undo(ctx context.Context, in Input, plan machine.Plan, 
 	return encode(ticketReceipt{changeReceipt{Action: machine.ActionUndo, UID: plan.Target.UID}, ticket}), nil
 }
 
-// withTicket adds to what is seen of a request by webhook what its receiver
-// calls it.
-func withTicket(o Observation, n kube.NodeState, receipt json.RawMessage, undo bool) Observation {
-	ticket := ticketOf(n, receipt)
-	if ticket == "" {
-		return o
-	}
-	action := machine.ActionApply
-	o.Progress = "the reset of " + n.Name + " was asked for" + as(ticket)
-	if undo {
+// withTicket says of a request by webhook what is known of it, and what its
+// receiver calls it.
+func (l gpuResetRequest) withTicket(o Observation, n kube.NodeState, plan machine.Plan, receipt json.RawMessage, undo bool) Observation {
+	ticket, action := ticketOf(n, receipt), machine.ActionApply
+	switch label := openReset(n); {
+	case undo:
 		action, o.Progress = machine.ActionUndo, "the request about node "+n.Name+" was withdrawn"+as(ticket)
+	case o.Unsure:
+		o.Progress = fmt.Sprintf("whether the request about node %s arrived cannot be seen; the node is labelled %s, and stays so until somebody takes that away", n.Name, label)
+		if !plan.Unrepeatable {
+			o.Progress += "; it can be sent again, the receiver takes it once"
+		}
+	default:
+		o.Progress = "the reset of " + n.Name + " was asked for" + as(ticket)
+		if strings.HasSuffix(label, "="+resetAsking) {
+			o.Progress += "; that could not be written to the node, whose label is still " + label
+		}
 	}
 	o.Receipt = encode(ticketReceipt{changeReceipt{Action: action, UID: n.UID}, ticket})
-	return o
-}
-
-// unseen says of what is not in the cluster that a webhook may know it all the same.
-func unseen(o Observation, plan machine.Plan) Observation {
-	p, err := payload[resetPayload](plan.Step, plan.Payload)
-	if err != nil || p.Via != viaWebhook {
-		return o
-	}
-	o.Progress = "whether the request about node " + plan.Target.Name + " arrived cannot be seen"
-	if !plan.Unrepeatable {
-		o.Progress += "; it can be sent again, the receiver takes it once"
-	}
 	return o
 }
 

@@ -207,6 +207,12 @@ func TestResetWhoseAnswerIsLost(t *testing.T) {
 		if o.Status != machine.StatusFailed || o.Reason != machine.ReasonInterrupted || strings.Contains(o.Message, "takes it once") != once {
 			t.Errorf("once %t: looked %s %s %s", once, o.Status, o.Reason, o.Message)
 		}
+		if !once {
+			if o = x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "if nobody has the request, take the label away") {
+				t.Errorf("planned again: %s %s %s", o.Status, o.Reason, o.Message)
+			}
+			continue
+		}
 		if o = x.again(t, machine.ActionApply, x.plan(t), nil, false); o.Status != machine.StatusOK || !slices.Equal(d.keys, []string{"r-1/fix#1/request", "r-1/fix#1/request"}) {
 			t.Errorf("once %t: again %s with keys %v, want the same key", once, o.Status, d.keys)
 		}

@@ -143,6 +143,10 @@ func TestNodePlansThatAreRefused(t *testing.T) {
 			ourCordon(x.Server)
 			label("responder.dev/gpu-reset", "in-progress")(x, t)
 		}, machine.ReasonNotMet, "label responder.dev/gpu-reset=in-progress"},
+		{"a reset whose answer was lost", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
+			ourCordon(x.Server)
+			label("responder.dev/desk", "asking")(x, t)
+		}, machine.ReasonNotMet, "label responder.dev/desk=asking"},
 		{"ready for too short", "node.uncordon", map[string]any{"healthy_for": "2h"}, mine, machine.ReasonInvalid, "at most 30m"},
 	}
 	for _, tt := range tests {

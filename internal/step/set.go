@@ -165,6 +165,8 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
 	case o.Declined:
 		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonDenied, Message: o.Progress}
+	case o.Unsure:
+		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted, Message: "looked: " + o.Progress}
 	case !o.Applied && !o.Pending:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted, Message: "looked: it did not happen; " + o.Progress}
 	}

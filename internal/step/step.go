@@ -66,6 +66,7 @@ type Observation struct {
 	Pending  bool            // it was asked for and waits for somebody else, such as a merge; Applied is false until then
 	Waits    string          // with Pending: the pull request that has to be merged, for people
 	Declined bool            // people closed what it waited for: it is not made, and nobody else changed the target
+	Unsure   bool            // Applied is as far as the target tells: whether the change was made elsewhere too cannot be read back, and takes somebody's word
 	Unread   error           // Applied is certain, whether it has taken effect could not be asked
 	Defeated bool            // it is made, and what runs has another value: something else decides it
 	Progress string          // for people: "2 of 3 replicas updated"
