@@ -56,6 +56,7 @@ func TestDrainOfWhatCannotBeCounted(t *testing.T) {
 // its second pod does not wait because the first one has left.
 func TestDrainOfAllThatWorksAsOne(t *testing.T) {
 	x := newNodeTrial(t, "node.drain", map[string]any{"at_once": int64(9)})
+	x.Linger(true)
 	x.ray(t, "big-head", "node-0", true)
 	x.ray(t, "big-w-0", "node-0", true)
 	x.ray(t, "big-w-1", "node-1", true)
