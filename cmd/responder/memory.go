@@ -10,37 +10,24 @@ import (
 )
 
 const (
-	// restInterval is how often the service looks whether a storm, or the
-	// start, has left memory behind that it does not need.
+	// restInterval is how often the service checks for unused heap.
 	restInterval = 15 * time.Second
-	// spareBytes is how much of it is worth a collection. An idle service has less.
+	// spareBytes is how much unused heap is worth a collection. An idle service has less.
 	spareBytes = 32 << 20
-	// settleAfter is when what only the start needed is let go.
-	settleAfter = 5 * time.Second
 )
 
-// rest gives memory back to the system until ctx is done. The runtime would in
-// the end; but what 10,000 alerts at once have left is there for minutes, and
-// the pages of the journal that were read, and those of the program that the
-// start or the storm ran through, count as ours until they are let go.
+// rest returns unused heap to the system until ctx is done. The runtime would
+// do it too, but minutes after a burst of 10,000 alerts.
 func (s *service) rest(ctx context.Context) error {
 	tick := time.NewTicker(restInterval)
 	defer tick.Stop()
-	settled := time.NewTimer(settleAfter)
-	defer settled.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-settled.C:
-			s.restProgram()
 		case <-tick.C:
 			if spare() > spareBytes {
 				debug.FreeOSMemory()
-				s.restProgram()
-			}
-			if err := s.journal.LetGo(); err != nil {
-				s.log.Debug("pages of the journal stay in memory", "err", err)
 			}
 		}
 	}
@@ -59,13 +46,7 @@ func (s *service) keepProcessors(ctx context.Context) error {
 	return nil
 }
 
-func (s *service) restProgram() {
-	if err := letGoOfProgram(); err != nil {
-		s.log.Debug("pages of the program stay in memory", "err", err)
-	}
-}
-
-// spare is the heap's garbage and free space, in bytes.
+// spare returns the size of the heap's garbage and free space, in bytes.
 func spare() uint64 {
 	read := []runtimemetrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
