@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/engine"
+	"github.com/inference-responder/responder/internal/spelling"
 )
 
 func newEngineFlagsCommand(p *process) *cobra.Command {
@@ -76,7 +77,7 @@ func checkEngine(name string) error {
 		return nil
 	}
 	hint := ""
-	if near := nearest(name, engine.Names()); near != "" {
+	if near := spelling.Nearest(name, engine.Names()); near != "" {
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
 	return fmt.Errorf("no engine is named %q; %sthere is %s", name, hint, strings.Join(engine.Names(), ", "))

@@ -16,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/spelling"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -154,7 +155,7 @@ func (c config) service(name string) (playbook.Service, error) {
 		names = append(names, e.Service.Name)
 	}
 	hint := ""
-	if near := nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
 	return playbook.Service{}, fmt.Errorf("%s configures no service %q%s (services that are discovered are known to a running service only; --path looks in a checkout)", c.file, name, hint)

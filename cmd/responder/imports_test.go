@@ -21,8 +21,9 @@ const modulePath = "github.com/inference-responder/responder"
 var mayImport = map[string][]string{
 	"internal/playbook": {"internal/expression", "internal/yamldoc"},
 	// Two parts of the language that policies are written in, too.
-	"internal/yamldoc":    {},                   // strict YAML with a place for every complaint
-	"internal/expression": {"internal/yamldoc"}, // typed CEL over declared fields; its hints are yamldoc's
+	"internal/spelling":   {},                    // what a misspelled name was meant to be, for hints
+	"internal/yamldoc":    {"internal/spelling"}, // strict YAML with a place for every complaint
+	"internal/expression": {"internal/yamldoc"},  // typed CEL over declared fields; its hints are yamldoc's
 
 	"internal/executor/machine": {"internal/playbook"},
 	// The rules over all playbooks speak of levers and give the machine its terms.
@@ -46,7 +47,7 @@ var mayImport = map[string][]string{
 	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
 	"internal/gitops/argocd":     {"internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only cmd/responder imports it
 
-	"internal/engine":           {},
+	"internal/engine":           {"internal/spelling"},
 	"internal/slo":              {},
 	"internal/gpu":              {},
 	"internal/slack":            {},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/spelling"
 )
 
 func newPlaybookGraphCommand(p *process) *cobra.Command {
@@ -102,7 +103,7 @@ func findPlaybook(arg, dir string) (*playbook.Playbook, error) {
 		names = append(names, pb.Name)
 	}
 	hint := ""
-	if n := nearest(arg, names); n != "" {
+	if n := spelling.Nearest(arg, names); n != "" {
 		hint = fmt.Sprintf("did you mean %q? ", n)
 	}
 	return nil, fmt.Errorf("no file and no playbook is named %q; %sthere is %s", arg, hint, strings.Join(names, ", "))

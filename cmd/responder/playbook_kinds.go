@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/spelling"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -45,7 +46,7 @@ func describeKind(w io.Writer, out *output, kinds []playbook.Kind, name string) 
 		}
 	}
 	hint := ""
-	if n := nearest(name, names); n != "" {
+	if n := spelling.Nearest(name, names); n != "" {
 		hint = fmt.Sprintf("did you mean %q? ", n)
 	}
 	return fmt.Errorf("no check or lever is named %q; %sthere is %s", name, hint, strings.Join(names, ", "))

@@ -15,6 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
+	"github.com/inference-responder/responder/internal/spelling"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -258,7 +259,7 @@ func demotions(ctx context.Context, server *client, service string) (map[stateNa
 
 func unknownName(what, got string, names []string) error {
 	hint := ""
-	if near := nearest(got, names); near != "" {
+	if near := spelling.Nearest(got, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
 	return fmt.Errorf("no %s is named %q; %sthere is %s", what, got, hint, orText(strings.Join(names, ", "), "none"))

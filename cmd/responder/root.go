@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/inference-responder/responder/internal/spelling"
 )
 
 const rootLong = `Responder receives Alertmanager webhooks for LLM-inference services on
@@ -248,7 +250,7 @@ func unknownVerb(cmd *cobra.Command, got string) error {
 			names = append(names, c.Name())
 		}
 	}
-	hint := nearest(got, names)
+	hint := spelling.Nearest(got, names)
 	if hint != "" {
 		hint = fmt.Sprintf("did you mean %q? ", hint)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/spelling"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -230,7 +231,7 @@ func (d *strictDecoder) object(n *yaml.Node, v reflect.Value, path string) {
 		f, ok := index[key.Value]
 		if !ok {
 			hint := "allowed here: " + strings.Join(names, ", ")
-			if near := nearest(key.Value, names); near != "" {
+			if near := spelling.Nearest(key.Value, names); near != "" {
 				hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 			}
 			d.problem(key, path, hint, "unknown field %q", key.Value)

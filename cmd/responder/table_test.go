@@ -59,15 +59,6 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	names := []string{"list", "show", "watch", "cancel"}
-	for got, want := range map[string]string{"lst": "list", "cancle": "cancel", "frobnicate": "", "": ""} {
-		if n := nearest(got, names); n != want {
-			t.Errorf("nearest(%q) = %q, want %q", got, n, want)
-		}
-	}
-}
-
 func TestEntryOfADecisionSaysWhich(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"state":"rollback","decision":{"gate":"g-1","approve":true,"by":"user:ada","reason":"go"}}`: "rollback approved by user:ada go",

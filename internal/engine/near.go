@@ -1,6 +1,10 @@
 package engine
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/inference-responder/responder/internal/spelling"
+)
 
 // Nearest gives the flag that a name which is none was probably meant for:
 // spelled a little differently, shortened, or named by some of its words. Empty:
@@ -22,7 +26,7 @@ func nearest(name string, all []string) string {
 	name = strings.ToLower(name)
 	best, distance := "", max(2, len(name)/5)+1
 	for _, c := range all {
-		if d := edits(name, c); d < distance && d < len(c) {
+		if d := spelling.Distance(name, c); d < distance && d < len(c) {
 			best, distance = c, d
 		}
 	}
@@ -36,7 +40,7 @@ func nearest(name string, all []string) string {
 	}
 	shared := 2 // one word in common says little
 	for _, c := range all {
-		n, d := common(name, c), edits(name, c)
+		n, d := common(name, c), spelling.Distance(name, c)
 		if n > shared || n == shared && (best == "" || d < distance) {
 			best, shared, distance = c, n, d
 		}
@@ -58,24 +62,4 @@ func common(a, b string) int {
 		}
 	}
 	return n
-}
-
-// edits is the Levenshtein distance of two short names, in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/spelling"
 )
 
 // Problem is one thing that is wrong with a document, with its place
@@ -69,54 +71,11 @@ func (ps Problems) Err() error {
 // DidYouMean is a hint that names the candidate closest to got, or lists all
 // of them when none is close.
 func DidYouMean(got string, candidates []string) string {
-	if best := nearest(got, candidates); best != "" {
+	if best := spelling.Nearest(got, candidates); best != "" {
 		return fmt.Sprintf("did you mean %q? allowed: %s", best, strings.Join(candidates, ", "))
 	}
 	if len(candidates) == 0 {
 		return ""
 	}
 	return "allowed: " + strings.Join(candidates, ", ")
-}
-
-// nearest gives the candidate within two edits (a third of the word, for short
-// words) of got; empty when none is.
-func nearest(got string, candidates []string) string {
-	if len(got) > 64 {
-		return "" // no typo of ours, and the distance would cost
-	}
-	best, bound := "", min(2, len(got)/3)+1
-	for _, c := range candidates {
-		if len(c) > 64 {
-			continue
-		}
-		if d := editDistance(strings.ToLower(got), strings.ToLower(c)); d < bound {
-			best, bound = c, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the bytes to insert, remove or replace and the
-// neighbours to swap that turn a into b.
-func editDistance(a, b string) int {
-	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j]+cost, next[j]+1, row[j+1]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
 }
