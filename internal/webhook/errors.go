@@ -100,7 +100,7 @@ func unauthorized(err error) *Problem {
 	case errors.As(err, &refused):
 		return problem(http.StatusUnauthorized, "unauthorized", "the token is not accepted: "+refused.why, refused.hint)
 	case errors.Is(err, errIssuerDown):
-		return problem(http.StatusServiceUnavailable, codeIssuer, "the identity provider gives no keys to check this token with", "try again; tokens of the configuration's files work meanwhile")
+		return problem(http.StatusServiceUnavailable, codeIssuer, "cannot fetch the keys of the identity provider, which verify this token", "try again; tokens of the configuration's files work meanwhile")
 	case errors.Is(err, errForeignPage):
 		return problem(http.StatusForbidden, "forbidden", "without credentials only requests made on this machine, under a loopback name and not by another site's page, are served",
 			"configure auth.tokens, or use http://127.0.0.1")

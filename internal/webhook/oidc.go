@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -89,7 +88,7 @@ func newOIDCDoor(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok bool
 		return nil, err
 	}
 	i := newIssuer(c.Issuer, c.CAFile, logger, refreshed)
-	if _, err := i.client(); err != nil {
+	if _, err := i.transport(); err != nil {
 		return nil, err
 	}
 	return &oidcDoor{o: c, issuer: i, people: p, logger: logger}, nil
@@ -98,7 +97,7 @@ func newOIDCDoor(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok bool
 // warm fetches the issuer's keys before the first token comes.
 func (d *oidcDoor) warm() {
 	if d != nil {
-		d.issuer.look("", "")
+		d.issuer.refresh()
 	}
 }
 
@@ -129,17 +128,25 @@ func (d *oidcDoor) verify(ctx context.Context, token string, now time.Time) (Ide
 	if !slices.Contains([]any{nil, "JWT", "jwt", "at+jwt", "application/at+jwt"}, header.ExtraHeaders[jose.HeaderType]) {
 		return Identity{}, fmt.Errorf("%w: a token of another type", errBadCredential)
 	}
-	keys, algorithms, err := d.issuer.keys(ctx, header.KeyID, header.Algorithm)
+	ctx, cancel := context.WithTimeout(ctx, d.issuer.wait)
+	defer cancel()
+	set, err := d.issuer.keys(ctx)
 	if err != nil {
 		return Identity{}, err
 	}
-	verifier := oidc.NewVerifier(d.o.Issuer, &oidc.StaticKeySet{PublicKeys: keys}, &oidc.Config{
-		SupportedSigningAlgs: algorithms,
+	signature := &signatureCheck{set: set}
+	verifier := oidc.NewVerifier(d.o.Issuer, signature, &oidc.Config{
+		SupportedSigningAlgs: set.algorithms,
 		SkipClientIDCheck:    true, // done below, so that the caller is told
 		SkipExpiryCheck:      true, // done below, with less patience for nbf
 	})
 	verified, err := verifier.Verify(ctx, token)
-	if err != nil {
+	switch {
+	case isFetchError(signature.err):
+		return Identity{}, errIssuerDown // the key may be a new one
+	case signature.err != nil:
+		return Identity{}, errUnknownKey
+	case err != nil:
 		return Identity{}, fmt.Errorf("%w: %w", errBadCredential, err)
 	}
 	if !slices.Contains(verified.Audience, d.o.Audience) {
@@ -188,11 +195,18 @@ func (s *Strong) proven(c claims, now time.Time) bool {
 	return slices.Contains(s.ACR, c.ACR) || slices.ContainsFunc(c.AMR, func(m string) bool { return slices.Contains(s.AMR, m) })
 }
 
-// publicKey is a key of the issuer that may verify signatures.
-type publicKey struct {
-	id        string
-	algorithm string // that it is for; empty: any that suits it
-	key       crypto.PublicKey
+// signatureCheck verifies one token and keeps the error, of which
+// [oidc.IDTokenVerifier] returns the text only.
+type signatureCheck struct {
+	set *keySet
+	err error
+}
+
+// VerifySignature returns the payload of a token that the issuer signed.
+func (s *signatureCheck) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	var payload []byte
+	payload, s.err = s.set.VerifySignature(ctx, token)
+	return payload, s.err
 }
 
 // cut shortens text from outside for the log.

@@ -1,14 +1,10 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,227 +12,145 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 
 	"github.com/inference-responder/responder/internal/dial"
 )
 
-// Limits of what is asked of an issuer, and of what it may answer.
+// Limits on what an issuer is asked for, and on what it may answer.
 const (
-	keysFresh   = 10 * time.Minute // keys older than this are fetched again, while tokens come
-	keysDead    = time.Hour        // keys older than this verify nothing
+	keysFresh   = 10 * time.Minute // key sets older than this are replaced, while tokens come
+	keysDead    = time.Hour        // key sets older than this verify nothing
 	keysRetry   = 10 * time.Second // between two fetches, whatever tokens come
 	keysWait    = 2 * time.Second  // that one request waits for keys
-	keysTimeout = 5 * time.Second  // for one fetch: discovery and keys
+	keysTimeout = 5 * time.Second  // for one request to the issuer
 	maxKeysBody = 1 << 20          // bytes of an answer
-	maxKeys     = 100
-	minRSABits  = 2048
 )
 
 var (
-	errIssuerDown = errors.New("the identity provider gives no keys")
+	errIssuerDown = errors.New("no keys from the identity provider")
 	errUnknownKey = fmt.Errorf("%w: signed with a key that is not the issuer's", errBadCredential)
-	errRedirect   = errors.New("redirects of an issuer are not followed")
 )
 
-// issuer keeps the keys of an OpenID Connect issuer. One fetch is under way at
-// most, started by a token that needs it and never more often than keysRetry,
-// so that tokens made up by strangers are not passed on as load. go-oidc's own
-// key set does not bound that.
+// issuer keeps the key set of an OpenID Connect issuer. go-oidc fetches and
+// caches the keys. This type adds what go-oidc lacks: tokens made up by
+// strangers cause no load on the issuer, and a key that the issuer withdrew
+// verifies nothing after keysDead.
 type issuer struct {
-	url, caFile string
-	logger      *slog.Logger
-	refreshed   func(ok bool)
-	retry, wait time.Duration // between two fetches, and of one request for keys
-	limit       time.Duration // of one fetch
+	url, caFile   string
+	logger        *slog.Logger
+	refreshed     func(ok bool)
+	wait, timeout time.Duration // for keys; for an answer of the issuer
+	retry         time.Duration // between two fetches with one key set
 
-	mu         sync.Mutex // guards what follows
-	known      []publicKey
-	algorithms []string
-	at         time.Time     // when known was fetched; zero: never
-	tried      time.Time     // when the last fetch began
-	flight     chan struct{} // closed when the fetch under way ends; nil: none
-	err        error         // of the last fetch
+	refreshes *rate.Limiter
+	flight    singleflight.Group // one refresh at a time; it owns err
+	err       error              // of the last refresh
+	current   atomic.Pointer[keySet]
+}
+
+// keySet is what one refresh found.
+type keySet struct {
+	*oidc.RemoteKeySet
+	algorithms []string // that the issuer signs with
+	at         time.Time
 }
 
 func newIssuer(url, caFile string, logger *slog.Logger, refreshed func(bool)) *issuer {
-	return &issuer{url: url, caFile: caFile, logger: logger, refreshed: refreshed, retry: keysRetry, wait: keysWait, limit: keysTimeout}
+	return &issuer{
+		url: url, caFile: caFile, logger: logger, refreshed: refreshed, wait: keysWait, timeout: keysTimeout,
+		retry: keysRetry, refreshes: rate.NewLimiter(rate.Every(keysRetry), 1),
+	}
 }
 
-// keys gives the keys that a token with this header may be signed with, and
-// the algorithms the issuer uses. It waits at most keysWait.
-func (i *issuer) keys(ctx context.Context, id, algorithm string) ([]crypto.PublicKey, []string, error) {
-	found, algorithms, flight := i.look(id, algorithm)
-	if len(found) == 0 && flight != nil {
-		ctx, cancel := context.WithTimeout(ctx, i.wait)
-		defer cancel()
+// keys returns the key set that verifies tokens now. If there is none, it waits
+// for the issuer until ctx is done.
+func (i *issuer) keys(ctx context.Context) (*keySet, error) {
+	set := i.current.Load()
+	if set != nil && time.Since(set.at) < keysFresh {
+		return set, nil
+	}
+	refreshed := i.refresh()
+	if set == nil || time.Since(set.at) >= keysDead {
 		select {
-		case <-flight:
+		case <-refreshed:
 		case <-ctx.Done():
-			return nil, nil, errIssuerDown
 		}
-		found, algorithms, _ = i.look(id, algorithm)
+		set = i.current.Load()
 	}
-	if len(found) > 0 {
-		return found, algorithms, nil
+	if set == nil || time.Since(set.at) >= keysDead {
+		return nil, errIssuerDown
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.err != nil || !i.alive(time.Now()) {
-		return nil, nil, errIssuerDown // the key may be a new one
-	}
-	return nil, nil, errUnknownKey
+	return set, nil
 }
 
-// alive reports whether the known keys may still verify. i.mu is held.
-func (i *issuer) alive(now time.Time) bool { return !i.at.IsZero() && now.Sub(i.at) < keysDead }
-
-// look gives the known keys that fit, and starts a fetch where one is due.
-func (i *issuer) look(id, algorithm string) (found []crypto.PublicKey, algorithms []string, flight <-chan struct{}) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	now := time.Now()
-	if i.alive(now) && slices.Contains(i.algorithms, algorithm) {
-		for _, k := range i.known {
-			// A token that names no key is only clear if there is one key.
-			if (k.id == id && id != "" || id == "" && len(i.known) == 1) && (k.algorithm == "" || k.algorithm == algorithm) {
-				found = append(found, k.key)
-			}
+// refresh replaces the key set in the background. If that fails, the current
+// set stays until it is too old.
+func (i *issuer) refresh() <-chan singleflight.Result {
+	return i.flight.DoChan("", func() (any, error) {
+		if !i.refreshes.Allow() {
+			return nil, i.err
 		}
-	}
-	due := len(found) == 0 || now.Sub(i.at) > keysFresh
-	if due && i.flight == nil && (i.tried.IsZero() || now.Sub(i.tried) >= i.retry) {
-		i.tried, i.flight = now, make(chan struct{})
-		go i.refresh(i.flight)
-	}
-	if i.flight == nil { // a nil channel of the interface's type, not a typed one
-		return found, i.algorithms, nil
-	}
-	return found, i.algorithms, i.flight
+		set, err := i.fetch()
+		i.refreshed(err == nil)
+		switch {
+		case err != nil && (i.err == nil || i.err.Error() != err.Error()):
+			i.logger.Error("cannot fetch the keys of the OIDC issuer; the last ones are valid for an hour", "issuer", i.url, "err", cut(err.Error(), 500))
+		case err == nil && i.err != nil:
+			i.logger.Info("fetched the keys of the OIDC issuer again", "issuer", i.url)
+		}
+		if i.err = err; err == nil {
+			i.current.Store(set)
+		}
+		return nil, err
+	})
 }
 
-// refresh fetches the keys and closes done. Keys that cannot be fetched leave
-// the last good ones, until those are too old.
-func (i *issuer) refresh(done chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), i.limit)
-	defer cancel()
-	known, algorithms, err := i.fetch(ctx)
-	i.refreshed(err == nil)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	switch {
-	case err != nil && (i.err == nil || i.err.Error() != err.Error()):
-		i.logger.Error("oidc issuer gives no keys: the last good ones stay for an hour", "issuer", i.url, "err", cut(err.Error(), 500))
-	case err == nil && i.err != nil:
-		i.logger.Info("oidc issuer gives keys again", "issuer", i.url)
-	}
-	if i.err = err; err == nil {
-		i.known, i.algorithms, i.at = known, algorithms, time.Now()
-	}
-	i.flight = nil
-	close(done)
-}
+// noSignature is a JWT with an empty signature. A key set that is asked to verify
+// it fetches its keys.
+const noSignature = "eyJhbGciOiJSUzI1NiJ9.e30."
 
-// fetch asks the issuer where its keys are, and for them. What a parser
-// panics on is an error: the issuer must not end the service.
-func (i *issuer) fetch(ctx context.Context) (known []publicKey, algorithms []string, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("read the issuer's answer: panic: %v", v)
-		}
-	}()
-	client, err := i.client()
+// fetch discovers the issuer and fetches its keys.
+func (i *issuer) fetch() (*keySet, error) {
+	transport, err := i.transport()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), i.url)
+	ctx := oidc.ClientContext(context.Background(), &http.Client{Transport: transport, Timeout: i.timeout})
+	set := &keySet{at: time.Now()}
+	provider, err := oidc.NewProvider(ctx, i.url)
 	if err != nil {
-		return nil, nil, fmt.Errorf("discover the issuer: %w", err)
+		return nil, fmt.Errorf("discover the issuer: %w", err)
 	}
-	var told struct {
+	var metadata struct {
 		Keys       string   `json:"jwks_uri"`
 		Algorithms []string `json:"id_token_signing_alg_values_supported"`
 	}
-	if err := provider.Claims(&told); err != nil {
-		return nil, nil, fmt.Errorf("discover the issuer: %w", err)
+	if err := provider.Claims(&metadata); err != nil {
+		return nil, fmt.Errorf("discover the issuer: %w", err)
 	}
-	for _, a := range signatures {
-		if slices.Contains(told.Algorithms, string(a)) {
-			algorithms = append(algorithms, string(a))
-		}
+	set.RemoteKeySet, set.algorithms = oidc.NewRemoteKeySet(ctx, metadata.Keys), metadata.Algorithms
+	if _, err := set.VerifySignature(ctx, noSignature); isFetchError(err) {
+		return nil, err
 	}
-	if len(algorithms) == 0 {
-		return nil, nil, fmt.Errorf("discover the issuer: it signs with %q, none of which may be used", told.Algorithms)
-	}
-	known, err = fetchKeys(ctx, client, told.Keys)
-	return known, algorithms, err
+	return set, nil
 }
 
-// fetchKeys gets a JSON Web Key Set.
-func fetchKeys(ctx context.Context, client *http.Client, url string) ([]publicKey, error) {
-	if !strings.HasPrefix(url, "https://") {
-		return nil, fmt.Errorf("fetch keys: %q is no https URL", url)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("fetch keys: %w", err)
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("fetch keys: %w", err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetch keys: %s answered %s", url, answer.Status)
-	}
-	var set struct {
-		Keys []json.RawMessage `json:"keys"`
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&set); err != nil {
-		return nil, fmt.Errorf("fetch keys: %s: %w", url, err)
-	}
-	if len(set.Keys) > maxKeys {
-		return nil, fmt.Errorf("fetch keys: %s has %d keys, more than %d", url, len(set.Keys), maxKeys)
-	}
-	var known []publicKey
-	for _, raw := range set.Keys {
-		if k, ok := readKey(raw); ok {
-			known = append(known, k)
-		}
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("fetch keys: none of the %d keys at %s can verify signatures", len(set.Keys), url)
-	}
-	return known, nil
+// isFetchError reports whether a key set failed because it could not fetch its
+// keys. Only then does it wrap another error.
+func isFetchError(err error) bool {
+	return errors.Unwrap(err) != nil && !errors.Is(err, errUnknownKey)
 }
 
-// readKey reads a key; false for one of another use, a secret one, a weak one
-// and one of a kind that is not known.
-func readKey(raw json.RawMessage) (publicKey, bool) {
-	var k jose.JSONWebKey
-	if k.UnmarshalJSON(raw) != nil || !k.Valid() || k.Use != "" && k.Use != "sig" {
-		return publicKey{}, false
-	}
-	switch key := k.Key.(type) {
-	case *rsa.PublicKey:
-		if key.N.BitLen() < minRSABits {
-			return publicKey{}, false
-		}
-	case *ecdsa.PublicKey, ed25519.PublicKey:
-	default:
-		return publicKey{}, false
-	}
-	return publicKey{id: k.KeyID, algorithm: k.Algorithm, key: k.Key}, true
-}
-
-// client asks the issuer and nobody it redirects to, and reads bounded answers.
-func (i *issuer) client() (*http.Client, error) {
+// transport connects over verified TLS. It reads the CA file anew, so that a
+// rotated one is used.
+func (i *issuer) transport() (*issuerTransport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DisableKeepAlives = true
 	t.DialContext = (&net.Dialer{Control: dial.Control}).DialContext // the issuer names the address of its keys
@@ -251,24 +165,45 @@ func (i *issuer) client() (*http.Client, error) {
 			return nil, fmt.Errorf("webhook: load OIDC authorities: %s holds no PEM certificate", i.caFile)
 		}
 	}
-	return &http.Client{
-		Transport:     boundedTransport{t},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
-		Timeout:       i.limit,
-	}, nil
+	return &issuerTransport{next: t, limit: rate.NewLimiter(rate.Every(i.retry), 2)}, nil // discovery and keys
 }
 
-// boundedTransport cuts answers off after maxKeysBody.
-type boundedTransport struct{ next http.RoundTripper }
+// issuerTransport bounds how often an issuer is asked and how much is read of
+// its answer, and follows no redirect.
+type issuerTransport struct {
+	next  http.RoundTripper
+	limit *rate.Limiter
 
-// RoundTrip sends r.
-func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.next.RoundTrip(r)
-	if err == nil {
-		answer.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(answer.Body, maxKeysBody), answer.Body}
+	mu  sync.Mutex
+	err error // of the last request that was sent
+}
+
+// RoundTrip sends r. Beyond the limit it sends nothing and returns the last
+// error or, when the last request succeeded, errUnknownKey.
+func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.limit.Allow() {
+		return nil, cmp.Or(t.err, errUnknownKey)
+	}
+	var answer *http.Response
+	if answer, t.err = t.send(r); t.err != nil {
+		return nil, t.err
+	}
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(answer.Body, maxKeysBody), answer.Body}
+	return answer, nil
+}
+
+func (t *issuerTransport) send(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" {
+		return nil, fmt.Errorf("%s is not an https URL", r.URL)
+	}
+	answer, err := t.next.RoundTrip(r)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = errors.Join(fmt.Errorf("%s answered %s; redirects are not followed", r.URL, answer.Status), answer.Body.Close())
 	}
 	return answer, err
 }
