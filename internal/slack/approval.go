@@ -9,26 +9,26 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// State is where an approval stands. The words are what people read.
+// State is the state of an approval, as people read it.
 type State string
 
-// The states.
+// The states of an approval.
 const (
 	Open      State = "open"      // people may decide
-	Approved  State = "approved"  // enough people said yes
-	Denied    State = "denied"    // somebody said no
-	Expired   State = "expired"   // nobody decided in time
-	Withdrawn State = "withdrawn" // nothing left to decide, as the alert resolved or the run was stopped
+	Approved  State = "approved"  // every demand for approval is met
+	Denied    State = "denied"    // one person denied
+	Expired   State = "expired"   // the deadline passed without a decision
+	Withdrawn State = "withdrawn" // nothing is left to decide: the alert resolved or the run was stopped
 	Voided    State = "voided"    // the world changed; a new plan follows
 )
 
-// Approval is the one message of a gate: what is broken, why we think so, what
-// exactly will change, and what happens if it does not help. Every text is
-// from outside and neutralised here; empty fields are left out.
+// Approval is the one message of a gate: what is broken, the evidence, what
+// exactly will change, and what happens if the change does not help. All texts
+// come from outside and are neutralised here. Empty fields are left out.
 type Approval struct {
-	ID    string // opaque, of the gate; 8 to 64 letters, digits, - and _
-	Title string // what is asked: "roll back deployment llm/chat-api to revision 41"
-	Link  string // the run's page; empty: none
+	ID    string // opaque identifier of the gate: 8 to 64 letters, digits, - and _
+	Title string // the question: "roll back deployment llm/chat-api to revision 41"
+	Link  string // the run's page; may be empty
 
 	Service     string
 	Environment string
@@ -36,10 +36,10 @@ type Approval struct {
 	Playbook    string
 	Step        string        // the playbook's state
 	Since       time.Time     // when the episode began
-	Burning     time.Duration // how long it burns, at the time of rendering
-	Budget      *Budget       // nil: not known
+	Burning     time.Duration // duration of the burn at the time of rendering
+	Budget      *Budget       // nil: unknown
 
-	Evidence     []string // one line each, in the order in which it led here
+	Evidence     []string // one line each, in the order in which it was gathered
 	Plan         Plan
 	Capacity     string
 	Risk         string
@@ -50,40 +50,40 @@ type Approval struct {
 	Expiry       string // what happens at the deadline: "the run ends, nothing is changed"
 
 	Needs           []Need
-	OfferBreakGlass bool // show the button; who may press it is checked elsewhere
+	OfferBreakGlass bool // show the button; permission is checked elsewhere
 
 	State   State
-	Outcome *Outcome // who decided; nil while open
-	Notes   []string // what happened since: "the earlier plan was voided: replicas changed from 4 to 6"
+	Outcome *Outcome // nil while open
+	Notes   []string // later events: "the earlier plan was voided: replicas changed from 4 to 6"
 }
 
 // Budget is the service's error budget.
 type Budget struct {
-	Left    float64   // share that is left, 1 is all of it; negative: overspent
-	Burn    float64   // times as fast as the budget allows; 0: not known
-	RunsOut time.Time // at this rate; zero: it does not
+	Left    float64   // remaining share: 1 is all of it, negative is overspent
+	Burn    float64   // burn rate: 1 uses the budget up exactly by the end of its window; 0: unknown
+	RunsOut time.Time // at this rate; zero: never
 }
 
-// Need is one demand for approval and how far it is met.
+// Need is one demand for approval and the votes it has.
 type Need struct {
-	Rule   string   // who asks: "policy two-for-high, policy.yaml:14"
-	From   []string // who may say yes
-	Quorum int      // how many of them
-	By     []string // who did
-	Strong bool     // counts only through a door that authenticates strongly, so not by this message
+	Rule   string   // origin of the demand: "policy two-for-high, policy.yaml:14"
+	From   []string // who may approve
+	Quorum int      // how many approvals it needs
+	By     []string // who approved
+	Strong bool     // counts only with strong authentication, so not through this message
 }
 
 // Outcome is how a gate ended.
 type Outcome struct {
-	Who        []string // by their identity, not their display name; empty: nobody
+	Who        []string // identities, not display names; empty: nobody
 	At         time.Time
 	Why        string
 	Door       string // "slack", "cli", "api"
-	BreakGlass bool   // one person decided alone, by exception
+	BreakGlass bool   // one person approved alone, as an exception
 }
 
-// Message renders the approval in its present state. Buttons are there while
-// it is open only.
+// Message renders the approval in its current state. Only an open approval has
+// buttons.
 func (a Approval) Message() Message {
 	blocks := []slack.Block{header(a.heading())}
 	blocks = append(blocks, a.banner()...)
@@ -120,7 +120,7 @@ func (a Approval) heading() string {
 	return words + ": " + a.Title
 }
 
-// footer leads to the page and shows enough of the digest to compare.
+// footer links to the run's page and shows enough of the digest to compare.
 func (a Approval) footer() string {
 	var parts []string
 	if a.Link != "" {
@@ -132,7 +132,7 @@ func (a Approval) footer() string {
 	return strings.Join(parts, "  ·  ")
 }
 
-// fallback is what a notification and a screen reader give.
+// fallback returns the text of notifications and screen readers.
 func (a Approval) fallback() string {
 	s := line(a.heading(), 400)
 	if a.Service != "" {
@@ -144,7 +144,7 @@ func (a Approval) fallback() string {
 	return s
 }
 
-// banner says how the gate ended, on top, where people look.
+// banner states at the top of the message how the gate ended.
 func (a Approval) banner() []slack.Block {
 	o := a.Outcome
 	if o == nil {
@@ -152,7 +152,7 @@ func (a Approval) banner() []slack.Block {
 	}
 	s := "*" + line(string(a.State), 40) + "*"
 	if o.BreakGlass {
-		s = ":rotating_light: *BREAK-GLASS* · " + s + " by one person alone, by exception"
+		s = ":rotating_light: *BREAK-GLASS* · " + s + " without the required approvals"
 	}
 	if len(o.Who) > 0 {
 		s += " by " + codes(o.Who, 200)
@@ -219,7 +219,7 @@ func (b *Budget) words() string {
 	return s
 }
 
-// demands shows who has to say yes, and who did: "1 of 2 (ada)".
+// demands shows who must approve and who has: "1 of 2 (ada)".
 func (a Approval) demands() []slack.Block {
 	if len(a.Needs) == 0 {
 		return nil
@@ -250,21 +250,22 @@ func (n Need) words() string {
 		s += " · " + code(n.Rule, 160)
 	}
 	if n.Strong {
-		s += " · needs a door with strong authentication: use the command line"
+		s += " · needs strong authentication: approve on the command line"
 	}
 	return s
 }
 
-// buttons are the ways to answer; details has no place inside the details.
+// buttons returns the possible answers. The details dialog shows them without
+// its own button.
 func (a Approval) buttons(details bool) slack.Block {
-	// A demand for strong authentication cannot be met here, but a person may
-	// still deny, and another demand may take this vote.
+	// A demand for strong authentication cannot be met in Slack. A person may
+	// still deny, and another demand may count this vote.
 	elements := []slack.BlockElement{}
 	if len(a.Needs) == 0 || slices.ContainsFunc(a.Needs, func(n Need) bool { return !n.Strong }) {
 		elements = append(elements, button(KindApprove, "Approve", a.ID, slack.StylePrimary))
 	}
 	elements = append(elements, button(KindDeny, "Deny", a.ID, slack.StyleDanger))
-	if a.Plan.Digest != "" { // a gate state asks about none
+	if a.Plan.Digest != "" { // a gate state has no plan
 		elements = append(elements, button(KindReplan, "Re-plan", a.ID, ""))
 	}
 	if details {
@@ -276,7 +277,8 @@ func (a Approval) buttons(details bool) slack.Block {
 	return slack.NewActionBlock("", elements...)
 }
 
-// short is enough of a digest for a person to compare.
+// short returns a prefix of the digest that is long enough for a person to
+// compare.
 func short(digest string) string {
 	if _, hex, ok := strings.Cut(digest, ":"); ok {
 		digest = hex

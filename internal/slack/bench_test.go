@@ -12,8 +12,8 @@ import (
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
-// BenchmarkInteraction is our part of a click over HTTP, from the raw request
-// to the consumer's queue.
+// BenchmarkInteraction measures our part of a click over HTTP, from the raw
+// request to the consumer's queue.
 func BenchmarkInteraction(b *testing.B) {
 	s := slacktest.Start(b, slacktest.Options{})
 	c, err := New(Options{Secrets: Secrets{Token: NewSecret(slacktest.Token), SigningSecret: NewSecret(slacktest.SigningSecret)}, APIURL: s.APIURL(), AppID: slacktest.AppID, TeamID: slacktest.TeamID})
@@ -49,7 +49,7 @@ func BenchmarkInteraction(b *testing.B) {
 	}
 }
 
-// BenchmarkFind1000 is what a restart needs to attach to the messages of 1,000
+// BenchmarkFind1000 measures what a restart needs to find the messages of 1,000
 // open gates in one channel.
 func BenchmarkFind1000(b *testing.B) {
 	s := slacktest.Start(b, slacktest.Options{})
@@ -71,7 +71,7 @@ func BenchmarkFind1000(b *testing.B) {
 	}
 }
 
-// BenchmarkRender is one approval, from its struct to JSON.
+// BenchmarkRender measures one approval, from its struct to JSON.
 func BenchmarkRender(b *testing.B) {
 	a := approval()
 	for b.Loop() {

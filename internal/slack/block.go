@@ -7,8 +7,8 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// Slack's published limits, in characters,
-// as far as rendering has to aim at them, and one that it does not publish.
+// Limits of rendered messages, in characters. All but wholeMessage are
+// published by Slack.
 const (
 	maxHeader = 150
 	maxText   = 3000
@@ -19,13 +19,13 @@ const (
 	wholeMessage = 9500
 )
 
-// Message is a rendered message: what a notification shows, and the blocks.
+// Message is a rendered message: the notification text and the blocks.
 type Message struct {
 	text   string
 	blocks []slack.Block
 }
 
-// MarshalJSON gives the message as the Web API takes it.
+// MarshalJSON returns the message in the form of the Web API.
 func (m Message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Text   string        `json:"text"`
@@ -38,22 +38,22 @@ type Modal struct {
 	view slack.ModalViewRequest
 }
 
-// MarshalJSON gives the view as the Web API takes it.
+// MarshalJSON returns the view in the form of the Web API.
 func (m Modal) MarshalJSON() ([]byte, error) { return json.Marshal(m.view) }
 
-// plain is a text object in which nothing is formatted. The text is escaped
-// already.
+// plain returns a text object without formatting. The text must already be
+// escaped.
 func plain(s string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.PlainTextType, nonEmpty(s), false, false)
 }
 
-// marked is a text object with Slack's formatting. Verbatim keeps Slack from
-// linking what looks like an address or a name.
+// marked returns a text object with Slack's formatting. Verbatim keeps Slack
+// from linking what looks like an address or a name.
 func marked(s string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.MarkdownType, nonEmpty(s), false, true)
 }
 
-// nonEmpty: Slack refuses a text of no characters.
+// nonEmpty replaces an empty text, which Slack refuses.
 func nonEmpty(s string) string {
 	if s == "" {
 		return "(none)"
@@ -67,8 +67,8 @@ func section(t *slack.TextBlockObject) slack.Block { return slack.NewSectionBloc
 
 func small(t *slack.TextBlockObject) slack.Block { return slack.NewContextBlock("", t) }
 
-// titled is our own words above texts from outside, which are shown as they
-// are. It gives nothing for no texts.
+// titled renders a title of ours above texts from outside. Without texts it
+// returns nothing.
 func titled(title string, texts []string, limit int) []slack.Block {
 	if len(texts) == 0 {
 		return nil
@@ -76,8 +76,8 @@ func titled(title string, texts []string, limit int) []slack.Block {
 	return []slack.Block{small(marked("*" + title + "*")), section(plain(lines(texts, limit)))}
 }
 
-// table lays out name and value pairs two abreast, ten to a section as Slack
-// allows. Values are rendered already.
+// table lays out name and value pairs in two columns, ten to a section as Slack
+// allows. Values must already be rendered.
 func table(pairs [][2]string) []slack.Block {
 	var blocks []slack.Block
 	for ten := range slices.Chunk(pairs, 10) {
@@ -94,7 +94,7 @@ func table(pairs [][2]string) []slack.Block {
 	return blocks
 }
 
-// button carries the opaque identifier and nothing else.
+// button returns a button that carries only the opaque identifier.
 func button(kind Kind, words, id string, style slack.Style) *slack.ButtonBlockElement {
 	return slack.NewButtonBlockElement(actionPrefix+string(kind), id, plain(words)).WithStyle(style)
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// Finding is one thing that was checked.
+// Finding is the result of one check.
 type Finding struct {
 	Name   string // "token", "scopes", "app token", "channel C0123ABCD", "round trip C0123ABCD"
 	OK     bool
-	Detail string // what was seen
+	Detail string // what was observed
 	Fix    string // what to do; empty if OK
 }
 
-// CheckOptions say what the app is meant to do.
+// CheckOptions describe what the app must be able to do.
 type CheckOptions struct {
 	Transport Transport
 	Channels  []string // IDs
@@ -26,10 +26,10 @@ type CheckOptions struct {
 	NoGroups  bool
 }
 
-// Check proves that the tokens work, the scopes suffice, the app is in its
-// channels and a message can be posted, found, edited and deleted there. It
-// goes on after a failure as far as that makes sense. People see the message
-// for a moment.
+// Check verifies that the tokens work, the scopes suffice, the app is a member
+// of its channels, and a message can be posted, found, edited and deleted
+// there. After a failure it continues with the checks that still make sense.
+// The test message is visible for a moment.
 func (c *Client) Check(ctx context.Context, o CheckOptions) []Finding {
 	var out []Finding
 	r, err := c.api().AuthTestContext(ctx)
@@ -42,7 +42,7 @@ func (c *Client) Check(ctx context.Context, o CheckOptions) []Finding {
 	case err != nil:
 		out = append(out, failed("app", err))
 	case who.AppID == "":
-		out = append(out, Finding{Name: "app", Detail: "Slack does not say which app the token is of", Fix: "use a bot token (xoxb-...), or configure the app's ID"})
+		out = append(out, Finding{Name: "app", Detail: "Slack does not name the app of the token", Fix: "use a bot token (xoxb-...), or configure the app's ID"})
 	default:
 		out = append(out, Finding{Name: "app", OK: true, Detail: who.AppID})
 	}
@@ -57,7 +57,7 @@ func (c *Client) Check(ctx context.Context, o CheckOptions) []Finding {
 }
 
 func failed(name string, err error) Finding {
-	f := Finding{Name: name, Detail: err.Error(), Fix: "try again; if it stays, see status.slack.com"}
+	f := Finding{Name: name, Detail: err.Error(), Fix: "try again; if it persists, see status.slack.com"}
 	var e *Error
 	if errors.As(err, &e) {
 		if fix := e.Reason.fix(); fix != "" {
@@ -75,9 +75,10 @@ func checkScopes(header string, o CheckOptions) Finding {
 		}
 	}
 	if len(have) == 0 {
-		return Finding{Name: "scopes", Detail: "Slack did not say which scopes the token has", Fix: "use a bot token (xoxb-...)"}
+		return Finding{Name: "scopes", Detail: "Slack did not list the scopes of the token", Fix: "use a bot token (xoxb-...)"}
 	}
-	// Private channels are not needed by all; membership shows whether they are.
+	// Not every installation needs private channels. The membership check shows
+	// whether this one does.
 	want := scopes(ManifestOptions{NoEmail: o.NoEmail, NoGroups: o.NoGroups, NoPrivate: true})
 	most := scopes(ManifestOptions{})
 	var missing, excess []string
@@ -109,14 +110,14 @@ func (c *Client) checkTransport(ctx context.Context, t Transport) Finding {
 		if c.secrets().SigningSecret.Empty() {
 			return Finding{Name: "signing secret", Detail: "none is configured", Fix: "copy it from the app's Basic Information into its file"}
 		}
-		return Finding{Name: "signing secret", OK: true, Detail: "configured; whether it is this app's shows at the first click"}
+		return Finding{Name: "signing secret", OK: true, Detail: "configured; the first click shows whether it belongs to this app"}
 	}
 	if c.secrets().AppToken.Empty() {
-		return Finding{Name: "app token", Detail: "none is configured", Fix: "make one with connections:write under Basic Information, App-Level Tokens"}
+		return Finding{Name: "app token", Detail: "none is configured", Fix: "create one with connections:write under Basic Information, App-Level Tokens"}
 	}
 	if _, _, err := c.api().StartSocketModeContext(ctx); err != nil {
 		f := failed("app token", classify("apps.connections.open", err))
-		f.Fix = "make an app-level token with connections:write, and turn Socket Mode on in the app"
+		f.Fix = "create an app-level token with connections:write and enable Socket Mode in the app"
 		return f
 	}
 	return Finding{Name: "app token", OK: true, Detail: "a Socket Mode connection can be opened"}
@@ -139,25 +140,25 @@ func (c *Client) checkChannel(ctx context.Context, channel string) Finding {
 	}
 	detail := "member of #" + info.Name
 	if info.IsExtShared {
-		detail += ", which is shared with another organisation: its people see plans, and cannot decide"
+		detail += ", which is shared with another organisation: its members see plans but cannot decide"
 	}
 	return Finding{Name: name, OK: true, Detail: detail}
 }
 
-// roundTrip does to a message what a run does to its own.
+// roundTrip posts, edits, finds and deletes a message, as a run does.
 func (c *Client) roundTrip(ctx context.Context, channel string) (f Finding) {
 	name := "round trip " + channel
 	meta := Meta{Run: "check", Part: "round-trip"}
-	ref, err := c.Post(ctx, channel, meta, Notice{Text: "A test of responder slack check. It goes away by itself."}.Message())
+	ref, err := c.Post(ctx, channel, meta, Notice{Text: "A test of responder slack check. It is deleted automatically."}.Message())
 	if err != nil {
 		return failed(name, err)
 	}
 	defer func() {
 		if err := c.Delete(context.WithoutCancel(ctx), ref); err != nil && f.OK {
-			f = failed(name, fmt.Errorf("the message was left behind: %w", err))
+			f = failed(name, fmt.Errorf("the test message was not deleted: %w", err))
 		}
 	}()
-	if err := c.Update(ctx, ref, meta, Notice{Text: "A test of responder slack check: edited. It goes away by itself."}.Message()); err != nil {
+	if err := c.Update(ctx, ref, meta, Notice{Text: "A test of responder slack check: edited. It is deleted automatically."}.Message()); err != nil {
 		return failed(name, err)
 	}
 	found, err := c.Find(ctx, channel, posted(ref.TS))
@@ -165,7 +166,7 @@ func (c *Client) roundTrip(ctx context.Context, channel string) (f Finding) {
 		return failed(name, err)
 	}
 	if !slices.ContainsFunc(found, func(x Found) bool { return x.Ref == ref && x.Same(meta) }) {
-		return Finding{Name: name, Detail: "the message was posted and not found again", Fix: "without it, a crash may post a message twice: check channels:history or groups:history"}
+		return Finding{Name: name, Detail: "the message was posted but could not be found again", Fix: "check channels:history or groups:history; without them a crash may post a message twice"}
 	}
 	return Finding{Name: name, OK: true, Detail: "posted, edited, found and deleted"}
 }

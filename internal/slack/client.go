@@ -16,17 +16,17 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// Options says how to reach Slack. Token is needed; the rest has useful zero
+// Options configure a [Client]. Token is required; the rest has useful zero
 // values.
 type Options struct {
 	Secrets
 
-	// AppID and TeamID are whose clicks are taken. Empty: asked of Slack, by
-	// whom the token is.
+	// AppID and TeamID select the clicks to accept. Empty: those of the app
+	// that owns the token, as Slack reports them.
 	AppID  string
 	TeamID string
 
-	APIURL     string        // empty: Slack's
+	APIURL     string        // empty: that of Slack
 	HTTPClient *http.Client  // nil: one with Timeout and the proxy of the environment
 	Timeout    time.Duration // of one call; 0: 10 s
 	Logger     *slog.Logger  // nil: none
@@ -36,20 +36,20 @@ type Options struct {
 type Client struct {
 	o    Options // without the secrets
 	http *http.Client
-	live atomic.Pointer[live] // with the secrets that count now
+	live atomic.Pointer[live] // with the current secrets
 	log  *slog.Logger
 
-	asking chan struct{}        // held by the one call that asks who we are
-	mu     sync.Mutex           // guards what follows, never held over a call
-	who    Identity             // once learned, it stays
-	closed map[string]time.Time // by method, and for posts by channel: no call before
-	asked  time.Time            // when who we are was last asked without an answer
+	asking chan struct{}        // held by the one call that identifies the token
+	mu     sync.Mutex           // guards the fields below; never held during a call
+	who    Identity             // kept once known
+	closed map[string]time.Time // when calls are allowed again, by method, and for posts by channel
+	asked  time.Time            // when the last identification failed
 	askErr error
 }
 
-// Identity is who the token belongs to.
+// Identity describes the owner of the token.
 type Identity struct {
-	AppID     string // empty: Slack did not say; then a configured one is needed for clicks
+	AppID     string // empty: Slack did not report it; clicks then need a configured one
 	TeamID    string
 	Team      string // its name
 	URL       string // of the workspace
@@ -57,8 +57,8 @@ type Identity struct {
 	BotUserID string
 }
 
-// New makes a client. It calls nobody, so that a service starts while Slack is
-// down.
+// New returns a client. It calls nobody, so that a service starts while Slack
+// is down.
 func New(o Options) (*Client, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func New(o Options) (*Client, error) {
 	}
 	u, err := url.Parse(o.APIURL)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, errors.New("slack api url: is not an http(s) address")
+		return nil, errors.New("slack api url: not an http or https address")
 	}
 	if !strings.HasSuffix(o.APIURL, "/") {
 		o.APIURL += "/"
@@ -87,7 +87,7 @@ func New(o Options) (*Client, error) {
 		h.Timeout = o.Timeout
 	}
 	h.Transport = bounded{defaultTransport(h.Transport)}
-	// The token is in the body, and a redirect would carry it elsewhere.
+	// The token is in the body, which a redirect would send elsewhere.
 	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c := &Client{o: o, http: h, log: o.Logger, asking: make(chan struct{}, 1), closed: map[string]time.Time{}}
 	c.live.Store(c.speaking(o.Secrets))
@@ -102,7 +102,7 @@ func defaultTransport(t http.RoundTripper) http.RoundTripper {
 	return t
 }
 
-// bounded keeps an answer from filling the memory.
+// bounded limits the size of an answer.
 type bounded struct{ next http.RoundTripper }
 
 const maxAnswer = 32 << 20 // bytes; a page of history with large messages has several MiB
@@ -119,8 +119,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Identify asks Slack whose token this is. The answer is kept; a failure is
-// kept for two seconds, so that many callers ask once.
+// Identify asks Slack who owns the token. A success is kept. A failure is kept
+// for two seconds, so that many callers cause one call.
 func (c *Client) Identify(ctx context.Context) (Identity, error) {
 	if who, done, err := c.known(); done {
 		return who, err
@@ -138,7 +138,7 @@ func (c *Client) Identify(ctx context.Context) (Identity, error) {
 	who, err := c.ask(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if by == c.live.Load() { // or it is the answer about another token
+	if by == c.live.Load() { // else the answer is about another token
 		c.who, c.asked, c.askErr = who, time.Now(), err
 	}
 	return who, err
@@ -162,7 +162,7 @@ func (c *Client) ask(ctx context.Context) (Identity, error) {
 	}
 	who := Identity{AppID: c.o.AppID, TeamID: r.TeamID, Team: r.Team, URL: r.URL, BotID: r.BotID, BotUserID: r.UserID}
 	if c.o.TeamID != "" && c.o.TeamID != r.TeamID {
-		return Identity{}, &Error{Reason: Token, Method: "auth.test", Err: fmt.Errorf("the token is of team %s, configured is %s", r.TeamID, c.o.TeamID)}
+		return Identity{}, &Error{Reason: Token, Method: "auth.test", Err: fmt.Errorf("the token belongs to team %s, but team %s is configured", r.TeamID, c.o.TeamID)}
 	}
 	if who.AppID != "" || r.BotID == "" {
 		return who, nil
@@ -180,10 +180,9 @@ func (c *Client) ask(ctx context.Context) (Identity, error) {
 	return who, nil
 }
 
-// call runs one call unless Slack has told us to wait, and remembers if it
-// does: asking again before the time makes Slack wait longer. Slack counts
-// posts by channel and everything else by method, so channel is empty but for
-// a post.
+// call runs one call unless Slack has told us to wait, and records a new wait:
+// calling too early makes Slack extend it. Slack counts posts by channel and
+// everything else by method, so channel is set only for a post.
 func (c *Client) call(method, channel string, do func() error) error {
 	key := method + " " + channel
 	now := time.Now()
@@ -197,7 +196,7 @@ func (c *Client) call(method, channel string, do func() error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Reason == RateLimited {
 		c.mu.Lock()
-		if len(c.closed) > 1000 { // channels come and go; what is over is no use
+		if len(c.closed) > 1000 { // expired entries of channels are of no use
 			clear(c.closed)
 		}
 		c.closed[key] = now.Add(e.RetryAfter)

@@ -16,14 +16,14 @@ import (
 
 const channel = "C0ONCALL01"
 
-// workspace is a Slack with a channel, a few people and a client.
+// workspace starts a Slack with a channel, a few people and a client.
 func workspace(t *testing.T, o slacktest.Options) (*slacktest.Server, *Client) {
 	t.Helper()
 	s := slacktest.Start(t, o)
 	s.AddChannel(slacktest.Conversation{ID: channel, Name: "oncall", Member: true})
 	for _, u := range []slacktest.User{
 		{ID: "U0ADA00001", Email: "Ada@Example.com", DisplayName: "ada"},
-		{ID: "U0BOB00001", Email: "bob@example.com", DisplayName: "ada"}, // the name of another: names prove nothing
+		{ID: "U0BOB00001", Email: "bob@example.com", DisplayName: "ada"}, // another person's display name, which proves nothing
 	} {
 		s.AddUser(u)
 	}
@@ -53,7 +53,7 @@ func TestPostUpdateFind(t *testing.T) {
 	if _, err := c.Reply(ctx, ref, Meta{Run: "01J", Part: "progress-1"}, Progress{Text: "started"}.Message()); err != nil {
 		t.Fatal(err)
 	}
-	// Others may write our metadata; their messages are not ours.
+	// Others can write our metadata; their messages are not ours.
 	s.Put(slacktest.Message{Channel: channel, BotID: "B0EVIL0001", Text: "x", Metadata: json.RawMessage(`{"event_type":"responder_run","event_payload":{"run":"01J","gate":"g1","part":"approval"}}`)})
 	meta.Rev = "2"
 	a := approval()
@@ -88,8 +88,8 @@ func TestPostUpdateFind(t *testing.T) {
 	}
 }
 
-// TestFindAfterLostAnswer: Slack took the message and the answer was lost. The
-// error says so, and the message is found instead of posted twice.
+// TestFindAfterLostAnswer: Slack posted the message but the answer was lost.
+// The error reports that, and the message is found and not posted twice.
 func TestFindAfterLostAnswer(t *testing.T) {
 	for name, fault := range map[string]slacktest.Fault{
 		"cut": {Cut: true, After: true}, "502": {Status: 502, After: true}, "garbage": {Garbage: true, After: true},
@@ -129,7 +129,7 @@ func TestFindManyPages(t *testing.T) {
 	if n := len(s.Calls("conversations.history")); n != 3 {
 		t.Errorf("%d calls for 451 messages", n)
 	}
-	// Half an answer is an error, not an answer.
+	// An incomplete answer is an error.
 	s.Fail("conversations.history", 1, slacktest.Fault{})
 	if _, err := c.Find(t.Context(), channel, time.Time{}); err == nil {
 		t.Error("a failed page gives an answer")
@@ -144,7 +144,7 @@ func why(err error) Reason {
 	return ""
 }
 
-// TestErrors: every way in which Slack says no, and what a caller branches on.
+// TestErrors covers every kind of refusal and what a caller branches on.
 func TestErrors(t *testing.T) {
 	post := "chat.postMessage"
 	cases := []struct {
@@ -154,9 +154,9 @@ func TestErrors(t *testing.T) {
 		says    string
 		unknown bool
 	}{
-		{"rate limit", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 429, RetryAfter: 7 * time.Second}) }, RateLimited, "again after 7s", false},
-		{"rate limit without a time", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 429}) }, RateLimited, "again after 30s", false},
-		{"rate limit in words", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "ratelimited"}) }, RateLimited, "again after", false},
+		{"rate limit", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 429, RetryAfter: 7 * time.Second}) }, RateLimited, "retry after 7s", false},
+		{"rate limit without a time", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 429}) }, RateLimited, "retry after 30s", false},
+		{"rate limit in words", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "ratelimited"}) }, RateLimited, "retry after", false},
 		{"scope", func(s *slacktest.Server) { s.Scopes("users:read") }, MissingScope, "needs scope chat:write", false},
 		{"archived", func(s *slacktest.Server) { s.Archive(channel, true) }, Archived, "unarchive", false},
 		{"not in channel", func(s *slacktest.Server) { s.AddChannel(slacktest.Conversation{ID: channel}) }, Channel, "/invite", false},
@@ -165,7 +165,7 @@ func TestErrors(t *testing.T) {
 		{"token revoked", func(s *slacktest.Server) { s.TokenError("token_revoked") }, Token, "token", false},
 		{"down", func(s *slacktest.Server) { s.Outage(true) }, ServerError, "HTTP 503", true},
 		{"internal", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "internal_error"}) }, ServerError, "internal_error", true},
-		{"proxy's page", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Garbage: true}) }, ServerError, "not Slack's", true},
+		{"proxy's page", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Garbage: true}) }, ServerError, "not from Slack", true},
 		{"cut", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Cut: true}) }, Unreachable, "slack.com", true},
 		{"redirect", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 307}) }, Invalid, "HTTP 307", false},
 		{"no such word", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "a_new_word"}) }, Invalid, "a_new_word", false},
@@ -221,7 +221,7 @@ func TestSlowSlack(t *testing.T) {
 	}
 }
 
-// TestWaitsAsTold: after a 429 nothing is asked before the time, for that
+// TestWaitsAsTold: after a 429 no call is made before the given time, for that
 // method and channel.
 func TestWaitsAsTold(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
@@ -239,7 +239,7 @@ func TestWaitsAsTold(t *testing.T) {
 	if _, err := c.Post(t.Context(), "C0OTHER001", Meta{Run: "r"}, m); err != nil {
 		t.Errorf("another channel waits too: %v", err)
 	}
-	// What is not counted by channel waits for all of them.
+	// Calls that Slack does not count by channel wait for all channels.
 	s.Fail("chat.update", 1, slacktest.Fault{Status: 429, RetryAfter: time.Hour})
 	for _, at := range []string{channel, "C0OTHER001"} {
 		if err := c.Update(t.Context(), Ref{Channel: at, TS: "1.1"}, Meta{Run: "r"}, m); why(err) != RateLimited {
@@ -333,7 +333,7 @@ func TestModals(t *testing.T) {
 	if err := c.OpenModal(t.Context(), click, d.Modal()); why(err) != TooLate {
 		t.Errorf("a trigger of four seconds ago: %v", err)
 	}
-	// Turning the page, and answering from inside the dialog.
+	// Turn the page, and answer from inside the dialog.
 	view := s.Views("U0ADA00001")[0].ID
 	if _, err := s.ClickIn("U0ADA00001", view, "responder.next"); err != nil {
 		t.Fatal(err)
@@ -363,7 +363,7 @@ func TestModals(t *testing.T) {
 	if err := c.OpenModal(t.Context(), click, Deny{ID: click.ID, Title: "x", Origin: click.Origin()}.Modal()); err != nil {
 		t.Errorf("a dialog over a dialog: %v", err)
 	}
-	// More pages than dialogs that Slack lays over each other.
+	// More pages than the dialogs that Slack stacks.
 	for range 4 {
 		if _, err := s.ClickIn("U0ADA00001", view, "responder.next"); err != nil {
 			t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// Digest is one message in place of many: in a storm people get a list, not a
-// ping each.
+// Digest is one message in place of many: a burst of gates is shown as a list,
+// not as one ping each.
 type Digest struct {
 	Title   string
 	Link    string // the page of all open gates; empty: none
@@ -28,11 +28,11 @@ type Entry struct {
 	Link     string
 }
 
-// digestEntries are as many as fit into Slack's 50 blocks and, at their longest,
-// into a message.
+// digestEntries is how many entries fit into Slack's 50 blocks and, at their
+// longest, into a message.
 const digestEntries = 20
 
-// Message renders the list. Every open entry has a button that leads to its
+// Message renders the list. Every open entry has a button that opens its
 // details, where it can be decided.
 func (d Digest) Message() Message {
 	open := 0
@@ -50,7 +50,7 @@ func (d Digest) Message() Message {
 	if !d.Since.IsZero() {
 		intro += " since " + when(d.Since)
 	}
-	blocks = append(blocks, small(marked(intro+". One list instead of a message each.")))
+	blocks = append(blocks, small(marked(intro+". One list in place of one message each.")))
 	for _, e := range d.Entries[:min(len(d.Entries), digestEntries)] {
 		blocks = append(blocks, e.block())
 	}
@@ -74,7 +74,8 @@ func (e Entry) block() slack.Block {
 	if e.State == Open && !e.Deadline.IsZero() {
 		second += " · until " + when(e.Deadline)
 	}
-	// Twenty long addresses would fill the message; the button leads there too.
+	// Twenty long addresses would fill the message. The button leads to the run
+	// too.
 	if l := link(e.Link, "run"); size(l) <= 140 && l != "run" {
 		second += " · " + l
 	}

@@ -14,39 +14,39 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// Reason says, for machines, why Slack did not do what it was asked to. It is
-// also the metric's label.
+// Reason is why Slack did not do what it was asked to. It is also the metric's
+// label.
 type Reason string
 
-// The reasons.
+// The reasons of an [Error].
 const (
 	RateLimited  Reason = "rate_limited"  // wait for Error.RetryAfter
-	MissingScope Reason = "missing_scope" // Error.Needed says which; install the app again
+	MissingScope Reason = "missing_scope" // Error.Needed names it; install the app again
 	Archived     Reason = "archived"      // the channel is archived
 	Channel      Reason = "channel"       // no such channel, or the app is not in it
 	Token        Reason = "token"         // invalid, expired or revoked
-	NotFound     Reason = "not_found"     // no such message, user or view, or the message is not ours to edit any more
+	NotFound     Reason = "not_found"     // no such message, user or view, or the message is no longer ours to edit
 	TooLate      Reason = "too_late"      // the trigger of a dialog is older than three seconds, or was used
-	Invalid      Reason = "invalid"       // Slack refuses the request itself: our mistake
-	Unreachable  Reason = "unreachable"   // no connection, or the answer did not come in time
+	Invalid      Reason = "invalid"       // Slack refuses the request itself, a defect on our side
+	Unreachable  Reason = "unreachable"   // no connection, or no answer in time
 	ServerError  Reason = "server"        // 5xx, or an answer that is not Slack's
 )
 
-// Error is why a call failed.
+// Error is the failure of a call.
 type Error struct {
 	Reason     Reason
 	Method     string        // of the Web API: "chat.postMessage"
-	Code       string        // Slack's own word; empty if Slack gave none
+	Code       string        // Slack's error code; empty if there is none
 	RetryAfter time.Duration // of RateLimited
 	Needed     string        // of MissingScope
 	Provided   string        // of MissingScope
-	// Unknown is set if Slack may have done it although no answer came. A
-	// message has to be looked for before it is posted again.
+	// Unknown is set if Slack may have carried out the call although no answer
+	// arrived. A message must then be looked for before it is posted again.
 	Unknown bool
 	Err     error // the cause; nil if Slack answered
 }
 
-// Error says what failed, why, and what to do.
+// Error describes what failed, why, and what to do.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "slack %s: %s", e.Method, strings.ReplaceAll(string(e.Reason), "_", " "))
@@ -57,7 +57,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ", needs scope %s", e.Needed)
 	}
 	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, ", again after %s", e.RetryAfter.Round(time.Second))
+		fmt.Fprintf(&b, ", retry after %s", e.RetryAfter.Round(time.Second))
 	}
 	if fix := e.Reason.fix(); fix != "" {
 		b.WriteString(": " + fix)
@@ -68,29 +68,29 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// fix says what a person can do.
+// fix returns what a person can do.
 func (r Reason) fix() string {
 	switch r {
 	case MissingScope:
-		return "compare the app with responder slack manifest and install it again"
+		return "compare the app with the output of responder slack manifest and install it again"
 	case Archived:
 		return "unarchive the channel or configure another"
 	case Channel:
 		return "use the channel's ID and invite the app: /invite @responder"
 	case Token:
-		return "put a valid token into the configured file"
+		return "write a valid token to the configured file"
 	case Unreachable:
-		return "check the way to slack.com"
+		return "check the network path to slack.com"
 	default:
 		return ""
 	}
 }
 
-// reasons maps Slack's words. What is not here is Invalid: Slack understood
-// and refused.
+// reasons maps Slack's error codes. A code that is not listed is Invalid: Slack
+// understood the request and refused it.
 func reason(code string) Reason {
 	switch code {
 	case "ratelimited", "rate_limited", "message_limit_exceeded":
@@ -100,7 +100,7 @@ func reason(code string) Reason {
 	case "is_archived", "is_inactive":
 		return Archived
 	case "channel_not_found", "not_in_channel", "restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel", "restricted_action_non_threadable_channel",
-		"posting_to_general_channel_denied", "no_permission": // the last is of who is not in a conversation
+		"posting_to_general_channel_denied", "no_permission": // no_permission: the app is not in the conversation
 		return Channel
 	case "invalid_auth", "not_authed", "token_expired", "token_revoked", "account_inactive", "not_allowed_token_type", "team_access_not_granted", "access_denied", "accesslimited", "two_factor_setup_required":
 		return Token
@@ -115,8 +115,8 @@ func reason(code string) Reason {
 	}
 }
 
-// classify turns an error of the client library into ours. It leaves out the
-// address, which for Socket Mode holds a ticket.
+// classify converts an error of the client library. It omits the address, which
+// for Socket Mode holds a ticket.
 func classify(method string, err error) error {
 	if err == nil {
 		return nil
@@ -145,7 +145,7 @@ func classify(method string, err error) error {
 	case errors.Is(err, slack.ErrParametersMissing), errors.Is(err, slack.ErrBlockIDNotUnique):
 		e.Reason, e.Err = Invalid, err
 	case badJSON(err):
-		e.Reason, e.Err, e.Unknown = ServerError, errors.New("the answer is not Slack's"), true
+		e.Reason, e.Err, e.Unknown = ServerError, errors.New("the answer is not from Slack"), true
 	default:
 		e.Reason, e.Err, e.Unknown = Unreachable, err, !neverSent(err)
 	}

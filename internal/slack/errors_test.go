@@ -2,8 +2,8 @@ package slack
 
 import "testing"
 
-// TestReasons holds what Slack's reference says of some of its words, where the
-// word alone misleads.
+// TestReasons pins the meaning of some codes in Slack's reference whose name
+// misleads.
 func TestReasons(t *testing.T) {
 	for code, want := range map[string]Reason{
 		"is_inactive":                           Archived, // the message cannot be edited within a frozen, archived or deleted channel

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func epoch() time.Time { return time.Date(2026, 5, 4, 11, 0, 0, 0, time.UTC) }
 
-// approval is the message of the issue's title case.
+// approval returns a complete example.
 func approval() Approval {
 	return Approval{
 		ID: "g_3f9a2b7c", Title: "roll back deployment llm/chat-api to revision 41", Link: "https://responder.example/runs/01J",
@@ -49,7 +49,7 @@ func approval() Approval {
 	}
 }
 
-// hostile is text from a label, a name or a person who means harm.
+// hostile is text from a label, a name or a malicious person.
 const hostile = "<!channel> @here <https://evil.example|click> *bold* `code` ```fence``` & \u202Egnp\u2066 \x1b[31m\nApproved by root"
 
 func hostileApproval() Approval {
@@ -122,7 +122,8 @@ func messages() map[string]json.Marshaler {
 	}
 }
 
-// TestGolden renders every kind of message, and Slack's limits accept it.
+// TestGolden renders every kind of message and checks it against Slack's
+// limits.
 func TestGolden(t *testing.T) {
 	for name, m := range messages() {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +168,8 @@ func compare(t *testing.T, name string, got []byte) {
 	}
 }
 
-// accepted asks the fake's validator, which knows Slack's limits and not ours.
+// accepted checks a message with the fake's validator, which knows Slack's
+// limits and not ours.
 func accepted(t interface {
 	Helper()
 	Errorf(string, ...any)

@@ -12,25 +12,24 @@ import (
 const bodyWithin = 2 * time.Second
 
 // ServeHTTP is the interactivity endpoint. It reads a bounded body before it
-// looks into it, verifies the signature, and answers before anybody works on
-// the click.
+// parses it, verifies the signature, and answers before the click is processed.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "only POST", http.StatusMethodNotAllowed)
+		http.Error(w, "method not allowed: use POST", http.StatusMethodNotAllowed)
 		return
 	}
 	now := time.Now()
-	// A body that comes slower than this cannot be answered in Slack's three
-	// seconds, and is not Slack's. Not every writer can do it; the server's own
+	// A slower body cannot be answered within Slack's three seconds, and is not
+	// from Slack. Not every writer supports the deadline; the server's own
 	// timeout then holds.
 	_ = http.NewResponseController(w).SetReadDeadline(now.Add(bodyWithin))
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			err = refuse(TooLarge, "the body has more than %d bytes", maxBody)
+			err = refuse(TooLarge, "the body exceeds %d bytes", maxBody)
 		} else {
-			err = refuse(Malformed, "the body was cut off")
+			err = refuse(Malformed, "the body is incomplete")
 		}
 		r.answer(w, err)
 		return
@@ -40,9 +39,9 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		first, full := r.requests.first(id, at.Add(window), now)
 		switch {
 		case full:
-			err = refuse(Busy, "more requests in %s than can be remembered", window)
+			err = refuse(Busy, "too many requests in %s to detect repeats", window)
 		case !first:
-			err = refuse(Replayed, "the same request came before")
+			err = refuse(Replayed, "the same request arrived before")
 		}
 	}
 	var raw []byte
@@ -55,12 +54,12 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	err = r.take(req.Context(), HTTP, hex.EncodeToString(id[:16]), raw, at)
 	if because(err) == Busy {
-		err = nil // the person is told; an error would add Slack's own, which says less
+		err = nil // the person is told; an error would add Slack's own, less precise message
 	}
 	respond(w, err)
 }
 
-// answer reports and answers what never became an interaction.
+// answer reports and answers a request that did not become an interaction.
 func (r *Receiver) answer(w http.ResponseWriter, err error) {
 	var no *refusal
 	if errors.As(err, &no) {
@@ -69,7 +68,7 @@ func (r *Receiver) answer(w http.ResponseWriter, err error) {
 	respond(w, err)
 }
 
-// because gives the reason of a refusal; empty: the error is none.
+// because returns the reason of a refusal; empty: err is not a refusal.
 func because(err error) Refusal {
 	if no := (*refusal)(nil); errors.As(err, &no) {
 		return no.reason
@@ -77,8 +76,8 @@ func because(err error) Refusal {
 	return ""
 }
 
-// respond maps a result to HTTP. The text says no more than the class: whoever
-// forges requests learns nothing.
+// respond maps a result to HTTP. The text names only the class, so that a
+// forger learns nothing.
 func respond(w http.ResponseWriter, err error) {
 	var no *refusal
 	switch {
@@ -109,7 +108,7 @@ func status(r Refusal) int {
 	}
 }
 
-// needReason keeps the dialog open and says what is missing.
+// needReason keeps the dialog open and shows what is missing.
 func needReason() []byte {
 	b, err := json.Marshal(reasonMissing())
 	if err != nil {
@@ -121,6 +120,6 @@ func needReason() []byte {
 func reasonMissing() map[string]any {
 	return map[string]any{
 		"response_action": "errors",
-		"errors":          map[string]string{reasonBlock: "Say why, in a few words."},
+		"errors":          map[string]string{reasonBlock: "Enter a reason of at least 3 characters."},
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ManifestOptions say what the app is for; each widens its rights by what that
-// needs and nothing more.
+// ManifestOptions describe the use of the app. Each option adds only the scopes
+// it needs.
 type ManifestOptions struct {
 	Name      string    // of the bot; empty: "responder"
-	Transport Transport // how clicks come
+	Transport Transport // how clicks arrive
 	URL       string    // of the interactivity endpoint, https; of HTTP only
-	NoEmail   bool      // people are mapped by a list, so no address is read
+	NoEmail   bool      // people are mapped by a list, so e-mail addresses are not read
 	NoGroups  bool      // no user groups are used
 	// NoPrivate leaves out private channels.
 	NoPrivate bool
@@ -63,37 +63,37 @@ type manifestInteractivity struct {
 	RequestURL string `json:"request_url,omitempty" yaml:"request_url,omitempty"`
 }
 
-// scopes are the rights of the bot's token, each with its use.
+// scopes returns the scopes of the bot token; each line names its use.
 func scopes(o ManifestOptions) []string {
 	s := []string{
 		"channels:history", // find what was posted before a crash
-		"channels:read",    // is the app in the channel, is it archived
-		"chat:write",       // post, edit, delete our own, answer one person
+		"channels:read",    // whether the app is in the channel, and whether it is archived
+		"chat:write",       // post, edit and delete our own messages, answer one person
 	}
 	if !o.NoPrivate {
 		s = append(s, "groups:history", "groups:read")
 	}
 	if !o.NoGroups {
-		s = append(s, "usergroups:read") // who is in platform-oncall
+		s = append(s, "usergroups:read") // members of platform-oncall
 	}
-	s = append(s, "users:read") // is it a person, of this workspace, active
+	s = append(s, "users:read") // whether a user is an active person of this workspace
 	if !o.NoEmail {
 		s = append(s, "users:read.email")
 	}
 	return s
 }
 
-// Manifest gives the app manifest with the least scopes, as YAML, or as JSON
+// Manifest returns the app manifest with the fewest scopes, as YAML, or as JSON
 // if asJSON is set. Paste it at api.slack.com/apps, "From a manifest".
 func Manifest(o ManifestOptions, asJSON bool) ([]byte, error) {
 	if o.Name == "" {
 		o.Name = "responder"
 	}
 	if size(o.Name) > 35 {
-		return nil, errors.New("slack manifest: the name has more than 35 characters")
+		return nil, errors.New("slack manifest: the name exceeds 35 characters")
 	}
 	m := manifest{
-		Display:  manifestDisplay{Name: o.Name, Description: "Asks before it fixes an inference service, and shows what it did."},
+		Display:  manifestDisplay{Name: o.Name, Description: "Asks for approval before it changes an inference service, and shows what it did."},
 		Features: manifestFeatures{BotUser: manifestBot{DisplayName: o.Name, AlwaysOnline: true}},
 		OAuth:    manifestOAuth{Scopes: manifestScopes{Bot: scopes(o)}},
 		Settings: manifestSettings{Interactivity: manifestInteractivity{Enabled: true}},

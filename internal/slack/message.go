@@ -15,15 +15,16 @@ import (
 // eventType marks our messages in Slack's metadata.
 const eventType = "responder_run"
 
-// Meta travels with a message, unseen by people, so that it can be found again.
+// Meta is metadata that Slack stores with a message, invisible to people, so
+// that the message can be found again.
 type Meta struct {
-	Run  string // which run
-	Gate string // which of its gates; empty: none
-	Part string // which message of it: "approval", "progress-7"; empty allowed
-	Rev  string // which state of it was rendered, to see whether an edit is due; empty allowed
+	Run  string // ID of the run
+	Gate string // one of the run's gates; may be empty
+	Part string // which message of the run: "approval", "progress-7"; may be empty
+	Rev  string // the rendered revision, to detect whether an edit is due; may be empty
 }
 
-// Same reports whether two messages are the same one, in whatever state.
+// Same reports whether both describe the same message, in whatever revision.
 func (m Meta) Same(other Meta) bool {
 	return m.Run == other.Run && m.Gate == other.Gate && m.Part == other.Part
 }
@@ -34,17 +35,18 @@ type Ref struct {
 	TS      string
 }
 
-// Found is a message of ours that Slack has.
+// Found is a message of ours that Slack returned.
 type Found struct {
 	Meta
 	Ref
 }
 
-// channelID is the form of a channel's ID; names change and are not accepted.
+// channelID matches the ID of a channel. Names can change and are not accepted.
 var channelID = regexp.MustCompile(`^[CGD][A-Z0-9]{5,30}$`)
 
 // Post posts a message to a channel, given by its ID. An error with Unknown set
-// means that it may be there: look with [Client.Find] before posting again.
+// means that the message may have been posted: look with [Client.Find] before
+// posting again.
 func (c *Client) Post(ctx context.Context, channel string, meta Meta, m Message) (Ref, error) {
 	return c.post(ctx, Ref{Channel: channel}, meta, m)
 }
@@ -52,7 +54,7 @@ func (c *Client) Post(ctx context.Context, channel string, meta Meta, m Message)
 // Reply posts a message into the thread of another.
 func (c *Client) Reply(ctx context.Context, parent Ref, meta Meta, m Message) (Ref, error) {
 	if parent.TS == "" {
-		return Ref{}, &Error{Reason: Invalid, Method: "chat.postMessage", Err: errors.New("a reply needs the message it replies to")}
+		return Ref{}, &Error{Reason: Invalid, Method: "chat.postMessage", Err: errors.New("missing the message to reply to")}
 	}
 	return c.post(ctx, parent, meta, m)
 }
@@ -80,7 +82,7 @@ func (c *Client) post(ctx context.Context, to Ref, meta Meta, m Message) (Ref, e
 	return ref, nil
 }
 
-// Update edits a posted message in place. Doing it again changes nothing.
+// Update edits a posted message in place. Repeating it has no effect.
 func (c *Client) Update(ctx context.Context, ref Ref, meta Meta, m Message) error {
 	return c.call("chat.update", "", func() error {
 		_, _, _, err := c.api().UpdateMessageContext(ctx, ref.Channel, ref.TS, append(m.options(), slack.MsgOptionMetadata(meta.encode()))...)
@@ -88,7 +90,7 @@ func (c *Client) Update(ctx context.Context, ref Ref, meta Meta, m Message) erro
 	})
 }
 
-// Delete takes a message of ours away.
+// Delete deletes a message of ours.
 func (c *Client) Delete(ctx context.Context, ref Ref) error {
 	return c.call("chat.delete", "", func() error {
 		_, _, err := c.api().DeleteMessageContext(ctx, ref.Channel, ref.TS)
@@ -97,7 +99,7 @@ func (c *Client) Delete(ctx context.Context, ref Ref) error {
 }
 
 // Ephemeral shows a message to one person in a channel, once. Slack does not
-// promise to deliver it.
+// guarantee delivery.
 func (c *Client) Ephemeral(ctx context.Context, channel, userID string, m Message) error {
 	const method = "chat.postEphemeral"
 	if err := checkChannel(method, channel); err != nil {
@@ -109,9 +111,9 @@ func (c *Client) Ephemeral(ctx context.Context, channel, userID string, m Messag
 	})
 }
 
-// OpenModal shows a dialog to whoever clicked, over the dialog they clicked in
-// if there is one; Slack lays at most three over each other, so another page of
-// the details takes the place of the one before. It has to come within three
+// OpenModal shows a dialog to the person who clicked, on top of the dialog they
+// clicked in if there is one. Slack stacks at most three dialogs, so a page of
+// the details replaces the previous page. It must be called within three
 // seconds of the click.
 func (c *Client) OpenModal(ctx context.Context, click Click, m Modal) error {
 	switch {
@@ -133,11 +135,10 @@ func (c *Client) OpenModal(ctx context.Context, click Click, m Modal) error {
 	}
 }
 
-// Find gives the messages of ours in a channel that were posted since a time,
-// the newest first. Thread replies are not among them: see [Client.FindReplies].
-// One call reads 200 messages, so ask once for all runs of a channel. Slack lets
-// an app of one's own do that 50 times a minute, and one that is distributed
-// outside its marketplace once.
+// Find returns our messages in a channel that were posted since a time, newest
+// first, without thread replies; see [Client.FindReplies]. One call reads 200
+// messages, so call it once for all runs of a channel. Slack allows an internal
+// app 50 calls a minute, and a distributed app outside its marketplace one.
 func (c *Client) Find(ctx context.Context, channel string, since time.Time) ([]Found, error) {
 	const method = "conversations.history"
 	if err := checkChannel(method, channel); err != nil {
@@ -156,7 +157,7 @@ func (c *Client) Find(ctx context.Context, channel string, since time.Time) ([]F
 	})
 }
 
-// FindReplies gives the messages of ours in a thread.
+// FindReplies returns our messages in a thread.
 func (c *Client) FindReplies(ctx context.Context, parent Ref) ([]Found, error) {
 	p := slack.GetConversationRepliesParameters{ChannelID: parent.Channel, Timestamp: parent.TS, Limit: 200, IncludeAllMetadata: true}
 	return c.find(ctx, "conversations.replies", parent.Channel, func() (messages []slack.Message, next string, err error) {
@@ -165,7 +166,7 @@ func (c *Client) FindReplies(ctx context.Context, parent Ref) ([]Found, error) {
 	})
 }
 
-// maxPagesRead bounds a search: 20,000 messages.
+// maxPagesRead limits a search to 20,000 messages.
 const maxPagesRead = 100
 
 func (c *Client) find(ctx context.Context, method, channel string, page func() ([]slack.Message, string, error)) ([]Found, error) {
@@ -185,7 +186,7 @@ func (c *Client) find(ctx context.Context, method, channel string, page func() (
 			return nil, err
 		}
 		for _, m := range messages {
-			// Anybody may write our metadata; only we write as our bot.
+			// Anybody can write our metadata; only we write as our bot.
 			if meta, ok := decodeMeta(m.Metadata); ok && m.BotID != "" && m.BotID == who.BotID {
 				out = append(out, Found{Meta: meta, Ref: Ref{Channel: channel, TS: m.Timestamp}})
 			}
@@ -194,12 +195,12 @@ func (c *Client) find(ctx context.Context, method, channel string, page func() (
 			return out, nil
 		}
 	}
-	// Half an answer would lead to a second message.
-	return nil, &Error{Reason: ServerError, Method: method, Err: fmt.Errorf("more than %d pages of messages: look from a later time", maxPagesRead)}
+	// An incomplete answer would lead to a second message.
+	return nil, &Error{Reason: ServerError, Method: method, Err: fmt.Errorf("more than %d pages of messages: search from a later time", maxPagesRead)}
 }
 
-// options are the parts every message has. Nothing in it is parsed for names or
-// addresses, and no address is unfurled.
+// options returns the parts that every message has. Slack parses no names or
+// addresses in it and unfurls no links.
 func (m Message) options() []slack.MsgOption {
 	return []slack.MsgOption{
 		slack.MsgOptionText(m.text, false), slack.MsgOptionBlocks(m.blocks...),
@@ -229,12 +230,12 @@ func decodeMeta(s slack.SlackMetadata) (Meta, bool) {
 
 func checkChannel(method, channel string) error {
 	if !channelID.MatchString(channel) {
-		return &Error{Reason: Channel, Method: method, Err: fmt.Errorf("%q is not the ID of a channel, which begins with C or G", cut(visible(channel), 60))}
+		return &Error{Reason: Channel, Method: method, Err: fmt.Errorf("%q is not a channel ID, which begins with C or G", cut(visible(channel), 60))}
 	}
 	return nil
 }
 
-// timestamp is a time in Slack's form: seconds and microseconds.
+// timestamp returns a time in Slack's form: seconds and microseconds.
 func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -242,8 +243,8 @@ func timestamp(t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10) + "." + fmt.Sprintf("%06d", t.Nanosecond()/1000)
 }
 
-// posted is when a message was posted, by Slack's clock; zero if its timestamp
-// is none.
+// posted returns when a message was posted, by Slack's clock; zero if its
+// timestamp is malformed.
 func posted(ts string) time.Time {
 	seconds, fraction, _ := strings.Cut(ts, ".")
 	s, err := strconv.ParseInt(seconds, 10, 64)

@@ -16,14 +16,15 @@ const (
 )
 
 // Origin is where a dialog was asked for, so that what follows can be answered
-// there. A [Click] gives it.
+// there. See [Click.Origin].
 type Origin struct {
 	Channel   string
 	MessageTS string
 }
 
-// carried is what a dialog brings back with it. Slack keeps it from people, and
-// it says nothing that the identifier does not: the page, and where to answer.
+// carried is the state that a dialog returns with its submission. Slack hides
+// it from people. It holds no facts beyond the identifier, the page and where
+// to answer.
 type carried struct {
 	ID      string `json:"id"`
 	Channel string `json:"channel,omitempty"`
@@ -49,8 +50,8 @@ type Deny struct {
 // Modal renders the dialog. Its submission is a [Click] of [KindDenySubmitted].
 func (d Deny) Modal() Modal {
 	return ask(KindDenySubmitted, "Deny", d.ID, d.Origin,
-		"You deny: "+line(d.Title, 300)+"\nOne denial ends it, whoever else approved.",
-		"Why?", "What did you see that speaks against it?")
+		"You deny: "+line(d.Title, 300)+"\nOne denial closes the question, even if others approved.",
+		"Reason", "What speaks against this change?")
 }
 
 // BreakGlass asks for the reason of an approval by one person alone.
@@ -64,8 +65,8 @@ type BreakGlass struct {
 // [KindBreakGlassSubmitted].
 func (g BreakGlass) Modal() Modal {
 	return ask(KindBreakGlassSubmitted, "Break glass", g.ID, g.Origin,
-		"You alone approve: "+line(g.Title, 300)+"\nThis goes around the approvals that the policy asks for. It is recorded and shown to everybody.",
-		"Why can it not wait?", "What happens if nobody acts now?")
+		"You alone approve: "+line(g.Title, 300)+"\nThis bypasses the approvals that the policy requires. It is recorded and shown in the channel.",
+		"Why can this not wait?", "What happens if nobody acts now?")
 }
 
 func ask(kind Kind, title, id string, from Origin, intro, label, hint string) Modal {
@@ -82,18 +83,18 @@ func ask(kind Kind, title, id string, from Origin, intro, label, hint string) Mo
 	}}
 }
 
-// Details is all of a plan and what led to it, in pages.
+// Details is the whole plan with its evidence, in pages.
 type Details struct {
 	ID       string
 	Title    string
 	Link     string
 	Plan     Plan
 	Sections []Section // evidence, guards, verification, undo, history
-	Decide   bool      // show the buttons of the gate here, for a digest's entries
-	// Needs and OfferBreakGlass say which buttons there are, as in [Approval].
+	Decide   bool      // show the buttons of the gate, for an entry of a digest
+	// Needs and OfferBreakGlass select the buttons, as in [Approval].
 	Needs           []Need
 	OfferBreakGlass bool
-	Page            int // from 0; one that there is not gives the last
+	Page            int // from 0; a page beyond the last shows the last
 	Origin          Origin
 }
 
@@ -104,7 +105,7 @@ type Section struct {
 }
 
 // Modal renders one page. Its paging buttons are clicks of [KindDetails] with
-// the wanted page.
+// the requested page.
 func (d Details) Modal() Modal {
 	pages := d.pages()
 	page := min(max(d.Page, 0), len(pages)-1)
@@ -137,12 +138,12 @@ func (d Details) Modal() Modal {
 }
 
 const (
-	pageText   = 9000 // characters of a page, for the reason of wholeMessage
+	pageText   = 9000 // characters of a page; see wholeMessage
 	pageBlocks = 60   // of Slack's 100
 	maxPages   = 50
 )
 
-// pages lays everything out, cutting nothing but what is beyond maxPages.
+// pages lays out everything. Only what exceeds maxPages is cut.
 func (d Details) pages() [][]slack.Block {
 	var all []slack.Block
 	var sizes []int
@@ -168,7 +169,7 @@ func (d Details) pages() [][]slack.Block {
 		last := len(pages) - 1
 		if n > 0 && (n+sizes[i] > pageText || len(pages[last]) >= pageBlocks) {
 			if len(pages) == maxPages {
-				pages[last] = append(pages[last], small(marked("… and more than Slack can show: see the page of the run.")))
+				pages[last] = append(pages[last], small(marked("… more than Slack can show: see the page of the run.")))
 				break
 			}
 			pages, n, last = append(pages, nil), 0, last+1
@@ -191,7 +192,8 @@ func bulleted(texts []string) []string {
 	return out
 }
 
-// all is the whole diff, line by line, escaped; long lines are broken, not cut.
+// all returns the whole diff, escaped, line by line. Long lines are wrapped,
+// not cut.
 func (p Plan) all() []string {
 	var out []string
 	add := func(prefix, s string) {
@@ -216,8 +218,8 @@ func (p Plan) all() []string {
 	return out
 }
 
-// wrap breaks a text into lines that cannot exceed a section, however much of
-// them has to be escaped.
+// wrap breaks a text into lines that fit into a section even if every character
+// has to be escaped.
 func wrap(s string) []string {
 	const most = 400
 	var out []string

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// payload is the part of an interaction that we read. Message text, names and
-// the state of anything else in it are not even decoded.
+// payload is the part of an interaction that is read. Message text, names and
+// other state are not decoded.
 type payload struct {
 	Type      string `json:"type"`
 	APIAppID  string `json:"api_app_id"`
@@ -51,13 +51,13 @@ type idOf struct {
 	ID string `json:"id"`
 }
 
-// opaque is the form of an identifier in a button.
+// opaque matches the identifier in a button.
 var opaque = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
-// slackID is the form of Slack's own identifiers.
+// slackID matches Slack's own identifiers.
 var slackID = regexp.MustCompile(`^[A-Z][A-Z0-9]{2,30}$`)
 
-// refusal is why an interaction is not a click, for the one that reports it.
+// refusal is the error for an interaction that is not accepted as a click.
 type refusal struct {
 	reason  Refusal
 	message string
@@ -69,22 +69,22 @@ func refuse(reason Refusal, format string, a ...any) error {
 	return &refusal{reason, fmt.Sprintf(format, a...)}
 }
 
-// errNothing marks an interaction that asks for nothing, such as a dialog
-// being closed.
+// errNothing marks an interaction that requests nothing, such as closing a
+// dialog.
 var errNothing = errors.New("nothing to do")
 
 // errNoReason marks a submitted dialog without a usable reason.
 var errNoReason = errors.New("no reason given")
 
-// parse reads one interaction, however it came. It neither checks whose it is
-// nor keeps anything of it but what a [Click] holds.
+// parse reads one interaction of either transport. It does not check whose
+// interaction it is, and keeps only what a [Click] holds.
 func parse(raw []byte) (payload, Click, error) {
 	var p payload
 	if err := unambiguous(raw); err != nil {
 		return p, Click{}, refuse(Malformed, "interaction: %v", err)
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return p, Click{}, refuse(Malformed, "interaction: not of Slack's form")
+		return p, Click{}, refuse(Malformed, "interaction: not in Slack's format")
 	}
 	c := Click{
 		UserID: p.User.ID, UserTeamID: p.User.TeamID, TriggerID: p.TriggerID,
@@ -108,14 +108,14 @@ func parse(raw []byte) (payload, Click, error) {
 		err = refuse(UnknownAction, "interaction: type %q is not one of ours", cut(visible(p.Type), 40))
 	}
 	if err == nil && !slackID.MatchString(c.UserID) {
-		err = refuse(Malformed, "interaction: names no user")
+		err = refuse(Malformed, "interaction: missing user")
 	}
 	return p, c, err
 }
 
 func (p payload) action(c *Click) error {
 	if len(p.Actions) != 1 {
-		return refuse(Malformed, "interaction: %d actions instead of one", len(p.Actions))
+		return refuse(Malformed, "interaction: %d actions, want 1", len(p.Actions))
 	}
 	a := p.Actions[0]
 	name, ours := strings.CutPrefix(a.ActionID, actionPrefix)
@@ -124,7 +124,7 @@ func (p payload) action(c *Click) error {
 	case !ours || a.Type != "button":
 		return refuse(UnknownAction, "interaction: action %q is not one of ours", cut(visible(a.ActionID), 60))
 	case !opaque.MatchString(a.Value):
-		return refuse(Malformed, "interaction: the button carries no identifier of ours")
+		return refuse(Malformed, "interaction: the button's value is not an identifier of ours")
 	}
 	if at, err := strconv.ParseFloat(a.ActionTS, 64); err == nil && at > 0 && at < 1e11 {
 		c.At = time.UnixMilli(int64(at * 1000))
@@ -135,7 +135,7 @@ func (p payload) action(c *Click) error {
 			return err
 		}
 		if back.ID != c.ID {
-			return refuse(Malformed, "interaction: the button is not of this dialog")
+			return refuse(Malformed, "interaction: the button does not belong to this dialog")
 		}
 		c.Channel, c.MessageTS, c.Page = back.Channel, back.TS, back.Page
 	}
@@ -169,7 +169,7 @@ func (p payload) submission(c *Click) error {
 	c.ID, c.Channel, c.MessageTS = back.ID, back.Channel, back.TS
 	c.Reason = strings.TrimSpace(visible(p.View.State.Values[reasonBlock][actionPrefix+reasonBlock].Value))
 	if n := size(c.Reason); n > 2*maxReason {
-		return refuse(Malformed, "interaction: a reason of %d characters", n)
+		return refuse(Malformed, "interaction: the reason has %d characters", n)
 	}
 	if size(strings.Join(strings.Fields(c.Reason), "")) < 3 {
 		return errNoReason
@@ -177,18 +177,18 @@ func (p payload) submission(c *Click) error {
 	return nil
 }
 
-// carried reads back what our dialog carried.
+// carried decodes the state that our dialog returned.
 func (p payload) carried() (carried, error) {
 	var back carried
 	if err := json.Unmarshal([]byte(p.View.PrivateMetadata), &back); err != nil || !opaque.MatchString(back.ID) {
-		return carried{}, refuse(Malformed, "interaction: the dialog carries no identifier of ours")
+		return carried{}, refuse(Malformed, "interaction: the dialog's state holds no identifier of ours")
 	}
 	return back, nil
 }
 
-// unambiguous refuses JSON that two readers could understand differently: a
-// name twice in one object, also in another case, as encoding/json ignores
-// case; more than one value; nesting beyond anything Slack sends.
+// unambiguous refuses JSON that two readers could interpret differently: a name
+// twice in one object, also in another case because encoding/json ignores case;
+// more than one value; nesting beyond anything Slack sends.
 func unambiguous(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

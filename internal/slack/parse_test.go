@@ -45,15 +45,15 @@ func TestSeen(t *testing.T) {
 	check("a", at, true, false)
 	check("a", at, false, false)
 	check("b", at, true, false)
-	check("c", at, false, true) // full: no answer, rather than forget one
+	check("c", at, false, true) // full: unknown, rather than forgetting one
 	check("a", at.Add(window), true, false)
 	check("c", at.Add(window), true, false)
 	s.forget("c")
 	check("c", at.Add(window), true, false)
 }
 
-// FuzzInteraction: whatever a body holds, nothing panics, and what is taken is
-// well-formed.
+// FuzzInteraction: whatever a body holds, nothing panics, and what is accepted
+// is well-formed.
 func FuzzInteraction(f *testing.F) {
 	const button = `{"type":"block_actions","api_app_id":"A0APP00001","team":{"id":"T0TEAM0001"},"user":{"id":"U0ADA00001"},"container":{"message_ts":"1.2","channel_id":"C0ONCALL01"},"actions":[{"action_id":"responder.approve","type":"button","value":"g_3f9a2b7c","action_ts":"1777892400.1"}]}`
 	const dialog = `{"type":"view_submission","user":{"id":"U0ADA00001"},"view":{"id":"V1","callback_id":"responder.deny-submitted","private_metadata":"{\"id\":\"g_3f9a2b7c\"}","state":{"values":{"reason":{"responder.reason":{"value":"because"}}}}}}`
@@ -88,7 +88,7 @@ func FuzzInteraction(f *testing.F) {
 	})
 }
 
-// FuzzText: no text escapes its place.
+// FuzzText: no text escapes its context.
 func FuzzText(f *testing.F) {
 	f.Add(hostile, 40)
 	f.Add("a&b<c>d", 5)

@@ -12,39 +12,40 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// Person is who a Slack user is, by facts that the person cannot choose.
+// Person is a Slack user, described by facts that the user cannot choose.
 type Person struct {
 	ID    string
-	Email string // in lower case; empty: Slack shows none
+	Email string // in lower case; empty: Slack does not show it
 }
 
-// Unfit says why a Slack user is nobody who may decide.
+// Unfit is why a Slack user may not decide.
 type Unfit string
 
-// Why somebody is unfit.
+// The kinds of users who may not decide.
 const (
-	UnfitBot      Unfit = "bot"      // a program
+	UnfitBot      Unfit = "bot"      // a bot
 	UnfitDeleted  Unfit = "deleted"  // deactivated
-	UnfitGuest    Unfit = "guest"    // of some channels only
+	UnfitGuest    Unfit = "guest"    // a guest of some channels
 	UnfitExternal Unfit = "external" // of another workspace, in a shared channel
-	UnfitPending  Unfit = "pending"  // invited and never came
+	UnfitPending  Unfit = "pending"  // invited but never joined
 	UnfitUnknown  Unfit = "unknown"  // Slack knows no such user
 )
 
-// UnfitError is why a Slack user may not decide, whatever the policy says.
+// UnfitError reports a Slack user who may not decide, whatever the policy
+// permits.
 type UnfitError struct {
 	UserID string
 	Why    Unfit
 }
 
-// Error says who and why.
+// Error names the user and the reason.
 func (e *UnfitError) Error() string {
 	return fmt.Sprintf("slack user %s may not decide: %s", cut(visible(e.UserID), 40), e.Why)
 }
 
-// People looks up who somebody is and in which user groups, and remembers it
-// for a time. Nothing is guessed: a failed look-up is an error, and what was
-// remembered is not used beyond its time. It is safe for concurrent use.
+// People looks up users and user groups and caches the answers for a limited
+// time. A failed look-up is an error, and an expired answer is not used. People
+// is safe for concurrent use.
 type People struct {
 	client *Client
 	ttl    time.Duration
@@ -54,8 +55,8 @@ type People struct {
 	members cache[[]string]          // by the group's ID
 }
 
-// NewPeople makes one that remembers for ttl; 0: a minute. A person who leaves
-// a group can decide for that long.
+// NewPeople returns a People that caches for ttl; 0: one minute. A person who
+// leaves a group can decide for that long.
 func NewPeople(c *Client, ttl time.Duration) *People {
 	if ttl <= 0 {
 		ttl = time.Minute
@@ -63,8 +64,8 @@ func NewPeople(c *Client, ttl time.Duration) *People {
 	return &People{client: c, ttl: ttl}
 }
 
-// Person looks up who a Slack user is. The error is an [*UnfitError] for who may
-// not decide, an [*Error] if Slack could not be asked.
+// Person looks up a Slack user. The error is an [*UnfitError] for a user who
+// may not decide, or an [*Error] if Slack could not be asked.
 func (p *People) Person(ctx context.Context, userID string) (Person, error) {
 	if !slackID.MatchString(userID) {
 		return Person{}, &UnfitError{userID, UnfitUnknown}
@@ -96,7 +97,7 @@ func (p *People) Person(ctx context.Context, userID string) (Person, error) {
 func unfit(u *slack.User, asked, team string) Unfit {
 	switch {
 	case u.ID != asked:
-		return UnfitUnknown // a merged account, or an answer to another question
+		return UnfitUnknown // a merged account, or an answer to another request
 	case u.Deleted:
 		return UnfitDeleted
 	case u.IsBot, u.IsAppUser, u.IsConnectorBot, u.IsWorkflowBot, u.ID == "USLACKBOT":
@@ -112,9 +113,9 @@ func unfit(u *slack.User, asked, team string) Unfit {
 	}
 }
 
-// In reports which of the user groups, given by handle ("platform-oncall") or
-// by ID, somebody is in. A group that Slack does not have, or that is disabled,
-// has nobody in it.
+// In returns those of the user groups, given by handle ("platform-oncall") or
+// by ID, that a user is a member of. A group that does not exist or is disabled
+// has no members.
 func (p *People) In(ctx context.Context, userID string, groups ...string) ([]string, error) {
 	var in []string
 	for _, g := range groups {
@@ -129,8 +130,8 @@ func (p *People) In(ctx context.Context, userID string, groups ...string) ([]str
 	return in, nil
 }
 
-// Members gives the IDs of who is in a user group, given by handle or by ID;
-// none for a group that Slack does not have, or that is disabled.
+// Members returns the IDs of the members of a user group, given by handle or by
+// ID. A group that does not exist or is disabled has none.
 func (p *People) Members(ctx context.Context, group string) ([]string, error) {
 	ids, err := p.groups.get("", p.ttl, func() (map[string]string, error) {
 		var list []slack.UserGroup
@@ -143,7 +144,7 @@ func (p *People) Members(ctx context.Context, group string) ([]string, error) {
 		}
 		ids := map[string]string{}
 		for _, g := range list {
-			// A group of another workspace has a handle that others choose.
+			// Others choose the handle of a group of another workspace.
 			if g.DateDelete == 0 && !g.IsExternal {
 				ids[g.Handle], ids[g.ID] = g.ID, g.ID
 			}
@@ -166,8 +167,8 @@ func (p *People) Members(ctx context.Context, group string) ([]string, error) {
 	})
 }
 
-// ByEmail gives the user that has an e-mail address, to mention or to ask.
-// The error is as in [People.Person].
+// ByEmail returns the user with an e-mail address. The error is as in
+// [People.Person].
 func (p *People) ByEmail(ctx context.Context, email string) (Person, error) {
 	var u *slack.User
 	err := p.client.call("users.lookupByEmail", "", func() (err error) {
@@ -184,10 +185,10 @@ func (p *People) ByEmail(ctx context.Context, email string) (Person, error) {
 	return p.Person(ctx, u.ID)
 }
 
-// cache remembers answers, and the refusal of an unfit person, for a time.
-// Failures are not remembered.
+// cache keeps answers, and the refusal of an unfit person, for a limited time.
+// Failures are not kept.
 type cache[V any] struct {
-	mu      sync.Mutex // guards entries; two callers at once may both ask, which is harmless
+	mu      sync.Mutex // guards entries; two concurrent callers may both ask, which is harmless
 	entries map[string]entry[V]
 }
 

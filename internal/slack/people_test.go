@@ -52,7 +52,7 @@ func TestPerson(t *testing.T) {
 	}
 }
 
-// TestPeopleFailClosed: what is known is used for its time and no longer.
+// TestPeopleFailClosed: an answer is used until it expires and no longer.
 func TestPeopleFailClosed(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	s.AddGroup(slacktest.Group{ID: "S0ONCALL01", Handle: "platform-oncall", Members: []string{"U0ADA00001"}})

@@ -11,22 +11,22 @@ import (
 // Plan is what will change.
 type Plan struct {
 	Summary string   // one line; empty: none
-	Digest  string   // of the rendered plan, to which the decision is bound
+	Digest  string   // of the rendered plan; the decision is bound to it
 	Changes []Change // in the order in which to show them
 }
 
 // Change is one field that changes.
 type Change struct {
-	Object string // whose field: "Deployment llm/chat-api"; empty: the plan has one object
+	Object string // the changed object: "Deployment llm/chat-api"; empty: the plan has one object
 	Field  string
 	From   string // empty: the field is new
-	To     string // empty: the field goes
+	To     string // empty: the field is removed
 }
 
-// planText bounds the diff inside the message; [Details] has all of it.
+// planText limits the diff in the message; [Details] has all of it.
 const planText = 2000
 
-// blocks shows as many whole changes as fit, and how many there are more.
+// blocks shows as many whole changes as fit and counts the rest.
 func (p Plan) blocks(page string) []slack.Block {
 	var blocks []slack.Block
 	if p.Summary != "" || len(p.Changes) > 0 {
@@ -51,9 +51,9 @@ func (p Plan) blocks(page string) []slack.Block {
 	return blocks
 }
 
-// fit renders changes as a diff of at most limit characters, values of at most
-// value characters. It gives how many changes are in it, at least one, and
-// whether a value of them was shortened.
+// fit renders changes as a diff of at most limit characters, with values of at
+// most value characters. It returns the number of changes in the diff, at least
+// one, and whether a value was shortened.
 func fit(changes []Change, limit, value int) (text string, shown int, shortened bool) {
 	var b strings.Builder
 	n, object := 0, ""
@@ -69,8 +69,8 @@ func fit(changes []Change, limit, value int) (text string, shown int, shortened 
 	return b.String(), shown, shortened
 }
 
-// diff is the change as lines of a diff, escaped. The object is named where it
-// differs from the one before.
+// diff renders the change as escaped lines of a diff. It names the object where
+// it differs from the previous one.
 func (c Change) diff(before string, value int) (text string, shortened bool) {
 	var b strings.Builder
 	if c.Object != before {
@@ -92,7 +92,7 @@ func (c Change) diff(before string, value int) (text string, shortened bool) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// fence makes a code block of escaped text.
+// fence wraps escaped text in a code block.
 func fence(text string) string { return "```\n" + text + "```" }
 
 func plural(n int, one, many string) string {

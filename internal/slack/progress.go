@@ -7,10 +7,10 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// Mark says at a glance what a line of progress means.
+// Mark is the emoji that shows the meaning of a progress line at a glance.
 type Mark string
 
-// The marks, which are emoji by Slack's names.
+// The marks, by Slack's names of emoji.
 const (
 	MarkStarted Mark = "arrow_forward"
 	MarkDone    Mark = "white_check_mark"
@@ -25,7 +25,7 @@ type Progress struct {
 	Mark  Mark
 	At    time.Time
 	Text  string
-	Lines []string // more, if there is more to say
+	Lines []string // details; may be empty
 	Link  string
 }
 
@@ -48,7 +48,7 @@ func (p Progress) Message() Message {
 	return Message{text: line(p.Text, 500), blocks: blocks}
 }
 
-// Notice is a message that asks nothing: a run's summary, a reminder, an
+// Notice is a message that asks nothing: a summary of a run, a reminder, an
 // escalation, the answer to a click.
 type Notice struct {
 	Title string // empty: no header
@@ -62,7 +62,7 @@ type Notice struct {
 // Fact is a name and its value.
 type Fact struct{ Name, Value string }
 
-// maxFacts are what fits into a message at their longest.
+// maxFacts is how many facts fit into a message at their longest.
 const maxFacts = 12
 
 // Message renders the notice.

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// Refusal says why something that came from Slack, or claims to, was not
-// handed on. It is also the metric's label.
+// Refusal is why a request that came from Slack, or claims to, was not
+// accepted. It is also the metric's label.
 type Refusal string
 
-// The refusals.
+// The reasons of a [Refused].
 const (
 	BadSignature  Refusal = "bad_signature"
 	Stale         Refusal = "stale"          // older than five minutes, or from the future
-	Replayed      Refusal = "replayed"       // the same delivery again
+	Replayed      Refusal = "replayed"       // a repeated delivery
 	WrongApp      Refusal = "wrong_app"      // of another app
 	WrongTeam     Refusal = "wrong_team"     // of another workspace
-	UnknownAction Refusal = "unknown_action" // no button or dialog of ours
+	UnknownAction Refusal = "unknown_action" // not a button or dialog of ours
 	TooLarge      Refusal = "too_large"
 	Malformed     Refusal = "malformed"
 	Busy          Refusal = "busy"       // the queue is full; the person was told to use the command line
-	Unprepared    Refusal = "unprepared" // whose app this is could not be asked yet
-	Panicked      Refusal = "panicked"   // the consumer's mistake
+	Unprepared    Refusal = "unprepared" // the app that owns the token is not known yet
+	Panicked      Refusal = "panicked"   // the consumer panicked
 )
 
 // Refused is one refusal. It holds nothing of the payload that could be secret
-// or long: the names are empty unless the request is authentic.
+// or long. The names are empty unless the request is authentic.
 type Refused struct {
 	Reason    Refusal
 	Transport Transport
@@ -40,25 +40,25 @@ type Refused struct {
 	Detail    string
 }
 
-// ReceiverOptions say where clicks go.
+// ReceiverOptions configure a [Receiver].
 type ReceiverOptions struct {
-	// Consume gets every click, on one of Workers goroutines, after it was
-	// acknowledged. It has as long as it likes; a dialog has to be opened
-	// within three seconds of the click. Needed.
+	// Consume is called with every click, on one of Workers goroutines, after
+	// the click was acknowledged. It may take any time; a dialog must be opened
+	// within three seconds of the click. Required.
 	Consume func(context.Context, Click)
-	// Refused gets every refusal, at once and on the goroutine of the request:
-	// it must not block. nil: nobody.
+	// Refused is called with every refusal, on the goroutine of the request, so
+	// it must not block. It may be nil.
 	Refused func(Refused)
 	Workers int // 0: 8
-	Queue   int // clicks that wait for a worker, 0: 256
-	// BusyText is what a person reads whose click found the queue full. Empty:
-	// a hint to the command line.
+	Queue   int // clicks that wait for a worker; 0: 256
+	// BusyText is shown to a person whose click finds the queue full. Empty: a
+	// hint to the command line.
 	BusyText string
 	Logger   *slog.Logger // nil: none
 }
 
-// Receiver takes what people do in Slack. [Receiver.Run] must run for clicks to
-// be consumed; both transports can be served at once.
+// Receiver receives interactions from Slack. [Receiver.Run] must run for clicks
+// to be consumed. Both transports can be served at once.
 type Receiver struct {
 	o         ReceiverOptions
 	client    *Client
@@ -68,10 +68,10 @@ type Receiver struct {
 	envelopes seen[string]
 }
 
-// NewReceiver makes a receiver of a client's clicks.
+// NewReceiver returns a receiver of the clicks for a client's app.
 func NewReceiver(c *Client, o ReceiverOptions) (*Receiver, error) {
 	if o.Consume == nil {
-		return nil, errors.New("slack receiver: needs a consumer")
+		return nil, errors.New("slack receiver: missing Consume")
 	}
 	if o.Workers <= 0 {
 		o.Workers = 8
@@ -80,7 +80,7 @@ func NewReceiver(c *Client, o ReceiverOptions) (*Receiver, error) {
 		o.Queue = 256
 	}
 	if o.BusyText == "" {
-		o.BusyText = "Too many clicks at once: yours was not taken. Use the command line: responder approve, or responder deny."
+		o.BusyText = "Too many clicks at once: yours was not accepted. Use the command line: responder approve, or responder deny."
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -91,8 +91,8 @@ func NewReceiver(c *Client, o ReceiverOptions) (*Receiver, error) {
 	}, nil
 }
 
-// Run consumes clicks until the context ends. What is queued then is consumed
-// with a context that is over, so that it can at least be recorded.
+// Run consumes clicks until the context ends. Clicks that are still queued are
+// then consumed with the ended context, so that they can be recorded.
 func (r *Receiver) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for range r.o.Workers {
@@ -130,8 +130,8 @@ func (r *Receiver) work(ctx context.Context) {
 	}
 }
 
-// consume keeps one click's mistake from ending the service: the next click may
-// be the one that stops an incident.
+// consume keeps a panic of the consumer from ending the service: the next click
+// may be the one that stops an incident.
 func (r *Receiver) consume(ctx context.Context, c Click) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -149,12 +149,12 @@ func (r *Receiver) tellBusy(ctx context.Context, c Click) {
 		return
 	}
 	if err := r.client.Ephemeral(ctx, c.Channel, c.UserID, Notice{Text: r.o.BusyText}.Message()); err != nil {
-		r.o.Logger.Warn("slack click: could not say that it was not taken", "err", err)
+		r.o.Logger.Warn("slack click: could not tell the person that it was not accepted", "err", err)
 	}
 }
 
-// take is what both transports do with an authentic payload. It gives an error
-// for whatever is not a click of ours, after reporting it.
+// take processes an authentic payload of either transport. It reports whatever
+// is not a click of ours and returns an error.
 func (r *Receiver) take(ctx context.Context, by Transport, envelope string, raw []byte, at time.Time) error {
 	p, c, err := parse(raw)
 	c.Transport, c.Envelope = by, envelope
@@ -172,10 +172,10 @@ func (r *Receiver) take(ctx context.Context, by Transport, envelope string, raw 
 		case r.queue <- c:
 			return nil
 		default:
-			err = refuse(Busy, "%d clicks wait already", cap(r.queue))
+			err = refuse(Busy, "%d clicks are already queued", cap(r.queue))
 			select {
 			case r.busy <- c:
-			default: // so many that even saying so would be too much
+			default: // even the answers would be too many
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func (r *Receiver) take(ctx context.Context, by Transport, envelope string, raw 
 	return err
 }
 
-// whose checks that the interaction is of our app in our workspace.
+// whose checks that the interaction belongs to our app in our workspace.
 func (r *Receiver) whose(ctx context.Context, p payload, c Click) error {
 	app, team := r.client.o.AppID, r.client.o.TeamID
 	if app == "" || team == "" {
@@ -193,15 +193,15 @@ func (r *Receiver) whose(ctx context.Context, p payload, c Click) error {
 		defer cancel()
 		who, err := r.client.Identify(ctx)
 		if err != nil || who.AppID == "" {
-			return refuse(Unprepared, "whose app this is could not be asked: %v", err)
+			return refuse(Unprepared, "the app that owns the token is unknown: %v", err)
 		}
 		app, team = who.AppID, who.TeamID
 	}
 	switch {
 	case p.APIAppID != app:
-		return refuse(WrongApp, "the interaction is of app %q, not of ours", cut(visible(p.APIAppID), 40))
+		return refuse(WrongApp, "the interaction is for app %q, not this one", cut(visible(p.APIAppID), 40))
 	case c.TeamID != team:
-		return refuse(WrongTeam, "the interaction is of team %q, not of ours", cut(visible(c.TeamID), 40))
+		return refuse(WrongTeam, "the interaction is from team %q, not this one", cut(visible(c.TeamID), 40))
 	}
 	return nil
 }

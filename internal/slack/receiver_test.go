@@ -39,8 +39,8 @@ func (r *refusals) reasons() []Refusal {
 	return out
 }
 
-// receiver runs one until the test ends; its clicks come by the channel unless
-// the options have a consumer.
+// receiver runs a receiver until the test ends. Its clicks arrive on the
+// channel unless the options have a consumer.
 func receiver(t *testing.T, c *Client, o ReceiverOptions) (*Receiver, chan Click) {
 	t.Helper()
 	clicks := make(chan Click, 100)
@@ -61,14 +61,14 @@ func receiver(t *testing.T, c *Client, o ReceiverOptions) (*Receiver, chan Click
 	return r, clicks
 }
 
-// serve connects a receiver to the server by HTTP.
+// serve connects a receiver to the server over HTTP.
 func serve(t *testing.T, s *slacktest.Server, r *Receiver) {
 	h := httptest.NewServer(r)
 	t.Cleanup(h.Close)
 	s.Interactivity(h.URL + "/slack/interactivity")
 }
 
-// connect connects a receiver to the server by Socket Mode.
+// connect connects a receiver to the server over Socket Mode.
 func connect(t *testing.T, s *slacktest.Server, r *Receiver) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,13 +84,13 @@ func connect(t *testing.T, s *slacktest.Server, r *Receiver) {
 	}
 }
 
-// transports runs a test over both.
+// transports runs a test over both transports.
 func transports(t *testing.T, test func(t *testing.T, by Transport, attach func(*testing.T, *slacktest.Server, *Receiver))) {
 	t.Run("http", func(t *testing.T) { test(t, HTTP, serve) })
 	t.Run("socket", func(t *testing.T) { test(t, SocketMode, connect) })
 }
 
-// TestClicks: the same clicks by both transports.
+// TestClicks: the same clicks over both transports.
 func TestClicks(t *testing.T) {
 	transports(t, func(t *testing.T, by Transport, attach func(*testing.T, *slacktest.Server, *Receiver)) {
 		s, c := workspace(t, slacktest.Options{})
@@ -120,7 +120,7 @@ func TestClicks(t *testing.T) {
 				t.Errorf("%s: %+v", kind, got)
 			}
 		}
-		// A denial: without a reason the dialog stays open and says so.
+		// A denial without a reason keeps the dialog open with an error.
 		d, err := s.Click("U0ADA00001", channel, ref.TS, "responder.deny")
 		if err != nil || !d.Acknowledged {
 			t.Fatal(d, err)
@@ -154,7 +154,7 @@ func TestClicks(t *testing.T) {
 }
 
 // TestSlowConsumer: Slack gets its acknowledgement whatever the consumer does,
-// and whoever finds the queue full is told, by both transports.
+// and a person whose click finds the queue full is told, over both transports.
 func TestSlowConsumer(t *testing.T) {
 	transports(t, func(t *testing.T, _ Transport, attach func(*testing.T, *slacktest.Server, *Receiver)) {
 		s, c := workspace(t, slacktest.Options{})
@@ -192,7 +192,8 @@ func TestSlowConsumer(t *testing.T) {
 	})
 }
 
-// TestConsumerPanics: one click's mistake is reported and the next is taken.
+// TestConsumerPanics: a panic over one click is reported and the next click is
+// consumed.
 func TestConsumerPanics(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	var no refusals
@@ -221,8 +222,8 @@ func TestConsumerPanics(t *testing.T) {
 	}
 }
 
-// TestBadRequests: the HTTP endpoint takes nothing but what Slack signed, fresh,
-// once, in the one form there is.
+// TestBadRequests: the HTTP endpoint accepts only requests that Slack signed,
+// that are fresh, that arrive once, and that have exactly the documented form.
 func TestBadRequests(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	var no refusals
@@ -348,7 +349,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestUnprepared: while Slack does not say whose app this is, nothing is taken.
+// TestUnprepared: while Slack does not identify the app, nothing is accepted.
 func TestUnprepared(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	var no refusals

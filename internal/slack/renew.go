@@ -9,8 +9,7 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// Secrets are what a client proves itself and Slack with. They can be renewed
-// while it runs.
+// Secrets are the credentials of a client. They can be renewed while it runs.
 type Secrets struct {
 	Token         Secret // of the bot: xoxb-...
 	AppToken      Secret // of the app, for Socket Mode: xapp-...
@@ -19,19 +18,19 @@ type Secrets struct {
 
 func (s Secrets) check() error {
 	if s.Token.Empty() {
-		return errors.New("slack token: is empty: put the bot token (xoxb-...) into its file")
+		return errors.New("slack token: empty: write the bot token (xoxb-...) to its file")
 	}
 	if !s.AppToken.Empty() && !strings.HasPrefix(s.AppToken.Read(), "xapp-") {
-		return errors.New("slack app token: does not begin with xapp-: Socket Mode needs an app-level token with connections:write")
+		return errors.New("slack app token: missing prefix xapp-: Socket Mode needs an app-level token with connections:write")
 	}
 	return nil
 }
 
-// live is the library's client for some secrets.
+// live is the library's client for one set of secrets.
 type live struct {
 	Secrets
 	api      *slack.Client
-	replaced chan struct{} // closed once others count
+	replaced chan struct{} // closed once other secrets are current
 }
 
 func (c *Client) speaking(s Secrets) *live {
@@ -43,9 +42,9 @@ func (c *Client) api() *slack.Client { return c.live.Load().api }
 
 func (c *Client) secrets() Secrets { return c.live.Load().Secrets }
 
-// Renew puts other secrets in the place of those that count now; calls under
-// way end with the old ones. Socket Mode connects with a new app token before
-// it leaves the connection it has. On an error nothing has changed.
+// Renew replaces the current secrets. Calls in progress finish with the old
+// ones. Socket Mode connects with a new app token before it closes the old
+// connection. On an error nothing changes.
 func (c *Client) Renew(s Secrets) error {
 	if err := s.check(); err != nil {
 		return err
@@ -57,7 +56,7 @@ func (c *Client) Renew(s Secrets) error {
 	case old.Secrets == s:
 		return nil
 	case old.AppToken.Empty() != s.AppToken.Empty():
-		return errors.New("slack app token: how clicks come does not change while the service runs")
+		return errors.New("slack app token: cannot be added or removed while the service runs: restart it to change the transport")
 	}
 	c.live.Store(c.speaking(s))
 	if old.Token != s.Token {
@@ -68,7 +67,7 @@ func (c *Client) Renew(s Secrets) error {
 	return nil
 }
 
-// otherAppToken waits until another app token counts; nil: ctx has ended.
+// otherAppToken waits until another app token is current; nil: ctx has ended.
 func (c *Client) otherAppToken(ctx context.Context, than Secret) *live {
 	for {
 		l := c.live.Load()

@@ -13,7 +13,7 @@ func secretsOf(token, app, signing string) Secrets {
 }
 
 // A renewed token is used from the next call on, and a renewed signing secret
-// for the next request; the old ones are worth nothing.
+// from the next request on. The old ones are no longer accepted.
 func TestRenew(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	if _, err := c.Identify(t.Context()); err != nil {
@@ -51,8 +51,8 @@ func TestRenew(t *testing.T) {
 	<-clicks
 }
 
-// Socket Mode goes over to a new app token without a moment in which nobody
-// takes clicks; one that does not work leaves the connection where it is.
+// Socket Mode moves to a new app token without a gap in which clicks are lost.
+// A token that does not work leaves the old connection in place.
 func TestSocketGoesOverToANewAppToken(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	r, clicks := receiver(t, c, ReceiverOptions{})

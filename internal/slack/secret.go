@@ -2,17 +2,17 @@ package slack
 
 import "log/slog"
 
-// Secret is a token or a signing secret. It shows itself to nobody: not to
-// fmt, not to a log, not to an encoder. Read gives the value.
+// Secret is a token or a signing secret. fmt, logs and encoders do not show it.
+// Read returns the value.
 type Secret struct{ value string }
 
 // NewSecret wraps a value.
 func NewSecret(value string) Secret { return Secret{value} }
 
-// Read gives the value, for the header or the signature it is meant for.
+// Read returns the value, for the header or the signature it is meant for.
 func (s Secret) Read() string { return s.value }
 
-// Empty reports whether there is none.
+// Empty reports whether the secret is empty.
 func (s Secret) Empty() bool { return s.value == "" }
 
 // String hides the value.

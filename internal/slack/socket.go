@@ -16,27 +16,27 @@ import (
 
 const (
 	readLimit    = 1 << 20          // bytes of one envelope
-	envelopeLife = 30 * time.Minute // Slack was seen to repeat an envelope after six minutes
+	envelopeLife = 30 * time.Minute // Slack has been seen to repeat an envelope after six minutes
 
-	handOverWithin = 2 * time.Second // both connections stand so long; Slack wants its answers in three
+	handOverWithin = 2 * time.Second // how long both connections stay open; Slack wants its answers within three seconds
 )
 
-// SocketState is what [Receiver.RunSocket] reports about the connection.
+// SocketState is the state of the connection that [Receiver.RunSocket] reports.
 type SocketState struct {
 	Connected bool
-	Err       error // why not, if known
+	Err       error // why it is not connected, if known
 }
 
-// RunSocket keeps a Socket Mode connection until the context ends. It connects
-// anew by itself, also after Slack refused the app token: a service goes on
-// without Slack, and a token can be made valid again. When the app token is
-// renewed, the old connection stays until the new one stands, so that no click
-// falls between. watch gets each change and must not block; nil: nobody. Only
-// the lack of an app token ends it at once.
+// RunSocket keeps a Socket Mode connection until the context ends. It
+// reconnects by itself, also after Slack refused the app token, because a token
+// can become valid again. When the app token is renewed, the old connection
+// stays until the new one is connected, so that no click is lost. watch is
+// called with each change and must not block; it may be nil. RunSocket returns
+// at once only if there is no app token.
 func (r *Receiver) RunSocket(ctx context.Context, watch func(SocketState)) error {
 	now := r.client.live.Load()
 	if now.AppToken.Empty() {
-		return errors.New("slack socket mode: needs an app token (xapp-...) with connections:write")
+		return errors.New("slack socket mode: missing app token (xapp-...) with connections:write")
 	}
 	if watch == nil {
 		watch = func(SocketState) {}
@@ -45,7 +45,7 @@ func (r *Receiver) RunSocket(ctx context.Context, watch func(SocketState)) error
 	defer held.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	leave := func() {} // every connection of an earlier token
+	leave := func() {} // closes every connection of an earlier token
 	for now != nil {
 		holding, end := context.WithCancel(ctx)
 		h := &holder{Receiver: r, api: now.api, watch: watch, stands: handOver(leave)}
@@ -57,8 +57,8 @@ func (r *Receiver) RunSocket(ctx context.Context, watch func(SocketState)) error
 	return ctx.Err()
 }
 
-// handOver leaves the connections of earlier tokens a while after it was called
-// first: what Slack has just sent over them is still taken.
+// handOver closes the connections of earlier tokens some time after its first
+// call, so that what Slack has just sent over them is still received.
 func handOver(leave func()) func() {
 	return sync.OnceFunc(func() { time.AfterFunc(handOverWithin, leave) })
 }
@@ -92,7 +92,8 @@ func (h *holder) hold(ctx context.Context) {
 	}
 }
 
-// connect runs the library's own client, which reconnects on what it knows.
+// connect runs the library's client, which reconnects after the failures it
+// knows.
 func (h *holder) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -150,7 +151,8 @@ func (h *holder) event(ctx context.Context, s *socketmode.Client, event socketmo
 	}
 }
 
-// bad acknowledges what the library cannot read, lest Slack sends it for ever.
+// bad acknowledges an envelope that the library cannot read, because Slack
+// would repeat it without end.
 func (r *Receiver) bad(ctx context.Context, s *socketmode.Client, raw json.RawMessage) {
 	var e struct {
 		ID string `json:"envelope_id"`
@@ -159,27 +161,28 @@ func (r *Receiver) bad(ctx context.Context, s *socketmode.Client, raw json.RawMe
 		return
 	}
 	r.ack(ctx, s, e.ID, nil)
-	r.refused(Malformed, SocketMode, Click{}, "the envelope cannot be read")
+	r.refused(Malformed, SocketMode, Click{}, "malformed envelope")
 }
 
-// envelope takes one delivery and acknowledges it. Taking is putting into a
-// queue, so the acknowledgement is not late whatever the consumer does; and
-// it needs the result, as a dialog without a reason is answered by it.
+// envelope accepts one delivery and acknowledges it. Accepting only enqueues,
+// so the acknowledgement is on time whatever the consumer does. The
+// acknowledgement carries the result, because a dialog without a reason is
+// answered by it.
 func (r *Receiver) envelope(ctx context.Context, s *socketmode.Client, e *socketmode.Request) {
 	now := time.Now()
 	first, full := r.envelopes.first(e.EnvelopeID, now.Add(envelopeLife), now)
 	switch {
 	case !first && !full:
 		r.ack(ctx, s, e.EnvelopeID, nil)
-		r.refused(Replayed, SocketMode, Click{}, "the same envelope came before")
+		r.refused(Replayed, SocketMode, Click{}, "the same envelope arrived before")
 		return
 	case e.Type != socketmode.RequestTypeInteractive:
 		r.ack(ctx, s, e.EnvelopeID, nil)
-		r.refused(UnknownAction, SocketMode, Click{}, "the envelope is no interaction")
+		r.refused(UnknownAction, SocketMode, Click{}, "the envelope is not an interaction")
 		return
 	case full:
-		r.refused(Busy, SocketMode, Click{}, "more envelopes than can be remembered")
-		return // unacknowledged: Slack brings it again
+		r.refused(Busy, SocketMode, Click{}, "too many envelopes to detect repeats")
+		return // unacknowledged: Slack sends it again
 	}
 	var answer any
 	switch err := r.take(ctx, SocketMode, e.EnvelopeID, e.Payload, now); {
@@ -187,7 +190,7 @@ func (r *Receiver) envelope(ctx context.Context, s *socketmode.Client, e *socket
 		answer = reasonMissing()
 	case because(err) == Unprepared:
 		r.envelopes.forget(e.EnvelopeID)
-		return // unacknowledged: Slack brings it again
+		return // unacknowledged: Slack sends it again
 	}
 	r.ack(ctx, s, e.EnvelopeID, answer)
 }

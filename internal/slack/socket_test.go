@@ -10,8 +10,9 @@ import (
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
-// TestSocketRedelivery: an envelope whose acknowledgement was lost comes again
-// and is one click; one that nobody took comes to the next connection.
+// TestSocketRedelivery: an envelope whose acknowledgement was lost is repeated
+// and counts as one click. One that nobody received goes to the next
+// connection.
 func TestSocketRedelivery(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{AckWithin: 300 * time.Millisecond})
 	var no refusals
@@ -20,7 +21,7 @@ func TestSocketRedelivery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody is connected: Slack keeps it and brings it later.
+	// Nobody is connected: Slack keeps the envelope and delivers it later.
 	lost, err := s.Click("U0ADA00001", channel, ref.TS, "responder.approve")
 	if err != nil || lost.Acknowledged {
 		t.Fatalf("%+v, %v", lost, err)
@@ -46,7 +47,7 @@ func TestSocketRedelivery(t *testing.T) {
 	}
 }
 
-// TestSocketReconnects: on Slack's word, on a cut, and after an outage.
+// TestSocketReconnects: on Slack's request, on a cut, and after an outage.
 func TestSocketReconnects(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	r, clicks := receiver(t, c, ReceiverOptions{})
@@ -73,7 +74,7 @@ func TestSocketReconnects(t *testing.T) {
 	}
 }
 
-// TestSocketBadToken: a refused token is reported with what to do, and does not
+// TestSocketBadToken: a refused token is reported with its remedy, and does not
 // end the service.
 func TestSocketBadToken(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
@@ -100,8 +101,8 @@ func TestSocketBadToken(t *testing.T) {
 	}
 }
 
-// TestSocketUnprepared: what cannot be judged yet is not acknowledged, so Slack
-// brings it again, and then it is a click.
+// TestSocketUnprepared: an envelope that cannot be judged yet is not
+// acknowledged, so Slack repeats it, and then it becomes a click.
 func TestSocketUnprepared(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{AckWithin: 200 * time.Millisecond})
 	var no refusals
@@ -119,7 +120,7 @@ func TestSocketUnprepared(t *testing.T) {
 	if !s.Wait(30*time.Second, func() bool { return len(no.reasons()) == 1 }) || no.reasons()[0] != Unprepared {
 		t.Fatalf("refused %v", no.reasons())
 	}
-	// The failure is remembered for two seconds; Slack is asked again after.
+	// The failure is kept for two seconds; then Slack is asked again.
 	c.mu.Lock()
 	c.asked = time.Time{}
 	c.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// size is a text's length as Slack may count it: the larger of the ways known.
+// size returns the length of a text as Slack may count it: the larger of the
+// known ways.
 func size(s string) int {
 	n := 0
 	for _, r := range s {
@@ -21,7 +22,7 @@ func size(s string) int {
 	return n
 }
 
-// visible drops what a reader would not see or what would reorder what they
+// visible removes what a reader would not see or what would reorder what they
 // see: control characters, bidirectional overrides, zero-width and other format
 // characters. Newlines stay.
 func visible(s string) string {
@@ -39,36 +40,38 @@ func visible(s string) string {
 	}, s)
 }
 
-// inert takes Slack's own meaning out of a text: mentions become words, links
-// become text. It is applied to everything from outside, whatever the field.
+// inert disables Slack's syntax in a text: mentions become words, links become
+// text. It is applied to everything from outside, whatever the field.
 func inert(s string) string {
 	s = broadcasts.ReplaceAllString(s, "(at)$1")
 	return strings.ReplaceAll(s, "://", "[:]//")
 }
 
-// broadcasts are the words that reach a whole channel where Slack links names.
+// broadcasts matches the words that notify a whole channel where Slack links
+// names.
 var broadcasts = regexp.MustCompile(`(?i)@(channel|here|everyone|group)\b`)
 
-// entities are the three characters Slack asks to be escaped.
+// entities escapes the three characters that Slack requires to be escaped.
 var entities = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// line is an outside text as one line of at most limit characters, escaped.
+// line returns an outside text as one escaped line of at most limit characters.
 func line(s string, limit int) string {
 	s = strings.Join(strings.Fields(visible(s)), " ")
 	return cut(inert(s), limit)
 }
 
-// paragraph is an outside text of several lines, escaped, at most limit long.
+// paragraph returns an outside text of several lines, escaped, of at most limit
+// characters.
 func paragraph(s string, limit int) string {
 	return cut(inert(strings.TrimSpace(visible(s))), limit)
 }
 
-// literal is a text inside a code block, where Slack follows nothing: escaped
-// and otherwise as it is.
+// literal returns a text for a code block, where Slack interprets nothing:
+// escaped and otherwise unchanged.
 func literal(s string, limit int) string { return cut(exact(s), limit) }
 
-// exact is a value of a diff as lines. What nobody would see is marked and not
-// dropped: two values that differ by it alone would look the same.
+// exact returns a value of a diff as lines. Invisible characters are marked and
+// not removed: two values that differ only by them would look the same.
 func exact(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && visible(string(r)) == "" {
@@ -79,7 +82,7 @@ func exact(s string) string {
 	if trimmed := strings.Trim(visible(s), "\n"); trimmed != "" || s == "" {
 		return trimmed
 	}
-	return string(utf8.RuneError) // nothing but ends of lines
+	return string(utf8.RuneError) // nothing but newlines
 }
 
 // cut escapes a text and shortens it so that the escaped form fits; it never
@@ -102,7 +105,7 @@ func cut(s string, limit int) string {
 	return b.String() + "…"
 }
 
-// code is an outside text as inline code, where nothing is formatted.
+// code returns an outside text as inline code, where nothing is formatted.
 func code(s string, limit int) string {
 	s = line(strings.ReplaceAll(s, "`", "'"), limit)
 	if s == "" {
@@ -111,7 +114,7 @@ func code(s string, limit int) string {
 	return "`" + s + "`"
 }
 
-// codes joins names as inline code and says how many did not fit.
+// codes joins names as inline code and counts those that do not fit.
 func codes(names []string, limit int) string {
 	var b strings.Builder
 	for i, n := range names {
@@ -128,11 +131,11 @@ func codes(names []string, limit int) string {
 	return b.String()
 }
 
-// reserve is kept free for the word of how many lines did not fit.
+// reserve is kept free for the count of the lines that do not fit.
 const reserve = 16
 
-// lines joins outside texts, one a line with a dash, and says how many did not
-// fit into limit characters.
+// lines joins outside texts, one bulleted line each, and counts those that do
+// not fit into limit characters.
 func lines(texts []string, limit int) string {
 	const each = 280
 	all := make([]string, len(texts))
@@ -142,7 +145,7 @@ func lines(texts []string, limit int) string {
 	return list(all, limit)
 }
 
-// list is lines of escaped texts.
+// list joins escaped texts, one bulleted line each.
 func list(texts []string, limit int) string {
 	var b strings.Builder
 	n := 0
@@ -161,8 +164,9 @@ func list(texts []string, limit int) string {
 	return b.String()
 }
 
-// proof is lines of what has to hold. Where they do not all fit, the long ones
-// give up their middle: what a value is compared with stands at the end.
+// proof joins the conditions of a proof, one line each. Where they do not all
+// fit, the long ones lose their middle, because the value they are compared
+// with stands at the end.
 func proof(texts []string, limit int) string {
 	const dash, least = 3, 100
 	all, room, long := make([]string, len(texts)), limit-reserve, len(texts)
@@ -182,7 +186,7 @@ func proof(texts []string, limit int) string {
 	return list(all, limit)
 }
 
-// middle escapes a text and leaves out of its middle what does not fit.
+// middle escapes a text and removes its middle if it does not fit.
 func middle(s string, limit int) string {
 	whole := entities.Replace(s)
 	if size(whole) <= limit {
@@ -203,8 +207,8 @@ func middle(s string, limit int) string {
 	return cut(s, limit-n) + entities.Replace(string(runes[from:]))
 }
 
-// link is one of our own links with our own words. An address that is not a
-// plain http(s) one gives the words alone.
+// link returns one of our own links with our own words. If the address is not a
+// plain http(s) one, it returns the words alone.
 func link(address, words string) string {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
@@ -217,12 +221,12 @@ func link(address, words string) string {
 	return "<" + s + "|" + words + ">"
 }
 
-// when shows a time in the reader's own zone, and in UTC where Slack cannot.
+// when returns a time in the reader's own zone, with UTC as the fallback.
 func when(t time.Time) string {
 	return fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", t.Unix(), t.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
-// lasting shows a duration in the two largest units that matter.
+// lasting returns a duration in its two largest units.
 func lasting(d time.Duration) string {
 	d = max(d, 0)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
-// TestHostileText: nothing from outside mentions, links, formats or hides.
+// TestHostileText: no text from outside mentions, links, formats or hides.
 func TestHostileText(t *testing.T) {
 	for name, m := range map[string]json.Marshaler{
 		"approval": hostileApproval().Message(),
@@ -54,7 +54,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestLimits: whatever comes in, Slack takes what goes out.
+// TestLimits: Slack accepts every message, whatever its input.
 func TestLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(
@@ -108,8 +108,8 @@ func encodedRapid(t *rapid.T, m any) []byte {
 	return b
 }
 
-// TestDiffHidesNothing: a value that changes by characters that nobody sees is
-// not shown as the same one, and one of nothing else is not shown as none.
+// TestDiffHidesNothing: a value that changes only by invisible characters is
+// not shown as unchanged, and a value of nothing else is not shown as empty.
 func TestDiffHidesNothing(t *testing.T) {
 	p := Plan{Changes: []Change{{Field: "a", From: "x", To: "x\u200b"}, {Field: "b", From: "y", To: "\n"}}}
 	short, _, _ := fit(p.Changes, planText, 220)
@@ -120,8 +120,8 @@ func TestDiffHidesNothing(t *testing.T) {
 	}
 }
 
-// TestProofEndsReadably: a long query keeps what its value is compared with, and
-// what comes after it is said.
+// TestProofEndsReadably: a long query keeps what its value is compared with,
+// and what comes after it.
 func TestProofEndsReadably(t *testing.T) {
 	query := func(op string) string {
 		return "sum by (model_name) (rate(" + strings.Repeat("vllm:metric_total & ", 40) + "[5m])) " + op
@@ -151,7 +151,7 @@ func TestProofEndsReadably(t *testing.T) {
 }
 
 // TestLongPlan: a plan that does not fit is cut with a count, and the details
-// have all of it.
+// show all of it.
 func TestLongPlan(t *testing.T) {
 	a := approval()
 	a.Plan = longPlan(200)

@@ -14,54 +14,54 @@ import (
 )
 
 const (
-	window   = 5 * time.Minute // of a request's timestamp, to both sides
+	window   = 5 * time.Minute // accepted difference between a request's timestamp and our clock
 	maxBody  = 1 << 20         // bytes of a request; a full message with its state, form-encoded, has about 300 KiB
-	maxKnown = 20_000          // signatures remembered for the window: far more than people can click
+	maxKnown = 20_000          // signatures kept for the window: far more than people can click
 )
 
-// verify checks that a request is Slack's and fresh, over its raw body. It
-// gives what identifies the request and when it was made.
+// verify checks the signature and the age of a request over its raw body. It
+// returns what identifies the request and when it was made.
 func verify(secret Secret, h http.Header, body []byte, now time.Time) (id [sha256.Size]byte, at time.Time, err error) {
 	if secret.Empty() {
 		return id, at, refuse(BadSignature, "signature: no signing secret is configured")
 	}
 	stamps, signatures := h.Values("X-Slack-Request-Timestamp"), h.Values("X-Slack-Signature")
 	if len(stamps) != 1 || len(signatures) != 1 {
-		return id, at, refuse(BadSignature, "signature: the request has none, or several")
+		return id, at, refuse(BadSignature, "signature: want one timestamp and one signature header")
 	}
 	seconds, err := strconv.ParseInt(stamps[0], 10, 64)
 	if err != nil {
-		return id, at, refuse(BadSignature, "signature: the timestamp is no number")
+		return id, at, refuse(BadSignature, "signature: the timestamp is not a number")
 	}
 	hexed, ok := strings.CutPrefix(signatures[0], "v0=")
 	given, err := hex.DecodeString(hexed)
 	if !ok || err != nil || len(given) != sha256.Size {
-		return id, at, refuse(BadSignature, "signature: not of the form v0=...")
+		return id, at, refuse(BadSignature, "signature: malformed, want v0=...")
 	}
 	mac := hmac.New(sha256.New, []byte(secret.Read()))
 	mac.Write([]byte("v0:" + stamps[0] + ":"))
 	mac.Write(body)
 	sum := mac.Sum(nil)
 	if !hmac.Equal(sum, given) {
-		return id, at, refuse(BadSignature, "signature: does not match: the body was changed, or the signing secret is another app's")
+		return id, at, refuse(BadSignature, "signature: mismatch: the body was changed, or the signing secret belongs to another app")
 	}
 	at = time.Unix(seconds, 0)
 	if age := now.Sub(at); age > window || age < -window {
-		return id, at, refuse(Stale, "signature: is %s old, more than the %s allowed either way: a replay, or this host's clock is wrong", age.Round(time.Second), window)
+		return id, at, refuse(Stale, "signature: %s old, more than the allowed %s: a replay, or this host's clock is wrong", age.Round(time.Second), window)
 	}
 	return sha256.Sum256(sum), at, nil
 }
 
-// form takes the one field out of a form-encoded body. Anything that two
-// readers could understand differently is refused.
+// form returns the one field of a form-encoded body. Anything that two readers
+// could interpret differently is refused.
 func form(h http.Header, body []byte) ([]byte, error) {
 	types := h.Values("Content-Type")
 	if len(types) != 1 {
-		return nil, refuse(Malformed, "form: no content type, or several")
+		return nil, refuse(Malformed, "form: want one content type")
 	}
 	media, params, err := mime.ParseMediaType(types[0])
 	if err != nil || media != "application/x-www-form-urlencoded" {
-		return nil, refuse(Malformed, "form: the content type is not a form's")
+		return nil, refuse(Malformed, "form: the content type is not application/x-www-form-urlencoded")
 	}
 	for name, v := range params {
 		if name != "charset" || !strings.EqualFold(v, "utf-8") {
@@ -69,27 +69,27 @@ func form(h http.Header, body []byte) ([]byte, error) {
 		}
 	}
 	if h.Get("Content-Encoding") != "" {
-		return nil, refuse(Malformed, "form: the body is encoded")
+		return nil, refuse(Malformed, "form: unsupported content encoding")
 	}
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
-		return nil, refuse(Malformed, "form: cannot be read")
+		return nil, refuse(Malformed, "form: malformed body")
 	}
 	if len(values) != 1 || len(values["payload"]) != 1 {
-		return nil, refuse(Malformed, "form: holds other than one payload")
+		return nil, refuse(Malformed, "form: want exactly one field, payload")
 	}
 	return []byte(values["payload"][0]), nil
 }
 
-// seen remembers what was taken, until it could not be taken again anyway.
+// seen remembers deliveries until they could not be accepted again anyway.
 type seen[K comparable] struct {
-	mu    sync.Mutex // guards known: of two equal ones, exactly one is first
+	mu    sync.Mutex // guards known: of two equal keys, exactly one is first
 	known map[K]time.Time
 	max   int
 }
 
-// first reports whether the key is new, and remembers it until a time. A full
-// memory is no answer: full is set, and the caller refuses.
+// first reports whether the key is new, and remembers it until a time. With a
+// full memory it cannot tell: it sets full, and the caller refuses.
 func (s *seen[K]) first(key K, until, now time.Time) (first, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *seen[K]) first(key K, until, now time.Time) (first, full bool) {
 	return true, false
 }
 
-// forget takes a key back.
+// forget removes a key.
 func (s *seen[K]) forget(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

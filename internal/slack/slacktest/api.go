@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// method is one method of the Web API.
+// method describes one method of the Web API.
 type method struct {
-	scopes []string // all are needed
-	app    bool     // wants the app's token
+	scopes []string // all are required
+	app    bool     // requires the app's token
 	do     func(*Server, args) answer
 }
 
@@ -53,7 +53,7 @@ func methods() map[string]method {
 		"views.push":            {do: (*Server).viewPush},
 		"views.update":          {do: (*Server).viewUpdate},
 		"apps.connections.open": {app: true, do: (*Server).connectionsOpen},
-		// Not methods: the scopes that depend on the channel.
+		// Not a method: the scopes that depend on the channel.
 		"": {scopes: []string{"channels:read", "groups:read", "channels:history", "groups:history"}},
 	}
 }
@@ -135,11 +135,11 @@ func (f Fault) answer(w http.ResponseWriter) {
 	case f.Garbage:
 		_, _ = io.WriteString(w, "<html>a proxy's page</html>")
 	default:
-		panic(http.ErrAbortHandler) // net/http's way to end the connection
+		panic(http.ErrAbortHandler) // makes net/http end the connection
 	}
 }
 
-// arguments reads a form, a query or JSON, and the token wherever it is.
+// arguments reads a form, a query or JSON, and the token from wherever it is.
 func arguments(r *http.Request) (args, string, error) {
 	a := args{values: map[string]string{}, host: r.Host, tls: r.TLS != nil}
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -208,7 +208,7 @@ func (s *Server) call(name string, a args, token string) answer {
 	return m.do(s, a)
 }
 
-// needs gives Slack's refusal unless the token has all of the scopes.
+// needs returns Slack's refusal unless the token has all of the scopes.
 func (s *Server) needs(scopes ...string) answer {
 	for _, need := range scopes {
 		if !slices.Contains(s.o.Scopes, need) {

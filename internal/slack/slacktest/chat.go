@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// reachable gives Slack's refusal to write to a channel, or nil.
+// reachable returns Slack's refusal to write to a channel, or nil.
 func (s *Server) reachable(channel string) answer {
 	c, ok := s.channels[channel]
 	switch {
@@ -24,7 +24,7 @@ func (s *Server) reachable(channel string) answer {
 	}
 }
 
-// content checks and takes the text and the blocks.
+// content validates and returns the text and the blocks.
 func content(a args) (text string, blocks json.RawMessage, refused answer) {
 	text = a.get("text")
 	if b := a.get("blocks"); b != "" {
@@ -45,7 +45,7 @@ func content(a args) (text string, blocks json.RawMessage, refused answer) {
 	return text, blocks, nil
 }
 
-// metadata checks the form that Slack asks for.
+// metadata checks the form that Slack requires.
 func metadata(a args) (json.RawMessage, answer) {
 	raw := a.get("metadata")
 	if raw == "" {
@@ -58,7 +58,7 @@ func metadata(a args) (json.RawMessage, answer) {
 	if json.Unmarshal([]byte(raw), &m) != nil || m.EventType == "" || m.EventPayload == nil {
 		return nil, fail("invalid_metadata_format")
 	}
-	if len(raw) > 16<<10 { // Slack bounds it and names no figure
+	if len(raw) > 16<<10 { // Slack limits it but publishes no figure
 		return nil, fail("metadata_too_large")
 	}
 	return json.RawMessage(raw), nil
@@ -91,7 +91,7 @@ func (s *Server) postMessage(a args) answer {
 	return answer{"ok": true, "channel": channel, "ts": m.TS, "message": m.public(true)}
 }
 
-// tooFast keeps the rate of one channel; it gives the seconds to wait.
+// tooFast enforces the rate of one channel and returns the seconds to wait.
 func (s *Server) tooFast(channel string) int {
 	if s.o.PostEvery == 0 {
 		return 0
@@ -177,7 +177,7 @@ func (s *Server) postEphemeral(a args) answer {
 	return answer{"ok": true, "message_ts": m.TS}
 }
 
-// public is the message as the Web API shows it.
+// public returns the message as the Web API shows it.
 func (m *Message) public(withMetadata bool) answer {
 	p := answer{"type": "message", "ts": m.TS, "text": m.Text, "bot_id": m.BotID}
 	if m.BotID == "" {
@@ -196,7 +196,7 @@ func (m *Message) public(withMetadata bool) answer {
 	return p
 }
 
-// readable gives Slack's refusal to read a channel, or nil.
+// readable returns Slack's refusal to read a channel, or nil.
 func (s *Server) readable(channel, what string) answer {
 	c, ok := s.channels[channel]
 	prefix := "channels:"
@@ -270,7 +270,7 @@ func (s *Server) replies(a args) answer {
 	return page(a, found)
 }
 
-// page cuts a list as Slack does, by a cursor that only Slack understands.
+// page pages a list as Slack does, by an opaque cursor.
 func page(a args, found []*Message) answer {
 	limit, _ := strconv.Atoi(a.get("limit"))
 	if limit <= 0 || limit > 999 {

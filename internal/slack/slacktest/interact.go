@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// Delivery is how an interaction reached the app.
+// Delivery describes how an interaction reached the app.
 type Delivery struct {
 	Acknowledged bool
 	After        time.Duration     // until the acknowledgement
 	Status       int               // of HTTP
 	Envelope     string            // of Socket Mode
-	Errors       map[string]string // by block: what a dialog was refused for
+	Errors       map[string]string // by block: why a dialog was refused
 	TriggerID    string
 }
 
-// answer reads what an acknowledgement says about a dialog.
+// answer reads what an acknowledgement tells a dialog.
 func (d *Delivery) answer(raw []byte) {
 	var a struct {
 		Action string            `json:"response_action"`
@@ -36,14 +36,14 @@ func (d *Delivery) answer(raw []byte) {
 	}
 }
 
-// Click presses a button of a message as it is now. The button is named by its
-// action_id. An error means that there is no such button to press.
+// Click presses a button of the current message. action is the button's
+// action_id. An error means that there is no such button.
 func (s *Server) Click(user, channel, ts, action string) (Delivery, error) {
 	return s.click(user, channel, ts, action, false)
 }
 
-// ClickStale presses a button that the message had once: the person's screen
-// had not been told yet.
+// ClickStale presses a button of an earlier version of the message, as on a
+// screen that was not refreshed.
 func (s *Server) ClickStale(user, channel, ts, action string) (Delivery, error) {
 	return s.click(user, channel, ts, action, true)
 }
@@ -58,7 +58,7 @@ func (s *Server) click(user, channel, ts, action string, stale bool) (Delivery, 
 	return d, err
 }
 
-// Payload makes the block_actions payload of a click without sending it, for
+// Payload returns the block_actions payload of a click without sending it, for
 // tests that change it.
 func (s *Server) Payload(user, channel, ts, action string, stale bool) (payload []byte, trigger string, err error) {
 	s.mu.Lock()
@@ -115,9 +115,9 @@ func (s *Server) ClickIn(user, viewID, action string) (Delivery, error) {
 	return d, err
 }
 
-// Submit submits an open dialog with one value, of the block and action given.
+// Submit submits an open dialog with one value for the given block and action.
 // Slack's own client would hold back a value that is too short; this one does
-// not, as an app must not rely on it. Without a refusal the dialog closes.
+// not, because an app must not rely on it. Without a refusal the dialog closes.
 func (s *Server) Submit(user, viewID, block, action, value string) (Delivery, error) {
 	s.mu.Lock()
 	v, ok := s.views[viewID]
@@ -139,7 +139,7 @@ func (s *Server) Submit(user, viewID, block, action, value string) (Delivery, er
 	return d, err
 }
 
-// common is what every interaction has. The caller holds the lock.
+// common returns the fields of every interaction. The caller holds the lock.
 func (s *Server) common(kind, user, viewID string) answer {
 	u := s.users[user]
 	team := u.TeamID
@@ -156,7 +156,7 @@ func (s *Server) common(kind, user, viewID string) answer {
 	}
 }
 
-// buttonOf finds a button in blocks and gives it as an action.
+// buttonOf finds a button in blocks and returns it as an action.
 func buttonOf(blocks json.RawMessage, action string, now time.Time) answer {
 	var list []map[string]any
 	if json.Unmarshal(blocks, &list) != nil {
@@ -171,7 +171,7 @@ func buttonOf(blocks json.RawMessage, action string, now time.Time) answer {
 			}
 			id, _ := b["block_id"].(string)
 			if id == "" {
-				id = "b" + strconv.Itoa(i) // Slack makes one up
+				id = "b" + strconv.Itoa(i) // Slack generates one
 			}
 			return answer{
 				"type": "button", "action_id": action, "block_id": id, "value": o["value"], "text": o["text"],
@@ -190,7 +190,7 @@ func encode(a answer) []byte {
 	return b
 }
 
-// send hands an interaction to the app by the way that is configured.
+// send delivers an interaction to the app over the configured transport.
 func (s *Server) send(payload []byte) (Delivery, error) {
 	s.mu.Lock()
 	to, at := s.interact, s.now()
@@ -202,7 +202,7 @@ func (s *Server) send(payload []byte) (Delivery, error) {
 	return s.Post(body, s.Sign(body, at))
 }
 
-// Sign makes the headers of a signed request.
+// Sign returns the headers of a signed request.
 func (s *Server) Sign(body []byte, at time.Time) http.Header {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(s.o.SigningSecret))

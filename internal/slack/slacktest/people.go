@@ -13,7 +13,7 @@ func (s *Server) userInfo(a args) answer {
 func (s *Server) user(u User) answer {
 	profile := answer{"real_name": u.RealName, "display_name": u.DisplayName, "team": u.TeamID}
 	if slices.Contains(s.o.Scopes, "users:read.email") && u.Email != "" {
-		profile["email"] = u.Email // without the scope Slack leaves it out
+		profile["email"] = u.Email // without the scope Slack omits it
 	}
 	return answer{
 		"id": u.ID, "team_id": u.TeamID, "name": u.DisplayName, "real_name": u.RealName, "deleted": u.Deleted,

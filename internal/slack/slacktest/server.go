@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Options of a server; the zero value is a workspace that works.
+// Options of a server; the zero value is a working workspace.
 type Options struct {
 	Token, AppToken, SigningSecret  string // defaults: [Token], [AppToken], [SigningSecret]
 	TeamID, AppID, BotID, BotUserID string
@@ -28,7 +28,7 @@ type Options struct {
 	PostBurst                       int           // with PostEvery; 0: 1
 }
 
-// What a server has unless the options say otherwise.
+// Defaults of [Options].
 const (
 	Token         = "xoxb-test-0123456789"
 	AppToken      = "xapp-test-0123456789"
@@ -59,10 +59,10 @@ type Conversation struct {
 	Private, Archived, Member, Shared bool
 }
 
-// Message is what the server holds of a message.
+// Message is a message as the server stores it.
 type Message struct {
 	Channel, TS, ThreadTS, Text, BotID string
-	User                               string // of an ephemeral message: who sees it
+	User                               string // of an ephemeral message: the only reader
 	Blocks                             json.RawMessage
 	Metadata                           json.RawMessage
 	Edits                              int
@@ -73,17 +73,17 @@ type Message struct {
 type Call struct {
 	Method string
 	Args   map[string]string // without the token
-	Error  string            // Slack's word, or "HTTP 429"; empty: ok
+	Error  string            // Slack's error code, or "HTTP 429"; empty: ok
 	At     time.Time
 }
 
-// Fault is what happens to a call instead of an answer.
+// Fault replaces the answer of a call.
 type Fault struct {
-	Code       string        // answered with ok: false and this word
+	Code       string        // answered with ok: false and this code
 	Status     int           // answered with this HTTP status
 	RetryAfter time.Duration // with Status 429
 	Cut        bool          // the connection ends without an answer
-	After      bool          // with Cut or Status: after the call had its effect
+	After      bool          // with Cut or Status: after the call took effect
 	Garbage    bool          // answered with something that is not JSON
 }
 
@@ -117,7 +117,7 @@ type Server struct {
 	changed    chan struct{} // closed and replaced at each change
 }
 
-// New makes a server that is not listening.
+// New returns a server that is not listening.
 func New(o Options) *Server {
 	for p, v := range map[*string]string{
 		&o.Token: Token, &o.AppToken: AppToken, &o.SigningSecret: SigningSecret,
@@ -159,10 +159,11 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// APIURL is the base address of the Web API.
+// APIURL returns the base address of the Web API.
 func (s *Server) APIURL() string { return s.base + "/api/" }
 
-// AddUser adds or replaces a user. Without a team the user is of this one.
+// AddUser adds or replaces a user. A user without a team belongs to this
+// workspace.
 func (s *Server) AddUser(u User) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +187,7 @@ func (s *Server) AddChannel(c Conversation) {
 	s.channels[c.ID] = c
 }
 
-// Archive archives a channel, or brings it back.
+// Archive archives a channel, or restores it.
 func (s *Server) Archive(id string, archived bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +211,7 @@ func (s *Server) Remove(channel, ts string) {
 	s.tell()
 }
 
-// Fail lets the next n calls of a method go wrong.
+// Fail makes the next n calls of a method fail.
 func (s *Server) Fail(method string, n int, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +220,7 @@ func (s *Server) Fail(method string, n int, f Fault) {
 	}
 }
 
-// Outage turns Slack off: 503 for every call, and no connection stays.
+// Outage takes Slack down: 503 for every call, and all connections are closed.
 func (s *Server) Outage(down bool) {
 	s.mu.Lock()
 	s.outage = down
@@ -236,7 +237,7 @@ func (s *Server) Latency(d time.Duration) {
 	s.latency = d
 }
 
-// TokenError lets every call fail with a word of Slack's, such as token_expired;
+// TokenError makes every call fail with an error code such as token_expired;
 // empty: the token works again.
 func (s *Server) TokenError(code string) {
 	s.mu.Lock()
@@ -259,14 +260,14 @@ func (s *Server) Interactivity(url string) {
 }
 
 // Advance moves the server's clock, which stamps messages and requests and
-// ends triggers.
+// expires triggers.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skew += d
 }
 
-// Messages gives the messages of a channel and its threads, the oldest first.
+// Messages returns the messages of a channel and its threads, oldest first.
 func (s *Server) Messages(channel string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,14 +280,14 @@ func (s *Server) Messages(channel string) []Message {
 	return out
 }
 
-// Ephemerals gives what was shown to one person each, the oldest first.
+// Ephemerals returns the messages shown to one person each, oldest first.
 func (s *Server) Ephemerals() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Message(nil), s.ephemerals...)
 }
 
-// Calls gives the calls of a method, or of all if it is empty.
+// Calls returns the calls of a method, or all calls if it is empty.
 func (s *Server) Calls(method string) []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,7 +300,7 @@ func (s *Server) Calls(method string) []Call {
 	return out
 }
 
-// Violations gives what the client did that Slack does not allow, such as a
+// Violations returns what the client did that Slack does not allow, such as a
 // late acknowledgement.
 func (s *Server) Violations() []string {
 	s.mu.Lock()
@@ -307,8 +308,8 @@ func (s *Server) Violations() []string {
 	return append([]string(nil), s.violations...)
 }
 
-// Wait waits until a condition holds, which is asked after every change of the
-// server's state; it reports whether it held within the time.
+// Wait waits until a condition holds and reports whether it held in time. The
+// condition is evaluated after every change of the server's state.
 func (s *Server) Wait(within time.Duration, holds func() bool) bool {
 	end := time.NewTimer(within)
 	defer end.Stop()
@@ -327,7 +328,7 @@ func (s *Server) Wait(within time.Duration, holds func() bool) bool {
 	}
 }
 
-// Put adds a message that another app or a person wrote. TS is chosen if empty.
+// Put adds a message that another app or a person wrote. An empty TS is chosen.
 func (s *Server) Put(m Message) Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,7 +342,7 @@ func (s *Server) Put(m Message) Message {
 
 func (s *Server) now() time.Time { return time.Now().Add(s.skew) }
 
-// stamp is a timestamp that no other message has.
+// stamp returns a timestamp that no other message has.
 func (s *Server) stamp() string {
 	s.lastTS = max(s.lastTS+1, s.now().UnixMicro())
 	return fmt.Sprintf("%d.%06d", s.lastTS/1e6, s.lastTS%1e6)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// post calls a method as a client without any library would.
+// post calls a method without any client library.
 func post(t *testing.T, s *Server, method string, values url.Values) map[string]any {
 	t.Helper()
 	if !values.Has("token") {
@@ -31,7 +31,7 @@ func post(t *testing.T, s *Server, method string, values url.Values) map[string]
 	return out
 }
 
-// TestRefusals: the server says no where Slack does, in Slack's words.
+// TestRefusals: the server refuses what Slack refuses, with Slack's codes.
 func TestRefusals(t *testing.T) {
 	s := Start(t, Options{})
 	s.AddChannel(Conversation{ID: "C0ONCALL01", Name: "oncall", Member: true})

@@ -34,8 +34,8 @@ type envelope struct {
 	acked    chan struct{}
 }
 
-// serveLink is the WebSocket that apps.connections.open names. Its ticket is
-// good once.
+// serveLink serves the WebSocket that apps.connections.open names. Its ticket
+// is valid once.
 func (s *Server) serveLink(w http.ResponseWriter, r *http.Request) {
 	ticket := r.URL.Query().Get("ticket")
 	s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *Server) serveLink(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ping keeps the client's watch on a dead connection quiet.
+// ping keeps the client from treating the connection as dead.
 func (s *Server) ping(c *conn, done chan struct{}) {
 	for {
 		c.write.Lock()
@@ -123,21 +123,21 @@ func (s *Server) ack(id string, answer json.RawMessage) {
 	s.violate("acknowledged envelope %q, which there is not", id)
 }
 
-// Connections gives how many Socket Mode connections there are.
+// Connections returns the number of Socket Mode connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// Opened gives how many Socket Mode connections there ever were.
+// Opened returns how many Socket Mode connections were ever opened.
 func (s *Server) Opened() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.opened
 }
 
-// Drop ends every connection without a word.
+// Drop ends every connection without a close message.
 func (s *Server) Drop() {
 	s.mu.Lock()
 	conns := slices.Clone(s.conns)
@@ -147,7 +147,7 @@ func (s *Server) Drop() {
 	}
 }
 
-// Disconnect asks every client to connect anew, as Slack does every few hours:
+// Disconnect asks every client to reconnect, as Slack does every few hours:
 // reason is refresh_requested, warning or link_disabled. The connections stay
 // until the client ends them.
 func (s *Server) Disconnect(reason string) {
@@ -159,8 +159,8 @@ func (s *Server) Disconnect(reason string) {
 	}
 }
 
-// Redeliver sends every unacknowledged envelope again, as Slack does minutes
-// later, over any connection. It gives how many there were.
+// Redeliver sends every unacknowledged envelope again over any connection, as
+// Slack does minutes later. It returns their number.
 func (s *Server) Redeliver() int {
 	s.mu.Lock()
 	var again []*envelope
@@ -176,7 +176,7 @@ func (s *Server) Redeliver() int {
 	return len(again)
 }
 
-// Repeat sends an envelope again although it was acknowledged: the
+// Repeat sends an envelope again although it was acknowledged, as if the
 // acknowledgement was lost.
 func (s *Server) Repeat(id string) error {
 	s.mu.Lock()
@@ -193,7 +193,7 @@ func (s *Server) Repeat(id string) error {
 	return nil
 }
 
-// Acknowledged gives how often an envelope was acknowledged.
+// Acknowledged returns how often an envelope was acknowledged.
 func (s *Server) Acknowledged(id string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *Server) Acknowledged(id string) int {
 	return 0
 }
 
-// transmit sends an envelope over one connection, each time another.
+// transmit sends an envelope over one connection, a different one each time.
 func (s *Server) transmit(e *envelope) bool {
 	s.mu.Lock()
 	e.attempts++
@@ -223,7 +223,7 @@ func (s *Server) transmit(e *envelope) bool {
 	return c != nil && c.send(message) == nil
 }
 
-// deliver sends an envelope and waits for the acknowledgement, not longer than
+// deliver sends an envelope and waits for the acknowledgement, no longer than
 // Slack does.
 func (s *Server) deliver(payload []byte) Delivery {
 	e := &envelope{id: random(16), payload: payload, acked: make(chan struct{})}

@@ -14,18 +14,19 @@ import (
 const (
 	maxMessageBlocks = 50
 	maxViewBlocks    = 100
-	maxText          = 40000 // beyond it Slack cuts the text; here it is refused
+	maxText          = 40000 // Slack cuts a longer text; here it is refused
 
-	// maxWhole is the text of all blocks of a message: Slack answers
+	// maxWhole limits the text of all blocks of a message. Slack answers
 	// msg_blocks_too_long, observed between 11,341 and 13,297 characters.
 	maxWhole = 11000
-	// maxViewWhole is the size of a view; Slack answers view_too_large at 250 KB.
+	// maxViewWhole limits the size of a view. Slack answers view_too_large at
+	// 250 KB.
 	maxViewWhole = 250 << 10
 )
 
-// ValidateMessage gives what Slack would refuse about a message, each with a
-// pointer to the place; none means that Slack takes it. An entry "code:WORD" is
-// the error that Slack answers instead of invalid_blocks.
+// ValidateMessage returns what Slack would refuse about a message, each with a
+// pointer to the place. An empty result means that Slack accepts it. An entry
+// "code:WORD" is the error that Slack answers in place of invalid_blocks.
 func ValidateMessage(text string, blocks []byte) []string {
 	v := &validator{surface: "message", blockIDs: map[string]bool{}}
 	if length(text) > maxText {
@@ -44,7 +45,7 @@ func ValidateMessage(text string, blocks []byte) []string {
 	return v.problems
 }
 
-// ValidateView gives what Slack would refuse about a dialog.
+// ValidateView returns what Slack would refuse about a dialog.
 func ValidateView(raw []byte) []string {
 	v := &validator{surface: "modal", blockIDs: map[string]bool{}}
 	var m map[string]any
@@ -205,7 +206,7 @@ func (v *validator) element(at string, e any, ids map[string]bool) {
 	}
 }
 
-// text checks a text object of one of the types.
+// text checks a text object of one of the given types.
 func (v *validator) text(at string, t any, most int, types ...string) {
 	o, ok := t.(map[string]any)
 	if !ok {
@@ -237,11 +238,11 @@ func (v *validator) text(at string, t any, most int, types ...string) {
 	}
 }
 
-// sequence is what Slack reads between < and >.
+// sequence matches what Slack interprets between < and >.
 var sequence = regexp.MustCompile(`<([^<>]*)>`)
 
-// sequences refuses angle brackets that are no sequence of Slack's: Slack would
-// show them as text, so somebody forgot to escape.
+// sequences refuses angle brackets that are not a sequence of Slack's: Slack
+// would show them as text, so somebody forgot to escape.
 func (v *validator) sequences(at, s string) {
 	for _, m := range sequence.FindAllStringSubmatch(s, -1) {
 		if !strings.HasPrefix(m[1], "!") && !strings.HasPrefix(m[1], "@") && !strings.HasPrefix(m[1], "#") && !strings.Contains(m[1], ":") {
@@ -282,11 +283,11 @@ func (v *validator) only(at string, o map[string]any, names ...string) {
 // length counts as Slack may: the larger of code points and UTF-16 units.
 func length(s string) int { return len(utf16.Encode([]rune(s))) }
 
-// mention is what notifies or links in a text with formatting.
+// mention matches what notifies or links in a text with formatting.
 var mention = regexp.MustCompile(`<(![a-z]+(\^[^>|]*)?|@[UW][^>|]*|#C[^>|]*|[a-z]+:[^>|]*)(\|[^>]*)?>`)
 
-// Mentions gives everything in a message that would notify somebody or link
-// somewhere: "!channel", "@U123", "https://...". Dates are left out.
+// Mentions returns everything in a message that would notify somebody or link
+// somewhere: "!channel", "@U123", "https://...". Dates are omitted.
 func (m Message) Mentions() []string {
 	var out []string
 	for _, s := range append([]string{m.Text}, Texts(m.Blocks)...) {
@@ -299,8 +300,8 @@ func (m Message) Mentions() []string {
 	return out
 }
 
-// Texts gives every text of a message's blocks or of a view, as it is sent:
-// escaped.
+// Texts returns every text of a message's blocks or of a view, escaped as it is
+// sent.
 func Texts(raw []byte) []string {
 	var tree any
 	if json.Unmarshal(raw, &tree) != nil {

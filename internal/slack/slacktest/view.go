@@ -11,7 +11,7 @@ type view struct {
 	raw            json.RawMessage
 }
 
-// trigger is what a click gives the app to open a dialog with.
+// trigger lets the app open a dialog after a click.
 type trigger struct {
 	user    string
 	view    string // the dialog the click was in; empty: none
@@ -19,14 +19,14 @@ type trigger struct {
 	used    bool
 }
 
-// View is an open dialog, as a person sees it.
+// View is an open dialog as a person sees it.
 type View struct {
 	ID   string
 	User string
 	Raw  json.RawMessage // as the app sent it
 }
 
-// Views gives the open dialogs of a person.
+// Views returns the open dialogs of a person.
 func (s *Server) Views(user string) []View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func invalidView(raw string) answer {
 	return nil
 }
 
-// public is the view as the Web API and interactions show it.
+// public returns the view as the Web API and interactions show it.
 func (v *view) public(s *Server) answer {
 	var p answer
 	if json.Unmarshal(v.raw, &p) != nil {
