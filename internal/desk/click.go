@@ -11,15 +11,15 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// door is how decisions made here are recorded.
+// channel names Slack in recorded decisions.
 const door = "slack"
 
-// answerWithin bounds what a person waits for after a decision is taken.
+// answerWithin limits how long the answer to a click may take.
 const answerWithin = 10 * time.Second
 
 // Click carries out what a person did in Slack. It is called after Slack was
-// answered, from several goroutines at once. Whoever clicked is told when it
-// led to nothing.
+// answered, from several goroutines at once. A person whose click had no effect
+// is told why.
 func (d *Desk) Click(ctx context.Context, c slack.Click) {
 	q, why := d.question(ctx, c.ID)
 	if why != "" {
@@ -28,49 +28,50 @@ func (d *Desk) Click(ctx context.Context, c slack.Click) {
 	}
 	switch c.Kind {
 	case slack.KindDeny, slack.KindBreakGlass, slack.KindDetails:
-		d.open(ctx, c, q) // a dialog: Slack gives three seconds
+		d.open(ctx, c, q) // a dialog: Slack allows three seconds
 		return
 	}
 	who, err := d.o.Names.Person(ctx, c.UserID)
 	if err != nil {
-		d.refuse(ctx, c, "unknown_person", "This was not taken: "+err.Error()+". "+d.otherDoors(q.run))
+		d.refuse(ctx, c, "unknown_person", "Not accepted:  "+err.Error()+". "+d.otherDoors(q.run))
 		return
 	}
 	cmd, ok := command(c, q, who)
 	if !ok {
-		d.refuse(ctx, c, "unknown_action", "This button is of another version.")
+		d.refuse(ctx, c, "unknown_action", "This button belongs to another version of the service.")
 		return
 	}
 	if err := d.o.Control.Command(ctx, q.run, cmd); err != nil {
-		// The run has journaled what it ignored; the person is told why.
-		d.answer(ctx, c, "This was not taken: "+err.Error()+". "+d.otherDoors(q.run))
+		// The run has journaled the ignored command; the person is told why.
+		d.answer(ctx, c, "Not accepted:  "+err.Error()+". "+d.otherDoors(q.run))
 		return
 	}
 	d.sender.mark(q.run)
 	d.sender.wake()
 }
 
-// startWithin is how long a click waits for the desk to know its questions: a
+// startWithin limits how long a click waits for the questions to be loaded: a
 // dialog has to be open three seconds after the click.
 const startWithin = 2 * time.Second
 
-// question is what the identifier of a button stands for, or why there is none.
+// question returns the question behind the identifier of a button, or why there
+// is none.
 func (d *Desk) question(ctx context.Context, id string) (question, string) {
 	if !d.started(ctx) {
-		return question{}, "The service is starting: try again in a moment, or use the command line."
+		return question{}, "The service is starting. Try again in a moment, or use the command line."
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q, ok := d.memory.asked[id]
 	if !ok {
-		return question{}, "This question is closed: it was decided, withdrawn, or is no longer known. Nothing was changed by this click."
+		return question{}, "This question is closed: it was decided or withdrawn, or is no longer known. This click changed nothing."
 	}
 	return q, ""
 }
 
-// started waits for the desk to know its questions. What waits for a worker
-// when the service stops comes with a ctx that is over, and is known all the
-// same.
+// started waits for the questions to be loaded. A click that is consumed while
+// the service stops comes with an ended ctx; questions that are already loaded
+// are still used.
 func (d *Desk) started(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -87,8 +88,8 @@ func (d *Desk) started(ctx context.Context) bool {
 	}
 }
 
-// command is what the click means to the run. Who may do it, and whether the
-// question is still open, is the run's to say.
+// command converts a click to a command of the run. The run checks whether the
+// person may decide and whether the question is still open.
 func command(c slack.Click, q question, who Person) (machine.Command, bool) {
 	by := machine.Decision{Gate: q.gate, Digest: q.digest, By: "user:" + who.Name, Groups: who.Groups, Door: door, Reason: c.Reason}
 	cmd := machine.Command{Kind: machine.CmdDecide, Decision: &by}
@@ -106,18 +107,18 @@ func command(c slack.Click, q question, who Person) (machine.Command, bool) {
 	return cmd, true
 }
 
-// open shows a dialog. Looking at it decides nothing, so anybody in the channel
-// may; the channel sees as much.
+// open shows a dialog. Anybody in the channel may open it: it decides nothing
+// and shows no more than the channel does.
 func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
 	state, events, ok := d.o.Runs.Run(q.run)
 	s := tell(state, events)
 	if !ok || s.gate == nil {
-		d.refuse(ctx, c, "closed", "This run cannot be read now. "+d.otherDoors(q.run))
+		d.refuse(ctx, c, "closed", "This run cannot be read at the moment. "+d.otherDoors(q.run))
 		return
 	}
 	id, ok := d.newest(c.ID, q, s)
 	if c.Kind != slack.KindDetails && !ok {
-		d.refuse(ctx, c, "closed", "This question is closed: it was decided, withdrawn, or another plan took its place. Nothing was changed by this click.")
+		d.refuse(ctx, c, "closed", "This question is closed: it was decided or withdrawn, or another plan replaced it. This click changed nothing.")
 		return
 	}
 	title := s.gate.Text
@@ -136,17 +137,18 @@ func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
 	if err := d.o.Slack.OpenModal(ctx, c, m); err != nil {
 		var no *slack.Error
 		if errors.As(err, &no) && no.Reason == slack.TooLate {
-			d.answer(ctx, c, "Slack took too long to show the dialog: press again. "+d.otherDoors(q.run))
+			d.answer(ctx, c, "Slack took too long to show the dialog. Press the button again. "+d.otherDoors(q.run))
 			return
 		}
-		d.log.Warn("a slack dialog could not be shown", "run", q.run, "err", err)
+		d.log.Warn("slack dialog not shown", "run", q.run, "err", err)
 		d.answer(ctx, c, "The dialog could not be shown. "+d.otherDoors(q.run))
 	}
 }
 
-// newest gives the identifier of the question that a dialog shows, which is the
-// run's newest whatever was clicked, and whether the click was on that one and
-// it is open. What people read in a dialog is what its buttons stand for.
+// newest returns the identifier of the question that a dialog shows, which is
+// the run's newest whatever was clicked, and reports whether the click was on
+// that question and it is open. So the buttons of a dialog always stand for
+// what the dialog shows.
 func (d *Desk) newest(id string, q question, s *story) (string, bool) {
 	if q.gate == s.gate.ID {
 		return id, s.state == slack.Open
@@ -157,46 +159,46 @@ func (d *Desk) newest(id string, q question, s *story) (string, bool) {
 	return id, false
 }
 
-// otherDoors is how to decide without Slack.
+// commandLine returns how to decide without Slack.
 func (d *Desk) otherDoors(run string) string {
 	return fmt.Sprintf("On the command line: responder runs show %s, then responder approve %s, or responder deny %s --reason ...", run, run, run)
 }
 
-// refuse journals a click that led to nothing and tells the person. Nothing of
-// what the click carried is kept but who and what kind.
+// refuse journals a click without effect and tells the person. It keeps only
+// who clicked and the kind of the click.
 func (d *Desk) refuse(ctx context.Context, c slack.Click, reason, why string) {
 	d.o.Refusing(reason)
 	d.Refused(ctx, slack.Refused{Reason: slack.Refusal(reason), Transport: c.Transport, At: c.At, UserID: c.UserID, Kind: c.Kind, Detail: firstSentence(why)})
 	d.answer(ctx, c, why)
 }
 
-// Refused journals something that came from Slack, or claims to, and was not
-// taken. A flood of it is journaled in part: the journal is not an attacker's
-// to fill.
+// Refused journals an interaction that came from Slack, or claims to, and was
+// not accepted. A flood is journaled only in part, so that an attacker cannot
+// fill the journal.
 func (d *Desk) Refused(ctx context.Context, r slack.Refused) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.refusals.keep(r, d.o.Now()) {
-		return // the metric counts them all
+		return // the metric counts all of them
 	}
 	err := d.note(context.WithoutCancel(ctx), Record{
 		Kind: KindRefused, Reason: string(r.Reason), User: r.UserID,
 		Message: strings.TrimSpace(fmt.Sprintf("%s over %s: %s", r.Kind, r.Transport, r.Detail)),
 	})
 	if err != nil {
-		d.log.Error("a refused click could not be recorded", "err", err)
+		d.log.Error("refused click not recorded", "err", err)
 	}
 }
 
-// Refusals that are journaled in a minute: of people that Slack vouches for, and
-// of requests that anybody on the network can make.
+// Limits of journaled refusals per minute: of people whom Slack authenticated,
+// and of requests that anybody on the network can make.
 const (
 	refusedPeople  = 60
 	refusedForgers = 3
 )
 
-// refusals bounds what is journaled of refused clicks. Forged ones have an
-// account of their own, or they would hide what people did.
+// refusals limits the journaled refusals. Forged clicks are counted apart,
+// because they would hide what people did.
 type refusals struct {
 	since           time.Time
 	people, forgers int
@@ -222,7 +224,7 @@ func (d *Desk) answer(ctx context.Context, c slack.Click, text string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 	defer cancel()
 	if err := d.o.Slack.Ephemeral(ctx, c.Channel, c.UserID, slack.Notice{Text: text}.Message()); err != nil {
-		d.log.Warn("a click could not be answered", "err", err)
+		d.log.Warn("click not answered", "err", err)
 	}
 }
 

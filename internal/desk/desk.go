@@ -15,36 +15,37 @@ import (
 
 // Runs reads runs. Its methods may be called concurrently.
 type Runs interface {
-	// Changes delivers the id of each run that something became durable of,
-	// from the call on, until ctx ends; then the channel is closed. Several
-	// changes may come as one.
+	// Changes delivers the ID of each run that gets a durable change after the
+	// call, until ctx ends; then the channel is closed. Several changes may be
+	// delivered as one.
 	Changes(ctx context.Context) <-chan string
-	// Open gives the runs that have not ended.
+	// Open returns the runs that have not ended.
 	Open() []machine.State
-	// Run gives a run and its events; false when there is none or it cannot
-	// be read.
+	// Run returns a run and its events; false if it does not exist or cannot be
+	// read.
 	Run(id string) (machine.State, []machine.Event, bool)
 }
 
-// Control takes commands to runs. It returns once the outcome is durable; the
-// text of its errors is shown to the person who clicked.
+// Control sends commands to runs. Command returns once the outcome is durable.
+// The text of its errors is shown to the person who clicked.
 type Control interface {
 	Command(ctx context.Context, run string, c machine.Command) error
 }
 
-// Memory is the desk's stream in the journal. Only the desk writes it.
+// Memory is the stream of Slack approvals in the journal. It has no other
+// writer.
 type Memory interface {
-	// Fold yields every record so far, in order, but for those that were
+	// Fold yields every record so far, in order, except those that were
 	// forgotten.
 	Fold(func(Record)) error
-	// Append makes records durable, all or none, and gives the index of the
+	// Append makes records durable, all or none, and returns the index of the
 	// first.
 	Append(ctx context.Context, records ...Record) (uint64, error)
-	// Forget says that no record before the index has to be folded any more.
+	// Forget records that no record before the index has to be folded again.
 	Forget(before uint64) error
 }
 
-// Slack is what the desk needs of [slack.Client].
+// Slack is the part of [slack.Client] that is used here.
 type Slack interface {
 	Post(ctx context.Context, channel string, meta slack.Meta, m slack.Message) (slack.Ref, error)
 	Reply(ctx context.Context, parent slack.Ref, meta slack.Meta, m slack.Message) (slack.Ref, error)
@@ -55,24 +56,24 @@ type Slack interface {
 	FindReplies(ctx context.Context, parent slack.Ref) ([]slack.Found, error)
 }
 
-// Names says who a Slack user is.
+// Names looks up the identities of Slack users.
 type Names interface {
-	// Person gives the identity and the groups of a Slack user. The error says
-	// to the person why they cannot decide: unknown, a guest, Slack does not
+	// Person returns the identity and the groups of a Slack user. The error
+	// tells the person why they cannot decide: unknown, a guest, Slack does not
 	// answer. It never guesses.
 	Person(ctx context.Context, userID string) (Person, error)
 }
 
-// Person is who decides, as policies and playbooks name them.
+// Person is a decider, as policies and playbooks name them.
 type Person struct {
-	Name   string   // without the prefix user:
-	Groups []string // without the prefix group:
+	Name   string   // without the prefix "user:"
+	Groups []string // without the prefix "group:"
 }
 
-// Storm is when many gates become one list.
+// Burst configures when many gates are grouped into one list.
 type Storm struct {
-	Gates  int           // more than so many in a window; 0: 5
-	Window time.Duration // 0: 1 m
+	Gates  int           // more than this many gates in a window are grouped; 0: 5
+	Window time.Duration // 0: 1 min
 }
 
 // Options of New. Runs, Control, Memory, Slack, Names and Channel are required.
@@ -83,53 +84,54 @@ type Options struct {
 	Slack   Slack
 	Names   Names
 
-	// Channel gives the ID of the channel in which a run is shown; empty: the
+	// Channel returns the ID of the channel in which a run is shown; empty: the
 	// run is not shown in Slack.
 	Channel func(machine.State) string
-	// Link gives the address of a run's page; nil or empty: there is none.
+	// Link returns the address of a run's page; nil or empty: there is none.
 	Link func(run string) string
-	// Budget gives what is left of the service's error budget; nil or a nil
-	// answer: not known. It is asked once for each question and may take a
-	// few seconds.
+	// Budget returns what is left of the service's error budget; nil or a nil
+	// answer: unknown. It is called once for each question and may take a few
+	// seconds.
 	Budget func(context.Context, machine.State) *slack.Budget
 
 	Storm Storm
-	Pace  time.Duration // least time between two messages in a channel; 0: 1 s, as Slack asks
+	Pace  time.Duration // minimum time between two messages in a channel; 0: 1 s, as Slack asks
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Observe is told of every call of Slack that sends something; nil: nobody.
+	// Observe is called with the result of every call of Slack that sends
+	// something. It may be nil.
 	Observe func(err error)
-	// Refusing is told why a click led to nothing, by the desk's own judgement;
-	// what the receiver refuses it does not see. nil: nobody.
+	// Refusing is called with the reason when a click is refused here. Refusals
+	// by the receiver are not included. It may be nil.
 	Refusing func(reason string)
 }
 
-// Desk shows runs in Slack and takes decisions from there. Its methods may be
-// called concurrently.
+// Approvals shows runs in Slack and accepts decisions from there. Its methods
+// may be called concurrently.
 type Desk struct {
 	o   Options
 	log *slog.Logger
 
-	// mu guards the memory, and orders its journal: what is appended under it
-	// is folded before anybody else looks.
+	// mu guards the memory and orders its journal: what is appended under it is
+	// folded before any other goroutine reads the memory.
 	mu       sync.Mutex
 	memory   *memory
 	refusals refusals
-	weighed  uint64 // index up to which was looked what can be forgotten
-	knows    bool   // the memory is folded; before, what is needed is not known
-	forgot   uint64 // what was said to be
+	weighed  uint64 // index up to which forgettable records were looked for
+	knows    bool   // the memory is folded; before, it is unknown which records are needed
+	forgot   uint64 // last index given to Memory.Forget
 
 	loaded chan struct{} // closed once the memory is folded
 	sender sender
 }
 
-// New makes a desk. Nothing happens before Run.
+// New returns an Approvals. Nothing happens before Run.
 func New(o Options) (*Desk, error) {
 	if o.Runs == nil || o.Control == nil || o.Memory == nil || o.Slack == nil || o.Names == nil || o.Channel == nil {
-		return nil, errors.New("desk: runs, control, memory, slack, names and channel are required")
+		return nil, errors.New("slack approvals: runs, control, memory, slack, names and channel are required")
 	}
 	if o.Pace < 0 || o.Storm.Gates < 0 || o.Storm.Window < 0 {
-		return nil, errors.New("desk: a bound is negative")
+		return nil, errors.New("slack approvals: a limit is negative")
 	}
 	o.Storm.Gates = cmp.Or(o.Storm.Gates, 5)
 	o.Storm.Window = cmp.Or(o.Storm.Window, time.Minute)
@@ -154,10 +156,10 @@ func New(o Options) (*Desk, error) {
 	return d, nil
 }
 
-// Run shows runs until ctx ends or the journal fails. Slack being down is no
-// reason to end. The executor must be ready, so that the runs are there.
+// Run shows runs until ctx ends or the journal fails. It continues while Slack
+// is down. The executor must be ready, so that the runs exist.
 func (d *Desk) Run(ctx context.Context) error {
-	changes := d.o.Runs.Changes(ctx) // before what is there is read: nothing falls between
+	changes := d.o.Runs.Changes(ctx) // before existing runs are read, so that no change is missed
 	if err := d.load(); err != nil {
 		return err
 	}
@@ -169,7 +171,7 @@ func (d *Desk) Run(ctx context.Context) error {
 			return ctx.Err()
 		case run, ok := <-changes:
 			if !ok && ctx.Err() == nil {
-				return errors.New("follow runs: the journal cannot be read on")
+				return errors.New("follow runs: the journal can no longer be read")
 			}
 			if !ok {
 				return ctx.Err()
@@ -189,11 +191,11 @@ func (d *Desk) Run(ctx context.Context) error {
 	}
 }
 
-// Started is closed once the desk knows what is in Slack, so that clicks on it
-// are taken.
+// Started returns a channel that is closed once the messages in Slack are
+// known, so that clicks on them are accepted.
 func (d *Desk) Started() <-chan struct{} { return d.loaded }
 
-// load folds the desk's stream and marks what may have changed since.
+// load folds the stream and marks the runs that may have changed since.
 func (d *Desk) load() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -207,7 +209,7 @@ func (d *Desk) load() error {
 	for _, s := range d.o.Runs.Open() {
 		open[s.Start.Run] = s.Head
 		if t := d.memory.tickets[s.Start.Run]; t != nil && t.head == s.Head && t.maybe.IsZero() && s.Aside == nil {
-			continue // people see it as it is
+			continue // people see its current state
 		}
 		if s.Gate != nil || d.memory.tickets[s.Start.Run] != nil || s.Levers > 0 {
 			d.sender.mark(s.Start.Run)
@@ -215,7 +217,7 @@ func (d *Desk) load() error {
 	}
 	for run := range d.memory.tickets {
 		if _, ok := open[run]; !ok {
-			d.sender.mark(run) // it ended while nobody looked
+			d.sender.mark(run) // it ended while the service was down
 		}
 	}
 	for key := range d.memory.lists {
@@ -247,11 +249,11 @@ func (d *Desk) note(ctx context.Context, records ...Record) error {
 	return nil
 }
 
-// forgetEvery is how many records come before what is over is forgotten: as
-// many more than needed a start reads at most.
+// forgetEvery is how many records are written before closed ones are forgotten.
+// A start reads at most that many more than it needs.
 const forgetEvery = 1000
 
-// forget keeps a start from reading what is over. The caller holds mu.
+// forget keeps a start from reading closed records. The caller holds mu.
 func (d *Desk) forget() {
 	d.weighed = d.memory.next
 	before := d.memory.needed()
@@ -259,7 +261,7 @@ func (d *Desk) forget() {
 		return
 	}
 	if err := d.o.Memory.Forget(before); err != nil {
-		d.log.Warn("the next start reads more than it needs", "err", err)
+		d.log.Warn("closed records not forgotten; the next start reads more than it needs", "err", err)
 		return
 	}
 	d.forgot = before

@@ -7,71 +7,71 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// Kinds of records in the desk's stream. The names are stored; they never
-// change meaning.
+// Kinds of records in the stream. The names are stored and never change
+// meaning.
 const (
-	KindAsking    = "desk.asking"    // a gate got its identifier; the message about it comes next
-	KindPosted    = "desk.posted"    // a run's message, or a digest, is in Slack
+	KindAsking    = "desk.asking"    // a gate got its identifier; its message comes next
+	KindPosted    = "desk.posted"    // the message of a run or of a list is in Slack
 	KindSent      = "desk.sent"      // people see the run as of Head
 	KindClosed    = "desk.closed"    // the run's message is final, or was given up
-	KindLost      = "desk.lost"      // the message is not in Slack any more, or not ours to edit: another is posted
-	KindLeft      = "desk.left"      // a line of the thread that Slack refuses in every form
-	KindOutage    = "desk.outage"    // Slack does not take messages, and why
-	KindRecovered = "desk.recovered" // it does again
-	KindRefused   = "desk.refused"   // something people did, or somebody forged, that led to nothing
+	KindLost      = "desk.lost"      // the message was deleted or can no longer be edited: another is posted
+	KindLeft      = "desk.left"      // a line of the thread is omitted because Slack refuses it in every form
+	KindOutage    = "desk.outage"    // Slack does not accept messages, and why
+	KindRecovered = "desk.recovered" // Slack accepts messages again
+	KindRefused   = "desk.refused"   // something people did, or somebody forged, that had no effect
 )
 
-// Record is one fact of the desk. Only the fields its kind names are set.
+// Record is one fact of the stream. Only the fields of its kind are set.
 type Record struct {
-	Kind  string    `json:"-"` // stored beside it
+	Kind  string    `json:"-"` // stored apart from the body
 	At    time.Time `json:"-"`
 	Index uint64    `json:"-"` // in the stream
 
 	Run     string `json:"run,omitempty"`
 	Gate    string `json:"gate,omitempty"`   // asking
-	Digest  string `json:"digest,omitempty"` // asking: of the plan asked about
-	ID      string `json:"id,omitempty"`     // asking: what the buttons carry
-	List    string `json:"list,omitempty"`   // asking, posted, lost, closed: the storm's list it stands in, instead of a message of its own
+	Digest  string `json:"digest,omitempty"` // asking: of the plan in question
+	ID      string `json:"id,omitempty"`     // asking: the identifier in the buttons
+	List    string `json:"list,omitempty"`   // asking, posted, lost, closed: the list that shows the run; empty: a message of its own
 	Channel string `json:"channel,omitempty"`
 	TS      string `json:"ts,omitempty"`    // posted
-	Head    uint64 `json:"head,omitempty"`  // sent: events of the run that people have seen; 0: its thread is not written so far
-	Lines   uint64 `json:"lines,omitempty"` // sent, left, and asking in a list: events of the run up to which its thread was written
+	Head    uint64 `json:"head,omitempty"`  // sent: events of the run that people have seen; 0: its thread is not complete yet
+	Lines   uint64 `json:"lines,omitempty"` // sent, left, and asking in a list: events of the run that its thread covers
 
 	Reason  string `json:"reason,omitempty"`  // outage, refused, lost, left, and closed when it was given up
-	User    string `json:"user,omitempty"`    // refused: Slack's id of who did it, if known
-	Message string `json:"message,omitempty"` // beside a reason: one line for people
+	User    string `json:"user,omitempty"`    // refused: Slack's ID of the person, if known
+	Message string `json:"message,omitempty"` // with a reason: one line for people
 }
 
-// question is what a button is about.
+// question is the subject of a button.
 type question struct {
 	run, gate, digest string
 }
 
-// ticket is what the desk knows of one run's message.
+// ticket is the state of one run's message.
 type ticket struct {
 	run     string
 	from    uint64 // index of its first record
 	channel string
-	list    string    // the storm's list it stands in; empty: a message of its own
-	ref     slack.Ref // zero: not posted, as far as is known
-	maybe   time.Time // since when a message may be there that is not recorded; zero: none
-	gate    string    // the newest that has an identifier
-	id      string    // of that gate
-	ids     []string  // of all its gates
+	list    string    // the list that shows the run; empty: a message of its own
+	ref     slack.Ref // zero: not posted, as far as known
+	maybe   time.Time // since when an unrecorded message may exist; zero: none
+	gate    string    // the newest gate that has an identifier
+	id      string    // the identifier of that gate
+	ids     []string  // the identifiers of all its gates
 	head    uint64    // events of the run that people have seen
-	lines   uint64    // events up to which the thread was written
-	look    string    // fingerprint of what people see; empty: not known
+	lines   uint64    // events of the run that the thread covers
+	look    string    // fingerprint of the posted message; empty: unknown
 	doubt   bool      // the thread may hold more than is recorded
-	lost    bool      // its message was seen, and is gone
-	plain   uint64    // events at which Slack refused the message as we show it: it is said in plain words
-	terse   uint64    // events of the thread's line that Slack refused as we write it
-	tries   int       // refused in plain words too
-	wait    time.Time // until then they are not tried again
-	unread  time.Time // since when the run cannot be read; zero: it can
-	gone    bool      // for so long that it is not waited for any more
+	lost    bool      // its message was found deleted
+	plain   uint64    // events at which Slack refused the full message; a plain notice replaces it
+	terse   uint64    // events of the thread's line that Slack refused in full
+	tries   int       // how often the plain notice was refused too
+	wait    time.Time // when the plain notice may be tried again
+	unread  time.Time // since when the run cannot be read; zero: readable
+	gone    bool      // unreadable for too long; the run is no longer waited for
 }
 
-// list is a message that stands for many.
+// list is a message that shows many runs.
 type list struct {
 	key     string
 	from    uint64 // index of its first record
@@ -79,14 +79,14 @@ type list struct {
 	ref     slack.Ref
 	maybe   time.Time
 	runs    []string
-	sent    string    // what it showed last, for comparison; empty: unknown
-	plain   string    // what Slack refused to show
-	tries   int       // refused in plain words too
-	wait    time.Time // until then they are not tried again
+	sent    string    // the last posted version, for comparison; empty: unknown
+	plain   string    // the version that Slack refused
+	tries   int       // how often the plain notice was refused too
+	wait    time.Time // when the plain notice may be tried again
 	until   time.Time
 }
 
-// memory is the fold of the desk's stream.
+// memory is the fold of the stream.
 type memory struct {
 	tickets map[string]*ticket // by run
 	lists   map[string]*list   // by key
@@ -95,7 +95,7 @@ type memory struct {
 	next    uint64            // index of the record after the last
 }
 
-// outage is why Slack takes no messages.
+// outage is why Slack accepts no messages.
 type outage struct {
 	reason string
 	from   uint64 // index of its record
@@ -105,8 +105,8 @@ func newMemory() *memory {
 	return &memory{tickets: map[string]*ticket{}, lists: map[string]*list{}, asked: map[string]question{}, down: map[string]outage{}}
 }
 
-// fold takes in one record. Records it does not know are of a newer program
-// and leave the memory as it is: at worst a message is edited once more.
+// fold applies one record. Unknown kinds come from a newer version and are
+// skipped: at worst a message is edited once more.
 func (m *memory) fold(r Record) {
 	m.next = r.Index + 1
 	switch r.Kind {
@@ -152,17 +152,18 @@ func (m *memory) asking(r Record) {
 			m.enlist(r)
 		}
 	} else if r.Channel != t.channel && t.ref == (slack.Ref{}) {
-		m.move(t, r) // the configuration names another now
+		m.move(t, r) // the configuration now names another channel
 	}
 	if r.Gate == "" {
-		return // a run that acts by itself has a message, and asks nothing
+		return // a run that acts without asking has a message but no question
 	}
 	t.gate, t.id = r.Gate, r.ID
 	t.ids = append(t.ids, r.ID)
 	m.asked[r.ID] = question{run: r.Run, gate: r.Gate, digest: r.Digest}
 }
 
-// move takes a run that nobody has seen to another channel, or to a list there.
+// move moves a run whose message nobody has seen to another channel, or to a
+// list there.
 func (m *memory) move(t *ticket, r Record) {
 	switch from := m.lists[t.list]; {
 	case t.list == "" && r.List == "":
@@ -185,7 +186,7 @@ func (m *memory) enlist(r Record) {
 	l.runs = append(l.runs, r.Run)
 }
 
-// close forgets a run's message, or a list with all that stands in it.
+// close removes a run's message, or a list with all its runs.
 func (m *memory) close(r Record) {
 	runs := []string{r.Run}
 	if l := m.lists[r.List]; r.Run == "" && l != nil {
@@ -202,7 +203,7 @@ func (m *memory) close(r Record) {
 	}
 }
 
-// needed is the index of the first record that is still needed.
+// needed returns the index of the first record that is still needed.
 func (m *memory) needed() uint64 {
 	from := m.next
 	for _, t := range m.tickets {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// relist journals that runs of a list that nobody has seen are asked in other
-// channels, because the configuration was corrected: in one list for each.
+// relist moves the runs of a list that nobody has seen to the channels of the
+// corrected configuration: one list for each channel.
 func (d *Desk) relist(ctx context.Context, l list) (bool, error) {
 	d.mu.Lock()
 	unseen := d.nowhere(l.channel, l.ref, l.maybe)
@@ -42,7 +42,7 @@ func (d *Desk) relist(ctx context.Context, l list) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, was := d.memory.down[l.channel]; was && !d.used(l.channel, leave...) {
-		records = append(records, Record{Kind: KindRecovered, Channel: l.channel}) // nobody waits for it any more
+		records = append(records, Record{Kind: KindRecovered, Channel: l.channel}) // nothing waits for it any more
 	}
 	if err := d.note(ctx, records...); err != nil {
 		return false, err

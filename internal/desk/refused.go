@@ -11,7 +11,7 @@ import (
 )
 
 // unseen reports whether a run's message is certainly in no channel: it was not
-// posted, or what it was to be posted to is closed to us.
+// posted, or its channel is closed to us.
 func (d *Desk) unseen(t ticket) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -24,14 +24,14 @@ func (d *Desk) nowhere(channel string, ref slack.Ref, maybe time.Time) bool {
 	return ref == (slack.Ref{}) && (maybe.IsZero() || why == slack.Channel || why == slack.Archived)
 }
 
-// move journals that a run that nobody has seen is asked in another channel,
-// because the configuration was corrected.
+// move journals that a run whose message nobody has seen is asked in another
+// channel, because the configuration was corrected.
 func (d *Desk) move(ctx context.Context, t ticket, channel string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	records := []Record{{Kind: KindAsking, Run: t.run, Channel: channel}}
 	if _, was := d.memory.down[t.channel]; was && !d.used(t.channel, t.run) {
-		records = append(records, Record{Kind: KindRecovered, Channel: t.channel}) // nobody waits for it any more
+		records = append(records, Record{Kind: KindRecovered, Channel: t.channel}) // nothing waits for it any more
 	}
 	if err := d.note(ctx, records...); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (d *Desk) move(ctx context.Context, t ticket, channel string) error {
 	return nil
 }
 
-// used reports whether something else than some runs is shown in a channel. The
+// used reports whether a channel shows anything other than the given runs. The
 // caller holds mu.
 func (d *Desk) used(channel string, but ...string) bool {
 	for _, t := range d.memory.tickets {
@@ -51,9 +51,9 @@ func (d *Desk) used(channel string, but ...string) bool {
 	return false
 }
 
-// unsendable goes on with a message that Slack refuses for what it is: people
-// are told in plain words, and if those are refused too, it is an outage of the
-// channel like any other. A question is never dropped.
+// unsendable handles a message that Slack refuses for its form. It sends a
+// plain notice instead. If that is refused too, it counts as an outage of the
+// channel. A question is never dropped.
 func (d *Desk) unsendable(ctx context.Context, s *story, t ticket) (time.Time, error) {
 	now, no := d.o.Now(), d.sender.last
 	if t.plain != s.run.Head {
@@ -68,8 +68,8 @@ func (d *Desk) unsendable(ctx context.Context, s *story, t ticket) (time.Time, e
 	return d.stuck(ctx, s, t, again)
 }
 
-// waits says until when a message that was refused in plain words is not tried
-// again as it is; zero: it is.
+// waits returns until when a refused plain notice is not tried again; zero: try
+// now.
 func (d *Desk) waits(s *story, t ticket) time.Time {
 	if t.plain == s.run.Head && t.wait.After(d.o.Now()) {
 		return t.wait
@@ -77,11 +77,10 @@ func (d *Desk) waits(s *story, t ticket) time.Time {
 	return time.Time{}
 }
 
-// between is the pause before a message is tried again that Slack refused so
-// many times in plain words.
+// between returns the pause after a plain notice was refused a number of times.
 func between(tries int) time.Duration { return min(mostBackoff<<min(tries, 16), mostClosed) }
 
-// plain is a run's message with nothing in it that Slack could refuse.
+// plain returns a run's notice, which holds nothing that Slack could refuse.
 func (d *Desk) plain(s *story) slack.Message {
 	run, about := s.run.Start.Run, s.run.Start.Service.Name
 	n := slack.Notice{
@@ -93,7 +92,7 @@ func (d *Desk) plain(s *story) slack.Message {
 		n.Title = "Approval needed for " + about
 		n.Text = "Slack refused the full message. " + d.otherDoors(run)
 	case s.gate != nil:
-		n.Title = fmt.Sprintf("The question for %s is %s", about, s.state)
+		n.Title = fmt.Sprintf("Approval for %s: %s", about, s.state)
 	}
 	if s.final() {
 		n.Title += ": the run ended " + string(s.run.Ending.Outcome)
@@ -101,15 +100,15 @@ func (d *Desk) plain(s *story) slack.Message {
 	return n.Message()
 }
 
-// lose journals that a message, the run's or the list's, is not in Slack any
-// more, or not ours to edit. Another one is posted: people see how things ended
-// although somebody cleaned up.
+// lose journals that a message, of the run or of the list, was deleted or can
+// no longer be edited. Another one is posted, so that people see the outcome
+// although somebody deleted the message.
 func (d *Desk) lose(ctx context.Context, r Record) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	no := d.sender.last
 	r.Kind, r.Reason, r.Message = KindLost, string(no.Reason), no.Error()
-	d.log.Warn("a message is not in slack any more, it is posted again", "run", r.Run, "err", no)
+	d.log.Warn("message no longer in slack, posting it again", "run", r.Run, "err", no)
 	if err := d.note(ctx, r); err != nil {
 		return time.Time{}, err
 	}
@@ -121,12 +120,13 @@ func (d *Desk) lose(ctx context.Context, r Record) (time.Time, error) {
 	return d.o.Now().Add(d.o.Pace), nil
 }
 
-// giveUpAfter is how long after a run has ended its message is tried to be
-// brought up to date in a channel that does not take it.
+// giveUpAfter is how long after the end of a run updates of its message are
+// retried in a channel that does not accept them.
 const giveUpAfter = 7 * 24 * time.Hour
 
-// stuck goes on with a message that a channel does not take: until long after
-// the run has ended, and then no more. An outage of all of Slack does not count.
+// stuck handles a message that a channel does not accept: it retries until long
+// after the run has ended, then gives up. An outage of all of Slack does not
+// count.
 func (d *Desk) stuck(ctx context.Context, s *story, t ticket, again time.Time) (time.Time, error) {
 	if no := d.sender.last; !lasting(no) || !d.overdue(s) {
 		return again, nil
@@ -135,13 +135,13 @@ func (d *Desk) stuck(ctx context.Context, s *story, t ticket, again time.Time) (
 		return time.Time{}, err
 	}
 	if d.sender.last.Reason == slack.Invalid {
-		return time.Time{}, nil // that message alone
+		return time.Time{}, nil // only that message
 	}
 	return time.Time{}, d.giveUpOthers(ctx, t.channel)
 }
 
-// giveUpOthers gives up what is as old in the same channel: one call was enough
-// to know.
+// giveUpOthers gives up equally old messages in the same channel: one call was
+// enough to know.
 func (d *Desk) giveUpOthers(ctx context.Context, channel string) error {
 	d.mu.Lock()
 	var runs []string
@@ -165,14 +165,14 @@ func (d *Desk) giveUpOthers(ctx context.Context, channel string) error {
 
 func (d *Desk) givenUp(r Record, channel string) Record {
 	no := d.sender.last
-	d.log.Error("a message could not be brought up to date, it is given up", "run", r.Run, "err", no)
+	d.log.Error("message not updated, giving up", "run", r.Run, "err", no)
 	r.Kind, r.Channel, r.Reason = KindClosed, channel, string(no.Reason)
-	r.Message = fmt.Sprintf("given up %s after the end: %v", playbook.FormatDuration(giveUpAfter), no)
+	r.Message = fmt.Sprintf("gave up %s after the run's end: %v", playbook.FormatDuration(giveUpAfter), no)
 	return r
 }
 
-// lasting reports whether a failure is of one channel or one message, so that
-// nothing but a person changes it.
+// lasting reports whether a failure concerns one channel or one message, so
+// that only a person can resolve it.
 func lasting(no *slack.Error) bool {
 	return no != nil && (!wide(no.Reason) || no.Reason == slack.Invalid || no.Reason == slack.NotFound)
 }

@@ -39,7 +39,7 @@ func TestRefusedEditIsSaidInPlainWords(t *testing.T) {
 	until(t, s, "that it was seen", func() bool { return len(h.records(KindSent)) == 1 })
 	s.Fail("chat.update", 1, slacktest.Fault{Code: "invalid_blocks"})
 	h.approved("r-1")
-	until(t, s, "the plain words", one(s, "The question for serving/r-1 is approved"))
+	until(t, s, "the plain words", one(s, "Approval for serving/r-1: approved"))
 	h.applied("r-1")
 	until(t, s, "the end in full", one(s, "user:ada"))
 	if n := len(h.records(KindOutage)); n != 0 {

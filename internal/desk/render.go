@@ -10,7 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// approval is the run's message while it has a question, and after.
+// approval returns the run's message while it has a question, and after.
 func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) slack.Approval {
 	st, g := s.run, s.gate
 	a := slack.Approval{
@@ -23,7 +23,7 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 		State: s.state, Outcome: s.end, Notes: s.notes,
 	}
 	if st.Start.ByHand() {
-		a.Since = time.Time{} // nothing burns
+		a.Since = time.Time{} // a manual run has no alert
 	}
 	if p := s.about; p != nil {
 		a.Title = p.Summary
@@ -35,10 +35,10 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 	return a
 }
 
-// breakable reports whether somebody may approve alone, through this door.
+// breakable reports whether a person may approve alone through Slack.
 func (s *story) breakable() bool { return len(s.gate.BreakGlass) > 0 && !anyStrong(s.gate.Needs) }
 
-// burning is how long the alert has fired: until now, or until it was over.
+// burning returns how long the alert fired: until now, or until it resolved.
 func (s *story) burning(now time.Time) time.Duration {
 	end := now
 	if s.final() {
@@ -47,7 +47,7 @@ func (s *story) burning(now time.Time) time.Duration {
 	return max(0, end.Sub(s.run.Start.Alert.StartsAt).Round(time.Second))
 }
 
-// acting is the message of a run that changes something without asking.
+// acting returns the message of a run that changes something without asking.
 func (s *story) acting(link string) slack.Notice {
 	n := slack.Notice{Title: "Acting: " + s.summary(), Link: link, Facts: []slack.Fact{
 		{Name: "Service", Value: s.run.Start.Service.Name},
@@ -64,7 +64,7 @@ func (s *story) acting(link string) slack.Notice {
 	return n
 }
 
-// details is everything about the question, in pages.
+// details returns everything about the question, in pages.
 func (s *story) details(id, link string, page int, origin slack.Origin) slack.Details {
 	d := slack.Details{ID: id, Title: s.gate.Text, Link: link, Page: page, Origin: origin, Decide: s.state == slack.Open}
 	d.Needs, d.OfferBreakGlass = needs(*s.gate, s.voted), s.breakable()
@@ -99,7 +99,7 @@ func (s *story) details(id, link string, page int, origin slack.Origin) slack.De
 	return d
 }
 
-// entry is the run in a storm's list.
+// entry returns the run as an entry of a list.
 func (s *story) entry(id, link string) slack.Entry {
 	e := slack.Entry{ID: id, Service: s.run.Start.Service.Name, Title: s.gate.Text, Deadline: s.gate.Deadline, State: s.state, Link: link}
 	if s.about != nil {
@@ -166,7 +166,7 @@ func risk(p machine.Plan) string {
 
 func expiry(e playbook.Expiry) string {
 	if e == playbook.ExpiryDeny {
-		return "it counts as denied, nothing is changed"
+		return "it counts as denied; nothing is changed"
 	}
-	return "the run is handed to people, nothing is changed"
+	return "the run is handed to people; nothing is changed"
 }

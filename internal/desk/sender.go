@@ -12,20 +12,20 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// sender is what waits to be sent, and when it may be.
+// sender holds what waits to be sent, and when it may be sent.
 type sender struct {
-	mu    sync.Mutex // guards runs and lists, which clicks mark too, and fresh
+	mu    sync.Mutex // guards runs, lists and fresh, which clicks also set
 	runs  map[string]bool
 	lists map[string]bool
-	fresh bool          // no failure so far says anything about the next attempt
-	woken chan struct{} // something was marked from beside the loop
+	fresh bool          // past failures no longer predict the next attempt
+	woken chan struct{} // receives when something was marked from outside the loop
 
-	// The loop's own.
-	next   map[string]time.Time // by channel: when the next message may go
-	fails  map[string]int       // by channel: failures in a row
+	// Used only by the loop.
+	next   map[string]time.Time // by channel: earliest time of the next message
+	fails  map[string]int       // by channel: consecutive failures
 	asks   map[string][]time.Time
 	budget map[string]*slack.Budget // by gate
-	last   *slack.Error             // why Slack did not take the last message
+	last   *slack.Error             // why Slack did not accept the last message
 }
 
 func newSender() sender {
@@ -54,7 +54,7 @@ func (s *sender) wake() {
 	}
 }
 
-// refresh lets everything be tried at once, if that was asked for.
+// refresh allows an immediate attempt of everything, if that was requested.
 func (s *sender) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *sender) refresh() {
 	}
 }
 
-// Renewed says that Slack is spoken to by another token: what waits because of
-// the one before is tried at once.
+// Renewed reports a new token: messages that waited because of the old one are
+// tried at once.
 func (d *Desk) Renewed() {
 	d.sender.mu.Lock()
 	d.sender.fresh = true
@@ -74,7 +74,7 @@ func (d *Desk) Renewed() {
 	d.sender.wake()
 }
 
-// take empties the marked runs; they come in the order of their start.
+// take empties and returns the marked runs, in the order of their start.
 func (s *sender) take() []string { return s.empty(s.runs) }
 
 func (s *sender) takeLists() []string { return s.empty(s.lists) }
@@ -87,8 +87,8 @@ func (s *sender) empty(marked map[string]bool) []string {
 	return all
 }
 
-// work brings people up to date, as far as the pace and Slack allow, and says
-// when to go on; zero: when something changes. An error is the journal's.
+// work updates the messages as far as the pace and Slack allow, and returns
+// when to continue; zero: when something changes. An error is the journal's.
 func (d *Desk) work(ctx context.Context, changes <-chan string) (time.Time, error) {
 	var next time.Time
 	later := func(at time.Time) {
@@ -123,7 +123,7 @@ func (d *Desk) work(ctx context.Context, changes <-chan string) (time.Time, erro
 	return next, ctx.Err()
 }
 
-// drain takes in what changed meanwhile, so that only the newest state is sent.
+// drain receives pending changes, so that only the newest state is sent.
 func drain(changes <-chan string, s *sender) {
 	for {
 		select {
@@ -139,7 +139,7 @@ func drain(changes <-chan string, s *sender) {
 	}
 }
 
-// urgency puts questions that nobody has seen before edits.
+// urgency orders questions that nobody has seen before edits.
 func (d *Desk) urgency(run string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +149,7 @@ func (d *Desk) urgency(run string) int {
 	return 0
 }
 
-// ready says when the channel may get its next message; zero: now.
+// ready returns when the channel may get its next message; zero: now.
 func (d *Desk) ready(channel string) time.Time {
 	at := d.sender.next[channel]
 	if all := d.sender.next[""]; all.After(at) {
@@ -161,10 +161,10 @@ func (d *Desk) ready(channel string) time.Time {
 	return time.Time{}
 }
 
-// sent keeps the pace of a channel and the account of what Slack takes. It
-// gives when to try again, zero if it was taken, and an error of the journal.
-// A message that Slack refuses for what it is, is not sent again as it is: then
-// both are zero and taken is false.
+// sent keeps the pace of a channel and records what Slack accepts. It returns
+// when to try again, zero if the message was accepted, and an error of the
+// journal. A message that Slack refuses for its form is not sent again
+// unchanged: then both are zero and taken is false.
 func (d *Desk) sent(ctx context.Context, channel string, err error) (again time.Time, taken bool, fatal error) {
 	d.o.Observe(err)
 	now := d.o.Now()
@@ -183,7 +183,7 @@ func (d *Desk) sent(ctx context.Context, channel string, err error) (again time.
 	}
 	d.sender.last = no
 	if no.Reason == slack.Invalid || no.Reason == slack.NotFound {
-		d.log.Error("slack refuses a message", "err", err)
+		d.log.Error("slack refused a message", "err", err)
 		return time.Time{}, false, nil
 	}
 	where, most := channel, mostClosed
@@ -196,29 +196,29 @@ func (d *Desk) sent(ctx context.Context, channel string, err error) (again time.
 	return again, false, d.down(ctx, where, no)
 }
 
-// wide reports whether a failure concerns all of Slack and not one channel.
+// wide reports whether a failure concerns all of Slack, not one channel.
 func wide(r slack.Reason) bool { return r != slack.Archived && r != slack.Channel }
 
-// Longest pauses between two attempts.
+// The longest pauses between two attempts.
 const (
 	mostBackoff = time.Minute      // while Slack is down
-	mostClosed  = 10 * time.Minute // to a channel that is closed to us, or of a message that Slack refuses
+	mostClosed  = 10 * time.Minute // for a channel that is closed to us, or a message that Slack refuses
 )
 
-// backoff doubles with each failure in a row.
+// backoff doubles with each consecutive failure.
 func backoff(fails int) time.Duration {
 	return time.Second << min(fails-1, 16)
 }
 
-// down journals that Slack does not take messages, once for each reason. Being
-// asked to slow down is no outage.
+// down journals that Slack does not accept messages, once for each reason. A
+// rate limit is not an outage.
 func (d *Desk) down(ctx context.Context, channel string, no *slack.Error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if no.Reason == slack.RateLimited || d.memory.down[channel].reason == string(no.Reason) {
 		return nil
 	}
-	d.log.Error("slack takes no messages; questions stay decidable on the command line", "err", no)
+	d.log.Error("slack accepts no messages; approvals can be decided on the command line", "err", no)
 	return d.note(ctx, Record{Kind: KindOutage, Channel: channel, Reason: string(no.Reason), Message: no.Error()})
 }
 
@@ -227,7 +227,7 @@ func (d *Desk) recovered(ctx context.Context, channel string) error {
 	defer d.mu.Unlock()
 	for _, c := range []string{channel, ""} {
 		if _, was := d.memory.down[c]; was {
-			d.log.Info("slack takes messages again")
+			d.log.Info("slack accepts messages again")
 			if err := d.note(ctx, Record{Kind: KindRecovered, Channel: c}); err != nil {
 				return err
 			}
@@ -236,8 +236,8 @@ func (d *Desk) recovered(ctx context.Context, channel string) error {
 	return nil
 }
 
-// Down says why Slack takes no messages, by channel; "" stands for all of
-// Slack. Empty: it does.
+// Down returns why Slack accepts no messages, by channel; "" stands for all of
+// Slack. Empty: it accepts them.
 func (d *Desk) Down() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

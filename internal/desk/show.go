@@ -13,8 +13,8 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// show brings people up to date on one run, by one call of Slack at most. It
-// says when to go on; zero: when the run changes. An error is the journal's.
+// show updates the message of one run, by one call of Slack at most. It returns
+// when to continue; zero: when the run changes. An error is the journal's.
 func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
 	t, known := d.ticket(run)
 	if at := d.ready(t.channel); known && t.list == "" && !at.IsZero() {
@@ -57,7 +57,7 @@ func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
 	return d.send(ctx, s, t)
 }
 
-// ticket gives a copy of what is known of a run's message.
+// ticket returns a copy of the state of a run's message.
 func (d *Desk) ticket(run string) (ticket, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +68,7 @@ func (d *Desk) ticket(run string) (ticket, bool) {
 	return *t, true
 }
 
-// change alters what is known of a run's message, beside what is journaled.
+// change alters the part of a message's state that is not journaled.
 func (d *Desk) change(run string, f func(*ticket)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,7 @@ func (d *Desk) change(run string, f func(*ticket)) {
 }
 
 // ask journals the intent to show a run, and the identifier of its newest
-// question. New questions in a storm go to a list.
+// question. In a burst, new questions go to a list.
 func (d *Desk) ask(ctx context.Context, s *story, channel string, first bool) error {
 	r := Record{Kind: KindAsking, Run: s.run.Start.Run, Channel: channel}
 	if s.gate != nil {
@@ -90,7 +90,7 @@ func (d *Desk) ask(ctx context.Context, s *story, channel string, first bool) er
 		r.List = d.storm(channel)
 	}
 	if r.List != "" {
-		r.Lines = s.asked // the list says so much
+		r.Lines = s.asked // the list covers these events
 	}
 	if err := d.note(ctx, r); err != nil {
 		return err
@@ -107,14 +107,14 @@ func (d *Desk) ask(ctx context.Context, s *story, channel string, first bool) er
 	return nil
 }
 
-// newID draws an identifier for a button: 128 bits that say nothing.
+// newID draws an identifier for a button: 128 random bits.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// send posts the run's message, edits it, or writes its thread.
+// send posts the run's message, edits it, or writes to its thread.
 func (d *Desk) send(ctx context.Context, s *story, t ticket) (time.Time, error) {
 	if t.ref == (slack.Ref{}) {
 		return d.post(ctx, s, t)
@@ -128,7 +128,7 @@ func (d *Desk) send(ctx context.Context, s *story, t ticket) (time.Time, error) 
 		return d.thread(ctx, s, t, t.ref, lines)
 	}
 	if look == t.look && t.head != head && s.state == slack.Open {
-		return d.shown(ctx, s, t, look, t.lines) // nothing people would notice
+		return d.shown(ctx, s, t, look, t.lines) // no visible change
 	}
 	if s.final() {
 		return time.Time{}, d.finish(ctx, Record{Kind: KindClosed, Run: t.run})
@@ -136,7 +136,7 @@ func (d *Desk) send(ctx context.Context, s *story, t ticket) (time.Time, error) 
 	return time.Time{}, nil
 }
 
-// edit brings the run's message up to date.
+// edit updates the run's message.
 func (d *Desk) edit(ctx context.Context, s *story, t ticket, m slack.Message, look string) (time.Time, error) {
 	if at := d.waits(s, t); !at.IsZero() {
 		return at, nil
@@ -159,7 +159,7 @@ func (d *Desk) edit(ctx context.Context, s *story, t ticket, m slack.Message, lo
 	}
 }
 
-// post puts the run's message into its channel, unless an earlier attempt did.
+// post posts the run's message to its channel, unless an earlier attempt did.
 func (d *Desk) post(ctx context.Context, s *story, t ticket) (time.Time, error) {
 	if !t.maybe.IsZero() {
 		ref, at, err := d.find(ctx, t.channel, meta(t.run, "run", 0), t.maybe)
@@ -203,7 +203,7 @@ func (d *Desk) post(ctx context.Context, s *story, t ticket) (time.Time, error) 
 	}
 	lines := uint64(0)
 	for _, l := range s.thread {
-		lines = l.after // what happened before is in the message
+		lines = l.after // the message covers what happened before
 	}
 	return d.shown(ctx, s, t, look, lines)
 }
@@ -214,7 +214,7 @@ func (d *Desk) posted(ctx context.Context, r Record) (time.Time, error) {
 	return d.o.Now(), d.note(ctx, r)
 }
 
-// find looks for a message that may have been posted before.
+// find looks for a message that an earlier attempt may have posted.
 func (d *Desk) find(ctx context.Context, channel string, want slack.Meta, since time.Time) (slack.Ref, time.Time, error) {
 	found, err := d.o.Slack.Find(ctx, channel, since.Add(-time.Minute)) // the clocks differ
 	if err != nil {
@@ -232,7 +232,8 @@ func (d *Desk) find(ctx context.Context, channel string, want slack.Meta, since 
 	return slack.Ref{}, time.Time{}, nil
 }
 
-// shown journals that people see the run as it is, and says when to go on.
+// shown journals that people see the current state of the run, and returns when
+// to continue.
 func (d *Desk) shown(ctx context.Context, s *story, t ticket, look string, lines uint64) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -251,7 +252,7 @@ func (d *Desk) shown(ctx context.Context, s *story, t ticket, look string, lines
 	return time.Time{}, nil
 }
 
-// finish journals that nothing follows any more.
+// finish journals that nothing follows.
 func (d *Desk) finish(ctx context.Context, r Record) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -261,7 +262,7 @@ func (d *Desk) finish(ctx context.Context, r Record) error {
 	return d.note(ctx, r)
 }
 
-// message renders the run, and a fingerprint of what people will notice.
+// message renders the run, with a fingerprint of what people will notice.
 func (d *Desk) message(ctx context.Context, s *story, t ticket) (slack.Message, string) {
 	link := d.o.Link(t.run)
 	if s.gate == nil {
@@ -277,7 +278,7 @@ func (d *Desk) message(ctx context.Context, s *story, t ticket) (slack.Message, 
 func fingerprint(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return newID() // unreachable unless a number is not one: then every look is a new one
+		return newID() // unreachable unless a number is NaN or infinite: then every look counts as a change
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])

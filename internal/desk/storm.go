@@ -10,12 +10,12 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// listed is how many runs one list holds. More than Slack shows at once come up
-// as others are decided.
+// listed is how many runs one list holds. Slack shows fewer at once; the rest
+// appear as others are decided.
 const listed = 40
 
-// storm says in which list a new question goes; empty: it gets a message of its
-// own. The caller holds mu.
+// burst returns the list for a new question; empty: a message of its own. The
+// caller holds mu.
 func (d *Desk) storm(channel string) string {
 	now := d.o.Now()
 	asks := slices.DeleteFunc(d.sender.asks[channel], func(at time.Time) bool { return now.Sub(at) > d.o.Storm.Window })
@@ -31,8 +31,8 @@ func (d *Desk) storm(channel string) string {
 	return newID()
 }
 
-// showList brings a storm's list up to date. It says when to go on; zero: when
-// one of its runs changes.
+// showList updates a list. It returns when to continue; zero: when one of its
+// runs changes.
 func (d *Desk) showList(ctx context.Context, key string) (time.Time, error) {
 	d.mu.Lock()
 	known := d.memory.lists[key]
@@ -75,7 +75,7 @@ func (d *Desk) showList(ctx context.Context, key string) (time.Time, error) {
 	}
 	if len(g.owed) > 0 {
 		for _, run := range g.owed {
-			d.sender.mark(run) // its thread is written
+			d.sender.mark(run) // its thread is due
 		}
 		return d.o.Now().Add(d.o.Pace), nil
 	}
@@ -115,8 +115,8 @@ func (d *Desk) postList(ctx context.Context, l list, g digest, m slack.Message, 
 	return d.posted(ctx, Record{Kind: KindPosted, List: l.key, Channel: ref.Channel, TS: ref.TS})
 }
 
-// stuckList goes on with a list that Slack does not take, as with a run's own
-// message. again is zero when it was refused for what it is.
+// stuckList handles a list that Slack does not accept, as with a run's own
+// message. again is zero when Slack refused its form.
 func (d *Desk) stuckList(ctx context.Context, l list, g digest, look string, again time.Time) (time.Time, error) {
 	if again.IsZero() {
 		if l.plain != look {
@@ -135,7 +135,7 @@ func (d *Desk) stuckList(ctx context.Context, l list, g digest, look string, aga
 	return time.Time{}, d.finish(ctx, d.givenUp(Record{List: l.key}, l.channel))
 }
 
-// changeList alters what is known of a list, beside what is journaled.
+// changeList alters the part of a list's state that is not journaled.
 func (d *Desk) changeList(key string, f func(*list)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,18 +147,17 @@ func (d *Desk) changeList(key string, f func(*list)) {
 // digest is what a list shows, and what is left to do about it.
 type digest struct {
 	slack.Digest
-	open  bool      // one of its runs goes on
-	ended time.Time // the last of them
-	owed  []string  // runs of which the thread is to be told
+	open  bool      // one of its runs continues
+	ended time.Time // the end of its last run
+	owed  []string  // runs whose thread is incomplete
 }
 
-// plain is a list with nothing in it that Slack could refuse.
+// plain returns a list's notice, which holds nothing that Slack could refuse.
 func (g digest) plain() slack.Message {
 	return slack.Notice{Title: g.Title, Link: g.Link, Text: "Slack refused the full list. On the command line: responder runs list"}.Message()
 }
 
-// digest renders a list. A run that cannot be read counts as one that goes on,
-// for a while.
+// digest renders a list. A run that cannot be read counts as open for a while.
 func (d *Desk) digest(l list) digest {
 	g, waiting := digest{Digest: slack.Digest{Link: d.o.Link("")}}, 0
 	for _, run := range l.runs {

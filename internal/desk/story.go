@@ -9,8 +9,8 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// story is a run as people are shown it: what it asks or asked last, how that
-// ended, and what happened since.
+// timeline is a run as it is shown to people: the current or last question, its
+// outcome, and what happened since.
 type story struct {
 	run   machine.State
 	gate  *machine.Gate // the newest question; nil: none so far
@@ -18,24 +18,24 @@ type story struct {
 	end   *slack.Outcome
 	voted []machine.Decision
 	plan  *machine.Plan // the newest
-	about *machine.Plan // the one the newest question is about; nil: it is about no plan
+	about *machine.Plan // the plan of the newest question; nil: it has none
 	at    string        // the playbook's state that asked
-	asked uint64        // events of the run up to and with the newest question
+	asked uint64        // number of events of the run up to the newest question
 
-	evidence []string // what led to the newest question
+	evidence []string // for the newest question
 	guards   []string
 	notes    []string // since the first question
-	waits    string   // merge that is waited for, as it was last said; empty: none
+	waits    string   // the merge that is waited for, as last shown; empty: none
 	thread   []line
 }
 
-// line is something for the run's thread.
+// line is one entry of the run's thread.
 type line struct {
-	after uint64 // events of the run up to and with this one
+	after uint64 // number of events of the run up to this one
 	slack.Progress
 }
 
-// tell folds a run's events.
+// newTimeline folds a run's events.
 func tell(run machine.State, events []machine.Event) *story {
 	s := &story{run: run}
 	for i, e := range events {
@@ -51,7 +51,7 @@ func tell(run machine.State, events []machine.Event) *story {
 	return s
 }
 
-// waiting keeps what merge is waited for, so that it is said once.
+// waiting records the merge that is waited for, so that it is shown once.
 func (s *story) waiting(e machine.Event) {
 	switch {
 	case e.Kind == machine.Settling && e.Reason == machine.ReasonNone:
@@ -101,7 +101,7 @@ func (s *story) add(e machine.Event) {
 	}
 }
 
-// decided closes the question by what people said.
+// decided closes the question with a decision.
 func (s *story) decided(d machine.Decision, at time.Time) {
 	s.state = slack.Denied
 	if d.Approve {
@@ -119,7 +119,7 @@ func (s *story) decided(d machine.Decision, at time.Time) {
 	}
 }
 
-// closed ends the question without a word of people.
+// closed closes the question without a decision.
 func (s *story) closed(as slack.State, e machine.Event) {
 	s.state = as
 	s.end = &slack.Outcome{At: e.At, Why: e.Message}
@@ -128,7 +128,7 @@ func (s *story) closed(as slack.State, e machine.Event) {
 	}
 }
 
-// title is how the playbook calls a state.
+// title returns the playbook's title of a state.
 func (s *story) title(name string) string {
 	if s.run.Playbook != nil {
 		if st := s.run.Playbook.State(name); st != nil && st.Title != "" {
@@ -138,7 +138,7 @@ func (s *story) title(name string) string {
 	return name
 }
 
-// progress says an event as a line of the thread; empty: it is none.
+// progress renders an event as a line of the thread; empty: the event has none.
 func (s *story) progress(e machine.Event) (slack.Mark, string) {
 	switch e.Kind {
 	case machine.GateVoted:
@@ -148,7 +148,7 @@ func (s *story) progress(e machine.Event) (slack.Mark, string) {
 	case machine.GateEscalated:
 		return slack.MarkNote, e.Message
 	case machine.GateVoided:
-		return slack.MarkNote, "the plan is void: " + e.Message
+		return slack.MarkNote, "the plan was voided: " + e.Message
 	case machine.Applied:
 		if e.Waits != "" {
 			return slack.MarkStarted, "asked for: " + s.summary() + ", " + e.Waits
@@ -159,7 +159,7 @@ func (s *story) progress(e machine.Event) (slack.Mark, string) {
 	case machine.Declined:
 		return slack.MarkFailed, "declined, nothing was changed" + after(e.Message)
 	case machine.Settled:
-		return slack.MarkNote, "in effect, the proof counts from here" + after(e.Message)
+		return slack.MarkNote, "in effect, verification starts" + after(e.Message)
 	case machine.Verified:
 		return slack.MarkDone, "verified: it helped" + after(e.Message)
 	case machine.VerifyEnded:
@@ -169,7 +169,7 @@ func (s *story) progress(e machine.Event) (slack.Mark, string) {
 	case machine.PlanRefused:
 		return slack.MarkFailed, "not applied: " + e.Message
 	case machine.RunHeld:
-		return slack.MarkHeld, "HELD, a person has to say what is true: " + e.Message + "; responder runs resolve " + s.run.Start.Run
+		return slack.MarkHeld, "HELD: a person must check what is true: " + e.Message + "; then run responder runs resolve " + s.run.Start.Run
 	case machine.CancelRequested:
 		return slack.MarkNote, "cancel requested by " + e.Decision.By + after(e.Decision.Reason)
 	case machine.RunEnded:
@@ -179,8 +179,8 @@ func (s *story) progress(e machine.Event) (slack.Mark, string) {
 	}
 }
 
-// merging says what merge is waited for, when that is something else than was
-// said last, and that it came.
+// merging returns a line when the merge that is waited for changes, and when
+// the merge is done.
 func (s *story) merging(e machine.Event) (slack.Mark, string) {
 	switch {
 	case e.Reason != machine.ReasonNone, e.Message == s.waits && e.Waits != "":
@@ -188,7 +188,7 @@ func (s *story) merging(e machine.Event) (slack.Mark, string) {
 	case e.Waits != "":
 		return slack.MarkNote, e.Message
 	case s.waits != "":
-		return slack.MarkNote, "merged, and rolled out now" + after(e.Message)
+		return slack.MarkNote, "merged, rolling out" + after(e.Message)
 	}
 	return "", ""
 }
@@ -234,9 +234,9 @@ func after(text string) string {
 	return ": " + text
 }
 
-// shown reports whether the run has something for people: it asked them, or
-// changed something by itself.
+// shown reports whether people have to see the run: it asked them, or changed
+// something on its own.
 func (s *story) shown() bool { return s.gate != nil || s.run.Levers > 0 }
 
-// final reports whether nothing will follow.
+// final reports whether the run has ended.
 func (s *story) final() bool { return s.run.Phase == machine.PhaseEnded }

@@ -32,7 +32,7 @@ func TestWaitingForAMerge(t *testing.T) {
 	for _, l := range s.thread {
 		got = append(got, l.Text)
 	}
-	want := []string{"asked for: set it, by pull request, " + url, missing, failed, "merged, and rolled out now: argocd/chat: a sync runs"}
+	want := []string{"asked for: set it, by pull request, " + url, missing, failed, "merged, rolling out: argocd/chat: a sync runs"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the thread says\n%q, want\n%q", got, want)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// since gives the lines of the thread that come after so many events.
+// since returns the lines of the thread after a number of events.
 func (s *story) since(events uint64) []line {
 	i := slices.IndexFunc(s.thread, func(l line) bool { return l.after > events })
 	if i < 0 {
@@ -20,8 +20,8 @@ func (s *story) since(events uint64) []line {
 	return s.thread[i:]
 }
 
-// threadOfList writes what happened to a run that stands in a list into the
-// thread of the list, once that is posted.
+// threadOfList writes the events of a run in a list to the thread of the list,
+// once the list is posted.
 func (d *Desk) threadOfList(ctx context.Context, s *story, t ticket) (time.Time, error) {
 	d.mu.Lock()
 	var parent slack.Ref
@@ -39,8 +39,8 @@ func (d *Desk) threadOfList(ctx context.Context, s *story, t ticket) (time.Time,
 	return d.thread(ctx, s, t, parent, lines)
 }
 
-// thread writes what happened into the thread of the run's message, or of the
-// list it stands in, as one message however much it is.
+// thread writes pending lines to the thread of the run's message, or of its
+// list, as one message.
 func (d *Desk) thread(ctx context.Context, s *story, t ticket, parent slack.Ref, lines []line) (time.Time, error) {
 	last := lines[len(lines)-1]
 	if t.doubt {
@@ -77,7 +77,7 @@ func (d *Desk) thread(ctx context.Context, s *story, t ticket, parent slack.Ref,
 	}
 }
 
-// progress is what happened in a run. Where several share a thread, it names
+// progress returns the pending lines as one entry. In a shared thread it names
 // the run.
 func (d *Desk) progress(s *story, t ticket, lines []line) slack.Progress {
 	last := lines[len(lines)-1]
@@ -92,17 +92,17 @@ func (d *Desk) progress(s *story, t ticket, lines []line) slack.Progress {
 	return p
 }
 
-// leave journals that a line of the thread is left out, because Slack refuses it
-// in every form. The message itself and the command line have what it says.
+// leave journals that a line of the thread is omitted because Slack refuses it
+// in every form. The message itself and the command line show the same facts.
 func (d *Desk) leave(ctx context.Context, t ticket, lines uint64) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	no := d.sender.last
-	d.log.Error("slack refuses a line of a run's thread, it is left out", "run", t.run, "err", no)
+	d.log.Error("slack refused a line of a run's thread, omitting it", "run", t.run, "err", no)
 	return d.o.Now().Add(d.o.Pace), d.note(ctx, Record{Kind: KindLeft, Run: t.run, Lines: lines, Reason: string(no.Reason), Message: no.Error()})
 }
 
-// written looks how far the thread was written before the desk was stopped.
+// written checks how much of the thread was written before the restart.
 func (d *Desk) written(ctx context.Context, t ticket, parent slack.Ref) (time.Time, error) {
 	replies, err := d.o.Slack.FindReplies(ctx, parent)
 	if err != nil {

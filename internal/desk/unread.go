@@ -7,26 +7,26 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// A run that cannot be read is tried again for a while, as its journal may be
-// read by somebody who is slow, and then not waited for any more: it would keep
-// every later start from forgetting what is over.
+// Retries of a run that cannot be read. A slow reader of its journal is a
+// temporary cause. After unreadMost the run is no longer waited for, because it
+// would keep every later start from forgetting closed records.
 const (
 	unreadEvery = time.Minute
 	unreadMost  = 10 * time.Minute
 )
 
-// reasonUnread is why a message is given up whose run cannot be read.
+// reasonUnread is the reason of giving up the message of an unreadable run.
 const reasonUnread = "unreadable"
 
-// unread goes on with a run that cannot be read: people are told so in place of
-// a question that nobody here can answer for.
+// unread handles a run that cannot be read: a notice replaces a question that
+// cannot be decided here.
 func (d *Desk) unread(ctx context.Context, t ticket, known bool) (time.Time, error) {
 	now := d.o.Now()
 	switch {
 	case !known:
 		return time.Time{}, nil
 	case t.unread.IsZero():
-		d.log.Error("a run that is shown in slack cannot be read", "run", t.run)
+		d.log.Error("run shown in slack cannot be read", "run", t.run)
 		d.change(t.run, func(t *ticket) { t.unread = now })
 		return now.Add(unreadEvery), nil
 	case now.Sub(t.unread) < unreadMost:
@@ -50,17 +50,17 @@ func (d *Desk) unread(ctx context.Context, t ticket, known bool) (time.Time, err
 }
 
 func unreadable(t ticket) Record {
-	return Record{Kind: KindClosed, Run: t.run, Channel: t.channel, Reason: reasonUnread, Message: "the run cannot be read, so its message is not kept up to date any more"}
+	return Record{Kind: KindClosed, Run: t.run, Channel: t.channel, Reason: reasonUnread, Message: "the run cannot be read; its message is no longer updated"}
 }
 
 func unreadNotice(run, link string) slack.Notice {
 	return slack.Notice{
 		Title: "A run cannot be read", Link: link,
-		Text: "What became of run " + run + " is not known here, and nothing can be decided about it in Slack. A person has to look: responder runs show " + run,
+		Text: "The state of run " + run + " is unknown, and it cannot be decided in Slack. Check it on the command line: responder runs show " + run,
 	}
 }
 
-// unreadEntry is such a run in a storm's list.
+// unreadEntry returns such a run as an entry of a list.
 func unreadEntry(t ticket, link string) slack.Entry {
 	return slack.Entry{ID: t.id, Service: t.run, Title: "cannot be read: responder runs show " + t.run, State: reasonUnread, Link: link}
 }
