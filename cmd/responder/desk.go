@@ -18,7 +18,7 @@ const deskStream = "desk"
 
 // slackDoor is the door to Slack: the desk, and what takes the clicks.
 type slackDoor struct {
-	desk     *desk.Desk
+	desk     *desk.Approvals
 	receiver *slack.Receiver
 	refused  chan slack.Refused
 	metrics  *slackMetrics
@@ -41,7 +41,7 @@ func (s *service) openDoor(o serviceOptions) (*slackDoor, error) {
 		Runs: deskRuns{s.executor}, Control: control{s.executor}, Memory: deskMemory{s.journal}, Slack: w.client, Names: w.names,
 		Channel: func(st machine.State) string { return w.channelOf(st.Start.Service.Name, st.Start.Playbook) },
 		Link:    link.run,
-		Storm:   desk.Storm{Gates: w.Storm.Gates, Window: w.Storm.Window},
+		Burst:   desk.Burst{Gates: w.Storm.Gates, Window: w.Storm.Window},
 		Pace:    w.pace, Now: s.world.Now, Log: o.log,
 		Observe: d.metrics.called, Refusing: d.metrics.refused,
 	}

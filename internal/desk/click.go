@@ -12,7 +12,7 @@ import (
 )
 
 // channel names Slack in recorded decisions.
-const door = "slack"
+const channel = "slack"
 
 // answerWithin limits how long the answer to a click may take.
 const answerWithin = 10 * time.Second
@@ -20,7 +20,7 @@ const answerWithin = 10 * time.Second
 // Click carries out what a person did in Slack. It is called after Slack was
 // answered, from several goroutines at once. A person whose click had no effect
 // is told why.
-func (d *Desk) Click(ctx context.Context, c slack.Click) {
+func (d *Approvals) Click(ctx context.Context, c slack.Click) {
 	q, why := d.question(ctx, c.ID)
 	if why != "" {
 		d.refuse(ctx, c, "closed", why)
@@ -33,7 +33,7 @@ func (d *Desk) Click(ctx context.Context, c slack.Click) {
 	}
 	who, err := d.o.Names.Person(ctx, c.UserID)
 	if err != nil {
-		d.refuse(ctx, c, "unknown_person", "Not accepted:  "+err.Error()+". "+d.otherDoors(q.run))
+		d.refuse(ctx, c, "unknown_person", "Not accepted: "+err.Error()+". "+d.commandLine(q.run))
 		return
 	}
 	cmd, ok := command(c, q, who)
@@ -43,7 +43,7 @@ func (d *Desk) Click(ctx context.Context, c slack.Click) {
 	}
 	if err := d.o.Control.Command(ctx, q.run, cmd); err != nil {
 		// The run has journaled the ignored command; the person is told why.
-		d.answer(ctx, c, "Not accepted:  "+err.Error()+". "+d.otherDoors(q.run))
+		d.answer(ctx, c, "Not accepted: "+err.Error()+". "+d.commandLine(q.run))
 		return
 	}
 	d.sender.mark(q.run)
@@ -56,7 +56,7 @@ const startWithin = 2 * time.Second
 
 // question returns the question behind the identifier of a button, or why there
 // is none.
-func (d *Desk) question(ctx context.Context, id string) (question, string) {
+func (d *Approvals) question(ctx context.Context, id string) (question, string) {
 	if !d.started(ctx) {
 		return question{}, "The service is starting. Try again in a moment, or use the command line."
 	}
@@ -72,7 +72,7 @@ func (d *Desk) question(ctx context.Context, id string) (question, string) {
 // started waits for the questions to be loaded. A click that is consumed while
 // the service stops comes with an ended ctx; questions that are already loaded
 // are still used.
-func (d *Desk) started(ctx context.Context) bool {
+func (d *Approvals) started(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	select {
@@ -91,7 +91,7 @@ func (d *Desk) started(ctx context.Context) bool {
 // command converts a click to a command of the run. The run checks whether the
 // person may decide and whether the question is still open.
 func command(c slack.Click, q question, who Person) (machine.Command, bool) {
-	by := machine.Decision{Gate: q.gate, Digest: q.digest, By: "user:" + who.Name, Groups: who.Groups, Door: door, Reason: c.Reason}
+	by := machine.Decision{Gate: q.gate, Digest: q.digest, By: "user:" + who.Name, Groups: who.Groups, Door: channel, Reason: c.Reason}
 	cmd := machine.Command{Kind: machine.CmdDecide, Decision: &by}
 	switch c.Kind {
 	case slack.KindApprove:
@@ -109,11 +109,11 @@ func command(c slack.Click, q question, who Person) (machine.Command, bool) {
 
 // open shows a dialog. Anybody in the channel may open it: it decides nothing
 // and shows no more than the channel does.
-func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
+func (d *Approvals) open(ctx context.Context, c slack.Click, q question) {
 	state, events, ok := d.o.Runs.Run(q.run)
-	s := tell(state, events)
+	s := newTimeline(state, events)
 	if !ok || s.gate == nil {
-		d.refuse(ctx, c, "closed", "This run cannot be read at the moment. "+d.otherDoors(q.run))
+		d.refuse(ctx, c, "closed", "This run cannot be read at the moment. "+d.commandLine(q.run))
 		return
 	}
 	id, ok := d.newest(c.ID, q, s)
@@ -137,11 +137,11 @@ func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
 	if err := d.o.Slack.OpenModal(ctx, c, m); err != nil {
 		var no *slack.Error
 		if errors.As(err, &no) && no.Reason == slack.TooLate {
-			d.answer(ctx, c, "Slack took too long to show the dialog. Press the button again. "+d.otherDoors(q.run))
+			d.answer(ctx, c, "Slack took too long to show the dialog. Press the button again. "+d.commandLine(q.run))
 			return
 		}
 		d.log.Warn("slack dialog not shown", "run", q.run, "err", err)
-		d.answer(ctx, c, "The dialog could not be shown. "+d.otherDoors(q.run))
+		d.answer(ctx, c, "The dialog could not be shown. "+d.commandLine(q.run))
 	}
 }
 
@@ -149,7 +149,7 @@ func (d *Desk) open(ctx context.Context, c slack.Click, q question) {
 // the run's newest whatever was clicked, and reports whether the click was on
 // that question and it is open. So the buttons of a dialog always stand for
 // what the dialog shows.
-func (d *Desk) newest(id string, q question, s *story) (string, bool) {
+func (d *Approvals) newest(id string, q question, s *timeline) (string, bool) {
 	if q.gate == s.gate.ID {
 		return id, s.state == slack.Open
 	}
@@ -160,13 +160,13 @@ func (d *Desk) newest(id string, q question, s *story) (string, bool) {
 }
 
 // commandLine returns how to decide without Slack.
-func (d *Desk) otherDoors(run string) string {
+func (d *Approvals) commandLine(run string) string {
 	return fmt.Sprintf("On the command line: responder runs show %s, then responder approve %s, or responder deny %s --reason ...", run, run, run)
 }
 
 // refuse journals a click without effect and tells the person. It keeps only
 // who clicked and the kind of the click.
-func (d *Desk) refuse(ctx context.Context, c slack.Click, reason, why string) {
+func (d *Approvals) refuse(ctx context.Context, c slack.Click, reason, why string) {
 	d.o.Refusing(reason)
 	d.Refused(ctx, slack.Refused{Reason: slack.Refusal(reason), Transport: c.Transport, At: c.At, UserID: c.UserID, Kind: c.Kind, Detail: firstSentence(why)})
 	d.answer(ctx, c, why)
@@ -175,7 +175,7 @@ func (d *Desk) refuse(ctx context.Context, c slack.Click, reason, why string) {
 // Refused journals an interaction that came from Slack, or claims to, and was
 // not accepted. A flood is journaled only in part, so that an attacker cannot
 // fill the journal.
-func (d *Desk) Refused(ctx context.Context, r slack.Refused) {
+func (d *Approvals) Refused(ctx context.Context, r slack.Refused) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.refusals.keep(r, d.o.Now()) {
@@ -217,7 +217,7 @@ func (f *refusals) keep(r slack.Refused, now time.Time) bool {
 }
 
 // answer shows a text to the person who clicked, and to nobody else.
-func (d *Desk) answer(ctx context.Context, c slack.Click, text string) {
+func (d *Approvals) answer(ctx context.Context, c slack.Click, text string) {
 	if c.Channel == "" {
 		return
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
-// A refused click that is journaled before the desk knows what it showed does
-// not make it forget that.
+// A refused click that is journaled before the memory is folded does not make a
+// start forget the shown messages.
 func TestRefusedBeforeTheStartForgetsNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	records := []Record{{Kind: KindAsking, Run: "r-1", Gate: "g", ID: "0123456789", Channel: oncall}}
 	for len(records) <= forgetEvery {
 		records = append(records, Record{Kind: KindRefused, User: eve, Reason: "closed"})
@@ -34,10 +34,10 @@ func TestRefusedBeforeTheStartForgetsNothing(t *testing.T) {
 	}
 }
 
-// What was edited and not yet told in the thread when the service was killed is
-// told by the next start, although nothing happens any more.
+// A line of a thread that was not written when the service was killed is
+// written by the next start, although the run does not change.
 func TestKilledBetweenEditAndThread(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.terms = &machine.Terms{Needs: []machine.Need{{Rule: "policy two, policy.yaml:3", From: []string{"user:ada", "user:bob"}, Quorum: 2}}}
 	first := h.open(t, s)
 	h.asking("r-1")
@@ -70,10 +70,10 @@ func TestKilledBetweenEditAndThread(t *testing.T) {
 	until(t, s, "the vote in the thread", func() bool { th := threads(s); return len(th) == 1 && says(th[0], "user:ada approves") })
 }
 
-// A dialog is about what its buttons stand for: that of a plan that was replaced
-// is refused, and its details are those of the newest question.
+// A dialog shows what its buttons stand for: buttons of a replaced plan are
+// refused, and the details are those of the newest question.
 func TestDialogOfAReplacedPlan(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.terms = &machine.Terms{BreakGlass: []string{"user:bob"}}
 	d := h.open(t, s)
 	h.asking("r-1")
@@ -91,7 +91,7 @@ func TestDialogOfAReplacedPlan(t *testing.T) {
 		d.Click(t.Context(), old)
 		until(t, s, "that the plan was replaced", func() bool {
 			e := s.Ephemerals()
-			return len(e) == i+1 && says(e[i], "another plan took its place") && len(h.records(KindRefused)) == i+1
+			return len(e) == i+1 && says(e[i], "another plan replaced it") && len(h.records(KindRefused)) == i+1
 		})
 	}
 	_, trigger, err := s.Payload(bob, oncall, ts, "responder.details", false)

@@ -11,7 +11,7 @@ import (
 )
 
 // approval returns the run's message while it has a question, and after.
-func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) slack.Approval {
+func (s *timeline) approval(id, link string, budget *slack.Budget, now time.Time) slack.Approval {
 	st, g := s.run, s.gate
 	a := slack.Approval{
 		ID: id, Title: g.Text, Link: link,
@@ -36,10 +36,10 @@ func (s *story) approval(id, link string, budget *slack.Budget, now time.Time) s
 }
 
 // breakable reports whether a person may approve alone through Slack.
-func (s *story) breakable() bool { return len(s.gate.BreakGlass) > 0 && !anyStrong(s.gate.Needs) }
+func (s *timeline) breakable() bool { return len(s.gate.BreakGlass) > 0 && !anyStrong(s.gate.Needs) }
 
 // burning returns how long the alert fired: until now, or until it resolved.
-func (s *story) burning(now time.Time) time.Duration {
+func (s *timeline) burning(now time.Time) time.Duration {
 	end := now
 	if s.final() {
 		end = s.run.Ended
@@ -48,7 +48,7 @@ func (s *story) burning(now time.Time) time.Duration {
 }
 
 // acting returns the message of a run that changes something without asking.
-func (s *story) acting(link string) slack.Notice {
+func (s *timeline) acting(link string) slack.Notice {
 	n := slack.Notice{Title: "Acting: " + s.summary(), Link: link, Facts: []slack.Fact{
 		{Name: "Service", Value: s.run.Start.Service.Name},
 		{Name: "Alert", Value: s.run.Start.Cause()},
@@ -65,7 +65,7 @@ func (s *story) acting(link string) slack.Notice {
 }
 
 // details returns everything about the question, in pages.
-func (s *story) details(id, link string, page int, origin slack.Origin) slack.Details {
+func (s *timeline) details(id, link string, page int, origin slack.Origin) slack.Details {
 	d := slack.Details{ID: id, Title: s.gate.Text, Link: link, Page: page, Origin: origin, Decide: s.state == slack.Open}
 	d.Needs, d.OfferBreakGlass = needs(*s.gate, s.voted), s.breakable()
 	if s.about != nil {
@@ -100,7 +100,7 @@ func (s *story) details(id, link string, page int, origin slack.Origin) slack.De
 }
 
 // entry returns the run as an entry of a list.
-func (s *story) entry(id, link string) slack.Entry {
+func (s *timeline) entry(id, link string) slack.Entry {
 	e := slack.Entry{ID: id, Service: s.run.Start.Service.Name, Title: s.gate.Text, Deadline: s.gate.Deadline, State: s.state, Link: link}
 	if s.about != nil {
 		e.Title, e.Risk = s.about.Summary, string(s.about.Risk)

@@ -67,7 +67,7 @@ func (s *sender) refresh() {
 
 // Renewed reports a new token: messages that waited because of the old one are
 // tried at once.
-func (d *Desk) Renewed() {
+func (d *Approvals) Renewed() {
 	d.sender.mu.Lock()
 	d.sender.fresh = true
 	d.sender.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *sender) empty(marked map[string]bool) []string {
 
 // work updates the messages as far as the pace and Slack allow, and returns
 // when to continue; zero: when something changes. An error is the journal's.
-func (d *Desk) work(ctx context.Context, changes <-chan string) (time.Time, error) {
+func (d *Approvals) work(ctx context.Context, changes <-chan string) (time.Time, error) {
 	var next time.Time
 	later := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
@@ -140,7 +140,7 @@ func drain(changes <-chan string, s *sender) {
 }
 
 // urgency orders questions that nobody has seen before edits.
-func (d *Desk) urgency(run string) int {
+func (d *Approvals) urgency(run string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.memory.tickets[run]; t != nil && t.ref != (slack.Ref{}) {
@@ -150,7 +150,7 @@ func (d *Desk) urgency(run string) int {
 }
 
 // ready returns when the channel may get its next message; zero: now.
-func (d *Desk) ready(channel string) time.Time {
+func (d *Approvals) ready(channel string) time.Time {
 	at := d.sender.next[channel]
 	if all := d.sender.next[""]; all.After(at) {
 		at = all
@@ -165,7 +165,7 @@ func (d *Desk) ready(channel string) time.Time {
 // when to try again, zero if the message was accepted, and an error of the
 // journal. A message that Slack refuses for its form is not sent again
 // unchanged: then both are zero and taken is false.
-func (d *Desk) sent(ctx context.Context, channel string, err error) (again time.Time, taken bool, fatal error) {
+func (d *Approvals) sent(ctx context.Context, channel string, err error) (again time.Time, taken bool, fatal error) {
 	d.o.Observe(err)
 	now := d.o.Now()
 	if err == nil {
@@ -212,7 +212,7 @@ func backoff(fails int) time.Duration {
 
 // down journals that Slack does not accept messages, once for each reason. A
 // rate limit is not an outage.
-func (d *Desk) down(ctx context.Context, channel string, no *slack.Error) error {
+func (d *Approvals) down(ctx context.Context, channel string, no *slack.Error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if no.Reason == slack.RateLimited || d.memory.down[channel].reason == string(no.Reason) {
@@ -222,7 +222,7 @@ func (d *Desk) down(ctx context.Context, channel string, no *slack.Error) error 
 	return d.note(ctx, Record{Kind: KindOutage, Channel: channel, Reason: string(no.Reason), Message: no.Error()})
 }
 
-func (d *Desk) recovered(ctx context.Context, channel string) error {
+func (d *Approvals) recovered(ctx context.Context, channel string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range []string{channel, ""} {
@@ -238,7 +238,7 @@ func (d *Desk) recovered(ctx context.Context, channel string) error {
 
 // Down returns why Slack accepts no messages, by channel; "" stands for all of
 // Slack. Empty: it accepts them.
-func (d *Desk) Down() map[string]string {
+func (d *Approvals) Down() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := make(map[string]string, len(d.memory.down))

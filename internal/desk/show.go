@@ -15,7 +15,7 @@ import (
 
 // show updates the message of one run, by one call of Slack at most. It returns
 // when to continue; zero: when the run changes. An error is the journal's.
-func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
+func (d *Approvals) show(ctx context.Context, run string) (time.Time, error) {
 	t, known := d.ticket(run)
 	if at := d.ready(t.channel); known && t.list == "" && !at.IsZero() {
 		return at, nil // before it is read: thousands may wait, and are looked at every second
@@ -27,7 +27,7 @@ func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
 	if !t.unread.IsZero() {
 		d.change(run, func(t *ticket) { t.unread, t.gone = time.Time{}, false })
 	}
-	s := tell(state, events)
+	s := newTimeline(state, events)
 	channel := d.o.Channel(state)
 	switch {
 	case known && channel != "" && channel != t.channel && d.unseen(t):
@@ -58,7 +58,7 @@ func (d *Desk) show(ctx context.Context, run string) (time.Time, error) {
 }
 
 // ticket returns a copy of the state of a run's message.
-func (d *Desk) ticket(run string) (ticket, bool) {
+func (d *Approvals) ticket(run string) (ticket, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.memory.tickets[run]
@@ -69,7 +69,7 @@ func (d *Desk) ticket(run string) (ticket, bool) {
 }
 
 // change alters the part of a message's state that is not journaled.
-func (d *Desk) change(run string, f func(*ticket)) {
+func (d *Approvals) change(run string, f func(*ticket)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.memory.tickets[run]; t != nil {
@@ -79,7 +79,7 @@ func (d *Desk) change(run string, f func(*ticket)) {
 
 // ask journals the intent to show a run, and the identifier of its newest
 // question. In a burst, new questions go to a list.
-func (d *Desk) ask(ctx context.Context, s *story, channel string, first bool) error {
+func (d *Approvals) ask(ctx context.Context, s *timeline, channel string, first bool) error {
 	r := Record{Kind: KindAsking, Run: s.run.Start.Run, Channel: channel}
 	if s.gate != nil {
 		r.Gate, r.Digest, r.ID = s.gate.ID, s.gate.Digest, newID()
@@ -87,7 +87,7 @@ func (d *Desk) ask(ctx context.Context, s *story, channel string, first bool) er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if first && s.gate != nil {
-		r.List = d.storm(channel)
+		r.List = d.burst(channel)
 	}
 	if r.List != "" {
 		r.Lines = s.asked // the list covers these events
@@ -99,7 +99,7 @@ func (d *Desk) ask(ctx context.Context, s *story, channel string, first bool) er
 		d.memory.tickets[r.Run].maybe = time.Time{} // it is not posted yet, and nobody else posts
 	}
 	if l := d.memory.lists[r.List]; r.List != "" && l != nil {
-		l.until = d.o.Now().Add(d.o.Storm.Window)
+		l.until = d.o.Now().Add(d.o.Burst.Window)
 		if len(l.runs) == 1 {
 			l.maybe = time.Time{}
 		}
@@ -115,7 +115,7 @@ func newID() string {
 }
 
 // send posts the run's message, edits it, or writes to its thread.
-func (d *Desk) send(ctx context.Context, s *story, t ticket) (time.Time, error) {
+func (d *Approvals) send(ctx context.Context, s *timeline, t ticket) (time.Time, error) {
 	if t.ref == (slack.Ref{}) {
 		return d.post(ctx, s, t)
 	}
@@ -137,7 +137,7 @@ func (d *Desk) send(ctx context.Context, s *story, t ticket) (time.Time, error) 
 }
 
 // edit updates the run's message.
-func (d *Desk) edit(ctx context.Context, s *story, t ticket, m slack.Message, look string) (time.Time, error) {
+func (d *Approvals) edit(ctx context.Context, s *timeline, t ticket, m slack.Message, look string) (time.Time, error) {
 	if at := d.waits(s, t); !at.IsZero() {
 		return at, nil
 	}
@@ -160,7 +160,7 @@ func (d *Desk) edit(ctx context.Context, s *story, t ticket, m slack.Message, lo
 }
 
 // post posts the run's message to its channel, unless an earlier attempt did.
-func (d *Desk) post(ctx context.Context, s *story, t ticket) (time.Time, error) {
+func (d *Approvals) post(ctx context.Context, s *timeline, t ticket) (time.Time, error) {
 	if !t.maybe.IsZero() {
 		ref, at, err := d.find(ctx, t.channel, meta(t.run, "run", 0), t.maybe)
 		if err != nil {
@@ -208,14 +208,14 @@ func (d *Desk) post(ctx context.Context, s *story, t ticket) (time.Time, error) 
 	return d.shown(ctx, s, t, look, lines)
 }
 
-func (d *Desk) posted(ctx context.Context, r Record) (time.Time, error) {
+func (d *Approvals) posted(ctx context.Context, r Record) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.o.Now(), d.note(ctx, r)
 }
 
 // find looks for a message that an earlier attempt may have posted.
-func (d *Desk) find(ctx context.Context, channel string, want slack.Meta, since time.Time) (slack.Ref, time.Time, error) {
+func (d *Approvals) find(ctx context.Context, channel string, want slack.Meta, since time.Time) (slack.Ref, time.Time, error) {
 	found, err := d.o.Slack.Find(ctx, channel, since.Add(-time.Minute)) // the clocks differ
 	if err != nil {
 		again, _, fatal := d.sent(ctx, channel, err)
@@ -234,7 +234,7 @@ func (d *Desk) find(ctx context.Context, channel string, want slack.Meta, since 
 
 // shown journals that people see the current state of the run, and returns when
 // to continue.
-func (d *Desk) shown(ctx context.Context, s *story, t ticket, look string, lines uint64) (time.Time, error) {
+func (d *Approvals) shown(ctx context.Context, s *timeline, t ticket, look string, lines uint64) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	owed := len(s.since(lines)) > 0
@@ -253,7 +253,7 @@ func (d *Desk) shown(ctx context.Context, s *story, t ticket, look string, lines
 }
 
 // finish journals that nothing follows.
-func (d *Desk) finish(ctx context.Context, r Record) error {
+func (d *Approvals) finish(ctx context.Context, r Record) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.memory.tickets[r.Run]; t != nil {
@@ -263,7 +263,7 @@ func (d *Desk) finish(ctx context.Context, r Record) error {
 }
 
 // message renders the run, with a fingerprint of what people will notice.
-func (d *Desk) message(ctx context.Context, s *story, t ticket) (slack.Message, string) {
+func (d *Approvals) message(ctx context.Context, s *timeline, t ticket) (slack.Message, string) {
 	link := d.o.Link(t.run)
 	if s.gate == nil {
 		n := s.acting(link)
@@ -287,7 +287,7 @@ func fingerprint(v any) string {
 const budgetWithin = 5 * time.Second
 
 // budgetOf asks once for each question how much error budget is left.
-func (d *Desk) budgetOf(ctx context.Context, s *story) *slack.Budget {
+func (d *Approvals) budgetOf(ctx context.Context, s *timeline) *slack.Budget {
 	if d.o.Budget == nil {
 		return nil
 	}

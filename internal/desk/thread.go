@@ -12,7 +12,7 @@ import (
 )
 
 // since returns the lines of the thread after a number of events.
-func (s *story) since(events uint64) []line {
+func (s *timeline) since(events uint64) []line {
 	i := slices.IndexFunc(s.thread, func(l line) bool { return l.after > events })
 	if i < 0 {
 		return nil
@@ -22,7 +22,7 @@ func (s *story) since(events uint64) []line {
 
 // threadOfList writes the events of a run in a list to the thread of the list,
 // once the list is posted.
-func (d *Desk) threadOfList(ctx context.Context, s *story, t ticket) (time.Time, error) {
+func (d *Approvals) threadOfList(ctx context.Context, s *timeline, t ticket) (time.Time, error) {
 	d.mu.Lock()
 	var parent slack.Ref
 	if l := d.memory.lists[t.list]; l != nil {
@@ -41,7 +41,7 @@ func (d *Desk) threadOfList(ctx context.Context, s *story, t ticket) (time.Time,
 
 // thread writes pending lines to the thread of the run's message, or of its
 // list, as one message.
-func (d *Desk) thread(ctx context.Context, s *story, t ticket, parent slack.Ref, lines []line) (time.Time, error) {
+func (d *Approvals) thread(ctx context.Context, s *timeline, t ticket, parent slack.Ref, lines []line) (time.Time, error) {
 	last := lines[len(lines)-1]
 	if t.doubt {
 		at, err := d.written(ctx, t, parent)
@@ -79,7 +79,7 @@ func (d *Desk) thread(ctx context.Context, s *story, t ticket, parent slack.Ref,
 
 // progress returns the pending lines as one entry. In a shared thread it names
 // the run.
-func (d *Desk) progress(s *story, t ticket, lines []line) slack.Progress {
+func (d *Approvals) progress(s *timeline, t ticket, lines []line) slack.Progress {
 	last := lines[len(lines)-1]
 	p := last.Progress
 	p.Link, p.Lines = d.o.Link(t.run), slices.Clone(p.Lines)
@@ -94,7 +94,7 @@ func (d *Desk) progress(s *story, t ticket, lines []line) slack.Progress {
 
 // leave journals that a line of the thread is omitted because Slack refuses it
 // in every form. The message itself and the command line show the same facts.
-func (d *Desk) leave(ctx context.Context, t ticket, lines uint64) (time.Time, error) {
+func (d *Approvals) leave(ctx context.Context, t ticket, lines uint64) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	no := d.sender.last
@@ -103,7 +103,7 @@ func (d *Desk) leave(ctx context.Context, t ticket, lines uint64) (time.Time, er
 }
 
 // written checks how much of the thread was written before the restart.
-func (d *Desk) written(ctx context.Context, t ticket, parent slack.Ref) (time.Time, error) {
+func (d *Approvals) written(ctx context.Context, t ticket, parent slack.Ref) (time.Time, error) {
 	replies, err := d.o.Slack.FindReplies(ctx, parent)
 	if err != nil {
 		again, _, fatal := d.sent(ctx, t.channel, err)

@@ -20,7 +20,7 @@ const reasonUnread = "unreadable"
 
 // unread handles a run that cannot be read: a notice replaces a question that
 // cannot be decided here.
-func (d *Desk) unread(ctx context.Context, t ticket, known bool) (time.Time, error) {
+func (d *Approvals) unread(ctx context.Context, t ticket, known bool) (time.Time, error) {
 	now := d.o.Now()
 	switch {
 	case !known:

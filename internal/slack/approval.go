@@ -78,7 +78,7 @@ type Outcome struct {
 	Who        []string // identities, not display names; empty: nobody
 	At         time.Time
 	Why        string
-	Door       string // "slack", "cli", "api"
+	Channel    string // "slack", "cli", "api"
 	BreakGlass bool   // one person approved alone, as an exception
 }
 
@@ -160,8 +160,8 @@ func (a Approval) banner() []slack.Block {
 	if !o.At.IsZero() {
 		s += " · " + when(o.At)
 	}
-	if o.Door != "" {
-		s += " · through " + code(o.Door, 20)
+	if o.Channel != "" {
+		s += " · through " + code(o.Channel, 20)
 	}
 	blocks := []slack.Block{section(marked(s))}
 	if o.Why != "" {

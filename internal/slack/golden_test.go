@@ -61,7 +61,7 @@ func hostileApproval() Approval {
 	a.Needs = []Need{{Rule: hostile, From: []string{hostile}, Quorum: 1, By: []string{hostile}}}
 	a.Link = "https://responder.example/runs/01J|<!channel>"
 	a.State = Denied
-	a.Outcome = &Outcome{Who: []string{hostile}, At: epoch(), Why: hostile, Door: hostile}
+	a.Outcome = &Outcome{Who: []string{hostile}, At: epoch(), Why: hostile, Channel: hostile}
 	return a
 }
 
@@ -102,9 +102,9 @@ func messages() map[string]json.Marshaler {
 		"approval_strong":     with(func(a *Approval) { a.Needs[0].Strong, a.Needs[1].Strong = true, true }),
 		"approval_long":       with(func(a *Approval) { a.Plan = longPlan(200) }),
 		"approval_overspent":  with(func(a *Approval) { a.Budget = &Budget{Left: -0.12, Burn: 3} }),
-		"approval_approved":   ended(Approved, &Outcome{Who: []string{"user:ada", "user:grace"}, At: at, Door: "slack"}),
-		"approval_breakglass": ended(Approved, &Outcome{Who: []string{"user:ada"}, At: at, Door: "cli", Why: "the site is down", BreakGlass: true}),
-		"approval_denied":     ended(Denied, &Outcome{Who: []string{"user:bob"}, At: at, Why: "a rollout is under way", Door: "slack"}),
+		"approval_approved":   ended(Approved, &Outcome{Who: []string{"user:ada", "user:grace"}, At: at, Channel: "slack"}),
+		"approval_breakglass": ended(Approved, &Outcome{Who: []string{"user:ada"}, At: at, Channel: "cli", Why: "the site is down", BreakGlass: true}),
+		"approval_denied":     ended(Denied, &Outcome{Who: []string{"user:bob"}, At: at, Why: "a rollout is under way", Channel: "slack"}),
 		"approval_expired":    ended(Expired, &Outcome{At: at}),
 		"approval_withdrawn":  ended(Withdrawn, &Outcome{At: at, Why: "the alert resolved"}),
 		"approval_voided":     ended(Voided, &Outcome{At: at, Why: "replicas changed from 6 to 8"}),

@@ -77,7 +77,7 @@ func TestLimits(t *testing.T) {
 		}
 		a.Needs = []Need{{Rule: s(), From: l(), By: l()}, {Rule: s(), From: l(), By: l(), Strong: true}}
 		accepted(t, encodedRapid(t, a.Message()))
-		a.Outcome = &Outcome{Who: l(), At: epoch(), Why: s(), Door: s(), BreakGlass: true}
+		a.Outcome = &Outcome{Who: l(), At: epoch(), Why: s(), Channel: s(), BreakGlass: true}
 		a.State = State(s())
 		accepted(t, encodedRapid(t, a.Message()))
 

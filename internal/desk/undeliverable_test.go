@@ -11,28 +11,28 @@ import (
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
-// approved lets a run go on, over another door.
-func (h *house) approved(run string) { h.ordered(run, machine.CmdDecide) }
+// approved approves a run on the command line.
+func (h *harness) approved(run string) { h.ordered(run, machine.CmdDecide) }
 
 // ended ends a run that asks.
-func (h *house) ended(run string) {
+func (h *harness) ended(run string) {
 	h.t.Helper()
 	if h.ordered(run, machine.CmdCancel); h.phase(run) != machine.PhaseEnded {
 		h.t.Fatal("the run goes on")
 	}
 }
 
-func (h *house) ordered(run string, c machine.CommandKind) {
+func (h *harness) ordered(run string, c machine.CommandKind) {
 	h.t.Helper()
 	if err := h.do(run, machine.Command{Kind: c, Decision: &machine.Decision{By: "user:ada", Approve: true, Door: "cli", Reason: "test"}}); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-// An edit that Slack refuses for its form says in plain words how things are,
-// and what comes next is shown in full again.
+// An edit that Slack refuses for its form is replaced by a plain notice, and
+// the next edit is shown in full again.
 func TestRefusedEditIsSaidInPlainWords(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.open(t, s)
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "Approval needed"))
@@ -47,9 +47,9 @@ func TestRefusedEditIsSaidInPlainWords(t *testing.T) {
 	}
 }
 
-// Plain words that are refused too are an outage, as for a message that is new.
+// A refused plain notice is an outage, as for a new message.
 func TestEditRefusedInPlainWordsIsAnOutage(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	d := h.open(t, s)
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "Approval needed"))
@@ -62,11 +62,11 @@ func TestEditRefusedInPlainWordsIsAnOutage(t *testing.T) {
 	until(t, s, "the recovery", func() bool { return len(d.Down()) == 0 })
 }
 
-// A line of the thread that Slack refuses is written in plain words; refused
-// again it is journaled and left out, and what comes later is written.
+// A line of the thread that Slack refuses is written as a plain notice. Refused
+// again it is journaled and omitted, and later lines are written.
 func TestRefusedLineOfTheThread(t *testing.T) {
 	for refusals, want := range map[int]string{1: "Slack refused what happened in run r-1", 2: ""} {
-		h, s := newHouse(t), workspace(t)
+		h, s := newHarness(t), workspace(t)
 		h.terms = &machine.Terms{Remind: 2 * time.Minute, Tiers: []machine.Tier{{After: 5 * time.Minute, To: []string{"pager"}}}}
 		h.open(t, s)
 		h.asking("r-1")
@@ -95,11 +95,12 @@ func TestRefusedLineOfTheThread(t *testing.T) {
 	}
 }
 
-// A message that is gone, or is another app's, is posted anew with how things
-// are, once, also when the desk is killed over it and the run has ended.
+// A message that was deleted, or belongs to another app, is posted again in its
+// current state, once, also when the service is killed meanwhile and the run
+// has ended.
 func TestMessageThatIsGoneIsPostedAgain(t *testing.T) {
 	for _, ended := range []bool{false, true} {
-		h, s := newHouse(t), workspace(t)
+		h, s := newHarness(t), workspace(t)
 		first := h.open(t, s)
 		h.asking("r-1")
 		until(t, s, "the question", one(s, "Approval needed"))
@@ -154,9 +155,9 @@ func TestMessageThatIsGoneIsPostedAgain(t *testing.T) {
 	}
 }
 
-// Once a channel is unarchived, people see there how things ended.
+// Once a channel is unarchived, people see the outcome there.
 func TestUnarchivedChannelShowsTheEnd(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.open(t, s)
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "Approval needed"))
@@ -167,9 +168,9 @@ func TestUnarchivedChannelShowsTheEnd(t *testing.T) {
 	until(t, s, "the end", one(s, "Withdrawn"))
 }
 
-// A channel that stays archived is not tried for ever.
+// A channel that stays archived is not retried without end.
 func TestArchivedForLongIsGivenUp(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	d := h.open(t, s)
 	for _, run := range []string{"r-1", "r-2", "r-3"} {
 		h.asking(run)
@@ -195,12 +196,12 @@ func TestArchivedForLongIsGivenUp(t *testing.T) {
 	}
 }
 
-// Runs in a list have its thread. A reply that was written before the desk was
-// killed is not written twice.
+// Runs in a list use its thread. A reply that was written before the service
+// was killed is not written twice.
 func TestRunsInAListAreToldInItsThread(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.terms = &machine.Terms{Remind: 2 * time.Minute, Tiers: []machine.Tier{{After: 5 * time.Minute, To: []string{"pager"}}}}
-	first, list := stormed(t, h, s)
+	first, list := burstOf(t, h, s)
 	told := func(run, text string) int {
 		return len(slices.DeleteFunc(threads(s), func(m slacktest.Message) bool {
 			return m.ThreadTS != list.TS || !says(m, "run "+run+":") || !says(m, text)
@@ -247,10 +248,10 @@ func TestRunsInAListAreToldInItsThread(t *testing.T) {
 	}
 }
 
-// What is over is not read by the next start; what is needed is.
+// The next start reads the needed records and no closed ones.
 func TestStartReadsWhatIsNeeded(t *testing.T) {
-	h := newHouse(t)
-	start := func() *Desk {
+	h := newHarness(t)
+	start := func() *Approvals {
 		d, err := New(Options{Runs: h, Control: h, Memory: h, Slack: struct{ Slack }{}, Names: h, Channel: func(machine.State) string { return oncall }})
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +262,7 @@ func TestStartReadsWhatIsNeeded(t *testing.T) {
 		}
 		return d
 	}
-	over := func(d *Desk, n int) {
+	over := func(d *Approvals, n int) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for range n {

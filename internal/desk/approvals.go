@@ -71,7 +71,7 @@ type Person struct {
 }
 
 // Burst configures when many gates are grouped into one list.
-type Storm struct {
+type Burst struct {
 	Gates  int           // more than this many gates in a window are grouped; 0: 5
 	Window time.Duration // 0: 1 min
 }
@@ -94,7 +94,7 @@ type Options struct {
 	// seconds.
 	Budget func(context.Context, machine.State) *slack.Budget
 
-	Storm Storm
+	Burst Burst
 	Pace  time.Duration // minimum time between two messages in a channel; 0: 1 s, as Slack asks
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -108,7 +108,7 @@ type Options struct {
 
 // Approvals shows runs in Slack and accepts decisions from there. Its methods
 // may be called concurrently.
-type Desk struct {
+type Approvals struct {
 	o   Options
 	log *slog.Logger
 
@@ -126,15 +126,15 @@ type Desk struct {
 }
 
 // New returns an Approvals. Nothing happens before Run.
-func New(o Options) (*Desk, error) {
+func New(o Options) (*Approvals, error) {
 	if o.Runs == nil || o.Control == nil || o.Memory == nil || o.Slack == nil || o.Names == nil || o.Channel == nil {
 		return nil, errors.New("slack approvals: runs, control, memory, slack, names and channel are required")
 	}
-	if o.Pace < 0 || o.Storm.Gates < 0 || o.Storm.Window < 0 {
+	if o.Pace < 0 || o.Burst.Gates < 0 || o.Burst.Window < 0 {
 		return nil, errors.New("slack approvals: a limit is negative")
 	}
-	o.Storm.Gates = cmp.Or(o.Storm.Gates, 5)
-	o.Storm.Window = cmp.Or(o.Storm.Window, time.Minute)
+	o.Burst.Gates = cmp.Or(o.Burst.Gates, 5)
+	o.Burst.Window = cmp.Or(o.Burst.Window, time.Minute)
 	o.Pace = cmp.Or(o.Pace, time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -151,14 +151,14 @@ func New(o Options) (*Desk, error) {
 	if o.Refusing == nil {
 		o.Refusing = func(string) {}
 	}
-	d := &Desk{o: o, log: o.Log, memory: newMemory(), loaded: make(chan struct{})}
+	d := &Approvals{o: o, log: o.Log, memory: newMemory(), loaded: make(chan struct{})}
 	d.sender = newSender()
 	return d, nil
 }
 
 // Run shows runs until ctx ends or the journal fails. It continues while Slack
 // is down. The executor must be ready, so that the runs exist.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Approvals) Run(ctx context.Context) error {
 	changes := d.o.Runs.Changes(ctx) // before existing runs are read, so that no change is missed
 	if err := d.load(); err != nil {
 		return err
@@ -193,10 +193,10 @@ func (d *Desk) Run(ctx context.Context) error {
 
 // Started returns a channel that is closed once the messages in Slack are
 // known, so that clicks on them are accepted.
-func (d *Desk) Started() <-chan struct{} { return d.loaded }
+func (d *Approvals) Started() <-chan struct{} { return d.loaded }
 
 // load folds the stream and marks the runs that may have changed since.
-func (d *Desk) load() error {
+func (d *Approvals) load() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.o.Memory.Fold(d.memory.fold); err != nil {
@@ -230,7 +230,7 @@ func (d *Desk) load() error {
 }
 
 // note makes records durable and folds them. The caller holds mu.
-func (d *Desk) note(ctx context.Context, records ...Record) error {
+func (d *Approvals) note(ctx context.Context, records ...Record) error {
 	now := d.o.Now()
 	for i := range records {
 		records[i].At = now
@@ -254,7 +254,7 @@ func (d *Desk) note(ctx context.Context, records ...Record) error {
 const forgetEvery = 1000
 
 // forget keeps a start from reading closed records. The caller holds mu.
-func (d *Desk) forget() {
+func (d *Approvals) forget() {
 	d.weighed = d.memory.next
 	before := d.memory.needed()
 	if before <= d.forgot {

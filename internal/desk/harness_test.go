@@ -59,63 +59,63 @@ func kinds() []playbook.Kind {
 	}
 }
 
-// house is a journal with runs of the real machine: what the desk stands on.
-type house struct {
+// harness is a journal with runs of the real machine.
+type harness struct {
 	t testing.TB
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	runs    map[string]machine.State
 	events  map[string][]machine.Event
 	watch   []chan string
 	stored  []Record
 	appends int
-	forgot  uint64             // records that are not folded any more
-	folded  int                // records that were, in all
-	reads   int                // of runs
-	crash   func(Record) error // stops the desk over a record, before it is stored
-	terms   *machine.Terms     // what the policy sets
+	forgot  uint64             // records before this index are not folded
+	folded  int                // number of folded records, in all
+	reads   int                // number of times a run was read
+	crash   func(Record) error // stops the service over a record, before it is stored
+	terms   *machine.Terms     // set by the policy
 	now     time.Time
-	skew    time.Duration              // by which the desk's clock is ahead
+	skew    time.Duration              // by which the clock of the service is ahead
 	channel string                     // in which runs are shown; empty: oncall
 	place   func(machine.State) string // the same for each run; nil: channel
 	broken  map[string]bool            // runs that cannot be read
 	book    *playbook.Playbook
 }
 
-func newHouse(t testing.TB) *house {
+func newHarness(t testing.TB) *harness {
 	t.Helper()
 	all, err := playbook.Parse("test.yaml", []byte(document), kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &house{
+	return &harness{
 		t: t, runs: map[string]machine.State{}, events: map[string][]machine.Event{},
 		now: time.Now().UTC().Truncate(time.Second), book: all[0],
 	}
 }
 
-// clock is the time of runs and desk alike.
-func (h *house) clock() time.Time {
+// clock is the time of the runs and of the service.
+func (h *harness) clock() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-func (h *house) advance(d time.Duration) {
+func (h *harness) advance(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = h.now.Add(d)
 }
 
-// later is the desk's clock, which goes on.
-func (h *house) later() time.Time {
+// later returns the time of the service, which advances.
+func (h *harness) later() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Now().Add(h.skew)
 }
 
-// do hands a command to the machine, as the executor would.
-func (h *house) do(run string, c machine.Command) error {
+// do sends a command to the machine, as the executor would.
+func (h *harness) do(run string, c machine.Command) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c.Now = h.now
@@ -136,8 +136,8 @@ func (h *house) do(run string, c machine.Command) error {
 	return err
 }
 
-// outcome answers the effect that the run owes.
-func (h *house) outcome(run string, out machine.Outcome) {
+// outcome answers the pending effect of a run.
+func (h *harness) outcome(run string, out machine.Outcome) {
 	h.t.Helper()
 	h.mu.Lock()
 	eff, ok := machine.Pending(h.runs[run])
@@ -150,8 +150,8 @@ func (h *house) outcome(run string, out machine.Outcome) {
 	}
 }
 
-// asking starts a run and brings it to its question.
-func (h *house) asking(run string) {
+// asking starts a run and advances it to its question.
+func (h *harness) asking(run string) {
 	h.t.Helper()
 	start := &machine.Start{
 		Run: run, Playbook: h.book.Name, Digest: h.book.Digest, Autonomy: playbook.Auto,
@@ -168,8 +168,8 @@ func (h *house) asking(run string) {
 	h.planned(run, "6")
 }
 
-// planned answers the plan and the guards that a run owes.
-func (h *house) planned(run, to string) {
+// planned answers the pending plan and guards of a run.
+func (h *harness) planned(run, to string) {
 	h.t.Helper()
 	p := &machine.Plan{
 		Step: "test.turn", Target: machine.Target{Kind: "Deployment", Namespace: "serving", Name: run, UID: "u", Generation: 1},
@@ -183,8 +183,8 @@ func (h *house) planned(run, to string) {
 	h.outcome(run, machine.Outcome{Status: machine.StatusOK, Terms: terms, Guards: []machine.GuardVerdict{{Guard: "cooldown", OK: true, Why: "none"}}})
 }
 
-// applied brings an approved run to its end.
-func (h *house) applied(run string) {
+// applied advances an approved run to its end.
+func (h *harness) applied(run string) {
 	h.t.Helper()
 	h.planned(run, "6")
 	h.outcome(run, machine.Outcome{Status: machine.StatusOK})
@@ -192,20 +192,20 @@ func (h *house) applied(run string) {
 	h.outcome(run, machine.Outcome{Status: machine.StatusOK, Sample: &machine.Sample{Verdict: machine.VerdictVerified, At: h.clock()}})
 }
 
-func (h *house) phase(run string) machine.Phase {
+func (h *harness) phase(run string) machine.Phase {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.runs[run].Phase
 }
 
-// ended reports whether a run has ended, and how.
-func (h *house) state(run string) machine.State {
+// state returns the state of a run.
+func (h *harness) state(run string) machine.State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.runs[run]
 }
 
-func (h *house) count(run string, kind machine.EventKind) int {
+func (h *harness) count(run string, kind machine.EventKind) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
@@ -217,9 +217,9 @@ func (h *house) count(run string, kind machine.EventKind) int {
 	return n
 }
 
-// Changes, Open, Run, Command, Fold, Append and Person are what the desk asks for.
+// harness implements Runs, Control, Memory and Names.
 
-func (h *house) Changes(ctx context.Context) <-chan string {
+func (h *harness) Changes(ctx context.Context) <-chan string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := make(chan string, 100_000)
@@ -227,7 +227,7 @@ func (h *house) Changes(ctx context.Context) <-chan string {
 	return c
 }
 
-func (h *house) Open() []machine.State {
+func (h *harness) Open() []machine.State {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []machine.State
@@ -239,7 +239,7 @@ func (h *house) Open() []machine.State {
 	return out
 }
 
-func (h *house) Run(id string) (machine.State, []machine.Event, bool) {
+func (h *harness) Run(id string) (machine.State, []machine.Event, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reads++
@@ -247,9 +247,11 @@ func (h *house) Run(id string) (machine.State, []machine.Event, bool) {
 	return s, h.events[id], ok && !h.broken[id]
 }
 
-func (h *house) Command(_ context.Context, run string, c machine.Command) error { return h.do(run, c) }
+func (h *harness) Command(_ context.Context, run string, c machine.Command) error {
+	return h.do(run, c)
+}
 
-func (h *house) Fold(f func(Record)) error {
+func (h *harness) Fold(f func(Record)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, r := range h.stored[h.forgot:] {
@@ -260,7 +262,7 @@ func (h *house) Fold(f func(Record)) error {
 	return nil
 }
 
-func (h *house) Append(_ context.Context, records ...Record) (uint64, error) {
+func (h *harness) Append(_ context.Context, records ...Record) (uint64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range records {
@@ -276,20 +278,20 @@ func (h *house) Append(_ context.Context, records ...Record) (uint64, error) {
 	return first, nil
 }
 
-func (h *house) Forget(before uint64) error {
+func (h *harness) Forget(before uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgot = before
 	return nil
 }
 
-func (h *house) records(kind string) []Record {
+func (h *harness) records(kind string) []Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(h.stored), func(r Record) bool { return r.Kind != kind })
 }
 
-func (h *house) Person(_ context.Context, userID string) (Person, error) {
+func (h *harness) Person(_ context.Context, userID string) (Person, error) {
 	names := map[string]Person{ada: {Name: "ada", Groups: []string{"sre"}}, bob: {Name: "bob"}, eve: {Name: "eve"}}
 	if p, ok := names[userID]; ok {
 		return p, nil
@@ -297,7 +299,7 @@ func (h *house) Person(_ context.Context, userID string) (Person, error) {
 	return Person{}, fmt.Errorf("nobody is known by %s", userID)
 }
 
-// workspace is a Slack with a channel and three people.
+// workspace starts a Slack with a channel and three people.
 func workspace(t testing.TB) *slacktest.Server {
 	t.Helper()
 	s := slacktest.Start(t, slacktest.Options{})
@@ -308,14 +310,14 @@ func workspace(t testing.TB) *slacktest.Server {
 	return s
 }
 
-// desked is a running desk.
-type desked struct {
-	*Desk
-	stop func() error // ends it, as a kill would, and gives why it had ended before
+// running is a running service.
+type running struct {
+	*Approvals
+	stop func() error // ends it, as a kill would, and returns why it had ended before
 }
 
-// open runs a desk over the house, with clicks over Socket Mode.
-func (h *house) open(t testing.TB, s *slacktest.Server) desked {
+// open runs the service over the harness, with clicks over Socket Mode.
+func (h *harness) open(t testing.TB, s *slacktest.Server) running {
 	t.Helper()
 	client, err := slack.New(slack.Options{
 		Secrets: slack.Secrets{Token: slack.NewSecret(slacktest.Token), AppToken: slack.NewSecret(slacktest.AppToken)}, APIURL: s.APIURL(), Timeout: 5 * time.Second,
@@ -360,11 +362,11 @@ func (h *house) open(t testing.TB, s *slacktest.Server) desked {
 		return why
 	})
 	t.Cleanup(func() { _ = stop() })
-	return desked{d, stop}
+	return running{d, stop}
 }
 
-// until waits for Slack, or the desk's own records, to show something. Slack
-// tells of its changes; what is only recorded is looked at now and then.
+// until waits for Slack, or the records, to show something. Slack signals its
+// changes; the records are polled.
 func until(t testing.TB, s *slacktest.Server, what string, holds func() bool) {
 	t.Helper()
 	for range 3000 {
@@ -386,7 +388,7 @@ func dump(s *slacktest.Server) string {
 	return out
 }
 
-// asks gives the channel's own messages, without threads, by what they begin with.
+// posts returns the channel's own messages, without threads.
 func posts(s *slacktest.Server) []slacktest.Message {
 	return slices.DeleteFunc(s.Messages(oncall), func(m slacktest.Message) bool { return m.ThreadTS != "" && m.ThreadTS != m.TS })
 }

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,21 +13,21 @@ import (
 
 // unseen reports whether a run's message is certainly in no channel: it was not
 // posted, or its channel is closed to us.
-func (d *Desk) unseen(t ticket) bool {
+func (d *Approvals) unseen(t ticket) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return t.list == "" && d.nowhere(t.channel, t.ref, t.maybe)
 }
 
 // nowhere is unseen for any message. The caller holds mu.
-func (d *Desk) nowhere(channel string, ref slack.Ref, maybe time.Time) bool {
+func (d *Approvals) nowhere(channel string, ref slack.Ref, maybe time.Time) bool {
 	why := slack.Reason(d.memory.down[channel].reason)
 	return ref == (slack.Ref{}) && (maybe.IsZero() || why == slack.Channel || why == slack.Archived)
 }
 
 // move journals that a run whose message nobody has seen is asked in another
 // channel, because the configuration was corrected.
-func (d *Desk) move(ctx context.Context, t ticket, channel string) error {
+func (d *Approvals) move(ctx context.Context, t ticket, channel string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	records := []Record{{Kind: KindAsking, Run: t.run, Channel: channel}}
@@ -42,7 +43,7 @@ func (d *Desk) move(ctx context.Context, t ticket, channel string) error {
 
 // used reports whether a channel shows anything other than the given runs. The
 // caller holds mu.
-func (d *Desk) used(channel string, but ...string) bool {
+func (d *Approvals) used(channel string, but ...string) bool {
 	for _, t := range d.memory.tickets {
 		if t.channel == channel && !slices.Contains(but, t.run) {
 			return true
@@ -54,7 +55,7 @@ func (d *Desk) used(channel string, but ...string) bool {
 // unsendable handles a message that Slack refuses for its form. It sends a
 // plain notice instead. If that is refused too, it counts as an outage of the
 // channel. A question is never dropped.
-func (d *Desk) unsendable(ctx context.Context, s *story, t ticket) (time.Time, error) {
+func (d *Approvals) unsendable(ctx context.Context, s *timeline, t ticket) (time.Time, error) {
 	now, no := d.o.Now(), d.sender.last
 	if t.plain != s.run.Head {
 		d.change(t.run, func(t *ticket) { t.plain = s.run.Head })
@@ -70,7 +71,7 @@ func (d *Desk) unsendable(ctx context.Context, s *story, t ticket) (time.Time, e
 
 // waits returns until when a refused plain notice is not tried again; zero: try
 // now.
-func (d *Desk) waits(s *story, t ticket) time.Time {
+func (d *Approvals) waits(s *timeline, t ticket) time.Time {
 	if t.plain == s.run.Head && t.wait.After(d.o.Now()) {
 		return t.wait
 	}
@@ -81,7 +82,7 @@ func (d *Desk) waits(s *story, t ticket) time.Time {
 func between(tries int) time.Duration { return min(mostBackoff<<min(tries, 16), mostClosed) }
 
 // plain returns a run's notice, which holds nothing that Slack could refuse.
-func (d *Desk) plain(s *story) slack.Message {
+func (d *Approvals) plain(s *timeline) slack.Message {
 	run, about := s.run.Start.Run, s.run.Start.Service.Name
 	n := slack.Notice{
 		Title: "Acting on " + about, Link: d.o.Link(run),
@@ -90,7 +91,7 @@ func (d *Desk) plain(s *story) slack.Message {
 	switch {
 	case s.gate != nil && s.state == slack.Open:
 		n.Title = "Approval needed for " + about
-		n.Text = "Slack refused the full message. " + d.otherDoors(run)
+		n.Text = "Slack refused the full message. " + d.commandLine(run)
 	case s.gate != nil:
 		n.Title = fmt.Sprintf("Approval for %s: %s", about, s.state)
 	}
@@ -103,7 +104,7 @@ func (d *Desk) plain(s *story) slack.Message {
 // lose journals that a message, of the run or of the list, was deleted or can
 // no longer be edited. Another one is posted, so that people see the outcome
 // although somebody deleted the message.
-func (d *Desk) lose(ctx context.Context, r Record) (time.Time, error) {
+func (d *Approvals) lose(ctx context.Context, r Record) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	no := d.sender.last
@@ -127,7 +128,7 @@ const giveUpAfter = 7 * 24 * time.Hour
 // stuck handles a message that a channel does not accept: it retries until long
 // after the run has ended, then gives up. An outage of all of Slack does not
 // count.
-func (d *Desk) stuck(ctx context.Context, s *story, t ticket, again time.Time) (time.Time, error) {
+func (d *Approvals) stuck(ctx context.Context, s *timeline, t ticket, again time.Time) (time.Time, error) {
 	if no := d.sender.last; !lasting(no) || !d.overdue(s) {
 		return again, nil
 	}
@@ -142,7 +143,7 @@ func (d *Desk) stuck(ctx context.Context, s *story, t ticket, again time.Time) (
 
 // giveUpOthers gives up equally old messages in the same channel: one call was
 // enough to know.
-func (d *Desk) giveUpOthers(ctx context.Context, channel string) error {
+func (d *Approvals) giveUpOthers(ctx context.Context, channel string) error {
 	d.mu.Lock()
 	var runs []string
 	for run, t := range d.memory.tickets {
@@ -153,7 +154,7 @@ func (d *Desk) giveUpOthers(ctx context.Context, channel string) error {
 	d.mu.Unlock()
 	for _, run := range runs {
 		state, events, ok := d.o.Runs.Run(run)
-		if !ok || !d.overdue(tell(state, events)) {
+		if !ok || !d.overdue(newTimeline(state, events)) {
 			continue
 		}
 		if err := d.finish(ctx, d.givenUp(Record{Run: run}, channel)); err != nil {
@@ -163,7 +164,7 @@ func (d *Desk) giveUpOthers(ctx context.Context, channel string) error {
 	return nil
 }
 
-func (d *Desk) givenUp(r Record, channel string) Record {
+func (d *Approvals) givenUp(r Record, channel string) Record {
 	no := d.sender.last
 	d.log.Error("message not updated, giving up", "run", r.Run, "err", no)
 	r.Kind, r.Channel, r.Reason = KindClosed, channel, string(no.Reason)
@@ -177,4 +178,57 @@ func lasting(no *slack.Error) bool {
 	return no != nil && (!wide(no.Reason) || no.Reason == slack.Invalid || no.Reason == slack.NotFound)
 }
 
-func (d *Desk) overdue(s *story) bool { return s.final() && d.o.Now().Sub(s.run.Ended) > giveUpAfter }
+func (d *Approvals) overdue(s *timeline) bool {
+	return s.final() && d.o.Now().Sub(s.run.Ended) > giveUpAfter
+}
+
+// relist moves the runs of a list that nobody has seen to the channels of the
+// corrected configuration: one list for each channel.
+func (d *Approvals) relist(ctx context.Context, l list) (bool, error) {
+	d.mu.Lock()
+	unseen := d.nowhere(l.channel, l.ref, l.maybe)
+	d.mu.Unlock()
+	if !unseen {
+		return false, nil
+	}
+	to := map[string][]string{} // runs by channel
+	var leave []string
+	for _, run := range l.runs {
+		state, _, ok := d.o.Runs.Run(run)
+		if !ok {
+			continue
+		}
+		if channel := d.o.Channel(state); channel != "" && channel != l.channel {
+			to[channel], leave = append(to[channel], run), append(leave, run)
+		}
+	}
+	if len(to) == 0 {
+		return false, nil
+	}
+	var records []Record
+	lists := map[string]bool{}
+	for _, channel := range slices.Sorted(maps.Keys(to)) {
+		key := newID()
+		lists[key] = true
+		for _, run := range to[channel] {
+			records = append(records, Record{Kind: KindAsking, Run: run, Channel: channel, List: key})
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, was := d.memory.down[l.channel]; was && !d.used(l.channel, leave...) {
+		records = append(records, Record{Kind: KindRecovered, Channel: l.channel}) // nothing waits for it any more
+	}
+	if err := d.note(ctx, records...); err != nil {
+		return false, err
+	}
+	for key := range lists {
+		d.memory.lists[key].maybe = time.Time{} // it is not posted yet, and nobody else posts
+		d.sender.markList(key)
+	}
+	if len(leave) < len(l.runs) {
+		d.sender.markList(l.key)
+	}
+	d.sender.wake()
+	return true, nil
+}

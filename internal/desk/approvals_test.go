@@ -22,7 +22,7 @@ func one(s *slacktest.Server, text string) func() bool {
 }
 
 func TestApproveInSlack(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.open(t, s)
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "Approval needed"))
@@ -51,7 +51,7 @@ func TestApproveInSlack(t *testing.T) {
 }
 
 func TestDenyTakesAReason(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.open(t, s)
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "Approval needed"))
@@ -73,7 +73,7 @@ func TestDenyTakesAReason(t *testing.T) {
 }
 
 func TestQuorumIsShownAsItGrows(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.terms = &machine.Terms{Needs: []machine.Need{{Rule: "policy two, policy.yaml:3", From: []string{"user:ada", "user:bob"}, Quorum: 2}}}
 	h.open(t, s)
 	h.asking("r-1")
@@ -100,7 +100,7 @@ func TestQuorumIsShownAsItGrows(t *testing.T) {
 }
 
 func TestWhoMayNotDecideIsToldWhoMay(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	s.AddUser(slacktest.User{ID: "U0STRANGER"})
 	h.open(t, s)
 	h.asking("r-1")
@@ -116,10 +116,9 @@ func TestWhoMayNotDecideIsToldWhoMay(t *testing.T) {
 	}
 }
 
-// TestReplanEditsTheMessage also holds that a button of the plan before decides
-// nothing.
+// A re-plan edits the message. A button of the earlier plan decides nothing.
 func TestReplanEditsTheMessage(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	d := h.open(t, s)
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "to 6"))
@@ -139,7 +138,7 @@ func TestReplanEditsTheMessage(t *testing.T) {
 }
 
 func TestTwoAtOnceDecideOnce(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.open(t, s)
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "Approval needed"))
@@ -158,12 +157,12 @@ func TestTwoAtOnceDecideOnce(t *testing.T) {
 	}
 }
 
-// TestKilledBetweenPostAndRecord stops the desk after each of its records in
-// turn could not be written; the next one goes on with one message.
+// TestKilledBetweenPostAndRecord crashes before each record in turn is stored.
+// After the restart there is one message.
 func TestKilledBetweenPostAndRecord(t *testing.T) {
 	for _, kind := range []string{KindAsking, KindPosted, KindSent, KindClosed} {
 		t.Run(kind, func(t *testing.T) {
-			h, s := newHouse(t), workspace(t)
+			h, s := newHarness(t), workspace(t)
 			killed := make(chan struct{})
 			h.crash = func(r Record) error {
 				if r.Kind == kind {
@@ -206,7 +205,7 @@ func TestKilledBetweenPostAndRecord(t *testing.T) {
 }
 
 func TestOutage(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.open(t, s)
 	h.asking("r-0")
 	until(t, s, "a question before", one(s, "r-0"))
@@ -214,7 +213,7 @@ func TestOutage(t *testing.T) {
 	h.asking("r-1")
 	h.asking("r-2")
 	until(t, s, "that it is on record", func() bool { return len(h.records(KindOutage)) == 1 })
-	// Slack is down: the command line decides, and the run goes on.
+	// Slack is down: the run is decided on the command line and goes on.
 	if err := h.do("r-1", machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{By: "user:ada", Approve: true, Door: "cli"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +227,7 @@ func TestOutage(t *testing.T) {
 }
 
 func TestArchivedChannelIsNamed(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	s.Archive(oncall, true)
 	d := h.open(t, s)
 	h.asking("r-1")
@@ -244,7 +243,7 @@ func TestArchivedChannelIsNamed(t *testing.T) {
 }
 
 func TestRestartSaysNothingNew(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	first := h.open(t, s)
 	for i := range 4 {
 		h.asking(fmt.Sprintf("r-%d", i))
@@ -255,7 +254,7 @@ func TestRestartSaysNothingNew(t *testing.T) {
 	}
 	before := len(s.Calls("chat.postMessage")) + len(s.Calls("chat.update"))
 	h.open(t, s)
-	// Something that is shown proves that what is not shown was not forgotten.
+	// A new message shows that the service has caught up.
 	h.asking("r-9")
 	until(t, s, "the new question", func() bool { return len(posts(s)) == 5 })
 	if calls := len(s.Calls("chat.postMessage")) + len(s.Calls("chat.update")); calls != before+1 {
@@ -267,8 +266,8 @@ func TestRestartSaysNothingNew(t *testing.T) {
 	until(t, s, "a decision by a button of before", func() bool { return says(posts(s)[0], "Approved") })
 }
 
-func TestStormBecomesOneList(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+func TestBurstBecomesOneList(t *testing.T) {
+	h, s := newHarness(t), workspace(t)
 	h.open(t, s)
 	for i := range 12 {
 		h.asking(fmt.Sprintf("r-%02d", i))
@@ -286,7 +285,7 @@ func TestStormBecomesOneList(t *testing.T) {
 }
 
 func TestReminderAndEscalationAreInTheThread(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.terms = &machine.Terms{Remind: 2 * time.Minute, Tiers: []machine.Tier{{After: 5 * time.Minute, To: []string{"second-line", "pager"}}}}
 	h.open(t, s)
 	h.asking("r-1")
@@ -302,9 +301,9 @@ func TestReminderAndEscalationAreInTheThread(t *testing.T) {
 }
 
 // Forged requests, which anybody can send, fill neither the journal nor the
-// account of what people did.
+// limit for what people did.
 func TestForgedRequestsHideNobody(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	d := h.open(t, s)
 	for range 1000 {
 		d.Refused(t.Context(), slack.Refused{Reason: slack.BadSignature, Transport: slack.HTTP})
@@ -316,9 +315,10 @@ func TestForgedRequestsHideNobody(t *testing.T) {
 	}
 }
 
-// What Slack refuses for its form is asked in plain words: it is never dropped.
+// A question that Slack refuses for its form is asked in a plain notice. It is
+// never dropped.
 func TestRefusedMessageIsAskedInPlainWords(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	s.Fail("chat.postMessage", 1, slacktest.Fault{Code: "invalid_blocks"})
 	h.open(t, s)
 	h.asking("r-1")
@@ -331,7 +331,7 @@ func TestRefusedMessageIsAskedInPlainWords(t *testing.T) {
 }
 
 func TestRefusedInPlainWordsIsAnOutage(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	s.Fail("chat.postMessage", 2, slacktest.Fault{Code: "something_new"})
 	d := h.open(t, s)
 	h.asking("r-1")
@@ -341,9 +341,9 @@ func TestRefusedInPlainWordsIsAnOutage(t *testing.T) {
 	}
 }
 
-// A channel that was mistyped is corrected by a restart, also for what waits.
+// A mistyped channel is corrected by a restart, also for waiting questions.
 func TestQuestionMovesToTheCorrectedChannel(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	h.channel = "C0WRONG001"
 	first := h.open(t, s)
 	h.asking("r-1")
@@ -358,7 +358,7 @@ func TestQuestionMovesToTheCorrectedChannel(t *testing.T) {
 	if err := second.stop(); err != nil {
 		t.Fatal(err)
 	}
-	h.channel = "C0OTHER001" // what people have seen stays where it is
+	h.channel = "C0OTHER001" // messages that people have seen stay
 	h.open(t, s)
 	if _, err := s.Click(ada, oncall, posts(s)[0].TS, "responder.approve"); err != nil {
 		t.Fatal(err)
@@ -369,10 +369,10 @@ func TestQuestionMovesToTheCorrectedChannel(t *testing.T) {
 	}
 }
 
-// While a channel has to wait, runs that wait for it are not read: in an outage
-// of hours they are a thousand.
+// Runs are not read while their channel has to wait: in an outage of hours
+// there are a thousand of them.
 func TestWaitingRunsAreNotRead(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.asking("r-1")
 	d, err := New(Options{
 		Runs: h, Control: h, Memory: h, Slack: struct{ Slack }{}, Names: h, Channel: func(machine.State) string { return oncall },

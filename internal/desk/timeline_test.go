@@ -8,8 +8,8 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// TestWaitingForAMerge: the thread says what a change waits for, each thing
-// once, and that it was merged.
+// TestWaitingForAMerge: the thread shows what a change waits for, each thing
+// once, and the merge.
 func TestWaitingForAMerge(t *testing.T) {
 	const url = "https://git.example/pull/7"
 	missing, failed := "waits for the merge of "+url+" by people: a required review is missing", "waits for the merge of "+url+" by people: check ci: failure"
@@ -17,7 +17,7 @@ func TestWaitingForAMerge(t *testing.T) {
 	settling := func(message, waits string, why machine.Reason) machine.Event {
 		return machine.Event{Kind: machine.Settling, At: at, Message: message, Waits: waits, Reason: why}
 	}
-	s := tell(machine.State{}, []machine.Event{
+	s := newTimeline(machine.State{}, []machine.Event{
 		{Kind: machine.PlanCompleted, At: at, Plan: &machine.Plan{Summary: "set it, by pull request"}},
 		{Kind: machine.Applied, At: at, Waits: url},
 		settling(missing, url, ""),
@@ -36,7 +36,7 @@ func TestWaitingForAMerge(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the thread says\n%q, want\n%q", got, want)
 	}
-	s = tell(machine.State{}, []machine.Event{{Kind: machine.Declined, At: at, Message: url + " was closed"}})
+	s = newTimeline(machine.State{}, []machine.Event{{Kind: machine.Declined, At: at, Message: url + " was closed"}})
 	if len(s.thread) != 1 || s.thread[0].Text != "declined, nothing was changed: "+url+" was closed" {
 		t.Errorf("the thread says %+v", s.thread)
 	}

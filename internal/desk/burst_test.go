@@ -12,8 +12,8 @@ import (
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
-// stormed opens a desk over as many questions as make a list of two.
-func stormed(t *testing.T, h *house, s *slacktest.Server) (d desked, list slacktest.Message) {
+// burstOf starts the service over as many questions as make a list of two.
+func burstOf(t *testing.T, h *harness, s *slacktest.Server) (d running, list slacktest.Message) {
 	t.Helper()
 	d = h.open(t, s)
 	for i := range 5 {
@@ -26,11 +26,11 @@ func stormed(t *testing.T, h *house, s *slacktest.Server) (d desked, list slackt
 	return d, posts(s)[5]
 }
 
-// A list that its channel never took is asked where the corrected configuration
-// says, each run in its own channel, once. What people have seen stays.
+// The runs of a list that its channel never accepted are asked in the channels
+// of the corrected configuration, once. What people have seen stays.
 func TestListMovesToTheCorrectedChannels(t *testing.T) {
 	const old, other = "C0OLD00001", "C0OTHER001"
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	for _, c := range []string{old, other} {
 		s.AddChannel(slacktest.Conversation{ID: c, Name: strings.ToLower(c), Member: true})
 	}
@@ -75,10 +75,10 @@ func TestListMovesToTheCorrectedChannels(t *testing.T) {
 	}
 }
 
-// A list that was deleted is posted again, once, with how things are.
+// A deleted list is posted again, once, in its current state.
 func TestListThatIsGoneIsPostedAgain(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
-	_, list := stormed(t, h, s)
+	h, s := newHarness(t), workspace(t)
+	_, list := burstOf(t, h, s)
 	s.Remove(oncall, list.TS)
 	h.approved("r-5")
 	until(t, s, "the list, again", func() bool { p := posts(s); return len(p) == 6 && p[5].TS != list.TS && says(p[5], "1 of 2 questions") })
@@ -90,8 +90,8 @@ func TestListThatIsGoneIsPostedAgain(t *testing.T) {
 	}
 }
 
-// unreadable breaks runs, and lets the desk look at them for as long as it waits.
-func (h *house) unreadable(t *testing.T, s *slacktest.Server, d desked, runs ...string) {
+// unreadable breaks runs and lets the service retry them until it gives up.
+func (h *harness) unreadable(t *testing.T, s *slacktest.Server, d running, runs ...string) {
 	t.Helper()
 	h.mu.Lock()
 	h.broken = map[string]bool{}
@@ -120,10 +120,10 @@ func (h *house) unreadable(t *testing.T, s *slacktest.Server, d desked, runs ...
 	look()
 }
 
-// A run that cannot be read any more has no buttons, and keeps no later start
-// from forgetting what is over.
+// A run that cannot be read has no buttons, and does not keep later starts from
+// forgetting closed records.
 func TestUnreadableRunIsNotKeptForEver(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
+	h, s := newHarness(t), workspace(t)
 	d := h.open(t, s)
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "Approval needed"))
@@ -141,10 +141,11 @@ func TestUnreadableRunIsNotKeptForEver(t *testing.T) {
 	}
 }
 
-// In a list it is named, and the list ends with the others.
+// An unreadable run is named in its list, and the list ends with the other
+// runs.
 func TestUnreadableRunInAList(t *testing.T) {
-	h, s := newHouse(t), workspace(t)
-	d, _ := stormed(t, h, s)
+	h, s := newHarness(t), workspace(t)
+	d, _ := burstOf(t, h, s)
 	h.unreadable(t, s, d, "r-5")
 	until(t, s, "that it is named", func() bool {
 		return says(posts(s)[5], "responder runs show r-5") && says(posts(s)[5], "1 of 2 questions")
@@ -153,7 +154,7 @@ func TestUnreadableRunInAList(t *testing.T) {
 	until(t, s, "the end of the list", func() bool { return len(h.records(KindClosed)) == 1 })
 }
 
-// posting is a Slack that takes posts.
+// posting is a Slack that accepts posts.
 type posting struct {
 	Slack
 	posts int
@@ -164,9 +165,9 @@ func (p *posting) Post(_ context.Context, channel string, _ slack.Meta, _ slack.
 	return slack.Ref{Channel: channel, TS: fmt.Sprint(p.posts)}, nil
 }
 
-// After another token nothing waits for the one that did not work.
+// After a renewed token nothing waits because of the old one.
 func TestRenewedTokenIsTriedAtOnce(t *testing.T) {
-	h, p := newHouse(t), &posting{}
+	h, p := newHarness(t), &posting{}
 	h.asking("r-1")
 	d, err := New(Options{Runs: h, Control: h, Memory: h, Slack: p, Names: h, Channel: func(machine.State) string { return oncall }})
 	if err != nil {

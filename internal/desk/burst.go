@@ -16,11 +16,11 @@ const listed = 40
 
 // burst returns the list for a new question; empty: a message of its own. The
 // caller holds mu.
-func (d *Desk) storm(channel string) string {
+func (d *Approvals) burst(channel string) string {
 	now := d.o.Now()
-	asks := slices.DeleteFunc(d.sender.asks[channel], func(at time.Time) bool { return now.Sub(at) > d.o.Storm.Window })
+	asks := slices.DeleteFunc(d.sender.asks[channel], func(at time.Time) bool { return now.Sub(at) > d.o.Burst.Window })
 	d.sender.asks[channel] = append(asks, now)
-	if len(asks) < d.o.Storm.Gates {
+	if len(asks) < d.o.Burst.Gates {
 		return ""
 	}
 	for key, l := range d.memory.lists {
@@ -33,7 +33,7 @@ func (d *Desk) storm(channel string) string {
 
 // showList updates a list. It returns when to continue; zero: when one of its
 // runs changes.
-func (d *Desk) showList(ctx context.Context, key string) (time.Time, error) {
+func (d *Approvals) showList(ctx context.Context, key string) (time.Time, error) {
 	d.mu.Lock()
 	known := d.memory.lists[key]
 	if known == nil {
@@ -85,7 +85,7 @@ func (d *Desk) showList(ctx context.Context, key string) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-func (d *Desk) postList(ctx context.Context, l list, g digest, m slack.Message, look string) (time.Time, error) {
+func (d *Approvals) postList(ctx context.Context, l list, g digest, m slack.Message, look string) (time.Time, error) {
 	if !l.maybe.IsZero() {
 		ref, at, err := d.find(ctx, l.channel, meta(l.key, "list", 0), l.maybe)
 		if err != nil {
@@ -117,7 +117,7 @@ func (d *Desk) postList(ctx context.Context, l list, g digest, m slack.Message, 
 
 // stuckList handles a list that Slack does not accept, as with a run's own
 // message. again is zero when Slack refused its form.
-func (d *Desk) stuckList(ctx context.Context, l list, g digest, look string, again time.Time) (time.Time, error) {
+func (d *Approvals) stuckList(ctx context.Context, l list, g digest, look string, again time.Time) (time.Time, error) {
 	if again.IsZero() {
 		if l.plain != look {
 			d.changeList(l.key, func(l *list) { l.plain = look })
@@ -136,7 +136,7 @@ func (d *Desk) stuckList(ctx context.Context, l list, g digest, look string, aga
 }
 
 // changeList alters the part of a list's state that is not journaled.
-func (d *Desk) changeList(key string, f func(*list)) {
+func (d *Approvals) changeList(key string, f func(*list)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.memory.lists[key]; l != nil {
@@ -158,7 +158,7 @@ func (g digest) plain() slack.Message {
 }
 
 // digest renders a list. A run that cannot be read counts as open for a while.
-func (d *Desk) digest(l list) digest {
+func (d *Approvals) digest(l list) digest {
 	g, waiting := digest{Digest: slack.Digest{Link: d.o.Link("")}}, 0
 	for _, run := range l.runs {
 		state, events, ok := d.o.Runs.Run(run)
@@ -174,7 +174,7 @@ func (d *Desk) digest(l list) digest {
 			}
 			continue
 		}
-		s := tell(state, events)
+		s := newTimeline(state, events)
 		if s.gate == nil {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 
 // timeline is a run as it is shown to people: the current or last question, its
 // outcome, and what happened since.
-type story struct {
+type timeline struct {
 	run   machine.State
 	gate  *machine.Gate // the newest question; nil: none so far
 	state slack.State
@@ -36,8 +36,8 @@ type line struct {
 }
 
 // newTimeline folds a run's events.
-func tell(run machine.State, events []machine.Event) *story {
-	s := &story{run: run}
+func newTimeline(run machine.State, events []machine.Event) *timeline {
+	s := &timeline{run: run}
 	for i, e := range events {
 		s.add(e)
 		if e.Kind == machine.GateOpened {
@@ -52,7 +52,7 @@ func tell(run machine.State, events []machine.Event) *story {
 }
 
 // waiting records the merge that is waited for, so that it is shown once.
-func (s *story) waiting(e machine.Event) {
+func (s *timeline) waiting(e machine.Event) {
 	switch {
 	case e.Kind == machine.Settling && e.Reason == machine.ReasonNone:
 		s.waits = ""
@@ -64,7 +64,7 @@ func (s *story) waiting(e machine.Event) {
 	}
 }
 
-func (s *story) add(e machine.Event) {
+func (s *timeline) add(e machine.Event) {
 	switch e.Kind {
 	case machine.CheckCompleted:
 		if s.gate == nil || s.state != slack.Open {
@@ -102,13 +102,13 @@ func (s *story) add(e machine.Event) {
 }
 
 // decided closes the question with a decision.
-func (s *story) decided(d machine.Decision, at time.Time) {
+func (s *timeline) decided(d machine.Decision, at time.Time) {
 	s.state = slack.Denied
 	if d.Approve {
 		s.state = slack.Approved
 		s.voted = append(slices.Clip(s.voted), d)
 	}
-	s.end = &slack.Outcome{Who: []string{d.By}, At: at, Why: d.Reason, Door: d.Door, BreakGlass: d.BreakGlass}
+	s.end = &slack.Outcome{Who: []string{d.By}, At: at, Why: d.Reason, Channel: d.Door, BreakGlass: d.BreakGlass}
 	if d.Approve && !d.BreakGlass {
 		s.end.Who = nil
 		for _, v := range s.voted {
@@ -120,7 +120,7 @@ func (s *story) decided(d machine.Decision, at time.Time) {
 }
 
 // closed closes the question without a decision.
-func (s *story) closed(as slack.State, e machine.Event) {
+func (s *timeline) closed(as slack.State, e machine.Event) {
 	s.state = as
 	s.end = &slack.Outcome{At: e.At, Why: e.Message}
 	if as == slack.Voided {
@@ -129,7 +129,7 @@ func (s *story) closed(as slack.State, e machine.Event) {
 }
 
 // title returns the playbook's title of a state.
-func (s *story) title(name string) string {
+func (s *timeline) title(name string) string {
 	if s.run.Playbook != nil {
 		if st := s.run.Playbook.State(name); st != nil && st.Title != "" {
 			return st.Title
@@ -139,7 +139,7 @@ func (s *story) title(name string) string {
 }
 
 // progress renders an event as a line of the thread; empty: the event has none.
-func (s *story) progress(e machine.Event) (slack.Mark, string) {
+func (s *timeline) progress(e machine.Event) (slack.Mark, string) {
 	switch e.Kind {
 	case machine.GateVoted:
 		return slack.MarkNote, fmt.Sprintf("%s approves; still needed: %s", e.Decision.By, stillNeeded(s))
@@ -181,7 +181,7 @@ func (s *story) progress(e machine.Event) (slack.Mark, string) {
 
 // merging returns a line when the merge that is waited for changes, and when
 // the merge is done.
-func (s *story) merging(e machine.Event) (slack.Mark, string) {
+func (s *timeline) merging(e machine.Event) (slack.Mark, string) {
 	switch {
 	case e.Reason != machine.ReasonNone, e.Message == s.waits && e.Waits != "":
 		return "", ""
@@ -204,7 +204,7 @@ func endMark(o machine.RunOutcome) slack.Mark {
 	}
 }
 
-func stillNeeded(s *story) string {
+func stillNeeded(s *timeline) string {
 	g := machine.Gate{}
 	if s.gate != nil {
 		g = *s.gate
@@ -220,7 +220,7 @@ func stillNeeded(s *story) string {
 	return text
 }
 
-func (s *story) summary() string {
+func (s *timeline) summary() string {
 	if s.plan == nil {
 		return s.title(s.run.Current)
 	}
@@ -236,7 +236,7 @@ func after(text string) string {
 
 // shown reports whether people have to see the run: it asked them, or changed
 // something on its own.
-func (s *story) shown() bool { return s.gate != nil || s.run.Levers > 0 }
+func (s *timeline) shown() bool { return s.gate != nil || s.run.Levers > 0 }
 
 // final reports whether the run has ended.
-func (s *story) final() bool { return s.run.Phase == machine.PhaseEnded }
+func (s *timeline) final() bool { return s.run.Phase == machine.PhaseEnded }
