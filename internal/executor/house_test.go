@@ -43,6 +43,7 @@ type house struct {
 	world   *world
 	set     *playbook.Set
 	options func(*Options)
+	made    func(*Executor) // called with each executor before it runs
 
 	e     *Executor
 	end   context.CancelFunc
@@ -87,6 +88,9 @@ func (h *house) start() {
 	e, err := New(o)
 	if err != nil {
 		h.t.Fatal(err)
+	}
+	if h.made != nil {
+		h.made(e)
 	}
 	ctx, end := context.WithCancel(context.Background())
 	h.e, h.end, h.ended = e, end, make(chan error, 1)

@@ -278,6 +278,9 @@ func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out
 	if survived, ok = e.careful.enter(ctx, placeOfEffect(eff)); !ok {
 		return out, nothing, false
 	}
+	if eff.Action == machine.ActionApply && !eff.Observe && !r.owes(eff) {
+		return out, survived, false // a pause came while it waited for its turn
+	}
 	if eff.Action == machine.ActionGuard {
 		out = e.guard(r)
 	} else {
@@ -287,6 +290,14 @@ func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out
 		return out, survived, false
 	}
 	return out, survived, eff.Action.Mutates() || ctx.Err() == nil
+}
+
+// owes reports whether the run still owes that attempt.
+func (r *run) owes(eff machine.Effect) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, ok := machine.Pending(r.state)
+	return ok && now.Key == eff.Key && now.Attempt == eff.Attempt
 }
 
 // placeOfEffect names one attempt at an effect.

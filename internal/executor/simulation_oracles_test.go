@@ -1,0 +1,321 @@
+package executor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// goesOut checks an attempt at a change at the moment it goes out, against what
+// the journal said before this instant and what people were told is in force.
+func (s *simulation) goesOut(e machine.Effect) {
+	s.known.mu.Lock()
+	s.known.seen["attempts"]++
+	s.known.mu.Unlock()
+	now, stop := time.Now(), "stop"
+	if e.Attempt > 1 {
+		stop = "stop/retry"
+	}
+	s.note("%s goes out, attempt %d", e.Key, e.Attempt)
+	s.mu.Lock()
+	attempt := fmt.Sprintf("%s attempt %d", e.Key, e.Attempt)
+	if s.out[attempt] {
+		defer s.violated("twice", "%s goes out again", attempt)
+	}
+	s.out[attempt] = true
+	s.mu.Unlock()
+	all := s.at(e.Run)
+	if o := all.Open; o == nil || o.Key != e.Key || o.Attempt < e.Attempt {
+		s.violated("intent", "%s goes out, attempt %d, and the journal has no intent of it", e.Key, e.Attempt)
+		return
+	}
+	st := s.before(e.Run, now)
+	if stop == "stop" && st.Open != nil && st.Open.Key == e.Key {
+		stop = "stop/begun" // it was begun before this instant, and waited for its turn
+	}
+	switch {
+	case st.Head == 0: // all of it happened in this instant
+	case st.Cancel != nil:
+		s.violated(stop, "%s goes out, attempt %d, and its run is canceled", e.Key, e.Attempt)
+	case st.Paused != "" && all.Paused != "":
+		s.violated(stop, "%s goes out, attempt %d, and its run is paused", e.Key, e.Attempt)
+	case !st.Wanted(st.Playbook.State(st.Current)) && !all.Wanted(all.Playbook.State(all.Current)):
+		s.violated(stop, "%s goes out, attempt %d, and none of its alerts fires", e.Key, e.Attempt)
+	}
+	s.mu.Lock()
+	for scope, since := range s.pauses {
+		if since.Before(now) && scope.covers(e.Service.Name, e.Playbook) {
+			defer s.violated(stop, "%s goes out, attempt %d, and %s is paused", e.Key, e.Attempt, scope)
+		}
+	}
+	s.mu.Unlock()
+	if all.Lever != nil && all.Lever.Applied {
+		s.violated("one-change", "%s goes out and a change of its run is in place", e.Key)
+	} else if state := all.Playbook.State(all.Current); state != nil && all.Asks(state) {
+		s.violated("approval", "%s goes out and people did not approve it", e.Key)
+	}
+	s.locks(e)
+}
+
+// locks checks that no other run in the air holds what the change needs.
+func (s *simulation) locks(e machine.Effect) {
+	s.w.mu.Lock()
+	others := map[string]bool{}
+	for _, name := range e.Plan.Locks {
+		if s.w.holders[name] == nil {
+			s.w.holders[name] = map[string]bool{}
+		}
+		maps.Copy(others, s.w.holders[name])
+		s.w.holders[name][e.Run] = true
+	}
+	s.w.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(others)) {
+		if id == e.Run {
+			continue
+		}
+		if st := s.at(id); st.InAir() {
+			s.violated("locks", "%s goes out and run %s, which is %s, holds one of %v", e.Key, id, st.Phase, e.Plan.Locks)
+		}
+	}
+}
+
+// before is a run as the journal had it before an instant.
+func (s *simulation) before(id string, now time.Time) machine.State {
+	return s.foldWhile(id, func(ev machine.Event) bool { return ev.At.Before(now) })
+}
+
+func (s *simulation) at(id string) machine.State {
+	return s.foldWhile(id, func(machine.Event) bool { return true })
+}
+
+func (s *simulation) foldWhile(id string, take func(machine.Event) bool) machine.State {
+	events, err := s.e.RunEventsFrom(id, 0)
+	if err != nil {
+		s.violated("history", "run %s cannot be read: %v", id, err)
+	}
+	st := machine.State{}
+	for _, ev := range events {
+		if !take(ev) {
+			break
+		}
+		if ev.Kind == machine.RunStarted {
+			if st.Playbook, err = s.e.library.find(ev.Start.Playbook, ev.Start.Digest); err != nil {
+				s.violated("history", "run %s: %v", id, err)
+			}
+		}
+		st = machine.Evolve(st, ev)
+	}
+	return st
+}
+
+// check holds what must be true when everything has calmed down.
+func (s *simulation) check() {
+	if err := s.e.Ready(); err != nil {
+		s.violated("ready", "%v", err)
+	}
+	s.mu.Lock()
+	if s.calls > 0 {
+		defer s.violated("calls", "%d calls of people never returned", s.calls)
+	}
+	s.mu.Unlock()
+	for _, r := range s.runs() {
+		s.known.mu.Lock()
+		s.known.seen["runs"]++
+		if r.Ending != nil {
+			s.known.seen["ended "+string(r.Ending.Outcome)]++
+		}
+		events, err := s.e.RunEvents(r.Start.Run)
+		if err != nil {
+			s.t.Error(err)
+		}
+		for _, ev := range events {
+			switch ev.Kind {
+			case machine.GuardsWaiting, machine.RunHeld, machine.EpisodeRefired, machine.GateExpired, machine.PauseSeen, machine.CancelRequested, machine.Verified, machine.Undone:
+				s.known.seen[string(ev.Kind)]++
+			}
+			if ev.Kind == machine.EffectStarted && ev.Observe {
+				s.known.seen["observed "+string(ev.Action)]++
+			}
+		}
+		s.known.mu.Unlock()
+		if r.Phase != machine.PhaseEnded {
+			s.violated("ends", "run %s of %s on %s is still %s in %s (held %+v, aside %+v)", r.Start.Run, r.Start.Playbook, r.Start.Service.Name, r.Phase, r.Current, r.Held, r.Aside)
+		}
+	}
+	s.changesOwned()
+	s.decided()
+	s.mustFoldAll()
+}
+
+// changesOwned checks that each change of the world was verified, undone, or
+// ended with people who were told, and that none was made twice.
+func (s *simulation) changesOwned() {
+	late := map[string]bool{}
+	applies := map[string]int{} // visit of a state: changes made and not taken back
+	for _, l := range s.w.landed {
+		late[l.run] = late[l.run] || l.late
+		visit, _, _ := strings.Cut(l.key, "/"+string(l.action))
+		if l.action == machine.ActionApply {
+			applies[visit]++
+		} else {
+			applies[visit]--
+		}
+		if applies[visit] > 1 {
+			s.violated(s.lateOr("change", late[l.run]), "%s was made %d times", visit, applies[visit])
+		}
+	}
+	for _, l := range s.w.landed {
+		if l.action == machine.ActionApply {
+			s.owned(l, s.lateOr("change", late[l.run]))
+		}
+	}
+}
+
+func (s *simulation) lateOr(oracle string, late bool) string {
+	if late {
+		return oracle + "/late"
+	}
+	return oracle
+}
+
+// owned checks what became of one change.
+func (s *simulation) owned(l landing, oracle string) {
+	state := s.at(l.run)
+	events, err := s.e.RunEvents(l.run)
+	if err != nil {
+		s.violated("history", "run %s: %v", l.run, err)
+		return
+	}
+	fate, under := "", ""
+	for _, ev := range events {
+		switch {
+		case ev.Kind == machine.EffectStarted && ev.Action == machine.ActionApply:
+			under = ev.Effect
+		case under != l.key:
+		case ev.Kind == machine.Applied, ev.Kind == machine.Verified, ev.Kind == machine.Undone, ev.Kind == machine.RunHeld, ev.Kind == machine.HoldResolved:
+			fate = string(ev.Kind)
+		}
+	}
+	if fate == string(machine.Verified) || fate == string(machine.Undone) || state.Ending == nil {
+		return
+	}
+	switch state.Ending.Outcome {
+	case machine.OutcomeHandedOver, machine.OutcomeUndoFailed, machine.OutcomeEscalated, machine.OutcomeReleased:
+	default:
+		if fate != string(machine.HoldResolved) {
+			s.violated(oracle, "%s happened, its run knows %q of it and ended %s: %s", l.key, fate, state.Ending.Outcome, state.Ending.Message)
+			return
+		}
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	told := slices.ContainsFunc(s.w.told, func(text string) bool { return strings.Contains(text, l.run) })
+	if !told && state.Ending.Outcome != machine.OutcomeReleased {
+		name := "told"
+		if s.w.untold[l.run] {
+			name = "told/failed"
+		}
+		s.violated(name, "run %s ended %s with a change in place and nobody was told", l.run, state.Ending.Outcome)
+	}
+}
+
+// decided checks that each alert of each admitted notification was decided.
+func (s *simulation) decided() {
+	seen, done := map[string]bool{}, uint64(0)
+	for rec, err := range s.journal.Stream(streamDispatch, 0) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		d, err := decode[Dispatched](rec)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, id := range d.Episodes {
+			seen[id] = true
+		}
+		if d.Done {
+			done = d.Index + 1
+		}
+		if rec.Kind == KindQuarantined {
+			s.violated("quarantine", "notification %d was set aside: %s", d.Notification, d.Reason)
+		}
+	}
+	if int(done) != s.posted {
+		s.violated("decided", "%d of %d notifications are decided", done, s.posted)
+	}
+	for _, a := range s.alerts {
+		if !seen[a.Episode()] && len(s.waiting) == 0 {
+			s.violated("decided", "alert %s was admitted and never decided", a.Episode())
+		}
+	}
+}
+
+// simProjections is what the executor keeps in memory beside the runs.
+type simProjections struct {
+	Acts     []string
+	Air      []string
+	Locks    map[string]string
+	Waiting  []string
+	Episodes map[string]string
+	Pauses   []Pause
+	Open     []string
+}
+
+func (s *simulation) projections(e *Executor) simProjections {
+	p := simProjections{Locks: maps.Clone(e.ledger.locks), Episodes: map[string]string{}, Pauses: e.Pauses()}
+	for _, a := range e.ledger.acts {
+		p.Acts = append(p.Acts, a.run+" "+a.service+" "+a.at.String())
+	}
+	slices.Sort(p.Acts) // those of one instant are in any order
+	p.Air = slices.Sorted(maps.Keys(e.ledger.air))
+	for _, w := range e.ledger.waiting {
+		p.Waiting = append(p.Waiting, w.run)
+	}
+	for id, k := range e.episodes.m {
+		var runs []string
+		for _, r := range k.runs {
+			runs = append(runs, r.id)
+		}
+		slices.Sort(runs)
+		p.Episodes[id] = strings.Join(append(runs, k.kind), " ")
+	}
+	for _, r := range e.openRuns() {
+		p.Open = append(p.Open, r.id)
+	}
+	return p
+}
+
+// mustFoldAll holds that the projections are what a fresh load reads.
+func (s *simulation) mustFoldAll() {
+	s.mustFold("at the end")
+	fresh, err := New(s.e.o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	asides, err := fresh.loadControl()
+	if err == nil {
+		err = fresh.loadRuns(asides)
+	}
+	if err == nil {
+		err = fresh.loadDispatch()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	memory, loaded := s.projections(s.e), s.projections(fresh)
+	for id, runs := range memory.Episodes {
+		if loaded.Episodes[id] != runs && strings.HasPrefix(id, "f-Ask-") { // only its playbook diverts
+			s.violated("projection/divert", "episode %s has part in %s, by the log in %s", id, runs, loaded.Episodes[id])
+			loaded.Episodes[id] = runs
+		}
+	}
+	if diff := cmp.Diff(memory, loaded); diff != "" {
+		s.violated("projection", "the log gives other projections (-memory +log):\n%s", diff)
+	}
+}
