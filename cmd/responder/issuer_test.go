@@ -14,7 +14,14 @@ import (
 // startSlackForScript starts a Slack at $SLACK, and writes its secrets: bot, app
 // and signing.
 func startSlackForScript(t *testing.T, ts *testscript.TestScript) {
-	ts.Setenv("SLACK", startSlack(t).APIURL())
+	server := slacktest.Start(t, slacktest.Options{})
+	server.AddChannel(slacktest.Conversation{ID: "C0ONCALL01", Name: "oncall", Member: true})
+	server.AddUser(slacktest.User{ID: "U0ADA00001", Email: "ada@example.com"})
+	server.AddUser(slacktest.User{ID: "U0GRACE001", Email: "Grace@example.com"})
+	server.AddUser(slacktest.User{ID: "U0GUEST001", Email: "guest@example.com", Restricted: true})
+	server.AddUser(slacktest.User{ID: "U0EVE00001", Email: "eve@example.com"})
+	server.AddGroup(slacktest.Group{ID: "S0ONCALL01", Handle: "ml-oncall", Members: []string{"U0GRACE001", "U0GUEST001"}})
+	ts.Setenv("SLACK", server.APIURL())
 	for name, secret := range map[string]string{"bot": slacktest.Token, "app": slacktest.AppToken, "signing": slacktest.SigningSecret} {
 		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(secret+"\n"), 0o600))
 	}

@@ -21,9 +21,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/cli/dryrun"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 var update = flag.Bool("update", false, "write what the scripts print into the scripts")
@@ -70,7 +73,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("FIXTURES", fixtures)
 			e.Setenv("EXAMPLE", filepath.Join(filepath.Dir(fixtures), "..", "..", "..", "deploy", "policy", "policy.yaml"))
 			e.Setenv("HOME", e.WorkDir)
-			e.Setenv("COLUMNS", strconv.Itoa(tableWidth))
+			e.Setenv("COLUMNS", strconv.Itoa(runview.Width))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -99,7 +102,7 @@ func TestScripts(t *testing.T) {
 func makeJournal(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o700))
-	j, err := audit.Open(filepath.Join(dir, journalFile), audit.Options{NoSync: true})
+	j, err := audit.Open(filepath.Join(dir, app.JournalFile), audit.Options{NoSync: true})
 	ts.Check(err)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i := range len(args[1]) {
@@ -116,7 +119,7 @@ func makeJournal(ts *testscript.TestScript, _ bool, args []string) {
 func learned(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o700))
-	j, err := audit.Open(filepath.Join(dir, journalFile), audit.Options{NoSync: true})
+	j, err := audit.Open(filepath.Join(dir, app.JournalFile), audit.Options{NoSync: true})
 	ts.Check(err)
 	id := executor.LeverID{Playbook: "inference-slo-breach", Service: "serving/inference-chat", State: args[1], Lever: args[2]}
 	at := time.Now().Add(-24 * time.Hour)
@@ -129,7 +132,7 @@ func learned(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		rec.Data, err = json.Marshal(v)
 		ts.Check(err)
-		_, err = j.Append(context.Background(), audit.Append{Stream: ladderStream, After: audit.Any, Records: []audit.Record{rec}})
+		_, err = j.Append(context.Background(), audit.Append{Stream: app.LadderStream, After: audit.Any, Records: []audit.Record{rec}})
 		ts.Check(err)
 	}
 	ts.Check(j.Close())
@@ -189,7 +192,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 // columns checks that no line printed last is longer than a terminal is wide.
 func columns(ts *testscript.TestScript, _ bool, _ []string) {
 	for line := range strings.Lines(ts.ReadFile("stdout")) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > tableWidth {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > runview.Width {
 			ts.Fatalf("a line has %d columns: %q", n, line)
 		}
 	}
@@ -240,11 +243,12 @@ func exitCodeIs(ts *testscript.TestScript, _ bool, args []string) {
 func writeAlert(ts *testscript.TestScript, _ bool, args []string) {
 	truncated, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	labels, err := parseAlert(args[2:])
+	labels, err := dryrun.ParseAlert(args[2:])
 	ts.Check(err)
-	n, err := playbook.DecodeNotification(webhookBody([]playbook.Alert{{Status: playbook.Firing, Labels: labels, StartsAt: time.Now().Add(-time.Minute)}}))
-	ts.Check(err)
-	n.TruncatedAlerts = truncated
+	n := playbook.Notification{
+		Receiver: "test", Status: playbook.Firing, GroupKey: "{}:{}", Version: "4", TruncatedAlerts: truncated,
+		Alerts: []playbook.Alert{{Status: playbook.Firing, Labels: labels, StartsAt: time.Now().Add(-time.Minute)}},
+	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), n.AppendJSON(nil), 0o600))
 }
 

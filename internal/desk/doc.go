@@ -28,5 +28,5 @@
 //   - Nothing waits for Slack: each failure is journaled once (desk.outage,
 //     desk.recovered) and retried with a growing pause.
 //
-// Only cmd/responder calls it.
+// Only internal/app calls it.
 package desk

@@ -2,5 +2,5 @@
 // requests together: what Git says of a service, what a change of it would be,
 // and the commit that makes it.
 //
-// Only cmd/responder makes one; levers know it by their own interfaces.
+// Only internal/app makes one; levers know it by their own interfaces.
 package manifests

@@ -1,0 +1,211 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// The receiver knows neither the journal nor the executor. What it asks of
+// them goes through the adapters of this file, which translate and add nothing.
+
+const (
+	intakeStream   = "intake"
+	dispatchStream = "dispatch"
+	controlStream  = "control"
+	LadderStream   = "ladder"
+	runStreams     = "run/"
+)
+
+// journalRefusal says in the receiver's words why the journal did not take
+// something.
+func journalRefusal(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, audit.ErrFull):
+		return fmt.Errorf("%w: %w", webhook.ErrBusy, err)
+	case errors.Is(err, audit.ErrUnavailable):
+		return fmt.Errorf("%w: %w", webhook.ErrUnavailable, err)
+	default:
+		return err
+	}
+}
+
+// control hands commands to the executor.
+type control struct{ executor *executor.Executor }
+
+// Command sends a person's command; the executor sets the time.
+func (c control) Command(ctx context.Context, run string, cmd machine.Command) error {
+	return refusalOf(c.executor.Command(ctx, run, cmd))
+}
+
+// refusalOf says in the receiver's words why the executor did not do something.
+func refusalOf(err error) error {
+	for _, kind := range []struct{ theirs, ours error }{
+		{executor.ErrNotFound, webhook.ErrNotFound},
+		{executor.ErrForbidden, webhook.ErrForbidden},
+		{executor.ErrConflict, webhook.ErrConflict},
+		{executor.ErrInvalid, webhook.ErrInvalid},
+	} {
+		if errors.Is(err, kind.theirs) {
+			return &refused{as: kind.ours, because: err, message: strings.TrimPrefix(err.Error(), kind.theirs.Error()+": ")}
+		}
+	}
+	return journalRefusal(err)
+}
+
+// refused is a refusal of the executor as one of the receiver's, which says in
+// its status what the executor's words begin with.
+type refused struct {
+	as      error
+	because error // the executor's; nil: this program's own refusal
+	message string
+}
+
+func (r *refused) Error() string { return r.message }
+
+func (r *refused) Unwrap() []error {
+	if r.because == nil {
+		return []error{r.as}
+	}
+	return []error{r.as, r.because}
+}
+
+// starter starts runs that people ask for.
+type starter struct{ executor *executor.Executor }
+
+// Start starts a run, or gives the one that the same request started before.
+func (s starter) Start(ctx context.Context, r webhook.StartRequest) (string, bool, error) {
+	run, again, err := s.executor.StartRun(ctx, executor.StartRequest{
+		Key: r.Key, Playbook: r.Playbook, Service: r.Service, Labels: r.Labels, Reason: r.Reason, By: r.By,
+	})
+	return run, again, refusalOf(err)
+}
+
+// pauses switches automation and intake off and on.
+type pauses struct {
+	executor *executor.Executor
+	intake   *intake
+}
+
+// Pauses lists what is paused now.
+func (p pauses) Pauses() []webhook.Pause {
+	var all []webhook.Pause
+	if off := p.intake.paused(); off != nil {
+		all = append(all, *off)
+	}
+	for _, s := range p.executor.Pauses() {
+		all = append(all, webhook.Pause{Service: s.Scope.Service, Playbook: s.Scope.Playbook, By: s.By, Reason: s.Reason, Since: s.Since})
+	}
+	return all
+}
+
+// Pause stops what p names.
+func (p pauses) Pause(ctx context.Context, w webhook.Pause) error {
+	if w.Intake {
+		return p.intake.pause(ctx, w)
+	}
+	return refusalOf(p.executor.Pause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason))
+}
+
+// Unpause lifts the pause with the same scope.
+func (p pauses) Unpause(ctx context.Context, w webhook.Pause) error {
+	if w.Intake {
+		return p.intake.unpause(ctx, w)
+	}
+	err := p.executor.Unpause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason)
+	if errors.Is(err, executor.ErrNotFound) {
+		return notPaused(w)
+	}
+	return refusalOf(err)
+}
+
+// notPaused refuses to lift what is not there.
+func notPaused(w webhook.Pause) error {
+	return &refused{as: webhook.ErrNotFound, message: fmt.Sprintf("there is no %s pause; 'responder pauses' lists those in force", runview.PauseScope(w))}
+}
+
+// ladder shows and lifts what was learned of levers.
+type ladder struct{ executor *executor.Executor }
+
+// Levers lists the levers there is a record of.
+func (l ladder) Levers(service, playbook string) []webhook.LeverTrust {
+	var out []webhook.LeverTrust
+	for _, t := range l.executor.Ladder(executor.Filter{Service: service, Playbook: playbook}) {
+		x := webhook.LeverTrust{
+			Playbook: t.Playbook, Service: t.Service, State: t.State, Lever: t.Lever,
+			Attempts: t.Attempts, Verified: t.Verified, Ineffective: t.Ineffective, Inconclusive: t.Inconclusive, Undone: t.Undone,
+			Overridden: t.Overridden, Refused: t.Refused, Denied: t.Denied,
+			WouldApply: t.WouldApply, Recovered: t.Recovered, Watched: t.Watched,
+			Streak: t.Streak, Since: t.Since, Last: []string{}, LastAt: t.LastAt,
+			Level: t.Level, Limits: t.Limits, Demoted: t.Demoted, Changed: t.Changed, Why: t.Why, Proposal: t.Proposal,
+		}
+		for _, r := range t.Last {
+			x.Last = append(x.Last, string(r))
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// Promote lifts the demotion of a lever.
+func (l ladder) Promote(ctx context.Context, p webhook.Promotion) error {
+	id := executor.LeverID{Playbook: p.Playbook, Service: p.Service, State: p.Lever}
+	return refusalOf(l.executor.PromoteLever(ctx, id, p.By, p.Reason))
+}
+
+// Good lists what was last verified.
+func (l ladder) Good(service string) []webhook.LastGood {
+	var out []webhook.LastGood
+	for _, g := range l.executor.Goods(service) {
+		out = append(out, webhook.LastGood(g))
+	}
+	return out
+}
+
+// views reads runs.
+type views struct{ executor *executor.Executor }
+
+// Runs lists runs, newest first.
+func (v views) Runs(f webhook.RunFilter) []machine.State {
+	return v.executor.Runs(executor.Filter{Service: f.Service, Playbook: f.Playbook, Open: f.Open, Limit: f.Limit})
+}
+
+// Run gives one run.
+func (v views) Run(id string) (machine.State, bool) { return v.executor.RunState(id) }
+
+// Events gives a run's events from index from on.
+func (v views) Events(id string, from uint64) ([]machine.Event, error) {
+	events, err := v.executor.RunEventsFrom(id, from)
+	return events, refusalOf(err)
+}
+
+// journalLog shows the journal.
+type journalLog struct{ journal *audit.Journal }
+
+// Entries yields the entries from seq from on.
+func (l journalLog) Entries(from uint64) iter.Seq2[webhook.Entry, error] {
+	return func(yield func(webhook.Entry, error) bool) {
+		for r, err := range l.journal.Log(from) {
+			if !yield(webhook.Entry(r), err) {
+				return
+			}
+		}
+	}
+}
+
+// Checkpoint gives a signed checkpoint over everything.
+func (l journalLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
+
+// Snapshot writes a consistent copy of the whole journal.
+func (l journalLog) Snapshot(w io.Writer) error { return l.journal.Snapshot(w) }

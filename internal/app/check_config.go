@@ -1,0 +1,124 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/policy"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// ConfigSummary is what a configuration comes to.
+type ConfigSummary struct {
+	File       string `json:"file"`
+	Listen     string `json:"listen"`
+	Autonomy   string `json:"autonomy"`
+	Services   int    `json:"services"`
+	Playbooks  int    `json:"playbooks"`
+	Prometheus string `json:"prometheus,omitempty"`
+	Cluster    string `json:"cluster,omitempty"`
+	Discovery  bool   `json:"discovery"`
+
+	Repositories []string `json:"repositories"`     // of Git, by their addresses
+	ArgoCD       string   `json:"argocd,omitempty"` // absent: none is configured
+	Channels     []string `json:"channels"`
+
+	Policy *PolicySummary `json:"policy,omitempty"` // absent: none is configured
+
+	Warnings []string `json:"warnings"` // what the service warns of when it starts with it
+}
+
+// PolicySummary is what a policy file comes to.
+type PolicySummary struct {
+	File       string        `json:"file"`
+	Rules      int           `json:"rules"`
+	BreakGlass []policy.Rule `json:"breakGlass"` // rules that let some people approve alone
+}
+
+// CheckConfig does what serve does before it opens anything: files that the
+// configuration names are read, so that a missing token is found here.
+func CheckConfig(file string, temp TempDir) (_ ConfigSummary, err error) {
+	c, err := config.Load(file)
+	if err != nil {
+		return ConfigSummary{}, err
+	}
+	if err := c.MissingFiles(); err != nil {
+		return ConfigSummary{}, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	w, err := OpenCluster(c, temp, quiet)
+	if err != nil {
+		return ConfigSummary{}, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	set, err := LoadPlaybooks(c.Playbooks.Dir)
+	if err != nil {
+		return ConfigSummary{}, c.Unread(err, "playbooks.dir")
+	}
+	if err := w.Channels.allows(set); err != nil {
+		return ConfigSummary{}, err
+	}
+	rules, err := checkPolicy(c.Policy.File, w.Channels.escalates)
+	if err != nil {
+		return ConfigSummary{}, c.Unread(err, "policy.file")
+	}
+	probe := webhook.Options{
+		Intake: &intake{}, Auth: c.Auth.ReceiverOptions(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
+		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
+	}
+	if _, err := webhook.New(probe); err != nil {
+		return ConfigSummary{}, c.Blame(err, "auth", "tls")
+	}
+	summary := ConfigSummary{
+		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),
+		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
+		Policy: rules, Repositories: []string{}, Channels: []string{}, Warnings: []string{},
+	}
+	if summary.Playbooks == 0 {
+		summary.Warnings = append(summary.Warnings, noPlaybooks+" (playbooks.dir: "+c.Playbooks.Dir+")")
+	}
+	for _, w := range set.Warnings() {
+		summary.Warnings = append(summary.Warnings, w.String())
+	}
+	for _, r := range c.Gitops.Repositories {
+		summary.Repositories = append(summary.Repositories, r.URL)
+	}
+	if c.Gitops.ArgoCD != nil {
+		summary.ArgoCD = c.Gitops.ArgoCD.Server
+	}
+	for _, ch := range c.Channels {
+		summary.Channels = append(summary.Channels, ch.Name)
+	}
+	return summary, nil
+}
+
+// checkPolicy sums up the policy file; nil where none is configured.
+func checkPolicy(file string, allows allowsRules) (*PolicySummary, error) {
+	if file == "" {
+		return nil, nil
+	}
+	set, _, err := readRules(file, allows)
+	if err != nil {
+		return nil, err
+	}
+	s := &PolicySummary{File: file, BreakGlass: []policy.Rule{}}
+	for _, r := range set.Rules() {
+		s.Rules++
+		if len(r.BreakGlass) > 0 {
+			s.BreakGlass = append(s.BreakGlass, r)
+		}
+	}
+	return s, nil
+}
+
+func clusterName(k config.Kubernetes) string {
+	switch {
+	case k.InCluster:
+		return "the one it runs in"
+	case k.Kubeconfig != "" && k.Context != "":
+		return k.Kubeconfig + " context " + k.Context
+	default:
+		return k.Kubeconfig
+	}
+}

@@ -1,0 +1,144 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/manifests"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding, err error) {
+	c, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Gitops.Configured() {
+		return nil, fmt.Errorf("%s configures no Git and no Argo CD; gitops.repositories and gitops.argocd begin it, and docs/reference/config.md has the rest", file)
+	}
+	entries, err := catalog.ParseNode(c.File, &c.Services)
+	if err != nil {
+		return nil, err
+	}
+	g, err := OpenGitopsOnce(c, temp, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	if g.Manifests != nil {
+		for _, r := range g.Manifests.Check(ctx) {
+			way := "changes are pushed"
+			if r.Way.PullRequest {
+				way = fmt.Sprintf("changes go by pull request on %s, because %s", r.Way.Forge, r.Way.Why)
+			}
+			out = append(out, found("repository "+r.Repository, "at "+runview.ShortCommit(r.Head)+"; "+way, r.Err, repositoryFix(r)))
+		}
+	}
+	var names []string
+	for _, e := range entries {
+		if app := e.Service.GitOps.Application; app != "" {
+			names = append(names, app)
+		}
+	}
+	argo, answers := g.checkArgoCD(ctx, names)
+	out = append(out, argo...)
+	for _, e := range entries {
+		if e.Service.GitOps != (playbook.GitOps{}) {
+			detail, err := g.checkService(ctx, e.Service, answers)
+			fix := "correct gitops of the service in the catalog"
+			if errors.Is(err, errNoArgoCD) {
+				fix = "check again once Argo CD answers"
+			}
+			out = append(out, found("service "+e.Service.Name, detail, err, fix))
+		}
+	}
+	return out, nil
+}
+
+// repositoryFix says what helps against an error of a repository, or of the
+// forge that it is on: they are asked with credentials of their own.
+func repositoryFix(r manifests.Checked) string {
+	reason := reasonOf(r.Err)
+	switch {
+	case r.Forge && (reason == gitops.Unreachable || reason == gitops.Timeout):
+		return "see that gitops.repositories[].forge.api is right, and that it answers from here (DNS, firewall, proxy); the repository itself does"
+	case r.Forge && reason == gitops.Forbidden:
+		return "see that gitops.repositories[].forge.token_file holds a token that may read the repository and its protected branches, and open pull requests; " +
+			"it is another one than auth, and its file is read anew each time"
+	case r.Forge && reason == gitops.NotFound:
+		return "see that gitops.repositories[].forge.repository is right; a forge also says so of what the token of forge.token_file may not see"
+	case reason == gitops.Unreachable || reason == gitops.Timeout:
+		return "see that the address in gitops.repositories is right, and that the server answers from here (DNS, firewall, proxy)"
+	case reason == gitops.Forbidden:
+		return "see that gitops.repositories[].auth is a credential that may read and push; its file is read anew each time"
+	case reason == gitops.NotFound:
+		return "see that the address and the branch in gitops.repositories are right; a forge also says so of what the credential may not see"
+	default:
+		return "see the message; a token or key file is read anew each time"
+	}
+}
+
+// reasonOf is the reason of an error of Git or Argo CD; empty: it has none.
+func reasonOf(err error) gitops.Reason {
+	if e := new(gitops.Error); errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+// errNoArgoCD is why an application was not looked at.
+var errNoArgoCD = errors.New("its application was not looked at, since Argo CD does not answer")
+
+// found is the result of one check.
+func found(name, detail string, err error, fix string) Finding {
+	if err != nil {
+		return Finding{Name: name, Detail: err.Error(), Fix: fix}
+	}
+	return Finding{Name: name, OK: true, Detail: detail}
+}
+
+// checkService looks up what is said of a service. Where Argo CD does not answer
+// it looks at what Git alone tells.
+func (g *gitopsWorld) checkService(ctx context.Context, svc playbook.Service, answers bool) (string, error) {
+	target := step.ManifestOf(svc)
+	asks := g.argocd != nil && svc.GitOps.Application != ""
+	switch {
+	case asks && !answers && svc.GitOps.Repository == "":
+		return "", errNoArgoCD
+	case asks && answers:
+		app, err := g.argocd.Application(ctx, svc.GitOps.Application)
+		if err != nil {
+			return "", err
+		}
+		if err := step.Manages(app, target); err != nil {
+			return "", err
+		}
+		if _, err := step.SourceOf(svc, app); err != nil {
+			return "", err
+		}
+	}
+	src, err := g.Source(ctx, svc)
+	if err != nil {
+		return "", err
+	}
+	places, err := g.Manifests.Places(ctx, src, target, []gitops.Variable{{Replicas: true}})
+	if err != nil {
+		return "", err
+	}
+	detail := fmt.Sprintf("%s:%d is its number of replicas", places[0].File, places[0].Line)
+	if asks && !answers {
+		return "", fmt.Errorf("%s; %w", detail, errNoArgoCD)
+	}
+	return detail, nil
+}
+
+// GitopsCheckWithin bounds the whole check.
+const GitopsCheckWithin = 5 * time.Minute

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// OpenCluster returns the world of a configuration: its cluster, its Prometheus
+// and its services. It connects to nothing: what is down now may be up when it
+// is needed. A command that ends passes temp and keeps no clone of a repository,
+// because a service beside it has its own locked; a service passes nil.
+func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error) {
+	w := World{Deps: step.Deps{Log: log}, Now: time.Now, Pace: 1}
+	options := catalog.Options{Ceiling: c.Autonomy, Interval: c.Discovery.Interval, Log: log}
+	var err error
+	if options.Entries, err = catalog.ParseNode(c.File, &c.Services); err != nil {
+		return w, err
+	}
+	if c.Prometheus.URL != "" {
+		querier, err := slo.NewPrometheus(slo.Options{
+			URL: c.Prometheus.URL, Timeout: c.Prometheus.Timeout, BearerTokenFile: c.Prometheus.TokenFile, CAFile: c.Prometheus.CAFile,
+		})
+		if err != nil {
+			return w, c.Blame(err, "prometheus")
+		}
+		w.Deps.Querier = querier
+	}
+	var api *kube.Client
+	if c.Kubernetes.Configured() {
+		client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context, QPS: float32(c.Kubernetes.QPS)})
+		if err != nil {
+			return w, c.Blame(err, "kubernetes")
+		}
+		api = client
+		w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
+		w.Deps.Nodes, w.Deps.NodeChanger = client, client
+		w.GPUNodes, options.Tenants = client.GPUNodes, client
+		if c.Discovery.Enabled {
+			options.Lister = client
+		}
+	}
+	if err := openGPUs(c, api, &w.Deps, log); err != nil {
+		return w, c.Blame(err, "gpu.agents")
+	}
+	if w.Deps.Repairs, err = openRepairs(c); err != nil {
+		return w, err
+	}
+	open := openGitops
+	if temp != nil {
+		open = func(c config.Config, log *slog.Logger) (*gitopsWorld, error) { return OpenGitopsOnce(c, temp, log) }
+	}
+	git, err := open(c, log)
+	if err != nil {
+		return w, c.Blame(err, "gitops")
+	}
+	git.into(&w.Deps)
+	w.Close = git.Close
+	if w.Slack, err = openSlack(c, log); err != nil {
+		return w, err
+	}
+	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
+		return w, err // it has its place
+	}
+	if w.Silences, err = openSilences(c); err != nil {
+		return w, c.Blame(err, "silence")
+	}
+	if w.Channels != nil {
+		w.Deps.Notifier = w.Channels
+	}
+	services := catalog.New(options)
+	w.Resolve, w.Services = services.Resolve, services.Services
+	w.Deps.Services = services.Services
+	w.Prepare, w.Run, w.Missing = services.Refresh, services.Run, services.Missing
+	return w, nil
+}

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/argocd"
+	"github.com/inference-responder/responder/internal/gitops/forge"
+	"github.com/inference-responder/responder/internal/gitops/manifests"
+	"github.com/inference-responder/responder/internal/gitops/repository"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// gitopsWorld is Git and Argo CD as the configuration describes them.
+type gitopsWorld struct {
+	Manifests *manifests.Manifests // nil: no repository is configured
+	argocd    *argocd.Client       // nil: no Argo CD is
+	recovery  time.Duration        // see step.Deps
+	remove    func() error         // takes the clones away, which go with it; nil: they stay
+}
+
+// openGitops makes both. It connects to nobody. Nil: nothing is configured.
+func openGitops(c config.Config, log *slog.Logger) (_ *gitopsWorld, err error) {
+	if !c.Gitops.Configured() {
+		return &gitopsWorld{}, nil
+	}
+	g := &gitopsWorld{}
+	if a := c.Gitops.ArgoCD; a != nil {
+		if g.argocd, err = openArgoCD(*a, log); err != nil {
+			return nil, err
+		}
+		g.recovery = a.Recovery
+	}
+	if len(c.Gitops.Repositories) == 0 {
+		return g, nil
+	}
+	o := manifests.Options{Dir: cmp.Or(c.Gitops.Dir, filepath.Join(c.Journal.Dir, "git")), Log: log}
+	for _, r := range c.Gitops.Repositories {
+		remote, err := remoteOf(r, c.Gitops)
+		if err != nil {
+			return nil, errors.Join(err, g.Close())
+		}
+		o.Remotes = append(o.Remotes, remote)
+	}
+	if g.Manifests, err = manifests.New(o); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
+
+// OpenGitopsOnce is openGitops for a command that ends. Its clones are in a
+// temporary directory, since a service beside it has its own locked.
+func OpenGitopsOnce(c config.Config, temp TempDir, log *slog.Logger) (*gitopsWorld, error) {
+	dir, remove, err := temp("responder-git-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the clones: %w", err)
+	}
+	c.Gitops.Dir = dir
+	g, err := openGitops(c, log)
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	g.remove = remove
+	return g, nil
+}
+
+// remoteOf is a configured repository.
+func remoteOf(r config.Repository, g config.Gitops) (manifests.Remote, error) {
+	out := manifests.Remote{
+		Branch: r.Branch,
+		Repository: repository.Options{
+			URL: r.URL, Auth: r.Auth.RepositoryAuth(), Author: gitops.Person(g.Author), Signing: repository.Signing(g.Signing), Timeout: r.Timeout,
+		},
+	}
+	f := r.Forge
+	if f == nil {
+		return out, nil
+	}
+	client, err := forge.New(forge.Options{
+		Kind: forge.Kind(f.Kind), API: f.API, Repository: r.ForgeRepository(), TokenFile: f.TokenFile, CAFile: f.CAFile, Method: forge.Method(f.Method),
+	})
+	out.Forge, out.Way, out.Within = client, manifests.Way(r.Way), f.MergeWithin
+	return out, err
+}
+
+// Close gives the clones and the connection back.
+func (g *gitopsWorld) Close() error {
+	var err error
+	if g.Manifests != nil {
+		err = g.Manifests.Close()
+	}
+	if g.argocd != nil {
+		err = errors.Join(err, g.argocd.Close())
+	}
+	if g.remove != nil {
+		err = errors.Join(err, g.remove())
+	}
+	return err
+}
+
+// into gives the steps what there is.
+func (g *gitopsWorld) into(d *step.Deps) {
+	if g.Manifests != nil {
+		d.Manifests, d.Commits, d.Pulls, d.History = g.Manifests, g.Manifests, g.Manifests, g.Manifests
+	}
+	if g.argocd != nil {
+		d.Applications, d.Recovery = g.argocd, g.recovery
+	}
+}
+
+// Source is where the manifests of a service are.
+func (g *gitopsWorld) Source(ctx context.Context, svc playbook.Service) (gitops.Source, error) {
+	o := svc.GitOps
+	switch {
+	case g.Manifests == nil:
+		return gitops.Source{}, errors.New("no Git repository is configured: set gitops.repositories")
+	case o.Repository != "":
+		return gitops.Source{Repository: o.Repository, Branch: o.Branch, Path: o.Path}, nil
+	case o.Application == "" || g.argocd == nil:
+		return gitops.Source{}, errors.New("where its manifests are is not known: set gitops.repository of service " + svc.Name + ", or gitops.application and gitops.argocd")
+	}
+	app, err := g.argocd.Application(ctx, o.Application)
+	if err != nil {
+		return gitops.Source{}, err
+	}
+	return step.SourceOf(svc, app)
+}

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+)
+
+const JournalFile = "journal.db"
+
+// openJournal opens or creates DIR/journal.db. The file is first examined by a
+// child process of this program. observe is told how long each append took.
+func openJournal(dir string, observe func(time.Duration), failpoint func(string) error) (*audit.Journal, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open journal: %w; journal.dir or --dir names a directory this user may write", err)
+	}
+	check, err := SelfChecker()
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	j, err := audit.Open(filepath.Join(dir, JournalFile), audit.Options{Checker: check, Observe: observe, Failpoint: failpoint})
+	if err != nil {
+		return nil, err
+	}
+	if err := j.CheckEntries(checkWithin); err != nil {
+		err = fmt.Errorf("check the journal's entries: %w", err)
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+// checkWithin is how long the entries are checked before the service begins:
+// longer would keep a large journal from serving. Nothing may be acknowledged
+// that would follow entries which were changed since they were written.
+const checkWithin = 5 * time.Second
+
+// SelfChecker examines a journal's file in a child process of this program.
+func SelfChecker() (audit.Checker, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program to check the file with: %w", err)
+	}
+	return audit.CheckerCommand(exe, "internal", "check-journal"), nil
+}

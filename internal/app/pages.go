@@ -1,0 +1,168 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/web"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// openPages makes what people see in a browser. It shows what the CLI shows,
+// in the same words.
+func (s *Service) openPages() (webhook.Pages, error) {
+	site, err := web.New(web.Options{
+		Runs:   pageRuns{views{s.executor}},
+		Log:    pageLog{s.journal},
+		Words:  pageWords(),
+		Ladder: func() web.Table { return ladderPage(ladder{s.executor}.Levers("", "")) },
+		Policy: func() web.Table { return policyPage(s.rules) },
+		Pauses: s.pauseLines,
+		Now:    s.world.Now,
+		Logger: s.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pages{site}, nil
+}
+
+// pageWords are the words of the CLI.
+func pageWords() web.Words {
+	return web.Words{
+		Event:    func(e machine.Event) (string, []string) { return runview.DescribeEvent(e.Kind, e) },
+		Standing: runview.Standing,
+		Alert:    runview.AlertLine,
+		State:    runview.StateWhat,
+		Capacity: runview.CapacityLine,
+		Shadow:   runview.ShadowLine,
+		Curves:   runview.Curves,
+		Path:     runview.DrawPath,
+	}
+}
+
+// pages hands the receiver's visitors to the site.
+type pages struct{ site *web.Site }
+
+// Page answers with a page.
+func (p pages) Page(w http.ResponseWriter, r *http.Request, who webhook.Identity) error {
+	err := p.site.Page(w, r, web.Visitor{Name: who.Name, Groups: who.Groups, Strong: who.Strong, Decides: who.Can(webhook.ScopeDecide)})
+	if errors.Is(err, web.ErrNotFound) {
+		return &refused{as: webhook.ErrNotFound, message: strings.TrimPrefix(err.Error(), web.ErrNotFound.Error()+": ")}
+	}
+	return err
+}
+
+// Problem answers with a page that says why there is none.
+func (p pages) Problem(w http.ResponseWriter, r *http.Request, problem *webhook.Problem, doors []string) {
+	p.site.Problem(w, r, web.Problem{Status: problem.Status(), Message: problem.Message, Hint: problem.Hint, Doors: doors})
+}
+
+// pageRuns reads runs for the site.
+type pageRuns struct{ views }
+
+// Runs lists runs, newest first.
+func (p pageRuns) Runs(f web.Filter) []machine.State {
+	return p.executor.Runs(executor.Filter{Service: f.Service, Open: &f.Open, Limit: f.Limit})
+}
+
+// pageLog is the journal for the site.
+type pageLog struct{ journal *audit.Journal }
+
+// Size is the number of entries.
+func (l pageLog) Size() uint64 { return l.journal.Size() }
+
+// Entries yields the entries from seq from on.
+func (l pageLog) Entries(from uint64) iter.Seq2[web.Entry, error] {
+	return func(yield func(web.Entry, error) bool) {
+		for r, err := range l.journal.Log(from) {
+			if !yield(web.Entry{Seq: r.Seq, Time: r.Time, Stream: r.Stream, Kind: r.Kind, What: runview.EntrySummary(r.Data)}, err) {
+				return
+			}
+		}
+	}
+}
+
+// Checkpoint gives a signed checkpoint over everything.
+func (l pageLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
+
+// pauseLines are the pauses in force, for people.
+func (s *Service) pauseLines() []string {
+	var lines []string
+	for _, p := range (pauses{s.executor, s.intake}).Pauses() {
+		lines = append(lines, fmt.Sprintf("%s by %s since %s: %s", runview.PauseScope(p), p.By, runview.Time(p.Since), p.Reason))
+	}
+	return lines
+}
+
+// ladderPage is the table of 'responder ladder'; its counts by kind of failure,
+// which -o wide has, would not fit a page.
+func ladderPage(levers []webhook.LeverTrust) web.Table {
+	page := tablePage(runview.LadderTable(levers))
+	for _, l := range levers {
+		if l.Demoted {
+			page.Notes = append(page.Notes, l.State+" on "+l.Service+": "+l.Why)
+		}
+		if l.Proposal != "" {
+			page.Notes = append(page.Notes, l.State+" on "+l.Service+": "+l.Proposal)
+		}
+	}
+	page.Notes = append(page.Notes, "Every count, by how it ended: responder ladder -o wide")
+	return page
+}
+
+// policyPage is the rules in force.
+func policyPage(r *rules) web.Table {
+	page := web.Table{
+		Head: []string{"Rule", "Effect", "Says", "When", "May approve alone"}, Empty: "No policy is configured: policy.file in the configuration names one.",
+	}
+	set := r.current.Load()
+	if set == nil {
+		return page
+	}
+	page.Empty = "The policy has no rules."
+	for _, rule := range set.Rules() {
+		page.Rows = append(page.Rows, []string{rule.Place, rule.Kind, rule.Says, runview.OrDash(rule.When), orNobody(rule.BreakGlass)})
+	}
+	page.Notes = []string{"digest " + set.Digest(), "What may run, when, and who would have to say yes: responder policy explain"}
+	return page
+}
+
+func orNobody(who []string) string {
+	if len(who) == 0 {
+		return "nobody"
+	}
+	return strings.Join(who, ", ")
+}
+
+// tablePage is what a table shows in a terminal, whole.
+func tablePage(t *runview.Table) web.Table {
+	page := web.Table{Empty: t.Empty, Rows: make([][]string, len(t.Rows))}
+	for i, c := range t.Columns {
+		if c.Wide {
+			continue
+		}
+		page.Head = append(page.Head, headline(c.Head))
+		for n, row := range t.Rows {
+			page.Rows[n] = append(page.Rows[n], row[i])
+		}
+	}
+	return page
+}
+
+// headline is a terminal's heading as a page has it: "Level", not "LEVEL". What
+// stands in brackets is a unit, and stays.
+func headline(head string) string {
+	word, unit, _ := strings.Cut(head, " (")
+	if word == "" {
+		return head
+	}
+	return word[:1] + strings.ToLower(word[1:]) + head[len(word):len(head)-len(unit)] + unit
+}

@@ -1,0 +1,172 @@
+package app
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// browser is a person at the page with a password.
+type browser struct {
+	t         *testing.T
+	url, name string
+}
+
+func (b browser) do(method, path string, form url.Values) (status int, at, body string) {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), method, b.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if b.name != "" {
+		req.SetBasicAuth(b.name, "password of "+b.name)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header.Get("Location"), string(text)
+}
+
+// hidden reads what the page's form would send beside what is typed.
+func hidden(body string) url.Values {
+	form := url.Values{}
+	for _, m := range regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`).FindAllStringSubmatch(body, -1) {
+		if m[1] != "breakGlass" {
+			form.Set(m[1], m[2])
+		}
+	}
+	return form
+}
+
+// startPeople serves the sandbox under a policy that wants two of oncall, with
+// passwords for people, and gives the run that asks.
+func startPeople(t *testing.T) (*Service, string, machine.State) {
+	t.Helper()
+	dir := t.TempDir()
+	c := SandboxConfig()
+	c.Policy.File = filepath.Join(dir, "policy.yaml")
+	put := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	put("policy.yaml", twoOfOncall)
+	for name, groups := range map[string][]string{"ada": {"oncall", "ml-platform"}, "bob": {"oncall"}, "cap": {"captains"}, "eve": nil} {
+		c.Auth.Basic = append(c.Auth.Basic, config.Basic{Name: name, PasswordFile: put(name, "password of "+name+"\n"), Groups: groups, Scopes: []string{"read", "decide"}})
+	}
+	const sender = "the-token-of-alertmanager"
+	c.Auth.Tokens = []config.Token{{Name: "alertmanager", File: put("token", sender+"\n"), Scopes: []string{"intake"}}}
+	s, url := startService(t, c)
+	until(t, "ready", func() bool { return len(s.missing()) == 0 })
+	postIncident(t, url, sender)
+	var run machine.State
+	until(t, "the run asks", func() bool {
+		open := s.executor.Runs(executor.Filter{})
+		if len(open) != 1 || open[0].Gate == nil {
+			return false
+		}
+		run = open[0]
+		return true
+	})
+	return s, url, run
+}
+
+// People decide on the page as they do at the API: the same door, the same
+// rules, the same record.
+func TestPeopleDecideOnThePage(t *testing.T) {
+	s, base, run := startPeople(t)
+	at := "/runs/" + run.Start.Run
+	_, _, page := browser{t, base, "ada"}.do(http.MethodGet, at, nil)
+	for _, want := range []string{
+		"you are <b>ada</b>", "Waits for", "roll Deployment serving/inference-chat back", "vllm/vllm-openai:v0.11.0", "0 of 2", "Triage (check kube.changes)",
+		"min-ready: at least 4 stay ready", "it is undone: put the pod template", "▶", `name="digest" value="` + run.Gate.Digest,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if _, _, body := (browser{t, base, "eve"}).do(http.MethodGet, at, nil); strings.Contains(body, at+"/approve") || !strings.Contains(body, "You cannot decide this") || !strings.Contains(body, "group:oncall") {
+		t.Error("the page offers a decision to somebody whose word does not count, or does not say whose does")
+	}
+	if _, _, body := (browser{t, base, "cap"}).do(http.MethodGet, at, nil); !strings.Contains(body, "Break the glass") {
+		t.Error("the page does not offer to break the glass to those who may")
+	}
+	seen := hidden(page)
+	other := url.Values{"gate": seen["gate"], "digest": {"sha256:0"}}
+	for _, step := range []struct {
+		who, verb string
+		form      url.Values
+		said      string
+		shown     string
+	}{
+		{"eve", "approve", seen, "forbidden", "you may not decide this"},
+		{"bob", "approve", other, "stale", "not the one that is asked about any more"},
+		{"ada", "deny", seen, "reason", "a denial needs a reason"},
+		{"ada", "approve", seen, "approve", "Your decision is recorded"},
+		{"ada", "approve", seen, "again", "your approval counts already"},
+		{"bob", "approve", seen, "approve", "APPROVED by user:bob (web)"},
+		{"bob", "approve", seen, "late", "What you decided before: APPROVED by user:bob (web)"},
+	} {
+		b := browser{t, base, step.who}
+		status, to, body := b.do(http.MethodPost, at+"/"+step.verb, step.form)
+		if status != http.StatusSeeOther || to != "../"+run.Start.Run+"?said="+step.said {
+			t.Errorf("%s %s: %d to %q %s", step.who, step.verb, status, to, body)
+		}
+		if _, _, body := b.do(http.MethodGet, strings.Replace(to, "..", "/runs", 1), nil); !strings.Contains(body, step.shown) {
+			t.Errorf("%s %s: the page does not say %q", step.who, step.verb, step.shown)
+		}
+	}
+	until(t, "the plan is applied", func() bool {
+		now, ok := s.executor.RunState(run.Start.Run)
+		return ok && now.Levers == 1
+	})
+	now, _ := s.executor.RunState(run.Start.Run)
+	if v := now.Lever.Votes; len(v) != 2 || v[0].Door != "web" || v[1].By != "user:bob" || v[1].Digest != run.Gate.Digest {
+		t.Errorf("votes %+v", v)
+	}
+}
+
+// Every page answers, and says the same as the command line.
+func TestEveryPage(t *testing.T) {
+	_, base, run := startPeople(t)
+	b := browser{t, base, "ada"}
+	for path, want := range map[string]string{
+		"/": "serving/inference-chat", "/?service=none": "No run is open on none", "/audit": "gate.opened", "/ladder": "no lever has come to a result yet",
+		"/policy": "policy.yaml:", "/runs/" + run.Start.Run: "The whole playbook",
+	} {
+		if status, _, body := b.do(http.MethodGet, path, nil); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d, lacks %q", path, status, want)
+		}
+	}
+	if status, _, body := b.do(http.MethodGet, "/runs/r-nobody", nil); status != http.StatusNotFound || !strings.Contains(body, `<b>no run &#34;r-nobody&#34;`) {
+		t.Errorf("no such run: %d %s", status, body)
+	}
+	if status, _, body := (browser{t, base, ""}).do(http.MethodGet, "/", nil); status != http.StatusUnauthorized || !strings.Contains(body, "Name and password") || strings.Contains(body, "inference-chat") {
+		t.Errorf("without a credential: %d %s", status, body)
+	}
+	if status, _, _ := (browser{t, base, "ada"}).do(http.MethodPost, "/", url.Values{"reason": {"x"}}); status != http.StatusForbidden {
+		t.Errorf("a form to the receiver: %d", status)
+	}
+}

@@ -1,0 +1,245 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/yamldoc"
+	"github.com/inference-responder/responder/playbooks"
+)
+
+// library holds the playbooks in force: those of a directory, which it watches,
+// or those that ship with the program. A load that fails changes nothing but
+// the metric and the journal: the last good set stays, also over a restart, and
+// a run finishes with the playbook it started with.
+type library struct {
+	dir     string
+	allows  func(*playbook.Set) error // what the configuration has no channels for is not put in force
+	log     *slog.Logger
+	current atomic.Pointer[playbook.Set]
+
+	// Set before run. ready is nil once record and reject can write.
+	ready  func() error
+	record func() error
+	reject func(source string, problems error) error
+}
+
+// newLibrary loads the first set. When the directory's is bad, or allows says
+// that it does not fit the configuration, the one that was last in force
+// according to the journal is taken; without one it is an error.
+func newLibrary(dir string, journal *audit.Journal, allows func(*playbook.Set) error, log *slog.Logger) (*library, error) {
+	l := &library{dir: dir, allows: allows, log: log}
+	set, err := LoadPlaybooks(dir)
+	if err == nil {
+		err = allows(set)
+	}
+	if err != nil {
+		last, lastErr := lastGood(journal)
+		if lastErr != nil {
+			return nil, fmt.Errorf("load playbooks (and %w):\n%w", lastErr, err)
+		}
+		log.Error("playbooks rejected, those last in force stay", "dir", dir, "err", err)
+		set = last
+	}
+	l.current.Store(set)
+	l.tell(set)
+	return l, nil
+}
+
+// lastGood compiles the set that was last in force from the documents in the
+// journal.
+func lastGood(journal *audit.Journal) (*playbook.Set, error) {
+	var last executor.Loaded
+	documents := map[string]string{}
+	for rec, err := range journal.Stream(controlStream, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if rec.Kind != executor.KindLoaded {
+			continue
+		}
+		last = executor.Loaded{}
+		if err := json.Unmarshal(rec.Data, &last); err != nil {
+			return nil, fmt.Errorf("entry %d of the journal: %w", rec.Seq, err)
+		}
+		for digest, document := range last.Documents {
+			documents[digest] = document
+		}
+	}
+	if len(last.Playbooks) == 0 {
+		return nil, errors.New("by the journal none were in force before")
+	}
+	var all []*playbook.Playbook
+	for name, digest := range last.Playbooks {
+		loaded, err := playbook.Parse("journal:"+name, []byte(documents[digest]), step.Kinds())
+		if err != nil {
+			return nil, fmt.Errorf("the earlier set no longer compiles: %w", err)
+		}
+		all = append(all, loaded...)
+	}
+	return playbook.NewSet(all)
+}
+
+// set gives the playbooks in force.
+func (l *library) set() *playbook.Set { return l.current.Load() }
+
+// step is the lever or check of a state; empty when there is no such state now.
+func (l *library) step(name, state string) string {
+	pb := l.set().ByName(name)
+	if pb == nil {
+		return ""
+	}
+	if s := pb.State(state); s != nil {
+		return s.Step
+	}
+	return ""
+}
+
+// run follows the directory until ctx is done.
+func (l *library) run(ctx context.Context) error {
+	if info, err := os.Stat(l.dir); l.dir == "" || err == nil && !info.IsDir() {
+		<-ctx.Done() // the shipped ones, or one file of a dry run
+		return nil
+	}
+	if !l.await(ctx) {
+		return nil
+	}
+	return playbook.Watch(ctx, l.dir, step.Kinds(), l.replace)
+}
+
+// await waits until rejections can be recorded; false when ctx ends before.
+func (l *library) await(ctx context.Context) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for l.ready() != nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// replace puts a set in force, or records why it could not be.
+func (l *library) replace(set *playbook.Set, err error) {
+	if err == nil {
+		err = l.allows(set)
+	}
+	if err != nil {
+		l.log.Warn("playbooks rejected, the last good set stays", "dir", l.dir, "err", err)
+		if err := l.reject(l.dir, err); err != nil {
+			l.log.Error("playbooks rejected, and the journal did not take it", "err", err)
+		}
+		return
+	}
+	if set.Digest() == l.set().Digest() {
+		return
+	}
+	l.current.Store(set)
+	l.tell(set)
+	if err := l.record(); err != nil { // and before a run starts it is recorded in any case
+		l.log.Error("playbooks loaded, and the journal did not take it", "err", err)
+	}
+}
+
+// noPlaybooks is what an empty set comes to.
+const noPlaybooks = "there are no playbooks: no alert will match"
+
+func (l *library) tell(set *playbook.Set) {
+	if len(set.All()) == 0 {
+		l.log.Warn(noPlaybooks, "dir", l.dir)
+	}
+	l.log.Info("playbooks loaded", "dir", l.dir, "playbooks", len(set.All()), "digest", set.Digest())
+	for _, w := range set.Warnings() {
+		l.log.Warn("playbook warning", "problem", w.String())
+	}
+}
+
+// LoadPlaybooks reads the playbooks of a file or directory; of none: those
+// that ship with the program.
+func LoadPlaybooks(path string) (*playbook.Set, error) {
+	if path == "" {
+		return LoadShipped()
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read playbooks: %w", err)
+	}
+	if info.IsDir() {
+		return playbook.LoadDir(path, step.Kinds())
+	}
+	loaded, err := ParsePlaybookFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return playbook.NewSet(loaded)
+}
+
+func ParsePlaybookFile(path string) ([]*playbook.Playbook, error) {
+	data, err := ReadPlaybookFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return playbook.Parse(path, data, step.Kinds())
+}
+
+func ReadPlaybookFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read playbook: %w", err)
+	}
+	defer f.Close()
+	// One byte more than allowed, so that the parser says that it is too big, as
+	// one of the file's problems.
+	data, err := io.ReadAll(io.LimitReader(f, yamldoc.MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read playbook %s: %w", path, err)
+	}
+	return data, nil
+}
+
+// LoadShipped compiles the playbooks that are part of the program.
+func LoadShipped() (*playbook.Set, error) {
+	names, err := fs.Glob(playbooks.Files, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var all []*playbook.Playbook
+	for _, name := range names {
+		if strings.HasSuffix(name, ".test.yaml") {
+			continue
+		}
+		data, err := playbooks.Files.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read shipped playbook: %w", err)
+		}
+		loaded, err := playbook.Parse("playbooks/"+name, data, step.Kinds())
+		if err != nil {
+			return nil, fmt.Errorf("shipped playbook %s: %w", name, err)
+		}
+		all = append(all, loaded...)
+	}
+	return playbook.NewSet(all)
+}
+
+func PlaybookNames(s *playbook.Set) []string {
+	var names []string
+	for _, pb := range s.All() {
+		names = append(names, pb.Name)
+	}
+	return names
+}

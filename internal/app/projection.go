@@ -1,0 +1,314 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// projection counts what the journal says. It starts at the journal's first
+// entry, so that counters go on over restarts, and reads each entry once. Only
+// the kinds it counts are decoded.
+type projection struct {
+	journal *audit.Journal
+	step    func(playbook, state string) string // the lever of a state; empty: unknown
+
+	mu   sync.Mutex // one reader of the log at a time; guards next and open
+	next uint64
+	open map[string]*runFacts // runs that have not ended, by id
+
+	runs         *prometheus.CounterVec
+	levers       *prometheus.CounterVec
+	changes      *prometheus.CounterVec
+	alerts       *prometheus.CounterVec
+	glass        *prometheus.CounterVec
+	quarantined  prometheus.Counter
+	rejected     prometheus.Counter
+	badPolicies  prometheus.Counter
+	gonePolicies prometheus.Counter
+	ladder       *prometheus.CounterVec
+	shadows      *prometheus.CounterVec
+	phases       *prometheus.HistogramVec
+}
+
+// runFacts is what counting needs to remember of an open run.
+type runFacts struct {
+	playbook string
+	lever    string // kind of the lever under way
+	phase    string
+	since    time.Time // of phase
+	gate     time.Time // when the open question was asked; zero: none is open
+}
+
+// fact is the part of an event that is counted.
+type fact struct {
+	At      time.Time                  `json:"at"`
+	State   string                     `json:"state"`
+	Action  machine.Action             `json:"action"`
+	Start   *struct{ Playbook string } `json:"start"`
+	Plan    *struct{ Step string }     `json:"plan"`
+	Ending  *struct{ Outcome string }  `json:"ending"`
+	Verdict machine.Verdict            `json:"verdict"`
+
+	Decision *struct {
+		BreakGlass bool `json:"breakGlass"`
+	} `json:"decision"`
+}
+
+func newProjection(journal *audit.Journal, step func(playbook, state string) string) *projection {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	return &projection{
+		journal: journal, step: step, open: map[string]*runFacts{},
+		runs:    counter("responder_runs_total", "Runs that ended, by how.", "playbook", "outcome"),
+		levers:  counter("responder_levers_total", "Levers that came to a result.", "lever", "result"),
+		changes: counter("responder_lever_changes_total", "Changes made to the world.", "lever", "change"),
+		alerts:  counter("responder_alerts_total", "Alerts received, by what became of them.", "decision"),
+		ladder:  counter("responder_ladder_changes_total", "Levers demoted because they did not help, and demotions that people lifted.", "playbook", "change"),
+		shadows: counter("responder_shadows_total", "Runs that only observed, by what became of the alert: recovered by itself, helped by another run, or not within a day.", "playbook", "alert"),
+		glass:   counter("responder_break_glass_total", "Questions that one person approved alone, past the needs.", "playbook"),
+		quarantined: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_notifications_quarantined_total", Help: "Notifications set aside because handling them failed.",
+		}),
+		rejected: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_playbooks_rejected_total", Help: "Loads of playbooks that were refused; the last good set stayed.",
+		}),
+		badPolicies: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_policy_rejected_total", Help: "Loads of the policy that were refused; the last good rules stayed.",
+		}),
+		gonePolicies: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_policy_removed_total", Help: "Starts without a policy where one was in force before.",
+		}),
+		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "responder_run_phase_seconds", Help: "Time that runs spent in each phase.",
+			Buckets: []float64{0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200},
+		}, []string{"phase"}),
+	}
+}
+
+func (p *projection) collectors() []prometheus.Collector {
+	return []prometheus.Collector{p.runs, p.levers, p.changes, p.alerts, p.glass, p.quarantined, p.rejected, p.badPolicies, p.gonePolicies, p.phases, p.ladder, p.shadows}
+}
+
+// expect begins the playbooks' counters that an alert looks at, so that their
+// first count is seen as an increase.
+func (p *projection) expect(playbooks []string) {
+	for _, name := range playbooks {
+		p.glass.WithLabelValues(name)
+	}
+}
+
+// catchUp counts the entries that came since the last call.
+func (p *projection) catchUp() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for rec, err := range p.journal.Log(p.next) {
+		if err != nil {
+			if errors.Is(err, audit.ErrClosed) {
+				return nil
+			}
+			return fmt.Errorf("count the journal: %w", err)
+		}
+		p.count(rec)
+		p.next = rec.Seq + 1
+	}
+	return nil
+}
+
+// oldestGate gives how many questions are open and when the oldest was asked.
+func (p *projection) oldestGate() (open int, oldest time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.open {
+		if r.gate.IsZero() {
+			continue
+		}
+		open++
+		if oldest.IsZero() || r.gate.Before(oldest) {
+			oldest = r.gate
+		}
+	}
+	return open, oldest
+}
+
+func (p *projection) count(rec audit.Record) {
+	switch {
+	case strings.HasPrefix(rec.Stream, runStreams):
+		p.countRun(strings.TrimPrefix(rec.Stream, runStreams), rec)
+	case rec.Stream == dispatchStream:
+		p.countAlerts(rec)
+	case rec.Stream == LadderStream:
+		p.countLadder(rec)
+	case rec.Stream == controlStream && rec.Kind == executor.KindRejected:
+		p.rejected.Inc()
+	case rec.Stream == controlStream && rec.Kind == executor.KindPolicyRejected:
+		p.badPolicies.Inc()
+	case rec.Stream == controlStream && rec.Kind == executor.KindPolicyRemoved:
+		p.gonePolicies.Inc()
+	}
+}
+
+// countAlerts counts what became of alerts; neighbours share a record.
+func (p *projection) countAlerts(rec audit.Record) {
+	if rec.Kind == executor.KindQuarantined {
+		p.quarantined.Inc()
+		return
+	}
+	decision, ok := strings.CutPrefix(rec.Kind, "alert.")
+	var d struct {
+		Episodes []string `json:"episodes"`
+	}
+	if !ok || json.Unmarshal(rec.Data, &d) != nil {
+		return
+	}
+	p.alerts.WithLabelValues(decision).Add(float64(len(d.Episodes)))
+}
+
+// countLadder counts what was learned of levers. Their results are counted by
+// kind of lever from the runs themselves.
+func (p *projection) countLadder(rec audit.Record) {
+	var s executor.ShadowEnd // every kind of the stream names the playbook alike
+	if json.Unmarshal(rec.Data, &s) != nil {
+		return
+	}
+	switch rec.Kind {
+	case executor.KindLeverDemoted:
+		p.ladder.WithLabelValues(s.Playbook, "demoted").Inc()
+	case executor.KindLeverPromoted:
+		p.ladder.WithLabelValues(s.Playbook, "promoted").Inc()
+	case executor.KindShadowEnded:
+		alert := "not-recovered"
+		switch {
+		case s.Recovered && s.Acted != "":
+			alert = "helped"
+		case s.Recovered:
+			alert = "recovered"
+		}
+		p.shadows.WithLabelValues(s.Playbook, alert).Inc()
+	}
+}
+
+// countRun counts one event of a run. An entry that does not decode was not
+// written by this version: it is left out, which the log's own check reports.
+func (p *projection) countRun(id string, rec audit.Record) {
+	kind := machine.EventKind(rec.Kind)
+	if !counted(kind) {
+		return
+	}
+	var f fact
+	if err := json.Unmarshal(rec.Data, &f); err != nil {
+		return
+	}
+	if kind == machine.RunStarted && f.Start != nil {
+		p.open[id] = &runFacts{playbook: f.Start.Playbook, phase: "diagnose", since: f.At}
+		return
+	}
+	r := p.open[id]
+	if r == nil {
+		return
+	}
+	if kind == machine.GateDecided && f.Decision != nil && f.Decision.BreakGlass {
+		p.glass.WithLabelValues(r.playbook).Inc()
+	}
+	p.countLever(r, kind, f)
+	p.countPhase(r, kind, f)
+	if kind == machine.RunEnded && f.Ending != nil {
+		p.runs.WithLabelValues(r.playbook, f.Ending.Outcome).Inc()
+		delete(p.open, id)
+	}
+}
+
+// counted lists the kinds that are worth decoding.
+func counted(kind machine.EventKind) bool {
+	switch kind {
+	case machine.RunStarted, machine.EffectStarted, machine.PlanCompleted, machine.PlanRefused, machine.GuardsRefused,
+		machine.GateOpened, machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.GateWithdrawn,
+		machine.WouldApply, machine.Applied, machine.Declined, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Undone,
+		machine.Unwound, machine.RunHeld, machine.HoldResolved, machine.RunEnded:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *projection) countLever(r *runFacts, kind machine.EventKind, f fact) {
+	result := func(name string) { p.levers.WithLabelValues(r.lever, name).Inc() }
+	switch kind {
+	case machine.EffectStarted:
+		if f.Action == machine.ActionPlan {
+			r.lever = p.leverOf(r.playbook, f.State)
+		}
+	case machine.PlanCompleted:
+		if f.Plan != nil {
+			r.lever = f.Plan.Step
+		}
+	case machine.PlanRefused, machine.GuardsRefused:
+		result("refused")
+	case machine.WouldApply:
+		result("would-apply")
+	case machine.Applied:
+		p.changes.WithLabelValues(r.lever, "applied").Inc()
+	case machine.Declined:
+		result("declined")
+	case machine.Undone:
+		p.changes.WithLabelValues(r.lever, "undone").Inc()
+	case machine.Verified:
+		result("verified")
+	case machine.VerifyEnded:
+		if f.Verdict == machine.VerdictInconclusive {
+			result("inconclusive")
+		} else {
+			result("ineffective")
+		}
+	}
+}
+
+func (p *projection) leverOf(playbook, state string) string {
+	if step := p.step(playbook, state); step != "" {
+		return step
+	}
+	return "unknown"
+}
+
+// countPhase follows where the time of a run goes: finding out, waiting for a
+// decision, acting, proving, undoing, waiting for a person to say what is true.
+func (p *projection) countPhase(r *runFacts, kind machine.EventKind, f fact) {
+	phase := r.phase
+	switch kind {
+	case machine.GateOpened:
+		phase, r.gate = "decide", f.At
+	case machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.GateWithdrawn:
+		phase, r.gate = "act", time.Time{}
+	case machine.EffectStarted:
+		switch f.Action {
+		case machine.ActionApply:
+			phase = "act"
+		case machine.ActionUndo:
+			phase = "undo"
+		}
+	case machine.Settled:
+		phase = "verify"
+	case machine.RunHeld:
+		phase = "held"
+	case machine.HoldResolved:
+		phase = "act"
+	case machine.Verified, machine.VerifyEnded, machine.Unwound, machine.Declined:
+		phase = "diagnose"
+	case machine.RunEnded:
+		phase = ""
+	}
+	if phase != r.phase {
+		p.phases.WithLabelValues(r.phase).Observe(f.At.Sub(r.since).Seconds())
+		r.phase, r.since = phase, f.At
+	}
+}

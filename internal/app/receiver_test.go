@@ -1,0 +1,73 @@
+package app
+
+import (
+	"os"
+	"testing"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// The receiver to add to Alertmanager gets every alert of the shipped rules that
+// a shipped playbook is for.
+func TestReceiverGetsWhatPlaybooksMatch(t *testing.T) {
+	data, err := os.ReadFile("../../deploy/alertmanager/receiver.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Route struct {
+			Routes []struct {
+				Receiver string   `yaml:"receiver"`
+				Matchers []string `yaml:"matchers"`
+			} `yaml:"routes"`
+		} `yaml:"route"`
+	}
+	if err := yaml.Unmarshal(data, &c); err != nil {
+		t.Fatal(err)
+	}
+	routed := func(alert string) bool {
+		for _, r := range c.Route.Routes {
+			all := len(r.Matchers) > 0
+			for _, text := range r.Matchers {
+				m, err := labels.ParseMatcher(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = all && m.Name == "alertname" && m.Matches(alert)
+			}
+			if all && r.Receiver == "responder" {
+				return true
+			}
+		}
+		return false
+	}
+	shipped, err := playbook.LoadDir("../../playbooks", step.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := []string{"GPUNodeRepaired"}
+	for _, file := range []string{"inference-slo.rules.yaml", "gpu.rules.yaml"} {
+		for _, g := range rulesOf(t, file).Groups {
+			for _, r := range g.Rules {
+				alerts = append(alerts, r.Alert)
+			}
+		}
+	}
+	matched := 0
+	for _, name := range alerts {
+		a := playbook.Alert{Status: playbook.Firing, Labels: map[string]string{"alertname": name, "node": "gpu-17"}}
+		if len(shipped.Match(a)) == 0 {
+			continue
+		}
+		if matched++; !routed(name) {
+			t.Errorf("a playbook is for %s, and the receiver does not get it", name)
+		}
+	}
+	if matched < 5 {
+		t.Errorf("of %v only %d are for playbooks", alerts, matched)
+	}
+}

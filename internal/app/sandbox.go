@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/sandbox"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// OpenSandbox opens the simulated cluster of a scenario at start. Its time
+// passes pace times as fast as the real one.
+func OpenSandbox(scenario string, start time.Time, pace float64) (*sandbox.World, World, error) {
+	clock, err := sandbox.NewClock(start, pace)
+	if err != nil {
+		return nil, World{}, err
+	}
+	sim, err := sandbox.New(scenario, clock)
+	if err != nil {
+		return nil, World{}, err
+	}
+	return sim, SandboxWorld(sim, machine.Anonymous), nil
+}
+
+// SandboxWorld is a simulated cluster as the service sees it. The owners of its
+// services may decide, and so may more.
+func SandboxWorld(sim *sandbox.World, more ...string) World {
+	var entries []catalog.Entry
+	for _, s := range sim.Services() {
+		s.Owners = append(s.Owners, more...)
+		entries = append(entries, catalog.Entry{Service: s, Source: "sandbox " + sim.Scenario().Name})
+	}
+	services := catalog.New(catalog.Options{Entries: entries, Tenants: sim})
+	return World{
+		Deps: step.Deps{
+			Querier: sim, Workloads: sim, Changer: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Services: services.Services,
+			Prober: sim, Now: sim.Clock().Now,
+		},
+		Resolve:  services.Resolve,
+		Services: services.Services,
+		GPUNodes: sim.GPUNodes,
+		Now:      sim.Clock().Now,
+		Pace:     sim.Clock().Pace(),
+	}
+}
+
+// SandboxChannels print to the log whatever a policy or a playbook tells, by any
+// name: nothing is configured in the sandbox, and nobody is paged from it.
+func SandboxChannels(log *slog.Logger) *channels {
+	c := &channels{
+		log: log, byName: map[string]channel{"log": logChannel{log}}, defaults: []string{"log"},
+		told: map[string][]string{}, any: true,
+	}
+	c.feeds = []feedOptions{c.escalating(feedOptions{name: "log"})}
+	return c
+}
+
+// logChannel tells the log.
+type logChannel struct{ log *slog.Logger }
+
+func (l logChannel) tell(_ context.Context, n step.Notice) error {
+	l.log.Info("channel told", "to", runview.OrText(strings.Join(n.To, ", "), "default"), "run", n.Run, "text", n.Text)
+	return nil
+}
+
+// SandboxConfig is the configuration of a simulated service: nothing can break
+// there, so levers may act as far as playbooks let them.
+func SandboxConfig() config.Config {
+	c := config.Default()
+	c.Autonomy = playbook.Auto
+	return c
+}
+
+// DefaultScenario is what --sandbox means without a name.
+const DefaultScenario = "bad-rollout"

@@ -1,0 +1,305 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// Service is journal, playbooks, executor and receiver around a world. serve
+// and demo run it over HTTP, dry-run hands its receiver one request after
+// another.
+type Service struct {
+	journal  *audit.Journal
+	library  *library
+	rules    *rules
+	intake   *intake
+	executor *executor.Executor
+	receiver *webhook.Server
+	door     *slackDoor // nil: no Slack
+	metrics  *metrics
+	world    World
+	log      *slog.Logger
+
+	externalURL string // where people reach it; may be empty
+	processors  bool   // how many processors Go's runtime uses is ours to say
+}
+
+// Options is what a service is built from.
+type Options struct {
+	Config    config.Config
+	World     World
+	Log       *slog.Logger
+	Temporary string // directory of a journal that nobody needs afterwards; empty: the configuration's
+	Failpoint func(string) error
+
+	Processors bool // nobody has said how many processors Go's runtime uses
+}
+
+// New builds a service. Nothing runs yet; close gives everything back,
+// also when run was never called.
+func New(o Options) (_ *Service, err error) {
+	s := &Service{world: o.World, externalURL: o.Config.ExternalURL, log: o.Log, metrics: newMetrics(o.Log), processors: o.Processors}
+	if s.world.Now == nil {
+		s.world.Now = time.Now
+	}
+	if s.journal, err = s.openJournal(o); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.journal.Close())
+		}
+	}()
+	if s.library, err = newLibrary(o.Config.Playbooks.Dir, s.journal, s.world.Channels.allows, o.Log); err != nil {
+		return nil, o.Config.Unread(err, "playbooks.dir")
+	}
+	if s.rules, err = newRules(o.Config.Policy.File, s.journal, s.world.Channels.escalates, o.Log); err != nil {
+		return nil, o.Config.Unread(err, "policy.file")
+	}
+	if s.intake, err = newIntake(s.journal, s.world.Now); err != nil {
+		return nil, err
+	}
+	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
+		return nil, err
+	}
+	s.library.ready, s.library.record, s.library.reject = s.executor.Ready, s.executor.RecordPlaybooks, s.executor.RejectPlaybooks
+	s.rules.ready, s.rules.record, s.rules.reject = s.executor.Ready, s.executor.RecordPolicy, s.executor.RejectPolicy
+	s.rules.remove = s.executor.RemovePolicy
+	s.metrics.connect(metricSources{
+		journal:   s.journal,
+		figures:   s.executor.Figures,
+		demoted:   s.executor.Demoted,
+		pauses:    s.pauseScopes,
+		policy:    s.rules.figures,
+		playbooks: func() []string { return PlaybookNames(s.library.set()) },
+		step:      s.library.step,
+		now:       s.world.Now,
+	})
+	if s.door, err = s.openDoor(o); err != nil {
+		return nil, err
+	}
+	receiver := s.receiverOptions(o.Config)
+	if receiver.Pages, err = s.openPages(); err != nil {
+		return nil, err
+	}
+	s.receiver, err = webhook.New(receiver)
+	return s, o.Config.Blame(err, "auth", "tls")
+}
+
+func (s *Service) openJournal(o Options) (*audit.Journal, error) {
+	if o.Temporary != "" {
+		return audit.OpenTemp(o.Temporary)
+	}
+	return openJournal(o.Config.Journal.Dir, s.metrics.observeAppend, o.Failpoint)
+}
+
+func (s *Service) executorOptions(o Options) executor.Options {
+	return executor.Options{
+		Policy:    s.rules.policy(),
+		Journal:   s.journal,
+		Playbooks: s.library.set,
+		Kinds:     step.Kinds(),
+		Services:  resolver(s.world.Resolve),
+		Steps:     step.New(s.steps()),
+		Guards:    o.Config.Guards.ExecutorOptions(),
+		Autonomy:  o.Config.Autonomy,
+		Ladder:    executor.LadderConfig(o.Config.Ladder),
+		Catalog:   s.world.Services,
+		Now:       s.world.Now,
+		Pace:      s.world.Pace,
+		Log:       o.Log,
+		Failpoint: o.Failpoint,
+	}
+}
+
+// steps are the dependencies of the steps.
+func (s *Service) steps() step.Deps {
+	d := s.world.Deps
+	d.LastGood = verifiedValues{s}
+	return d
+}
+
+func (s *Service) receiverOptions(c config.Config) webhook.Options {
+	o := webhook.Options{
+		Intake:        s.intake,
+		Control:       control{s.executor},
+		Starter:       starter{s.executor},
+		Pauses:        pauses{s.executor, s.intake},
+		Views:         views{s.executor},
+		Ladder:        ladder{s.executor},
+		Log:           journalLog{s.journal},
+		Playbooks:     func() []*playbook.Playbook { return s.library.set().All() },
+		Services:      s.world.Services,
+		Ready:         s.missing,
+		Watch:         s.journal.Watch,
+		Metrics:       s.metrics.handler(),
+		Version:       ReadBuildInfo(),
+		Auth:          c.Auth.ReceiverOptions(),
+		TLS:           c.ServerTLS(),
+		DropLabels:    c.Receiver.DropLabels,
+		MaxBody:       int64(c.Receiver.MaxBody),
+		InFlightBytes: int64(c.Receiver.MaxInFlight),
+		MaxConns:      c.Receiver.MaxConcurrent,
+		Logger:        s.log,
+		Registerer:    s.metrics.registry,
+	}
+	if s.door != nil && !s.door.socket {
+		o.Slack = s.door.receiver
+	}
+	return o
+}
+
+// missing says what keeps the service from doing its work, one line each.
+func (s *Service) missing() []string {
+	var missing []string
+	if err := s.journal.Err(); err != nil {
+		missing = append(missing, "journal: "+err.Error())
+	}
+	if len(s.library.set().All()) == 0 {
+		missing = append(missing, "playbooks: none are loaded")
+	}
+	if err := s.executor.Ready(); err != nil {
+		missing = append(missing, "executor: "+err.Error())
+	}
+	if s.world.Missing != nil {
+		missing = append(missing, s.world.Missing()...)
+	}
+	return missing
+}
+
+func (s *Service) pauseScopes() []string {
+	var scopes []string
+	for _, p := range (pauses{s.executor, s.intake}).Pauses() {
+		scopes = append(scopes, runview.PauseScope(p))
+	}
+	return scopes
+}
+
+// Run serves connections of ln and everything behind it until ctx is done or a
+// part fails, which ends the others. It closes ln.
+func (s *Service) Run(ctx context.Context, ln net.Listener) error {
+	parts, ctx := errgroup.WithContext(ctx)
+	start := func(name string, part func(context.Context) error) {
+		parts.Go(func() error {
+			if err := part(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	start("executor", s.executor.Run)
+	start("playbooks", s.library.run)
+	start("policy", s.rules.run)
+	start("metrics", s.count)
+	start("memory", s.rest)
+	start("garbage", s.collect)
+	if s.processors {
+		start("processors", s.keepProcessors)
+	}
+	if s.world.Run != nil {
+		start("world", s.world.Run)
+	}
+	if ln != nil { // a dry run has no receiver, and tells nobody
+		for _, f := range s.feeds() {
+			start("channel "+f.name, f.run)
+		}
+	}
+	if ln != nil && s.door != nil {
+		start("slack", s.runDesk)
+		start("slack clicks", s.door.receiver.Run)
+		start("slack secrets", s.world.Slack.renew)
+		start("slack refusals", s.door.journalRefused)
+		if s.door.socket {
+			start("slack socket", func(ctx context.Context) error { return s.door.receiver.RunSocket(ctx, s.door.metrics.socket) })
+		}
+	}
+	if ln != nil && s.world.Silences != nil {
+		start("silences", s.silence)
+	}
+	if ln != nil {
+		start("receiver", func(ctx context.Context) error { return s.receiver.Serve(ctx, ln) })
+	}
+	return parts.Wait()
+}
+
+// feeds are those of the configured channels.
+func (s *Service) feeds() []*feed {
+	var options []feedOptions
+	if s.world.Channels != nil {
+		options = s.world.Channels.feeds
+	}
+	if err := forgetFeeds(s.journal, options); err != nil {
+		s.log.Warn("a channel that is added again hears of what was before", "err", err)
+	}
+	all := make([]*feed, len(options))
+	for i, o := range options {
+		all[i] = &feed{feedOptions: o, journal: s.journal, runs: s.executor, log: s.log}
+	}
+	return all
+}
+
+// count keeps the metrics that are read from the journal. It waits for the runs:
+// to be ready is more urgent than to have counted what there was.
+func (s *Service) count(ctx context.Context) error {
+	if !s.library.await(ctx) {
+		return nil
+	}
+	return s.metrics.run(ctx)
+}
+
+// Handler returns the receiver's HTTP handler, for a caller in this process.
+func (s *Service) Handler() http.Handler { return s.receiver.Handler() }
+
+// JournalPath returns the path of the journal's file.
+func (s *Service) JournalPath() string { return s.journal.Path() }
+
+// Playbooks returns the playbooks in force.
+func (s *Service) Playbooks() *playbook.Set { return s.library.set() }
+
+// RunEvents returns the events of a run, oldest first.
+func (s *Service) RunEvents(run string) ([]machine.Event, error) { return s.executor.RunEvents(run) }
+
+// Resolve returns the services that an alert is about.
+func (s *Service) Resolve(a playbook.Alert) (services []playbook.Service, why string, err error) {
+	return s.world.Resolve(a)
+}
+
+// Close lets go of the journal's file and of the world. Call it after run has
+// returned.
+func (s *Service) Close() error {
+	err := s.journal.Close()
+	if s.world.Close != nil {
+		err = errors.Join(err, s.world.Close())
+	}
+	return err
+}
+
+// verifiedValues asks the executor, which is made after the steps.
+type verifiedValues struct{ s *Service }
+
+// LastGood gives what was last verified.
+func (l verifiedValues) LastGood(service, variable string) (value, sha string, ok bool) {
+	return l.s.executor.LastGood(service, variable)
+}
+
+// resolver is a function as the executor's interface.
+type resolver func(playbook.Alert) ([]playbook.Service, string, error)
+
+// Resolve finds the services of an alert.
+func (r resolver) Resolve(a playbook.Alert) ([]playbook.Service, string, error) { return r(a) }

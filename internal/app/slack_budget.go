@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+const (
+	budgetBurn  = time.Hour       // the burn is that of the last hour
+	budgetFresh = 5 * time.Minute // oldest sample that says anything about a time
+)
+
+// errorBudget says what is left of a service's error budget, by the error ratio
+// that the playbook proves a fix with, over the window of the service's
+// objective. What cannot be said for certain is not said.
+type errorBudget struct {
+	querier step.Querier
+	now     func() time.Time
+}
+
+// of gives the budget of a run's service; nil: not known.
+func (b *errorBudget) of(ctx context.Context, st machine.State) *slack.Budget {
+	now := b.now()
+	ratio, objective, ok := st.Burn(now)
+	if !ok {
+		return nil
+	}
+	window := sloWindow(st.Start.Service, objective)
+	if window <= 0 || !b.known(ctx, ratio, now) || !b.known(ctx, ratio, now.Add(-window*9/10)) {
+		return nil // a part of the window would be taken for the whole
+	}
+	spent, ok := b.burn(ctx, ratio, objective, window, now)
+	if !ok {
+		return nil
+	}
+	out := &slack.Budget{Left: 1 - spent}
+	if burn, ok := b.burn(ctx, ratio, objective, budgetBurn, now); ok {
+		out.Burn = burn
+		if burn > out.Left && out.Left > 0 { // within the window
+			out.RunsOut = now.Add(time.Duration(out.Left / burn * float64(window)))
+		}
+	}
+	return out
+}
+
+// sloWindow is the window of the service's objectives with that value, if they
+// agree; 0: not known.
+func sloWindow(s playbook.Service, objective float64) time.Duration {
+	window := time.Duration(0)
+	for _, o := range s.SLOs {
+		if o.Objective != objective {
+			continue
+		}
+		if window != 0 && window != o.Window {
+			return 0
+		}
+		window = o.Window
+	}
+	return window
+}
+
+// burn is how fast the budget burned over the last window; 1 over the
+// objective's own window is all of it.
+func (b *errorBudget) burn(ctx context.Context, ratio string, objective float64, window time.Duration, now time.Time) (float64, bool) {
+	v, err := b.querier.Instant(ctx, slo.Since(ratio, now.Add(-window), now, 0), now)
+	if err != nil || len(v.Samples) != 1 || partial(v) {
+		return 0, false
+	}
+	rate := slo.BurnRate(v.Samples[0].Value, objective)
+	return rate, rate >= 0 && !math.IsInf(rate, 0)
+}
+
+// known reports whether there are samples behind the ratio that were new at a
+// time.
+func (b *errorBudget) known(ctx context.Context, ratio string, at time.Time) bool {
+	ask, _, err := slo.FreshnessQuery(slo.Since(ratio, at.Add(-budgetFresh), at, 0))
+	if err != nil || ask == "" {
+		return false
+	}
+	v, err := b.querier.Instant(ctx, ask, at)
+	if err != nil || partial(v) {
+		return false
+	}
+	newest, ok := slo.Newest(v)
+	return ok && at.Sub(newest) <= budgetFresh
+}
+
+// partial reports whether Prometheus warns that the answer is not the whole.
+func partial(v slo.Vector) bool {
+	for _, w := range v.Warnings {
+		if !strings.HasPrefix(w, "PromQL info") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+func newAuditCommand(p *command.Process) *cobra.Command {
+	return group("audit", "Read, verify and export the journal",
+		newAuditListCommand(p), newAuditShowCommand(p), newAuditVerifyCommand(p),
+		newAuditExportCommand(p), newAuditCheckpointCommand(p))
+}
+
+// entrySource reads the journal of a running service, or a copy of its file.
+type entrySource struct {
+	client client.Client
+	file   string
+}
+
+func (s *entrySource) addFlags(cmd *cobra.Command, p *command.Process) {
+	s.client.Process = p
+	s.client.AddFlags(cmd)
+	cmd.Flags().StringVar(&s.file, "file", "", "read this copy of a journal instead of asking a service")
+}
+
+// entryFilter selects entries. The zero value selects all.
+type entryFilter struct {
+	from   uint64
+	limit  int    // 0: all
+	stream string // exact, or every stream below it when it ends in /
+	kind   string
+}
+
+func (f entryFilter) matches(e webhook.Entry) bool {
+	inStream := f.stream == "" || e.Stream == f.stream || strings.HasSuffix(f.stream, "/") && strings.HasPrefix(e.Stream, f.stream)
+	return inStream && (f.kind == "" || e.Kind == f.kind)
+}
+
+// entries gives the selected entries, ascending.
+func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]webhook.Entry, error) {
+	if s.file == "" {
+		return s.fromServer(ctx, f)
+	}
+	if err := wantJournal(s.file); err != nil {
+		return nil, err
+	}
+	check, err := app.SelfChecker()
+	if err != nil {
+		return nil, err
+	}
+	r, err := audit.OpenReader(ctx, s.file, check)
+	if err != nil {
+		return nil, journalAdvice(err)
+	}
+	defer r.Close()
+	found := []webhook.Entry{}
+	for rec, err := range r.Log(f.from) {
+		if err != nil {
+			return nil, err
+		}
+		if e := webhook.Entry(rec); f.matches(e) {
+			found = append(found, e)
+		}
+		if f.limit > 0 && len(found) == f.limit {
+			break
+		}
+	}
+	return found, nil
+}
+
+// fromServer asks for page after page.
+func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]webhook.Entry, error) {
+	const page = 1000
+	found := []webhook.Entry{}
+	for {
+		ask := page
+		if f.limit > 0 {
+			ask = min(page, f.limit-len(found))
+		}
+		query := url.Values{"from": {strconv.FormatUint(f.from, 10)}, "limit": {strconv.Itoa(ask)}}
+		if f.stream != "" {
+			query.Set("stream", f.stream)
+		}
+		if f.kind != "" {
+			query.Set("kind", f.kind)
+		}
+		var answer webhook.AuditPage
+		if err := s.client.Get(ctx, client.AuditPath, query, &answer); err != nil {
+			return nil, err
+		}
+		found = append(found, answer.Entries...)
+		if !answer.More || f.limit > 0 && len(found) >= f.limit {
+			return found, nil
+		}
+		f.from = answer.Next
+	}
+}
+
+func entryTime(t time.Time) string { return t.UTC().Format("01-02 15:04:05") }

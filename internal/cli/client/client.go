@@ -1,0 +1,279 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+const (
+	defaultServer   = "http://127.0.0.1:8080"
+	serverVariable  = "RESPONDER_SERVER"
+	maxAnswerBytes  = 64 << 20
+	RequestDeadline = 30 * time.Second
+)
+
+// Client asks a running service over HTTP. Its fields are flags.
+type Client struct {
+	Process *command.Process
+	Server  string
+	Credentials
+}
+
+func (c *Client) AddFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.Server, "server", "", "URL of the running service (default $"+serverVariable+", else "+defaultServer+")")
+	c.Credentials.addFlags(cmd)
+}
+
+// base is the service's URL without a trailing slash.
+func (c *Client) base() (string, error) {
+	server := c.Server
+	if server == "" {
+		server = c.Process.Getenv(serverVariable)
+	}
+	if server == "" {
+		server = defaultServer
+	}
+	u, err := url.Parse(server)
+	switch {
+	case err == nil && u.User != nil: // not repeated: it may hold a password
+		return "", fmt.Errorf("the URL of the server holds a user; leave it out, and name the user by --user and --password-file")
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "":
+		return "", fmt.Errorf("server %s is not a URL of a service; write it like %s", config.QuotedURL(server), defaultServer)
+	}
+	return strings.TrimRight(server, "/"), nil
+}
+
+// Get decodes the answer to a GET into answer.
+func (c *Client) Get(ctx context.Context, path string, query url.Values, answer any) error {
+	who, err := c.Identify(ctx) // before the clock starts: a person may have to log in
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, RequestDeadline)
+	defer cancel()
+	body, _, err := c.doAs(ctx, who, ask{method: http.MethodGet, path: path, query: query, want: JSONType})
+	if err != nil {
+		return err
+	}
+	return decodeAnswer(body, answer)
+}
+
+// Send sends request as JSON with a method that changes something, and
+// decodes the answer.
+func (c *Client) Send(ctx context.Context, method, path string, request, answer any) error {
+	_, err := c.SendFor(ctx, method, path, request, answer)
+	return err
+}
+
+// SendFor is send, and gives the status of the answer: which 2xx it is.
+func (c *Client) SendFor(ctx context.Context, method, path string, request, answer any) (int, error) {
+	who, err := c.Identify(ctx) // before the clock starts: a person may have to log in
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, RequestDeadline)
+	defer cancel()
+	body, status, err := c.doAs(ctx, who, ask{method: method, path: path, request: request, want: JSONType})
+	if err != nil {
+		return 0, err
+	}
+	return status, decodeAnswer(body, answer)
+}
+
+// Stream calls each with every line of a newline-delimited JSON answer, until
+// it ends, each fails or ctx is done.
+func (c *Client) Stream(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) error {
+	body, err := c.Fetch(ctx, path, query, "application/x-ndjson")
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	dec := json.NewDecoder(body)
+	for {
+		var line json.RawMessage
+		switch err := dec.Decode(&line); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the stream of %s: %w", path, err)
+		}
+		if err := each(line); err != nil {
+			return err
+		}
+	}
+}
+
+func decodeAnswer(body io.ReadCloser, answer any) error {
+	defer body.Close()
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswerBytes)).Decode(answer); err != nil {
+		return fmt.Errorf("the server's answer is not what this version expects: %w; is the server of the same version?", err)
+	}
+	return nil
+}
+
+// Fetch finds out who asks and sends a GET whose answer has the wanted media
+// type. It is for answers that may take any time.
+func (c *Client) Fetch(ctx context.Context, path string, query url.Values, want string) (io.ReadCloser, error) {
+	who, err := c.Identify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, _, err := c.doAs(ctx, who, ask{method: http.MethodGet, path: path, query: query, want: want})
+	return body, err
+}
+
+// JSONType is the media type of most answers.
+const JSONType = "application/json"
+
+// ask is one request.
+type ask struct {
+	method, path string
+	query        url.Values
+	request      any    // sent as JSON; nil: nothing
+	want         string // media type of a 2xx answer
+}
+
+// keyedRequest is one that may be sent again, because it has a name.
+type keyedRequest interface{ IdempotencyKey() string }
+
+// doAs sends one request and gives the body and the status of a 2xx answer of
+// the wanted type; every other answer is an error that says what to do.
+func (c *Client) doAs(ctx context.Context, who Identity, a ask) (io.ReadCloser, int, error) {
+	base, err := c.base()
+	if err != nil {
+		return nil, 0, err
+	}
+	req, err := a.to(ctx, base)
+	if err != nil {
+		return nil, 0, err
+	}
+	if who.Authorization != "" {
+		req.Header.Set("Authorization", who.Authorization)
+	}
+	resp, err := (&http.Client{Transport: who.transport, CheckRedirect: who.checkRedirect}).Do(req)
+	if err != nil {
+		return nil, 0, unreachable(base, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		defer resp.Body.Close()
+		return nil, 0, refusal(base, who.kind, resp)
+	}
+	if got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); got != a.want {
+		// A page to log in at would be taken for a journal, or for an empty list.
+		return nil, 0, errors.Join(fmt.Errorf("%s answers as no Responder does, with %s and not %s; is something else listening there, or a proxy that wants a login?",
+			base, runview.OrText(runview.Cell(got), "a body of no type"), a.want), resp.Body.Close())
+	}
+	return resp.Body, resp.StatusCode, nil
+}
+
+// to makes the HTTP request to a service.
+func (a ask) to(ctx context.Context, base string) (*http.Request, error) {
+	var payload io.Reader = http.NoBody
+	if a.request != nil {
+		b, err := json.Marshal(a.request)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		payload = bytes.NewReader(b)
+	}
+	address := base + a.path
+	if len(a.query) > 0 {
+		address += "?" + a.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, a.method, address, payload)
+	if err != nil {
+		return nil, err
+	}
+	if a.request != nil {
+		req.Header.Set("Content-Type", JSONType)
+	}
+	if keyed, ok := a.request.(keyedRequest); ok {
+		req.Header.Set("Idempotency-Key", keyed.IdempotencyKey())
+	}
+	req.Header.Set("User-Agent", "responder/"+app.ReadBuildInfo().Version)
+	return req, nil
+}
+
+func unreachable(base string, err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+		if to, bad := url.Parse(u.URL); bad == nil && !strings.HasPrefix(base, to.Scheme+"://"+to.Host) {
+			base += ", which sends on to " + to.Scheme + "://" + to.Host
+		}
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s gave no answer within %s; is the service overloaded, or is something else listening there?", base, RequestDeadline)
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nothing listens at %s; start 'responder serve', or name the service with --server or $%s", base, serverVariable)
+	case tlsAdvice(err) != "":
+		return fmt.Errorf("cannot reach %s: %w; %s", base, err, tlsAdvice(err))
+	default:
+		return fmt.Errorf("cannot reach %s: %w; --server or $%s names the service", base, err, serverVariable)
+	}
+}
+
+// refusal says what the server answered and what the caller can do about it.
+func refusal(base, credential string, resp *http.Response) error {
+	said := ServerMessage(resp.Body)
+	if got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); got == "text/html" {
+		said = "a page of HTML, as of a proxy, and no answer of a Responder"
+	}
+	switch resp.StatusCode {
+	case http.StatusUnauthorized:
+		if credential != "" {
+			return fmt.Errorf("%s does not take this %s: %s", base, credential, said)
+		}
+		return fmt.Errorf("%s wants a credential: %s; name a token by --token-file or $%s, a program that prints one by --token-command or $%s, "+
+			"a user by --user and --password-file, or a certificate by --cert-file and --key-file", base, said, tokenVariable, commandVariable)
+	case http.StatusForbidden:
+		return fmt.Errorf("you may not do that: %s (%s answered %s)", said, base, resp.Status)
+	case http.StatusServiceUnavailable:
+		return fmt.Errorf("%s cannot take this now: %s; try again, and see %s/readyz for what is missing", base, said, base)
+	default:
+		return fmt.Errorf("%s (%s answered %s)", said, base, resp.Status)
+	}
+}
+
+// ServerMessage reads the message of an error answer, in one line.
+func ServerMessage(body io.Reader) string {
+	b, err := io.ReadAll(io.LimitReader(body, 64<<10))
+	if err != nil {
+		return "the answer broke off"
+	}
+	var answer struct {
+		Error webhook.Problem `json:"error"`
+	}
+	text := strings.TrimSpace(string(b))
+	if json.Unmarshal(b, &answer) == nil && answer.Error.Message != "" {
+		text = answer.Error.Message
+		if answer.Error.Hint != "" {
+			text += "; " + answer.Error.Hint
+		}
+	}
+	if text == "" {
+		return "no reason given"
+	}
+	return runview.Cut(runview.Cell(text), 2000)
+}

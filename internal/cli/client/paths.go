@@ -1,0 +1,19 @@
+package client
+
+import "net/url"
+
+func RunPath(id string) string { return RunsPath + "/" + url.PathEscape(id) }
+
+// Paths of the API.
+const (
+	RunsPath       = "/api/v1/runs"
+	PausesPath     = "/api/v1/pauses"
+	AuditPath      = "/api/v1/audit"
+	CheckpointPath = "/api/v1/audit/checkpoint"
+	ExportPath     = "/api/v1/audit/export"
+	PlaybooksPath  = "/api/v1/playbooks"
+	ServicesPath   = "/api/v1/services"
+	LadderPath     = "/api/v1/ladder"
+	PromotePath    = "/api/v1/ladder/promote"
+	LastGoodPath   = "/api/v1/last-good"
+)

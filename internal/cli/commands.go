@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/spf13/cobra"
+)
+
+// commands lists every command.
+func commands(p *command.Process) []*cobra.Command {
+	return []*cobra.Command{
+		newServeCommand(p),
+		newDemoCommand(p),
+		newDryRunCommand(p),
+		newPlaybookCommand(p),
+		newPolicyCommand(p),
+		newRunsCommand(p),
+		newApproveCommand(p),
+		newDenyCommand(p),
+		newReplanCommand(p),
+		newPauseCommand(p),
+		newUnpauseCommand(p),
+		newPausesCommand(p),
+		newLadderCommand(p),
+		newServicesCommand(p),
+		newGPUCommand(p),
+		newAgentCommand(),
+		newGitopsCommand(p),
+		newEngineCommand(p),
+		newSlackCommand(p),
+		newAuditCommand(p),
+		newConfigCommand(p),
+		newCompletionCommand(p),
+		newVersionCommand(p),
+		newInternalCommand(p),
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/spf13/cobra"
+)
+
+func newConfigCommand(p *command.Process) *cobra.Command {
+	return group("config", "Check the configuration", newConfigCheckCommand(p))
+}
+
+func newConfigCheckCommand(p *command.Process) *cobra.Command {
+	var out command.Output
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check --config FILE",
+		Short: "Check a configuration as the service does when it starts, and connect to nothing",
+		Args:  none,
+		Example: `  responder config check --config responder.yaml
+  responder config check --config responder.yaml -o json`,
+		RunE: func(*cobra.Command, []string) error {
+			summary, err := app.CheckConfig(file, p.Temp.Dir)
+			if err != nil {
+				return err
+			}
+			return out.Print(p.Stdout, summary, func(w io.Writer) error { return writeConfigSummary(w, summary) })
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "responder.yaml", "configuration file")
+	out.AddFlag(cmd)
+	return cmd
+}
+
+// summaryIndent is where values stand in the summary.
+const summaryIndent = 14
+
+// policyLines says the policy for people: the file, and below it who may break the
+// glass by which rule.
+func policyLines(s *app.PolicySummary) []string {
+	if s == nil {
+		return []string{"none: playbooks, services and guards alone decide"}
+	}
+	out := []string{fmt.Sprintf("%s, %s", s.File, runview.Count(s.Rules, "rule"))}
+	for _, r := range s.BreakGlass {
+		who := fmt.Sprintf("alone, with a reason: %s\n(%s)", strings.Join(r.BreakGlass, ", "), r.Place)
+		out = append(out, runview.Wrap(runview.Printable(who), runview.Width-summaryIndent)...)
+	}
+	return out
+}
+
+func writeConfigSummary(w io.Writer, s app.ConfigSummary) error {
+	services := runview.Count(s.Services, "service")
+	if s.Discovery {
+		services += ", and those found in the cluster"
+	}
+	lines := []struct{ name, text string }{
+		{"listen", s.Listen},
+		{"autonomy", "at most " + s.Autonomy},
+		{"services", services},
+		{"playbooks", fmt.Sprint(s.Playbooks)},
+		{"policy", strings.Join(policyLines(s.Policy), "\n"+strings.Repeat(" ", summaryIndent))},
+		{"prometheus", runview.OrText(s.Prometheus, "none: no PromQL, so nothing can be verified")},
+		{"cluster", runview.OrText(s.Cluster, "none: no kube checks and levers")},
+		{"git", runview.OrText(strings.Join(s.Repositories, "\n"+strings.Repeat(" ", summaryIndent)), "none: what Git owns is not changed")},
+		{"argo cd", runview.OrText(s.ArgoCD, "none: commits cannot be followed")},
+		{"channels", runview.OrText(strings.Join(s.Channels, ", "), "none beside the log")},
+	}
+	verdict := "is good"
+	if len(s.Warnings) > 0 {
+		verdict = "can be started with, but mind what follows"
+	}
+	fmt.Fprintf(w, "%s %s\n", s.File, verdict)
+	for _, warning := range s.Warnings {
+		text := strings.Join(runview.Wrap(runview.Printable(warning), runview.Width-summaryIndent), "\n"+strings.Repeat(" ", summaryIndent))
+		fmt.Fprintf(w, "  %-*s%s\n", summaryIndent-2, "WARNING", text)
+	}
+	for _, l := range lines {
+		if _, err := fmt.Fprintf(w, "  %-*s%s\n", summaryIndent-2, l.name, l.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

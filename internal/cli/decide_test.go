@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"go.yaml.in/yaml/v3"
+)
+
+// Every command that tells the service something answers, for programs too, with
+// what the service holds after it.
+func TestDecisionsAnswerPrograms(t *testing.T) {
+	var asked string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.Path
+		w.Header().Set("Content-Type", client.JSONType)
+		if strings.HasSuffix(r.URL.Path, "/promote") {
+			// Two levers of a kind: the one that was lifted is the one that changed last.
+			fmt.Fprint(w, `{"levers":[
+				{"playbook":"p","service":"s","state":"more","lever":"kube.scale","level":"suggest","limits":[],"last":[]},
+				{"playbook":"p","service":"s","state":"less","lever":"kube.scale","level":"auto","limits":[],"last":[],"changed":"2026-03-01T12:00:00Z"}]}`)
+			return
+		}
+		fmt.Fprint(w, `{"run":{"start":{"run":"r-1","playbook":"p"},"phase":"planning"}}`)
+	}))
+	defer server.Close()
+	for _, c := range []struct{ args, asks, table, has string }{
+		{"approve r-1", "POST /api/v1/runs/r-1/approve", "approved r-1; follow it", "run: r-1"},
+		{"deny r-1 --reason x", "POST /api/v1/runs/r-1/deny", "denied r-1", "run: r-1"},
+		{"replan r-1", "POST /api/v1/runs/r-1/replan", "r-1 plans afresh", "run: r-1"},
+		{"runs cancel r-1 --reason x", "POST /api/v1/runs/r-1/cancel", "asked r-1 to stop", "run: r-1"},
+		{"runs resolve r-1 --applied --reason x", "POST /api/v1/runs/r-1/resolve", "told r-1", "run: r-1"},
+		{"runs release r-1 --reason x", "POST /api/v1/runs/r-1/release", "released r-1", "run: r-1"},
+		{"ladder promote p s kube.scale --reason x", "POST /api/v1/ladder/promote", "promoted: less of playbook p on s is at auto", "state: less"},
+	} {
+		for _, format := range []string{"table", "json", "yaml"} {
+			var stdout, stderr strings.Builder
+			args := append(strings.Fields(c.args), "--server", server.URL, "-o", format)
+			asked = ""
+			p := &command.Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv, Temp: &command.Temporary{}}
+			if code := Run(t.Context(), args, p); code != command.ExitOK || stderr.Len() > 0 || asked != c.asks {
+				t.Errorf("%v: exit code %d, asked %q: %s", args, code, asked, stderr.String())
+				continue
+			}
+			text := stdout.String()
+			if format == "table" {
+				if !strings.HasPrefix(text, c.table) {
+					t.Errorf("%v: %s, want %q", args, text, c.table)
+				}
+				continue
+			}
+			var v any
+			decode := yaml.Unmarshal
+			if format == "json" {
+				decode = json.Unmarshal
+			}
+			if err := decode([]byte(text), &v); err != nil {
+				t.Errorf("%v: %v: %s", args, err, text)
+			}
+			if again, err := yaml.Marshal(v); err != nil || !strings.Contains(string(again), c.has) {
+				t.Errorf("%v: %s (%v), want %q in it", args, again, err, c.has)
+			}
+		}
+	}
+}

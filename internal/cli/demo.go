@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/cli/demo"
+	"github.com/inference-responder/responder/internal/sandbox"
+	"github.com/spf13/cobra"
+)
+
+func newDemoCommand(p *command.Process) *cobra.Command {
+	var o demo.Options
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch an incident being found, explained, fixed and verified, in a simulated cluster",
+		Long: `Run one incident from alert to verified fix on this machine, in about half a
+minute: no cluster, no accounts. The cluster, its engines and its Prometheus are
+simulated, faster than life; the receiver, the playbooks, the executor and the
+journal are the real ones, and the alert comes in over HTTP as Alertmanager
+sends it.
+
+You are asked to approve the fix; --yes answers by itself. Ctrl-C cancels the
+run, which first takes back what is not proven.
+
+Scenarios:
+` + scenarioHelp() + `
+Exit codes:
+  0  the run ended resolved, and its audit log verified
+  1  anything else`,
+		Args: none,
+		Example: `  responder demo
+  responder demo --scenario traffic-burst --yes
+  responder demo --yes --dir /tmp/demo && responder audit verify /tmp/demo/journal.db`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return demo.Run(cmd.Context(), p, o) },
+	}
+	cmd.Flags().StringVar(&o.Scenario, "scenario", sandbox.Scenarios()[0].Name, "the incident")
+	cmd.Flags().BoolVar(&o.Yes, "yes", false, "approve by itself, for scripts")
+	cmd.Flags().StringVar(&o.Dir, "dir", "", "keep the journal and its public key here (default: a temporary directory, removed at the end)")
+	cmd.Flags().Float64Var(&o.Speed, "speed", demo.DefaultSpeed, "simulated seconds per real second")
+	o.Out.AddFlag(cmd)
+	completeScenarios(cmd, "scenario")
+	return cmd
+}
+
+func scenarioHelp() string {
+	var b strings.Builder
+	for _, s := range sandbox.Scenarios() {
+		fmt.Fprintf(&b, "  %-17s %s\n", s.Name, s.Title)
+	}
+	return b.String()
+}

@@ -1,0 +1,204 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/sandbox"
+	"github.com/inference-responder/responder/internal/slo"
+)
+
+var demoMorning = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func TestChart(t *testing.T) {
+	at := func(minutes float64) time.Time { return demoMorning.Add(time.Duration(minutes * float64(time.Minute))) }
+	c := chart{from: at(0), to: at(10), ascii: true, marks: []mark{{at(4), "a", "alert"}, {at(7), "f", "fix"}, {at(60), "x", "outside"}}}
+	for i := range 41 {
+		m := float64(i) / 4
+		v := 0.0
+		switch {
+		case m >= 9:
+			v = math.NaN()
+		case m >= 3 && m < 7:
+			v = 1
+		case m >= 7 && m < 8:
+			v = 0.5
+		}
+		c.points = append(c.points, slo.Point{At: at(m), Value: v})
+	}
+	got := strings.Join(c.lines(), "\n")
+	for _, want := range []string{" 100% |", "  50% |", "a 09:04 alert  f 09:07 fix", "09:00"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the chart has no %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "outside") {
+		t.Errorf("a mark outside of the chart is shown:\n%s", got)
+	}
+	lines := c.lines()
+	top, bottom := lines[0], lines[chartRows-1]
+	column := func(line string, minutes float64) byte {
+		i := detailIndent + 7 + c.column(at(minutes))
+		if i >= len(line) {
+			return ' '
+		}
+		return line[i]
+	}
+	for _, p := range []struct {
+		minutes     float64
+		top, bottom byte
+	}{{1, ' ', '.'}, {5, '#', '#'}, {7.5, ' ', '#'}, {8.5, ' ', '.'}, {9.75, ' ', ' '}} {
+		if column(top, p.minutes) != p.top || column(bottom, p.minutes) != p.bottom {
+			t.Errorf("at minute %v the chart shows %q over %q, want %q over %q:\n%s",
+				p.minutes, column(top, p.minutes), column(bottom, p.minutes), p.top, p.bottom, got)
+		}
+	}
+	if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return r > 127 }) {
+		t.Error("a chart for a plain terminal has characters beyond ASCII")
+	}
+}
+
+func TestRepairSplitsTheTimeByWhatIsWaitedFor(t *testing.T) {
+	at := func(s int) time.Time { return demoMorning.Add(time.Duration(s) * time.Second) }
+	events := []machine.Event{
+		{Kind: machine.RunStarted, At: at(100), Start: &machine.Start{Alert: playbook.Alert{StartsAt: at(60)}}},
+		{Kind: machine.GateOpened, At: at(110)},
+		{Kind: machine.GateDecided, At: at(140)},
+		{Kind: machine.EffectStarted, Action: machine.ActionApply, At: at(141)},
+		{Kind: machine.Settled, At: at(200)},
+		{Kind: machine.VerifyEnded, At: at(260)},
+		{Kind: machine.EffectStarted, Action: machine.ActionUndo, At: at(261)},
+		{Kind: machine.Unwound, At: at(300)},
+		{Kind: machine.RunEnded, At: at(304)},
+	}
+	want := []Phase{{"detect", 60}, {"notify", 40}, {"decide", 15}, {"approval", 30}, {"act", 60}, {"verify", 60}, {"undo", 39}}
+	if diff := cmp.Diff(want, repair(at(0), events)); diff != "" {
+		t.Errorf("where the time went (-want +got):\n%s", diff)
+	}
+}
+
+// What a run hands over was told and waited for once.
+func TestReportOfAHandover(t *testing.T) {
+	at := func(s int) time.Time { return demoMorning.Add(time.Duration(s) * time.Second) }
+	alert := playbook.Alert{StartsAt: at(60), Labels: map[string]string{"alertname": "InferenceTTFTFastBurn"}}
+	events := []machine.Event{
+		{Kind: machine.RunStarted, At: at(100), Start: &machine.Start{Alert: alert}},
+		{Kind: machine.RunEnded, At: at(200), Ending: &machine.Ending{Outcome: machine.OutcomeDiverted, Divert: "gpu-fault"}},
+		{Kind: machine.RunStarted, At: at(201), Start: &machine.Start{Alert: alert, Playbook: "gpu-fault", DivertedFrom: "r-1"}},
+		{Kind: machine.RunEnded, At: at(301), Ending: &machine.Ending{Outcome: machine.OutcomeResolved}},
+	}
+	want := []Phase{{"detect", 60}, {"notify", 40}, {"decide", 200}}
+	if diff := cmp.Diff(want, repair(at(0), events)); diff != "" {
+		t.Errorf("where the time went (-want +got):\n%s", diff)
+	}
+	w, err := sandbox.New("gpu-fault", sandbox.NewManualClock(demoMorning))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, m := range timeline(w, events) {
+		told = append(told, m.What)
+	}
+	text := strings.Join(told, "\n")
+	if strings.Count(text, "fires") != 1 || !strings.Contains(text, "the run of playbook gpu-fault starts") {
+		t.Errorf("the timeline says\n%s", text)
+	}
+}
+
+func TestWrapKeepsWithinTheWidth(t *testing.T) {
+	got := runview.Wrap("a fact "+strings.Repeat("x", 30)+" and more", 12)
+	for _, l := range got {
+		if utf8.RuneCountInString(l) > 12 {
+			t.Errorf("%q is wider than 12", l)
+		}
+	}
+	if strings.ReplaceAll(strings.Join(got, ""), " ", "") != "afact"+strings.Repeat("x", 30)+"andmore" {
+		t.Errorf("wrapping lost text: %q", got)
+	}
+}
+
+// Text from outside must not steer the terminal.
+func TestScreenIsPlainAndSafe(t *testing.T) {
+	var b bytes.Buffer
+	s := newScreen(&b, func(string) string { return "" })
+	s.at(demoMorning, red, "an alert\x1b[2J says %s", strings.Repeat("much ", 40))
+	s.item("fact\x07")
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > runview.Width {
+			t.Errorf("%d columns: %q", n, line)
+		}
+		if strings.ContainsAny(line, "\x1b\x07") {
+			t.Errorf("a control character reached the terminal: %q", line)
+		}
+	}
+}
+
+// A person who thinks must not let the question expire: meanwhile the world
+// runs at life's pace.
+func TestQuestionShowsWhatADecisionNeeds(t *testing.T) {
+	clock := sandbox.NewManualClock(demoMorning)
+	w, err := sandbox.New("bad-rollout", clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := app.LoadShipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	show := newShow(newScreen(&b, func(string) string { return "" }), w)
+	show.question(machine.State{
+		Current: "rollback", Playbook: set.ByName("inference-slo-breach"),
+		Start: machine.Start{Service: playbook.Service{Name: "serving/chat", Selector: `namespace="serving"`}},
+		Gate:  &machine.Gate{Needs: []machine.Need{{From: []string{"group:ml-platform"}, Quorum: 1}}, Deadline: demoMorning.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate},
+		Evidence: map[string]*machine.Evidence{
+			"triage": {Facts: []string{"revision 3 replaced 2 12m ago"}},
+		},
+		Lever: &machine.Lever{
+			Plan: &machine.Plan{
+				Step: "kube.rollout_undo", Summary: "roll back", Undo: "put revision 3 back", Risk: machine.RiskMedium, Why: "replaces every pod",
+				Diff: []machine.FieldChange{{Path: "spec.template.containers[vllm].image", From: "v2", To: "v1"}},
+			},
+			Consent: machine.Consent{Guards: []machine.GuardVerdict{{Guard: "cooldown", OK: true, Why: "no other lever"}}},
+		},
+	})
+	for _, want := range []string{
+		"containers[vllm].image", "- v2", "+ v1", "revision 3 replaced 2", "medium: replaces every pod", "cooldown: no other lever",
+		"slow TTFT (over 500 ms) < 1%", "burn since the fix under 1x", "3m0s without a break", "put revision 3 back", "group:ml-platform, until 09:15:00, else escalate",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the question does not show %q:\n%s", want, b.String())
+		}
+	}
+}
+
+func TestAnswererTakesYesAndNoOnly(t *testing.T) {
+	for in, want := range map[string]bool{"y\n": true, "what?\n\nYES\n": true, "n\n": false} {
+		a := newAnswerer(newScreen(&bytes.Buffer{}, func(string) string { return "" }), strings.NewReader(in))
+		got, err := a.ask(t.Context())
+		if err != nil || got.approve != want {
+			t.Errorf("%q: %+v, %v; want approve %t", in, got, err, want)
+		}
+	}
+	a := newAnswerer(newScreen(&bytes.Buffer{}, func(string) string { return "" }), strings.NewReader("hm\n"))
+	if got, err := a.ask(t.Context()); err == nil || got.approve {
+		t.Errorf("the end of the input approves: %+v, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a = &answerer{screen: newScreen(&bytes.Buffer{}, func(string) string { return "" }), lines: make(chan string)}
+	if got, err := a.ask(ctx); err == nil || got.approve {
+		t.Errorf("an interrupt approves: %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,255 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/sandbox"
+)
+
+// Report is what a demo comes to: the document of -o json.
+type Report struct {
+	Scenario string             `json:"scenario"`
+	Run      string             `json:"run"`
+	Playbook string             `json:"playbook"`
+	Service  string             `json:"service"`
+	Outcome  machine.RunOutcome `json:"outcome"`
+	Message  string             `json:"message"`
+	Levers   int                `json:"levers"` // changes applied
+	Timeline []Moment           `json:"timeline"`
+	Repair   []Phase            `json:"repair"` // where the time from incident to end went
+	Figures  []Figure           `json:"figures"`
+	Audit    audit.Report       `json:"audit"`
+	Verified bool               `json:"verified"` // the log is intact
+	Journal  string             `json:"journal,omitempty"`
+}
+
+// Moment is one line of the timeline, in the world's time.
+type Moment struct {
+	At   time.Time `json:"at"`
+	What string    `json:"what"`
+}
+
+// Phase is a part of the time to repair.
+type Phase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"` // of the world
+}
+
+// Figure is a measured value before the run and after it; nil: there is none.
+type Figure struct {
+	Name   string   `json:"name"`
+	Unit   string   `json:"unit,omitempty"`
+	Before *float64 `json:"before"`
+	After  *float64 `json:"after"`
+	Target string   `json:"target,omitempty"`
+}
+
+// timeline picks the events that a person would tell of afterwards.
+func timeline(w *sandbox.World, events []machine.Event) []Moment {
+	out := []Moment{{w.Incident(), w.Scenario().Cause}}
+	for _, e := range events {
+		what, _ := runview.DescribeEvent(e.Kind, e)
+		switch e.Kind {
+		case machine.RunStarted:
+			what = "the run starts"
+			if e.Start.DivertedFrom != "" {
+				what = "the run of playbook " + e.Start.Playbook + " starts"
+				break // of the same alert
+			}
+			out = append(out, Moment{e.Start.Alert.StartsAt, e.Start.Alert.Labels["alertname"] + " fires"})
+		case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired:
+			what = alertWords(e)
+		case machine.GateOpened:
+			what = "asks " + e.Gate.Who() + ": " + e.Gate.Text
+		case machine.VerifyEnded:
+			what = fmt.Sprintf("verification %s: %s", e.Verdict, e.Message)
+		case machine.Applied:
+			what = "the change is applied"
+		case machine.Settled:
+			what = "it is in effect"
+		case machine.GuardsRefused, machine.GateDecided, machine.GateWithdrawn, machine.GateExpired,
+			machine.Verified, machine.Declined, machine.Undone, machine.Unwound,
+			machine.RunHeld, machine.CancelRequested, machine.RunEnded:
+		default:
+			continue
+		}
+		out = append(out, Moment{e.At, what})
+	}
+	return out
+}
+
+// repair splits the time from the incident to the end of the run by what was
+// being waited for.
+func repair(incident time.Time, events []machine.Event) []Phase {
+	names := []string{"detect", "notify", "decide", "approval", "act", "verify", "undo"}
+	spent := map[string]time.Duration{}
+	phase, since := "detect", incident
+	enter := func(next string, at time.Time) {
+		spent[phase] += at.Sub(since)
+		phase, since = next, at
+	}
+	for _, e := range events {
+		switch e.Kind {
+		case machine.RunStarted:
+			if e.Start.DivertedFrom == "" {
+				enter("notify", e.Start.Alert.StartsAt)
+			}
+			enter("decide", e.At)
+		case machine.GateOpened:
+			enter("approval", e.At)
+		case machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.GateWithdrawn:
+			enter("act", e.At)
+		case machine.EffectStarted:
+			switch e.Action {
+			case machine.ActionApply:
+				enter("act", e.At)
+			case machine.ActionUndo:
+				enter("undo", e.At)
+			}
+		case machine.Settled:
+			enter("verify", e.At)
+		case machine.Verified, machine.VerifyEnded, machine.Unwound, machine.Declined, machine.EdgeTaken:
+			enter("decide", e.At)
+		case machine.RunEnded:
+			enter("", e.At)
+		}
+	}
+	var out []Phase
+	for _, n := range names {
+		if spent[n] > 0 {
+			out = append(out, Phase{n, spent[n].Seconds()})
+		}
+	}
+	return out
+}
+
+// measure reads the figures of a service at a moment.
+func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.Time) []Figure {
+	ask := func(expr string) *float64 {
+		v, err := w.Instant(ctx, expr, at)
+		if err != nil || len(v.Samples) != 1 || math.IsNaN(v.Samples[0].Value) || math.IsInf(v.Samples[0].Value, 0) {
+			return nil
+		}
+		return &v.Samples[0].Value
+	}
+	sel := s.Selector
+	p99 := func(metric string) string {
+		return fmt.Sprintf("1000 * histogram_quantile(0.99, sum by (le) (rate(%s_bucket{%s}[5m])))", metric, sel)
+	}
+	figures := []Figure{
+		{Name: "first token after 500 ms", Unit: "%", Before: ask("100 * (" + slowTTFT(s, "5m") + ")"), Target: "under 1%"},
+		{Name: "error budget burn, 5m", Unit: "x", Before: ask("(" + slowTTFT(s, "5m") + ") / 0.01"), Target: "under 1x"},
+		{Name: "time to first token, p99", Unit: " ms", Before: ask(p99("vllm:time_to_first_token_seconds")), Target: "under 500 ms"},
+		{Name: "time per output token, p99", Unit: " ms", Before: ask(p99("vllm:request_time_per_output_token_seconds")), Target: "under 50 ms"},
+		{Name: "requests served", Unit: "/s", Before: ask(fmt.Sprintf("sum(rate(vllm:time_to_first_token_seconds_count{%s}[5m]))", sel))},
+		{Name: "requests waiting", Before: ask(fmt.Sprintf("sum(vllm:num_requests_waiting{%s})", sel))},
+	}
+	ref := kube.Ref{Kind: s.Workload.Kind, Namespace: s.Namespace, Name: s.Workload.Name}
+	if now, err := w.Workload(ctx, ref); err == nil {
+		ready, revision := float64(now.Ready), float64(now.Revision)
+		figures = append(figures, Figure{Name: "replicas ready", Before: &ready}, Figure{Name: "revision", Before: &revision})
+	}
+	return figures
+}
+
+// compare puts two measurements side by side.
+func compare(before, after []Figure) []Figure {
+	out := append([]Figure(nil), before...)
+	for i := range out {
+		if i < len(after) && after[i].Name == out[i].Name {
+			out[i].After = after[i].Before
+		}
+	}
+	return out
+}
+
+// report shows the whole of it.
+func (d *show) report(r Report) {
+	s := d.screen
+	s.title("Report")
+	s.block("  outcome      ", outcomeStyle(r.Outcome), fmt.Sprintf("%s: %s", r.Outcome, r.Message))
+	s.block("  run          ", plain, r.Run)
+	s.block("  playbook     ", plain, r.Playbook)
+	s.block("  service      ", plain, r.Service)
+	s.title("Timeline")
+	for _, m := range r.Timeline {
+		s.block("  "+m.At.UTC().Format(time.TimeOnly)+"  ", plain, m.What)
+	}
+	d.phases(r.Repair, r.Outcome)
+	s.title("Before and after")
+	s.raw(fmt.Sprintf("  %-28s %12s %12s   %s", "", "before", "after", "target"))
+	for _, f := range r.Figures {
+		s.raw(strings.TrimRight(fmt.Sprintf("  %-28s %12s %12s   %s", f.Name, figure(f.Before, f.Unit), figure(f.After, f.Unit), f.Target), " "))
+	}
+	s.title("Audit log")
+	verdict, st := "intact: every entry stands as it was written, under a signed checkpoint", green
+	if !r.Verified {
+		verdict, st = "NOT INTACT", red
+		if r.Audit.FirstBad != nil {
+			verdict += ": " + r.Audit.FirstBad.String()
+		}
+	}
+	s.block("  verified     ", st, verdict)
+	s.block("  entries      ", plain, fmt.Sprintf("%d in %d streams, %d signed", r.Audit.Entries, r.Audit.Streams, r.Audit.Signed))
+	s.block("  checkpoint   ", plain, fmt.Sprintf("%d signed by %s", r.Audit.Checkpoints, r.Audit.Origin))
+	s.block("  root         ", plain, r.Audit.Root)
+	if r.Journal != "" {
+		s.block("  journal      ", plain, r.Journal)
+		s.block("               ", dim, "check it again: responder audit verify "+r.Journal)
+	} else {
+		s.block("               ", dim, "it was kept in a temporary directory; --dir DIR keeps it")
+	}
+}
+
+// phases shows where the time went, with a bar for each part.
+func (d *show) phases(all []Phase, outcome machine.RunOutcome) {
+	const width = 36
+	total := 0.0
+	for _, p := range all {
+		total += p.Seconds
+	}
+	title := "Time to repair"
+	if outcome != machine.OutcomeResolved {
+		title = "Time spent, without a repair"
+	}
+	d.screen.title("%s: %s", title, seconds(total))
+	explain := map[string]string{
+		"detect": "incident to alert", "notify": "alert to run", "decide": "gathering evidence, planning",
+		"approval": "waiting for a person", "act": "applying, taking effect", "verify": "proving it", "undo": "taking it back",
+	}
+	full := "█"
+	if d.screen.ascii {
+		full = "#"
+	}
+	for _, p := range all {
+		n := int(math.Round(p.Seconds / math.Max(total, 1) * width))
+		d.screen.raw(fmt.Sprintf("  %-9s %7s  %-*s %s", p.Name, seconds(p.Seconds), width-8, strings.Repeat(full, min(n, width-8)), explain[p.Name]))
+	}
+}
+
+func seconds(s float64) string {
+	return (time.Duration(s) * time.Second).String()
+}
+
+func figure(v *float64, unit string) string {
+	if v == nil {
+		return "no data"
+	}
+	return brief(*v) + unit
+}
+
+func outcomeStyle(o machine.RunOutcome) style {
+	if o == machine.OutcomeResolved {
+		return green
+	}
+	return red
+}

@@ -1,0 +1,74 @@
+package dryrun
+
+import (
+	"slices"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+)
+
+// branchesOf walks the edges of a lever or gate: what each result leads to.
+func branchesOf(pb *playbook.Playbook, st *playbook.State) []Branch {
+	var out []Branch
+	for _, result := range []playbook.Signal{
+		playbook.OnApproved, playbook.OnVerified, playbook.OnIneffective, playbook.OnInconclusive, playbook.OnDenied, playbook.OnExpired,
+	} {
+		if !slices.Contains(playbook.SignalsOf(st.Kind), result) {
+			continue
+		}
+		b := Branch{Result: string(result)}
+		if result == playbook.OnIneffective || result == playbook.OnInconclusive {
+			b.First = "the change is undone"
+		}
+		b.To, b.What = follows(pb, st, result)
+		b.Reaches = reaches(pb, b.To)
+		out = append(out, b)
+	}
+	return out
+}
+
+// follows finds the first edge that a result takes, or says how the run ends
+// without one. An edge with a condition may be taken: what it depends on will
+// be known only then.
+func follows(pb *playbook.Playbook, st *playbook.State, result playbook.Signal) (to, what string) {
+	for _, e := range st.Next {
+		if e.On != "" && e.On != result {
+			continue
+		}
+		next := pb.State(e.To)
+		what := runview.StateWhat(next)
+		if e.When != nil {
+			what += ", if " + e.When.Source()
+		}
+		return e.To, what
+	}
+	return "end", "the run ends escalated: a person has to take over"
+}
+
+// reaches walks the edges from a check or notify state to what ends the walk.
+func reaches(pb *playbook.Playbook, from string) []string {
+	start := pb.State(from)
+	if start == nil || start.Kind != playbook.StateCheck && start.Kind != playbook.StateNotify {
+		return nil
+	}
+	var found []string
+	seen := map[string]bool{}
+	var visit func(name string)
+	visit = func(name string) {
+		s := pb.State(name)
+		if s == nil || seen[name] {
+			return
+		}
+		seen[name] = true
+		if s.Kind != playbook.StateCheck && s.Kind != playbook.StateNotify {
+			found = append(found, runview.StateWhat(s))
+			return
+		}
+		for _, e := range s.Next {
+			visit(e.To)
+		}
+		visit(s.OnError)
+	}
+	visit(from)
+	return found
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+func newGitopsCommand(p *command.Process) *cobra.Command {
+	return group("gitops", "What Git holds of a service, and what was last verified",
+		newGitopsLocateCommand(p), newGitopsSetCommand(p), newGitopsLastGoodCommand(p), newGitopsCheckCommand(p))
+}
+
+func newGitopsLastGoodCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	var service string
+	cmd := &cobra.Command{
+		Use:   "last-good",
+		Short: "List the values and commits that were last verified",
+		Long: `List the value of each variable that a run last proved to be good, and the commit
+that has it. What was merely deployed, or undone, is not in it.`,
+		Args: none,
+		Example: `  responder gitops last-good
+  responder gitops last-good --service serving/chat -o yaml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query := url.Values{}
+			if service != "" {
+				query.Set("service", service)
+			}
+			var answer webhook.LastGoodList
+			if err := c.Get(cmd.Context(), client.LastGoodPath, query, &answer); err != nil {
+				return err
+			}
+			return out.PrintTable(p.Stdout, answer.Good, lastGoodTable(answer.Good))
+		},
+	}
+	c.AddFlags(cmd)
+	cmd.Flags().StringVar(&service, "service", "", "only this service")
+	out.AddFlag(cmd)
+	return cmd
+}
+
+func lastGoodTable(good []webhook.LastGood) *runview.Table {
+	t := &runview.Table{
+		Columns: []runview.Column{
+			{Head: "SERVICE", Flex: true},
+			{Head: "VARIABLE"},
+			{Head: "VALUE", Flex: true},
+			{Head: "COMMIT"},
+			{Head: "VERIFIED"},
+			{Head: "RUN", Wide: true},
+			{Head: "LEVER", Wide: true},
+		},
+		Empty: "nothing was verified yet: a run keeps what its lever set once the proof has held",
+	}
+	for _, g := range good {
+		value := g.Value
+		if value == "" {
+			value = "(not set)"
+		}
+		t.Add(g.Service, g.Variable, value, runview.ShortCommit(g.Revision), g.At.UTC().Format(time.RFC3339), g.Run, g.Lever)
+	}
+	return t
+}

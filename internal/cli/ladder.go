@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+const ladderLong = `Show how far each lever can be trusted on each service: how often it was tried,
+what came of it, its effective level of autonomy and what holds it there.
+
+A lever that is not proven to help several times in a row is demoted to suggest
+by itself, and people are told; 'responder ladder promote' lifts that. The other
+way nothing happens by itself: when a lever was verified often enough in a row, a
+line proposes what to change in the configuration.`
+
+func newLadderCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	var service, playbook string
+	cmd := &cobra.Command{
+		Use:   "ladder",
+		Short: "Show how far levers can be trusted, and what holds each at its level",
+		Long:  ladderLong,
+		Args:  verbOrNothing,
+		Example: `  responder ladder
+  responder ladder --service serving/chat -o wide`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query := url.Values{}
+			if service != "" {
+				query.Set("service", service)
+			}
+			if playbook != "" {
+				query.Set("playbook", playbook)
+			}
+			var answer webhook.LeverList
+			if err := c.Get(cmd.Context(), client.LadderPath, query, &answer); err != nil {
+				return err
+			}
+			return out.Print(p.Stdout, answer.Levers, func(w io.Writer) error { return writeLadder(w, answer.Levers, out.Wide()) })
+		},
+	}
+	c.AddFlags(cmd)
+	cmd.Flags().StringVar(&service, "service", "", "only levers on this service")
+	cmd.Flags().StringVar(&playbook, "playbook", "", "only levers of this playbook")
+	out.AddFlag(cmd)
+	cmd.AddCommand(newLadderPromoteCommand(p))
+	return cmd
+}
+
+// verbOrNothing refuses words that are no subcommand.
+func verbOrNothing(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknownVerb(cmd, args[0])
+}
+
+func newLadderPromoteCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var reason string
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "promote PLAYBOOK SERVICE LEVER --reason TEXT",
+		Short: "Lift the demotion of a lever",
+		Long: `Lift the demotion of a lever: what led to it is forgotten, and the lever may go
+as far again as configuration, service, playbook, state and policy allow. Nothing
+is raised above that. LEVER is the name of its state, or its kind where that is
+enough.`,
+		Args:    exactly("which lever? name playbook, service and state; 'responder ladder' shows them", 3),
+		Example: "  responder ladder promote bad-rollout serving/chat rollback --reason 'the alert was wrong, fixed in #812'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return errors.New("why? a promotion takes --reason, which the journal keeps")
+			}
+			r := webhook.Promotion{Playbook: args[0], Service: args[1], Lever: args[2], Reason: reason}
+			var answer webhook.LeverList
+			if err := c.Send(cmd.Context(), http.MethodPost, client.PromotePath, r, &answer); err != nil {
+				return err
+			}
+			l, ok := promoted(answer.Levers, args[2])
+			if !ok {
+				return errors.New("promoted, but the server's answer does not show the lever; look with: responder ladder")
+			}
+			return out.Print(p.Stdout, l, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "promoted: %s\n", runview.Printable(standingLine(l)))
+				return err
+			})
+		},
+	}
+	c.AddFlags(cmd)
+	out.AddFlag(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return cmd
+}
+
+// promoted finds the lever that was promoted just now: of those that the name,
+// or the kind, stands for the one that changed last.
+func promoted(levers []webhook.LeverTrust, name string) (webhook.LeverTrust, bool) {
+	levers = slices.DeleteFunc(levers, func(l webhook.LeverTrust) bool { return l.State != name && l.Lever != name })
+	if len(levers) == 0 {
+		return webhook.LeverTrust{}, false
+	}
+	return slices.MaxFunc(levers, func(a, b webhook.LeverTrust) int { return a.Changed.Compare(b.Changed) }), true
+}
+
+// exactly wants n arguments.
+func exactly(missing string, n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < n:
+			return errors.New(missing)
+		case len(args) > n:
+			return fmt.Errorf("%q is too much", args[n])
+		default:
+			return nil
+		}
+	}
+}
+
+// standingLine says how far a lever may go, and why not further.
+func standingLine(l webhook.LeverTrust) string {
+	line := fmt.Sprintf("%s of playbook %s on %s is at %s", l.State, l.Playbook, l.Service, l.Level)
+	if why := runview.LimitWords(l); why != "" {
+		line += ", held there by " + why
+	}
+	return line
+}
+
+// writeLadder writes the table, and below it what the columns are too narrow
+// for: why a level is what it is, and what could be raised.
+func writeLadder(w io.Writer, levers []webhook.LeverTrust, wide bool) error {
+	if err := runview.LadderTable(levers).Write(w, wide); err != nil {
+		return err
+	}
+	for _, l := range levers {
+		var notes []string
+		if l.Demoted {
+			notes = append(notes, l.Why)
+		}
+		if l.Proposal != "" {
+			notes = append(notes, l.Proposal)
+		}
+		for _, note := range notes {
+			text := fmt.Sprintf("%s on %s: %s", l.State, l.Service, note)
+			if _, err := fmt.Fprintf(w, "\n%s\n", runview.Printable(strings.Join(runview.Wrap(text, runview.Width-2), "\n  "))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+package cli
+
+import (
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/spf13/cobra"
+)
+
+func newPlaybookCommand(p *command.Process) *cobra.Command {
+	return group("playbook", "Check, draw and list playbooks",
+		newPlaybookLintCommand(p), newPlaybookGraphCommand(p), newPlaybookSchemaCommand(p),
+		newPlaybookListCommand(p), newPlaybookKindsCommand(p))
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+func newPlaybookLintCommand(p *command.Process) *cobra.Command {
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "lint FILE|DIR...",
+		Short: "Check playbooks and say what is wrong, where, and what to do",
+		Long: `Check playbooks as the service does when it loads them: unknown fields, types
+of conditions, states that cannot be reached or never end, levers without
+proof, changes before any check. It needs no cluster. Of a directory the files are
+checked that the service would read: *.yaml, without *.test.yaml, and links that
+lead to a file inside it.
+
+Exit codes:
+  0  all of them may be loaded
+  1  at least one may not`,
+		Args: some("which playbooks? name files or directories"),
+		Example: `  responder playbook lint playbooks/
+  responder playbook lint my-playbook.yaml -o json`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return lintPlaybooks(p, &out, args)
+		},
+	}
+	out.AddFlag(cmd)
+	return cmd
+}
+
+// lintReport is the answer of lint.
+type lintReport struct {
+	Playbooks int                `json:"playbooks"` // that may be loaded
+	Problems  []playbook.Problem `json:"problems"`
+}
+
+func lintPlaybooks(p *command.Process, out *command.Output, args []string) error {
+	files, err := playbookFiles(args)
+	if err != nil {
+		return err
+	}
+	report := lintReport{Problems: []playbook.Problem{}}
+	var good []*playbook.Playbook
+	for _, f := range files {
+		loaded, err := playbook.Parse(f.Name, f.Data, step.Kinds())
+		var problems playbook.Problems
+		switch {
+		case errors.As(err, &problems):
+			report.Problems = append(report.Problems, problems...)
+		case err != nil:
+			return err
+		}
+		good = append(good, loaded...)
+	}
+	report.Playbooks = len(good)
+	if len(report.Problems) == 0 {
+		// What is wrong between playbooks shows only when all are read.
+		if err := lintTogether(&report, good); err != nil {
+			return err
+		}
+	}
+	err = out.Print(p.Stdout, report, func(w io.Writer) error {
+		for _, problem := range report.Problems {
+			fmt.Fprintln(w, runview.Printable(problem.String()))
+		}
+		_, err := fmt.Fprintf(w, "%s, %s\n", runview.Count(len(good), "playbook"), runview.Count(len(report.Problems), "problem"))
+		return err
+	})
+	if err == nil && len(report.Problems) > 0 {
+		return command.ExitCode(command.ExitError)
+	}
+	return err
+}
+
+func lintTogether(report *lintReport, good []*playbook.Playbook) error {
+	_, err := playbook.NewSet(good)
+	var problems playbook.Problems
+	if errors.As(err, &problems) {
+		report.Problems = append(report.Problems, problems...)
+		return nil
+	}
+	return err
+}
+
+// playbookFiles reads what is named; of a directory what the service reads.
+func playbookFiles(args []string) ([]playbook.File, error) {
+	var files []playbook.File
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return nil, fmt.Errorf("read playbook: %w", err)
+		}
+		if !info.IsDir() {
+			data, err := app.ReadPlaybookFile(arg)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, playbook.File{Name: arg, Data: data})
+			continue
+		}
+		found, err := playbook.ReadDir(arg)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("no playbooks in %s: a playbook's file ends in .yaml, and not in .test.yaml", arg)
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+func newPlaybookSchemaCommand(p *command.Process) *cobra.Command {
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of playbooks, for editors",
+		Args:  none,
+		Example: `  responder playbook schema > playbook.schema.json
+  # first line of a playbook, for editors with a YAML language server:
+  # yaml-language-server: $schema=playbook.schema.json`,
+		RunE: func(*cobra.Command, []string) error {
+			schema := playbook.Schema(step.Kinds())
+			return out.Print(p.Stdout, json.RawMessage(schema), func(w io.Writer) error {
+				_, err := w.Write(schema)
+				return err
+			})
+		},
+	}
+	out.AddFlag(cmd)
+	return cmd
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+)
+
+// write prints the explanation: a table, and below it the reasons.
+func (a policyExplanation) write(w io.Writer) error {
+	fmt.Fprintf(w, "%s at %s\npolicy %s\n\n", runview.Printable(a.Service), a.At.Format("Mon 2006-01-02 15:04 MST"), runview.Printable(a.Policy))
+	t := &runview.Table{
+		Columns: []runview.Column{{Head: "PLAYBOOK", Flex: true}, {Head: "STATE", Flex: true}, {Head: "LEVER"}, {Head: "LEVEL"}, {Head: "ANSWER"}},
+		Empty:   "no playbook with a lever or gate may run for this service",
+	}
+	for _, l := range a.Levers {
+		t.Add(l.Playbook, l.State, runview.OrText(l.Lever, l.Kind), l.Autonomy, l.Answer)
+	}
+	if err := t.Write(w, false); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, l := range a.Levers {
+		fmt.Fprintf(&b, "\n%s, %s (%s): %s\n", l.Playbook, l.State, runview.OrText(l.Lever, l.Kind), l.inWords())
+		l.reasons(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// inWords says the answer as a sentence.
+func (e leverExplanation) inWords() string {
+	switch e.Answer {
+	case leverDenied:
+		return "denied"
+	case leverObserved:
+		return "only observed"
+	case leverAsks:
+		return "asks people, who have " + e.Within
+	default:
+		return "applied without asking"
+	}
+}
+
+// reasons writes why, one thing below the other.
+func (e leverExplanation) reasons(b *strings.Builder) {
+	for _, c := range e.Denied {
+		writeReason(b, "denied", c.Why, c.Place)
+	}
+	if e.Answer == leverDenied {
+		return // nothing else matters
+	}
+	for _, h := range e.HeldBy {
+		writeReason(b, "level", h.Level+" by "+h.By, "")
+	}
+	if e.Cap != nil {
+		writeReason(b, "level", "at most "+e.Cap.Level.String(), e.Cap.Rule)
+	}
+	for _, n := range e.Needs {
+		writeReason(b, "yes from", needWords(n), n.Rule)
+	}
+	if len(e.BreakGlass) > 0 {
+		writeReason(b, "or alone", strings.Join(e.BreakGlass, ", ")+", with a reason", "")
+	}
+	for _, t := range e.Tiers {
+		writeReason(b, "told", strings.Join(t.To, ", ")+" after "+playbook.FormatDuration(t.After), "")
+	}
+	for _, c := range e.Depends {
+		writeReason(b, "depends", c.Why, c.Place)
+	}
+}
+
+func needWords(n machine.Need) string {
+	who := runview.OrText(strings.Join(n.From, ", "), "nobody: the service names no owners")
+	text := fmt.Sprintf("%d of %s", n.Quorum, who)
+	if n.Strong {
+		text += ", strongly authenticated"
+	}
+	return text
+}
+
+// writeReason writes a word and what it is about, wrapped beside it.
+func writeReason(b *strings.Builder, word, text, place string) {
+	const indent = 12
+	if place != "" {
+		text += "\n(" + place + ")"
+	}
+	for i, line := range runview.Wrap(runview.Printable(text), runview.Width-indent) {
+		if i > 0 {
+			word = ""
+		}
+		fmt.Fprintf(b, "  %-*s%s\n", indent-2, word, line)
+	}
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/yamldoc"
+)
+
+func newPolicyLintCommand(p *command.Process) *cobra.Command {
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "lint FILE...",
+		Short: "Check policies and say what is wrong, where, and what to do",
+		Long: `Check policies as the service does when it loads them: unknown fields, types
+and words of conditions, times and zones, people that can never be enough.
+Files that end in _test.yaml are checked as tables of tests.
+
+Exit codes:
+  0  all of them may be loaded
+  1  at least one may not`,
+		Args: some("which policies? name files"),
+		Example: `  responder policy lint policy.yaml policy_test.yaml
+  responder policy lint policy.yaml -o json`,
+		RunE: func(_ *cobra.Command, args []string) error { return lintPolicies(p, &out, args) },
+	}
+	out.AddFlag(cmd)
+	return cmd
+}
+
+// policyLintReport is the answer of policy lint.
+type policyLintReport struct {
+	Rules    int               `json:"rules"` // of the policies that may be loaded
+	Problems []yamldoc.Problem `json:"problems"`
+}
+
+func lintPolicies(p *command.Process, out *command.Output, files []string) error {
+	report := policyLintReport{Problems: []yamldoc.Problem{}}
+	for _, file := range files {
+		n, err := lintPolicy(file)
+		var problems yamldoc.Problems
+		switch {
+		case errors.As(err, &problems):
+			report.Problems = append(report.Problems, problems...)
+		case err != nil:
+			return err
+		}
+		report.Rules += n
+	}
+	err := out.Print(p.Stdout, report, func(w io.Writer) error {
+		for _, problem := range report.Problems {
+			fmt.Fprintln(w, runview.Printable(problem.String()))
+		}
+		_, err := fmt.Fprintf(w, "%s, %s\n", runview.Count(report.Rules, "rule"), runview.Count(len(report.Problems), "problem"))
+		return err
+	})
+	if err == nil && len(report.Problems) > 0 {
+		return command.ExitCode(command.ExitError)
+	}
+	return err
+}
+
+// lintPolicy gives the number of rules of a file.
+func lintPolicy(file string) (int, error) {
+	if strings.HasSuffix(file, "_test.yaml") {
+		_, err := app.LoadPolicyTable(file)
+		return 0, err
+	}
+	set, err := app.LoadPolicy(file)
+	return len(set.Rules()), err
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/policy"
+	"github.com/inference-responder/responder/internal/runview"
+)
+
+func newPolicyTestCommand(p *command.Process) *cobra.Command {
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "test FILE...",
+		Short: "Run the tests that stand beside a policy",
+		Long: `Run tables of tests: levers, and what the policy is to make of them. Each table
+names its policy. Rules that made no difference in any case are listed.
+
+Exit codes:
+  0  every case came out as wanted
+  1  at least one did not`,
+		Args: some("which tests? name files, like policy_test.yaml"),
+		Example: `  responder policy test policy_test.yaml
+  responder policy test policy_test.yaml -o json`,
+		RunE: func(_ *cobra.Command, args []string) error { return testPolicies(p, &out, args) },
+	}
+	out.AddFlag(cmd)
+	return cmd
+}
+
+// policyTestReport is the answer of policy test.
+type policyTestReport struct {
+	Cases  []policyTestCase `json:"cases"`
+	Failed int              `json:"failed"`
+	Unhit  []policy.Rule    `json:"unhit"` // rules that made no difference in any case
+}
+
+// policyTestCase is a case and the file it stands in.
+type policyTestCase struct {
+	File string `json:"file"`
+	policy.CaseResult
+}
+
+func testPolicies(p *command.Process, out *command.Output, files []string) error {
+	report, err := runPolicyTests(files)
+	if err != nil {
+		return err
+	}
+	err = out.Print(p.Stdout, report, func(w io.Writer) error { return writePolicyTests(w, report, out.Wide()) })
+	if err == nil && report.Failed > 0 {
+		return command.ExitCode(command.ExitError)
+	}
+	return err
+}
+
+func runPolicyTests(files []string) (policyTestReport, error) {
+	report := policyTestReport{Cases: []policyTestCase{}, Unhit: []policy.Rule{}}
+	sets := map[string]*policy.Set{}
+	hit := map[string]bool{} // by policy file and rule
+	var order []string
+	for _, file := range files {
+		table, err := app.LoadPolicyTable(file)
+		if err != nil {
+			return report, err
+		}
+		of := filepath.Join(filepath.Dir(file), table.Policy)
+		if sets[of] == nil {
+			if sets[of], err = app.LoadPolicy(of); err != nil {
+				return report, err
+			}
+			order = append(order, of)
+		}
+		result := table.Run(sets[of])
+		report.Failed += result.Failed()
+		for _, c := range result.Cases {
+			report.Cases = append(report.Cases, policyTestCase{File: file, CaseResult: c})
+		}
+		for _, r := range sets[of].Rules() {
+			if !slices.ContainsFunc(result.Unhit, func(o policy.Rule) bool { return o.Name == r.Name }) {
+				hit[of+"\x00"+r.Name] = true
+			}
+		}
+	}
+	for _, of := range order {
+		for _, r := range sets[of].Rules() {
+			if !hit[of+"\x00"+r.Name] {
+				report.Unhit = append(report.Unhit, r)
+			}
+		}
+	}
+	return report, nil
+}
+
+func writePolicyTests(w io.Writer, r policyTestReport, wide bool) error {
+	t := &runview.Table{Columns: []runview.Column{{Head: "RESULT"}, {Head: "CASE", Flex: true}, {Head: "THE POLICY SAYS", Flex: true}}}
+	for _, c := range r.Cases {
+		word := "ok"
+		if !c.OK {
+			word = "FAILED"
+		}
+		t.Add(word, c.Name, c.Got)
+	}
+	if err := t.Write(w, wide); err != nil {
+		return err
+	}
+	for _, c := range r.Cases {
+		if !c.OK {
+			fmt.Fprintf(w, "\n%s:%d: %s\n  got   %s\n  want  %s\n", c.File, c.Line, runview.Printable(c.Name), runview.Printable(c.Got), runview.Printable(c.Want))
+		}
+	}
+	if len(r.Unhit) > 0 {
+		fmt.Fprintf(w, "\nno case touches\n")
+		for _, rule := range r.Unhit {
+			fmt.Fprintf(w, "  %s\n", rule.Place)
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s, %d failed\n", runview.Count(len(r.Cases), "case"), r.Failed)
+	return err
+}

@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/spelling"
+)
+
+const rootLong = `Responder receives Alertmanager webhooks for LLM-inference services on
+Kubernetes, matches YAML playbooks that encode the on-call runbooks, gathers
+evidence, proposes one reversible change at a time, asks a person where policy
+says so, applies it, proves with the SLO that it helped, undoes it when it did
+not, and records every fact in a log nobody can quietly edit.
+
+Exit codes:
+  0  done
+  1  an error; stderr says what, where and what to do
+  2  dry-run only: a lever would be applied, or proposed for approval
+  3  dry-run only: a guard or the lever itself refused
+  4  dry-run only: no playbook matched, or no service was found
+
+Environment:
+  RESPONDER_SERVER         URL of a running service, for the commands that ask one
+  RESPONDER_CA_FILE        file with the CA certificates that vouch for it
+  RESPONDER_TOKEN_FILE     file with the bearer token to ask it with
+  RESPONDER_TOKEN_COMMAND  program with arguments that prints that token instead
+  RESPONDER_USER           user name to ask it with, instead of a token
+  RESPONDER_PASSWORD_FILE  file with that user's password
+  RESPONDER_CERT_FILE      file with the client certificate to ask it with
+  RESPONDER_KEY_FILE       file with that certificate's key
+  RESPONDER_PLAINTEXT      true: a token or password may go over plain http to another machine`
+
+// helpWidth is how wide --help is at most.
+const helpWidth = 100
+
+// newRootCommand builds the tree of commands: one file per command, named
+// after it.
+func newRootCommand(p *command.Process) *cobra.Command {
+	var version bool
+	root := &cobra.Command{
+		Use:           "responder",
+		Short:         "Guarded, reversible, SLO-verified fixes for inference alerts",
+		Long:          rootLong,
+		Args:          knownVerb,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return app.ReadBuildInfo().Write(p.Stdout)
+			}
+			return cmd.Help()
+		},
+		Example: `  responder demo
+  responder serve --sandbox
+  responder dry-run -f notification.json --config responder.yaml
+  responder runs list --server https://responder.example:8443 --token-file ada.token
+  responder runs list --server https://responder.example:8443 --user ada --password-file ada.password
+  responder runs list --server https://responder.example:8443 --cert-file ada.crt --key-file ada.key --ca-file ca.crt`,
+	}
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	root.SetUsageFunc(usage)
+	// cobra's own flag of this name prints a template.
+	root.Flags().BoolVar(&version, "version", false, "print what this binary was built from, as 'responder version' does")
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(newHelpCommand())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// The flags of a command that is none are unknown, too: that it is none comes first.
+		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+			return unknownVerb(cmd, args[0])
+		}
+		return fmt.Errorf("%w; '%s --help' lists the flags", notNumber(err), cmd.CommandPath())
+	})
+	root.AddCommand(commands(p)...)
+	return root
+}
+
+// notNumber says for people what Go says of a flag's value that is no number.
+func notNumber(err error) error {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) || !errors.As(err, new(*strconv.NumError)) {
+		return err
+	}
+	wanted := "a number"
+	switch value.GetFlag().Value.Type() {
+	case "int":
+		wanted = "a whole number"
+	case "uint64":
+		wanted = "a whole number, 0 or more"
+	case "bool":
+		wanted = "true or false"
+	}
+	return fmt.Errorf("--%s wants %s, not %q", value.GetFlag().Name, wanted, value.GetValue())
+}
+
+// together is what cobra says of flags that exclude each other.
+var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+
+// inWords says for people what cobra says in words of its own code.
+func inWords(message string) string {
+	if m := together.FindStringSubmatch(message); m != nil {
+		return "--" + strings.Join(strings.Fields(m[1]), " and --") + " exclude each other; give one of them"
+	}
+	return message
+}
+
+// newHelpCommand is another way to write --help.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "help [COMMAND]...",
+		Short:  "Describe a command",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			switch {
+			case err != nil:
+				return err
+			case len(rest) > 0:
+				return unknownVerb(found, rest[0])
+			}
+			return found.Help()
+		},
+	}
+}
+
+// usage is cobra's own text with wrapped flags. It is no template: templates
+// look methods up by name, for which the linker would keep every exported
+// method of the program.
+func usage(c *cobra.Command) error {
+	local, inherited := c.LocalFlags(), c.InheritedFlags() // first: this merges the flags, which the line of usage asks for
+	var out strings.Builder
+	out.WriteString("Usage:")
+	if c.Runnable() {
+		fmt.Fprintf(&out, "\n  %s", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&out, "\n  %s [command]", c.CommandPath())
+	}
+	if c.HasExample() {
+		fmt.Fprintf(&out, "\n\nExamples:\n%s", c.Example)
+	}
+	if c.HasAvailableSubCommands() {
+		out.WriteString("\n\nAvailable Commands:")
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(&out, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+	}
+	for _, f := range []struct {
+		heading string
+		flags   *pflag.FlagSet
+	}{{"Flags", local}, {"Global Flags", inherited}} {
+		if f.flags.HasAvailableFlags() {
+			fmt.Fprintf(&out, "\n\n%s:\n%s", f.heading, strings.TrimRightFunc(f.flags.FlagUsagesWrapped(helpWidth), unicode.IsSpace))
+		}
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&out, "\n\nUse %q for more information about a command.", c.CommandPath()+" [command] --help")
+	}
+	_, err := fmt.Fprintln(c.OutOrStderr(), out.String())
+	return err
+}
+
+// one wants exactly one argument and asks for it in words.
+func one(question string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0, args[0] == "":
+			return errors.New(question)
+		case len(args) > 1:
+			return fmt.Errorf("%q is too much; write '%s'", args[1], cmd.UseLine())
+		default:
+			return nil
+		}
+	}
+}
+
+// atMostOne wants no argument or one.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%q is too much; write '%s'", args[1], cmd.UseLine())
+	}
+	return nil
+}
+
+// none wants no argument. cobra's own check calls a file name an unknown command.
+func none(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%q is too much; write '%s'", args[0], cmd.UseLine())
+	}
+	return nil
+}
+
+// some wants at least one argument and asks for it in words.
+func some(question string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return errors.New(question)
+		}
+		return nil
+	}
+}
+
+// knownVerb refuses what is no command: cobra runs the commands that there are.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownVerb(cmd, args[0])
+	}
+	return nil
+}
+
+const whichRun = "which run? 'responder runs list' shows them"
+
+// group is a noun: a command that only holds verbs.
+func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  knownVerb,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var examples []string
+	for _, v := range verbs {
+		if v.Hidden || v.Example == "" {
+			continue
+		}
+		first, _, _ := strings.Cut(v.Example, "\n")
+		examples = append(examples, first)
+	}
+	c.Example = strings.Join(examples, "\n")
+	c.AddCommand(verbs...)
+	return c
+}
+
+// unknownVerb says which verbs there are, and which one was probably meant.
+func unknownVerb(cmd *cobra.Command, got string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	hint := spelling.Nearest(got, names)
+	if hint != "" {
+		hint = fmt.Sprintf("did you mean %q? ", hint)
+	}
+	return fmt.Errorf("unknown command %q for %q; %sit has %s", got, cmd.CommandPath(), hint, strings.Join(names, ", "))
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+func newRunsListCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	var open, ended bool
+	var limit int
+	var service, playbook string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List runs, newest first",
+		Long: `List runs, newest first. With -o json a run of the list has no evidence, path,
+visits and samples: 'responder runs show RUN -o json' has them.`,
+		Args: none,
+		Example: `  responder runs list
+  responder runs list --open --service serving/chat -o wide`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query := url.Values{"limit": {strconv.Itoa(limit)}}
+			if open != ended {
+				query.Set("open", strconv.FormatBool(open))
+			}
+			if service != "" {
+				query.Set("service", service)
+			}
+			if playbook != "" {
+				query.Set("playbook", playbook)
+			}
+			var answer webhook.RunList
+			if err := c.Get(cmd.Context(), client.RunsPath, query, &answer); err != nil {
+				return err
+			}
+			return out.PrintTable(p.Stdout, answer.Runs, runTable(answer.Runs))
+		},
+	}
+	c.AddFlags(cmd)
+	cmd.Flags().BoolVar(&open, "open", false, "only runs that have not ended")
+	cmd.Flags().BoolVar(&ended, "ended", false, "only runs that have")
+	cmd.Flags().StringVar(&service, "service", "", "only runs on this service")
+	cmd.Flags().StringVar(&playbook, "playbook", "", "only runs of this playbook")
+	cmd.Flags().IntVar(&limit, "limit", 100, "most runs, at most 1000")
+	cmd.MarkFlagsMutuallyExclusive("open", "ended")
+	out.AddFlag(cmd)
+	return cmd
+}
+
+func runTable(runs []webhook.RunSummary) *runview.Table {
+	t := &runview.Table{
+		Columns: []runview.Column{
+			{Head: "RUN"},
+			{Head: "STATUS"},
+			{Head: "SERVICE", Flex: true},
+			{Head: "PLAYBOOK", Flex: true},
+			{Head: "STATE", Flex: true},
+			{Head: "BEGAN (UTC)", Wide: true},
+			{Head: "TOOK", Wide: true},
+			{Head: "ALERT", Wide: true},
+			{Head: "WHY", Wide: true},
+		},
+		Empty: "no runs",
+	}
+	for _, r := range runs {
+		s := r.State
+		took := s.Updated.Sub(s.Began)
+		if s.Ending != nil {
+			took = s.Ended.Sub(s.Began)
+		}
+		status, why := runview.Standing(s)
+		t.Add(s.Start.Run, status, s.Start.Service.Name, s.Start.Playbook, s.Current,
+			runview.Time(s.Began), fmt.Sprint(runview.Round(took)), s.Start.Cause(), why)
+	}
+	return t
+}

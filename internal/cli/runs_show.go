@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// runReport is a run with everything that happened in it.
+type runReport struct {
+	Run    machine.State      `json:"run"`
+	Events []webhook.RunEvent `json:"events"`
+}
+
+func newRunsShowCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "show RUN",
+		Short: "Show a run: what it saw, decided, changed and proved",
+		Args:  one(whichRun),
+		Example: `  responder runs show r-01JDXYZ
+  responder runs show r-01JDXYZ -o wide   # and the queries behind the numbers
+  responder runs show r-01JDXYZ -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, document, err := fetchRun(cmd.Context(), &c, args[0])
+			if err != nil {
+				return err
+			}
+			return out.Print(p.Stdout, report, func(w io.Writer) error { return writeRun(w, report, document, out.Wide()) })
+		},
+	}
+	c.AddFlags(cmd)
+	out.AddFlag(cmd)
+	return cmd
+}
+
+// fetchRun asks for a run, its events and the document of its playbook.
+func fetchRun(ctx context.Context, c *client.Client, id string) (runReport, string, error) {
+	var detail webhook.RunDetail
+	if err := c.Get(ctx, client.RunPath(id), nil, &detail); err != nil {
+		return runReport{}, "", err
+	}
+	report := runReport{Run: detail.Run, Events: []webhook.RunEvent{}}
+	err := c.Stream(ctx, client.RunPath(id)+"/events", nil, func(line json.RawMessage) error {
+		var e webhook.RunEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("the server's answer is not what this version expects: %w", err)
+		}
+		report.Events = append(report.Events, e)
+		return nil
+	})
+	return report, detail.Document, err
+}
+
+func writeRun(w io.Writer, report runReport, document string, wide bool) error {
+	r := runview.NewRenderer(w)
+	// Without the document, or with one of another version, states are shown
+	// by name and nothing is drawn.
+	pb, _ := parseDocument(report.Run, document)
+	r.Book, r.Brief, r.Wide = pb, true, wide
+	r.Head(report.Run)
+	r.Printf("\n")
+	var samples []machine.Sample
+	for _, e := range report.Events {
+		r.Event(e.Kind, e.Event)
+		if e.Sample != nil {
+			samples = append(samples, *e.Sample)
+		}
+	}
+	if lines := runview.Curves(samples); len(lines) > 0 {
+		r.Printf("\nproof, %s\n", runview.Count(len(samples), "sample"))
+		for _, l := range lines {
+			r.Printf("  %s\n", l)
+		}
+	}
+	if pb != nil {
+		r.Printf("\npath through the playbook\n%s", runview.DrawPath(pb, report.Run.Path))
+	}
+	return r.Err
+}
+
+// parseDocument compiles the playbook that a run follows.
+func parseDocument(s machine.State, document string) (*playbook.Playbook, error) {
+	if document == "" {
+		return nil, fmt.Errorf("the service has not kept the document of %s", s.Start.Playbook)
+	}
+	loaded, err := playbook.Parse(s.Start.Playbook, []byte(document), step.Kinds())
+	if err != nil {
+		return nil, fmt.Errorf("the playbook of %s is not of this version of the program: %w", s.Start.Run, err)
+	}
+	return loaded[0], nil
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// startRequest is a request for a run with its key.
+type startRequest webhook.StartRequest
+
+// IdempotencyKey names the request for the server.
+func (r startRequest) IdempotencyKey() string { return r.Key }
+
+func newRunsStartCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var r startRequest
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "start PLAYBOOK --service NAME",
+		Short: "Start a run by hand, without an alert",
+		Long: `Start a run of a playbook on a service, without an alert. What the playbook
+matches is not asked; everything else is as for a run that an alert started: one
+open run of a playbook on a service, pauses, autonomy, guards, policy.
+
+A playbook that reads an alert's labels reads those given with --label, the
+alert's name as alertname. What it reads and is not given fails, and the run
+says so. The guard "alert still firing"
+holds on your word, until an alert joins the run: from then on the alerts decide.
+
+You cannot approve what the run asks, over no door: another one of those who may
+decide has to. Breaking the glass takes a policy that allows it to who started
+the run (break_glass_own). Where nobody has to authenticate everybody is
+user:anonymous, so that what such a run asks is never approved.`,
+		Args: one("which playbook? 'responder playbook list' lists them"),
+		Example: `  responder runs start inference-slo-breach --service serving/chat --reason 'slow answers' \
+    --label alertname=InferenceTTFTFastBurn --label sli=ttft
+  responder runs start my-playbook --service serving/chat --key change-4711 -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.Service == "" {
+				return errors.New("on which service? name it with --service; 'responder services' lists them")
+			}
+			if r.Playbook = args[0]; r.Key == "" {
+				r.Key = rand.Text()
+			}
+			var answer webhook.RunDetail
+			status, err := c.SendFor(cmd.Context(), http.MethodPost, client.RunsPath, r, &answer)
+			if err != nil {
+				return err
+			}
+			return out.Print(p.Stdout, answer.Run, func(w io.Writer) error {
+				id := answer.Run.Start.Run
+				said := "started " + id
+				if status == http.StatusOK { // 201 is a new one
+					said = "already started as " + id
+				}
+				_, err := fmt.Fprintf(w, "%s; follow it with: responder runs watch %s\n", said, id)
+				return err
+			})
+		},
+	}
+	c.AddFlags(cmd)
+	out.AddFlag(cmd)
+	cmd.Flags().StringVar(&r.Service, "service", "", "service, as the catalog names it")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
+	cmd.Flags().StringToStringVar(&r.Labels, "label", nil, "NAME=VALUE in place of an alert's label; may be given several times")
+	cmd.Flags().StringVar(&r.Key, "key", "", "names the request: sent again with the same key it gives the same run (default: a random one)")
+	return cmd
+}

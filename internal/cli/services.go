@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+func newServicesCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "services",
+		Short: "List the service catalog of a running service",
+		Args:  none,
+		Example: `  responder services
+  responder services -o yaml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var answer webhook.ServiceList
+			if err := c.Get(cmd.Context(), client.ServicesPath, nil, &answer); err != nil {
+				return err
+			}
+			return out.PrintTable(p.Stdout, answer.Services, serviceTable(answer.Services))
+		},
+	}
+	c.AddFlags(cmd)
+	out.AddFlag(cmd)
+	return cmd
+}
+
+func serviceTable(services []playbook.Service) *runview.Table {
+	t := &runview.Table{
+		Columns: []runview.Column{
+			{Head: "SERVICE", Flex: true},
+			{Head: "WORKLOAD", Flex: true},
+			{Head: "ENGINE"},
+			{Head: "AUTONOMY"},
+
+			{Head: "OWNERS", Wide: true},
+			{Head: "MIN READY", Wide: true},
+			{Head: "MAX SCALE", Wide: true},
+			{Head: "MODEL", Wide: true},
+			{Head: "SELECTOR", Wide: true},
+		},
+		Empty: "no services: configure them under services, or switch discovery on",
+	}
+	for _, s := range services {
+		t.Add(s.Name, s.Workload.Kind+" "+s.Workload.Name, s.Engine, s.Autonomy.String(), strings.Join(s.Owners, ","),
+			fmt.Sprint(s.MinReady), fmt.Sprint(s.MaxScale), s.Model, s.Selector)
+	}
+	return t
+}

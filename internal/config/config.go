@@ -1,0 +1,231 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Config is responder.yaml. The tags are its documentation: yaml names a
+// field, doc explains it in the reference, enum lists the allowed strings.
+// Paths are relative to the file's directory.
+type Config struct {
+	Listen      string            `yaml:"listen" doc:"Address to serve on, host:port."`
+	ExternalURL string            `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
+	TLS         TLS               `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
+	Auth        Auth              `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
+	Receiver    Receiver          `yaml:"receiver" doc:"The Alertmanager receiver."`
+	Journal     Journal           `yaml:"journal" doc:"The journal: audit log and state in one file."`
+	Playbooks   Playbooks         `yaml:"playbooks" doc:"The playbooks."`
+	Policy      Policy            `yaml:"policy" doc:"The platform team's rules over all playbooks."`
+	Prometheus  Prometheus        `yaml:"prometheus" doc:"Where PromQL is evaluated."`
+	Kubernetes  Kubernetes        `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
+	GPU         GPU               `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
+	Gitops      Gitops            `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
+	Autonomy    playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
+	Services    yaml.Node         `yaml:"services" doc:"The service catalog: a list of services, see below."`
+	Discovery   Discovery         `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
+	Guards      Guards            `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
+	Ladder      Ladder            `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
+	Channels    []Channel         `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
+	Slack       *Slack            `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
+	Silence     Silence           `yaml:"silence" doc:"Silences at Alertmanager."`
+	Log         Log               `yaml:"log" doc:"The service's own log, on stderr."`
+
+	File string // where it was read from, for messages
+	set  places // where in it things were set, for messages
+}
+
+type TLS struct {
+	CertFile string `yaml:"cert_file" doc:"PEM certificate chain."`
+	KeyFile  string `yaml:"key_file" doc:"PEM private key."`
+}
+
+type Auth struct {
+	Tokens   []Token  `yaml:"tokens" doc:"Bearer tokens. The files are read again when they change."`
+	Basic    []Basic  `yaml:"basic" doc:"Users with passwords."`
+	MTLS     *MTLS    `yaml:"mtls" doc:"Client certificates."`
+	OIDC     *OIDC    `yaml:"oidc" doc:"Bearer tokens of an OpenID Connect issuer, for the API and the CLI."`
+	People   []Person `yaml:"people" doc:"Who is who: one entry for each person with more than one credential, so that all doors record the same name and nobody counts twice. Two entries with the same handle are refused."`
+	Insecure bool     `yaml:"insecure" doc:"Let everyone in, as everyone. Logged loudly."`
+}
+
+type Token struct {
+	Name   string   `yaml:"name" doc:"Who this is, e.g. alertmanager or ada. Decisions are recorded as user:NAME; the prefix may be written."`
+	File   string   `yaml:"file" doc:"File with the token. With two lines both are valid, for rotation."`
+	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"What it may do: intake (post alerts), read, decide (also approve, deny, cancel, resolve, release, pause), admin (also copy the journal). Decide and admin include read."`
+	Groups []string `yaml:"groups" doc:"Groups it belongs to when it decides, e.g. ml-platform, as approval rules name them after group:."`
+}
+
+type Basic struct {
+	Name         string   `yaml:"name" doc:"The user name."`
+	PasswordFile string   `yaml:"password_file" doc:"File with the password."`
+	Scopes       []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens."`
+	Groups       []string `yaml:"groups" doc:"As for tokens."`
+}
+
+type MTLS struct {
+	CAFile  string       `yaml:"ca_file" doc:"PEM certificates of the authorities that vouch for clients."`
+	Clients []MTLSClient `yaml:"clients" doc:"The clients that may come in."`
+}
+
+type MTLSClient struct {
+	Name   string   `yaml:"name" doc:"Common name, or one of the DNS, e-mail or URI names of the certificate."`
+	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens."`
+	Groups []string `yaml:"groups" doc:"As for tokens."`
+	Strong bool     `yaml:"strong" doc:"The key cannot be copied, e.g. from a smart card, so that the certificate proves strong authentication."`
+}
+
+type Receiver struct {
+	DropLabels    []string `yaml:"drop_labels" doc:"Labels removed before an alert's identity is computed, so that replicas of one Prometheus mean one alert."`
+	MaxBody       ByteSize `yaml:"max_body" doc:"Largest body of one notification. More is answered 413."`
+	MaxInFlight   ByteSize `yaml:"max_in_flight" doc:"Bytes of bodies being read at once, over all senders. More is answered 503."`
+	MaxConcurrent int      `yaml:"max_concurrent" doc:"Open connections. More wait to be accepted."`
+}
+
+type Journal struct {
+	Dir string `yaml:"dir" doc:"Directory of journal.db, journal.key and journal.pub. It is created when missing."`
+}
+
+type Playbooks struct {
+	Dir string `yaml:"dir" doc:"Directory of playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: the shipped ones."`
+}
+
+type Policy struct {
+	File string `yaml:"file" doc:"File of rules, also in a mounted ConfigMap. Changes are picked up; a bad or missing file keeps the last good rules, and at the start it keeps the service from starting. Empty: there are no rules."`
+}
+
+type Prometheus struct {
+	URL       string        `yaml:"url" doc:"Base URL, e.g. http://prometheus.monitoring:9090."`
+	TokenFile string        `yaml:"token_file" doc:"File with a bearer token."`
+	CAFile    string        `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
+	Plaintext bool          `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
+	Timeout   time.Duration `yaml:"timeout" doc:"For one query."`
+}
+
+type Kubernetes struct {
+	Kubeconfig string `yaml:"kubeconfig" doc:"Path of a kubeconfig file."`
+	Context    string `yaml:"context" doc:"Context in it. Empty: the current one."`
+	InCluster  bool   `yaml:"in_cluster" doc:"Use the pod's own service account."`
+	QPS        int    `yaml:"qps" doc:"Requests to the API server per second, on average; twice as many are let through at once. What the server's priority and fairness gives less of, it answers later."`
+}
+
+// Configured reports whether there is a cluster at all.
+func (k Kubernetes) Configured() bool { return k.InCluster || k.Kubeconfig != "" }
+
+type Discovery struct {
+	Enabled  bool          `yaml:"enabled" doc:"Look for services in the cluster."`
+	Interval time.Duration `yaml:"interval" doc:"How often."`
+}
+
+type Log struct {
+	Level  string `yaml:"level" enum:"debug,info,warn,error" doc:"Least severity that is written."`
+	Format string `yaml:"format" enum:"text,json" doc:"text for people, json for collectors."`
+}
+
+// Default is what holds where the file says nothing.
+func Default() Config {
+	return Config{
+		Listen: "127.0.0.1:8080",
+		Receiver: Receiver{
+			DropLabels:    []string{"prometheus_replica", "__replica__", "replica"},
+			MaxBody:       16 << 20,
+			MaxInFlight:   16 << 20,
+			MaxConcurrent: 2048,
+		},
+		Journal:    Journal{Dir: "data"},
+		Prometheus: Prometheus{Timeout: 10 * time.Second},
+		Kubernetes: Kubernetes{QPS: 200},
+		Discovery:  Discovery{Interval: time.Minute},
+		GPU:        GPU{Agents: defaultAgents()},
+		Guards:     defaultGuards(),
+		Ladder:     Ladder(executor.DefaultLadder()),
+		Silence:    Silence{Max: 2 * time.Hour},
+		Log:        Log{Level: "info", Format: "text"},
+	}
+}
+
+// NoFileError is the file that a configuration was looked for in.
+type NoFileError string
+
+// Error says how to name another.
+func (f NoFileError) Error() string {
+	return fmt.Sprintf("no configuration at %s; --config names the file", string(f))
+}
+
+// Load reads and checks a configuration file. Every problem of the file
+// is reported at once.
+func Load(file string) (Config, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return Config{}, NoFileError(file)
+		}
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := ReadAtMost(f, maxConfigBytes)
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration %s: %w", file, err)
+	}
+	return Parse(file, data)
+}
+
+// Parse decodes and checks the content of a configuration file.
+func Parse(file string, data []byte) (Config, error) {
+	c := Default()
+	set, err := strictDecode(file, data, &c)
+	if err != nil {
+		return Config{}, err
+	}
+	c.File, c.set = file, set
+	if err := c.check(); err != nil {
+		return Config{}, err
+	}
+	c.resolvePaths(filepath.Dir(file))
+	return c, nil
+}
+
+// IsSet reports whether the file sets the field with that path.
+func (c Config) IsSet(path string) bool {
+	_, ok := c.set[path]
+	return ok
+}
+
+// resolvePaths makes the paths of the file relative to its directory.
+func (c *Config) resolvePaths(dir string) {
+	paths := []*string{
+		&c.TLS.CertFile, &c.TLS.KeyFile, &c.Journal.Dir, &c.Playbooks.Dir, &c.Policy.File, &c.Prometheus.TokenFile, &c.Prometheus.CAFile,
+		&c.Kubernetes.Kubeconfig,
+		&c.GPU.Agents.CAFile, &c.GPU.Agents.TokenFile, &c.GPU.Agents.CertFile, &c.GPU.Agents.KeyFile,
+		&c.GPU.Repairs.TokenFile, &c.GPU.Repairs.CAFile,
+	}
+	paths = append(paths, c.channelPaths()...)
+	paths = append(paths, c.slackPaths()...)
+	paths = append(paths, c.gitopsPaths()...)
+	for i := range c.Auth.Tokens {
+		paths = append(paths, &c.Auth.Tokens[i].File)
+	}
+	for i := range c.Auth.Basic {
+		paths = append(paths, &c.Auth.Basic[i].PasswordFile)
+	}
+	if c.Auth.MTLS != nil {
+		paths = append(paths, &c.Auth.MTLS.CAFile)
+	}
+	if c.Auth.OIDC != nil {
+		paths = append(paths, &c.Auth.OIDC.CAFile)
+	}
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+}

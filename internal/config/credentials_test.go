@@ -1,0 +1,101 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// sendingSecrets is a configuration that sends every secret it can to WHERE,
+// with WORD beside each.
+const sendingSecrets = `auth: {insecure: true}
+prometheus: {url: 'WHERE/a', token_file: t WORD}
+silence: {enabled: true, alertmanager_url: 'WHERE/a', token_file: t WORD}
+gpu: {repairs: {url: 'WHERE/a', token_file: t WORD}}
+slack: {token_file: t, app_token_file: t, channel: C0123, api_url: 'WHERE/a'}
+channels:
+  - {name: a, default: true, webhook: {url: 'WHERE/a', token_file: t WORD}}
+  - {name: b, pagerduty: {routing_key_file: t, url: 'WHERE/a'}}
+gitops:
+  author: {name: a, email: a@example}
+  argocd: {server: a, token_file: t}
+  repositories:
+    - {url: 'WHERE/a', auth: {token_file: t WORD}, way: auto, forge: {kind: gitea, api: 'WHERE/a', token_file: t WORD}}
+`
+
+// TestCredentialsInTheClear: no secret goes over plain http to another machine,
+// unless its plaintext says so; public services have no such word.
+func TestCredentialsInTheClear(t *testing.T) {
+	all := []string{
+		"prometheus.token_file", "silence.token_file", "gpu.repairs.token_file", "slack.token_file", "channels[0].webhook.token_file",
+		"channels[1].pagerduty.routing_key_file", "gitops.repositories[0].auth.token_file", "gitops.repositories[0].forge.token_file",
+	}
+	public := []string{"slack.token_file", "channels[1].pagerduty.routing_key_file"}
+	for _, tt := range []struct {
+		where, word string
+		refused     []string
+	}{
+		{"http://canary.example", "", all},
+		{"HTTP://10.1.2.3:80", "", all},
+		{"http://localhost.example", "", all},
+		{"http://[2001:db8::1]", "", all},
+		{"http://canary.example", ", plaintext: true", public},
+		{"http://canary.example", ", plaintext: false", all},
+		{"https://canary.example", "", nil},
+		{"http://localhost:1", "", nil},
+		{"http://127.0.0.9:1", "", nil},
+		{"http://[::1]:1", "", nil},
+	} {
+		in := strings.NewReplacer("WHERE", tt.where, " WORD", tt.word).Replace(sendingSecrets)
+		_, err := Parse("r.yaml", []byte(in))
+		var said string
+		if err != nil {
+			said = err.Error()
+		}
+		for _, path := range all {
+			want := strings.Contains(strings.Join(tt.refused, " "), path)
+			if got := strings.Contains(said, path+": "); got != want {
+				t.Errorf("%s%s: %s refused %t, want %t:\n%s", tt.where, tt.word, path, got, want, said)
+			}
+		}
+		if strings.Contains(said, "canary") || len(tt.refused) == 0 && err != nil {
+			t.Errorf("%s%s: %v", tt.where, tt.word, err)
+		}
+	}
+}
+
+// TestCredentialWithoutASecret: plain http by itself is no mistake.
+func TestCredentialWithoutASecret(t *testing.T) {
+	const in = "auth: {insecure: true}\nprometheus: {url: 'http://prometheus.monitoring:9090'}\n" +
+		"channels: [{name: a, default: true, webhook: {url: 'http://hooks.example/a'}}]\n"
+	if _, err := Parse("r.yaml", []byte(in)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEveryTokenIsLookedAt: a new setting with a token has to be in the list.
+func TestEveryTokenIsLookedAt(t *testing.T) {
+	c, err := Parse("r.yaml", []byte(strings.NewReplacer("WHERE", "https://a.example", " WORD", "").Replace(sendingSecrets)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{
+		"gitops.argocd.token_file": true, // plaintext of its own
+		"gpu.agents.token_file":    true, // TLS always
+	}
+	for _, s := range c.sentCredentials() {
+		listed[s.path] = true
+	}
+	found := 0
+	eachText(reflect.ValueOf(c), "", func(path, name, _ string) {
+		if name == "token_file" || name == "routing_key_file" {
+			found++
+			if !listed[path] {
+				t.Errorf("%s is not looked at", path)
+			}
+		}
+	})
+	if found < len(listed) {
+		t.Errorf("%d settings were found, %d are known", found, len(listed))
+	}
+}

@@ -1,0 +1,40 @@
+package config
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// ByteSize is a number of bytes, written as a number or with KiB, MiB or GiB.
+type ByteSize int64
+
+// String writes a size as UnmarshalText reads it, with the largest whole unit.
+func (b ByteSize) String() string {
+	for _, unit := range []struct {
+		name string
+		size ByteSize
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if b >= unit.size && b%unit.size == 0 {
+			return strconv.FormatInt(int64(b/unit.size), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// UnmarshalText reads 16MiB, 512KiB, 1GiB or a plain number of bytes.
+func (b *ByteSize) UnmarshalText(text []byte) error {
+	s, factor := string(text), int64(1)
+	for suffix, f := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+		if rest, ok := strings.CutSuffix(s, suffix); ok {
+			s, factor = strings.TrimSpace(rest), f
+			break
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)/factor {
+		return errors.New("not a size: write 16MiB, 512KiB, 1GiB or a number of bytes")
+	}
+	*b = ByteSize(n * factor)
+	return nil
+}

@@ -1,0 +1,223 @@
+package runview
+
+import (
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// DescribeEvent says one event in one line, and details below it. Events that only
+// matter to the machine give nothing.
+func DescribeEvent(kind machine.EventKind, e machine.Event) (what string, details []string) {
+	switch kind {
+	case machine.RunStarted:
+		if e.Start == nil {
+			return "started", nil
+		}
+		by := "started by " + e.Start.Cause()
+		if e.Start.ByHand() {
+			by = startedBy(*e.Start)
+		}
+		return fmt.Sprintf("%s, autonomy at most %s", by, e.Start.Autonomy), nil
+	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved, machine.AlertsTruncated:
+		return describeEpisode(kind, e), nil
+	case machine.StateEntered:
+		return "state " + e.State, nil
+	case machine.EdgeTaken:
+		return fmt.Sprintf("-> %s  (%s)", e.To, OrDash(e.Message)), nil
+	case machine.EffectStarted:
+		return describeEffect(e), nil
+	case machine.CheckCompleted:
+		return "evidence", e.Facts
+	case machine.EffectFailed:
+		if e.NotUntil.IsZero() {
+			return fmt.Sprintf("failed (%s): %s", e.Reason, e.Message), nil
+		}
+		return fmt.Sprintf("failed (%s), again at %s: %s", e.Reason, Time(e.NotUntil), e.Message), nil
+	case machine.Notified:
+		return JoinClauses("told people", e.Message), nil
+	case machine.PauseSeen:
+		return JoinClauses("paused", e.Message), nil
+	case machine.PauseLifted:
+		return JoinClauses("pause lifted", e.Message), nil
+	case machine.CancelRequested:
+		return "cancel requested by " + decisionLine(e.Decision), nil
+	case machine.RunHeld:
+		return JoinClauses("HELD, a person has to say what is true", e.Message), nil
+	case machine.HoldResolved:
+		return describeHoldResolved(e), nil
+	case machine.RunEnded:
+		if e.Ending == nil {
+			return "ended", nil
+		}
+		return fmt.Sprintf("ended %s: %s", e.Ending.Outcome, e.Ending.Message), nil
+	default:
+		return describeLever(kind, e)
+	}
+}
+
+func describeEpisode(kind machine.EventKind, e machine.Event) string {
+	word := map[machine.EventKind]string{
+		machine.EpisodeJoined: "alert joined", machine.EpisodeRefired: "alert fires again", machine.EpisodeResolved: "alert resolved",
+		machine.AlertsTruncated: "a notification was truncated, how much is affected is unknown",
+	}[kind]
+	if e.Alert == nil {
+		return word
+	}
+	return word + ": " + AlertLine(*e.Alert)
+}
+
+func describeEffect(e machine.Event) string {
+	again := ""
+	if e.Attempt > 1 {
+		again = fmt.Sprintf(", attempt %d", e.Attempt)
+	}
+	if e.Observe {
+		again += ", reading back what became of it"
+	}
+	switch e.Action {
+	case machine.ActionVerify, machine.ActionSettle, machine.ActionUnwind, machine.ActionGuard:
+		return "" // one for each look; their outcomes are shown
+	case machine.ActionCheck, machine.ActionPlan:
+		if again == "" {
+			return "" // the state says it
+		}
+		return string(e.Action) + again
+	case machine.ActionNotify:
+		if e.Ending != nil {
+			return string(e.Action) + again // the end says it
+		}
+		return JoinClauses(string(e.Action)+again, e.Message)
+	default:
+		return string(e.Action) + again
+	}
+}
+
+func describeHoldResolved(e machine.Event) string {
+	word := "was not applied"
+	if e.Decision != nil && e.Decision.Approve {
+		word = "was applied"
+	}
+	return fmt.Sprintf("told by %s: it %s", decisionLine(e.Decision), word)
+}
+
+// describeLever says the events of a lever and its gate.
+func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
+	switch kind {
+	case machine.PlanCompleted:
+		if e.Plan == nil {
+			return "plan", nil
+		}
+		return "plan: " + e.Plan.Summary, nil
+	case machine.PlanRefused:
+		return fmt.Sprintf("plan refused (%s): %s", e.Reason, e.Message), nil
+	case machine.GuardsPassed:
+		return "guards passed", nil
+	case machine.GuardsRefused:
+		return "guards REFUSED", nil
+	case machine.GuardsWaiting:
+		return "guards wait, again at " + Time(e.NotUntil), nil
+	case machine.GateOpened, machine.GateVoted, machine.GateReminded, machine.GateEscalated, machine.GateDecided, machine.GateVoided,
+		machine.GateExpired, machine.GateWithdrawn, machine.DecisionIgnored:
+		return describeGate(kind, e), nil
+	case machine.WouldApply:
+		return "would apply it; autonomy is observe, so nothing was changed", nil
+	case machine.Applied:
+		if e.Waits != "" {
+			return JoinClauses("ASKED FOR, and applied when it is merged: "+e.Waits, e.Message), nil
+		}
+		return JoinClauses("APPLIED", e.Message), nil
+	case machine.Declined:
+		return JoinClauses("DECLINED, nothing was changed", e.Message), nil
+	case machine.Settling:
+		return JoinClauses("taking effect", e.Message), e.Facts
+	case machine.Settled:
+		return "in effect; the proof counts from here", e.Facts
+	case machine.Sampled:
+		if e.Sample == nil {
+			return "sample", nil
+		}
+		return JoinClauses("sample: "+string(e.Sample.Verdict), e.Sample.Message), nil
+	case machine.Verified:
+		return JoinClauses("VERIFIED", e.Message), nil
+	case machine.VerifyEnded:
+		return JoinClauses("verification "+string(e.Verdict), e.Message), nil
+	case machine.Undone:
+		if e.Waits != "" {
+			return "UNDO ASKED FOR, and undone when it is merged: " + e.Waits, nil
+		}
+		return JoinClauses("UNDONE", e.Message), nil
+	case machine.Unwound:
+		return "the undo is in effect", e.Facts
+	default:
+		return string(kind), nil
+	}
+}
+
+func describeGate(kind machine.EventKind, e machine.Event) string {
+	switch kind {
+	case machine.GateOpened:
+		if e.Gate == nil {
+			return "asks people"
+		}
+		line := fmt.Sprintf("asks %s until %s, else %s", e.Gate.Who(), Time(e.Gate.Deadline), e.Gate.OnExpiry)
+		return JoinClauses(line, e.Gate.Text)
+	case machine.GateVoted:
+		return "approved, and others are needed too, by " + decisionLine(e.Decision)
+	case machine.GateReminded:
+		return JoinClauses("people are reminded", e.Message)
+	case machine.GateEscalated:
+		return JoinClauses(fmt.Sprintf("escalated to tier %d", e.Tier), e.Message)
+	case machine.GateDecided:
+		return decisionWord(e.Decision) + " by " + decisionLine(e.Decision)
+	case machine.GateVoided:
+		if e.Decision != nil {
+			return JoinClauses("question void", JoinClauses(e.Message, e.Decision.Reason))
+		}
+		return JoinClauses("approval void", e.Message)
+	case machine.GateExpired:
+		return JoinClauses("nobody decided in time", e.Message)
+	case machine.GateWithdrawn:
+		return JoinClauses("question withdrawn", e.Message)
+	default:
+		return fmt.Sprintf("decision of %s ignored: %s", decisionLine(e.Decision), e.Message)
+	}
+}
+
+// decisionWord is loud about an approval past the needs.
+func decisionWord(d *machine.Decision) string {
+	switch {
+	case d == nil || !d.Approve:
+		return "DENIED"
+	case d.BreakGlass:
+		return "BREAK-GLASS: APPROVED ALONE"
+	default:
+		return "APPROVED"
+	}
+}
+
+func decisionLine(d *machine.Decision) string {
+	if d == nil {
+		return "someone"
+	}
+	line := d.By
+	if d.Door != "" {
+		line += " (" + d.Door + ")"
+	}
+	return JoinClauses(line, d.Reason)
+}
+
+// JoinClauses is "a: b", or only a.
+func JoinClauses(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + ": " + b
+}
+
+func OrDash(s string) string {
+	if s == "" {
+		return "always"
+	}
+	return s
+}

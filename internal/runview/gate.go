@@ -1,0 +1,63 @@
+package runview
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// gate writes what people are asked, who of them has said yes, and who is told
+// when nobody does.
+func (r *Renderer) gate(run string, g machine.Gate) {
+	r.Printf("gate      %s, until %s, else %s\n", g.Who(), Time(g.Deadline), g.OnExpiry)
+	if !plainGate(g) {
+		for _, n := range g.Needs {
+			r.Printf("          needs %s\n", needLine(n, g.Votes))
+		}
+	}
+	if g.NotBy != "" {
+		r.Printf("          %s asked for the run and cannot approve it\n", g.NotBy)
+	}
+	if !g.RemindAt.IsZero() && !g.Reminded {
+		r.Printf("          people are reminded at %s\n", Time(g.RemindAt))
+	}
+	for i, t := range g.Tiers {
+		word := "is told at " + Time(g.Opened.Add(t.After))
+		if i < g.Told {
+			word = "was told after " + playbook.FormatDuration(t.After)
+		}
+		r.Printf("          tier %d: %s %s\n", i+1, strings.Join(t.To, ", "), word)
+	}
+	r.Printf("          responder approve %s, or responder deny %s --reason ...\n", run, run)
+	if g.Digest != "" {
+		r.Printf("          a fresh plan: responder replan %s\n", run)
+	}
+	if len(g.BreakGlass) > 0 {
+		r.Printf("          alone: %s, by responder approve %s --break-glass --reason ...\n", strings.Join(g.BreakGlass, ", "), run)
+	}
+}
+
+// plainGate reports whether one yes of those named is all there is to say.
+func plainGate(g machine.Gate) bool {
+	return len(g.Needs) == 1 && g.Needs[0].Quorum <= 1 && len(g.Votes) == 0 && strings.HasPrefix(g.Needs[0].Rule, "playbook ")
+}
+
+// needLine is one demand, who makes it, and who has met it so far.
+func needLine(n machine.Need, votes []machine.Decision) string {
+	given := n.Given(votes)
+	line := fmt.Sprintf("%s (%s): ", n.Who(), n.Rule)
+	if len(given) == 0 {
+		return line + "nobody yet"
+	}
+	return line + strings.Join(given, ", ") + " approved"
+}
+
+func UnmetLines(g machine.Gate) string {
+	var b strings.Builder
+	for _, n := range g.Unmet() {
+		fmt.Fprintf(&b, "  %s\n", needLine(n, g.Votes))
+	}
+	return b.String()
+}

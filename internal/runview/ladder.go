@@ -1,0 +1,71 @@
+package runview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+func LadderTable(levers []webhook.LeverTrust) *Table {
+	t := &Table{
+		Columns: []Column{
+			{Head: "SERVICE", Flex: true},
+			{Head: "PLAYBOOK", Flex: true},
+			{Head: "LEVER", Flex: true},
+			{Head: "LEVEL"},
+			{Head: "TRIED"},
+			{Head: "OK"},
+			{Head: "FAILED"},
+			{Head: "HELD BY", Flex: true},
+
+			{Head: "LIMITED BY", Wide: true},
+			{Head: "KIND", Wide: true},
+			{Head: "INEFFECTIVE", Wide: true},
+			{Head: "INCONCLUSIVE", Wide: true},
+			{Head: "UNDONE", Wide: true},
+			{Head: "OVERRIDDEN", Wide: true},
+			{Head: "REFUSED", Wide: true},
+			{Head: "DENIED", Wide: true},
+			{Head: "WOULD APPLY", Wide: true},
+			{Head: "RECOVERED", Wide: true},
+			{Head: "IN A ROW", Wide: true},
+			{Head: "LAST (UTC)", Wide: true},
+			{Head: "CHANGED (UTC)", Wide: true},
+			{Head: "WHY", Wide: true},
+		},
+		Empty: "no lever has come to a result yet",
+	}
+	for _, l := range levers {
+		t.Add(l.Service, l.Playbook, l.State, l.Level.String(), fmt.Sprint(l.Attempts), fmt.Sprint(l.Verified), fmt.Sprint(l.Ineffective+l.Inconclusive),
+			limitKinds(l), LimitWords(l), l.Lever, fmt.Sprint(l.Ineffective), fmt.Sprint(l.Inconclusive), fmt.Sprint(l.Undone), fmt.Sprint(l.Overridden),
+			fmt.Sprint(l.Refused), fmt.Sprint(l.Denied), fmt.Sprint(l.WouldApply), recoveredWord(l), fmt.Sprint(l.Streak), Time(l.LastAt), Time(l.Changed), l.Why)
+	}
+	return t
+}
+
+func LimitWords(l webhook.LeverTrust) string {
+	var rules []string
+	for _, x := range l.Limits {
+		rules = append(rules, x.Rule)
+	}
+	return strings.Join(rules, "; ")
+}
+
+// limitKinds is limitWords in as few words as there are limits, what was learned
+// and decided before what is configured.
+func limitKinds(l webhook.LeverTrust) string {
+	var kinds []string
+	for _, x := range slices.Backward(l.Limits) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(x.Rule, "the "), " ")
+		kinds = append(kinds, strings.TrimSuffix(first, ":"))
+	}
+	return strings.Join(kinds, ",")
+}
+
+// recoveredWord is how many alerts recovered by themselves, of those that are
+// known to have or not.
+func recoveredWord(l webhook.LeverTrust) string {
+	return fmt.Sprintf("%d of %d", l.Recovered, l.WouldApply-l.Watched)
+}

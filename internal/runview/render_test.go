@@ -1,0 +1,189 @@
+package runview
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// eventKinds reads the kinds of events from the machine's source, so that a new
+// one cannot be forgotten here.
+func eventKinds(t *testing.T) []machine.EventKind {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "executor", "machine", "event.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []machine.EventKind
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if name, ok := spec.Type.(*ast.Ident); ok && name.Name == "EventKind" {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds = append(kinds, machine.EventKind(value))
+		}
+		return true
+	})
+	if len(kinds) < 30 {
+		t.Fatalf("found only %d kinds of events", len(kinds))
+	}
+	return kinds
+}
+
+// A person reads words, whatever happens in a run; and an event that lacks what
+// its kind promises is no reason to crash.
+func TestEveryEventHasWords(t *testing.T) {
+	for _, kind := range eventKinds(t) {
+		what, _ := DescribeEvent(kind, machine.Event{Kind: kind})
+		if what == string(kind) {
+			t.Errorf("%s is shown as its stored name", kind)
+		}
+		r := NewRenderer(&strings.Builder{})
+		r.Event(kind, machine.Event{Kind: kind, Sample: &machine.Sample{}, Plan: &machine.Plan{}, Guards: []machine.GuardVerdict{{}}})
+		if r.Err != nil {
+			t.Errorf("%s: %v", kind, r.Err)
+		}
+	}
+}
+
+// People see how far a change is on its way, and how it came to that.
+func TestProgressIsShown(t *testing.T) {
+	facts := []string{"15:04:05Z argocd/chat: apps/Deployment serving/chat: Waiting for rollout to finish: 1 out of 3 new replicas have been updated"}
+	for _, kind := range []machine.EventKind{machine.Settling, machine.Settled, machine.Unwound} {
+		if _, details := DescribeEvent(kind, machine.Event{Kind: kind, Message: "now", Facts: facts}); len(details) != 1 || details[0] != facts[0] {
+			t.Errorf("%s says %q", kind, details)
+		}
+	}
+	if what, _ := DescribeEvent(machine.Settling, machine.Event{Message: "2 out of 3"}); what != "taking effect: 2 out of 3" {
+		t.Errorf("it stands at %q", what)
+	}
+}
+
+// What a person must be able to tell from a held run: why, and what to type.
+func TestHeldRun(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var b strings.Builder
+	NewRenderer(&b).Head(machine.State{
+		Start: machine.Start{
+			Run: "r-1", Playbook: "pb", Digest: "sha256:0123456789abcdef0123", Service: playbook.Service{Name: "serving/chat"},
+			Alert: playbook.Alert{Labels: map[string]string{"alertname": "X", "b": "2", "a": "\x1b[2Jevil"}},
+		},
+		Phase: machine.PhaseHeld, Current: "scale", Updated: at,
+		Held: &machine.Hold{Action: machine.ActionApply, Effect: "r-1/scale#1/apply#1", Message: "the answer was cut off"},
+	})
+	want := `run       r-1
+playbook  pb sha256:0123456789ab
+service   serving/chat
+alert     X{a="\x1b[2Jevil", b="2"}
+status    held in state scale since 2026-03-01 12:00:00Z
+held      apply of r-1/scale#1/apply#1: the answer was cut off
+          look, then: responder runs resolve r-1 --applied|--not-applied --reason ...
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// What a person must be able to tell from a run that was set aside: since when
+// and why, what it keeps others from, and what to type.
+func TestRunSetAside(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := machine.State{
+		Start: machine.Start{Run: "r-1", Playbook: "pb", Service: playbook.Service{Name: "chat"}, Alert: playbook.Alert{Labels: map[string]string{"alertname": "X"}}},
+		Phase: machine.PhaseHeld, Current: "scale", Updated: at, Lever: &machine.Lever{Plan: &machine.Plan{}},
+		Aside: &machine.Aside{Message: "its playbook no longer compiles", At: at},
+	}
+	var b strings.Builder
+	NewRenderer(&b).Head(s)
+	want := `run       r-1
+playbook  pb -
+service   chat
+alert     X{}
+status    set aside in state scale
+aside     since 2026-03-01 12:00:00Z: its playbook no longer compiles
+          it holds service:chat; nothing is decided about it any more
+          look what it left behind, then: responder runs release r-1 --reason ...
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// The chart shows the recovery, and a gap as a gap.
+func TestCurves(t *testing.T) {
+	value := func(v float64) *float64 { return &v }
+	var samples []machine.Sample
+	for _, v := range []*float64{value(0.8), value(0.4), nil, value(0.1), value(0.05)} {
+		samples = append(samples, machine.Sample{Values: []machine.Reading{{Name: "error ratio", Value: v, Limit: 0.1, Op: "<", OK: v != nil && *v < 0.1}}})
+	}
+	want := []string{"error ratio", "  █▅·▂▁  0.05 < 0.1 ok"}
+	if diff := cmp.Diff(want, Curves(samples)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A person who looks at a run sees who is needed, who has said yes, and who is
+// told when nobody does.
+func TestGateInFull(t *testing.T) {
+	opened := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	g := machine.Gate{
+		ID: "g", Digest: "sha256:1", Opened: opened, Deadline: opened.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate,
+		Needs: []machine.Need{
+			{Rule: "playbook bad-rollout, state rollback", From: []string{"user:ada"}, Quorum: 1},
+			{Rule: "policy two, policy.yaml:4", From: []string{"group:oncall"}, Quorum: 2, Strong: true},
+		},
+		BreakGlass: []string{"group:captains"}, NotBy: "user:eve", RemindAt: opened.Add(5 * time.Minute),
+		Tiers: []machine.Tier{{After: time.Minute, To: []string{"pager"}}, {After: 10 * time.Minute, To: []string{"boss", "pager"}}}, Told: 1,
+		Votes: []machine.Decision{{By: "user:ada", Approve: true}, {By: "user:bob", Approve: true, Strong: true, Groups: []string{"oncall"}}},
+	}
+	var b strings.Builder
+	r := NewRenderer(&b)
+	r.gate("r-1", g)
+	want := `gate      user:ada (playbook bad-rollout, state rollback) and 2 of group:oncall through strong authentication (policy two, policy.yaml:4), until 2026-11-21 08:15:00Z, else escalate
+          needs user:ada (playbook bad-rollout, state rollback): user:ada approved
+          needs 2 of group:oncall through strong authentication (policy two, policy.yaml:4): user:bob approved
+          user:eve asked for the run and cannot approve it
+          people are reminded at 2026-11-21 08:05:00Z
+          tier 1: pager was told after 1m
+          tier 2: boss, pager is told at 2026-11-21 08:10:00Z
+          responder approve r-1, or responder deny r-1 --reason ...
+          a fresh plan: responder replan r-1
+          alone: group:captains, by responder approve r-1 --break-glass --reason ...
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// What a check asked and what a proof measures is said in words; the query
+// behind them is for those who want it.
+func TestQueriesAreForThoseWhoWantThem(t *testing.T) {
+	started := machine.Event{Action: machine.ActionCheck, With: map[string]any{"query": "sum(\n  slow\n)", "asks": "slow requests"}}
+	found := machine.Event{Facts: []string{"slow requests: 3"}}
+	for _, wide := range []bool{false, true} {
+		var b strings.Builder
+		r := NewRenderer(&b)
+		r.Wide = wide
+		r.Event(machine.EffectStarted, started)
+		r.Event(machine.CheckCompleted, found)
+		got := b.String()
+		if !strings.Contains(got, "slow requests: 3\n") || strings.Contains(got, "query  sum( slow )\n") != wide {
+			t.Errorf("wide %t:\n%s", wide, got)
+		}
+	}
+}

@@ -1,0 +1,316 @@
+package runview
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Renderer writes a run for people: its head, and one or a few lines for
+// each event. It is used for a whole run (runs show, dry-run) and for one event
+// after another (runs watch).
+type Renderer struct {
+	w     io.Writer
+	Book  *playbook.Playbook // of the run; nil: states are shown by name only
+	Run   machine.State      // as it is; zero: what a change is proven by is not shown
+	Began time.Time
+	plans map[string]bool // digests already shown
+	Brief bool            // of like samples in a row only the first
+	Wide  bool            // with the queries behind numbers and conditions
+	query string          // of the check under way
+	last  machine.Verdict
+	Err   error
+}
+
+func NewRenderer(w io.Writer) *Renderer {
+	return &Renderer{w: w, plans: map[string]bool{}}
+}
+
+func (r *Renderer) Printf(format string, args ...any) {
+	if r.Err == nil {
+		_, r.Err = io.WriteString(r.w, Printable(fmt.Sprintf(format, args...)))
+	}
+}
+
+// Head writes what the run is about and what has become of it.
+func (r *Renderer) Head(s machine.State) {
+	r.Run = s
+	r.Printf("run       %s\n", s.Start.Run)
+	r.Printf("playbook  %s %s\n", s.Start.Playbook, Short(s.Start.Digest, 19))
+	r.Printf("service   %s\n", s.Start.Service.Name)
+	if s.Start.ByHand() {
+		r.Printf("alert     none: %s\n", startedBy(s.Start))
+	} else {
+		r.Printf("alert     %s\n", AlertLine(s.Start.Alert))
+	}
+	if n := len(s.Episodes); n > 1 {
+		r.Printf("          and %d more\n", n-1)
+	}
+	r.Printf("status    %s\n", StatusLine(s))
+	if s.Shadow != nil {
+		r.Printf("shadow    %s\n", ShadowLine(*s.Shadow))
+	}
+	if s.Paused != "" {
+		r.Printf("paused    %s\n", s.Paused)
+	}
+	if s.Aside != nil {
+		r.Printf("aside     since %s: %s\n", Time(s.Aside.At), s.Aside.Message)
+		if s.Ending == nil {
+			r.Printf("          it holds %s; nothing is decided about it any more\n", orNothing(s.Locks()))
+			r.Printf("          look what it left behind, then: responder runs release %s --reason ...\n", s.Start.Run)
+		}
+	}
+	if s.Held != nil && s.Aside == nil {
+		r.Printf("held      %s of %s: %s\n", s.Held.Action, s.Held.Effect, s.Held.Message)
+		r.Printf("          look, then: responder runs resolve %s --applied|--not-applied --reason ...\n", s.Start.Run)
+	}
+	if a := s.Consent().Approved; a != nil && a.BreakGlass {
+		r.Printf("alone     BREAK-GLASS: approved by %s\n", decisionLine(a))
+	}
+	if what, until := s.Awaits(); what != "" && s.Aside == nil {
+		r.Printf("waits     for %s\n          until %s, then it is given up\n", what, Time(until))
+	}
+	if s.Gate != nil && s.Aside == nil {
+		r.gate(s.Start.Run, *s.Gate)
+	}
+}
+
+func orNothing(locks []string) string {
+	if len(locks) == 0 {
+		return "no lock"
+	}
+	return strings.Join(locks, ", ")
+}
+
+// StatusLine says where a run stands or how it ended.
+func StatusLine(s machine.State) string {
+	if s.Ending != nil {
+		return fmt.Sprintf("%s after %s: %s", s.Ending.Outcome, Round(s.Ended.Sub(s.Began)), s.Ending.Message)
+	}
+	if s.Aside != nil {
+		return fmt.Sprintf("set aside in state %s", s.Current)
+	}
+	return fmt.Sprintf("%s in state %s since %s", s.Phase, s.Current, Time(s.Updated))
+}
+
+// ShadowLine says what became of the alert after a run that only observed.
+func ShadowLine(s machine.Shadow) string {
+	after := playbook.FormatDuration(s.After.Round(time.Second))
+	switch {
+	case !s.Known:
+		return "the alert is still firing; it is watched until " + Time(s.Until)
+	case s.Recovered && s.Acted != "":
+		return fmt.Sprintf("the alert recovered %s later, after run %s had changed the service", after, s.Acted)
+	case s.Recovered:
+		return fmt.Sprintf("the alert recovered by itself %s later", after)
+	default:
+		return fmt.Sprintf("the alert was still firing %s later", after)
+	}
+}
+
+// AlertLine is an alert in Alertmanager's matcher notation, name first.
+func AlertLine(a playbook.Alert) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(a.Labels)) {
+		if k != "alertname" {
+			parts = append(parts, fmt.Sprintf("%s=%q", k, a.Labels[k]))
+		}
+	}
+	return a.Labels["alertname"] + "{" + strings.Join(parts, ", ") + "}"
+}
+
+func Time(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// Round makes a duration short enough to read.
+func Round(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	default:
+		return d.Round(time.Millisecond)
+	}
+}
+
+// Event writes one event. The first one sets the zero of the time column.
+func (r *Renderer) Event(kind machine.EventKind, e machine.Event) {
+	if r.Began.IsZero() {
+		r.Began = e.At
+	}
+	what, details := DescribeEvent(kind, e)
+	if e.Action == machine.ActionCheck && kind == machine.EffectStarted {
+		r.query, _ = e.With["query"].(string)
+	}
+	if what == "" || r.Brief && r.repeats(e) {
+		return
+	}
+	if kind == machine.StateEntered && r.Book != nil {
+		if st := r.Book.State(e.State); st != nil {
+			what += ": " + StateWhat(st)
+		}
+	}
+	r.Printf("%9s  %s\n", "+"+Round(e.At.Sub(r.Began)).String(), what)
+	for _, d := range details {
+		r.Printf("%11s%s\n", "", d)
+	}
+	switch {
+	case kind == machine.CheckCompleted:
+		r.behind(r.query)
+	case e.Plan != nil:
+		r.plan(e.State, *e.Plan)
+	case len(e.Guards) > 0:
+		r.guards(e.Guards)
+	case e.Sample != nil:
+		r.sample(*e.Sample)
+	}
+}
+
+// plan writes what a lever would change; the same plan only once.
+func (r *Renderer) plan(state string, p machine.Plan) {
+	digest := p.Digest()
+	if r.plans[digest] {
+		return
+	}
+	r.plans[digest] = true
+	r.Printf("             target  %s %s/%s\n", p.Target.Kind, p.Target.Namespace, p.Target.Name)
+	for _, c := range p.Diff {
+		r.Printf("             %s\n", c.Path)
+		if c.From != "" {
+			r.Printf("               - %s\n", c.From)
+		}
+		if c.To != "" {
+			r.Printf("               + %s\n", c.To)
+		}
+	}
+	word := "verify"
+	r.Run.Playbook = r.Book
+	for _, line := range r.Run.ProofLines(state, r.Run.Updated) {
+		r.Printf("             %-7s %s\n", word, line.Text)
+		r.behind(line.Query)
+		word = ""
+	}
+	r.Printf("             undo    %s\n", p.Undo)
+	r.Printf("             risk    %s: %s\n", p.Risk, p.Why)
+	r.Printf("             ready   %s\n", CapacityLine(p.Capacity))
+	for _, n := range p.Notes {
+		r.Printf("             note    %s\n", n)
+	}
+	r.Printf("             digest  %s\n", digest)
+}
+
+// behind writes the query that a line above says in words, for those who want it.
+func (r *Renderer) behind(query string) {
+	if r.Wide && query != "" {
+		r.Printf("               query  %s\n", strings.Join(strings.Fields(query), " "))
+	}
+}
+
+func CapacityLine(c machine.Capacity) string {
+	if c.Unknown {
+		return "cannot be said, so guards will refuse"
+	}
+	line := fmt.Sprintf("%d now, at least %d on the way, %d after", c.ReadyNow, c.LowestReady, c.ReadyAfter)
+	if tokens := c.TokensText(); tokens != "" {
+		line += "; " + tokens
+	}
+	return line
+}
+
+func (r *Renderer) guards(verdicts []machine.GuardVerdict) {
+	for _, g := range verdicts {
+		r.Printf("             %-7s %s: %s\n", GuardWord(g), g.Guard, g.Why)
+	}
+}
+
+func GuardWord(g machine.GuardVerdict) string {
+	switch {
+	case g.OK:
+		return "ok"
+	case g.Wait:
+		return "wait"
+	default:
+		return "refused"
+	}
+}
+
+// repeats reports whether a sample says what the one before said.
+func (r *Renderer) repeats(e machine.Event) bool {
+	if e.Sample == nil {
+		return false
+	}
+	same := r.last == e.Sample.Verdict
+	r.last = e.Sample.Verdict
+	return same
+}
+
+// sample writes the readings that are not as they should be.
+func (r *Renderer) sample(s machine.Sample) {
+	for _, v := range s.Values {
+		if !v.OK {
+			r.Printf("             no  %s %s %s %s\n", readingValue(v), v.Op, playbook.Quantity(v.Limit, v.Unit), Cut(Cell(v.Name), 50))
+		}
+	}
+}
+
+func readingValue(v machine.Reading) string {
+	if v.Value == nil {
+		return "nothing (" + string(v.Why) + ")"
+	}
+	return playbook.Quantity(*v.Value, v.Unit)
+}
+
+// Standing is where a run stands, in a word, and why it stands there if that is
+// not as usual.
+func Standing(s machine.State) (status, why string) {
+	switch {
+	case s.Ending != nil:
+		return string(s.Ending.Outcome), s.Ending.Message
+	case s.Aside != nil:
+		return "set aside", s.Aside.Message
+	case s.Held != nil:
+		return string(s.Phase), s.Held.Message
+	case s.Paused != "":
+		return string(s.Phase), "paused: " + s.Paused
+	default:
+		return string(s.Phase), ""
+	}
+}
+
+// startedBy says who started a run by hand, and why.
+func startedBy(s machine.Start) string {
+	text := s.Cause()
+	if len(s.Alert.Labels) > 0 {
+		text += " with " + AlertLine(s.Alert)
+	}
+	return JoinClauses(text, s.Reason)
+}
+
+// StateWhat says what a state does.
+func StateWhat(s *playbook.State) string {
+	if s == nil {
+		return ""
+	}
+	title := s.Title
+	switch s.Kind {
+	case playbook.StateCheck, playbook.StateLever:
+		return fmt.Sprintf("%s (%s %s)", title, s.Kind, s.Step)
+	case playbook.StateDivert:
+		return fmt.Sprintf("%s (divert to playbook %s)", title, s.Divert)
+	case playbook.StateEnd:
+		return fmt.Sprintf("%s (the run ends %s)", title, s.End)
+	default:
+		return fmt.Sprintf("%s (%s)", title, s.Kind)
+	}
+}

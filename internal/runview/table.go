@@ -1,0 +1,219 @@
+package runview
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Width is the width that text is wrapped to and that a table fits in
+// where nothing says how wide the reader's window is, in columns.
+const Width = 80
+
+// widthOf is how wide a table on w may be: the variable COLUMNS, else the
+// terminal's width. A file or a pipe has none: what is searched or kept must be
+// whole.
+func widthOf(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return Width
+	}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if !term.IsTerminal(int(f.Fd())) {
+		return math.MaxInt
+	}
+	if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+		return n
+	}
+	return Width
+}
+
+// Column is one column of a table.
+type Column struct {
+	Head string
+	Wide bool // only with -o wide
+	Flex bool // may be cut so that the table fits
+}
+
+// Table is rows under headings. The zero value of a cell is shown as a dash.
+type Table struct {
+	Columns []Column
+	Rows    [][]string
+	Empty   string // what to say when there are no rows
+}
+
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Write prints the table. Unless wide, flexible columns are cut, the widest
+// first, until a row fits the reader's window.
+func (t *Table) Write(w io.Writer, wide bool) error {
+	if len(t.Rows) == 0 && t.Empty != "" {
+		_, err := io.WriteString(w, t.Empty+"\n")
+		return err
+	}
+	var shown []int
+	for i, c := range t.Columns {
+		if wide || !c.Wide {
+			shown = append(shown, i)
+		}
+	}
+	widths := t.widths(shown)
+	if !wide {
+		t.fit(shown, widths, widthOf(w))
+	}
+	var b strings.Builder
+	t.line(&b, shown, widths, t.heads())
+	for _, r := range t.Rows {
+		t.line(&b, shown, widths, r)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t *Table) heads() []string {
+	heads := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		heads[i] = c.Head
+	}
+	return heads
+}
+
+func (t *Table) widths(shown []int) []int {
+	widths := make([]int, len(t.Columns))
+	for _, i := range shown {
+		widths[i] = utf8.RuneCountInString(t.Columns[i].Head)
+		for _, r := range t.Rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(Cell(r[i])))
+		}
+	}
+	return widths
+}
+
+// fit narrows the widest flexible column, one at a time, but none below 8.
+func (t *Table) fit(shown, widths []int, columns int) {
+	const gap, least = 2, 8
+	total := -gap
+	for _, i := range shown {
+		total += widths[i] + gap
+	}
+	for total > columns {
+		widest := -1
+		for _, i := range shown {
+			if t.Columns[i].Flex && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+		total--
+	}
+}
+
+func (t *Table) line(b *strings.Builder, shown, widths []int, cells []string) {
+	for n, i := range shown {
+		text := Cut(Cell(cells[i]), widths[i])
+		b.WriteString(text)
+		if n < len(shown)-1 {
+			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+2))
+		}
+	}
+	b.WriteByte('\n')
+}
+
+// Cell is one line without control characters: data from outside must neither
+// break the table nor steer a terminal.
+func Cell(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return Printable(strings.Join(strings.Fields(s), " "))
+}
+
+// Printable replaces what could steer a terminal; line breaks stay.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// Cut shortens s to n characters, the last of which says that it was cut.
+func Cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	r := []rune(s)
+	return string(r[:max(n-1, 0)]) + "…"
+}
+
+// Short cuts a hash; an empty one is a dash.
+func Short(s string, n int) string {
+	if s == "" {
+		return "-"
+	}
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
+
+// Wrap breaks text at spaces into lines of at most width characters; a longer
+// word is broken where it must.
+func Wrap(text string, width int) []string {
+	var lines []string
+	for _, para := range strings.Split(text, "\n") {
+		rest := []rune(strings.TrimRight(para, " \t"))
+		for len(rest) > width {
+			at := width
+			for i := width; i > width/2; i-- {
+				if rest[i] == ' ' {
+					at = i
+					break
+				}
+			}
+			lines = append(lines, strings.TrimRight(string(rest[:at]), " "))
+			rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
+		}
+		lines = append(lines, string(rest))
+	}
+	return lines
+}
+
+func OrText(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Count is a number with its noun.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// ShortCommit is a commit as people write it.
+func ShortCommit(sha string) string {
+	if len(sha) > 9 {
+		return sha[:9]
+	}
+	return sha
+}
