@@ -21,12 +21,9 @@ func Encode(s Snapshot) ([]byte, error) {
 	if err := s.validate(); err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}
-	b, ok := encodeByHand(s)
-	if !ok {
-		var err error
-		if b, err = json.Marshal(s); err != nil {
-			return nil, fmt.Errorf("encode snapshot: %w", err)
-		}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}
 	if len(b) > MaxBytes {
 		return nil, fmt.Errorf("encode snapshot: %d bytes are more than %d", len(b), MaxBytes)

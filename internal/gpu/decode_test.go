@@ -116,9 +116,6 @@ func TestHandAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if hand, ok := encodeByHand(s); !ok || string(hand) != string(data) {
-			t.Fatalf("encoded by hand as\n%s\nand by encoding/json as\n%s", hand, data)
-		}
 		if byHand(t, data) {
 			taken++
 		} else if !strings.ContainsAny(string(data), `\`) && !strings.Contains(string(data), `"why":""`) {
@@ -151,47 +148,6 @@ func TestHandTakesWhatAgentsWrite(t *testing.T) {
 		if !byHand(t, data) {
 			t.Error("the hand gives up")
 		}
-	}
-}
-
-// TestHandKnowsEveryField: one that it does not know costs five times the time.
-func TestHandKnowsEveryField(t *testing.T) {
-	knows(t, snapshotFields)
-	knows(t, readErrorFields)
-	knows(t, gpuFields)
-	knows(t, clocksFields)
-	knows(t, violationsFields)
-	knows(t, temperatureFields)
-	knows(t, powerFields)
-	knows(t, useFields)
-	knows(t, eccFields)
-	knows(t, rowsFields)
-	knows(t, pagesFields)
-	knows(t, pcieFields)
-	knows(t, nvlinkFields)
-	knows(t, fabricFields)
-	knows(t, migFields)
-	knows(t, instanceFields)
-	knows(t, podFields)
-	knows(t, eventFields)
-	knows(t, stretchFields)
-	knows(t, minuteFields)
-	knows(t, countersFields)
-	knows(t, baselineFields)
-}
-
-func knows[T any](t *testing.T, fields []field[T]) {
-	t.Helper()
-	var have, want []string
-	for _, f := range fields {
-		have = append(have, f.name)
-	}
-	for i := range reflect.TypeFor[T]().NumField() {
-		name, _, _ := strings.Cut(reflect.TypeFor[T]().Field(i).Tag.Get("json"), ",")
-		want = append(want, name)
-	}
-	if !slices.Equal(have, want) {
-		t.Errorf("decode.go or decode_readings.go has of %s the fields\n%v\nand not in its order\n%v", reflect.TypeFor[T](), have, want)
 	}
 }
 
@@ -253,46 +209,6 @@ func BenchmarkDecode(b *testing.B) {
 				if _, err := decode(); err != nil {
 					b.Fatal(err)
 				}
-			}
-		})
-	}
-}
-
-// TestHandWritesTexts as encoding/json does, and leaves times to it that cannot be.
-func TestHandWritesTexts(t *testing.T) {
-	s := snapshot(h100(0))
-	s.Node, s.Agent = "a\"b\\c<d>&é\u2028", "v1\n\x00"
-	s.GPUs[0].Pods, s.GPUs[0].NVLinks, s.GPUs[0].MIG = Known[[]Pod](nil), []NVLink{}, MIG{Instances: []MIGInstance{}}
-	want, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, ok := encodeByHand(s); !ok || string(got) != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	s.TakenAt = s.TakenAt.AddDate(9000, 0, 0)
-	if _, ok := encodeByHand(s); ok {
-		t.Error("a time that JSON has no form for is written")
-	}
-	if _, err := Encode(s); err == nil {
-		t.Error("and encoded")
-	}
-}
-
-func BenchmarkEncode(b *testing.B) {
-	s := snapshot(h100(0), h100(1), h100(2), h100(3), h100(4), h100(5), h100(6), h100(7))
-	for name, encode := range map[string]func() ([]byte, error){
-		"hand":          func() ([]byte, error) { return Encode(s) },
-		"encoding-json": func() ([]byte, error) { return json.Marshal(s) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				data, err := encode()
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.SetBytes(int64(len(data)))
 			}
 		})
 	}
