@@ -3,22 +3,29 @@ package gitops
 import (
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/sergi/go-diff/diffmatchpatch"
 
 	"github.com/inference-responder/responder/internal/credential"
 )
 
-// context is how many unchanged lines a hunk shows on each side.
-const context = 3
+// contextLines is how many unchanged lines a hunk shows on each side.
+const contextLines = 3
+
+// diffTime bounds the search for the smallest difference. After it a larger one
+// is returned.
+const diffTime = 2 * time.Second
 
 // hunk is lines from and to (exclusive) of the old and the new text.
 type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
 
-// Diff is what the edit changes, as people read it: unified, without what looks
-// like a credential.
+// Diff returns what the edit changes as a unified diff that git applies. What
+// looks like a credential is redacted; a hunk that shows one does not apply.
 func (e Edit) Diff() string { return diffOf(e.Old, e.Files) }
 
-// Diff is what the proposal changes, as people read it: unified, without what
-// looks like a credential; empty: it reverts commits.
+// Diff returns what the proposal changes, as [Edit.Diff] does. It is empty when
+// the proposal reverts commits.
 func (p Proposal) Diff() string { return diffOf(p.Old, p.Files) }
 
 func diffOf(before, after []File) string {
@@ -29,103 +36,103 @@ func diffOf(before, after []File) string {
 	return b.String()
 }
 
-// unified is the difference of two texts as people read it, without what looks
-// like a credential. The texts differ
-// in few lines, so that the nearest lines that are equal again are the match.
+// unified returns the unified diff of two texts, empty when they are equal.
 func unified(path, before, after string) string {
-	a, b := split(before), split(after)
-	hideA, hideB := credential.InSecret(a), credential.InSecret(b)
-	var b0 strings.Builder
-	fmt.Fprintf(&b0, "--- a/%s\n+++ b/%s\n", path, path)
-	hunks := differing(a, b)
+	if before == after {
+		return ""
+	}
+	if strings.Contains(path, " ") {
+		path += "\t" // ends the name, as in the output of git diff
+	}
+	a, b := newSide(before), newSide(after)
+	var w strings.Builder
+	fmt.Fprintf(&w, "--- a/%s\n+++ b/%s\n", path, path)
+	hunks := differing(before, after)
 	for i := 0; i < len(hunks); {
 		j := i
-		for j+1 < len(hunks) && hunks[j+1].oldFrom-hunks[j].oldTo <= 2*context {
+		for j+1 < len(hunks) && hunks[j+1].oldFrom-hunks[j].oldTo <= 2*contextLines {
 			j++
 		}
-		group(&b0, side{a, hideA}, side{b, hideB}, hunks[i:j+1])
+		group(&w, a, b, hunks[i:j+1])
 		i = j + 1
 	}
-	return b0.String()
+	return w.String()
 }
 
 func split(s string) []string {
-	if s == "" {
-		return nil
+	lines := strings.SplitAfter(s, "\n")
+	if n := len(lines) - 1; lines[n] == "" {
+		lines = lines[:n]
 	}
-	return strings.SplitAfter(strings.TrimSuffix(s, "\n"), "\n")
+	return lines
 }
 
-// differing finds the stretches of lines that are not the same.
-func differing(a, b []string) []hunk {
+// differing returns the stretches of lines that are not the same.
+func differing(before, after string) []hunk {
+	dmp := diffmatchpatch.New()
+	dmp.DiffTimeout = diffTime
+	a, b, lines := dmp.DiffLinesToRunes(before, after)
 	var out []hunk
 	i, j := 0, 0
-	for i < len(a) || j < len(b) {
-		if i < len(a) && j < len(b) && same(a[i], b[j]) {
-			i, j = i+1, j+1
+	changing := false
+	for _, d := range dmp.DiffCharsToLines(dmp.DiffMainRunes(a, b, false), lines) {
+		n := len(split(d.Text))
+		if d.Type == diffmatchpatch.DiffEqual {
+			i, j, changing = i+n, j+n, false
 			continue
 		}
-		di, dj := resume(a[i:], b[j:])
-		out = append(out, hunk{i, i + di, j, j + dj})
-		i, j = i+di, j+dj
+		if !changing {
+			out, changing = append(out, hunk{i, i, j, j}), true
+		}
+		if d.Type == diffmatchpatch.DiffDelete {
+			i += n
+		} else {
+			j += n
+		}
+		h := &out[len(out)-1]
+		h.oldTo, h.newTo = i, j
 	}
 	return out
 }
 
-func same(x, y string) bool { return strings.TrimSuffix(x, "\n") == strings.TrimSuffix(y, "\n") }
-
-// resume gives the fewest lines to skip in both until they agree again.
-func resume(a, b []string) (int, int) {
-	agree := func(i, j int) bool {
-		for k := range context {
-			if i+k >= len(a) || j+k >= len(b) {
-				return len(a)-i == len(b)-j
-			}
-			if !same(a[i+k], b[j+k]) {
-				return false
-			}
-		}
-		return true
-	}
-	for total := 1; total <= len(a)+len(b); total++ {
-		for i := max(0, total-len(b)); i <= min(total, len(a)); i++ {
-			if agree(i, total-i) {
-				return i, total - i
-			}
-		}
-	}
-	return len(a), len(b)
-}
-
-// side is one of the texts, with which of its lines are of a Secret.
+// side is one of the two texts.
 type side struct {
-	lines  []string
-	hidden []bool
+	lines  []string // with their ends
+	hidden []bool   // the line belongs to a Secret
 }
 
-// line is a line of it as it is shown.
+func newSide(text string) side {
+	lines := split(text)
+	return side{lines, credential.InSecret(lines)}
+}
+
+// line returns a line as it is shown, with its end.
 func (s side) line(i int) string {
 	text := strings.TrimRight(s.lines[i], "\r\n")
+	end := s.lines[i][len(text):]
+	if !strings.HasSuffix(end, "\n") {
+		end += "\n\\ No newline at end of file\n"
+	}
 	switch {
 	case s.hidden[i]:
-		return credential.HideLine(text)
+		return credential.HideLine(text) + end
 	case i > 0:
-		return credential.RedactLine(text, strings.TrimRight(s.lines[i-1], "\r\n"))
+		return credential.RedactLine(text, strings.TrimRight(s.lines[i-1], "\r\n")) + end
 	default:
-		return credential.RedactLine(text, "")
+		return credential.RedactLine(text, "") + end
 	}
 }
 
-// group writes hunks that stand close together with what is around them.
+// group writes hunks that are close together, and the lines around them.
 func group(w *strings.Builder, a, b side, hunks []hunk) {
 	first, last := hunks[0], hunks[len(hunks)-1]
-	from, to := max(0, first.oldFrom-context), min(len(a.lines), last.oldTo+context)
+	from, to := max(0, first.oldFrom-contextLines), min(len(a.lines), last.oldTo+contextLines)
 	shift := first.newFrom - first.oldFrom
 	newFrom, newTo := from+shift, last.newTo+to-last.oldTo
 	fmt.Fprintf(w, "@@ -%s +%s @@\n", ranged(from, to), ranged(newFrom, newTo))
 	put := func(sign string, s side, from, to int) {
 		for i := from; i < to; i++ {
-			fmt.Fprintf(w, "%s%s\n", sign, s.line(i))
+			w.WriteString(sign + s.line(i))
 		}
 	}
 	for _, h := range hunks {
