@@ -15,8 +15,9 @@ import (
 
 // bbolt's file format, as far as a file can be judged before bbolt maps it:
 // two meta pages, each a 16-byte page header and 64 bytes of meta in the
-// machine's byte order. bbolt would map a file that lost its tail and die of
-// SIGBUS at the first missing page, so this is read first, with plain reads.
+// machine's byte order. They are read with plain reads first. Without that, a
+// file that lost its tail would end the process with SIGBUS, and nobody would be
+// told that it is cut off, is no journal, or is older than its last clean stop.
 const (
 	boltMagic    = 0xED0CDAED
 	boltVersion  = 2

@@ -2,11 +2,13 @@ package audit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -231,5 +233,22 @@ func TestTamperOtherIdentity(t *testing.T) {
 	editBolt(t, path, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyPublic, []byte(otherKey)) })
 	if r, err := Verify(t.Context(), path, e.key, VerifyOptions{}); err != nil || r.OK() {
 		t.Errorf("another key in the file: %+v, %v", r, err)
+	}
+}
+
+// TestVerifyCut: verifying a copy that was cut off says so, and nothing about
+// how to run a service.
+func TestVerifyCut(t *testing.T) {
+	e := gather(t, tamperEntries)
+	path := filepath.Join(t.TempDir(), "copy.db")
+	for _, pages := range []int{2, 3, len(e.file) / 4096 / 4} {
+		if err := os.WriteFile(path, e.file[:pages*4096], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Verify(t.Context(), path, e.key, VerifyOptions{Checker: testChecker(t)})
+		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("cut off: it has %d bytes, by its header ", pages*4096)) ||
+			!strings.Contains(err.Error(), "verify another copy") || strings.Contains(err.Error(), "move") {
+			t.Errorf("cut to %d pages: %v", pages, err)
+		}
 	}
 }

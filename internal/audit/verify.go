@@ -75,8 +75,7 @@ func between(seq, end uint64, format string, args ...any) *Finding {
 // Verify checks the log at path against a public key, without writing and
 // without the private key. A log that is not what it claims is a Report with
 // FirstBad; an error means that the file could not be examined, or (ErrCorrupt,
-// ErrForeign) that it is too damaged to be. With ErrCorrupt it says up to which
-// entry the file can still be read, and how much of that is signed.
+// ErrForeign) that it is too damaged to be.
 func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Report, error) {
 	key, err := parseKey(publicKey)
 	if err != nil {
@@ -92,9 +91,7 @@ func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Repor
 	}
 	report, err := v.examine(ctx, path)
 	if errors.Is(err, ErrCorrupt) {
-		if left := remainder(path, key); left != "" {
-			err = fmt.Errorf("%w; %s", err, left)
-		}
+		return report, fmt.Errorf("%w; nothing in this file is proven: verify another copy", err)
 	}
 	return report, err
 }
