@@ -46,6 +46,7 @@ require (
 	k8s.io/client-go v0.34.13
 	k8s.io/kubelet v0.34.13
 	maragu.dev/gomponents v1.2.0
+	mvdan.cc/sh/v3 v3.14.1
 	pgregory.net/rapid v1.3.0
 )
 

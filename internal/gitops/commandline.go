@@ -119,7 +119,7 @@ func (l *line) readScript(item argument, rest []argument) error {
 	}
 	s := &script{doc: item.doc, node: item.node, shell: words, form: "shell", path: item.path}
 	l.scripts = append(l.scripts, s)
-	l.assigned = words.assigned()
+	l.assigned = words.assigned
 	for i := range words.words {
 		w := &words.words[i]
 		name := variableName(w.text)
@@ -191,9 +191,9 @@ func (l *line) words(v *envVar, command int) error {
 	for i := range sh.words {
 		sh.words[i].shift(v.begin)
 	}
-	for i := range sh.skipped {
-		sh.skipped[i][0] += v.begin
-		sh.skipped[i][1] += v.begin
+	for i := range sh.comments {
+		sh.comments[i][0] += v.begin
+		sh.comments[i][1] += v.begin
 	}
 	s := &script{doc: v.doc, node: v.node, begin: v.begin, shell: sh, form: "env", path: v.path}
 	l.scripts = append(l.scripts, s)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -71,41 +70,6 @@ func scriptAt(command bool, items []argument, at int) int {
 		return -1
 	}
 	return at
-}
-
-var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=`)
-
-// setters are commands that set the variables they name.
-var setters = []string{"for", "read", "unset", "mapfile", "readarray", "printf", "getopts"}
-
-// assigned gives the variables that a script sets: what the manifest says of
-// them may count no more. NAME=${NAME:-default} keeps what is set.
-func (s *shell) assigned() map[string]bool {
-	names := map[string]bool{}
-	sets, command := false, -1
-	for _, w := range s.words {
-		if w.command != command {
-			sets, command = false, w.command
-		}
-		if m := assignment.FindStringSubmatch(w.text); m != nil {
-			names[m[1]] = names[m[1]] || !keeps(m[1], w.text[len(m[0]):])
-			continue
-		}
-		if sets {
-			names[w.text] = true
-		}
-		sets = sets || slices.Contains(setters, w.text)
-	}
-	return names
-}
-
-// keeps reports whether a variable that is set stays as it is when it gets this
-// value.
-func keeps(name, value string) bool {
-	if value == "$"+name || value == "${"+name+"}" {
-		return true
-	}
-	return (strings.HasPrefix(value, "${"+name+":-") || strings.HasPrefix(value, "${"+name+"-")) && closing(value[1:]) == len(value)-1
 }
 
 // reassigned says why the manifest's value of a variable is not followed.

@@ -1,8 +1,14 @@
 package gitops
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // word is one word of a shell script.
@@ -17,39 +23,81 @@ type word struct {
 	redirect bool // the target of a redirection
 }
 
-// shell reads a script into words.
+// shell is a script that was split into words.
 type shell struct {
-	src     string
-	pos     int
-	words   []word
-	current *word
-	command int
-	next    bool     // the next word is a redirection's
-	skipped [][2]int // comments
+	src      string
+	words    []word
+	command  int             // number of the last command
+	comments [][2]int        // where the comments are
+	assigned map[string]bool // variables that the script sets
+	piped    int             // pipes up to here are checked
 }
 
-// shellWords splits a script as a POSIX shell does. It understands quotes,
-// line continuations, comments, operators and expansions; where it does not
-// understand, it says so and nothing is edited.
+// maxBrackets bounds how deep a script can be nested: the parser is recursive.
+const maxBrackets = 1000
+
+// shellWords splits a script as bash does. It returns an error where it cannot
+// be sure what the shell would run; nothing is edited then.
 func shellWords(script string) (*shell, error) {
-	if len(script) > maxScript {
+	switch {
+	case len(script) > maxScript:
 		return nil, fmt.Errorf("it has more than %d KiB", maxScript>>10)
+	case strings.ContainsAny(script, "\x00\r"):
+		return nil, errors.New("it has a carriage return or a zero byte")
+	case strings.HasSuffix(script, `\`):
+		return nil, errors.New("it ends with a backslash")
+	case strings.Count(script, "(")+strings.Count(script, "{")+strings.Count(script, "`") > maxBrackets:
+		return nil, fmt.Errorf("it has more than %d brackets", maxBrackets)
 	}
-	s := &shell{src: script}
-	for s.pos < len(s.src) {
-		if err := s.step(); err != nil {
-			return nil, err
-		}
+	s := &shell{src: script, command: -1, assigned: map[string]bool{}}
+	file, err := s.parse()
+	if err != nil {
+		return nil, err
 	}
-	s.finish()
+	syntax.Walk(file, func(n syntax.Node) bool {
+		ok, e := s.visit(n)
+		err = cmp.Or(err, e)
+		return ok
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(s.words, func(a, b word) int { return cmp.Compare(a.begin, b.begin) })
+	slices.SortFunc(s.comments, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
 	return s, nil
 }
 
-// spoken is the script's text without its comments.
+// parse parses the script. The parser takes a line for continued when a comment
+// ends with a backslash, which no shell does: such a backslash is blanked first.
+func (s *shell) parse() (*syntax.File, error) {
+	const most = 100
+	for range most {
+		file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(s.src), "")
+		if e := (syntax.ParseError{}); errors.As(err, &e) {
+			return nil, fmt.Errorf("line %d: %s", e.Pos.Line(), e.Text)
+		} else if err != nil {
+			return nil, err
+		}
+		src := []byte(s.src)
+		syntax.Walk(file, func(n syntax.Node) bool {
+			if c, ok := n.(*syntax.Comment); ok && src[offset(c.End())-1] == '\n' {
+				src[offset(c.End())-2] = ' '
+			}
+			return true
+		})
+		if string(src) == s.src {
+			return file, nil
+		}
+		s.src = string(src)
+	}
+	return nil, fmt.Errorf("it has more than %d comments that end with a backslash", most)
+}
+
+// spoken returns the script's text without its comments.
 func (s *shell) spoken(text string) string {
 	var b strings.Builder
 	from := 0
-	for _, to := range s.skipped {
+	for _, to := range s.comments {
 		b.WriteString(text[from:to[0]])
 		from = to[1]
 	}
@@ -57,213 +105,232 @@ func (s *shell) spoken(text string) string {
 	return b.String()
 }
 
-func (s *shell) peek(n int) byte {
-	if s.pos+n < len(s.src) {
-		return s.src[s.pos+n]
-	}
-	return 0
-}
-
-func (s *shell) step() error {
-	switch c := s.peek(0); c {
-	case ' ', '\t':
-		s.finish()
-		s.pos++
-	case '\\':
-		if s.peek(1) == '\n' {
-			s.pos += 2 // the line goes on
-			return nil
+// visit records what a node of the script has. It reports whether to visit the
+// nodes below it: never those of a word, so that what $(...) runs stays as written.
+func (s *shell) visit(n syntax.Node) (below bool, err error) {
+	switch n := n.(type) {
+	case *syntax.Comment:
+		s.comments = append(s.comments, [2]int{offset(n.Pos()), offset(n.End())})
+	case *syntax.Stmt:
+		return true, heredoc(n)
+	case *syntax.BinaryCmd:
+		if pipe := n.Op == syntax.Pipe || n.Op == syntax.PipeAll; !pipe || offset(n.End()) <= s.piped {
+			return true, nil
 		}
-		if s.pos+1 >= len(s.src) {
-			return fmt.Errorf("it ends with a backslash")
+		s.piped = offset(n.X.End()) // once for all of a|b|c
+		return true, piped(n)
+	case *syntax.CallExpr:
+		s.command++
+		s.call(n)
+	case *syntax.DeclClause:
+		s.command++
+		s.literal(s.open(n.Variant, false), n.Variant, false)
+		for _, a := range n.Args {
+			s.assign(a)
 		}
-		s.open()
-		s.add(s.pos+1, s.pos, 2)
-	case '\'':
-		return s.single()
-	case '"':
-		return s.double()
-	case '$':
-		return s.expansion(true)
-	case '`':
-		return s.backtick(true)
-	case '#':
-		if s.current != nil {
-			s.add(s.pos, s.pos, 1)
-			return nil
+	case *syntax.WordIter:
+		s.command++
+		s.assigned[n.Name.Value] = true
+		for _, w := range n.Items {
+			s.word(w, false)
 		}
-		begin := s.pos
-		for s.pos < len(s.src) && s.src[s.pos] != '\n' {
-			s.pos++
-		}
-		s.skipped = append(s.skipped, [2]int{begin, s.pos})
-	case '\n', ';', '&', '|', '(', ')', '<', '>':
-		return s.operator(c)
+	case *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+		s.command++
+		s.arithmetic(n)
+	case *syntax.CaseItem, *syntax.TestClause:
+		s.command++
+		return true, nil
+	case *syntax.Redirect:
+		s.word(n.Word, true)
+	case *syntax.Word:
+		s.word(n, false)
 	default:
-		s.open()
-		s.add(s.pos, s.pos, 1)
+		return true, nil
 	}
-	return nil
+	return false, nil
 }
 
-func (s *shell) open() {
-	if s.current == nil {
-		s.current = &word{begin: s.pos, command: s.command, redirect: s.next}
-		s.next = false
-	}
-}
-
-// add appends the byte at from, which is written as size bytes at pos.
-func (s *shell) add(from, pos, size int) {
-	s.open()
-	s.current.text += s.src[from : from+1]
-	s.current.from = append(s.current.from, pos)
-	s.current.to = append(s.current.to, pos+size)
-	s.pos = pos + size
-}
-
-func (s *shell) finish() {
-	if s.current != nil {
-		s.current.end = s.pos
-		s.words = append(s.words, *s.current)
-		s.current = nil
-	}
-}
-
-func (s *shell) operator(c byte) error {
-	if (c == '<' || c == '>') && s.current != nil && strings.Trim(s.current.text, "0123456789") == "" {
-		s.current.redirect = true // 2>
-	}
-	s.finish()
-	if c == '<' && s.peek(1) == '<' {
-		return fmt.Errorf("it has a here-document (<<)")
-	}
-	if c == '<' || c == '>' {
-		for strings.IndexByte("<>&|", s.peek(0)) >= 0 && s.pos < len(s.src) {
-			s.pos++
+// heredoc refuses a here-document that is not written as it is: a program that
+// reads it may run it.
+func heredoc(n *syntax.Stmt) error {
+	for _, r := range n.Redirs {
+		if r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc && r.Op != syntax.WordHdoc {
+			continue
 		}
-		s.next = true
-		return nil
+		call, ok := n.Cmd.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 || !slices.Contains([]string{"cat", "tee"}, path.Base(call.Args[0].Lit())) {
+			return errors.New("a program other than cat and tee reads a here-document (<<), and may run it")
+		}
 	}
-	if c == '&' && s.peek(1) == '>' {
-		s.pos += 2
-		s.next = true
-		return nil
+	return nil
+}
+
+// piped refuses a here-document that goes on to another program.
+func piped(n *syntax.BinaryCmd) (err error) {
+	syntax.Walk(n.X, func(n syntax.Node) bool {
+		if r, ok := n.(*syntax.Redirect); ok && (r.Hdoc != nil || r.Op == syntax.WordHdoc) {
+			err = errors.New("a here-document (<<) is piped to another program, which may run it")
+		}
+		return true
+	})
+	return err
+}
+
+// setters are commands that set the variables they name.
+var setters = []string{"read", "unset", "mapfile", "readarray", "printf", "getopts"}
+
+// call records the words of a simple command.
+func (s *shell) call(n *syntax.CallExpr) {
+	for _, a := range n.Assigns {
+		s.assign(a)
 	}
-	s.pos++
+	sets := false
+	for _, w := range n.Args {
+		s.word(w, false)
+		text := s.words[len(s.words)-1].text
+		if sets {
+			s.assigned[text] = true
+		}
+		sets = sets || slices.Contains(setters, text)
+	}
+}
+
+// assign records an assignment as one word. What the manifest says of a variable
+// that the script sets may count no more. NAME=${NAME:-default} keeps it.
+func (s *shell) assign(n *syntax.Assign) {
+	w := s.open(n, false)
+	switch {
+	case n.Array != nil:
+		w.end = offset(n.Array.Pos())
+		s.bytes(w, w.begin, w.end)
+		s.array(n.Array)
+	case n.Index != nil:
+		s.raw(w, n, true)
+	case n.Value != nil:
+		s.bytes(w, w.begin, offset(n.Value.Pos()))
+		s.parts(w, n.Value.Parts, false)
+	default:
+		s.bytes(w, w.begin, w.end)
+	}
+	if n.Name != nil && !n.Naked {
+		s.assigned[n.Name.Value] = s.assigned[n.Name.Value] || n.Append || !keeps(n)
+	}
+}
+
+// array records the elements of an array as a command of their own: they may be
+// the arguments of one.
+func (s *shell) array(n *syntax.ArrayExpr) {
 	s.command++
-	return nil
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Comment:
+			s.comments = append(s.comments, [2]int{offset(n.Pos()), offset(n.End())})
+		case *syntax.Word:
+			s.word(n, false)
+			return false
+		}
+		return true
+	})
+	s.command++
 }
 
-func (s *shell) single() error {
-	s.open()
-	end := strings.IndexByte(s.src[s.pos+1:], '\'')
-	if end < 0 {
-		return fmt.Errorf("a single quote is not closed")
+// keeps reports whether a variable that is set stays as it is when it is set.
+func keeps(n *syntax.Assign) bool {
+	if n.Value == nil || len(n.Value.Parts) != 1 {
+		return false
 	}
-	stop := s.pos + 1 + end
-	for s.pos++; s.pos < stop; {
-		s.add(s.pos, s.pos, 1)
+	part := n.Value.Parts[0]
+	if q, ok := part.(*syntax.DblQuoted); ok && len(q.Parts) == 1 {
+		part = q.Parts[0]
 	}
-	s.pos++
-	return nil
+	p, ok := part.(*syntax.ParamExp)
+	if !ok || p.Param == nil || p.Param.Value != n.Name.Value || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
+		return false
+	}
+	return p.Exp == nil || p.Exp.Op == syntax.DefaultUnset || p.Exp.Op == syntax.DefaultUnsetOrNull
 }
 
-func (s *shell) double() error {
-	s.open()
-	for s.pos++; s.pos < len(s.src); {
-		switch c := s.peek(0); {
-		case c == '"':
-			s.pos++
-			return nil
-		case c == '\\' && s.peek(1) == '\n':
-			s.pos += 2
-		case c == '\\' && s.pos+1 < len(s.src) && strings.IndexByte("$`\"\\", s.peek(1)) >= 0:
-			s.add(s.pos+1, s.pos, 2)
-		case c == '$':
-			if err := s.expansion(false); err != nil {
-				return err
+// arithmetic takes every variable that a calculation names for one that it sets.
+func (s *shell) arithmetic(n syntax.Node) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if w, ok := n.(*syntax.Word); ok && w.Lit() != "" {
+			s.assigned[w.Lit()] = true
+		}
+		return true
+	})
+}
+
+func offset(p syntax.Pos) int { return int(p.Offset()) }
+
+// open begins a word at a node.
+func (s *shell) open(n syntax.Node, redirect bool) *word {
+	s.words = append(s.words, word{begin: offset(n.Pos()), end: offset(n.End()), command: max(s.command, 0), redirect: redirect})
+	return &s.words[len(s.words)-1]
+}
+
+func (s *shell) word(n *syntax.Word, redirect bool) { s.parts(s.open(n, redirect), n.Parts, false) }
+
+func (s *shell) parts(w *word, parts []syntax.WordPart, quoted bool) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			s.literal(w, p, quoted)
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				s.raw(w, p, false) // $'...' has escapes of its own
+			} else {
+				s.bytes(w, offset(p.Left)+1, offset(p.Right))
 			}
-		case c == '`':
-			if err := s.backtick(false); err != nil {
-				return err
+		case *syntax.DblQuoted:
+			if p.Dollar {
+				s.raw(w, p, false) // $"..." is translated
+			} else {
+				s.parts(w, p.Parts, true)
 			}
 		default:
-			s.add(s.pos, s.pos, 1)
+			s.raw(w, p, !quoted)
 		}
-	}
-	return fmt.Errorf("a double quote is not closed")
-}
-
-// expansion keeps $NAME, ${...} and $(...) as written.
-func (s *shell) expansion(bare bool) error {
-	s.open()
-	size := 1
-	switch c := s.peek(1); {
-	case c == '{' || c == '(':
-		end := closing(s.src[s.pos+1:])
-		if end < 0 {
-			return fmt.Errorf("$%c is not closed", c)
-		}
-		size = 1 + end
-	case nameByte(c):
-		for s.pos+size < len(s.src) && nameByte(s.src[s.pos+size]) {
-			size++
-		}
-	case c != 0 && strings.IndexByte("@*#?$!-", c) >= 0:
-		size = 2
-	default:
-		s.add(s.pos, s.pos, 1) // a dollar alone
-		return nil
-	}
-	s.expanded(size, bare)
-	return nil
-}
-
-func (s *shell) expanded(size int, bare bool) {
-	s.current.expands = true
-	s.current.bare = s.current.bare || bare
-	for range size {
-		s.add(s.pos, s.pos, 1)
 	}
 }
 
-func (s *shell) backtick(bare bool) error {
-	s.open()
-	end := strings.IndexByte(s.src[s.pos+1:], '`')
-	if end < 0 {
-		return fmt.Errorf("a backtick is not closed")
+// raw adds what the shell expands, as it is written.
+func (s *shell) raw(w *word, n syntax.Node, bare bool) {
+	w.expands, w.bare = true, w.bare || bare
+	s.bytes(w, offset(n.Pos()), offset(n.End()))
+}
+
+func (s *shell) bytes(w *word, from, to int) {
+	for i := from; i < to; i++ {
+		w.add(s.src[i], i, 1)
 	}
-	s.expanded(end+2, bare)
-	return nil
+}
+
+// literal adds text in which a backslash escapes.
+func (s *shell) literal(w *word, n *syntax.Lit, quoted bool) {
+	for i, end := offset(n.Pos()), offset(n.End()); i < end; i++ {
+		switch c := s.src[i]; {
+		case c != '\\' || i+1 == end:
+			w.add(c, i, 1)
+		case s.src[i+1] == '\n':
+			i++ // the line goes on
+		case !quoted || strings.IndexByte("$`\"\\", s.src[i+1]) >= 0:
+			w.add(s.src[i+1], i, 2)
+			i++
+		default:
+			w.add(c, i, 1)
+		}
+	}
+}
+
+// add appends a byte that is written as size bytes at pos.
+func (w *word) add(c byte, pos, size int) {
+	w.text += string([]byte{c})
+	w.from = append(w.from, pos)
+	w.to = append(w.to, pos+size)
 }
 
 func nameByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// closing gives the length of a bracketed text that begins with { or (.
-func closing(s string) int {
-	open := 0
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; c {
-		case '\\':
-			i++
-		case '\'':
-			end := strings.IndexByte(s[i+1:], '\'')
-			if end < 0 {
-				return -1
-			}
-			i += end + 1
-		case '{', '(':
-			open++
-		case '}', ')':
-			if open--; open == 0 {
-				return i + 1
-			}
-		}
-	}
-	return -1
 }
 
 // harmless reports whether a text is one word that means itself in a shell.
