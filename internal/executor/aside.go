@@ -43,10 +43,10 @@ func (e *Executor) setAside(r *run, why error) {
 	if r.dead != nil || !e.alive() {
 		return
 	}
-	r.dead, r.deadAt = why, e.clock.now()
+	r.quarantine(why, e.clock.now())
 	e.timers.set(r, time.Time{})
 	e.log.Error("run quarantined", "run", r.id, "err", why)
-	s := r.state
+	s := *r.state
 	q := Quarantined{Run: r.id, Head: s.Head, Error: why.Error()}
 	n := machine.Effect{
 		Key: "run/" + r.id + "/quarantined", Run: r.id, Playbook: s.Start.Playbook, State: s.Current, Urgent: true,
@@ -89,7 +89,7 @@ func (e *Executor) release(r *run, d *machine.Decision) error {
 		return err
 	}
 	e.episodes.forget(r.id)
-	e.wakeWaiters(e.ledger.sync(r.state))
+	e.wakeWaiters(e.ledger.sync(*r.state))
 	e.retire(r)
 	e.poke() // others were suppressed because of it
 	return nil
@@ -109,7 +109,7 @@ func (e *Executor) appendRelease(r *run, d *machine.Decision) error {
 		return err
 	}
 	released := Released{Run: r.id, By: d.By, Door: d.Door, Reason: d.Reason, Error: r.dead.Error()}
-	learned := lesson{results: results(r.state, []machine.Event{end})}
+	learned := lesson{results: results(*r.state, []machine.Event{end})}
 	e.trust.change.RLock()
 	defer e.trust.change.RUnlock()
 	appends := []audit.Append{
@@ -123,8 +123,9 @@ func (e *Executor) appendRelease(r *run, d *machine.Decision) error {
 		return err
 	}
 	e.trust.take(learned, end.At)
-	r.state = machine.Evolve(r.state, end)
-	r.state.Head = head + 1
+	s := machine.Evolve(*r.state, end)
+	s.Head = head + 1
+	r.setState(s)
 	return nil
 }
 

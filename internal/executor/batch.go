@@ -31,7 +31,7 @@ type batch struct {
 
 	of    *run   // the run whose owner makes the batch; it stays the owner
 	owned []*run // what the batch has locked beside that; settle gives it back
-	many  bool   // its maker holds Executor.many: it may wait for a run
+	many  bool   // its maker holds Executor.many: it may own other runs
 }
 
 // staged is a run as the batch would leave it.
@@ -57,20 +57,18 @@ func (b *batch) full() bool {
 	return n >= batchRecords
 }
 
-// own locks a run for the batch, once. Whoever owns one run may only try: two
-// that wait for each other would wait for ever. Who holds Executor.many may
-// wait, because nobody who waits for that keeps a run meanwhile.
+// own locks a run for the batch, once, and reports whether it did. Only who holds
+// Executor.many may own several: nobody who waits for that keeps a run meanwhile.
 func (b *batch) own(r *run) bool {
 	switch {
 	case r == b.of, slices.Contains(b.owned, r):
 		return true
 	case b.byRun[r] != nil && b.byRun[r].fresh:
 		return true // started by this batch, locked by claim
-	case b.many:
-		r.mu.Lock()
-	case !r.mu.TryLock():
+	case !b.many:
 		return false
 	}
+	r.mu.Lock()
 	b.owned = append(b.owned, r)
 	return true
 }
@@ -92,7 +90,7 @@ func (b *batch) giveBack() {
 func (b *batch) stage(r *run) *staged {
 	st := b.byRun[r]
 	if st == nil {
-		st = &staged{r: r, state: r.state}
+		st = &staged{r: r, state: *r.state}
 		b.byRun[r] = st
 		b.staged = append(b.staged, st)
 	}
@@ -170,7 +168,7 @@ func (b *batch) claim(s machine.Start, ending *run) (fresh, taken *run) {
 	if r := b.e.target[keyOf(s)]; r != nil && r != ending {
 		return nil, r
 	}
-	r := &run{id: s.Run}
+	r := newRun(s.Run, machine.State{})
 	r.mu.Lock() // nobody else knows it yet
 	b.e.target[keyOf(s)] = r
 	st := b.stage(r)
@@ -205,7 +203,7 @@ func (b *batch) commit() error {
 		return err
 	}
 	for _, st := range b.staged {
-		st.r.state = st.state
+		st.r.setState(st.state)
 		b.e.ledger.note(st.state, st.events)
 		b.e.episodes.note(st.state, st.events)
 	}

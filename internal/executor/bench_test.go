@@ -23,10 +23,15 @@ import (
 // live starts an executor in real time.
 func live(b testing.TB, j *audit.Journal, set *playbook.Set, steps Steps) (*Executor, func()) {
 	b.Helper()
-	e, err := New(Options{
+	return liveWith(b, Options{
 		Journal: j, Playbooks: func() *playbook.Set { return set }, Kinds: testKinds(),
 		Services: testServices(), Steps: steps, Autonomy: playbook.Auto,
 	})
+}
+
+func liveWith(b testing.TB, o Options) (*Executor, func()) {
+	b.Helper()
+	e, err := New(o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -166,7 +171,7 @@ func resident() float64 {
 	return res * float64(os.Getpagesize())
 }
 
-func admit(b *testing.B, j *audit.Journal, n playbook.Notification) {
+func admit(b testing.TB, j *audit.Journal, n playbook.Notification) {
 	b.Helper()
 	n.Version, n.ReceivedAt = "4", time.Now().UTC()
 	_, err := j.Append(context.Background(), audit.Append{

@@ -40,7 +40,7 @@ func (e *Executor) commandEnded(id string, c machine.Command) error {
 	if err != nil {
 		return err
 	}
-	r := &run{id: id, state: s}
+	r := newRun(id, s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := e.batch()

@@ -308,7 +308,7 @@ func (d *deciding) state(r *run) machine.State {
 	if st := d.b.byRun[r]; st != nil {
 		return st.state
 	}
-	return r.state
+	return *r.state
 }
 
 // tellRun hands an alert to a run the batch owns. A panic over it sets the run

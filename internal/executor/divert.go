@@ -10,9 +10,9 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// errContended: the run that takes the alerts over is owned by somebody else
-// just now. Nothing was decided; see turn.
-var errContended = errors.New("the run to hand over to is busy")
+// errHandsOver: another open run takes the alerts over, and the batch may own no
+// second run. Nothing was decided; see Executor.own.
+var errHandsOver = errors.New("the run is handed over to another one")
 
 // divertOf gives the playbook a run is handed over to, empty when it is not.
 func divertOf(events []machine.Event) string {
@@ -107,9 +107,9 @@ var errGone = errors.New("the run has ended")
 // either both runs know of it or neither.
 func (b *batch) join(to *run, alerts []playbook.Alert, truncated bool) (why string, err error) {
 	if !b.own(to) {
-		return "", errContended
+		return "", errHandsOver
 	}
-	s := to.state
+	s := *to.state
 	if st := b.byRun[to]; st != nil {
 		s = st.state
 	}

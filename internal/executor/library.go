@@ -13,9 +13,11 @@ import (
 type library struct {
 	e *Executor
 
-	mu       sync.Mutex // guards everything below; held while documents are appended
+	change   sync.Mutex // guards last and recorded; held while documents are appended
 	last     *playbook.Set
-	recorded string                        // digest of the set that is in force by the log; empty: by it none ever was
+	recorded string // digest of the set that is in force by the log; empty: by it none ever was
+
+	mu       sync.Mutex                    // guards everything below; never held while the journal is written
 	at       map[string]uint64             // digest to the record of the stream control that holds the document
 	compiled map[string]*playbook.Playbook // of digests that are no longer in the set
 }
@@ -59,15 +61,15 @@ func (l *library) ensure() error {
 	if set == nil {
 		return errors.New("there is no set of playbooks, not even an empty one")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.change.Lock()
+	defer l.change.Unlock()
 	if set == l.last {
 		return nil
 	}
 	rec := Loaded{Set: set.Digest(), Playbooks: map[string]string{}, Documents: map[string]string{}}
 	for _, p := range set.All() {
 		rec.Playbooks[p.Name] = p.Digest
-		if _, ok := l.at[p.Digest]; !ok {
+		if !l.has(p.Digest) {
 			rec.Documents[p.Digest] = string(p.Doc)
 		}
 	}
@@ -77,20 +79,32 @@ func (l *library) ensure() error {
 		if err := l.e.appendControl(KindLoaded, rec); err != nil {
 			return fmt.Errorf("record playbooks: %w", err)
 		}
-		for digest := range rec.Documents {
-			l.at[digest] = unknownRecord
-		}
+		l.note(rec, unknownRecord)
 		l.recorded = rec.Set
 	}
 	l.last = set
 	return nil
 }
 
-// fold notes where in the log documents are, and which set is in force by it.
-func (l *library) fold(rec Loaded, at uint64) {
+// has reports whether the log has the document of that digest.
+func (l *library) has(digest string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	_, ok := l.at[digest]
+	return ok
+}
+
+// fold records where in the log documents are, and which set is in force by it.
+func (l *library) fold(rec Loaded, at uint64) {
+	l.change.Lock()
+	defer l.change.Unlock()
 	l.recorded = rec.Set
+	l.note(rec, at)
+}
+
+func (l *library) note(rec Loaded, at uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for digest := range rec.Documents {
 		l.at[digest] = at
 	}

@@ -209,11 +209,12 @@ func (e *Executor) admit(l *loadedRun, asides map[string]aside) {
 		l.state = e.salvage(l.id)
 	}
 	e.ledger.note(l.state, l.acts)
-	r := &run{id: l.id, state: l.state, loaded: true}
+	r := newRun(l.id, l.state)
+	r.loaded = true
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a, ok := asides[l.id]; ok {
-		r.dead, r.deadAt = a.why, a.at
+		r.quarantine(a.why, a.at)
 	}
 	e.enlist(r, l.ended)
 	if l.ended {
@@ -345,26 +346,27 @@ func (e *Executor) foldDispatched(rec audit.Record, d Dispatched) {
 // is looked for before anything else happens.
 func (e *Executor) resumeAll() {
 	for _, r := range e.openRuns() {
-		r.mu.Lock()
-		e.resume(r)
-		r.mu.Unlock()
+		if err := e.own(r, owner.resume); err != nil && e.alive() {
+			e.log.Error("run could not be resumed", "run", r.id, "err", err)
+		}
 		if !e.alive() {
 			return
 		}
 	}
 }
 
-func (e *Executor) resume(r *run) {
+func (o owner) resume() error {
+	e, r := o.e, o.r
 	if r.dead == nil && e.poisoned(r) {
 		e.setAside(r, errors.New("the process ended while it was being processed, more than once"))
 	}
 	if r.dead != nil || r.state.Phase == machine.PhaseEnded {
-		return
+		return nil
 	}
 	now := e.clock.now()
-	if o := r.state.Open; o != nil && o.Action.Mutates() && !o.Observe {
-		if err := e.turn(r, machine.Command{Kind: machine.CmdResume, Now: now}); err != nil {
-			return
+	if open := r.state.Open; open != nil && open.Action.Mutates() && !open.Observe {
+		if err := o.turn(machine.Command{Kind: machine.CmdResume, Now: now}); err != nil {
+			return err
 		}
 	}
 	r.loaded = false
@@ -374,13 +376,14 @@ func (e *Executor) resume(r *run) {
 		if why == "" {
 			c.Kind = machine.CmdUnpause
 		}
-		if err := e.turn(r, c); err != nil {
-			return
+		if err := o.turn(c); err != nil {
+			return err
 		}
 	}
 	if r.flight == nil {
 		e.follow(r)
 	}
+	return nil
 }
 
 // poisoned reports whether the process died over this run before, at the place
@@ -389,6 +392,6 @@ func (e *Executor) poisoned(r *run) bool {
 	if len(e.dispatch.poison) == 0 {
 		return false
 	}
-	eff, ok := machine.Pending(r.state)
+	eff, ok := machine.Pending(*r.state)
 	return ok && e.dispatch.poison[placeOfEffect(eff)]
 }

@@ -5,27 +5,61 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// run is one open run.
+// run is one open run. Its owner is whoever holds mu; everybody else reads what
+// the owner published.
 type run struct {
 	id string
 
-	// mu: its holder owns the run. Deciding, appending and folding happen
-	// under it, so the state is always that of the stream's head. It is never
-	// held while an effect runs.
-	mu    sync.Mutex
-	state machine.State
-	dead  error // set aside: nothing is decided any more, until it is released
+	// mu makes its holder the owner. Deciding, appending and folding happen
+	// under it, so state is always that of the stream's head. It may be held for
+	// as long as the journal takes, and is never held while an effect runs.
+	mu sync.Mutex
 
-	deadAt time.Time   // when it was set aside
-	loaded bool        // folded at the start and not resumed yet: nothing may begin
-	flight *flight     // the effect under way, at most one
-	timer  *timerEntry // guarded by timers.mu
+	state  *machine.State // never changed in place, only replaced: see setState
+	dead   error          // why the run is in quarantine: nothing is decided until a person releases it
+	deadAt time.Time      // when it came into quarantine
+	loaded bool           // folded at the start and not resumed yet: nothing may begin
+	flight *flight        // the effect under way, at most one
+	timer  *timerEntry    // guarded by timers.mu
+
+	published atomic.Pointer[snapshot]
+}
+
+// snapshot is a run as its owner last published it. Reading it waits for nobody.
+type snapshot struct {
+	state  *machine.State
+	dead   error
+	deadAt time.Time
+}
+
+// newRun returns a run that nobody else knows yet.
+func newRun(id string, s machine.State) *run {
+	r := &run{id: id}
+	r.setState(s)
+	return r
+}
+
+// setState replaces the state and publishes it. The caller owns the run.
+func (r *run) setState(s machine.State) {
+	r.state = &s
+	r.publish()
+}
+
+// quarantine marks the run as one that cannot be processed. The caller owns it.
+func (r *run) quarantine(why error, at time.Time) {
+	r.dead, r.deadAt = why, at
+	r.publish()
+}
+
+func (r *run) publish() {
+	r.published.Store(&snapshot{state: r.state, dead: r.dead, deadAt: r.deadAt})
 }
 
 // flight is an effect under way.
@@ -39,61 +73,75 @@ type runKey struct{ playbook, service string }
 
 func keyOf(s machine.Start) runKey { return runKey{s.Playbook, s.Service.Name} }
 
-// view gives the state as it is now.
+// view returns the state as it was last published.
 func (r *run) view() machine.State {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.state
-	if r.dead != nil && s.Phase != machine.PhaseEnded {
-		s.Aside = &machine.Aside{Message: r.dead.Error(), At: r.deadAt}
+	now := r.published.Load()
+	s := *now.state
+	if now.dead != nil && s.Phase != machine.PhaseEnded {
+		s.Aside = &machine.Aside{Message: now.dead.Error(), At: now.deadAt}
 	}
 	return s
 }
 
-// standing says where the run is, without a copy of its state.
+// standing returns playbook and phase without a copy of the state.
 func (r *run) standing() Standing {
+	now := r.published.Load()
+	if now.dead != nil {
+		return Standing{now.state.Start.Playbook, SetAside}
+	}
+	return Standing{now.state.Start.Playbook, now.state.Phase}
+}
+
+// owner is what the owner of a run may do with it.
+type owner struct {
+	e    *Executor
+	r    *run
+	many bool // Executor.many is held: other runs may be owned too
+}
+
+// own makes do the owner of a run. Where the run has to be handed over to another
+// one, do is called a second time, as the owner of any number of runs; it must
+// then look at the run afresh. No effect of the run begins in between as long as
+// one is under way.
+func (e *Executor) own(r *run, do func(o owner) error) error {
+	err := func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return do(owner{e: e, r: r})
+	}()
+	if !errors.Is(err, errHandsOver) {
+		return err
+	}
+	e.many.Lock()
+	defer e.many.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dead != nil {
-		return Standing{r.state.Start.Playbook, SetAside}
-	}
-	return Standing{r.state.Start.Playbook, r.state.Phase}
+	return do(owner{e: e, r: r, many: true})
 }
 
 // command hands a command to a run: decide, append, fold, and see to what
 // follows. The error is the machine's or the journal's.
 func (e *Executor) command(r *run, c machine.Command) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return e.turn(r, c)
+	return e.own(r, func(o owner) error { return o.turn(c) })
 }
 
-// turn is command for whoever owns the run. Where the run has to be handed over
-// to one that is busy, it is given up for a moment and then decided afresh; the
-// outcome of its effect is not lost meanwhile, because no effect begins while
-// the flight is there.
-func (e *Executor) turn(r *run, c machine.Command) error {
-	many := false
+// turn decides a command, and commits what follows from it.
+func (o owner) turn(c machine.Command) error {
+	e, r := o.e, o.r
 	for range 4 {
 		if r.dead != nil {
 			return fmt.Errorf("%w: run %s is set aside (%w); look what it left behind, then release it", ErrConflict, r.id, r.dead)
 		}
 		b := e.batch()
-		b.of, b.many = r, many
+		b.of, b.many = r, o.many
 		refused, err := b.decide(r, c)
 		if err != nil {
 			b.drop(err)
 			b.giveBack()
-			if !errors.Is(err, errContended) {
+			if !errors.Is(err, errHandsOver) {
 				e.setAside(r, err)
-				return err
 			}
-			r.mu.Unlock()
-			e.many.Lock()
-			r.mu.Lock()
-			defer e.many.Unlock()
-			many = true
-			continue
+			return err
 		}
 		err = e.settle(b)
 		if errors.Is(err, audit.ErrConflict) {
@@ -124,7 +172,7 @@ func (e *Executor) refold(r *run) error {
 		return err
 	}
 	e.log.Warn("run was written by somebody else and is folded anew", "run", r.id, "head", s.Head)
-	r.state = s
+	r.setState(s)
 	return nil
 }
 
@@ -169,7 +217,7 @@ func (e *Executor) foldEach(id string, each func(machine.Event)) (machine.State,
 // follow sees to what a run's new state asks for: its effect, its timer, its
 // place in the projections. The caller owns the run.
 func (e *Executor) follow(r *run) {
-	s := r.state
+	s := *r.state
 	e.wakeWaiters(e.ledger.sync(s))
 	if s.Phase == machine.PhaseEnded {
 		e.retire(r)
@@ -192,7 +240,7 @@ func (e *Executor) follow(r *run) {
 
 // wakeAt is when to look at the run again; zero: not by itself.
 func (r *run) wakeAt() time.Time {
-	at, ok := machine.NextWake(r.state)
+	at, ok := machine.NextWake(*r.state)
 	if !ok || (r.flight != nil && r.state.Gate == nil && r.state.Phase != machine.PhaseWaiting) {
 		return time.Time{}
 	}
@@ -205,18 +253,21 @@ func (e *Executor) wake(r *run) {
 		return
 	}
 	now := e.clock.now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.dead != nil || r.state.Phase == machine.PhaseEnded {
-		return
-	}
-	before := r.state.Head
-	if err := e.turn(r, machine.Command{Kind: machine.CmdTick, Now: now}); err != nil {
+	err := e.own(r, func(o owner) error {
+		if r.dead != nil || r.state.Phase == machine.PhaseEnded {
+			return nil
+		}
+		before := r.state.Head
+		if err := o.turn(machine.Command{Kind: machine.CmdTick, Now: now}); err != nil {
+			return err
+		}
+		if at := r.wakeAt(); r.state.Head == before && r.flight == nil && !at.IsZero() && !at.After(now) {
+			e.timers.set(r, now.Add(time.Second)) // nothing came of it: do not spin
+		}
+		return nil
+	})
+	if err != nil {
 		e.log.Debug("tick failed", "run", r.id, "err", err)
-		return
-	}
-	if at := r.wakeAt(); r.state.Head == before && r.flight == nil && !at.IsZero() && !at.After(now) {
-		e.timers.set(r, now.Add(time.Second)) // nothing came of it: do not spin
 	}
 }
 
@@ -239,21 +290,22 @@ func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 	defer f.cut()
 	out, survived, ok := e.perform(ctx, r, f.effect)
 	defer survived() // also what is decided over its outcome
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !ok || !e.alive() || r.dead != nil {
-		r.flight = nil
-		if e.alive() && r.dead == nil {
-			e.follow(r) // the effect was cut off because another is owed
+	err := e.own(r, func(o owner) error {
+		if !ok || !e.alive() || r.dead != nil {
+			r.flight = nil
+			if e.alive() && r.dead == nil {
+				e.follow(r) // the effect was cut off because another is owed
+			}
+			return nil
 		}
-		return
-	}
-	err := e.turn(r, machine.Command{
-		Kind: machine.CmdOutcome, Now: e.clock.now(), Effect: f.effect.Key, Attempt: f.effect.Attempt, Outcome: &out,
+		err := o.turn(machine.Command{
+			Kind: machine.CmdOutcome, Now: e.clock.now(), Effect: f.effect.Key, Attempt: f.effect.Attempt, Outcome: &out,
+		})
+		if r.flight == f && !errors.Is(err, errHandsOver) {
+			r.flight = nil // it could not be decided
+		}
+		return err
 	})
-	if r.flight == f {
-		r.flight = nil // it could not be decided
-	}
 	if err != nil && e.alive() {
 		e.log.Error("outcome could not be recorded", "run", r.id, "kind", string(f.effect.Action), "err", err)
 	}
@@ -296,7 +348,7 @@ func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out
 func (r *run) owes(eff machine.Effect) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, ok := machine.Pending(r.state)
+	now, ok := machine.Pending(*r.state)
 	return ok && now.Key == eff.Key && now.Attempt == eff.Attempt
 }
 

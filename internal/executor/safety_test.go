@@ -115,13 +115,13 @@ func TestClockSetBackWhileApplying(t *testing.T) {
 		now, due := h.e.clock.now(), h.e.clock.now().Add(5*time.Second)
 		alert := playbook.Alert{Fingerprint: "f", Status: playbook.Firing}
 		p := h.set.ByName("ladder")
-		r := &run{id: "r-1", state: machine.State{
+		r := newRun("r-1", machine.State{
 			Start: machine.Start{Run: "r-1", Playbook: p.Name, Alert: alert}, Playbook: p, Head: 9,
 			Phase: machine.PhaseApplying, Current: p.Start, Visits: map[string]int{p.Start: 1},
 			Episodes: map[string]*machine.Episode{alert.Episode(): {Alert: alert, Firing: true}},
 			Lever:    &machine.Lever{Plan: &machine.Plan{}},
 			Open:     &machine.OpenEffect{Key: "k", Action: machine.ActionApply, Attempt: 2, NotUntil: due},
-		}}
+		})
 		r.flight = &flight{effect: machine.Effect{Key: "k", Action: machine.ActionApply, Attempt: 2, NotUntil: due}, cut: func() {}}
 		for _, c := range []machine.Command{
 			{Kind: machine.CmdPause, Message: "by ada"},

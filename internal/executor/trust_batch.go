@@ -28,7 +28,7 @@ type lesson struct {
 func (b *batch) learn() lesson {
 	l := lesson{resolved: b.resolved, shadows: b.shadows}
 	for _, st := range b.staged {
-		s := st.r.state
+		s := *st.r.state
 		if s.Playbook == nil {
 			s.Playbook = st.state.Playbook
 		}
