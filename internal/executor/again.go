@@ -70,7 +70,7 @@ func (e *Executor) notification(seq uint64) (waitingNote, error) {
 // is set aside, as it is for a new one.
 func (e *Executor) decideAgain(n waitingNote, alerts []playbook.Alert) (took int, err error) {
 	place := fmt.Sprintf("again@%d", n.seq)
-	survived, ok := e.careful.enter(e.ctx, place)
+	survived, ok := e.crashes.enter(e.ctx, place)
 	if !ok {
 		return len(alerts), nil // the executor stops
 	}
@@ -81,7 +81,7 @@ func (e *Executor) decideAgain(n waitingNote, alerts []playbook.Alert) (took int
 		d := e.deciding()
 		d.note, d.anew = n, true
 		err := guarded(func() error {
-			if e.dispatch.poison[place] {
+			if e.crashes.blames(place) {
 				panic("the process ended over it, more than once")
 			}
 			for took = 0; took < len(alerts) && (took == 0 || !d.b.full()); took++ {

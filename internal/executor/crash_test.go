@@ -164,7 +164,7 @@ func TestCrashesAnywhere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sc := rapid.SampledFrom(scenarios()).Draw(rt, "scenario")
 		lie := rapid.SampledFrom(lies()).Draw(rt, "lie")
-		gaps := rapid.SliceOfN(rapid.IntRange(1, 25), 1, 3).Draw(rt, "gaps") // of more, and always at one place, a run is called poison: see careful
+		gaps := rapid.SliceOfN(rapid.IntRange(1, 25), 1, 3).Draw(rt, "gaps") // of more, and always at one place, a run is quarantined: see crashGuard
 		synctest.Test(t, func(t *testing.T) {
 			h := newHouse(t)
 			h.world.helps = sc.helps

@@ -56,8 +56,7 @@ type dispatcher struct {
 	offset int    // of its next alert
 	head   uint64 // of the stream dispatch
 
-	large  waitingNote     // the notification at index, when it is decided in parts
-	poison map[string]bool // positions that ended the process before: see careful
+	large waitingNote // the notification at index, when it is decided in parts
 }
 
 // dispatchSome decides the next notifications in one batch. It reports whether
@@ -70,9 +69,7 @@ func (e *Executor) dispatchSome() (bool, error) {
 	if err := e.library.ensure(); err != nil {
 		return false, err
 	}
-	if e.careful.oneByOne(notes[0].index) {
-		notes = notes[:1]
-	}
+	notes = e.withoutSuspects(notes)
 	err = e.dispatchBatch(notes)
 	var p *panicError
 	switch {
@@ -106,13 +103,29 @@ func (e *Executor) oneByOne(notes []waitingNote) error {
 	return nil
 }
 
-// placeOf names notifications from that one on, of which the first is decided
-// from an alert on.
-func placeOf(index uint64, offset, notes int) string {
-	if notes > 1 {
-		return fmt.Sprintf("intake@%d/%d+%d", index, offset, notes)
-	}
+// placeOfNote names a notification that is decided from an alert on.
+func placeOfNote(index uint64, offset int) string {
 	return fmt.Sprintf("intake@%d/%d", index, offset)
+}
+
+// places names notifications that are decided in one batch.
+func (e *Executor) places(notes []waitingNote) []string {
+	out := []string{placeOfNote(notes[0].index, e.dispatch.offset)}
+	for _, n := range notes[1:] {
+		out = append(out, placeOfNote(n.index, 0))
+	}
+	return out
+}
+
+// withoutSuspects returns the first notifications, up to one over which the
+// process may have died: that one is decided alone.
+func (e *Executor) withoutSuspects(notes []waitingNote) []waitingNote {
+	for i, place := range e.places(notes) {
+		if e.crashes.suspects(place) {
+			return notes[:max(i, 1)]
+		}
+	}
+	return notes
 }
 
 // checkDispatch makes sure that nobody else dispatches.
@@ -126,7 +139,7 @@ func (e *Executor) checkDispatch() error {
 
 // dispatchBatch decides notifications and commits what follows.
 func (e *Executor) dispatchBatch(notes []waitingNote) error {
-	survived, ok := e.careful.enter(e.ctx, placeOf(notes[0].index, e.dispatch.offset, len(notes)))
+	survived, ok := e.crashes.enter(e.ctx, e.places(notes)...)
 	if !ok {
 		return nil // the executor stops
 	}
@@ -222,7 +235,7 @@ func (d *deciding) notification(n waitingNote, most int) int {
 	case n.broken != nil:
 		d.whole(KindQuarantined, n.broken.Error())
 		return 1
-	case d.e.dispatch.poison[placeOf(n.index, d.next.offset, 1)]:
+	case d.e.crashes.blames(placeOfNote(n.index, d.next.offset)):
 		d.whole(KindQuarantined, "the process ended while it was being processed, more than once")
 		return 1
 	case len(n.data.Alerts) == 0:

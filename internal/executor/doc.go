@@ -26,7 +26,7 @@
 //	             released, messages that are due and what became of them
 //	run/<id>     machine.Event, one record each; the kind is the event's
 //
-// and the cell executor/starts, which says over what the process ended badly.
+// and the cell executor/starts: what the process worked on when it ended badly.
 //
 // # Invariants
 //
@@ -41,7 +41,7 @@
 //   - An append refused because the stream has moved on means that somebody
 //     else wrote: the run is folded anew and the command decided again.
 //   - Who owns one run may only try to own another. Who has to wait holds many,
-//     and takes it while owning none. A careful turn comes before both.
+//     and takes it while owning none. The turn of a suspect (crashGuard) comes before both.
 //   - A run that was set aside keeps what it holds; one that cannot be folded
 //     keeps its service, whatever it was doing.
 //

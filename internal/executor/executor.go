@@ -99,7 +99,7 @@ type Executor struct {
 	requests *requests
 	pauses   pauses
 	dispatch dispatcher
-	careful  *careful
+	crashes  *crashGuard
 	again    chan struct{} // a pause was lifted: see reconsider
 	due      []Due         // messages that were due at the start
 	ids      *runIDs
@@ -127,7 +127,7 @@ func New(o Options) (*Executor, error) {
 	}
 	e.timers = newTimers(e.clock, func(r *run) { e.spawn(func() { e.wake(r) }) })
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
-	e.careful = newCareful(o.Journal, e.alive)
+	e.crashes = newCrashGuard(o.Journal, e.alive)
 	return e, nil
 }
 
@@ -183,7 +183,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	e.setReady(true)
 	loops.Go(func() { e.timers.run(looping) })
 	loops.Go(func() { e.dispatchLoop(looping) })
-	loops.Go(func() { e.careful.run(looping) })
+	loops.Go(func() { e.crashes.run(looping) })
 	e.log.Info("executor ready", "runs", e.countOpen())
 	debug.FreeOSMemory() // folding left as much garbage as it kept
 	select {
@@ -191,11 +191,11 @@ func (e *Executor) Run(ctx context.Context) error {
 	case <-inner.Done():
 	}
 	e.setReady(false)
-	e.careful.end()
+	e.crashes.end()
 	endLoops()
 	loops.Wait()
 	e.drain()
-	if err := e.careful.stopped(e.err()); err != nil {
+	if err := e.crashes.stopped(e.err()); err != nil {
 		return errors.Join(e.err(), err)
 	}
 	return e.err()

@@ -18,15 +18,10 @@ import (
 
 // load rebuilds every projection from the journal.
 func (e *Executor) load() error {
-	first, err := e.careful.firstEnd()
+	first, err := e.crashes.started()
 	if err != nil {
 		return err
 	}
-	poison, err := e.careful.started()
-	if err != nil {
-		return err
-	}
-	e.dispatch.poison = poison
 	asides, err := e.loadControl()
 	if err != nil {
 		return err
@@ -289,7 +284,7 @@ func (e *Executor) suspectLast() error {
 	if head != e.dispatch.index+1 {
 		return nil
 	}
-	return e.careful.suspect(placeOf(e.dispatch.index, e.dispatch.offset, 1))
+	return e.crashes.suspect(placeOfNote(e.dispatch.index, e.dispatch.offset))
 }
 
 // youngSince gives the index of the first record of a stream with that head
@@ -357,7 +352,7 @@ func (e *Executor) resumeAll() {
 
 func (o owner) resume() error {
 	e, r := o.e, o.r
-	if r.dead == nil && e.poisoned(r) {
+	if r.dead == nil && e.blames(r) {
 		e.setAside(r, errors.New("the process ended while it was being processed, more than once"))
 	}
 	if r.dead != nil || r.state.Phase == machine.PhaseEnded {
@@ -386,12 +381,9 @@ func (o owner) resume() error {
 	return nil
 }
 
-// poisoned reports whether the process died over this run before, at the place
+// blames reports whether the process died over this run too often, at the place
 // where it stands now.
-func (e *Executor) poisoned(r *run) bool {
-	if len(e.dispatch.poison) == 0 {
-		return false
-	}
+func (e *Executor) blames(r *run) bool {
 	eff, ok := machine.Pending(*r.state)
-	return ok && e.dispatch.poison[placeOfEffect(eff)]
+	return ok && e.crashes.blames(placeOfEffect(eff))
 }

@@ -327,7 +327,7 @@ func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out
 	if e.at("effect-before") != nil {
 		return out, nothing, false
 	}
-	if survived, ok = e.careful.enter(ctx, placeOfEffect(eff)); !ok {
+	if survived, ok = e.crashes.enter(ctx, placeOfEffect(eff)); !ok {
 		return out, nothing, false
 	}
 	if eff.Action == machine.ActionApply && !eff.Observe && !r.owes(eff) {

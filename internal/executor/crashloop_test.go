@@ -25,18 +25,17 @@ func TestStartsNext(t *testing.T) {
 		name       string
 		last, want starts
 	}{
-		{"in order", starts{Points: map[string]int{run: 6}}, starts{Up: true}},
+		{"in order", starts{Ends: map[string]int{run: 2}}, starts{Up: true}},
 		{"the first bad end", starts{Up: true}, starts{Up: true, Care: true}},
-		{"it died over a place", starts{Up: true, Care: true, Doing: run}, starts{Up: true, Care: true, Points: map[string]int{run: 3}}},
-		{"and again", starts{Up: true, Care: true, Doing: run, Points: map[string]int{run: 3}}, starts{Up: true, Care: true, Points: map[string]int{run: 6}}},
-		{"over another: the first is cleared", starts{Up: true, Care: true, Doing: note, Points: map[string]int{run: 6}}, starts{Up: true, Care: true, Points: map[string]int{note: 3}}},
-		{"over nothing: all are cleared", starts{Up: true, Care: true, Points: map[string]int{run: 6, note: 3}}, starts{Up: true, Care: true}},
-		{"while it waited for the world", starts{Up: true, Care: true, Slow: []string{run}, Points: map[string]int{run: 3}}, starts{Up: true, Care: true, Points: map[string]int{run: 4}}},
-		{"over a batch: one by one from now on", starts{Up: true, Care: true, Doing: "intake@3/0+64"}, starts{Up: true, Care: true, Narrow: 67, Points: map[string]int{"intake@3/0+64": 3}}},
+		{"it died over a place", starts{Up: true, Care: true, Places: []string{run}}, starts{Up: true, Care: true, Ends: map[string]int{run: 1}}},
+		{"and again", starts{Up: true, Care: true, Places: []string{run}, Ends: map[string]int{run: 1}}, starts{Up: true, Care: true, Ends: map[string]int{run: 2}}},
+		{"over another: the first is cleared", starts{Up: true, Care: true, Places: []string{note}, Ends: map[string]int{run: 2}}, starts{Up: true, Care: true, Ends: map[string]int{note: 1}}},
+		{"over nothing: all are cleared", starts{Up: true, Care: true, Ends: map[string]int{run: 2, note: 1}}, starts{Up: true, Care: true}},
+		{"over one of several", starts{Up: true, Care: true, Places: []string{run, note}}, starts{Up: true, Care: true, Ends: map[string]int{run: 1, note: 1}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.want.Points == nil {
-				tt.want.Points = map[string]int{}
+			if tt.want.Ends == nil {
+				tt.want.Ends = map[string]int{}
 			}
 			if d := cmp.Diff(tt.want, tt.last.next()); d != "" {
 				t.Errorf("-want +got:\n%s", d)
@@ -45,31 +44,46 @@ func TestStartsNext(t *testing.T) {
 	}
 }
 
-// What waits for the world lets others go on, and is not blamed for long.
-func TestCalmPlaceHoldsUpNobody(t *testing.T) {
+// Suspects are worked on one at a time and hold up nobody else, and the cell
+// names what is under way.
+func TestSuspectsTakeTurns(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
-		for range 2 { // the second start is careful
-			c := newCareful(h.journal, func() bool { return true })
-			if _, err := c.started(); err != nil {
-				t.Fatal(err)
-			}
-			first, ok := c.enter(t.Context(), "run/r-1@x/1")
-			if !ok {
-				t.Fatal("not its turn")
-			}
+		if err := h.journal.SetMeta(cellStarts, encode(starts{Up: true, Care: true, Places: []string{"run/r-1@x/1", "run/r-2@x/1"}})); err != nil {
+			t.Fatal(err)
+		}
+		c := newCrashGuard(h.journal, func() bool { return true })
+		if _, err := c.started(); err != nil {
+			t.Fatal(err)
+		}
+		enter := func(place string) (func(), time.Duration) {
 			began := time.Now()
-			second, ok := c.enter(t.Context(), "run/r-2@x/1")
-			if waited := time.Since(began); !ok || waited > calm {
-				t.Errorf("the second one waited %s", waited)
+			leave, ok := c.enter(t.Context(), place)
+			if !ok {
+				t.Fatalf("%s has no turn", place)
 			}
-			if c.on && (len(c.cell.Slow) != 1 || c.cell.Doing != "run/r-2@x/1") {
-				t.Errorf("written down: %+v", c.cell)
-			}
-			first()
-			second()
-			if c.cell.Doing != "" || len(c.cell.Slow) != 0 {
-				t.Errorf("survived, and still written down: %+v", c.cell)
-			}
+			return leave, time.Since(began)
+		}
+		first, waited := enter("run/r-1@x/1")
+		if waited != suspectWait {
+			t.Errorf("a suspect waited %s", waited)
+		}
+		time.AfterFunc(time.Hour, first)
+		other, waited := enter("run/r-3@x/1")
+		if waited != 0 {
+			t.Errorf("a place without a count waited %s", waited)
+		}
+		if d := cmp.Diff([]string{"run/r-1@x/1", "run/r-3@x/1"}, c.cell.Places); d != "" {
+			t.Errorf("written down (-want +got):\n%s", d)
+		}
+		second, waited := enter("run/r-2@x/1")
+		if waited != time.Hour {
+			t.Errorf("the second suspect waited %s", waited)
+		}
+		other()
+		second()
+		second()
+		if len(c.cell.Places) != 0 || len(c.cell.Ends) != 0 {
+			t.Errorf("survived, and still written down: %+v", c.cell)
 		}
 	})
 }
@@ -196,7 +210,7 @@ func TestChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	if does != "wait in a check" {
-		e.careful.pause = func(points int) time.Duration { return probation(points) / 50 }
+		e.crashes.wait /= 50
 	}
 	h.e = e
 	ctx, stop := context.WithCancel(t.Context())
