@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"internal/executor": {"internal/playbook", "internal/executor/machine", "internal/audit"},
 	"internal/step": {
 		"internal/playbook", "internal/executor/machine",
-		"internal/kube", "internal/gitops", "internal/engine", "internal/slo", "internal/gpu", "internal/slack", "internal/dial",
+		"internal/kube", "internal/gitops", "internal/engine", "internal/slo", "internal/gpu", "internal/gpu/judge", "internal/gpu/dcgm", "internal/slack", "internal/dial",
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
@@ -49,9 +49,12 @@ var mayImport = map[string][]string{
 
 	"internal/engine":           {"internal/spelling"},
 	"internal/slo":              {},
+	"internal/cli/agentflags":   {}, // flags that the agent and `responder agent` share
 	"internal/gpu":              {},
 	"internal/slack":            {},
-	"internal/gpu/agent":        {"internal/gpu", "internal/tlsfile"},
+	"internal/gpu/judge":        {"internal/gpu"},                       // pure, like the readings
+	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
+	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/tlsfile"},
 	"internal/gpu/client":       {"internal/gpu", "internal/tlsfile", "internal/dial"},
 	"internal/gpu/podresources": {"internal/gpu"}, // gRPC and the kubelet's messages: only the node agent links them
 	"internal/gpu/nvml":         {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
@@ -79,7 +82,7 @@ var mayImport = map[string][]string{
 	"internal/web":     {"internal/playbook", "internal/executor/machine"},
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
-		"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/slo", "internal/gpu",
+		"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge",
 	},
 	"playbooks": {}, // the shipped playbooks, embedded
 
@@ -94,15 +97,15 @@ var mayImport = map[string][]string{
 	"internal/app": {
 		"internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
-		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
+		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
 		"internal/runview", "internal/sandbox", "internal/slack", "internal/slo", "internal/step", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
 	// Commands print what pure packages know and ask a running service for the rest; what acts is built by app.
 	"internal/cli": {
-		"cmd/responder/agentflags", "internal/app", "internal/audit", "internal/catalog", "internal/cli/client", "internal/cli/command",
+		"internal/app", "internal/audit", "internal/catalog", "internal/cli/agentflags", "internal/cli/client", "internal/cli/command",
 		"internal/cli/demo", "internal/cli/dryrun", "internal/config", "internal/engine", "internal/executor/machine", "internal/gitops",
-		"internal/gitops/manifests", "internal/gpu", "internal/playbook", "internal/policy", "internal/runview", "internal/sandbox",
+		"internal/gitops/manifests", "internal/gpu/judge", "internal/playbook", "internal/policy", "internal/runview", "internal/sandbox",
 		"internal/slack", "internal/spelling", "internal/step", "internal/webhook", "internal/yamldoc",
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
@@ -115,9 +118,8 @@ var mayImport = map[string][]string{
 		"internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/gitops",
 		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/webhook",
 	},
-	"cmd/responder":            {"internal/cli", "internal/cli/command"},
-	"cmd/responder/agentflags": {},
-	"cmd/responder/agent":      {"cmd/responder/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/nvml", "internal/gpu/podresources"},
+	"cmd/responder":       {"internal/cli", "internal/cli/command"},
+	"cmd/responder/agent": {"internal/cli/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/judge", "internal/gpu/nvml", "internal/gpu/podresources"},
 }
 
 // forbidden lists what a package must never reach directly, by prefix of the

@@ -16,6 +16,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/agent"
+	"github.com/inference-responder/responder/internal/gpu/dcgm"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -65,7 +66,7 @@ func TestGPUAlerts(t *testing.T) {
 			}
 			parser.Inspect(root, func(n parser.Node, _ []parser.Node) error {
 				s, ok := n.(*parser.VectorSelector)
-				if ok && !strings.Contains(exported, "\n"+s.Name+"{") && !slices.Contains(gpu.DCGMNames(), s.Name) && !slices.Contains(recorded, s.Name) {
+				if ok && !strings.Contains(exported, "\n"+s.Name+"{") && !slices.Contains(dcgm.Names(), s.Name) && !slices.Contains(recorded, s.Name) {
 					t.Errorf("%s%s asks for %s, which nobody exports", r.Alert, r.Record, s.Name)
 				}
 				return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/dcgm"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -66,7 +67,7 @@ type World struct {
 // of that name.
 func (w World) NoSuchNode(ctx context.Context, answers []gpu.Answer) []gpu.Answer {
 	for i, a := range answers {
-		if w.Deps.Nodes == nil || !errors.Is(a.Err, gpu.ErrNoAgent) && !errors.Is(a.Err, gpu.ErrNoDCGM) {
+		if w.Deps.Nodes == nil || !errors.Is(a.Err, gpu.ErrNoAgent) && !errors.Is(a.Err, dcgm.ErrNoSeries) {
 			continue
 		}
 		if e := new(kube.Error); errors.As(lookUp(ctx, w.Deps.Nodes, a.Node), &e) && e.Reason == kube.NotFound {

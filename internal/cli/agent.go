@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/inference-responder/responder/cmd/responder/agentflags"
+	"github.com/inference-responder/responder/internal/cli/agentflags"
 )
 
 // newAgentCommand stands for the agent, which is a program of its own: see

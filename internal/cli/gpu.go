@@ -16,7 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -105,7 +105,7 @@ func (f gpuFlags) completeNodes(ctx context.Context, p *command.Process, named [
 }
 
 // gpuStatus asks about nodes, all that have GPUs when none is named.
-func gpuStatus(ctx context.Context, p *command.Process, f gpuFlags, nodes []string) (_ []gpu.NodeJudgement, err error) {
+func gpuStatus(ctx context.Context, p *command.Process, f gpuFlags, nodes []string) (_ []judge.NodeJudgement, err error) {
 	if f.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %s: it must be more than nothing", f.timeout)
 	}
@@ -137,7 +137,7 @@ func gpuStatus(ctx context.Context, p *command.Process, f gpuFlags, nodes []stri
 		}
 	}
 	answers := w.Deps.GPUs.Snapshots(ctx, nodes, 0)
-	return gpu.JudgeAnswers(w.Now(), w.NoSuchNode(ctx, answers)), nil
+	return judge.Answers(w.Now(), w.NoSuchNode(ctx, answers)), nil
 }
 
 // nodeNames are the nodes that were named, each once.
@@ -167,10 +167,10 @@ func (f gpuFlags) open(p *command.Process) (app.World, error) {
 }
 
 // gpuExit is the exit code. Of no node nothing is known, which is not healthy.
-func gpuExit(judged []gpu.NodeJudgement) int {
-	worst := gpu.Healthy
+func gpuExit(judged []judge.NodeJudgement) int {
+	worst := judge.Healthy
 	if len(judged) == 0 {
-		worst = gpu.Uncertain
+		worst = judge.Uncertain
 	}
 	for _, n := range judged {
 		if n.Verdict.WorseThan(worst) {
@@ -178,9 +178,9 @@ func gpuExit(judged []gpu.NodeJudgement) int {
 		}
 	}
 	switch {
-	case worst.WorseThan(gpu.Uncertain):
+	case worst.WorseThan(judge.Uncertain):
 		return 2
-	case worst.WorseThan(gpu.Busy):
+	case worst.WorseThan(judge.Busy):
 		return 3
 	default:
 		return 0
@@ -188,7 +188,7 @@ func gpuExit(judged []gpu.NodeJudgement) int {
 }
 
 // writeGPUStatus prints a row for each node, or each GPU, and the findings.
-func writeGPUStatus(w io.Writer, judged []gpu.NodeJudgement, each, wide bool) error {
+func writeGPUStatus(w io.Writer, judged []judge.NodeJudgement, each, wide bool) error {
 	t := nodeTable(judged)
 	if each {
 		t = deviceTable(judged)
@@ -207,11 +207,11 @@ func writeGPUStatus(w io.Writer, judged []gpu.NodeJudgement, each, wide bool) er
 }
 
 // worstFirst are the verdicts whose findings are shown.
-func worstFirst() []gpu.Verdict {
-	return []gpu.Verdict{gpu.Failing, gpu.Throttled, gpu.Degraded, gpu.Uncertain}
+func worstFirst() []judge.Verdict {
+	return []judge.Verdict{judge.Failing, judge.Throttled, judge.Degraded, judge.Uncertain}
 }
 
-func writeFindings(w io.Writer, n gpu.NodeJudgement, v gpu.Verdict, wide bool) error {
+func writeFindings(w io.Writer, n judge.NodeJudgement, v judge.Verdict, wide bool) error {
 	for _, f := range n.Findings() {
 		if f.Verdict != v {
 			continue
@@ -236,15 +236,15 @@ func writeFindings(w io.Writer, n gpu.NodeJudgement, v gpu.Verdict, wide bool) e
 
 const noGPUNodes = "no node has NVIDIA GPUs, as far as device plugins and the label nvidia.com/gpu.present say"
 
-func nodeTable(judged []gpu.NodeJudgement) *runview.Table {
+func nodeTable(judged []judge.NodeJudgement) *runview.Table {
 	t := &runview.Table{Columns: []runview.Column{{Head: "NODE", Flex: true}, {Head: "VERDICT"}, {Head: "GPUS"}, {Head: "BAD"}, {Head: "UNKNOWN"}, {Head: "READ BY"}, {Head: "AT"}}, Empty: noGPUNodes}
 	for _, n := range judged {
 		bad, unknown := 0, 0
 		for _, g := range n.GPUs {
 			switch {
-			case g.Verdict.WorseThan(gpu.Uncertain):
+			case g.Verdict.WorseThan(judge.Uncertain):
 				bad++
-			case g.Verdict == gpu.Uncertain:
+			case g.Verdict == judge.Uncertain:
 				unknown++
 			}
 		}
@@ -253,7 +253,7 @@ func nodeTable(judged []gpu.NodeJudgement) *runview.Table {
 	return t
 }
 
-func deviceTable(judged []gpu.NodeJudgement) *runview.Table {
+func deviceTable(judged []judge.NodeJudgement) *runview.Table {
 	t := &runview.Table{Columns: []runview.Column{{Head: "NODE", Flex: true}, {Head: "GPU"}, {Head: "VERDICT"}, {Head: "NEEDS"}, {Head: "NAME", Flex: true}, {Head: "UUID", Wide: true}}, Empty: noGPUNodes}
 	for _, n := range judged {
 		if len(n.GPUs) == 0 {
@@ -261,7 +261,7 @@ func deviceTable(judged []gpu.NodeJudgement) *runview.Table {
 		}
 		for _, g := range n.GPUs {
 			verdict := string(g.Verdict)
-			if g.Verdict == gpu.Throttled {
+			if g.Verdict == judge.Throttled {
 				verdict += " (" + string(g.Throttle) + ")"
 			}
 			t.Add(runview.Printable(n.Node), fmt.Sprint(g.Index), verdict, needs(g), runview.Printable(g.Name), runview.Printable(g.UUID))
@@ -271,7 +271,7 @@ func deviceTable(judged []gpu.NodeJudgement) *runview.Table {
 }
 
 // needs is what NVIDIA's documents ask for.
-func needs(g gpu.Judgement) string {
+func needs(g judge.Judgement) string {
 	switch {
 	case g.RMA:
 		return "replacement"

@@ -18,7 +18,7 @@ func Encode(s Snapshot) ([]byte, error) {
 	if s.GPUs == nil {
 		s.GPUs = []GPU{} // a node without GPUs says so
 	}
-	if err := s.validate(); err != nil {
+	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}
 	b, err := json.Marshal(s)
@@ -46,7 +46,7 @@ func Decode(data []byte) (Snapshot, error) {
 			return Snapshot{}, fmt.Errorf("decode snapshot: %w", err)
 		}
 	}
-	if err := s.validate(); err != nil {
+	if err := s.check(); err != nil {
 		return Snapshot{}, fmt.Errorf("decode snapshot: %w", err)
 	}
 	return s, nil

@@ -32,7 +32,7 @@ func byHand(t interface{ Fatalf(string, ...any) }, data []byte) bool {
 // are made of some characters.
 func fill(t *rapid.T, v reflect.Value, characters string) {
 	if _, ok := v.Addr().Interface().(losable); ok {
-		if why := rapid.SampledFrom(append(allAbsences(), "", "", "", "")).Draw(t, "why"); why != "" {
+		if why := rapid.SampledFrom(append(Absences(), "", "", "", "")).Draw(t, "why"); why != "" {
 			v.Addr().Interface().(losable).lose(why)
 			return
 		}
@@ -46,7 +46,7 @@ func fill(t *rapid.T, v reflect.Value, characters string) {
 		v.Set(reflect.ValueOf(noon.Add(time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(t, "at")))))
 		return
 	case Absence:
-		v.Set(reflect.ValueOf(rapid.SampledFrom(allAbsences()).Draw(t, "reason")))
+		v.Set(reflect.ValueOf(rapid.SampledFrom(Absences()).Draw(t, "reason")))
 		return
 	case map[Reasons]int:
 		bits := rapid.Custom(func(t *rapid.T) Reasons { return Reasons(rapid.Uint64().Draw(t, "bit")) })

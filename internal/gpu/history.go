@@ -47,14 +47,14 @@ func (g GPU) Counters() Counters {
 		AggregateUncorrectable: g.ECC.AggregateUncorrectable,
 		RowsUncorrectable:      g.Rows.Uncorrectable,
 		PCIeReplays:            g.PCIe.Replays,
-		NVLinkCRC:              g.linkErrors(func(l NVLink) []Reading[uint64] { return []Reading[uint64]{l.CRCFlit, l.CRCData} }),
-		NVLinkReplays:          g.linkErrors(func(l NVLink) []Reading[uint64] { return []Reading[uint64]{l.Replay, l.Recovery, l.IntegrityErrors} }),
+		NVLinkCRC:              g.LinkErrors(func(l NVLink) []Reading[uint64] { return []Reading[uint64]{l.CRCFlit, l.CRCData} }),
+		NVLinkReplays:          g.LinkErrors(func(l NVLink) []Reading[uint64] { return []Reading[uint64]{l.Replay, l.Recovery, l.IntegrityErrors} }),
 	}
 }
 
-// linkErrors sums error counters of all links that give any. A counter that
+// LinkErrors sums error counters of all links that give any. A counter that
 // some links give and others could not be asked for makes the sum unknown.
-func (g GPU) linkErrors(counters func(NVLink) []Reading[uint64]) Reading[uint64] {
+func (g GPU) LinkErrors(counters func(NVLink) []Reading[uint64]) Reading[uint64] {
 	sum, seen := uint64(0), false
 	for _, l := range g.NVLinks {
 		for _, c := range counters(l) {
@@ -84,7 +84,14 @@ type Baseline struct {
 
 // Erred says whether counters tell of an uncorrectable memory error since then.
 func (b Baseline) Erred(now Counters) bool {
-	return grew(b.Counters.VolatileUncorrectable, now.VolatileUncorrectable) || grew(b.Counters.AggregateUncorrectable, now.AggregateUncorrectable)
+	return Grew(b.Counters.VolatileUncorrectable, now.VolatileUncorrectable) || Grew(b.Counters.AggregateUncorrectable, now.AggregateUncorrectable)
+}
+
+// Grew reports whether a counter is known to have grown.
+func Grew(from, to Reading[uint64]) bool {
+	a, ok1 := from.Get()
+	b, ok2 := to.Get()
+	return ok1 && ok2 && b > a
 }
 
 // EventType is the kind of an event, a single bit of nvml.h's nvmlEventType.
@@ -92,10 +99,6 @@ type EventType uint64
 
 // Events that a verdict knows.
 const (
-	// Single bit errors, that the P-state, clocks, the power source or the MIG
-	// layout changed: of everyday life, and told by readings.
-	eventsOfNoHarm EventType = 0x1 | 0x4 | 0x10 | 0x80 | 0x100
-
 	EventDoubleBitECC          EventType = 0x2
 	EventXID                   EventType = 0x8 // Data is the XID
 	EventSingleBitStorm        EventType = 0x200
@@ -121,11 +124,11 @@ type Event struct {
 // XID gives the event's XID, if it is one.
 func (e Event) XID() (uint64, bool) { return e.Data, e.Type == EventXID }
 
-// Fewer forgets events that are too many, in place: of the kind that came most
+// DropEvents forgets events that are too many, in place: of the kind that came most
 // often the oldest one, rather of a kind that says nothing of the GPU. So what
 // comes again and again pushes nothing else out. They come oldest first, and stay
 // so; dropped is when the youngest came of those that were forgotten, zero: none.
-func Fewer(events []Event, most int) (kept []Event, dropped time.Time) {
+func DropEvents(events []Event, most int) (kept []Event, dropped time.Time) {
 	if len(events) <= most {
 		return events, time.Time{}
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 )
 
@@ -41,6 +43,12 @@ var absences = map[Absence]string{
 	Stale:        "is too old",
 }
 
+// Absences lists all reasons.
+func Absences() []Absence { return slices.Sorted(maps.Keys(absences)) }
+
+// Text returns the reason as a predicate, such as "was not read".
+func (a Absence) Text() string { return absences[a] }
+
 // Reading is a value, or why there is none. The zero Reading is unknown:
 // what nobody filled in is never mistaken for a zero that was read.
 type Reading[T any] struct {
@@ -58,8 +66,8 @@ func Unknown[T any](why Absence) Reading[T] { return Reading[T]{why: why} }
 // Get gives the value, and whether it is known.
 func (r Reading[T]) Get() (T, bool) { return r.value, r.known }
 
-// lack gives a reason to a reading that nobody filled in.
-func (r *Reading[T]) lack(why Absence) {
+// MarkAbsent sets the reason of a reading that nobody filled in.
+func (r *Reading[T]) MarkAbsent(why Absence) {
 	if r.IsZero() {
 		r.why = why
 	}

@@ -26,9 +26,8 @@ const (
 
 // Classes of reasons.
 const (
-	Harmful      = HWSlowdown | SWThermalSlowdown | HWThermalSlowdown | HWPowerBrakeSlowdown
-	Benign       = GPUIdle | ApplicationsClocks | SyncBoost | DisplayClocks
-	knownReasons = Harmful | Benign | SWPowerCap
+	Harmful = HWSlowdown | SWThermalSlowdown | HWThermalSlowdown | HWPowerBrakeSlowdown
+	Benign  = GPUIdle | ApplicationsClocks | SyncBoost | DisplayClocks
 )
 
 var reasonNames = map[Reasons]string{

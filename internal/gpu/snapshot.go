@@ -8,6 +8,10 @@ import (
 // Format names the form of a snapshot that this package reads and writes.
 const Format = "responder.gpu/v1"
 
+// SourceExporter is the Source of snapshots from dcgm-exporter. Times in them may
+// lie before watching began, so an agent must not use it.
+const SourceExporter = "dcgm"
+
 // Snapshot is what was known about the GPUs of a node at one moment.
 type Snapshot struct {
 	Format   string    `json:"format"`            // always [Format]
@@ -30,6 +34,10 @@ type Snapshot struct {
 
 // Period is the time between two samples.
 func (s Snapshot) Period() time.Duration { return time.Duration(s.PeriodMS) * time.Millisecond }
+
+// MaxAge returns how old the snapshot may be for a verdict: half a minute, or three samples where
+// samples are further apart.
+func (s Snapshot) MaxAge() time.Duration { return max(30*time.Second, 3*s.Period()) }
 
 // Shorter is the snapshot with the last minutes of history only.
 func (s Snapshot) Shorter(minutes int) Snapshot {
@@ -116,6 +124,26 @@ type Violations struct {
 	ThermalNS      Reading[uint64] `json:"thermal_ns,omitzero"` // to heat of either kind: all that older drivers tell
 }
 
+// Lost returns the time lost to one harmful reason, or to [EitherThermal] where
+// the driver does not tell the two kinds of heat apart.
+func (v Violations) Lost(reason Reasons) Reading[uint64] {
+	switch reason {
+	case HWThermalSlowdown:
+		return v.HWThermalNS
+	case SWThermalSlowdown:
+		return v.SWThermalNS
+	case HWPowerBrakeSlowdown:
+		return v.HWPowerBrakeNS
+	case EitherThermal:
+		_, sw := v.SWThermalNS.Get()
+		_, hw := v.HWThermalNS.Get()
+		if !sw && !hw {
+			return v.ThermalNS
+		}
+	}
+	return Unknown[uint64](NotSupported)
+}
+
 // Temperature holds temperatures and thresholds in °C.
 type Temperature struct {
 	GPUC      Reading[int64] `json:"gpu_c,omitzero"`
@@ -132,6 +160,25 @@ type Temperature struct {
 	ShutdownMarginC Reading[int64] `json:"shutdown_margin_c,omitzero"`
 	GPUMaxMarginC   Reading[int64] `json:"gpu_max_margin_c,omitzero"`
 	MemMaxMarginC   Reading[int64] `json:"mem_max_margin_c,omitzero"` // of the memory's own margin, which NVML does not tell
+}
+
+// SlowdownLimit returns the lowest temperature at which the GPU slows down, and
+// whether any is known.
+func (t Temperature) SlowdownLimit() (limit int64, known bool) {
+	for _, l := range []Reading[int64]{t.GPUMaxC, t.SlowdownC} {
+		if v, ok := l.Get(); ok && (!known || v < limit) {
+			limit, known = v, true
+		}
+	}
+	return limit, known
+}
+
+// LeastMargin returns the margin in °C at which a GPU slows down: none (nvml.h), or
+// sooner where its thresholds say so.
+func (t Temperature) LeastMargin() int64 {
+	slow, _ := t.SlowdownMarginC.Get()
+	most, _ := t.GPUMaxMarginC.Get()
+	return max(0, slow, most)
 }
 
 // Power holds power in milliwatts.

@@ -33,6 +33,9 @@ func (s Stretch) sight() sight { return sight{s.Reason, s.Heat} }
 // is the time lost to it ([Violations.ThermalNS]).
 const EitherThermal = SWThermalSlowdown | HWThermalSlowdown
 
+// countedReasons are those whose lost time the driver counts.
+var countedReasons = []Reasons{HWThermalSlowdown, SWThermalSlowdown, HWPowerBrakeSlowdown, EitherThermal}
+
 // Heat is a temperature that is at its limit.
 type Heat string
 
@@ -71,19 +74,19 @@ func (s *Stretches) Add(g GPU, at time.Time) {
 	for _, bit := range reasons.Bits() {
 		shown = append(shown, sight{reason: bit})
 	}
-	for _, b := range brakes { // what the driver counted between two samples was there, too
-		if grew(b.lost(s.before), b.lost(g.Clocks.Violation)) && !slices.Contains(shown, b.sight()) {
-			shown = append(shown, b.sight())
+	for _, r := range countedReasons { // what the driver counted between two samples was there, too
+		if one := (sight{reason: r}); Grew(s.before.Lost(r), g.Clocks.Violation.Lost(r)) && !slices.Contains(shown, one) {
+			shown = append(shown, one)
 		}
 	}
 	s.before = g.Clocks.Violation
 	s.see("", known, at, shown...)
 	t := g.Temperature
-	limit, limited := lowest(t.GPUMaxC, t.SlowdownC)
+	limit, limited := t.SlowdownLimit()
 	s.lookAt(HotGPU, at, t.GPUC, func(c int64) bool { return c >= limit }, limited)
 	limit, limited = t.MemMaxC.Get()
 	s.lookAt(HotMemory, at, t.MemoryC, func(c int64) bool { return c >= limit }, limited)
-	s.lookAt(NoMargin, at, t.MarginC, func(left int64) bool { return left <= t.leastMargin() }, true)
+	s.lookAt(NoMargin, at, t.MarginC, func(left int64) bool { return left <= t.LeastMargin() }, true)
 }
 
 // lookAt looks at a temperature; one that is not known, or has no limit, is not seen.
@@ -126,22 +129,6 @@ func (s *Stretches) All() []Stretch {
 	})
 }
 
-// began is since when a sight has been there, by the stretch that reaches into
-// what the minutes show of it; first is what they say. What they show from the
-// first of them on may have begun before, where no stretch tells.
-func (u subject) began(what sight, first time.Time) (since time.Time, text string) {
-	for _, one := range u.gpu.Stretches {
-		if one.sight() != what || one.Last.Before(first) || one.Since.After(first.Add(time.Minute+clockSlack)) {
-			continue
-		}
-		if one.OrBefore {
-			return one.Since, u.since(one.Since) + " or before"
-		}
-		return one.Since, u.since(one.Since)
-	}
-	return first, u.ongoing(first)
-}
-
 // validStretches refuses times that the one who watches cannot have seen.
 func (g GPU) validStretches(watching, now time.Time) error {
 	told := map[sight]bool{}
@@ -149,9 +136,9 @@ func (g GPU) validStretches(watching, now time.Time) error {
 		switch {
 		case !one.sight().known() || told[one.sight()]:
 			return fmt.Errorf("stretches[%d]: neither one clocks event reason nor one kind of heat, or told twice", i)
-		case one.Since.IsZero() || one.Since.Before(watching.Add(-clockSlack)):
+		case one.Since.IsZero() || one.Since.Before(watching.Add(-ClockSlack)):
 			return fmt.Errorf("stretches[%d].since: missing, or before watching began", i)
-		case one.Last.Before(one.Since) || one.Last.After(now.Add(clockSlack)):
+		case one.Last.Before(one.Since) || one.Last.After(now.Add(ClockSlack)):
 			return fmt.Errorf("stretches[%d].last: before its since, or later than the snapshot's taken_at", i)
 		}
 		told[one.sight()] = true

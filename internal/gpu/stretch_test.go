@@ -104,44 +104,6 @@ func TestStretchesAreBounded(t *testing.T) {
 	}
 }
 
-// What is shown by all of the history began when the stretch says so, if that
-// reaches into it.
-func TestSinceByStretch(t *testing.T) {
-	night := noon.Add(-9*time.Hour - 46*time.Minute)
-	slowdown := func(s Stretch) func(*GPU) {
-		return func(g *GPU) {
-			lastMinutes(g, 10, showing(HWSlowdown, 60))
-			g.Stretches = []Stretch{{Reason: GPUIdle, Since: night.Add(-time.Hour), Last: noon}, s}
-		}
-	}
-	hot := func(s Stretch) func(*GPU) {
-		return func(g *GPU) {
-			g.Temperature.GPUC, g.Stretches = Known[int64](88), []Stretch{s}
-			lastMinutes(g, 10, func(m *Minute) { m.GPUMaxC = Known[int64](88) })
-		}
-	}
-	for name, c := range map[string]verdictCase{
-		"begun while watched":   {change: slowdown(Stretch{Reason: HWSlowdown, Since: night, Last: noon}), text: "hardware slowdown since 02:14 UTC"},
-		"or before":             {change: slowdown(Stretch{Reason: HWSlowdown, Since: night, Last: noon, OrBefore: true}), text: "hardware slowdown since 02:14 UTC or before"},
-		"yesterday":             {change: slowdown(Stretch{Reason: HWSlowdown, Since: night.Add(-24 * time.Hour), Last: noon}), text: "hardware slowdown since 2026-08-21 02:14 UTC"},
-		"one that ended before": {change: slowdown(Stretch{Reason: HWSlowdown, Since: night, Last: noon.Add(-11 * time.Minute)}), text: "hardware slowdown since 11:50 UTC or before"},
-		"one that began later":  {change: slowdown(Stretch{Reason: HWSlowdown, Since: noon.Add(-8 * time.Minute), Last: noon}), text: "hardware slowdown since 11:50 UTC or before"},
-		"of another reason":     {change: slowdown(Stretch{Reason: HWThermalSlowdown, Since: night, Last: noon}), text: "hardware slowdown since 11:50 UTC or before"},
-		"heat":                  {change: hot(Stretch{Heat: HotGPU, Since: night, Last: noon}), text: "gpu at 87 °C or more since 02:14 UTC"},
-		"heat of the memory":    {change: hot(Stretch{Heat: HotMemory, Since: night, Last: noon}), text: "gpu at 87 °C or more since 11:50 UTC or before"},
-		"an ECC error": {change: func(g *GPU) {
-			g.ECC.VolatileUncorrectable, g.Baseline.ErredAt = Known[uint64](41), night
-			lastMinutes(g, 10, func(m *Minute) { m.Counters.VolatileUncorrectable = Known[uint64](41) })
-		}, text: "41 uncorrectable ECC errors since 02:14 UTC"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if j := one(t, c.change); len(j.Reasons) == 0 || j.Reasons[0].Text != c.text {
-				t.Errorf("got %+v, want %q", j.Reasons, c.text)
-			}
-		})
-	}
-}
-
 func TestTimesThatCannotBe(t *testing.T) {
 	good := Stretch{Reason: HWSlowdown, Since: noon.Add(-time.Hour), Last: noon}
 	for name, c := range map[string]struct {
@@ -173,7 +135,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 			s := snapshot(h100(0))
 			s.GPUs[0].Stretches = []Stretch{good}
 			c.change(&s)
-			err := s.Valid()
+			err := s.Validate()
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

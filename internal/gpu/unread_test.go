@@ -20,7 +20,7 @@ func TestUnread(t *testing.T) {
 		Baseline:    Baseline{At: time.Unix(1, 0).UTC(), Counters: Counters{PCIeReplays: Known[uint64](1)}},
 		Minutes:     []Minute{{Start: time.Unix(940, 0).UTC(), Samples: 60, GPUMaxC: Known[int64](41)}},
 	}
-	after := before.Unread(Timeout)
+	after := before.WithoutReadings(Timeout)
 	if _, known := before.NVLinks[0].Active.Get(); !known {
 		t.Error("the GPU it was made from has lost its links")
 	}

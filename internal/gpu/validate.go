@@ -25,15 +25,15 @@ const (
 // old readings may be: it is not for the one that is asked to widen that.
 const MaxPeriod = time.Minute
 
-// Valid says what of a snapshot no honest agent says, such as two GPUs with one
+// Validate says what of a snapshot no honest agent says, such as two GPUs with one
 // UUID; nil: nothing. Values that cannot be true are left to [Judge].
-func (s Snapshot) Valid() error {
+func (s Snapshot) Validate() error {
 	s.Format = Format
-	return s.validate()
+	return s.check()
 }
 
-// validate refuses what no honest agent says; see also plausible.
-func (s Snapshot) validate() error {
+// check refuses what no honest agent says; see also plausible.
+func (s Snapshot) check() error {
 	switch {
 	case s.Format != Format:
 		return fmt.Errorf("format is %q, want %q", clip(s.Format), Format)
@@ -74,8 +74,8 @@ func (s Snapshot) validate() error {
 	return nil
 }
 
-// clockSlack is how far two times of one node may disagree.
-const clockSlack = 2 * time.Second
+// ClockSlack is how far two times of one node may disagree.
+const ClockSlack = 2 * time.Second
 
 func (g GPU) validate(watching, now time.Time) error {
 	switch {
@@ -85,7 +85,7 @@ func (g GPU) validate(watching, now time.Time) error {
 		return fmt.Errorf("index: %d is no index of a GPU", g.Index)
 	case g.TakenAt.IsZero():
 		return errors.New("taken_at: missing")
-	case g.TakenAt.After(now.Add(clockSlack)):
+	case g.TakenAt.After(now.Add(ClockSlack)):
 		return errors.New("taken_at: later than the snapshot's own")
 	}
 	pods, _ := g.Pods.Get()
@@ -157,9 +157,9 @@ func (g GPU) validHistory(watching, now time.Time) error {
 	last := time.Time{}
 	for i, m := range g.Minutes {
 		switch {
-		case m.Start.IsZero() || m.Start.After(now.Add(clockSlack)):
+		case m.Start.IsZero() || m.Start.After(now.Add(ClockSlack)):
 			return fmt.Errorf("minutes[%d].start: missing, or later than the snapshot's taken_at", i)
-		case i > 0 && m.Start.Sub(last) < time.Minute-clockSlack:
+		case i > 0 && m.Start.Sub(last) < time.Minute-ClockSlack:
 			return fmt.Errorf("minutes[%d].start: less than a minute after the one before; the clock jumped", i)
 		case m.Samples < 0 || m.Missed < 0 || m.Samples+m.Missed > 10_000:
 			return fmt.Errorf("minutes[%d]: %d samples and %d missed cannot be", i, m.Samples, m.Missed)
@@ -173,22 +173,22 @@ func (g GPU) validHistory(watching, now time.Time) error {
 	}
 	last = time.Time{}
 	for i, e := range g.Events {
-		if e.At.IsZero() || e.At.After(now.Add(clockSlack)) || e.At.Before(last.Add(-clockSlack)) {
+		if e.At.IsZero() || e.At.After(now.Add(ClockSlack)) || e.At.Before(last.Add(-ClockSlack)) {
 			return fmt.Errorf("events[%d].at: missing, out of order or later than the snapshot's taken_at", i)
 		}
 		last = e.At
 	}
 	switch since := g.EventsSince; {
-	case since.After(now.Add(clockSlack)):
+	case since.After(now.Add(ClockSlack)):
 		return errors.New("events_since: later than the snapshot's taken_at")
-	case !since.IsZero() && since.Before(watching.Add(-clockSlack)):
+	case !since.IsZero() && since.Before(watching.Add(-ClockSlack)):
 		return errors.New("events_since: before watching began")
 	}
 	b := g.Baseline
 	switch {
-	case b.At.After(now.Add(clockSlack)):
+	case b.At.After(now.Add(ClockSlack)):
 		return errors.New("baseline.at: later than the snapshot's taken_at")
-	case !b.ErredAt.IsZero() && (b.ErredAt.Before(b.At) || b.ErredAt.After(now.Add(clockSlack))):
+	case !b.ErredAt.IsZero() && (b.ErredAt.Before(b.At) || b.ErredAt.After(now.Add(ClockSlack))):
 		return errors.New("baseline.erred_at: before its at, or later than the snapshot's taken_at")
 	}
 	return nil

@@ -19,15 +19,13 @@ const (
 	XIDReplace     XIDClass = "replace"     // the GPU is to be replaced
 )
 
-// xidCatalog is where the classes come from.
-const xidCatalog = "NVIDIA XID catalog, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
-
 type xidEntry struct {
 	class XIDClass
 	text  string
 }
 
-// xids holds what the catalog gives for Ampere and later. Its immediate action
+// xids holds what NVIDIA's XID catalog
+// (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) has for Ampere and later. Its immediate action
 // makes the class: RESTART_APP and IGNORE are no fault of the GPU, RESET_GPU and
 // RESTART_BM are. Numbers it calls unused are not here: should one appear, it
 // means something new, and nobody can say that it is harmless.
@@ -114,14 +112,6 @@ var xidEngines = []struct {
 	{126, 135, "copy engine error"},
 }
 
-// recoveryChanged is the XID by which the driver says that the recovery action
-// is another now. It does not say which; see [GPU.Recovery].
-const recoveryChanged = 154
-
-// memoryRepaired is the XID by which the driver says that a row or a page of
-// memory waits for a reset from then on.
-const memoryRepaired = 63
-
 // HarmlessXID reports whether an XID, or none (0), says nothing of the GPU however
 // often it comes.
 func HarmlessXID(code uint64) bool {
@@ -140,18 +130,4 @@ func ClassifyXID(code uint64) (XIDClass, string) {
 		}
 	}
 	return XIDUnknown, fmt.Sprintf("XID %d, which is not known here", code)
-}
-
-// xidOutcome is what a class means for a verdict.
-var xidOutcome = map[XIDClass]outcome{
-	XIDNote:        {verdict: Healthy},
-	XIDApplication: {verdict: Healthy},
-	XIDContained:   {verdict: Degraded},
-	XIDLink:        {verdict: Degraded},
-	XIDRepair:      {verdict: Degraded, reset: true},
-	XIDUnknown:     {verdict: Uncertain},
-	XIDReset:       {verdict: Failing, reset: true},
-	XIDReboot:      {verdict: Failing, reset: true},
-	XIDMechanical:  {verdict: Failing},
-	XIDReplace:     {verdict: Failing, rma: true},
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -57,7 +57,7 @@ func (a *watch) gpuAlerts(ctx context.Context, now time.Time, fire func(time.Tim
 		if len(n.ailments) == 0 {
 			continue
 		}
-		for _, j := range gpu.JudgeAnswers(now, a.world.Snapshots(ctx, []string{n.name}, 0)) {
+		for _, j := range judge.Answers(now, a.world.Snapshots(ctx, []string{n.name}, 0)) {
 			for _, g := range j.GPUs {
 				name := alertOf(g)
 				if name == "" {
@@ -76,11 +76,11 @@ func (a *watch) gpuAlerts(ctx context.Context, now time.Time, fire func(time.Tim
 }
 
 // alertOf is the alert about a GPU with that verdict; empty: there is none.
-func alertOf(g gpu.Judgement) string {
+func alertOf(g judge.Judgement) string {
 	switch {
-	case g.Verdict == gpu.Throttled && g.Throttle == gpu.Thermal:
+	case g.Verdict == judge.Throttled && g.Throttle == judge.Thermal:
 		return "GPUThermalThrottle"
-	case g.Verdict == gpu.Throttled, g.Verdict == gpu.Failing:
+	case g.Verdict == judge.Throttled, g.Verdict == judge.Failing:
 		return "GPUFault"
 	default:
 		return ""

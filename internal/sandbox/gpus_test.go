@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
@@ -20,13 +21,13 @@ func ailingWorld(t *testing.T, kind ailing) (*World, *Clock) {
 	return build(s, clock, start, nil), clock
 }
 
-func judged(t *testing.T, w *World, clock *Clock) map[string]gpu.NodeJudgement {
+func judged(t *testing.T, w *World, clock *Clock) map[string]judge.NodeJudgement {
 	t.Helper()
 	nodes, err := w.GPUNodes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]gpu.NodeJudgement{}
+	out := map[string]judge.NodeJudgement{}
 	for _, a := range w.Snapshots(t.Context(), nodes, 0) {
 		if a.Err != nil {
 			t.Fatal(a.Err)
@@ -35,7 +36,7 @@ func judged(t *testing.T, w *World, clock *Clock) map[string]gpu.NodeJudgement {
 			t.Fatalf("what the sandbox says of %s is not what an agent may say: %v", a.Node, err)
 		}
 	}
-	for _, j := range gpu.JudgeAnswers(clock.Now(), w.Snapshots(t.Context(), nodes, 0)) {
+	for _, j := range judge.Answers(clock.Now(), w.Snapshots(t.Context(), nodes, 0)) {
 		out[j.Node] = j
 	}
 	return out
@@ -44,10 +45,10 @@ func judged(t *testing.T, w *World, clock *Clock) map[string]gpu.NodeJudgement {
 func TestGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind ailing
-		want gpu.Verdict
+		want judge.Verdict
 	}{
-		"hot":     {hot, gpu.Throttled},
-		"failing": {failing, gpu.Failing},
+		"hot":     {hot, judge.Throttled},
+		"failing": {failing, judge.Failing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, clock := ailingWorld(t, c.kind)
@@ -56,7 +57,7 @@ func TestGPUs(t *testing.T) {
 				t.Fatalf("%d nodes, want 8", len(got))
 			}
 			for node, j := range got {
-				want := gpu.Healthy
+				want := judge.Healthy
 				if node == "gpu-h100-01" {
 					want = c.want
 				}
@@ -90,7 +91,7 @@ func TestHeatGoesWithTheLoad(t *testing.T) {
 		}
 	}
 	clock.Set(clock.Now().Add(18 * time.Minute))
-	if got := judged(t, w, clock)["gpu-h100-01"]; got.Verdict != gpu.Healthy {
+	if got := judged(t, w, clock)["gpu-h100-01"]; got.Verdict != judge.Healthy {
 		t.Errorf("without load the node is %s, want healthy: %+v", got.Verdict, got.GPUs[3])
 	}
 }

@@ -46,7 +46,7 @@ type Deps struct {
 type GPUs interface {
 	// Snapshots gives one answer for each node, in their order. A node that
 	// cannot be asked, in time, is an answer with an error. Freshness and what
-	// the readings mean are the caller's to judge: [gpu.JudgeAnswers]. Each
+	// the readings mean are the caller's to judge: [judge.Answers]. Each
 	// remembers the time that back reaches, as far as its source does; 0: what a
 	// verdict needs. It is at most [MaxHealthyFor].
 	Snapshots(ctx context.Context, nodes []string, back time.Duration) []gpu.Answer

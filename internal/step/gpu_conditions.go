@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
@@ -41,9 +41,9 @@ func (c gpuHealth) conditionsOf(ctx context.Context, nodes []string) (byNode map
 // as node-problem-detector. Of a node that seems well nobody knows then who is
 // right: its GPUs are not known to be well, and not known to be at fault. Nor are
 // they where nobody can hear what is said.
-func told(j gpu.NodeJudgement, h heard) gpu.NodeJudgement {
+func told(j judge.NodeJudgement, h heard) judge.NodeJudgement {
 	bad := kube.GPUTroubles(h.bad)
-	r := gpu.Reason{Rule: "node-condition", Verdict: gpu.Uncertain, Source: "who sets node conditions there, such as node-problem-detector"}
+	r := judge.Reason{Rule: "node-condition", Verdict: judge.Uncertain, Source: "who sets node conditions there, such as node-problem-detector"}
 	switch {
 	case h.unread != nil:
 		r.Text = fmt.Sprintf("its conditions could not be read: %v", h.unread)
@@ -55,8 +55,8 @@ func told(j gpu.NodeJudgement, h heard) gpu.NodeJudgement {
 		r.Text, r.Evidence = "its conditions "+strings.Join(bad, ", ")+" tell of a fault of its GPUs", strings.Join(bad, " ")
 	}
 	j.Reasons = append(slices.Clone(j.Reasons), r)
-	if gpu.Uncertain.WorseThan(j.Verdict) {
-		j.Verdict = gpu.Uncertain
+	if judge.Uncertain.WorseThan(j.Verdict) {
+		j.Verdict = judge.Uncertain
 	}
 	return j
 }

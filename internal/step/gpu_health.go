@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -34,7 +35,7 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 		},
 		Out: []playbook.Field{
 			with(verdict, "The worst of the GPUs that count: those the service's pods hold, or all of their nodes where that is not known."),
-			{Name: "throttle", Type: text, Enum: []string{"", string(gpu.Thermal), string(gpu.PowerBrake), string(gpu.Hardware)}, Doc: "What slows down the worst of the GPUs that count; empty: nothing."},
+			{Name: "throttle", Type: text, Enum: []string{"", string(judge.Thermal), string(judge.PowerBrake), string(judge.Hardware)}, Doc: "What slows down the worst of the GPUs that count; empty: nothing."},
 			{Name: "why", Type: text, Doc: "The worst finding in a sentence; empty: nothing is wrong."},
 			{Name: "node", Type: text, Doc: "The node with the worst of them that is degraded, throttled or failing; empty: there is none."},
 			{Name: "gpu", Type: text, Doc: "UUID of the worst GPU there; empty: there is none, or the whole node is at fault."},
@@ -74,7 +75,7 @@ Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should
 
 func verdictNames() []string {
 	var out []string
-	for _, v := range gpu.Verdicts() {
+	for _, v := range judge.Verdicts() {
 		out = append(out, string(v))
 	}
 	return out
@@ -98,45 +99,45 @@ type healthWith struct {
 }
 
 type healthOut struct {
-	Verdict      gpu.Verdict   `json:"verdict"`
-	Throttle     gpu.Throttle  `json:"throttle"`
-	Why          string        `json:"why"`
-	Node         string        `json:"node"`
-	GPU          string        `json:"gpu"`
-	Reset        bool          `json:"reset"`
-	RMA          bool          `json:"rma"`
-	RepairGPUs   []string      `json:"repair_gpus"`
-	RepairWhy    string        `json:"repair_why"`
-	HealthyNodes int           `json:"healthy_nodes"`
-	UnknownNodes int           `json:"unknown_nodes"`
-	BadNodes     int           `json:"bad_nodes"`
-	HotNodes     int           `json:"hot_nodes"`
-	BadPods      []string      `json:"bad_pods"`
-	Nodes        []gpuNodeOut  `json:"nodes"`
-	Reasons      []gpuFoundOut `json:"reasons"`
+	Verdict      judge.Verdict  `json:"verdict"`
+	Throttle     judge.Throttle `json:"throttle"`
+	Why          string         `json:"why"`
+	Node         string         `json:"node"`
+	GPU          string         `json:"gpu"`
+	Reset        bool           `json:"reset"`
+	RMA          bool           `json:"rma"`
+	RepairGPUs   []string       `json:"repair_gpus"`
+	RepairWhy    string         `json:"repair_why"`
+	HealthyNodes int            `json:"healthy_nodes"`
+	UnknownNodes int            `json:"unknown_nodes"`
+	BadNodes     int            `json:"bad_nodes"`
+	HotNodes     int            `json:"hot_nodes"`
+	BadPods      []string       `json:"bad_pods"`
+	Nodes        []gpuNodeOut   `json:"nodes"`
+	Reasons      []gpuFoundOut  `json:"reasons"`
 }
 
 type gpuNodeOut struct {
-	Name        string       `json:"name"`
-	Verdict     gpu.Verdict  `json:"verdict"`
-	NodeVerdict gpu.Verdict  `json:"node_verdict"`
-	Throttle    gpu.Throttle `json:"throttle"`
-	Source      string       `json:"source"`
-	AgeSeconds  float64      `json:"age_seconds"`
-	GPUs        int          `json:"gpus"`
-	Pods        []string     `json:"pods"`
-	Conditions  []string     `json:"conditions"`
+	Name        string         `json:"name"`
+	Verdict     judge.Verdict  `json:"verdict"`
+	NodeVerdict judge.Verdict  `json:"node_verdict"`
+	Throttle    judge.Throttle `json:"throttle"`
+	Source      string         `json:"source"`
+	AgeSeconds  float64        `json:"age_seconds"`
+	GPUs        int            `json:"gpus"`
+	Pods        []string       `json:"pods"`
+	Conditions  []string       `json:"conditions"`
 }
 
 type gpuFoundOut struct {
-	Node     string      `json:"node"`
-	GPU      int         `json:"gpu"`
-	UUID     string      `json:"uuid"`
-	Rule     string      `json:"rule"`
-	Verdict  gpu.Verdict `json:"verdict"`
-	Text     string      `json:"text"`
-	Evidence string      `json:"evidence"`
-	Source   string      `json:"source"`
+	Node     string        `json:"node"`
+	GPU      int           `json:"gpu"`
+	UUID     string        `json:"uuid"`
+	Rule     string        `json:"rule"`
+	Verdict  judge.Verdict `json:"verdict"`
+	Text     string        `json:"text"`
+	Evidence string        `json:"evidence"`
+	Source   string        `json:"source"`
 }
 
 // Run implements [Check].
@@ -198,11 +199,11 @@ func podsByNode(pods []kube.Pod) map[string][]string {
 // called whole, every GPU counts.
 func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[string]heard, pods map[string][]string, whole string) (healthOut, []string) {
 	counts := map[string]nodeCount{}
-	out := healthOut{Verdict: gpu.Healthy, BadPods: []string{}, RepairGPUs: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
+	out := healthOut{Verdict: judge.Healthy, BadPods: []string{}, RepairGPUs: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
 	if len(answers) == 0 {
-		out.Verdict, out.Why = gpu.Uncertain, "no pod of the service runs on a node"
+		out.Verdict, out.Why = judge.Uncertain, "no pod of the service runs on a node"
 	}
-	for i, j := range gpu.JudgeAnswers(now, answers) {
+	for i, j := range judge.Answers(now, answers) {
 		counted := pods[j.Node]
 		if j.Node == whole {
 			counted = nil
@@ -220,7 +221,7 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[
 	}
 	slices.SortStableFunc(out.Nodes, func(a, b gpuNodeOut) int { return worseFirst(a.Verdict, b.Verdict) })
 	slices.SortStableFunc(out.Reasons, func(a, b gpuFoundOut) int { return worseFirst(a.Verdict, b.Verdict) })
-	if len(out.Nodes) > 0 && out.Nodes[0].Verdict.WorseThan(gpu.Uncertain) {
+	if len(out.Nodes) > 0 && out.Nodes[0].Verdict.WorseThan(judge.Uncertain) {
 		out.Node = out.Nodes[0].Name
 		n := counts[out.Node]
 		out.GPU = n.worst
@@ -247,17 +248,17 @@ func (o *healthOut) add(n nodeCount, row gpuNodeOut) {
 		o.HotNodes++
 	}
 	switch {
-	case n.verdict.WorseThan(gpu.Uncertain):
+	case n.verdict.WorseThan(judge.Uncertain):
 		o.BadNodes++
 		o.BadPods = append(o.BadPods, row.Pods...)
-	case n.verdict.WorseThan(gpu.Busy):
+	case n.verdict.WorseThan(judge.Busy):
 		o.UnknownNodes++
 	default:
 		o.HealthyNodes++
 	}
 }
 
-func worseFirst(a, b gpu.Verdict) int {
+func worseFirst(a, b judge.Verdict) int {
 	switch {
 	case a.WorseThan(b):
 		return -1
@@ -271,26 +272,26 @@ func worseFirst(a, b gpu.Verdict) int {
 // nodeCount is a node as far as it counts for the service.
 type nodeCount struct {
 	node     string
-	verdict  gpu.Verdict
-	throttle gpu.Throttle
-	hot      bool            // heat slows one of the GPUs down
-	whole    string          // finding about the node that asks for a reset; empty: none
-	repairs  []gpu.Judgement // of the GPUs that need a reset or a replacement
-	reasons  []gpuFoundOut   // worse than busy
-	worst    string          // UUID of the GPU; empty: none is worse than busy
+	verdict  judge.Verdict
+	throttle judge.Throttle
+	hot      bool              // heat slows one of the GPUs down
+	whole    string            // finding about the node that asks for a reset; empty: none
+	repairs  []judge.Judgement // of the GPUs that need a reset or a replacement
+	reasons  []gpuFoundOut     // worse than busy
+	worst    string            // UUID of the GPU; empty: none is worse than busy
 }
 
 // countNode judges the GPUs of a node that count: those the pods hold where
 // that is known, else all of them. What is wrong with the node as a whole
 // counts always.
-func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []string) nodeCount {
-	n := nodeCount{node: j.Node, verdict: gpu.Healthy}
-	note := func(index int, uuid string, found []gpu.Reason) {
+func countNode(j judge.NodeJudgement, a gpu.Answer, namespace string, pods []string) nodeCount {
+	n := nodeCount{node: j.Node, verdict: judge.Healthy}
+	note := func(index int, uuid string, found []judge.Reason) {
 		for _, r := range found {
 			if r.Verdict.WorseThan(n.verdict) {
 				n.verdict = r.Verdict
 			}
-			if r.Verdict.WorseThan(gpu.Busy) {
+			if r.Verdict.WorseThan(judge.Busy) {
 				n.reasons = append(n.reasons, gpuFoundOut{j.Node, index, uuid, r.Rule, r.Verdict, r.Text, r.Evidence, r.Source})
 			}
 		}
@@ -302,19 +303,19 @@ func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []strin
 		names[p] = true
 	}
 	held, known := a.Snapshot.Held(namespace, names)
-	worst := gpu.Healthy
+	worst := judge.Healthy
 	for _, g := range j.GPUs {
 		if known && len(held) > 0 && !held[g.UUID] {
 			continue
 		}
 		note(g.Index, g.UUID, g.Reasons)
-		n.hot = n.hot || g.Throttle == gpu.Thermal
+		n.hot = n.hot || g.Throttle == judge.Thermal
 		if g.Reset || g.RMA {
 			n.repairs = append(n.repairs, g)
 		}
 		if g.Verdict.WorseThan(worst) {
 			n.throttle, worst = g.Throttle, g.Verdict
-			if worst.WorseThan(gpu.Busy) {
+			if worst.WorseThan(judge.Busy) {
 				n.worst = g.UUID
 			}
 		}
@@ -325,7 +326,7 @@ func countNode(j gpu.NodeJudgement, a gpu.Answer, namespace string, pods []strin
 // repair tells what the GPUs of the node need, which of them a repair is to be
 // asked for, the most urgent first, and why those.
 func (n nodeCount) repair() (reset, rma bool, uuids []string, why string) {
-	slices.SortStableFunc(n.repairs, func(a, b gpu.Judgement) int {
+	slices.SortStableFunc(n.repairs, func(a, b judge.Judgement) int {
 		if a.RMA != b.RMA {
 			return map[bool]int{true: -1, false: 1}[a.RMA]
 		}

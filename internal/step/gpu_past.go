@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/dcgm"
 )
 
 // The past is asked for of some GPUs at once, so that no answer is too large, and
@@ -23,9 +24,9 @@ const (
 const pastQuery = `count_values by (__name__, UUID, uuid, %[1]s) ("value", %[2]s) or max by (__name__, UUID, uuid, %[1]s, clock_event) (%[3]s)`
 
 // past gives by node what the series of GPUs were before a moment.
-func (d DCGM) past(ctx context.Context, label string, nodes, uuids []string, to time.Time) (map[string][]gpu.Series, error) {
-	out := map[string][]gpu.Series{}
-	values, counts := gpu.DCGMPastNames()
+func (d DCGM) past(ctx context.Context, label string, nodes, uuids []string, to time.Time) (map[string][]dcgm.Series, error) {
+	out := map[string][]dcgm.Series{}
+	values, counts := dcgm.PastNames()
 	for some := range slices.Chunk(uuids[:min(len(uuids), pastMost)], pastAtOnce) {
 		of := func(uuid string) string {
 			o := d
@@ -35,7 +36,7 @@ func (d DCGM) past(ctx context.Context, label string, nodes, uuids []string, to 
 			}
 			return fmt.Sprintf(pastQuery, label, o.selector(label, nodes, values), o.selector(label, nodes, counts))
 		}
-		all, err := d.span(ctx, of("UUID")+" or "+of("uuid"), to.Add(-gpu.DCGMPast), to, gpu.DCGMPastStep)
+		all, err := d.span(ctx, of("UUID")+" or "+of("uuid"), to.Add(-dcgm.PastSpan), to, dcgm.PastStep)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +52,7 @@ func (d DCGM) past(ctx context.Context, label string, nodes, uuids []string, to 
 }
 
 // valued is a series as it was before [pastQuery] made a label of its values.
-func valued(s gpu.Series, values []string) (gpu.Series, bool) {
+func valued(s dcgm.Series, values []string) (dcgm.Series, bool) {
 	if !slices.Contains(values, s.Name) {
 		return s, true
 	}
@@ -65,10 +66,10 @@ func valued(s gpu.Series, values []string) (gpu.Series, bool) {
 // date makes the snapshots anew, with the past, of those nodes where something
 // went on already when the last minutes began. Where it cannot be had, what is
 // known of the last minutes stands, and counts.
-func (d DCGM) date(ctx context.Context, label string, out []gpu.Answer, anew func(node string, past []gpu.Series) (gpu.Snapshot, error), to time.Time) {
+func (d DCGM) date(ctx context.Context, label string, out []gpu.Answer, anew func(node string, past []dcgm.Series) (gpu.Snapshot, error), to time.Time) {
 	var nodes, uuids []string
 	for _, a := range out {
-		if undated := a.Snapshot.Undated(); len(undated) > 0 {
+		if undated := dcgm.Undated(a.Snapshot); len(undated) > 0 {
 			nodes, uuids = append(nodes, a.Node), append(uuids, undated...)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/dcgm"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -84,7 +85,7 @@ func (p dividedGPU) Range(ctx context.Context, expr string, from, to time.Time, 
 		for _, f := range s.Floats {
 			one.Points = append(one.Points, slo.Point{At: time.UnixMilli(f.T).UTC(), Value: f.F})
 		}
-		if m.Series = append(m.Series, one); every == gpu.DCGMPastStep {
+		if m.Series = append(m.Series, one); every == dcgm.PastStep {
 			*p.points += len(one.Points)
 		}
 	}
@@ -100,7 +101,7 @@ func TestPastOfADividedGPU(t *testing.T) {
 	if a.Err != nil || len(a.Snapshot.GPUs) != 1 || len(a.Snapshot.Errors) > 0 {
 		t.Fatalf("%+v", a)
 	}
-	const perSeries = int(gpu.DCGMPast/gpu.DCGMPastStep) + 1
+	const perSeries = int(dcgm.PastSpan/dcgm.PastStep) + 1
 	if most := 4 * perSeries; points == 0 || points > most { // two XIDs at once, a mask, a count
 		t.Errorf("%d points of the past, want %d at most", points, most)
 	}
@@ -112,7 +113,7 @@ func TestPastOfADividedGPU(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if len(since) != 2 || !since[94].Equal(three) || !since[63].Equal(noon.Add(-gpu.DCGMSpan-gpu.DCGMPast)) {
+	if len(since) != 2 || !since[94].Equal(three) || !since[63].Equal(noon.Add(-dcgm.Span-dcgm.PastSpan)) {
 		t.Errorf("XIDs %+v", g.Events)
 	}
 	var slow []gpu.Stretch

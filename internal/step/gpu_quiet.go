@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/dcgm"
 )
 
 // xidsQuery asks four things of one selector of the XID gauge, of each GPU over a
@@ -25,11 +26,11 @@ func (d DCGM) Quiet(ctx context.Context, node string, uuids []string, since time
 	// Steps lie at multiples of their length: half a step beside one, a span of
 	// whole steps has the same number of them whether its ends count or not. What
 	// is younger than that is in every snapshot.
-	at := d.Now().UTC().Truncate(gpu.DCGMStep).Add(-gpu.DCGMStep / 2)
-	steps := max(int(at.Sub(since)/gpu.DCGMStep), 0) + 2 // one of them before it
-	young := int(gpu.Snapshot{PeriodMS: gpu.DCGMStep.Milliseconds()}.MaxAge() / time.Second)
-	gauge := d.selector(d.label(), []string{node}, []string{gpu.XIDGauge})
-	every := int(gpu.DCGMStep / time.Second)
+	at := d.Now().UTC().Truncate(dcgm.Step).Add(-dcgm.Step / 2)
+	steps := max(int(at.Sub(since)/dcgm.Step), 0) + 2 // one of them before it
+	young := int(gpu.Snapshot{PeriodMS: dcgm.Step.Milliseconds()}.MaxAge() / time.Second)
+	gauge := d.selector(d.label(), []string{node}, []string{dcgm.XIDGauge})
+	every := int(dcgm.Step / time.Second)
 	v, err := d.Querier.Instant(ctx, fmt.Sprintf(xidsQuery, gauge, young, steps*every, every), at)
 	if err != nil {
 		return fmt.Errorf("ask for XIDs since %s: %w", since.UTC().Format(time.RFC3339), err)
@@ -51,9 +52,9 @@ func (d DCGM) Quiet(ctx context.Context, node string, uuids []string, since time
 		highest, high := of["highest"]
 		switch {
 		case !there:
-			return fmt.Errorf("%s is not in Prometheus for GPU %s", gpu.XIDGauge, uuid)
+			return fmt.Errorf("%s is not in Prometheus for GPU %s", dcgm.XIDGauge, uuid)
 		case !(of["steps"] >= float64(steps)): // NaN too
-			return fmt.Errorf("%s of GPU %s was scraped at %.0f of %d steps of %s", gpu.XIDGauge, uuid, of["steps"], steps, gpu.DCGMStep)
+			return fmt.Errorf("%s of GPU %s was scraped at %.0f of %d steps of %s", dcgm.XIDGauge, uuid, of["steps"], steps, dcgm.Step)
 		case !low || !high || lowest != highest:
 			return fmt.Errorf("GPU %s had another XID meanwhile, or its exporter was started anew", uuid)
 		}

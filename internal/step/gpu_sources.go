@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/dcgm"
 	"github.com/inference-responder/responder/internal/slo"
 )
 
@@ -80,12 +81,12 @@ func (d DCGM) Snapshots(ctx context.Context, nodes []string, back time.Duration)
 	label := d.label()
 	now := d.Now().UTC().Truncate(time.Second)
 	// A minute more, of which the first part may be missing.
-	e := gpu.Exported{From: now.Add(-max(gpu.DCGMSpan, (back + time.Minute).Truncate(time.Minute))), Now: now, Scraped: map[string][]gpu.Point{}}
-	all, err := d.span(ctx, d.selector(label, nodes, gpu.DCGMNames()), e.From, now, gpu.DCGMStep)
+	e := dcgm.Exported{From: now.Add(-max(dcgm.Span, (back + time.Minute).Truncate(time.Minute))), Now: now, Scraped: map[string][]dcgm.Point{}}
+	all, err := d.span(ctx, d.selector(label, nodes, dcgm.Names()), e.From, now, dcgm.Step)
 	if err != nil {
 		return fail(fmt.Errorf("ask for dcgm-exporter's series: %w", err))
 	}
-	scraped, err := d.span(ctx, fmt.Sprintf("max by (UUID, uuid) (timestamp(%s))", d.selector(label, nodes, []string{scrapedName})), e.From, now, gpu.DCGMStep)
+	scraped, err := d.span(ctx, fmt.Sprintf("max by (UUID, uuid) (timestamp(%s))", d.selector(label, nodes, []string{scrapedName})), e.From, now, dcgm.Step)
 	if err != nil {
 		return fail(fmt.Errorf("ask when dcgm-exporter was scraped: %w", err))
 	}
@@ -99,20 +100,20 @@ func (d DCGM) Snapshots(ctx context.Context, nodes []string, back time.Duration)
 	series := d.byNode(label, all)
 	for i, n := range nodes {
 		e.Series, e.Expected = series[n], counts[n]
-		out[i].Snapshot, out[i].Err = gpu.FromDCGM(n, e)
+		out[i].Snapshot, out[i].Err = dcgm.Snapshot(n, e)
 	}
-	d.date(ctx, label, out, func(node string, past []gpu.Series) (gpu.Snapshot, error) {
+	d.date(ctx, label, out, func(node string, past []dcgm.Series) (gpu.Snapshot, error) {
 		e.Series, e.Expected, e.Past = series[node], counts[node], past
-		return gpu.FromDCGM(node, e)
+		return dcgm.Snapshot(node, e)
 	}, e.From)
 	return out
 }
 
 // byNode are series by the node that they are about.
-func (d DCGM) byNode(label string, all []slo.Series) map[string][]gpu.Series {
-	out := map[string][]gpu.Series{}
+func (d DCGM) byNode(label string, all []slo.Series) map[string][]dcgm.Series {
+	out := map[string][]dcgm.Series{}
 	for _, s := range all {
-		one := gpu.Series{Name: s.Labels[model.MetricNameLabel], Labels: s.Labels, Points: points(s, func(float64) bool { return true })}
+		one := dcgm.Series{Name: s.Labels[model.MetricNameLabel], Labels: s.Labels, Points: points(s, func(float64) bool { return true })}
 		out[s.Labels[label]] = append(out[s.Labels[label]], one)
 	}
 	return out
@@ -130,7 +131,7 @@ const scrapedName = "DCGM_FI_DEV_GPU_TEMP"
 // other: Prometheus gives the series of the first for some minutes more.
 func (d DCGM) counts(ctx context.Context, label string, nodes []string, now time.Time) (map[string]int64, error) {
 	expr := fmt.Sprintf("count by (%s) (group by (%[1]s, UUID, uuid) (%s))", label, d.selector(label, nodes, []string{scrapedName}))
-	all, err := d.span(ctx, expr, now.Add(-gpu.DCGMRemember), now, gpu.DCGMCountStep)
+	all, err := d.span(ctx, expr, now.Add(-dcgm.CountSpan), now, dcgm.CountStep)
 	if err != nil {
 		return nil, err
 	}
@@ -159,11 +160,11 @@ func (d DCGM) span(ctx context.Context, expr string, from, to time.Time, every t
 }
 
 // points are those of a series that hold.
-func points(s slo.Series, holds func(float64) bool) []gpu.Point {
-	var out []gpu.Point
+func points(s slo.Series, holds func(float64) bool) []dcgm.Point {
+	var out []dcgm.Point
 	for _, p := range s.Points {
 		if holds(p.Value) {
-			out = append(out, gpu.Point{At: p.At, Value: p.Value})
+			out = append(out, dcgm.Point{At: p.At, Value: p.Value})
 		}
 	}
 	return out

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/dcgm"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -72,7 +74,7 @@ func (p exported) Range(_ context.Context, expr string, from, to time.Time, ever
 		m.Series = append(m.Series, s)
 		return m, p.err
 	}
-	if every == gpu.DCGMPastStep && p.noPast != nil {
+	if every == dcgm.PastStep && p.noPast != nil {
 		return slo.Matrix{}, p.noPast
 	}
 	for name, v := range wellExported {
@@ -141,7 +143,7 @@ func TestGPUSources(t *testing.T) {
 			c.prom.t, c.prom.asked = t, &asked
 			both := step.GPUSources(agents, step.DCGM{Querier: c.prom, Selector: `job="dcgm"`, Now: func() time.Time { return noon }})
 			var got []string
-			judged := gpu.JudgeAnswers(noon, both.Snapshots(t.Context(), nodes, 0))
+			judged := judge.Answers(noon, both.Snapshots(t.Context(), nodes, 0))
 			for _, j := range judged {
 				got = append(got, string(j.Verdict))
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
@@ -160,12 +161,12 @@ func (l node) seenGoing(ctx context.Context, n kube.NodeState) (o wentOut, snap 
 	}
 	answers := l.gpus.Snapshots(ctx, []string{n.Name}, 0)
 	// The verdict is that of the worst finding, and hides what is not known beside it.
-	uncertain := func(r gpu.Reason) bool { return r.Verdict == gpu.Uncertain }
+	uncertain := func(r judge.Reason) bool { return r.Verdict == judge.Uncertain }
 	o.unseen = len(answers) == 0
 	if !o.unseen {
 		snap = answers[0].Snapshot
 	}
-	for _, j := range gpu.JudgeAnswers(l.now(), answers) {
+	for _, j := range judge.Answers(l.now(), answers) {
 		o.unseen = o.unseen || slices.ContainsFunc(j.Reasons, uncertain)
 		if j.Repair != "" {
 			o.reset = append(o.reset, someGPU)

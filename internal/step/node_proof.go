@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
@@ -169,11 +170,11 @@ type wellness struct {
 }
 
 func gpusWell(now time.Time, answers []gpu.Answer) wellness {
-	verdicts := gpu.JudgeAnswers(now, answers)
+	verdicts := judge.Answers(now, answers)
 	if len(verdicts) != 1 {
 		return wellness{but: fmt.Sprintf("%d answers about one node", len(verdicts))}
 	}
-	if v := verdicts[0]; v.Verdict.WorseThan(gpu.Busy) {
+	if v := verdicts[0]; v.Verdict.WorseThan(judge.Busy) {
 		return wellness{but: string(v.Verdict) + worstFinding(v)}
 	}
 	snap := answers[0].Snapshot
@@ -183,7 +184,7 @@ func gpusWell(now time.Time, answers []gpu.Answer) wellness {
 	out := wellness{snap: snap}
 	for _, g := range snap.GPUs {
 		out.uuids = append(out.uuids, g.UUID)
-		if since, before := g.WellSince(); out.since.IsZero() || since.After(out.since) {
+		if since, before := judge.WellSince(g); out.since.IsZero() || since.After(out.since) {
 			out.since, out.but = since, fmt.Sprintf("GPU %d: %s", g.Index, before)
 		}
 	}
@@ -200,7 +201,7 @@ func gpusWell(now time.Time, answers []gpu.Answer) wellness {
 }
 
 // worstFinding is what makes a node as bad as it is.
-func worstFinding(v gpu.NodeJudgement) string {
+func worstFinding(v judge.NodeJudgement) string {
 	for _, r := range v.Reasons {
 		if r.Verdict == v.Verdict {
 			return ": " + r.Text

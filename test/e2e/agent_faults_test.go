@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/slo"
@@ -50,7 +50,7 @@ func TestGPUFaults(t *testing.T) {
 }
 
 // is waits for the verdict about a node.
-func (f *faults) is(t *testing.T, node string, want gpu.Verdict) {
+func (f *faults) is(t *testing.T, node string, want judge.Verdict) {
 	t.Helper()
 	rig.Await(t, 4*time.Minute, fmt.Sprintf("node %s is %s", node, want), func(ctx context.Context) (bool, string) {
 		n := f.status(t, node)
@@ -72,7 +72,7 @@ func gpuFellOff(t *testing.T, f *faults) {
 	script.Set(3, "fail", nvmltest.Lost)
 	script.Happen(3, 79)
 	script.Write(t, filepath.Join(f.dir, "script-"+node))
-	f.is(t, node, gpu.Failing)
+	f.is(t, node, judge.Failing)
 	f.takenOut(t, "faulty", "GPUFallenOffBus", `"source":"nvml"`, "GPU 3 on node "+node+": the GPU has fallen off the bus")
 	// What the agent forgets when it is started anew, the node keeps.
 	if _, _, annotations := f.node(t, node); !strings.HasSuffix(annotations[kube.GPUsWhenOut], " boot=boot-of-"+node+" reset="+uuidOn(node, 3)) {
@@ -85,7 +85,7 @@ func gpuFellOff(t *testing.T, f *faults) {
 func (f *faults) takenOut(t *testing.T, service, alertname string, says ...string) {
 	t.Helper()
 	node, other := f.pools[service][0], f.pools[service][1]
-	f.is(t, other, gpu.Healthy) // else nothing is moved to it
+	f.is(t, other, judge.Healthy) // else nothing is moved to it
 	run := f.run(t, "gpu-fault", alertname, service)
 	wantEnd(t, run, machine.OutcomeResolved, append(says, "1 of 1 pods have left node "+node)...)
 	if n := run.Has(machine.Verified); n != 2 {
@@ -104,7 +104,7 @@ func (f *faults) takenOut(t *testing.T, service, alertname string, says ...strin
 // gpusAreWell: idle GPUs and one at its power limit are no fault.
 func gpusAreWell(t *testing.T, f *faults) {
 	node := f.pools["busy"][0]
-	f.is(t, node, gpu.Busy)
+	f.is(t, node, judge.Busy)
 	wantEnd(t, f.run(t, "gpu-fault", "GPUDegraded", "busy"), machine.OutcomeNoAction, `"verdict":"busy"`, `"healthy_nodes":1`)
 	if cordoned, _, _ := f.node(t, node); cordoned {
 		t.Error("the node was cordoned")
@@ -137,9 +137,9 @@ func nodeReturns(t *testing.T, f *faults) {
 // is known to be healthy because its exporter is told all.
 func gpuFaultByDCGM(t *testing.T, f *faults) {
 	node := f.pools["exported"][0]
-	f.is(t, node, gpu.Uncertain)
+	f.is(t, node, judge.Uncertain)
 	f.exporters[node].set("DCGM_FI_DEV_ROW_REMAP_FAILURE", 1)
-	f.is(t, node, gpu.Failing)
+	f.is(t, node, judge.Failing)
 	f.takenOut(t, "exported", "GPURowRemapFailure", `"source":"dcgm"`, `"rma":true`, "GPU 0 on node "+node+": a memory row could not be remapped")
 }
 
@@ -147,7 +147,7 @@ func gpuFaultByDCGM(t *testing.T, f *faults) {
 // XIDs of the time for which it was scraped, however long ago, and of no other.
 func nodeReturnsByDCGM(t *testing.T, f *faults) {
 	node := f.pools["proven"][0]
-	f.is(t, node, gpu.Healthy)
+	f.is(t, node, judge.Healthy)
 	since := time.Now().Add(-time.Minute)
 	f.comesBack(t, "proven", "dcgm")
 	querier, err := slo.NewPrometheus(slo.Options{URL: f.prometheus.URL})
@@ -166,7 +166,7 @@ func nodeReturnsByDCGM(t *testing.T, f *faults) {
 func (f *faults) comesBack(t *testing.T, service, source string) {
 	t.Helper()
 	node := f.pools[service][0]
-	f.is(t, node, gpu.Healthy) // else it would go out unseen, and nothing but a reboot would bring it back
+	f.is(t, node, judge.Healthy) // else it would go out unseen, and nothing but a reboot would bring it back
 	wantEnd(t, f.run(t, "out", "TakeOut", service, "node", node), machine.OutcomeResolved)
 	if cordoned, _, annotations := f.node(t, node); !cordoned || !strings.HasSuffix(annotations[kube.GPUsWhenOut], " boot=boot-of-"+node) {
 		t.Errorf("the node is cordoned: %v, annotations %v; want it out, and that its GPUs needed nothing then", cordoned, annotations)
@@ -184,7 +184,7 @@ func (f *faults) comesBack(t *testing.T, service, source string) {
 // exporterStops: what Prometheus last heard of the GPUs is not what they are.
 func exporterStops(t *testing.T, f *faults) {
 	node := f.pools["stale"][0]
-	f.is(t, node, gpu.Healthy)
+	f.is(t, node, judge.Healthy)
 	f.exporters[node].server.Close()
 	f.prometheus.AwaitQuery(t, time.Minute, fmt.Sprintf("count(DCGM_FI_DEV_GPU_TEMP{Hostname=%q} offset 2s) or vector(0)", node), func(v float64) bool { return v == 0 })
 	wantEnd(t, f.run(t, "gpu-fault", "GPUUncorrectableECC", "stale"), machine.OutcomeEscalated, `"verdict":"unknown"`, `"unknown_nodes":1`, "(the driver's events (XIDs)) is too old", "the state of its GPUs cannot be told")

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
 	"github.com/inference-responder/responder/internal/gpu/podresources/kubelettest"
 	"github.com/inference-responder/responder/test/e2e/rig"
@@ -25,20 +25,20 @@ import (
 
 // status is what `responder gpu status` says of a node, as the responder's own
 // service account.
-func (w *agentWorld) status(t *testing.T, node string) gpu.NodeJudgement {
+func (w *agentWorld) status(t *testing.T, node string) judge.NodeJudgement {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), rig.BuildResponder(t, false), "gpu", "status", node, "--config", filepath.Join(w.dir, "responder.yaml"), "-o", "json")
 	out, err := cmd.Output()
-	var judged []gpu.NodeJudgement
+	var judged []judge.NodeJudgement
 	if json.Unmarshal(out, &judged) != nil || len(judged) != 1 {
 		t.Fatalf("gpu status: %v\n%s", err, out)
 	}
 	return judged[0]
 }
 
-func (w *agentWorld) await(t *testing.T, what string, is func(gpu.NodeJudgement) bool) gpu.NodeJudgement {
+func (w *agentWorld) await(t *testing.T, what string, is func(judge.NodeJudgement) bool) judge.NodeJudgement {
 	t.Helper()
-	var last gpu.NodeJudgement
+	var last judge.NodeJudgement
 	rig.Await(t, time.Minute, what, func(context.Context) (bool, string) {
 		last = w.status(t, w.nodes[0])
 		return is(last), fmt.Sprintf("%+v", last)
@@ -47,11 +47,11 @@ func (w *agentWorld) await(t *testing.T, what string, is func(gpu.NodeJudgement)
 }
 
 // says reports whether one of the reasons about the node holds a text.
-func says(text string) func(gpu.NodeJudgement) bool {
-	return func(n gpu.NodeJudgement) bool {
+func says(text string) func(judge.NodeJudgement) bool {
+	return func(n judge.NodeJudgement) bool {
 		for _, r := range n.Reasons {
 			if strings.Contains(r.Text, text) {
-				return n.Verdict == gpu.Uncertain
+				return n.Verdict == judge.Uncertain
 			}
 		}
 		return false
@@ -78,23 +78,23 @@ func TestNodeAgent(t *testing.T) {
 	agent := w.start(t, w.nodes[0], w.nodes[0])
 	w.write(t, "responder.yaml", "auth: {insecure: true}\nkubernetes: {kubeconfig: "+w.cp.Kubeconfig(t, rig.Responder)+"}\n"+w.settings("20s"))
 
-	began := w.await(t, "the agent's readings", func(n gpu.NodeJudgement) bool { return len(n.GPUs) == 8 })
-	if began.Source != "nvml" || began.Verdict != gpu.Uncertain { // two minutes of history are needed for better
+	began := w.await(t, "the agent's readings", func(n judge.NodeJudgement) bool { return len(n.GPUs) == 8 })
+	if began.Source != "nvml" || began.Verdict != judge.Uncertain { // two minutes of history are needed for better
 		t.Errorf("at first: %+v", began)
 	}
 	w.script.Set(3, "fail", nvmltest.Lost)
 	w.script.Happen(5, 79)
 	w.script.Write(t, script)
-	failing := w.await(t, "what is broken", func(n gpu.NodeJudgement) bool {
-		return len(n.GPUs) == 8 && n.GPUs[3].Verdict == gpu.Failing && n.GPUs[5].Verdict == gpu.Failing
+	failing := w.await(t, "what is broken", func(n judge.NodeJudgement) bool {
+		return len(n.GPUs) == 8 && n.GPUs[3].Verdict == judge.Failing && n.GPUs[5].Verdict == judge.Failing
 	})
-	if failing.Verdict != gpu.Failing || failing.GPUs[0].Verdict == gpu.Failing {
+	if failing.Verdict != judge.Failing || failing.GPUs[0].Verdict == judge.Failing {
 		t.Errorf("broken: %+v", failing)
 	}
 	// A driver that hangs leaves the agent answering.
 	w.script["fail.nvmlDeviceGetPowerUsage"] = nvmltest.Hang
 	w.script.Write(t, script)
-	w.await(t, "the hung calls", func(n gpu.NodeJudgement) bool {
+	w.await(t, "the hung calls", func(n judge.NodeJudgement) bool {
 		return len(n.GPUs) == 8 && strings.Contains(fmt.Sprint(n.GPUs[0].Reasons), "[timeout]")
 	})
 	delete(w.script, "fail.nvmlDeviceGetPowerUsage")

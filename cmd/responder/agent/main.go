@@ -21,7 +21,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/inference-responder/responder/cmd/responder/agentflags"
+	"github.com/inference-responder/responder/internal/cli/agentflags"
 	"github.com/inference-responder/responder/internal/gpu/nvml"
 )
 

@@ -11,8 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/inference-responder/responder/cmd/responder/agentflags"
+	"github.com/inference-responder/responder/internal/cli/agentflags"
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/gpu/nvml"
 )
 
@@ -21,8 +22,8 @@ const look = 250 * time.Millisecond
 
 // report is what probe prints.
 type report struct {
-	Verdict  gpu.NodeJudgement `json:"verdict"`
-	Snapshot gpu.Snapshot      `json:"snapshot"`
+	Verdict  judge.NodeJudgement `json:"verdict"`
+	Snapshot gpu.Snapshot        `json:"snapshot"`
 }
 
 // probe prints the verdict about this machine.
@@ -42,7 +43,7 @@ func probe(ctx context.Context, f agentflags.Probe, stdout, stderr io.Writer, ge
 	} else {
 		err = r.write(stdout)
 	}
-	if err == nil && r.Verdict.Verdict.WorseThan(gpu.Busy) {
+	if err == nil && r.Verdict.Verdict.WorseThan(judge.Busy) {
 		err = errNotWell
 	}
 	return err
@@ -73,8 +74,8 @@ func watch(ctx context.Context, progress io.Writer, o nvml.Options, f agentflags
 		if len(s.GPUs) == 0 && len(s.Errors) > 0 && s.Errors[0].Why != gpu.NotRead {
 			return nil, fmt.Errorf("no GPU can be read: %s", cmp.Or(s.Errors[0].Detail, s.Errors[0].What))
 		}
-		r := &report{gpu.Judge(time.Now(), s)[0], s}
-		if over || r.Verdict.Verdict == gpu.Failing {
+		r := &report{judge.Nodes(time.Now(), s)[0], s}
+		if over || r.Verdict.Verdict == judge.Failing {
 			if _, err := gpu.Encode(s); err != nil { // nor would the agent pass it on
 				return nil, fmt.Errorf("what the driver says cannot be: %w", err)
 			}
@@ -108,7 +109,7 @@ func (r *report) write(w io.Writer) error {
 }
 
 // where is what a finding is about, before its rule.
-func where(f gpu.Finding) string {
+func where(f judge.Finding) string {
 	if gpus := f.Where(); gpus != "" {
 		return gpus + " "
 	}

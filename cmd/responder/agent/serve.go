@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/inference-responder/responder/cmd/responder/agentflags"
+	"github.com/inference-responder/responder/internal/cli/agentflags"
 	"github.com/inference-responder/responder/internal/gpu/agent"
 	"github.com/inference-responder/responder/internal/gpu/nvml"
 )

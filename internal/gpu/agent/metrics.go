@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
 // metrics are what /metrics shows beside the process's own.
@@ -71,17 +72,17 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 	}
 	send(descUp, up)
 	node := judged(now, s)
-	for _, v := range gpu.Verdicts() {
+	for _, v := range judge.Verdicts() {
 		send(descNode, oneIf(node.Verdict == v), string(v))
 	}
 	for i, g := range s.GPUs {
 		index := strconv.Itoa(g.Index)
 		send(descAge, now.Sub(g.TakenAt).Seconds(), index, g.UUID)
-		for _, v := range gpu.Verdicts() {
+		for _, v := range judge.Verdicts() {
 			send(descState, oneIf(node.GPUs[i].Verdict == v), index, g.UUID, string(v))
 		}
-		for _, by := range []gpu.Throttle{gpu.Thermal, gpu.PowerBrake, gpu.Hardware} {
-			send(descSlowed, oneIf(node.GPUs[i].Verdict == gpu.Throttled && node.GPUs[i].Throttle == by), index, g.UUID, string(by))
+		for _, by := range []judge.Throttle{judge.Thermal, judge.PowerBrake, judge.Hardware} {
+			send(descSlowed, oneIf(node.GPUs[i].Verdict == judge.Throttled && node.GPUs[i].Throttle == by), index, g.UUID, string(by))
 		}
 		if active, ok := g.Clocks.Reasons.Get(); ok {
 			for _, bit := range (gpu.Harmful | gpu.Benign | gpu.SWPowerCap | active).Bits() {
@@ -101,18 +102,18 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 
 // judged is the verdict about each GPU, and about the node beside them. Of a
 // snapshot that cannot be, which no caller is given, nothing is known.
-func judged(now time.Time, s gpu.Snapshot) gpu.NodeJudgement {
-	n := gpu.Judge(now, s)[0]
-	n.Verdict = gpu.Healthy
+func judged(now time.Time, s gpu.Snapshot) judge.NodeJudgement {
+	n := judge.Nodes(now, s)[0]
+	n.Verdict = judge.Healthy
 	for _, r := range n.Reasons {
 		if r.Verdict.WorseThan(n.Verdict) {
 			n.Verdict = r.Verdict
 		}
 	}
-	if s.Valid() != nil {
-		n.Verdict = gpu.Uncertain
+	if s.Validate() != nil {
+		n.Verdict = judge.Uncertain
 		for i := range n.GPUs {
-			n.GPUs[i].Verdict = gpu.Uncertain
+			n.GPUs[i].Verdict = judge.Uncertain
 		}
 	}
 	return n

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
 // shown is /metrics of one GPU, without the agent's own.
@@ -118,13 +119,13 @@ func TestMetricsOfNodes(t *testing.T) {
 	driver := gpu.ReadError{What: "gpus[1]", Why: gpu.Timeout}
 	for name, c := range map[string]struct {
 		change    func(*gpu.Snapshot)
-		node, gpu gpu.Verdict
+		node, gpu judge.Verdict
 	}{
-		"well":                  {func(*gpu.Snapshot) {}, gpu.Healthy, gpu.Healthy},
-		"a GPU has left":        {func(s *gpu.Snapshot) { s.Expected = gpu.Known[int64](2) }, gpu.Failing, gpu.Healthy},
-		"a GPU cannot be told":  {func(s *gpu.Snapshot) { s.Errors = []gpu.ReadError{driver} }, gpu.Uncertain, gpu.Healthy},
-		"two GPUs share a UUID": {func(s *gpu.Snapshot) { s.GPUs = append(s.GPUs, s.GPUs[0]); s.GPUs[1].Index = 1 }, gpu.Uncertain, gpu.Uncertain},
-		"a GPU is at fault":     {func(s *gpu.Snapshot) { s.GPUs[0].Rows.Failed = gpu.Known(true) }, gpu.Healthy, gpu.Failing},
+		"well":                  {func(*gpu.Snapshot) {}, judge.Healthy, judge.Healthy},
+		"a GPU has left":        {func(s *gpu.Snapshot) { s.Expected = gpu.Known[int64](2) }, judge.Failing, judge.Healthy},
+		"a GPU cannot be told":  {func(s *gpu.Snapshot) { s.Errors = []gpu.ReadError{driver} }, judge.Uncertain, judge.Healthy},
+		"two GPUs share a UUID": {func(s *gpu.Snapshot) { s.GPUs = append(s.GPUs, s.GPUs[0]); s.GPUs[1].Index = 1 }, judge.Uncertain, judge.Uncertain},
+		"a GPU is at fault":     {func(s *gpu.Snapshot) { s.GPUs[0].Rows.Failed = gpu.Known(true) }, judge.Healthy, judge.Failing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := wellSnapshot()

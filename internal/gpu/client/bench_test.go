@@ -21,7 +21,7 @@ func full(node string) gpu.Snapshot {
 	now := time.Now().UTC()
 	s.GPUs = nil
 	for i := range 8 {
-		g := gpu.GPU{UUID: fmt.Sprintf("GPU-%s-%d", node, i), Index: i, Name: "NVIDIA H100 80GB HBM3", TakenAt: now, EventsWatched: gpu.Known(true)}.Unread(gpu.NotSupported)
+		g := gpu.GPU{UUID: fmt.Sprintf("GPU-%s-%d", node, i), Index: i, Name: "NVIDIA H100 80GB HBM3", TakenAt: now, EventsWatched: gpu.Known(true)}.WithoutReadings(gpu.NotSupported)
 		g.Clocks.Reasons, g.Temperature.GPUC, g.Power.DrawMW = gpu.Known(gpu.SWPowerCap), gpu.Known[int64](70), gpu.Known[int64](690_000)
 		for link := range 18 {
 			n := gpu.Known[uint64](0)

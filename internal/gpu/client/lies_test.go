@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/agent"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
 // told is a source whose clock and readings are a test's.
@@ -88,16 +89,16 @@ func TestWhatCannotBeBelieved(t *testing.T) {
 		})
 	}
 	answers := h.client(t, nil).Snapshots(t.Context(), nodes, 0)
-	for i, j := range gpu.JudgeAnswers(time.Now(), answers) {
+	for i, j := range judge.Answers(time.Now(), answers) {
 		c, found := cases[j.Node], false
 		reasons := j.Reasons
 		for _, g := range j.GPUs {
 			reasons = append(reasons, g.Reasons...)
 		}
 		for _, r := range reasons {
-			found = found || r.Verdict == gpu.Uncertain && strings.Contains(r.Text+" "+r.Evidence, c.words)
+			found = found || r.Verdict == judge.Uncertain && strings.Contains(r.Text+" "+r.Evidence, c.words)
 		}
-		if want := map[bool]gpu.Verdict{true: gpu.Healthy, false: gpu.Uncertain}[c.words == ""]; j.Verdict != want || c.words != "" && !found {
+		if want := map[bool]judge.Verdict{true: judge.Healthy, false: judge.Uncertain}[c.words == ""]; j.Verdict != want || c.words != "" && !found {
 			t.Errorf("%s: %s, error %v, %+v; want %s, %q", j.Node, j.Verdict, answers[i].Err, reasons, want, c.words)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
 // dgx is go-nvml's own mock of a DGX A100, of which a test says what it lacks:
@@ -186,14 +187,14 @@ func (d *dgx) run(t *testing.T, proc string, test func(t *testing.T, c *Collecto
 }
 
 // verdicts are those of a snapshot's GPUs.
-func verdicts(t *testing.T, c *Collector) []gpu.Verdict {
+func verdicts(t *testing.T, c *Collector) []judge.Verdict {
 	t.Helper()
 	s := c.Snapshot()
 	if _, err := gpu.Encode(s); err != nil {
 		t.Fatal(err)
 	}
-	var out []gpu.Verdict
-	for _, j := range gpu.Judge(time.Now(), s)[0].GPUs {
+	var out []judge.Verdict
+	for _, j := range judge.Nodes(time.Now(), s)[0].GPUs {
 		out = append(out, j.Verdict)
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	nvidia "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
 )
 
@@ -48,9 +49,9 @@ func TestEventsThatCannotBeWatched(t *testing.T) {
 			}
 			wellAgain := d.breaks(c.change)
 			d.run(t, "", func(t *testing.T, collector *Collector) {
-				want := gpu.Uncertain
+				want := judge.Uncertain
 				if c.why == gpu.Lost {
-					want = gpu.Failing
+					want = judge.Failing
 				}
 				if why, got := collector.Snapshot().GPUs[0].EventsWatched.Why(), verdicts(t, collector); why != c.why || got[0] != want {
 					t.Errorf("%q, %v; want %q, %s", why, got, c.why, want)
@@ -103,7 +104,7 @@ func (d *dgx) breaks(change func(*dgx)) *atomic.Bool {
 func TestEventsThatStop(t *testing.T) {
 	d := newDGX(2)
 	d.run(t, "", func(t *testing.T, c *Collector) {
-		if got := verdicts(t, c); !slices.Equal(got, []gpu.Verdict{gpu.Healthy, gpu.Healthy}) {
+		if got := verdicts(t, c); !slices.Equal(got, []judge.Verdict{judge.Healthy, judge.Healthy}) {
 			t.Fatalf("%v", got)
 		}
 		broken := func(b bool) {
@@ -116,14 +117,14 @@ func TestEventsThatStop(t *testing.T) {
 		if g := c.Snapshot().GPUs[0]; g.EventsWatched.Why() != gpu.Failed || !g.EventsSince.IsZero() {
 			t.Errorf("events: %q, known since %s", g.EventsWatched.Why(), g.EventsSince)
 		}
-		if got := verdicts(t, c); !slices.Equal(got, []gpu.Verdict{gpu.Uncertain, gpu.Healthy}) {
+		if got := verdicts(t, c); !slices.Equal(got, []judge.Verdict{judge.Uncertain, judge.Healthy}) {
 			t.Errorf("%v", got)
 		}
 		broken(false)
 		time.Sleep(slowEvery + time.Second)
 		d.gpus[0].happen(79)
 		time.Sleep(time.Second)
-		if got := verdicts(t, c); !slices.Equal(got, []gpu.Verdict{gpu.Failing, gpu.Healthy}) {
+		if got := verdicts(t, c); !slices.Equal(got, []judge.Verdict{judge.Failing, judge.Healthy}) {
 			t.Errorf("after XID 79: %v", got)
 		}
 		s := c.Snapshot()
@@ -211,12 +212,12 @@ func TestCountsOfLinks(t *testing.T) {
 	for name, c := range map[string]struct {
 		state func(int) (nvidia.EnableState, nvidia.Return)
 		links int
-		want  gpu.Verdict
+		want  judge.Verdict
 	}{
-		"none":             {upTo(0, nvidia.ERROR_NOT_SUPPORTED), 0, gpu.Healthy},
-		"twelve":           {upTo(12, nvidia.ERROR_INVALID_ARGUMENT), 12, gpu.Healthy},
-		"all there can be": {upTo(99, 0), nvidia.NVLINK_MAX_LINKS, gpu.Healthy},
-		"not known":        {upTo(3, nvidia.ERROR_UNKNOWN), 4, gpu.Uncertain}, // the last is the one that did not answer
+		"none":             {upTo(0, nvidia.ERROR_NOT_SUPPORTED), 0, judge.Healthy},
+		"twelve":           {upTo(12, nvidia.ERROR_INVALID_ARGUMENT), 12, judge.Healthy},
+		"all there can be": {upTo(99, 0), nvidia.NVLINK_MAX_LINKS, judge.Healthy},
+		"not known":        {upTo(3, nvidia.ERROR_UNKNOWN), 4, judge.Uncertain}, // the last is the one that did not answer
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDGX(1, "nvmlDeviceGetNvLinkState")
@@ -265,7 +266,7 @@ func TestGPUsThatCannotBeTold(t *testing.T) {
 			d.run(t, "", func(t *testing.T, collector *Collector) {
 				s := collector.Snapshot()
 				verdicts(t, collector) // it can be passed on
-				if n := gpu.Judge(time.Now(), s)[0]; n.Verdict != gpu.Uncertain || len(s.Errors) == 0 || !strings.Contains(s.Errors[0].Detail, c.words) {
+				if n := judge.Nodes(time.Now(), s)[0]; n.Verdict != judge.Uncertain || len(s.Errors) == 0 || !strings.Contains(s.Errors[0].Detail, c.words) {
 					t.Errorf("%s, errors %+v, want %q", n.Verdict, s.Errors, c.words)
 				}
 			})
@@ -288,11 +289,11 @@ func TestGPUThatNeedsAReset(t *testing.T) {
 			d := newDGX(2)
 			change(d)
 			d.run(t, "", func(t *testing.T, c *Collector) {
-				n := gpu.Judge(time.Now(), c.Snapshot())[0]
-				if n.Verdict != gpu.Failing || n.GPUs[0].Verdict != gpu.Healthy {
+				n := judge.Nodes(time.Now(), c.Snapshot())[0]
+				if n.Verdict != judge.Failing || n.GPUs[0].Verdict != judge.Healthy {
 					t.Errorf("%+v", n)
 				}
-				if len(n.GPUs) == 2 && (n.GPUs[1].Verdict != gpu.Failing || !n.GPUs[1].Reset) {
+				if len(n.GPUs) == 2 && (n.GPUs[1].Verdict != judge.Failing || !n.GPUs[1].Reset) {
 					t.Errorf("%+v", n.GPUs[1])
 				}
 			})

@@ -131,7 +131,7 @@ func (h *history) happened(at time.Time, e event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var dropped time.Time
-	h.events, dropped = gpu.Fewer(append(h.events, gpu.Event{At: at, Type: e.typ, Data: e.data}), gpu.MaxEvents)
+	h.events, dropped = gpu.DropEvents(append(h.events, gpu.Event{At: at, Type: e.typ, Data: e.data}), gpu.MaxEvents)
 	if dropped.After(h.dropped) {
 		h.dropped = dropped
 	}
@@ -159,7 +159,7 @@ func (h *history) restart() {
 // lost is the GPU when the driver no longer lists it.
 func (h *history) lost(now time.Time) gpu.GPU {
 	h.mu.Lock()
-	g, last := h.latest.Unread(gpu.Lost), h.last
+	g, last := h.latest.WithoutReadings(gpu.Lost), h.last
 	h.mu.Unlock()
 	g.TakenAt = now.Round(0).UTC()
 	g.Errors = []gpu.ReadError{{What: "driver", Why: gpu.Lost, Detail: fmt.Sprintf("no longer listed; read last at %s as index %d", wall(last, now).Format(time.RFC3339), g.Index)}}

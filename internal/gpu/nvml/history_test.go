@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
 // fakeDriver is one GPU of which a test says what it reads, in virtual time.
@@ -247,7 +248,7 @@ func TestACrashLoopHidesNothing(t *testing.T) {
 		t.Errorf("all events are known since %s, want %s", h.unbroken(began.Add(-time.Hour)), want)
 	}
 	g.TakenAt = now
-	if j := gpu.Judge(now, gpu.Snapshot{TakenAt: now, PeriodMS: 1000, GPUs: []gpu.GPU{g}}); j[0].GPUs[0].Verdict != gpu.Failing {
+	if j := judge.Nodes(now, gpu.Snapshot{TakenAt: now, PeriodMS: 1000, GPUs: []gpu.GPU{g}}); j[0].GPUs[0].Verdict != judge.Failing {
 		t.Errorf("got %+v, want failing", j[0].GPUs[0])
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
 // processIn is a process that uses an instance.
@@ -58,14 +59,14 @@ func TestDividedGPUs(t *testing.T) {
 		}, pods); diff != "" {
 			t.Errorf("pods (-want +got)\n%s", diff)
 		}
-		if got := verdicts(t, c); !slices.Equal(got, slices.Repeat([]gpu.Verdict{gpu.Healthy}, 4)) {
-			t.Errorf("verdicts: %v: %+v", got, gpu.Judge(time.Now(), s)[0])
+		if got := verdicts(t, c); !slices.Equal(got, slices.Repeat([]judge.Verdict{judge.Healthy}, 4)) {
+			t.Errorf("verdicts: %v: %+v", got, judge.Nodes(time.Now(), s)[0])
 		}
 
 		d.gpus[1].happen(95) // uncontained: it takes every instance with it
 		d.gpus[0].divide(t, nvidia.GPU_INSTANCE_PROFILE_7_SLICE)
 		time.Sleep(slowEvery + time.Second)
-		if got := verdicts(t, c); !slices.Equal(got, []gpu.Verdict{gpu.Healthy, gpu.Failing, gpu.Healthy, gpu.Healthy}) {
+		if got := verdicts(t, c); !slices.Equal(got, []judge.Verdict{judge.Healthy, judge.Failing, judge.Healthy, judge.Healthy}) {
 			t.Errorf("after XID 95: %v", got)
 		}
 		if got := profiles(c.Snapshot().GPUs[0]); !slices.Equal(got, []string{"7g.40gb"}) {
@@ -92,23 +93,23 @@ func TestDivisionThatCannotBeRead(t *testing.T) {
 		on     string // how MIG mode reads
 		parts  int
 		errors int
-		want   gpu.Verdict
+		want   judge.Verdict
 	}{
-		"one less":      {fail(nvidia.ERROR_NOT_FOUND), "true", 2, 0, gpu.Healthy},
-		"one not given": {fail(nvidia.ERROR_UNKNOWN), "true", 2, 1, gpu.Healthy},
-		"no permission": {fail(nvidia.ERROR_NO_PERMISSION), "true", 2, 1, gpu.Healthy},
+		"one less":      {fail(nvidia.ERROR_NOT_FOUND), "true", 2, 0, judge.Healthy},
+		"one not given": {fail(nvidia.ERROR_UNKNOWN), "true", 2, 1, judge.Healthy},
+		"no permission": {fail(nvidia.ERROR_NO_PERMISSION), "true", 2, 1, judge.Healthy},
 		"how many unsaid": {func(g *dgxGPU) {
 			g.GetMaxMigDeviceCountFunc = func() (int, nvidia.Return) { return 0, nvidia.ERROR_UNKNOWN }
-		}, "[failed]", 0, 1, gpu.Uncertain},
+		}, "[failed]", 0, 1, judge.Uncertain},
 		"no such thing": {func(g *dgxGPU) {
 			g.GetMigModeFunc = func() (int, int, nvidia.Return) { return 0, 0, nvidia.ERROR_NOT_SUPPORTED }
-		}, "false", 0, 0, gpu.Healthy},
+		}, "false", 0, 0, judge.Healthy},
 		"mode unsaid": {func(g *dgxGPU) {
 			g.GetMigModeFunc = func() (int, int, nvidia.Return) { return 0, 0, nvidia.ERROR_TIMEOUT }
-		}, "[timeout]", 0, 0, gpu.Uncertain},
+		}, "[timeout]", 0, 0, judge.Uncertain},
 		"lost": {func(g *dgxGPU) {
 			g.GetMigModeFunc = func() (int, int, nvidia.Return) { return 0, 0, nvidia.ERROR_GPU_IS_LOST }
-		}, "[lost]", 0, 0, gpu.Failing},
+		}, "[lost]", 0, 0, judge.Failing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDGX(1)
@@ -120,7 +121,7 @@ func TestDivisionThatCannotBeRead(t *testing.T) {
 					t.Errorf("MIG %+v, errors %+v", g.MIG, g.Errors)
 				}
 				if got := verdicts(t, collector); got[0] != c.want {
-					t.Errorf("verdict %v, want %s: %+v", got, c.want, gpu.Judge(time.Now(), collector.Snapshot())[0].GPUs[0].Reasons)
+					t.Errorf("verdict %v, want %s: %+v", got, c.want, judge.Nodes(time.Now(), collector.Snapshot())[0].GPUs[0].Reasons)
 				}
 			})
 		})

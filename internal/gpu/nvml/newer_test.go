@@ -10,6 +10,7 @@ import (
 	nvidia "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
 )
 
@@ -52,12 +53,12 @@ func TestNewerGPUs(t *testing.T) {
 			t.Errorf("%s is %s, want %s", c.what, got, c.want)
 		}
 	}
-	j := gpu.Judge(time.Now(), s)[0]
-	if got := j.GPUs[1]; got.Verdict != gpu.Throttled || got.Throttle != gpu.Thermal {
+	j := judge.Nodes(time.Now(), s)[0]
+	if got := j.GPUs[1]; got.Verdict != judge.Throttled || got.Throttle != judge.Thermal {
 		t.Errorf("a degree before it switches itself off: %s: %+v", got.Verdict, got.Reasons)
 	}
 	for _, r := range j.GPUs[0].Reasons {
-		if r.Rule != "history" && r.Verdict.WorseThan(gpu.Busy) {
+		if r.Rule != "history" && r.Verdict.WorseThan(judge.Busy) {
 			t.Errorf("what it has not got is held against it: %+v", r)
 		}
 	}

@@ -253,7 +253,7 @@ func (w *worker) snapshot(now time.Time) (gpu.GPU, *gpu.ReadError) {
 		return g, w.unidentified(stuck)
 	}
 	if stuck != nil {
-		g = g.Unread(gpu.Timeout)
+		g = g.WithoutReadings(gpu.Timeout)
 		g.Errors = []gpu.ReadError{{What: "driver", Why: gpu.Timeout, Detail: stuck.String()}}
 	}
 	g.EventsWatched = w.watching(now)

@@ -1,9 +1,11 @@
-package gpu
+package judge
 
 import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
 // fleet is all that is judged together, as far as one GPU's verdict rests on
@@ -45,7 +47,7 @@ type peers struct {
 	median  int64 // of their clocks, in MHz
 }
 
-func newFleet(now time.Time, snaps []Snapshot) *fleet {
+func newFleet(now time.Time, snaps []gpu.Snapshot) *fleet {
 	f := &fleet{products: map[string]*group{}, sites: map[site]*group{}, nodes: map[string][]int{}}
 	for i, s := range snaps {
 		for _, g := range s.GPUs {
@@ -54,7 +56,7 @@ func newFleet(now time.Time, snaps []Snapshot) *fleet {
 			}
 			believed, _ := believe(g)
 			l, known := loadOf(believed)
-			up, _ := g.links()
+			up, _ := linksOf(g)
 			p := peer{uuid: g.UUID, mhz: l.mhz, working: known && l.percent >= atWork, linked: up > 0}
 			in(f.products, g.Name).add(p)
 			in(f.sites, site{g.Name, i}).add(p)
@@ -91,7 +93,7 @@ func (g *group) add(p peer) {
 // peersOf gives what a GPU of a snapshot is compared with: those of the same
 // product on other nodes, else the others of the same node. The agent says each
 // GPU's highest clock, so what is looked at does not grow with the GPUs of others.
-func (f *fleet) peersOf(g GPU, own int) peers {
+func (f *fleet) peersOf(g gpu.GPU, own int) peers {
 	most, _ := g.Clocks.SMMaxMHz.Get()
 	all, here := in(f.products, g.Name), in(f.sites, site{g.Name, own})
 	if len(all.all) > len(here.all) {
@@ -132,7 +134,7 @@ func (g *group) without(some *group, most int64) peers {
 
 // twinOf names another node that says lately that it has this very GPU; empty: none
 // of those that are judged together. Who asks about one node alone learns of no twin.
-func (f *fleet) twinOf(g GPU, own int, snaps []Snapshot) string {
+func (f *fleet) twinOf(g gpu.GPU, own int, snaps []gpu.Snapshot) string {
 	for _, i := range f.nodes[g.UUID] {
 		if i != own && snaps[i].Node != snaps[own].Node {
 			return snaps[i].Node

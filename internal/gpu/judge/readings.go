@@ -1,26 +1,24 @@
-package gpu
+package judge
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-)
 
-// MaxAge is how old a snapshot may be: half a minute, or three samples where
-// samples are further apart.
-func (s Snapshot) MaxAge() time.Duration { return max(30*time.Second, 3*s.Period()) }
+	"github.com/inference-responder/responder/internal/gpu"
+)
 
 // maxAhead is how far the node's clock may be ahead of the reader's.
 const maxAhead = 10 * time.Second
 
 // harmless are the reasons for which a reading may be missing that a verdict
 // can do without: the GPU or the source has no such thing.
-var harmless = map[Absence]bool{NotSupported: true, OldDriver: true, NotRead: true, NotExported: true}
+var harmless = map[gpu.Absence]bool{gpu.NotSupported: true, gpu.OldDriver: true, gpu.NotRead: true, gpu.NotExported: true}
 
 // lostAll are the reasons for which nothing can be read, which gpuLost and
 // gpuNeedsReset say once for all.
-var lostAll = map[Absence]bool{Lost: true, NeedsReset: true}
+var lostAll = map[gpu.Absence]bool{gpu.Lost: true, gpu.NeedsReset: true}
 
 // mustKnow are the readings without which nobody can call a GPU healthy.
 var mustKnow = map[string]string{
@@ -35,12 +33,12 @@ func nodeReadable(u subject) []sign {
 	var out []sign
 	for _, e := range u.snap.Errors {
 		switch {
-		case e.What == WhatPods:
+		case e.What == gpu.WhatPods:
 			out = append(out, podsUnknown(detail(e)))
-		case e.Why == NeedsReset:
-			out = append(out, sign{outcome: outcome{verdict: Failing, reset: true}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
+		case e.Why == gpu.NeedsReset:
+			out = append(out, sign{outcome: outcome{verdict: Failing, reset: true}, text: fmt.Sprintf("%s %s", e.What, e.Why.Text()), evidence: detail(e)})
 		case !harmless[e.Why]:
-			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s %s", e.What, absences[e.Why]), evidence: detail(e)})
+			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s %s", e.What, e.Why.Text()), evidence: detail(e)})
 		}
 	}
 	if len(u.snap.GPUs) == 0 {
@@ -61,15 +59,15 @@ func gpusPresent(u subject) []sign {
 	}}
 }
 
-func gpuLost(u subject) []sign { return u.useless(Lost, "the GPU has fallen off the bus") }
+func gpuLost(u subject) []sign { return u.useless(gpu.Lost, "the GPU has fallen off the bus") }
 
 func gpuNeedsReset(u subject) []sign {
-	return u.useless(NeedsReset, "the GPU cannot be used before it is reset")
+	return u.useless(gpu.NeedsReset, "the GPU cannot be used before it is reset")
 }
 
 // useless tells of a GPU of which something cannot be read because it needs a
 // reset to be used again.
-func (u subject) useless(why Absence, text string) []sign {
+func (u subject) useless(why gpu.Absence, text string) []sign {
 	o := outcome{verdict: Failing, reset: true}
 	for _, m := range u.lacks {
 		if m.Why == why {
@@ -117,7 +115,7 @@ func needed(u subject) []sign {
 		case !must || lostAll[m.Why]:
 		case m.What == "ecc.volatile_uncorrectable" && volatileOfInstances(u.gpu):
 		default:
-			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s (%s) %s", m.What, what, absences[m.Why]), evidence: m.What + "=[" + string(m.Why) + "]"})
+			out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%s (%s) %s", m.What, what, m.Why.Text()), evidence: m.What + "=[" + string(m.Why) + "]"})
 		}
 	}
 	if watched, ok := u.gpu.EventsWatched.Get(); ok && !watched {
@@ -134,20 +132,20 @@ func needed(u subject) []sign {
 
 // dividedNow reports whether the GPU has instances: NVML gives some readings for
 // each of them then, and not for the whole.
-func dividedNow(g GPU) bool {
+func dividedNow(g gpu.GPU) bool {
 	on, _ := g.MIG.Enabled.Get()
 	return on && len(g.MIG.Instances) > 0
 }
 
 // volatileOfInstances reports whether memory errors since the driver was loaded are
 // given for instances only. Those of the GPU's life tell of them all the same.
-func volatileOfInstances(g GPU) bool {
-	return dividedNow(g) && g.ECC.VolatileUncorrectable.Why() == NotSupported && g.ECC.AggregateUncorrectable.Why() == ""
+func volatileOfInstances(g gpu.GPU) bool {
+	return dividedNow(g) && g.ECC.VolatileUncorrectable.Why() == gpu.NotSupported && g.ECC.AggregateUncorrectable.Why() == ""
 }
 
 // rowsOfInstances reports whether row remapping is not given for as long as there are instances.
-func rowsOfInstances(g GPU) bool {
-	return dividedNow(g) && g.Rows.Pending.Why() == NotSupported && g.Pages.Pending.Why() != ""
+func rowsOfInstances(g gpu.GPU) bool {
+	return dividedNow(g) && g.Rows.Pending.Why() == gpu.NotSupported && g.Pages.Pending.Why() != ""
 }
 
 // divided says what a GPU does not tell while it has instances, and a verdict does without.
@@ -170,7 +168,7 @@ func divided(u subject) []sign {
 
 // repairsUnseen says when neither row remapping nor page retirement can be
 // read, one of which every GPU with ECC has, but for a divided one.
-func repairsUnseen(g GPU) (sign, bool) {
+func repairsUnseen(g gpu.GPU) (sign, bool) {
 	_, pending := g.Rows.Pending.Get()
 	_, failed := g.Rows.Failed.Get()
 	_, pages := g.Pages.Pending.Get()
@@ -189,13 +187,13 @@ func readable(u subject) []sign {
 	for _, m := range u.lacks {
 		switch {
 		case mustKnow[m.What] != "", lostAll[m.Why]:
-		case m.What == WhatPods:
-			if !harmless[m.Why] && !slices.ContainsFunc(u.snap.Errors, func(e ReadError) bool { return e.What == WhatPods }) {
+		case m.What == gpu.WhatPods:
+			if !harmless[m.Why] && !slices.ContainsFunc(u.snap.Errors, func(e gpu.ReadError) bool { return e.What == gpu.WhatPods }) {
 				out = append(out, podsUnknown(m.What+"=["+string(m.Why)+"]"))
 			}
 		case !harmless[m.Why]:
 			bad = append(bad, m.What+"=["+string(m.Why)+"]")
-		case m.Why == NotExported:
+		case m.Why == gpu.NotExported:
 			absent = append(absent, m.What)
 		}
 	}
@@ -234,12 +232,12 @@ func plausible(u subject) []sign {
 			continue
 		}
 		told[what] = true
-		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: e.What + " " + absences[e.Why], evidence: e.Detail})
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: e.What + " " + e.Why.Text(), evidence: e.Detail})
 	}
 	return out
 }
 
-func detail(e ReadError) string {
+func detail(e gpu.ReadError) string {
 	if e.Detail == "" {
 		return e.What + "=[" + string(e.Why) + "]"
 	}

@@ -1,6 +1,10 @@
-package gpu
+package judge
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/gpu"
+)
 
 // Limits of DCGM's health check.
 const (
@@ -10,7 +14,7 @@ const (
 
 // growth gives how much a counter grew per minute lately, and whether that is
 // known. A counter that went down began anew.
-func (u subject) growth(counter func(Counters) Reading[uint64]) (perMinute float64, known bool) {
+func (u subject) growth(counter func(gpu.Counters) gpu.Reading[uint64]) (perMinute float64, known bool) {
 	minutes := u.minutes(recent)
 	if len(minutes) < 2 {
 		return 0, false
@@ -43,7 +47,7 @@ func pcie(u subject) []sign {
 		}
 		out = append(out, s)
 	}
-	if rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.PCIeReplays }); ok && rate > replaysPerMinute {
+	if rate, ok := u.growth(func(c gpu.Counters) gpu.Reading[uint64] { return c.PCIeReplays }); ok && rate > replaysPerMinute {
 		out = append(out, sign{
 			outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%.0f PCIe replays per minute, %d is the limit", rate, replaysPerMinute),
 			evidence: "replays=" + p.Replays.String(),
@@ -52,8 +56,8 @@ func pcie(u subject) []sign {
 	return out
 }
 
-// links counts the NVLinks that are up, and those that are not.
-func (g GPU) links() (up, down int) {
+// linksOf counts the NVLinks that are up, and those that are not.
+func linksOf(g gpu.GPU) (up, down int) {
 	for _, l := range g.NVLinks {
 		if active, ok := l.Active.Get(); ok && active {
 			up++
@@ -67,7 +71,7 @@ func (g GPU) links() (up, down int) {
 // linksDown judges NVLinks that are down. Where all are, the GPU may be one that
 // nothing is linked to: its peers tell.
 func (u subject) linksDown() []sign {
-	up, down := u.gpu.links()
+	up, down := linksOf(u.gpu)
 	if down == 0 {
 		return nil
 	}
@@ -87,8 +91,8 @@ func (u subject) linksDown() []sign {
 }
 
 // failedRecoveries are how many recoveries of links failed, where NVLink tells.
-func (g GPU) failedRecoveries() string {
-	failed := g.linkErrors(func(l NVLink) []Reading[uint64] { return []Reading[uint64]{l.RecoveryFailed} })
+func failedRecoveries(g gpu.GPU) string {
+	failed := g.LinkErrors(func(l gpu.NVLink) []gpu.Reading[uint64] { return []gpu.Reading[uint64]{l.RecoveryFailed} })
 	if _, known := failed.Get(); !known {
 		return ""
 	}
@@ -98,13 +102,13 @@ func (g GPU) failedRecoveries() string {
 func nvlink(u subject) []sign {
 	out := u.linksDown()
 	now := u.gpu.Counters()
-	if rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.NVLinkReplays }); ok && rate > 0 {
+	if rate, ok := u.growth(func(c gpu.Counters) gpu.Reading[uint64] { return c.NVLinkReplays }); ok && rate > 0 {
 		out = append(out, sign{
 			outcome: outcome{verdict: Degraded}, text: fmt.Sprintf("%.3g NVLink replays, recoveries or integrity errors per minute", rate),
-			evidence: "nvlink_replays=" + now.NVLinkReplays.String() + u.gpu.failedRecoveries(),
+			evidence: "nvlink_replays=" + now.NVLinkReplays.String() + failedRecoveries(u.gpu),
 		})
 	}
-	if rate, ok := u.growth(func(c Counters) Reading[uint64] { return c.NVLinkCRC }); ok && rate > 0 {
+	if rate, ok := u.growth(func(c gpu.Counters) gpu.Reading[uint64] { return c.NVLinkCRC }); ok && rate > 0 {
 		s := sign{outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("%.3g NVLink CRC errors per minute, which the links correct", rate), evidence: "nvlink_crc=" + now.NVLinkCRC.String()}
 		if rate >= linkErrorsPerMin {
 			s.outcome, s.text = outcome{verdict: Degraded}, fmt.Sprintf("%.0f NVLink CRC errors per minute, %d is the limit", rate, linkErrorsPerMin)
@@ -117,14 +121,14 @@ func nvlink(u subject) []sign {
 func fabric(u subject) []sign {
 	f := u.gpu.Fabric
 	state, ok := f.State.Get()
-	if !ok || state == FabricNotSupported {
+	if !ok || state == gpu.FabricNotSupported {
 		return nil
 	}
 	evidence := fmt.Sprintf("state=%d status=%s health=%s", state, f.Status, f.Health)
 	switch state {
-	case FabricNotStarted, FabricInProgress:
+	case gpu.FabricNotStarted, gpu.FabricInProgress:
 		return []sign{{outcome: outcome{verdict: Degraded}, text: "the GPU has not joined its NVLink fabric: CUDA does not start there", evidence: evidence}}
-	case FabricCompleted:
+	case gpu.FabricCompleted:
 	default:
 		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("NVLink fabric state %d is not known here", state), evidence: evidence}}
 	}
@@ -152,7 +156,7 @@ var fabricFindings = []struct {
 }
 
 // fabricHealth reads the health mask. What nvml.h does not know is unknown.
-func fabricHealth(f Fabric, evidence string) []sign {
+func fabricHealth(f gpu.Fabric, evidence string) []sign {
 	health, ok := f.Health.Get()
 	if !ok {
 		return nil

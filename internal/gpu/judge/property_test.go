@@ -1,4 +1,4 @@
-package gpu
+package judge
 
 import (
 	"math/bits"
@@ -8,19 +8,21 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
 // paths names every reading of a GPU outside of its history.
-func paths(g GPU) []string {
+func paths(g gpu.GPU) []string {
 	var out []string
-	walk(reflect.ValueOf(g), "", func(name string, _ reflect.Value) { out = append(out, name) })
+	gpu.EachReading(reflect.ValueOf(g), func(name string, _ reflect.Value) { out = append(out, name) })
 	return out
 }
 
 // forget makes the reading with that name unknown.
-func forget(t *rapid.T, g *GPU, name string, why Absence) {
+func forget(t *rapid.T, g *gpu.GPU, name string, why gpu.Absence) {
 	found := false
-	walk(reflect.ValueOf(g).Elem(), "", func(n string, v reflect.Value) {
+	gpu.EachReading(reflect.ValueOf(g).Elem(), func(n string, v reflect.Value) {
 		if n != name {
 			return
 		}
@@ -35,15 +37,6 @@ func forget(t *rapid.T, g *GPU, name string, why Absence) {
 	}
 }
 
-func allAbsences() []Absence {
-	var out []Absence
-	for a := range absences {
-		out = append(out, a)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // TestUnknownIsNeverHealthy takes readings away. A reading that a verdict
 // needs, or one that the GPU should have given, makes it unknown or worse. The
 // others are those that a GPU may lack.
@@ -56,16 +49,16 @@ func TestUnknownIsNeverHealthy(t *testing.T) {
 		g := h100(0)
 		mayBeHealthy := true
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 5, rapid.ID[string]).Draw(t, "names") {
-			why := rapid.SampledFrom(allAbsences()).Draw(t, "why")
+			why := rapid.SampledFrom(gpu.Absences()).Draw(t, "why")
 			forget(t, &g, name, why)
 			must := slices.Contains([]string{"clocks.reasons", "temperature.gpu_c", "ecc.enabled", "ecc.volatile_uncorrectable", "events_watched", "rows.pending", "rows.failed"}, name)
-			has := !slices.Contains([]Absence{NotSupported, OldDriver, NotRead, NotExported}, why)
-			if name == WhatPods && why != Lost { // who holds it is no question of health
+			has := !slices.Contains([]gpu.Absence{gpu.NotSupported, gpu.OldDriver, gpu.NotRead, gpu.NotExported}, why)
+			if name == gpu.WhatPods && why != gpu.Lost { // who holds it is no question of health
 				has = false
 			}
 			mayBeHealthy = mayBeHealthy && !must && !has
 		}
-		got := Judge(noon, snapshot(g))[0].Verdict
+		got := Nodes(noon, snapshot(g))[0].Verdict
 		if !mayBeHealthy && !got.WorseThan(Busy) {
 			t.Fatalf("got %s", got)
 		}
@@ -76,21 +69,21 @@ func TestUnknownIsNeverHealthy(t *testing.T) {
 }
 
 // harms are changes that never make a GPU better.
-var harms = map[string]func(*rapid.T, *GPU){
-	"xid": func(t *rapid.T, g *GPU) {
-		g.Events = append(g.Events, Event{At: noon, Type: EventXID, Data: rapid.Uint64Range(1, 200).Draw(t, "xid")})
+var harms = map[string]func(*rapid.T, *gpu.GPU){
+	"xid": func(t *rapid.T, g *gpu.GPU) {
+		g.Events = append(g.Events, gpu.Event{At: noon, Type: gpu.EventXID, Data: rapid.Uint64Range(1, 200).Draw(t, "xid")})
 	},
-	"event": func(t *rapid.T, g *GPU) {
-		g.Events = append(g.Events, Event{At: noon, Type: EventType(1) << rapid.IntRange(0, 15).Draw(t, "type")})
+	"event": func(t *rapid.T, g *gpu.GPU) {
+		g.Events = append(g.Events, gpu.Event{At: noon, Type: gpu.EventType(1) << rapid.IntRange(0, 15).Draw(t, "type")})
 	},
-	"reason now": func(t *rapid.T, g *GPU) {
+	"reason now": func(t *rapid.T, g *gpu.GPU) {
 		r, _ := g.Clocks.Reasons.Get()
-		g.Clocks.Reasons = Known(r | Reasons(1)<<rapid.IntRange(0, 63).Draw(t, "bit"))
+		g.Clocks.Reasons = gpu.Known(r | gpu.Reasons(1)<<rapid.IntRange(0, 63).Draw(t, "bit"))
 	},
-	"brake over time": func(t *rapid.T, g *GPU) {
-		bit := rapid.SampledFrom(Harmful.Bits()).Draw(t, "brake")
+	"brake over time": func(t *rapid.T, g *gpu.GPU) {
+		bit := rapid.SampledFrom(gpu.Harmful.Bits()).Draw(t, "brake")
 		for i := range g.Minutes {
-			more := map[Reasons]int{}
+			more := map[gpu.Reasons]int{}
 			for b, n := range g.Minutes[i].Reasons {
 				more[b] = n
 			}
@@ -98,29 +91,29 @@ var harms = map[string]func(*rapid.T, *GPU){
 			g.Minutes[i].Reasons = more
 		}
 	},
-	"hotter": func(t *rapid.T, g *GPU) {
+	"hotter": func(t *rapid.T, g *gpu.GPU) {
 		c, _ := g.Temperature.GPUC.Get()
 		c += rapid.Int64Range(0, 60).Draw(t, "degrees")
-		g.Temperature.GPUC = Known(c)
+		g.Temperature.GPUC = gpu.Known(c)
 		for i := range g.Minutes {
-			g.Minutes[i].GPUMaxC = Known(c)
+			g.Minutes[i].GPUMaxC = gpu.Known(c)
 		}
 	},
-	"uncorrectable": func(t *rapid.T, g *GPU) {
+	"uncorrectable": func(t *rapid.T, g *gpu.GPU) {
 		n, _ := g.ECC.VolatileUncorrectable.Get()
-		g.ECC.VolatileUncorrectable = Known(n + rapid.Uint64Range(0, 1<<40).Draw(t, "errors"))
+		g.ECC.VolatileUncorrectable = gpu.Known(n + rapid.Uint64Range(0, 1<<40).Draw(t, "errors"))
 	},
-	"row pending":   func(_ *rapid.T, g *GPU) { g.Rows.Pending = Known(true) },
-	"row failed":    func(_ *rapid.T, g *GPU) { g.Rows.Failed = Known(true) },
-	"sram":          func(_ *rapid.T, g *GPU) { g.ECC.SRAMThresholdExceeded = Known(true) },
-	"lanes":         func(t *rapid.T, g *GPU) { g.PCIe.Width = Known(rapid.Int64Range(0, 15).Draw(t, "lanes")) },
-	"a link down":   func(_ *rapid.T, g *GPU) { g.NVLinks[0].Active = Known(false) },
-	"fabric failed": func(_ *rapid.T, g *GPU) { g.Fabric.Status = Known[int64](1) },
-	"lost":          func(_ *rapid.T, g *GPU) { g.Power.DrawMW = Unknown[int64](Lost) },
-	"ahead of time": func(_ *rapid.T, g *GPU) { g.TakenAt = g.TakenAt.Add(time.Hour) },
-	"recovery": func(t *rapid.T, g *GPU) {
-		if a, _ := g.Recovery.Get(); a == RecoveryNone { // there is one action at a time, and another one replaces it
-			g.Recovery = Known(RecoveryAction(rapid.Int64Range(1, 9).Draw(t, "action")))
+	"row pending":   func(_ *rapid.T, g *gpu.GPU) { g.Rows.Pending = gpu.Known(true) },
+	"row failed":    func(_ *rapid.T, g *gpu.GPU) { g.Rows.Failed = gpu.Known(true) },
+	"sram":          func(_ *rapid.T, g *gpu.GPU) { g.ECC.SRAMThresholdExceeded = gpu.Known(true) },
+	"lanes":         func(t *rapid.T, g *gpu.GPU) { g.PCIe.Width = gpu.Known(rapid.Int64Range(0, 15).Draw(t, "lanes")) },
+	"a link down":   func(_ *rapid.T, g *gpu.GPU) { g.NVLinks[0].Active = gpu.Known(false) },
+	"fabric failed": func(_ *rapid.T, g *gpu.GPU) { g.Fabric.Status = gpu.Known[int64](1) },
+	"lost":          func(_ *rapid.T, g *gpu.GPU) { g.Power.DrawMW = gpu.Unknown[int64](gpu.Lost) },
+	"ahead of time": func(_ *rapid.T, g *gpu.GPU) { g.TakenAt = g.TakenAt.Add(time.Hour) },
+	"recovery": func(t *rapid.T, g *gpu.GPU) {
+		if a, _ := g.Recovery.Get(); a == gpu.RecoveryNone { // there is one action at a time, and another one replaces it
+			g.Recovery = gpu.Known(gpu.RecoveryAction(rapid.Int64Range(1, 9).Draw(t, "action")))
 		}
 	},
 }
@@ -136,7 +129,7 @@ func TestMoreHarmIsNeverMilder(t *testing.T) {
 	slices.Sort(names)
 	rapid.Check(t, func(t *rapid.T) {
 		g := h100(0)
-		before := Judge(noon, snapshot(g))[0].Verdict
+		before := Nodes(noon, snapshot(g))[0].Verdict
 		for _, name := range rapid.SliceOfN(rapid.SampledFrom(names), 1, 6).Draw(t, "harms") {
 			harms[name](t, &g)
 			if c, _ := g.Temperature.GPUC.Get(); c > 130 {
@@ -146,7 +139,7 @@ func TestMoreHarmIsNeverMilder(t *testing.T) {
 				g.TakenAt = noon
 				continue
 			}
-			after := Judge(noon, snapshot(g))[0].Verdict
+			after := Nodes(noon, snapshot(g))[0].Verdict
 			if before.WorseThan(after) {
 				t.Fatalf("%s made it %s, and it was %s", name, after, before)
 			}
@@ -160,22 +153,22 @@ func TestMoreHarmIsNeverMilder(t *testing.T) {
 // known is never healthy.
 func TestBenignReasonsAreNoFault(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		mask := Reasons(rapid.Uint64().Draw(t, "mask"))
+		mask := gpu.Reasons(rapid.Uint64().Draw(t, "mask"))
 		g := h100(0)
-		g.Clocks.Reasons = Known(mask)
+		g.Clocks.Reasons = gpu.Known(mask)
 		for i := range g.Minutes {
-			g.Minutes[i].Reasons = map[Reasons]int{}
+			g.Minutes[i].Reasons = map[gpu.Reasons]int{}
 			for _, b := range mask.Bits() {
 				g.Minutes[i].Reasons[b] = 60
 			}
 		}
-		got := Judge(noon, snapshot(g))[0].Verdict
+		got := Nodes(noon, snapshot(g))[0].Verdict
 		switch {
-		case mask&Harmful != 0:
+		case mask&gpu.Harmful != 0:
 			if got != Throttled {
 				t.Fatalf("%s: got %s, want throttled", mask, got)
 			}
-		case mask&^(Benign|SWPowerCap) != 0:
+		case mask&^(gpu.Benign|gpu.SWPowerCap) != 0:
 			if got != Uncertain {
 				t.Fatalf("%s: got %s, want unknown", mask, got)
 			}
@@ -190,19 +183,19 @@ func TestBenignReasonsAreNoFault(t *testing.T) {
 
 // FuzzJudge judges whatever decodes.
 func FuzzJudge(f *testing.F) {
-	for _, s := range []Snapshot{snapshot(), snapshot(h100(0)), snapshot(GPU{UUID: "GPU-1", TakenAt: noon})} {
-		b, err := Encode(s)
+	for _, s := range []gpu.Snapshot{snapshot(), snapshot(h100(0)), snapshot(gpu.GPU{UUID: "GPU-1", TakenAt: noon})} {
+		b, err := gpu.Encode(s)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := Decode(data)
+		s, err := gpu.Decode(data)
 		if err != nil {
 			return
 		}
-		for _, n := range Judge(noon, s, s) {
+		for _, n := range Nodes(noon, s, s) {
 			if n.Verdict.rank() >= len(Verdicts()) {
 				t.Fatalf("%q is no verdict", n.Verdict)
 			}

@@ -1,4 +1,4 @@
-package gpu
+package dcgm
 
 import (
 	"errors"
@@ -6,7 +6,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
+
+var noon = time.Date(2026, 8, 22, 12, 0, 0, 0, time.UTC)
 
 // exporter is what dcgm-exporter says of one GPU, each value at every step of
 // the last minutes.
@@ -29,7 +34,7 @@ func (e exporter) series(more map[string]string) []Series {
 			labels[k] = x
 		}
 		s := Series{Name: name, Labels: labels}
-		for at := noon.Add(-DCGMSpan); !at.After(noon); at = at.Add(DCGMStep) {
+		for at := noon.Add(-Span); !at.After(noon); at = at.Add(Step) {
 			s.Points = append(s.Points, Point{at, v})
 		}
 		out = append(out, s)
@@ -37,23 +42,23 @@ func (e exporter) series(more map[string]string) []Series {
 	return out
 }
 
-func fromDCGM(t *testing.T, series []Series, scraped time.Time) (GPU, Judgement) {
+func fromDCGM(t *testing.T, series []Series, scraped time.Time) (gpu.GPU, judge.Judgement) {
 	t.Helper()
-	s, err := FromDCGM("gpu-17", exportedTill(series, scraped))
+	s, err := Snapshot("gpu-17", exportedTill(series, scraped))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Encode(s); err != nil {
+	if _, err := gpu.Encode(s); err != nil {
 		t.Fatal(err)
 	}
-	return s.GPUs[0], Judge(noon, s)[0].GPUs[0]
+	return s.GPUs[0], judge.Nodes(noon, s)[0].GPUs[0]
 }
 
 // exportedTill is what Prometheus has of series whose exporter was scraped last
 // at that moment, zero: never.
 func exportedTill(series []Series, scraped time.Time) Exported {
-	e := Exported{Series: series, From: noon.Add(-DCGMSpan), Now: noon, Scraped: map[string][]Point{}}
-	for at := e.From; !at.After(noon) && !scraped.IsZero(); at = at.Add(DCGMStep) {
+	e := Exported{Series: series, From: noon.Add(-Span), Now: noon, Scraped: map[string][]Point{}}
+	for at := e.From; !at.After(noon) && !scraped.IsZero(); at = at.Add(Step) {
 		e.Scraped["GPU-1"] = append(e.Scraped["GPU-1"], Point{at, float64(minTime(at, scraped).Unix())})
 	}
 	return e
@@ -62,32 +67,32 @@ func exportedTill(series []Series, scraped time.Time) Exported {
 func TestVerdictFromDCGM(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(exporter)
-		want     Verdict
+		want     judge.Verdict
 		text     string // of the first reason
-		throttle Throttle
+		throttle judge.Throttle
 	}{
-		"all that is needed": {func(exporter) {}, Healthy, "that the exporter does not give", ""},
+		"all that is needed": {func(exporter) {}, judge.Healthy, "that the exporter does not give", ""},
 		"the older name of the reasons": {func(e exporter) {
 			e[oldMaskName] = e[maskName]
 			delete(e, maskName)
-		}, Healthy, "", ""},
+		}, judge.Healthy, "", ""},
 		"the default counters": {func(e exporter) {
 			for _, n := range []string{maskName, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_ROW_REMAP_PENDING"} {
 				delete(e, n)
 			}
-		}, Uncertain, "", ""},
-		"without the reasons":     {func(e exporter) { delete(e, maskName) }, Uncertain, "", ""},
-		"thermal slowdown":        {func(e exporter) { e[maskName] = 0x48 }, Throttled, "hardware thermal slowdown since 11:45 UTC", Thermal},
-		"power cap":               {func(e exporter) { e[maskName] = 4 }, Busy, "normal at full load", ""},
-		"row remapping failed":    {func(e exporter) { e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1 }, Failing, "could not be remapped", ""},
-		"failed, and else little": {func(e exporter) { clear(e); e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1; e["DCGM_FI_DEV_GPU_TEMP"] = 50 }, Failing, "could not be remapped", ""},
-		"double bit errors":       {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = 2 }, Degraded, "2 uncorrectable", ""},
-		"fallen off":              {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 79 }, Failing, "XID 79 (GPU has fallen off the bus) since 11:45 UTC or before", ""},
-		"an application's XID":    {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 31 }, Healthy, "XID 31", ""},
-		"not a number":            {func(e exporter) { e["DCGM_FI_DEV_GPU_TEMP"] = math.NaN() }, Uncertain, "temperature.gpu_c", ""},
-		"blank":                   {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = blankInt64 }, Uncertain, "", ""},
-		"blank power":             {func(e exporter) { e["DCGM_FI_DEV_POWER_USAGE"] = blankFP64 }, Healthy, "", ""},
-		"a negative count":        {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = -1 }, Uncertain, "", ""},
+		}, judge.Uncertain, "", ""},
+		"without the reasons":     {func(e exporter) { delete(e, maskName) }, judge.Uncertain, "", ""},
+		"thermal slowdown":        {func(e exporter) { e[maskName] = 0x48 }, judge.Throttled, "hardware thermal slowdown since 11:45 UTC", judge.Thermal},
+		"power cap":               {func(e exporter) { e[maskName] = 4 }, judge.Busy, "normal at full load", ""},
+		"row remapping failed":    {func(e exporter) { e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1 }, judge.Failing, "could not be remapped", ""},
+		"failed, and else little": {func(e exporter) { clear(e); e["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = 1; e["DCGM_FI_DEV_GPU_TEMP"] = 50 }, judge.Failing, "could not be remapped", ""},
+		"double bit errors":       {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = 2 }, judge.Degraded, "2 uncorrectable", ""},
+		"fallen off":              {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 79 }, judge.Failing, "XID 79 (GPU has fallen off the bus) since 11:45 UTC or before", ""},
+		"an application's XID":    {func(e exporter) { e["DCGM_FI_DEV_XID_ERRORS"] = 31 }, judge.Healthy, "XID 31", ""},
+		"not a number":            {func(e exporter) { e["DCGM_FI_DEV_GPU_TEMP"] = math.NaN() }, judge.Uncertain, "temperature.gpu_c", ""},
+		"blank":                   {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = blankInt64 }, judge.Uncertain, "", ""},
+		"blank power":             {func(e exporter) { e["DCGM_FI_DEV_POWER_USAGE"] = blankFP64 }, judge.Healthy, "", ""},
+		"a negative count":        {func(e exporter) { e["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = -1 }, judge.Uncertain, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := full()
@@ -103,12 +108,12 @@ func TestVerdictFromDCGM(t *testing.T) {
 func TestDCGMThatStopped(t *testing.T) {
 	for name, scraped := range map[string]time.Time{"long ago": noon.Add(-4 * time.Minute), "nobody knows when": {}} {
 		t.Run(name, func(t *testing.T) {
-			if _, j := fromDCGM(t, full().series(nil), scraped); j.Verdict != Uncertain {
+			if _, j := fromDCGM(t, full().series(nil), scraped); j.Verdict != judge.Uncertain {
 				t.Errorf("got %s: %+v, want unknown", j.Verdict, j.Reasons)
 			}
 		})
 	}
-	if _, err := FromDCGM("gpu-17", Exported{Now: noon}); !errors.Is(err, ErrNoDCGM) {
+	if _, err := Snapshot("gpu-17", Exported{Now: noon}); !errors.Is(err, ErrNoSeries) {
 		t.Errorf("without series: got %v", err)
 	}
 }
@@ -116,25 +121,25 @@ func TestDCGMThatStopped(t *testing.T) {
 // TestDCGMSeriesThatEnded: what a series said before it ended is no reading of
 // now, however well the GPU's other series go on.
 func TestDCGMSeriesThatEnded(t *testing.T) {
-	for name, reading := range map[string]func(GPU) Absence{
-		"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": func(g GPU) Absence { return g.ECC.VolatileUncorrectable.Why() },
-		"DCGM_FI_DEV_ROW_REMAP_PENDING": func(g GPU) Absence { return g.Rows.Pending.Why() },
-		"DCGM_FI_DEV_ROW_REMAP_FAILURE": func(g GPU) Absence { return g.Rows.Failed.Why() },
-		"DCGM_FI_DEV_XID_ERRORS":        func(g GPU) Absence { return g.EventsWatched.Why() },
-		maskName:                        func(g GPU) Absence { return g.Clocks.Reasons.Why() },
-		"DCGM_FI_DEV_MEMORY_TEMP":       func(g GPU) Absence { return g.Temperature.MemoryC.Why() },
+	for name, reading := range map[string]func(gpu.GPU) gpu.Absence{
+		"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": func(g gpu.GPU) gpu.Absence { return g.ECC.VolatileUncorrectable.Why() },
+		"DCGM_FI_DEV_ROW_REMAP_PENDING": func(g gpu.GPU) gpu.Absence { return g.Rows.Pending.Why() },
+		"DCGM_FI_DEV_ROW_REMAP_FAILURE": func(g gpu.GPU) gpu.Absence { return g.Rows.Failed.Why() },
+		"DCGM_FI_DEV_XID_ERRORS":        func(g gpu.GPU) gpu.Absence { return g.EventsWatched.Why() },
+		maskName:                        func(g gpu.GPU) gpu.Absence { return g.Clocks.Reasons.Why() },
+		"DCGM_FI_DEV_MEMORY_TEMP":       func(g gpu.GPU) gpu.Absence { return g.Temperature.MemoryC.Why() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range []struct {
 				ago       time.Duration // of the last point
 				elsewhere bool          // the series goes on with other labels
-				want      Verdict
-				why       Absence
+				want      judge.Verdict
+				why       gpu.Absence
 			}{
-				{14*time.Minute + 30*time.Second, false, Uncertain, Stale},
-				{time.Minute, false, Uncertain, Stale},
-				{DCGMStep, false, Healthy, ""},
-				{time.Minute, true, Healthy, ""},
+				{14*time.Minute + 30*time.Second, false, judge.Uncertain, gpu.Stale},
+				{time.Minute, false, judge.Uncertain, gpu.Stale},
+				{Step, false, judge.Healthy, ""},
+				{time.Minute, true, judge.Healthy, ""},
 			} {
 				series := full().series(nil)
 				for i, s := range series {
@@ -144,7 +149,7 @@ func TestDCGMSeriesThatEnded(t *testing.T) {
 					if c.elsewhere {
 						series = append(series, exporter{name: last(s).Value}.series(map[string]string{"exported_pod": "chat-0"})...)
 					}
-					series[i].Points = s.Points[:len(s.Points)-int(c.ago/DCGMStep)]
+					series[i].Points = s.Points[:len(s.Points)-int(c.ago/Step)]
 				}
 				g, j := fromDCGM(t, series, noon.Add(-15*time.Second))
 				if why := reading(g); j.Verdict != c.want || why != c.why {
@@ -161,10 +166,10 @@ func TestDCGMEventsSince(t *testing.T) {
 		change func([]Point) []Point
 		want   time.Time
 	}{
-		"all the time":   {func(p []Point) []Point { return p }, noon.Add(-DCGMSpan)},
-		"with a gap":     {func(p []Point) []Point { return append(p[:len(p)-11:len(p)-11], p[len(p)-10:]...) }, noon.Add(-9 * DCGMStep)},
-		"from later on":  {func(p []Point) []Point { return p[len(p)-5:] }, noon.Add(-4 * DCGMStep)},
-		"the last point": {func(p []Point) []Point { return p[:len(p)-1] }, noon.Add(-DCGMSpan)},
+		"all the time":   {func(p []Point) []Point { return p }, noon.Add(-Span)},
+		"with a gap":     {func(p []Point) []Point { return append(p[:len(p)-11:len(p)-11], p[len(p)-10:]...) }, noon.Add(-9 * Step)},
+		"from later on":  {func(p []Point) []Point { return p[len(p)-5:] }, noon.Add(-4 * Step)},
+		"the last point": {func(p []Point) []Point { return p[:len(p)-1] }, noon.Add(-Span)},
 		"it has ended":   {func(p []Point) []Point { return p[:len(p)-2] }, time.Time{}},
 		"never":          {func([]Point) []Point { return nil }, time.Time{}},
 	} {
@@ -178,7 +183,7 @@ func TestDCGMEventsSince(t *testing.T) {
 			t.Errorf("%s: known since %s, want %s", name, g.EventsSince, c.want)
 		}
 	}
-	if g, _ := fromDCGM(t, full().series(nil), noon.Add(-time.Minute)); g.EventsSince.IsZero() || g.EventsSince.After(noon.Add(-DCGMSpan)) {
+	if g, _ := fromDCGM(t, full().series(nil), noon.Add(-time.Minute)); g.EventsSince.IsZero() || g.EventsSince.After(noon.Add(-Span)) {
 		t.Errorf("scraped a minute ago: known since %s", g.EventsSince)
 	}
 	if g, _ := fromDCGM(t, full().series(nil), noon.Add(-4*time.Minute)); !g.EventsSince.IsZero() {
@@ -198,7 +203,7 @@ func TestDCGMDetails(t *testing.T) {
 		xid.Points = append(xid.Points, Point{noon.Add(time.Duration(i-5) * time.Minute), code})
 	}
 	g, j := fromDCGM(t, append(series, xid), noon)
-	if j.Verdict != Failing || j.Throttle != PowerBrake {
+	if j.Verdict != judge.Failing || j.Throttle != judge.PowerBrake {
 		t.Errorf("got %s, throttle %q: %+v, want failing for XID 48 and the power brake", j.Verdict, j.Throttle, j.Reasons)
 	}
 	if pods, _ := g.Pods.Get(); len(pods) != 1 || pods[0].Name != "llama-0" || pods[0].Namespace != "serving" {
@@ -211,11 +216,11 @@ func TestDCGMDetails(t *testing.T) {
 		t.Errorf("events are %+v", g.Events)
 	}
 	own := full().series(map[string]string{"pod": "dcgm-x", "namespace": "gpu-operator", "container": "exporter"})
-	if g, _ := fromDCGM(t, own, noon); g.Pods.Why() != NotExported {
+	if g, _ := fromDCGM(t, own, noon); g.Pods.Why() != gpu.NotExported {
 		t.Errorf("the exporter's own pod is taken for the one that holds the GPU: %s", g.Pods)
 	}
 	if lie := full().series(map[string]string{"gpu": "0\x1b"}); len(lie) > 0 {
-		if _, err := FromDCGM("gpu-17", exportedTill(lie, noon)); err == nil {
+		if _, err := Snapshot("gpu-17", exportedTill(lie, noon)); err == nil {
 			t.Error("an index that is none is taken")
 		}
 	}

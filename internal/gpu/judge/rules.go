@@ -1,6 +1,10 @@
-package gpu
+package judge
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/gpu"
+)
 
 // rule is one way to look at a GPU or a node. A rule sees signs independently
 // of the others, and the worst sign is the verdict: so one more sign never
@@ -58,35 +62,35 @@ var gpuRules = []rule{
 // memoryFlag is a reading that is bad when it is true.
 type memoryFlag struct {
 	name string
-	get  func(GPU) Reading[bool]
+	get  func(gpu.GPU) gpu.Reading[bool]
 	outcome
 	text string
 }
 
 var memoryFlags = []memoryFlag{
-	{"rows.failed", func(g GPU) Reading[bool] { return g.Rows.Failed }, outcome{verdict: Failing, rma: true}, "a memory row could not be remapped: no spare row is left"},
-	{"ecc.sram_threshold_exceeded", func(g GPU) Reading[bool] { return g.ECC.SRAMThresholdExceeded }, outcome{verdict: Failing, rma: true}, "uncorrectable errors in SRAM are past the threshold for replacement"},
-	{"rows.pending", func(g GPU) Reading[bool] { return g.Rows.Pending }, outcome{verdict: Degraded, reset: true}, "a memory row waits to be remapped, which a reset does"},
-	{"pages.pending", func(g GPU) Reading[bool] { return g.Pages.Pending }, outcome{verdict: Degraded, reset: true}, "a memory page waits to be retired, which a reset does"},
-	{"rows.channel_repair_pending", func(g GPU) Reading[bool] { return g.Rows.ChannelRepairPending }, outcome{verdict: Degraded, reset: true}, "a memory channel waits for its repair, which a reset does"},
-	{"rows.tpc_repair_pending", func(g GPU) Reading[bool] { return g.Rows.TPCRepairPending }, outcome{verdict: Degraded, reset: true}, "a processor cluster waits for its repair, which a reset does"},
+	{"rows.failed", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Failed }, outcome{verdict: Failing, rma: true}, "a memory row could not be remapped: no spare row is left"},
+	{"ecc.sram_threshold_exceeded", func(g gpu.GPU) gpu.Reading[bool] { return g.ECC.SRAMThresholdExceeded }, outcome{verdict: Failing, rma: true}, "uncorrectable errors in SRAM are past the threshold for replacement"},
+	{"rows.pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Pending }, outcome{verdict: Degraded, reset: true}, "a memory row waits to be remapped, which a reset does"},
+	{"pages.pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Pages.Pending }, outcome{verdict: Degraded, reset: true}, "a memory page waits to be retired, which a reset does"},
+	{"rows.channel_repair_pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.ChannelRepairPending }, outcome{verdict: Degraded, reset: true}, "a memory channel waits for its repair, which a reset does"},
+	{"rows.tpc_repair_pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.TPCRepairPending }, outcome{verdict: Degraded, reset: true}, "a processor cluster waits for its repair, which a reset does"},
 }
 
 // recoveryOutcome is what the driver's wish means.
-var recoveryOutcome = map[RecoveryAction]struct {
+var recoveryOutcome = map[gpu.RecoveryAction]struct {
 	outcome
 	text string
 }{
-	RecoveryNone:          {outcome{verdict: Healthy}, ""},
-	RecoveryReset:         {outcome{verdict: Failing, reset: true}, "the driver asks for a reset of the GPU"},
-	RecoveryReboot:        {outcome{verdict: Failing, reset: true}, "the driver asks for a reboot of the node"},
-	RecoveryDrainP2P:      {outcome{verdict: Degraded}, "the driver asks to stop peer traffic over NVLink"},
-	RecoveryDrainAndReset: {outcome{verdict: Failing, reset: true}, "the driver asks to drain the GPU and reset it"},
+	gpu.RecoveryNone:          {outcome{verdict: Healthy}, ""},
+	gpu.RecoveryReset:         {outcome{verdict: Failing, reset: true}, "the driver asks for a reset of the GPU"},
+	gpu.RecoveryReboot:        {outcome{verdict: Failing, reset: true}, "the driver asks for a reboot of the node"},
+	gpu.RecoveryDrainP2P:      {outcome{verdict: Degraded}, "the driver asks to stop peer traffic over NVLink"},
+	gpu.RecoveryDrainAndReset: {outcome{verdict: Failing, reset: true}, "the driver asks to drain the GPU and reset it"},
 }
 
 func recoveryAsked(u subject) []sign {
 	action, ok := u.gpu.Recovery.Get()
-	if !ok || action == RecoveryNone {
+	if !ok || action == gpu.RecoveryNone {
 		return nil
 	}
 	evidence := fmt.Sprintf("recovery_action=%d", action)

@@ -1,4 +1,4 @@
-package gpu
+package judge
 
 import (
 	"fmt"
@@ -9,18 +9,20 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
 // capped is a GPU at the power cap with that clock.
-func cappedAt(index int, mhz int64) GPU {
+func cappedAt(index int, mhz int64) gpu.GPU {
 	g := h100(index)
-	lastMinutes(&g, 10, func(m *Minute) {
-		m.Reasons, m.SMMeanMHz, m.GPUPercent = map[Reasons]int{SWPowerCap: 58}, Known(mhz), Known[int64](97)
+	lastMinutes(&g, 10, func(m *gpu.Minute) {
+		m.Reasons, m.SMMeanMHz, m.GPUPercent = map[gpu.Reasons]int{gpu.SWPowerCap: 58}, gpu.Known(mhz), gpu.Known[int64](97)
 	})
 	return g
 }
 
-func node(name string, gpus ...GPU) Snapshot {
+func node(name string, gpus ...gpu.GPU) gpu.Snapshot {
 	s := snapshot(gpus...)
 	s.Node = name
 	for i := range s.GPUs {
@@ -30,7 +32,7 @@ func node(name string, gpus ...GPU) Snapshot {
 }
 
 // at is a GPU whose readings and history are so much later.
-func at(later time.Duration, g GPU) GPU {
+func at(later time.Duration, g gpu.GPU) gpu.GPU {
 	g.TakenAt = g.TakenAt.Add(later)
 	for i := range g.Minutes {
 		g.Minutes[i].Start = g.Minutes[i].Start.Add(later)
@@ -42,28 +44,28 @@ func TestPeers(t *testing.T) {
 	other := cappedAt(0, 1000)
 	other.Name = "NVIDIA A100"
 	idle := h100(0)
-	lastMinutes(&idle, 10, func(m *Minute) { m.SMMeanMHz, m.GPUPercent = Known[int64](345), Known[int64](0) })
+	lastMinutes(&idle, 10, func(m *gpu.Minute) { m.SMMeanMHz, m.GPUPercent = gpu.Known[int64](345), gpu.Known[int64](0) })
 	for name, c := range map[string]struct {
-		snaps []Snapshot
+		snaps []gpu.Snapshot
 		want  Verdict // of the first node
 		text  string
 	}{
-		"slower than other nodes":          {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", cappedAt(0, 1600)), node("c", cappedAt(0, 1590))}, Degraded, "runs at 1100 MHz under its software power cap while its peers run at 1600 MHz"},
-		"as fast as other nodes":           {[]Snapshot{node("a", cappedAt(0, 1500)), node("b", cappedAt(0, 1600))}, Busy, "normal at full load"},
-		"all slow":                         {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", cappedAt(0, 1100))}, Busy, "normal at full load"},
-		"slower than its neighbours":       {[]Snapshot{node("a", cappedAt(0, 1100), cappedAt(1, 1600))}, Degraded, "while its peers run"},
-		"nobody to compare with":           {[]Snapshot{node("a", cappedAt(0, 1100))}, Busy, "normal at full load"},
-		"another product":                  {[]Snapshot{node("a", cappedAt(0, 1100)), func() Snapshot { s := node("b", other); return s }()}, Busy, ""},
-		"idle peers say nothing":           {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", idle)}, Busy, ""},
-		"idle itself":                      {[]Snapshot{node("a", idle), node("b", cappedAt(0, 1600))}, Healthy, ""},
-		"stale peers say nothing":          {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", at(-31*time.Second, cappedAt(0, 1600)))}, Busy, "normal at full load"},
-		"peers ahead of time say nothing":  {[]Snapshot{node("a", cappedAt(0, 1100)), node("b", at(11*time.Second, cappedAt(0, 1600)))}, Busy, "normal at full load"},
-		"instead of a stale peer":          {[]Snapshot{node("a", cappedAt(0, 1100), cappedAt(1, 1600)), node("b", at(-time.Hour, cappedAt(0, 1100)))}, Degraded, "while its peers run"},
-		"peers faster than any can be":     {[]Snapshot{node("a", cappedAt(0, 1600)), node("b", cappedAt(0, 4000))}, Busy, "normal at full load"},
-		"neighbours count only when alone": {[]Snapshot{node("a", cappedAt(0, 1500), cappedAt(1, 1980)), node("b", cappedAt(0, 1510))}, Busy, ""},
+		"slower than other nodes":          {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), node("b", cappedAt(0, 1600)), node("c", cappedAt(0, 1590))}, Degraded, "runs at 1100 MHz under its software power cap while its peers run at 1600 MHz"},
+		"as fast as other nodes":           {[]gpu.Snapshot{node("a", cappedAt(0, 1500)), node("b", cappedAt(0, 1600))}, Busy, "normal at full load"},
+		"all slow":                         {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), node("b", cappedAt(0, 1100))}, Busy, "normal at full load"},
+		"slower than its neighbours":       {[]gpu.Snapshot{node("a", cappedAt(0, 1100), cappedAt(1, 1600))}, Degraded, "while its peers run"},
+		"nobody to compare with":           {[]gpu.Snapshot{node("a", cappedAt(0, 1100))}, Busy, "normal at full load"},
+		"another product":                  {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), func() gpu.Snapshot { s := node("b", other); return s }()}, Busy, ""},
+		"idle peers say nothing":           {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), node("b", idle)}, Busy, ""},
+		"idle itself":                      {[]gpu.Snapshot{node("a", idle), node("b", cappedAt(0, 1600))}, Healthy, ""},
+		"stale peers say nothing":          {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), node("b", at(-31*time.Second, cappedAt(0, 1600)))}, Busy, "normal at full load"},
+		"peers ahead of time say nothing":  {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), node("b", at(11*time.Second, cappedAt(0, 1600)))}, Busy, "normal at full load"},
+		"instead of a stale peer":          {[]gpu.Snapshot{node("a", cappedAt(0, 1100), cappedAt(1, 1600)), node("b", at(-time.Hour, cappedAt(0, 1100)))}, Degraded, "while its peers run"},
+		"peers faster than any can be":     {[]gpu.Snapshot{node("a", cappedAt(0, 1600)), node("b", cappedAt(0, 4000))}, Busy, "normal at full load"},
+		"neighbours count only when alone": {[]gpu.Snapshot{node("a", cappedAt(0, 1500), cappedAt(1, 1980)), node("b", cappedAt(0, 1510))}, Busy, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := Judge(noon, c.snaps...)[0].GPUs[0]
+			j := Nodes(noon, c.snaps...)[0].GPUs[0]
 			if j.Verdict != c.want || (c.text != "" && !strings.Contains(j.Reasons[0].Text, c.text)) {
 				t.Errorf("got %s: %+v, want %s: %s", j.Verdict, j.Reasons, c.want, c.text)
 			}
@@ -72,13 +74,13 @@ func TestPeers(t *testing.T) {
 }
 
 // many are nodes of eight GPUs that are at work, each with a highest clock of its own.
-func many(nodes int) []Snapshot {
-	snaps := make([]Snapshot, nodes)
+func many(nodes int) []gpu.Snapshot {
+	snaps := make([]gpu.Snapshot, nodes)
 	for i := range snaps {
-		var gpus []GPU
+		var gpus []gpu.GPU
 		for k := range 8 {
 			g := cappedAt(k, 1600)
-			g.Clocks.SMMaxMHz = Known(int64(1980 + k))
+			g.Clocks.SMMaxMHz = gpu.Known(int64(1980 + k))
 			gpus = append(gpus, g)
 		}
 		snaps[i] = node(fmt.Sprintf("gpu-%d", i), gpus...)
@@ -93,7 +95,7 @@ func TestJudgingManyNodes(t *testing.T) {
 		snaps := many(nodes)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		Judge(noon, snaps...)
+		Nodes(noon, snaps...)
 		runtime.ReadMemStats(&after)
 		return (after.TotalAlloc - before.TotalAlloc) / uint64(nodes)
 	}
@@ -106,15 +108,15 @@ func TestJudgingManyNodes(t *testing.T) {
 // each GPU finds.
 func TestPeersOfSorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var snaps []Snapshot
+		var snaps []gpu.Snapshot
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
-			var gpus []GPU
+			var gpus []gpu.GPU
 			for k := range rapid.IntRange(0, 5).Draw(t, "gpus") {
 				g := cappedAt(k, rapid.SampledFrom([]int64{1000, 1050, 1051, 1600, 2000}).Draw(t, "mhz"))
 				g.Name = rapid.SampledFrom([]string{"NVIDIA A100", "NVIDIA H100"}).Draw(t, "product")
-				g.Clocks.SMMaxMHz = rapid.SampledFrom([]Reading[int64]{Known[int64](1000), Known[int64](1001), Known[int64](1980), Unknown[int64](NotSupported)}).Draw(t, "most")
+				g.Clocks.SMMaxMHz = rapid.SampledFrom([]gpu.Reading[int64]{gpu.Known[int64](1000), gpu.Known[int64](1001), gpu.Known[int64](1980), gpu.Unknown[int64](gpu.NotSupported)}).Draw(t, "most")
 				if rapid.Bool().Draw(t, "idle") {
-					lastMinutes(&g, 10, func(m *Minute) { m.GPUPercent = Known[int64](0) })
+					lastMinutes(&g, 10, func(m *gpu.Minute) { m.GPUPercent = gpu.Known[int64](0) })
 				}
 				if rapid.Bool().Draw(t, "stale") {
 					g = at(-time.Hour, g)
@@ -126,9 +128,9 @@ func TestPeersOfSorted(t *testing.T) {
 		f := newFleet(noon, snaps)
 		for i, s := range snaps {
 			for _, g := range s.GPUs {
-				want := lookedAt(snaps, g, func(node int, _ GPU) bool { return node != i })
+				want := lookedAt(snaps, g, func(node int, _ gpu.GPU) bool { return node != i })
 				if want.count == 0 {
-					want = lookedAt(snaps, g, func(node int, other GPU) bool { return node == i && other.UUID != g.UUID })
+					want = lookedAt(snaps, g, func(node int, other gpu.GPU) bool { return node == i && other.UUID != g.UUID })
 				}
 				if got := f.peersOf(g, i); got != want {
 					t.Fatalf("GPU %s: %+v, want %+v", g.UUID, got, want)
@@ -139,7 +141,7 @@ func TestPeersOfSorted(t *testing.T) {
 }
 
 // lookedAt are the peers of a GPU among those that count, one by one.
-func lookedAt(snaps []Snapshot, g GPU, counts func(node int, other GPU) bool) peers {
+func lookedAt(snaps []gpu.Snapshot, g gpu.GPU, counts func(node int, other gpu.GPU) bool) peers {
 	var out peers
 	var clocks []int64
 	most, known := g.Clocks.SMMaxMHz.Get()
@@ -165,7 +167,7 @@ func lookedAt(snaps []Snapshot, g GPU, counts func(node int, other GPU) bool) pe
 func BenchmarkJudge(b *testing.B) {
 	snaps := many(1000)
 	for b.Loop() {
-		if got := Judge(noon, snaps...); got[999].Verdict != Busy {
+		if got := Nodes(noon, snaps...); got[999].Verdict != Busy {
 			b.Fatalf("%+v", got[999])
 		}
 	}
@@ -174,14 +176,14 @@ func BenchmarkJudge(b *testing.B) {
 // TestTwins: a GPU that two nodes say they have is known of neither; what is wrong
 // with it stays wrong. A node that said so long ago says nothing.
 func TestTwins(t *testing.T) {
-	twins := func(a, b Snapshot) []Snapshot {
+	twins := func(a, b gpu.Snapshot) []gpu.Snapshot {
 		b.GPUs[0].UUID = a.GPUs[0].UUID
-		return []Snapshot{a, b}
+		return []gpu.Snapshot{a, b}
 	}
 	ill := h100(0)
-	ill.Rows.Failed = Known(true)
+	ill.Rows.Failed = gpu.Known(true)
 	for name, c := range map[string]struct {
-		snaps []Snapshot
+		snaps []gpu.Snapshot
 		want  []Verdict
 	}{
 		"two":          {twins(node("a", h100(0), h100(1)), node("b", h100(0))), []Verdict{Uncertain, Uncertain}},
@@ -190,14 +192,14 @@ func TestTwins(t *testing.T) {
 		"one node":     {twins(node("a", h100(0)), node("a", h100(0))), []Verdict{Healthy, Healthy}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for i, j := range Judge(noon, c.snaps...) {
+			for i, j := range Nodes(noon, c.snaps...) {
 				if j.GPUs[0].Verdict != c.want[i] {
 					t.Errorf("node %s: got %s: %+v, want %s", j.Node, j.GPUs[0].Verdict, j.GPUs[0].Reasons, c.want[i])
 				}
 			}
 		})
 	}
-	two := Judge(noon, twins(node("a", h100(0), h100(1)), node("b", h100(0)))...)
+	two := Nodes(noon, twins(node("a", h100(0), h100(1)), node("b", h100(0)))...)
 	if r := two[0].GPUs[0].Reasons[0]; r.Rule != "one-node" || !strings.Contains(r.Text, "node b says that it has this GPU") || two[0].GPUs[1].Verdict != Healthy {
 		t.Errorf("%+v", two[0].GPUs)
 	}
@@ -205,27 +207,27 @@ func TestTwins(t *testing.T) {
 
 // TestLinksOfPeers: that no NVLink is up is a fault where peers have some up.
 func TestLinksOfPeers(t *testing.T) {
-	unlinked := func(index int) GPU {
+	unlinked := func(index int) gpu.GPU {
 		g := h100(index)
 		for i := range g.NVLinks {
-			g.NVLinks[i].Active = Known(false)
+			g.NVLinks[i].Active = gpu.Known(false)
 		}
 		return g
 	}
 	other := h100(0)
 	other.Name = "NVIDIA A100"
 	for name, c := range map[string]struct {
-		snaps []Snapshot
+		snaps []gpu.Snapshot
 		want  Verdict
 		text  string
 	}{
-		"peers of other nodes": {[]Snapshot{node("a", unlinked(0), unlinked(1)), node("b", h100(0))}, Degraded, "none of its 2 NVLinks is up, while those of its peers are"},
-		"peers of its node":    {[]Snapshot{node("a", unlinked(0), h100(1))}, Degraded, "while those of its peers are"},
-		"peers without, too":   {[]Snapshot{node("a", unlinked(0)), node("b", unlinked(0))}, Healthy, "nor are those of a peer"},
-		"another product":      {[]Snapshot{node("a", unlinked(0)), node("b", other)}, Healthy, "nor are those of a peer"},
+		"peers of other nodes": {[]gpu.Snapshot{node("a", unlinked(0), unlinked(1)), node("b", h100(0))}, Degraded, "none of its 2 NVLinks is up, while those of its peers are"},
+		"peers of its node":    {[]gpu.Snapshot{node("a", unlinked(0), h100(1))}, Degraded, "while those of its peers are"},
+		"peers without, too":   {[]gpu.Snapshot{node("a", unlinked(0)), node("b", unlinked(0))}, Healthy, "nor are those of a peer"},
+		"another product":      {[]gpu.Snapshot{node("a", unlinked(0)), node("b", other)}, Healthy, "nor are those of a peer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := Judge(noon, c.snaps...)[0].GPUs[0]
+			j := Nodes(noon, c.snaps...)[0].GPUs[0]
 			if j.Verdict != c.want || len(j.Reasons) == 0 || !strings.Contains(j.Reasons[0].Text, c.text) {
 				t.Errorf("got %s: %+v, want %s: %s", j.Verdict, j.Reasons, c.want, c.text)
 			}
@@ -235,29 +237,29 @@ func TestLinksOfPeers(t *testing.T) {
 
 func TestVerdictOfNode(t *testing.T) {
 	hot := h100(1)
-	hot.Rows.Failed = Known(true)
+	hot.Rows.Failed = gpu.Known(true)
 	for name, c := range map[string]struct {
-		snap Snapshot
+		snap gpu.Snapshot
 		want Verdict
 		text string // of the first reason of the node
 	}{
 		"all well":  {snapshot(h100(0), h100(1)), Healthy, ""},
 		"the worst": {snapshot(h100(0), hot), Failing, ""},
 		"no GPU":    {snapshot(), Uncertain, "no GPU was seen"},
-		"no driver": {func() Snapshot {
+		"no driver": {func() gpu.Snapshot {
 			s := snapshot()
-			s.Errors = []ReadError{{What: "driver", Why: Failed, Detail: "version mismatch"}}
+			s.Errors = []gpu.ReadError{{What: "driver", Why: gpu.Failed, Detail: "version mismatch"}}
 			return s
 		}(), Uncertain, "driver could not be read"},
-		"a GPU is gone": {func() Snapshot { s := snapshot(h100(0)); s.Expected = Known[int64](8); return s }(), Failing, "1 of 8 GPUs are there"},
-		"something that this driver lacks": {func() Snapshot {
+		"a GPU is gone": {func() gpu.Snapshot { s := snapshot(h100(0)); s.Expected = gpu.Known[int64](8); return s }(), Failing, "1 of 8 GPUs are there"},
+		"something that this driver lacks": {func() gpu.Snapshot {
 			s := snapshot(h100(0))
-			s.Errors = []ReadError{{What: "fabric", Why: OldDriver}}
+			s.Errors = []gpu.ReadError{{What: "fabric", Why: gpu.OldDriver}}
 			return s
 		}(), Healthy, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := Judge(noon, c.snap)[0]
+			n := Nodes(noon, c.snap)[0]
 			if n.Verdict != c.want || n.Node != "gpu-17" {
 				t.Errorf("got %s for %s, want %s: %+v", n.Verdict, n.Node, c.want, n)
 			}
@@ -279,14 +281,14 @@ func TestClocksThatDisagree(t *testing.T) {
 		"far ahead":   {11 * time.Second, Uncertain},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Judge(noon.Add(-c.ahead), snapshot(h100(0)))[0].Verdict; got != c.want {
+			if got := Nodes(noon.Add(-c.ahead), snapshot(h100(0)))[0].Verdict; got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
 	slow := snapshot(h100(0))
 	slow.PeriodMS = 30_000
-	if got := Judge(noon.Add(80*time.Second), slow)[0].Verdict; got != Healthy {
+	if got := Nodes(noon.Add(80*time.Second), slow)[0].Verdict; got != Healthy {
 		t.Errorf("with samples every 30s, readings of 80s ago are %s, want healthy", got)
 	}
 }

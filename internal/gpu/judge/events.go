@@ -1,4 +1,4 @@
-package gpu
+package judge
 
 import (
 	"cmp"
@@ -6,17 +6,44 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// keepMild is for how long an XID counts after which the GPU goes on working.
+// MildXIDAge is for how long an XID counts after which the GPU goes on working.
 // Worse ones count for as long as they are remembered.
-const keepMild = 24 * time.Hour
+const MildXIDAge = 24 * time.Hour
+
+// recoveryChanged is the XID by which the driver says that the recovery action
+// is another now. It does not say which; see [GPU.Recovery].
+const recoveryChanged = 154
+
+// memoryRepaired is the XID by which the driver says that a row or a page of
+// memory waits for a reset from then on.
+const memoryRepaired = 63
+
+// xidCatalog is where the classes of XIDs come from.
+const xidCatalog = "NVIDIA XID catalog, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
+
+// xidOutcome is what a class means for a verdict.
+var xidOutcome = map[gpu.XIDClass]outcome{
+	gpu.XIDNote:        {verdict: Healthy},
+	gpu.XIDApplication: {verdict: Healthy},
+	gpu.XIDContained:   {verdict: Degraded},
+	gpu.XIDLink:        {verdict: Degraded},
+	gpu.XIDRepair:      {verdict: Degraded, reset: true},
+	gpu.XIDUnknown:     {verdict: Uncertain},
+	gpu.XIDReset:       {verdict: Failing, reset: true},
+	gpu.XIDReboot:      {verdict: Failing, reset: true},
+	gpu.XIDMechanical:  {verdict: Failing},
+	gpu.XIDReplace:     {verdict: Failing, rma: true},
+}
 
 // manyLinkErrors is how often NVLink may err before it counts as broken.
 const manyLinkErrors = 3
 
 func xidSeen(u subject) []sign {
-	seen := map[uint64][]Event{}
+	seen := map[uint64][]gpu.Event{}
 	for _, e := range u.gpu.Events {
 		if code, ok := e.XID(); ok {
 			seen[code] = append(seen[code], e)
@@ -30,12 +57,12 @@ func xidSeen(u subject) []sign {
 			out = append(out, u.recoveryNote(first, len(all)))
 			continue
 		}
-		class, text := ClassifyXID(code)
+		class, text := gpu.ClassifyXID(code)
 		o := xidOutcome[class]
 		if u.showsAgain(code) {
 			o = u.fading(o, last, code == memoryRepaired)
 		}
-		if class == XIDLink && len(all) > manyLinkErrors {
+		if class == gpu.XIDLink && len(all) > manyLinkErrors {
 			o = outcome{verdict: Failing, reset: true}
 		}
 		out = append(out, sign{
@@ -49,7 +76,7 @@ func xidSeen(u subject) []sign {
 
 // recoveryNote judges XID 154, which says only that the recovery action is
 // another: where the action itself is known, it decides.
-func (u subject) recoveryNote(first Event, count int) sign {
+func (u subject) recoveryNote(first gpu.Event, count int) sign {
 	s := sign{since: first.At, evidence: fmt.Sprintf("xid=154 count=%d recovery_action=%s", count, u.gpu.Recovery)}
 	s.outcome, s.text = u.recoveryChange(" (XID 154)")
 	s.text += u.seen(first)
@@ -65,7 +92,7 @@ func (u subject) recoveryChange(by string) (outcome, string) {
 }
 
 // seen is since for an event.
-func (u subject) seen(e Event) string {
+func (u subject) seen(e gpu.Event) string {
 	if e.OrBefore {
 		return u.since(e.At) + " or before"
 	}
@@ -84,7 +111,7 @@ func times(n int) string {
 // divided GPU does not show whether a row waits for it, and rows say nothing of
 // what is no repair of memory.
 func (u subject) fading(o outcome, last time.Time, memory bool) outcome {
-	if o.verdict != Degraded || u.now.Sub(last) <= keepMild || o.reset && !u.nothingPends(memory) {
+	if o.verdict != Degraded || u.now.Sub(last) <= MildXIDAge || o.reset && !u.nothingPends(memory) {
 		return o
 	}
 	return outcome{verdict: Healthy}
@@ -94,7 +121,7 @@ func (u subject) fading(o outcome, last time.Time, memory bool) outcome {
 // gauge does not move by it: whether it came once, yesterday, or every minute
 // since, only a row or a page that waits for a reset tells, of a repair of memory.
 func (u subject) showsAgain(code uint64) bool {
-	return u.snap.Source != SourceExporter || code == memoryRepaired
+	return u.snap.Source != gpu.SourceExporter || code == memoryRepaired
 }
 
 // nothingPends reports whether it is known that no repair, of memory or of what
@@ -103,29 +130,33 @@ func (u subject) nothingPends(memory bool) bool {
 	rows, ok1 := u.gpu.Rows.Pending.Get()
 	pages, ok2 := u.gpu.Pages.Pending.Get()
 	action, ok3 := u.gpu.Recovery.Get()
-	return memory && (ok1 && !rows || ok2 && !pages) || ok3 && action == RecoveryNone
+	return memory && (ok1 && !rows || ok2 && !pages) || ok3 && action == gpu.RecoveryNone
 }
 
+// harmlessEvents are single bit errors and changes of the P-state, the clocks, the
+// power source or the MIG layout. They are normal, and readings show them.
+const harmlessEvents gpu.EventType = 0x1 | 0x4 | 0x10 | 0x80 | 0x100
+
 // eventOutcome is what events other than XIDs mean.
-var eventOutcome = map[EventType]struct {
+var eventOutcome = map[gpu.EventType]struct {
 	outcome
 	text string
 }{
-	EventDoubleBitECC:          {outcome{verdict: Failing, reset: true}, "double bit ECC error"},
-	EventSingleBitStorm:        {outcome{verdict: Degraded}, "a storm of single bit ECC errors"},
-	EventDRAMRetirement:        {outcome{verdict: Degraded, reset: true}, "memory was retired; active after a reset"},
-	EventDRAMRetirementFailure: {outcome{verdict: Failing, rma: true}, "memory could not be retired"},
-	EventNonFatalPoison:        {outcome{verdict: Degraded}, "poisoned data was contained"},
-	EventFatalPoison:           {outcome{verdict: Failing, reset: true}, "poisoned data was not contained"},
-	EventUnavailable:           {outcome{verdict: Failing, reset: true}, "the GPU is not available"},
+	gpu.EventDoubleBitECC:          {outcome{verdict: Failing, reset: true}, "double bit ECC error"},
+	gpu.EventSingleBitStorm:        {outcome{verdict: Degraded}, "a storm of single bit ECC errors"},
+	gpu.EventDRAMRetirement:        {outcome{verdict: Degraded, reset: true}, "memory was retired; active after a reset"},
+	gpu.EventDRAMRetirementFailure: {outcome{verdict: Failing, rma: true}, "memory could not be retired"},
+	gpu.EventNonFatalPoison:        {outcome{verdict: Degraded}, "poisoned data was contained"},
+	gpu.EventFatalPoison:           {outcome{verdict: Failing, reset: true}, "poisoned data was not contained"},
+	gpu.EventUnavailable:           {outcome{verdict: Failing, reset: true}, "the GPU is not available"},
 }
 
 // eventSeen judges events other than XIDs, each kind once.
 func eventSeen(u subject) []sign {
-	var kinds []EventType
-	first, last := map[EventType]Event{}, map[EventType]Event{}
+	var kinds []gpu.EventType
+	first, last := map[gpu.EventType]gpu.Event{}, map[gpu.EventType]gpu.Event{}
 	for _, e := range u.gpu.Events {
-		if e.Type == EventXID || e.Type != 0 && e.Type&^eventsOfNoHarm == 0 && e.Type&(e.Type-1) == 0 {
+		if e.Type == gpu.EventXID || e.Type != 0 && e.Type&^harmlessEvents == 0 && e.Type&(e.Type-1) == 0 {
 			continue
 		}
 		if _, seen := first[e.Type]; !seen {
@@ -139,8 +170,8 @@ func eventSeen(u subject) []sign {
 		s := sign{since: e.At, evidence: fmt.Sprintf("event=0x%x data=%d", uint64(kind), e.Data)}
 		switch o, known := eventOutcome[kind]; {
 		case known:
-			s.outcome, s.text = u.fading(o.outcome, last[kind].At, kind == EventDRAMRetirement), o.text
-		case kind == EventRecoveryAction:
+			s.outcome, s.text = u.fading(o.outcome, last[kind].At, kind == gpu.EventDRAMRetirement), o.text
+		case kind == gpu.EventRecoveryAction:
 			s.outcome, s.text = u.recoveryChange("")
 		default:
 			s.outcome, s.text = outcome{verdict: Uncertain}, "an event of a kind that is not known here"

@@ -1,4 +1,4 @@
-package gpu
+package dcgm
 
 import (
 	"math"
@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
 // pastOf is a series before the last minutes; value says what it was so many
@@ -15,26 +18,26 @@ func pastOf(name string, labels map[string]string, value func(minutes int) (floa
 	for k, v := range labels {
 		s.Labels[k] = v
 	}
-	for m := int(DCGMPast / DCGMPastStep); m >= 0; m-- {
+	for m := int(PastSpan / PastStep); m >= 0; m-- {
 		if v, ok := value(m); ok {
-			s.Points = append(s.Points, Point{noon.Add(-DCGMSpan - time.Duration(m)*DCGMPastStep), v})
+			s.Points = append(s.Points, Point{noon.Add(-Span - time.Duration(m)*PastStep), v})
 		}
 	}
 	return s
 }
 
-func fromPast(t *testing.T, now exporter, past ...Series) (Snapshot, Judgement) {
+func fromPast(t *testing.T, now exporter, past ...Series) (gpu.Snapshot, judge.Judgement) {
 	t.Helper()
 	e := exportedTill(now.series(nil), noon.Add(-15*time.Second))
 	e.Past = past
-	s, err := FromDCGM("gpu-17", e)
+	s, err := Snapshot("gpu-17", e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Encode(s); err != nil {
+	if _, err := gpu.Encode(s); err != nil {
 		t.Fatal(err)
 	}
-	return s, Judge(noon, s)[0].GPUs[0]
+	return s, judge.Nodes(noon, s)[0].GPUs[0]
 }
 
 // TestXIDOfThePast: the exporter gives the last XID without end, and the same once
@@ -62,36 +65,36 @@ func TestXIDOfThePast(t *testing.T) {
 	for name, c := range map[string]struct {
 		past []Series
 		xid  float64
-		want Verdict
+		want judge.Verdict
 		text string
 	}{
-		"nobody asked":         {nil, 63, Degraded, "since 11:45 UTC or before"},
-		"came today":           {[]Series{pastOf(XIDGauge, nil, since(9*60+31))}, 63, Degraded, "since 02:14 UTC"},
-		"came yesterday":       {[]Series{pastOf(XIDGauge, nil, always)}, 63, Healthy, "since 2026-08-21 10:45 UTC or before"},
-		"just within the day":  {[]Series{pastOf(XIDGauge, nil, since(23*60+45))}, 63, Degraded, "since 2026-08-21 12:00 UTC"},
-		"just past the day":    {[]Series{pastOf(XIDGauge, nil, since(23*60+46))}, 63, Healthy, "since 2026-08-21 11:59 UTC"},
-		"a point is missing":   {[]Series{pastOf(XIDGauge, nil, with(60, 0, false))}, 63, Degraded, "since 10:46 UTC or before"},
-		"another in between":   {[]Series{pastOf(XIDGauge, nil, with(60, 31, true))}, 63, Degraded, "since 10:46 UTC"},
-		"Prometheus is young":  {[]Series{pastOf(XIDGauge, nil, func(m int) (float64, bool) { return 63, m <= 120 })}, 63, Degraded, "since 09:45 UTC or before"},
-		"of another GPU":       {[]Series{pastOf(XIDGauge, map[string]string{"UUID": "GPU-2"}, always)}, 63, Degraded, "since 11:45 UTC or before"},
-		"another series":       {[]Series{pastOf(maskName, nil, always)}, 63, Degraded, "since 11:45 UTC or before"},
-		"contained":            {[]Series{pastOf(XIDGauge, nil, at(94))}, 94, Degraded, "since 2026-08-21 10:45 UTC or before"},
-		"a link":               {[]Series{pastOf(XIDGauge, nil, at(74))}, 74, Degraded, "since 2026-08-21 10:45 UTC or before"},
-		"no repair of memory":  {[]Series{pastOf(XIDGauge, nil, at(109))}, 109, Degraded, "since 2026-08-21 10:45 UTC or before"},
-		"one that needs reset": {[]Series{pastOf(XIDGauge, nil, at(48))}, 48, Failing, "since 2026-08-21 10:45 UTC or before"},
+		"nobody asked":         {nil, 63, judge.Degraded, "since 11:45 UTC or before"},
+		"came today":           {[]Series{pastOf(XIDGauge, nil, since(9*60+31))}, 63, judge.Degraded, "since 02:14 UTC"},
+		"came yesterday":       {[]Series{pastOf(XIDGauge, nil, always)}, 63, judge.Healthy, "since 2026-08-21 10:45 UTC or before"},
+		"just within the day":  {[]Series{pastOf(XIDGauge, nil, since(23*60+45))}, 63, judge.Degraded, "since 2026-08-21 12:00 UTC"},
+		"just past the day":    {[]Series{pastOf(XIDGauge, nil, since(23*60+46))}, 63, judge.Healthy, "since 2026-08-21 11:59 UTC"},
+		"a point is missing":   {[]Series{pastOf(XIDGauge, nil, with(60, 0, false))}, 63, judge.Degraded, "since 10:46 UTC or before"},
+		"another in between":   {[]Series{pastOf(XIDGauge, nil, with(60, 31, true))}, 63, judge.Degraded, "since 10:46 UTC"},
+		"Prometheus is young":  {[]Series{pastOf(XIDGauge, nil, func(m int) (float64, bool) { return 63, m <= 120 })}, 63, judge.Degraded, "since 09:45 UTC or before"},
+		"of another GPU":       {[]Series{pastOf(XIDGauge, map[string]string{"UUID": "GPU-2"}, always)}, 63, judge.Degraded, "since 11:45 UTC or before"},
+		"another series":       {[]Series{pastOf(maskName, nil, always)}, 63, judge.Degraded, "since 11:45 UTC or before"},
+		"contained":            {[]Series{pastOf(XIDGauge, nil, at(94))}, 94, judge.Degraded, "since 2026-08-21 10:45 UTC or before"},
+		"a link":               {[]Series{pastOf(XIDGauge, nil, at(74))}, 74, judge.Degraded, "since 2026-08-21 10:45 UTC or before"},
+		"no repair of memory":  {[]Series{pastOf(XIDGauge, nil, at(109))}, 109, judge.Degraded, "since 2026-08-21 10:45 UTC or before"},
+		"one that needs reset": {[]Series{pastOf(XIDGauge, nil, at(48))}, 48, judge.Failing, "since 2026-08-21 10:45 UTC or before"},
 		"labels that changed": {[]Series{
 			pastOf(XIDGauge, map[string]string{"exported_pod": "chat-0"}, func(m int) (float64, bool) { return 63, m > 300 }),
 			pastOf(XIDGauge, map[string]string{"exported_pod": "chat-1"}, func(m int) (float64, bool) { return 63, m <= 300 }),
-		}, 63, Healthy, "since 2026-08-21 10:45 UTC or before"},
+		}, 63, judge.Healthy, "since 2026-08-21 10:45 UTC or before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := full()
 			now[XIDGauge] = c.xid
 			s, j := fromPast(t, now, c.past...)
-			if len(s.Undated()) != 1 && c.want == Degraded && strings.HasSuffix(c.text, "before") {
-				t.Errorf("undated are %v", s.Undated())
+			if len(Undated(s)) != 1 && c.want == judge.Degraded && strings.HasSuffix(c.text, "before") {
+				t.Errorf("undated are %v", Undated(s))
 			}
-			i := slices.IndexFunc(j.Reasons, func(r Reason) bool { return r.Rule == "xid" })
+			i := slices.IndexFunc(j.Reasons, func(r judge.Reason) bool { return r.Rule == "xid" })
 			if j.Verdict != c.want || i < 0 || !strings.HasSuffix(j.Reasons[i].Text, c.text) {
 				t.Errorf("got %s: %+v, want %s %q", j.Verdict, j.Reasons, c.want, c.text)
 			}
@@ -104,11 +107,11 @@ func TestXIDOfThePastThatWaits(t *testing.T) {
 	now := full()
 	now[XIDGauge] = 63
 	past := pastOf(XIDGauge, nil, func(int) (float64, bool) { return 63, true })
-	if _, j := fromPast(t, now, past); j.Verdict != Healthy {
+	if _, j := fromPast(t, now, past); j.Verdict != judge.Healthy {
 		t.Errorf("nothing waits: %s: %+v", j.Verdict, j.Reasons)
 	}
 	delete(now, "DCGM_FI_DEV_ROW_REMAP_PENDING")
-	if _, j := fromPast(t, now, past); j.Verdict != Degraded {
+	if _, j := fromPast(t, now, past); j.Verdict != judge.Degraded {
 		t.Errorf("nobody knows: %s: %+v", j.Verdict, j.Reasons)
 	}
 }
@@ -116,31 +119,31 @@ func TestXIDOfThePastThatWaits(t *testing.T) {
 // TestSlowdownOfThePast: what slows a GPU down since the night is told so.
 func TestSlowdownOfThePast(t *testing.T) {
 	now := full()
-	now[maskName] = float64(HWSlowdown)
-	if s, _ := fromPast(t, now); !slices.Equal(s.Undated(), []string{"GPU-1"}) {
-		t.Errorf("undated are %v", s.Undated())
+	now[maskName] = float64(gpu.HWSlowdown)
+	if s, _ := fromPast(t, now); !slices.Equal(Undated(s), []string{"GPU-1"}) {
+		t.Errorf("undated are %v", Undated(s))
 	}
 	night := pastOf(maskName, nil, func(m int) (float64, bool) {
 		if m > 9*60+31 {
-			return float64(GPUIdle), true
+			return float64(gpu.GPUIdle), true
 		}
-		return float64(HWSlowdown), true
+		return float64(gpu.HWSlowdown), true
 	})
 	s, j := fromPast(t, now, night)
-	if len(j.Reasons) == 0 || j.Reasons[0].Text != "hardware slowdown since 02:14 UTC" || len(s.Undated()) != 0 {
-		t.Errorf("undated are %v, reasons %+v", s.Undated(), j.Reasons)
+	if len(j.Reasons) == 0 || j.Reasons[0].Text != "hardware slowdown since 02:14 UTC" || len(Undated(s)) != 0 {
+		t.Errorf("undated are %v, reasons %+v", Undated(s), j.Reasons)
 	}
-	now[maskName] = float64(SWPowerCap | GPUIdle)
-	if s, _ := fromPast(t, now); len(s.Undated()) != 0 {
-		t.Errorf("what is no harm is undated: %v", s.Undated())
+	now[maskName] = float64(gpu.SWPowerCap | gpu.GPUIdle)
+	if s, _ := fromPast(t, now); len(Undated(s)) != 0 {
+		t.Errorf("what is no harm is undated: %v", Undated(s))
 	}
 }
 
 // TestEventsUnderAnXIDThatStands: no XID is known to have come since the gauge
 // stands at one that matters, for the same once more would not show.
 func TestEventsUnderAnXIDThatStands(t *testing.T) {
-	from := noon.Add(-DCGMSpan)
-	half := from.Add(DCGMSpan / 2).Truncate(DCGMStep)
+	from := noon.Add(-Span)
+	half := from.Add(Span / 2).Truncate(Step)
 	for name, c := range map[string]struct {
 		before, since float64
 		want          time.Time
@@ -183,7 +186,7 @@ func TestGaugeThatFlaps(t *testing.T) {
 			continue
 		}
 		var points []Point
-		for at := e.From; !at.After(noon); at = at.Add(DCGMStep) {
+		for at := e.From; !at.After(noon); at = at.Add(Step) {
 			points = append(points, Point{at, 31 + 12*float64(len(points)%2)}) // and 43
 		}
 		points[4].Value = 79
@@ -193,12 +196,12 @@ func TestGaugeThatFlaps(t *testing.T) {
 		}
 	}
 	slices.SortFunc(e.Scraped["GPU-1"], func(a, b Point) int { return a.At.Compare(b.At) })
-	s, err := FromDCGM("gpu-17", e)
+	s, err := Snapshot("gpu-17", e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := s.GPUs[0]
-	if j := Judge(noon, s)[0].GPUs[0]; j.Verdict != Failing || len(g.Events) != MaxEvents || !g.EventsSince.After(e.From) {
+	if j := judge.Nodes(noon, s)[0].GPUs[0]; j.Verdict != judge.Failing || len(g.Events) != gpu.MaxEvents || !g.EventsSince.After(e.From) {
 		t.Errorf("%d events, all known since %s: %+v, want failing", len(g.Events), g.EventsSince, j)
 	}
 }

@@ -1,4 +1,4 @@
-package gpu
+package dcgm
 
 import (
 	"cmp"
@@ -7,16 +7,18 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
 // read turns the series of a GPU into what an agent would say.
-func (d *dcgmDevice) read(e Exported, maxAge time.Duration) GPU {
+func (d *device) read(e Exported, maxAge time.Duration) gpu.GPU {
 	g := d.gpu
 	since := d.ongoing(e)
-	ended := GPU{} // what only series that ended say
+	ended := gpu.GPU{} // what only series that ended say
 	slices.SortStableFunc(d.series, func(a, b Series) int { return last(a).At.Compare(last(b).At) })
 	for _, s := range d.series { // the youngest one last: labels change with the pod that holds the GPU
-		into := dcgmInto[s.Name]
+		into := fields[s.Name]
 		switch {
 		case into == nil || s.Labels["GPU_I_ID"] != "":
 		case last(s).At.Before(since):
@@ -27,7 +29,7 @@ func (d *dcgmDevice) read(e Exported, maxAge time.Duration) GPU {
 	}
 	d.events(&g, since, e)
 	var dropped time.Time
-	g.Events, dropped = Fewer(g.Events, MaxEvents)
+	g.Events, dropped = gpu.DropEvents(g.Events, gpu.MaxEvents)
 	d.pods(&g)
 	d.forgetStale(maxAge)
 	masks := masksOf(d.series)
@@ -36,17 +38,17 @@ func (d *dcgmDevice) read(e Exported, maxAge time.Duration) GPU {
 		g.EventsSince = dropped
 	}
 	if n := len(masks); n > 0 {
-		g.Clocks.Reasons = Known(masks[n-1].mask)
+		g.Clocks.Reasons = gpu.Known(masks[n-1].mask)
 		if masks[n-1].at.Before(since) {
-			g.Clocks.Reasons = Unknown[Reasons](Stale)
+			g.Clocks.Reasons = gpu.Unknown[gpu.Reasons](gpu.Stale)
 		}
 	}
 	if _, counted := g.ECC.VolatileUncorrectable.Get(); counted {
-		g.ECC.Enabled = Known(true) // without ECC there is no count
+		g.ECC.Enabled = gpu.Known(true) // without ECC there is no count
 	}
 	g.Minutes = d.minutes(masks, e)
 	if len(g.Minutes) > 0 {
-		g.Baseline = Baseline{At: g.Minutes[0].Start, Counters: d.countersAt(g.Minutes[0].Start.Add(DCGMStep))}
+		g.Baseline = gpu.Baseline{At: g.Minutes[0].Start, Counters: d.countersAt(g.Minutes[0].Start.Add(Step))}
 	}
 	d.taken(&g, e)
 	exclude(&g, ended)
@@ -56,26 +58,26 @@ func (d *dcgmDevice) read(e Exported, maxAge time.Duration) GPU {
 // ongoing is from when on a series must have a point to say what is the case
 // now: it lacks the newest point at most. One that ended before, while the GPU
 // went on being scraped, is a value that the exporter does not give any more.
-func (d *dcgmDevice) ongoing(e Exported) time.Time {
+func (d *device) ongoing(e Exported) time.Time {
 	newest := e.Now
 	if n := len(d.scraped); n > 0 {
 		newest = d.scraped[n-1].At
 	}
-	return newest.Add(-DCGMStep)
+	return newest.Add(-Step)
 }
 
 // taken says when the GPU was scraped last. A GPU whose series have ended is
 // not watched any more, however short that is ago.
-func (d *dcgmDevice) taken(g *GPU, e Exported) {
+func (d *device) taken(g *gpu.GPU, e Exported) {
 	g.TakenAt = e.From // nobody knows when: too old to be believed
 	if len(d.scraped) == 0 {
-		g.EventsWatched = Unknown[bool](Stale)
+		g.EventsWatched = gpu.Unknown[bool](gpu.Stale)
 		return
 	}
 	end := d.scraped[len(d.scraped)-1]
 	g.TakenAt = minTime(end.scrape(), e.Now)
 	if end.At.Before(e.Now) {
-		g.EventsWatched = Unknown[bool](Stale)
+		g.EventsWatched = gpu.Unknown[bool](gpu.Stale)
 	}
 }
 
@@ -84,7 +86,7 @@ func (p Point) scrape() time.Time { return time.UnixMilli(int64(p.Value * 1000))
 
 // forgetStale takes the points away that stand for values which were too old at
 // the time: there was no scrape, and nothing is known of what the GPU did.
-func (d *dcgmDevice) forgetStale(maxAge time.Duration) {
+func (d *device) forgetStale(maxAge time.Duration) {
 	fresh := map[int64]bool{}
 	for _, p := range d.scraped {
 		fresh[p.At.Unix()] = p.At.Sub(p.scrape()) <= maxAge
@@ -106,20 +108,20 @@ func minTime(a, b time.Time) time.Time {
 // mask is the clocks event reasons at a time.
 type mask struct {
 	at   time.Time
-	mask Reasons
+	mask gpu.Reasons
 }
 
 // masksOf gives the reasons over time: of the mask itself, or put together from
 // the exporter's counts of each reason.
 func masksOf(series []Series) []mask {
-	direct, counted := map[int64]Reasons{}, map[int64]Reasons{}
+	direct, counted := map[int64]gpu.Reasons{}, map[int64]gpu.Reasons{}
 	for _, s := range series {
 		bit, known := clockEvents[s.Labels["clock_event"]]
 		for _, p := range s.Points {
 			at := p.At.Unix()
 			switch {
 			case (s.Name == maskName || s.Name == oldMaskName) && p.Value >= 0 && p.Value < 1<<53 && !blank(p.Value):
-				direct[at] |= Reasons(p.Value)
+				direct[at] |= gpu.Reasons(p.Value)
 			case s.Name != clockEventsName:
 			case !known && p.Value > 0:
 				counted[at] |= 1 << 63 // a reason whose name is new
@@ -142,7 +144,7 @@ func masksOf(series []Series) []mask {
 }
 
 // within gives the values of a series in a span of time.
-func (d *dcgmDevice) within(name string, from, to time.Time) []float64 {
+func (d *device) within(name string, from, to time.Time) []float64 {
 	var out []float64
 	for _, s := range d.series {
 		if s.Name != name || s.Labels["GPU_I_ID"] != "" {
@@ -158,13 +160,13 @@ func (d *dcgmDevice) within(name string, from, to time.Time) []float64 {
 }
 
 // minutes sums points up, minute by minute back from the end.
-func (d *dcgmDevice) minutes(masks []mask, e Exported) []Minute {
-	const perMinute = int(time.Minute / DCGMStep)
-	var out []Minute
-	for i := min(int(e.Now.Sub(e.From)/time.Minute), MaxMinutes); i > 0; i-- {
+func (d *device) minutes(masks []mask, e Exported) []gpu.Minute {
+	const perMinute = int(time.Minute / Step)
+	var out []gpu.Minute
+	for i := min(int(e.Now.Sub(e.From)/time.Minute), gpu.MaxMinutes); i > 0; i-- {
 		from := e.Now.Add(-time.Duration(i) * time.Minute)
 		to := from.Add(time.Minute)
-		m := Minute{Start: from.UTC(), Reasons: map[Reasons]int{}}
+		m := gpu.Minute{Start: from.UTC(), Reasons: map[gpu.Reasons]int{}}
 		for _, k := range masks {
 			if k.at.Before(from) || !k.at.Before(to) {
 				continue
@@ -189,43 +191,43 @@ func (d *dcgmDevice) minutes(masks []mask, e Exported) []Minute {
 }
 
 // countersAt gives the counters as they stood before a moment.
-func (d *dcgmDevice) countersAt(to time.Time) Counters {
-	before := func(name string) Reading[uint64] {
+func (d *device) countersAt(to time.Time) gpu.Counters {
+	before := func(name string) gpu.Reading[uint64] {
 		all := d.within(name, to.Add(-time.Minute), to)
 		if len(all) == 0 {
-			return Unknown[uint64](NotExported)
+			return gpu.Unknown[uint64](gpu.NotExported)
 		}
 		return count(all[len(all)-1])
 	}
-	c := Counters{
+	c := gpu.Counters{
 		VolatileCorrected:      before("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"),
 		VolatileUncorrectable:  before("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),
 		AggregateUncorrectable: before("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"),
 		RowsUncorrectable:      before("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"),
 		PCIeReplays:            before("DCGM_FI_DEV_PCIE_REPLAY_COUNTER"),
-		NVLinkCRC:              Unknown[uint64](NotExported),
-		NVLinkReplays:          Unknown[uint64](NotExported),
+		NVLinkCRC:              gpu.Unknown[uint64](gpu.NotExported),
+		NVLinkReplays:          gpu.Unknown[uint64](gpu.NotExported),
 	}
 	return c
 }
 
-func most(v []float64) Reading[int64] {
+func most(v []float64) gpu.Reading[int64] {
 	if len(v) == 0 {
-		return Unknown[int64](NotExported)
+		return gpu.Unknown[int64](gpu.NotExported)
 	}
 	return whole(slices.Max(v))
 }
 
-func least(v []float64) Reading[int64] {
+func least(v []float64) gpu.Reading[int64] {
 	if len(v) == 0 {
-		return Unknown[int64](NotExported)
+		return gpu.Unknown[int64](gpu.NotExported)
 	}
 	return whole(slices.Min(v))
 }
 
-func mean(v []float64) Reading[int64] {
+func mean(v []float64) gpu.Reading[int64] {
 	if len(v) == 0 {
-		return Unknown[int64](NotExported)
+		return gpu.Unknown[int64](gpu.NotExported)
 	}
 	sum := 0.0
 	for _, x := range v {
@@ -237,18 +239,18 @@ func mean(v []float64) Reading[int64] {
 // events gives an event for every XID that the gauge took on, and for every one
 // that the exporter counted. They are watched by a series that has a point since
 // then. What the gauge has from the first moment on came before it.
-func (d *dcgmDevice) events(g *GPU, since time.Time, e Exported) {
+func (d *device) events(g *gpu.GPU, since time.Time, e Exported) {
 	watched := func(s Series) {
 		if now, _ := g.EventsWatched.Get(); !now {
-			g.EventsWatched = Unknown[bool](Stale)
+			g.EventsWatched = gpu.Unknown[bool](gpu.Stale)
 		}
 		if !last(s).At.Before(since) {
-			g.EventsWatched = Known(true)
+			g.EventsWatched = gpu.Known(true)
 		}
 	}
 	add := func(at time.Time, orBefore bool, code float64) {
 		if code > 0 && !math.IsNaN(code) && !blank(code) {
-			g.Events = append(g.Events, Event{At: at.UTC(), OrBefore: orBefore, Type: EventXID, Data: uint64(min(code, 1<<52))})
+			g.Events = append(g.Events, gpu.Event{At: at.UTC(), OrBefore: orBefore, Type: gpu.EventXID, Data: uint64(min(code, 1<<52))})
 		}
 	}
 	for _, s := range d.series {
@@ -277,16 +279,16 @@ func (d *dcgmDevice) events(g *GPU, since time.Time, e Exported) {
 			}
 		}
 	}
-	slices.SortStableFunc(g.Events, func(a, b Event) int {
+	slices.SortStableFunc(g.Events, func(a, b gpu.Event) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Data, b.Data))
 	})
-	g.Events = slices.CompactFunc(g.Events, func(a, b Event) bool { return a.Data == b.Data })
+	g.Events = slices.CompactFunc(g.Events, func(a, b gpu.Event) bool { return a.Data == b.Data })
 }
 
 // eventsSince is from when on the gauge, or the counts, of XIDs have a point at
 // every step up to one since then; zero: they have none. While the gauge stands at
 // one that matters, nobody knows whether that came again.
-func (d *dcgmDevice) eventsSince(since time.Time) time.Time {
+func (d *device) eventsSince(since time.Time) time.Time {
 	at, hides := map[int64]bool{}, map[int64]bool{}
 	newest := time.Time{}
 	for _, s := range d.series {
@@ -295,7 +297,7 @@ func (d *dcgmDevice) eventsSince(since time.Time) time.Time {
 		}
 		for _, p := range s.Points {
 			at[p.At.Unix()] = true
-			if s.Name == XIDGauge && !(p.Value >= 0 && p.Value < 1<<52 && HarmlessXID(uint64(p.Value))) { // NaN too
+			if s.Name == XIDGauge && !(p.Value >= 0 && p.Value < 1<<52 && gpu.HarmlessXID(uint64(p.Value))) { // NaN too
 				hides[p.At.Unix()] = true
 			}
 			if p.At.After(newest) {
@@ -307,7 +309,7 @@ func (d *dcgmDevice) eventsSince(since time.Time) time.Time {
 		return time.Time{}
 	}
 	for {
-		before := newest.Add(-DCGMStep)
+		before := newest.Add(-Step)
 		if !at[before.Unix()] || hides[before.Unix()] {
 			break
 		}
@@ -318,50 +320,50 @@ func (d *dcgmDevice) eventsSince(since time.Time) time.Time {
 
 // pods gives who holds the GPU, where the exporter maps GPUs to pods. Prometheus
 // puts exported_ before labels that its targets have as well.
-func (d *dcgmDevice) pods(g *GPU) {
+func (d *device) pods(g *gpu.GPU) {
 	newest := time.Time{}
 	for _, s := range d.series {
 		if at := last(s).At; at.After(newest) {
 			newest = at
 		}
 	}
-	var pods []Pod
+	var pods []gpu.Pod
 	for _, s := range d.series {
-		p := Pod{
+		p := gpu.Pod{
 			Namespace: cmp.Or(s.Labels["exported_namespace"], s.Labels["namespace"]),
 			Name:      cmp.Or(s.Labels["exported_pod"], s.Labels["pod"]),
 			Container: cmp.Or(s.Labels["exported_container"], s.Labels["container"]),
 		}
-		if p.Container == "" || p.Name == "" || last(s).At.Before(newest) || slices.Contains(pods, p) || len(pods) >= MaxPods {
+		if p.Container == "" || p.Name == "" || last(s).At.Before(newest) || slices.Contains(pods, p) || len(pods) >= gpu.MaxPods {
 			continue
 		}
 		pods = append(pods, p)
 	}
 	if len(pods) > 0 && d.exported() {
-		g.Pods = Known(pods)
+		g.Pods = gpu.Known(pods)
 	}
 }
 
 // exported says whether the pod labels are those of who holds the GPU: without
 // exported_ they may be the exporter's own.
-func (d *dcgmDevice) exported() bool {
+func (d *device) exported() bool {
 	return slices.ContainsFunc(d.series, func(s Series) bool { return s.Labels["exported_pod"] != "" })
 }
 
 // exclude marks every reading that the exporter did not give, or gives no more.
-func exclude(g *GPU, ended GPU) {
+func exclude(g *gpu.GPU, ended gpu.GPU) {
 	gone := map[string]bool{}
-	walk(reflect.ValueOf(ended), "", func(name string, v reflect.Value) {
+	gpu.EachReading(reflect.ValueOf(ended), func(name string, v reflect.Value) {
 		r, ok := v.Interface().(interface{ IsZero() bool })
 		gone[name] = ok && !r.IsZero()
 	})
-	walk(reflect.ValueOf(g).Elem(), "", func(name string, v reflect.Value) {
-		r, ok := v.Addr().Interface().(interface{ lack(why Absence) })
+	gpu.EachReading(reflect.ValueOf(g).Elem(), func(name string, v reflect.Value) {
+		r, ok := v.Addr().Interface().(interface{ MarkAbsent(why gpu.Absence) })
 		switch {
 		case ok && gone[name]:
-			r.lack(Stale)
+			r.MarkAbsent(gpu.Stale)
 		case ok:
-			r.lack(NotExported)
+			r.MarkAbsent(gpu.NotExported)
 		}
 	})
 }

@@ -1,28 +1,30 @@
-package gpu
+package judge
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
 // subject is what the rules about a GPU look at.
 type subject struct {
-	snap  Snapshot
-	gpu   GPU // without the values that cannot be true
+	snap  gpu.Snapshot
+	gpu   gpu.GPU // without the values that cannot be true
 	peers peers
 	now   time.Time
-	odd   []ReadError // the values that cannot be true
-	lacks []ReadError // the values that are not known
-	twin  string      // another node that says that it has this GPU; empty: none does
+	odd   []gpu.ReadError // the values that cannot be true
+	lacks []gpu.ReadError // the values that are not known
+	twin  string          // another node that says that it has this GPU; empty: none does
 }
 
-// Judge gives the verdict about every GPU of every node. The snapshots are of
+// Nodes gives the verdict about every GPU of every node. The snapshots are of
 // nodes that do the same work, such as those of one service: GPUs of the same
 // product are compared with each other. Time is the caller's; what is older or
 // newer than it may be is not believed.
-func Judge(now time.Time, snaps ...Snapshot) []NodeJudgement {
+func Nodes(now time.Time, snaps ...gpu.Snapshot) []NodeJudgement {
 	out := make([]NodeJudgement, 0, len(snaps))
 	all := newFleet(now, snaps)
 	for i, s := range snaps {
@@ -35,7 +37,7 @@ func Judge(now time.Time, snaps ...Snapshot) []NodeJudgement {
 		})
 		for _, g := range s.GPUs {
 			believed, odd := believe(g)
-			j := judgeGPU(subject{snap: s, gpu: believed, peers: all.peersOf(believed, i), now: now, odd: odd, lacks: missing(believed), twin: all.twinOf(g, i, snaps)})
+			j := judgeGPU(subject{snap: s, gpu: believed, peers: all.peersOf(believed, i), now: now, odd: odd, lacks: gpu.Missing(believed), twin: all.twinOf(g, i, snaps)})
 			n.GPUs = append(n.GPUs, j)
 			n.Verdict = worst(n.Verdict, j.Verdict)
 		}
@@ -124,4 +126,26 @@ func plural(n int, one string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// Answers is [Judge] for the answers of several nodes that do the same
+// work. A failed answer, or one about another node, makes its node unknown.
+func Answers(now time.Time, answers []gpu.Answer) []NodeJudgement {
+	out := make([]NodeJudgement, len(answers))
+	var snaps []gpu.Snapshot
+	var places []int
+	for i, a := range answers {
+		switch {
+		case a.Err != nil:
+			out[i] = Unseen(a.Node, a.Err.Error())
+		case a.Snapshot.Node != a.Node:
+			out[i] = Unseen(a.Node, fmt.Sprintf("the answer is about node %.60q", a.Snapshot.Node))
+		default:
+			snaps, places = append(snaps, a.Snapshot), append(places, i)
+		}
+	}
+	for k, j := range Nodes(now, snaps...) {
+		out[places[k]] = j
+	}
+	return out
 }

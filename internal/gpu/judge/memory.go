@@ -1,8 +1,10 @@
-package gpu
+package judge
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
 // Limits of retired pages, as DCGM's health check has them.
@@ -74,19 +76,13 @@ func eccUncorrectable(u subject) []sign {
 }
 
 // firstECC gives the first minute whose counters are past the baseline's.
-func (u subject) firstECC(base Counters) time.Time {
+func (u subject) firstECC(base gpu.Counters) time.Time {
 	for _, m := range u.gpu.Minutes {
-		if grew(base.VolatileUncorrectable, m.Counters.VolatileUncorrectable) || grew(base.AggregateUncorrectable, m.Counters.AggregateUncorrectable) {
+		if gpu.Grew(base.VolatileUncorrectable, m.Counters.VolatileUncorrectable) || gpu.Grew(base.AggregateUncorrectable, m.Counters.AggregateUncorrectable) {
 			return m.Start
 		}
 	}
 	return time.Time{}
-}
-
-func grew(from, to Reading[uint64]) bool {
-	a, ok1 := from.Get()
-	b, ok2 := to.Get()
-	return ok1 && ok2 && b > a
 }
 
 func memoryRepair(u subject) []sign {

@@ -1,19 +1,21 @@
-package gpu
+package judge
 
 import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
 // WellSince is since when a GPU has been well without a gap, by the minutes that
 // are remembered of it, and what was before that. It says nothing of what the GPU
 // is now: that is [Judge]'s, whose rules also know of events and of counters that
 // grew, for as long as they are remembered.
-func (g GPU) WellSince() (since time.Time, before string) {
+func WellSince(g gpu.GPU) (since time.Time, before string) {
 	since = g.TakenAt
 	for i, m := range slices.Backward(g.Minutes) {
-		switch unwell, running := g.unwell(m), i == len(g.Minutes)-1; {
+		switch unwell, running := unwell(g, m), i == len(g.Minutes)-1; {
 		case since.Sub(m.Start) > 2*time.Minute:
 			return since, fmt.Sprintf("nothing is known from %s to %s", m.Start.Add(time.Minute).UTC().Format("15:04:05"), utc(since))
 		case unwell != "":
@@ -34,10 +36,10 @@ func utc(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
 // with a harmful reason is enough, but for the one that may show up briefly. A
 // temperature that was not read, or that nothing tells the limit of, may have
 // been any.
-func (g GPU) unwell(m Minute) string {
+func unwell(g gpu.GPU, m gpu.Minute) string {
 	for _, b := range brakes {
 		lost, _ := b.lost(m.Violation).Get()
-		brief := b.bit == HWSlowdown && float64(m.Reasons[b.bit]) < b.share*float64(m.Samples)
+		brief := b.bit == gpu.HWSlowdown && float64(m.Reasons[b.bit]) < b.share*float64(m.Samples)
 		if m.Reasons[b.bit] > 0 && !brief || float64(lost) >= b.share*float64(time.Minute) {
 			return b.name()
 		}
@@ -47,7 +49,7 @@ func (g GPU) unwell(m Minute) string {
 			return "a clocks event reason that is not known here"
 		}
 	}
-	for _, limit := range []struct{ was, most Reading[int64] }{
+	for _, limit := range []struct{ was, most gpu.Reading[int64] }{
 		{m.GPUMaxC, g.Temperature.SlowdownC}, {m.GPUMaxC, g.Temperature.GPUMaxC}, {m.MemMaxC, g.Temperature.MemMaxC},
 	} {
 		c, read := limit.was.Get()
@@ -55,32 +57,32 @@ func (g GPU) unwell(m Minute) string {
 			return fmt.Sprintf("%d °C, where it slows down", c)
 		}
 	}
-	if left, read := m.MarginMinC.Get(); read && left <= g.Temperature.leastMargin() {
+	if left, read := m.MarginMinC.Get(); read && left <= g.Temperature.LeastMargin() {
 		return "no margin left to where it slows down"
 	}
 	if m.Samples == 0 {
 		return "" // which says enough
 	}
-	return g.unmeasured(m)
+	return unmeasured(g, m)
 }
 
 // unmeasured says which temperature of a minute was not read, or has no limit to
 // compare it with; empty: none. Drivers for Ada and later are to tell no limits any
 // more but the margin that is left to them (nvml.h). Memory counts where the GPU tells its temperature
 // and its limit at all.
-func (g GPU) unmeasured(m Minute) string {
+func unmeasured(g gpu.GPU, m gpu.Minute) string {
 	_, slow := g.Temperature.SlowdownC.Get()
 	_, most := g.Temperature.GPUMaxC.Get()
 	if _, margin := m.MarginMinC.Get(); !slow && !most && !margin {
-		return "a temperature of which the limit " + absences[g.Temperature.SlowdownC.Why()]
+		return "a temperature of which the limit " + g.Temperature.SlowdownC.Why().Text()
 	}
 	if _, read := m.GPUMaxC.Get(); !read {
-		return "a temperature that " + absences[m.GPUMaxC.Why()]
+		return "a temperature that " + m.GPUMaxC.Why().Text()
 	}
 	_, sensor := g.Temperature.MemoryC.Get()
 	_, limit := g.Temperature.MemMaxC.Get()
 	if _, read := m.MemMaxC.Get(); sensor && limit && !read {
-		return "a temperature of its memory that " + absences[m.MemMaxC.Why()]
+		return "a temperature of its memory that " + m.MemMaxC.Why().Text()
 	}
 	return ""
 }

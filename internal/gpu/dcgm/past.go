@@ -1,34 +1,36 @@
-package gpu
+package dcgm
 
 import (
 	"slices"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
 // How far back it is asked what went on already when the last minutes began, and
 // how far apart: longer than an XID counts after which the GPU goes on working.
 const (
-	DCGMPast     = keepMild + time.Hour
-	DCGMPastStep = time.Minute
+	PastSpan = judge.MildXIDAge + time.Hour
+	PastStep = time.Minute
 )
 
-// DCGMPastNames lists the series of which the past is worth asking for: of some
+// PastNames lists the series of which the past is worth asking for: of some
 // it matters which values they had, of counts whether there was any.
-func DCGMPastNames() (values, counts []string) {
+func PastNames() (values, counts []string) {
 	return []string{XIDGauge, maskName, oldMaskName}, []string{clockEventsName}
 }
 
 // Undated lists the GPUs, by UUID, of which something that counts went on already
 // when the last minutes began: what [Exported] tells of their past says since when.
-func (s Snapshot) Undated() []string {
+func Undated(s gpu.Snapshot) []string {
 	var out []string
 	for _, g := range s.GPUs {
-		xid := slices.ContainsFunc(g.Events, func(e Event) bool {
+		xid := slices.ContainsFunc(g.Events, func(e gpu.Event) bool {
 			code, ok := e.XID()
-			class, _ := ClassifyXID(code)
-			return ok && e.OrBefore && xidOutcome[class].verdict.WorseThan(Healthy)
+			return ok && e.OrBefore && !gpu.HarmlessXID(code)
 		})
-		slow := slices.ContainsFunc(g.Stretches, func(one Stretch) bool { return one.OrBefore && one.Reason&Harmful != 0 })
+		slow := slices.ContainsFunc(g.Stretches, func(one gpu.Stretch) bool { return one.OrBefore && one.Reason&gpu.Harmful != 0 })
 		if xid || slow {
 			out = append(out, g.UUID)
 		}
@@ -40,7 +42,7 @@ func (s Snapshot) Undated() []string {
 // of the last minutes. The exporter gives the last XID without end; only where it
 // was seen to have had another value before is it known when this one came. A
 // point that is missing hides what happened: it may have come right after it.
-func (d *dcgmDevice) onset(code float64, e Exported) (at time.Time, orBefore bool) {
+func (d *device) onset(code float64, e Exported) (at time.Time, orBefore bool) {
 	gauge := map[int64][]float64{}
 	for _, s := range d.past {
 		if s.Name != XIDGauge {
@@ -51,8 +53,8 @@ func (d *dcgmDevice) onset(code float64, e Exported) (at time.Time, orBefore boo
 		}
 	}
 	at = e.From
-	for at.After(e.From.Add(-DCGMPast)) {
-		before := at.Add(-DCGMPastStep)
+	for at.After(e.From.Add(-PastSpan)) {
+		before := at.Add(-PastStep)
 		values := gauge[before.Unix()]
 		if !slices.Contains(values, code) {
 			return at, len(values) == 0
@@ -63,15 +65,15 @@ func (d *dcgmDevice) onset(code float64, e Exported) (at time.Time, orBefore boo
 }
 
 // lasting is what has gone on, as far back as Prometheus was asked for it.
-func (d *dcgmDevice) lasting(masks []mask, e Exported) []Stretch {
-	var s Stretches
+func (d *device) lasting(masks []mask, e Exported) []gpu.Stretch {
+	var s gpu.Stretches
 	for _, m := range masksOf(d.past) {
 		if m.at.Before(e.From) {
-			s.Add(GPU{Clocks: Clocks{Reasons: Known(m.mask)}}, m.at)
+			s.Add(gpu.GPU{Clocks: gpu.Clocks{Reasons: gpu.Known(m.mask)}}, m.at)
 		}
 	}
 	for _, m := range masks {
-		s.Add(GPU{Clocks: Clocks{Reasons: Known(m.mask)}}, m.at)
+		s.Add(gpu.GPU{Clocks: gpu.Clocks{Reasons: gpu.Known(m.mask)}}, m.at)
 	}
 	return s.All()
 }

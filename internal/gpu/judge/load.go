@@ -1,6 +1,10 @@
-package gpu
+package judge
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/gpu"
+)
 
 // How clocks are compared. NVML gives no base clock, so "far below" is against
 // the peers, and without peers against the highest clock.
@@ -21,7 +25,7 @@ type load struct {
 }
 
 // loadOf gives the load, and whether it is known.
-func loadOf(g GPU) (load, bool) {
+func loadOf(g gpu.GPU) (load, bool) {
 	var mhz, percent, n int64
 	minutes := minutesOf(g, recent)
 	for _, m := range minutes {
@@ -32,7 +36,7 @@ func loadOf(g GPU) (load, bool) {
 		}
 		mhz, percent, n = mhz+c, percent+p, n+1
 	}
-	hit, samples := hits(minutes, SWPowerCap)
+	hit, samples := hits(minutes, gpu.SWPowerCap)
 	if n == 0 || samples == 0 {
 		return load{}, false
 	}

@@ -1,46 +1,39 @@
-package gpu
+package judge
 
 import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
 )
 
 // Windows of history.
 const (
 	recent    = 3 * time.Minute // what is the case now
-	remember  = 15 * time.Minute
+	Window    = 15 * time.Minute
 	needFor   = 2 * time.Minute // least history for a verdict
 	leastHits = 3               // samples, below which a reason is a blip
 )
 
+// knownReasons are the bits that have a meaning here.
+const knownReasons = gpu.Harmful | gpu.Benign | gpu.SWPowerCap
+
 // brake is a reason that is harmful when it lasts.
 type brake struct {
-	bit      Reasons // 0: no reason shows it, only the driver's count
+	bit      gpu.Reasons // 0: no reason shows it, only the driver's count
 	throttle Throttle
 	share    float64 // of the samples, from which on it lasts
-	lost     func(Violations) Reading[uint64]
 }
 
 // Hardware slowdown may show up on a change of P-state (nvml.h), so it has to
 // be there in half of the samples; the other bits mean one thing only.
 var brakes = []brake{
-	{HWThermalSlowdown, Thermal, 0.1, func(v Violations) Reading[uint64] { return v.HWThermalNS }},
-	{SWThermalSlowdown, Thermal, 0.1, func(v Violations) Reading[uint64] { return v.SWThermalNS }},
-	{HWPowerBrakeSlowdown, PowerBrake, 0.1, func(v Violations) Reading[uint64] { return v.HWPowerBrakeNS }},
-	{HWSlowdown, Hardware, 0.5, func(Violations) Reading[uint64] { return Unknown[uint64](NotSupported) }},
-	{0, Thermal, 0.1, thermalOnly},
-}
-
-// thermalOnly is the time lost to heat where the driver does not tell the two
-// kinds of it apart.
-func thermalOnly(v Violations) Reading[uint64] {
-	_, sw := v.SWThermalNS.Get()
-	_, hw := v.HWThermalNS.Get()
-	if sw || hw {
-		return Unknown[uint64](NotSupported)
-	}
-	return v.ThermalNS
+	{gpu.HWThermalSlowdown, Thermal, 0.1},
+	{gpu.SWThermalSlowdown, Thermal, 0.1},
+	{gpu.HWPowerBrakeSlowdown, PowerBrake, 0.1},
+	{gpu.HWSlowdown, Hardware, 0.5},
+	{0, Thermal, 0.1},
 }
 
 func (b brake) name() string {
@@ -50,20 +43,22 @@ func (b brake) name() string {
 	return b.bit.Names()[0]
 }
 
-// sight is what a stretch of it is about.
-func (b brake) sight() sight {
+// stretch returns the reason under which a [Stretch] and [Violations.Lost] know it.
+func (b brake) stretch() gpu.Reasons {
 	if b.bit == 0 {
-		return sight{reason: EitherThermal}
+		return gpu.EitherThermal
 	}
-	return sight{reason: b.bit}
+	return b.bit
 }
 
-// minutes gives the minutes of the last d before the readings.
-func (u subject) minutes(d time.Duration) []Minute { return minutesOf(u.gpu, d) }
+func (b brake) lost(v gpu.Violations) gpu.Reading[uint64] { return v.Lost(b.stretch()) }
 
-func minutesOf(g GPU, d time.Duration) []Minute {
+// minutes gives the minutes of the last d before the readings.
+func (u subject) minutes(d time.Duration) []gpu.Minute { return minutesOf(u.gpu, d) }
+
+func minutesOf(g gpu.GPU, d time.Duration) []gpu.Minute {
 	from := g.TakenAt.Add(-d)
-	i := slices.IndexFunc(g.Minutes, func(m Minute) bool { return m.Start.Add(time.Minute).After(from) })
+	i := slices.IndexFunc(g.Minutes, func(m gpu.Minute) bool { return m.Start.Add(time.Minute).After(from) })
 	if i < 0 {
 		return nil
 	}
@@ -71,7 +66,7 @@ func minutesOf(g GPU, d time.Duration) []Minute {
 }
 
 // hits counts the samples that showed a reason, and all.
-func hits(minutes []Minute, bit Reasons) (hit, samples int) {
+func hits(minutes []gpu.Minute, bit gpu.Reasons) (hit, samples int) {
 	for _, m := range minutes {
 		hit += m.Reasons[bit]
 		samples += m.Samples
@@ -103,7 +98,7 @@ func throttling(u subject) []sign {
 // braked judges one reason by what was seen over time, in the last minutes or
 // over all that is remembered.
 func (u subject) braked(b brake) (sign, bool) {
-	for _, window := range []time.Duration{recent, remember} {
+	for _, window := range []time.Duration{recent, Window} {
 		minutes := u.minutes(window)
 		hit, samples := hits(minutes, b.bit)
 		lost, counted := time.Duration(0), false
@@ -119,7 +114,7 @@ func (u subject) braked(b brake) (sign, bool) {
 		if !lasts {
 			continue
 		}
-		first := u.firstOf(func(m Minute) bool { ns, _ := b.lost(m.Violation).Get(); return m.Reasons[b.bit] > 0 || ns > 0 })
+		first := u.firstOf(func(m gpu.Minute) bool { ns, _ := b.lost(m.Violation).Get(); return m.Reasons[b.bit] > 0 || ns > 0 })
 		evidence := fmt.Sprintf("%s in %d of %d samples of %d minutes", b.bit, hit, samples, len(minutes))
 		if counted {
 			evidence += fmt.Sprintf(", %s by the driver's count", lost.Round(time.Millisecond))
@@ -127,7 +122,7 @@ func (u subject) braked(b brake) (sign, bool) {
 		if c, ok := u.gpu.Temperature.GPUC.Get(); ok {
 			evidence += fmt.Sprintf(", %d °C", c)
 		}
-		since, says := u.began(b.sight(), first)
+		since, says := u.began(gpu.Stretch{Reason: b.stretch()}, first)
 		return sign{
 			outcome: outcome{verdict: Throttled, throttle: b.throttle},
 			text:    b.name() + says, evidence: evidence, since: since,
@@ -140,7 +135,7 @@ func (u subject) braked(b brake) (sign, bool) {
 // thermal slowdown is heat at any share: a GPU that shows it in most minutes
 // works, and worse than it should.
 func (u subject) braking(b brake) (sign, bool) {
-	minutes := u.minutes(remember)
+	minutes := u.minutes(Window)
 	hit, samples := hits(minutes, b.bit)
 	shown, lost := 0, time.Duration(0)
 	for _, m := range minutes {
@@ -157,7 +152,7 @@ func (u subject) braking(b brake) (sign, bool) {
 		outcome: outcome{verdict: Healthy}, text: fmt.Sprintf("%s in %d of %s, which has not lasted", b.name(), shown, plural(len(minutes), "minute")),
 		evidence: fmt.Sprintf("%s in %d of %d samples, %s by the driver's count", b.bit, hit, samples, lost.Round(time.Millisecond)),
 	}
-	if b.bit == HWThermalSlowdown && shown >= leastHits && 2*shown > len(minutes) {
+	if b.bit == gpu.HWThermalSlowdown && shown >= leastHits && 2*shown > len(minutes) {
 		s.verdict, s.throttle = Degraded, Thermal
 		s.text = fmt.Sprintf("%s again and again, in %d of the last %s", b.name(), shown, plural(len(minutes), "minute"))
 	}
@@ -166,7 +161,7 @@ func (u subject) braking(b brake) (sign, bool) {
 
 // firstOf gives the start of the first minute of the run that reaches up to
 // the last minute that shows something.
-func (u subject) firstOf(shows func(Minute) bool) time.Time {
+func (u subject) firstOf(shows func(gpu.Minute) bool) time.Time {
 	first := time.Time{}
 	for i := len(u.gpu.Minutes) - 1; i >= 0; i-- {
 		m := u.gpu.Minutes[i]
@@ -178,6 +173,22 @@ func (u subject) firstOf(shows func(Minute) bool) time.Time {
 		}
 	}
 	return first
+}
+
+// began is since when a sight has been there, by the stretch that reaches into
+// what the minutes show of it; first is what they say. What they show from the
+// first of them on may have begun before, where no stretch tells.
+func (u subject) began(what gpu.Stretch, first time.Time) (since time.Time, text string) {
+	for _, one := range u.gpu.Stretches {
+		if one.Reason != what.Reason || one.Heat != what.Heat || one.Last.Before(first) || one.Since.After(first.Add(time.Minute+gpu.ClockSlack)) {
+			continue
+		}
+		if one.OrBefore {
+			return one.Since, u.since(one.Since) + " or before"
+		}
+		return one.Since, u.since(one.Since)
+	}
+	return first, u.ongoing(first)
 }
 
 // leastHot is in how many minutes of the recent ones a temperature has to have
@@ -198,21 +209,21 @@ func temperature(u subject) []sign {
 		}
 	}
 	out = append(out, goingOff(t)...)
-	gpuMax := func(m Minute) Reading[int64] { return m.GPUMaxC }
-	memMax := func(m Minute) Reading[int64] { return m.MemMaxC }
-	if limit, known := lowest(t.GPUMaxC, t.SlowdownC); known {
-		out = append(out, u.hot(HotGPU, t.GPUC, gpuMax, limit)...)
+	gpuMax := func(m gpu.Minute) gpu.Reading[int64] { return m.GPUMaxC }
+	memMax := func(m gpu.Minute) gpu.Reading[int64] { return m.MemMaxC }
+	if limit, known := t.SlowdownLimit(); known {
+		out = append(out, u.hot(gpu.HotGPU, t.GPUC, gpuMax, limit)...)
 	} else {
 		out = append(out, perhapsHot(t)...)
 	}
 	if limit, known := t.MemMaxC.Get(); known {
-		out = append(out, u.hot(HotMemory, t.MemoryC, memMax, limit)...)
+		out = append(out, u.hot(gpu.HotMemory, t.MemoryC, memMax, limit)...)
 	}
-	if margin, ok := t.MarginC.Get(); ok && margin <= t.leastMargin() {
-		s, lasts := u.lasting(func(m Minute) bool { left, ok := m.MarginMinC.Get(); return ok && left <= t.leastMargin() })
-		s.text, s.evidence = "no margin is left to the temperature at which it slows down", fmt.Sprintf("margin_c=%d least=%d", margin, t.leastMargin())
+	if margin, ok := t.MarginC.Get(); ok && margin <= t.LeastMargin() {
+		s, lasts := u.lasting(func(m gpu.Minute) bool { left, ok := m.MarginMinC.Get(); return ok && left <= t.LeastMargin() })
+		s.text, s.evidence = "no margin is left to the temperature at which it slows down", fmt.Sprintf("margin_c=%d least=%d", margin, t.LeastMargin())
 		if lasts {
-			since, says := u.began(sight{heat: NoMargin}, s.since)
+			since, says := u.began(gpu.Stretch{Heat: gpu.NoMargin}, s.since)
 			s.since, s.text = since, s.text+says
 		} else {
 			s.text += ", just now"
@@ -223,7 +234,7 @@ func temperature(u subject) []sign {
 }
 
 // goingOff finds a temperature that is about to switch the GPU off, by margins.
-func goingOff(t Temperature) []sign {
+func goingOff(t gpu.Temperature) []sign {
 	left, ok1 := t.MarginC.Get()
 	down, ok2 := t.ShutdownMarginC.Get()
 	if !ok1 || !ok2 || left > down+1 {
@@ -245,7 +256,7 @@ const perhapsTooHot = 85
 
 // perhapsHot finds a temperature that would be too hot for many GPUs, where nothing
 // tells what is too hot for this one.
-func perhapsHot(t Temperature) []sign {
+func perhapsHot(t gpu.Temperature) []sign {
 	c, ok := t.GPUC.Get()
 	if _, margin := t.MarginC.Get(); !ok || margin || c < perhapsTooHot {
 		return nil
@@ -256,34 +267,17 @@ func perhapsHot(t Temperature) []sign {
 	}}
 }
 
-func lowest(limits ...Reading[int64]) (limit int64, known bool) {
-	for _, l := range limits {
-		if v, ok := l.Get(); ok && (!known || v < limit) {
-			limit, known = v, true
-		}
-	}
-	return limit, known
-}
-
-// leastMargin is the margin in °C at which a GPU slows down: none (nvml.h), or
-// sooner where its thresholds say so.
-func (t Temperature) leastMargin() int64 {
-	slow, _ := t.SlowdownMarginC.Get()
-	most, _ := t.GPUMaxMarginC.Get()
-	return max(0, slow, most)
-}
-
 // hot is whether a temperature is at its limit now, and for how long.
-func (u subject) hot(kind Heat, now Reading[int64], past func(Minute) Reading[int64], limit int64) []sign {
+func (u subject) hot(kind gpu.Heat, now gpu.Reading[int64], past func(gpu.Minute) gpu.Reading[int64], limit int64) []sign {
 	c, ok := now.Get()
 	if !ok || c < limit {
 		return nil
 	}
-	s, lasts := u.lasting(func(m Minute) bool { v, ok := past(m).Get(); return ok && v >= limit })
+	s, lasts := u.lasting(func(m gpu.Minute) bool { v, ok := past(m).Get(); return ok && v >= limit })
 	s.evidence = fmt.Sprintf("%s %d °C, slows down at %d °C", kind, c, limit)
 	s.text = fmt.Sprintf("%s at %d °C just now", kind, c)
 	if lasts {
-		since, says := u.began(sight{heat: kind}, s.since)
+		since, says := u.began(gpu.Stretch{Heat: kind}, s.since)
 		s.since, s.text = since, fmt.Sprintf("%s at %d °C or more%s", kind, limit, says)
 	}
 	return []sign{s}
@@ -291,7 +285,7 @@ func (u subject) hot(kind Heat, now Reading[int64], past func(Minute) Reading[in
 
 // lasting is the sign of heat that is there now: throttled where it was in other
 // recent minutes too.
-func (u subject) lasting(hot func(Minute) bool) (s sign, lasts bool) {
+func (u subject) lasting(hot func(gpu.Minute) bool) (s sign, lasts bool) {
 	n := 0
 	for _, m := range u.minutes(recent) {
 		if hot(m) {
