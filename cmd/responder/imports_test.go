@@ -78,7 +78,9 @@ var mayImport = map[string][]string{
 
 	// The catalog makes playbook.Service values, which runs keep.
 	"internal/catalog": {"internal/playbook", "internal/kube"},
-	"internal/webhook": {"internal/playbook", "internal/executor/machine", "internal/dial", "internal/tlsfile"},
+	// The answers of the API are projections of what it must not show as it is stored.
+	"internal/api":     {"internal/playbook", "internal/executor/machine"},
+	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/dial", "internal/tlsfile"},
 	"internal/web":     {"internal/playbook", "internal/executor/machine"},
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
@@ -87,7 +89,7 @@ var mayImport = map[string][]string{
 	"playbooks": {}, // the shipped playbooks, embedded
 
 	// Events and runs in words, tables and pictures: once, for CLI, page, Slack and demo.
-	"internal/runview": {"internal/playbook", "internal/executor/machine", "internal/webhook"},
+	"internal/runview": {"internal/api", "internal/playbook", "internal/executor/machine"},
 	// responder.yaml as options of what it configures.
 	"internal/config": {
 		"internal/credential", "internal/executor", "internal/gitops", "internal/gitops/repository", "internal/gpu/client", "internal/playbook",
@@ -95,7 +97,7 @@ var mayImport = map[string][]string{
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
-		"internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/machine",
+		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
 		"internal/runview", "internal/sandbox", "internal/slack", "internal/slo", "internal/step", "internal/web", "internal/webhook",
@@ -103,19 +105,19 @@ var mayImport = map[string][]string{
 	},
 	// Commands print what pure packages know and ask a running service for the rest; what acts is built by app.
 	"internal/cli": {
-		"internal/app", "internal/audit", "internal/catalog", "internal/cli/agentflags", "internal/cli/client", "internal/cli/command",
+		"internal/api", "internal/app", "internal/audit", "internal/catalog", "internal/cli/agentflags", "internal/cli/client", "internal/cli/command",
 		"internal/cli/demo", "internal/cli/dryrun", "internal/config", "internal/engine", "internal/executor/machine", "internal/gitops",
 		"internal/gitops/manifests", "internal/gpu/judge", "internal/playbook", "internal/policy", "internal/runview", "internal/sandbox",
 		"internal/slack", "internal/spelling", "internal/step", "internal/webhook", "internal/yamldoc",
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
-	"internal/cli/client":  {"internal/app", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/runview", "internal/webhook"},
+	"internal/cli/client":  {"internal/api", "internal/app", "internal/cli/command", "internal/config", "internal/runview", "internal/webhook"},
 	"internal/cli/demo": {
-		"internal/app", "internal/audit", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine",
+		"internal/api", "internal/app", "internal/audit", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine",
 		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo", "internal/webhook",
 	},
 	"internal/cli/dryrun": {
-		"internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/gitops",
+		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/gitops",
 		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/webhook",
 	},
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},

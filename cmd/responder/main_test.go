@@ -211,15 +211,13 @@ func freeAddress(ts *testscript.TestScript, _ bool, _ []string) {
 func nameRun(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(ts.Exec("responder", "runs", "list", "-o", "json"))
 	var runs []struct {
-		Start struct {
-			Run string `json:"run"`
-		} `json:"start"`
+		Run string `json:"run"`
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &runs))
 	if len(runs) == 0 {
 		ts.Fatalf("run: there is none")
 	}
-	ts.Setenv(args[0], runs[0].Start.Run)
+	ts.Setenv(args[0], runs[0].Run)
 }
 
 // exitCodeIs N COMMAND... runs the program, which must exit with N.

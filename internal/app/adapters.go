@@ -8,10 +8,10 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -132,26 +132,29 @@ func (p pauses) Unpause(ctx context.Context, w webhook.Pause) error {
 
 // notPaused refuses to lift what is not there.
 func notPaused(w webhook.Pause) error {
-	return &refused{as: webhook.ErrNotFound, message: fmt.Sprintf("there is no %s pause; 'responder pauses' lists those in force", runview.PauseScope(w))}
+	return &refused{as: webhook.ErrNotFound, message: fmt.Sprintf("there is no %s pause; 'responder pauses' lists those in force", w.Scope())}
 }
 
 // ladder shows and lifts what was learned of levers.
 type ladder struct{ executor *executor.Executor }
 
 // Levers lists the levers there is a record of.
-func (l ladder) Levers(service, playbook string) []webhook.LeverTrust {
-	var out []webhook.LeverTrust
+func (l ladder) Levers(service, playbook string) []api.TrackRecord {
+	var out []api.TrackRecord
 	for _, t := range l.executor.Ladder(executor.Filter{Service: service, Playbook: playbook}) {
-		x := webhook.LeverTrust{
-			Playbook: t.Playbook, Service: t.Service, State: t.State, Lever: t.Lever,
-			Attempts: t.Attempts, Verified: t.Verified, Ineffective: t.Ineffective, Inconclusive: t.Inconclusive, Undone: t.Undone,
+		x := api.TrackRecord{
+			Playbook: t.Playbook, Service: t.Service, Lever: t.State, Kind: t.Lever,
+			Tried: t.Attempts, OK: t.Verified, Ineffective: t.Ineffective, Inconclusive: t.Inconclusive, Undone: t.Undone,
 			Overridden: t.Overridden, Refused: t.Refused, Denied: t.Denied,
 			WouldApply: t.WouldApply, Recovered: t.Recovered, Watched: t.Watched,
-			Streak: t.Streak, Since: t.Since, Last: []string{}, LastAt: t.LastAt,
-			Level: t.Level, Limits: t.Limits, Demoted: t.Demoted, Changed: t.Changed, Why: t.Why, Proposal: t.Proposal,
+			InARow: t.Streak, Since: t.Since, Results: []string{}, Last: t.LastAt,
+			Level: t.Level.String(), HeldBy: []api.Limit{}, Demoted: t.Demoted, Changed: t.Changed, Why: t.Why, Proposal: t.Proposal,
 		}
 		for _, r := range t.Last {
-			x.Last = append(x.Last, string(r))
+			x.Results = append(x.Results, string(r))
+		}
+		for _, limit := range t.Limits {
+			x.HeldBy = append(x.HeldBy, api.LimitOf(limit))
 		}
 		out = append(out, x)
 	}
@@ -165,10 +168,12 @@ func (l ladder) Promote(ctx context.Context, p webhook.Promotion) error {
 }
 
 // Good lists what was last verified.
-func (l ladder) Good(service string) []webhook.LastGood {
-	var out []webhook.LastGood
+func (l ladder) Good(service string) []api.LastGood {
+	var out []api.LastGood
 	for _, g := range l.executor.Goods(service) {
-		out = append(out, webhook.LastGood(g))
+		out = append(out, api.LastGood{
+			Service: g.Service, Variable: g.Variable, Value: g.Value, Commit: g.Revision, Verified: g.At.UTC(), Run: g.Run, Lever: g.Lever,
+		})
 	}
 	return out
 }
@@ -194,10 +199,10 @@ func (v views) Events(id string, from uint64) ([]machine.Event, error) {
 type journalLog struct{ journal *audit.Journal }
 
 // Entries yields the entries from seq from on.
-func (l journalLog) Entries(from uint64) iter.Seq2[webhook.Entry, error] {
-	return func(yield func(webhook.Entry, error) bool) {
+func (l journalLog) Entries(from uint64) iter.Seq2[api.Entry, error] {
+	return func(yield func(api.Entry, error) bool) {
 		for r, err := range l.journal.Log(from) {
-			if !yield(webhook.Entry(r), err) {
+			if !yield(api.Entry(r), err) {
 				return
 			}
 		}

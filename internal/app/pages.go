@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -97,21 +98,21 @@ func (l pageLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
 func (s *Service) pauseLines() []string {
 	var lines []string
 	for _, p := range (pauses{s.executor, s.intake}).Pauses() {
-		lines = append(lines, fmt.Sprintf("%s by %s since %s: %s", runview.PauseScope(p), p.By, runview.Time(p.Since), p.Reason))
+		lines = append(lines, fmt.Sprintf("%s by %s since %s: %s", p.Scope(), p.By, runview.Time(p.Since), p.Reason))
 	}
 	return lines
 }
 
 // ladderPage is the table of 'responder ladder'; its counts by kind of failure,
 // which -o wide has, would not fit a page.
-func ladderPage(levers []webhook.LeverTrust) web.Table {
+func ladderPage(levers []api.TrackRecord) web.Table {
 	page := tablePage(runview.LadderTable(levers))
 	for _, l := range levers {
 		if l.Demoted {
-			page.Notes = append(page.Notes, l.State+" on "+l.Service+": "+l.Why)
+			page.Notes = append(page.Notes, l.Lever+" on "+l.Service+": "+l.Why)
 		}
 		if l.Proposal != "" {
-			page.Notes = append(page.Notes, l.State+" on "+l.Service+": "+l.Proposal)
+			page.Notes = append(page.Notes, l.Lever+" on "+l.Service+": "+l.Proposal)
 		}
 	}
 	page.Notes = append(page.Notes, "Every count, by how it ended: responder ladder -o wide")

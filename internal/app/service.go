@@ -16,7 +16,6 @@ import (
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/webhook"
 )
@@ -186,7 +185,7 @@ func (s *Service) missing() []string {
 func (s *Service) pauseScopes() []string {
 	var scopes []string
 	for _, p := range (pauses{s.executor, s.intake}).Pauses() {
-		scopes = append(scopes, runview.PauseScope(p))
+		scopes = append(scopes, p.Scope())
 	}
 	return scopes
 }

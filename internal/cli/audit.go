@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 func newAuditCommand(p *command.Process) *cobra.Command {
@@ -42,13 +42,13 @@ type entryFilter struct {
 	kind   string
 }
 
-func (f entryFilter) matches(e webhook.Entry) bool {
+func (f entryFilter) matches(e api.Entry) bool {
 	inStream := f.stream == "" || e.Stream == f.stream || strings.HasSuffix(f.stream, "/") && strings.HasPrefix(e.Stream, f.stream)
 	return inStream && (f.kind == "" || e.Kind == f.kind)
 }
 
 // entries gives the selected entries, ascending.
-func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]webhook.Entry, error) {
+func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]api.Entry, error) {
 	if s.file == "" {
 		return s.fromServer(ctx, f)
 	}
@@ -64,12 +64,12 @@ func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]webhook.Ent
 		return nil, journalAdvice(err)
 	}
 	defer r.Close()
-	found := []webhook.Entry{}
+	found := []api.Entry{}
 	for rec, err := range r.Log(f.from) {
 		if err != nil {
 			return nil, err
 		}
-		if e := webhook.Entry(rec); f.matches(e) {
+		if e := api.Entry(rec); f.matches(e) {
 			found = append(found, e)
 		}
 		if f.limit > 0 && len(found) == f.limit {
@@ -80,9 +80,9 @@ func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]webhook.Ent
 }
 
 // fromServer asks for page after page.
-func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]webhook.Entry, error) {
+func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]api.Entry, error) {
 	const page = 1000
-	found := []webhook.Entry{}
+	found := []api.Entry{}
 	for {
 		ask := page
 		if f.limit > 0 {
@@ -95,7 +95,7 @@ func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]webhook.
 		if f.kind != "" {
 			query.Set("kind", f.kind)
 		}
-		var answer webhook.AuditPage
+		var answer api.AuditPage
 		if err := s.client.Get(ctx, client.AuditPath, query, &answer); err != nil {
 			return nil, err
 		}

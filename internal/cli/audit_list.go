@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 func newAuditListCommand(p *command.Process) *cobra.Command {
@@ -44,7 +44,7 @@ func newAuditListCommand(p *command.Process) *cobra.Command {
 	return cmd
 }
 
-func entryTable(all []webhook.Entry) *runview.Table {
+func entryTable(all []api.Entry) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{
 			{Head: "SEQ"}, {Head: "TIME (UTC)"}, {Head: "STREAM", Flex: true}, {Head: "KIND"}, {Head: "WHAT", Flex: true},
@@ -83,18 +83,18 @@ func newAuditShowCommand(p *command.Process) *cobra.Command {
 	return cmd
 }
 
-func oneEntry(ctx context.Context, source *entrySource, seq uint64) (webhook.Entry, error) {
+func oneEntry(ctx context.Context, source *entrySource, seq uint64) (api.Entry, error) {
 	found, err := source.entries(ctx, entryFilter{from: seq, limit: 1})
 	if err != nil {
-		return webhook.Entry{}, err
+		return api.Entry{}, err
 	}
 	if len(found) == 1 && found[0].Seq == seq {
 		return found[0], nil
 	}
-	return webhook.Entry{}, fmt.Errorf("the journal has no entry %d yet", seq)
+	return api.Entry{}, fmt.Errorf("the journal has no entry %d yet", seq)
 }
 
-func writeEntry(w io.Writer, e webhook.Entry) error {
+func writeEntry(w io.Writer, e api.Entry) error {
 	fmt.Fprintf(w, "entry   %d\ntime    %s\nstream  %s, its record %d\nkind    %s\n", e.Seq, e.Time.UTC().Format("2006-01-02T15:04:05.999999999Z"), runview.Cell(e.Stream), e.Index, runview.Cell(e.Kind))
 	if len(e.Data) == 0 {
 		return nil

@@ -8,20 +8,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // decision is a command that tells a run what a person decides.
 type decision struct {
-	verb   string                                      // of the API
-	needs  string                                      // asked for a missing reason; empty: it may be missing
-	reason string                                      // what --reason is
-	check  func() error                                // of the other flags; nil: they are always good
-	said   func(id string, after machine.State) string // printed once it is taken
+	verb   string                                // of the API
+	needs  string                                // asked for a missing reason; empty: it may be missing
+	reason string                                // what --reason is
+	check  func() error                          // of the other flags; nil: they are always good
+	said   func(id string, after api.Run) string // printed once it is taken
 }
 
 // command completes a command that has words and flags of its own already. d is
@@ -55,8 +55,8 @@ func (o decision) command(p *command.Process, d *webhook.DecisionRequest, cmd *c
 }
 
 // says is a decision.said that needs the run's id alone.
-func says(format string) func(string, machine.State) string {
-	return func(id string, _ machine.State) string { return fmt.Sprintf(format, id) }
+func says(format string) func(string, api.Run) string {
+	return func(id string, _ api.Run) string { return fmt.Sprintf(format, id) }
 }
 
 // addQuestionFlags names the question and the plan that are decided about.
@@ -92,9 +92,9 @@ that; it takes --reason and stands out in the log.`,
 			}
 			return nil
 		},
-		said: func(id string, after machine.State) string {
+		said: func(id string, after api.Run) string {
 			if g := after.Gate; g != nil && len(g.Votes) > 0 {
-				return fmt.Sprintf("your approval of %s counts; still needed:\n%s", id, strings.TrimSuffix(runview.Printable(runview.UnmetLines(*g)), "\n"))
+				return fmt.Sprintf("your approval of %s counts; still needed:\n%s", id, strings.TrimSuffix(runview.Printable(runview.UnmetLines(*after.Machine().Gate)), "\n"))
 			}
 			return fmt.Sprintf("approved %s; follow it with: responder runs watch %s", id, id)
 		},
@@ -179,7 +179,7 @@ func newRunsReleaseCommand(p *command.Process) *cobra.Command {
 		Short: "Let go of a run that was set aside",
 		Long: `A run is set aside when it cannot be processed: its record cannot be read, its
 playbook no longer compiles, or the service died over it again and again.
-'responder runs list' shows it as "set aside". What it changed is still in
+'responder runs list' shows it as "quarantined". What it changed is still in
 place, and so are its locks, so that no other run acts over what it left behind.
 
 Look at the target yourself and put right what is half done. Then release the

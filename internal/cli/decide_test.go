@@ -24,11 +24,11 @@ func TestDecisionsAnswerPrograms(t *testing.T) {
 		if strings.HasSuffix(r.URL.Path, "/promote") {
 			// Two levers of a kind: the one that was lifted is the one that changed last.
 			fmt.Fprint(w, `{"levers":[
-				{"playbook":"p","service":"s","state":"more","lever":"kube.scale","level":"suggest","limits":[],"last":[]},
-				{"playbook":"p","service":"s","state":"less","lever":"kube.scale","level":"auto","limits":[],"last":[],"changed":"2026-03-01T12:00:00Z"}]}`)
+				{"playbook":"p","service":"s","lever":"more","kind":"kube.scale","level":"suggest","heldBy":[],"results":[]},
+				{"playbook":"p","service":"s","lever":"less","kind":"kube.scale","level":"auto","heldBy":[],"results":[],"changed":"2026-03-01T12:00:00Z"}]}`)
 			return
 		}
-		fmt.Fprint(w, `{"run":{"start":{"run":"r-1","playbook":"p"},"phase":"planning"}}`)
+		fmt.Fprint(w, `{"run":{"run":"r-1","playbook":"p","status":"planning"}}`)
 	}))
 	defer server.Close()
 	for _, c := range []struct{ args, asks, table, has string }{
@@ -38,7 +38,7 @@ func TestDecisionsAnswerPrograms(t *testing.T) {
 		{"runs cancel r-1 --reason x", "POST /api/v1/runs/r-1/cancel", "asked r-1 to stop", "run: r-1"},
 		{"runs resolve r-1 --applied --reason x", "POST /api/v1/runs/r-1/resolve", "told r-1", "run: r-1"},
 		{"runs release r-1 --reason x", "POST /api/v1/runs/r-1/release", "released r-1", "run: r-1"},
-		{"ladder promote p s kube.scale --reason x", "POST /api/v1/ladder/promote", "promoted: less of playbook p on s is at auto", "state: less"},
+		{"ladder promote p s kube.scale --reason x", "POST /api/v1/ladder/promote", "promoted: less of playbook p on s is at auto", "lever: less"},
 	} {
 		for _, format := range []string{"table", "json", "yaml"} {
 			var stdout, stderr strings.Builder

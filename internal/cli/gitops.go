@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 func newGitopsCommand(p *command.Process) *cobra.Command {
@@ -34,7 +34,7 @@ that has it. What was merely deployed, or undone, is not in it.`,
 			if service != "" {
 				query.Set("service", service)
 			}
-			var answer webhook.LastGoodList
+			var answer api.LastGoodList
 			if err := c.Get(cmd.Context(), client.LastGoodPath, query, &answer); err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ that has it. What was merely deployed, or undone, is not in it.`,
 	return cmd
 }
 
-func lastGoodTable(good []webhook.LastGood) *runview.Table {
+func lastGoodTable(good []api.LastGood) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{
 			{Head: "SERVICE", Flex: true},
@@ -65,7 +65,7 @@ func lastGoodTable(good []webhook.LastGood) *runview.Table {
 		if value == "" {
 			value = "(not set)"
 		}
-		t.Add(g.Service, g.Variable, value, runview.ShortCommit(g.Revision), g.At.UTC().Format(time.RFC3339), g.Run, g.Lever)
+		t.Add(g.Service, g.Variable, value, runview.ShortCommit(g.Commit), g.Verified.UTC().Format(time.RFC3339), g.Run, g.Lever)
 	}
 	return t
 }

@@ -58,6 +58,7 @@ func writeFiles(dir string, texts map[string]string) error {
 // referencePages gives the pages by file name.
 func referencePages(root *cobra.Command) map[string]string {
 	return map[string]string{
+		"api.md":    apiReference(),
 		"cli.md":    cliReference(root),
 		"config.md": configReference(),
 		"steps.md":  string(playbook.Reference(step.Kinds())),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
@@ -44,7 +45,7 @@ func newLadderCommand(p *command.Process) *cobra.Command {
 			if playbook != "" {
 				query.Set("playbook", playbook)
 			}
-			var answer webhook.LeverList
+			var answer api.LeverList
 			if err := c.Get(cmd.Context(), client.LadderPath, query, &answer); err != nil {
 				return err
 			}
@@ -85,7 +86,7 @@ enough.`,
 				return errors.New("why? a promotion takes --reason, which the journal keeps")
 			}
 			r := webhook.Promotion{Playbook: args[0], Service: args[1], Lever: args[2], Reason: reason}
-			var answer webhook.LeverList
+			var answer api.LeverList
 			if err := c.Send(cmd.Context(), http.MethodPost, client.PromotePath, r, &answer); err != nil {
 				return err
 			}
@@ -107,12 +108,12 @@ enough.`,
 
 // promoted finds the lever that was promoted just now: of those that the name,
 // or the kind, stands for the one that changed last.
-func promoted(levers []webhook.LeverTrust, name string) (webhook.LeverTrust, bool) {
-	levers = slices.DeleteFunc(levers, func(l webhook.LeverTrust) bool { return l.State != name && l.Lever != name })
+func promoted(levers []api.TrackRecord, name string) (api.TrackRecord, bool) {
+	levers = slices.DeleteFunc(levers, func(l api.TrackRecord) bool { return l.Lever != name && l.Kind != name })
 	if len(levers) == 0 {
-		return webhook.LeverTrust{}, false
+		return api.TrackRecord{}, false
 	}
-	return slices.MaxFunc(levers, func(a, b webhook.LeverTrust) int { return a.Changed.Compare(b.Changed) }), true
+	return slices.MaxFunc(levers, func(a, b api.TrackRecord) int { return a.Changed.Compare(b.Changed) }), true
 }
 
 // exactly wants n arguments.
@@ -130,8 +131,8 @@ func exactly(missing string, n int) cobra.PositionalArgs {
 }
 
 // standingLine says how far a lever may go, and why not further.
-func standingLine(l webhook.LeverTrust) string {
-	line := fmt.Sprintf("%s of playbook %s on %s is at %s", l.State, l.Playbook, l.Service, l.Level)
+func standingLine(l api.TrackRecord) string {
+	line := fmt.Sprintf("%s of playbook %s on %s is at %s", l.Lever, l.Playbook, l.Service, l.Level)
 	if why := runview.LimitWords(l); why != "" {
 		line += ", held there by " + why
 	}
@@ -140,7 +141,7 @@ func standingLine(l webhook.LeverTrust) string {
 
 // writeLadder writes the table, and below it what the columns are too narrow
 // for: why a level is what it is, and what could be raised.
-func writeLadder(w io.Writer, levers []webhook.LeverTrust, wide bool) error {
+func writeLadder(w io.Writer, levers []api.TrackRecord, wide bool) error {
 	if err := runview.LadderTable(levers).Write(w, wide); err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func writeLadder(w io.Writer, levers []webhook.LeverTrust, wide bool) error {
 			notes = append(notes, l.Proposal)
 		}
 		for _, note := range notes {
-			text := fmt.Sprintf("%s on %s: %s", l.State, l.Service, note)
+			text := fmt.Sprintf("%s on %s: %s", l.Lever, l.Service, note)
 			if _, err := fmt.Fprintf(w, "\n%s\n", runview.Printable(strings.Join(runview.Wrap(text, runview.Width-2), "\n  "))); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
@@ -37,7 +38,7 @@ func newPauseCommand(p *command.Process) *cobra.Command {
 			if r.Reason == "" {
 				return errors.New("why? a pause takes --reason, which everyone who meets it is shown")
 			}
-			var answer webhook.PauseList
+			var answer api.PauseList
 			if err := c.Send(cmd.Context(), http.MethodPost, client.PausesPath, r, &answer); err != nil {
 				return err
 			}
@@ -66,7 +67,7 @@ one over everything. Runs that waited look again before they act.`,
 		Example: `  responder unpause --reason 'maintenance is over'
   responder unpause --service serving/chat`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer webhook.PauseList
+			var answer api.PauseList
 			if err := c.Send(cmd.Context(), http.MethodDelete, client.PausesPath, r, &answer); err != nil {
 				return err
 			}
@@ -96,7 +97,7 @@ func newPausesCommand(p *command.Process) *cobra.Command {
 		Args:    none,
 		Example: "  responder pauses -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer webhook.PauseList
+			var answer api.PauseList
 			if err := c.Get(cmd.Context(), client.PausesPath, nil, &answer); err != nil {
 				return err
 			}
@@ -108,13 +109,13 @@ func newPausesCommand(p *command.Process) *cobra.Command {
 	return cmd
 }
 
-func pauseTable(all []webhook.Pause) *runview.Table {
+func pauseTable(all []api.Pause) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{{Head: "SCOPE", Flex: true}, {Head: "SINCE (UTC)"}, {Head: "BY", Flex: true}, {Head: "REASON", Flex: true}},
 		Empty:   "nothing is paused",
 	}
 	for _, p := range all {
-		t.Add(runview.PauseScope(p), runview.Time(p.Since), p.By, p.Reason)
+		t.Add(p.Scope, runview.Time(p.Since), p.By, p.Reason)
 	}
 	return t
 }

@@ -74,11 +74,12 @@ func playbookOfRun(cmd *cobra.Command, c *client.Client, id string) (*playbook.P
 	if err != nil {
 		return nil, nil, err
 	}
-	loaded, err := parseDocument(report.Run, document)
+	run := report.Run.Machine()
+	loaded, err := parseDocument(run, document)
 	if err != nil {
 		return nil, nil, err
 	}
-	return loaded, runview.PathNames(report.Run.Path), nil
+	return loaded, runview.PathNames(run.Path), nil
 }
 
 // findPlaybook reads a file, or finds a name in dir or among the shipped ones.

@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 func newPlaybookListCommand(p *command.Process) *cobra.Command {
@@ -28,7 +28,7 @@ func newPlaybookListCommand(p *command.Process) *cobra.Command {
   responder playbook list --server http://127.0.0.1:8080`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("server") {
-				var answer webhook.PlaybookList
+				var answer api.PlaybookList
 				if err := c.Get(cmd.Context(), client.PlaybooksPath, nil, &answer); err != nil {
 					return err
 				}
@@ -50,7 +50,7 @@ func newPlaybookListCommand(p *command.Process) *cobra.Command {
 }
 
 // loadedTable lists what a service has in force.
-func loadedTable(all []webhook.PlaybookInfo) *runview.Table {
+func loadedTable(all []api.Playbook) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{
 			{Head: "NAME"},
@@ -63,7 +63,7 @@ func loadedTable(all []webhook.PlaybookInfo) *runview.Table {
 		Empty: "no playbooks",
 	}
 	for _, pb := range all {
-		t.Add(pb.Name, pb.Autonomy.String(), fmt.Sprint(pb.States), pb.Title, pb.Source, pb.Digest)
+		t.Add(pb.Playbook, pb.Autonomy, fmt.Sprint(pb.States), pb.Title, pb.Source, pb.Digest)
 	}
 	return t
 }

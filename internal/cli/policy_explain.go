@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/cli/client"
@@ -21,7 +22,6 @@ import (
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/spelling"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // explainFlags are the flags of policy explain.
@@ -212,11 +212,13 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 func explainedService(ctx context.Context, c config.Config, server *client.Client, name string) (playbook.Service, error) {
 	var services []playbook.Service
 	if server.Server != "" {
-		var answer webhook.ServiceList
+		var answer api.ServiceList
 		if err := server.Get(ctx, client.ServicesPath, nil, &answer); err != nil {
 			return playbook.Service{}, err
 		}
-		services = answer.Services
+		for _, s := range answer.Services {
+			services = append(services, s.Playbook())
+		}
 	} else {
 		entries, err := catalog.ParseNode(c.File, &c.Services)
 		if err != nil {
@@ -249,14 +251,14 @@ func demotions(ctx context.Context, server *client.Client, service string) (map[
 	if server.Server == "" {
 		return nil, nil
 	}
-	var answer webhook.LeverList
+	var answer api.LeverList
 	if err := server.Get(ctx, client.LadderPath, url.Values{"service": {service}}, &answer); err != nil {
 		return nil, err
 	}
 	out := map[stateName]machine.Cap{}
 	for _, l := range answer.Levers {
 		if l.Demoted {
-			out[stateName{l.Playbook, l.State}] = machine.Cap{Level: playbook.Suggest, Rule: l.Why}
+			out[stateName{l.Playbook, l.Lever}] = machine.Cap{Level: playbook.Suggest, Rule: l.Why}
 		}
 	}
 	return out, nil

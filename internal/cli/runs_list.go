@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 func newRunsListCommand(p *command.Process) *cobra.Command {
@@ -22,8 +22,8 @@ func newRunsListCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
-		Long: `List runs, newest first. With -o json a run of the list has no evidence, path,
-visits and samples: 'responder runs show RUN -o json' has them.`,
+		Long: `List runs, newest first. With -o json each run is one line of the table;
+'responder runs show RUN -o json' prints everything about one.`,
 		Args: none,
 		Example: `  responder runs list
   responder runs list --open --service serving/chat -o wide`,
@@ -38,7 +38,7 @@ visits and samples: 'responder runs show RUN -o json' has them.`,
 			if playbook != "" {
 				query.Set("playbook", playbook)
 			}
-			var answer webhook.RunList
+			var answer api.RunList
 			if err := c.Get(cmd.Context(), client.RunsPath, query, &answer); err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ visits and samples: 'responder runs show RUN -o json' has them.`,
 	return cmd
 }
 
-func runTable(runs []webhook.RunSummary) *runview.Table {
+func runTable(runs []api.RunSummary) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{
 			{Head: "RUN"},
@@ -72,14 +72,11 @@ func runTable(runs []webhook.RunSummary) *runview.Table {
 		Empty: "no runs",
 	}
 	for _, r := range runs {
-		s := r.State
-		took := s.Updated.Sub(s.Began)
-		if s.Ending != nil {
-			took = s.Ended.Sub(s.Began)
+		until := r.Updated
+		if !r.Ended.IsZero() {
+			until = r.Ended
 		}
-		status, why := runview.Standing(s)
-		t.Add(s.Start.Run, status, s.Start.Service.Name, s.Start.Playbook, s.Current,
-			runview.Time(s.Began), fmt.Sprint(runview.Round(took)), s.Start.Cause(), why)
+		t.Add(r.Run, r.Status, r.Service, r.Playbook, r.State, runview.Time(r.Began), fmt.Sprint(runview.Round(until.Sub(r.Began))), r.Alert, r.Why)
 	}
 	return t
 }

@@ -8,20 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/step"
-	"github.com/inference-responder/responder/internal/webhook"
 )
-
-// runReport is a run with everything that happened in it.
-type runReport struct {
-	Run    machine.State      `json:"run"`
-	Events []webhook.RunEvent `json:"events"`
-}
 
 func newRunsShowCommand(p *command.Process) *cobra.Command {
 	c := client.Client{Process: p}
@@ -47,14 +41,14 @@ func newRunsShowCommand(p *command.Process) *cobra.Command {
 }
 
 // fetchRun asks for a run, its events and the document of its playbook.
-func fetchRun(ctx context.Context, c *client.Client, id string) (runReport, string, error) {
-	var detail webhook.RunDetail
+func fetchRun(ctx context.Context, c *client.Client, id string) (api.RunReport, string, error) {
+	var detail api.RunDetail
 	if err := c.Get(ctx, client.RunPath(id), nil, &detail); err != nil {
-		return runReport{}, "", err
+		return api.RunReport{}, "", err
 	}
-	report := runReport{Run: detail.Run, Events: []webhook.RunEvent{}}
+	report := api.RunReport{Run: detail.Run, Events: []api.Event{}}
 	err := c.Stream(ctx, client.RunPath(id)+"/events", nil, func(line json.RawMessage) error {
-		var e webhook.RunEvent
+		var e api.Event
 		if err := json.Unmarshal(line, &e); err != nil {
 			return fmt.Errorf("the server's answer is not what this version expects: %w", err)
 		}
@@ -64,19 +58,21 @@ func fetchRun(ctx context.Context, c *client.Client, id string) (runReport, stri
 	return report, detail.Document, err
 }
 
-func writeRun(w io.Writer, report runReport, document string, wide bool) error {
+func writeRun(w io.Writer, report api.RunReport, document string, wide bool) error {
 	r := runview.NewRenderer(w)
+	run := report.Run.Machine()
 	// Without the document, or with one of another version, states are shown
 	// by name and nothing is drawn.
-	pb, _ := parseDocument(report.Run, document)
+	pb, _ := parseDocument(run, document)
 	r.Book, r.Brief, r.Wide = pb, true, wide
-	r.Head(report.Run)
+	r.Head(run)
 	r.Printf("\n")
 	var samples []machine.Sample
 	for _, e := range report.Events {
-		r.Event(e.Kind, e.Event)
-		if e.Sample != nil {
-			samples = append(samples, *e.Sample)
+		fact := e.Machine()
+		r.Event(fact.Kind, fact)
+		if fact.Sample != nil {
+			samples = append(samples, *fact.Sample)
 		}
 	}
 	if lines := runview.Curves(samples); len(lines) > 0 {
@@ -86,7 +82,7 @@ func writeRun(w io.Writer, report runReport, document string, wide bool) error {
 		}
 	}
 	if pb != nil {
-		r.Printf("\npath through the playbook\n%s", runview.DrawPath(pb, report.Run.Path))
+		r.Printf("\npath through the playbook\n%s", runview.DrawPath(pb, run.Path))
 	}
 	return r.Err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/webhook"
@@ -51,13 +52,13 @@ user:anonymous, so that what such a run asks is never approved.`,
 			if r.Playbook = args[0]; r.Key == "" {
 				r.Key = rand.Text()
 			}
-			var answer webhook.RunDetail
+			var answer api.RunDetail
 			status, err := c.SendFor(cmd.Context(), http.MethodPost, client.RunsPath, r, &answer)
 			if err != nil {
 				return err
 			}
 			return out.Print(p.Stdout, answer.Run, func(w io.Writer) error {
-				id := answer.Run.Start.Run
+				id := answer.Run.RunSummary.Run
 				said := "started " + id
 				if status == http.StatusOK { // 201 is a new one
 					said = "already started as " + id

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 func newRunsWatchCommand(p *command.Process) *cobra.Command {
@@ -42,17 +42,18 @@ func watchRun(ctx context.Context, p *command.Process, c *client.Client, out *co
 	var next uint64
 	ended := false
 	each := func(line json.RawMessage) error {
-		var e webhook.RunEvent
+		var e api.Event
 		if err := json.Unmarshal(line, &e); err != nil {
 			return fmt.Errorf("the server's answer is not what this version expects: %w", err)
 		}
-		next = e.Index + 1
+		next = e.Seq + 1
 		// Late decisions are recorded, as ignored, after the end.
-		ended = ended || e.Kind == machine.RunEnded
+		ended = ended || e.Kind == string(machine.RunEnded)
 		if out.Structured() {
 			return writeLine(p, out, e)
 		}
-		r.Event(e.Kind, e.Event)
+		fact := e.Machine()
+		r.Event(fact.Kind, fact)
 		return r.Err
 	}
 	for !ended {
@@ -69,7 +70,7 @@ func watchRun(ctx context.Context, p *command.Process, c *client.Client, out *co
 	return nil
 }
 
-func writeLine(p *command.Process, out *command.Output, e webhook.RunEvent) error {
+func writeLine(p *command.Process, out *command.Output, e api.Event) error {
 	if out.Format == command.FormatYAML {
 		if _, err := fmt.Fprintln(p.Stdout, "---"); err != nil {
 			return err

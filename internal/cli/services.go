@@ -6,11 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 func newServicesCommand(p *command.Process) *cobra.Command {
@@ -23,7 +22,7 @@ func newServicesCommand(p *command.Process) *cobra.Command {
 		Example: `  responder services
   responder services -o yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer webhook.ServiceList
+			var answer api.ServiceList
 			if err := c.Get(cmd.Context(), client.ServicesPath, nil, &answer); err != nil {
 				return err
 			}
@@ -35,7 +34,7 @@ func newServicesCommand(p *command.Process) *cobra.Command {
 	return cmd
 }
 
-func serviceTable(services []playbook.Service) *runview.Table {
+func serviceTable(services []api.Service) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{
 			{Head: "SERVICE", Flex: true},
@@ -52,7 +51,7 @@ func serviceTable(services []playbook.Service) *runview.Table {
 		Empty: "no services: configure them under services, or switch discovery on",
 	}
 	for _, s := range services {
-		t.Add(s.Name, s.Workload.Kind+" "+s.Workload.Name, s.Engine, s.Autonomy.String(), strings.Join(s.Owners, ","),
+		t.Add(s.Service, s.Workload.Kind+" "+s.Workload.Name, s.Engine, s.Autonomy, strings.Join(s.Owners, ","),
 			fmt.Sprint(s.MinReady), fmt.Sprint(s.MaxScale), s.Model, s.Selector)
 	}
 	return t

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/webhook"
+	"github.com/inference-responder/responder/internal/api"
 )
 
 // entryGist is what an entry of any kind may say about itself in a line.
@@ -56,7 +56,7 @@ func EntrySummary(data json.RawMessage) string {
 	}
 	parts := []string{d.Playbook, d.State, d.Action, d.Run}
 	if d.Scope != nil {
-		parts = append(parts, PauseScope(webhook.Pause{Service: d.Scope.Service, Playbook: d.Scope.Playbook}))
+		parts = append(parts, api.PauseScope(d.Scope.Service, d.Scope.Playbook, false))
 	}
 	if len(d.Alerts) > 0 {
 		parts = append(parts, Count(len(d.Alerts), "alert"), "for", d.Receiver)

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/webhook"
+	"github.com/inference-responder/responder/internal/api"
 )
 
-func LadderTable(levers []webhook.LeverTrust) *Table {
+func LadderTable(levers []api.TrackRecord) *Table {
 	t := &Table{
 		Columns: []Column{
 			{Head: "SERVICE", Flex: true},
@@ -38,16 +38,16 @@ func LadderTable(levers []webhook.LeverTrust) *Table {
 		Empty: "no lever has come to a result yet",
 	}
 	for _, l := range levers {
-		t.Add(l.Service, l.Playbook, l.State, l.Level.String(), fmt.Sprint(l.Attempts), fmt.Sprint(l.Verified), fmt.Sprint(l.Ineffective+l.Inconclusive),
-			limitKinds(l), LimitWords(l), l.Lever, fmt.Sprint(l.Ineffective), fmt.Sprint(l.Inconclusive), fmt.Sprint(l.Undone), fmt.Sprint(l.Overridden),
-			fmt.Sprint(l.Refused), fmt.Sprint(l.Denied), fmt.Sprint(l.WouldApply), recoveredWord(l), fmt.Sprint(l.Streak), Time(l.LastAt), Time(l.Changed), l.Why)
+		t.Add(l.Service, l.Playbook, l.Lever, l.Level, fmt.Sprint(l.Tried), fmt.Sprint(l.OK), fmt.Sprint(l.Ineffective+l.Inconclusive),
+			limitKinds(l), LimitWords(l), l.Kind, fmt.Sprint(l.Ineffective), fmt.Sprint(l.Inconclusive), fmt.Sprint(l.Undone), fmt.Sprint(l.Overridden),
+			fmt.Sprint(l.Refused), fmt.Sprint(l.Denied), fmt.Sprint(l.WouldApply), recoveredWord(l), fmt.Sprint(l.InARow), Time(l.Last), Time(l.Changed), l.Why)
 	}
 	return t
 }
 
-func LimitWords(l webhook.LeverTrust) string {
+func LimitWords(l api.TrackRecord) string {
 	var rules []string
-	for _, x := range l.Limits {
+	for _, x := range l.HeldBy {
 		rules = append(rules, x.Rule)
 	}
 	return strings.Join(rules, "; ")
@@ -55,9 +55,9 @@ func LimitWords(l webhook.LeverTrust) string {
 
 // limitKinds is limitWords in as few words as there are limits, what was learned
 // and decided before what is configured.
-func limitKinds(l webhook.LeverTrust) string {
+func limitKinds(l api.TrackRecord) string {
 	var kinds []string
-	for _, x := range slices.Backward(l.Limits) {
+	for _, x := range slices.Backward(l.HeldBy) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(x.Rule, "the "), " ")
 		kinds = append(kinds, strings.TrimSuffix(first, ":"))
 	}
@@ -66,6 +66,6 @@ func limitKinds(l webhook.LeverTrust) string {
 
 // recoveredWord is how many alerts recovered by themselves, of those that are
 // known to have or not.
-func recoveredWord(l webhook.LeverTrust) string {
+func recoveredWord(l api.TrackRecord) string {
 	return fmt.Sprintf("%d of %d", l.Recovered, l.WouldApply-l.Watched)
 }

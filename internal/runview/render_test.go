@@ -114,7 +114,7 @@ func TestRunSetAside(t *testing.T) {
 playbook  pb -
 service   chat
 alert     X{}
-status    set aside in state scale
+status    quarantined in state scale
 aside     since 2026-03-01 12:00:00Z: its playbook no longer compiles
           it holds service:chat; nothing is decided about it any more
           look what it left behind, then: responder runs release r-1 --reason ...

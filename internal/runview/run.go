@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -94,7 +95,7 @@ func StatusLine(s machine.State) string {
 		return fmt.Sprintf("%s after %s: %s", s.Ending.Outcome, Round(s.Ended.Sub(s.Began)), s.Ending.Message)
 	}
 	if s.Aside != nil {
-		return fmt.Sprintf("set aside in state %s", s.Current)
+		return fmt.Sprintf("quarantined in state %s", s.Current)
 	}
 	return fmt.Sprintf("%s in state %s since %s", s.Phase, s.Current, Time(s.Updated))
 }
@@ -274,18 +275,8 @@ func readingValue(v machine.Reading) string {
 // Standing is where a run stands, in a word, and why it stands there if that is
 // not as usual.
 func Standing(s machine.State) (status, why string) {
-	switch {
-	case s.Ending != nil:
-		return string(s.Ending.Outcome), s.Ending.Message
-	case s.Aside != nil:
-		return "set aside", s.Aside.Message
-	case s.Held != nil:
-		return string(s.Phase), s.Held.Message
-	case s.Paused != "":
-		return string(s.Phase), "paused: " + s.Paused
-	default:
-		return string(s.Phase), ""
-	}
+	run := api.SummaryOf(s)
+	return run.Status, run.Why
 }
 
 // startedBy says who started a run by hand, and why.

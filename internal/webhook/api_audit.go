@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/inference-responder/responder/internal/api"
 )
 
 // Bounds on one page of the audit log: a filter that matches little must not
@@ -14,14 +16,6 @@ const (
 	maxScan  = 50_000  // entries looked at
 	maxBytes = 8 << 20 // of entries found
 )
-
-// AuditPage is the answer of GET /api/v1/audit. The next page starts with
-// from=Next. More is false when the log had no further entries.
-type AuditPage struct {
-	Entries []Entry `json:"entries"`
-	Next    uint64  `json:"next"`
-	More    bool    `json:"more"`
-}
 
 // auditEntries lists entries from from= on: at most limit=, of stream= (or of
 // every stream below it when it ends in /) and of kind=. A page can be empty
@@ -39,7 +33,7 @@ func (s *Server) auditEntries(c echo.Context, _ Identity) error {
 		return err
 	}
 	streamName, kind := c.QueryParam("stream"), c.QueryParam("kind")
-	page := AuditPage{Entries: []Entry{}, Next: from}
+	page := api.AuditPage{Entries: []api.Entry{}, Next: from}
 	seen, size := 0, 0
 	for e, err := range s.o.Log.Entries(from) {
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -41,15 +42,6 @@ type PauseRequest struct {
 	Playbook string `json:"playbook,omitempty"`
 	Intake   bool   `json:"intake,omitempty"` // the receiver, instead of runs
 	Reason   string `json:"reason,omitempty"`
-}
-
-// PauseList is the answer of every method on /api/v1/pauses: what is paused
-// after it.
-type PauseList struct {
-	Pauses []Pause `json:"pauses"`
-
-	// Note is what whoever paused should look at again: nothing has the name.
-	Note string `json:"note,omitempty"`
 }
 
 // The verbs that people have about a run, as the paths end.
@@ -167,9 +159,11 @@ func (s *Server) replyPauses(c echo.Context, note string) error {
 	if s.o.Pauses == nil {
 		return ErrNotFound
 	}
-	list := PauseList{Pauses: s.o.Pauses.Pauses(), Note: note}
-	if list.Pauses == nil {
-		list.Pauses = []Pause{}
+	list := api.PauseList{Pauses: []api.Pause{}, Note: note}
+	for _, p := range s.o.Pauses.Pauses() {
+		list.Pauses = append(list.Pauses, api.Pause{
+			Scope: p.Scope(), Service: p.Service, Playbook: p.Playbook, Intake: p.Intake, Since: p.Since.UTC(), By: p.By, Reason: p.Reason,
+		})
 	}
 	return reply(c, list)
 }

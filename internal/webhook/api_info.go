@@ -6,48 +6,16 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/api"
 )
-
-// PlaybookInfo is one playbook in the answer of GET /api/v1/playbooks.
-type PlaybookInfo struct {
-	Name        string            `json:"name"`
-	Title       string            `json:"title,omitempty"`
-	Description string            `json:"description,omitempty"`
-	Runbook     string            `json:"runbook,omitempty"`
-	Digest      string            `json:"digest"`
-	Source      string            `json:"source"`
-	Autonomy    playbook.Autonomy `json:"autonomy"`
-	Start       string            `json:"start"`
-	States      int               `json:"states"`
-}
-
-// PlaybookList is the answer of GET /api/v1/playbooks.
-type PlaybookList struct {
-	Playbooks []PlaybookInfo `json:"playbooks"`
-}
-
-// ServiceList is the answer of GET /api/v1/services.
-type ServiceList struct {
-	Services []playbook.Service `json:"services"`
-}
-
-// Readiness is the answer of GET /readyz, with status 503 unless Ready.
-type Readiness struct {
-	Ready   bool     `json:"ready"`
-	Missing []string `json:"missing"` // one line each, for people
-}
 
 func (s *Server) listPlaybooks(c echo.Context, _ Identity) error {
 	if s.o.Playbooks == nil {
 		return ErrNotFound
 	}
-	list := PlaybookList{Playbooks: []PlaybookInfo{}}
+	list := api.PlaybookList{Playbooks: []api.Playbook{}}
 	for _, p := range s.o.Playbooks() {
-		list.Playbooks = append(list.Playbooks, PlaybookInfo{
-			Name: p.Name, Title: p.Title, Description: p.Description, Runbook: p.Runbook, Digest: p.Digest, Source: p.Source,
-			Autonomy: p.Autonomy, Start: p.Start, States: len(p.States),
-		})
+		list.Playbooks = append(list.Playbooks, api.PlaybookOf(p))
 	}
 	return reply(c, list)
 }
@@ -56,9 +24,9 @@ func (s *Server) listServices(c echo.Context, _ Identity) error {
 	if s.o.Services == nil {
 		return ErrNotFound
 	}
-	list := ServiceList{Services: s.o.Services()}
-	if list.Services == nil {
-		list.Services = []playbook.Service{}
+	list := api.ServiceList{Services: []api.Service{}}
+	for _, service := range s.o.Services() {
+		list.Services = append(list.Services, api.ServiceOf(service))
 	}
 	return reply(c, list)
 }
@@ -77,7 +45,7 @@ func (s *Server) healthz(c echo.Context, _ Identity) error {
 }
 
 func (s *Server) readyz(c echo.Context, _ Identity) error {
-	r := Readiness{Missing: []string{}}
+	r := api.Readiness{Missing: []string{}}
 	if s.o.Ready != nil {
 		r.Missing = append(r.Missing, s.o.Ready()...)
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/inference-responder/responder/internal/api"
 )
 
 func TestLadder(t *testing.T) {
@@ -14,11 +16,11 @@ func TestLadder(t *testing.T) {
 	if w := ask(s, http.MethodGet, path, readToken, nil); strings.TrimSpace(w.Body.String()) != `{"levers":[]}` {
 		t.Errorf("no levers are %s", w.Body)
 	}
-	h.levers = []LeverTrust{
-		{Playbook: "p", Service: "chat", State: "rollback", Demoted: true},
-		{Playbook: "p", Service: "code", State: "rollback", Demoted: true},
+	h.levers = []api.TrackRecord{
+		{Playbook: "p", Service: "chat", Lever: "rollback", Demoted: true},
+		{Playbook: "p", Service: "code", Lever: "rollback", Demoted: true},
 	}
-	if got := decoded[LeverList](t, ask(s, http.MethodGet, path+"?service=code&playbook=p", readToken, nil)).Levers; len(got) != 1 || got[0].Service != "code" {
+	if got := decoded[api.LeverList](t, ask(s, http.MethodGet, path+"?service=code&playbook=p", readToken, nil)).Levers; len(got) != 1 || got[0].Service != "code" {
 		t.Errorf("on code: %+v", got)
 	}
 	const good = `{"playbook":"p","service":"chat","lever":"rollback","reason":"fixed"}`
@@ -40,7 +42,7 @@ func TestLadder(t *testing.T) {
 	if !h.levers[0].Demoted {
 		t.Fatal("somebody promoted who may not")
 	}
-	got := decoded[LeverList](t, ask(s, http.MethodPost, path+"/promote", decideToken, strings.NewReader(good))).Levers
+	got := decoded[api.LeverList](t, ask(s, http.MethodPost, path+"/promote", decideToken, strings.NewReader(good))).Levers
 	if len(got) != 1 || got[0].Demoted || got[0].Why != "user:decide: fixed" || !h.levers[1].Demoted {
 		t.Errorf("promoted: %+v", got)
 	}
@@ -57,8 +59,8 @@ func TestLastGood(t *testing.T) {
 	if w := ask(s, http.MethodGet, path, readToken, nil); strings.TrimSpace(w.Body.String()) != `{"good":[]}` {
 		t.Errorf("nothing verified is %s", w.Body)
 	}
-	h.good = []LastGood{{Service: "chat", Variable: "--max-num-seqs", Value: "64"}, {Service: "code", Variable: "replicas", Value: "3"}}
-	if got := decoded[LastGoodList](t, ask(s, http.MethodGet, path+"?service=code", readToken, nil)).Good; len(got) != 1 || got[0].Value != "3" {
+	h.good = []api.LastGood{{Service: "chat", Variable: "--max-num-seqs", Value: "64"}, {Service: "code", Variable: "replicas", Value: "3"}}
+	if got := decoded[api.LastGoodList](t, ask(s, http.MethodGet, path+"?service=code", readToken, nil)).Good; len(got) != 1 || got[0].Value != "3" {
 		t.Errorf("of code: %+v", got)
 	}
 }

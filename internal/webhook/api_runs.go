@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -17,37 +18,6 @@ const (
 	maxLimit     = 1000
 	keepAlive    = 15 * time.Second // an empty line in a silent stream, so that a lost peer is noticed
 )
-
-// RunList is the answer of GET /api/v1/runs.
-type RunList struct {
-	Runs []RunSummary `json:"runs"`
-}
-
-// RunSummary is a run as it stands in a list: without its evidence, path, visits
-// and samples, which GET /api/v1/runs/{id} has. The fields here stand before those
-// of the same name in State, so that they are not written at all.
-type RunSummary struct {
-	machine.State
-	Evidence *struct{} `json:"evidence,omitempty"` // always nil
-	Path     *struct{} `json:"path,omitempty"`     // always nil
-	Visits   *struct{} `json:"visits,omitempty"`   // always nil
-}
-
-// RunDetail is the answer of GET /api/v1/runs/{id} and of every decision: the
-// run as it is after it.
-type RunDetail struct {
-	Run machine.State `json:"run"`
-	// Document is the playbook the run follows, as it was loaded: what
-	// Run.Start.Digest is over. Empty when the executor has not kept it.
-	Document string `json:"document,omitempty"`
-}
-
-// RunEvent is one line of GET /api/v1/runs/{id}/events.
-type RunEvent struct {
-	Index uint64            `json:"index"` // the first is 0
-	Kind  machine.EventKind `json:"kind"`
-	machine.Event
-}
 
 func (s *Server) listRuns(c echo.Context, _ Identity) error {
 	if s.o.Views == nil {
@@ -66,16 +36,11 @@ func (s *Server) listRuns(c echo.Context, _ Identity) error {
 		f.Open = &open
 	}
 	runs := s.o.Views.Runs(f)
-	brief := make([]RunSummary, 0, len(runs))
+	list := api.RunList{Runs: make([]api.RunSummary, 0, len(runs))}
 	for _, r := range runs[:min(len(runs), f.Limit)] {
-		if r.Lever != nil {
-			l := *r.Lever
-			l.Samples = nil
-			r.Lever = &l
-		}
-		brief = append(brief, RunSummary{State: r})
+		list.Runs = append(list.Runs, api.SummaryOf(r))
 	}
-	return reply(c, RunList{Runs: brief})
+	return reply(c, list)
 }
 
 func (s *Server) showRun(c echo.Context, _ Identity) error {
@@ -88,7 +53,7 @@ func (s *Server) answerRun(c echo.Context, status int, id string) error {
 	if err != nil {
 		return err
 	}
-	detail := RunDetail{Run: run}
+	detail := api.RunDetail{Run: api.RunOf(run)}
 	if run.Playbook != nil {
 		detail.Document = string(run.Playbook.Doc)
 	}
@@ -151,7 +116,7 @@ func (s *Server) writeEvents(c echo.Context, out *stream, from uint64, changes <
 		}
 		encoder := json.NewEncoder(out)
 		for _, e := range events {
-			if err := encoder.Encode(RunEvent{Index: from, Kind: e.Kind, Event: e}); err != nil {
+			if err := encoder.Encode(api.EventOf(from, e)); err != nil {
 				return out.abort(err)
 			}
 			from++

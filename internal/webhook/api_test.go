@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -62,7 +63,7 @@ func TestDecisions(t *testing.T) {
 		h := newHouse()
 		s := mustNew(t, options(t, h))
 		w := ask(s, http.MethodPost, "/api/v1/runs/r-1/"+c.verb, decideToken, strings.NewReader(c.body))
-		if got := decoded[RunDetail](t, w); got.Run.Start.Run != "r-1" || got.Run.Head != 1 {
+		if got := decoded[api.RunDetail](t, w); got.Run.RunSummary.Run != "r-1" || got.Run.Events != 1 {
 			t.Errorf("%s %s: answered %+v, want the run as it is afterwards", c.verb, c.body, got.Run)
 		}
 		want := plan
@@ -127,8 +128,8 @@ func TestRuns(t *testing.T) {
 	s := mustNew(t, options(t, newHouse()))
 	for query, want := range map[string]string{"": "r-2 r-1", "?service=chat": "r-1", "?open=true": "r-1", "?open=0": "r-2", "?limit=1": "r-2", "?service=none": ""} {
 		var got []string
-		for _, r := range get[RunList](t, s, "/api/v1/runs"+query).Runs {
-			got = append(got, r.Start.Run)
+		for _, r := range get[api.RunList](t, s, "/api/v1/runs"+query).Runs {
+			got = append(got, r.Run)
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q: %s, want %s", query, got, want)
@@ -136,12 +137,12 @@ func TestRuns(t *testing.T) {
 	}
 	list := ask(s, http.MethodGet, "/api/v1/runs", readToken, nil).Body.String()
 	one := ask(s, http.MethodGet, "/api/v1/runs/r-1", readToken, nil).Body.String()
-	for _, field := range []string{`"evidence":`, `"path":`, `"visits":`} {
+	for _, field := range []string{`"evidence":`, `"path":`, `"alerts":`} {
 		if strings.Contains(list, field) || !strings.Contains(one, field) {
 			t.Errorf("%s belongs to a run and not to the list:\n%s\n%s", field, list, one)
 		}
 	}
-	if run := get[RunDetail](t, s, "/api/v1/runs/r-1").Run; run.Evidence == nil {
+	if run := get[api.RunDetail](t, s, "/api/v1/runs/r-1").Run; run.Evidence == nil {
 		t.Errorf("evidence is missing: %+v", run)
 	}
 	if w := ask(s, http.MethodGet, "/api/v1/runs?service=none", readToken, nil); strings.TrimSpace(w.Body.String()) != `{"runs":[]}` {
@@ -178,11 +179,11 @@ func TestEventsAreFollowedFromWhereTheyWereLeft(t *testing.T) {
 		if !lines.Scan() {
 			return "end"
 		}
-		var e RunEvent
+		var e api.Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatalf("%v: %s", err, lines.Bytes())
 		}
-		return fmt.Sprintf("%d %s %s", e.Index, e.Kind, e.State)
+		return fmt.Sprintf("%d %s %s", e.Seq, e.Kind, e.State)
 	}
 	want := func(lines *bufio.Scanner, events ...string) {
 		t.Helper()
@@ -226,9 +227,9 @@ func TestPauses(t *testing.T) {
 		t.Errorf("no pauses are %s", w.Body)
 	}
 	w := ask(s, http.MethodPost, "/api/v1/pauses", decideToken, strings.NewReader(`{"service":"chat","reason":"storm"}`))
-	want := []Pause{{Service: "chat", By: "user:decide", Reason: "storm"}}
-	list := decoded[PauseList](t, w)
-	if diff := cmp.Diff(want, list.Pauses, cmpopts.IgnoreFields(Pause{}, "Since")); diff != "" {
+	want := []api.Pause{{Scope: "service:chat", Service: "chat", By: "user:decide", Reason: "storm"}}
+	list := decoded[api.PauseList](t, w)
+	if diff := cmp.Diff(want, list.Pauses, cmpopts.IgnoreFields(api.Pause{}, "Since")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if list.Note != `no service of the catalog has the name "chat": the pause holds should one come, and nothing is held up now` {
@@ -249,17 +250,17 @@ func TestPauses(t *testing.T) {
 	if w := ask(s, http.MethodDelete, "/api/v1/pauses?service=chat", decideToken, strings.NewReader(`{"playbook":"p"}`)); w.Code != http.StatusBadRequest {
 		t.Errorf("lifting two things at once: %d", w.Code)
 	}
-	if got := decoded[PauseList](t, ask(s, http.MethodDelete, "/api/v1/pauses?service=chat&reason=over", decideToken, nil)).Pauses; len(got) != 0 {
+	if got := decoded[api.PauseList](t, ask(s, http.MethodDelete, "/api/v1/pauses?service=chat&reason=over", decideToken, nil)).Pauses; len(got) != 0 {
 		t.Errorf("still paused: %v", got)
 	}
 	for name, strange := range map[string]bool{"p": false, "q": true} {
 		w := ask(s, http.MethodPost, "/api/v1/pauses", decideToken, strings.NewReader(`{"playbook":"`+name+`","reason":"storm"}`))
-		if got := decoded[PauseList](t, w).Note; (got != "") != strange {
+		if got := decoded[api.PauseList](t, w).Note; (got != "") != strange {
 			t.Errorf("playbook %s: %q", name, got)
 		}
 	}
 	h.pauses = []Pause{{Playbook: "p"}}
-	if got := decoded[PauseList](t, ask(s, http.MethodDelete, "/api/v1/pauses", decideToken, strings.NewReader(`{"playbook":"p"}`))).Pauses; len(got) != 0 {
+	if got := decoded[api.PauseList](t, ask(s, http.MethodDelete, "/api/v1/pauses", decideToken, strings.NewReader(`{"playbook":"p"}`))).Pauses; len(got) != 0 {
 		t.Errorf("still paused: %v", got)
 	}
 }
@@ -268,7 +269,7 @@ func TestAuditPages(t *testing.T) {
 	h := newHouse()
 	for i := range uint64(6) {
 		stream := []string{"intake", "run/r-1", "run/r-2"}[i%3]
-		h.entries = append(h.entries, Entry{Seq: i, Stream: stream, Kind: []string{"a", "b"}[i%2], Data: json.RawMessage(`{"n":1}`)})
+		h.entries = append(h.entries, api.Entry{Seq: i, Stream: stream, Kind: []string{"a", "b"}[i%2], Data: json.RawMessage(`{"n":1}`)})
 	}
 	s := mustNew(t, options(t, h))
 	for query, want := range map[string]string{
@@ -284,7 +285,7 @@ func TestAuditPages(t *testing.T) {
 		"?from=9":                  "[] 9 false",
 		"?stream=run/r-1&limit=1&": "[1] 2 true",
 	} {
-		page := get[AuditPage](t, s, "/api/v1/audit"+query)
+		page := get[api.AuditPage](t, s, "/api/v1/audit"+query)
 		seqs := []uint64{}
 		for _, e := range page.Entries {
 			seqs = append(seqs, e.Seq)
@@ -331,7 +332,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		t.Errorf("healthz: %d", w.Code)
 	}
 	w := ask(s, http.MethodGet, "/readyz", "", nil)
-	var r Readiness
+	var r api.Readiness
 	if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Code != http.StatusServiceUnavailable || r.Ready || !slices.Equal(r.Missing, missing) {
 		t.Errorf("readyz: %d %s", w.Code, w.Body)
 	}
@@ -344,7 +345,7 @@ func TestHealthAndReadiness(t *testing.T) {
 func TestListsAndRouting(t *testing.T) {
 	s := mustNew(t, options(t, newHouse()))
 	for path, want := range map[string]string{
-		"/api/v1/playbooks": `{"playbooks":[{"name":"p","digest":"","source":"","autonomy":"suggest","start":"","states":0}]}`,
+		"/api/v1/playbooks": `{"playbooks":[{"playbook":"p","digest":"","source":"","autonomy":"suggest","start":"","states":0}]}`,
 		"/api/v1/services":  `{"services":[]}`,
 		"/api/v1/version":   `{"version":"v1"}`,
 	} {

@@ -8,16 +8,14 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // Problem is the body of every answer that is not a success, as
 // {"error": {...}}.
 type Problem struct {
-	Code    string `json:"code"`           // for programs, e.g. busy
-	Message string `json:"message"`        // for people, in one line
-	Hint    string `json:"hint,omitempty"` // what to do
-
+	api.Problem
 	status int
 }
 
@@ -28,7 +26,7 @@ func (p *Problem) Error() string { return p.Message }
 func (p *Problem) Status() int { return p.status }
 
 func problem(status int, code, message, hint string) *Problem {
-	return &Problem{Code: code, Message: message, Hint: hint, status: status}
+	return &Problem{api.Problem{Code: code, Message: message, Hint: hint}, status}
 }
 
 // problemOf is the one place where errors become answers. The text of an error
@@ -123,8 +121,8 @@ func answer(c echo.Context, p *Problem) {
 		h.Set("WWW-Authenticate", `Bearer realm="responder", Basic realm="responder", charset="UTF-8"`)
 	}
 	body, err := json.Marshal(struct {
-		Error *Problem `json:"error"`
-	}{p})
+		Error api.Problem `json:"error"`
+	}{p.Problem})
 	if err != nil {
 		panic("webhook: a problem cannot be encoded: " + err.Error()) // unreachable: it holds strings only
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -35,9 +36,9 @@ type fakeHouse struct {
 	events   map[string][]machine.Event
 	refuse   error // what Command, Pause and Unpause answer
 	pauses   []Pause
-	levers   []LeverTrust
-	good     []LastGood
-	entries  []Entry
+	levers   []api.TrackRecord
+	good     []api.LastGood
+	entries  []api.Entry
 	cutShort bool // Snapshot fails half-way
 	changes  chan struct{}
 
@@ -97,8 +98,8 @@ func (h *fakeHouse) Unpause(_ context.Context, p Pause) error {
 	return fmt.Errorf("%w: nothing is paused there", ErrNotFound)
 }
 
-func (h *fakeHouse) Levers(service, playbook string) []LeverTrust {
-	var found []LeverTrust
+func (h *fakeHouse) Levers(service, playbook string) []api.TrackRecord {
+	var found []api.TrackRecord
 	for _, l := range h.levers {
 		if (service == "" || service == l.Service) && (playbook == "" || playbook == l.Playbook) {
 			found = append(found, l)
@@ -107,8 +108,8 @@ func (h *fakeHouse) Levers(service, playbook string) []LeverTrust {
 	return found
 }
 
-func (h *fakeHouse) Good(service string) []LastGood {
-	var found []LastGood
+func (h *fakeHouse) Good(service string) []api.LastGood {
+	var found []api.LastGood
 	for _, g := range h.good {
 		if service == "" || service == g.Service {
 			found = append(found, g)
@@ -123,7 +124,7 @@ func (h *fakeHouse) Promote(_ context.Context, p Promotion) error {
 	}
 	for i := range h.levers {
 		l := &h.levers[i]
-		if l.Service == p.Service && l.Playbook == p.Playbook && l.State == p.Lever {
+		if l.Service == p.Service && l.Playbook == p.Playbook && l.Lever == p.Lever {
 			l.Demoted, l.Why = false, p.By+": "+p.Reason
 		}
 	}
@@ -175,8 +176,8 @@ func (h *fakeHouse) Watch() (<-chan struct{}, func()) { return h.changes, func()
 // fakeLog is the house's journal.
 type fakeLog struct{ *fakeHouse }
 
-func (h fakeLog) Entries(from uint64) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+func (h fakeLog) Entries(from uint64) iter.Seq2[api.Entry, error] {
+	return func(yield func(api.Entry, error) bool) {
 		for _, e := range h.entries {
 			if e.Seq >= from && !yield(e, nil) {
 				return

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -59,7 +59,7 @@ type Views interface {
 // Log is the journal as the API shows it.
 type Log interface {
 	// Entries yields the entries from seq from on, ascending.
-	Entries(from uint64) iter.Seq2[Entry, error]
+	Entries(from uint64) iter.Seq2[api.Entry, error]
 	// Checkpoint gives the latest signed checkpoint.
 	Checkpoint() ([]byte, error)
 	// Snapshot writes a consistent copy of the whole journal.
@@ -119,14 +119,10 @@ type Pause struct {
 	Since    time.Time `json:"since"`
 }
 
-// Entry is one entry of the journal as the API shows it.
-type Entry struct {
-	Seq    uint64          `json:"seq"`
-	Time   time.Time       `json:"time"`
-	Stream string          `json:"stream"`
-	Index  uint64          `json:"index"`
-	Kind   string          `json:"kind"`
-	Data   json.RawMessage `json:"data,omitempty"`
+// Scope names what the pause holds up: global, intake, service:NAME or
+// playbook:NAME.
+func (p Pause) Scope() string {
+	return api.PauseScope(p.Service, p.Playbook, p.Intake)
 }
 
 // Why something was not done. Interfaces of this package return errors that

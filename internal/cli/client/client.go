@@ -16,11 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 const (
@@ -263,7 +263,7 @@ func ServerMessage(body io.Reader) string {
 		return "the answer broke off"
 	}
 	var answer struct {
-		Error webhook.Problem `json:"error"`
+		Error api.Problem `json:"error"`
 	}
 	text := strings.TrimSpace(string(b))
 	if json.Unmarshal(b, &answer) == nil && answer.Error.Message != "" {

@@ -4,14 +4,14 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
-// Decide sends what a person decides about a run, and gives the run as it is
-// then. Who that is follows from the token.
-func (c *Client) Decide(ctx context.Context, run, verb string, d webhook.DecisionRequest) (machine.State, error) {
-	var answer webhook.RunDetail
+// Decide sends what a person decides about a run, and returns the run
+// after it. Who that is follows from the token.
+func (c *Client) Decide(ctx context.Context, run, verb string, d webhook.DecisionRequest) (api.Run, error) {
+	var answer api.RunDetail
 	err := c.Send(ctx, http.MethodPost, RunPath(run)+"/"+verb, d, &answer)
 	return answer.Run, err
 }

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/cli/client"
@@ -230,17 +230,10 @@ func left(s machine.State) string {
 }
 
 // decodeEvent reads one line of a run's event stream.
-func decodeEvent(line json.RawMessage) (index uint64, e machine.Event, err error) {
-	var head struct {
-		Index uint64            `json:"index"`
-		Kind  machine.EventKind `json:"kind"`
-	}
-	if err := json.Unmarshal(line, &head); err != nil {
+func decodeEvent(line json.RawMessage) (seq uint64, e machine.Event, err error) {
+	var answer api.Event
+	if err := json.Unmarshal(line, &answer); err != nil {
 		return 0, e, fmt.Errorf("read an event: %w", err)
 	}
-	if err := json.NewDecoder(bytes.NewReader(line)).Decode(&e); err != nil {
-		return 0, e, fmt.Errorf("read event %d: %w", head.Index, err)
-	}
-	e.Kind = head.Kind
-	return head.Index, e, nil
+	return answer.Seq, answer.Machine(), nil
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -59,13 +60,13 @@ func (d *demo) findRun(ctx context.Context, from string) (string, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var list webhook.RunList
+		var list api.RunList
 		if err := d.client.Get(ctx, client.RunsPath, nil, &list); err != nil && ctx.Err() == nil {
 			return "", err
 		}
 		for _, r := range list.Runs {
-			if r.Start.DivertedFrom == from {
-				return r.Start.Run, nil
+			if r.DivertedFrom == from {
+				return r.Run, nil
 			}
 		}
 		select {
@@ -171,15 +172,15 @@ func (f *follower) refresh(ctx context.Context, kind machine.EventKind) error {
 	default:
 		return nil
 	}
-	var detail webhook.RunDetail
+	var detail api.RunDetail
 	if err := f.demo.client.Get(ctx, client.RunPath(f.id), nil, &detail); err != nil {
 		return err
 	}
 	if f.book == nil && detail.Document != "" {
-		f.book = f.demo.service.playbook(detail.Run.Start.Playbook)
+		f.book = f.demo.service.playbook(detail.Run.Playbook)
 	}
-	detail.Run.Playbook = f.book
-	f.state = detail.Run
+	f.state = detail.Run.Machine()
+	f.state.Playbook = f.book
 	return nil
 }
 

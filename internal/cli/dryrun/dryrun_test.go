@@ -210,7 +210,7 @@ func (r *recordingChanger) Undo(_ context.Context, c kube.UndoChange) (kube.Appl
 func TestDryRunVerdicts(t *testing.T) {
 	lever := func(l Lever) []RunReport { return []RunReport{{Levers: []Lever{l}}} }
 	ended := func(o machine.RunOutcome) []RunReport {
-		return []RunReport{{Run: machine.State{Ending: &machine.Ending{Outcome: o}}}}
+		return []RunReport{{state: machine.State{Ending: &machine.Ending{Outcome: o}}}}
 	}
 	firing := []Alert{{Alert: firingAlert()}}
 	for name, c := range map[string]struct {

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // Report is the answer of dry-run.
@@ -52,24 +52,27 @@ type Decision struct {
 
 // RunReport is a run as far as it goes without changing anything.
 type RunReport struct {
-	Run    machine.State      `json:"run"`
-	Events []webhook.RunEvent `json:"events"`
-	Levers []Lever            `json:"levers"`
-	Graph  string             `json:"-"`
+	Run    api.Run     `json:"run"`
+	Events []api.Event `json:"events"`
+	Levers []Lever     `json:"levers"`
+	Graph  string      `json:"-"`
+
+	state  machine.State
+	events []machine.Event
 }
 
 // Lever is a lever, or a gate state, that the run came to.
 type Lever struct {
-	State    string                 `json:"state"`
-	Kind     playbook.StateKind     `json:"kind"`
-	Step     string                 `json:"step,omitempty"`    // of a lever
-	Would    bool                   `json:"would"`             // apply it, or ask
-	Refused  string                 `json:"refused,omitempty"` // why it would not
-	Plan     *machine.Plan          `json:"plan,omitempty"`
-	Digest   string                 `json:"digest,omitempty"`
-	Guards   []machine.GuardVerdict `json:"guards,omitempty"`
-	Approval Approval               `json:"approval"`
-	Then     []Branch               `json:"then"`
+	State    string             `json:"state"`
+	Kind     playbook.StateKind `json:"kind"`
+	Step     string             `json:"step,omitempty"`    // of a lever
+	Would    bool               `json:"would"`             // apply it, or ask
+	Refused  string             `json:"refused,omitempty"` // why it would not
+	Plan     *api.Plan          `json:"plan,omitempty"`
+	Digest   string             `json:"digest,omitempty"`
+	Guards   []api.Guard        `json:"guards,omitempty"`
+	Approval Approval           `json:"approval"`
+	Then     []Branch           `json:"then"`
 }
 
 // Approval is who would have been asked.
@@ -77,12 +80,14 @@ type Approval struct {
 	Autonomy playbook.Autonomy `json:"autonomy"` // effective: the lowest of configuration, service, playbook, state and policy
 	Why      string            `json:"why"`      // which of them is the lowest
 	Needed   bool              `json:"needed"`
-	Needs    []machine.Need    `json:"needs,omitempty"` // every one has to be met
+	Needs    []api.Need        `json:"needs,omitempty"` // every one has to be met
 	Within   string            `json:"within,omitempty"`
 	OnExpiry playbook.Expiry   `json:"onExpiry,omitempty"`
-	Tiers    []machine.Tier    `json:"tiers,omitempty"` // who else is told while nobody decides
+	Tiers    []api.Tier        `json:"tiers,omitempty"` // who else is told while nobody decides
 
 	BreakGlass []string `json:"breakGlass,omitempty"` // who may approve alone
+
+	who string // the needs in words
 }
 
 // Branch is what follows a result of the lever.
@@ -159,13 +164,14 @@ func decisionsByEpisode(s *app.Service) (map[string][]Decision, error) {
 }
 
 func newRunReport(s *app.Service, setup setup, state machine.State) (RunReport, error) {
-	run := RunReport{Run: state, Events: []webhook.RunEvent{}, Levers: []Lever{}}
+	run := RunReport{Run: api.RunOf(state), state: state, Events: []api.Event{}, Levers: []Lever{}}
 	events, err := s.RunEvents(state.Start.Run)
 	if err != nil {
 		return run, err
 	}
 	for i, e := range events {
-		run.Events = append(run.Events, webhook.RunEvent{Index: uint64(i), Kind: e.Kind, Event: e})
+		run.Events = append(run.Events, api.EventOf(uint64(i), e))
+		run.events = append(run.events, e)
 	}
 	run.Levers = leversOf(setup, state, events)
 	if state.Playbook != nil {
@@ -196,15 +202,18 @@ func leversOf(setup setup, state machine.State, events []machine.Event) []Lever 
 		switch e.Kind {
 		case machine.PlanCompleted:
 			l := at(e.State)
-			l.Plan = e.Plan
 			if e.Plan != nil {
-				l.Digest = e.Plan.Digest()
+				plan := api.PlanOf(*e.Plan)
+				l.Plan, l.Digest = &plan, plan.Digest
 			}
 		case machine.PlanRefused:
 			at(e.State).Refused = fmt.Sprintf("%s (%s)", e.Message, e.Reason)
 		case machine.GuardsPassed, machine.GuardsRefused:
 			l := at(e.State)
-			l.Guards = e.Guards
+			l.Guards = nil
+			for _, g := range e.Guards {
+				l.Guards = append(l.Guards, api.GuardOf(g))
+			}
 			if e.Kind == machine.GuardsRefused {
 				l.Refused = "guards: " + refusals(e.Guards)
 			}
@@ -216,8 +225,8 @@ func leversOf(setup setup, state machine.State, events []machine.Event) []Lever 
 			// The dry run observes, whose guards ask for no right to write. The
 			// service would act, and be refused.
 			l := at(e.State)
-			if l.Plan != nil && l.Plan.Lacks != "" && l.Approval.Autonomy > playbook.Observe {
-				l.Refused = "rights: " + l.Plan.Lacks
+			if l.Plan != nil && l.Plan.MissingRight != "" && l.Approval.Autonomy > playbook.Observe {
+				l.Refused = "rights: " + l.Plan.MissingRight
 			} else {
 				l.Would = true
 			}
@@ -259,12 +268,18 @@ func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State
 		return a
 	}
 	within := machine.AskWithin
-	a.Needs, a.OnExpiry = needs, playbook.ExpiryEscalate
+	a.OnExpiry, a.who = playbook.ExpiryEscalate, machine.Gate{Needs: needs}.Who()
+	for _, n := range needs {
+		a.Needs = append(a.Needs, api.NeedOf(n))
+	}
 	if st.Approve != nil {
 		within, a.OnExpiry = st.Approve.Within, st.Approve.OnExpiry
 	}
 	if terms != nil {
-		a.Tiers, a.BreakGlass = terms.Tiers, terms.BreakGlass
+		a.BreakGlass = terms.BreakGlass
+		for _, t := range terms.Tiers {
+			a.Tiers = append(a.Tiers, api.TierOf(t))
+		}
 		if terms.Within > 0 {
 			within = min(within, terms.Within)
 		}
@@ -283,7 +298,7 @@ func (r *Report) judge() (Verdict, int) {
 			}
 			refused = refused || l.Refused != ""
 		}
-		if wouldAsk(run.Run) && (len(run.Levers) == 0 || run.Levers[len(run.Levers)-1].Refused == "") {
+		if wouldAsk(run.state) && (len(run.Levers) == 0 || run.Levers[len(run.Levers)-1].Refused == "") {
 			return verdictWouldAct, command.ExitWouldAct
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/runview"
@@ -19,10 +18,10 @@ func Write(w io.Writer, report Report, wide bool) error {
 		writeDryRunAlert(r, a)
 	}
 	for _, run := range report.Runs {
-		r.Printf("\nrun of playbook %s on %s\n", run.Run.Start.Playbook, run.Run.Start.Service.Name)
-		r.Began, r.Book, r.Run = run.Run.Began, run.Run.Playbook, run.Run
-		for _, e := range run.Events {
-			r.Event(e.Kind, e.Event)
+		r.Printf("\nrun of playbook %s on %s\n", run.Run.Playbook, run.Run.Service)
+		r.Began, r.Book, r.Run = run.state.Began, run.state.Playbook, run.state
+		for _, e := range run.events {
+			r.Event(e.Kind, e)
 		}
 		for _, l := range run.Levers {
 			writeDryRunLever(r, l)
@@ -33,7 +32,7 @@ func Write(w io.Writer, report Report, wide bool) error {
 	}
 	r.Printf("\n")
 	for _, run := range report.Runs {
-		r.Printf("run of %s: %s\n", run.Run.Start.Playbook, runview.StatusLine(run.Run))
+		r.Printf("run of %s: %s\n", run.Run.Playbook, runview.StatusLine(run.state))
 	}
 	for _, n := range report.Notes {
 		r.Printf("note: %s\n", n)
@@ -97,7 +96,7 @@ func writeDryRunLever(r *runview.Renderer, l Lever) {
 	a := l.Approval
 	switch {
 	case a.Needed:
-		who := machine.Gate{Needs: a.Needs}.Who()
+		who := a.who
 		if len(a.Needs) == 1 && len(a.Needs[0].From) == 0 {
 			who = "nobody (no owners are configured), so it would expire"
 		}
@@ -108,7 +107,7 @@ func writeDryRunLever(r *runview.Renderer, l Lever) {
 		r.Printf("  approval  none asked: it would only be recorded\n")
 	}
 	for _, t := range a.Tiers {
-		r.Printf("            after %s %s is told\n", playbook.FormatDuration(t.After), strings.Join(t.To, ", "))
+		r.Printf("            after %s %s is told\n", t.After, strings.Join(t.To, ", "))
 	}
 	if len(a.BreakGlass) > 0 {
 		r.Printf("            alone, with a reason: %s\n", strings.Join(a.BreakGlass, ", "))

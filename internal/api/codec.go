@@ -1,0 +1,478 @@
+package api
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// StatusQuarantined is the status of an open run that cannot be processed.
+const StatusQuarantined = "quarantined"
+
+// each converts every element. The result is never nil.
+func each[A, B any](in []A, convert func(A) B) []B {
+	out := make([]B, 0, len(in))
+	for _, a := range in {
+		out = append(out, convert(a))
+	}
+	return out
+}
+
+// some is each for a list that is absent when it is empty.
+func some[A, B any](in []A, convert func(A) B) []B {
+	if len(in) == 0 {
+		return nil
+	}
+	return each(in, convert)
+}
+
+// one converts what a pointer points to.
+func one[A, B any](in *A, convert func(A) B) *B {
+	if in == nil {
+		return nil
+	}
+	out := convert(*in)
+	return &out
+}
+
+// list returns a list that is written as [] when it is empty.
+func list(in []string) []string { return each(in, func(s string) string { return s }) }
+
+// duration writes a duration as text; zero is "".
+func duration(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return playbook.FormatDuration(d)
+}
+
+// parseDuration reads what duration writes. What it cannot read is zero.
+func parseDuration(text string) time.Duration {
+	d, err := playbook.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// parseAutonomy reads a level. What it cannot read is observe, the lowest.
+func parseAutonomy(text string) playbook.Autonomy {
+	level, err := playbook.ParseAutonomy(text)
+	if err != nil {
+		return playbook.Observe
+	}
+	return level
+}
+
+// SummaryOf returns a run in one line.
+func SummaryOf(s machine.State) RunSummary {
+	out := RunSummary{
+		Run: s.Start.Run, Status: string(s.Phase), Service: s.Start.Service.Name, Playbook: s.Start.Playbook, State: s.Current,
+		Alert: s.Start.Cause(), DivertedFrom: s.Start.DivertedFrom, Began: s.Began.UTC(), Updated: s.Updated.UTC(),
+	}
+	switch {
+	case s.Ending != nil:
+		out.Status, out.Why, out.Ended = string(s.Ending.Outcome), s.Ending.Message, s.Ended.UTC()
+	case s.Aside != nil:
+		out.Status, out.Why = StatusQuarantined, s.Aside.Message
+	case s.Held != nil:
+		out.Why = s.Held.Message
+	case s.Paused != "":
+		out.Why = "paused: " + s.Paused
+	}
+	return out
+}
+
+// RunOf returns everything that is known about a run.
+func RunOf(s machine.State) Run {
+	out := Run{
+		RunSummary: SummaryOf(s), Digest: s.Start.Digest, Autonomy: s.Start.Autonomy.String(), StartedBy: startedBy(s.Start),
+		Alerts: alertsOf(s), Truncated: s.Truncated || s.Start.Truncated, ServiceSpec: ServiceOf(s.Start.Service),
+		Path:   each(s.Path, func(v machine.Visit) Visit { return Visit{v.State, v.Visit, v.At.UTC(), v.Edge, v.To} }),
+		Effect: one(s.Open, effectOf), Lever: one(s.Lever, leverOf), Gate: one(s.Gate, gateOf), Approval: approvalOf(s.Consent()),
+		Held:       one(s.Held, func(h machine.Hold) Hold { return Hold{string(h.Action), h.Effect, h.Message, h.At.UTC()} }),
+		Quarantine: one(s.Aside, func(a machine.Aside) Quarantine { return Quarantine{a.Message, a.At.UTC(), string(s.Phase)} }),
+		Paused:     s.Paused, CancelRequested: one(s.Cancel, decisionOf), ObserveOnlyOutcome: one(s.Shadow, observeOnlyOf),
+		Locks: list(s.Locks()), LeversApplied: s.Levers, LeversKept: s.Kept, Events: s.Head,
+		Evidence: make(map[string]Evidence, len(s.Evidence)),
+	}
+	if s.Ending != nil {
+		out.Reason, out.DivertedTo = string(s.Ending.Reason), s.Ending.Divert
+	}
+	for name, e := range s.Evidence {
+		out.Evidence[name] = Evidence{Time: e.At.UTC(), Check: e.Step, Data: e.Data, Facts: list(e.Facts)}
+	}
+	return out
+}
+
+// Machine returns the machine's state as far as the answer has it: enough to
+// show the run, not to continue it.
+func (r Run) Machine() machine.State {
+	s := machine.State{
+		Start: machine.Start{
+			Run: r.RunSummary.Run, Playbook: r.Playbook, Digest: r.Digest, Service: r.ServiceSpec.Playbook(),
+			Autonomy: parseAutonomy(r.Autonomy), DivertedFrom: r.DivertedFrom,
+		},
+		Phase: machine.Phase(r.Status), Current: r.State, Began: r.Began, Updated: r.Updated, Ended: r.Ended, Head: r.Events,
+		Path: some(r.Path, func(v Visit) machine.Visit {
+			return machine.Visit{State: v.State, Visit: v.Visit, At: v.Time, Edge: v.Edge, To: v.To}
+		}),
+		Evidence: make(map[string]*machine.Evidence, len(r.Evidence)), Episodes: make(map[string]*machine.Episode, len(r.Alerts)),
+		Lever: one(r.Lever, Lever.machine), Gate: one(r.Gate, Gate.machine), Paused: r.Paused, Cancel: one(r.CancelRequested, Decision.machine),
+		Truncated: r.Truncated, Levers: r.LeversApplied, Kept: r.LeversKept,
+		Held: one(r.Held, func(h Hold) machine.Hold {
+			return machine.Hold{Action: machine.Action(h.Action), Effect: h.Effect, Message: h.Message, At: h.Time}
+		}),
+		Shadow: one(r.ObserveOnlyOutcome, ObserveOnlyOutcome.machine),
+	}
+	if r.Quarantine != nil {
+		s.Aside, s.Phase = &machine.Aside{Message: r.Quarantine.Message, At: r.Quarantine.Time}, machine.Phase(r.Quarantine.Phase)
+	}
+	if !r.Ended.IsZero() {
+		s.Phase = machine.PhaseEnded
+		s.Ending = &machine.Ending{Outcome: machine.RunOutcome(r.Status), Reason: machine.Reason(r.Reason), Message: r.Why, Divert: r.DivertedTo}
+	}
+	for _, a := range r.Alerts {
+		alert := a.playbook()
+		s.Episodes[alert.Episode()] = &machine.Episode{Alert: alert, Firing: alert.Status == playbook.Firing, Since: a.Since}
+	}
+	if r.StartedBy != nil {
+		r.StartedBy.into(&s.Start)
+	} else if len(r.Alerts) > 0 {
+		s.Start.Alert = r.Alerts[0].playbook()
+	}
+	for name, e := range r.Evidence {
+		s.Evidence[name] = &machine.Evidence{At: e.Time, Step: e.Check, Data: e.Data, Facts: e.Facts}
+	}
+	if a := r.Approval; a != nil && s.Lever != nil {
+		s.Lever.Approved, s.Lever.Votes, s.Lever.GoodUntil = one(a.Approved, Decision.machine), some(a.Votes, Decision.machine), a.GoodUntil
+	} else if a != nil {
+		s.GateConsent = &machine.Consent{Approved: one(a.Approved, Decision.machine), Votes: some(a.Votes, Decision.machine), GoodUntil: a.GoodUntil}
+	}
+	return s
+}
+
+func startedBy(s machine.Start) *StartedBy {
+	if !s.ByHand() {
+		return nil
+	}
+	return &StartedBy{By: s.By, Reason: s.Reason, Labels: s.Alert.Labels}
+}
+
+func (b StartedBy) into(s *machine.Start) {
+	s.By, s.Reason, s.Alert.Labels = b.By, b.Reason, b.Labels
+}
+
+// alertsOf lists the alerts of a run: the one that started it, then by time.
+func alertsOf(s machine.State) []Alert {
+	first := s.Start.Alert.Episode()
+	keys := slices.SortedFunc(maps.Keys(s.Episodes), func(a, b string) int {
+		x, y := s.Episodes[a], s.Episodes[b]
+		switch {
+		case a == first:
+			return -1
+		case b == first:
+			return 1
+		default:
+			return cmp.Or(x.Alert.StartsAt.Compare(y.Alert.StartsAt), cmp.Compare(a, b))
+		}
+	})
+	if s.Episodes[first] == nil && !s.Start.ByHand() {
+		return append([]Alert{alertOf(s.Start.Alert)}, each(keys, func(k string) Alert { return episodeOf(*s.Episodes[k]) })...)
+	}
+	return each(keys, func(k string) Alert { return episodeOf(*s.Episodes[k]) })
+}
+
+func episodeOf(e machine.Episode) Alert {
+	a := alertOf(e.Alert)
+	a.Since, a.Status = e.Since.UTC(), string(playbook.Resolved)
+	if e.Firing {
+		a.Status = string(playbook.Firing)
+	}
+	return a
+}
+
+func alertOf(a playbook.Alert) Alert {
+	return Alert{
+		Fingerprint: a.Fingerprint, Status: string(a.Status), Labels: a.Labels, Annotations: a.Annotations,
+		StartsAt: a.StartsAt.UTC(), EndsAt: utc(a.EndsAt), GeneratorURL: a.GeneratorURL,
+	}
+}
+
+func (a Alert) playbook() playbook.Alert {
+	return playbook.Alert{
+		Fingerprint: a.Fingerprint, Status: playbook.AlertStatus(a.Status), Labels: a.Labels, Annotations: a.Annotations,
+		StartsAt: a.StartsAt, EndsAt: a.EndsAt, GeneratorURL: a.GeneratorURL,
+	}
+}
+
+// utc keeps the zero time zero.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+func effectOf(e machine.OpenEffect) Effect {
+	return Effect{Action: string(e.Action), Attempt: e.Attempt, Time: e.At.UTC(), NotBefore: utc(e.NotUntil), ReadBack: e.Observe, Key: e.Key}
+}
+
+func observeOnlyOf(s machine.Shadow) ObserveOnlyOutcome {
+	return ObserveOnlyOutcome{Known: s.Known, Until: utc(s.Until), Recovered: s.Recovered, After: duration(s.After), ChangedBy: s.Acted}
+}
+
+func (o ObserveOnlyOutcome) machine() machine.Shadow {
+	return machine.Shadow{Known: o.Known, Until: o.Until, Recovered: o.Recovered, After: parseDuration(o.After), Acted: o.ChangedBy}
+}
+
+func approvalOf(c machine.Consent) *Approval {
+	if c.Approved == nil && len(c.Votes) == 0 {
+		return nil
+	}
+	return &Approval{Approved: one(c.Approved, decisionOf), Votes: each(c.Votes, decisionOf), GoodUntil: utc(c.GoodUntil)}
+}
+
+func leverOf(l machine.Lever) Lever {
+	out := Lever{
+		State: l.State, Kind: l.Step, With: l.With, Plan: one(l.Plan, PlanOf), Guards: each(l.Guards, GuardOf), WouldApply: l.Would,
+		Applied: l.Applied, AppliedAt: utc(l.AppliedAt), InEffectAt: utc(l.FixedAt), Deadline: utc(l.Deadline), WaitsFor: l.Waits,
+		Result: string(l.Signal), Reason: string(l.Reason), Message: l.Message, Samples: each(l.Samples, sampleOf),
+	}
+	if l.Waits != "" {
+		out.MergeBy = string(machine.State{Lever: &l}.MergeBy())
+	}
+	return out
+}
+
+func (l Lever) machine() machine.Lever {
+	out := machine.Lever{
+		State: l.State, Step: l.Kind, With: l.With, Plan: one(l.Plan, Plan.machine), Would: l.WouldApply, Applied: l.Applied,
+		AppliedAt: l.AppliedAt, FixedAt: l.InEffectAt, Deadline: l.Deadline, Waits: l.WaitsFor, Signal: playbook.Signal(l.Result),
+		Reason: machine.Reason(l.Reason), Message: l.Message, Samples: some(l.Samples, Sample.machine),
+	}
+	out.Guards = some(l.Guards, Guard.machine)
+	if l.MergeBy != "" {
+		out.Terms = &machine.Terms{Merge: &machine.Merger{By: machine.MergeBy(l.MergeBy)}}
+	}
+	return out
+}
+
+// PlanOf returns what a lever would change.
+func PlanOf(p machine.Plan) Plan {
+	return Plan{
+		Digest: p.Digest(), Kind: p.Step, Target: Target(p.Target), Summary: p.Summary,
+		Diff: each(p.Diff, func(c machine.FieldChange) Change { return Change(c) }),
+		Undo: p.Undo, Risk: string(p.Risk), Why: p.Why, Locks: list(p.Locks), MissingRight: p.Lacks, Unobservable: p.Unseen,
+		LastGood: some(p.Good, func(s machine.Setting) Setting { return Setting(s) }), Payload: p.Payload,
+		MergeWithin: duration(p.MergeWithin), Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
+		OtherServices: some(p.Others, func(a machine.Affected) AffectedService {
+			return AffectedService{a.Service, a.MinReady, Capacity(a.Capacity)}
+		}),
+		NodePool: one(p.Pool, func(n machine.NodePool) NodePool { return NodePool(n) }), Notes: p.Notes, LowestReady: p.Lowest,
+		PreExistingDrift: some(p.Beside, func(a machine.Amiss) Drift { return Drift(a) }),
+	}
+}
+
+// machine returns a plan that has the digest of the one it was made of.
+func (p Plan) machine() machine.Plan {
+	return machine.Plan{
+		Step: p.Kind, Target: machine.Target(p.Target), Summary: p.Summary,
+		Diff: some(p.Diff, func(c Change) machine.FieldChange { return machine.FieldChange(c) }),
+		Undo: p.Undo, Risk: machine.Risk(p.Risk), Why: p.Why, Locks: some(p.Locks, func(s string) string { return s }),
+		Lacks: p.MissingRight, Unseen: p.Unobservable,
+		Good: some(p.LastGood, func(s Setting) machine.Setting { return machine.Setting(s) }), Payload: p.Payload,
+		MergeWithin: parseDuration(p.MergeWithin), Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),
+		Others: some(p.OtherServices, func(a AffectedService) machine.Affected {
+			return machine.Affected{Service: a.Service, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
+		}),
+		Pool: one(p.NodePool, func(n NodePool) machine.NodePool { return machine.NodePool(n) }), Notes: p.Notes, Lowest: p.LowestReady,
+		Beside: some(p.PreExistingDrift, func(d Drift) machine.Amiss { return machine.Amiss(d) }),
+	}
+}
+
+// GuardOf returns the answer of one guard.
+func GuardOf(g machine.GuardVerdict) Guard { return Guard(g) }
+
+func (g Guard) machine() machine.GuardVerdict { return machine.GuardVerdict(g) }
+
+func sampleOf(s machine.Sample) Sample {
+	return Sample{
+		Time: s.At.UTC(), Verdict: string(s.Verdict), Reason: string(s.Reason), Message: s.Message, HeldFrom: utc(s.HeldFrom),
+		Values: each(s.Values, func(r machine.Reading) Reading {
+			return Reading{Name: r.Name, Unit: r.Unit, Value: r.Value, Op: r.Op, Limit: r.Limit, OK: r.OK, Why: string(r.Why)}
+		}),
+	}
+}
+
+func (s Sample) machine() machine.Sample {
+	return machine.Sample{
+		At: s.Time, Verdict: machine.Verdict(s.Verdict), Reason: machine.Reason(s.Reason), Message: s.Message, HeldFrom: s.HeldFrom,
+		Values: some(s.Values, func(r Reading) machine.Reading {
+			return machine.Reading{Name: r.Name, Unit: r.Unit, Value: r.Value, Op: r.Op, Limit: r.Limit, OK: r.OK, Why: machine.Reason(r.Why)}
+		}),
+	}
+}
+
+func gateOf(g machine.Gate) Gate {
+	return Gate{
+		Gate: g.ID, Digest: g.Digest, Opened: g.Opened.UTC(), Deadline: g.Deadline.UTC(), OnExpiry: string(g.OnExpiry), Text: g.Text,
+		Needs: each(g.Needs, NeedOf), BreakGlass: g.BreakGlass, NotBy: g.NotBy, GlassOwn: g.GlassOwn,
+		RemindAt: utc(g.RemindAt), Reminded: g.Reminded, Tiers: some(g.Tiers, TierOf), Told: g.Told, Votes: each(g.Votes, decisionOf),
+	}
+}
+
+func (g Gate) machine() machine.Gate {
+	return machine.Gate{
+		ID: g.Gate, Digest: g.Digest, Opened: g.Opened, Deadline: g.Deadline, OnExpiry: playbook.Expiry(g.OnExpiry), Text: g.Text,
+		Needs: some(g.Needs, func(n Need) machine.Need { return machine.Need(n) }), BreakGlass: g.BreakGlass, NotBy: g.NotBy, GlassOwn: g.GlassOwn,
+		RemindAt: g.RemindAt, Reminded: g.Reminded, Told: g.Told, Votes: some(g.Votes, Decision.machine),
+		Tiers: some(g.Tiers, func(t Tier) machine.Tier { return machine.Tier{After: parseDuration(t.After), To: t.To} }),
+	}
+}
+
+// NeedOf returns one approval that a gate needs.
+func NeedOf(n machine.Need) Need {
+	return Need{Rule: n.Rule, From: list(n.From), Quorum: n.Quorum, Strong: n.Strong}
+}
+
+// TierOf returns who is told after some time.
+func TierOf(t machine.Tier) Tier {
+	return Tier{After: playbook.FormatDuration(t.After), To: list(t.To)}
+}
+
+func decisionOf(d machine.Decision) Decision {
+	return Decision{
+		Gate: d.Gate, Digest: d.Digest, Approve: d.Approve, By: d.By, Groups: d.Groups,
+		Channel: d.Door, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason,
+	}
+}
+
+func (d Decision) machine() machine.Decision {
+	return machine.Decision{
+		Gate: d.Gate, Digest: d.Digest, Approve: d.Approve, By: d.By, Groups: d.Groups,
+		Door: d.Channel, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason,
+	}
+}
+
+// EventOf returns the event of a run that has this position in it.
+func EventOf(seq uint64, e machine.Event) Event {
+	return Event{
+		Seq: seq, Time: e.At.UTC(), Kind: string(e.Kind), State: e.State, Visit: e.Visit, To: e.To, Effect: e.Effect,
+		Action: string(e.Action), Attempt: e.Attempt, ReadBack: e.Observe, NotBefore: utc(e.NotUntil), Started: one(e.Start, startedOf),
+		Alert: one(e.Alert, alertOf), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, PlanOf), Digest: e.Digest,
+		Guards: some(e.Guards, GuardOf), Gate: one(e.Gate, gateOf), Tier: e.Tier, Decision: one(e.Decision, decisionOf),
+		Sample: one(e.Sample, sampleOf), Verdict: string(e.Verdict), WaitsFor: e.Waits, Reason: string(e.Reason), Message: e.Message,
+		Ending: one(e.Ending, func(x machine.Ending) Ending {
+			return Ending{Status: string(x.Outcome), Reason: string(x.Reason), Why: x.Message, DivertedTo: x.Divert}
+		}),
+	}
+}
+
+// Machine returns the machine's event as far as the answer has it: enough to
+// show it.
+func (e Event) Machine() machine.Event {
+	return machine.Event{
+		Kind: machine.EventKind(e.Kind), At: e.Time, State: e.State, Visit: e.Visit, To: e.To, Effect: e.Effect,
+		Action: machine.Action(e.Action), Attempt: e.Attempt, Observe: e.ReadBack, NotUntil: e.NotBefore, Start: one(e.Started, Started.machine),
+		Alert: one(e.Alert, Alert.playbook), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, Plan.machine), Digest: e.Digest,
+		Guards: some(e.Guards, Guard.machine), Gate: one(e.Gate, Gate.machine), Tier: e.Tier, Decision: one(e.Decision, Decision.machine),
+		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Waits: e.WaitsFor, Reason: machine.Reason(e.Reason), Message: e.Message,
+		Ending: one(e.Ending, func(x Ending) machine.Ending {
+			return machine.Ending{Outcome: machine.RunOutcome(x.Status), Reason: machine.Reason(x.Reason), Message: x.Why, Divert: x.DivertedTo}
+		}),
+	}
+}
+
+func startedOf(s machine.Start) Started {
+	out := Started{
+		Run: s.Run, Playbook: s.Playbook, Digest: s.Digest, Service: s.Service.Name, Autonomy: s.Autonomy.String(),
+		StartedBy: startedBy(s), DivertedFrom: s.DivertedFrom, Truncated: s.Truncated,
+	}
+	if out.StartedBy == nil {
+		out.Alert = one(&s.Alert, alertOf)
+	}
+	return out
+}
+
+func (s Started) machine() machine.Start {
+	out := machine.Start{
+		Run: s.Run, Playbook: s.Playbook, Digest: s.Digest, Service: playbook.Service{Name: s.Service}, Autonomy: parseAutonomy(s.Autonomy),
+		DivertedFrom: s.DivertedFrom, Truncated: s.Truncated,
+	}
+	if s.StartedBy != nil {
+		s.StartedBy.into(&out)
+	}
+	if s.Alert != nil {
+		out.Alert = s.Alert.playbook()
+	}
+	return out
+}
+
+// ServiceOf returns an entry of the catalog.
+func ServiceOf(s playbook.Service) Service {
+	out := Service{
+		Service: s.Name, Namespace: s.Namespace, Workload: Workload(s.Workload), Container: s.Container, Engine: s.Engine, Model: s.Model,
+		Endpoint: s.Endpoint, Owners: list(s.Owners), Autonomy: s.Autonomy.String(), MinReady: s.MinReady, MaxScale: s.MaxScale, Selector: s.Selector,
+		SLOs: each(s.SLOs, func(o playbook.SLO) SLO {
+			return SLO{o.Name, o.Objective, playbook.FormatDuration(o.Window), o.Threshold}
+		}),
+	}
+	if g := s.GitOps; g != (playbook.GitOps{}) {
+		out.GitOps = &GitOps{Application: g.Application, Repository: g.Repository, Branch: g.Branch, Path: g.Path}
+		if g.Object != (playbook.Workload{}) {
+			out.GitOps.Object = &Workload{g.Object.Kind, g.Object.Name}
+		}
+	}
+	return out
+}
+
+// Playbook returns the service as playbooks see it.
+func (s Service) Playbook() playbook.Service {
+	out := playbook.Service{
+		Name: s.Service, Namespace: s.Namespace, Workload: playbook.Workload(s.Workload), Container: s.Container, Engine: s.Engine, Model: s.Model,
+		Endpoint: s.Endpoint, Owners: s.Owners, Autonomy: parseAutonomy(s.Autonomy), MinReady: s.MinReady, MaxScale: s.MaxScale, Selector: s.Selector,
+		SLOs: some(s.SLOs, func(o SLO) playbook.SLO {
+			return playbook.SLO{Name: o.Name, Objective: o.Objective, Window: parseDuration(o.Window), Threshold: o.Threshold}
+		}),
+	}
+	if g := s.GitOps; g != nil {
+		out.GitOps = playbook.GitOps{Application: g.Application, Repository: g.Repository, Branch: g.Branch, Path: g.Path}
+		if g.Object != nil {
+			out.GitOps.Object = playbook.Workload(*g.Object)
+		}
+	}
+	return out
+}
+
+// PlaybookOf returns a playbook that is loaded.
+func PlaybookOf(p *playbook.Playbook) Playbook {
+	return Playbook{
+		Playbook: p.Name, Title: p.Title, Description: p.Description, Runbook: p.Runbook, Digest: p.Digest, Source: p.Source,
+		Autonomy: p.Autonomy.String(), Start: p.Start, States: len(p.States),
+	}
+}
+
+// LimitOf returns what holds a lever at a level.
+func LimitOf(c machine.Cap) Limit { return Limit{Level: c.Level.String(), Rule: c.Rule} }
+
+// PauseScope names what a pause holds up: global, intake, service:NAME or
+// playbook:NAME.
+func PauseScope(service, playbook string, intake bool) string {
+	switch {
+	case intake:
+		return "intake"
+	case service != "" && playbook != "":
+		return "service:" + service + " playbook:" + playbook
+	case service != "":
+		return "service:" + service
+	case playbook != "":
+		return "playbook:" + playbook
+	default:
+		return "global"
+	}
+}

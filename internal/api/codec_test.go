@@ -1,0 +1,173 @@
+package api
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var (
+	noon    = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	later   = noon.Add(90 * time.Second)
+	number  = 1.5
+	alert   = playbook.Alert{Fingerprint: "00000000000000aa", Status: playbook.Firing, Labels: map[string]string{"alertname": "InferenceTTFTFastBurn"}, Annotations: map[string]string{"summary": "slow"}, StartsAt: noon, GeneratorURL: "https://prometheus.example/g"}
+	joined  = playbook.Alert{Fingerprint: "00000000000000bb", Status: playbook.Resolved, Labels: map[string]string{"alertname": "InferenceTPOTFastBurn"}, StartsAt: noon, EndsAt: later}
+	service = playbook.Service{
+		Name: "serving/chat", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "chat"}, Container: "vllm", Engine: "vllm",
+		Model: "llama", Endpoint: "http://chat.serving:8000", Owners: []string{"group:ml-platform"}, Autonomy: playbook.Auto, MinReady: 1, MaxScale: 8,
+		Selector: `model_name="llama"`, SLOs: []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5}},
+		GitOps: playbook.GitOps{Application: "argocd/chat", Repository: "https://git.example/fleet", Branch: "main", Path: "apps/chat", Object: playbook.Workload{Kind: "InferenceService", Name: "chat"}},
+	}
+	decision = machine.Decision{Gate: "r-1/rollback#1/gate#1", Digest: "sha256:1", Approve: true, By: "user:ada", Groups: []string{"group:ml-platform"}, Door: "slack", Strong: true, BreakGlass: true, Reason: "all asleep"}
+	guards   = []machine.GuardVerdict{{Guard: "firing", OK: true, Why: "1 alert fires"}, {Guard: "lock", Wait: true, Why: "held by r-2"}}
+	plan     = machine.Plan{
+		Step: "kube.rollback", Target: machine.Target{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "serving", Name: "chat", UID: "u", Generation: 7},
+		Summary: "back to revision 3", Diff: []machine.FieldChange{{Path: "spec.template", From: "v2", To: "v1"}}, Undo: "revision 4", Risk: machine.RiskMedium,
+		Why: "pods restart", Locks: []string{"service:serving/chat"}, Lacks: "update deployments", Unseen: "the cache", Good: []machine.Setting{{Name: "image", Value: "v1"}},
+		Payload: json.RawMessage(`{"revision":3,"note":"a b"}`), MergeWithin: time.Hour, Unrepeatable: true,
+		Capacity: machine.Capacity{ReadyNow: 4, LowestReady: 3, ReadyAfter: 4, TokensPerSecond: &number},
+		Others:   []machine.Affected{{Service: "serving/code", MinReady: 1, Capacity: machine.Capacity{Unknown: true}}},
+		Pool:     &machine.NodePool{Name: "h100", Size: 8, Out: []string{"gpu-1: cordoned"}}, Notes: []string{"a PDB allows 1"},
+		Lowest: map[string]int{"Deployment serving/chat": 3}, Beside: []machine.Amiss{{Kind: "Service", Name: "chat", Sync: "OutOfSync"}},
+	}
+	sample = machine.Sample{At: later, Verdict: machine.VerdictRecovering, Reason: machine.ReasonNotMet, Message: "held for 30s", HeldFrom: noon, Values: []machine.Reading{
+		{Name: "slow first tokens", Unit: "ratio", Value: &number, Limit: 2, Op: "<", OK: true}, {Name: "traffic", Limit: 1, Op: ">", Why: machine.ReasonNoData},
+	}}
+	gate = machine.Gate{
+		ID: "r-1/rollback#1/gate#1", Digest: "sha256:1", Opened: noon, Deadline: later, OnExpiry: playbook.ExpiryEscalate, Text: "roll back?",
+		Needs: []machine.Need{{Rule: "policy two, policy.yaml:4", From: []string{"group:ml-platform"}, Quorum: 2, Strong: true}}, BreakGlass: []string{"user:ada"},
+		NotBy: "user:bob", GlassOwn: true, RemindAt: later, Reminded: true, Tiers: []machine.Tier{{After: 5 * time.Minute, To: []string{"pagerduty"}}}, Told: 1,
+		Votes: []machine.Decision{decision},
+	}
+	ending = machine.Ending{Outcome: machine.OutcomeDiverted, Reason: machine.ReasonDegraded, Message: "a GPU is at fault", Divert: "gpu-fault"}
+)
+
+// state is a run in which everything is set that an open run can have.
+func state() machine.State {
+	return machine.State{
+		Start: machine.Start{Run: "r-1", Playbook: "bad-rollout", Digest: "sha256:2", Service: service, Alert: alert, Autonomy: playbook.Suggest, DivertedFrom: "r-0"},
+		Began: noon, Head: 12, Phase: machine.PhaseSettling, Current: "rollback", Updated: later, Truncated: true,
+		Path:     []machine.Visit{{State: "triage", Visit: 1, At: noon, Edge: "change in burn window", To: "rollback"}, {State: "rollback", Visit: 1, At: later}},
+		Evidence: map[string]*machine.Evidence{"triage": {At: noon, Step: "slo.burn", Data: json.RawMessage(`{"status":"burning"}`), Facts: []string{"burns 14x"}}},
+		Episodes: map[string]*machine.Episode{joined.Episode(): {Alert: joined, Since: later}, alert.Episode(): {Alert: alert, Firing: true, Since: noon}},
+		Open:     &machine.OpenEffect{Key: "r-1/rollback#1/settle#1", Action: machine.ActionSettle, Attempt: 2, At: noon, NotUntil: later, Observe: true},
+		Lever: &machine.Lever{
+			State: "rollback", Step: "kube.rollback", With: map[string]any{"to": "previous"}, Plan: &plan, Would: true, Applied: true, AppliedAt: noon, FixedAt: later,
+			Deadline: later, Waits: "https://git.example/pull/7", Signal: playbook.OnVerified, Reason: machine.ReasonNotMet, Message: "m", Samples: []machine.Sample{sample},
+			Consent: machine.Consent{Guards: guards, Terms: &machine.Terms{Merge: &machine.Merger{By: machine.MergeResponder}}, Approved: &decision, Votes: []machine.Decision{decision}, GoodUntil: later},
+		},
+		Gate: &gate, Held: &machine.Hold{Action: machine.ActionApply, Effect: "e", Message: "unknown", At: noon}, Paused: "load test", Cancel: &decision,
+		Aside: &machine.Aside{Message: "a panic", At: later}, Shadow: &machine.Shadow{Known: true, Until: later, Recovered: true, After: time.Minute, Acted: "r-3"},
+		Levers: 2, Kept: 1,
+	}
+}
+
+// event is one in which every field is set.
+func event() machine.Event {
+	start := state().Start
+	return machine.Event{
+		Kind: machine.RunStarted, At: noon, State: "rollback", Visit: 1, Effect: "e", Action: machine.ActionApply, Attempt: 2, Observe: true, Start: &start, Alert: &alert,
+		With: map[string]any{"to": "previous"}, Data: json.RawMessage(`{"a":1}`), Facts: []string{"f"}, Plan: &plan, Digest: plan.Digest(), Guards: guards, Gate: &gate,
+		Tier: 1, Decision: &decision, Sample: &sample, Verdict: machine.VerdictFailed, To: "escalated", NotUntil: later, Waits: "https://git.example/pull/7",
+		Ending: &ending, Reason: machine.ReasonTimeout, Message: "m",
+	}
+}
+
+// TestAnswers holds the bytes of the API.
+func TestAnswers(t *testing.T) {
+	ended := state()
+	ended.Phase, ended.Ending, ended.Ended, ended.Aside, ended.Lever, ended.Open = machine.PhaseEnded, &ending, later, nil, nil, nil
+	byHand := machine.State{
+		Start: machine.Start{Run: "r-2", Playbook: "p", Alert: playbook.Alert{Labels: map[string]string{"sli": "ttft"}}, By: "user:ada", Reason: "slow"},
+		Began: noon, Updated: noon, Phase: machine.PhaseEntering,
+	}
+	for name, answer := range map[string]any{
+		"run":       RunDetail{Run: RunOf(state()), Document: "kind: Playbook\n"},
+		"run_ended": RunOf(ended),
+		"run_empty": RunOf(byHand),
+		"runs":      RunList{Runs: []RunSummary{SummaryOf(state()), SummaryOf(ended), SummaryOf(byHand)}},
+		"event":     EventOf(3, event()),
+		"services":  ServiceList{Services: []Service{ServiceOf(service), ServiceOf(playbook.Service{Name: "a"})}},
+		"playbooks": PlaybookList{Playbooks: []Playbook{PlaybookOf(&playbook.Playbook{Name: "p", Title: "P", Digest: "sha256:2", Source: "p.yaml", Start: "s"})}},
+		"pauses":    PauseList{Pauses: []Pause{{Scope: "service:serving/chat", Service: "serving/chat", Since: noon, By: "user:ada", Reason: "load test"}}, Note: "n"},
+		"ladder":    LeverList{Levers: []TrackRecord{{Service: "serving/chat", Playbook: "p", Lever: "rollback", Kind: "kube.rollback", Level: "suggest", HeldBy: []Limit{LimitOf(machine.Cap{Level: playbook.Suggest, Rule: "ladder"})}, Tried: 1, OK: 1, Results: []string{"verified"}, Last: noon, Demoted: true, Changed: later, Why: "w"}}},
+		"last_good": LastGoodList{Good: []LastGood{{Service: "serving/chat", Variable: "image", Value: "v1", Commit: "c", Verified: noon, Run: "r-1", Lever: "git.revert"}}},
+		"audit":     AuditPage{Entries: []Entry{{Seq: 1, Time: noon, Stream: "run/r-1", Index: 0, Kind: "run.started", Data: json.RawMessage(`{"at":"x"}`)}}, Next: 2, More: true},
+		"readyz":    Readiness{Missing: []string{"journal is being checked"}},
+		"problem":   map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
+	} {
+		got, err := json.MarshalIndent(answer, "", "  ")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got = append(got, '\n')
+		path := filepath.Join("testdata", name+".golden.json")
+		if *update {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatalf("%v; run with -update", err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s changed: within v1 answers only grow; if it may change, run with -update\n%s", path, diff)
+		}
+	}
+}
+
+// throughJSON is what a client decodes.
+func throughJSON[T any](t *testing.T, in T) T {
+	t.Helper()
+	var out T
+	b, err := json.Marshal(in)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestAClientShowsWhatTheServerKnows: what is shown of a run survives the wire.
+func TestAClientShowsWhatTheServerKnows(t *testing.T) {
+	for name, s := range map[string]machine.State{
+		"open":  state(),
+		"ended": {Start: state().Start, Began: noon, Updated: later, Ended: later, Phase: machine.PhaseEnded, Ending: &ending, Evidence: state().Evidence, Episodes: state().Episodes},
+	} {
+		want := s
+		want.Open, want.Tries = nil, machine.Tries{}
+		got := throughJSON(t, RunOf(s)).Machine()
+		if s.Lever != nil {
+			got.Lever.Terms.Merge.Rule = want.Lever.Terms.Merge.Rule
+		}
+		want.Start.Notification, want.Truncated = 0, s.Truncated
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -server +client\n%s", name, diff)
+		}
+	}
+	want := event()
+	start := *want.Start
+	start.Service = playbook.Service{Name: start.Service.Name}
+	want.Start = &start
+	got := throughJSON(t, EventOf(0, event())).Machine()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("event: -server +client\n%s", diff)
+	}
+	if digest := got.Plan.Digest(); digest != plan.Digest() {
+		t.Errorf("the digest of a plan changes on the wire")
+	}
+}

@@ -1,0 +1,61 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is one line of GET /api/v1/runs/{run}/events. Only the fields of its
+// kind are present.
+type Event struct {
+	Seq  uint64    `json:"seq"` // in the run; the first is 0
+	Time time.Time `json:"time"`
+	Kind string    `json:"kind"` // e.g. gate.opened
+
+	State     string          `json:"state,omitempty"`
+	Visit     int             `json:"visit,omitempty"`  // of the state; the first is 1
+	To        string          `json:"to,omitempty"`     // the next state
+	Effect    string          `json:"effect,omitempty"` // its idempotency key
+	Action    string          `json:"action,omitempty"`
+	Attempt   int             `json:"attempt,omitempty"`
+	ReadBack  bool            `json:"readBack,omitempty"` // the effect only reads what became of an earlier attempt
+	NotBefore time.Time       `json:"notBefore,omitzero"` // of a retry
+	Started   *Started        `json:"started,omitempty"`
+	Alert     *Alert          `json:"alert,omitempty"`
+	With      map[string]any  `json:"with,omitempty"`  // parameters of the check or lever
+	Data      json.RawMessage `json:"data,omitempty"`  // what a check found, or what a lever did
+	Facts     []string        `json:"facts,omitempty"` // the data in words
+	Plan      *Plan           `json:"plan,omitempty"`
+	Digest    string          `json:"digest,omitempty"` // of the plan
+	Guards    []Guard         `json:"guards,omitempty"`
+	Gate      *Gate           `json:"gate,omitempty"`
+	Tier      int             `json:"tier,omitempty"` // that is told; the first is 1
+	Decision  *Decision       `json:"decision,omitempty"`
+	Sample    *Sample         `json:"sample,omitempty"`
+	Verdict   string          `json:"verdict,omitempty"`
+	WaitsFor  string          `json:"waitsFor,omitempty"` // the pull request that has to be merged
+	Ending    *Ending         `json:"ending,omitempty"`
+	Reason    string          `json:"reason,omitempty"` // code
+	Message   string          `json:"message,omitempty"`
+}
+
+// Started is what a run starts with.
+type Started struct {
+	Run          string     `json:"run"`
+	Playbook     string     `json:"playbook"`
+	Digest       string     `json:"digest"`
+	Service      string     `json:"service"`
+	Autonomy     string     `json:"autonomy"`
+	StartedBy    *StartedBy `json:"startedBy,omitempty"`
+	Alert        *Alert     `json:"alert,omitempty"` // absent: a person started the run
+	DivertedFrom string     `json:"divertedFrom,omitempty"`
+	Truncated    bool       `json:"truncated,omitempty"`
+}
+
+// Ending is how a run ends.
+type Ending struct {
+	Status     string `json:"status"` // the outcome
+	Reason     string `json:"reason,omitempty"`
+	Why        string `json:"why"`
+	DivertedTo string `json:"divertedTo,omitempty"` // playbook
+}

@@ -1,0 +1,56 @@
+package api
+
+import "time"
+
+// Gate is a question to people.
+type Gate struct {
+	Gate       string     `json:"gate"`             // its ID, which a decision may name
+	Digest     string     `json:"digest,omitempty"` // of the plan that it is about
+	Opened     time.Time  `json:"opened"`
+	Deadline   time.Time  `json:"deadline"`
+	OnExpiry   string     `json:"onExpiry"` // what follows when nobody decides in time
+	Text       string     `json:"text,omitempty"`
+	Needs      []Need     `json:"needs"`                // every one has to be met
+	BreakGlass []string   `json:"breakGlass,omitempty"` // who may approve alone, with a reason
+	NotBy      string     `json:"notBy,omitempty"`      // who asked for the run and cannot approve it
+	GlassOwn   bool       `json:"glassOwn,omitempty"`   // but may break the glass
+	RemindAt   time.Time  `json:"remindAt,omitzero"`
+	Reminded   bool       `json:"reminded,omitempty"`
+	Tiers      []Tier     `json:"tiers,omitempty"` // who is told while nobody decides
+	Told       int        `json:"told,omitempty"`  // tiers told so far
+	Votes      []Decision `json:"votes"`           // approvals that count so far
+}
+
+// Need is one approval that a gate needs.
+type Need struct {
+	Rule   string   `json:"rule"` // that asks for it
+	From   []string `json:"from"` // user:... and group:...
+	Quorum int      `json:"quorum"`
+	Strong bool     `json:"strong,omitempty"` // only with strong authentication
+}
+
+// Tier is who is told when nobody has decided for some time.
+type Tier struct {
+	After string   `json:"after"` // duration since the gate was opened
+	To    []string `json:"to"`    // channels
+}
+
+// Decision is what a person decided.
+type Decision struct {
+	Gate       string   `json:"gate,omitempty"`
+	Digest     string   `json:"digest,omitempty"` // of the plan that the person saw
+	Approve    bool     `json:"approve"`
+	By         string   `json:"by"` // user:ada
+	Groups     []string `json:"groups,omitempty"`
+	Channel    string   `json:"channel"` // cli, api, slack, web or demo
+	Strong     bool     `json:"strong,omitempty"`
+	BreakGlass bool     `json:"breakGlass,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
+}
+
+// Approval is the approval of the current state's question.
+type Approval struct {
+	Approved  *Decision  `json:"approved,omitempty"` // the one that completed it
+	Votes     []Decision `json:"votes"`              // all of them
+	GoodUntil time.Time  `json:"goodUntil,omitzero"` // then people are asked again
+}

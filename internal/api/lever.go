@@ -1,0 +1,137 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Lever is the change that the current state of a run is about.
+type Lever struct {
+	State      string         `json:"state"`
+	Kind       string         `json:"kind"` // e.g. kube.scale
+	With       map[string]any `json:"with"` // its parameters
+	Plan       *Plan          `json:"plan,omitempty"`
+	Guards     []Guard        `json:"guards"`               // as they last answered
+	WouldApply bool           `json:"wouldApply,omitempty"` // autonomy observe: nothing is changed
+	Applied    bool           `json:"applied"`              // the change is made and not undone
+	AppliedAt  time.Time      `json:"appliedAt,omitzero"`
+	InEffectAt time.Time      `json:"inEffectAt,omitzero"` // the proof counts from here
+	Deadline   time.Time      `json:"deadline,omitzero"`   // to take effect, or to be verified
+	WaitsFor   string         `json:"waitsFor,omitempty"`  // the pull request that has to be merged
+	MergeBy    string         `json:"mergeBy,omitempty"`   // who merges it: people or responder
+	Result     string         `json:"result,omitempty"`    // once it is known, e.g. verified
+	Reason     string         `json:"reason,omitempty"`    // code of the result
+	Message    string         `json:"message,omitempty"`   // the result in words
+	Samples    []Sample       `json:"samples"`             // of its proof
+}
+
+// Plan is what a lever would change.
+type Plan struct {
+	Digest       string          `json:"digest"` // that an approval names
+	Kind         string          `json:"kind"`   // of the lever
+	Target       Target          `json:"target"`
+	Summary      string          `json:"summary"`
+	Diff         []Change        `json:"diff"`
+	Undo         string          `json:"undo"` // what is put back, in words
+	Risk         string          `json:"risk"` // low, medium or high
+	Why          string          `json:"why"`  // reason for the risk
+	Locks        []string        `json:"locks"`
+	MissingRight string          `json:"missingRight,omitempty"` // that the service lacks to make the change
+	Unobservable string          `json:"unobservable,omitempty"` // what of its effect cannot be read back, and why
+	LastGood     []Setting       `json:"lastGood,omitempty"`     // what becomes the last-good value once it is verified
+	Payload      json.RawMessage `json:"payload,omitempty"`      // the lever's own data
+	MergeWithin  string          `json:"mergeWithin,omitempty"`  // how long its pull request may wait to be merged
+	Unrepeatable bool            `json:"unrepeatable,omitempty"` // it is never applied again after an unknown outcome
+
+	Capacity         Capacity          `json:"capacity"`
+	OtherServices    []AffectedService `json:"otherServices,omitempty"` // that lose replicas to it
+	NodePool         *NodePool         `json:"nodePool,omitempty"`      // of a lever that takes a node out
+	Notes            []string          `json:"notes,omitempty"`
+	LowestReady      map[string]int    `json:"lowestReady,omitempty"`      // ready replicas that each workload keeps while the change is made step by step
+	PreExistingDrift []Drift           `json:"preExistingDrift,omitempty"` // objects that were out of sync or unhealthy before
+}
+
+// Target is the object that a lever changes.
+type Target struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Generation int64  `json:"generation"`
+}
+
+// Change is one field that a plan changes.
+type Change struct {
+	Path string `json:"path"`
+	From string `json:"from"` // empty: it is added
+	To   string `json:"to"`   // empty: it is removed
+}
+
+// Setting is a variable of a service with its value.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"` // empty: it is not set
+}
+
+// Capacity is what a lever does to the ready replicas of a service.
+type Capacity struct {
+	Unknown         bool     `json:"unknown,omitempty"`
+	ReadyNow        int      `json:"readyNow"`
+	LowestReady     int      `json:"lowestReady"` // while the change is made
+	ReadyAfter      int      `json:"readyAfter"`
+	TokensPerSecond *float64 `json:"tokensPerSecond,omitempty"` // that the service generated when the lever was planned
+}
+
+// AffectedService is another service that loses replicas to a lever.
+type AffectedService struct {
+	Service  string   `json:"service"`
+	MinReady int      `json:"minReady,omitempty"`
+	Capacity Capacity `json:"capacity"`
+}
+
+// NodePool is a pool of nodes that a lever takes one out of.
+type NodePool struct {
+	Name string   `json:"name"`
+	Size int      `json:"size"`
+	Out  []string `json:"out,omitempty"` // nodes that are out already, with the reason
+}
+
+// Drift is an object that differs from its manifest or is unhealthy.
+type Drift struct {
+	Group     string `json:"group,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Sync      string `json:"sync,omitempty"`   // absent: Synced
+	Health    string `json:"health,omitempty"` // absent: Healthy
+}
+
+// Guard is the answer of one guard.
+type Guard struct {
+	Guard string `json:"guard"`
+	OK    bool   `json:"ok"`
+	Wait  bool   `json:"wait,omitempty"` // it refuses now and is asked again
+	Why   string `json:"why"`
+}
+
+// Sample is one measurement of a proof.
+type Sample struct {
+	Time     time.Time `json:"time"`
+	Verdict  string    `json:"verdict"` // watching, recovering, verified, inconclusive or failed
+	Reason   string    `json:"reason,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	HeldFrom time.Time `json:"heldFrom,omitzero"` // since when every sample was good
+	Values   []Reading `json:"values"`
+}
+
+// Reading is one value of a sample against its limit.
+type Reading struct {
+	Name  string   `json:"name"`
+	Unit  string   `json:"unit,omitempty"`
+	Value *float64 `json:"value,omitempty"` // absent: missing, stale or not a number
+	Op    string   `json:"op"`
+	Limit float64  `json:"limit"`
+	OK    bool     `json:"ok"`
+	Why   string   `json:"why,omitempty"` // code of why it is absent or not good
+}

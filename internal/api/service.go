@@ -1,0 +1,178 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ServiceList is the answer of GET /api/v1/services.
+type ServiceList struct {
+	Services []Service `json:"services"`
+}
+
+// Service is one entry of the catalog.
+type Service struct {
+	Service   string   `json:"service"` // its name
+	Namespace string   `json:"namespace"`
+	Workload  Workload `json:"workload"`
+	Container string   `json:"container,omitempty"`
+	Engine    string   `json:"engine,omitempty"`
+	Model     string   `json:"model,omitempty"`
+	Endpoint  string   `json:"endpoint,omitempty"`
+	SLOs      []SLO    `json:"slos"`
+	GitOps    *GitOps  `json:"gitops,omitempty"`
+	Owners    []string `json:"owners"`
+	Autonomy  string   `json:"autonomy"` // the ceiling for the service
+	MinReady  int      `json:"minReady"`
+	MaxScale  int      `json:"maxScale"`
+	Selector  string   `json:"selector,omitempty"` // label matchers of its series
+}
+
+// Workload names a Kubernetes object in the service's namespace.
+type Workload struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// SLO is an objective of a service.
+type SLO struct {
+	Name      string  `json:"name"`
+	Objective float64 `json:"objective"`
+	Window    string  `json:"window"`              // duration
+	Threshold float64 `json:"threshold,omitempty"` // seconds
+}
+
+// GitOps is where Git holds a service's manifests.
+type GitOps struct {
+	Application string    `json:"application,omitempty"`
+	Repository  string    `json:"repository,omitempty"`
+	Branch      string    `json:"branch,omitempty"`
+	Path        string    `json:"path,omitempty"`
+	Object      *Workload `json:"object,omitempty"`
+}
+
+// PlaybookList is the answer of GET /api/v1/playbooks.
+type PlaybookList struct {
+	Playbooks []Playbook `json:"playbooks"`
+}
+
+// Playbook is one playbook that is loaded.
+type Playbook struct {
+	Playbook    string `json:"playbook"` // its name
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Runbook     string `json:"runbook,omitempty"`
+	Digest      string `json:"digest"`
+	Source      string `json:"source"`
+	Autonomy    string `json:"autonomy"`
+	Start       string `json:"start"`  // the first state
+	States      int    `json:"states"` // number of them
+}
+
+// PauseList is the answer of every method on /api/v1/pauses: the pauses in force
+// after it.
+type PauseList struct {
+	Pauses []Pause `json:"pauses"`
+	Note   string  `json:"note,omitempty"` // set when no service or playbook has the name
+}
+
+// Pause is a pause in force.
+type Pause struct {
+	Scope    string    `json:"scope"` // global, intake, service:NAME or playbook:NAME
+	Service  string    `json:"service,omitempty"`
+	Playbook string    `json:"playbook,omitempty"`
+	Intake   bool      `json:"intake,omitempty"` // notifications are refused
+	Since    time.Time `json:"since"`
+	By       string    `json:"by"`
+	Reason   string    `json:"reason"`
+}
+
+// LastGoodList is the answer of GET /api/v1/last-good.
+type LastGoodList struct {
+	Good []LastGood `json:"good"`
+}
+
+// LastGood is the value of a variable that a run last verified.
+type LastGood struct {
+	Service  string    `json:"service"`
+	Variable string    `json:"variable"` // e.g. --max-num-seqs, replicas, image
+	Value    string    `json:"value"`    // empty: it was not set
+	Commit   string    `json:"commit"`   // that has the value
+	Verified time.Time `json:"verified"`
+	Run      string    `json:"run"`   // that verified it
+	Lever    string    `json:"lever"` // its kind
+}
+
+// LeverList is the answer of GET /api/v1/ladder, and of POST
+// /api/v1/ladder/promote: the levers after it.
+type LeverList struct {
+	Levers []TrackRecord `json:"levers"`
+}
+
+// TrackRecord is what came of one lever of a playbook on a service so far, and
+// how far it may go without people.
+type TrackRecord struct {
+	Service  string  `json:"service"`
+	Playbook string  `json:"playbook"`
+	Lever    string  `json:"lever"`  // the name of its state
+	Kind     string  `json:"kind"`   // e.g. kube.scale
+	Level    string  `json:"level"`  // the effective autonomy
+	HeldBy   []Limit `json:"heldBy"` // what holds it at that level; empty at auto
+
+	Tried        int `json:"tried"` // the change was made
+	OK           int `json:"ok"`    // verified
+	Ineffective  int `json:"ineffective"`
+	Inconclusive int `json:"inconclusive"`
+	Undone       int `json:"undone"`
+	Overridden   int `json:"overridden"` // a person changed the target, or stopped the run
+	Refused      int `json:"refused"`    // by its plan or a guard
+	Denied       int `json:"denied"`     // by a person
+	WouldApply   int `json:"wouldApply"` // autonomy observe
+	Recovered    int `json:"recovered"`  // of those, after which the alert recovered by itself
+	Watched      int `json:"watched"`    // of those, whose alert still fires
+
+	InARow   int       `json:"inARow"`             // verified in a row
+	Since    time.Time `json:"since,omitzero"`     // the first of them
+	Results  []string  `json:"results"`            // verified, ineffective or inconclusive, newest last
+	Last     time.Time `json:"last,omitzero"`      // the last result
+	Demoted  bool      `json:"demoted"`            // because it did not help
+	Changed  time.Time `json:"changed,omitzero"`   // when it was demoted, or that was lifted
+	Why      string    `json:"why,omitempty"`      // of that
+	Proposal string    `json:"proposal,omitempty"` // a level that a person could raise, with the figures
+}
+
+// Limit holds a lever at a level.
+type Limit struct {
+	Level string `json:"level"`
+	Rule  string `json:"rule"`
+}
+
+// AuditPage is the answer of GET /api/v1/audit. The next page starts at from=next.
+type AuditPage struct {
+	Entries []Entry `json:"entries"`
+	Next    uint64  `json:"next"`
+	More    bool    `json:"more"` // false: the log has no further entries
+}
+
+// Entry is one entry of the journal.
+type Entry struct {
+	Seq    uint64          `json:"seq"`
+	Time   time.Time       `json:"time"`
+	Stream string          `json:"stream"`
+	Index  uint64          `json:"index"` // in the stream
+	Kind   string          `json:"kind"`
+	Data   json.RawMessage `json:"data,omitempty"` // the record as it is stored: what the log proves, and not part of the API's version
+}
+
+// Readiness is the answer of GET /readyz, with status 503 unless it is ready.
+type Readiness struct {
+	Ready   bool     `json:"ready"`
+	Missing []string `json:"missing"` // in words
+}
+
+// Problem is the body of every answer that is not a success, as {"error": {...}}.
+type Problem struct {
+	Code    string `json:"code"`           // for programs
+	Message string `json:"message"`        // in words, one line
+	Hint    string `json:"hint,omitempty"` // what to do
+}
