@@ -4,19 +4,19 @@ import (
 	"errors"
 )
 
-// Answer is what was learnt of one node's GPUs.
+// Answer is the result of asking one node for its GPUs.
 type Answer struct {
 	Node     string
 	Snapshot Snapshot // when Err is nil
 	Err      error    // why there is nothing that can be used
 }
 
-// ErrNoAgent says that no agent runs on a node, which is no fault of it:
-// another source may know.
+// ErrNoAgent means that no agent runs on a node. That is not a fault of the node;
+// another source may have its readings.
 var ErrNoAgent = errors.New("no agent runs there")
 
-// Held gives the GPUs that one of these pods of a namespace holds, and whether
-// that is known of every GPU: when it is not, any GPU of the node may be theirs.
+// Held returns the GPUs that these pods of a namespace hold. known is false unless
+// the holders of every GPU are known; then any GPU of the node may be theirs.
 func (s Snapshot) Held(namespace string, pods map[string]bool) (uuids map[string]bool, known bool) {
 	uuids = map[string]bool{}
 	for _, g := range s.GPUs {

@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// MaxBytes bounds an encoded snapshot. Sixteen GPUs with all links and a full
+// MaxBytes limits an encoded snapshot. Sixteen GPUs with all links and a full
 // history take about a quarter of it.
 const MaxBytes = 1 << 20
 
-// Encode writes a snapshot. What Decode would refuse is not written.
+// Encode encodes a snapshot. It refuses what Decode would refuse.
 func Encode(s Snapshot) ([]byte, error) {
 	s.Format = Format
 	if s.GPUs == nil {
@@ -32,9 +32,8 @@ func Encode(s Snapshot) ([]byte, error) {
 }
 
 // Decode reads a snapshot strictly: one document, no unknown field, within the
-// bounds. Values that cannot be true are left to [Judge], which does not
-// believe them. A later version of the agent than of the reader is refused when
-// it says something new, for that might be what is wrong with the GPU.
+// limits. Implausible values are left to the judge package. A newer agent's new
+// fields are refused, because they might describe the fault.
 func Decode(data []byte) (Snapshot, error) {
 	if len(data) > MaxBytes {
 		return Snapshot{}, fmt.Errorf("decode snapshot: %d bytes are more than %d", len(data), MaxBytes)

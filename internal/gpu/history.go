@@ -26,9 +26,9 @@ type Minute struct {
 	Counters Counters `json:"counters,omitzero"` // at the end of the minute
 }
 
-// Counters are those whose growth says more than their value. Each only grows,
-// until the driver is loaded anew (all but the aggregate ones) or the GPU is
-// another.
+// Counters holds the counters whose growth matters more than their value. Each one
+// only grows until the driver is reloaded (except aggregate ones) or the GPU is
+// replaced.
 type Counters struct {
 	VolatileCorrected      Reading[uint64] `json:"volatile_corrected,omitzero"`
 	VolatileUncorrectable  Reading[uint64] `json:"volatile_uncorrectable,omitzero"`
@@ -39,7 +39,7 @@ type Counters struct {
 	NVLinkReplays          Reading[uint64] `json:"nvlink_replays,omitzero"` // replays, recoveries and integrity errors of all links
 }
 
-// Counters gives the counters as they stand now.
+// Counters returns the current counters.
 func (g GPU) Counters() Counters {
 	return Counters{
 		VolatileCorrected:      g.ECC.VolatileCorrected,
@@ -52,8 +52,8 @@ func (g GPU) Counters() Counters {
 	}
 }
 
-// LinkErrors sums error counters of all links that give any. A counter that
-// some links give and others could not be asked for makes the sum unknown.
+// LinkErrors sums error counters over all links that have them. The sum is unknown
+// if any of these could not be read.
 func (g GPU) LinkErrors(counters func(NVLink) []Reading[uint64]) Reading[uint64] {
 	sum, seen := uint64(0), false
 	for _, l := range g.NVLinks {
@@ -77,12 +77,13 @@ func (g GPU) LinkErrors(counters func(NVLink) []Reading[uint64]) Reading[uint64]
 type Baseline struct {
 	At       time.Time `json:"at,omitzero"`
 	Counters Counters  `json:"counters,omitzero"`
-	// ErredAt is when an uncorrectable memory error was counted first since At,
-	// however short the history is; zero: none was, or it is not known.
+	// ErredAt is when the first uncorrectable memory error since At was counted,
+	// whatever the length of the history; zero: none, or not known.
 	ErredAt time.Time `json:"erred_at,omitzero"`
 }
 
-// Erred says whether counters tell of an uncorrectable memory error since then.
+// Erred reports whether the counters show an uncorrectable memory error since the
+// baseline.
 func (b Baseline) Erred(now Counters) bool {
 	return Grew(b.Counters.VolatileUncorrectable, now.VolatileUncorrectable) || Grew(b.Counters.AggregateUncorrectable, now.AggregateUncorrectable)
 }
@@ -110,24 +111,24 @@ const (
 	EventRecoveryAction        EventType = 0x8000 // it is another now; see [GPU.Recovery]
 )
 
-// Event is something the driver told.
+// Event is an event of the driver.
 type Event struct {
 	At   time.Time `json:"at"` // by the node's clock, when it was seen
 	Type EventType `json:"type"`
 	Data uint64    `json:"data,omitempty"` // of an XID: its number
 
-	// OrBefore says that it may have come before At, when nobody saw it: an exporter
-	// goes on giving the last one.
+	// OrBefore means that it may have come before At, unobserved: an exporter keeps
+	// exporting the last one.
 	OrBefore bool `json:"or_before,omitempty"`
 }
 
-// XID gives the event's XID, if it is one.
+// XID returns the event's XID, if it is one.
 func (e Event) XID() (uint64, bool) { return e.Data, e.Type == EventXID }
 
-// DropEvents forgets events that are too many, in place: of the kind that came most
-// often the oldest one, rather of a kind that says nothing of the GPU. So what
-// comes again and again pushes nothing else out. They come oldest first, and stay
-// so; dropped is when the youngest came of those that were forgotten, zero: none.
+// DropEvents removes events in place until at most most are left. It removes the
+// oldest event of the most frequent kind, and among equals one of a harmless kind,
+// so that frequent events do not displace rare ones. Events stay sorted, oldest
+// first. dropped is the time of the youngest removed event; zero: none.
 func DropEvents(events []Event, most int) (kept []Event, dropped time.Time) {
 	if len(events) <= most {
 		return events, time.Time{}

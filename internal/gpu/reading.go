@@ -49,21 +49,21 @@ func Absences() []Absence { return slices.Sorted(maps.Keys(absences)) }
 // Text returns the reason as a predicate, such as "was not read".
 func (a Absence) Text() string { return absences[a] }
 
-// Reading is a value, or why there is none. The zero Reading is unknown:
-// what nobody filled in is never mistaken for a zero that was read.
+// Reading is a value, or the reason why there is none. The zero Reading is
+// unknown, so that a missing value is never mistaken for a zero.
 type Reading[T any] struct {
 	value T
 	known bool
 	why   Absence
 }
 
-// Known is a value that was read.
+// Known returns a value that was read.
 func Known[T any](v T) Reading[T] { return Reading[T]{value: v, known: true} }
 
-// Unknown is a value that was not read.
+// Unknown returns a value that was not read.
 func Unknown[T any](why Absence) Reading[T] { return Reading[T]{why: why} }
 
-// Get gives the value, and whether it is known.
+// Get returns the value, and whether it is known.
 func (r Reading[T]) Get() (T, bool) { return r.value, r.known }
 
 // MarkAbsent sets the reason of a reading that nobody filled in.
@@ -73,7 +73,7 @@ func (r *Reading[T]) MarkAbsent(why Absence) {
 	}
 }
 
-// Why says why there is no value; empty when there is one.
+// Why returns why there is no value; empty when there is one.
 func (r Reading[T]) Why() Absence {
 	switch {
 	case r.known:
@@ -85,7 +85,7 @@ func (r Reading[T]) Why() Absence {
 	}
 }
 
-// String is the value, or in brackets why there is none.
+// String returns the value, or in brackets why there is none.
 func (r Reading[T]) String() string {
 	if r.known {
 		return fmt.Sprint(r.value)
@@ -160,9 +160,9 @@ func plainReason(data []byte) (Absence, bool) {
 	return Absence(why), true
 }
 
-// read reads a value. A snapshot has thousands of readings, nearly all of them
-// numbers, for which a decoder each would be most of the work; what is no such
-// number is left to it, and to its words.
+// read parses a value. A snapshot has thousands of readings, nearly all of them
+// numbers, for which a decoder each would dominate the cost. Everything else goes
+// through the decoder, which also words the errors.
 func (r *Reading[T]) read(data []byte) (err error) {
 	switch v := any(&r.value).(type) {
 	case *int64:

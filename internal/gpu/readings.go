@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// absent is what every Reading can say of itself.
+// absent is implemented by every Reading.
 type absent interface{ Why() Absence }
 
-// Missing lists the readings of a GPU that are not known, with their names as
-// they are encoded, and why. It walks the type, so that no reading that is
-// added to it can be forgotten. History has rules of its own.
+// Missing returns the unknown readings of a GPU with their encoded names and
+// reasons. It walks the type, so that it covers readings added later. History is
+// excluded.
 func Missing(g GPU) []ReadError {
 	var out []ReadError
 	EachReading(reflect.ValueOf(g), func(name string, v reflect.Value) {
@@ -57,7 +57,7 @@ func walk(v reflect.Value, name string, each func(string, reflect.Value)) {
 	}
 }
 
-// losable is what every reading can become, whatever its type.
+// losable is implemented by a pointer to every Reading.
 type losable interface{ lose(Absence) }
 
 func (r *Reading[T]) lose(why Absence) { *r = Unknown[T](why) }

@@ -36,7 +36,7 @@ var reasonNames = map[Reasons]string{
 	HWThermalSlowdown: "hardware thermal slowdown", HWPowerBrakeSlowdown: "hardware power brake", DisplayClocks: "display clocks setting",
 }
 
-// Bits gives the mask's single bits, lowest first.
+// Bits returns the mask's single bits, lowest first.
 func (r Reasons) Bits() []Reasons {
 	var out []Reasons
 	for v := uint64(r); v != 0; v &= v - 1 {
@@ -45,7 +45,7 @@ func (r Reasons) Bits() []Reasons {
 	return out
 }
 
-// Names gives the reasons in words; a bit that is not known here by its number.
+// Names returns the reasons in words; a bit that is not known here by its number.
 func (r Reasons) Names() []string {
 	var out []string
 	for _, b := range r.Bits() {

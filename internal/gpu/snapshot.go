@@ -88,7 +88,7 @@ type GPU struct {
 	// node may.
 	Pods Reading[[]Pod] `json:"pods,omitzero"`
 
-	// EventsWatched says whether events of this GPU are seen now. False or
+	// EventsWatched reports whether events of this GPU are seen now. False or
 	// unknown: no event says nothing.
 	EventsWatched Reading[bool] `json:"events_watched,omitzero"`
 	// EventsSince is from when on every event of it is among Events: before that

@@ -9,14 +9,14 @@ import (
 )
 
 // Stretch is for how long something has been the case without a gap. It reaches
-// as far back as its maker watches, however short the history is beside it.
+// as far back as its maker watches, whatever the length of the history.
 type Stretch struct {
 	Reason Reasons   `json:"reason,omitempty"` // a single bit, or [EitherThermal]; 0: it is heat
 	Heat   Heat      `json:"heat,omitempty"`   // empty: it is a reason
 	Since  time.Time `json:"since"`            // first sight of it; a sample before that did not show it, unless OrBefore
 	Last   time.Time `json:"last"`             // last sight of it
 
-	// OrBefore says that nothing is known of the time right before Since, as at
+	// OrBefore means that nothing is known of the time right before Since, as at
 	// the beginning of watching: it may have been there already.
 	OrBefore bool `json:"or_before,omitempty"`
 }

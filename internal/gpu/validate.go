@@ -25,7 +25,7 @@ const (
 // old readings may be: it is not for the one that is asked to widen that.
 const MaxPeriod = time.Minute
 
-// Validate says what of a snapshot no honest agent says, such as two GPUs with one
+// Validate refuses a snapshot that no honest agent sends, such as two GPUs with one
 // UUID; nil: nothing. Values that cannot be true are left to [Judge].
 func (s Snapshot) Validate() error {
 	s.Format = Format

@@ -119,7 +119,7 @@ func HarmlessXID(code uint64) bool {
 	return code == 0 || class == XIDNote || class == XIDApplication
 }
 
-// ClassifyXID says what an XID means, and its name.
+// ClassifyXID returns what an XID means, and its name.
 func ClassifyXID(code uint64) (XIDClass, string) {
 	if e, ok := xids[code]; ok {
 		return e.class, e.text

@@ -18,7 +18,7 @@ import (
 
 // Reviewer asks who a token stands for.
 type Reviewer interface {
-	// ReviewToken gives the user name of a token that is good for this agent's
+	// ReviewToken returns the user name of a token that is good for this agent's
 	// audience, or empty when it is not good. An error means that nobody knows.
 	ReviewToken(ctx context.Context, token string) (user string, err error)
 }

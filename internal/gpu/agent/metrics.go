@@ -11,7 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
-// metrics are what /metrics shows beside the process's own.
+// metrics are what /metrics shows in addition to the process's own.
 type metrics struct {
 	requests *prometheus.CounterVec
 }
@@ -100,7 +100,7 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// judged is the verdict about each GPU, and about the node beside them. Of a
+// judged is the verdict about each GPU, and about the node as a whole. Of a
 // snapshot that cannot be, which no caller is given, nothing is known.
 func judged(now time.Time, s gpu.Snapshot) judge.NodeJudgement {
 	n := judge.Nodes(now, s)[0]

@@ -113,7 +113,7 @@ func TestMetricsOfLists(t *testing.T) {
 	}
 }
 
-// What is wrong with a node as a whole is told beside its GPUs, and of what
+// What is wrong with a node as a whole is shown next to its GPUs, and of what
 // cannot be nobody is told that it is healthy.
 func TestMetricsOfNodes(t *testing.T) {
 	driver := gpu.ReadError{What: "gpus[1]", Why: gpu.Timeout}

@@ -18,7 +18,7 @@ import (
 	"github.com/inference-responder/responder/internal/tlsfile"
 )
 
-// APIServer says which API server is asked whose tokens callers show.
+// APIServer is the API server that checks callers' tokens.
 type APIServer struct {
 	URL       string // empty: the pod's own, by the environment
 	CAFile    string // authorities that vouch for it

@@ -225,18 +225,18 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 // verdict needs, unless it says so.
 func minutesAsked(r *http.Request) (int, error) {
 	const usual = 10
-	said, ok := r.URL.Query()["minutes"]
+	values, ok := r.URL.Query()["minutes"]
 	if !ok {
 		return usual, nil
 	}
-	n, err := strconv.Atoi(said[0])
+	n, err := strconv.Atoi(values[0])
 	if err != nil || n < 1 || n > gpu.MaxMinutes {
 		return 0, &refusal{http.StatusBadRequest, "minutes", fmt.Sprintf("minutes must be a whole number from 1 to %d", gpu.MaxMinutes)}
 	}
 	return n, nil
 }
 
-// refuse says why not.
+// refuse writes the answer to a request that is refused.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
 	no := &refusal{http.StatusInternalServerError, "error", "the agent failed; its log says why"}
 	if !errors.As(err, &no) {

@@ -44,7 +44,7 @@ func full(node string) gpu.Snapshot {
 // are servers that have their answers ready; both share this process's cores.
 func BenchmarkThousandAgents(b *testing.B) {
 	const agents = 1000
-	h := newHouse(b)
+	h := newTestCluster(b)
 	nodes, bytes := make([]string, agents), 0
 	cert, key := h.ca.issue(b, h.dir, agentName)
 	pair, err := tls.LoadX509KeyPair(cert, key)
@@ -84,7 +84,7 @@ func BenchmarkThousandAgents(b *testing.B) {
 }
 
 // serve answers at the nth address.
-func (h *house) serve(b *testing.B, n int, config *tls.Config, token string, body []byte) {
+func (h *testCluster) serve(b *testing.B, n int, config *tls.Config, token string, body []byte) {
 	b.Helper()
 	ln, err := net.Listen("tcp", net.JoinHostPort(address(n), fmt.Sprint(h.port)))
 	if err != nil {

@@ -89,7 +89,7 @@ type Absent struct {
 // Error is the text.
 func (a *Absent) Error() string { return a.Text }
 
-// Is says that a node without an agent is gpu.ErrNoAgent.
+// Is makes a node without an agent match gpu.ErrNoAgent.
 func (a *Absent) Is(target error) bool { return target == gpu.ErrNoAgent && a.Reason == NoAgent }
 
 // Client asks agents. It may be used by many goroutines.

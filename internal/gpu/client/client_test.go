@@ -39,13 +39,13 @@ func reasonOf(t *testing.T, c *Client, node string) (Reason, string) {
 
 func expect(t *testing.T, c *Client, node string, want Reason, text string) {
 	t.Helper()
-	if got, said := reasonOf(t, c, node); got != want || !strings.Contains(said, text) {
-		t.Errorf("%s: %q, %q; want %q, %q", node, got, said, want, text)
+	if got, message := reasonOf(t, c, node); got != want || !strings.Contains(message, text) {
+		t.Errorf("%s: %q, %q; want %q, %q", node, got, message, want, text)
 	}
 }
 
 func TestAgentsAreAsked(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	for _, node := range []string{"gpu-1", "gpu-2", "gpu-3"} {
 		h.agent(t, node, nil)
 	}
@@ -66,7 +66,7 @@ func TestAgentsAreAsked(t *testing.T) {
 
 // TestHistoryIsAskedFor: only who needs the long history gets it.
 func TestHistoryIsAskedFor(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	g := &h.agent(t, "gpu-1", nil).s.GPUs[0]
 	for i := range gpu.MaxMinutes {
 		g.Minutes = append(g.Minutes, gpu.Minute{Start: g.TakenAt.Add(time.Duration(i-gpu.MaxMinutes) * time.Minute), Samples: 60})
@@ -81,7 +81,7 @@ func TestHistoryIsAskedFor(t *testing.T) {
 
 // An agent that lies about its node is found, whichever way it lies.
 func TestImpostors(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	h.agent(t, "honest", nil)
 	h.agent(t, "lies", nil).s.Node = "honest"
 	h.agent(t, "silent", func(o *agent.Options) { o.IdentityFile = "" })
@@ -107,7 +107,7 @@ func TestImpostors(t *testing.T) {
 
 // With a certificate for each node, the name in it is the proof.
 func TestCertificatePerNode(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	for _, node := range []string{"gpu-1", "gpu-2"} {
 		h.agent(t, node, func(o *agent.Options) { o.CertFile, o.KeyFile = h.ca.issue(t, h.dir, "gpu-1.agents") })
 	}
@@ -117,7 +117,7 @@ func TestCertificatePerNode(t *testing.T) {
 }
 
 func TestCallersAreChecked(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	h.agent(t, "gpu-1", nil)
 	h.agent(t, "gpu-2", func(o *agent.Options) {
 		o.Accounts, o.Reviewer = nil, nil
@@ -145,7 +145,7 @@ func TestCallersAreChecked(t *testing.T) {
 }
 
 func TestNoAnswer(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	h.agent(t, "gpu-1", nil)
 	add := func(node string, handler http.HandlerFunc) {
 		server := httptest.NewUnstartedServer(handler)
@@ -207,7 +207,7 @@ func TestNoAnswer(t *testing.T) {
 // A new pod is found as soon as its node is asked for, and an agent that moved
 // on the next time, but a node without an agent costs no list a question.
 func TestListsAreKept(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	h.agent(t, "gpu-1", nil)
 	c := h.client(t, nil)
 	expect(t, c, "gpu-1", "", "")
@@ -226,7 +226,7 @@ func TestListsAreKept(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	good := h.client(t, nil).o
 	for text, change := range map[string]func(*Options){
 		"a file of authorities is needed": func(o *Options) { o.CAFile = "" },

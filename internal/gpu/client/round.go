@@ -93,7 +93,7 @@ func (r *round) ask(ctx context.Context, pod Pod, body *bytes.Buffer) (gpu.Snaps
 }
 
 // get is one request: it reads the body of a good answer, and returns the token
-// beside it.
+// that came with it.
 func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity string, _ *Absent) {
 	config := r.config.Clone()
 	config.ServerName = strings.ReplaceAll(r.c.o.ServerName, NodePlaceholder, pod.Node)
@@ -120,12 +120,12 @@ func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity 
 		return "", r.c.unanswered(pod, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return "", &Absent{pod.Node, Refused, fmt.Sprintf("its agent answers %d: %s", resp.StatusCode, said(body.Bytes()))}
+		return "", &Absent{pod.Node, Refused, fmt.Sprintf("its agent answers %d: %s", resp.StatusCode, refusalText(body.Bytes()))}
 	}
 	return resp.Header.Get(identityHeader), nil
 }
 
-// unanswered says why a request failed.
+// unanswered explains why a request failed.
 func (c *Client) unanswered(pod Pod, err error) *Absent {
 	var timeout net.Error
 	var certificate *tls.CertificateVerificationError
@@ -186,8 +186,8 @@ func (c *Client) prove(p proof) {
 	c.proven[p] = now.Add(proofFor)
 }
 
-// said is the message of an agent's refusal.
-func said(body []byte) string {
+// refusalText returns the message of an agent's refusal.
+func refusalText(body []byte) string {
 	var no struct{ Message string }
 	if err := json.Unmarshal(body, &no); err != nil || no.Message == "" {
 		return "no reason given"

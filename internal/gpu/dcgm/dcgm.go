@@ -25,33 +25,33 @@ type Point struct {
 	Value float64
 }
 
-// What is asked of dcgm-exporter for a verdict, and how far apart.
+// How far back series are queried for a verdict, and the step.
 const (
 	Span = judge.Window
 	Step = 30 * time.Second
 )
 
-// How far back GPUs are counted that the exporter gave, and how far apart: what
-// left the bus before a night's end is missed in the morning.
+// How far back exported GPUs are counted, and the step: a GPU that left the bus
+// during the night is still missed in the morning.
 const (
 	CountSpan = 12 * time.Hour
 	CountStep = 10 * time.Minute
 )
 
-// Exported is what Prometheus has of dcgm-exporter from one moment to another,
-// a point every [DCGMStep].
+// Exported is what Prometheus has of dcgm-exporter over an interval, one point per
+// [Step].
 type Exported struct {
 	Series []Series
-	// Scraped says at each point when a GPU, by its UUID, was scraped last, as a
-	// Unix time. Prometheus gives a value for up to five minutes after it came:
-	// points that stand for an older one than [Snapshot.MaxAge] allows do not count.
+	// Scraped holds the time of the last scrape of each GPU, by UUID, at each point,
+	// as a Unix time. Prometheus returns a value for up to five minutes after its
+	// scrape. Points of a scrape older than [gpu.Snapshot.MaxAge] do not count.
 	Scraped   map[string][]Point
 	From, Now time.Time
-	// Past are the series of [DCGMPastNames] from [DCGMPast] before From on, a point
-	// every [DCGMPastStep], of GPUs that are undated ([Snapshot.Undated]) without them.
+	// Past are the series of [PastNames] from [PastSpan] before From on, one point per
+	// [PastStep], for GPUs that are [Undated] without them.
 	Past []Series
-	// Expected is how many GPUs the exporter gave of the node at once within
-	// [DCGMRemember]; 0: it is not known.
+	// Expected is the largest number of GPUs of the node that were exported at once
+	// within [CountSpan]; 0: not known.
 	Expected int64
 }
 
@@ -68,11 +68,11 @@ func Names() []string {
 	return names
 }
 
-// ErrNoSeries says that dcgm-exporter gives nothing about a node.
+// ErrNoSeries means that Prometheus has no series of dcgm-exporter about a node.
 var ErrNoSeries = errors.New("no series of dcgm-exporter is in Prometheus for it")
 
-// XIDGauge is the series that holds the last XID of a GPU until the exporter
-// starts anew, or the next one comes; xidCounts are those of the last minutes.
+// XIDGauge is the series that holds the last XID of a GPU until the next one or a
+// restart of the exporter. xidCounts are the XIDs of the last minutes.
 const (
 	XIDGauge  = "DCGM_FI_DEV_XID_ERRORS"
 	xidCounts = "DCGM_EXP_XID_ERRORS_COUNT"
@@ -85,13 +85,13 @@ const (
 	clockEventsName = "DCGM_EXP_CLOCK_EVENTS_COUNT"
 )
 
-// clockEvents are the names of DCGM_EXP_CLOCK_EVENTS_COUNT.
+// clockEvents maps the labels of DCGM_EXP_CLOCK_EVENTS_COUNT to reasons.
 var clockEvents = map[string]gpu.Reasons{
 	"gpu_idle": gpu.GPUIdle, "clocks_setting": gpu.ApplicationsClocks, "power_cap": gpu.SWPowerCap, "hw_slowdown": gpu.HWSlowdown, "sync_boost": gpu.SyncBoost,
 	"sw_thermal": gpu.SWThermalSlowdown, "hw_thermal": gpu.HWThermalSlowdown, "hw_power_brake": gpu.HWPowerBrakeSlowdown, "display_clocks": gpu.DisplayClocks,
 }
 
-// fields says where the last value of a series goes.
+// fields stores the last value of a series, by its name.
 var fields = map[string]func(*gpu.GPU, float64){
 	"DCGM_FI_DEV_SM_CLOCK":                    func(g *gpu.GPU, v float64) { g.Clocks.SMMHz = whole(v) },
 	"DCGM_FI_DEV_MAX_SM_CLOCK":                func(g *gpu.GPU, v float64) { g.Clocks.SMMaxMHz = whole(v) },
@@ -129,8 +129,8 @@ var fields = map[string]func(*gpu.GPU, float64){
 	"DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH":         func(g *gpu.GPU, v float64) { g.PCIe.WidthMax = whole(v) },
 }
 
-// DCGM's values for "there is none" (dcgm_fields.h): of 32 and 64 bit integers
-// and of numbers with a fraction. The next ones up say why.
+// DCGM's blank values (dcgm_fields.h) for 32 and 64 bit integers and for floating
+// point. The values directly above them encode why there is none.
 const (
 	blankInt32 = 0x7ffffff0
 	blankInt64 = 0x7ffffffffffffff0
@@ -179,16 +179,17 @@ type device struct {
 	scraped []Point
 }
 
-// uuidOf is the UUID of the GPU that a series is about; empty: none.
+// uuidOf returns the UUID of the series' GPU; empty if it has none.
 func (s Series) uuidOf() string { return cmp.Or(s.Labels["UUID"], s.Labels["uuid"]) }
 
-// Snapshot makes a snapshot of a node from dcgm-exporter's series. What the
-// exporter does not give stays unknown. A GPU that has left is missed for as long
-// as [Exported] remembers it. Of XIDs the exporter tells only the last one of
-// each scrape, without end: one from before a reset counts until it starts anew.
-// The same XID once more would not show, so one after which the GPU goes on working
-// is not over after a day, as an agent's is; but for a repair of memory of which
-// the past tells when it came, and a reading that nothing waits for a reset.
+// Snapshot converts the series of a node to a snapshot. What is not exported stays
+// unknown. A GPU that has left is missed for as long as [Exported] counts it.
+//
+// The exporter exports only the last XID, without end, so an XID from before a
+// reset counts until the exporter restarts. A repetition of the same XID is
+// invisible. Therefore an XID after which the GPU goes on working does not expire
+// after a day, as it does with an agent. The exception is a repair of memory whose
+// time the past shows, with a reading that nothing waits for a reset.
 func Snapshot(node string, e Exported) (gpu.Snapshot, error) {
 	out := gpu.Snapshot{Format: gpu.Format, Node: node, Source: gpu.SourceExporter, TakenAt: e.Now, Since: e.From, PeriodMS: Step.Milliseconds()}
 	devices := map[string]*device{}

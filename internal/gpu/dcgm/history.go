@@ -11,7 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// read turns the series of a GPU into what an agent would say.
+// read converts the series of a GPU to what an agent would report.
 func (d *device) read(e Exported, maxAge time.Duration) gpu.GPU {
 	g := d.gpu
 	since := d.ongoing(e)
@@ -55,9 +55,9 @@ func (d *device) read(e Exported, maxAge time.Duration) gpu.GPU {
 	return g
 }
 
-// ongoing is from when on a series must have a point to say what is the case
-// now: it lacks the newest point at most. One that ended before, while the GPU
-// went on being scraped, is a value that the exporter does not give any more.
+// ongoing returns the time from which on a series needs a point to count as
+// current. It may lack only the newest point. A series that ended before, while
+// the GPU was still scraped, is no longer exported.
 func (d *device) ongoing(e Exported) time.Time {
 	newest := e.Now
 	if n := len(d.scraped); n > 0 {
@@ -66,8 +66,8 @@ func (d *device) ongoing(e Exported) time.Time {
 	return newest.Add(-Step)
 }
 
-// taken says when the GPU was scraped last. A GPU whose series have ended is
-// not watched any more, however short that is ago.
+// taken sets when the GPU was scraped last. A GPU whose series have ended is not
+// watched any more, even if they ended just now.
 func (d *device) taken(g *gpu.GPU, e Exported) {
 	g.TakenAt = e.From // nobody knows when: too old to be believed
 	if len(d.scraped) == 0 {
@@ -81,11 +81,11 @@ func (d *device) taken(g *gpu.GPU, e Exported) {
 	}
 }
 
-// scrape is the time that a point of [Exported.Scraped] holds.
+// scrape returns the time that a point of [Exported.Scraped] holds.
 func (p Point) scrape() time.Time { return time.UnixMilli(int64(p.Value * 1000)).UTC() }
 
-// forgetStale takes the points away that stand for values which were too old at
-// the time: there was no scrape, and nothing is known of what the GPU did.
+// forgetStale removes points whose value was too old at their time. There was no
+// scrape, so nothing is known about the GPU then.
 func (d *device) forgetStale(maxAge time.Duration) {
 	fresh := map[int64]bool{}
 	for _, p := range d.scraped {
@@ -111,8 +111,8 @@ type mask struct {
 	mask gpu.Reasons
 }
 
-// masksOf gives the reasons over time: of the mask itself, or put together from
-// the exporter's counts of each reason.
+// masksOf returns the reasons over time, from the mask series or from the
+// exporter's counts of each reason.
 func masksOf(series []Series) []mask {
 	direct, counted := map[int64]gpu.Reasons{}, map[int64]gpu.Reasons{}
 	for _, s := range series {
@@ -143,7 +143,7 @@ func masksOf(series []Series) []mask {
 	return out
 }
 
-// within gives the values of a series in a span of time.
+// within returns the values of a series in a span of time.
 func (d *device) within(name string, from, to time.Time) []float64 {
 	var out []float64
 	for _, s := range d.series {
@@ -159,7 +159,7 @@ func (d *device) within(name string, from, to time.Time) []float64 {
 	return out
 }
 
-// minutes sums points up, minute by minute back from the end.
+// minutes summarises points per minute, counted back from the end.
 func (d *device) minutes(masks []mask, e Exported) []gpu.Minute {
 	const perMinute = int(time.Minute / Step)
 	var out []gpu.Minute
@@ -190,7 +190,7 @@ func (d *device) minutes(masks []mask, e Exported) []gpu.Minute {
 	return out
 }
 
-// countersAt gives the counters as they stood before a moment.
+// countersAt returns the counters as of the minute before a moment.
 func (d *device) countersAt(to time.Time) gpu.Counters {
 	before := func(name string) gpu.Reading[uint64] {
 		all := d.within(name, to.Add(-time.Minute), to)
@@ -236,9 +236,9 @@ func mean(v []float64) gpu.Reading[int64] {
 	return whole(sum / float64(len(v)))
 }
 
-// events gives an event for every XID that the gauge took on, and for every one
-// that the exporter counted. They are watched by a series that has a point since
-// then. What the gauge has from the first moment on came before it.
+// events adds an event for every XID that the gauge changed to and for every XID
+// that the exporter counted. Events are watched if one of these series has a point
+// since then. A value at the first point came before it.
 func (d *device) events(g *gpu.GPU, since time.Time, e Exported) {
 	watched := func(s Series) {
 		if now, _ := g.EventsWatched.Get(); !now {
@@ -285,9 +285,9 @@ func (d *device) events(g *gpu.GPU, since time.Time, e Exported) {
 	g.Events = slices.CompactFunc(g.Events, func(a, b gpu.Event) bool { return a.Data == b.Data })
 }
 
-// eventsSince is from when on the gauge, or the counts, of XIDs have a point at
-// every step up to one since then; zero: they have none. While the gauge stands at
-// one that matters, nobody knows whether that came again.
+// eventsSince returns since when the XID series have a point at every step, up to
+// a point after since; zero: not at all. While the gauge shows an XID that
+// matters, a repetition of it would be invisible.
 func (d *device) eventsSince(since time.Time) time.Time {
 	at, hides := map[int64]bool{}, map[int64]bool{}
 	newest := time.Time{}
@@ -318,8 +318,8 @@ func (d *device) eventsSince(since time.Time) time.Time {
 	return newest.UTC()
 }
 
-// pods gives who holds the GPU, where the exporter maps GPUs to pods. Prometheus
-// puts exported_ before labels that its targets have as well.
+// pods sets which pods hold the GPU, if the exporter maps GPUs to pods. Prometheus
+// prefixes labels that its targets already have with exported_.
 func (d *device) pods(g *gpu.GPU) {
 	newest := time.Time{}
 	for _, s := range d.series {
@@ -344,13 +344,14 @@ func (d *device) pods(g *gpu.GPU) {
 	}
 }
 
-// exported says whether the pod labels are those of who holds the GPU: without
-// exported_ they may be the exporter's own.
+// exported reports whether the pod labels name the pod that holds the GPU. Without
+// the prefix exported_ they may be the exporter's own.
 func (d *device) exported() bool {
 	return slices.ContainsFunc(d.series, func(s Series) bool { return s.Labels["exported_pod"] != "" })
 }
 
-// exclude marks every reading that the exporter did not give, or gives no more.
+// exclude marks every reading that the exporter never exported or no longer
+// exports.
 func exclude(g *gpu.GPU, ended gpu.GPU) {
 	gone := map[string]bool{}
 	gpu.EachReading(reflect.ValueOf(ended), func(name string, v reflect.Value) {

@@ -8,21 +8,20 @@ import (
 	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
-// How far back it is asked what went on already when the last minutes began, and
-// how far apart: longer than an XID counts after which the GPU goes on working.
+// How far back the past is queried, and the step: longer than [judge.MildXIDAge].
 const (
 	PastSpan = judge.MildXIDAge + time.Hour
 	PastStep = time.Minute
 )
 
-// PastNames lists the series of which the past is worth asking for: of some
-// it matters which values they had, of counts whether there was any.
+// PastNames returns the series whose past matters: values are needed of some, and
+// of counts only whether there was any.
 func PastNames() (values, counts []string) {
 	return []string{XIDGauge, maskName, oldMaskName}, []string{clockEventsName}
 }
 
-// Undated lists the GPUs, by UUID, of which something that counts went on already
-// when the last minutes began: what [Exported] tells of their past says since when.
+// Undated returns the UUIDs of GPUs with an XID or a slowdown that was already
+// there when the interval began. [Exported.Past] then tells since when.
 func Undated(s gpu.Snapshot) []string {
 	var out []string
 	for _, g := range s.GPUs {
@@ -38,10 +37,10 @@ func Undated(s gpu.Snapshot) []string {
 	return out
 }
 
-// onset is when the gauge of XIDs took on a value that it has at the beginning
-// of the last minutes. The exporter gives the last XID without end; only where it
-// was seen to have had another value before is it known when this one came. A
-// point that is missing hides what happened: it may have come right after it.
+// onset returns when the XID gauge took on the value that it has at the beginning
+// of the interval. The exporter repeats the last XID without end, so the time is
+// known only if an earlier point has another value. After a missing point,
+// orBefore is true.
 func (d *device) onset(code float64, e Exported) (at time.Time, orBefore bool) {
 	gauge := map[int64][]float64{}
 	for _, s := range d.past {
@@ -64,7 +63,8 @@ func (d *device) onset(code float64, e Exported) (at time.Time, orBefore bool) {
 	return at, true
 }
 
-// lasting is what has gone on, as far back as Prometheus was asked for it.
+// lasting returns the stretches of clocks event reasons, as far back as Prometheus
+// was queried.
 func (d *device) lasting(masks []mask, e Exported) []gpu.Stretch {
 	var s gpu.Stretches
 	for _, m := range masksOf(d.past) {

@@ -16,7 +16,7 @@ const (
 	leastHits = 3               // samples, below which a reason is a blip
 )
 
-// knownReasons are the bits that have a meaning here.
+// knownReasons are the bits that the rules understand.
 const knownReasons = gpu.Harmful | gpu.Benign | gpu.SWPowerCap
 
 // brake is a reason that is harmful when it lasts.
@@ -53,7 +53,7 @@ func (b brake) stretch() gpu.Reasons {
 
 func (b brake) lost(v gpu.Violations) gpu.Reading[uint64] { return v.Lost(b.stretch()) }
 
-// minutes gives the minutes of the last d before the readings.
+// minutes returns the minutes of the last d before the readings.
 func (u subject) minutes(d time.Duration) []gpu.Minute { return minutesOf(u.gpu, d) }
 
 func minutesOf(g gpu.GPU, d time.Duration) []gpu.Minute {
@@ -95,8 +95,7 @@ func throttling(u subject) []sign {
 	return out
 }
 
-// braked judges one reason by what was seen over time, in the last minutes or
-// over all that is remembered.
+// braked judges one reason over the last minutes, and then over the whole window.
 func (u subject) braked(b brake) (sign, bool) {
 	for _, window := range []time.Duration{recent, Window} {
 		minutes := u.minutes(window)
@@ -131,9 +130,9 @@ func (u subject) braked(b brake) (sign, bool) {
 	return sign{}, false
 }
 
-// braking names a reason that comes and goes, too seldom to last. Hardware
-// thermal slowdown is heat at any share: a GPU that shows it in most minutes
-// works, and worse than it should.
+// braking reports a reason that comes and goes, too seldom to last. Hardware
+// thermal slowdown is heat at any share: a GPU that shows it in most minutes is
+// degraded.
 func (u subject) braking(b brake) (sign, bool) {
 	minutes := u.minutes(Window)
 	hit, samples := hits(minutes, b.bit)
@@ -159,8 +158,8 @@ func (u subject) braking(b brake) (sign, bool) {
 	return s, true
 }
 
-// firstOf gives the start of the first minute of the run that reaches up to
-// the last minute that shows something.
+// firstOf returns the start of the last uninterrupted series of minutes that show
+// something.
 func (u subject) firstOf(shows func(gpu.Minute) bool) time.Time {
 	first := time.Time{}
 	for i := len(u.gpu.Minutes) - 1; i >= 0; i-- {
@@ -175,9 +174,9 @@ func (u subject) firstOf(shows func(gpu.Minute) bool) time.Time {
 	return first
 }
 
-// began is since when a sight has been there, by the stretch that reaches into
-// what the minutes show of it; first is what they say. What they show from the
-// first of them on may have begun before, where no stretch tells.
+// began returns since when a reason or heat has lasted, and the text for it. first
+// is the first minute that shows it. A stretch that covers that minute knows the
+// true beginning. Without one, what the oldest minute shows may have begun before.
 func (u subject) began(what gpu.Stretch, first time.Time) (since time.Time, text string) {
 	for _, one := range u.gpu.Stretches {
 		if one.Reason != what.Reason || one.Heat != what.Heat || one.Last.Before(first) || one.Since.After(first.Add(time.Minute+gpu.ClockSlack)) {
@@ -191,12 +190,12 @@ func (u subject) began(what gpu.Stretch, first time.Time) (since time.Time, text
 	return first, u.ongoing(first)
 }
 
-// leastHot is in how many minutes of the recent ones a temperature has to have
-// been at its limit: one reading is none of heat that lasts.
+// leastHot is the number of recent minutes in which a temperature must have been
+// at its limit. A single reading is not lasting heat.
 const leastHot = 2
 
-// temperature finds heat. About to switch itself off, a GPU is throttled for
-// heat like any hot one, but by what it reads now: there is no time to wait.
+// temperature finds heat. A GPU near its shutdown temperature is throttled by its
+// current reading alone: there is no time to wait.
 func temperature(u subject) []sign {
 	t := u.gpu.Temperature
 	var out []sign
@@ -233,7 +232,8 @@ func temperature(u subject) []sign {
 	return out
 }
 
-// goingOff finds a temperature that is about to switch the GPU off, by margins.
+// goingOff compares margins to find a temperature that is about to switch the GPU
+// off.
 func goingOff(t gpu.Temperature) []sign {
 	left, ok1 := t.MarginC.Get()
 	down, ok2 := t.ShutdownMarginC.Get()
@@ -250,12 +250,12 @@ func goingOff(t gpu.Temperature) []sign {
 	}}
 }
 
-// perhapsTooHot is the temperature in °C from which on a GPU without a known limit
-// may be at it: those of data centres slow down at 83 to 93 °C.
+// perhapsTooHot is the temperature in °C at which a GPU with an unknown limit may
+// be too hot. GPUs of data centres slow down at 83 to 93 °C.
 const perhapsTooHot = 85
 
-// perhapsHot finds a temperature that would be too hot for many GPUs, where nothing
-// tells what is too hot for this one.
+// perhapsHot finds a temperature that is too hot for many GPUs when this GPU's
+// limit is unknown.
 func perhapsHot(t gpu.Temperature) []sign {
 	c, ok := t.GPUC.Get()
 	if _, margin := t.MarginC.Get(); !ok || margin || c < perhapsTooHot {
@@ -267,7 +267,7 @@ func perhapsHot(t gpu.Temperature) []sign {
 	}}
 }
 
-// hot is whether a temperature is at its limit now, and for how long.
+// hot judges a temperature that is at its limit now, and returns since when.
 func (u subject) hot(kind gpu.Heat, now gpu.Reading[int64], past func(gpu.Minute) gpu.Reading[int64], limit int64) []sign {
 	c, ok := now.Get()
 	if !ok || c < limit {
@@ -283,8 +283,8 @@ func (u subject) hot(kind gpu.Heat, now gpu.Reading[int64], past func(gpu.Minute
 	return []sign{s}
 }
 
-// lasting is the sign of heat that is there now: throttled where it was in other
-// recent minutes too.
+// lasting returns the sign for heat that is there now: throttled if other recent
+// minutes show it too.
 func (u subject) lasting(hot func(gpu.Minute) bool) (s sign, lasts bool) {
 	n := 0
 	for _, m := range u.minutes(recent) {

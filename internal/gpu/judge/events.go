@@ -10,16 +10,16 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// MildXIDAge is for how long an XID counts after which the GPU goes on working.
-// Worse ones count for as long as they are remembered.
+// MildXIDAge is how long an XID counts if the GPU goes on working after it. Worse
+// XIDs count for as long as they are remembered.
 const MildXIDAge = 24 * time.Hour
 
-// recoveryChanged is the XID by which the driver says that the recovery action
-// is another now. It does not say which; see [GPU.Recovery].
+// recoveryChanged is the XID that announces a new recovery action. It does not
+// name the action; see [gpu.GPU.Recovery].
 const recoveryChanged = 154
 
-// memoryRepaired is the XID by which the driver says that a row or a page of
-// memory waits for a reset from then on.
+// memoryRepaired is the XID that announces a memory row or page that waits for a
+// reset.
 const memoryRepaired = 63
 
 // xidCatalog is where the classes of XIDs come from.
@@ -39,7 +39,8 @@ var xidOutcome = map[gpu.XIDClass]outcome{
 	gpu.XIDReplace:     {verdict: Failing, rma: true},
 }
 
-// manyLinkErrors is how often NVLink may err before it counts as broken.
+// manyLinkErrors is the number of NVLink errors above which the link counts as
+// broken.
 const manyLinkErrors = 3
 
 func xidSeen(u subject) []sign {
@@ -74,8 +75,8 @@ func xidSeen(u subject) []sign {
 	return out
 }
 
-// recoveryNote judges XID 154, which says only that the recovery action is
-// another: where the action itself is known, it decides.
+// recoveryNote judges XID 154, which only announces a new recovery action. If the
+// action itself is known, the action decides.
 func (u subject) recoveryNote(first gpu.Event, count int) sign {
 	s := sign{since: first.At, evidence: fmt.Sprintf("xid=154 count=%d recovery_action=%s", count, u.gpu.Recovery)}
 	s.outcome, s.text = u.recoveryChange(" (XID 154)")
@@ -83,7 +84,8 @@ func (u subject) recoveryNote(first gpu.Event, count int) sign {
 	return s
 }
 
-// recoveryChange judges the news that the recovery action is another, by whom it came.
+// recoveryChange judges the announcement of a new recovery action; by names its
+// source.
 func (u subject) recoveryChange(by string) (outcome, string) {
 	if _, known := u.gpu.Recovery.Get(); !known {
 		return outcome{verdict: Degraded, reset: true}, "the driver wants something done about the GPU" + by + ", and what cannot be read"
@@ -91,7 +93,7 @@ func (u subject) recoveryChange(by string) (outcome, string) {
 	return outcome{verdict: Healthy}, "the recovery action changed" + by
 }
 
-// seen is since for an event.
+// seen returns since when an event has been known, like [subject.since].
 func (u subject) seen(e gpu.Event) string {
 	if e.OrBefore {
 		return u.since(e.At) + " or before"
@@ -106,10 +108,10 @@ func times(n int) string {
 	return fmt.Sprintf(" %d times", n)
 }
 
-// fading is what an outcome still means when its last sign was at that time. What
-// a reset completes is over only when something says that none is needed: a
-// divided GPU does not show whether a row waits for it, and rows say nothing of
-// what is no repair of memory.
+// fading returns what an outcome means once its last sign is old. An outcome that
+// needs a reset ends only when a reading shows that no reset is needed. A divided
+// GPU does not show whether a row waits for one, and row remapping shows nothing
+// about repairs outside of memory.
 func (u subject) fading(o outcome, last time.Time, memory bool) outcome {
 	if o.verdict != Degraded || u.now.Sub(last) <= MildXIDAge || o.reset && !u.nothingPends(memory) {
 		return o
@@ -117,15 +119,16 @@ func (u subject) fading(o outcome, last time.Time, memory bool) outcome {
 	return outcome{verdict: Healthy}
 }
 
-// showsAgain reports whether the same XID once more would be told. The exporter's
-// gauge does not move by it: whether it came once, yesterday, or every minute
-// since, only a row or a page that waits for a reset tells, of a repair of memory.
+// showsAgain reports whether a repetition of the same XID would be visible. The
+// exporter's gauge does not change when the same XID repeats. For a repair of
+// memory, a row or page that waits for a reset shows it.
 func (u subject) showsAgain(code uint64) bool {
 	return u.snap.Source != gpu.SourceExporter || code == memoryRepaired
 }
 
-// nothingPends reports whether it is known that no repair, of memory or of what
-// only the driver tells of, waits for a reset.
+// nothingPends reports whether it is known that no repair waits for a reset.
+// memory: a reading of rows or pages is enough; otherwise the driver's recovery
+// action decides.
 func (u subject) nothingPends(memory bool) bool {
 	rows, ok1 := u.gpu.Rows.Pending.Get()
 	pages, ok2 := u.gpu.Pages.Pending.Get()

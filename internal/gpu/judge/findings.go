@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Finding is a reason, and the GPUs of which the very same was found.
+// Finding is a reason and the GPUs that share it exactly.
 type Finding struct {
 	Reason
 	GPUs []int // indices; none: it is about the node
 }
 
-// Findings are all reasons of a judgement, the node's first, each once.
+// Findings returns all reasons of a judgement, the node's first, each once.
 func (n NodeJudgement) Findings() []Finding {
 	var out []Finding
 	for _, r := range n.Reasons {
@@ -34,7 +34,8 @@ func (n NodeJudgement) Findings() []Finding {
 	return out
 }
 
-// Where names the GPUs, e.g. GPU 0-2, 5; empty: it is about the node.
+// Where returns the GPUs, such as "GPU 0-2, 5"; empty for a finding about the
+// node.
 func (f Finding) Where() string {
 	var spans []string
 	for i := 0; i < len(f.GPUs); {

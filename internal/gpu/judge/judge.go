@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// subject is what the rules about a GPU look at.
+// subject is the input of a rule: one GPU and what it is judged against.
 type subject struct {
 	snap  gpu.Snapshot
 	gpu   gpu.GPU // without the values that cannot be true
@@ -20,10 +20,10 @@ type subject struct {
 	twin  string          // another node that says that it has this GPU; empty: none does
 }
 
-// Nodes gives the verdict about every GPU of every node. The snapshots are of
+// Nodes returns the verdict about every GPU of every node. The snapshots are of
 // nodes that do the same work, such as those of one service: GPUs of the same
-// product are compared with each other. Time is the caller's; what is older or
-// newer than it may be is not believed.
+// product are compared with each other. Readings that are too old or too far ahead
+// of now are not believed.
 func Nodes(now time.Time, snaps ...gpu.Snapshot) []NodeJudgement {
 	out := make([]NodeJudgement, 0, len(snaps))
 	all := newFleet(now, snaps)
@@ -46,8 +46,8 @@ func Nodes(now time.Time, snaps ...gpu.Snapshot) []NodeJudgement {
 	return out
 }
 
-// Unseen is the verdict about a node that gave no snapshot that can be used:
-// unknown, and why.
+// Unseen returns the verdict about a node without a usable snapshot: unknown, and
+// why.
 func Unseen(node, why string) NodeJudgement {
 	return NodeJudgement{
 		Node: node, Verdict: Uncertain, GPUs: []Judgement{},
@@ -71,11 +71,11 @@ func judgeGPU(u subject) Judgement {
 	return j
 }
 
-// throttleRank orders kinds of throttling: hardware slowdown is set along with
-// the other two, so it is the least telling.
+// throttleRank orders the kinds of throttling. Hardware slowdown is set along with
+// the other two, so it ranks lowest.
 var throttleRank = map[Throttle]int{"": 0, Hardware: 1, PowerBrake: 2, Thermal: 3}
 
-// reasons runs rules, and gives what they saw, worst first.
+// reasons runs rules and returns their findings, worst first.
 func reasons(rules []rule, u subject, each func(sign)) []Reason {
 	out := []Reason{}
 	for _, r := range rules {
@@ -95,7 +95,8 @@ func worst(a, b Verdict) Verdict {
 	return a
 }
 
-// clock writes a time of day as the runbooks do; the date when it is another.
+// clock formats a time of day as the runbooks do, with the date if it is not
+// today.
 func (u subject) clock(t time.Time) string {
 	t = t.UTC()
 	if u.now.UTC().Sub(t) < 24*time.Hour {
@@ -104,7 +105,7 @@ func (u subject) clock(t time.Time) string {
 	return t.Format("2006-01-02 15:04") + " UTC"
 }
 
-// since says " since 02:14 UTC", or nothing when it is not known.
+// since returns " since 02:14 UTC", or nothing when the time is not known.
 func (u subject) since(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -112,8 +113,8 @@ func (u subject) since(t time.Time) string {
 	return " since " + u.clock(t)
 }
 
-// ongoing is since for what a history of minutes shows: what it showed already in
-// the first of them may have begun before.
+// ongoing is like since, for what the minutes show. What the oldest minute shows
+// may have begun before it.
 func (u subject) ongoing(t time.Time) string {
 	if len(u.gpu.Minutes) > 0 && t.Equal(u.gpu.Minutes[0].Start) {
 		return u.since(t) + " or before"
@@ -128,8 +129,8 @@ func plural(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// Answers is [Judge] for the answers of several nodes that do the same
-// work. A failed answer, or one about another node, makes its node unknown.
+// Answers is [Nodes] for the answers of several nodes that do the same work. A
+// failed answer, or one about another node, makes its node unknown.
 func Answers(now time.Time, answers []gpu.Answer) []NodeJudgement {
 	out := make([]NodeJudgement, len(answers))
 	var snaps []gpu.Snapshot

@@ -12,8 +12,8 @@ const (
 	linkErrorsPerMin = 100 * 60 // CRC errors of NVLink only matter at 100 per second; one replay or recovery does
 )
 
-// growth gives how much a counter grew per minute lately, and whether that is
-// known. A counter that went down began anew.
+// growth returns how much a counter grew per minute in the recent minutes, and
+// whether that is known. A counter that went down was reset.
 func (u subject) growth(counter func(gpu.Counters) gpu.Reading[uint64]) (perMinute float64, known bool) {
 	minutes := u.minutes(recent)
 	if len(minutes) < 2 {
@@ -56,7 +56,7 @@ func pcie(u subject) []sign {
 	return out
 }
 
-// linksOf counts the NVLinks that are up, and those that are not.
+// linksOf counts the NVLinks that are up and those that are down.
 func linksOf(g gpu.GPU) (up, down int) {
 	for _, l := range g.NVLinks {
 		if active, ok := l.Active.Get(); ok && active {
@@ -68,8 +68,8 @@ func linksOf(g gpu.GPU) (up, down int) {
 	return up, down
 }
 
-// linksDown judges NVLinks that are down. Where all are, the GPU may be one that
-// nothing is linked to: its peers tell.
+// linksDown judges NVLinks that are down. If all links of a GPU are down, it may
+// be a GPU without NVLink peers, so its peers decide.
 func (u subject) linksDown() []sign {
 	up, down := linksOf(u.gpu)
 	if down == 0 {
@@ -90,7 +90,8 @@ func (u subject) linksDown() []sign {
 	return []sign{s}
 }
 
-// failedRecoveries are how many recoveries of links failed, where NVLink tells.
+// failedRecoveries returns how many recoveries of links failed, if NVLink counts
+// them.
 func failedRecoveries(g gpu.GPU) string {
 	failed := g.LinkErrors(func(l gpu.NVLink) []gpu.Reading[uint64] { return []gpu.Reading[uint64]{l.RecoveryFailed} })
 	if _, known := failed.Get(); !known {
@@ -138,8 +139,8 @@ func fabric(u subject) []sign {
 	return fabricHealth(f, evidence)
 }
 
-// fabricFindings are the parts of NVML's fabric health mask: which bits, and what
-// their values mean. Values that are not here say that all is well.
+// fabricFindings are the fields of NVML's fabric health mask and the values that
+// mean a fault. Other known values mean health.
 var fabricFindings = []struct {
 	shift, width int64
 	bad          map[int64]string
@@ -155,7 +156,8 @@ var fabricFindings = []struct {
 	}, 5},
 }
 
-// fabricHealth reads the health mask. What nvml.h does not know is unknown.
+// fabricHealth reads the health mask. Values that nvml.h does not define are
+// unknown.
 func fabricHealth(f gpu.Fabric, evidence string) []sign {
 	health, ok := f.Health.Get()
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// How clocks are compared. NVML gives no base clock, so "far below" is against
-// the peers, and without peers against the highest clock.
+// Limits for comparing clocks. NVML has no base clock, so a clock is compared with
+// the peers, and without peers with the highest clock.
 const (
 	atWork    = 50   // percent of utilisation from which on a GPU is compared
 	slower    = 0.85 // of the peers' clock
@@ -24,7 +24,7 @@ type load struct {
 	capped       float64
 }
 
-// loadOf gives the load, and whether it is known.
+// loadOf returns the load, and whether it is known.
 func loadOf(g gpu.GPU) (load, bool) {
 	var mhz, percent, n int64
 	minutes := minutesOf(g, recent)
@@ -43,9 +43,9 @@ func loadOf(g gpu.GPU) (load, bool) {
 	return load{mhz: mhz / n, percent: percent / n, capped: float64(hit) / float64(samples)}, true
 }
 
-// slowerThanPeers finds the GPU that runs slower than others that do the same
-// work. The software power cap is normal at full load; it is a finding where
-// the peers run faster under it, or without it.
+// slowerThanPeers finds a GPU that runs slower than others that do the same work.
+// The software power cap is normal at full load. It is a finding if the peers run
+// faster, capped or not.
 func slowerThanPeers(u subject) []sign {
 	own, ok := loadOf(u.gpu)
 	if !ok || own.percent < atWork {

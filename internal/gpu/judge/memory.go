@@ -13,7 +13,7 @@ const (
 	retiredSoft  = 15
 )
 
-// eccUncorrectable tells errors that came while watched from those since the
+// eccUncorrectable separates errors since watching began from those since the
 // driver was loaded and those of the GPU's life. The last are history.
 func eccUncorrectable(u subject) []sign {
 	var out []sign
@@ -75,7 +75,7 @@ func eccUncorrectable(u subject) []sign {
 	return out
 }
 
-// firstECC gives the first minute whose counters are past the baseline's.
+// firstECC returns the first minute whose counters exceed the baseline.
 func (u subject) firstECC(base gpu.Counters) time.Time {
 	for _, m := range u.gpu.Minutes {
 		if gpu.Grew(base.VolatileUncorrectable, m.Counters.VolatileUncorrectable) || gpu.Grew(base.AggregateUncorrectable, m.Counters.AggregateUncorrectable) {

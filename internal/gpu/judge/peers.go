@@ -8,30 +8,30 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// fleet is all that is judged together, as far as one GPU's verdict rests on
-// others. It is made once: a comparison of each GPU with all others by their
-// histories would take minutes for some hundred nodes.
+// fleet is the part of all snapshots that GPUs are compared with. It is built
+// once: comparing each GPU with all others by their histories would take minutes
+// for some hundred nodes.
 type fleet struct {
 	products map[string]*group // by product name; all nodes
 	sites    map[site]*group
 	nodes    map[string][]int // by UUID: the snapshots that have such a GPU with fresh readings
 }
 
-// site is what a node has of a product.
+// site identifies the GPUs of one product on one node.
 type site struct {
 	product string
 	node    int // index of its snapshot
 }
 
-// group are GPUs of one product with fresh readings; what one did before it fell
-// silent says nothing about now.
+// group is the GPUs of one product with fresh readings. Readings from before a GPU
+// fell silent do not count.
 type group struct {
 	all    []peer
 	linked int     // of these, with an NVLink up
 	clocks []int64 // of those that are at work: means of the last minutes in MHz, sorted
 }
 
-// peer is a GPU as others are compared with it.
+// peer is what comparisons need of one GPU.
 type peer struct {
 	uuid    string
 	mhz     int64
@@ -39,7 +39,7 @@ type peer struct {
 	linked  bool
 }
 
-// peers are what a GPU is compared with.
+// peers summarises the GPUs that one GPU is compared with.
 type peers struct {
 	count   int
 	linked  int   // of these, with an NVLink up
@@ -72,7 +72,7 @@ func newFleet(now time.Time, snaps []gpu.Snapshot) *fleet {
 	return f
 }
 
-// in is the group of that key, made where there is none.
+// in returns the group of a key and creates it if it is missing.
 func in[K comparable](groups map[K]*group, key K) *group {
 	if groups[key] == nil {
 		groups[key] = &group{}
@@ -90,9 +90,9 @@ func (g *group) add(p peer) {
 	}
 }
 
-// peersOf gives what a GPU of a snapshot is compared with: those of the same
-// product on other nodes, else the others of the same node. The agent says each
-// GPU's highest clock, so what is looked at does not grow with the GPUs of others.
+// peersOf returns what a GPU of a snapshot is compared with: GPUs of the same
+// product on other nodes, or else the others of the same node. The cost does not
+// grow with the number of distinct highest clocks that agents report.
 func (f *fleet) peersOf(g gpu.GPU, own int) peers {
 	most, _ := g.Clocks.SMMaxMHz.Get()
 	all, here := in(f.products, g.Name), in(f.sites, site{g.Name, own})
@@ -109,9 +109,8 @@ func (f *fleet) peersOf(g gpu.GPU, own int) peers {
 	return others.without(&group{}, most)
 }
 
-// without sums up a group but for some of its own, for a GPU with that highest
-// clock (0: not known). The clock of one that says to run faster than the product
-// can is not believed.
+// without summarises a group except some members, for a GPU with that highest
+// clock (0: not known). Clocks above what the product can run at are ignored.
 func (g *group) without(some *group, most int64) peers {
 	believed := func(clocks []int64) []int64 {
 		return clocks[:sort.Search(len(clocks), func(i int) bool { return most > 0 && float64(clocks[i]) > beyond*float64(most) })]
@@ -132,8 +131,8 @@ func (g *group) without(some *group, most int64) peers {
 	return p
 }
 
-// twinOf names another node that says lately that it has this very GPU; empty: none
-// of those that are judged together. Who asks about one node alone learns of no twin.
+// twinOf returns another node whose fresh readings include this very GPU; empty if
+// none of the nodes judged together has it.
 func (f *fleet) twinOf(g gpu.GPU, own int, snaps []gpu.Snapshot) string {
 	for _, i := range f.nodes[g.UUID] {
 		if i != own && snaps[i].Node != snaps[own].Node {

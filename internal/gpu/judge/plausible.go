@@ -6,8 +6,8 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// bound is between which values a reading can be true. The limits are wide:
-// they catch broken sensors and drivers, not hot GPUs.
+// bound is the range in which a reading is plausible. The limits are wide: they
+// catch broken sensors and drivers, not hot GPUs.
 type bound struct {
 	name      string
 	at        func(*gpu.GPU) *gpu.Reading[int64]
@@ -47,7 +47,7 @@ var bounds = []bound{
 	{"pcie.width_max", func(g *gpu.GPU) *gpu.Reading[int64] { return &g.PCIe.WidthMax }, 1, 32},
 }
 
-// minuteBounds are the same for the minutes of history.
+// minuteBounds are the bounds for the minutes of history.
 var minuteBounds = []struct {
 	name      string
 	at        func(*gpu.Minute) *gpu.Reading[int64]
@@ -62,7 +62,7 @@ var minuteBounds = []struct {
 	{"gpu_percent", func(m *gpu.Minute) *gpu.Reading[int64] { return &m.GPUPercent }, 0, 100},
 }
 
-// believe makes values that cannot be true unknown, and says which.
+// believe makes implausible values unknown and lists them.
 func believe(g gpu.GPU) (gpu.GPU, []gpu.ReadError) {
 	var odd []gpu.ReadError
 	check := func(name string, r *gpu.Reading[int64], low, high int64, minute int) {

@@ -12,15 +12,15 @@ import (
 // maxAhead is how far the node's clock may be ahead of the reader's.
 const maxAhead = 10 * time.Second
 
-// harmless are the reasons for which a reading may be missing that a verdict
-// can do without: the GPU or the source has no such thing.
+// harmless are the reasons for which a verdict can do without a reading: the GPU
+// or the source does not have it.
 var harmless = map[gpu.Absence]bool{gpu.NotSupported: true, gpu.OldDriver: true, gpu.NotRead: true, gpu.NotExported: true}
 
-// lostAll are the reasons for which nothing can be read, which gpuLost and
-// gpuNeedsReset say once for all.
+// lostAll are the reasons for which nothing can be read. gpuLost and gpuNeedsReset
+// report them once.
 var lostAll = map[gpu.Absence]bool{gpu.Lost: true, gpu.NeedsReset: true}
 
-// mustKnow are the readings without which nobody can call a GPU healthy.
+// mustKnow are the readings without which no GPU is healthy.
 var mustKnow = map[string]string{
 	"clocks.reasons":             "why it does not run faster",
 	"temperature.gpu_c":          "its temperature",
@@ -65,8 +65,7 @@ func gpuNeedsReset(u subject) []sign {
 	return u.useless(gpu.NeedsReset, "the GPU cannot be used before it is reset")
 }
 
-// useless tells of a GPU of which something cannot be read because it needs a
-// reset to be used again.
+// useless finds a GPU that needs a reset before something of it can be read.
 func (u subject) useless(why gpu.Absence, text string) []sign {
 	o := outcome{verdict: Failing, reset: true}
 	for _, m := range u.lacks {
@@ -99,8 +98,8 @@ func fresh(u subject) []sign {
 	return nil
 }
 
-// onOneNode doubts a GPU that another node says it has: one of the two does not
-// tell the truth, and nobody knows which.
+// onOneNode doubts a GPU that another node reports too: one of the two is wrong,
+// and it is unknown which.
 func onOneNode(u subject) []sign {
 	if u.twin == "" {
 		return nil
@@ -130,25 +129,27 @@ func needed(u subject) []sign {
 	return out
 }
 
-// dividedNow reports whether the GPU has instances: NVML gives some readings for
-// each of them then, and not for the whole.
+// dividedNow reports whether the GPU has instances. NVML then returns some
+// readings per instance only.
 func dividedNow(g gpu.GPU) bool {
 	on, _ := g.MIG.Enabled.Get()
 	return on && len(g.MIG.Instances) > 0
 }
 
-// volatileOfInstances reports whether memory errors since the driver was loaded are
-// given for instances only. Those of the GPU's life tell of them all the same.
+// volatileOfInstances reports whether memory errors since the driver was loaded
+// exist per instance only. The counters of the GPU's life still include them.
 func volatileOfInstances(g gpu.GPU) bool {
 	return dividedNow(g) && g.ECC.VolatileUncorrectable.Why() == gpu.NotSupported && g.ECC.AggregateUncorrectable.Why() == ""
 }
 
-// rowsOfInstances reports whether row remapping is not given for as long as there are instances.
+// rowsOfInstances reports whether row remapping is unreadable while there are
+// instances.
 func rowsOfInstances(g gpu.GPU) bool {
 	return dividedNow(g) && g.Rows.Pending.Why() == gpu.NotSupported && g.Pages.Pending.Why() != ""
 }
 
-// divided says what a GPU does not tell while it has instances, and a verdict does without.
+// divided lists readings that are unavailable while a GPU has instances, and that
+// a verdict can do without.
 func divided(u subject) []sign {
 	var out []sign
 	if volatileOfInstances(u.gpu) {
@@ -166,8 +167,8 @@ func divided(u subject) []sign {
 	return out
 }
 
-// repairsUnseen says when neither row remapping nor page retirement can be
-// read, one of which every GPU with ECC has, but for a divided one.
+// repairsUnseen reports whether neither row remapping nor page retirement can be
+// read. Every GPU with ECC has one of them, unless it is divided.
 func repairsUnseen(g gpu.GPU) (sign, bool) {
 	_, pending := g.Rows.Pending.Get()
 	_, failed := g.Rows.Failed.Get()
@@ -179,8 +180,8 @@ func repairsUnseen(g gpu.GPU) (sign, bool) {
 	return sign{outcome: outcome{verdict: Uncertain}, text: "repairs of its memory cannot be read", evidence: evidence}, true
 }
 
-// readable says what could not be read for a reason that may be the fault
-// itself, and what the source does not give.
+// readable lists what could not be read for a reason that may itself be a fault,
+// and what the source does not export.
 func readable(u subject) []sign {
 	var bad, absent []string
 	var out []sign
@@ -214,8 +215,8 @@ func first8(names []string) string {
 	return strings.Join(names, " ")
 }
 
-// podsUnknown says that nobody knows which pods hold the GPUs. Whoever asks for
-// those of a service takes all GPUs of the node for them then.
+// podsUnknown reports that it is unknown which pods hold the GPUs. All GPUs of the
+// node then count as a service's own.
 func podsUnknown(evidence string) sign {
 	return sign{outcome: outcome{verdict: Healthy}, text: "which pods hold its GPUs is not known: any pod of the node may", evidence: evidence}
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// rule is one way to look at a GPU or a node. A rule sees signs independently
-// of the others, and the worst sign is the verdict: so one more sign never
-// makes it milder.
+// rule looks at one property of a GPU or a node. Rules are independent, and the
+// worst sign is the verdict: one more sign never makes it milder.
 type rule struct {
 	id     string
 	source string
@@ -31,8 +30,7 @@ var nodeRules = []rule{
 	{"gpus-present", "count of GPUs against the PCI bus", gpusPresent},
 }
 
-// gpuRules are all that a verdict about a GPU looks at. Order is that of
-// equally bad reasons.
+// gpuRules are the rules for a GPU. Equally bad reasons keep this order.
 var gpuRules = []rule{
 	{"gpu-lost", "nvml.h 13.0, NVML_ERROR_GPU_IS_LOST", gpuLost},
 	{"needs-reset", "nvml.h 13.0, NVML_ERROR_RESET_REQUIRED", gpuNeedsReset},
@@ -76,7 +74,7 @@ var memoryFlags = []memoryFlag{
 	{"rows.tpc_repair_pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.TPCRepairPending }, outcome{verdict: Degraded, reset: true}, "a processor cluster waits for its repair, which a reset does"},
 }
 
-// recoveryOutcome is what the driver's wish means.
+// recoveryOutcome is what each recovery action of the driver means.
 var recoveryOutcome = map[gpu.RecoveryAction]struct {
 	outcome
 	text string

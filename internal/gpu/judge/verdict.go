@@ -2,7 +2,7 @@ package judge
 
 import "time"
 
-// Verdict is what is thought of a GPU or a node.
+// Verdict is the judgement of a GPU or a node.
 type Verdict string
 
 // Verdicts, mildest first.
@@ -15,12 +15,13 @@ const (
 	Failing   Verdict = "failing"   // gives or will give errors: take it out
 )
 
-// Verdicts lists them all, mildest first.
+// Verdicts returns all verdicts, mildest first.
 func Verdicts() []Verdict {
 	return []Verdict{Healthy, Busy, Uncertain, Degraded, Throttled, Failing}
 }
 
-// WorseThan compares two verdicts. What is none is worse than all.
+// WorseThan reports whether v is worse than o. An undefined verdict is worse than
+// all others.
 func (v Verdict) WorseThan(o Verdict) bool { return v.rank() > o.rank() }
 
 func (v Verdict) rank() int {
@@ -32,7 +33,7 @@ func (v Verdict) rank() int {
 	return len(Verdicts())
 }
 
-// Throttle is what slows a GPU down.
+// Throttle is the cause of a slowdown.
 type Throttle string
 
 // Kinds of throttling.
@@ -83,7 +84,7 @@ type outcome struct {
 	reset, rma bool
 }
 
-// sign is something a rule saw.
+// sign is one observation of a rule.
 type sign struct {
 	outcome
 	text     string

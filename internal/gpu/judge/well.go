@@ -8,10 +8,9 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// WellSince is since when a GPU has been well without a gap, by the minutes that
-// are remembered of it, and what was before that. It says nothing of what the GPU
-// is now: that is [Judge]'s, whose rules also know of events and of counters that
-// grew, for as long as they are remembered.
+// WellSince returns since when the remembered minutes show a healthy GPU without a
+// gap, and what precedes that. It does not judge the present: [Nodes] does, with
+// rules that also cover events and growing counters.
 func WellSince(g gpu.GPU) (since time.Time, before string) {
 	since = g.TakenAt
 	for i, m := range slices.Backward(g.Minutes) {
@@ -32,10 +31,9 @@ func WellSince(g gpu.GPU) (since time.Time, before string) {
 
 func utc(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
 
-// unwell says what of a minute is no health; empty: nothing. A single sample
-// with a harmful reason is enough, but for the one that may show up briefly. A
-// temperature that was not read, or that nothing tells the limit of, may have
-// been any.
+// unwell returns what is unhealthy about a minute; empty: nothing. One sample with
+// a harmful reason is enough, except for the reason that may show up briefly. A
+// temperature that was not read, or whose limit is unknown, counts as unhealthy.
 func unwell(g gpu.GPU, m gpu.Minute) string {
 	for _, b := range brakes {
 		lost, _ := b.lost(m.Violation).Get()
@@ -61,15 +59,14 @@ func unwell(g gpu.GPU, m gpu.Minute) string {
 		return "no margin left to where it slows down"
 	}
 	if m.Samples == 0 {
-		return "" // which says enough
+		return "" // WellSince reports the missing samples
 	}
 	return unmeasured(g, m)
 }
 
-// unmeasured says which temperature of a minute was not read, or has no limit to
-// compare it with; empty: none. Drivers for Ada and later are to tell no limits any
-// more but the margin that is left to them (nvml.h). Memory counts where the GPU tells its temperature
-// and its limit at all.
+// unmeasured returns which temperature of a minute was not read or has no known
+// limit; empty: none. According to nvml.h, drivers for Ada and later report only
+// the margin. Memory counts only if the GPU reports its temperature and its limit.
 func unmeasured(g gpu.GPU, m gpu.Minute) string {
 	_, slow := g.Temperature.SlowdownC.Get()
 	_, most := g.Temperature.GPUMaxC.Get()

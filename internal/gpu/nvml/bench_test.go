@@ -40,7 +40,7 @@ func remembering(b *testing.B) *Collector {
 	return c
 }
 
-// BenchmarkAnswer is what one question costs the agent, beside TLS.
+// BenchmarkAnswer is what one question costs the agent, without TLS.
 func BenchmarkAnswer(b *testing.B) {
 	c := remembering(b)
 	for _, minutes := range []int{10, gpu.MaxMinutes} {

@@ -19,7 +19,7 @@ const HostProc = "/proc"
 // static pod.
 var podCgroup = regexp.MustCompile(`pod([0-9a-f]{8}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{12})(?:\.slice)?(?:/|$)`)
 
-// podsOf gives the pods that the processes of a GPU belong to, by their cgroups.
+// podsOf returns the pods that the processes of a GPU belong to, by their cgroups.
 // A process that is of no pod holds the GPU for none. One whose cgroup cannot be
 // read may be anybody's, so nothing is known then.
 func podsOf(proc string, g gpu.GPU, processes []process) gpu.Reading[[]gpu.Pod] {

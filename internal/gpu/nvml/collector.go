@@ -184,7 +184,7 @@ func (c *Collector) Snapshot() gpu.Snapshot {
 	return s
 }
 
-// Problem says why no GPU can be read, or nil.
+// Problem returns why no GPU can be read, or nil.
 func (c *Collector) Problem() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,7 @@ func newDGX(n int, functions ...string) *dgx {
 
 func (d *dgx) open() error { return d.begin() }
 
-// health gives the mock what it has no answer for.
+// health adds to the mock what it has no answer for.
 func (g *dgxGPU) health() {
 	g.GetSerialFunc = func() (string, nvidia.Return) { return "", nvidia.ERROR_NOT_SUPPORTED }
 	g.GetCurrentClocksEventReasonsFunc = func() (uint64, nvidia.Return) { return nvidia.ClocksEventReasonGpuIdle, nvidia.SUCCESS }
@@ -134,7 +134,7 @@ func (q *queue) of(g *dgxGPU) {
 	}
 }
 
-// happen tells an XID.
+// happen raises an XID.
 func (g *dgxGPU) happen(xid uint64) {
 	g.told <- nvidia.EventData{EventType: nvidia.EventTypeXidCriticalError, EventData: xid}
 }

@@ -30,7 +30,7 @@ func field[T any](all gpu.Reading[[]nvidia.FieldValue], i int, as func(nvidia.Fi
 	return gpu.Unknown[T](gpu.Implausible)
 }
 
-// lacks says that the GPU or its driver has no such value.
+// lacks reports whether the GPU or its driver has no such value.
 func lacks[T any](r gpu.Reading[T]) bool {
 	return r.Why() == gpu.NotSupported || r.Why() == gpu.OldDriver
 }

@@ -74,7 +74,7 @@ func (l *library) begin() error {
 	}
 }
 
-// loadable says why the library cannot be loaded.
+// loadable returns why the library cannot be loaded.
 func loadable(name string) error {
 	lib := dl.New(name, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := lib.Open(); err != nil {

@@ -36,7 +36,7 @@ func (m *memory) of(uuid string) *history {
 	return h
 }
 
-// restart says that counters may begin anew.
+// restart marks that counters may begin anew.
 func (m *memory) restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

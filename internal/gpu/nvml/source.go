@@ -35,7 +35,7 @@ type card interface {
 
 // events is a stream of one card's events.
 type events interface {
-	// wait gives the next event, or false when none came within the time.
+	// wait returns the next event, or false when none came within the time.
 	wait(time.Duration) (event, bool, error)
 	close()
 }
@@ -53,10 +53,10 @@ type process struct {
 	gi, ci    int // GPU and compute instance where the GPU is divided; -1: none
 }
 
-// errClosed says that the driver was unloaded, or lost its state: open again.
+// errClosed means that the driver was unloaded, or lost its state: open again.
 var errClosed = errors.New("the driver was unloaded or restarted")
 
-// Unavailable says why the driver cannot be used at all, and what to do.
+// Unavailable explains why the driver cannot be used at all, and what to do.
 type Unavailable struct {
 	Why     gpu.Absence
 	Reason  string // e.g. libnvidia-ml.so.1 is not here

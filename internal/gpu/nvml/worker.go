@@ -42,7 +42,7 @@ func (f *inFlight) enter(call string) {
 // leave is called when what was read can be seen.
 func (f *inFlight) leave() { f.p.Store(nil) }
 
-// stuck gives the call, if it has been going on for too long.
+// stuck returns the call that has been going on for too long, if any.
 func (f *inFlight) stuck(now time.Time) *pending {
 	if p := f.p.Load(); p != nil && now.Sub(p.since) >= hang {
 		return p

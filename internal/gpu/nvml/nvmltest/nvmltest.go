@@ -119,7 +119,7 @@ func Blackwell(gpus int) Script {
 	return s
 }
 
-// Set says something of one GPU.
+// Set sets one value of one GPU.
 func (s Script) Set(gpu int, key, value string) { s[fmt.Sprintf("gpu.%d.%s", gpu, key)] = value }
 
 // Unset takes back what was said of one GPU.

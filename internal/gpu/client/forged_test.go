@@ -73,7 +73,7 @@ func lies() map[string]lie {
 // the agent itself or by who asks, or makes the verdict unknown; and why is said
 // in words, which is what runs keep.
 func TestWhatCannotBeBelieved(t *testing.T) {
-	h := newHouse(t)
+	h := newTestCluster(t)
 	cases := lies()
 	var nodes []string
 	for node, c := range cases {

@@ -157,25 +157,25 @@ const (
 	account   = "system:serviceaccount:responder:responder-agent"
 )
 
-// house is a cluster with an authority.
-type house struct {
+// testCluster is a cluster with a certificate authority.
+type testCluster struct {
 	*cluster
 	dir  string
 	ca   *authority
 	port int
 }
 
-func newHouse(t testing.TB) *house {
+func newTestCluster(t testing.TB) *testCluster {
 	dir := t.TempDir()
-	return &house{cluster: &cluster{owners: map[string]Owner{}}, dir: dir, ca: newAuthority(t, dir, "agents")}
+	return &testCluster{cluster: &cluster{owners: map[string]Owner{}}, dir: dir, ca: newAuthority(t, dir, "agents")}
 }
 
-// address gives the nth loopback address; the kernel answers on all of 127/8.
+// address returns the nth loopback address; the kernel answers on all of 127/8.
 func address(n int) string { return fmt.Sprintf("127.1.%d.%d", n/250, n%250+1) }
 
 // agent starts a real agent for a node and lists its pod. All agents listen on
 // the same port, each at an address of its own, as pods do.
-func (h *house) agent(t testing.TB, node string, change func(*agent.Options)) *fixed {
+func (h *testCluster) agent(t testing.TB, node string, change func(*agent.Options)) *fixed {
 	t.Helper()
 	h.mu.Lock()
 	n := len(h.pods)
@@ -215,7 +215,7 @@ func (h *house) agent(t testing.TB, node string, change func(*agent.Options)) *f
 }
 
 // client makes a client of the agents that were started.
-func (h *house) client(t testing.TB, change func(*Options)) *Client {
+func (h *testCluster) client(t testing.TB, change func(*Options)) *Client {
 	t.Helper()
 	token := filepath.Join(h.dir, "responder.token")
 	write(t, token, "responder\n")
