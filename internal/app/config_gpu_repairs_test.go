@@ -37,7 +37,7 @@ func TestRepairsConfiguration(t *testing.T) {
 
 // TestRepairsAreAskedFor: what the client says of a failure reaches the lever.
 func TestRepairsAreAskedFor(t *testing.T) {
-	desk := notifytest.StartDesk(t)
+	desk := notifytest.StartRepairServer(t)
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("s3cret"), 0o600); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func repairsAt(t *testing.T, url string) *Webhook {
 }
 
 func TestRepairs(t *testing.T) {
-	desk := notifytest.StartDesk(t)
+	desk := notifytest.StartRepairServer(t)
 	r := repairsAt(t, desk.URL+"?hook=hidden")
 	for range 2 { // a repeat is the same request
 		ticket, err := r.Ask(t.Context(), aRepair())
@@ -50,7 +50,7 @@ func TestRepairs(t *testing.T) {
 		}
 		return out
 	}
-	want := []notifytest.DeskRequest{
+	want := []notifytest.RepairRequest{
 		{Key: "r-1/ask#1/request", Body: with("action", "request", "key", "r-1/ask#1/request")},
 		{Key: "r-1/ask#1/withdraw", Body: with("action", "withdraw", "key", "r-1/ask#1/withdraw", "of", "r-1/ask#1/request", "ticket", "OPS-1")},
 	}
@@ -80,7 +80,7 @@ func TestRepairsThatFail(t *testing.T) {
 		"it is elsewhere":    {notifytest.Fault{Status: http.StatusFound, Header: map[string]string{"Location": "http://192.0.2.1/"}}, Invalid, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			desk := notifytest.StartDesk(t)
+			desk := notifytest.StartRepairServer(t)
 			desk.Fail(c.fault)
 			_, err := repairsAt(t, desk.URL).Ask(t.Context(), aRepair())
 			if e := asError(t, name, err); e.Reason != c.reason || e.Maybe != c.maybe || strings.Contains(e.Error(), "s3cret") {
@@ -89,7 +89,7 @@ func TestRepairsThatFail(t *testing.T) {
 		})
 	}
 	t.Run("on a connection that was used before", func(t *testing.T) {
-		desk := notifytest.StartDesk(t)
+		desk := notifytest.StartRepairServer(t)
 		r := repairsAt(t, desk.URL)
 		if _, err := r.Ask(t.Context(), aRepair()); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestTicket(t *testing.T) {
 		`{"id": "OPS` + "\\u0007" + `-7"}`:                              "OPS-7",
 		`{"id": "OPS-7", "note": "` + strings.Repeat("x", 70<<10) + `"`: "",
 	} {
-		desk := notifytest.StartDesk(t)
+		desk := notifytest.StartRepairServer(t)
 		desk.Fail(notifytest.Fault{Status: http.StatusOK, Body: body})
 		if got, err := repairsAt(t, desk.URL).Ask(t.Context(), aRepair()); err != nil || got != want {
 			t.Errorf("%.40s: %q, %v, want %q", body, got, err, want)

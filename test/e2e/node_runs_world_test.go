@@ -19,15 +19,15 @@ import (
 // nodeRun is one run of a playbook with one lever on the first node of a pool of
 // its own, on which the service has a replica.
 type nodeRun struct {
-	name     string
-	nodes    int    // of the pool; 0: 2
-	minReady int    // of the service; 0: 1
-	beside   string // manifests of others in the pool, POOL stands for it
-	lever    string // kind
-	with     string // its parameters beside the node, as YAML
-	hopeless bool   // its proof never comes
-	grace    bool   // the pods take seconds to go
-	early    bool   // its alert comes before all the others
+	name       string
+	nodes      int    // of the pool; 0: 2
+	minReady   int    // of the service; 0: 1
+	neighbours string // manifests of others in the pool, POOL stands for it
+	lever      string // kind
+	with       string // its parameters except the node, as YAML
+	hopeless   bool   // its proof never comes
+	grace      bool   // the pods take seconds to go
+	early      bool   // its alert comes before all the others
 
 	before func(*testing.T, *nodeRuns, *nodeRun) // the alert
 	during func(*testing.T, *nodeRuns, *nodeRun) // when the change was made and is not proven
@@ -46,7 +46,7 @@ type nodeRuns struct {
 	ns        string
 	responder *rig.Service
 	client    *kube.Client // as the responder's account
-	desk      *notifytest.Desk
+	repairs   *notifytest.RepairServer
 }
 
 func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
@@ -58,21 +58,21 @@ func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
 	cp.BindLevers(t, w.ns)
 	var err error
 	var ca string
-	w.desk, ca = notifytest.StartDeskTLS(t)
-	w.desk.Fail(notifytest.Fault{Hang: true}, notifytest.Fault{Status: http.StatusInternalServerError})
+	w.repairs, ca = notifytest.StartRepairServerTLS(t)
+	w.repairs.Fail(notifytest.Fault{Hang: true}, notifytest.Fault{Status: http.StatusInternalServerError})
 	if w.client, err = kube.New(kube.Options{Kubeconfig: cp.Kubeconfig(t, rig.Responder)}); err != nil {
 		t.Fatal(err)
 	}
 	fleets := &crashes{engines: map[string]*rig.Fleet{}}
-	services, files, manifests := "services:", map[string]string{"desk-ca": ca, "desk-token": deskToken}, []string{}
+	services, files, manifests := "services:", map[string]string{"repairs-ca": ca, "repairs-token": repairsToken}, []string{}
 	for _, r := range all {
 		r.all = cp.AddNodes(t, w.ns, max(r.nodes, 2), 8)
 		r.node = r.all[0]
 		pool := w.ns + "-" + r.name
 		cp.LabelNodes(t, r.all, "karpenter.sh/nodepool", pool)
 		manifests = append(manifests, r.deployment(pool))
-		if r.beside != "" {
-			manifests = append(manifests, strings.ReplaceAll(r.beside, "POOL", pool))
+		if r.neighbours != "" {
+			manifests = append(manifests, strings.ReplaceAll(r.neighbours, "POOL", pool))
 		}
 		services += strings.Replace(service(w.ns, r.name, "auto"), "min_ready: 1", fmt.Sprintf("min_ready: %d", max(r.minReady, 1)), 1)
 		files["playbooks/"+r.name+".yaml"] = r.playbook()
@@ -87,7 +87,7 @@ func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
 		Prometheus: prometheus.URL, Kubeconfig: cp.Kubeconfig(t, rig.Responder), Services: services,
 		Playbook: cordonPlaybook, Files: files,
 		Settings: "autonomy: auto\nguards: {cooldown: 0s, nodes_out: {max: 2, percent: 25}, concurrency: {levers: 50}, budget: {levers: 100, runs: 100}}\n" +
-			fmt.Sprintf("gpu: {repairs: {url: %q, ca_file: desk-ca, token_file: desk-token, timeout: 30s, idempotent: true}}\n", w.desk.URL),
+			fmt.Sprintf("gpu: {repairs: {url: %q, ca_file: repairs-ca, token_file: repairs-token, timeout: 30s, idempotent: true}}\n", w.repairs.URL),
 	})
 	for _, r := range all {
 		if r.early {
@@ -97,8 +97,8 @@ func newNodeRuns(t *testing.T, all []*nodeRun) *nodeRuns {
 	return w
 }
 
-// deskToken is worth nothing outside the test.
-const deskToken = "rig-desk-token-of-no-worth"
+// repairsToken is worth nothing outside the test.
+const repairsToken = "rig-repairs-token-of-no-worth"
 
 func (w *nodeRuns) alert(t *testing.T, r *nodeRun) {
 	t.Helper()

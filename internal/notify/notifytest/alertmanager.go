@@ -20,7 +20,7 @@ type Alertmanager struct {
 	Faults
 	URL string
 
-	// Annotations says whether they are kept, as from 0.32 on.
+	// Annotations reports whether they are kept, as from 0.32 on.
 	Annotations bool
 
 	mu       sync.Mutex // guards what follows
@@ -77,7 +77,7 @@ func StartAlertmanager(t testing.TB) *Alertmanager {
 	return a
 }
 
-// Silences gives all silences, with their states now.
+// Silences returns all silences, with their states now.
 func (a *Alertmanager) Silences() []AlertmanagerSilence {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +102,7 @@ func (a *Alertmanager) Restart() {
 	a.alerts, a.started = nil, time.Now()
 }
 
-// Active gives those that silence something now.
+// Active returns those that silence something now.
 func (a *Alertmanager) Active() []AlertmanagerSilence {
 	return slices.DeleteFunc(a.Silences(), func(s AlertmanagerSilence) bool { return s.Status.State != "active" })
 }
@@ -203,7 +203,7 @@ func (a *Alertmanager) post(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"silenceID": s.ID})
 }
 
-// problem says what Alertmanager would not take.
+// problem returns what Alertmanager would not accept.
 func (s AlertmanagerSilence) problem(now time.Time) string {
 	switch {
 	case len(s.Matchers) == 0:

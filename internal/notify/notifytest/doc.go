@@ -1,5 +1,5 @@
 // Package notifytest has servers that speak the protocols of package notify as
 // the real ones do, with their limits and errors: PagerDuty's Events API v2,
 // the part of Alertmanager's API v2 that silences need, a receiver of CloudEvents,
-// and a desk that takes requests for repairs. For tests only.
+// and a server that accepts requests for repairs. For tests only.
 package notifytest

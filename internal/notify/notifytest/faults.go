@@ -28,7 +28,7 @@ func (f *Faults) Fail(faults ...Fault) {
 	f.next = append(f.next, faults...)
 }
 
-// Seen gives how many requests have come.
+// Seen returns the number of requests so far.
 func (f *Faults) Seen() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

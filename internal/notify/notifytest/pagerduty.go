@@ -55,7 +55,7 @@ func StartPagerDuty(t testing.TB) *PagerDuty {
 	return p
 }
 
-// Alert gives the state of the alert with that key: triggered, acknowledged,
+// Alert returns the state of the alert with that key: triggered, acknowledged,
 // resolved, or empty when there was none.
 func (p *PagerDuty) Alert(key string) string {
 	p.mu.Lock()
@@ -63,14 +63,14 @@ func (p *PagerDuty) Alert(key string) string {
 	return p.alerts[key]
 }
 
-// Events gives the accepted alert events.
+// Events returns the accepted alert events.
 func (p *PagerDuty) Events() []PagerDutyEvent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.events)
 }
 
-// Changes gives the accepted change events.
+// Changes returns the accepted change events.
 func (p *PagerDuty) Changes() []PagerDutyEvent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *PagerDuty) accept(ev PagerDutyEvent, change bool) {
 	p.events = append(p.events, ev)
 }
 
-// check says what PagerDuty would not take.
+// check returns what PagerDuty would not accept.
 func (ev PagerDutyEvent) check(change bool) []string {
 	var problems []string
 	bad := func(wrong bool, problem string) {

@@ -51,14 +51,14 @@ func StartReceiver(t testing.TB) *Receiver {
 	return r
 }
 
-// Events gives what has arrived.
+// Events returns what has arrived.
 func (r *Receiver) Events() []CloudEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
 }
 
-// Refused gives why requests were refused.
+// Refused returns why requests were refused.
 func (r *Receiver) Refused() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
