@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Application says what the application is and how it is. The name is
+// Application is the identity and the state of an application. The name is
 // namespace/name; the namespace may be left out for Argo CD's own.
 func (c *Client) Application(ctx context.Context, name string) (gitops.Application, error) {
 	raw, err := c.get(ctx, name)
@@ -129,7 +129,7 @@ func resource(r v1alpha1.ResourceStatus) gitops.Resource {
 	return out
 }
 
-// operation gives the running operation, the one that was asked for and has not
+// operation returns the running operation, the one that was asked for and has not
 // begun, or the last one.
 func operation(raw *v1alpha1.Application) gitops.Operation {
 	state := raw.Status.OperationState
@@ -156,7 +156,7 @@ func operation(raw *v1alpha1.Application) gitops.Operation {
 	return out
 }
 
-// asked says what an operation was asked to do.
+// asked describes what an operation was asked to do.
 func asked(o v1alpha1.Operation) gitops.Operation {
 	out := gitops.Operation{By: who(o.InitiatedBy)}
 	for _, info := range o.Info {
@@ -172,7 +172,7 @@ func asked(o v1alpha1.Operation) gitops.Operation {
 	return out
 }
 
-// revisions gives those of all sources; applications with one source have one.
+// revisions returns those of all sources; applications with one source have one.
 func revisions(one string, several []string) []string {
 	if len(several) > 0 {
 		return slices.Clone(several)

@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Report says what [Client.Check] found.
+// Report is the result of [Client.Check].
 type Report struct {
 	Version string   // of the server
 	Account string   // whom the token belongs to
@@ -50,7 +50,7 @@ func (c *Client) Check(ctx context.Context, names ...string) (Report, error) {
 	return report, nil
 }
 
-// Lacks says which right to sync an application is missing, for people; empty:
+// Lacks returns which right to sync an application is missing, for people; empty:
 // none.
 func (c *Client) Lacks(ctx context.Context, name string) (string, error) {
 	raw, err := c.get(ctx, name)

@@ -55,7 +55,7 @@ func (o Options) address() (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// tls gives the TLS settings; nil with Plaintext.
+// tls returns the TLS settings; nil with Plaintext.
 func (o Options) tls() (*tls.Config, error) {
 	if o.Plaintext {
 		return nil, nil

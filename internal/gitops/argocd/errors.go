@@ -22,7 +22,7 @@ type request struct {
 	slow  bool   // it waits for the controller
 }
 
-// String says it as a person would.
+// String returns the form that people use.
 func (r request) String() string {
 	if r.name == "" {
 		return r.verb
@@ -36,12 +36,12 @@ func (c *Client) fail(ctx context.Context, r request, err error, token string) e
 	if e := new(gitops.Error); errors.As(err, &e) {
 		return err
 	}
-	st, said := status.FromError(err)
+	st, ok := status.FromError(err)
 	text := clean(st.Message(), token)
 	e := &gitops.Error{Message: fmt.Sprintf("argo cd at %s: %s", c.server, r)}
 	hint := ""
 	e.Reason, hint = r.judge(st.Code(), text)
-	if !said { // not of gRPC at all
+	if !ok { // not of gRPC at all
 		e.Reason, hint = gitops.ServerError, ""
 	}
 	e.Unknown = r.write && (passing(e.Reason) || e.Reason == gitops.Timeout) && e.Reason != gitops.Throttled
@@ -57,7 +57,7 @@ func (c *Client) fail(ctx context.Context, r request, err error, token string) e
 	return e
 }
 
-// judge gives the reason for a code, and what the code does not say.
+// judge returns the reason for a code, and what the code does not tell.
 func (r request) judge(code codes.Code, text string) (gitops.Reason, string) {
 	switch code {
 	case codes.Unavailable:
@@ -98,7 +98,7 @@ func (r request) judge(code codes.Code, text string) (gitops.Reason, string) {
 	}
 }
 
-// lacking says what a refusal can mean. Argo CD answers the same for an
+// lacking explains what a refusal can mean. Argo CD answers the same for an
 // application that is not there, so as not to tell. Where it is configured so,
 // Argo CD takes a sync to any commit but its branch's for an override.
 func (r request) lacking(text string) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// overrides lists what the spec decides beside the manifests of its sources.
+// overrides lists what the spec decides in addition to the manifests of its sources.
 func overrides(spec v1alpha1.ApplicationSpec) []gitops.Override {
 	var out []gitops.Override
 	for i, s := range spec.GetSources() {

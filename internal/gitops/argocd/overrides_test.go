@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestOverrides: everything that a spec sets beside its manifests is named, and
+// TestOverrides: everything that a spec sets in addition to its manifests is named, and
 // no value of it: some are secrets.
 func TestOverrides(t *testing.T) {
 	jsonnet := &v1alpha1.ApplicationSourceDirectory{Jsonnet: v1alpha1.ApplicationSourceJsonnet{Libs: []string{"lib"}}}

@@ -138,7 +138,7 @@ func began(app gitops.Application, s gitops.Sync) bool {
 	return app.Operation.Key == s.Key && slices.Equal(app.Operation.Revisions, s.Revisions)
 }
 
-// maySync says what forbids the sync.
+// maySync returns an error if something forbids the sync.
 func maySync(app gitops.Application, s gitops.Sync) error {
 	refuse := func(reason gitops.Reason, why string, args ...any) error {
 		return &gitops.Error{Reason: reason, Message: fmt.Sprintf("argo cd: sync application %s: ", app.Name) + fmt.Sprintf(why, args...)}

@@ -17,7 +17,7 @@ import (
 // application is looked at anew, and refreshed if nothing runs.
 const look = 30 * time.Second
 
-// Judge says how far an application has come, and why it thinks so.
+// Judge returns how far an application has come, and why.
 type Judge = func(gitops.Application) (gitops.Rollout, string)
 
 // Watch waits until the application is settled by a judge's rule, such as

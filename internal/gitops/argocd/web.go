@@ -71,7 +71,7 @@ func (w *web) stream(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn
 
 // webStream is a stream of answers to one request.
 type webStream struct {
-	ctx     context.Context //nolint:containedctx // grpc.ClientStream gives it out
+	ctx     context.Context //nolint:containedctx // grpc.ClientStream returns it
 	open    func(req any) (*connect.ServerStreamForClient[message], error)
 	answers *connect.ServerStreamForClient[message]
 }
@@ -111,7 +111,7 @@ func (s *webStream) RecvMsg(reply any) error {
 	return fromWeb(err)
 }
 
-// fromWeb gives an error the form of gRPC's own; the codes are the same.
+// fromWeb converts an error to gRPC's own form; the codes are the same.
 func fromWeb(err error) error {
 	e := new(connect.Error)
 	if !errors.As(err, &e) {

@@ -10,7 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// window says which sync window keeps the application from being synced now,
+// window returns the sync window that keeps the application from being synced now,
 // by its own auto-sync or, where there is none, by us; empty: none.
 func (c *Client) window(ctx context.Context, app gitops.Application) (string, error) {
 	namespace, name, err := split(app.Name)

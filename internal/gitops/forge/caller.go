@@ -136,7 +136,7 @@ func (c *caller) do(ctx context.Context, q call) (int, error) {
 
 func (q call) writes() bool { return q.method != http.MethodGet }
 
-// String gives the forge's kind and host.
+// String returns the forge's kind and host.
 func (c *caller) String() string { return string(c.kind) + " at " + c.base.Host }
 
 func (c *caller) request(ctx context.Context, q call, token string) (*http.Request, error) {
@@ -257,15 +257,15 @@ func (c *caller) refused(q call, token string, resp *http.Response, body []byte)
 	if hint != "" {
 		e.Message += "; " + hint
 	}
-	if text := shown(said(body), token); text != "" {
+	if text := shown(errorText(body), token); text != "" {
 		e.Message += ": " + text
 	}
 	return e
 }
 
-// said takes the words out of an error's JSON: message and errors of GitHub
+// errorText extracts the text of an error's JSON: message and errors of GitHub
 // and Gitea, message or error of GitLab, where a message may be a list.
-func said(body []byte) string {
+func errorText(body []byte) string {
 	var answer struct {
 		Message any `json:"message"`
 		Error   any `json:"error"`

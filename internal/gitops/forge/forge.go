@@ -110,7 +110,7 @@ type Client struct {
 // api is one forge's protocol.
 type api interface {
 	open(context.Context, Request) (Pull, error)
-	// list gives those of the branch into any base, in any state, newest first;
+	// list returns those of the branch into any base, in any state, newest first;
 	// false: there are more than were asked for.
 	list(ctx context.Context, base, branch string) ([]Pull, bool, error)
 	get(ctx context.Context, number int64) (Pull, error)
@@ -120,7 +120,7 @@ type api interface {
 	protection(ctx context.Context, branch string) (Protection, error)
 	// needs is what keeps an open one from being merged, as far as it can be named.
 	needs(ctx context.Context, p Pull) ([]string, error)
-	// of gives those that a commit of a base branch came with, in any state.
+	// of returns those that a commit of a base branch came with, in any state.
 	of(ctx context.Context, sha string) ([]Pull, error)
 }
 
@@ -166,7 +166,7 @@ func New(o Options) (*Client, error) {
 	return client, nil
 }
 
-// String gives the forge and the repository.
+// String returns the forge and the repository.
 func (c *Client) String() string { return string(c.o.Kind) + " " + c.o.Repository }
 
 // Find looks for the newest pull request of a branch whose text carries the

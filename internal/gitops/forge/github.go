@@ -54,7 +54,7 @@ func (g githubPull) pull() Pull {
 	return p
 }
 
-// mergeable says what is in the way of a merge, by GitHub's word for it. Only
+// mergeable returns what blocks a merge, by GitHub's word for it. Only
 // words that are known to be good are "nothing": a word that is missing or new
 // is none of them.
 func mergeable(state string) (blocked string, conflict bool) {

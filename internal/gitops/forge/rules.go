@@ -22,7 +22,7 @@ func (c *Client) Protection(ctx context.Context, branch string) (Protection, err
 	return c.api.protection(ctx, branch)
 }
 
-// Needs gives a pull request and what keeps an open one from being merged, in
+// Needs returns a pull request and what keeps an open one from being merged, in
 // words: reviews and checks that are required, and checks that failed or are
 // under way, required or not. None: it can be merged now. A list that could not
 // be read whole is an error, never "none".
@@ -41,7 +41,7 @@ func (c *Client) Needs(ctx context.Context, number int64) (Pull, []string, error
 	return p, few(needs), nil
 }
 
-// Of gives our merged pull request that a commit of a base branch came with. A
+// Of returns our merged pull request that a commit of a base branch came with. A
 // squash or a rebase may have cost it its trailers; the forge knows it all the
 // same. False: there is none.
 func (c *Client) Of(ctx context.Context, sha string) (Pull, bool, error) {
@@ -72,7 +72,7 @@ func few(needs []string) []string {
 	return needs
 }
 
-// check says what is in the way of a check: by its name, and the forge's words
+// check returns what blocks a check: by its name, and the forge's words
 // for where it stands. Empty: nothing is.
 func check(name, state string) string {
 	switch strings.ToLower(state) {
@@ -87,7 +87,7 @@ func check(name, state string) string {
 	}
 }
 
-// verdicts gives who asks for changes, from reviews in the order they came: the
+// verdicts returns who asks for changes, from reviews in the order they came: the
 // last one of a person that says yes or no counts.
 func verdicts(reviews []review) (approved int, needs []string) {
 	last := map[string]string{}

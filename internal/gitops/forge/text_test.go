@@ -10,7 +10,7 @@ import (
 
 // TestTextEdited: what people and their tools add to the text of a pull request
 // takes it from nobody, and one whose lines they took away is not "none": that
-// would be asked for again, beside it.
+// would be requested again.
 func TestTextEdited(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		q := w.request()

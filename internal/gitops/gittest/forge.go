@@ -166,14 +166,14 @@ func (f *Forge) refuses() bool {
 	return missing && !f.admin
 }
 
-// Requests gives what was asked for so far.
+// Requests returns what was asked for so far.
 func (f *Forge) Requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.requests...)
 }
 
-// Pulls gives the pull requests.
+// Pulls returns the pull requests.
 func (f *Forge) Pulls() []Pull {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -350,7 +350,7 @@ func (f *Forge) numbered(w http.ResponseWriter, r *http.Request) *Pull {
 	return p
 }
 
-// cameWith gives the pull request that a commit of the base came with; nil: none.
+// cameWith returns the pull request that a commit of the base came with; nil: none.
 func (f *Forge) cameWith(sha string) *Pull {
 	for _, p := range f.pulls {
 		if p.State == "merged" && p.Merged == sha {
@@ -360,7 +360,7 @@ func (f *Forge) cameWith(sha string) *Pull {
 	return nil
 }
 
-// matching gives pull requests, newest first.
+// matching returns pull requests, newest first.
 func (f *Forge) matching(branch, base string) []*Pull {
 	var out []*Pull
 	for i := len(f.pulls) - 1; i >= 0; i-- {

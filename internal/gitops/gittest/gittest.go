@@ -218,7 +218,7 @@ func (s *Server) Head(branch string) string {
 	return s.GitBare("for-each-ref", "--format=%(objectname)", "refs/heads/"+branch)
 }
 
-// Show gives a file's content at a revision.
+// Show returns a file's content at a revision.
 func (s *Server) Show(revision, path string) string {
 	s.tb.Helper()
 	cmd := exec.CommandContext(context.Background(), s.git, "show", revision+":"+path)

@@ -48,7 +48,7 @@ func landed(c gitops.Commit) gitops.Landing {
 // remembered is how far back our own commits are looked for: no run is longer.
 const remembered = 14 * 24 * time.Hour
 
-// Find tells what became of the commit with that key. Where there is a forge its
+// Find reports what became of the commit with that key. Where there is a forge its
 // pull requests are asked first: one that was merged by squashing or rebasing is
 // known there by the commit it became, whatever trailers that has.
 func (m *Manifests) Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {

@@ -92,7 +92,7 @@ func (c *checkout) reach(source string) error {
 	return nil
 }
 
-// special says why an entry is neither a plain file nor a directory of the
+// special explains why an entry is neither a plain file nor a directory of the
 // checkout's own; empty for one that is.
 func (c *checkout) special(p string, mode fs.FileMode) string {
 	switch {

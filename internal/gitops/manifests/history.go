@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
-// Changes gives the commits since then that touched the manifests of the
+// Changes returns the commits since then that touched the manifests of the
 // target, newest first.
 func (m *Manifests) Changes(ctx context.Context, src gitops.Source, t gitops.Target, since time.Time) ([]gitops.Touched, error) {
 	b, err := m.branch(src)
@@ -34,7 +34,7 @@ func (m *Manifests) Changes(ctx context.Context, src gitops.Source, t gitops.Tar
 	return changes, b.recognise(ctx, changes)
 }
 
-// Since gives those that came to the branch after a commit, whenever they were
+// Since returns those that came to the branch after a commit, whenever they were
 // made. With an empty target they are those of every workload of the source.
 func (m *Manifests) Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
 	b, err := m.branch(src)
@@ -48,7 +48,7 @@ func (m *Manifests) Since(ctx context.Context, src gitops.Source, t gitops.Targe
 	return changes, b.recognise(ctx, changes)
 }
 
-// Contains tells whether a commit is in the history of another one.
+// Contains reports whether a commit is in the history of another one.
 func (m *Manifests) Contains(ctx context.Context, src gitops.Source, ancestor, descendant string) (bool, error) {
 	b, err := m.branch(src)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r reading) concerns(p string) bool {
 	return readable(p) && (under(p, strings.Trim(r.src.Path, "/.")) || slices.ContainsFunc(r.beyond, func(dir string) bool { return under(p, dir) }))
 }
 
-// since gives the commits after sha that touched the target, newest first.
+// since returns the commits after sha that touched the target, newest first.
 func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
 	r, err := b.head(ctx, src)
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, 
 	return b.touched(ctx, r, t, r.concerning(log))
 }
 
-// touched tells of each commit what it changed. Commits that changed nothing of
+// touched returns for each commit what it changed. Commits that changed nothing of
 // the target are left out.
 func (b *branch) touched(ctx context.Context, r reading, t gitops.Target, log []gitops.Commit) ([]gitops.Touched, error) {
 	var out []gitops.Touched

@@ -107,7 +107,7 @@ func (m *Manifests) dial(r Remote, name string) (*branch, error) {
 	return &branch{repo: repo, remote: r, src: gitops.Source{Repository: o.URL, Branch: name}, last: map[string]reading{}, known: map[string]string{}}, nil
 }
 
-// Close gives the clones back.
+// Close releases the clones.
 func (m *Manifests) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +174,7 @@ type Checked struct {
 	Forge      bool // Err is of the forge's API; the repository itself was read
 }
 
-// Places gives where variables stand at the head.
+// Places returns where variables stand at the head.
 func (m *Manifests) Places(ctx context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error) {
 	b, err := m.branch(src)
 	if err != nil {

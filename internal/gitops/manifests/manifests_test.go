@@ -31,7 +31,7 @@ spec:
 `
 
 // fleet is a repository with a kustomize base and an overlay, a second service
-// beside it, and other people's files.
+// next to it, and other people's files.
 func fleet(t *testing.T) (*gittest.Server, *Manifests, gitops.Source, gitops.Target) {
 	t.Helper()
 	s := gittest.NewServer(t)
@@ -155,7 +155,7 @@ func TestMovedAndAhead(t *testing.T) {
 	}
 }
 
-// History tells what each commit changed of the service, and leaves out what
+// History returns what each commit changed of the service, and leaves out what
 // changed nothing of it.
 func TestChanges(t *testing.T) {
 	s, m, src, target := fleet(t)
@@ -285,17 +285,17 @@ func TestRepositoryName(t *testing.T) {
 	}
 }
 
-// What is not read may set what is changed, so nothing is changed beside it.
+// What is not read may set what is changed, so nothing is changed next to it.
 func TestUnreadManifests(t *testing.T) {
 	s, m, src, target := fleet(t)
 	want := gitops.Want{Source: src, Target: target, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}}
 	s.Push("a long one", map[string]string{"apps/chat/patch.yaml": "# " + strings.Repeat("x", maxFileBytes) + "\n"})
 	if _, err := m.Propose(t.Context(), want); !reasonIs(err, gitops.Invalid, "apps/chat/patch.yaml") {
-		t.Errorf("beside a manifest of more than 8 MiB: %v", err)
+		t.Errorf("next to a manifest of more than 8 MiB: %v", err)
 	}
 	s.Push("pointers", map[string]string{"apps/chat/patch.yaml": "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) + "\nsize 12\n"})
 	if _, err := m.Propose(t.Context(), want); !reasonIs(err, gitops.Invalid, "LFS") {
-		t.Errorf("beside a Git LFS pointer: %v", err)
+		t.Errorf("next to a Git LFS pointer: %v", err)
 	}
 
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 // own word counts again, or the next push finds out.
 const refusedFor = time.Hour
 
-// Way tells how a change of the source's branch is made now. What cannot be
+// Way reports how a change of the source's branch is made now. What cannot be
 // asked is an error: a push that nobody may make would be planned otherwise.
 func (m *Manifests) Way(ctx context.Context, src gitops.Source) (gitops.Way, error) {
 	b, err := m.branch(src)
@@ -236,7 +236,7 @@ const maxRecognised = 50
 // earlier "nothing" is not remembered.
 const associated = 10 * time.Minute
 
-// recognise gives commits that came with pull requests of ours the trailer that
+// recognise adds to commits that came with pull requests of ours the trailer that
 // a squash, or whoever merged them, left out.
 func (b *branch) recognise(ctx context.Context, log []gitops.Touched) error {
 	if b.remote.Forge == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// touches tells field by field how two versions of files differ, as far as they
+// touches lists field by field how two versions of files differ, as far as they
 // concern the target. A file that cannot be read as YAML is one field. Values
 // whose names look secret, and those of Secrets, are shown as redacted.
 func touches(before, after []gitops.File, t gitops.Target) []gitops.Touch {
@@ -101,7 +101,7 @@ const (
 	maxShown  = 200 // bytes of a value
 )
 
-// flatten gives the scalars of a file by their paths.
+// flatten returns the scalars of a file by their paths.
 func flatten(data []byte, t gitops.Target) map[string]field {
 	f := &flat{fields: map[string]field{}}
 	if len(data) == 0 {

@@ -28,7 +28,7 @@ type word struct {
 	line int
 }
 
-// commandLine gives the words of a list that is one: scalars, of which one is a
+// commandLine returns the words of a list that is one: scalars, of which one is a
 // flag. Nil: it is not.
 func commandLine(n *yaml.Node) []word {
 	var words []word

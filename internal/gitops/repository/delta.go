@@ -16,7 +16,7 @@ type delta struct {
 	from, to object.TreeEntry // the zero entry: not there
 }
 
-// changed gives what a commit changed against its first parent. A rename is a
+// changed returns what a commit changed against its first parent. A rename is a
 // file less and a file more.
 func (r *Repository) changed(c *commit) ([]delta, error) {
 	now, err := r.tree(c)
@@ -30,7 +30,7 @@ func (r *Repository) changed(c *commit) ([]delta, error) {
 	return r.compare(before, now)
 }
 
-// compare gives the files in which two trees differ, by path. Directories of
+// compare returns the files in which two trees differ, by path. Directories of
 // the same hash are not opened, which the library's own comparison does.
 func (r *Repository) compare(from, to *object.Tree) ([]delta, error) {
 	deltas, err := r.differ(from, to, "", 0)
@@ -99,7 +99,7 @@ func (r *Repository) directory(e object.TreeEntry) (*object.Tree, error) {
 	return t, nil
 }
 
-// file gives an entry that is no directory; else none.
+// file returns an entry that is no directory; else none.
 func file(e object.TreeEntry) object.TreeEntry {
 	if e.Mode == filemode.Dir {
 		return object.TreeEntry{}

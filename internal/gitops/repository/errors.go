@@ -32,7 +32,7 @@ type damaged struct{ err error }
 func (d *damaged) Error() string { return "the clone is damaged: " + d.err.Error() }
 func (d *damaged) Unwrap() error { return d.err }
 
-// remoteError says why an exchange with the remote failed. write: a push may
+// remoteError explains why an exchange with the remote failed. write: a push may
 // have happened, unless the remote refused it before it read it.
 func (r *Repository) remoteError(doing string, err error, write bool) error {
 	var known *gitops.Error
@@ -66,7 +66,7 @@ func (r *Repository) remoteError(doing string, err error, write bool) error {
 		e.Message += "; whether the push arrived is not known"
 	}
 	if err != nil && e.Reason != gitops.Timeout {
-		e.Err = &said{text: r.shown(err.Error()), err: err}
+		e.Err = &redactedError{text: r.shown(err.Error()), err: err}
 	}
 	return e
 }
@@ -116,17 +116,17 @@ func lost(err error) (gitops.Reason, string) {
 	return gitops.Unreachable, "cannot be reached; check the address and that it runs"
 }
 
-// said is an error of a library or a server, without secrets, on one line.
-type said struct {
+// redactedError is an error of a library or a server, without secrets, on one line.
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (s *said) Error() string { return s.text }
+func (e *redactedError) Error() string { return e.text }
 
 // Is looks at the cause. There is no Unwrap: the cause's own text may hold a
 // credential.
-func (s *said) Is(target error) bool { return errors.Is(s.err, target) }
+func (e *redactedError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func statusReason(code int) gitops.Reason {
 	switch {
@@ -163,7 +163,7 @@ func (r *Repository) localError(doing string, err error) error {
 	return e
 }
 
-// isLocal tells an error of our own disk from one of the remote.
+// isLocal reports whether an error is of our own disk, not of the remote.
 func isLocal(err error) bool {
 	var p *fs.PathError
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.As(err, &p)

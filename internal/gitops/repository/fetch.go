@@ -129,7 +129,7 @@ func (r *Repository) resolve(adv *packp.AdvRefs, branch string) (*plumbing.Refer
 	}
 }
 
-// refName gives the full name of a branch.
+// refName returns the full name of a branch.
 func (r *Repository) refName(adv *packp.AdvRefs, branch string) (plumbing.ReferenceName, error) {
 	if branch != "" {
 		return plumbing.NewBranchReferenceName(branch), nil

@@ -50,7 +50,7 @@ func (q *newest) Pop() any {
 	return last
 }
 
-// extent says how a walk ended.
+// extent is how a walk ended.
 type extent int
 
 const (
@@ -169,7 +169,7 @@ func (r *Repository) branchOr(branch string) string {
 	return branch
 }
 
-// Window says which part of the history is asked for.
+// Window selects a part of the history.
 type Window struct {
 	Since time.Time // committer's time; Git does not know when a commit was pushed
 	Until time.Time // zero: now
@@ -290,7 +290,7 @@ func (r *Repository) touches(c *commit, path string) (bool, error) {
 	return a != b, err
 }
 
-// describe gives a commit in our words.
+// describe converts a commit to our type.
 func (r *Repository) describe(c *commit) (gitops.Commit, error) {
 	subject, _, _ := strings.Cut(strings.TrimLeft(c.Message, "\n"), "\n")
 	d := gitops.Commit{

@@ -23,7 +23,7 @@ type hunk struct {
 	at, end  int
 }
 
-// hunks gives the differences of two texts, in order.
+// hunks returns the differences of two texts, in order.
 func hunks(a, b []byte) []hunk {
 	var out []hunk
 	var h hunk

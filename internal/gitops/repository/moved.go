@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// conflict says what moved, of the files that a change wants to write.
+// conflict reports which files that a change wants to write have moved.
 func (r *Repository) conflict(ctx context.Context, base, head plumbing.Hash, want map[string]change) error {
 	m := &gitops.Moved{Base: base.String(), Head: head.String()}
 	e := &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("commit: repository %s", r.at), Err: m}
@@ -129,7 +129,7 @@ func (r *Repository) changers(ctx context.Context, base, head plumbing.Hash, p s
 	if err != nil {
 		return nil, err
 	}
-	old := from.Committer.When.Add(-skew) // base may have come by a merge, beside this line
+	old := from.Committer.When.Add(-skew) // base may have come by a merge, from outside this line
 	_, err = r.walk(ctx, head, true, recentCommits, func(c *commit) (bool, error) {
 		if c.Hash == base || c.Committer.When.Before(old) || len(by) >= 20 || !r.parentKnown(c) {
 			return true, nil

@@ -137,7 +137,7 @@ type address struct {
 	path   string
 }
 
-// String gives the URL.
+// String returns the URL.
 func (a address) String() string {
 	if a.scheme == "ssh" && !strings.HasPrefix(a.path, "/") {
 		return a.user + "@" + a.host + ":" + a.path

@@ -123,11 +123,11 @@ func (r *Repository) move(ctx context.Context, doing string, c *packp.Command, p
 			return nil
 		}
 		sent = true
-		said, report, err := r.swap(ctx, s, adv, c, pack)
+		output, report, err := r.swap(ctx, s, adv, c, pack)
 		if err == nil || report == nil {
 			return err
 		}
-		refused := r.refusal(c.Name, report, said)
+		refused := r.refusal(c.Name, report, output)
 		lost = refused.Reason == gitops.Conflict
 		if lost {
 			return nil
@@ -140,7 +140,7 @@ func (r *Repository) move(ctx context.Context, doing string, c *packp.Command, p
 	return lost, nil
 }
 
-// lostRace says what came between our fetch and our push.
+// lostRace describes what came between our fetch and our push.
 func (r *Repository) lostRace(ctx context.Context, w write, t *target, want map[string]change) (*commit, error) {
 	at, err := r.fetchRef(ctx, t.name.Short(), 0)
 	if err != nil {
@@ -162,10 +162,10 @@ func (r *Repository) swap(ctx context.Context, s pushing, adv *packp.AdvRefs, c 
 	}
 	req := packp.NewReferenceUpdateRequestFromCapabilities(adv.Capabilities)
 	req.Commands = []*packp.Command{c}
-	var said limitedBuffer
+	var output limitedBuffer
 	if adv.Capabilities.Supports(capability.Sideband64k) {
 		_ = req.Capabilities.Set(capability.Sideband64k) // fails for arguments only
-		req.Progress = &said
+		req.Progress = &output
 	}
 	if pack != nil {
 		req.Packfile = io.NopCloser(bytes.NewReader(pack))
@@ -177,18 +177,18 @@ func (r *Repository) swap(ctx context.Context, s pushing, adv *packp.AdvRefs, c 
 	case report != nil && err == nil && len(report.CommandStatuses) == 0:
 		report, err = nil, errStopped // it says nothing of our branch
 	}
-	return said.String(), report, err
+	return output.String(), report, err
 }
 
 // refusal explains a push that the remote read and refused.
-func (r *Repository) refusal(name plumbing.ReferenceName, report *packp.ReportStatus, said string) *gitops.Error {
+func (r *Repository) refusal(name plumbing.ReferenceName, report *packp.ReportStatus, output string) *gitops.Error {
 	status := report.UnpackStatus
 	if status == "ok" && len(report.CommandStatuses) > 0 {
 		status = report.CommandStatuses[0].Status
 	}
 	text := r.shown(status)
-	if said = r.shown(said); said != "" {
-		text += ": " + said
+	if output = r.shown(output); output != "" {
+		text += ": " + output
 	}
 	e := &gitops.Error{Message: fmt.Sprintf("push: repository %s refuses branch %s: %s", r.at, name.Short(), text)}
 	lower := strings.ToLower(text)

@@ -17,7 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Query says which files are read.
+// Query selects the files to read.
 type Query struct {
 	SHA    string                 // of the commit
 	Path   string                 // file or directory; empty: the whole tree
@@ -169,7 +169,7 @@ func (rd *reader) file(e object.TreeEntry, name string) error {
 	return nil
 }
 
-// special says why an entry is no plain file; empty for one that is.
+// special explains why an entry is no plain file; empty for one that is.
 func special(m filemode.FileMode) string {
 	switch m {
 	case filemode.Regular, filemode.Executable, filemode.Deprecated:

@@ -71,7 +71,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Close gives the directory back. It waits for the operation that runs.
+// Close releases the directory. It waits for the operation that runs.
 func (r *Repository) Close() error {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
@@ -79,7 +79,7 @@ func (r *Repository) Close() error {
 	return r.lock.Close()
 }
 
-// String gives the address, without credentials.
+// String returns the address, without credentials.
 func (r *Repository) String() string { return r.at.String() }
 
 func (r *Repository) clonePath() string { return filepath.Join(r.o.Dir, "clone") }

@@ -15,7 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// RevertRequest says which commits are undone.
+// RevertRequest selects the commits to undo.
 type RevertRequest struct {
 	Base    string   // what the plan was made on; empty: whatever the branch is at when it is pushed
 	Branch  string   // as in [CommitRequest]

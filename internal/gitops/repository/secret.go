@@ -26,7 +26,7 @@ type secrets struct {
 	known []string
 }
 
-// read gives the content of a credential's file. The file is named in errors,
+// read returns the content of a credential's file. The file is named in errors,
 // its content is not.
 func (s *secrets) read(what, file string) (string, error) {
 	f, err := os.Open(file)

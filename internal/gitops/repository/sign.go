@@ -42,7 +42,7 @@ func (s *secrets) sshKey(what, file, passphraseFile string) (ssh.Signer, error) 
 	return signer, nil
 }
 
-// sign gives the signature of a commit's bytes; empty when none is configured.
+// sign returns the signature of a commit's bytes; empty when none is configured.
 func (r *Repository) sign(payload []byte) (string, error) {
 	switch s := r.o.Signing; {
 	case s.SSHKeyFile != "":

@@ -162,7 +162,7 @@ type pack struct {
 	store   storer.EncodedObjectStorer
 }
 
-// builder collects new objects beside the clone, where they leave no trace
+// builder collects new objects outside the clone, where they leave no trace
 // when they are not pushed.
 type builder struct {
 	r     *Repository
