@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// whole gives the test the number of processors that the runtime chooses, and
+// whole lets the test use the number of processors that the runtime chooses, and
 // afterwards back the one there was.
 func whole(t *testing.T) int {
 	t.Helper()

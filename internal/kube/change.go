@@ -115,7 +115,7 @@ func (o *object) earlier(number int64) (past, error) {
 	return past{}, &Error{Reason: NotFound, Message: fmt.Sprintf("roll back %s: there is no revision %d (spec.revisionHistoryLimit bounds how many are kept)", o, number)}
 }
 
-// rawTemplate gives a revision's pod template as the server stores it. The
+// rawTemplate returns a revision's pod template as the server stores it. The
 // typed one lacks the fields that a newer server knows and this client does
 // not, and would take them away.
 func (c *Client) rawTemplate(ctx context.Context, o *object, p past) (map[string]any, error) {
@@ -212,7 +212,7 @@ func record(run, key string) map[string]string {
 	return map[string]string{AnnotationRun: run, AnnotationEffect: key}
 }
 
-// templateHash tells pod templates apart, whoever wrote them. Another release
+// templateHash distinguishes pod templates, whoever wrote them. Another release
 // of this client may know other fields and hash otherwise; a rollback of ours
 // then looks like somebody's change, as it did before there was a mark.
 func templateHash(t corev1.PodTemplateSpec) (string, error) {

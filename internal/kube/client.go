@@ -19,7 +19,7 @@ import (
 // FieldManager is the name under which the API server records our fields.
 const FieldManager = "responder"
 
-// Options says which cluster and how hard it may be asked.
+// Options selects the cluster and limits the load on it.
 type Options struct {
 	Kubeconfig string        // path; empty: the pod's own service account
 	Context    string        // in the kubeconfig; empty: the current one

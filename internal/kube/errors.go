@@ -38,7 +38,7 @@ type Error struct {
 	Err     error
 }
 
-// Error says the message and the cause. Causes can quote whole objects, so
+// Error returns the message and the cause. Causes can quote whole objects, so
 // they are shortened and secrets in them are redacted.
 func (e *Error) Error() string {
 	if e.Err == nil {
@@ -47,7 +47,7 @@ func (e *Error) Error() string {
 	return e.Message + ": " + clip(credential.Redact(e.Err.Error()))
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // request names a request for messages and for the permission it needs.
@@ -60,7 +60,7 @@ type request struct {
 	write     bool // carried out, not a dry-run
 }
 
-// String says it as a person would: "get deployments.apps serving/chat".
+// String returns the form that people use: "get deployments.apps serving/chat".
 func (r request) String() string {
 	s := r.verb + " " + r.resource
 	if r.group != "" {

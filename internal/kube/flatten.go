@@ -155,7 +155,7 @@ func (r *redactor) flags(out map[string]string, path string, args []string) {
 	}
 }
 
-// isFlag tells a flag from a value; -1 and one token holding blanks are values.
+// isFlag reports whether a token is a flag, not a value; -1 and one token holding blanks are values.
 func isFlag(arg string) bool {
 	if len(arg) < 2 || arg[0] != '-' || strings.ContainsAny(arg, " \n\t") && !strings.Contains(arg, "=") {
 		return false

@@ -125,7 +125,7 @@ func rayNodes(containers []corev1.Container) int {
 	return 0
 }
 
-// Leaders gives the object whose replicas are the workload's: of a
+// Leaders returns the object whose replicas are the workload's: of a
 // LeaderWorkerSet the StatefulSet of its name, which makes a leader for each
 // replica (kubernetes-sigs/lws, docs) and stands for it in the catalog.
 func (r Ref) Leaders() Ref {
@@ -135,7 +135,7 @@ func (r Ref) Leaders() Ref {
 	return r
 }
 
-// leads tells of which groups the object makes the leaders: their workload, as
+// leads returns the groups whose leaders the object makes: their workload, as
 // their pods have it for an owner, and what all of these have in common. The
 // zero values: of none.
 func (o *object) leads() (Ref, labels.Set) {

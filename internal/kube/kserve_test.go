@@ -63,7 +63,7 @@ func TestServingCountsKServe(t *testing.T) {
 			},
 			want: serving(0, 0, true),
 		},
-		"a head made anew beside its like": {
+		"a second head of the same group": {
 			pods: []member{
 				said(head("h", "node-0", "1"), "2"), said(head("h-2", "node-1", "1"), "2"), unready(said(worker("w-0", "node-2", "1"), "2")),
 			},

@@ -17,7 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 )
 
-// limited gives a client with the limits of the options, and a server that
+// limited returns a client with the limits of the options, and a server that
 // counts what it is asked.
 func limited(t testing.TB, o kube.Options) (*kube.Client, *atomic.Int64) {
 	t.Helper()

@@ -24,10 +24,10 @@ type ObjectID struct {
 	Name      string
 }
 
-// String says it as people do: Deployment serving/chat.
+// String returns the form that people use: Deployment serving/chat.
 func (id ObjectID) String() string { return id.Kind + " " + id.Namespace + "/" + id.Name }
 
-// Object gives an object as the server has it now, as JSON, without its status
+// Object returns an object as the server has it now, as JSON, without its status
 // and without what managers note on it. Values of environment variables are in
 // the clear: whoever reads it shows none of them.
 func (c *Client) Object(ctx context.Context, id ObjectID) ([]byte, error) {

@@ -26,7 +26,7 @@ type Container struct {
 	Args    []string
 }
 
-// Marked gives the Deployments and StatefulSets of all namespaces that carry
+// Marked returns the Deployments and StatefulSets of all namespaces that carry
 // the label with the value true.
 func (c *Client) Marked(ctx context.Context, label string) ([]Marked, error) {
 	options := metav1.ListOptions{LabelSelector: label + "=true"}

@@ -18,7 +18,7 @@ type Claim struct {
 	Why string // the label, annotation or taint that says so
 }
 
-// String says a claim as a person would: NVSentinel (label ...).
+// String returns the form that people use: NVSentinel (label ...).
 func (c Claim) String() string { return c.By + " (" + c.Why + ")" }
 
 // neighbour is one way in which another actor marks a node as its own. Exactly
@@ -87,7 +87,7 @@ func claims(n *corev1.Node) []Claim {
 	return out
 }
 
-// on says where the actor marked the node; empty: it did not.
+// on returns where the actor marked the node; empty: it did not.
 func (x neighbour) on(n *corev1.Node) string {
 	counts := func(value string) bool {
 		return value != "" && !slices.Contains(x.rest, value)

@@ -149,7 +149,7 @@ func nodePatch(n *corev1.Node, ch NodeChange) []operation {
 	return patch
 }
 
-// without gives the taints but for that one. A node has at most one of a key
+// without returns the taints but for that one. A node has at most one of a key
 // and effect.
 func without(all []corev1.Taint, t Taint) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(all), func(x corev1.Taint) bool { return x.Key == t.Key && string(x.Effect) == t.Effect })

@@ -96,7 +96,7 @@ func declaredOwners(ref Ref, meta metav1.ObjectMeta) []Owner {
 //
 // The tracking id counts only when it names this very object: copies of an
 // object carry it along, and Argo CD ignores it there. The instance label is
-// the charts' own too, so it counts only beside fields that Argo CD manages.
+// the charts' own too, so it counts only together with fields that Argo CD manages.
 func ArgoApplication(ref Ref, meta metav1.ObjectMeta) (app, why string) {
 	if id := meta.Annotations[argoTrackingID]; id != "" {
 		// <application>:<group>/<kind>:<namespace>/<name>

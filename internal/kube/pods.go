@@ -139,7 +139,7 @@ func bad(cond corev1.NodeCondition) bool {
 	return cond.Status != good
 }
 
-// events gives the warnings of the last hour about the workload, its history
+// events returns the warnings of the last hour about the workload, its history
 // and its pods, newest first, one entry per reason, object and message.
 func (c *Client) events(ctx context.Context, o *object, pods []corev1.Pod) ([]EventCount, error) {
 	about := map[string]bool{o.ref.Kind + "/" + o.ref.Name: true}

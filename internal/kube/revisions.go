@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Revisions gives the revision history, oldest first.
+// Revisions returns the revision history, oldest first.
 func (c *Client) Revisions(ctx context.Context, ref Ref) ([]Revision, error) {
 	o, err := c.load(ctx, ref)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InRotation gives the pods of a namespace that EndpointSlices call ready, by
+// InRotation returns the pods of a namespace that EndpointSlices call ready, by
 // UID, each with the name of such a slice: what follows it may send them new
 // requests, whatever has become of the pod. The error is an [*Error].
 func (c *Client) InRotation(ctx context.Context, namespace string) (map[string]string, error) {

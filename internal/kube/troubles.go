@@ -24,7 +24,7 @@ var troubles = []string{
 // GPUXIDErrors, NVLinkStatusInactive, AcceleratedHardwareReady, ...
 var ofGPUs = []string{"gpu", "xid", "nvlink", "nvswitch", "nvidia", "dcgm", "accelerat"}
 
-// Troubles gives those of a node's bad conditions by which a neighbour on the node,
+// Troubles returns those of a node's bad conditions by which a neighbour on the node,
 // such as node-problem-detector, says that it is not fit.
 func Troubles(conditions []string) []string {
 	return slices.DeleteFunc(slices.Clone(conditions), func(c string) bool {
@@ -33,7 +33,7 @@ func Troubles(conditions []string) []string {
 	})
 }
 
-// GPUTroubles gives those of a node's bad conditions that speak of its GPUs.
+// GPUTroubles returns those of a node's bad conditions that are about its GPUs.
 func GPUTroubles(conditions []string) []string {
 	return slices.DeleteFunc(slices.Clone(conditions), func(c string) bool {
 		name, _, _ := strings.Cut(c, "=")

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Workload gives the state of one workload, its pods, its warnings and who
+// Workload returns the state of one workload, its pods, its warnings and who
 // owns its fields. When any of that cannot be read it is an [*Error]: half an
 // answer would look healthier than the truth.
 func (c *Client) Workload(ctx context.Context, ref Ref) (Workload, error) {
@@ -78,7 +78,7 @@ func replicas(n *int32) int {
 	return int(*n)
 }
 
-// stuck says why the controller gave a rollout up. A condition that names
+// stuck returns why the controller gave a rollout up. A condition that names
 // another ReplicaSet is left over from an earlier rollout.
 func (o *object) stuck() string {
 	for _, cond := range o.deployment.Status.Conditions {
@@ -145,7 +145,7 @@ func resolve(v *intstr.IntOrString, n int, up bool) int {
 	return out
 }
 
-// Nodes gives the conditions of the nodes that the workload's pods run on.
+// Nodes returns the conditions of the nodes that the workload's pods run on.
 func (c *Client) Nodes(ctx context.Context, ref Ref) ([]Node, error) {
 	o, err := c.load(ctx, ref)
 	if err != nil {

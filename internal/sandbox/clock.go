@@ -18,7 +18,7 @@ type Clock struct {
 	since time.Time // real moment at which it was from
 }
 
-// NewClock gives a clock that shows start now and runs pace times as fast as
+// NewClock returns a clock that shows start now and runs pace times as fast as
 // the real one. The pace must be positive.
 func NewClock(start time.Time, pace float64) (*Clock, error) {
 	if !(pace > 0) || pace > maxPace {
@@ -30,7 +30,7 @@ func NewClock(start time.Time, pace float64) (*Clock, error) {
 // maxPace is far more than a world can be simulated at.
 const maxPace = 1_000_000
 
-// NewManualClock gives a clock that shows start until somebody sets it.
+// NewManualClock returns a clock that shows start until somebody sets it.
 func NewManualClock(start time.Time) *Clock {
 	return &Clock{pace: 1, manual: true, from: start}
 }

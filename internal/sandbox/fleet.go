@@ -54,7 +54,7 @@ type pod struct {
 // surge is how many pods a rolling update adds at once; none may be missing.
 const surge = 1
 
-// newFleet gives the workload as its first revision left it, long ago.
+// newFleet returns the workload as its first revision left it, long ago.
 func newFleet(spec *serviceSpec, start time.Time, rng hash) *fleet {
 	f := &fleet{
 		spec:       spec,
@@ -146,7 +146,7 @@ func (f *fleet) control(at time.Time, place func() string) {
 	}
 }
 
-// spare gives the pod to remove next, -1 when none may go: first those that are
+// spare returns the pod to remove next, -1 when none may go: first those that are
 // not ready, old revisions before the current one, the youngest first.
 func (f *fleet) spare(readyToo bool) int {
 	best, bestRank := -1, -1
@@ -234,7 +234,7 @@ func (f *fleet) warn(reason, object, message string, at time.Time) {
 	f.events = append(f.events, kube.EventCount{Reason: reason, Object: object, Message: message, Count: 1, Last: at})
 }
 
-// serving gives the pods that take traffic.
+// serving returns the pods that take traffic.
 func (f *fleet) serving() []*pod {
 	var out []*pod
 	for _, p := range f.pods {
@@ -265,7 +265,7 @@ func (f *fleet) serve(at, start time.Time, d time.Duration) {
 	}
 }
 
-// describe gives the workload as the API would.
+// describe returns the workload as the API would.
 func (f *fleet) describe() kube.Workload {
 	w := kube.Workload{
 		Ref: f.ref, APIVersion: "apps/v1", UID: f.uid, Generation: f.generation, Observed: f.observed,

@@ -51,7 +51,7 @@ func (a *watch) nodeAlerts(ctx context.Context, now time.Time) {
 	}
 }
 
-// gpuAlerts tells of every GPU that is not well.
+// gpuAlerts returns an alert for every GPU that is not healthy.
 func (a *watch) gpuAlerts(ctx context.Context, now time.Time, fire func(time.Time, string, map[string]string)) {
 	for _, n := range a.world.scenario.nodes {
 		if len(n.ailments) == 0 {

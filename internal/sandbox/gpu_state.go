@@ -18,7 +18,7 @@ type gpuState struct {
 	pending bool   // row remapping
 }
 
-// stateAt gives the state of a GPU that works, or idles.
+// stateAt returns the state of a GPU that works, or idles.
 func (w *World) stateAt(n nodeSpec, index int, at time.Time, works bool) gpuState {
 	rng := hash(w.scenario.seed ^ nameHash(n.name))
 	minute := uint64(at.Unix()/60)*64 + uint64(index)

@@ -76,7 +76,7 @@ func (w *World) drag(f *fleet, at time.Time) {
 	}
 }
 
-// holder gives the pod that holds a GPU, nil when none does: the first pod of
+// holder returns the pod that holds a GPU, nil when none does: the first pod of
 // a node has the first GPUs.
 func (w *World) holder(node string, index int) *pod {
 	slot := 0
@@ -94,7 +94,7 @@ func (w *World) holder(node string, index int) *pod {
 	return nil
 }
 
-// Snapshots gives what is known of the nodes' GPUs, as far back as it is remembered.
+// Snapshots returns what is known of the nodes' GPUs, as far back as it is remembered.
 func (w *World) Snapshots(_ context.Context, nodes []string, _ time.Duration) []gpu.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +134,7 @@ func (w *World) snapshot(n nodeSpec, now time.Time) gpu.Snapshot {
 	return s
 }
 
-// ailmentOf gives what is wrong with a GPU by a moment.
+// ailmentOf returns what is wrong with a GPU by a moment.
 func (w *World) ailmentOf(n nodeSpec, index int, at time.Time) (ailment, bool) {
 	for _, a := range n.ailments {
 		if a.gpu == index && !at.Before(w.start.Add(a.from)) {

@@ -60,7 +60,7 @@ func (n *node) state(start time.Time) kube.NodeState {
 	}
 }
 
-// Node gives one node.
+// Node returns one node.
 func (w *World) Node(_ context.Context, name string) (kube.NodeState, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *World) node(name string) (*node, error) {
 	return nil, &step.Error{Reason: machine.ReasonNotFound, Message: fmt.Sprintf("node %s is not in the sandbox", name)}
 }
 
-// NodePods gives the pods bound to a node.
+// NodePods returns the pods bound to a node.
 func (w *World) NodePods(_ context.Context, name string) ([]kube.NodePod, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *World) podsOn(name string) []kube.NodePod {
 	return out
 }
 
-// NodeView gives a node with its pods, its pool, which is all nodes, and what
+// NodeView returns a node with its pods, its pool, which is all nodes, and what
 // serves on it.
 func (w *World) NodeView(_ context.Context, name string) (kube.NodeView, error) {
 	w.mu.Lock()
@@ -140,7 +140,7 @@ func (w *World) NodeView(_ context.Context, name string) (kube.NodeView, error) 
 	return v, nil
 }
 
-// InRotation gives nothing: here a pod that is gone gets no requests.
+// InRotation returns nothing: here a pod that is gone gets no requests.
 func (w *World) InRotation(context.Context, string) (map[string]string, error) { return nil, nil }
 
 // ChangeNode edits a node, if it still is as it was looked at.

@@ -10,7 +10,7 @@ import (
 // on who asked first.
 type hash uint64
 
-// of gives 64 bits for the subject and the number.
+// of returns 64 bits for the subject and the number.
 func (h hash) of(subject string, n uint64) uint64 {
 	x := uint64(h) ^ nameHash(subject) ^ n*0x9e3779b97f4a7c15
 	// The finalizer of SplitMix64.
@@ -19,19 +19,19 @@ func (h hash) of(subject string, n uint64) uint64 {
 	return x ^ x>>31
 }
 
-// unit gives a number in [0, 1).
+// unit returns a number in [0, 1).
 func (h hash) unit(subject string, n uint64) float64 {
 	return float64(h.of(subject, n)>>11) / (1 << 53)
 }
 
-// normal gives a number around 0 with deviation 1, never beyond 3.
+// normal returns a number around 0 with deviation 1, never beyond 3.
 func (h hash) normal(subject string, n uint64) float64 {
 	u, v := h.unit(subject, 2*n+1), h.unit(subject, 2*n+2)
 	x := math.Sqrt(-2*math.Log(1-u)) * math.Cos(2*math.Pi*v)
 	return math.Max(-3, math.Min(3, x))
 }
 
-// text gives n characters as Kubernetes' generated names have them.
+// text returns n characters as Kubernetes' generated names have them.
 func (h hash) text(subject string, seed uint64, n int) string {
 	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 	x := h.of(subject, seed)

@@ -38,7 +38,7 @@ type messageAlert struct {
 	Fingerprint  string            `json:"fingerprint"`
 }
 
-// Notification gives the webhook body that Alertmanager would post at now for
+// Notification returns the webhook body that Alertmanager would post at now for
 // the scenario's service: its alerts, and those about nodes, that fire and those
 // that have resolved. Nil when none has ever fired.
 func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/slo"
 )
 
-// newPromQL gives Prometheus' engine as a server runs it by default.
+// newPromQL returns Prometheus' engine as a server runs it by default.
 func newPromQL() *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: 30 * time.Second, LookbackDelta: 5 * time.Minute,

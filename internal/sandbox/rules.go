@@ -101,7 +101,7 @@ func (a *watch) init(w *World) {
 	}
 }
 
-// Firing gives the alerts that fire at now, by name. now must not be in the
+// Firing returns the alerts that fire at now, by name. now must not be in the
 // clock's future.
 func (w *World) Firing(ctx context.Context, now time.Time) ([]playbook.Alert, error) {
 	alerts, err := w.watch.alerts(ctx, now)
@@ -111,7 +111,7 @@ func (w *World) Firing(ctx context.Context, now time.Time) ([]playbook.Alert, er
 	return slices.DeleteFunc(alerts, func(a playbook.Alert) bool { return a.Status != playbook.Firing }), nil
 }
 
-// alerts gives every alert that fired since the world opened its eyes, as it
+// alerts returns every alert that fired since the world opened its eyes, as it
 // stands at now.
 func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, error) {
 	a.mu.Lock()

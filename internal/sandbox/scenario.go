@@ -77,7 +77,7 @@ type nodeSpec struct {
 	repaired time.Duration // before the world's start: somebody says so as long as it is out; 0: never
 }
 
-// all gives every scenario, those of the demo first.
+// all returns every scenario, those of the demo first.
 func all() []scenario {
 	return []scenario{badRollout(), trafficBurst(), noHelp(), noTraffic(), gpuFault(), thermalEmergency(), hotRoom(), nodeReturn()}
 }
@@ -92,7 +92,7 @@ func Scenarios() []Scenario {
 	return out
 }
 
-// find gives the scenario of that name, or an error that lists all names.
+// find returns the scenario of that name, or an error that lists all names.
 func find(name string) (scenario, error) {
 	var names []string
 	for _, s := range all() {
@@ -104,7 +104,7 @@ func find(name string) (scenario, error) {
 	return scenario{}, fmt.Errorf("sandbox: there is no scenario %q; there is %s", name, strings.Join(names, ", "))
 }
 
-// factor gives the last factor that holds at since, 1 before the first.
+// factor returns the last factor that holds at since, 1 before the first.
 func factor(steps []shift, since time.Duration) float64 {
 	f := 1.0
 	for _, s := range steps {

@@ -65,7 +65,7 @@ func (s *store) trim(before time.Time) {
 	}
 }
 
-// Querier gives the samples between two moments, in milliseconds, inclusive.
+// Querier returns the samples between two moments, in milliseconds, inclusive.
 func (s *store) Querier(mint, maxt int64) (storage.Querier, error) {
 	return &querier{store: s, mint: mint, maxt: maxt}, nil
 }
@@ -76,7 +76,7 @@ type querier struct {
 	mint, maxt int64
 }
 
-// Select gives the series all matchers accept that have samples in the range.
+// Select returns the series all matchers accept that have samples in the range.
 func (q *querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	mint, maxt := q.mint, q.maxt
 	if hints != nil {
@@ -132,7 +132,7 @@ func (sr *series) between(mint, maxt int64) view {
 	return view{labels: sr.labels, first: sr.first + from*every, values: sr.values[from : to+1 : to+1]}
 }
 
-// LabelValues gives the values of a label.
+// LabelValues returns the values of a label.
 func (q *querier) LabelValues(_ context.Context, name string, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return q.collect(matchers, func(l labels.Labels, add func(string)) {
 		if v := l.Get(name); v != "" {
@@ -141,7 +141,7 @@ func (q *querier) LabelValues(_ context.Context, name string, _ *storage.LabelHi
 	}), nil, nil
 }
 
-// LabelNames gives the names of labels.
+// LabelNames returns the names of labels.
 func (q *querier) LabelNames(_ context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return q.collect(matchers, func(l labels.Labels, add func(string)) {
 		l.Range(func(l labels.Label) { add(l.Name) })
@@ -207,7 +207,7 @@ func (s sample) H() *histogram.Histogram { return nil }
 // FH is nil.
 func (s sample) FH() *histogram.FloatHistogram { return nil }
 
-// Type says that it is a number.
+// Type reports that it is a number.
 func (s sample) Type() chunkenc.ValueType { return chunkenc.ValFloat }
 
 // Copy is the sample itself, which nobody can change.

@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// Workload gives the state of one workload and its pods.
+// Workload returns the state of one workload and its pods.
 func (w *World) Workload(_ context.Context, ref kube.Ref) (kube.Workload, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,7 +31,7 @@ func (w *World) Workload(_ context.Context, ref kube.Ref) (kube.Workload, error)
 	return out, nil
 }
 
-// Revisions gives the revision history, oldest first.
+// Revisions returns the revision history, oldest first.
 func (w *World) Revisions(_ context.Context, ref kube.Ref) ([]kube.Revision, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +51,7 @@ func (w *World) Revisions(_ context.Context, ref kube.Ref) ([]kube.Revision, err
 	return out, nil
 }
 
-// Nodes gives the conditions of the nodes the workload's pods run on.
+// Nodes returns the conditions of the nodes the workload's pods run on.
 func (w *World) Nodes(_ context.Context, ref kube.Ref) ([]kube.Node, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -76,7 +76,7 @@ func build(sc scenario, clock *Clock, start time.Time, changes []change) *World 
 	return w
 }
 
-// Scenario says which incident this is.
+// Scenario is the incident.
 func (w *World) Scenario() Scenario { return w.scenario.Scenario }
 
 // Clock is the world's time.

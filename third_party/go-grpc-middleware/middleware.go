@@ -3,7 +3,7 @@ package grpc_middleware //nolint:revive // the name of the package it stands in 
 
 import "google.golang.org/grpc"
 
-// ChainUnaryClient gives the first of the interceptors.
+// ChainUnaryClient returns the first of the interceptors.
 func ChainUnaryClient(interceptors ...grpc.UnaryClientInterceptor) grpc.UnaryClientInterceptor {
 	return interceptors[0]
 }

@@ -41,7 +41,7 @@ type Server struct {
 	stop    func()
 }
 
-// Fault says how a request fails. The zero value: not at all.
+// Fault is how a request fails. The zero value: not at all.
 type Fault struct {
 	Status int  // HTTP status to answer
 	Cut    bool // close the connection instead of answering
@@ -235,7 +235,7 @@ func (s *Server) handle(r *http.Request) (int, any) {
 	return 404, failure(404, path+" not found")
 }
 
-// group tells the one version that is served of a group.
+// group describes the one version that is served of a group.
 func (s *Server) group(name string) (int, any) {
 	for gv := range s.served {
 		if version, ok := strings.CutPrefix(gv, name+"/"); ok {

@@ -11,7 +11,7 @@ import (
 // CallOption is an option of a retry.
 type CallOption struct{ grpc.EmptyCallOption }
 
-// BackoffFunc says how long to wait.
+// BackoffFunc returns how long to wait.
 type BackoffFunc func(attempt uint) time.Duration
 
 // WithMax does nothing.

@@ -1,7 +1,7 @@
 // Package health has the words for the health of a resource.
 package health
 
-// HealthStatusCode says how healthy a resource or an application is.
+// HealthStatusCode is how healthy a resource or an application is.
 type HealthStatusCode string
 
 // The codes, from Argo CD's API.

@@ -8,7 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Extract gives a log that discards everything.
+// Extract returns a log that discards everything.
 func Extract(context.Context) *logrus.Entry {
 	discard := logrus.New()
 	discard.SetOutput(io.Discard)

@@ -4,7 +4,7 @@ package common
 // AnnotationDeletionApproved marks a resource whose deletion a person approved.
 const AnnotationDeletionApproved = "argocd.argoproj.io/deletion-approved"
 
-// OperationPhase says how far an operation is.
+// OperationPhase is how far an operation is.
 type OperationPhase string
 
 // The phases, from Argo CD's API.
@@ -30,7 +30,7 @@ func (p OperationPhase) Successful() bool { return p == OperationSucceeded }
 // Failed reports whether the operation failed.
 func (p OperationPhase) Failed() bool { return p == OperationFailed }
 
-// ResultCode says what became of one resource in a sync.
+// ResultCode is what became of one resource in a sync.
 type ResultCode string
 
 // The codes, from Argo CD's API.

@@ -29,7 +29,7 @@ type ResourceKey struct {
 	Name      string
 }
 
-// String says the key as group/kind/namespace/name.
+// String returns group/kind/namespace/name.
 func (k *ResourceKey) String() string {
 	return fmt.Sprintf("%s/%s/%s/%s", k.Group, k.Kind, k.Namespace, k.Name)
 }

@@ -1,7 +1,7 @@
 // Package text picks strings.
 package text
 
-// FirstNonEmpty gives the first argument that is not empty.
+// FirstNonEmpty returns the first argument that is not empty.
 func FirstNonEmpty(args ...string) string {
 	for _, value := range args {
 		if value != "" {

@@ -15,10 +15,10 @@ type Span interface {
 // NopTracer traces nothing.
 type NopTracer struct{}
 
-// StartSpan gives a span that records nothing.
+// StartSpan returns a span that records nothing.
 func (NopTracer) StartSpan(string) Span { return nopSpan{} }
 
-// NewLoggingTracer gives a tracer that logs nothing.
+// NewLoggingTracer returns a tracer that logs nothing.
 func NewLoggingTracer(any) *NopTracer { return &NopTracer{} }
 
 type nopSpan struct{}
