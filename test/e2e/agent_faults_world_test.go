@@ -52,7 +52,7 @@ func defaults() map[string]float64 {
 	}
 }
 
-// told are the defaults with what a verdict needs beside them.
+// told are the defaults with what else a verdict needs.
 func told() map[string]float64 {
 	all := defaults()
 	for _, more := range []string{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_ROW_REMAP_PENDING"} {
@@ -62,7 +62,7 @@ func told() map[string]float64 {
 	return all
 }
 
-// ServeHTTP gives two GPUs, of which the second one is always healthy.
+// ServeHTTP answers with two GPUs, of which the second one is always healthy.
 func (e *exporter) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -280,7 +280,7 @@ func wantEnd(t *testing.T, run *rig.Run, outcome machine.RunOutcome, says ...str
 	}
 }
 
-// cordoned says whether a node takes no pods, and how it is labelled and annotated.
+// cordoned reports whether a node takes no pods, and how it is labelled and annotated.
 func (f *faults) node(t *testing.T, name string) (cordoned bool, labels, annotations map[string]string) {
 	t.Helper()
 	n := nodeNow(t, f.cp, name)

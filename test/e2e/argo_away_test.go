@@ -13,12 +13,12 @@ import (
 
 // Argo CD refuses connections for two minutes from the push on: the run waits
 // for it, says so, and asks for nothing twice. It is a test of its own, and the
-// first of those that run beside each other, because it takes that long.
+// first of those that run in parallel, because it takes that long.
 func TestArgoAwayForTwoMinutes(t *testing.T) {
 	t.Parallel()
 	w := newGitWorlds(t).world(t, gitOptions{})
 	away := make(chan time.Time, 1)
-	w.git.AfterPush(func() { w.door.Shut(); away <- time.Now() })
+	w.git.AfterPush(func() { w.proxy.Shut(); away <- time.Now() })
 	w.alert(t)
 	var since time.Time
 	select {
@@ -32,7 +32,7 @@ func TestArgoAwayForTwoMinutes(t *testing.T) {
 	w.responder.AwaitRun(t, time.Minute, "a run that waits and says why", func(r *rig.Run) bool {
 		return r.Ending == nil && r.Has(machine.Settling) >= 3 && r.Last(machine.Settling).Reason == machine.ReasonUnreachable
 	})
-	w.door.Open(t)
+	w.proxy.Open(t)
 	run := w.responder.AwaitEnd(t, 2*time.Minute, machine.OutcomeResolved)
 	w.wantCommits(t, 1)
 	w.wantSeqs(t, "32")

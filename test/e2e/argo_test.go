@@ -170,7 +170,7 @@ func liveSeqs(t testing.TB, cp *rig.ControlPlane, ns, workload string) string {
 func TestRigGitFaults(t *testing.T) {
 	t.Parallel()
 	git := rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
-	door := rig.StartDoor(t, strings.TrimSuffix(strings.TrimPrefix(git.URL, "http://"), "/serving.git"))
+	proxy := rig.StartProxy(t, strings.TrimSuffix(strings.TrimPrefix(git.URL, "http://"), "/serving.git"))
 	through := strings.Replace(git.URL, "//", "//ada:"+git.Token+"@", 1)
 	clone := filepath.Join(t.TempDir(), "clone")
 	run := func(args ...string) error {
@@ -228,16 +228,16 @@ func TestRigGitFaults(t *testing.T) {
 		t.Error(err)
 	}
 
-	url := strings.Replace(through, strings.SplitN(strings.SplitN(git.URL, "//", 2)[1], "/", 2)[0], door.Addr, 1)
+	url := strings.Replace(through, strings.SplitN(strings.SplitN(git.URL, "//", 2)[1], "/", 2)[0], proxy.Addr, 1)
 	if err := run("ls-remote", "--quiet", url); err != nil {
-		t.Errorf("through the door: %v", err)
+		t.Errorf("through the proxy: %v", err)
 	}
-	door.Shut()
+	proxy.Shut()
 	if err := run("ls-remote", "--quiet", url); err == nil {
-		t.Error("the door is shut and git comes through")
+		t.Error("the proxy is shut and git comes through")
 	}
-	door.Open(t)
+	proxy.Open(t)
 	if err := run("ls-remote", "--quiet", url); err != nil {
-		t.Errorf("through the door, open again: %v", err)
+		t.Errorf("through the proxy, open again: %v", err)
 	}
 }

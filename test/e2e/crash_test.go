@@ -341,7 +341,7 @@ func onlyRun(ctx context.Context, r *rig.Service) (*rig.Run, error) {
 	return runs[0], nil
 }
 
-// answer says what is true of a change whose outcome the run could not find
+// answer resolves a change whose outcome the run could not find
 // out, as a person would who looks at the API server's log.
 func (c *crashes) answer(t *testing.T, r *rig.Service, run *rig.Run, held machine.Event, name string) {
 	t.Helper()

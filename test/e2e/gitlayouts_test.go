@@ -18,7 +18,7 @@ type layout struct {
 	text     string            // how it stands there
 	path     string            // of the application's source; empty: it has none of its own
 	source   string            // more of that source
-	beside   map[string]string // repository with a chart, whose values are in the other one
+	charts   map[string]string // repository with a chart, whose values are in the other one
 	chart    string            // fields of the chart's source
 }
 
@@ -37,8 +37,8 @@ func (l layout) at() string {
 func (l layout) application(t *testing.T, o rig.ApplicationOptions) rig.ApplicationOptions {
 	t.Helper()
 	o.Path, o.Source = l.path, l.source
-	if l.beside != nil {
-		o.Beside = &rig.Beside{Git: rig.StartGit(t, l.beside), Source: l.chart}
+	if l.charts != nil {
+		o.ChartSource = &rig.ChartSource{Git: rig.StartGit(t, l.charts), Source: l.chart}
 	}
 	return o
 }
@@ -104,7 +104,7 @@ var values = layout{
         - --max-num-seqs=64
 `},
 	chart: "path: charts/modelservice, helm: {releaseName: chat, valueFiles: [$values/serving/chat.yaml]}",
-	beside: map[string]string{
+	charts: map[string]string{
 		"charts/modelservice/Chart.yaml": "apiVersion: v2\nname: modelservice\nversion: 0.1.0\n",
 		"charts/modelservice/templates/decode.yaml": chartDeployment(`"{{ .Release.Name }}-decode"`, "{{ .Values.decode.replicas }}",
 			` {{- (index .Values.decode.containers 0).args | toYaml | nindent 12 }}`),

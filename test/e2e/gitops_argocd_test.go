@@ -126,9 +126,9 @@ func (w *argoWorld) wantSelectiveForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, annotations: {%s}}\n"
-	head := w.git.Commit(t, "Beside it", map[string]string{
-		"serving/beside.yaml": fmt.Sprintf(object, "beside", ""),
-		"serving/hook.yaml":   fmt.Sprintf(object, "hook", "argocd.argoproj.io/hook: PostSync"),
+	head := w.git.Commit(t, "Add neighbours", map[string]string{
+		"serving/neighbour.yaml": fmt.Sprintf(object, "neighbour", ""),
+		"serving/hook.yaml":      fmt.Sprintf(object, "hook", "argocd.argoproj.io/hook: PostSync"),
 	})
 	w.app.SyncOnly(t, "chat", head)
 	w.app.Await(t, time.Minute, "the selective sync is over", func(s rig.ApplicationStatus) bool {
@@ -137,7 +137,7 @@ func (w *argoWorld) wantSelectiveForgotten(t *testing.T) {
 	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=32" {
 		t.Errorf("the Deployment has %s, want the head's 32", got)
 	}
-	if others := w.cp.Kubectl(t, "-n", w.ns, "get", "configmap", "-o", "name"); strings.Contains(others, "beside") || strings.Contains(others, "hook") {
+	if others := w.cp.Kubectl(t, "-n", w.ns, "get", "configmap", "-o", "name"); strings.Contains(others, "neighbour") || strings.Contains(others, "hook") {
 		t.Errorf("the selective sync made %q, too", others)
 	}
 	after, err := w.client.Application(t.Context(), w.app.Name)
@@ -160,7 +160,7 @@ func TestArgoClientFaults(t *testing.T) {
 	w.app.AwaitSynced(t, w.git.Head(t), time.Minute)
 	sha := w.git.Edit(t, "Serve fewer", manifestPath, "--max-num-seqs=64", "--max-num-seqs=32")
 
-	w.door.Shut()
+	w.proxy.Shut()
 	if _, err := w.client.Application(t.Context(), w.app.Name); reason(err) != gitops.Unreachable {
 		t.Errorf("away: %v, want unreachable", err)
 	}
@@ -169,7 +169,7 @@ func TestArgoClientFaults(t *testing.T) {
 		_, err := w.client.Watch(t.Context(), w.app.Name, settledAt(sha), func(string) {})
 		watched <- err
 	}()
-	w.door.Open(t)
+	w.proxy.Open(t)
 	w.app.Refresh(t)
 	select {
 	case err := <-watched:
@@ -196,7 +196,7 @@ type argoWorld struct {
 	ns     string
 	git    *rig.Git
 	app    *rig.Application
-	door   *rig.Door
+	proxy  *rig.Proxy
 	revoke func()
 	client *argocd.Client
 
@@ -212,14 +212,14 @@ func newArgoWorld(t *testing.T, o rig.ApplicationOptions) *argoWorld {
 	w.ns, _ = w.cp.Own(t, 1, 8)
 	w.git = rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
 	w.app = argo.Application(t, w.ns, w.git, o)
-	w.door = rig.StartDoor(t, strings.Replace(argo.Addr, "localhost", "127.0.0.1", 1))
+	w.proxy = rig.StartProxy(t, strings.Replace(argo.Addr, "localhost", "127.0.0.1", 1))
 	token, revoke := argo.Token(t)
 	w.revoke = revoke
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.options = argocd.Options{Server: w.door.Addr, TokenFile: file, CAFile: argo.CA}
+	w.options = argocd.Options{Server: w.proxy.Addr, TokenFile: file, CAFile: argo.CA}
 	client, err := argocd.New(w.options)
 	if err != nil {
 		t.Fatal(err)

@@ -207,7 +207,7 @@ func gitKilledAfterPush(t *testing.T, all *gitWorlds) {
 // kill -9 after the change is on record, before it is in effect.
 func gitKilledDuringSync(t *testing.T, all *gitWorlds) {
 	killed(t, all, func(w *gitWorld, kill func()) {
-		w.git.AfterPush(w.door.Shut) // so that it cannot be in effect yet
+		w.git.AfterPush(w.proxy.Shut) // so that it cannot be in effect yet
 		go func() {
 			defer kill()
 			for ctx := t.Context(); ctx.Err() == nil; {
@@ -233,8 +233,8 @@ func killed(t *testing.T, all *gitWorlds, at func(w *gitWorld, kill func())) {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the run never came to the place where it was to be killed")
 	}
-	w.door.Shut()
-	w.door.Open(t)
+	w.proxy.Shut()
+	w.proxy.Open(t)
 	w.responder.Process = rig.Start(t, w.responder.Spec())
 	run := w.responder.AwaitEnd(t, 2*time.Minute, machine.OutcomeResolved)
 	w.wantCommits(t, 1)

@@ -57,9 +57,9 @@ type gitWorld struct {
 	forge     *gittest.Forge // before git, when its branch is protected
 	app       *rig.Application
 	fleet     *rig.Fleet
-	door      *rig.Door // between the responder and Argo CD
-	revoke    func()    // takes the responder's token for Argo CD away
-	broken    string    // the commit that burns
+	proxy     *rig.Proxy // between the responder and Argo CD
+	revoke    func()     // takes the responder's token for Argo CD away
+	broken    string     // the commit that burns
 	responder *rig.Service
 }
 
@@ -123,7 +123,7 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 	}
 	token, revoke := issue(t, w.app)
 	w.revoke = revoke
-	w.door = rig.StartDoor(t, strings.Replace(w.argo.Addr, "localhost", "127.0.0.1", 1))
+	w.proxy = rig.StartProxy(t, strings.Replace(w.argo.Addr, "localhost", "127.0.0.1", 1))
 	addr := rig.FreeAddr(t)
 	if o.alerts {
 		w.watched(t, addr)
@@ -189,10 +189,10 @@ gitops:
   repositories:
     - {url: %q, branch: %s, auth: {token_file: git-token}%s}
   argocd: {server: %s, token_file: argocd-token, ca_file: %s, recovery: 5s}
-%s%s`, w.git.URL, w.git.Branch, way, w.door.Addr, w.argo.CA, policy, o.settings)
+%s%s`, w.git.URL, w.git.Branch, way, w.proxy.Addr, w.argo.CA, policy, o.settings)
 }
 
-// files are those beside responder.yaml.
+// files are those next to responder.yaml.
 func (w *gitWorld) files(o gitOptions, token string) map[string]string {
 	files := map[string]string{"git-token": w.git.Token, "argocd-token": token}
 	if o.forge != "" {
@@ -312,7 +312,7 @@ func (w *gitWorld) wantSeqs(t *testing.T, want string) {
 	}
 }
 
-// syncedAt tells when the next push was in, and when Argo CD then said that it
+// syncedAt returns when the next push was in, and when Argo CD then said that it
 // is rolled out.
 func (w *gitWorld) syncedAt(t *testing.T) (pushed, synced <-chan time.Time) {
 	in, out := make(chan time.Time, 1), make(chan time.Time, 1)

@@ -21,7 +21,7 @@ import (
 // A responder with nothing to do costs next to nothing.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	s := stormService(t, 1)
+	s := loadService(t, 1)
 	const window = 15 * time.Second
 	start, before := time.Now(), s.CPU(t)
 	rig.Await(t, 2*window, "an idle quarter of a minute", func(context.Context) (bool, string) {
@@ -58,7 +58,7 @@ func TestNoTemplates(t *testing.T) {
 // nobody else notices them.
 func TestSlowSendersAreCutOff(t *testing.T) {
 	t.Parallel()
-	s := stormService(t, 1)
+	s := loadService(t, 1)
 	const senders = 1000
 	addr := strings.TrimPrefix(s.URL, "http://")
 	var open atomic.Int32
@@ -80,10 +80,10 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	}
 	began := time.Now()
 	if status, err := deliver(t.Context(), s, largeBody(t, 1)); err != nil || status != http.StatusOK {
-		t.Errorf("an honest sender got %d, %v beside %d slow ones", status, err, open.Load())
+		t.Errorf("an honest sender got %d, %v next to %d slow ones", status, err, open.Load())
 	}
 	if took := time.Since(began); took > time.Second {
-		t.Errorf("an honest sender waited %v beside the slow ones", took)
+		t.Errorf("an honest sender waited %v next to the slow ones", took)
 	}
 	rig.Await(t, 20*time.Second, "the slow senders cut off", func(context.Context) (bool, string) {
 		return open.Load() == 0, fmt.Sprintf("%d connections open", open.Load())

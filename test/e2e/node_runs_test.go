@@ -47,7 +47,7 @@ func refusedByGuards() []*nodeRun {
 			// Two pods of one group on two nodes are one replica, and it is the last.
 			name: "grouped", lever: "node.drain", outcome: machine.OutcomeEscalated, after: untouched,
 			says: []string{"0 of LeaderWorkerSet ", "/big would stay ready, needed 1"},
-			beside: `
+			neighbours: `
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: big}
@@ -140,7 +140,7 @@ func evictions() []*nodeRun {
 	return []*nodeRun{
 		{
 			name: "evicted", lever: "pod.evict_from_node", grace: true, outcome: machine.OutcomeResolved, before: cordonedEarlier,
-			says: []string{"1 of 1 pods have left node"}, beside: fmt.Sprintf(sideDeployment, "stays"),
+			says: []string{"1 of 1 pods have left node"}, neighbours: fmt.Sprintf(sideDeployment, "stays"),
 			during: func(t *testing.T, w *nodeRuns, _ *nodeRun) {
 				w.awaitAsked(t)
 				w.responder.Kill9()
@@ -182,9 +182,9 @@ func evictions() []*nodeRun {
 		{
 			// No budget guards side: that its other replica dies after the plan is all that speaks for it.
 			name: "bereft", lever: "node.drain", with: ", within: 15s", grace: true, outcome: machine.OutcomeEscalated,
-			beside: fmt.Sprintf(sideDeployment, "side"),
-			says:   []string{"leaving: ", "/bereft-", "held back: ", "/side has 1 ready replica, and 1 have to stay", "not done within 15s"},
-			before: func(t *testing.T, w *nodeRuns, _ *nodeRun) { w.cp.AwaitRollout(t, w.ns, "side", time.Minute) },
+			neighbours: fmt.Sprintf(sideDeployment, "side"),
+			says:       []string{"leaving: ", "/bereft-", "held back: ", "/side has 1 ready replica, and 1 have to stay", "not done within 15s"},
+			before:     func(t *testing.T, w *nodeRuns, _ *nodeRun) { w.cp.AwaitRollout(t, w.ns, "side", time.Minute) },
 			during: func(t *testing.T, w *nodeRuns, r *nodeRun) {
 				w.cp.Kubectl(t, "-n", w.ns, "annotate", "pod", w.pod(t, "side", r.all[1]), "rig.responder/ready=false")
 			},
@@ -204,7 +204,7 @@ func evictions() []*nodeRun {
 
 // askedFor is a reset asked for over https: of several GPUs, with a token, once.
 // The responder is killed while it waits for the first answer, and the second is
-// that the desk is out of order.
+// that the repair server is out of order.
 func askedFor() *nodeRun {
 	return &nodeRun{
 		name: "asked", lever: "gpu.reset_request", with: `, gpus: "GPU-8f6d, GPU-9a1b", reason: row remapping failed`, early: true,
@@ -214,16 +214,16 @@ func askedFor() *nodeRun {
 			if ticket := nodeNow(t, w.cp, r.node).Annotations["responder.dev/gpu-reset-ticket"]; ticket != "OPS-1" {
 				t.Errorf("the node names the ticket %q", ticket)
 			}
-			taken := w.desk.Taken()
-			if len(taken) != 1 || w.desk.Seen() < 3 {
-				t.Fatalf("%d requests came, with the keys of %v; want three or more with one key", w.desk.Seen(), taken)
+			taken := w.repairs.Taken()
+			if len(taken) != 1 || w.repairs.Seen() < 3 {
+				t.Fatalf("%d requests came, with the keys of %v; want three or more with one key", w.repairs.Seen(), taken)
 			}
 			body := taken[0].Body
 			if body["key"] != taken[0].Key || body["node"] != r.node || fmt.Sprint(body["gpus"]) != "[GPU-8f6d GPU-9a1b]" || body["service"] != w.ns+"/asked" {
 				t.Errorf("asked for %v under the key %s", body, taken[0].Key)
 			}
-			for _, token := range w.desk.Tokens() {
-				if token != "Bearer "+deskToken {
+			for _, token := range w.repairs.Tokens() {
+				if token != "Bearer "+repairsToken {
 					t.Errorf("shown the token %q", token)
 				}
 			}
@@ -234,7 +234,7 @@ func askedFor() *nodeRun {
 // awaitAsked waits until the request of the run asked waits for its answer.
 func (w *nodeRuns) awaitAsked(t *testing.T) {
 	t.Helper()
-	rig.Await(t, time.Minute, "the request for a reset", func(context.Context) (bool, string) { return w.desk.Seen() > 0, "nobody asked" })
+	rig.Await(t, time.Minute, "the request for a reset", func(context.Context) (bool, string) { return w.repairs.Seen() > 0, "nobody asked" })
 }
 
 // sideDeployment is of nobody's concern, on two nodes of the pool.

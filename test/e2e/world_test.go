@@ -67,13 +67,13 @@ type worldOptions struct {
 	settings      string            // of responder.yaml
 	manifests     string            // applied after the Deployment
 	discover      bool              // the service is found in the cluster instead of configured
-	files         map[string]string // beside responder.yaml
+	files         map[string]string // next to responder.yaml
 	noLevers      bool              // the responder's account may only read
 	noResponder   bool
 }
 
 // newWorld starts it, healthy, and waits until Prometheus says so. Tests that
-// use it run beside each other: most of their time is waiting.
+// use it run in parallel: most of their time is waiting.
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
 	w := &world{cp: rig.Shared(t)}

@@ -2,7 +2,7 @@
 // application-controller, API server and the program git asks for credentials.
 // The name it is started under says which, or ARGOCD_BINARY_NAME: repo-server
 // has git ask "argocd", and sets that. Upstream's own cmd does the
-// same with the CLI, Dex and the notifications beside them, which no test runs.
+// same with the CLI, Dex and the notifications, which no test runs.
 package main
 
 import (

@@ -167,7 +167,7 @@ func (am *Alertmanager) Alerts(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Post gives the replica alerts as Prometheus does. All of them fire from now
+// Post sends the replica alerts as Prometheus does. All of them fire from now
 // on, until they are not posted for five minutes.
 func (am *Alertmanager) Post(t testing.TB, labels []map[string]string) {
 	t.Helper()

@@ -33,13 +33,13 @@ type ApplicationOptions struct {
 	Source    string // more of its source, as YAML fields in one line: "helm: {releaseName: x}, "
 	Generated bool   // an ApplicationSet of the same name makes it
 
-	// Beside is a source before the one in Git: a chart whose values are in Git,
+	// ChartSource is a source before the one in Git: a chart whose values are in Git,
 	// which is then known to it as $values.
-	Beside *Beside
+	ChartSource *ChartSource
 }
 
-// Beside is another source of an application.
-type Beside struct {
+// ChartSource is another source of an application.
+type ChartSource struct {
 	Git    *Git
 	Source string // YAML fields in one line, without the repository and the revision
 }
@@ -54,7 +54,7 @@ func (o ApplicationOptions) spec(namespace string, git *Git) string {
 		return fmt.Sprintf("{repoURL: %q, targetRevision: %s, %s}", git.URL, git.Branch, more)
 	}
 	source := "source: " + from(git, o.Source+"path: "+cmp.Or(o.Path, "serving"))
-	if b := o.Beside; b != nil {
+	if b := o.ChartSource; b != nil {
 		source = "sources: [" + from(b.Git, b.Source) + ", " + from(git, "ref: values") + "]"
 	}
 	return fmt.Sprintf(`{project: %[1]s, %[2]s, destination: {server: https://kubernetes.default.svc, namespace: %[1]s}, `+
@@ -63,8 +63,8 @@ func (o ApplicationOptions) spec(namespace string, git *Git) string {
 
 // repositories are the project's, and Argo CD's credentials for them.
 func (o ApplicationOptions) repositories(git *Git) []*Git {
-	if o.Beside != nil {
-		return []*Git{git, o.Beside.Git}
+	if o.ChartSource != nil {
+		return []*Git{git, o.ChartSource.Git}
 	}
 	return []*Git{git}
 }
@@ -74,7 +74,7 @@ func (o ApplicationOptions) repositories(git *Git) []*Git {
 func (a *ArgoCD) Application(t testing.TB, namespace string, git *Git, o ApplicationOptions) *Application {
 	t.Helper()
 	app := &Application{Name: namespace, Namespace: namespace, Git: git, argo: a, index: -1}
-	if o.Beside != nil {
+	if o.ChartSource != nil {
 		app.index = 1
 	}
 	var manifests, urls, objects []string

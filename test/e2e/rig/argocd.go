@@ -31,7 +31,7 @@ const (
 	argoAccount   = "responder" // of argocd.yaml, and the role of deploy/argocd/project-role.yaml
 )
 
-// ArgoCD is a real Argo CD beside a control plane: Redis, repo-server,
+// ArgoCD is a real Argo CD for a control plane: Redis, repo-server,
 // application-controller and API server.
 type ArgoCD struct {
 	Addr string // host:port of the API server, which speaks TLS
@@ -52,7 +52,7 @@ type ArgoCD struct {
 	accounts  sync.Mutex // one change of an account's tokens at a time
 }
 
-// SharedArgoCD returns the Argo CD all tests of the package share, beside the
+// SharedArgoCD returns the Argo CD all tests of the package share, with the
 // shared control plane, and starts it for the first one that asks. Needs [Main].
 func SharedArgoCD(t testing.TB) *ArgoCD {
 	t.Helper()
@@ -157,7 +157,7 @@ func (a *ArgoCD) startRedis() error {
 	})
 }
 
-// startServers starts Argo CD's three programs beside each other and waits for
+// startServers starts Argo CD's three programs in parallel and waits for
 // all of them.
 func (a *ArgoCD) startServers() error {
 	kubeconfig, err := a.cp.writeKubeconfig(userArgoCD, staticToken(userArgoCD))

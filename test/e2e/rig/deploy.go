@@ -28,7 +28,7 @@ func (cp *ControlPlane) Deploy(t testing.TB) {
 	})
 }
 
-// BindLevers gives the deployed responder the rights to all levers in one
+// BindLevers grants the deployed responder the rights to all levers in one
 // namespace, as deploy/kubernetes/example-binding.yaml does for serving.
 func (cp *ControlPlane) BindLevers(t testing.TB, namespace string) {
 	t.Helper()
@@ -40,7 +40,7 @@ func (cp *ControlPlane) BindLevers(t testing.TB, namespace string) {
 	cp.Apply(t, namespace, bindings)
 }
 
-// BindNodes gives the deployed responder the right to change nodes, as
+// BindNodes grants the deployed responder the right to change nodes, as
 // deploy/kubernetes/example-node-binding.yaml does, once per control plane.
 func (cp *ControlPlane) BindNodes(t testing.TB) {
 	t.Helper()

@@ -16,7 +16,7 @@
 // control plane is expensive (6 to 15 s) and so is Argo CD, so the tests of a
 // package share one of each: see [Main], [Shared], [SharedArgoCD],
 // [ControlPlane.Namespace] and [ArgoCD.Application]. A test that needs a shared
-// server to be away has its clients come in by a [Door] of its own.
+// server to be away has its clients come in by a [Proxy] of its own.
 //
-// The binaries come from build.sh and packages.sh beside this file.
+// The binaries come from build.sh and packages.sh next to this file.
 package rig

@@ -186,11 +186,11 @@ func (g *Git) CutPushes(n int) { g.fault(func(f *gitFaults) { f.cutPushes = n })
 
 // BeforePush has a function called once, when the next push has arrived and
 // git has not seen it: somebody else may be faster, or the push may get lost
-// here. It runs beside the test, so it must not end it: use [Git.TryCommit].
+// here. It runs concurrently with the test, so it must not end it: use [Git.TryCommit].
 func (g *Git) BeforePush(do func() (letIn bool)) { g.fault(func(f *gitFaults) { f.beforePush = do }) }
 
 // AfterPush has a function called once, when the next push is in and not yet
-// answered. It runs beside the test, as that of [Git.BeforePush] does.
+// answered. It runs concurrently with the test, as that of [Git.BeforePush] does.
 func (g *Git) AfterPush(do func()) { g.fault(func(f *gitFaults) { f.afterPush = do }) }
 
 // Pushes counts the pushes that arrived whole, the refused ones too.

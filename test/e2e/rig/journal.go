@@ -121,7 +121,7 @@ func (r *Run) Last(kind machine.EventKind) machine.Event {
 	return machine.Event{}
 }
 
-// String tells the run for a test's message, an event a line.
+// String returns the run for a test's message, an event a line.
 func (r *Run) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run %s of %s\n", r.ID, r.Start.Service.Name)

@@ -35,7 +35,7 @@ func (s *Service) TryMetric(ctx context.Context, series string) (float64, error)
 	return metric(ctx, s.URL+"/metrics", series)
 }
 
-// metric waits long for its answer: it is asked in storms.
+// metric waits long for its answer: the server may be under load.
 func metric(ctx context.Context, url, series string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

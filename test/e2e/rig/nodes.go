@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// poolLabel says on a node which namespace's pods run there.
+// poolLabel is the node label that names the namespace whose pods run there.
 const poolLabel = "rig.responder/pool"
 
-// Own gives a test its own part of a control plane that it shares with tests
-// that run beside it: a namespace, and n nodes with that many GPUs each. The
+// Own reserves for a test its own part of a control plane that it shares with tests
+// that run in parallel: a namespace, and n nodes with that many GPUs each. The
 // namespace's pods run on these nodes and on no others, and no other namespace's
 // pods run there, whatever the manifests say; so a test may cordon, drain and
 // lose its nodes. All of it goes when the test ends.
@@ -59,7 +59,7 @@ func (cp *ControlPlane) AddNodes(t testing.TB, namespace string, n, gpus int) []
 	return names
 }
 
-// LabelNodes gives nodes a label, or another value of one that they have.
+// LabelNodes sets a label on nodes.
 func (cp *ControlPlane) LabelNodes(t testing.TB, nodes []string, key, value string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{key: value}}})

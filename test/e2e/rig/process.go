@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Spec says how to start one server.
+// Spec describes how to start one server.
 type Spec struct {
 	Name  string   // names the log; required
 	Path  string   // the program; required
@@ -64,7 +64,7 @@ func Start(t testing.TB, spec Spec) *Process {
 	return p
 }
 
-// startProcess is Start without a test. The process it returns beside an error
+// startProcess is Start without a test. The process it returns with an error
 // has been stopped, and is there for its log.
 func startProcess(dir string, spec Spec) (*Process, error) {
 	if spec.Limit == 0 {

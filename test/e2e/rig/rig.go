@@ -160,7 +160,7 @@ func FreeAddr(t testing.TB) string {
 }
 
 // Await asks condition ten times a second until it holds and fails the test
-// when it does not within the limit. What condition returns beside the verdict
+// when it does not within the limit. What condition returns with the verdict
 // describes the state it saw; the last one is in the failure.
 func Await(t testing.TB, limit time.Duration, what string, condition func(context.Context) (done bool, state string)) {
 	t.Helper()

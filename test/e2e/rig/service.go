@@ -27,7 +27,7 @@ type ServiceOptions struct {
 	Playbook   string            // one file's content; empty: the shipped ones
 	Services   string            // the catalog, as YAML
 	Settings   string            // YAML laid over everything else, by top-level field
-	Files      map[string]string // more files beside responder.yaml, by name
+	Files      map[string]string // more files next to responder.yaml, by name
 	Failpoints bool              // run the binary that has failpoints in it
 	Env        []string
 }

@@ -59,7 +59,7 @@ func Others(t testing.TB) func() float64 {
 	}
 }
 
-// processors gives the ticks that all processors had, and those of them in which
+// processors returns the ticks that all processors had, and those of them in which
 // they had nothing to do, or waited for a disk.
 func processors(t testing.TB) (all, idle int64) {
 	t.Helper()
@@ -80,7 +80,7 @@ func processors(t testing.TB) (all, idle int64) {
 	return all, idle
 }
 
-// own gives the ticks of this process and of all that descend from it.
+// own returns the ticks of this process and of all that descend from it.
 func own(t testing.TB) (ticks int64) {
 	t.Helper()
 	type process struct{ parent, ticks int64 }

@@ -13,26 +13,26 @@ import (
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
-// besidePush has somebody else commit a file right after the responder's push.
-func (w *gitWorld) besidePush(t *testing.T, name, content string) (pushed <-chan error) {
+// concurrentPush has somebody else commit a file right after the responder's push.
+func (w *gitWorld) concurrentPush(t *testing.T, name, content string) (pushed <-chan error) {
 	t.Helper()
 	done := make(chan error, 1)
 	w.git.AfterPush(func() {
-		_, err := w.git.TryCommit(context.Background(), "Serve more beside it", map[string]string{name: content})
+		_, err := w.git.TryCommit(context.Background(), "Serve one more", map[string]string{name: content})
 		done <- err
 	})
 	return done
 }
 
-const besidePath = "serving/beside.yaml"
+const concurrentPath = "serving/neighbour.yaml"
 
-// Somebody pushes a manifest that the cluster refuses beside ours: Argo CD's sync
+// Somebody pushes a manifest that the cluster refuses next to ours: Argo CD's sync
 // fails for both, so ours is not proven and is taken back. That this is not in
 // effect either, as long as the other one is there, a person is told.
-func gitRefusedBeside(t *testing.T, all *gitWorlds) {
+func gitRefusedConcurrent(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{})
-	beside := strings.NewReplacer("name: chat\n", "name: beside\n", "matchLabels: {app: chat}", "matchLabels: {app: beside}").Replace(manifest(64))
-	pushed := w.besidePush(t, besidePath, beside)
+	neighbour := strings.NewReplacer("name: chat\n", "name: neighbour\n", "matchLabels: {app: chat}", "matchLabels: {app: neighbour}").Replace(manifest(64))
+	pushed := w.concurrentPush(t, concurrentPath, neighbour)
 	run := w.ends(t, machine.OutcomeEscalated)
 	if err := <-pushed; err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func gitRefusedBeside(t *testing.T, all *gitWorlds) {
 	if !strings.Contains(run.Ending.Message, "undone") || !strings.Contains(run.Ending.Message, refusal) {
 		t.Errorf("the run ended with %q; want that it was undone and what keeps that from taking effect", run.Ending.Message)
 	}
-	if file := w.git.File(t, w.git.Branch, besidePath); file != beside {
+	if file := w.git.File(t, w.git.Branch, concurrentPath); file != neighbour {
 		t.Errorf("the other's manifest is\n%s", file)
 	}
 	if file := w.git.File(t, w.git.Branch, manifestPath); file != w.git.File(t, w.broken, manifestPath) {
@@ -54,13 +54,13 @@ func gitRefusedBeside(t *testing.T, all *gitWorlds) {
 }
 
 // Somebody pushes what Argo CD cannot read, or can never bring the cluster to,
-// beside ours: nothing is taken for proven, the run says what it waits for, and
+// next to ours: nothing is taken for proven, the run says what it waits for, and
 // goes on once that is repaired.
 func gitWaitsForOthers(malformed func(string) string, says string) func(*testing.T, *gitWorlds) {
 	return func(t *testing.T, all *gitWorlds) {
 		w := all.world(t, gitOptions{})
-		beside := strings.NewReplacer("name: chat\n", "name: beside\n", "app: chat", "app: beside").Replace(manifest(64))
-		pushed := w.besidePush(t, besidePath, malformed(beside))
+		neighbour := strings.NewReplacer("name: chat\n", "name: neighbour\n", "app: chat", "app: neighbour").Replace(manifest(64))
+		pushed := w.concurrentPush(t, concurrentPath, malformed(neighbour))
 		w.alert(t)
 		w.responder.AwaitRun(t, 2*time.Minute, "the run says "+says, func(r *rig.Run) bool {
 			return strings.Contains(r.Last(machine.Settling).Message, says)
@@ -68,7 +68,7 @@ func gitWaitsForOthers(malformed func(string) string, says string) func(*testing
 		if err := <-pushed; err != nil {
 			t.Fatal(err)
 		}
-		w.git.Commit(t, "Repair it", map[string]string{besidePath: beside})
+		w.git.Commit(t, "Repair it", map[string]string{concurrentPath: neighbour})
 		run := w.responder.AwaitEnd(t, 3*time.Minute, machine.OutcomeResolved)
 		w.wantCommits(t, 1)
 		w.wantSeqs(t, "32")
@@ -78,13 +78,13 @@ func gitWaitsForOthers(malformed func(string) string, says string) func(*testing
 	}
 }
 
-// Beside the service the application has a Deployment that never gets in sync and
+// Next to the service the application has a Deployment that never gets in sync and
 // never gets healthy. That keeps nobody from repairing the service, and is neither
 // taken for an effect of the repair nor hides what that is.
 func gitNeverInSync(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{})
-	beside := strings.NewReplacer("name: chat\n", "name: beside\n", "app: chat", "app: beside", "gpu: 1", "gpu: 99").Replace(manifest(64))
-	head := w.git.Commit(t, "Serve something beside it", map[string]string{besidePath: unknownField(beside)})
+	neighbour := strings.NewReplacer("name: chat\n", "name: neighbour\n", "app: chat", "app: neighbour", "gpu: 1", "gpu: 99").Replace(manifest(64))
+	head := w.git.Commit(t, "Serve something else too", map[string]string{concurrentPath: unknownField(neighbour)})
 	w.app.Refresh(t)
 	w.app.Await(t, time.Minute, "the application is OutOfSync and Degraded for good", func(s rig.ApplicationStatus) bool {
 		return s.Sync == "OutOfSync" && s.Revision == head && s.Health == "Degraded" && s.Phase == "Succeeded" && s.Synced == head && !s.Running
@@ -95,7 +95,7 @@ func gitNeverInSync(t *testing.T, all *gitWorlds) {
 		t.Errorf("the Deployment has %s and Git\n%s", got, w.git.File(t, w.git.Branch, manifestPath))
 	}
 	shown := w.responder.Must(t, "runs", "show", run.ID)
-	if want := fmt.Sprintf("apps/Deployment %s/beside OutOfSync and Degraded", w.ns); !strings.Contains(shown, want) {
+	if want := fmt.Sprintf("apps/Deployment %s/neighbour OutOfSync and Degraded", w.ns); !strings.Contains(shown, want) {
 		t.Errorf("the plan does not say that %s, and does not count:\n%s", want, shown)
 	}
 }
@@ -156,7 +156,7 @@ func gitRealAlert(t *testing.T, all *gitWorlds) {
 	})
 }
 
-// watched gives the world a Prometheus of its own, with the shipped rules, and
+// watched adds to the world a Prometheus of its own, with the shipped rules, and
 // an Alertmanager that sends to the responder.
 func (w *gitWorld) watched(t *testing.T, addr string) {
 	t.Helper()

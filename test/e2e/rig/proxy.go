@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Door is a way to a server that a test can shut without taking the server
+// Proxy is a TCP proxy that a test can shut without taking the server
 // from others.
-type Door struct {
+type Proxy struct {
 	Addr string // localhost:port
 
 	target string
@@ -26,14 +26,14 @@ type Door struct {
 	open     map[net.Conn]bool
 }
 
-// StartDoor opens a door to host:port.
-func StartDoor(t testing.TB, target string) *Door {
+// StartProxy starts a proxy to host:port.
+func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Door{
+	d := &Proxy{
 		Addr: fmt.Sprintf("localhost:%d", port), listen: fmt.Sprintf("127.0.0.1:%d", port),
 		target: target, open: map[net.Conn]bool{},
 	}
@@ -43,11 +43,11 @@ func StartDoor(t testing.TB, target string) *Door {
 }
 
 // Open lets connections in again.
-func (d *Door) Open(t testing.TB) {
+func (d *Proxy) Open(t testing.TB) {
 	t.Helper()
 	var listener net.Listener
 	// A program that is being started this moment still holds the port open.
-	Await(t, 10*time.Second, "the door's port", func(context.Context) (bool, string) {
+	Await(t, 10*time.Second, "the proxy's port", func(context.Context) (bool, string) {
 		var err error
 		listener, err = net.Listen("tcp", d.listen)
 		return err == nil, fmt.Sprint(err)
@@ -69,7 +69,7 @@ func (d *Door) Open(t testing.TB) {
 }
 
 // Shut ends all connections and refuses new ones.
-func (d *Door) Shut() {
+func (d *Proxy) Shut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.listener == nil {
@@ -85,7 +85,7 @@ func (d *Door) Shut() {
 }
 
 // pass carries one connection. Either end that closes closes the other.
-func (d *Door) pass(listener net.Listener, conn net.Conn) {
+func (d *Proxy) pass(listener net.Listener, conn net.Conn) {
 	defer conn.Close()
 	server, err := net.Dial("tcp", d.target)
 	if err != nil {

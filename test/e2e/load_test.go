@@ -17,15 +17,15 @@ import (
 
 const mib = 1 << 20
 
-// mostOthers is the share of the processors that programs beside the test may
+// mostOthers is the share of the processors that other programs may
 // use while a time is measured that has a limit. With more, the time is theirs.
 const mostOthers = 0.25
 
 // A whole fleet's alerts at once, from a real Alertmanager, against a responder
-// that watches a real cluster. In the first storm every alert is of a service in
+// that watches a real cluster. In the first case every alert is of a service in
 // the catalog and starts a run. The test runs alone, because it measures.
-func TestStorm(t *testing.T) {
-	for _, storm := range []struct {
+func TestWebhookLoad(t *testing.T) {
+	for _, load := range []struct {
 		webhooks int
 		services int
 		limit    time.Duration
@@ -33,22 +33,22 @@ func TestStorm(t *testing.T) {
 		{2_000, 2_000, 3 * time.Second},
 		{10_000, 1, 15 * time.Second},
 	} {
-		t.Run(fmt.Sprint(storm.webhooks), func(t *testing.T) {
-			if testing.Short() && storm.webhooks > 2_000 {
-				t.Skip("the larger storm is left out with -short")
+		t.Run(fmt.Sprint(load.webhooks), func(t *testing.T) {
+			if testing.Short() && load.webhooks > 2_000 {
+				t.Skip("the larger case is left out with -short")
 			}
-			s := stormService(t, storm.services)
+			s := loadService(t, load.services)
 			config := strings.Replace(rig.WebhookConfig(s.Webhook, rig.IntakeToken), "repeat_interval: 30s", "repeat_interval: 1h", 1)
 			manager := rig.StartAlertmanager(t, 1, config)[0]
 			others := rig.Others(t)
-			took, mean, failed := sendStorm(t, manager, storm.webhooks)
+			took, mean, failed := sendAlerts(t, manager, load.webhooks)
 			judge := t.Errorf
 			if share := others(); share > mostOthers {
 				t.Logf("other programs used %.0f%% of the processors: how long it took says nothing about the responder", 100*share)
 				judge = t.Logf
 			}
-			if took > storm.limit {
-				judge("it took %v to acknowledge %d webhooks, want at most %v", took, storm.webhooks, storm.limit)
+			if took > load.limit {
+				judge("it took %v to acknowledge %d webhooks, want at most %v", took, load.webhooks, load.limit)
 			}
 			if failed != 0 { // Alertmanager gives each ten seconds
 				judge("%v requests failed, want every one answered with 2xx at once", failed)
@@ -56,15 +56,15 @@ func TestStorm(t *testing.T) {
 			// What failed is sent again.
 			rig.Await(t, 2*time.Minute, "every notification admitted", func(ctx context.Context) (bool, string) {
 				admitted, err := s.TryMetric(ctx, `responder_notifications_total{result="accepted"}`)
-				return admitted >= float64(storm.webhooks), fmt.Sprint(admitted, err)
+				return admitted >= float64(load.webhooks), fmt.Sprint(admitted, err)
 			})
-			decided := awaitDecided(t, s, storm.webhooks)
-			if storm.services == storm.webhooks {
-				awaitEnds(t, s, storm.webhooks)
+			decided := awaitDecided(t, s, load.webhooks)
+			if load.services == load.webhooks {
+				awaitEnds(t, s, load.webhooks)
 			}
 			memory := s.Memory(t)
 			t.Logf("%d webhooks acknowledged in %v, on average in %v, decided %v later; resident %d MiB (%d of files), at most %d MiB",
-				storm.webhooks, took.Round(time.Millisecond), mean.Round(time.Millisecond), decided.Round(time.Millisecond), memory.Resident/mib, memory.Files/mib, memory.Peak/mib)
+				load.webhooks, took.Round(time.Millisecond), mean.Round(time.Millisecond), decided.Round(time.Millisecond), memory.Resident/mib, memory.Files/mib, memory.Peak/mib)
 			if memory.Peak > 150*mib {
 				t.Errorf("%d MiB were resident, want at most 150", memory.Peak/mib)
 			}
@@ -94,10 +94,10 @@ func awaitEnds(t *testing.T, s *rig.Service, n int) {
 	})
 }
 
-// sendStorm gives Alertmanager that many groups at once. It returns the time
+// sendAlerts posts that many groups to Alertmanager at once. It returns the time
 // from its first notification to the last acknowledgement, the mean of one, and
 // how many requests failed.
-func sendStorm(t *testing.T, manager *rig.Alertmanager, n int) (took, mean time.Duration, failed float64) {
+func sendAlerts(t *testing.T, manager *rig.Alertmanager, n int) (took, mean time.Duration, failed float64) {
 	t.Helper()
 	labels := make([]map[string]string, n)
 	for i := range labels {
@@ -133,9 +133,9 @@ func sendStorm(t *testing.T, manager *rig.Alertmanager, n int) (took, mean time.
 	return took, time.Duration(sum / float64(n) * float64(time.Second)), failed
 }
 
-// stormService is a responder on a real cluster and a real Prometheus with n
+// loadService is a responder on a real cluster and a real Prometheus with n
 // services in its catalog, none of which exists there.
-func stormService(t *testing.T, n int) *rig.Service {
+func loadService(t *testing.T, n int) *rig.Service {
 	t.Helper()
 	cp := rig.Shared(t)
 	cp.Deploy(t)
@@ -152,7 +152,7 @@ func stormService(t *testing.T, n int) *rig.Service {
 
 // One group of ten thousand alerts is one body of ten megabytes.
 func TestOneBodyOfTenThousandAlerts(t *testing.T) {
-	s := stormService(t, 1)
+	s := loadService(t, 1)
 	var idle rig.Memory
 	rig.Await(t, 30*time.Second, "the pages that the start ran through to be given back", func(context.Context) (bool, string) {
 		idle = s.Memory(t)
