@@ -19,52 +19,55 @@ const modulePath = "github.com/inference-responder/responder"
 // libraries. A package that is not a key may import nothing of the module, so
 // a new package needs a row. Change a row only with a reason beside it.
 var mayImport = map[string][]string{
+	"internal/fault": {}, // why something failed: a leaf, one Reason and one Error
+
 	"internal/playbook": {"internal/expression", "internal/yamldoc"},
 	// Two parts of the language that policies are written in, too.
 	"internal/spelling":   {},                    // what a misspelled name was meant to be, for hints
 	"internal/yamldoc":    {"internal/spelling"}, // strict YAML with a place for every complaint
 	"internal/expression": {"internal/yamldoc"},  // typed CEL over declared fields; its hints are yamldoc's
 
-	"internal/executor/machine": {"internal/playbook"},
+	"internal/executor/machine": {"internal/fault", "internal/playbook"},
 	// The rules over all playbooks speak of levers and give the machine its terms.
 	"internal/policy":   {"internal/playbook", "internal/executor/machine", "internal/expression", "internal/yamldoc"},
 	"internal/audit":    {},
-	"internal/executor": {"internal/playbook", "internal/executor/machine", "internal/audit"},
+	"internal/executor": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit"},
 	"internal/step": {
+		"internal/fault",
 		"internal/playbook", "internal/executor/machine",
 		"internal/kube", "internal/gitops", "internal/engine", "internal/slo", "internal/gpu", "internal/gpu/judge", "internal/gpu/dcgm", "internal/slack", "internal/dial",
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
-	"internal/kube":         {"internal/kube/rollout", "internal/credential"},
+	"internal/kube":         {"internal/fault", "internal/kube/rollout", "internal/credential"},
 	"internal/kube/rollout": {}, // kubectl's packages are heavy: one edge package holds them
-	"internal/gitops":       {"internal/credential"},
+	"internal/gitops":       {"internal/fault", "internal/credential"},
 
-	"internal/gitops/forge": {"internal/gitops", "internal/dial"},
+	"internal/gitops/forge": {"internal/fault", "internal/gitops", "internal/dial"},
 	// The editor, the repositories and the pull requests put together, for the levers' interfaces.
-	"internal/gitops/manifests": {"internal/gitops", "internal/gitops/forge", "internal/gitops/repository", "internal/credential"},
+	"internal/gitops/manifests": {"internal/fault", "internal/gitops", "internal/gitops/forge", "internal/gitops/repository", "internal/credential"},
 
-	"internal/gitops/repository": {"internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
-	"internal/gitops/argocd":     {"internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
+	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
+	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
 
 	"internal/engine":           {"internal/spelling"},
-	"internal/slo":              {},
+	"internal/slo":              {"internal/fault"},
 	"internal/cli/agentflags":   {}, // flags that the agent and `responder agent` share
 	"internal/gpu":              {},
-	"internal/slack":            {},
+	"internal/slack":            {"internal/fault"},
 	"internal/gpu/judge":        {"internal/gpu"},                       // pure, like the readings
 	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
 	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/tlsfile"},
-	"internal/gpu/client":       {"internal/gpu", "internal/tlsfile", "internal/dial"},
+	"internal/gpu/client":       {"internal/fault", "internal/gpu", "internal/tlsfile", "internal/dial"},
 	"internal/gpu/podresources": {"internal/gpu"}, // gRPC and the kubelet's messages: only the node agent links them
 	"internal/gpu/nvml":         {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
 	"internal/goruntime":        {},               // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
 	"internal/credential":       {},               // one rule of what is a credential, for everybody who shows what others wrote
 	"internal/dial":             {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
 	"internal/tlsfile":          {},               // certificates that are read again when they change: for two servers, and for who asks the second
-	"internal/notify":           {"internal/dial"},
+	"internal/notify":           {"internal/fault", "internal/dial"},
 	// The desk turns runs into messages and clicks into decisions, so it speaks of both.
-	"internal/desk": {"internal/playbook", "internal/executor/machine", "internal/slack"},
+	"internal/desk": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/slack"},
 
 	// For tests only: servers, and the conformance test of levers.
 	"internal/gitops/gittest":               {}, // git's own HTTP server on repositories of a test's own
@@ -74,16 +77,17 @@ var mayImport = map[string][]string{
 	"internal/notify/notifytest":            {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
 	"internal/slack/slacktest":              {}, // Slack as Slack documents it: of our own client it knows nothing
 	"internal/webhook/oidctest":             {}, // an OpenID Connect issuer: of who verifies its tokens it knows nothing
-	"internal/step/steptest":                {"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/gitops"},
+	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/gitops"},
 
 	// The catalog makes playbook.Service values, which runs keep.
 	"internal/catalog": {"internal/playbook", "internal/kube"},
 	// The answers of the API are projections of what it must not show as it is stored.
-	"internal/api":     {"internal/playbook", "internal/executor/machine"},
+	"internal/api":     {"internal/fault", "internal/playbook", "internal/executor/machine"},
 	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/dial", "internal/tlsfile"},
 	"internal/web":     {"internal/playbook", "internal/executor/machine"},
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
+		"internal/fault",
 		"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge",
 	},
 	"playbooks": {}, // the shipped playbooks, embedded
@@ -97,6 +101,7 @@ var mayImport = map[string][]string{
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
+		"internal/fault",
 		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
@@ -117,6 +122,7 @@ var mayImport = map[string][]string{
 		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo", "internal/webhook",
 	},
 	"internal/cli/dryrun": {
+		"internal/fault",
 		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/gitops",
 		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/webhook",
 	},

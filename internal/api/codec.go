@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -134,7 +135,7 @@ func (r Run) Machine() machine.State {
 	}
 	if !r.Ended.IsZero() {
 		s.Phase = machine.PhaseEnded
-		s.Ending = &machine.Ending{Outcome: machine.RunOutcome(r.Status), Reason: machine.Reason(r.Reason), Message: r.Why, Divert: r.DivertedTo}
+		s.Ending = &machine.Ending{Outcome: machine.RunOutcome(r.Status), Reason: fault.Reason(r.Reason), Message: r.Why, Divert: r.DivertedTo}
 	}
 	for _, a := range r.Alerts {
 		alert := a.playbook()
@@ -253,7 +254,7 @@ func (l Lever) machine() machine.Lever {
 	out := machine.Lever{
 		State: l.State, Step: l.Kind, With: l.With, Plan: one(l.Plan, Plan.machine), Would: l.WouldApply, Applied: l.Applied,
 		AppliedAt: l.AppliedAt, FixedAt: l.InEffectAt, Deadline: l.Deadline, Waits: l.WaitsFor, Signal: playbook.Signal(l.Result),
-		Reason: machine.Reason(l.Reason), Message: l.Message, Samples: some(l.Samples, Sample.machine),
+		Reason: fault.Reason(l.Reason), Message: l.Message, Samples: some(l.Samples, Sample.machine),
 	}
 	out.Guards = some(l.Guards, Guard.machine)
 	if l.MergeBy != "" {
@@ -311,9 +312,9 @@ func sampleOf(s machine.Sample) Sample {
 
 func (s Sample) machine() machine.Sample {
 	return machine.Sample{
-		At: s.Time, Verdict: machine.Verdict(s.Verdict), Reason: machine.Reason(s.Reason), Message: s.Message, HeldFrom: s.HeldFrom,
+		At: s.Time, Verdict: machine.Verdict(s.Verdict), Reason: fault.Reason(s.Reason), Message: s.Message, HeldFrom: s.HeldFrom,
 		Values: some(s.Values, func(r Reading) machine.Reading {
-			return machine.Reading{Name: r.Name, Unit: r.Unit, Value: r.Value, Op: r.Op, Limit: r.Limit, OK: r.OK, Why: machine.Reason(r.Why)}
+			return machine.Reading{Name: r.Name, Unit: r.Unit, Value: r.Value, Op: r.Op, Limit: r.Limit, OK: r.OK, Why: fault.Reason(r.Why)}
 		}),
 	}
 }
@@ -381,9 +382,9 @@ func (e Event) Machine() machine.Event {
 		Action: machine.Action(e.Action), Attempt: e.Attempt, Observe: e.ReadBack, NotUntil: e.NotBefore, Start: one(e.Started, Started.machine),
 		Alert: one(e.Alert, Alert.playbook), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, Plan.machine), Digest: e.Digest,
 		Guards: some(e.Guards, Guard.machine), Gate: one(e.Gate, Gate.machine), Tier: e.Tier, Decision: one(e.Decision, Decision.machine),
-		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Waits: e.WaitsFor, Reason: machine.Reason(e.Reason), Message: e.Message,
+		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Waits: e.WaitsFor, Reason: fault.Reason(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x Ending) machine.Ending {
-			return machine.Ending{Outcome: machine.RunOutcome(x.Status), Reason: machine.Reason(x.Reason), Message: x.Why, Divert: x.DivertedTo}
+			return machine.Ending{Outcome: machine.RunOutcome(x.Status), Reason: fault.Reason(x.Reason), Message: x.Why, Divert: x.DivertedTo}
 		}),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -40,8 +41,8 @@ var (
 		Pool:     &machine.NodePool{Name: "h100", Size: 8, Out: []string{"gpu-1: cordoned"}}, Notes: []string{"a PDB allows 1"},
 		Lowest: map[string]int{"Deployment serving/chat": 3}, Beside: []machine.Amiss{{Kind: "Service", Name: "chat", Sync: "OutOfSync"}},
 	}
-	sample = machine.Sample{At: later, Verdict: machine.VerdictRecovering, Reason: machine.ReasonNotMet, Message: "held for 30s", HeldFrom: noon, Values: []machine.Reading{
-		{Name: "slow first tokens", Unit: "ratio", Value: &number, Limit: 2, Op: "<", OK: true}, {Name: "traffic", Limit: 1, Op: ">", Why: machine.ReasonNoData},
+	sample = machine.Sample{At: later, Verdict: machine.VerdictRecovering, Reason: fault.NotMet, Message: "held for 30s", HeldFrom: noon, Values: []machine.Reading{
+		{Name: "slow first tokens", Unit: "ratio", Value: &number, Limit: 2, Op: "<", OK: true}, {Name: "traffic", Limit: 1, Op: ">", Why: fault.NoData},
 	}}
 	gate = machine.Gate{
 		ID: "r-1/rollback#1/gate#1", Digest: "sha256:1", Opened: noon, Deadline: later, OnExpiry: playbook.ExpiryEscalate, Text: "roll back?",
@@ -49,7 +50,7 @@ var (
 		NotBy: "user:bob", GlassOwn: true, RemindAt: later, Reminded: true, Tiers: []machine.Tier{{After: 5 * time.Minute, To: []string{"pagerduty"}}}, Told: 1,
 		Votes: []machine.Decision{decision},
 	}
-	ending = machine.Ending{Outcome: machine.OutcomeDiverted, Reason: machine.ReasonDegraded, Message: "a GPU is at fault", Divert: "gpu-fault"}
+	ending = machine.Ending{Outcome: machine.OutcomeDiverted, Reason: fault.Degraded, Message: "a GPU is at fault", Divert: "gpu-fault"}
 )
 
 // state is a run in which everything is set that an open run can have.
@@ -63,7 +64,7 @@ func state() machine.State {
 		Open:     &machine.OpenEffect{Key: "r-1/rollback#1/settle#1", Action: machine.ActionSettle, Attempt: 2, At: noon, NotUntil: later, Observe: true},
 		Lever: &machine.Lever{
 			State: "rollback", Step: "kube.rollback", With: map[string]any{"to": "previous"}, Plan: &plan, Would: true, Applied: true, AppliedAt: noon, FixedAt: later,
-			Deadline: later, Waits: "https://git.example/pull/7", Signal: playbook.OnVerified, Reason: machine.ReasonNotMet, Message: "m", Samples: []machine.Sample{sample},
+			Deadline: later, Waits: "https://git.example/pull/7", Signal: playbook.OnVerified, Reason: fault.NotMet, Message: "m", Samples: []machine.Sample{sample},
 			Consent: machine.Consent{Guards: guards, Terms: &machine.Terms{Merge: &machine.Merger{By: machine.MergeResponder}}, Approved: &decision, Votes: []machine.Decision{decision}, GoodUntil: later},
 		},
 		Gate: &gate, Held: &machine.Hold{Action: machine.ActionApply, Effect: "e", Message: "unknown", At: noon}, Paused: "load test", Cancel: &decision,
@@ -79,7 +80,7 @@ func event() machine.Event {
 		Kind: machine.RunStarted, At: noon, State: "rollback", Visit: 1, Effect: "e", Action: machine.ActionApply, Attempt: 2, Observe: true, Start: &start, Alert: &alert,
 		With: map[string]any{"to": "previous"}, Data: json.RawMessage(`{"a":1}`), Facts: []string{"f"}, Plan: &plan, Digest: plan.Digest(), Guards: guards, Gate: &gate,
 		Tier: 1, Decision: &decision, Sample: &sample, Verdict: machine.VerdictFailed, To: "escalated", NotUntil: later, Waits: "https://git.example/pull/7",
-		Ending: &ending, Reason: machine.ReasonTimeout, Message: "m",
+		Ending: &ending, Reason: fault.Timeout, Message: "m",
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
@@ -138,26 +139,26 @@ func (c *channels) namesFor(n step.Notice) []string {
 // notTold joins what went wrong. The reason is one that is worth another
 // attempt when any of them is.
 func notTold(names []string, failures []error) error {
-	var reason machine.Reason
+	var reason fault.Reason
 	var lines []string
 	for i, err := range failures {
 		if err == nil {
 			continue
 		}
 		lines = append(lines, names[i]+": "+err.Error())
-		var e *notify.Error
-		why := machine.ReasonServer
+		var e *fault.Error
+		why := fault.ServerError
 		if errors.As(err, &e) {
-			why = machine.Reason(e.Reason)
+			why = e.Reason
 		}
-		if reason == machine.ReasonNone || why.Retryable() {
+		if reason == fault.None || why.Retryable() {
 			reason = why
 		}
 	}
 	if len(lines) == 0 {
 		return nil
 	}
-	return &step.Error{Reason: reason, Message: "not told: " + strings.Join(lines, "; ")}
+	return &fault.Error{Reason: reason, Message: "not told: " + strings.Join(lines, "; ")}
 }
 
 func (c *channels) has(key, name string) bool {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-responder/responder/internal/notify"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -47,7 +47,7 @@ func (s *slackNotices) tell(ctx context.Context, n step.Notice) error {
 		}
 	}
 	_, err := s.client.Post(ctx, s.channel, meta, s.message(n))
-	var no *slack.Error
+	var no *fault.Error
 	if errors.As(err, &no) && no.Unknown {
 		s.doubt(n.Key, true)
 	}
@@ -96,23 +96,23 @@ func (s *slackNotices) message(n step.Notice) slack.Message {
 
 // slackFailure is Slack's reason in the words that all channels share.
 func slackFailure(err error) error {
-	var no *slack.Error
+	var no *fault.Error
 	if !errors.As(err, &no) {
 		return err
 	}
-	reason := notify.ServerError
+	reason := fault.ServerError
 	switch no.Reason {
-	case slack.RateLimited:
-		reason = notify.Throttled
-	case slack.Token, slack.MissingScope:
-		reason = notify.Forbidden
-	case slack.Archived, slack.Channel, slack.NotFound:
-		reason = notify.NotFound
-	case slack.Invalid:
-		reason = notify.Invalid
-	case slack.Unreachable:
-		reason = notify.Unreachable
+	case fault.RateLimited:
+		reason = fault.Throttled
+	case fault.BadToken, fault.MissingScope:
+		reason = fault.Forbidden
+	case fault.Archived, fault.NoChannel, fault.NotFound:
+		reason = fault.NotFound
+	case fault.Invalid:
+		reason = fault.Invalid
+	case fault.Unreachable:
+		reason = fault.Unreachable
 	default: // the rest is Slack's trouble and worth another attempt
 	}
-	return &notify.Error{Reason: reason, Message: no.Error(), RetryAfter: no.RetryAfter}
+	return &fault.Error{Reason: reason, Message: no.Error(), RetryAfter: no.RetryAfter}
 }

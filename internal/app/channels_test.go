@@ -16,6 +16,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify/notifytest"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
@@ -108,7 +109,7 @@ channels:
 `, up.URL, down.URL))
 	down.Fail(notifytest.Fault{Status: 503})
 	err := all.Notify(t.Context(), testNotice())
-	var e *step.Error
+	var e *fault.Error
 	if !errors.As(err, &e) || !e.Reason.Retryable() || !strings.Contains(err.Error(), "down: ") || strings.Contains(err.Error(), "up: ") {
 		t.Errorf("one is down: %v", err)
 	}
@@ -121,7 +122,7 @@ channels:
 	down.Fail(notifytest.Fault{Status: 401})
 	again := testNotice()
 	again.Key = "another"
-	if err := all.Notify(t.Context(), again); !errors.As(err, &e) || e.Reason != machine.ReasonForbidden {
+	if err := all.Notify(t.Context(), again); !errors.As(err, &e) || e.Reason != fault.Forbidden {
 		t.Errorf("a wrong token: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/argocd"
 )
 
@@ -43,17 +43,17 @@ func (g *gitopsWorld) checkArgoCD(ctx context.Context, names []string) (out []Fi
 // argocdFix says what helps against an error of the server.
 func argocdFix(err error, answers bool) string {
 	switch reasonOf(err) {
-	case gitops.Unreachable:
+	case fault.Unreachable:
 		return "see that argocd-server runs, that gitops.argocd.server is its HOST:PORT and that this machine reaches it; " +
 			"behind a proxy without HTTP/2 set grpc_web, without TLS set plaintext, with a certificate of one's own set ca_file"
-	case gitops.Timeout:
+	case fault.Timeout:
 		return "see that argocd-server and its Redis run and are not overloaded; gitops.argocd.timeout is how long it may take"
-	case gitops.Forbidden, gitops.NotFound:
+	case fault.Forbidden, fault.NotFound:
 		if answers {
 			return "see that gitops.application of each service is NAMESPACE/NAME of one that is there, and that the token may get it; deploy/argocd has a role that is enough"
 		}
 		return "put a valid token into gitops.argocd.token_file; it is read anew each time"
-	case gitops.ServerError:
+	case fault.ServerError:
 		return "see that gitops.argocd.server is an Argo CD API server, not its web page's proxy (grpc_web), and its log"
 	default:
 		return "see the message, and the log of argocd-server"

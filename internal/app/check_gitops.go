@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -68,18 +69,18 @@ func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding,
 func repositoryFix(r manifests.Checked) string {
 	reason := reasonOf(r.Err)
 	switch {
-	case r.Forge && (reason == gitops.Unreachable || reason == gitops.Timeout):
+	case r.Forge && (reason == fault.Unreachable || reason == fault.Timeout):
 		return "see that gitops.repositories[].forge.api is right, and that it answers from here (DNS, firewall, proxy); the repository itself does"
-	case r.Forge && reason == gitops.Forbidden:
+	case r.Forge && reason == fault.Forbidden:
 		return "see that gitops.repositories[].forge.token_file holds a token that may read the repository and its protected branches, and open pull requests; " +
 			"it is another one than auth, and its file is read anew each time"
-	case r.Forge && reason == gitops.NotFound:
+	case r.Forge && reason == fault.NotFound:
 		return "see that gitops.repositories[].forge.repository is right; a forge also says so of what the token of forge.token_file may not see"
-	case reason == gitops.Unreachable || reason == gitops.Timeout:
+	case reason == fault.Unreachable || reason == fault.Timeout:
 		return "see that the address in gitops.repositories is right, and that the server answers from here (DNS, firewall, proxy)"
-	case reason == gitops.Forbidden:
+	case reason == fault.Forbidden:
 		return "see that gitops.repositories[].auth is a credential that may read and push; its file is read anew each time"
-	case reason == gitops.NotFound:
+	case reason == fault.NotFound:
 		return "see that the address and the branch in gitops.repositories are right; a forge also says so of what the credential may not see"
 	default:
 		return "see the message; a token or key file is read anew each time"
@@ -87,8 +88,8 @@ func repositoryFix(r manifests.Checked) string {
 }
 
 // reasonOf is the reason of an error of Git or Argo CD; empty: it has none.
-func reasonOf(err error) gitops.Reason {
-	if e := new(gitops.Error); errors.As(err, &e) {
+func reasonOf(err error) fault.Reason {
+	if e := new(fault.Error); errors.As(err, &e) {
 		return e.Reason
 	}
 	return ""

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 )
 
@@ -13,19 +13,19 @@ import (
 // the repository's and the forge's are two.
 func TestRepositoryFix(t *testing.T) {
 	for _, tt := range []struct {
-		reason gitops.Reason
+		reason fault.Reason
 		forge  bool
 		want   string
 	}{
-		{gitops.Forbidden, false, "[].auth is a credential"},
-		{gitops.Forbidden, true, "[].forge.token_file holds a token"},
-		{gitops.Unreachable, false, "the address in gitops.repositories"},
-		{gitops.Timeout, true, "[].forge.api is right"},
-		{gitops.NotFound, false, "the address and the branch"},
-		{gitops.NotFound, true, "[].forge.repository is right"},
-		{gitops.Invalid, true, "see the message"},
+		{fault.Forbidden, false, "[].auth is a credential"},
+		{fault.Forbidden, true, "[].forge.token_file holds a token"},
+		{fault.Unreachable, false, "the address in gitops.repositories"},
+		{fault.Timeout, true, "[].forge.api is right"},
+		{fault.NotFound, false, "the address and the branch"},
+		{fault.NotFound, true, "[].forge.repository is right"},
+		{fault.Invalid, true, "see the message"},
 	} {
-		fix := repositoryFix(manifests.Checked{Err: errors.Join(&gitops.Error{Reason: tt.reason, Message: "x"}), Forge: tt.forge})
+		fix := repositoryFix(manifests.Checked{Err: errors.Join(&fault.Error{Reason: tt.reason, Message: "x"}), Forge: tt.forge})
 		if !strings.Contains(fix, tt.want) || tt.forge && strings.Contains(fix, "[].auth") {
 			t.Errorf("%s, of the forge %t: %q, want ...%s...", tt.reason, tt.forge, fix, tt.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify/notifytest"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -50,7 +51,7 @@ func TestRepairsAreAskedFor(t *testing.T) {
 	desk.Fail(notifytest.Fault{Lose: true}, notifytest.Fault{Status: 422, Body: "no s3cret"})
 	for _, unknown := range []bool{true, false} {
 		_, err := r.Ask(t.Context(), ask)
-		if e := new(step.Error); !errors.As(err, &e) || e.Unknown != unknown || strings.Contains(err.Error(), "s3cret") {
+		if e := new(fault.Error); !errors.As(err, &e) || e.Unknown != unknown || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v, unknown %t wanted", err, unknown)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/notify"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // feedOptions is what a channel wants to know of every run.
@@ -93,11 +93,11 @@ func (f *feed) catchUp(ctx context.Context) error {
 func (f *feed) deliver(ctx context.Context, run string, rec audit.Record) bool {
 	for wait := feedFirst; ; wait = min(2*wait, feedMost) {
 		err := f.send(ctx, f.fact(run, rec)) // read each time: what it is about may be over
-		var e *notify.Error
+		var e *fault.Error
 		switch {
 		case err == nil:
 			return true
-		case errors.As(err, &e) && e.Reason == notify.Invalid:
+		case errors.As(err, &e) && e.Reason == fault.Invalid:
 			f.log.Error("fact is refused and left out", "run", run, "step", rec.Kind, "err", err)
 			return true
 		case e != nil && e.RetryAfter > wait:

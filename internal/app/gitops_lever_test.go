@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
@@ -102,7 +103,7 @@ func (h *gitHouse) Stop(context.Context, string, string) error { return nil }
 // Object implements [step.Objects]: what was synced last.
 func (h *gitHouse) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
 	if id.Kind != "Deployment" || id.Name != "chat" {
-		return nil, &kube.Error{Reason: kube.NotFound, Message: "no " + id.String()}
+		return nil, &fault.Error{Reason: fault.NotFound, Message: "no " + id.String()}
 	}
 	return []byte(h.git.Show(h.app.Revisions[0], "apps/chat/deployment.yaml")), nil
 }

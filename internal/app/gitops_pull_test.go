@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/forge"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
@@ -84,7 +85,7 @@ func TestPullRequestToItsEnd(t *testing.T) {
 			h := newPullHouse(t, kind)
 			before := h.git.Show("main", "apps/chat/deployment.yaml")
 			pushed := h.do(machine.ActionPlan, nil, nil, machine.StatusOK, "").Plan
-			if o := h.do(machine.ActionApply, pushed, nil, machine.StatusFailed, "it takes a pull request"); o.Reason != machine.ReasonConflict {
+			if o := h.do(machine.ActionApply, pushed, nil, machine.StatusFailed, "it takes a pull request"); o.Reason != fault.Conflict {
 				t.Fatalf("%s: it is not planned afresh", o.Reason)
 			}
 			plan := h.do(machine.ActionPlan, nil, nil, machine.StatusOK, "").Plan

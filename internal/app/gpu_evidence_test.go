@@ -13,8 +13,8 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
-	agents "github.com/inference-responder/responder/internal/gpu/client"
 )
 
 // saidOfNodes are GPUs of which a test says what was learnt.
@@ -42,8 +42,8 @@ func (s saidOfNodes) Snapshots(_ context.Context, nodes []string, _ time.Duratio
 // bits, XIDs and temperatures that cannot be judged, clocks that jumped, GPUs
 // that share a UUID, and an agent that lies about its node.
 func TestWhatIsNotBelievedIsJournaled(t *testing.T) {
-	absent := func(reason agents.Reason, text string) func(*gpu.Answer) {
-		return func(a *gpu.Answer) { a.Err = &agents.Absent{Node: a.Node, Reason: reason, Text: text} }
+	absent := func(reason fault.Reason, text string) func(*gpu.Answer) {
+		return func(a *gpu.Answer) { a.Err = &fault.Error{Reason: reason, Message: text} }
 	}
 	said := saidOfNodes{
 		"bits": func(a *gpu.Answer) { a.Snapshot.GPUs[0].Clocks.Reasons = gpu.Known(gpu.Reasons(0x8000)) },
@@ -53,8 +53,8 @@ func TestWhatIsNotBelievedIsJournaled(t *testing.T) {
 		"heat":      func(a *gpu.Answer) { a.Snapshot.GPUs[0].Temperature.GPUC = gpu.Known[int64](900) },
 		"past":      func(a *gpu.Answer) { a.Snapshot.GPUs[0].TakenAt = time.Now().Add(-time.Hour) },
 		"future":    func(a *gpu.Answer) { a.Snapshot.GPUs[0].TakenAt = time.Now().Add(time.Hour) },
-		"twins":     absent(agents.Refused, "its agent answers 500: gpus[1].uuid: GPU-1 stands at gpus[0] already; two GPUs never share one"),
-		"liar":      absent(agents.Impostor, `its agent says that it is on node "honest": it is refused`),
+		"twins":     absent(fault.Refused, "its agent answers 500: gpus[1].uuid: GPU-1 stands at gpus[0] already; two GPUs never share one"),
+		"liar":      absent(fault.Impostor, `its agent says that it is on node "honest": it is refused`),
 		"elsewhere": func(a *gpu.Answer) { a.Snapshot.Node = "honest" },
 		"well":      func(*gpu.Answer) {},
 	}

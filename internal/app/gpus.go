@@ -2,14 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"time"
 
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/executor/machine"
 	agents "github.com/inference-responder/responder/internal/gpu/client"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/notify"
@@ -117,9 +115,5 @@ func (r repairs) Ask(ctx context.Context, ask step.RepairRequest) (string, error
 	if ask.Withdraw != "" {
 		body.Action = "withdraw"
 	}
-	ticket, err := r.client.Ask(ctx, body)
-	if e := new(notify.Error); errors.As(err, &e) {
-		return "", &step.Error{Reason: machine.Reason(e.Reason), Message: e.Error(), Unknown: e.Maybe}
-	}
-	return ticket, err
+	return r.client.Ask(ctx, body)
 }

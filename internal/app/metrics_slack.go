@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 )
 
@@ -44,12 +45,12 @@ func (m *slackMetrics) connect(down func() map[string]string, socket bool) {
 // called counts a call by its result.
 func (m *slackMetrics) called(err error) {
 	result := "ok"
-	var no *slack.Error
+	var no *fault.Error
 	switch {
 	case errors.As(err, &no):
 		result = string(no.Reason)
 	case err != nil:
-		result = string(slack.Unreachable)
+		result = string(fault.Unreachable)
 	}
 	m.calls.WithLabelValues(result).Inc()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -72,7 +73,7 @@ func journalOfTwoRuns(t *testing.T, j *audit.Journal) time.Time {
 	appendEvents(t, j, "r-2",
 		machine.Event{Kind: machine.RunStarted, At: next(0), Start: &machine.Start{Run: "r-2", Playbook: "pb"}},
 		machine.Event{Kind: machine.EffectStarted, At: next(0), State: "scale", Action: machine.ActionPlan},
-		machine.Event{Kind: machine.PlanRefused, At: next(0), State: "scale", Reason: machine.ReasonOwned},
+		machine.Event{Kind: machine.PlanRefused, At: next(0), State: "scale", Reason: fault.Owned},
 		machine.Event{Kind: machine.GateOpened, At: next(0), Gate: &machine.Gate{ID: "g"}},
 	)
 	for _, kind := range []string{"alert.matched", "alert.repeated", "alert.repeated"} {

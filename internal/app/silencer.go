@@ -13,6 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -223,8 +224,8 @@ func (s *silencer) extend(ctx context.Context, run, key string, old notify.Silen
 // refused is a silence that cannot be had. One that a person ended, or that is
 // too broad, is not asked for again in this run.
 func (s *silencer) refused(run, key string, err error) {
-	var e *notify.Error
-	if errors.As(err, &e) && (e.Reason == notify.Conflict || e.Reason == notify.Invalid || e.Reason == notify.NotFound) {
+	var e *fault.Error
+	if errors.As(err, &e) && (e.Reason == fault.Conflict || e.Reason == fault.Invalid || e.Reason == fault.NotFound) {
 		s.off[run+" "+key] = true
 		s.forget(run, key)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/slo"
@@ -51,7 +52,7 @@ func (s budgetSource) Instant(_ context.Context, expr string, at time.Time) (slo
 	case strings.Contains(expr, "[3600s]"):
 		return one(s.hour)
 	default:
-		return slo.Vector{}, &slo.Error{Message: "not asked for: " + expr}
+		return slo.Vector{}, &fault.Error{Message: "not asked for: " + expr}
 	}
 }
 

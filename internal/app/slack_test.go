@@ -15,9 +15,9 @@ import (
 
 	"github.com/inference-responder/responder/internal/desk"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/slack/slacktest"
-	"github.com/inference-responder/responder/internal/step"
 )
 
 // A person approves in Slack, and sees it carried out and proven there.
@@ -238,7 +238,7 @@ func TestSlackNoticesOnce(t *testing.T) {
 	n := testNotice()
 	n.At = time.Now()
 	s.Fail("chat.postMessage", 1, slacktest.Fault{Cut: true, After: true})
-	var e *step.Error
+	var e *fault.Error
 	if err := all.Notify(t.Context(), n); !errors.As(err, &e) || !e.Reason.Retryable() {
 		t.Errorf("Slack has it and does not say so: %v", err)
 	}
@@ -260,7 +260,7 @@ func TestSlackNoticesOnce(t *testing.T) {
 	}
 	s.Archive(slackChannelOfTests, true)
 	asks.Key, asks.Asks = "other", false
-	if err := all.Notify(t.Context(), asks); !errors.As(err, &e) || e.Reason != machine.ReasonNotFound || !strings.Contains(err.Error(), "unarchive") {
+	if err := all.Notify(t.Context(), asks); !errors.As(err, &e) || e.Reason != fault.NotFound || !strings.Contains(err.Error(), "unarchive") {
 		t.Errorf("archived: %v", err)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/dcgm"
-	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
@@ -70,7 +70,7 @@ func (w World) NoSuchNode(ctx context.Context, answers []gpu.Answer) []gpu.Answe
 		if w.Deps.Nodes == nil || !errors.Is(a.Err, gpu.ErrNoAgent) && !errors.Is(a.Err, dcgm.ErrNoSeries) {
 			continue
 		}
-		if e := new(kube.Error); errors.As(lookUp(ctx, w.Deps.Nodes, a.Node), &e) && e.Reason == kube.NotFound {
+		if e := new(fault.Error); errors.As(lookUp(ctx, w.Deps.Nodes, a.Node), &e) && e.Reason == fault.NotFound {
 			answers[i].Err = errors.New("the cluster has no node of that name")
 		}
 	}

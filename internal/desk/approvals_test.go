@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
@@ -335,7 +336,7 @@ func TestRefusedInPlainWordsIsAnOutage(t *testing.T) {
 	s.Fail("chat.postMessage", 2, slacktest.Fault{Code: "something_new"})
 	d := h.open(t, s)
 	h.asking("r-1")
-	until(t, s, "the outage", func() bool { return d.Down()[oncall] == string(slack.Invalid) })
+	until(t, s, "the outage", func() bool { return d.Down()[oncall] == string(fault.Invalid) })
 	if outages := h.records(KindOutage); len(outages) != 1 {
 		t.Fatal(outages)
 	}

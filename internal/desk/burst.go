@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 )
 
@@ -67,7 +68,7 @@ func (d *Approvals) showList(ctx context.Context, key string) (time.Time, error)
 		case taken:
 			d.changeList(key, func(l *list) { l.sent = look })
 			return d.o.Now().Add(d.o.Pace), nil
-		case again.IsZero() && d.sender.last.Reason == slack.NotFound:
+		case again.IsZero() && d.sender.last.Reason == fault.NotFound:
 			return d.lose(ctx, Record{List: key})
 		default:
 			return d.stuckList(ctx, l, g, look, again)
@@ -100,7 +101,7 @@ func (d *Approvals) postList(ctx context.Context, l list, g digest, m slack.Mess
 		}
 	}
 	ref, err := d.o.Slack.Post(ctx, l.channel, meta(l.key, "list", 0), m)
-	var no *slack.Error
+	var no *fault.Error
 	if errors.As(err, &no) && no.Unknown {
 		d.changeList(l.key, func(l *list) { l.maybe = d.o.Now() })
 	}

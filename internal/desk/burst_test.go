@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
@@ -85,7 +86,7 @@ func TestListThatIsGoneIsPostedAgain(t *testing.T) {
 	h.approved("r-6")
 	until(t, s, "that it is edited", func() bool { p := posts(s); return len(p) == 6 && says(p[5], "0 of 2 questions") })
 	lost := h.records(KindLost)
-	if len(lost) != 1 || lost[0].List == "" || lost[0].Run != "" || lost[0].Reason != string(slack.NotFound) {
+	if len(lost) != 1 || lost[0].List == "" || lost[0].Run != "" || lost[0].Reason != string(fault.NotFound) {
 		t.Errorf("lost %+v", lost)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 )
 
@@ -135,8 +136,8 @@ func (d *Approvals) open(ctx context.Context, c slack.Click, q question) {
 		m = s.details(id, d.o.Link(q.run), c.Page, c.Origin()).Modal()
 	}
 	if err := d.o.Slack.OpenModal(ctx, c, m); err != nil {
-		var no *slack.Error
-		if errors.As(err, &no) && no.Reason == slack.TooLate {
+		var no *fault.Error
+		if errors.As(err, &no) && no.Reason == fault.TooLate {
 			d.answer(ctx, c, "Slack took too long to show the dialog. Press the button again. "+d.commandLine(q.run))
 			return
 		}

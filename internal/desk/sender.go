@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 )
 
@@ -25,7 +26,7 @@ type sender struct {
 	fails  map[string]int       // by channel: consecutive failures
 	asks   map[string][]time.Time
 	budget map[string]*slack.Budget // by gate
-	last   *slack.Error             // why Slack did not accept the last message
+	last   *fault.Error             // why Slack did not accept the last message
 }
 
 func newSender() sender {
@@ -177,12 +178,12 @@ func (d *Approvals) sent(ctx context.Context, channel string, err error) (again 
 	if ctx.Err() != nil {
 		return time.Time{}, false, ctx.Err()
 	}
-	var no *slack.Error
+	var no *fault.Error
 	if !errors.As(err, &no) {
-		no = &slack.Error{Reason: slack.Unreachable, Err: err}
+		no = &fault.Error{Reason: fault.Unreachable, Message: "slack: unreachable", Err: err}
 	}
 	d.sender.last = no
-	if no.Reason == slack.Invalid || no.Reason == slack.NotFound {
+	if no.Reason == fault.Invalid || no.Reason == fault.NotFound {
 		d.log.Error("slack refused a message", "err", err)
 		return time.Time{}, false, nil
 	}
@@ -197,7 +198,7 @@ func (d *Approvals) sent(ctx context.Context, channel string, err error) (again 
 }
 
 // wide reports whether a failure concerns all of Slack, not one channel.
-func wide(r slack.Reason) bool { return r != slack.Archived && r != slack.Channel }
+func wide(r fault.Reason) bool { return r != fault.Archived && r != fault.NoChannel }
 
 // The longest pauses between two attempts.
 const (
@@ -212,10 +213,10 @@ func backoff(fails int) time.Duration {
 
 // down journals that Slack does not accept messages, once for each reason. A
 // rate limit is not an outage.
-func (d *Approvals) down(ctx context.Context, channel string, no *slack.Error) error {
+func (d *Approvals) down(ctx context.Context, channel string, no *fault.Error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if no.Reason == slack.RateLimited || d.memory.down[channel].reason == string(no.Reason) {
+	if no.Reason == fault.RateLimited || d.memory.down[channel].reason == string(no.Reason) {
 		return nil
 	}
 	d.log.Error("slack accepts no messages; approvals can be decided on the command line", "err", no)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 )
 
@@ -152,7 +153,7 @@ func (d *Approvals) edit(ctx context.Context, s *timeline, t ticket, m slack.Mes
 		return d.shown(ctx, s, t, look, t.lines)
 	case !again.IsZero():
 		return d.stuck(ctx, s, t, again)
-	case d.sender.last.Reason == slack.NotFound:
+	case d.sender.last.Reason == fault.NotFound:
 		return d.lose(ctx, Record{Run: t.run})
 	default:
 		return d.unsendable(ctx, s, t)
@@ -185,7 +186,7 @@ func (d *Approvals) post(ctx context.Context, s *timeline, t ticket) (time.Time,
 		m = d.plain(s)
 	}
 	ref, err := d.o.Slack.Post(ctx, t.channel, meta(t.run, "run", s.run.Head), m)
-	var no *slack.Error
+	var no *fault.Error
 	if errors.As(err, &no) && no.Unknown {
 		d.change(t.run, func(t *ticket) { t.maybe = d.o.Now() })
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 )
 
@@ -52,7 +53,7 @@ func (d *Approvals) thread(ctx context.Context, s *timeline, t ticket, parent sl
 		m = slack.Notice{Text: "Slack refused what happened in run " + t.run + ". On the command line: responder runs show " + t.run}.Message()
 	}
 	_, err := d.o.Slack.Reply(ctx, parent, slack.Meta{Run: t.run, Part: "thread-" + strconv.FormatUint(last.after, 10)}, m)
-	var no *slack.Error
+	var no *fault.Error
 	if errors.As(err, &no) && no.Unknown {
 		d.change(t.run, func(t *ticket) { t.doubt = true })
 	}
@@ -64,10 +65,10 @@ func (d *Approvals) thread(ctx context.Context, s *timeline, t ticket, parent sl
 		return d.shown(ctx, s, t, t.look, last.after)
 	case !again.IsZero():
 		return d.stuck(ctx, s, t, again)
-	case d.sender.last.Reason == slack.NotFound && t.list != "":
+	case d.sender.last.Reason == fault.NotFound && t.list != "":
 		d.sender.markList(t.list)
 		return d.lose(ctx, Record{List: t.list})
-	case d.sender.last.Reason == slack.NotFound:
+	case d.sender.last.Reason == fault.NotFound:
 		return d.lose(ctx, Record{Run: t.run})
 	case t.terse != last.after:
 		d.change(t.run, func(t *ticket) { t.terse = last.after })

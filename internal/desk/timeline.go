@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack"
 )
 
@@ -54,7 +55,7 @@ func newTimeline(run machine.State, events []machine.Event) *timeline {
 // waiting records the merge that is waited for, so that it is shown once.
 func (s *timeline) waiting(e machine.Event) {
 	switch {
-	case e.Kind == machine.Settling && e.Reason == machine.ReasonNone:
+	case e.Kind == machine.Settling && e.Reason == fault.None:
 		s.waits = ""
 		if e.Waits != "" {
 			s.waits = e.Message
@@ -183,7 +184,7 @@ func (s *timeline) progress(e machine.Event) (slack.Mark, string) {
 // the merge is done.
 func (s *timeline) merging(e machine.Event) (slack.Mark, string) {
 	switch {
-	case e.Reason != machine.ReasonNone, e.Message == s.waits && e.Waits != "":
+	case e.Reason != fault.None, e.Message == s.waits && e.Waits != "":
 		return "", ""
 	case e.Waits != "":
 		return slack.MarkNote, e.Message

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // TestWaitingForAMerge: the thread shows what a change waits for, each thing
@@ -14,7 +15,7 @@ func TestWaitingForAMerge(t *testing.T) {
 	const url = "https://git.example/pull/7"
 	missing, failed := "waits for the merge of "+url+" by people: a required review is missing", "waits for the merge of "+url+" by people: check ci: failure"
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	settling := func(message, waits string, why machine.Reason) machine.Event {
+	settling := func(message, waits string, why fault.Reason) machine.Event {
 		return machine.Event{Kind: machine.Settling, At: at, Message: message, Waits: waits, Reason: why}
 	}
 	s := newTimeline(machine.State{}, []machine.Event{
@@ -22,7 +23,7 @@ func TestWaitingForAMerge(t *testing.T) {
 		{Kind: machine.Applied, At: at, Waits: url},
 		settling(missing, url, ""),
 		settling(missing, url, ""),
-		settling("no route to the forge", url, machine.ReasonUnreachable),
+		settling("no route to the forge", url, fault.Unreachable),
 		settling(missing, url, ""),
 		settling(failed, url, ""),
 		settling("argocd/chat: a sync runs", "", ""),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slack"
 )
@@ -21,8 +22,8 @@ func (d *Approvals) unseen(t ticket) bool {
 
 // nowhere is unseen for any message. The caller holds mu.
 func (d *Approvals) nowhere(channel string, ref slack.Ref, maybe time.Time) bool {
-	why := slack.Reason(d.memory.down[channel].reason)
-	return ref == (slack.Ref{}) && (maybe.IsZero() || why == slack.Channel || why == slack.Archived)
+	why := fault.Reason(d.memory.down[channel].reason)
+	return ref == (slack.Ref{}) && (maybe.IsZero() || why == fault.NoChannel || why == fault.Archived)
 }
 
 // move journals that a run whose message nobody has seen is asked in another
@@ -135,7 +136,7 @@ func (d *Approvals) stuck(ctx context.Context, s *timeline, t ticket, again time
 	if err := d.finish(ctx, d.givenUp(Record{Run: t.run}, t.channel)); err != nil {
 		return time.Time{}, err
 	}
-	if d.sender.last.Reason == slack.Invalid {
+	if d.sender.last.Reason == fault.Invalid {
 		return time.Time{}, nil // only that message
 	}
 	return time.Time{}, d.giveUpOthers(ctx, t.channel)
@@ -174,8 +175,8 @@ func (d *Approvals) givenUp(r Record, channel string) Record {
 
 // lasting reports whether a failure concerns one channel or one message, so
 // that only a person can resolve it.
-func lasting(no *slack.Error) bool {
-	return no != nil && (!wide(no.Reason) || no.Reason == slack.Invalid || no.Reason == slack.NotFound)
+func lasting(no *fault.Error) bool {
+	return no != nil && (!wide(no.Reason) || no.Reason == fault.Invalid || no.Reason == fault.NotFound)
 }
 
 func (d *Approvals) overdue(s *timeline) bool {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
@@ -56,7 +56,7 @@ func TestEditRefusedInPlainWordsIsAnOutage(t *testing.T) {
 	until(t, s, "that it was seen", func() bool { return len(h.records(KindSent)) == 1 })
 	s.Fail("chat.update", 2, slacktest.Fault{Code: "something_new"})
 	h.approved("r-1")
-	until(t, s, "the outage", func() bool { return d.Down()[oncall] == string(slack.Invalid) })
+	until(t, s, "the outage", func() bool { return d.Down()[oncall] == string(fault.Invalid) })
 	h.applied("r-1")
 	until(t, s, "the end", one(s, "user:ada"))
 	until(t, s, "the recovery", func() bool { return len(d.Down()) == 0 })

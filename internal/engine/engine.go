@@ -177,7 +177,8 @@ func (e Engine) Check(name, value string) (Flag, *Error) {
 	return first, err
 }
 
-// Error is why a flag is not set.
+// Error is why a flag is not set. It is no fault.Error: it is about the table
+// of flags and what was written, not about a request that failed.
 type Error struct {
 	Problem Problem
 	Flag    string

@@ -48,7 +48,8 @@ type Flag struct {
 	Removed string
 }
 
-// Reason is why a run never changes a flag.
+// Reason is why a run never changes a flag, as text for people. It is no
+// fault.Reason: nothing has failed.
 type Reason string
 
 // The reasons. A proof by latency, errors and traffic says nothing of these.

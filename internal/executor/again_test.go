@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -228,7 +229,7 @@ type deaf struct {
 func (d *deaf) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 	if e.Action == machine.ActionNotify && d.times > 0 {
 		d.times--
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonUnreachable, Message: "nobody answers"}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Unreachable, Message: "nobody answers"}
 	}
 	return d.world.Do(ctx, e)
 }

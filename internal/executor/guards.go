@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -124,7 +125,7 @@ func (e *Executor) guard(r *run) machine.Outcome {
 	s := r.view()
 	st := s.Playbook.State(s.Current)
 	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInvalid, Message: "there is no plan to guard"}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}
 	}
 	lever := s.Lever != nil
 	l := e.ledger

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // busy is a world that refuses the first applies for now.
@@ -20,7 +21,7 @@ type busy struct {
 func (b *busy) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 	if e.Action == machine.ActionApply && !e.Observe {
 		if b.tried++; b.tried <= b.times {
-			return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonThrottled, Message: "later"}
+			return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Throttled, Message: "later"}
 		}
 	}
 	return b.world.Do(ctx, e)

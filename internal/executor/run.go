@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // run is one open run. Its owner is whoever holds mu; everybody else reads what
@@ -369,7 +370,7 @@ func (e *Executor) do(ctx context.Context, eff machine.Effect) (out machine.Outc
 		return out
 	}
 	e.log.Error("step panicked", "run", eff.Run, "step", eff.Step, "kind", string(eff.Action), "err", err, "stack", string(p.stack))
-	out = machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonPanic, Message: eff.Step + ": " + err.Error()}
+	out = machine.Outcome{Status: machine.StatusFailed, Reason: fault.Panic, Message: eff.Step + ": " + err.Error()}
 	if eff.Action.Mutates() {
 		out.Status = machine.StatusUnknown
 	}

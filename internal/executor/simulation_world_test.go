@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // simWorld is the outside world of a simulation: it answers late, loses
@@ -111,7 +112,7 @@ func (w *simWorld) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 		w.told = append(w.told, e.Text)
 		return machine.Outcome{Status: machine.StatusOK}
 	}
-	return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInvalid}
+	return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid}
 }
 
 // fault lets an effect take its time, and reports the outcome if it goes wrong.
@@ -120,7 +121,7 @@ func (w *simWorld) fault(ctx context.Context, d *rand.Rand, e machine.Effect) (m
 	if d.IntN(20) == 0 {
 		latency = time.Duration(d.IntN(60)) * time.Second
 	}
-	timeout := machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonTimeout, Message: "no answer in time"}
+	timeout := machine.Outcome{Status: machine.StatusFailed, Reason: fault.Timeout, Message: "no answer in time"}
 	if e.Action.Mutates() && !e.Observe {
 		timeout.Status = machine.StatusUnknown
 	}
@@ -144,13 +145,13 @@ func (w *simWorld) fault(ctx context.Context, d *rand.Rand, e machine.Effect) (m
 		w.untold[e.Run] = true
 		w.mu.Unlock()
 	}
-	reasons := []machine.Reason{machine.ReasonThrottled, machine.ReasonUnreachable, machine.ReasonServer}
+	reasons := []fault.Reason{fault.Throttled, fault.Unreachable, fault.ServerError}
 	return machine.Outcome{Status: machine.StatusFailed, Reason: reasons[d.IntN(3)], Message: "not now"}, true
 }
 
 // changeFault is what may go wrong with a change beside the latency.
 func (w *simWorld) changeFault(d *rand.Rand, e machine.Effect) (machine.Outcome, bool) {
-	unknown := machine.Outcome{Status: machine.StatusUnknown, Reason: machine.ReasonTimeout, Message: "cut off"}
+	unknown := machine.Outcome{Status: machine.StatusUnknown, Reason: fault.Timeout, Message: "cut off"}
 	switch d.IntN(14) {
 	case 0: // applied, and the answer is lost
 		w.lands(e, false)
@@ -158,9 +159,9 @@ func (w *simWorld) changeFault(d *rand.Rand, e machine.Effect) (machine.Outcome,
 	case 1: // not applied, and the answer is lost
 		return unknown, true
 	case 2:
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonThrottled, Message: "not now"}, true
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Throttled, Message: "not now"}, true
 	case 3:
-		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonForbidden, Message: "may not"}, true
+		return machine.Outcome{Status: machine.StatusRefused, Reason: fault.Forbidden, Message: "may not"}, true
 	case 4:
 		w.mu.Lock()
 		defer w.mu.Unlock()

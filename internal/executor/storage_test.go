@@ -17,6 +17,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -37,7 +38,7 @@ func TestStoredForm(t *testing.T) {
 			`{"at":"2026-11-21T08:00:00.000000005Z","state":"scale","decision":{"gate":"g","digest":"sha256:ab","approve":true,"by":"user:ada","door":"cli"}}`,
 		},
 		{
-			machine.Event{Kind: machine.Sampled, At: at, State: "scale", Sample: &machine.Sample{At: at, Verdict: machine.VerdictWatching, Values: []machine.Reading{{Name: "burn", Value: &value, Limit: 1, Op: "<", OK: true}, {Name: "traffic", Op: ">=", Why: machine.ReasonNoData}}}},
+			machine.Event{Kind: machine.Sampled, At: at, State: "scale", Sample: &machine.Sample{At: at, Verdict: machine.VerdictWatching, Values: []machine.Reading{{Name: "burn", Value: &value, Limit: 1, Op: "<", OK: true}, {Name: "traffic", Op: ">=", Why: fault.NoData}}}},
 			`{"at":"2026-11-21T08:00:00.000000005Z","state":"scale","sample":{"at":"2026-11-21T08:00:00.000000005Z","verdict":"watching","values":[{"name":"burn","value":0.25,"limit":1,"op":"\u003c","ok":true},{"name":"traffic","limit":0,"op":"\u003e=","ok":false,"why":"no_data"}]}}`,
 		},
 		{

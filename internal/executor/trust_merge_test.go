@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -19,13 +20,13 @@ func TestResultsOfPullRequests(t *testing.T) {
 			Lever: &machine.Lever{State: "cap", Applied: true, AppliedAt: at, Waits: waits},
 		}
 	}
-	late := machine.Event{Kind: machine.VerifyEnded, At: at, Verdict: machine.VerdictInconclusive, Reason: machine.ReasonDeadline}
+	late := machine.Event{Kind: machine.VerifyEnded, At: at, Verdict: machine.VerdictInconclusive, Reason: fault.Deadline}
 	for name, test := range map[string]struct {
 		waits string
 		event machine.Event
 		want  Result
 	}{
-		"closed by a person":      {"pull/1", machine.Event{Kind: machine.Declined, At: at, Reason: machine.ReasonDenied}, ResultDenied},
+		"closed by a person":      {"pull/1", machine.Event{Kind: machine.Declined, At: at, Reason: fault.Denied}, ResultDenied},
 		"not merged in time":      {"pull/1", late, ""},
 		"merged and never synced": {"", late, ResultInconclusive},
 	} {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -138,7 +139,7 @@ func verdictOn(s machine.State, ev machine.Event) Result {
 		return ResultWouldApply
 	case l.Signal == playbook.OnVerified:
 		return ResultVerified
-	case applied && l.Reason == machine.ReasonCanceled:
+	case applied && l.Reason == fault.Canceled:
 		return ResultOverridden
 	case applied && l.Signal == playbook.OnIneffective:
 		return ResultIneffective
@@ -148,9 +149,9 @@ func verdictOn(s machine.State, ev machine.Event) Result {
 		return ResultOverridden
 	case applied:
 		return ResultInconclusive // unreachable unless the machine learns to end in mid-air: what is not proven did not help
-	case l.Signal == playbook.OnDenied, l.Signal == playbook.OnRefused && l.Reason == machine.ReasonDenied:
+	case l.Signal == playbook.OnDenied, l.Signal == playbook.OnRefused && l.Reason == fault.Denied:
 		return ResultDenied
-	case l.Signal == playbook.OnRefused && l.Reason != machine.ReasonCanceled && l.Reason != machine.ReasonCleared:
+	case l.Signal == playbook.OnRefused && l.Reason != fault.Canceled && l.Reason != fault.Cleared:
 		return ResultRefused
 	default:
 		return ""

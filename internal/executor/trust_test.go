@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -69,7 +70,7 @@ func (h *house) mustAgree(when string) {
 				f.WouldApply++
 			case machine.VerifyEnded:
 				switch {
-				case ev.Reason == machine.ReasonCanceled:
+				case ev.Reason == fault.Canceled:
 					f.Overridden++
 				case ev.Verdict == machine.VerdictInconclusive:
 					f.Inconclusive++

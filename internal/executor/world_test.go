@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -124,7 +125,7 @@ func (w *world) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 		w.notices = append(w.notices, e.Text)
 		return machine.Outcome{Status: machine.StatusOK}
 	}
-	return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInvalid}
+	return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid}
 }
 
 type turn struct{ From, To int }
@@ -132,10 +133,10 @@ type turn struct{ From, To int }
 func (w *world) plan(e machine.Effect, o *object) machine.Outcome {
 	to, ok := e.With["to"].(int64)
 	if !ok {
-		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonInvalid, Message: fmt.Sprintf("to is a %T", e.With["to"])}
+		return machine.Outcome{Status: machine.StatusRefused, Reason: fault.Invalid, Message: fmt.Sprintf("to is a %T", e.With["to"])}
 	}
 	if int(to) == o.value {
-		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonNothingToDo, Message: "is so already"}
+		return machine.Outcome{Status: machine.StatusRefused, Reason: fault.NothingToDo, Message: "is so already"}
 	}
 	payload := encode(turn{o.value, int(to)})
 	return machine.Outcome{Status: machine.StatusOK, Plan: &machine.Plan{
@@ -150,7 +151,7 @@ func (w *world) plan(e machine.Effect, o *object) machine.Outcome {
 func (w *world) change(e machine.Effect, o *object) machine.Outcome {
 	var t turn
 	if err := json.Unmarshal(e.Plan.Payload, &t); err != nil {
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInvalid, Message: err.Error()}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: err.Error()}
 	}
 	generation, value := int(e.Plan.Target.Generation), t.To
 	if e.Action == machine.ActionUndo {
@@ -158,26 +159,26 @@ func (w *world) change(e machine.Effect, o *object) machine.Outcome {
 	}
 	switch {
 	case e.Observe && w.blind:
-		return machine.Outcome{Status: machine.StatusUnknown, Reason: machine.ReasonUnreachable, Message: "the world is dark"}
+		return machine.Outcome{Status: machine.StatusUnknown, Reason: fault.Unreachable, Message: "the world is dark"}
 	case o.generation == generation+1 && o.lastKey == e.Key:
 		return machine.Outcome{Status: machine.StatusOK, Message: "it is so"} // by an earlier attempt
 	case o.generation != generation:
-		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: "someone else turned it"}
+		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: "someone else turned it"}
 	case e.Observe:
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted, Message: "it is not so"}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Interrupted, Message: "it is not so"}
 	}
 	lies := ""
 	if w.lie != nil {
 		lies = w.lie(e)
 	}
 	if lies == "none" {
-		return machine.Outcome{Status: machine.StatusUnknown, Reason: machine.ReasonTimeout, Message: "cut off"}
+		return machine.Outcome{Status: machine.StatusUnknown, Reason: fault.Timeout, Message: "cut off"}
 	}
 	o.value, o.generation, o.lastKey = value, generation+1, e.Key
 	w.changes[string(e.Action)+" "+e.Key]++
 	w.turned[e.Service.Name] = w.now()
 	if lies == "lost" {
-		return machine.Outcome{Status: machine.StatusUnknown, Reason: machine.ReasonTimeout, Message: "cut off"}
+		return machine.Outcome{Status: machine.StatusUnknown, Reason: fault.Timeout, Message: "cut off"}
 	}
 	rate := 10.0
 	return machine.Outcome{Status: machine.StatusOK, Before: &rate, Data: json.RawMessage(fmt.Sprintf(`{"generation":%d}`, o.generation))}
@@ -264,7 +265,7 @@ func (f forgetful) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if e.Observe {
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Interrupted}
 	}
 	f.changes["apply "+e.Key]++
 	o := f.object(e.Service.Name)

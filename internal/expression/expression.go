@@ -41,7 +41,8 @@ type Use struct {
 	Offset  int  // in characters, of its first mention
 }
 
-// Error is something wrong with an expression, at a character of it.
+// Error is something wrong with an expression, at a character of it. It is no
+// fault.Error: it is about a text, not about a request that failed.
 type Error struct {
 	Offset  int // in characters from the expression's start
 	Message string

@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"fmt"
+	"github.com/inference-responder/responder/internal/fault"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestBombs(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		files []File
-		want  Reason
+		want  fault.Reason
 		say   string
 	}{
 		"merge keys": {[]File{{Path: "a.yaml", Data: []byte(merges + workload + "metadata: {name: vllm, <<: *a12}\n")}}, "", ""},
@@ -51,13 +52,13 @@ func TestBombs(t *testing.T) {
 			{Path: "a.yaml", Data: []byte(keys + workload + "metadata: {name: vllm, namespace: a}\n")},
 			{Path: "p.yaml", Data: []byte(keys + workload + "metadata: {name: vllm}\n")},
 			{Path: "kustomization.yaml", Data: []byte("resources: [a.yaml]\npatches: [{path: p.yaml}]\n")},
-		}, Invalid, ": is too large to be merged"},
+		}, fault.Invalid, ": is too large to be merged"},
 		"merge keys patched": {[]File{
 			{Path: "a.yaml", Data: []byte(merges + workload + "metadata: {name: vllm, namespace: a, labels: *a12}\n")},
 			{Path: "p.yaml", Data: []byte(workload + "metadata: {name: vllm, labels: {y: z}}\n")},
 			{Path: "kustomization.yaml", Data: []byte("resources: [a.yaml]\npatches: [{path: p.yaml}]\n")},
 		}, "", ""},
-		"diamonds": {diamonds, OutOfBounds, "include each other and their resources more than 100000 times"},
+		"diamonds": {diamonds, fault.OutOfBounds, "include each other and their resources more than 100000 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -108,7 +109,7 @@ func (c container) bad(n *yaml.Node, message string) error {
 	if d := c.object.docOf(n); d != nil {
 		return d.invalid(n, message)
 	}
-	return &Error{Reason: Invalid, Message: c.object.String() + ": " + message}
+	return &fault.Error{Reason: fault.Invalid, Message: c.object.String() + ": " + message}
 }
 
 // readScript splits a script into words; rest is what $@ stands for in it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -42,7 +43,7 @@ func (tr *tree) configValue(o *object, name, key string) (*envVar, error) {
 	case 1:
 		return found[0], nil
 	}
-	return nil, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s: the ConfigMap %s stands in several places: %s", o, name, strings.Join(places(found), ", "))}
+	return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the ConfigMap %s stands in several places: %s", o, name, strings.Join(places(found), ", "))}
 }
 
 func places(found []*envVar) []string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -154,7 +155,7 @@ func (o *object) untold(t Target, component string, containers []container) erro
 	if t.Workload == "" || component != "" || len(parts) < 2 || o.kind != dynamoGraph && o.kind != llmInferenceService {
 		return nil
 	}
-	return &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s has the components %s, and which of them %s is cannot be told by its name",
+	return &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s, and which of them %s is cannot be told by its name",
 		o, strings.Join(parts, ", "), clip(t.Workload))}
 }
 

@@ -14,7 +14,7 @@
 // kustomizations are built with every part still knowing its file, value files
 // are merged, command lines are split as a shell would. So a place is one that
 // certainly wins; where two may count, or a second target would change along,
-// or anything on the way cannot be followed, the answer is an [*Error] with the
+// or anything on the way cannot be followed, the answer is a [*fault.Error] with the
 // places and nothing is changed.
 //
 // What holds for every edit: the bytes outside of the value (or of the added

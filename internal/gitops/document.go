@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -242,7 +243,7 @@ func (d *document) invalidAt(line, column int, message string) error {
 }
 
 func invalidAt(file string, line, column int, message string) error {
-	return &Error{Reason: Invalid, Message: fmt.Sprintf("%s:%d:%d: %s", file, line, column, message)}
+	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s:%d:%d: %s", file, line, column, message)}
 }
 
 // clip shortens text of strangers for messages.

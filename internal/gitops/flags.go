@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -234,7 +235,7 @@ func (h hit) setBoolean(value string) (splice, error) {
 	}
 	switch {
 	case fmt.Sprint(!h.no) == value:
-		return splice{}, &Error{Reason: NothingToDo, Message: "already " + value}
+		return splice{}, &fault.Error{Reason: fault.NothingToDo, Message: "already " + value}
 	case h.no:
 		return a.doc.replaceText(a.node, begin, begin+len("no-"), "")
 	case strings.Contains(a.text, "_"):

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -77,7 +78,7 @@ func FuzzSet(f *testing.F) {
 			return
 		}
 		back, err := Set([]File{{Path: "a.yaml", Data: after}}, deployment, v, e.From)
-		if reason(err) == Invalid {
+		if reason(err) == fault.Invalid {
 			return // what stood there is nothing that would be set
 		}
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -179,7 +180,7 @@ func roundTrip(t *testing.T, files []File, e Edit, target Target, v Variable) {
 	var err error
 	if e.Place.Missing {
 		back, err = Unset(after, target, v)
-		if reason(err) == Invalid && !strings.Contains(e.Place.Form, "flag") {
+		if reason(err) == fault.Invalid && !strings.Contains(e.Place.Form, "flag") {
 			return // a number cannot always be taken away
 		}
 	} else {
@@ -223,7 +224,7 @@ func placeText(p Place) string {
 
 func errorText(t *testing.T, err error) string {
 	t.Helper()
-	e := new(Error)
+	e := new(fault.Error)
 	if !errors.As(err, &e) {
 		t.Errorf("an error without a reason: %v", err)
 		return ""

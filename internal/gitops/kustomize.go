@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -181,7 +182,7 @@ func (tr *tree) include(b *build, p, entry string, stack []string, included map[
 // time counts, and every other one of the tree is built, too.
 func (tr *tree) count(p string, n int) error {
 	if tr.included += n; tr.included > maxBuilt {
-		return &Error{Reason: OutOfBounds, Message: fmt.Sprintf("%s: the kustomizations of the tree include each other and their resources more than %d times: name a narrower path", p, maxBuilt)}
+		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: the kustomizations of the tree include each other and their resources more than %d times: name a narrower path", p, maxBuilt)}
 	}
 	return nil
 }
@@ -281,7 +282,7 @@ func (tr *tree) unshared(s *site) error {
 		if !b.uses(s, top) {
 			continue
 		}
-		return &Error{Reason: Owned, Message: fmt.Sprintf("%s:%d:%d: the kustomization %s builds from it too, and a change here would change both: set it in a patch of %s first",
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s:%d:%d: the kustomization %s builds from it too, and a change here would change both: set it in a patch of %s first",
 			s.place.File, s.place.Line, s.place.Column, b.dir, s.object.root0)}
 	}
 	return nil

@@ -3,6 +3,7 @@ package gitops
 import (
 	"errors"
 	"fmt"
+	"github.com/inference-responder/responder/internal/fault"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ func (r Reading) String() string {
 // read it from; others may be autoscalers of it. A container of the target that
 // is not there is NotFound.
 //
-// An [*Error] says why it cannot be read: the objects do not hold the value but
+// A [*fault.Error] says why it cannot be read: the objects do not hold the value but
 // a reference to it (a ConfigMap, a variable that is filled in when the pod
 // starts), or there are several. That something is not set is only said where
 // nothing else may set it.
@@ -39,7 +40,7 @@ func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
 	t.Path, t.ValueFiles = "", nil
 	s, err := resolve(files, t, v)
 	if several := new(ambiguousError); errors.As(err, &several) {
-		return Reading{}, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s stands in %d places of the live %s %s/%s", v, len(several.places), t.Kind, t.Namespace, t.Name)}
+		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s stands in %d places of the live %s %s/%s", v, len(several.places), t.Kind, t.Namespace, t.Name)}
 	}
 	if err != nil {
 		return Reading{}, withoutFile(err)
@@ -48,14 +49,14 @@ func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
 		return Reading{Value: s.place.Value, Set: true}, nil
 	}
 	if from := s.object.indirect(t); from != "" && !v.Replicas {
-		return Reading{}, &Error{Reason: Invalid, Message: fmt.Sprintf("the live %s does not set %s itself, and takes variables from %s", s.object, v, from)}
+		return Reading{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the live %s does not set %s itself, and takes variables from %s", s.object, v, from)}
 	}
 	return Reading{}, nil
 }
 
 // withoutFile takes the place in the JSON that nobody sees out of a message.
 func withoutFile(err error) error {
-	e := new(Error)
+	e := new(fault.Error)
 	if !errors.As(err, &e) {
 		return err // unreachable: resolve gives no other errors
 	}
@@ -113,7 +114,7 @@ func LiveImage(data []byte, t Target) (Reading, error) {
 		})
 	}
 	if len(containers) != 1 {
-		return Reading{}, &Error{Reason: Ambiguous, Message: fmt.Sprintf("which container of %s %s/%s is the engine's is not known", t.Kind, t.Namespace, t.Name)}
+		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("which container of %s %s/%s is the engine's is not known", t.Kind, t.Namespace, t.Name)}
 	}
 	image := str(containers[0].node, "image")
 	return Reading{Value: image, Set: image != ""}, nil

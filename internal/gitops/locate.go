@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/credential"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Locate finds where a variable of the target counts in the tree. It gives one
 // place: for a flag that is not set, the place where Set would add it (Missing
-// is then true). An [*Error] says why not: Ambiguous, with the places, when
+// is then true). A [*fault.Error] says why not: Ambiguous, with the places, when
 // several count and nothing decides; NotFound, with what was looked at; Invalid
 // and OutOfBounds for files that cannot be read or edited safely; Owned when
 // another target would be changed along.
@@ -51,13 +52,13 @@ var (
 func (v Variable) check() error {
 	switch {
 	case v.Replicas && v.Flag != "":
-		return &Error{Reason: Invalid, Message: "a variable is a flag or the replicas, not both"}
+		return &fault.Error{Reason: fault.Invalid, Message: "a variable is a flag or the replicas, not both"}
 	case v.Replicas && v.Bound != "" && v.Bound != "min" && v.Bound != "max":
-		return &Error{Reason: Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", clip(v.Bound))}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", clip(v.Bound))}
 	case credential.Named(v.Flag):
-		return &Error{Reason: Invalid, Message: fmt.Sprintf("%s holds a credential: it is neither shown nor changed here", v)}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s holds a credential: it is neither shown nor changed here", v)}
 	case !v.Replicas && !flagName.MatchString(v.Flag):
-		return &Error{Reason: Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", clip(v.Flag))}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", clip(v.Flag))}
 	}
 	return nil
 }
@@ -85,7 +86,7 @@ func resolveKnown(files []File, t Target, v Variable, known *document) (*site, e
 		return nil, err
 	}
 	if t.Kind == "" || t.Name == "" {
-		return nil, &Error{Reason: Invalid, Message: "the target has no kind or no name"}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "the target has no kind or no name"}
 	}
 	tr, err := newTree(files, t)
 	if err != nil {
@@ -301,7 +302,7 @@ func (l *line) find(v Variable) (*site, error) {
 	if v.Switch && h.form == "boolean" {
 		s.set = func(value string) (splice, error) {
 			if value != "false" {
-				return splice{}, &Error{Reason: Invalid, Message: v.String() + " takes true or false"}
+				return splice{}, &fault.Error{Reason: fault.Invalid, Message: v.String() + " takes true or false"}
 			}
 			return h.unset()
 		}
@@ -387,13 +388,5 @@ func absent(lines []*line, v Variable) (*site, error) {
 	case 1:
 		return sites[0], nil
 	}
-	return nil, isAbsent(severalContainers(sites, engines, "several containers run an engine and none sets "+v.String()))
-}
-
-// isAbsent marks an error of a variable that is certainly not set.
-func isAbsent(err error) error {
-	if e := new(Error); errors.As(err, &e) {
-		e.Absent = true
-	}
-	return err
+	return nil, isUnset(severalContainers(sites, engines, "several containers run an engine and none sets "+v.String()))
 }

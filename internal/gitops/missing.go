@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -89,7 +90,7 @@ func (l *line) missingInList(at seqAt, v Variable) (*site, error) {
 		return nil, notFound("%s: %s starts no engine that is known, and has no args to add --%s to", l.container.object, l.container.path, v.Flag)
 	}
 	if at.doc == nil {
-		return nil, isAbsent(l.container.bad(at.node, at.path+" is put together by patches: add --"+v.Flag+" in one of them"))
+		return nil, isUnset(l.container.bad(at.node, at.path+" is put together by patches: add --"+v.Flag+" in one of them"))
 	}
 	if a := l.embedded(); a != nil {
 		return nil, l.container.bad(a.node, at.path+" hands a whole command to another program: add --"+v.Flag+" in it by hand")
@@ -186,7 +187,7 @@ func flagWords(v Variable, value string, pairs, underscores bool) ([]string, err
 	name := dashes(v.Flag)
 	switch {
 	case value == "false" && v.Switch:
-		return nil, &Error{Reason: NothingToDo, Message: "--" + name + " is not set already"}
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: "--" + name + " is not set already"}
 	case value == "false":
 		name = "no-" + name
 	}

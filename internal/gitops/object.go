@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -67,17 +68,17 @@ func newTree(files []File, t Target) (*tree, error) {
 	}
 	for _, f := range files {
 		if path.IsAbs(f.Path) || f.Path == "" || path.Clean(f.Path) != f.Path || strings.HasPrefix(f.Path, "..") {
-			return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%q is no path inside a repository", clip(f.Path))}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is no path inside a repository", clip(f.Path))}
 		}
 		if _, twice := tr.files[f.Path]; twice {
-			return nil, &Error{Reason: Invalid, Message: f.Path + " is given twice"}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: f.Path + " is given twice"}
 		}
 		tr.files[f.Path] = f.Data
 		tr.paths = append(tr.paths, f.Path)
 	}
 	sort.Strings(tr.paths)
 	if p := path.Clean(t.Path); path.IsAbs(p) || strings.HasPrefix(p, "..") {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%q is no path inside a repository", clip(t.Path))}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is no path inside a repository", clip(t.Path))}
 	} else if tr.target.Path = p; p == "." {
 		tr.target.Path = ""
 	}

@@ -3,6 +3,7 @@ package gitops
 import (
 	"bytes"
 	"fmt"
+	"github.com/inference-responder/responder/internal/fault"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,7 +11,7 @@ import (
 // refuse names why a file as a whole cannot be read or edited safely.
 func refuse(path string, data []byte) error {
 	if len(data) > maxFile {
-		return &Error{Reason: OutOfBounds, Message: fmt.Sprintf("%s: has %d bytes; a manifest has at most %d: split it", path, len(data), maxFile)}
+		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: has %d bytes; a manifest has at most %d: split it", path, len(data), maxFile)}
 	}
 	if bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/")) {
 		return invalidAt(path, 1, 1, "is a Git LFS pointer: the manifest itself is not in the repository")

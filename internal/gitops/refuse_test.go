@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"github.com/inference-responder/responder/internal/fault"
 	"strings"
 	"testing"
 )
@@ -14,49 +15,49 @@ func TestRefusals(t *testing.T) {
 	deep := strings.Repeat("[", maxDepth+2) + strings.Repeat("]", maxDepth+2)
 	for _, c := range []struct {
 		name, data string
-		reason     Reason
+		reason     fault.Reason
 		want       string
 	}{
-		{"too large", goodHead + strings.Repeat("# x\n", maxFile/4), OutOfBounds, "a.yaml: has "},
-		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:vllm\n", Invalid, "a.yaml:1:1: is a Git LFS pointer"},
-		{"binary", goodHead + "\x00", Invalid, "a.yaml:1:1: is not UTF-8"},
-		{"latin-1", goodHead + "# \xe9\n", Invalid, "a.yaml:1:1: is not UTF-8"},
-		{"merge conflict", args("<<<<<<< HEAD\n        - --max-num-seqs=1\n=======\n        - --max-num-seqs=2\n>>>>>>> x\n"), Invalid, "a.yaml:12:1: has the marker of an unresolved merge conflict"},
-		{"tab", goodHead + "\targs: []\n", Invalid, "a.yaml:11:1: is indented with a tab"},
-		{"key twice", goodHead + "        args: []\n        args: []\n", Invalid, `a.yaml:12:9: gives the key "args" twice, first on line 11`},
-		{"template", goodHead + "        {{- if .Values.x }}\n        args: [--max-num-seqs=1]\n        {{- end }}\n", Invalid, "is a template, not YAML"},
-		{"template as value", goodHead + "        args: ['--max-num-seqs={{ .Values.n }}']\n", Invalid, "is filled in when it runs"},
-		{"template as number", strings.Replace(goodHead, "spec:\n", "spec:\n  replicas: {{ .Values.n }}\n", 1) + "        args: [--max-num-seqs=1]\n", Invalid, "a.yaml:7:13: is a template, not YAML"},
-		{"long script", goodHead + "        command: [sh, -c]\n        args:\n        - |\n          vllm serve m --max-num-seqs 1\n" + strings.Repeat("          #a\n", 30_000), Invalid, "it has more than 64 KiB"},
-		{"many arguments", args(strings.Repeat("        - --max-num-seqs=1\n", 2001)), Invalid, "has more than 2000 items"},
-		{"another kind", strings.Replace(args("        - --max-num-seqs=1\n"), "kind: Deployment", "kind: StatefulSet", 1), NotFound, "1 files; StatefulSet a/vllm is in a.yaml"},
-		{"SOPS", args("        - --max-num-seqs=1\n") + "sops:\n    mac: ENC[AES256_GCM,data:x]\n", Invalid, "a.yaml:13:1: is encrypted with SOPS"},
-		{"deep", goodHead + "        x: " + deep + "\n", Invalid, "nested more than"},
+		{"too large", goodHead + strings.Repeat("# x\n", maxFile/4), fault.OutOfBounds, "a.yaml: has "},
+		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:vllm\n", fault.Invalid, "a.yaml:1:1: is a Git LFS pointer"},
+		{"binary", goodHead + "\x00", fault.Invalid, "a.yaml:1:1: is not UTF-8"},
+		{"latin-1", goodHead + "# \xe9\n", fault.Invalid, "a.yaml:1:1: is not UTF-8"},
+		{"merge conflict", args("<<<<<<< HEAD\n        - --max-num-seqs=1\n=======\n        - --max-num-seqs=2\n>>>>>>> x\n"), fault.Invalid, "a.yaml:12:1: has the marker of an unresolved merge conflict"},
+		{"tab", goodHead + "\targs: []\n", fault.Invalid, "a.yaml:11:1: is indented with a tab"},
+		{"key twice", goodHead + "        args: []\n        args: []\n", fault.Invalid, `a.yaml:12:9: gives the key "args" twice, first on line 11`},
+		{"template", goodHead + "        {{- if .Values.x }}\n        args: [--max-num-seqs=1]\n        {{- end }}\n", fault.Invalid, "is a template, not YAML"},
+		{"template as value", goodHead + "        args: ['--max-num-seqs={{ .Values.n }}']\n", fault.Invalid, "is filled in when it runs"},
+		{"template as number", strings.Replace(goodHead, "spec:\n", "spec:\n  replicas: {{ .Values.n }}\n", 1) + "        args: [--max-num-seqs=1]\n", fault.Invalid, "a.yaml:7:13: is a template, not YAML"},
+		{"long script", goodHead + "        command: [sh, -c]\n        args:\n        - |\n          vllm serve m --max-num-seqs 1\n" + strings.Repeat("          #a\n", 30_000), fault.Invalid, "it has more than 64 KiB"},
+		{"many arguments", args(strings.Repeat("        - --max-num-seqs=1\n", 2001)), fault.Invalid, "has more than 2000 items"},
+		{"another kind", strings.Replace(args("        - --max-num-seqs=1\n"), "kind: Deployment", "kind: StatefulSet", 1), fault.NotFound, "1 files; StatefulSet a/vllm is in a.yaml"},
+		{"SOPS", args("        - --max-num-seqs=1\n") + "sops:\n    mac: ENC[AES256_GCM,data:x]\n", fault.Invalid, "a.yaml:13:1: is encrypted with SOPS"},
+		{"deep", goodHead + "        x: " + deep + "\n", fault.Invalid, "nested more than"},
 		{"alias bomb", "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n" + args("        - --max-num-seqs=1\n") + "\nd: *c\n", "", ""},
-		{"shared list", goodHead + "        args: &args\n        - --max-num-seqs=1\n      - name: two\n        args: *args\n", Ambiguous, "several containers set --max-num-seqs"},
-		{"shared value", strings.Replace(goodHead, "metadata:\n", "x: &n --max-num-seqs=1\nmetadata:\n", 1) + "        args: [*n]\n", Invalid, "the anchor &n is used again at a.yaml:12:16"},
-		{"directive", "%YAML 1.1\n---\n" + args("        - --max-num-seqs=1\n"), Invalid, "a.yaml:1:1: YAML directives"},
-		{"line separator", args("        - --max-num-seqs=1\n        # x\u2028\n"), Invalid, `a.yaml:13:1: has the character "\u2028"`},
-		{"carriage return", args("        - --max-num-seqs=1\r        - x\n"), Invalid, "a.yaml:12:27: has a carriage return"},
-		{"two words in one item", args("        - --max-num-seqs 1\n"), Invalid, "a.yaml:12:11: mentions --max-num-seqs where it cannot be read safely"},
-		{"abbreviated", args("        - --max-num-s=1\n"), Invalid, "may be short for --max-num-seqs"},
-		{"here-document", goodHead + "        command: [sh, -c]\n        args:\n        - |\n          cat <<EOF\n          --max-num-seqs 1\n          EOF\n", Invalid, "mentions --max-num-seqs where it cannot be read safely"},
-		{"here-document for a shell", goodHead + "        command: [sh, -c]\n        args:\n        - |\n          bash <<EOF\n          vllm serve m --max-num-seqs 1\n          EOF\n", Invalid, "reads a here-document"},
-		{"open quote", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs \"1']\n", Invalid, "without closing quote"},
-		{"nested quotes", goodHead + "        command: [sh, -c, 'eval \"vllm serve --max-num-seqs 1\"']\n", Invalid, "inside nested quotes"},
-		{"substitution", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs $(nproc)']\n", Invalid, "which the manifest does not set"},
-		{"arithmetic", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs=$((1+1))']\n", Invalid, "is filled in when it runs"},
-		{"default", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs=${N:-4}']\n", Invalid, "is filled in when it runs"},
-		{"two commands", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs 1 & vllm serve --max-num-seqs 2']\n", Ambiguous, "several commands of one script"},
-		{"parts", goodHead + "        command: [sh, -c, \"vllm serve --max-num-seqs 1'2'\"]\n", Invalid, "put together from several quoted parts"},
-		{"no list", goodHead + "        args: --max-num-seqs=1\n", Invalid, "is not a list"},
-		{"a number in the list", goodHead + "        args: [--max-num-seqs, [1]]\n", Invalid, "is not a text"},
-		{"not there", "kind: Deployment\nmetadata: {name: other}\n", NotFound, "no manifest and no Helm values of Deployment a/vllm among 1 files"},
-		{"not there, and not read", "kind: ENC[AES256_GCM,data:x]\nsops: {}\n", NotFound, "among 1 files; not read: a.yaml:1:1: is encrypted with SOPS"},
-		{"other namespace", strings.Replace(goodHead, "namespace: a", "namespace: b", 1), NotFound, "no manifest"},
-		{"no containers", "kind: Deployment\nmetadata: {name: vllm}\nspec: {}\n", NotFound, "has no container"},
-		{"no command line", goodHead, NotFound, "has neither command nor args"},
-		{"empty", "", NotFound, "no manifest"},
+		{"shared list", goodHead + "        args: &args\n        - --max-num-seqs=1\n      - name: two\n        args: *args\n", fault.Ambiguous, "several containers set --max-num-seqs"},
+		{"shared value", strings.Replace(goodHead, "metadata:\n", "x: &n --max-num-seqs=1\nmetadata:\n", 1) + "        args: [*n]\n", fault.Invalid, "the anchor &n is used again at a.yaml:12:16"},
+		{"directive", "%YAML 1.1\n---\n" + args("        - --max-num-seqs=1\n"), fault.Invalid, "a.yaml:1:1: YAML directives"},
+		{"line separator", args("        - --max-num-seqs=1\n        # x\u2028\n"), fault.Invalid, `a.yaml:13:1: has the character "\u2028"`},
+		{"carriage return", args("        - --max-num-seqs=1\r        - x\n"), fault.Invalid, "a.yaml:12:27: has a carriage return"},
+		{"two words in one item", args("        - --max-num-seqs 1\n"), fault.Invalid, "a.yaml:12:11: mentions --max-num-seqs where it cannot be read safely"},
+		{"abbreviated", args("        - --max-num-s=1\n"), fault.Invalid, "may be short for --max-num-seqs"},
+		{"here-document", goodHead + "        command: [sh, -c]\n        args:\n        - |\n          cat <<EOF\n          --max-num-seqs 1\n          EOF\n", fault.Invalid, "mentions --max-num-seqs where it cannot be read safely"},
+		{"here-document for a shell", goodHead + "        command: [sh, -c]\n        args:\n        - |\n          bash <<EOF\n          vllm serve m --max-num-seqs 1\n          EOF\n", fault.Invalid, "reads a here-document"},
+		{"open quote", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs \"1']\n", fault.Invalid, "without closing quote"},
+		{"nested quotes", goodHead + "        command: [sh, -c, 'eval \"vllm serve --max-num-seqs 1\"']\n", fault.Invalid, "inside nested quotes"},
+		{"substitution", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs $(nproc)']\n", fault.Invalid, "which the manifest does not set"},
+		{"arithmetic", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs=$((1+1))']\n", fault.Invalid, "is filled in when it runs"},
+		{"default", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs=${N:-4}']\n", fault.Invalid, "is filled in when it runs"},
+		{"two commands", goodHead + "        command: [sh, -c, 'vllm serve --max-num-seqs 1 & vllm serve --max-num-seqs 2']\n", fault.Ambiguous, "several commands of one script"},
+		{"parts", goodHead + "        command: [sh, -c, \"vllm serve --max-num-seqs 1'2'\"]\n", fault.Invalid, "put together from several quoted parts"},
+		{"no list", goodHead + "        args: --max-num-seqs=1\n", fault.Invalid, "is not a list"},
+		{"a number in the list", goodHead + "        args: [--max-num-seqs, [1]]\n", fault.Invalid, "is not a text"},
+		{"not there", "kind: Deployment\nmetadata: {name: other}\n", fault.NotFound, "no manifest and no Helm values of Deployment a/vllm among 1 files"},
+		{"not there, and not read", "kind: ENC[AES256_GCM,data:x]\nsops: {}\n", fault.NotFound, "among 1 files; not read: a.yaml:1:1: is encrypted with SOPS"},
+		{"other namespace", strings.Replace(goodHead, "namespace: a", "namespace: b", 1), fault.NotFound, "no manifest"},
+		{"no containers", "kind: Deployment\nmetadata: {name: vllm}\nspec: {}\n", fault.NotFound, "has no container"},
+		{"no command line", goodHead, fault.NotFound, "has neither command nor args"},
+		{"empty", "", fault.NotFound, "no manifest"},
 		{"circle", "a: &a\n  b: *a\n" + args("        - --max-num-seqs=1\n"), "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,16 +75,16 @@ func TestRefusals(t *testing.T) {
 // TestPaths: a file outside of the tree is none.
 func TestPaths(t *testing.T) {
 	for _, path := range []string{"/etc/passwd", "../a.yaml", "a/../../b.yaml", "", "a//b.yaml"} {
-		if _, err := Locate([]File{{Path: path}}, deployment, seqs); reason(err) != Invalid {
+		if _, err := Locate([]File{{Path: path}}, deployment, seqs); reason(err) != fault.Invalid {
 			t.Errorf("%q: %v", path, err)
 		}
 	}
 	twice := []File{{Path: "a.yaml"}, {Path: "a.yaml"}}
-	if _, err := Locate(twice, deployment, seqs); reason(err) != Invalid {
+	if _, err := Locate(twice, deployment, seqs); reason(err) != fault.Invalid {
 		t.Errorf("the same file twice: %v", err)
 	}
 	out := []File{{Path: "kustomization.yaml", Data: []byte("resources: [../../etc]\n")}}
-	if _, err := Locate(out, deployment, seqs); reason(err) != Invalid && reason(err) != NotFound {
+	if _, err := Locate(out, deployment, seqs); reason(err) != fault.Invalid && reason(err) != fault.NotFound {
 		t.Errorf("a resource outside: %v", err)
 	}
 }
@@ -92,7 +93,7 @@ func TestPaths(t *testing.T) {
 // of the target, and not otherwise.
 func TestUnreadableElsewhere(t *testing.T) {
 	good := File{Path: "a.yaml", Data: []byte(goodHead + "        args: [--max-num-seqs=1]\n")}
-	for text, want := range map[string]Reason{"kind: [": "", "kind: Deployment\nmetadata:\n  name: vllm\n  x: [": Invalid, "name: vllm-other\n  x: [": ""} {
+	for text, want := range map[string]fault.Reason{"kind: [": "", "kind: Deployment\nmetadata:\n  name: vllm\n  x: [": fault.Invalid, "name: vllm-other\n  x: [": ""} {
 		_, err := Locate([]File{good, {Path: "b.yaml", Data: []byte(text)}}, deployment, seqs)
 		if reason(err) != want {
 			t.Errorf("beside %q: %v", text, err)
@@ -112,10 +113,10 @@ func TestSetAll(t *testing.T) {
 	if len(e.Files) != 1 || string(e.Files[0].Data) != want || len(e.More) != 1 || e.From != "128" || e.More[0].To != "4096" {
 		t.Errorf("%+v", e)
 	}
-	if _, err := SetAll(files, deployment, append(all, Assignment{Variable{Flag: "port"}, "a;b"})); reason(err) != Invalid {
+	if _, err := SetAll(files, deployment, append(all, Assignment{Variable{Flag: "port"}, "a;b"})); reason(err) != fault.Invalid {
 		t.Errorf("one of them is refused: %v", err)
 	}
-	if _, err := SetAll(files, deployment, all[2:]); reason(err) != NothingToDo {
+	if _, err := SetAll(files, deployment, all[2:]); reason(err) != fault.NothingToDo {
 		t.Errorf("nothing to do: %v", err)
 	}
 }
@@ -137,7 +138,7 @@ func TestSecrets(t *testing.T) {
 		"api-key", "hf-token", "HF_TOKEN", "token-file", "token", "API_KEYS", "AUTH_TOKENS", "OPENAI_KEY", "SIGNING_KEY", "HF_PAT", "MYSQL_PWD",
 		"hfToken", "HFToken", "apiKeys", "RATE_LIMIT_TOKEN", "BUDGET_TOKEN", "DB_PASSWORDS",
 	} {
-		if p, err := Locate(files, deployment, Variable{Flag: name}); reason(err) != Invalid || len(p) > 0 || strings.Contains(err.Error(), "canary") {
+		if p, err := Locate(files, deployment, Variable{Flag: name}); reason(err) != fault.Invalid || len(p) > 0 || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
@@ -178,7 +179,7 @@ func TestSecretVariables(t *testing.T) {
 			if err != nil || strings.Contains(e.Diff(), "canary") {
 				t.Errorf("%s: %v\n%s", name, err, e.Diff())
 			}
-			if p, err := Locate(files, deployment, Variable{Flag: "x"}); reason(err) != Invalid {
+			if p, err := Locate(files, deployment, Variable{Flag: "x"}); reason(err) != fault.Invalid {
 				t.Errorf("a flag whose value is $%s: %+v, %v", name, p, err)
 			}
 		}
@@ -197,7 +198,7 @@ func TestLabelsComeFirst(t *testing.T) {
 func TestNoNumber(t *testing.T) {
 	for _, value := range []string{"NaN", "nan", "Inf", "-inf", "+Infinity"} {
 		_, err := Set([]File{{Path: "a.yaml", Data: []byte(goodHead + "        args:\n        - --max-num-seqs=1\n")}}, deployment, seqs, value)
-		if reason(err) != Invalid || !strings.Contains(err.Error(), "is no number") {
+		if reason(err) != fault.Invalid || !strings.Contains(err.Error(), "is no number") {
 			t.Errorf("%s: %v", value, err)
 		}
 	}
@@ -212,7 +213,7 @@ func TestUntoldComponent(t *testing.T) {
 	} {
 		files := []File{{Path: "a.yaml", Data: []byte("apiVersion: x/v1\nkind: " + kind + "\nmetadata: {name: graph, namespace: a}\n" + text)}}
 		p, err := Locate(files, Target{Kind: kind, Namespace: "a", Name: "graph", Workload: "graph-vllmdecodeworker-1a2b3c4d"}, seqs)
-		if reason(err) != Ambiguous || !strings.Contains(err.Error(), "cannot be told by its name") {
+		if reason(err) != fault.Ambiguous || !strings.Contains(err.Error(), "cannot be told by its name") {
 			t.Errorf("%s: %+v, %v", kind, p, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -31,7 +32,7 @@ func (o *object) number(why string, at ...string) (*site, error) {
 			doc, parent = o.firstHolder(at[:len(at)-1])
 		}
 		if doc == nil {
-			return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s: %s is put together by patches: add %s in one of them", o, joined(at[:len(at)-1]...), key)}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is put together by patches: add %s in one of them", o, joined(at[:len(at)-1]...), key)}
 		}
 		place.Missing = true
 		s := o.site(doc, parent, place)
@@ -42,7 +43,7 @@ func (o *object) number(why string, at ...string) (*site, error) {
 	}
 	doc := o.docOf(n)
 	if n.Kind != yaml.ScalarNode || doc == nil {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s: %s is not a number (a template?)", o, joined(at...))}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is not a number (a template?)", o, joined(at...))}
 	}
 	if _, err := strconv.Atoi(n.Value); err != nil {
 		return nil, doc.invalid(n, joined(at...)+" is not a whole number")
@@ -97,7 +98,7 @@ func (o *object) replicas(component string, v Variable, all []*object) (*site, e
 func (o *object) llmReplicas(component string, v Variable) (*site, error) {
 	at := []string{"spec"}
 	if component == "" && o.tree.target.Workload != "" && isMap(get(o.root, "spec", "prefill")) {
-		return nil, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s serves prefill and decode apart, and which of them %s is cannot be told by its name", o, clip(o.tree.target.Workload))}
+		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s serves prefill and decode apart, and which of them %s is cannot be told by its name", o, clip(o.tree.target.Workload))}
 	}
 	if strings.HasPrefix(component, "prefill") {
 		at = append(at, "prefill")
@@ -113,12 +114,12 @@ func (o *object) graphReplicas(component string) (*site, error) {
 	if component == "" {
 		names := o.components()
 		if len(names) != 1 {
-			return nil, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s has the components %s: name the one to scale", o, strings.Join(names, ", "))}
+			return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s: name the one to scale", o, strings.Join(names, ", "))}
 		}
 		component = names[0]
 	}
 	if name := o.planner(); name != "" {
-		return nil, &Error{Reason: Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components by itself", o, clip(name))}
+		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components by itself", o, clip(name))}
 	}
 	if services := get(o.root, "spec", "services"); isMap(services) {
 		for i := 0; i+1 < len(services.Content); i += 2 {
@@ -153,7 +154,7 @@ func (o *object) planner() string {
 
 func (o *object) graphNumber(service *yaml.Node, at ...string) (*site, error) {
 	if str(service, "scalingAdapter", "enabled") == "true" {
-		return nil, &Error{Reason: Owned, Message: fmt.Sprintf("%s: a scaling adapter owns the replicas of %s: scale its DynamoGraphDeploymentScalingAdapter", o, at[len(at)-1])}
+		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: a scaling adapter owns the replicas of %s: scale its DynamoGraphDeploymentScalingAdapter", o, at[len(at)-1])}
 	}
 	return o.number("the graph itself says how many", append(at, "replicas")...)
 }
@@ -235,7 +236,7 @@ func (o *object) bounds(v Variable, why string, at []string, low, high string) (
 		if n != nil {
 			limit, err := strconv.Atoi(n.Value)
 			if err != nil || mine == low && wanted > limit || mine == high && wanted < limit {
-				return splice{}, &Error{Reason: OutOfBounds, Message: fmt.Sprintf("%s: %s: %s cannot be %s while %s is %s: change that first", s.place.File, o, mine, value, other, clip(n.Value))}
+				return splice{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: %s: %s cannot be %s while %s is %s: change that first", s.place.File, o, mine, value, other, clip(n.Value))}
 			}
 		}
 		return set(value)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/inference-responder/responder/internal/fault"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func SetAll(files []File, t Target, all []Assignment) (Edit, error) {
 			return Edit{}, err
 		}
 		c, err := change(work, t, a.Variable, a.Value)
-		if reason(err) == NothingToDo && len(all) > 1 {
+		if reason(err) == fault.NothingToDo && len(all) > 1 {
 			continue
 		}
 		if err != nil {
@@ -54,9 +55,9 @@ func Unset(files []File, t Target, v Variable) (Edit, error) {
 	case err != nil:
 		return Edit{}, plain(err)
 	case s.place.Missing:
-		return Edit{}, &Error{Reason: NothingToDo, Message: v.String() + " is not set"}
+		return Edit{}, &fault.Error{Reason: fault.NothingToDo, Message: v.String() + " is not set"}
 	case s.unset == nil || s.place.File == "":
-		return Edit{}, &Error{Reason: Invalid, Message: fmt.Sprintf("%s:%d:%d: %s cannot be taken away here: change its value", s.place.File, s.place.Line, s.place.Column, v)}
+		return Edit{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s:%d:%d: %s cannot be taken away here: change its value", s.place.File, s.place.Line, s.place.Column, v)}
 	}
 	cut, err := s.unset()
 	if err != nil {
@@ -80,8 +81,8 @@ func plain(err error) error {
 	return err
 }
 
-func reason(err error) Reason {
-	if e := new(Error); errors.As(err, &e) {
+func reason(err error) fault.Reason {
+	if e := new(fault.Error); errors.As(err, &e) {
 		return e.Reason
 	}
 	return ""
@@ -94,7 +95,7 @@ func change(work []File, t Target, v Variable, value string) (Change, error) {
 		return Change{}, plain(err)
 	}
 	if s.place.Value == value && !s.place.Missing {
-		return Change{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.place.File, s.place.Line, s.place.Column, v, value)}
+		return Change{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.place.File, s.place.Line, s.place.Column, v, value)}
 	}
 	cut, err := s.set(value)
 	if err != nil {
@@ -136,12 +137,12 @@ func (s *site) apply(work []File, cut splice) error {
 		work[i].Data = data
 		return nil
 	}
-	return &Error{Reason: NotFound, Message: s.doc.file + " is not in the tree"} // unreachable unless a caller mixes two trees
+	return &fault.Error{Reason: fault.NotFound, Message: s.doc.file + " is not in the tree"} // unreachable unless a caller mixes two trees
 }
 
 func edited(before, after []File, changes []Change) (Edit, error) {
 	if len(changes) == 0 {
-		return Edit{}, &Error{Reason: NothingToDo, Message: "already as wanted"}
+		return Edit{}, &fault.Error{Reason: fault.NothingToDo, Message: "already as wanted"}
 	}
 	e := Edit{Place: changes[0].Place, From: changes[0].From, To: changes[0].To, More: changes[1:]}
 	for i := range before {
@@ -163,7 +164,7 @@ const maxValue = 1024
 // checkValue refuses what would be more than a value.
 func checkValue(v Variable, value string) error {
 	refused := func(why string) error {
-		return &Error{Reason: Invalid, Message: fmt.Sprintf("the value %q for %s %s", clip(value), v, why)}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the value %q for %s %s", clip(value), v, why)}
 	}
 	switch {
 	case value == "":

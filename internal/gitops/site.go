@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -61,7 +62,7 @@ func (s *site) at(i int) {
 }
 
 func notFound(format string, args ...any) error {
-	return &Error{Reason: NotFound, Message: fmt.Sprintf(format, args...)}
+	return &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf(format, args...)}
 }
 
 // ambiguous names the places between which nothing decides.
@@ -76,15 +77,15 @@ func undecided(places []Place, why, decides string) error {
 		at = append(at, fmt.Sprintf("%s:%d:%d (%s, %s)", p.File, p.Line, p.Column, p.Object, p.Path))
 	}
 	return &ambiguousError{
-		err:    &Error{Reason: Ambiguous, Message: why + ": " + strings.Join(at, ", ") + ": " + decides},
 		places: places,
+		err:    &fault.Error{Reason: fault.Ambiguous, Message: why + ": " + strings.Join(at, ", ") + ": " + decides},
 	}
 }
 
 // ambiguousError carries the places along to Locate.
 type ambiguousError struct {
-	err    *Error
 	places []Place
+	err    error // with a [*fault.Error]
 }
 
 // Error says the message of the error that callers know.

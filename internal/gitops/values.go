@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -97,7 +98,7 @@ func (tr *tree) nothing(layers []*object) error {
 			break
 		}
 	}
-	return &Error{Reason: NotFound, Message: message + tr.unread()}
+	return &fault.Error{Reason: fault.NotFound, Message: message + tr.unread()}
 }
 
 // unread names what could not be read and did not seem to speak of the target:
@@ -313,7 +314,7 @@ func (o *object) setting(key, why string) (*site, error) {
 	n := get(o.root, key)
 	doc := o.docOf(n)
 	if !isText(n) || doc == nil {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s: %s%s is no value that can be set", o.docs[0].file, o.prefix, key)}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s%s is no value that can be set", o.docs[0].file, o.prefix, key)}
 	}
 	if o.why != "" {
 		why += "; " + o.why
@@ -329,7 +330,7 @@ func (o *object) setting(key, why string) (*site, error) {
 func (o *object) newSetting(config *yaml.Node, at, key string, v Variable) (*site, error) {
 	doc := o.docOf(config)
 	if doc == nil {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s is put together from several value files: set --%s in one of them", at, v.Flag)}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s is put together from several value files: set --%s in one of them", at, v.Flag)}
 	}
 	place := Place{Path: at + "." + key, Form: "values", Missing: true, Why: "not set; the chart makes it --" + dashes(v.Flag)}
 	if key == "" {
@@ -367,14 +368,14 @@ func (o *object) modelService(root *yaml.Node, at string, t Target, v Variable) 
 		}
 	}
 	if len(parts) > 1 {
-		return nil, &Error{Reason: Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", o.docs[0].file, at, at, t.Name)}
+		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", o.docs[0].file, at, at, t.Name)}
 	}
 	if len(parts) == 0 {
 		return nil, nil
 	}
 	p := parts[0]
 	if v.Replicas && str(p.node, "autoscaling", "enabled") == "true" {
-		return nil, &Error{Reason: Owned, Message: fmt.Sprintf("%s: an autoscaler owns the replicas of %s%s (autoscaling.enabled)", o.docs[0].file, at, p.name)}
+		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: an autoscaler owns the replicas of %s%s (autoscaling.enabled)", o.docs[0].file, at, p.name)}
 	}
 	if v.Replicas {
 		return o.below(p.node, at+p.name).number("the chart makes it spec.replicas", "replicas")

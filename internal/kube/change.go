@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -19,7 +20,7 @@ import (
 )
 
 // Scale sets the replicas of the object, if it still is as the precondition
-// says. The error is an [*Error].
+// says. The error is a [*fault.Error].
 func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
 	o, err := c.load(ctx, ch.Ref)
 	if err != nil {
@@ -29,10 +30,10 @@ func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
 		return Applied{}, err
 	}
 	if ch.Replicas < 0 {
-		return Applied{}, &Error{Reason: Invalid, Message: fmt.Sprintf("scale %s: %d replicas", o, ch.Replicas)}
+		return Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("scale %s: %d replicas", o, ch.Replicas)}
 	}
 	if o.replicas() == ch.Replicas {
-		return Applied{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("scale %s: it has %d replicas already", o, ch.Replicas)}
+		return Applied{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("scale %s: it has %d replicas already", o, ch.Replicas)}
 	}
 	patch := o.guarded(ch.Pre, record(ch.Run, ch.Key))
 	// "add" also replaces, and spec.replicas may be left out for one.
@@ -41,7 +42,7 @@ func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
 }
 
 // Undo sets the pod template to that of an earlier revision, if the object
-// still is as the precondition says. The error is an [*Error].
+// still is as the precondition says. The error is a [*fault.Error].
 //
 // It builds the patch of kubectl's rollback (k8s.io/kubectl/pkg/polymorphichelpers,
 // rollback.go), whose code cannot be used: it takes neither a precondition nor
@@ -58,14 +59,14 @@ func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
 		return Applied{}, err
 	}
 	if o.deployment != nil && o.deployment.Spec.Paused {
-		return Applied{}, &Error{Reason: OutOfBounds, Message: fmt.Sprintf("roll back %s: its rollouts are paused: resume them first (kubectl rollout resume)", o)}
+		return Applied{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("roll back %s: its rollouts are paused: resume them first (kubectl rollout resume)", o)}
 	}
 	earlier, err := o.earlier(ch.Revision)
 	if err != nil {
 		return Applied{}, err
 	}
 	if apiequality.Semantic.DeepEqual(earlier.template, withoutHash(o.template)) {
-		return Applied{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("roll back %s: its pod template is that of revision %d already", o, ch.Revision)}
+		return Applied{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("roll back %s: its pod template is that of revision %d already", o, ch.Revision)}
 	}
 	raw, err := c.rawTemplate(ctx, o, earlier)
 	if err != nil {
@@ -98,7 +99,7 @@ type past struct {
 func (o *object) earlier(number int64) (past, error) {
 	if number == 0 {
 		if number = o.before(); number == 0 {
-			return past{}, &Error{Reason: NothingToDo, Message: fmt.Sprintf("roll back %s: there is no earlier revision (spec.revisionHistoryLimit bounds how many are kept)", o)}
+			return past{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("roll back %s: there is no earlier revision (spec.revisionHistoryLimit bounds how many are kept)", o)}
 		}
 	}
 	for _, rs := range o.replicaSets {
@@ -112,7 +113,7 @@ func (o *object) earlier(number int64) (past, error) {
 			return past{template: template, cause: r.Annotations[changeCause], stored: r.Data.Raw}, err
 		}
 	}
-	return past{}, &Error{Reason: NotFound, Message: fmt.Sprintf("roll back %s: there is no revision %d (spec.revisionHistoryLimit bounds how many are kept)", o, number)}
+	return past{}, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("roll back %s: there is no revision %d (spec.revisionHistoryLimit bounds how many are kept)", o, number)}
 }
 
 // rawTemplate returns a revision's pod template as the server stores it. The
@@ -127,11 +128,11 @@ func (c *Client) rawTemplate(ctx context.Context, o *object, p past) (map[string
 		}
 		revision = rs.Object
 	} else if err := json.Unmarshal(p.stored, &revision); err != nil {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("roll back %s: the stored revision cannot be read", o), Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("roll back %s: the stored revision cannot be read", o), Err: cause{err}}
 	}
 	template, found, err := unstructured.NestedMap(revision, "spec", "template")
 	if err != nil || !found {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("roll back %s: the stored revision holds no pod template", o), Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("roll back %s: the stored revision holds no pod template", o), Err: cause{err}}
 	}
 	delete(template, "$patch") // a directive of strategic merge patches
 	unstructured.RemoveNestedField(template, "metadata", "labels", appsv1.DefaultDeploymentUniqueLabelKey)
@@ -172,11 +173,11 @@ func (o *object) replicas() int {
 func (o *object) still(pre Precondition) error {
 	switch {
 	case pre.UID == "" || pre.Generation == 0:
-		return &Error{Reason: Invalid, Message: fmt.Sprintf("change %s: without a precondition on UID and generation", o)}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("change %s: without a precondition on UID and generation", o)}
 	case string(o.meta.UID) != pre.UID:
-		return &Error{Reason: Conflict, Message: fmt.Sprintf("change %s: it was deleted and made anew since it was looked at", o)}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it was deleted and made anew since it was looked at", o)}
 	case o.meta.Generation != pre.Generation:
-		return &Error{Reason: Conflict, Message: fmt.Sprintf("change %s: it is at generation %d, %d was looked at", o, o.meta.Generation, pre.Generation)}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it is at generation %d, %d was looked at", o, o.meta.Generation, pre.Generation)}
 	}
 	return nil
 }
@@ -218,7 +219,7 @@ func record(run, key string) map[string]string {
 func templateHash(t corev1.PodTemplateSpec) (string, error) {
 	b, err := json.Marshal(withoutHash(t))
 	if err != nil {
-		return "", &Error{Reason: Invalid, Message: "pod template cannot be encoded", Err: err}
+		return "", &fault.Error{Reason: fault.Invalid, Message: "pod template cannot be encoded", Err: cause{err}}
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16]), nil
@@ -232,7 +233,7 @@ func annotationPath(key string) string {
 func (c *Client) patch(ctx context.Context, o *object, patch []operation, dryRun bool) (Applied, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {
-		return Applied{}, &Error{Reason: Invalid, Message: fmt.Sprintf("change %s: patch", o), Err: err}
+		return Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("change %s: patch", o), Err: cause{err}}
 	}
 	options := metav1.PatchOptions{FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict}
 	if dryRun {

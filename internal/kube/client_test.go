@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 )
@@ -38,8 +39,8 @@ func TestNothingIsPartial(t *testing.T) {
 				return kubetest.Fault{}
 			})
 			_, err := s.Client(t).Workload(t.Context(), chat)
-			var e *kube.Error
-			if !errors.As(err, &e) || e.Reason != kube.Forbidden || e.Unknown {
+			var e *fault.Error
+			if !errors.As(err, &e) || e.Reason != fault.Forbidden || e.Unknown {
 				t.Fatalf("got %v", err)
 			}
 			if !strings.Contains(err.Error(), "apiGroups") || !strings.Contains(err.Error(), strings.Split(resource, "/")[0]) {
@@ -87,19 +88,19 @@ func TestWriteFailures(t *testing.T) {
 	tests := []struct {
 		name    string
 		fault   kubetest.Fault
-		reason  kube.Reason
+		reason  fault.Reason
 		unknown bool
 		written int
 	}{
-		{"forbidden", kubetest.Fault{Status: 403}, kube.Forbidden, false, 0},
-		{"unauthorised", kubetest.Fault{Status: 401}, kube.Forbidden, false, 0},
-		{"conflict", kubetest.Fault{Status: 409}, kube.Conflict, false, 0},
-		{"server failed before", kubetest.Fault{Status: 500}, kube.ServerError, true, 0},
-		{"server failed after", kubetest.Fault{Status: 500, After: true}, kube.ServerError, true, 1},
-		{"unavailable after", kubetest.Fault{Status: 503, After: true}, kube.ServerError, true, 1},
-		{"gateway timed out after", kubetest.Fault{Status: 504, After: true}, kube.Timeout, true, 1},
-		{"cut before", kubetest.Fault{Cut: true}, kube.Unreachable, true, 0},
-		{"cut after", kubetest.Fault{Cut: true, After: true}, kube.Unreachable, true, 1},
+		{"forbidden", kubetest.Fault{Status: 403}, fault.Forbidden, false, 0},
+		{"unauthorised", kubetest.Fault{Status: 401}, fault.Forbidden, false, 0},
+		{"conflict", kubetest.Fault{Status: 409}, fault.Conflict, false, 0},
+		{"server failed before", kubetest.Fault{Status: 500}, fault.ServerError, true, 0},
+		{"server failed after", kubetest.Fault{Status: 500, After: true}, fault.ServerError, true, 1},
+		{"unavailable after", kubetest.Fault{Status: 503, After: true}, fault.ServerError, true, 1},
+		{"gateway timed out after", kubetest.Fault{Status: 504, After: true}, fault.Timeout, true, 1},
+		{"cut before", kubetest.Fault{Cut: true}, fault.Unreachable, true, 0},
+		{"cut after", kubetest.Fault{Cut: true, After: true}, fault.Unreachable, true, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestWriteFailures(t *testing.T) {
 			})
 			ch := kube.ScaleChange{Ref: chat, Replicas: 5, Pre: kube.Precondition{UID: w.UID, Generation: w.Generation}, Run: "r", Key: "k"}
 			_, err = c.Scale(t.Context(), ch)
-			var e *kube.Error
+			var e *fault.Error
 			if !errors.As(err, &e) || e.Reason != tt.reason || e.Unknown != tt.unknown {
 				t.Errorf("got %v (%+v), want %s, unknown %v", err, e, tt.reason, tt.unknown)
 			}
@@ -142,8 +143,8 @@ func TestNeverSentIsNotUnknown(t *testing.T) {
 	}
 	s.Stop()
 	_, err = c.Scale(t.Context(), kube.ScaleChange{Ref: chat, Replicas: 5, Pre: kube.Precondition{UID: w.UID, Generation: w.Generation}})
-	var e *kube.Error
-	if !errors.As(err, &e) || e.Reason != kube.Unreachable || e.Unknown {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Reason != fault.Unreachable || e.Unknown {
 		t.Errorf("got %v, %+v", err, e)
 	}
 }
@@ -171,8 +172,8 @@ func TestPreconditionIsHeldByTheServer(t *testing.T) {
 		s.BeforePatch(func() {
 			s.Edit(kubetest.Path(chat), func(spec map[string]any) { spec["replicas"] = 4.0 })
 		})
-		var e *kube.Error
-		if err := write(); !errors.As(err, &e) || e.Reason != kube.Conflict || e.Unknown {
+		var e *fault.Error
+		if err := write(); !errors.As(err, &e) || e.Reason != fault.Conflict || e.Unknown {
 			t.Errorf("%s: got %v", name, err)
 		}
 		w, err := c.Workload(t.Context(), chat)
@@ -214,9 +215,9 @@ func TestUndoKeepsAnnotations(t *testing.T) {
 	if diff := cmp.Diff(want, now.Annotations); diff != "" {
 		t.Error(diff)
 	}
-	var e *kube.Error
+	var e *fault.Error
 	_, err = c.Undo(t.Context(), kube.UndoChange{Ref: chat, Revision: 1, Pre: kube.Precondition{UID: w.UID, Generation: now.Generation}})
-	if !errors.As(err, &e) || e.Reason != kube.NothingToDo {
+	if !errors.As(err, &e) || e.Reason != fault.NothingToDo {
 		t.Errorf("again: %v", err)
 	}
 }
@@ -267,7 +268,10 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	s.Edit(path, func(spec map[string]any) { pod(spec)["fieldOfTheFuture"] = map[string]any{"a": 1.5} })
 	s.Settle(chat, kubetest.Epoch().Add(time.Minute))
 	future := s.Spec(path)
-	s.Edit(path, func(spec map[string]any) { delete(pod(spec), "fieldOfTheFuture"); pod(spec)["hostname"] = "x" })
+	s.Edit(path, func(spec map[string]any) {
+		delete(pod(spec), "fieldOfTheFuture")
+		pod(spec)["hostname"] = "x"
+	})
 	s.Settle(chat, kubetest.Epoch().Add(2*time.Minute))
 	c := s.Client(t)
 	w, err := c.Workload(t.Context(), chat)

@@ -10,45 +10,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/inference-responder/responder/internal/credential"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
-// Reason says, for machines, why a request failed. The words are those of the
-// executor's reasons.
-type Reason string
+// cause is the Err of a [fault.Error]. Causes can quote whole objects, so their text
+// is shortened and secrets in it are redacted.
+type cause struct{ err error }
 
-// The reasons.
-const (
-	Unreachable Reason = "unreachable"   // could not connect, or the answer was cut off
-	Timeout     Reason = "timeout"       // no answer in time
-	Throttled   Reason = "throttled"     // 429
-	ServerError Reason = "server_error"  // 5xx
-	Forbidden   Reason = "forbidden"     // 401, 403
-	NotFound    Reason = "not_found"     // the object or the revision is not there
-	Conflict    Reason = "conflict"      // a precondition failed: the object moved
-	Invalid     Reason = "invalid"       // the server or this package refuses the request
-	NothingToDo Reason = "nothing_to_do" // already as wanted
-	OutOfBounds Reason = "out_of_bounds" // the workload does not allow it
-)
+// Error returns the redacted text.
+func (c cause) Error() string { return clip(credential.Redact(c.err.Error())) }
 
-// Error is why a request failed.
-type Error struct {
-	Reason  Reason
-	Message string // what, where, why, what to do
-	Unknown bool   // a write may have been carried out
-	Err     error
-}
-
-// Error returns the message and the cause. Causes can quote whole objects, so
-// they are shortened and secrets in them are redacted.
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.Message
-	}
-	return e.Message + ": " + clip(credential.Redact(e.Err.Error()))
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+// Unwrap returns the cause as the API server or the library returned it.
+func (c cause) Unwrap() error { return c.err }
 
 // request names a request for messages and for the permission it needs.
 type request struct {
@@ -79,27 +52,27 @@ func (r request) fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &Error{Message: r.String(), Err: err}
+	e := &fault.Error{Message: r.String(), Err: cause{err}}
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		e.Reason = Forbidden
+		e.Reason = fault.Forbidden
 		e.Message += fmt.Sprintf(": allow it with the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}", r.group, r.resource, r.verb)
 	case apierrors.IsNotFound(err):
-		e.Reason = NotFound
+		e.Reason = fault.NotFound
 	case apierrors.IsConflict(err), isFailedTest(err):
-		e.Reason = Conflict
+		e.Reason = fault.Conflict
 		e.Message += ": it changed since it was looked at"
 	case apierrors.IsTooManyRequests(err):
-		e.Reason = Throttled
+		e.Reason = fault.Throttled
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
-		e.Reason = Invalid
+		e.Reason = fault.Invalid
 	case isTimeout(err):
-		e.Reason, e.Unknown = Timeout, r.write && !isDial(err)
+		e.Reason, e.Unknown = fault.Timeout, r.write && !isDial(err)
 	case isServer(err):
 		// Even a 5xx may come after the write: etcd timed out, or a proxy did.
-		e.Reason, e.Unknown = ServerError, r.write
+		e.Reason, e.Unknown = fault.ServerError, r.write
 	default:
-		e.Reason, e.Unknown = Unreachable, r.write && !isDial(err)
+		e.Reason, e.Unknown = fault.Unreachable, r.write && !isDial(err)
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +50,7 @@ func bare(o *unstructured.Unstructured) ([]byte, error) {
 	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
 	data, err := json.Marshal(o.Object)
 	if err != nil {
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("%s %s/%s cannot be encoded", o.GetKind(), o.GetNamespace(), o.GetName()), Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s %s/%s cannot be encoded", o.GetKind(), o.GetNamespace(), o.GetName()), Err: cause{err}}
 	}
 	return data, nil
 }
@@ -88,7 +89,7 @@ func (c *Client) resource(ctx context.Context, group, version, kind string) (sch
 			return schema.GroupVersionResource{Group: group, Version: version, Resource: r.Name}, nil
 		}
 	}
-	return schema.GroupVersionResource{}, &Error{Reason: NotFound, Message: fmt.Sprintf("the cluster serves no %s of %s/%s in namespaces", kind, group, version)}
+	return schema.GroupVersionResource{}, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("the cluster serves no %s of %s/%s in namespaces", kind, group, version)}
 }
 
 // Try has the server judge a manifest, one object as YAML, and forget it:
@@ -105,7 +106,7 @@ func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) ([]
 		err = json.Unmarshal(data, &o.Object)
 	}
 	if err != nil || o.GetKind() == "" || o.GetName() == "" {
-		return nil, &Error{Reason: Invalid, Message: "try a manifest: it is no object with a kind and a name", Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "try a manifest: it is no object with a kind and a name", Err: cause{err}}
 	}
 	if o.GetNamespace() == "" {
 		o.SetNamespace(namespace)
@@ -116,7 +117,7 @@ func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) ([]
 		return nil, err
 	}
 	if data, err = json.Marshal(o.Object); err != nil {
-		return nil, &Error{Reason: Invalid, Message: "try a manifest: it cannot be encoded", Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "try a manifest: it cannot be encoded", Err: cause{err}}
 	}
 	force := true
 	stored, err := c.dynamic.Resource(gvr).Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
@@ -126,7 +127,7 @@ func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) ([]
 	switch {
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot patch resource"):
 		// An admission plugin said no; a missing right is put in those words.
-		return nil, &Error{Reason: Invalid, Message: r.String(), Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: r.String(), Err: cause{err}}
 	case err != nil:
 		return nil, r.fail(err)
 	}

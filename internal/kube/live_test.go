@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 )
@@ -42,12 +43,12 @@ func TestObject(t *testing.T) {
 		"no such kind":  {Group: "keda.sh", Kind: "ScaledJob", Namespace: "serving", Name: "chat"},
 		"no such group": {Group: "serving.kserve.io", Kind: "InferenceService", Namespace: "serving", Name: "chat"},
 	} {
-		if _, err := c.Object(t.Context(), id); kubeReason(err) != kube.NotFound {
+		if _, err := c.Object(t.Context(), id); kubeReason(err) != fault.NotFound {
 			t.Errorf("%s: %v, want not found", name, err)
 		}
 	}
 	s.Fail(func(*http.Request) kubetest.Fault { return kubetest.Fault{Status: 403} })
-	if _, err := c.Object(t.Context(), scaled); kubeReason(err) != kube.Forbidden || !strings.Contains(err.Error(), "apiGroups") {
+	if _, err := c.Object(t.Context(), scaled); kubeReason(err) != fault.Forbidden || !strings.Contains(err.Error(), "apiGroups") {
 		t.Errorf("forbidden: %v", err)
 	}
 }
@@ -64,13 +65,13 @@ func TestTry(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		fault kubetest.Fault
-		want  kube.Reason
+		want  fault.Reason
 	}{
-		"no right":          {kubetest.Fault{Status: 403, Message: `deployments.apps "chat" is forbidden: User "r" cannot patch resource "deployments" in API group "apps"`}, kube.Forbidden},
-		"admission says no": {kubetest.Fault{Status: 403, Message: `admission webhook "limits.example.com" denied the request: at most 256`}, kube.Invalid},
-		"not its schema":    {kubetest.Fault{Status: 422}, kube.Invalid},
-		"bad request":       {kubetest.Fault{Status: 400}, kube.Invalid},
-		"away":              {kubetest.Fault{Cut: true}, kube.Unreachable},
+		"no right":          {kubetest.Fault{Status: 403, Message: `deployments.apps "chat" is forbidden: User "r" cannot patch resource "deployments" in API group "apps"`}, fault.Forbidden},
+		"admission says no": {kubetest.Fault{Status: 403, Message: `admission webhook "limits.example.com" denied the request: at most 256`}, fault.Invalid},
+		"not its schema":    {kubetest.Fault{Status: 422}, fault.Invalid},
+		"bad request":       {kubetest.Fault{Status: 400}, fault.Invalid},
+		"away":              {kubetest.Fault{Cut: true}, fault.Unreachable},
 	} {
 		s.Fail(func(*http.Request) kubetest.Fault { return tt.fault })
 		_, err := c.Try(t.Context(), "serving", manifest)
@@ -89,8 +90,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-func kubeReason(err error) kube.Reason {
-	var e *kube.Error
+func kubeReason(err error) fault.Reason {
+	var e *fault.Error
 	if !errors.As(err, &e) {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,7 +62,7 @@ type NodeChange struct {
 const nodeWrites = 5
 
 // ChangeNode edits a node, if it still is as the precondition says, and gives
-// it as it is then. The error is an [*Error].
+// it as it is then. The error is a [*fault.Error].
 func (c *Client) ChangeNode(ctx context.Context, ch NodeChange) (NodeState, error) {
 	var err error
 	for range nodeWrites {
@@ -76,7 +77,7 @@ func (c *Client) ChangeNode(ctx context.Context, ch NodeChange) (NodeState, erro
 		if after, err = c.patchNode(ctx, n, ch); err == nil {
 			return describeState(after), nil
 		}
-		if e := new(Error); !errors.As(err, &e) || e.Reason != Conflict {
+		if e := new(fault.Error); !errors.As(err, &e) || e.Reason != fault.Conflict {
 			return NodeState{}, err
 		}
 	}
@@ -87,11 +88,11 @@ func (c *Client) ChangeNode(ctx context.Context, ch NodeChange) (NodeState, erro
 func (ch NodeChange) still(n NodeState) error {
 	switch {
 	case ch.UID == "" || ch.Stamp == "":
-		return &Error{Reason: Invalid, Message: "change node " + ch.Name + ": without a precondition"}
+		return &fault.Error{Reason: fault.Invalid, Message: "change node " + ch.Name + ": without a precondition"}
 	case n.UID != ch.UID:
-		return &Error{Reason: Conflict, Message: "change node " + ch.Name + ": it was deleted and made anew since it was looked at"}
+		return &fault.Error{Reason: fault.Conflict, Message: "change node " + ch.Name + ": it was deleted and made anew since it was looked at"}
 	case n.Stamp() != ch.Stamp:
-		return &Error{Reason: Conflict, Message: "change node " + ch.Name + ": its schedulability, taints or marks changed since it was looked at"}
+		return &fault.Error{Reason: fault.Conflict, Message: "change node " + ch.Name + ": its schedulability, taints or marks changed since it was looked at"}
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (ch NodeChange) still(n NodeState) error {
 func (c *Client) patchNode(ctx context.Context, n *corev1.Node, ch NodeChange) (*corev1.Node, error) {
 	body, err := json.Marshal(nodePatch(n, ch))
 	if err != nil {
-		return nil, &Error{Reason: Invalid, Message: "change node " + ch.Name + ": patch", Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "change node " + ch.Name + ": patch", Err: cause{err}}
 	}
 	options := metav1.PatchOptions{FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict}
 	if ch.DryRun {
@@ -187,7 +188,7 @@ type Eviction struct {
 
 // Evict asks the API server to evict a pod under its disruption budgets. When a
 // budget says not now, blocked names it and nothing was done. A pod that is gone
-// already, or another one of that name, is no error. The error is an [*Error].
+// already, or another one of that name, is no error. The error is a [*fault.Error].
 //
 // It is one request of policy/v1. kubectl's drain package, which loops over pods
 // inside itself, can neither be stopped between two pods nor be told which very

@@ -62,7 +62,7 @@ type NodeView struct {
 	Serving []Serving   // workloads with pods on it but for Jobs and DaemonSets, by name
 }
 
-// Node returns one node. The error is an [*Error].
+// Node returns one node. The error is a [*fault.Error].
 func (c *Client) Node(ctx context.Context, name string) (NodeState, error) {
 	n, err := c.node(ctx, name)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Client) node(ctx context.Context, name string) (*corev1.Node, error) {
 }
 
 // NodePods returns the pods bound to a node, without their budgets, by namespace
-// and name. The error is an [*Error].
+// and name. The error is a [*fault.Error].
 func (c *Client) NodePods(ctx context.Context, name string) ([]NodePod, error) {
 	pods, err := c.podsOn(ctx, name)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Client) NodePods(ctx context.Context, name string) ([]NodePod, error) {
 }
 
 // NodeView returns a node with its pods, their budgets, its pool and what serves
-// on it. When any part cannot be read it is an [*Error].
+// on it. When any part cannot be read it is a [*fault.Error].
 func (c *Client) NodeView(ctx context.Context, name string) (NodeView, error) {
 	var v NodeView
 	var err error

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/inference-responder/responder/internal/fault"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ func (c *Client) load(ctx context.Context, ref Ref) (*object, error) {
 	case "StatefulSet":
 		return c.loadStatefulSet(ctx, ref)
 	default:
-		return nil, &Error{Reason: Invalid, Message: fmt.Sprintf("workload %s/%s: kind %q is not supported: use Deployment or StatefulSet", ref.Namespace, ref.Name, ref.Kind)}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("workload %s/%s: kind %q is not supported: use Deployment or StatefulSet", ref.Namespace, ref.Name, ref.Kind)}
 	}
 }
 
@@ -85,7 +86,7 @@ func (c *Client) loadStatefulSet(ctx context.Context, ref Ref) (*object, error) 
 func (o *object) listOptions() (metav1.ListOptions, error) {
 	selector, err := metav1.LabelSelectorAsSelector(o.selector)
 	if err != nil {
-		return metav1.ListOptions{}, &Error{Reason: Invalid, Message: fmt.Sprintf("%s %s/%s: selector", o.ref.Kind, o.ref.Namespace, o.ref.Name), Err: err}
+		return metav1.ListOptions{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s %s/%s: selector", o.ref.Kind, o.ref.Namespace, o.ref.Name), Err: cause{err}}
 	}
 	return metav1.ListOptions{LabelSelector: selector.String()}, nil
 }

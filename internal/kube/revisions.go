@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -136,7 +137,7 @@ func revisionTemplate(r appsv1.ControllerRevision) (corev1.PodTemplateSpec, erro
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(r.Data.Raw, &stored); err != nil {
-		return corev1.PodTemplateSpec{}, &Error{Reason: Invalid, Message: fmt.Sprintf("controllerrevision %s/%s cannot be read", r.Namespace, r.Name), Err: err}
+		return corev1.PodTemplateSpec{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("controllerrevision %s/%s cannot be read", r.Namespace, r.Name), Err: cause{err}}
 	}
 	return stored.Spec.Template, nil
 }

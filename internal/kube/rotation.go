@@ -8,7 +8,7 @@ import (
 
 // InRotation returns the pods of a namespace that EndpointSlices call ready, by
 // UID, each with the name of such a slice: what follows it may send them new
-// requests, whatever has become of the pod. The error is an [*Error].
+// requests, whatever has become of the pod. The error is a [*fault.Error].
 func (c *Client) InRotation(ctx context.Context, namespace string) (map[string]string, error) {
 	list, err := c.typed.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

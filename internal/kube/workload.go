@@ -12,7 +12,7 @@ import (
 )
 
 // Workload returns the state of one workload, its pods, its warnings and who
-// owns its fields. When any of that cannot be read it is an [*Error]: half an
+// owns its fields. When any of that cannot be read it is a [*fault.Error]: half an
 // answer would look healthier than the truth.
 func (c *Client) Workload(ctx context.Context, ref Ref) (Workload, error) {
 	o, err := c.load(ctx, ref)

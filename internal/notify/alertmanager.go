@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/inference-responder/responder/internal/fault"
 	"net/http"
 	"net/url"
 	"slices"
@@ -113,7 +114,7 @@ func (s *Silences) get(ctx context.Context, id string) (foundSilence, error) {
 	}
 	f, ok := k.ours()
 	if !ok {
-		return foundSilence{}, &Error{Reason: Conflict, Message: fmt.Sprintf("the silence %s is not one this program made, so it is left alone", id)}
+		return foundSilence{}, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("the silence %s is not one this program made, so it is left alone", id)}
 	}
 	return f, nil
 }
@@ -190,8 +191,8 @@ func (s *Silences) ask(ctx context.Context, r request) ([]byte, error) {
 }
 
 func (s *Silences) strange(err error) error {
-	return &Error{
-		Reason: ServerError, Err: err,
+	return &fault.Error{
+		Reason: fault.ServerError, Err: err,
 		Message: fmt.Sprintf("Alertmanager at %s answers with something else than API v2 does; check the address and its path prefix", s.endpoint.where),
 	}
 }

@@ -2,7 +2,7 @@
 // that takes CloudEvents, PagerDuty, Alertmanager's silences, and who repairs
 // hardware. It is the outside world: it knows nothing of runs, playbooks or who calls it.
 //
-// Every failure is an [*Error] with a [Reason], so that a caller can tell what
+// Every failure is a [*fault.Error] with a [fault.Reason], so that a caller can tell what
 // may succeed later: Unreachable, Timeout, Throttled and ServerError. Nothing is tried again here; what a server says about
 // when to come back is kept, and until then it is not asked.
 //

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 const (
@@ -105,11 +106,11 @@ type request struct {
 }
 
 // do sends a request and gives the answer's body, cut where it does not
-// matter. Everything but a 2xx is an [*Error].
+// matter. Everything but a 2xx is a [*fault.Error].
 func (e *endpoint) do(ctx context.Context, r request) ([]byte, error) {
 	if left := e.left(time.Now()); left > 0 {
-		return nil, &Error{
-			Reason: Throttled, RetryAfter: left,
+		return nil, &fault.Error{
+			Reason: fault.Throttled, RetryAfter: left,
 			Message: fmt.Sprintf("%s at %s wants to be left alone for %s", e.what, e.where, left.Round(time.Second)),
 		}
 	}
@@ -165,11 +166,9 @@ func (e *endpoint) answer(resp *http.Response, r request) ([]byte, error) {
 	case r.maxAnswer == 0:
 		return nil, nil // a 2xx is all that counts
 	case err != nil:
-		failed := failedRequest(e.what, e.where, err)
-		failed.Accepted = true
-		return nil, failed
+		return nil, accepted{failedRequest(e.what, e.where, err)}
 	case int64(len(body)) > limit:
-		return nil, &Error{Reason: ServerError, Accepted: true, Maybe: true, Message: fmt.Sprintf("%s at %s answers with more than %d bytes", e.what, e.where, limit)}
+		return nil, accepted{&fault.Error{Reason: fault.ServerError, Unknown: true, Message: fmt.Sprintf("%s at %s answers with more than %d bytes", e.what, e.where, limit)}}
 	}
 	return body, nil
 }
@@ -209,20 +208,20 @@ func (e *endpoint) leave(after time.Duration) {
 func readSecret(what, file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", &Error{Reason: Forbidden, Message: what + " file cannot be read", Err: err}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: what + " file cannot be read", Err: err}
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	s := strings.TrimSpace(string(b))
 	switch {
 	case err != nil:
-		return "", &Error{Reason: Forbidden, Message: what + " file cannot be read", Err: err}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: what + " file cannot be read", Err: err}
 	case len(b) > maxSecret:
-		return "", &Error{Reason: Forbidden, Message: fmt.Sprintf("%s file %s has more than %d bytes", what, file, maxSecret)}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s file %s has more than %d bytes", what, file, maxSecret)}
 	case s == "":
-		return "", &Error{Reason: Forbidden, Message: fmt.Sprintf("%s file %s is empty", what, file)}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s file %s is empty", what, file)}
 	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return "", &Error{Reason: Forbidden, Message: fmt.Sprintf("%s file %s holds more than one word of plain characters", what, file)}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s file %s holds more than one word of plain characters", what, file)}
 	}
 	return s, nil
 }

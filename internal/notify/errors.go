@@ -13,70 +13,41 @@ import (
 	"unicode"
 
 	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
-// Reason says, for machines, why something was not delivered. The words are
-// those of the executor's reasons.
-type Reason string
+// accepted marks an error after a 2xx: the server took the request, and the
+// rest of its answer could not be read.
+type accepted struct{ error }
 
-// The reasons.
-const (
-	Unreachable Reason = "unreachable"  // could not connect, or the answer was cut off
-	Timeout     Reason = "timeout"      // no answer in time: it may have arrived
-	Throttled   Reason = "throttled"    // 429
-	ServerError Reason = "server_error" // 5xx, or an answer that cannot be read
-	Forbidden   Reason = "forbidden"    // 401, 403, or the secret cannot be read
-	NotFound    Reason = "not_found"    // 404, 410
-	Conflict    Reason = "conflict"     // somebody else decided otherwise: a silence was ended by hand
-	Invalid     Reason = "invalid"      // refused for what it is, by the server or before it was sent
-)
+// Unwrap returns the [*fault.Error].
+func (a accepted) Unwrap() error { return a.error }
 
-// Error is why something was not delivered.
-type Error struct {
-	Reason     Reason
-	Message    string        // what, where, why, what to do; holds no secret
-	RetryAfter time.Duration // how long the server wants to be left alone; 0: it did not say
-	Maybe      bool          // the server may have taken it all the same
-	Accepted   bool          // the server said that it took it, and the rest of its answer could not be read
-	Err        error
-}
-
-// Error says the message and the cause.
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.Message
-	}
-	return fmt.Sprintf("%s: %v", e.Message, e.Err)
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-func invalid(format string, args ...any) *Error {
-	return &Error{Reason: Invalid, Message: fmt.Sprintf(format, args...)}
+func invalid(format string, args ...any) *fault.Error {
+	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
 // failedRequest is a request without a usable answer. The URL in a client's
 // error may hold a secret in its path, so only the cause is kept.
-func failedRequest(what, where string, err error) *Error {
+func failedRequest(what, where string, err error) *fault.Error {
 	var refused *dial.Refused
 	var certificate *tls.CertificateVerificationError
 	var network net.Error
 	var dialed *net.OpError
-	e := &Error{Reason: Unreachable, Maybe: true, Err: err}
+	e := &fault.Error{Reason: fault.Unreachable, Unknown: true, Err: err}
 	hint := "cannot be reached; check the address and that it runs"
 	switch {
 	case errors.As(err, &refused):
-		e.Reason, e.Maybe, hint = Invalid, false, "is not asked"
+		e.Reason, e.Unknown, hint = fault.Invalid, false, "is not asked"
 	case errors.As(err, &certificate):
-		e.Reason, e.Maybe, hint = Invalid, false, "has a certificate that is not trusted; set its CA file"
+		e.Reason, e.Unknown, hint = fault.Invalid, false, "has a certificate that is not trusted; set its CA file"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		e.Reason, hint = Timeout, "did not answer in time"
+		e.Reason, hint = fault.Timeout, "did not answer in time"
 	case errors.Is(err, context.Canceled):
-		e.Reason, hint = Timeout, "was given up on"
+		e.Reason, hint = fault.Timeout, "was given up on"
 	}
 	if errors.As(err, &dialed) && dialed.Op == "dial" {
-		e.Maybe = false
+		e.Unknown = false
 	}
 	e.Message = fmt.Sprintf("%s at %s %s", what, where, hint)
 	return e
@@ -84,7 +55,7 @@ func failedRequest(what, where string, err error) *Error {
 
 // refusedAnswer is an answer that is no success. body is what the server says,
 // without secrets.
-func refusedAnswer(what, where string, code int, body string, after time.Duration) *Error {
+func refusedAnswer(what, where string, code int, body string, after time.Duration) *fault.Error {
 	reason, hint := statusReason(code)
 	msg := fmt.Sprintf("%s at %s answered %d %s", what, where, code, http.StatusText(code))
 	if hint != "" {
@@ -93,25 +64,25 @@ func refusedAnswer(what, where string, code int, body string, after time.Duratio
 	if body = oneLine(body, 200); body != "" {
 		msg += ": " + body
 	}
-	return &Error{Reason: reason, Message: msg, RetryAfter: after, Maybe: reason == ServerError || reason == Timeout}
+	return &fault.Error{Reason: reason, Message: msg, RetryAfter: after, Unknown: reason == fault.ServerError || reason == fault.Timeout}
 }
 
-func statusReason(code int) (Reason, string) {
+func statusReason(code int) (fault.Reason, string) {
 	switch {
 	case code/100 == 3:
-		return Invalid, "redirects are not followed, set the final address"
+		return fault.Invalid, "redirects are not followed, set the final address"
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
-		return Forbidden, "check the token or key file"
+		return fault.Forbidden, "check the token or key file"
 	case code == http.StatusNotFound, code == http.StatusGone:
-		return NotFound, ""
+		return fault.NotFound, ""
 	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout:
-		return Timeout, ""
+		return fault.Timeout, ""
 	case code == http.StatusTooManyRequests:
-		return Throttled, ""
+		return fault.Throttled, ""
 	case code/100 == 4:
-		return Invalid, ""
+		return fault.Invalid, ""
 	default:
-		return ServerError, ""
+		return fault.ServerError, ""
 	}
 }
 

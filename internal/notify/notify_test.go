@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify/notifytest"
 )
 
@@ -54,16 +55,16 @@ func secretFile(t *testing.T, content string) string {
 }
 
 // wantReason checks an error's reason, and that it is one a caller can read.
-func wantReason(t *testing.T, what string, err error, want Reason) {
+func wantReason(t *testing.T, what string, err error, want fault.Reason) {
 	t.Helper()
 	if e := asError(t, what, err); e.Reason != want {
 		t.Errorf("%s: reason %q, want %q (%v)", what, e.Reason, want, err)
 	}
 }
 
-func asError(t *testing.T, what string, err error) *Error {
+func asError(t *testing.T, what string, err error) *fault.Error {
 	t.Helper()
-	var e *Error
+	var e *fault.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("%s: %v is no *Error", what, err)
 	}
@@ -127,7 +128,7 @@ func TestWebhookRefusesBadEvents(t *testing.T) {
 	} {
 		ev := testEvent()
 		change(&ev)
-		wantReason(t, what, w.Send(t.Context(), ev), Invalid)
+		wantReason(t, what, w.Send(t.Context(), ev), fault.Invalid)
 	}
 	if n := len(receiver.Events()) + len(receiver.Refused()); n > 0 {
 		t.Errorf("%d bad events were sent", n)
@@ -137,9 +138,9 @@ func TestWebhookRefusesBadEvents(t *testing.T) {
 // A caller decides by the reason whether trying again can help.
 func TestReasons(t *testing.T) {
 	receiver := notifytest.StartReceiver(t)
-	for code, want := range map[int]Reason{
-		301: Invalid, 307: Invalid, 400: Invalid, 401: Forbidden, 403: Forbidden, 404: NotFound, 408: Timeout, 410: NotFound,
-		413: Invalid, 415: Invalid, 429: Throttled, 500: ServerError, 502: ServerError, 503: ServerError, 504: Timeout,
+	for code, want := range map[int]fault.Reason{
+		301: fault.Invalid, 307: fault.Invalid, 400: fault.Invalid, 401: fault.Forbidden, 403: fault.Forbidden, 404: fault.NotFound, 408: fault.Timeout, 410: fault.NotFound,
+		413: fault.Invalid, 415: fault.Invalid, 429: fault.Throttled, 500: fault.ServerError, 502: fault.ServerError, 503: fault.ServerError, 504: fault.Timeout,
 	} {
 		w, err := NewWebhook(WebhookOptions{URL: receiver.URL})
 		if err != nil {
@@ -161,16 +162,16 @@ func TestReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantReason(t, "nobody listens", down.Send(t.Context(), testEvent()), Unreachable)
+	wantReason(t, "nobody listens", down.Send(t.Context(), testEvent()), fault.Unreachable)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantReason(t, "given up", down.Send(canceled, testEvent()), Timeout)
+	wantReason(t, "given up", down.Send(canceled, testEvent()), fault.Timeout)
 	receiver.Fail(notifytest.Fault{Lose: true})
 	lost, err := NewWebhook(WebhookOptions{URL: receiver.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantReason(t, "lost answer", lost.Send(t.Context(), testEvent()), Unreachable)
+	wantReason(t, "lost answer", lost.Send(t.Context(), testEvent()), fault.Unreachable)
 	if n := len(receiver.Events()); n != 1 {
 		t.Errorf("the event whose answer was lost arrived %d times", n)
 	}
@@ -192,7 +193,7 @@ func TestMetadataAddresses(t *testing.T) {
 		t.Fatal("not a transport")
 	}
 	_, err = transport.DialContext(t.Context(), "tcp", "169.254.169.254:80") // as a name resolves
-	wantReason(t, "resolved", failedRequest("webhook", "x", err), Invalid)
+	wantReason(t, "resolved", failedRequest("webhook", "x", err), fault.Invalid)
 }
 
 func TestBadOptions(t *testing.T) {
@@ -304,7 +305,7 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("retry after %s, asked %d times", got, asked)
 		}
 		time.Sleep(10 * time.Second)
-		wantReason(t, "in time", w.Send(t.Context(), testEvent()), Throttled)
+		wantReason(t, "in time", w.Send(t.Context(), testEvent()), fault.Throttled)
 		if asked != 2 {
 			t.Errorf("asked %d times", asked)
 		}

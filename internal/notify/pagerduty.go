@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"github.com/inference-responder/responder/internal/fault"
 	"net/http"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func NewPagerDuty(o PagerDutyOptions) (*PagerDuty, error) {
 func (p *PagerDuty) routingKey() (string, error) {
 	key, err := readSecret("PagerDuty routing key", p.keyFile)
 	if err == nil && len(key) != routingKeyLength {
-		err = &Error{Reason: Forbidden, Message: "PagerDuty routing key file " + p.keyFile + ": a key has 32 characters; it is on the integration's page"}
+		err = &fault.Error{Reason: fault.Forbidden, Message: "PagerDuty routing key file " + p.keyFile + ": a key has 32 characters; it is on the integration's page"}
 	}
 	return key, err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify/notifytest"
 )
 
@@ -96,20 +97,20 @@ func TestPagerDutyErrors(t *testing.T) {
 	} {
 		a := testAlert()
 		change(&a)
-		wantReason(t, what, p.Trigger(t.Context(), a), Invalid)
+		wantReason(t, what, p.Trigger(t.Context(), a), fault.Invalid)
 	}
-	wantReason(t, "resolve", p.Resolve(t.Context(), ""), Invalid)
-	wantReason(t, "change", p.Change(t.Context(), Change{}), Invalid)
+	wantReason(t, "resolve", p.Resolve(t.Context(), ""), fault.Invalid)
+	wantReason(t, "change", p.Change(t.Context(), Change{}), fault.Invalid)
 	server.Fail(notifytest.Fault{Status: 429}, notifytest.Fault{Status: 500})
-	wantReason(t, "429", p.Resolve(t.Context(), "k"), Throttled)
-	wantReason(t, "500", p.Resolve(t.Context(), "k"), ServerError)
+	wantReason(t, "429", p.Resolve(t.Context(), "k"), fault.Throttled)
+	wantReason(t, "500", p.Resolve(t.Context(), "k"), fault.ServerError)
 
 	// The key is read again: a rotated one works, a broken one is not sent.
 	if err := os.WriteFile(file, []byte("canary"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	err := p.Trigger(t.Context(), testAlert())
-	wantReason(t, "short key", err, Forbidden)
+	wantReason(t, "short key", err, fault.Forbidden)
 	if strings.Contains(err.Error(), "canary") {
 		t.Error("the key is in the error")
 	}

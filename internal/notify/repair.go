@@ -23,14 +23,14 @@ type Repair struct {
 
 // Ask posts a repair. The ticket is what the receiver calls it, the member id of
 // a JSON object in its answer; empty: it gives it no name. The error is an
-// [*Error], whose Maybe says whether the receiver may have it all the same.
+// [*fault.Error], whose Unknown reports whether the receiver may have it all the same.
 func (w *Webhook) Ask(ctx context.Context, ask Repair) (ticket string, err error) {
 	body, err := encodeJSON(ask)
 	if err != nil {
 		return "", err
 	}
 	answer, err := w.post(ctx, request{contentType: "application/json", body: body, key: ask.Key, maxAnswer: maxAnswer})
-	if e := new(Error); errors.As(err, &e) && e.Accepted {
+	if errors.As(err, new(accepted)) {
 		return "", nil // it was taken; what was said about it is lost
 	}
 	if err != nil {

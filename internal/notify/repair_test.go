@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify/notifytest"
 )
 
@@ -69,22 +70,22 @@ func TestRepairs(t *testing.T) {
 func TestRepairsThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  notifytest.Fault
-		reason Reason
+		reason fault.Reason
 		maybe  bool
 	}{
-		"the answer is lost": {notifytest.Fault{Lose: true}, Unreachable, true},
-		"it fails":           {notifytest.Fault{Status: http.StatusBadGateway}, ServerError, true},
-		"it refuses":         {notifytest.Fault{Status: http.StatusUnprocessableEntity, Body: "no such node; Bearer s3cret"}, Invalid, false},
-		"it has enough":      {notifytest.Fault{Status: http.StatusTooManyRequests}, Throttled, false},
-		"the token is old":   {notifytest.Fault{Status: http.StatusUnauthorized}, Forbidden, false},
-		"it is elsewhere":    {notifytest.Fault{Status: http.StatusFound, Header: map[string]string{"Location": "http://192.0.2.1/"}}, Invalid, false},
+		"the answer is lost": {notifytest.Fault{Lose: true}, fault.Unreachable, true},
+		"it fails":           {notifytest.Fault{Status: http.StatusBadGateway}, fault.ServerError, true},
+		"it refuses":         {notifytest.Fault{Status: http.StatusUnprocessableEntity, Body: "no such node; Bearer s3cret"}, fault.Invalid, false},
+		"it has enough":      {notifytest.Fault{Status: http.StatusTooManyRequests}, fault.Throttled, false},
+		"the token is old":   {notifytest.Fault{Status: http.StatusUnauthorized}, fault.Forbidden, false},
+		"it is elsewhere":    {notifytest.Fault{Status: http.StatusFound, Header: map[string]string{"Location": "http://192.0.2.1/"}}, fault.Invalid, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			desk := notifytest.StartRepairServer(t)
 			desk.Fail(c.fault)
 			_, err := repairsAt(t, desk.URL).Ask(t.Context(), aRepair())
-			if e := asError(t, name, err); e.Reason != c.reason || e.Maybe != c.maybe || strings.Contains(e.Error(), "s3cret") {
-				t.Errorf("%s, may have arrived: %t: %v; want %s, %t", e.Reason, e.Maybe, e, c.reason, c.maybe)
+			if e := asError(t, name, err); e.Reason != c.reason || e.Unknown != c.maybe || strings.Contains(e.Error(), "s3cret") {
+				t.Errorf("%s, may have arrived: %t: %v; want %s, %t", e.Reason, e.Unknown, e, c.reason, c.maybe)
 			}
 		})
 	}
@@ -96,7 +97,7 @@ func TestRepairsThatFail(t *testing.T) {
 		}
 		desk.Fail(notifytest.Fault{Lose: true})
 		_, err := r.Ask(t.Context(), aRepair())
-		if e := asError(t, "lost", err); !e.Maybe || desk.Seen() != 2 {
+		if e := asError(t, "lost", err); !e.Unknown || desk.Seen() != 2 {
 			t.Errorf("%v after %d requests; want 2, and no repeat that nobody asked for", e, desk.Seen())
 		}
 	})
@@ -110,8 +111,8 @@ func TestRepairsThatFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = repairsAt(t, "http://"+address+"/repairs").Ask(t.Context(), aRepair())
-		if e := asError(t, "nobody", err); e.Reason != Unreachable || e.Maybe {
-			t.Errorf("%s, may have arrived: %t: %v", e.Reason, e.Maybe, e)
+		if e := asError(t, "nobody", err); e.Reason != fault.Unreachable || e.Unknown {
+			t.Errorf("%s, may have arrived: %t: %v", e.Reason, e.Unknown, e)
 		}
 	})
 }

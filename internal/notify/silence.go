@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/inference-responder/responder/internal/fault"
 	"maps"
 	"regexp"
 	"slices"
@@ -106,8 +107,8 @@ func (s *Silences) Create(ctx context.Context, r SilenceRequest) (Silence, error
 		case old.State != SilenceExpired:
 			return old.Silence, nil
 		case old.planned.After(now):
-			return Silence{}, &Error{
-				Reason:  Conflict,
+			return Silence{}, &fault.Error{
+				Reason:  fault.Conflict,
 				Message: fmt.Sprintf("the silence %s of run %s was ended by hand before its time, so none is created", old.ID, r.Run),
 			}
 		}
@@ -136,7 +137,7 @@ func (s *Silences) Extend(ctx context.Context, id string, d time.Duration) (Sile
 		return Silence{}, err
 	}
 	if old.State == SilenceExpired {
-		return Silence{}, &Error{Reason: Conflict, Message: fmt.Sprintf("the silence %s of run %s has ended, so it is not extended", id, old.Run)}
+		return Silence{}, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("the silence %s of run %s has ended, so it is not extended", id, old.Run)}
 	}
 	end := time.Now().Add(max(d, minSilence)).UTC().Truncate(time.Second)
 	if latest := old.StartsAt.Add(s.max); end.After(latest) {
@@ -158,9 +159,9 @@ func (s *Silences) Extend(ctx context.Context, id string, d time.Duration) (Sile
 // Expire ends a silence of ours. One that is gone or has ended is no error.
 func (s *Silences) Expire(ctx context.Context, id string) error {
 	old, err := s.get(ctx, id)
-	var e *Error
+	var e *fault.Error
 	switch {
-	case errors.As(err, &e) && e.Reason == NotFound:
+	case errors.As(err, &e) && e.Reason == fault.NotFound:
 		return nil
 	case err != nil:
 		return err
@@ -200,7 +201,7 @@ func (s *Silences) Firing(ctx context.Context, labels map[string]string) (bool, 
 		return false, err
 	}
 	if age := time.Since(started); age < resendWithin {
-		return false, &Error{Reason: ServerError, Message: fmt.Sprintf(
+		return false, &fault.Error{Reason: fault.ServerError, Message: fmt.Sprintf(
 			"Alertmanager was started %s ago and may not have been sent every alert again, so that it lacks one says nothing until it has run for %s",
 			max(0, age).Round(time.Second), resendWithin)}
 	}

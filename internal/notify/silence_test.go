@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify/notifytest"
 )
 
@@ -127,7 +128,7 @@ func TestSilenceTooBroad(t *testing.T) {
 		r.Labels = maps.Clone(r.Labels)
 		change(&r)
 		_, err := s.Create(t.Context(), r)
-		wantReason(t, what, err, Invalid)
+		wantReason(t, what, err, fault.Invalid)
 	}
 	if n := len(server.Silences()); n != 0 {
 		t.Errorf("%d silences were created", n)
@@ -154,9 +155,9 @@ func TestSilenceEndedByHand(t *testing.T) {
 	}
 	server.ExpireByHand(made.ID)
 	_, err = s.Create(t.Context(), testSilence())
-	wantReason(t, "create", err, Conflict)
+	wantReason(t, "create", err, fault.Conflict)
 	_, err = s.Extend(t.Context(), made.ID, time.Hour)
-	wantReason(t, "extend", err, Conflict)
+	wantReason(t, "extend", err, fault.Conflict)
 	if n := len(server.Active()); n != 0 {
 		t.Errorf("%d silences are active after a person ended it", n)
 	}
@@ -180,9 +181,9 @@ func TestSilenceOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := server.Silences()[0].ID
-	wantReason(t, "expire", s.Expire(t.Context(), id), Conflict)
+	wantReason(t, "expire", s.Expire(t.Context(), id), fault.Conflict)
 	_, err = s.Extend(t.Context(), id, time.Hour)
-	wantReason(t, "extend", err, Conflict)
+	wantReason(t, "extend", err, fault.Conflict)
 	if found, err := s.List(t.Context()); err != nil || len(found) != 0 {
 		t.Errorf("taken for ours: %+v, %v", found, err)
 	}
@@ -197,25 +198,25 @@ func TestSilenceFaults(t *testing.T) {
 	server, s := startSilences(t)
 	server.Fail(notifytest.Fault{Status: 200, Body: "[]"}, notifytest.Fault{Lose: true})
 	_, err := s.Create(t.Context(), testSilence())
-	wantReason(t, "lost answer", err, Unreachable)
+	wantReason(t, "lost answer", err, fault.Unreachable)
 	if _, err := s.Create(t.Context(), testSilence()); err != nil || len(server.Silences()) != 1 {
 		t.Errorf("after a lost answer: %v, %d silences", err, len(server.Silences()))
 	}
 	for _, body := range []string{"<html>", "{}", `[{"id":5}]`, `[{"matchers":{}}]`} {
 		server.Fail(notifytest.Fault{Status: 200, Body: body})
 		_, err := s.List(t.Context())
-		wantReason(t, body, err, ServerError)
+		wantReason(t, body, err, fault.ServerError)
 	}
 	server.Fail(notifytest.Fault{Status: 200, Body: "[" + strings.Repeat(" ", maxSilences) + "]"})
 	_, err = s.List(t.Context())
-	wantReason(t, "endless", err, ServerError)
+	wantReason(t, "endless", err, fault.ServerError)
 	server.Fail(notifytest.Fault{Status: 200, Body: "[]"}, notifytest.Fault{Status: 200, Body: `{"silenceID":"../alerts"}`})
 	r := testSilence()
 	r.Run = "r-09"
 	_, err = s.Create(t.Context(), r)
-	wantReason(t, "odd identifier", err, ServerError)
+	wantReason(t, "odd identifier", err, fault.ServerError)
 	if err := s.Expire(t.Context(), "00000000-0000-0000-0000-000000000000"); err != nil {
 		t.Errorf("one that is gone: %v", err)
 	}
-	wantReason(t, "traversal", s.Expire(t.Context(), "../../-/reload"), Invalid)
+	wantReason(t, "traversal", s.Expire(t.Context(), "../../-/reload"), fault.Invalid)
 }

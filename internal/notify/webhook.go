@@ -78,7 +78,7 @@ type cloudEvent struct {
 	Data        json.RawMessage `json:"data,omitempty"`
 }
 
-// Send posts an event. The error is an [*Error].
+// Send posts an event. The error is a [*fault.Error].
 func (w *Webhook) Send(ctx context.Context, ev Event) error {
 	body, err := ev.encode()
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
-	"github.com/inference-responder/responder/internal/step"
 )
 
 func pre(w kube.Workload) kube.Precondition {
@@ -58,24 +57,24 @@ func TestPreconditionsHold(t *testing.T) {
 		{UID: before.UID, Generation: before.Generation - 1},
 	} {
 		_, err := w.Scale(t.Context(), kube.ScaleChange{Ref: ref, Replicas: 6, Pre: p})
-		wantReason(t, err, machine.ReasonConflict)
+		wantReason(t, err, fault.Conflict)
 		_, err = w.Undo(t.Context(), kube.UndoChange{Ref: ref, Revision: 2, Pre: p})
-		wantReason(t, err, machine.ReasonConflict)
+		wantReason(t, err, fault.Conflict)
 	}
 	_, err := w.Undo(t.Context(), kube.UndoChange{Ref: ref, Revision: 77, Pre: pre(before)})
-	wantReason(t, err, machine.ReasonNotFound)
+	wantReason(t, err, fault.NotFound)
 	_, err = w.Scale(t.Context(), kube.ScaleChange{Ref: kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "nobody"}, Replicas: 1})
-	wantReason(t, err, machine.ReasonNotFound)
+	wantReason(t, err, fault.NotFound)
 	if diff := cmp.Diff(before, workload(t, w, ref)); diff != "" {
 		t.Errorf("a refused change changed the workload:\n%s", diff)
 	}
 }
 
-func wantReason(t *testing.T, err error, want machine.Reason) {
+func wantReason(t *testing.T, err error, want fault.Reason) {
 	t.Helper()
-	var e *step.Error
+	var e *fault.Error
 	if !errors.As(err, &e) || e.Reason != want || e.Unknown {
-		t.Errorf("error %v, want a step.Error with reason %s that certainly did not happen", err, want)
+		t.Errorf("error %v, want a fault.Error with reason %s that certainly did not happen", err, want)
 	}
 }
 

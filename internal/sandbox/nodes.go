@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -79,7 +79,7 @@ func (w *World) node(name string) (*node, error) {
 			return n, nil
 		}
 	}
-	return nil, &step.Error{Reason: machine.ReasonNotFound, Message: fmt.Sprintf("node %s is not in the sandbox", name)}
+	return nil, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("node %s is not in the sandbox", name)}
 }
 
 // NodePods returns the pods bound to a node.
@@ -153,7 +153,7 @@ func (w *World) ChangeNode(_ context.Context, c kube.NodeChange) (kube.NodeState
 		return kube.NodeState{}, err
 	}
 	if was := n.state(w.start); was.UID != c.UID || was.Stamp() != c.Stamp {
-		return was, &step.Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("change node %s: its schedulability, taints or marks changed since it was looked at", c.Name)}
+		return was, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change node %s: its schedulability, taints or marks changed since it was looked at", c.Name)}
 	}
 	if !c.DryRun {
 		if err := w.commit(change{At: w.clock.Now(), Node: c.Name, Edit: &c.Edit, Mark: c.Mark, MarkedAt: c.At, Key: c.Key}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -40,7 +41,7 @@ func TestRepairedNodeIsProbed(t *testing.T) {
 			switch {
 			case c.says == "" && (o.Status != machine.StatusOK || !strings.Contains(strings.Join(o.Plan.Notes, "; "), "the probe (diagnosis succeeded) is 1, wanted == 1")):
 				t.Errorf("plan: %s %s %+v, want the proof", o.Status, o.Message, o.Plan)
-			case c.says != "" && (o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, c.says)):
+			case c.says != "" && (o.Reason != fault.NotMet || !strings.Contains(o.Message, c.says)):
 				t.Errorf("plan: %s %s, want %q", o.Status, o.Message, c.says)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slo"
 )
 
@@ -22,12 +23,12 @@ func newPromQL() *promql.Engine {
 }
 
 // Instant evaluates expr at the given time. A scalar answers as one sample
-// without labels. The error is an [*slo.Error].
+// without labels. The error is a [*fault.Error].
 func (w *World) Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error) {
 	w.advance()
 	q, err := w.promql.NewInstantQuery(ctx, w.store, nil, expr, at)
 	if err != nil {
-		return slo.Vector{}, queryError(expr, slo.Invalid, err)
+		return slo.Vector{}, queryError(expr, fault.Invalid, err)
 	}
 	defer q.Close()
 	r := q.Exec(ctx)
@@ -40,27 +41,27 @@ func (w *World) Instant(ctx context.Context, expr string, at time.Time) (slo.Vec
 	case promql.Vector:
 		for _, s := range v {
 			if s.H != nil {
-				return slo.Vector{}, queryError(expr, slo.Invalid, fmt.Errorf("the answer holds native histograms"))
+				return slo.Vector{}, queryError(expr, fault.Invalid, fmt.Errorf("the answer holds native histograms"))
 			}
 			out.Samples = append(out.Samples, slo.Sample{Labels: labelMap(s.Metric), Value: s.F, At: time.UnixMilli(s.T).UTC()})
 		}
 	case promql.Scalar:
 		out.Samples = []slo.Sample{{Value: v.V, At: time.UnixMilli(v.T).UTC()}}
 	default:
-		return slo.Vector{}, queryError(expr, slo.Invalid, fmt.Errorf("the answer is a %s, not numbers", parser.DocumentedType(v.Type())))
+		return slo.Vector{}, queryError(expr, fault.Invalid, fmt.Errorf("the answer is a %s, not numbers", parser.DocumentedType(v.Type())))
 	}
 	return out, nil
 }
 
-// Range evaluates expr over [from, to]. The error is an [*slo.Error].
+// Range evaluates expr over [from, to]. The error is a [*fault.Error].
 func (w *World) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (slo.Matrix, error) {
 	w.advance()
 	if step <= 0 || to.Before(from) {
-		return slo.Matrix{}, queryError(expr, slo.Invalid, fmt.Errorf("a range from %s to %s in steps of %s", from, to, step))
+		return slo.Matrix{}, queryError(expr, fault.Invalid, fmt.Errorf("a range from %s to %s in steps of %s", from, to, step))
 	}
 	q, err := w.promql.NewRangeQuery(ctx, w.store, nil, expr, from, to, step)
 	if err != nil {
-		return slo.Matrix{}, queryError(expr, slo.Invalid, err)
+		return slo.Matrix{}, queryError(expr, fault.Invalid, err)
 	}
 	defer q.Close()
 	r := q.Exec(ctx)
@@ -69,13 +70,13 @@ func (w *World) Range(ctx context.Context, expr string, from, to time.Time, step
 	}
 	matrix, err := r.Matrix()
 	if err != nil {
-		return slo.Matrix{}, queryError(expr, slo.Invalid, err)
+		return slo.Matrix{}, queryError(expr, fault.Invalid, err)
 	}
 	warnings, infos := r.Warnings.AsStrings(expr, 10, 10)
 	out := slo.Matrix{Warnings: append(warnings, infos...)}
 	for _, s := range matrix {
 		if len(s.Histograms) > 0 {
-			return slo.Matrix{}, queryError(expr, slo.Invalid, fmt.Errorf("the answer holds native histograms"))
+			return slo.Matrix{}, queryError(expr, fault.Invalid, fmt.Errorf("the answer holds native histograms"))
 		}
 		series := slo.Series{Labels: labelMap(s.Metric)}
 		for _, p := range s.Floats {
@@ -86,15 +87,15 @@ func (w *World) Range(ctx context.Context, expr string, from, to time.Time, step
 	return out, nil
 }
 
-func reasonOf(ctx context.Context) slo.Reason {
+func reasonOf(ctx context.Context) fault.Reason {
 	if ctx.Err() != nil {
-		return slo.Timeout
+		return fault.Timeout
 	}
-	return slo.Invalid
+	return fault.Invalid
 }
 
-func queryError(expr string, reason slo.Reason, err error) error {
-	return &slo.Error{Reason: reason, Message: fmt.Sprintf("query %.200s in the sandbox", expr), Err: err}
+func queryError(expr string, reason fault.Reason, err error) error {
+	return &fault.Error{Reason: reason, Message: fmt.Sprintf("query %.200s in the sandbox", expr), Err: err}
 }
 
 func labelMap(l labels.Labels) map[string]string {

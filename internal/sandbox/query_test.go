@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
-	"github.com/inference-responder/responder/internal/slo"
 )
 
 // known is a world whose only series is a counter that the test wrote down.
@@ -136,15 +136,15 @@ func TestIdleIsNotANumber(t *testing.T) {
 func TestQueryErrorsAreTyped(t *testing.T) {
 	w, _ := open(t, "bad-rollout")
 	_, err := w.Instant(t.Context(), "sum(rate(", morning)
-	var e *slo.Error
-	if !errors.As(err, &e) || e.Reason != slo.Invalid {
-		t.Errorf("an expression that does not parse: %v, want an slo.Error with reason invalid", err)
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Reason != fault.Invalid {
+		t.Errorf("an expression that does not parse: %v, want a fault.Error with reason invalid", err)
 	}
-	if _, err := w.Range(t.Context(), "up", morning, morning.Add(-time.Hour), time.Minute); !errors.As(err, &e) || e.Reason != slo.Invalid {
-		t.Errorf("a range that ends before it begins: %v, want an slo.Error with reason invalid", err)
+	if _, err := w.Range(t.Context(), "up", morning, morning.Add(-time.Hour), time.Minute); !errors.As(err, &e) || e.Reason != fault.Invalid {
+		t.Errorf("a range that ends before it begins: %v, want a fault.Error with reason invalid", err)
 	}
-	if _, err := w.Instant(t.Context(), "up[5m]", morning); !errors.As(err, &e) || e.Reason != slo.Invalid {
-		t.Errorf("a matrix where numbers are wanted: %v, want an slo.Error with reason invalid", err)
+	if _, err := w.Instant(t.Context(), "up[5m]", morning); !errors.As(err, &e) || e.Reason != fault.Invalid {
+		t.Errorf("a matrix where numbers are wanted: %v, want a fault.Error with reason invalid", err)
 	}
 }
 

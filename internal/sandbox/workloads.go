@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -86,7 +86,7 @@ func (w *World) Scale(_ context.Context, c kube.ScaleChange) (kube.Applied, erro
 		return kube.Applied{}, err
 	}
 	if c.Replicas < 0 {
-		return kube.Applied{}, &step.Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf("scale %s: %d replicas", name(c.Ref), c.Replicas)}
+		return kube.Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("scale %s: %d replicas", name(c.Ref), c.Replicas)}
 	}
 	out := f.applied()
 	if c.Replicas != f.replicas {
@@ -110,8 +110,8 @@ func (w *World) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error)
 	}
 	i := slices.IndexFunc(f.sets, func(s *replicaSet) bool { return s.revision == c.Revision })
 	if i < 0 {
-		return kube.Applied{}, &step.Error{
-			Reason:  machine.ReasonNotFound,
+		return kube.Applied{}, &fault.Error{
+			Reason:  fault.NotFound,
 			Message: fmt.Sprintf("undo %s: revision %d is not in the history; look at its revisions again", name(c.Ref), c.Revision),
 		}
 	}
@@ -133,8 +133,8 @@ func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 		return nil, notFound(ref)
 	}
 	if pre.UID != f.uid || pre.Generation != f.generation {
-		return nil, &step.Error{
-			Reason: machine.ReasonConflict,
+		return nil, &fault.Error{
+			Reason: fault.Conflict,
 			Message: fmt.Sprintf("change %s: it moved since the plan (uid %s generation %d, planned on uid %s generation %d); plan again",
 				name(ref), f.uid, f.generation, pre.UID, pre.Generation),
 		}
@@ -164,7 +164,7 @@ type change struct {
 func (w *World) commit(c change) error {
 	c.At = c.At.UTC().Round(0)
 	if err := w.remember(c); err != nil {
-		return &step.Error{Reason: machine.ReasonServer, Message: "the simulated API server cannot store the change", Err: err}
+		return &fault.Error{Reason: fault.ServerError, Message: "the simulated API server cannot store the change", Err: err}
 	}
 	w.apply(c)
 	return nil
@@ -198,7 +198,7 @@ func (f *fleet) applied() kube.Applied {
 }
 
 func notFound(ref kube.Ref) error {
-	return &step.Error{Reason: machine.ReasonNotFound, Message: fmt.Sprintf("%s is not in the sandbox; check the service's workload", name(ref))}
+	return &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("%s is not in the sandbox; check the service's workload", name(ref))}
 }
 
 func name(ref kube.Ref) string { return ref.Kind + " " + ref.Namespace + "/" + ref.Name }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
 )
 
@@ -58,10 +59,10 @@ func (c *Client) Check(ctx context.Context, o CheckOptions) []Finding {
 
 func failed(name string, err error) Finding {
 	f := Finding{Name: name, Detail: err.Error(), Fix: "try again; if it persists, see status.slack.com"}
-	var e *Error
+	var e *fault.Error
 	if errors.As(err, &e) {
-		if fix := e.Reason.fix(); fix != "" {
-			f.Fix = fix
+		if remedy := fix(e.Reason); remedy != "" {
+			f.Fix = remedy
 		}
 	}
 	return f
@@ -134,7 +135,7 @@ func (c *Client) checkChannel(ctx context.Context, channel string) Finding {
 	}
 	switch {
 	case info.IsArchived:
-		return Finding{Name: name, Detail: "#" + info.Name + " is archived", Fix: Archived.fix()}
+		return Finding{Name: name, Detail: "#" + info.Name + " is archived", Fix: fix(fault.Archived)}
 	case !info.IsMember:
 		return Finding{Name: name, Detail: "the app is not in #" + info.Name, Fix: "in that channel: /invite @responder"}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
 )
 
@@ -162,7 +163,7 @@ func (c *Client) ask(ctx context.Context) (Identity, error) {
 	}
 	who := Identity{AppID: c.o.AppID, TeamID: r.TeamID, Team: r.Team, URL: r.URL, BotID: r.BotID, BotUserID: r.UserID}
 	if c.o.TeamID != "" && c.o.TeamID != r.TeamID {
-		return Identity{}, &Error{Reason: Token, Method: "auth.test", Err: fmt.Errorf("the token belongs to team %s, but team %s is configured", r.TeamID, c.o.TeamID)}
+		return Identity{}, failure{reason: fault.BadToken, method: "auth.test", err: fmt.Errorf("the token belongs to team %s, but team %s is configured", r.TeamID, c.o.TeamID)}.error()
 	}
 	if who.AppID != "" || r.BotID == "" {
 		return who, nil
@@ -190,11 +191,11 @@ func (c *Client) call(method, channel string, do func() error) error {
 	until := c.closed[key]
 	c.mu.Unlock()
 	if wait := until.Sub(now); wait > 0 {
-		return &Error{Reason: RateLimited, Method: method, RetryAfter: wait}
+		return failure{reason: fault.RateLimited, method: method, retryAfter: wait}.error()
 	}
 	err := classify(method, do())
-	var e *Error
-	if errors.As(err, &e) && e.Reason == RateLimited {
+	var e *fault.Error
+	if errors.As(err, &e) && e.Reason == fault.RateLimited {
 		c.mu.Lock()
 		if len(c.closed) > 1000 { // expired entries of channels are of no use
 			clear(c.closed)

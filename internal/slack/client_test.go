@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
@@ -83,7 +84,7 @@ func TestPostUpdateFind(t *testing.T) {
 	if err := c.Delete(ctx, ref); err != nil {
 		t.Error(err)
 	}
-	if err := c.Update(ctx, ref, meta, a.Message()); why(err) != NotFound {
+	if err := c.Update(ctx, ref, meta, a.Message()); why(err) != fault.NotFound {
 		t.Errorf("editing a deleted message: %v", err)
 	}
 }
@@ -91,15 +92,15 @@ func TestPostUpdateFind(t *testing.T) {
 // TestFindAfterLostAnswer: Slack posted the message but the answer was lost.
 // The error reports that, and the message is found and not posted twice.
 func TestFindAfterLostAnswer(t *testing.T) {
-	for name, fault := range map[string]slacktest.Fault{
+	for name, failing := range map[string]slacktest.Fault{
 		"cut": {Cut: true, After: true}, "502": {Status: 502, After: true}, "garbage": {Garbage: true, After: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := workspace(t, slacktest.Options{})
-			s.Fail("chat.postMessage", 1, fault)
+			s.Fail("chat.postMessage", 1, failing)
 			meta := Meta{Run: "01J", Gate: "g1", Part: "approval"}
 			_, err := c.Post(t.Context(), channel, meta, approval().Message())
-			var e *Error
+			var e *fault.Error
 			if !errors.As(err, &e) || !e.Unknown {
 				t.Fatalf("the error does not say that it may be there: %v", err)
 			}
@@ -136,8 +137,8 @@ func TestFindManyPages(t *testing.T) {
 	}
 }
 
-func why(err error) Reason {
-	var e *Error
+func why(err error) fault.Reason {
+	var e *fault.Error
 	if errors.As(err, &e) {
 		return e.Reason
 	}
@@ -150,32 +151,32 @@ func TestErrors(t *testing.T) {
 	cases := []struct {
 		name    string
 		change  func(*slacktest.Server)
-		reason  Reason
+		reason  fault.Reason
 		says    string
 		unknown bool
 	}{
-		{"rate limit", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 429, RetryAfter: 7 * time.Second}) }, RateLimited, "retry after 7s", false},
-		{"rate limit without a time", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 429}) }, RateLimited, "retry after 30s", false},
-		{"rate limit in words", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "ratelimited"}) }, RateLimited, "retry after", false},
-		{"scope", func(s *slacktest.Server) { s.Scopes("users:read") }, MissingScope, "needs scope chat:write", false},
-		{"archived", func(s *slacktest.Server) { s.Archive(channel, true) }, Archived, "unarchive", false},
-		{"not in channel", func(s *slacktest.Server) { s.AddChannel(slacktest.Conversation{ID: channel}) }, Channel, "/invite", false},
-		{"private", func(s *slacktest.Server) { s.AddChannel(slacktest.Conversation{ID: channel, Private: true}) }, Channel, "/invite", false},
-		{"token expired", func(s *slacktest.Server) { s.TokenError("token_expired") }, Token, "token_expired", false},
-		{"token revoked", func(s *slacktest.Server) { s.TokenError("token_revoked") }, Token, "token", false},
-		{"down", func(s *slacktest.Server) { s.Outage(true) }, ServerError, "HTTP 503", true},
-		{"internal", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "internal_error"}) }, ServerError, "internal_error", true},
-		{"proxy's page", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Garbage: true}) }, ServerError, "not from Slack", true},
-		{"cut", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Cut: true}) }, Unreachable, "slack.com", true},
-		{"redirect", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 307}) }, Invalid, "HTTP 307", false},
-		{"no such word", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "a_new_word"}) }, Invalid, "a_new_word", false},
+		{"rate limit", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 429, RetryAfter: 7 * time.Second}) }, fault.RateLimited, "retry after 7s", false},
+		{"rate limit without a time", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 429}) }, fault.RateLimited, "retry after 30s", false},
+		{"rate limit in words", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "ratelimited"}) }, fault.RateLimited, "retry after", false},
+		{"scope", func(s *slacktest.Server) { s.Scopes("users:read") }, fault.MissingScope, "needs scope chat:write", false},
+		{"archived", func(s *slacktest.Server) { s.Archive(channel, true) }, fault.Archived, "unarchive", false},
+		{"not in channel", func(s *slacktest.Server) { s.AddChannel(slacktest.Conversation{ID: channel}) }, fault.NoChannel, "/invite", false},
+		{"private", func(s *slacktest.Server) { s.AddChannel(slacktest.Conversation{ID: channel, Private: true}) }, fault.NoChannel, "/invite", false},
+		{"token expired", func(s *slacktest.Server) { s.TokenError("token_expired") }, fault.BadToken, "token_expired", false},
+		{"token revoked", func(s *slacktest.Server) { s.TokenError("token_revoked") }, fault.BadToken, "token", false},
+		{"down", func(s *slacktest.Server) { s.Outage(true) }, fault.SlackServerError, "HTTP 503", true},
+		{"internal", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "internal_error"}) }, fault.SlackServerError, "internal_error", true},
+		{"proxy's page", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Garbage: true}) }, fault.SlackServerError, "not from Slack", true},
+		{"cut", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Cut: true}) }, fault.Unreachable, "slack.com", true},
+		{"redirect", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Status: 307}) }, fault.Invalid, "HTTP 307", false},
+		{"no such word", func(s *slacktest.Server) { s.Fail(post, 1, slacktest.Fault{Code: "a_new_word"}) }, fault.Invalid, "a_new_word", false},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			s, c := workspace(t, slacktest.Options{})
 			tc.change(s)
 			_, err := c.Post(t.Context(), channel, Meta{Run: "r"}, Notice{Text: "x"}.Message())
-			var e *Error
+			var e *fault.Error
 			if !errors.As(err, &e) {
 				t.Fatalf("got %v", err)
 			}
@@ -200,8 +201,8 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Post(t.Context(), channel, Meta{Run: "r"}, Notice{Text: "x"}.Message())
-	var e *Error
-	if !errors.As(err, &e) || e.Reason != Unreachable || e.Unknown {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Reason != fault.Unreachable || e.Unknown {
 		t.Errorf("nothing was sent, and the error says: %v", err)
 	}
 }
@@ -215,8 +216,8 @@ func TestSlowSlack(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Post(t.Context(), channel, Meta{Run: "r"}, Notice{Text: "x"}.Message())
-	var e *Error
-	if !errors.As(err, &e) || e.Reason != Unreachable || !e.Unknown {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Reason != fault.Unreachable || !e.Unknown {
 		t.Errorf("got %v", err)
 	}
 }
@@ -229,7 +230,7 @@ func TestWaitsAsTold(t *testing.T) {
 	s.Fail("chat.postMessage", 1, slacktest.Fault{Status: 429, RetryAfter: time.Hour})
 	m := Notice{Text: "x"}.Message()
 	for range 3 {
-		if _, err := c.Post(t.Context(), channel, Meta{Run: "r"}, m); why(err) != RateLimited {
+		if _, err := c.Post(t.Context(), channel, Meta{Run: "r"}, m); why(err) != fault.RateLimited {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -242,7 +243,7 @@ func TestWaitsAsTold(t *testing.T) {
 	// Calls that Slack does not count by channel wait for all channels.
 	s.Fail("chat.update", 1, slacktest.Fault{Status: 429, RetryAfter: time.Hour})
 	for _, at := range []string{channel, "C0OTHER001"} {
-		if err := c.Update(t.Context(), Ref{Channel: at, TS: "1.1"}, Meta{Run: "r"}, m); why(err) != RateLimited {
+		if err := c.Update(t.Context(), Ref{Channel: at, TS: "1.1"}, Meta{Run: "r"}, m); why(err) != fault.RateLimited {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
@@ -254,7 +255,7 @@ func TestWaitsAsTold(t *testing.T) {
 func TestChannelNamesAreRefused(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	for _, name := range []string{"", "#oncall", "oncall", "U0ADA00001", "C1\n"} {
-		if _, err := c.Post(t.Context(), name, Meta{Run: "r"}, Notice{Text: "x"}.Message()); why(err) != Channel {
+		if _, err := c.Post(t.Context(), name, Meta{Run: "r"}, Notice{Text: "x"}.Message()); why(err) != fault.NoChannel {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -278,7 +279,7 @@ func TestNewRefuses(t *testing.T) {
 func TestIdentify(t *testing.T) {
 	s, c := workspace(t, slacktest.Options{})
 	s.Outage(true)
-	if _, err := c.Identify(t.Context()); why(err) != ServerError {
+	if _, err := c.Identify(t.Context()); why(err) != fault.SlackServerError {
 		t.Errorf("got %v", err)
 	}
 	_, _ = c.Identify(t.Context())
@@ -301,7 +302,7 @@ func TestIdentify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Identify(t.Context()); why(err) != Token {
+	if _, err := other.Identify(t.Context()); why(err) != fault.BadToken {
 		t.Errorf("a token of another workspace: %v", err)
 	}
 }
@@ -325,12 +326,12 @@ func TestModals(t *testing.T) {
 	if err := c.OpenModal(t.Context(), click, d.Modal()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.OpenModal(t.Context(), click, d.Modal()); why(err) != TooLate {
+	if err := c.OpenModal(t.Context(), click, d.Modal()); why(err) != fault.TooLate {
 		t.Errorf("a trigger was used twice: %v", err)
 	}
 	click = press()
 	s.Advance(4 * time.Second)
-	if err := c.OpenModal(t.Context(), click, d.Modal()); why(err) != TooLate {
+	if err := c.OpenModal(t.Context(), click, d.Modal()); why(err) != fault.TooLate {
 		t.Errorf("a trigger of four seconds ago: %v", err)
 	}
 	// Turn the page, and answer from inside the dialog.
@@ -377,7 +378,7 @@ func TestModals(t *testing.T) {
 	if n := len(s.Calls("views.push")); n != 1 {
 		t.Errorf("%d pushes", n)
 	}
-	if err := c.OpenModal(t.Context(), Click{Kind: KindDetails, ViewID: "V0NONE"}, d.Modal()); why(err) != NotFound {
+	if err := c.OpenModal(t.Context(), Click{Kind: KindDetails, ViewID: "V0NONE"}, d.Modal()); why(err) != fault.NotFound {
 		t.Errorf("got %v", err)
 	}
 }

@@ -23,6 +23,6 @@
 //     found again ([Client.Find]) and not posted twice.
 //   - Tokens and the signing secret are [Secret] values, which no log shows.
 //
-// Nothing here blocks a run: every call has a timeout and returns an [Error]
-// with a [Reason] to branch on.
+// Nothing here blocks a run: every call has a timeout and returns a [fault.Error]
+// with a [fault.Reason] to branch on.
 package slack

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
 )
 
@@ -54,7 +55,7 @@ func (c *Client) Post(ctx context.Context, channel string, meta Meta, m Message)
 // Reply posts a message into the thread of another.
 func (c *Client) Reply(ctx context.Context, parent Ref, meta Meta, m Message) (Ref, error) {
 	if parent.TS == "" {
-		return Ref{}, &Error{Reason: Invalid, Method: "chat.postMessage", Err: errors.New("missing the message to reply to")}
+		return Ref{}, failure{reason: fault.Invalid, method: "chat.postMessage", err: errors.New("missing the message to reply to")}.error()
 	}
 	return c.post(ctx, parent, meta, m)
 }
@@ -77,7 +78,7 @@ func (c *Client) post(ctx context.Context, to Ref, meta Meta, m Message) (Ref, e
 		return Ref{}, err
 	}
 	if ref.TS == "" {
-		return Ref{}, &Error{Reason: ServerError, Method: method, Unknown: true, Err: errors.New("the answer names no message")}
+		return Ref{}, failure{reason: fault.SlackServerError, method: method, unknown: true, err: errors.New("the answer names no message")}.error()
 	}
 	return ref, nil
 }
@@ -196,7 +197,7 @@ func (c *Client) find(ctx context.Context, method, channel string, page func() (
 		}
 	}
 	// An incomplete answer would lead to a second message.
-	return nil, &Error{Reason: ServerError, Method: method, Err: fmt.Errorf("more than %d pages of messages: search from a later time", maxPagesRead)}
+	return nil, failure{reason: fault.SlackServerError, method: method, err: fmt.Errorf("more than %d pages of messages: search from a later time", maxPagesRead)}.error()
 }
 
 // options returns the parts that every message has. Slack parses no names or
@@ -230,7 +231,7 @@ func decodeMeta(s slack.SlackMetadata) (Meta, bool) {
 
 func checkChannel(method, channel string) error {
 	if !channelID.MatchString(channel) {
-		return &Error{Reason: Channel, Method: method, Err: fmt.Errorf("%q is not a channel ID, which begins with C or G", cut(visible(channel), 60))}
+		return failure{reason: fault.NoChannel, method: method, err: fmt.Errorf("%q is not a channel ID, which begins with C or G", cut(visible(channel), 60))}.error()
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
 )
 
@@ -65,7 +66,7 @@ func NewPeople(c *Client, ttl time.Duration) *People {
 }
 
 // Person looks up a Slack user. The error is an [*UnfitError] for a user who
-// may not decide, or an [*Error] if Slack could not be asked.
+// may not decide, or a [*fault.Error] if Slack could not be asked.
 func (p *People) Person(ctx context.Context, userID string) (Person, error) {
 	if !slackID.MatchString(userID) {
 		return Person{}, &UnfitError{userID, UnfitUnknown}
@@ -80,8 +81,8 @@ func (p *People) Person(ctx context.Context, userID string) (Person, error) {
 			u, err = p.client.api().GetUserInfoContext(ctx, userID)
 			return err
 		})
-		var e *Error
-		if errors.As(err, &e) && e.Reason == NotFound {
+		var e *fault.Error
+		if errors.As(err, &e) && e.Reason == fault.NotFound {
 			return Person{}, &UnfitError{userID, UnfitUnknown}
 		}
 		if err != nil {
@@ -175,9 +176,9 @@ func (p *People) ByEmail(ctx context.Context, email string) (Person, error) {
 		u, err = p.client.api().GetUserByEmailContext(ctx, email)
 		return err
 	})
-	var e *Error
+	var e *fault.Error
 	switch {
-	case errors.As(err, &e) && e.Reason == NotFound:
+	case errors.As(err, &e) && e.Reason == fault.NotFound:
 		return Person{}, &UnfitError{"with that address", UnfitUnknown}
 	case err != nil:
 		return Person{}, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
@@ -83,7 +84,7 @@ func TestPeopleFailClosed(t *testing.T) {
 	if age := time.Since(start); age < ttl {
 		t.Errorf("forgotten after %s", age)
 	}
-	if err := ask(); why(err) != ServerError {
+	if err := ask(); why(err) != fault.SlackServerError {
 		t.Errorf("got %v", err)
 	}
 }
@@ -102,7 +103,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("in %v, %v", in, err)
 	}
 	s.Scopes("users:read")
-	if _, err := NewPeople(c, 0).In(t.Context(), "U0ADA00001", "platform-oncall"); why(err) != MissingScope {
+	if _, err := NewPeople(c, 0).In(t.Context(), "U0ADA00001", "platform-oncall"); why(err) != fault.MissingScope {
 		t.Errorf("without the scope: %v", err)
 	}
 }

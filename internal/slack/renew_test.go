@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
@@ -24,7 +25,7 @@ func TestRenew(t *testing.T) {
 	t.Cleanup(h.Close)
 	s.Interactivity(h.URL)
 	s.Renew("xoxb-2", "xapp-2", "another-signing-secret")
-	if _, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message()); why(err) != Token {
+	if _, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message()); why(err) != fault.BadToken {
 		t.Fatalf("with the old token: %v", err)
 	}
 	for _, bad := range []Secrets{{}, secretsOf("xoxb-2", "xoxb-2", ""), secretsOf("xoxb-2", "", "another-signing-secret")} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
 	"github.com/slack-go/slack/socketmode"
 )
@@ -78,8 +79,8 @@ func (h *holder) hold(ctx context.Context) {
 			return
 		}
 		pause := time.Second
-		var e *Error
-		if errors.As(err, &e) && e.Reason == Token {
+		var e *fault.Error
+		if errors.As(err, &e) && e.Reason == fault.BadToken {
 			pause = time.Minute
 		}
 		h.watch(SocketState{Err: err})

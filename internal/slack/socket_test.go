@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
@@ -88,7 +89,7 @@ func TestSocketBadToken(t *testing.T) {
 			cancel()
 		}
 	})
-	if why(refused) != Token || !errors.Is(err, context.Canceled) {
+	if why(refused) != fault.BadToken || !errors.Is(err, context.Canceled) {
 		t.Errorf("reported %v, ended with %v", refused, err)
 	}
 	none, err := New(Options{Secrets: Secrets{Token: NewSecret(slacktest.Token)}, APIURL: s.APIURL()})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -18,7 +19,7 @@ const maxSelectors = 16
 // about. An instant query's own timestamp is the time of asking, whatever the
 // age of the data: rate(x[5m]) still has a value four minutes after the target
 // died. Selectors that mean the past on purpose (offset, @) are left out; with
-// none left the query is empty. The error is an [*Error] with reason Invalid.
+// none left the query is empty. The error is a [*fault.Error] with reason Invalid.
 //
 // A selector whose window holds samples, but none within Prometheus's
 // look-back, answers 0, the oldest of times. One without any samples does not
@@ -29,7 +30,7 @@ func FreshnessQuery(exprs ...string) (query string, selectors int, err error) {
 	for _, expr := range exprs {
 		root, err := parser.ParseExpr(expr)
 		if err != nil {
-			return "", 0, &Error{Reason: Invalid, Message: fmt.Sprintf("expression %s", clip(expr, 200)), Err: err}
+			return "", 0, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("expression %s", clip(expr, 200)), Err: err}
 		}
 		parser.Inspect(root, func(node parser.Node, path []parser.Node) error {
 			sel, ok := node.(*parser.VectorSelector)

@@ -2,6 +2,7 @@ package slo
 
 import (
 	"fmt"
+	"github.com/inference-responder/responder/internal/fault"
 	"math"
 	"slices"
 	"time"
@@ -63,7 +64,7 @@ type TrafficTarget struct {
 // Reading is the answer to one question. Reason is set when there is none.
 type Reading struct {
 	Value  float64
-	Reason Reason
+	Reason fault.Reason
 	Detail string // for people, when Reason is set
 }
 
@@ -77,7 +78,7 @@ type Readings struct {
 // Judgement is what one sample showed.
 type Judgement struct {
 	Verdict  Verdict
-	Reason   Reason
+	Reason   fault.Reason
 	Message  string
 	HeldFrom time.Time // to be handed to the next sample; zero: the hold starts anew
 	Values   []Judged  // one per target, then burn and traffic where asked
@@ -90,7 +91,7 @@ type Judged struct {
 	Limit float64
 	Op    string
 	OK    bool
-	Why   Reason
+	Why   fault.Reason
 	Text  string // for people, when not OK
 }
 
@@ -104,7 +105,7 @@ type Judged struct {
 // longer fits before the deadline, so that waiting could not change it.
 func Judge(p Proof, r Readings, now time.Time) Judgement {
 	if msg := p.check(r); msg != "" {
-		return Judgement{Verdict: Inconclusive, Reason: Invalid, Message: msg}
+		return Judgement{Verdict: Inconclusive, Reason: fault.Invalid, Message: msg}
 	}
 	j := Judgement{Values: judgeAll(p, r)}
 	if bad, ok := firstBad(j.Values, isGap); ok {
@@ -168,7 +169,7 @@ func (p Proof) heldFrom(now time.Time) time.Time {
 }
 
 func isGap(v Judged) bool {
-	return !v.OK && v.Why != NotMet && v.Why != Burning
+	return !v.OK && v.Why != fault.NotMet && v.Why != fault.Burning
 }
 
 func firstBad(vs []Judged, bad func(Judged) bool) (Judged, bool) {
@@ -182,12 +183,12 @@ func firstBad(vs []Judged, bad func(Judged) bool) (Judged, bool) {
 func judgeAll(p Proof, r Readings) []Judged {
 	var out []Judged
 	for i, t := range p.Until {
-		out = append(out, judgeTarget(t, r.Until[i], NotMet))
+		out = append(out, judgeTarget(t, r.Until[i], fault.NotMet))
 	}
 	if p.Burn != nil {
 		burn := r.ErrorRatio
 		burn.Value = BurnRate(burn.Value, p.Burn.Objective)
-		out = append(out, judgeTarget(Target{Name: "burn", Op: "<", Limit: p.Burn.Max}, burn, Burning))
+		out = append(out, judgeTarget(Target{Name: "burn", Op: "<", Limit: p.Burn.Max}, burn, fault.Burning))
 	}
 	if p.Traffic != nil {
 		out = append(out, p.Traffic.judge(r.Traffic))
@@ -196,9 +197,9 @@ func judgeAll(p Proof, r Readings) []Judged {
 }
 
 // Judge says whether a reading meets the target. One that is missing does not.
-func (t Target) Judge(r Reading) Judged { return judgeTarget(t, r, NotMet) }
+func (t Target) Judge(r Reading) Judged { return judgeTarget(t, r, fault.NotMet) }
 
-func judgeTarget(t Target, r Reading, missed Reason) Judged {
+func judgeTarget(t Target, r Reading, missed fault.Reason) Judged {
 	j := Judged{Name: t.Name, Limit: t.Limit, Op: t.Op}
 	if !usable(&j, r) {
 		return j
@@ -206,7 +207,7 @@ func judgeTarget(t Target, r Reading, missed Reason) Judged {
 	met, known := compare(r.Value, t.Op, t.Limit)
 	switch {
 	case !known:
-		j.Why, j.Text = Invalid, fmt.Sprintf("%s: comparison %q is not one of <, <=, >, >=, ==", t.Name, t.Op)
+		j.Why, j.Text = fault.Invalid, fmt.Sprintf("%s: comparison %q is not one of <, <=, >, >=, ==", t.Name, t.Op)
 	case !met:
 		j.Why, j.Text = missed, fmt.Sprintf("%s is %s, wanted %s %s", t.Name, t.say(r.Value), t.Op, t.say(t.Limit))
 	default:
@@ -225,9 +226,9 @@ func (t TrafficTarget) judge(r Reading) Judged {
 	switch {
 	case !usable(&j, r):
 	case t.Share > 0 && !baseline:
-		j.Why, j.Text = NoTraffic, "traffic before the change is not known, so it cannot be said that it did not leave"
+		j.Why, j.Text = fault.NoTraffic, "traffic before the change is not known, so it cannot be said that it did not leave"
 	case r.Value < limit:
-		j.Why = NoTraffic
+		j.Why = fault.NoTraffic
 		j.Text = fmt.Sprintf("traffic is %.3g requests/s, at least %.3g are needed to prove anything", r.Value, limit)
 	default:
 		j.OK = true
@@ -238,12 +239,12 @@ func (t TrafficTarget) judge(r Reading) Judged {
 // usable fills in the value, or why there is none.
 func usable(j *Judged, r Reading) bool {
 	if r.Reason == "" && (math.IsNaN(r.Value) || math.IsInf(r.Value, 0)) {
-		r.Reason = NotANumber
+		r.Reason = fault.NotANumber
 	}
 	if r.Reason != "" {
 		j.Why, j.Text = r.Reason, j.Name+": "+r.Detail
 		if r.Detail == "" {
-			j.Text = j.Name + ": " + r.Reason.text()
+			j.Text = j.Name + ": " + reasonText(r.Reason)
 		}
 		return false
 	}
@@ -269,14 +270,14 @@ func compare(v float64, op string, limit float64) (met, known bool) {
 	}
 }
 
-// text is the reason for people, where nothing more is known.
-func (r Reason) text() string {
+// reasonText is the reason for people, where nothing more is known.
+func reasonText(r fault.Reason) string {
 	switch r {
-	case NotANumber:
+	case fault.NotANumber:
 		return "not a finite number (nothing was measured)"
-	case NoData:
+	case fault.NoData:
 		return "no series answers (missing is not zero)"
-	case Stale:
+	case fault.Stale:
 		return "the newest sample is too old"
 	default:
 		return string(r)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"pgregory.net/rapid"
 )
 
@@ -38,7 +39,7 @@ func TestJudge(t *testing.T) {
 		name   string
 		change func(p *Proof, r *Readings)
 		want   Verdict
-		reason Reason
+		reason fault.Reason
 		text   string
 	}{
 		{"first good sample starts the hold", func(*Proof, *Readings) {}, Recovering, "", "holds for 0s of 5m0s"},
@@ -51,26 +52,26 @@ func TestJudge(t *testing.T) {
 			p.HeldFrom = t0.Add(-time.Hour)
 			p.FixedAt = t0.Add(2 * time.Minute)
 		}, Recovering, "", "holds for 4m0s"},
-		{"target missed", func(p *Proof, r *Readings) { held(p); r.Until[0].Value = 0.7 }, Watching, NotMet, "ttft is 0.7, wanted < 0.5"},
-		{"at the limit is not below it", func(p *Proof, r *Readings) { held(p); r.Until[0].Value = 0.5 }, Watching, NotMet, ""},
-		{"budget burns since the fix", func(p *Proof, r *Readings) { held(p); r.ErrorRatio.Value = 0.02 }, Watching, Burning, "burn is 2, wanted < 1"},
-		{"hold no longer fits", func(p *Proof, r *Readings) { p.Deadline = at.Add(time.Minute); r.Until[0].Value = 0.7 }, Failed, NotMet, "no longer can"},
+		{"target missed", func(p *Proof, r *Readings) { held(p); r.Until[0].Value = 0.7 }, Watching, fault.NotMet, "ttft is 0.7, wanted < 0.5"},
+		{"at the limit is not below it", func(p *Proof, r *Readings) { held(p); r.Until[0].Value = 0.5 }, Watching, fault.NotMet, ""},
+		{"budget burns since the fix", func(p *Proof, r *Readings) { held(p); r.ErrorRatio.Value = 0.02 }, Watching, fault.Burning, "burn is 2, wanted < 1"},
+		{"hold no longer fits", func(p *Proof, r *Readings) { p.Deadline = at.Add(time.Minute); r.Until[0].Value = 0.7 }, Failed, fault.NotMet, "no longer can"},
 		{"recovering is never failed early", func(p *Proof, _ *Readings) { p.Deadline = at.Add(time.Minute) }, Recovering, "", ""},
-		{"nan", func(p *Proof, r *Readings) { held(p); r.Until[0].Value = math.NaN() }, Inconclusive, NotANumber, "not a finite number"},
-		{"infinite", func(p *Proof, r *Readings) { held(p); r.Until[0].Value = math.Inf(-1) }, Inconclusive, NotANumber, ""},
-		{"no series", func(p *Proof, r *Readings) { held(p); r.Until[0].Reason = NoData }, Inconclusive, NoData, "missing is not zero"},
-		{"stale", func(p *Proof, r *Readings) { held(p); r.ErrorRatio.Reason = Stale }, Inconclusive, Stale, ""},
-		{"gap wins over a missed target", func(_ *Proof, r *Readings) { r.Until[0].Value = 0.7; r.ErrorRatio.Reason = Unreachable }, Inconclusive, Unreachable, ""},
-		{"traffic left", func(p *Proof, r *Readings) { held(p); r.Traffic.Value = 4 }, Inconclusive, NoTraffic, "at least 5 are needed"},
-		{"too little traffic at all", func(p *Proof, r *Readings) { p.Traffic.Before = 0; r.Traffic.Value = 0.05 }, Inconclusive, NoTraffic, ""},
+		{"nan", func(p *Proof, r *Readings) { held(p); r.Until[0].Value = math.NaN() }, Inconclusive, fault.NotANumber, "not a finite number"},
+		{"infinite", func(p *Proof, r *Readings) { held(p); r.Until[0].Value = math.Inf(-1) }, Inconclusive, fault.NotANumber, ""},
+		{"no series", func(p *Proof, r *Readings) { held(p); r.Until[0].Reason = fault.NoData }, Inconclusive, fault.NoData, "missing is not zero"},
+		{"stale", func(p *Proof, r *Readings) { held(p); r.ErrorRatio.Reason = fault.Stale }, Inconclusive, fault.Stale, ""},
+		{"gap wins over a missed target", func(_ *Proof, r *Readings) { r.Until[0].Value = 0.7; r.ErrorRatio.Reason = fault.Unreachable }, Inconclusive, fault.Unreachable, ""},
+		{"traffic left", func(p *Proof, r *Readings) { held(p); r.Traffic.Value = 4 }, Inconclusive, fault.NoTraffic, "at least 5 are needed"},
+		{"too little traffic at all", func(p *Proof, r *Readings) { p.Traffic.Before = 0; r.Traffic.Value = 0.05 }, Inconclusive, fault.NoTraffic, ""},
 		{"no traffic before, some now", func(p *Proof, _ *Readings) { held(p); p.Traffic.Before = 0 }, Verified, "", ""},
-		{"traffic before not known", func(p *Proof, _ *Readings) { held(p); p.Traffic.Before = -1 }, Inconclusive, NoTraffic, "before the change is not known"},
-		{"traffic not asked", func(p *Proof, r *Readings) { held(p); p.Traffic = nil; r.Traffic = Reading{Reason: NoData} }, Verified, "", ""},
-		{"unknown comparison", func(p *Proof, _ *Readings) { p.Until[0].Op = "!=" }, Inconclusive, Invalid, "is not one of"},
-		{"nothing asked", func(p *Proof, r *Readings) { p.Until, p.Burn, r.Until = nil, nil, nil }, Inconclusive, Invalid, "asks nothing"},
-		{"no hold", func(p *Proof, _ *Readings) { p.Hold = 0 }, Inconclusive, Invalid, ""},
-		{"objective of one", func(p *Proof, _ *Readings) { p.Burn.Objective = 1 }, Inconclusive, Invalid, ""},
-		{"readings missing", func(_ *Proof, r *Readings) { r.Until = nil }, Inconclusive, Invalid, ""},
+		{"traffic before not known", func(p *Proof, _ *Readings) { held(p); p.Traffic.Before = -1 }, Inconclusive, fault.NoTraffic, "before the change is not known"},
+		{"traffic not asked", func(p *Proof, r *Readings) { held(p); p.Traffic = nil; r.Traffic = Reading{Reason: fault.NoData} }, Verified, "", ""},
+		{"unknown comparison", func(p *Proof, _ *Readings) { p.Until[0].Op = "!=" }, Inconclusive, fault.Invalid, "is not one of"},
+		{"nothing asked", func(p *Proof, r *Readings) { p.Until, p.Burn, r.Until = nil, nil, nil }, Inconclusive, fault.Invalid, "asks nothing"},
+		{"no hold", func(p *Proof, _ *Readings) { p.Hold = 0 }, Inconclusive, fault.Invalid, ""},
+		{"objective of one", func(p *Proof, _ *Readings) { p.Burn.Objective = 1 }, Inconclusive, fault.Invalid, ""},
+		{"readings missing", func(_ *Proof, r *Readings) { r.Until = nil }, Inconclusive, fault.Invalid, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,10 +100,10 @@ func anyReading(t *rapid.T, label string) Reading {
 		{Value: math.NaN()},
 		{Value: math.Inf(1)},
 		{Value: math.Inf(-1)},
-		{Reason: NoData},
-		{Reason: Stale},
-		{Reason: Unreachable},
-		{Value: 0.1, Reason: Timeout},
+		{Reason: fault.NoData},
+		{Reason: fault.Stale},
+		{Reason: fault.Unreachable},
+		{Value: 0.1, Reason: fault.Timeout},
 	}).Draw(t, label)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
@@ -81,7 +82,7 @@ func defaulted[T int64 | time.Duration](v, otherwise T) T {
 }
 
 // Instant evaluates expr at the given time. A scalar answers as one sample
-// without labels. The error is an [*Error].
+// without labels. The error is a [*fault.Error].
 func (p *Prometheus) Instant(ctx context.Context, expr string, at time.Time) (Vector, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -106,7 +107,7 @@ func (p *Prometheus) Instant(ctx context.Context, expr string, at time.Time) (Ve
 	return v, nil
 }
 
-// Range evaluates expr over [from, to]. The error is an [*Error].
+// Range evaluates expr over [from, to]. The error is a [*fault.Error].
 func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (Matrix, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -146,21 +147,21 @@ var (
 	errTooLarge  = errors.New("the answer is too large: aggregate in the query")
 )
 
-// fail turns whatever went wrong into an [*Error] with a reason and a remedy.
+// fail turns whatever went wrong into a [*fault.Error] with a reason and a remedy.
 func (p *Prometheus) fail(expr string, err error) error {
 	reason, hint := classify(err)
 	msg := fmt.Sprintf("query %s at %s: %s", clip(expr, 200), p.where, hint)
-	return &Error{Reason: reason, Message: msg, Err: err}
+	return &fault.Error{Reason: reason, Message: msg, Err: err}
 }
 
-func classify(err error) (Reason, string) {
-	var own *Error
+func classify(err error) (fault.Reason, string) {
+	var own *fault.Error
 	var status *statusError
 	var answer *promv1.Error
 	var network net.Error
 	switch {
 	case errors.Is(err, errTooLarge), errors.Is(err, errHistogram), errors.Is(err, errKind):
-		return Invalid, "not usable"
+		return fault.Invalid, "not usable"
 	case errors.As(err, &own):
 		return own.Reason, "not asked"
 	case errors.As(err, &status):
@@ -168,20 +169,20 @@ func classify(err error) (Reason, string) {
 	case errors.As(err, &answer):
 		switch answer.Type {
 		case promv1.ErrBadData, promv1.ErrExec:
-			return Invalid, "refused by Prometheus"
+			return fault.Invalid, "refused by Prometheus"
 		case promv1.ErrTimeout, promv1.ErrCanceled:
-			return Timeout, "took too long; make the query cheaper or raise prometheus.timeout"
+			return fault.Timeout, "took too long; make the query cheaper or raise prometheus.timeout"
 		case promv1.ErrClient:
-			return Forbidden, "refused; check the credentials and the path"
+			return fault.Forbidden, "refused; check the credentials and the path"
 		default:
-			return ServerError, "the answer is not Prometheus's; check the address"
+			return fault.ServerError, "the answer is not Prometheus's; check the address"
 		}
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return Timeout, "no answer in time"
+		return fault.Timeout, "no answer in time"
 	case errors.Is(err, context.Canceled):
-		return Timeout, "given up"
+		return fault.Timeout, "given up"
 	default:
-		return Unreachable, "cannot be reached; check the address and that Prometheus runs"
+		return fault.Unreachable, "cannot be reached; check the address and that Prometheus runs"
 	}
 }
 
@@ -241,20 +242,20 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("HTTP %d %s: %s", e.code, http.StatusText(e.code), clip(e.text, 200))
 }
 
-func (e *statusError) reason() (Reason, string) {
+func (e *statusError) reason() (fault.Reason, string) {
 	switch {
 	case e.code == http.StatusUnauthorized, e.code == http.StatusForbidden:
-		return Forbidden, "refused; check the token or password file"
+		return fault.Forbidden, "refused; check the token or password file"
 	case e.code == http.StatusTooManyRequests:
-		return Throttled, "too many requests"
+		return fault.Throttled, "too many requests"
 	case e.code == http.StatusGatewayTimeout, strings.Contains(e.text, `"errorType":"timeout"`):
-		return Timeout, "took too long; make the query cheaper or raise prometheus.timeout"
+		return fault.Timeout, "took too long; make the query cheaper or raise prometheus.timeout"
 	case e.code >= 500:
-		return ServerError, "the server failed"
+		return fault.ServerError, "the server failed"
 	case e.code/100 == 3:
-		return NotFound, "redirected elsewhere, which is not followed; set the final address"
+		return fault.NotFound, "redirected elsewhere, which is not followed; set the final address"
 	default:
-		return NotFound, "no Prometheus API there; check the address and its path prefix"
+		return fault.NotFound, "no Prometheus API there; check the address and its path prefix"
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 func serve(t *testing.T, h http.HandlerFunc) (*Prometheus, *httptest.Server) {
@@ -79,32 +80,32 @@ func TestFailures(t *testing.T) {
 	tests := []struct {
 		name string
 		h    http.HandlerFunc
-		want Reason
+		want fault.Reason
 	}{
-		{"bad expression", answer(400, `{"status":"error","errorType":"bad_data","error":"parse error"}`), Invalid},
-		{"cannot execute", answer(422, `{"status":"error","errorType":"execution","error":"many-to-many"}`), Invalid},
-		{"query timeout", answer(503, `{"status":"error","errorType":"timeout","error":"query timed out"}`), Timeout},
-		{"server", answer(500, `oops`), ServerError},
-		{"gateway timeout", answer(504, ``), Timeout},
-		{"throttled", answer(429, ``), Throttled},
-		{"unauthorised", answer(401, ``), Forbidden},
-		{"forbidden", answer(403, ``), Forbidden},
-		{"not there", answer(404, `404 page not found`), NotFound},
+		{"bad expression", answer(400, `{"status":"error","errorType":"bad_data","error":"parse error"}`), fault.Invalid},
+		{"cannot execute", answer(422, `{"status":"error","errorType":"execution","error":"many-to-many"}`), fault.Invalid},
+		{"query timeout", answer(503, `{"status":"error","errorType":"timeout","error":"query timed out"}`), fault.Timeout},
+		{"server", answer(500, `oops`), fault.ServerError},
+		{"gateway timeout", answer(504, ``), fault.Timeout},
+		{"throttled", answer(429, ``), fault.Throttled},
+		{"unauthorised", answer(401, ``), fault.Forbidden},
+		{"forbidden", answer(403, ``), fault.Forbidden},
+		{"not there", answer(404, `404 page not found`), fault.NotFound},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
-		}, NotFound},
-		{"not json", answer(200, `<html>`), ServerError},
-		{"string answer", answer(200, `{"status":"success","data":{"resultType":"string","result":[1,"x"]}}`), ServerError},
-		{"histogram", answer(200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"1","buckets":[]}]}]}}`), Invalid},
-		{"too large", answer(200, vector(200)), Invalid},
+		}, fault.NotFound},
+		{"not json", answer(200, `<html>`), fault.ServerError},
+		{"string answer", answer(200, `{"status":"success","data":{"resultType":"string","result":[1,"x"]}}`), fault.ServerError},
+		{"histogram", answer(200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"1","buckets":[]}]}]}}`), fault.Invalid},
+		{"too large", answer(200, vector(200)), fault.Invalid},
 		{"cut off", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = fmt.Fprint(w, `{"status":`)
-		}, Unreachable},
+		}, fault.Unreachable},
 		{"hangs", func(_ http.ResponseWriter, r *http.Request) {
 			_ = r.ParseForm() // only a read body lets the server notice that the client left
 			<-r.Context().Done()
-		}, Timeout},
+		}, fault.Timeout},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestFailures(t *testing.T) {
 			p, srv := serve(t, tt.h)
 			p.timeout = 300 * time.Millisecond
 			_, err := p.Instant(t.Context(), "up", t0)
-			var e *Error
+			var e *fault.Error
 			if !errors.As(err, &e) || e.Reason != tt.want {
 				t.Fatalf("got %v, want reason %s", err, tt.want)
 			}
@@ -126,8 +127,8 @@ func TestFailures(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	p, srv := serve(t, answer(200, ``))
 	srv.Close()
-	var e *Error
-	if _, err := p.Instant(context.Background(), "up", t0); !errors.As(err, &e) || e.Reason != Unreachable {
+	var e *fault.Error
+	if _, err := p.Instant(context.Background(), "up", t0); !errors.As(err, &e) || e.Reason != fault.Unreachable {
 		t.Errorf("got %v", err)
 	}
 }
@@ -161,8 +162,8 @@ func TestTokenRotates(t *testing.T) {
 		t.Error(diff)
 	}
 	write("")
-	var e *Error
-	if _, err := p.Instant(t.Context(), "1", t0); !errors.As(err, &e) || e.Reason != Forbidden || len(got) != 2 {
+	var e *fault.Error
+	if _, err := p.Instant(t.Context(), "1", t0); !errors.As(err, &e) || e.Reason != fault.Forbidden || len(got) != 2 {
 		t.Errorf("empty token: %v after %d requests", err, len(got))
 	}
 }

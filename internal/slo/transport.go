@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"github.com/inference-responder/responder/internal/fault"
 	"net"
 	"net/http"
 	"os"
@@ -77,7 +78,7 @@ type credentials struct {
 func (c *credentials) RoundTrip(req *http.Request) (*http.Response, error) {
 	set, err := c.header()
 	if err != nil {
-		return nil, &Error{Reason: Forbidden, Message: "credentials cannot be read", Err: err}
+		return nil, &fault.Error{Reason: fault.Forbidden, Message: "credentials cannot be read", Err: err}
 	}
 	req = req.Clone(req.Context()) // a round tripper must not change its argument
 	set(req)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -29,7 +30,7 @@ func running(app gitops.Application) []string {
 func knownToRun(step string, app gitops.Application) error {
 	from, op := running(app), app.Operation
 	refuse := func(format string, args ...any) error {
-		return &Error{Reason: machine.ReasonNoData, Message: step + ": " + app.Name + fmt.Sprintf(format, args...)}
+		return &fault.Error{Reason: fault.NoData, Message: step + ": " + app.Name + fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case len(from) == 0:
@@ -52,7 +53,7 @@ func knownToRun(step string, app gitops.Application) error {
 
 // uncompared is of an application that Argo CD cannot compare with its branch.
 func uncompared(step string, app gitops.Application) error {
-	return &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+	return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
 		"%s: %s is %s: Argo CD cannot compare it with its branch%s", step, app.Name, orNone(app.Sync), differing(app))}
 }
 
@@ -137,12 +138,12 @@ func (l argo) Apply(ctx context.Context, in Input, plan machine.Plan) (json.RawM
 	switch l.moved(app, p, in, nil) {
 	case "":
 	case machine.ActionApply:
-		return nil, &Error{Reason: machine.ReasonConflict, Unknown: true, Message: plan.Step + ": " + app.Name + " seems to be there already"}
+		return nil, &fault.Error{Reason: fault.Conflict, Unknown: true, Message: plan.Step + ": " + app.Name + " seems to be there already"}
 	default:
-		return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s since it was planned", plan.Step, byOthers(app, p))}
+		return nil, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s since it was planned", plan.Step, byOthers(app, p))}
 	}
 	if now := app.History[len(app.History)-1].Differs; now != "" {
-		return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s itself was changed since it was planned (%s)", plan.Step, app.Name, now)}
+		return nil, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s itself was changed since it was planned (%s)", plan.Step, app.Name, now)}
 	}
 	s := gitops.Sync{Application: p.Application, Revisions: p.To, Key: effectKey(in.Key, machine.ActionApply)}
 	if err := l.a.Sync(ctx, s); err != nil {
@@ -282,18 +283,18 @@ func (l argo) Undo(ctx context.Context, in Input, plan machine.Plan, receipt jso
 	switch l.moved(app, p, in, receipt) {
 	case machine.ActionApply:
 	case "":
-		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: plan.Step + ": " + app.Name + " was not synced, there is nothing to undo"}
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: plan.Step + ": " + app.Name + " was not synced, there is nothing to undo"}
 	case machine.ActionUndo:
-		return nil, &Error{Reason: machine.ReasonConflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
+		return nil, &fault.Error{Reason: fault.Conflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
 	default:
-		return nil, &Error{Reason: machine.ReasonForeignChange, Message: byOthers(app, p) + "; nothing was put back"}
+		return nil, &fault.Error{Reason: fault.ForeignChange, Message: byOthers(app, p) + "; nothing was put back"}
 	}
 	if app.Operation.Running {
 		// It may hang for ever, in a hook that does not end. Undo is tried again.
 		if err := l.a.Stop(ctx, p.Application, effectKey(in.Key, machine.ActionApply)); err != nil {
 			return nil, err
 		}
-		return nil, &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf("%s: %s is still being synced; Argo CD was asked to stop that", plan.Step, app.Name)}
+		return nil, &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf("%s: %s is still being synced; Argo CD was asked to stop that", plan.Step, app.Name)}
 	}
 	if err := l.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: p.From, Key: effectKey(in.Key, machine.ActionUndo)}); err != nil {
 		return nil, err

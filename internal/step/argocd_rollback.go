@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -92,11 +93,11 @@ func goesBack(at site, entry gitops.Deployment) error {
 	from := running(at.app)
 	switch {
 	case entry.Differs != "":
-		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"%s: when %s was at %s, the application itself was another (%s), which a sync to that revision does not bring back: roll it back by hand (argocd app rollback %s %d)",
 			rollback, at.app.Name, strings.Join(shorts(entry.Revisions), ", "), entry.Differs, at.app.Name, entry.ID)}
 	case slices.Equal(at.app.Revisions, from) && !inSync(at.app, beside(at, nil)):
-		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
 			"%s: %s is %s, and no commit says why%s; what the cluster has of its own would be taken back, and undo could not put it back: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
 			rollback, at.app.Name, orNone(at.app.Sync), differing(at.app))}
 	}
@@ -152,7 +153,7 @@ func previous(app gitops.Application) (gitops.Deployment, error) {
 		}
 		what = "no revision that it had before the current one"
 	}
-	return gitops.Deployment{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s has %s in its history", rollback, app.Name, what)}
+	return gitops.Deployment{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s has %s in its history", rollback, app.Name, what)}
 }
 
 // sincePrevious are the commits to take back so that the service is as it was
@@ -171,7 +172,7 @@ func (l argocdRollback) sincePrevious(ctx context.Context, in Input, at site) ([
 		return nil, err
 	}
 	if len(changes) == 0 {
-		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 			"%s: no commit since %s touched the manifests of %s", rollback, short(sha), in.Service.Name)}
 	}
 	return withoutRepairs(changes, rollback, "to "+short(sha))
@@ -200,7 +201,7 @@ func (l argocdRollback) entry(ctx context.Context, in Input, at site, to string)
 	}
 	placed, err := sourced(in, at)
 	if err != nil {
-		return entry, []string{none + wrap(err).Message}, nil
+		return entry, []string{none + wrap(err).Error()}, nil
 	}
 	return entry, nil, l.keepsRepairs(ctx, placed, entry)
 }
@@ -224,7 +225,7 @@ func (l argocdRollback) entryOfGood(ctx context.Context, in Input, at site) (ent
 func (l argocdRollback) beforeSuspects(ctx context.Context, in Input, at site) (gitops.Deployment, error) {
 	now := at.deployed()
 	if now == "" {
-		return gitops.Deployment{}, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf("%s: %s was never synced, as far as its history tells", rollback, at.app.Name)}
+		return gitops.Deployment{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s: %s was never synced, as far as its history tells", rollback, at.app.Name)}
 	}
 	suspects, err := l.git.sinceGood(ctx, in, at, rollback, now)
 	if err != nil {
@@ -245,7 +246,7 @@ func (l argocdRollback) beforeSuspects(ctx context.Context, in Input, at site) (
 			return h[i], nil
 		}
 	}
-	return gitops.Deployment{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+	return gitops.Deployment{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 		"%s: the history of %s does not reach back before %s: gitops.revert takes it back in Git", rollback, at.app.Name, commitText(oldest))}
 }
 

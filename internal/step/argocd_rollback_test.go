@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -37,7 +38,7 @@ func TestRollbackToLastGood(t *testing.T) {
 	for name, tt := range map[string]struct {
 		automated bool
 		change    func(t *testing.T, w *gitWorld) (good verified, to string)
-		reason    machine.Reason
+		reason    fault.Reason
 		text      string // of the refusal, or of the summary; empty: the commit gone back to
 	}{
 		"before what came": {false, func(_ *testing.T, w *gitWorld) (verified, string) {
@@ -50,7 +51,7 @@ func TestRollbackToLastGood(t *testing.T) {
 			first := w.Commits[0].SHA
 			ours := w.repair(t)
 			return verified{flag: ours, tokens: first}, ours
-		}, machine.ReasonNothingToDo, "would take back a repair of Responder's own, "},
+		}, fault.NothingToDo, "would take back a repair of Responder's own, "},
 		"after a repair": {false, func(t *testing.T, w *gitWorld) (verified, string) {
 			ours := w.repair(t)
 			w.pushed("eve", map[string]string{flag: "640"})
@@ -60,7 +61,7 @@ func TestRollbackToLastGood(t *testing.T) {
 			ours := w.repair(t)
 			w.pushed("eve", map[string]string{"image": "vllm:v0.12"})
 			return verified{flag: ours, "": ours}, ours
-		}, machine.ReasonNoData, "what moved last is image, by commit "},
+		}, fault.NoData, "what moved last is image, by commit "},
 		"what waits does not count": {false, func(_ *testing.T, w *gitWorld) (verified, string) {
 			good := w.Head().SHA
 			w.pushed("eve", map[string]string{flag: "512"})
@@ -71,14 +72,14 @@ func TestRollbackToLastGood(t *testing.T) {
 		"as it was verified": {false, func(_ *testing.T, w *gitWorld) (verified, string) {
 			sha := w.pushed("eve", map[string]string{flag: "512"})
 			return verified{flag: sha, tokens: sha}, sha
-		}, machine.ReasonNothingToDo, "argocd.rollback: serving/chat is as it was last verified"},
+		}, fault.NothingToDo, "argocd.rollback: serving/chat is as it was last verified"},
 		"a short history": {false, func(_ *testing.T, w *gitWorld) (verified, string) {
 			good := w.Head().SHA
 			w.pushed("eve", map[string]string{flag: "512"})
 			w.pushed("eve", map[string]string{flag: "640"})
 			w.App.History = w.App.History[len(w.App.History)-2:]
 			return verified{flag: good}, good
-		}, machine.ReasonNothingToDo, "does not reach back before"},
+		}, fault.NothingToDo, "does not reach back before"},
 		"in Git": {true, func(_ *testing.T, w *gitWorld) (verified, string) {
 			good := w.Head().SHA
 			w.pushed("eve", map[string]string{flag: "512"})
@@ -91,7 +92,7 @@ func TestRollbackToLastGood(t *testing.T) {
 			ours := w.repair(t)
 			w.pushed("eve", map[string]string{flag: "640"})
 			return verified{flag: good}, ours
-		}, machine.ReasonNothingToDo, "would take back a repair of Responder's own, "},
+		}, fault.NothingToDo, "would take back a repair of Responder's own, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(tt.automated)
@@ -126,11 +127,11 @@ func TestRollbackByHand(t *testing.T) {
 	w := inGit(false)
 	ours := w.repair(t)
 	o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false)
-	if o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) {
+	if o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) {
 		t.Errorf("over a repair: %s %s %q", o.Status, o.Reason, o.Message)
 	}
-	w.Down = &gitops.Error{Reason: gitops.Unreachable, Message: "no route to git"}
-	if o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false); o.Reason != machine.ReasonUnreachable {
+	w.Down = &fault.Error{Reason: fault.Unreachable, Message: "no route to git"}
+	if o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false); o.Reason != fault.Unreachable {
 		t.Errorf("Git is away: %s %s %q", o.Status, o.Reason, o.Message)
 	}
 	w.Down = nil
@@ -190,7 +191,7 @@ func TestRevertsOfReverts(t *testing.T) {
 			shas := tt.change(t, w)
 			o := w.do(t, "gitops.revert", machine.ActionPlan, map[string]any{"window": "4m"}, nil, nil, false)
 			if len(shas) == 0 {
-				if o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "no commit of the last") {
+				if o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "no commit of the last") {
 					t.Fatalf("%s %s %q, want nothing to do", o.Status, o.Reason, o.Message)
 				}
 				return
@@ -239,7 +240,7 @@ func TestRollbackAfterARollback(t *testing.T) {
 		w.App.Operation.Revisions = []string{now}
 		o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false)
 		switch {
-		case tt.to == "" && (o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "no revision that it had before the current one")):
+		case tt.to == "" && (o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "no revision that it had before the current one")):
 			t.Errorf("%s: %s %s %q", name, o.Status, o.Reason, o.Message)
 		case tt.to != "" && (o.Plan == nil || !strings.Contains(o.Plan.Summary, " to "+tt.to[:9])):
 			t.Errorf("%s: %s %q %+v, want %s", name, o.Reason, o.Message, o.Plan, tt.to[:9])

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -48,7 +49,7 @@ func (l argocdSync) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 		return machine.Plan{}, err
 	}
 	if at.app.Automated {
-		return machine.Plan{}, &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+		return machine.Plan{}, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"%s: Argo CD application %s syncs by itself: change Git, or revert in Git, instead", kind, at.app.Name)}
 	}
 	// By itself Argo CD looks every few minutes, and says Synced of what was there then.
@@ -64,11 +65,11 @@ func (l argocdSync) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	from, to := running(at.app), slices.Clone(at.app.Revisions)
 	switch {
 	case at.app.Sync == "Synced":
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s is synced at %s already", kind, at.app.Name, strings.Join(shorts(to), ", "))}
+		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s is synced at %s already", kind, at.app.Name, strings.Join(shorts(to), ", "))}
 	case len(to) != len(from):
 		return machine.Plan{}, uncompared(kind, at.app)
 	case slices.Equal(from, to):
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 			"%s: %s has nothing new on its branch: %s is synced. It is OutOfSync because the cluster has something of its own, which a sync would take back and undo could not put back%s",
 			kind, at.app.Name, strings.Join(shorts(to), ", "), differing(at.app))}
 	}
@@ -93,7 +94,7 @@ func (l argocdSync) brings(ctx context.Context, in Input, at site) string {
 	}
 	at, err := sourced(in, at)
 	if err != nil {
-		return unknown + wrap(err).Message
+		return unknown + wrap(err).Error()
 	}
 	from, to := running(at.app)[at.index], at.app.Revisions[at.index]
 	changes, err := l.git.h.Since(ctx, at.src, gitops.Target{}, from)
@@ -101,7 +102,7 @@ func (l argocdSync) brings(ctx context.Context, in Input, at site) string {
 		changes, err = l.git.deployedWith(ctx, at, changes, to)
 	}
 	if err != nil {
-		return unknown + wrap(err).Message
+		return unknown + wrap(err).Error()
 	}
 	if len(changes) == 0 {
 		return fmt.Sprintf("none of the commits after %s touched %s", short(from), sourcesText([]gitops.Source{at.src}))

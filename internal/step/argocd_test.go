@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
 // TestArgoPlansWhatCanBeUndone: an application is synced or rolled back only where
 // it is known what runs, and where going back to that brings it back.
 func TestArgoPlansWhatCanBeUndone(t *testing.T) {
-	const noData = machine.ReasonNoData
+	const noData = fault.NoData
 	ended := func(phase string, of func(*gitWorld) string) func(*gitWorld) {
 		return func(w *gitWorld) {
 			w.App.Operation = gitops.Operation{Phase: phase, By: "eve", Revisions: []string{of(w)}, Finished: w.now}
@@ -32,7 +33,7 @@ func TestArgoPlansWhatCanBeUndone(t *testing.T) {
 		kinds  []string
 		waits  bool // a commit waits to be synced
 		change func(*gitWorld)
-		reason machine.Reason // empty: it is planned
+		reason fault.Reason // empty: it is planned
 		text   string
 	}{
 		"as usual":                {both, true, func(*gitWorld) {}, "", ""},
@@ -40,13 +41,13 @@ func TestArgoPlansWhatCanBeUndone(t *testing.T) {
 		"of some resources only":  {both, true, ended("Succeeded", elsewhere), noData, " by eve, ended Succeeded and is not in its history"},
 		"failed where it was":     {both, true, ended("Error", now), noData, "what of it runs is not known"},
 		"it is another one now":   {both, true, history(1), noData, "argocd/chat itself was changed since it was last synced (spec.source.helm)"},
-		"it was another one then": {[]string{"argocd.rollback"}, true, history(0), machine.ReasonOwned, "(argocd app rollback argocd/chat 1)"},
+		"it was another one then": {[]string{"argocd.rollback"}, true, history(0), fault.Owned, "(argocd app rollback argocd/chat 1)"},
 		"once it was another one": {sync, true, history(0), "", ""},
 		"never synced":            {both, true, func(w *gitWorld) { w.App.History = nil }, noData, "was never synced"},
 		"not compared":            {both, false, func(w *gitWorld) { w.App.Sync, w.App.Problems = "Unknown", []string{"ComparisonError: no route"} }, noData, "ComparisonError: no route"},
-		"nothing new":             {sync, false, func(*gitWorld) {}, machine.ReasonNothingToDo, "is synced at"},
-		"changed by hand":         {sync, false, drift, machine.ReasonNothingToDo, "nothing new on its branch"},
-		"changed by hand, back":   {[]string{"argocd.rollback"}, false, drift, machine.ReasonThrottled, "Deployment serving/chat differs; what the cluster has of its own"},
+		"nothing new":             {sync, false, func(*gitWorld) {}, fault.NothingToDo, "is synced at"},
+		"changed by hand":         {sync, false, drift, fault.NothingToDo, "nothing new on its branch"},
+		"changed by hand, back":   {[]string{"argocd.rollback"}, false, drift, fault.Throttled, "Deployment serving/chat differs; what the cluster has of its own"},
 		"by hand, and a commit":   {both, true, drift, "", ""},
 		"somebody else's dry run": {both, true, func(w *gitWorld) {
 			w.App.Operation = gitops.Operation{DryRun: true, By: "eve", Phase: "Succeeded", Revisions: []string{w.Head().SHA}}
@@ -89,12 +90,12 @@ func TestSyncLooksFirst(t *testing.T) {
 	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "comes with it: "+sha[:9]+` "bigger" by ada; `) || !strings.Contains(notes, `"new image" by eve`) {
 		t.Errorf("%s", notes)
 	}
-	w.Down = &gitops.Error{Reason: gitops.Unreachable, Message: "no route to git"}
+	w.Down = &fault.Error{Reason: fault.Unreachable, Message: "no route to git"}
 	if notes := strings.Join(w.plan(t, "argocd.sync", nil).Notes, "\n"); !strings.Contains(notes, "which commits come with it is not known: no route to git") {
 		t.Errorf("Git is away: %s", notes)
 	}
-	w.ArgoDown = &gitops.Error{Reason: gitops.Forbidden, Message: "token revoked"}
-	if o := w.do(t, "argocd.sync", machine.ActionPlan, nil, nil, nil, false); o.Reason != machine.ReasonForbidden {
+	w.ArgoDown = &fault.Error{Reason: fault.Forbidden, Message: "token revoked"}
+	if o := w.do(t, "argocd.sync", machine.ActionPlan, nil, nil, nil, false); o.Reason != fault.Forbidden {
 		t.Errorf("Argo CD is away: %s %s %q", o.Status, o.Reason, o.Message)
 	}
 }
@@ -221,7 +222,7 @@ func TestDryRunOverASync(t *testing.T) {
 	}
 	w, plan := start()
 	dry(w)
-	if o := w.do(t, kind, machine.ActionApply, nil, plan, nil, false); o.Reason != machine.ReasonConflict || len(w.Syncs) > 0 {
+	if o := w.do(t, kind, machine.ActionApply, nil, plan, nil, false); o.Reason != fault.Conflict || len(w.Syncs) > 0 {
 		t.Errorf("between plan and apply: %s %s %q, %d syncs", o.Status, o.Reason, o.Message, len(w.Syncs))
 	}
 
@@ -268,7 +269,7 @@ func TestMadeAnew(t *testing.T) {
 				w.App.History = history(w.App.History[len(w.App.History)-1])
 				w.App.Operation = gitops.Operation{}
 				o := w.do(t, kind, machine.ActionApply, nil, plan, nil, false)
-				if want(t, "apply", o, machine.StatusFailed, "deleted and made anew"); o.Reason != machine.ReasonConflict || len(w.Syncs) > 0 {
+				if want(t, "apply", o, machine.StatusFailed, "deleted and made anew"); o.Reason != fault.Conflict || len(w.Syncs) > 0 {
 					t.Errorf("%s, %d syncs", o.Reason, len(w.Syncs))
 				}
 				want(t, "undo", w.do(t, kind, machine.ActionUndo, nil, plan, nil, false), machine.StatusForeign, "deleted and made anew")

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
@@ -89,7 +90,9 @@ func (fleet) Scale(_ context.Context, c kube.ScaleChange) (kube.Applied, error) 
 	return kube.Applied{Replicas: c.Replicas}, nil
 }
 
-func (fleet) Undo(context.Context, kube.UndoChange) (kube.Applied, error) { return kube.Applied{}, nil }
+func (fleet) Undo(context.Context, kube.UndoChange) (kube.Applied, error) {
+	return kube.Applied{}, nil
+}
 
 // TestKinds holds every kind to its declaration: a name, a role and a doc for
 // all and everything, and evidence or a plan as the golden file has it, whose
@@ -271,16 +274,16 @@ func TestQueryThatCannotBeAsked(t *testing.T) {
 	check := func(q step.Querier, with map[string]any) machine.Outcome {
 		return do(t, step.Deps{Querier: q}, machine.Effect{Action: machine.ActionCheck, Step: "prometheus.query", With: with})
 	}
-	down := prom{err: &slo.Error{Reason: slo.Unreachable, Message: "down"}}
+	down := prom{err: &fault.Error{Reason: fault.Unreachable, Message: "down"}}
 	for name, tt := range map[string]struct {
 		o    machine.Outcome
-		want machine.Reason
+		want fault.Reason
 	}{
-		"unreachable":    {check(down, map[string]any{"query": "up"}), machine.ReasonUnreachable},
-		"not configured": {check(nil, map[string]any{"query": "up"}), machine.ReasonInvalid},
-		"no query":       {check(prom{}, nil), machine.ReasonInvalid},
-		"no duration":    {check(prom{}, map[string]any{"query": "up", "range": "5 minutes"}), machine.ReasonInvalid},
-		"too fine":       {check(prom{}, map[string]any{"query": "up", "range": "7d", "step": "1s"}), machine.ReasonInvalid},
+		"unreachable":    {check(down, map[string]any{"query": "up"}), fault.Unreachable},
+		"not configured": {check(nil, map[string]any{"query": "up"}), fault.Invalid},
+		"no query":       {check(prom{}, nil), fault.Invalid},
+		"no duration":    {check(prom{}, map[string]any{"query": "up", "range": "5 minutes"}), fault.Invalid},
+		"too fine":       {check(prom{}, map[string]any{"query": "up", "range": "7d", "step": "1s"}), fault.Invalid},
 	} {
 		if tt.o.Status != machine.StatusFailed || tt.o.Reason != tt.want || tt.o.Message == "" {
 			t.Errorf("%s: %s %s %q, want failed %s", name, tt.o.Status, tt.o.Reason, tt.o.Message, tt.want)
@@ -312,18 +315,18 @@ func TestVerify(t *testing.T) {
 		name   string
 		change func(*prom)
 		want   machine.Verdict
-		reason machine.Reason
+		reason fault.Reason
 	}{
 		{"all good", func(*prom) {}, machine.VerdictVerified, ""},
-		{"the worst series counts", func(p *prom) { p.values["slow"] = []float64{0.001, 0.5} }, machine.VerdictWatching, machine.ReasonNotMet},
-		{"one series is not a number", func(p *prom) { p.values["slow"] = []float64{0.001, math.NaN()} }, machine.VerdictInconclusive, machine.ReasonNaN},
-		{"burning", func(p *prom) { p.values["bad[300s]"] = []float64{0.5} }, machine.VerdictWatching, machine.ReasonBurning},
-		{"missing", func(p *prom) { delete(p.values, "slow") }, machine.VerdictInconclusive, machine.ReasonNoData},
-		{"traffic left", func(p *prom) { p.values["sum(rate(reqs[2m]))"] = []float64{1} }, machine.VerdictInconclusive, machine.ReasonNoTraffic},
-		{"stale", func(p *prom) { p.age = 3 * time.Minute }, machine.VerdictInconclusive, machine.ReasonStale},
-		{"partial answer", func(p *prom) { p.warnings = []string{"one store did not answer"} }, machine.VerdictInconclusive, machine.ReasonNoData},
+		{"the worst series counts", func(p *prom) { p.values["slow"] = []float64{0.001, 0.5} }, machine.VerdictWatching, fault.NotMet},
+		{"one series is not a number", func(p *prom) { p.values["slow"] = []float64{0.001, math.NaN()} }, machine.VerdictInconclusive, fault.NotANumber},
+		{"burning", func(p *prom) { p.values["bad[300s]"] = []float64{0.5} }, machine.VerdictWatching, fault.Burning},
+		{"missing", func(p *prom) { delete(p.values, "slow") }, machine.VerdictInconclusive, fault.NoData},
+		{"traffic left", func(p *prom) { p.values["sum(rate(reqs[2m]))"] = []float64{1} }, machine.VerdictInconclusive, fault.NoTraffic},
+		{"stale", func(p *prom) { p.age = 3 * time.Minute }, machine.VerdictInconclusive, fault.Stale},
+		{"partial answer", func(p *prom) { p.warnings = []string{"one store did not answer"} }, machine.VerdictInconclusive, fault.NoData},
 		{"remark on style", func(p *prom) { p.warnings = []string{"PromQL info: metric might not be a counter"} }, machine.VerdictVerified, ""},
-		{"unreachable", func(p *prom) { p.err = &slo.Error{Reason: slo.Unreachable} }, machine.VerdictInconclusive, machine.ReasonUnreachable},
+		{"unreachable", func(p *prom) { p.err = &fault.Error{Reason: fault.Unreachable} }, machine.VerdictInconclusive, fault.Unreachable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -352,7 +355,7 @@ func TestVerify(t *testing.T) {
 func TestVerifyLooksAtTheTarget(t *testing.T) {
 	e := proofOf(machine.Proof{})
 	e.Receipt = []byte(`{"action":"apply","uid":"uid-chat","generation":6}`)
-	if o := do(t, step.Deps{Querier: prom{}, Workloads: fleet{}}, e); o.Status != machine.StatusForeign || o.Reason != machine.ReasonForeignChange {
+	if o := do(t, step.Deps{Querier: prom{}, Workloads: fleet{}}, e); o.Status != machine.StatusForeign || o.Reason != fault.ForeignChange {
 		t.Errorf("%s %s %s", o.Status, o.Reason, o.Message)
 	}
 }
@@ -368,7 +371,7 @@ func TestTrafficBefore(t *testing.T) {
 	}{
 		"known":       {prom{values: map[string][]float64{traffic: {7}}}, machine.StatusOK, 7},
 		"none at all": {prom{}, machine.StatusOK, 0},
-		"unreachable": {prom{err: &slo.Error{Reason: slo.Unreachable}}, machine.StatusFailed, -1},
+		"unreachable": {prom{err: &fault.Error{Reason: fault.Unreachable}}, machine.StatusFailed, -1},
 		"not known":   {prom{values: map[string][]float64{traffic: {math.NaN()}}}, machine.StatusFailed, -1},
 	} {
 		e := proofOf(machine.Proof{})

@@ -12,7 +12,7 @@ import (
 
 // Deps is what steps need of the world. Workloads, Changer and Querier may be
 // nil when nothing of the kind is configured: their steps then answer with an
-// [*Error] that says so.
+// [*fault.Error] that says so.
 type Deps struct {
 	Querier   Querier
 	Workloads Workloads

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -114,7 +114,7 @@ func ManifestOf(svc playbook.Service) gitops.Target { return manifestOf(svc, kub
 func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, error) {
 	g := svc.GitOps
 	refuse := func(format string, args ...any) (gitops.Source, int, error) {
-		return gitops.Source{}, 0, &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(format, args...)}
+		return gitops.Source{}, 0, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(format, args...)}
 	}
 	var fits []int
 	for i, s := range app.Sources {
@@ -227,7 +227,7 @@ func managed(app gitops.Application, t gitops.Target) error {
 	}) {
 		return nil
 	}
-	return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 		"Argo CD application %s does not manage %s %s/%s: set gitops.application to the one that does", app.Name, t.Kind, t.Namespace, t.Name)}
 }
 
@@ -236,7 +236,7 @@ func managed(app gitops.Application, t gitops.Target) error {
 func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
 	for _, o := range w.Owners {
 		if o.Kind == "Flux" {
-			return "", &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+			return "", &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 				"service %s: %s belongs to %s (%s): %s", svc.Name, place(w.Ref), ownerName(o), o.Why, byFlux)}
 		}
 	}
@@ -248,7 +248,7 @@ func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
 			return o.Name, nil
 		}
 	}
-	return "", &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf(
+	return "", &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(
 		"no Argo CD application is known for service %s: set gitops.application in its catalog entry", svc.Name)}
 }
 

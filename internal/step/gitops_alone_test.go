@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -46,7 +47,7 @@ func TestGitPlanAlone(t *testing.T) {
 			w := inGit(false)
 			tt.change(w)
 			o := w.do(t, tt.kind, machine.ActionPlan, tt.with, nil, nil, false)
-			if o.Status == machine.StatusOK || o.Reason != machine.ReasonThrottled || !strings.Contains(o.Message, tt.text) {
+			if o.Status == machine.StatusOK || o.Reason != fault.Throttled || !strings.Contains(o.Message, tt.text) {
 				t.Errorf("%s %s %q, want ...%s...", o.Status, o.Reason, o.Message, tt.text)
 			}
 		})
@@ -80,7 +81,7 @@ func TestGitChangesHistory(t *testing.T) {
 		t.Errorf("a history of one entry: deployed %v, %q", deployed, o.Facts)
 	}
 	w.App.History = nil
-	if o, _ := read(w); o.Status == machine.StatusOK || o.Reason != machine.ReasonNoData || !strings.Contains(o.Message, "revisionHistoryLimit") {
+	if o, _ := read(w); o.Status == machine.StatusOK || o.Reason != fault.NoData || !strings.Contains(o.Message, "revisionHistoryLimit") {
 		t.Errorf("no history: %s %s %q", o.Status, o.Reason, o.Message)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -98,12 +99,12 @@ func TestBesideRefused(t *testing.T) {
 			good := w.plan(t, "gitops.set_flag", seqs)
 			tt.change(w)
 			o := w.do(t, "gitops.set_flag", machine.ActionPlan, seqs, nil, nil, false)
-			if want(t, "plan", o, machine.StatusFailed, tt.text); o.Reason != machine.ReasonThrottled {
+			if want(t, "plan", o, machine.StatusFailed, tt.text); o.Reason != fault.Throttled {
 				t.Errorf("%s", o.Reason)
 			}
 			head := w.Head().SHA
 			o = w.do(t, "gitops.set_flag", machine.ActionApply, seqs, good, nil, false)
-			if want(t, "apply", o, machine.StatusFailed, "is OutOfSync since it was planned"); o.Reason != machine.ReasonConflict || w.Head().SHA != head {
+			if want(t, "apply", o, machine.StatusFailed, "is OutOfSync since it was planned"); o.Reason != fault.Conflict || w.Head().SHA != head {
 				t.Errorf("%s, head %q", o.Reason, w.Head().Subject)
 			}
 		})
@@ -196,7 +197,7 @@ func TestBesideUnreadable(t *testing.T) {
 	other := &w.App.Resources[len(w.App.Resources)-1]
 	plan := w.plan(t, "gitops.set_flag", seqs)
 	want(t, "apply", w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false), machine.StatusOK, "")
-	w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "no route"}
+	w.ArgoDown = &fault.Error{Reason: fault.Unreachable, Message: "no route"}
 	looked := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, true)
 	want(t, "look", looked, machine.StatusOK, "")
 	w.ArgoDown = nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 )
@@ -142,7 +143,7 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 	if err != nil || !found.None() {
 		made := madeBy(found)
 		_, made.Beside = g.besideAt(ctx, plan, p, nil, found)
-		return made, errors.Join(err, lateCommit(plan, found))
+		return made, errors.Join(lateCommit(plan, found), err) // the foreign change first: it decides the outcome
 	}
 	if err := g.sameWay(ctx, plan, p); err != nil {
 		return none, err
@@ -166,14 +167,14 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 		if errors.Is(err, gitops.ErrProtected) {
 			return none, g.protectedNow(ctx, plan, p, err)
 		}
-		if !isReason(err, machine.ReasonConflict) || wrap(err).Unknown {
+		if !isReason(err, fault.Conflict) || wrap(err).Unknown {
 			made := madeBy(landed)
 			made.Beside = amiss
-			return made, errors.Join(err, lateCommit(plan, landed))
+			return made, errors.Join(lateCommit(plan, landed), err)
 		}
 		// Somebody pushed meanwhile. What they pushed decides whether the plan holds.
 	}
-	return none, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: %s keeps moving: nothing was pushed", plan.Step, branchOf(p))}
+	return none, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s keeps moving: nothing was pushed", plan.Step, branchOf(p))}
 }
 
 func madeBy(l gitops.Landing) gitReceipt {
@@ -190,15 +191,15 @@ func lateCommit(plan machine.Plan, found gitops.Landing) error {
 	if found.SHA == "" {
 		what = cmp.Or(found.Waits, found.Closed)
 	}
-	return &Error{Reason: machine.ReasonForeignChange, Message: fmt.Sprintf("%s: %s of an earlier plan of this run landed meanwhile", plan.Step, what)}
+	return &fault.Error{Reason: fault.ForeignChange, Message: fmt.Sprintf("%s: %s of an earlier plan of this run landed meanwhile", plan.Step, what)}
 }
 
 // movedOn is a change that can no longer be computed: what it changes is gone,
 // or was changed again.
 func movedOn(plan machine.Plan, err error) error {
 	switch e := wrap(err); e.Reason {
-	case machine.ReasonConflict, machine.ReasonNotFound, machine.ReasonNothingToDo:
-		return &Error{Reason: machine.ReasonForeignChange, Message: plan.Step + ": the lines were changed by someone else since it was planned: " + e.Error()}
+	case fault.Conflict, fault.NotFound, fault.NothingToDo:
+		return &fault.Error{Reason: fault.ForeignChange, Message: plan.Step + ": the lines were changed by someone else since it was planned: " + e.Error()}
 	default:
 		return err
 	}
@@ -210,12 +211,12 @@ func (g gitChange) moved(_ context.Context, _ Input, plan machine.Plan, p gitPay
 	for _, a := range p.Set {
 		for _, t := range now.Touches {
 			if t.Variable == a.variable().String() && t.From != a.From {
-				return &Error{Reason: machine.ReasonForeignChange, Message: fmt.Sprintf(
+				return &fault.Error{Reason: fault.ForeignChange, Message: fmt.Sprintf(
 					"%s: someone else changed %s from %s to %s since it was planned (%s)", plan.Step, t.Variable, orNone(a.From), orNone(t.From), fileLine(t))}
 			}
 		}
 	}
-	return &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: the manifests in %s moved on to %s since it was planned", plan.Step, branchOf(p), short(now.Base))}
+	return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: the manifests in %s moved on to %s since it was planned", plan.Step, branchOf(p), short(now.Base))}
 }
 
 func (g gitChange) configured() error {
@@ -316,7 +317,7 @@ func (g gitChange) ask(ctx context.Context, in Input, p gitPayload, sha string, 
 		revisions = append([]string(nil), app.Revisions...)
 	}
 	if p.Index >= len(revisions) {
-		return &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf("Argo CD application %s names no revision of its source %d", app.Name, p.Index)}
+		return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("Argo CD application %s names no revision of its source %d", app.Name, p.Index)}
 	}
 	revisions[p.Index] = sha
 	return g.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: revisions, Key: effectKey(in.Key, action)})

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -121,7 +121,7 @@ func (c gitopsChanges) Run(ctx context.Context, in Input) (Finding, error) {
 		return Finding{}, err
 	}
 	if len(at.app.History) == 0 {
-		return Finding{}, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+		return Finding{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
 			"Argo CD application %s has no history: it was never synced, or its revisionHistoryLimit is 0; what was deployed when is not known", at.app.Name)}
 	}
 	window := time.Duration(with.Window)

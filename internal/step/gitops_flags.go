@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/engine"
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -194,7 +194,7 @@ func (c *flagCheck) standing(container, name string) (value string, set bool, er
 	}
 	for _, n := range append([]string{f.Name}, f.Aliases...) {
 		places, err := c.Look(container, []gitops.Variable{{Flag: n, Switch: f.Kind == engine.Switch}})
-		if absent := new(gitops.Error); errors.As(err, &absent) && absent.Absent {
+		if errors.Is(err, gitops.ErrUnset) {
 			continue // it is not to be added here, so it does not matter where
 		}
 		if err != nil {
@@ -211,5 +211,5 @@ func (c *flagCheck) standing(container, name string) (value string, set bool, er
 
 // refusedFlag is what the table says, as an outcome of a lever.
 func refusedFlag(err *engine.Error) error {
-	return &Error{Reason: machine.ReasonInvalid, Message: err.Error()}
+	return &fault.Error{Reason: fault.Invalid, Message: err.Error()}
 }

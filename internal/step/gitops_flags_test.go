@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -58,7 +59,7 @@ func TestSetFlagKnowsTheEngine(t *testing.T) {
 			switch {
 			case tt.words == "" && o.Status != machine.StatusOK:
 				t.Fatalf("%s %s: %s", o.Status, o.Reason, o.Message)
-			case tt.words != "" && (o.Status != machine.StatusRefused || o.Reason != machine.ReasonInvalid || !strings.Contains(o.Message, tt.words)):
+			case tt.words != "" && (o.Status != machine.StatusRefused || o.Reason != fault.Invalid || !strings.Contains(o.Message, tt.words)):
 				t.Fatalf("%s %s: %s, want it refused: ...%s...", o.Status, o.Reason, o.Message, tt.words)
 			case w.Head().SHA != before:
 				t.Error("something was committed")

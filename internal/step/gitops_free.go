@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -13,13 +14,13 @@ import (
 // sync is under way. Both pass by themselves.
 func free(app gitops.Application) error {
 	refuse := func(format string, args ...any) error {
-		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(format, args...)}
+		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case app.Deleting:
-		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf("Argo CD application %s is being deleted", app.Name)}
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("Argo CD application %s is being deleted", app.Name)}
 	case app.Hydrated:
-		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"Argo CD application %s is synced from what its source hydrator writes: a commit of its source is never the synced one", app.Name)}
 	case app.Window != "":
 		return refuse("Argo CD application %s may not be synced now: sync window %s", app.Name, app.Window)
@@ -52,7 +53,7 @@ func (g gitChange) stillFree(ctx context.Context, in Input, plan machine.Plan, p
 		return nil, err
 	}
 	moved := func(format string, args ...any) error {
-		return &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": nothing was written: " + fmt.Sprintf(format, args...)}
+		return &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": nothing was written: " + fmt.Sprintf(format, args...)}
 	}
 	if app.Operation.Running {
 		return nil, moved("since it was planned, %s", syncing(app))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -13,22 +14,22 @@ import (
 // lateTurns are what may become of an application between the plan and the write.
 var lateTurns = map[string]struct {
 	turn   func(*gitWorld)
-	reason machine.Reason
+	reason fault.Reason
 	text   string
 }{
-	"a window closed": {func(w *gitWorld) { w.App.Window = "the deny window * * * * *" }, machine.ReasonThrottled, "nothing was written: Argo CD application argocd/chat may not be synced now: sync window the deny"},
+	"a window closed": {func(w *gitWorld) { w.App.Window = "the deny window * * * * *" }, fault.Throttled, "nothing was written: Argo CD application argocd/chat may not be synced now: sync window the deny"},
 	"somebody syncs": {func(w *gitWorld) {
 		w.App.Operation = gitops.Operation{Running: true, Revisions: []string{"v1"}, By: "eve"}
-	}, machine.ReasonConflict, "nothing was written: since it was planned, Argo CD application argocd/chat is being synced (v1, by eve)"},
-	"it is being deleted":     {func(w *gitWorld) { w.App.Deleting = true }, machine.ReasonOwned, "is being deleted"},
-	"it is no longer owner":   {func(w *gitWorld) { w.App.Resources[0].Name = "code" }, machine.ReasonOwned, "does not manage Deployment serving/chat"},
-	"it deploys another path": {func(w *gitWorld) { w.App.Sources[0].Path = "apps/code" }, machine.ReasonConflict, "deploys from https://git.example/ml/serving.git apps/code since it was planned"},
-	"another branch":          {func(w *gitWorld) { w.App.Target = []string{"release"} }, machine.ReasonConflict, "deploys branch release of it since it was planned"},
-	"HEAD":                    {func(w *gitWorld) { w.App.Target = []string{"HEAD"} }, machine.ReasonConflict, "deploys HEAD of it since it was planned"},
-	"the cluster was changed": {func(w *gitWorld) { w.App.Sync, w.App.Resources[0].Sync = "OutOfSync", "OutOfSync" }, machine.ReasonConflict, "is OutOfSync since it was planned: apps/Deployment serving/chat differs"},
+	}, fault.Conflict, "nothing was written: since it was planned, Argo CD application argocd/chat is being synced (v1, by eve)"},
+	"it is being deleted":     {func(w *gitWorld) { w.App.Deleting = true }, fault.Owned, "is being deleted"},
+	"it is no longer owner":   {func(w *gitWorld) { w.App.Resources[0].Name = "code" }, fault.Owned, "does not manage Deployment serving/chat"},
+	"it deploys another path": {func(w *gitWorld) { w.App.Sources[0].Path = "apps/code" }, fault.Conflict, "deploys from https://git.example/ml/serving.git apps/code since it was planned"},
+	"another branch":          {func(w *gitWorld) { w.App.Target = []string{"release"} }, fault.Conflict, "deploys branch release of it since it was planned"},
+	"HEAD":                    {func(w *gitWorld) { w.App.Target = []string{"HEAD"} }, fault.Conflict, "deploys HEAD of it since it was planned"},
+	"the cluster was changed": {func(w *gitWorld) { w.App.Sync, w.App.Resources[0].Sync = "OutOfSync", "OutOfSync" }, fault.Conflict, "is OutOfSync since it was planned: apps/Deployment serving/chat differs"},
 	"Argo CD does not answer": {func(w *gitWorld) {
-		w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "connection refused"}
-	}, machine.ReasonUnreachable, "connection refused"},
+		w.ArgoDown = &fault.Error{Reason: fault.Unreachable, Message: "connection refused"}
+	}, fault.Unreachable, "connection refused"},
 }
 
 // TestLookedAtBeforeThePush: what the plan found is looked at again right before
@@ -104,7 +105,7 @@ func TestDriftBeforeTheRevert(t *testing.T) {
 	plan := w.plan(t, "gitops.revert", with)
 	w.App.Sync, w.App.Resources[0].Sync = "OutOfSync", "OutOfSync"
 	o := w.do(t, "gitops.revert", machine.ActionApply, with, plan, nil, false)
-	if want(t, "apply", o, machine.StatusFailed, "is OutOfSync since it was planned"); o.Reason != machine.ReasonConflict || w.Head().SHA != bad {
+	if want(t, "apply", o, machine.StatusFailed, "is OutOfSync since it was planned"); o.Reason != fault.Conflict || w.Head().SHA != bad {
 		t.Errorf("%s, head %q", o.Reason, w.Head().Subject)
 	}
 }
@@ -169,7 +170,7 @@ func TestFollowsTheBranch(t *testing.T) {
 				want(t, "apply", o, machine.StatusOK, "")
 				return
 			}
-			if want(t, "apply", o, machine.StatusFailed, tt.text); o.Reason != machine.ReasonConflict || w.Head().SHA != head {
+			if want(t, "apply", o, machine.StatusFailed, tt.text); o.Reason != fault.Conflict || w.Head().SHA != head {
 				t.Errorf("%s; head %q", o.Reason, w.Head().Subject)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -43,19 +43,19 @@ func (g gitChange) sinceGood(ctx context.Context, in Input, at site, step, revis
 		}
 		// What moved last is the suspect: an older change is not taken back in its place.
 		if vs := variables(c); len(vs) > 0 && !slices.ContainsFunc(vs, func(v string) bool { return !slices.Contains(past.never, v) }) {
-			return nil, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+			return nil, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
 				"%s: what moved last is %s, by commit %s, and no value of it was ever verified on service %s: 'responder gitops last-good' lists those that were",
 				step, few(vs), commitText(c.Commit), in.Service.Name)}
 		}
 	}
 	switch {
 	case len(past.never) > 0:
-		return nil, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+		return nil, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
 			"%s: no value of %s was ever verified on service %s: 'responder gitops last-good' lists those that were", step, strings.Join(past.never, ", "), in.Service.Name)}
 	case len(past.good) > 0:
-		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s is as it was last verified: %s", step, in.Service.Name, few(past.good))}
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s is as it was last verified: %s", step, in.Service.Name, few(past.good))}
 	}
-	return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+	return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 		"%s: no commit of the last %s touched the manifests of %s", step, span(historyReach), in.Service.Name)}
 }
 
@@ -121,13 +121,13 @@ func withoutRepairs(changes []gitops.Touched, step, to string) ([]gitops.Touched
 				left[sha] = true
 			}
 		default:
-			return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+			return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 				"%s: going back %s would take back a repair of Responder's own, %s: gitops.revert with a window takes back what others changed and leaves it; a repair that is wrong is reverted by hand",
 				step, to, commitText(c.Commit))}
 		}
 	}
 	if len(out) == 0 {
-		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 			"%s: going back %s changes nothing: what came since was taken back already by repairs of Responder's own", step, to)}
 	}
 	return out, nil

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -40,7 +40,7 @@ func TestRevertToLastGood(t *testing.T) {
 	for name, tt := range map[string]struct {
 		good   func(commits) verified
 		want   func(commits) []string // commits that are reverted
-		reason machine.Reason
+		reason fault.Reason
 		text   string
 	}{
 		"of that variable": {
@@ -61,15 +61,15 @@ func TestRevertToLastGood(t *testing.T) {
 			func(c commits) verified {
 				return verified{"--max-num-seqs": c.later, "--max-num-batched-tokens": c.later}
 			},
-			nil, machine.ReasonNothingToDo, "as it was last verified: --max-num-seqs at",
+			nil, fault.NothingToDo, "as it was last verified: --max-num-seqs at",
 		},
 		"only another one": {
 			func(c commits) verified { return verified{"": c.tokens, "image": c.first} },
-			nil, machine.ReasonNoData, "what moved last is --max-num-seqs, by commit ",
+			nil, fault.NoData, "what moved last is --max-num-seqs, by commit ",
 		},
 		"what moved last never was": { // though what moved before it was
 			func(c commits) verified { return verified{"--max-num-batched-tokens": c.first} },
-			nil, machine.ReasonNoData, "no value of it was ever verified on service serving/chat",
+			nil, fault.NoData, "no value of it was ever verified on service serving/chat",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestRollbackKeepsRepairs(t *testing.T) {
 	ours := w.Head().SHA
 	before := w.Text()
 	o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false)
-	if o.Status != machine.StatusRefused || o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) || !strings.Contains(o.Message, "gitops.revert with a window takes back") {
+	if o.Status != machine.StatusRefused || o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) || !strings.Contains(o.Message, "gitops.revert with a window takes back") {
 		t.Errorf("over a repair: %s %s %q", o.Status, o.Reason, o.Message)
 	}
 	if w.Text() != before {
@@ -146,10 +146,14 @@ func TestOwnCommitIsNoCause(t *testing.T) {
 			w.App.Automated = false
 			w.Push("eve", "later", map[string]string{"image": "vllm:v0.12"})
 		}, true, ""},
-		"a change by hand":   {func(w *gitWorld) { w.App.Sync = "OutOfSync" }, false, ""},
-		"an older revision":  {func(w *gitWorld) { w.deps.Workloads = revised{at: noon.Add(-time.Hour)} }, false, ""},
-		"Argo CD is away":    {func(w *gitWorld) { w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "no route"} }, false, "could not be found out: no route"},
-		"Git is away":        {func(w *gitWorld) { w.Down = &gitops.Error{Reason: gitops.Unreachable, Message: "no route"} }, false, "could not be found out: no route"},
+		"a change by hand":  {func(w *gitWorld) { w.App.Sync = "OutOfSync" }, false, ""},
+		"an older revision": {func(w *gitWorld) { w.deps.Workloads = revised{at: noon.Add(-time.Hour)} }, false, ""},
+		"Argo CD is away": {func(w *gitWorld) {
+			w.ArgoDown = &fault.Error{Reason: fault.Unreachable, Message: "no route"}
+		}, false, "could not be found out: no route"},
+		"Git is away": {func(w *gitWorld) {
+			w.Down = &fault.Error{Reason: fault.Unreachable, Message: "no route"}
+		}, false, "could not be found out: no route"},
 		"another's replicas": {func(w *gitWorld) { w.Push("eve", "more", map[string]string{"replicas": "5"}); w.Settle() }, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -17,17 +18,17 @@ func TestProvenMeansInEffect(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(*gitWorld)
 		verdict machine.Verdict
-		reason  machine.Reason
+		reason  fault.Reason
 		says    string
 	}{
 		"in effect": {func(*gitWorld) {}, machine.VerdictVerified, "", ""},
 		"changed by hand, and not healed": {func(w *gitWorld) {
 			w.App.Sync, w.Live = "OutOfSync", map[string]string{"--max-num-seqs": "64"}
-		}, machine.VerdictInconclusive, machine.ReasonOverridden, "do not count yet: Deployment serving/chat has --max-num-seqs 64, not 192"},
+		}, machine.VerdictInconclusive, fault.Overridden, "do not count yet: Deployment serving/chat has --max-num-seqs 64, not 192"},
 		"out of sync for another reason": {func(w *gitWorld) { w.App.Sync = "OutOfSync" }, machine.VerdictVerified, "", ""},
 		"the cluster does not answer": {func(w *gitWorld) {
 			w.ClusterDown = errors.New("no route to the cluster")
-		}, machine.VerdictInconclusive, machine.ReasonServer, "no route to the cluster"},
+		}, machine.VerdictInconclusive, fault.ServerError, "no route to the cluster"},
 		"Argo CD does not answer": {func(w *gitWorld) { w.ArgoDown = errors.New("away") }, machine.VerdictVerified, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
@@ -201,42 +202,46 @@ func TestGitPlanRefuses(t *testing.T) {
 		kind   string
 		with   map[string]any
 		change func(*gitWorld)
-		reason machine.Reason
+		reason fault.Reason
 		text   string
 	}{
-		"another application's": {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Resources[0].Name = "code" }, machine.ReasonOwned, "does not manage Deployment serving/chat"},
-		"no application":        {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fleet{} }, machine.ReasonInvalid, "set gitops.application"},
-		"Flux's":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, machine.ReasonOwned, "Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand"},
-		"Flux's rollback":       {"argocd.rollback", nil, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, machine.ReasonOwned, "belongs to Flux apps"},
-		"Flux's, live":          {"kube.scale", map[string]any{"by": 1}, func(w *gitWorld) { w.deps.Workloads, w.deps.Changer = fluxFleet{}, fleet{} }, machine.ReasonOwned, "spec.replicas of Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would"},
-		"pinned":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Target = []string{"refs/tags/v1"} }, machine.ReasonOwned, "no branch"},
+		"another application's": {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Resources[0].Name = "code" }, fault.Owned, "does not manage Deployment serving/chat"},
+		"no application":        {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fleet{} }, fault.Invalid, "set gitops.application"},
+		"Flux's":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, fault.Owned, "Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand"},
+		"Flux's rollback":       {"argocd.rollback", nil, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, fault.Owned, "belongs to Flux apps"},
+		"Flux's, live":          {"kube.scale", map[string]any{"by": 1}, func(w *gitWorld) { w.deps.Workloads, w.deps.Changer = fluxFleet{}, fleet{} }, fault.Owned, "spec.replicas of Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would"},
+		"pinned":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Target = []string{"refs/tags/v1"} }, fault.Owned, "no branch"},
 		"two sources": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.App.Sources = append(w.App.Sources, gitops.Source{Repository: "https://git.example/x"})
-		}, machine.ReasonOwned, "several sources"},
-		"two flags":       {"gitops.set_flag", two, func(*gitWorld) {}, machine.ReasonInvalid, "one_variable"},
-		"dashes":          {"gitops.set_flag", map[string]any{"flag": "--max-num-seqs", "value": "1"}, func(*gitWorld) {}, machine.ReasonInvalid, "without dashes"},
-		"no value":        {"gitops.set_flag", map[string]any{"flag": "max-num-seqs"}, func(*gitWorld) {}, machine.ReasonInvalid, "no value"},
-		"as it is":        {"gitops.set_flag", map[string]any{"flag": "max-num-seqs", "value": "256"}, func(*gitWorld) {}, machine.ReasonNothingToDo, "already"},
-		"never verified":  {"gitops.set_flag", map[string]any{"flag": "max-num-seqs", "value": "last_good"}, func(*gitWorld) {}, machine.ReasonNoData, "ever verified"},
-		"others wait":     {"gitops.set_flag", seqs, func(w *gitWorld) { w.Push("eve", "not yet out", map[string]string{"image": "vllm:v0.12"}) }, machine.ReasonThrottled, `"not yet out" by eve`},
-		"window":          {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Window = "deny * until 18:00" }, machine.ReasonThrottled, "sync window deny"},
-		"syncing":         {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Operation = gitops.Operation{Running: true, By: "eve"} }, machine.ReasonThrottled, "by eve"},
-		"git down":        {"gitops.set_flag", seqs, func(w *gitWorld) { w.Down = &gitops.Error{Reason: gitops.Unreachable, Message: "no route to git"} }, machine.ReasonUnreachable, "no route"},
-		"argo down":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.ArgoDown = &gitops.Error{Reason: gitops.Forbidden, Message: "token revoked"} }, machine.ReasonForbidden, "revoked"},
-		"beyond the most": {"gitops.set_replicas", map[string]any{"replicas": 7}, func(*gitWorld) {}, machine.ReasonOutOfBounds, "7 replicas are more than the 6 allowed"},
-		"nothing changed": {"gitops.revert", map[string]any{"window": "10m"}, func(*gitWorld) {}, machine.ReasonNothingToDo, "no commit of the last 10m"},
+		}, fault.Owned, "several sources"},
+		"two flags":      {"gitops.set_flag", two, func(*gitWorld) {}, fault.Invalid, "one_variable"},
+		"dashes":         {"gitops.set_flag", map[string]any{"flag": "--max-num-seqs", "value": "1"}, func(*gitWorld) {}, fault.Invalid, "without dashes"},
+		"no value":       {"gitops.set_flag", map[string]any{"flag": "max-num-seqs"}, func(*gitWorld) {}, fault.Invalid, "no value"},
+		"as it is":       {"gitops.set_flag", map[string]any{"flag": "max-num-seqs", "value": "256"}, func(*gitWorld) {}, fault.NothingToDo, "already"},
+		"never verified": {"gitops.set_flag", map[string]any{"flag": "max-num-seqs", "value": "last_good"}, func(*gitWorld) {}, fault.NoData, "ever verified"},
+		"others wait":    {"gitops.set_flag", seqs, func(w *gitWorld) { w.Push("eve", "not yet out", map[string]string{"image": "vllm:v0.12"}) }, fault.Throttled, `"not yet out" by eve`},
+		"window":         {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Window = "deny * until 18:00" }, fault.Throttled, "sync window deny"},
+		"syncing":        {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Operation = gitops.Operation{Running: true, By: "eve"} }, fault.Throttled, "by eve"},
+		"git down": {"gitops.set_flag", seqs, func(w *gitWorld) {
+			w.Down = &fault.Error{Reason: fault.Unreachable, Message: "no route to git"}
+		}, fault.Unreachable, "no route"},
+		"argo down": {"gitops.set_flag", seqs, func(w *gitWorld) {
+			w.ArgoDown = &fault.Error{Reason: fault.Forbidden, Message: "token revoked"}
+		}, fault.Forbidden, "revoked"},
+		"beyond the most": {"gitops.set_replicas", map[string]any{"replicas": 7}, func(*gitWorld) {}, fault.OutOfBounds, "7 replicas are more than the 6 allowed"},
+		"nothing changed": {"gitops.revert", map[string]any{"window": "10m"}, func(*gitWorld) {}, fault.NothingToDo, "no commit of the last 10m"},
 		"two variables": {"gitops.revert", map[string]any{"window": "1h"}, func(w *gitWorld) {
 			w.Push("eve", "new image", map[string]string{"image": "vllm:v0.12"})
 			w.Settle()
-		}, machine.ReasonOutOfBounds, "2 variables moved, and one is changed at a time: --max-num-batched-tokens; image"},
+		}, fault.OutOfBounds, "2 variables moved, and one is changed at a time: --max-num-batched-tokens; image"},
 		"our own repair": {"gitops.revert", map[string]any{"to": "previous"}, func(w *gitWorld) {
 			plan := w.plan(t, "gitops.revert", map[string]any{"to": "previous"})
 			w.do(t, "gitops.revert", machine.ActionApply, nil, plan, nil, false)
 			w.Settle()
-		}, machine.ReasonNothingToDo, "a repair of Responder's own"},
-		"no last good":        {"gitops.revert", map[string]any{"to": "last_good"}, func(*gitWorld) {}, machine.ReasonNoData, "ever verified"},
-		"syncs by itself":     {"argocd.sync", nil, func(*gitWorld) {}, machine.ReasonOwned, "syncs by itself"},
-		"nothing before that": {"argocd.rollback", nil, func(w *gitWorld) { w.App.History = w.App.History[1:] }, machine.ReasonNothingToDo, "no earlier deployment"},
+		}, fault.NothingToDo, "a repair of Responder's own"},
+		"no last good":        {"gitops.revert", map[string]any{"to": "last_good"}, func(*gitWorld) {}, fault.NoData, "ever verified"},
+		"syncs by itself":     {"argocd.sync", nil, func(*gitWorld) {}, fault.Owned, "syncs by itself"},
+		"nothing before that": {"argocd.rollback", nil, func(w *gitWorld) { w.App.History = w.App.History[1:] }, fault.NothingToDo, "no earlier deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(true)
@@ -261,7 +266,7 @@ func TestMovedBase(t *testing.T) {
 	w.Push("eve", "something else", map[string]string{"image": "vllm:v0.12"})
 	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
 	want(t, "apply over a moved base", o, machine.StatusFailed, "moved on")
-	if o.Reason != machine.ReasonConflict || w.Head().Author.Name != "eve" {
+	if o.Reason != fault.Conflict || w.Head().Author.Name != "eve" {
 		t.Errorf("%s, head by %s", o.Reason, w.Head().Author.Name)
 	}
 	w.Push("eve", "the same line", map[string]string{"--max-num-seqs": "128"})
@@ -274,7 +279,9 @@ func TestMovedBase(t *testing.T) {
 func TestArgoDownAfterPush(t *testing.T) {
 	w := inGit(false)
 	plan := w.plan(t, "gitops.set_flag", seqs)
-	w.Pushed = func() { w.ArgoDown = &gitops.Error{Reason: gitops.Unreachable, Message: "connection refused"} }
+	w.Pushed = func() {
+		w.ArgoDown = &fault.Error{Reason: fault.Unreachable, Message: "connection refused"}
+	}
 	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
 	want(t, "apply", o, machine.StatusOK, "")
 	want(t, "look", w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, true), machine.StatusOK, "")
@@ -303,7 +310,7 @@ func TestSettleFails(t *testing.T) {
 	for range 2 {
 		o := w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false)
 		want(t, "settle", o, machine.StatusFailed, "spec.replicas")
-		if o.Reason != machine.ReasonDegraded {
+		if o.Reason != fault.Degraded {
 			t.Errorf("%s", o.Reason)
 		}
 	}

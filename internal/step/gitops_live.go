@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 )
@@ -79,8 +80,8 @@ func (g gitChange) reach(ctx context.Context, in Input, at site, prop gitops.Pro
 			continue
 		}
 		now, err := g.read(ctx, in, at.object, l)
-		if known := new(gitops.Error); errors.As(err, &known) {
-			e.unseen = append(e.unseen, t.Variable+": "+known.Message)
+		if errors.As(err, new(unreadable)) {
+			e.unseen = append(e.unseen, t.Variable+": "+wrap(err).Message)
 			continue
 		}
 		if err != nil {
@@ -197,8 +198,15 @@ func groupOf(app gitops.Application, kind, name string) string {
 	return map[string]string{"Deployment": "apps", "StatefulSet": "apps", "HorizontalPodAutoscaler": "autoscaling", "ScaledObject": "keda.sh"}[kind]
 }
 
-// read reads a variable from what runs. A [*gitops.Error] says that it cannot
-// be read there; any other error, that it could not be asked.
+// unreadable marks an error about a value that the live object does not tell,
+// as against an object that could not be asked for.
+type unreadable struct{ error }
+
+// Unwrap returns the error of package gitops.
+func (u unreadable) Unwrap() error { return u.error }
+
+// read reads a variable from what runs. The error is unreadable if the value
+// cannot be read there; any other error means that it could not be asked.
 func (g gitChange) read(ctx context.Context, in Input, object gitops.Target, l liveValue) (gitops.Reading, error) {
 	ref := refOf(in.Service)
 	t := gitops.Target{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Container: l.Container}
@@ -212,26 +220,30 @@ func (g gitChange) read(ctx context.Context, in Input, object gitops.Target, l l
 		} else if object.Kind == ref.Kind && object.Name == ref.Name {
 			ids = append(ids, own)
 		} else {
-			return gitops.Reading{}, &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf("%s scales %s %s, whose live form is not read", own, object.Kind, object.Name)}
+			return gitops.Reading{}, unreadable{&fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s scales %s %s, whose live form is not read", own, object.Kind, object.Name)}}
 		}
 	}
 	objects := make([][]byte, len(ids))
 	for i, id := range ids {
 		data, err := g.o.Object(ctx, id)
 		if err != nil {
-			e := *wrap(err) // not what a [*gitops.Error] would say here
-			return gitops.Reading{}, &e
+			return gitops.Reading{}, wrap(err)
 		}
 		objects[i] = data
 	}
-	look := func() (gitops.Reading, error) {
+	look := func() (r gitops.Reading, err error) {
 		if l.Image != "" {
-			return gitops.LiveImage(objects[0], t)
+			r, err = gitops.LiveImage(objects[0], t)
+		} else {
+			r, err = gitops.Live(objects, t, l.variable())
 		}
-		return gitops.Live(objects, t, l.variable())
+		if err != nil {
+			err = unreadable{err}
+		}
+		return r, err
 	}
 	now, err := look()
-	if known := new(gitops.Error); errors.As(err, &known) && known.Reason == gitops.NotFound && !l.Named && t.Container != "" {
+	if known := new(fault.Error); errors.As(err, &known) && known.Reason == fault.NotFound && !l.Named && t.Container != "" {
 		t.Container = "" // an operator names the containers that it makes itself
 		return look()
 	}
@@ -244,7 +256,7 @@ func (g gitChange) carried(ctx context.Context, in Input, p gitPayload, undo boo
 	for _, l := range p.Live {
 		now, err := g.read(ctx, in, p.target(in.Service.Namespace), l)
 		switch {
-		case errors.As(err, new(*gitops.Error)):
+		case errors.As(err, new(unreadable)):
 			return fmt.Sprintf("%s of %s can no longer be read: %s", l.Variable, l.place(in), wrap(err).Message), nil
 		case err != nil:
 			return "", err
@@ -273,7 +285,7 @@ func (g gitChange) kept(ctx context.Context, in Input, plan machine.Plan) error 
 	}
 	why, err := g.carried(ctx, in, p, false)
 	if err == nil && why != "" {
-		err = &Error{Reason: machine.ReasonOverridden, Message: why}
+		err = &fault.Error{Reason: fault.Overridden, Message: why}
 	}
 	return err
 }
@@ -333,7 +345,7 @@ func withoutArgo(w kube.Workload) kube.Workload {
 
 // overridden refuses a change that would have no effect.
 func overridden(step string, at site, decided []string) error {
-	return &Error{Reason: machine.ReasonOverridden, Message: fmt.Sprintf("%s: a commit would not change what runs: %s%s", step, strings.Join(decided, "; "), overrides(at.app))}
+	return &fault.Error{Reason: fault.Overridden, Message: fmt.Sprintf("%s: a commit would not change what runs: %s%s", step, strings.Join(decided, "; "), overrides(at.app))}
 }
 
 func fields(list []gitops.Override) string {

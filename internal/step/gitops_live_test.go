@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -25,23 +26,25 @@ func TestPlanLooksAtWhatRuns(t *testing.T) {
 		kind   string
 		with   map[string]any
 		change func(*gitWorld)
-		reason machine.Reason
+		reason fault.Reason
 		text   string
 	}{
 		"another value": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.Live = map[string]string{"--max-num-seqs": "128"}
 			w.App.Overrides = []gitops.Override{{Field: "spec.source.helm.parameters[maxNumSeqs]"}}
-		}, machine.ReasonOverridden, "Git says --max-num-seqs is 256 (apps/chat/values.yaml:7), and Deployment serving/chat has 128: Argo CD application argocd/chat sets beside Git: spec.source.helm.parameters[maxNumSeqs]"},
-		"nobody tells":     {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": "128"} }, machine.ReasonOverridden, "an admission webhook, another controller or a person"},
-		"taken away":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": ""} }, machine.ReasonOverridden, "Deployment serving/chat has (not set)"},
-		"added beside Git": {"gitops.set_flag", map[string]any{"flag": "watermark", "value": "0.05"}, func(w *gitWorld) { w.Live = map[string]string{"--watermark": "0.1"} }, machine.ReasonOverridden, "Git says --watermark is (not set)"},
-		"replicas":         {"gitops.set_replicas", map[string]any{"by": int64(1)}, func(w *gitWorld) { w.Live = map[string]string{"replicas": "5"} }, machine.ReasonOverridden, "Git says replicas is 3"},
-		"an autoscaler":    {"gitops.set_replicas", map[string]any{"by": int64(1)}, hpa, machine.ReasonOverridden, "belongs to HorizontalPodAutoscaler chat"},
-		"a revert of it":   {"gitops.revert", map[string]any{"to": "previous"}, func(w *gitWorld) { w.Live = map[string]string{"--max-num-batched-tokens": "8192"} }, machine.ReasonOverridden, "has 8192"},
+		}, fault.Overridden, "Git says --max-num-seqs is 256 (apps/chat/values.yaml:7), and Deployment serving/chat has 128: Argo CD application argocd/chat sets beside Git: spec.source.helm.parameters[maxNumSeqs]"},
+		"nobody tells":     {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": "128"} }, fault.Overridden, "an admission webhook, another controller or a person"},
+		"taken away":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": ""} }, fault.Overridden, "Deployment serving/chat has (not set)"},
+		"added beside Git": {"gitops.set_flag", map[string]any{"flag": "watermark", "value": "0.05"}, func(w *gitWorld) { w.Live = map[string]string{"--watermark": "0.1"} }, fault.Overridden, "Git says --watermark is (not set)"},
+		"replicas":         {"gitops.set_replicas", map[string]any{"by": int64(1)}, func(w *gitWorld) { w.Live = map[string]string{"replicas": "5"} }, fault.Overridden, "Git says replicas is 3"},
+		"an autoscaler":    {"gitops.set_replicas", map[string]any{"by": int64(1)}, hpa, fault.Overridden, "belongs to HorizontalPodAutoscaler chat"},
+		"a revert of it":   {"gitops.revert", map[string]any{"to": "previous"}, func(w *gitWorld) { w.Live = map[string]string{"--max-num-batched-tokens": "8192"} }, fault.Overridden, "has 8192"},
 		"cluster away": {"gitops.set_flag", seqs, func(w *gitWorld) {
-			w.ClusterDown = &kube.Error{Reason: kube.Unreachable, Message: "no route to the cluster"}
-		}, machine.ReasonUnreachable, "no route"},
-		"may not be looked": {"gitops.set_flag", seqs, func(w *gitWorld) { w.ClusterDown = &kube.Error{Reason: kube.Forbidden, Message: "get deployments"} }, machine.ReasonForbidden, "get deployments"},
+			w.ClusterDown = &fault.Error{Reason: fault.Unreachable, Message: "no route to the cluster"}
+		}, fault.Unreachable, "no route"},
+		"may not be looked": {"gitops.set_flag", seqs, func(w *gitWorld) {
+			w.ClusterDown = &fault.Error{Reason: fault.Forbidden, Message: "get deployments"}
+		}, fault.Forbidden, "get deployments"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(true)
@@ -85,11 +88,11 @@ func TestSyncedWithoutEffect(t *testing.T) {
 	settled := w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false)
 	want(t, "settle", settled, machine.StatusFailed,
 		"healthy, but Deployment serving/chat has --max-num-seqs 256, not 192: Argo CD application argocd/chat sets beside Git: spec.source.kustomize.patches")
-	if settled.Reason != machine.ReasonOverridden || settled.Reason.Retryable() {
+	if settled.Reason != fault.Overridden || settled.Reason.Retryable() {
 		t.Errorf("reason %s, want it to end the wait", settled.Reason)
 	}
 	proof := w.do(t, "gitops.set_flag", machine.ActionVerify, seqs, plan, o.Data, false)
-	if proof.Sample == nil || proof.Sample.Verdict != machine.VerdictFailed || proof.Sample.Reason != machine.ReasonOverridden {
+	if proof.Sample == nil || proof.Sample.Verdict != machine.VerdictFailed || proof.Sample.Reason != fault.Overridden {
 		t.Errorf("the proof says %+v, whatever the figures", proof)
 	}
 	back := w.do(t, "gitops.set_flag", machine.ActionUndo, seqs, plan, o.Data, false)
@@ -114,7 +117,7 @@ func TestNotRolledOut(t *testing.T) {
 		return w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, receipt, false)
 	}
 	want(t, "one pod", settle(), machine.StatusPending, "1 of 3 replicas updated")
-	w.ClusterDown = &kube.Error{Reason: kube.Unreachable, Message: "no route to the cluster"}
+	w.ClusterDown = &fault.Error{Reason: fault.Unreachable, Message: "no route to the cluster"}
 	if o := settle(); o.Status != machine.StatusFailed || !o.Reason.Retryable() {
 		t.Errorf("cluster away: %s %s %q", o.Status, o.Reason, o.Message)
 	}
@@ -231,7 +234,7 @@ func TestRevertOfWhatWasNeverSynced(t *testing.T) {
 	}
 	w.Live = map[string]string{"image": "vllm:patched"}
 	o := w.do(t, "gitops.revert", machine.ActionPlan, map[string]any{"to": "previous"}, nil, nil, false)
-	if o.Reason != machine.ReasonOverridden || !strings.Contains(o.Message, "vllm:patched") {
+	if o.Reason != fault.Overridden || !strings.Contains(o.Message, "vllm:patched") {
 		t.Errorf("with a third image: %s %s %q", o.Status, o.Reason, o.Message)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -57,7 +58,7 @@ func (g gitChange) notMade(ctx context.Context, in Input, p gitPayload) (Observa
 	before := Observation{Progress: "no commit of this run is on " + branchOf(p)}
 	if len(p.Set) == 0 {
 		_, err := g.propose(ctx, p, in.Service.Namespace)
-		if r := reasonOf(err); r == machine.ReasonConflict || r == machine.ReasonNothingToDo {
+		if r := reasonOf(err); r == fault.Conflict || r == fault.NothingToDo {
 			return Observation{Foreign: true, Progress: "someone else changed the same lines: " + err.Error()}, nil
 		}
 		return before, err
@@ -74,7 +75,7 @@ func (g gitChange) notMade(ctx context.Context, in Input, p gitPayload) (Observa
 	return before, nil
 }
 
-func reasonOf(err error) machine.Reason {
+func reasonOf(err error) fault.Reason {
 	if err == nil {
 		return ""
 	}
@@ -112,13 +113,13 @@ func (g gitChange) gone(ctx context.Context, in Input, p gitPayload, sha string)
 	}
 	if len(p.Set) == 0 {
 		_, err := g.m.Reverting(ctx, p.src(), p.target(in.Service.Namespace), []string{sha})
-		if r := reasonOf(err); r == machine.ReasonConflict || r == machine.ReasonNothingToDo {
+		if r := reasonOf(err); r == fault.Conflict || r == fault.NothingToDo {
 			return "someone else changed the same lines after commit " + short(sha) + ": " + err.Error(), nil
 		}
 		return "", err
 	}
 	places, err := g.places(ctx, in, p)
-	if r := reasonOf(err); r == machine.ReasonNotFound || r == machine.ReasonAmbiguous {
+	if r := reasonOf(err); r == fault.NotFound || r == fault.Ambiguous {
 		return "someone else changed the manifests after commit " + short(sha) + ": " + err.Error(), nil
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -179,12 +180,12 @@ func filesText(prop gitops.Proposal) string {
 func alone(at site, prop gitops.Proposal) error {
 	switch {
 	case at.deployed() == "":
-		return &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
 			"Argo CD application %s was never synced, as far as its history tells: what would go out along with this change is not known", at.app.Name)}
 	case len(prop.Ahead) > 0:
 		return waiting(at, prop.Ahead)
 	case !inSync(at.app, beside(at, prop.Touches)):
-		return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
 			"Argo CD application %s is %s, and no commit says why%s; what the cluster has of its own would be taken back along with this change: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
 			at.app.Name, orNone(at.app.Sync), differing(at.app))}
 	}
@@ -223,7 +224,7 @@ func waiting(at site, ahead []gitops.Commit) error {
 		}
 		list = append(list, commitText(c))
 	}
-	return &Error{Reason: machine.ReasonThrottled, Message: fmt.Sprintf(
+	return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
 		"%s would go out along with this change, because Argo CD application %s is still at %s: %s",
 		count(len(ahead), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -92,7 +93,7 @@ func TestPlanSaysTheWay(t *testing.T) {
 	if pushed.MergeWithin != 0 || strings.Contains(pushed.Summary, "pull request") {
 		t.Errorf("pushed: %+v", pushed)
 	}
-	w.Down = &gitops.Error{Reason: gitops.Unreachable, Message: "no route to the forge"}
+	w.Down = &fault.Error{Reason: fault.Unreachable, Message: "no route to the forge"}
 	want(t, "plan", w.do(t, "gitops.set_flag", machine.ActionPlan, seqs, nil, nil, false), machine.StatusFailed, "no route")
 }
 
@@ -114,7 +115,7 @@ func TestAnotherWay(t *testing.T) {
 			tt.after(w)
 			o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
 			want(t, "apply", o, machine.StatusFailed, tt.text)
-			if o.Reason != machine.ReasonConflict || w.Head().SHA != head {
+			if o.Reason != fault.Conflict || w.Head().SHA != head {
 				t.Errorf("%s, head %s", o.Reason, w.Head().Subject)
 			}
 			fresh := w.plan(t, "gitops.set_flag", seqs)
@@ -134,7 +135,7 @@ func TestNoForge(t *testing.T) {
 	plan := w.plan(t, "gitops.set_flag", seqs)
 	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
 	want(t, "apply", o, machine.StatusFailed, "push refused")
-	if o.Reason != machine.ReasonForbidden {
+	if o.Reason != fault.Forbidden {
 		t.Errorf("%s: it is tried again", o.Reason)
 	}
 }
@@ -142,7 +143,9 @@ func TestNoForge(t *testing.T) {
 // pushOnly is a repository without a forge.
 type pushOnly struct{ step.Pulls }
 
-func (pushOnly) Way(context.Context, gitops.Source) (gitops.Way, error) { return gitops.Way{}, nil }
+func (pushOnly) Way(context.Context, gitops.Source) (gitops.Way, error) {
+	return gitops.Way{}, nil
+}
 
 // TestUndoOfAPushByRequest: the branch became protected after the change was
 // pushed; it is taken back by a pull request.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -98,7 +99,7 @@ func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with reve
 		return nil, err
 	}
 	if with.To == "previous" && len(changes) > 0 && repairs(changes[0].Commit) {
-		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf(
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 			"gitops.revert: the last commit that touched %s is a repair of Responder's own, %s", in.Service.Name, commitText(changes[0].Commit))}
 	}
 	repaired := takenBack(changes, repairs)
@@ -107,7 +108,7 @@ func (l gitopsRevert) suspects(ctx context.Context, in Input, at site, with reve
 		changes = changes[:1]
 	}
 	if len(changes) == 0 {
-		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: "gitops.revert: " + none}
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: "gitops.revert: " + none}
 	}
 	return changes, nil
 }
@@ -140,7 +141,7 @@ func (g gitChange) planRevert(ctx context.Context, in Input, at site, step strin
 		}
 	}
 	if len(moved) > 1 && strings.TrimSpace(together) == "" {
-		return machine.Plan{}, &Error{Reason: machine.ReasonOutOfBounds, Message: fmt.Sprintf(
+		return machine.Plan{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 			"%s: %d variables moved, and one is changed at a time: %s; in %s. Give together with the reason why they go back as one",
 			step, len(moved), few(moved), few(list))}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -150,11 +151,11 @@ func (g gitChange) lastGood(svc playbook.Service, v gitops.Variable) (string, er
 	if g.good != nil {
 		if value, _, ok := g.good.LastGood(svc.Name, v.String()); ok {
 			if value == "" {
-				return "", &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf("%s of service %s was last good while it was not set: revert the commit that set it", v, svc.Name)}
+				return "", &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s of service %s was last good while it was not set: revert the commit that set it", v, svc.Name)}
 			}
 			return value, nil
 		}
 	}
-	return "", &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf(
+	return "", &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
 		"no value of %s was ever verified on service %s: 'responder gitops last-good' lists those that were", v, svc.Name)}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -24,20 +24,20 @@ func (g gitChange) try(ctx context.Context, in Input, step string, prop gitops.P
 			if err := g.admitted(in, step, m, stored, e); err != nil {
 				return nil, err
 			}
-		case isReason(err, machine.ReasonForbidden), isReason(err, machine.ReasonNotFound):
-			notes = append(notes, fmt.Sprintf("the API server could not be asked whether it takes %s (%s:%d): %s", m.Object, m.File, m.Line, wrap(err).Message))
-		case !isReason(err, machine.ReasonInvalid):
+		case isReason(err, fault.Forbidden), isReason(err, fault.NotFound):
+			notes = append(notes, fmt.Sprintf("the API server could not be asked whether it takes %s (%s:%d): %s", m.Object, m.File, m.Line, wrap(err).Error()))
+		case !isReason(err, fault.Invalid):
 			return nil, err
 		default:
 			if m.Before != nil {
-				if _, before := g.o.Try(ctx, in.Service.Namespace, m.Before); isReason(before, machine.ReasonInvalid) {
+				if _, before := g.o.Try(ctx, in.Service.Namespace, m.Before); isReason(before, fault.Invalid) {
 					// It is deployed all the same: by other ways than ours to ask.
 					notes = append(notes, fmt.Sprintf("whether the API server takes %s (%s:%d) is not known: asked about it as it is now, it refuses that, too: %s",
-						m.Object, m.File, m.Line, wrap(before).Message))
+						m.Object, m.File, m.Line, wrap(before).Error()))
 					continue
 				}
 			}
-			return nil, &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf("%s: the API server would refuse %s (%s:%d) as it would be: %s", step, m.Object, m.File, m.Line, wrap(err).Message)}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: the API server would refuse %s (%s:%d) as it would be: %s", step, m.Object, m.File, m.Line, wrap(err).Error())}
 		}
 	}
 	return notes, nil
@@ -56,7 +56,7 @@ func (g gitChange) admitted(in Input, step string, m gitops.Manifest, stored []b
 		if err != nil || l.matches(now, l.To) {
 			continue // after the sync it is read again
 		}
-		return &Error{Reason: machine.ReasonOverridden, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.Overridden, Message: fmt.Sprintf(
 			"%s: a commit would not change what runs: the API server makes %s %s of %s: an admission webhook or policy decides it", step, l.Variable, now, notSet(l.To))}
 	}
 	return nil

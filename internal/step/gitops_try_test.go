@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // TestTriedBeforeCommit: what the API server would refuse, or make another value
@@ -17,29 +17,29 @@ func TestTriedBeforeCommit(t *testing.T) {
 			if !strings.Contains(manifest, only) {
 				return []byte(manifest), nil
 			}
-			return nil, &kube.Error{Reason: kube.Invalid, Message: "patch deployments.apps serving/chat: denied: at most 128 sequences"}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: "patch deployments.apps serving/chat: denied: at most 128 sequences"}
 		}
 	}
-	refused := func(reason kube.Reason) func(string) ([]byte, error) {
+	refused := func(reason fault.Reason) func(string) ([]byte, error) {
 		return func(string) ([]byte, error) {
-			return nil, &kube.Error{Reason: reason, Message: "the server says " + string(reason)}
+			return nil, &fault.Error{Reason: reason, Message: "the server says " + string(reason)}
 		}
 	}
 	for name, tt := range map[string]struct {
 		change func(*gitWorld)
-		reason machine.Reason // empty: planned
-		text   string         // of the refusal, or a note
+		reason fault.Reason // empty: planned
+		text   string       // of the refusal, or a note
 	}{
 		"taken":            {func(*gitWorld) {}, "", ""},
-		"refused":          {func(w *gitWorld) { w.Admits = denied("--max-num-seqs=192") }, machine.ReasonInvalid, "the API server would refuse Deployment serving/chat (apps/chat/values.yaml:1) as it would be: patch deployments.apps serving/chat: denied: at most 128 sequences"},
+		"refused":          {func(w *gitWorld) { w.Admits = denied("--max-num-seqs=192") }, fault.Invalid, "the API server would refuse Deployment serving/chat (apps/chat/values.yaml:1) as it would be: patch deployments.apps serving/chat: denied: at most 128 sequences"},
 		"refused as it is": {func(w *gitWorld) { w.Admits = denied("") }, "", "asked about it as it is now, it refuses that, too"},
-		"no right to ask":  {func(w *gitWorld) { w.Admits = refused(kube.Forbidden) }, "", "could not be asked whether it takes Deployment serving/chat"},
-		"not served":       {func(w *gitWorld) { w.Admits = refused(kube.NotFound) }, "", "could not be asked"},
-		"away":             {func(w *gitWorld) { w.Admits = refused(kube.Unreachable) }, machine.ReasonUnreachable, "unreachable"},
+		"no right to ask":  {func(w *gitWorld) { w.Admits = refused(fault.Forbidden) }, "", "could not be asked whether it takes Deployment serving/chat"},
+		"not served":       {func(w *gitWorld) { w.Admits = refused(fault.NotFound) }, "", "could not be asked"},
+		"away":             {func(w *gitWorld) { w.Admits = refused(fault.Unreachable) }, fault.Unreachable, "unreachable"},
 		"a chart":          {func(w *gitWorld) { w.Chart = true }, "", "was not asked whether it takes all of the change"},
 		"made another value": {func(w *gitWorld) {
 			w.Admits = func(m string) ([]byte, error) { return []byte(strings.Replace(m, "=192", "=128", 1)), nil }
-		}, machine.ReasonOverridden, "the API server makes --max-num-seqs 128 of 192: an admission webhook"},
+		}, fault.Overridden, "the API server makes --max-num-seqs 128 of 192: an admission webhook"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(true)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -31,7 +32,7 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 	case made.SHA == "" && made.Waits != "":
 		return g.withdraw(ctx, in, p, made)
 	case made.SHA == "":
-		return nil, &Error{Reason: machine.ReasonNothingToDo, Message: plan.Step + ": the change is not on " + branchOf(p) + ", there is nothing to undo"}
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: plan.Step + ": the change is not on " + branchOf(p) + ", there is nothing to undo"}
 	}
 	for range 3 {
 		o, err := g.Observe(ctx, in, plan, receipt, false)
@@ -39,7 +40,7 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 		case err != nil:
 			return nil, err
 		case o.Foreign:
-			return nil, &Error{Reason: machine.ReasonForeignChange, Message: o.Progress + "; nothing was put back"}
+			return nil, &fault.Error{Reason: fault.ForeignChange, Message: o.Progress + "; nothing was put back"}
 		}
 		prop, err := g.takeBack(ctx, in, p, made.SHA)
 		if err != nil {
@@ -55,7 +56,7 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 		if errors.Is(err, gitops.ErrProtected) {
 			err = g.protectedNow(ctx, plan, p, err)
 		}
-		if isReason(err, machine.ReasonConflict) && !wrap(err).Unknown {
+		if isReason(err, fault.Conflict) && !wrap(err).Unknown {
 			continue // somebody pushed meanwhile: look at what it was; or it takes a pull request
 		}
 		if err != nil {
@@ -64,7 +65,7 @@ func (g gitChange) Undo(ctx context.Context, in Input, plan machine.Plan, receip
 		_ = g.ask(ctx, in, p, landed.SHA, machine.ActionUndo) // unwinding asks again
 		return encode(gitReceipt{Action: machine.ActionUndo, Revision: landed.SHA, Waits: landed.Waits, Beside: beside}), nil
 	}
-	return nil, &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": " + branchOf(p) + " keeps moving: " + plan.Undo + " could not be done yet"}
+	return nil, &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": " + branchOf(p) + " keeps moving: " + plan.Undo + " could not be done yet"}
 }
 
 func (g gitChange) both(ctx context.Context, in Input, p gitPayload) (made, back gitops.Landing, err error) {
@@ -80,7 +81,7 @@ func (g gitChange) both(ctx context.Context, in Input, p gitPayload) (made, back
 func (g gitChange) takeBack(ctx context.Context, in Input, p gitPayload, sha string) (gitops.Proposal, error) {
 	t := p.target(in.Service.Namespace)
 	prop, err := g.m.Reverting(ctx, p.src(), t, []string{sha})
-	if !isReason(err, machine.ReasonConflict) || len(p.Set) == 0 {
+	if !isReason(err, fault.Conflict) || len(p.Set) == 0 {
 		return prop, err
 	}
 	back := gitops.Want{Source: p.src(), Target: t}
@@ -105,7 +106,7 @@ func (g gitChange) withdraw(ctx context.Context, in Input, p gitPayload, made gi
 		return nil, err
 	}
 	if after.SHA != "" || after.Waits != "" {
-		return nil, &Error{Reason: machine.ReasonConflict, Message: made.Waits + " could not be closed: it was merged or reopened meanwhile"}
+		return nil, &fault.Error{Reason: fault.Conflict, Message: made.Waits + " could not be closed: it was merged or reopened meanwhile"}
 	}
 	return encode(gitReceipt{Action: machine.ActionUndo, Left: after.Left}), nil
 }

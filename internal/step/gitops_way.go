@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -26,9 +27,9 @@ func (g gitChange) sameWay(ctx context.Context, plan machine.Plan, p gitPayload)
 	case way.PullRequest == p.PullRequest:
 		return nil
 	case way.PullRequest:
-		return &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: planned as a push, and it takes a pull request: %s", plan.Step, way.Why)}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a push, and it takes a pull request: %s", plan.Step, way.Why)}
 	default:
-		return &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: planned as a pull request, and %s may be pushed to now", plan.Step, branchOf(p))}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a pull request, and %s may be pushed to now", plan.Step, branchOf(p))}
 	}
 }
 
@@ -38,7 +39,7 @@ func (g gitChange) protectedNow(ctx context.Context, plan machine.Plan, p gitPay
 	if way, err := g.p.Way(ctx, p.src()); err != nil || !way.PullRequest {
 		return refused
 	}
-	return &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": planned as a push, and it takes a pull request: " + refused.Error()}
+	return &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": planned as a push, and it takes a pull request: " + refused.Error()}
 }
 
 // undoWay is how a change is taken back: as it was made, or by a pull request

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
 )
@@ -26,7 +26,7 @@ func (c gpuHealth) conditionsOf(ctx context.Context, nodes []string) (byNode map
 	}
 	for _, name := range nodes {
 		switch n, err := c.n.Node(ctx, name); {
-		case isReason(err, machine.ReasonNotFound):
+		case isReason(err, fault.NotFound):
 			gone = append(gone, fmt.Sprintf("the conditions of node %s are not known: %v", name, err))
 		case err != nil:
 			byNode[name] = heard{unread: err}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -42,7 +43,10 @@ func TestGPUHealthHearsTheNeighbours(t *testing.T) {
 		"the node is gone":    {gpus{}, nil, "healthy", []string{}, "", "the conditions of node node-0 are not known"},
 		"none can be read":    {gpus{}, nil, "unknown", []string{}, "node node-0: its conditions could not be read: ", "its conditions could not be read: "},
 		"nor of one at fault": {gpus{"node-0": overheated}, nil, "throttled", []string{}, "hardware thermal slowdown", "its conditions could not be read: "},
-		"several of GPUs":     {gpus{}, func(n *corev1.Node) { condition("GPUMissing", "True")(n); condition("GPUXIDErrors", "True")(n) }, "unknown", []string{"GPUMissing=True", "GPUXIDErrors=True"}, "its conditions GPUMissing=True, GPUXIDErrors=True tell of a fault", ""},
+		"several of GPUs": {gpus{}, func(n *corev1.Node) {
+			condition("GPUMissing", "True")(n)
+			condition("GPUXIDErrors", "True")(n)
+		}, "unknown", []string{"GPUMissing=True", "GPUXIDErrors=True"}, "its conditions GPUMissing=True, GPUXIDErrors=True tell of a fault", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := gpuCluster(t)
@@ -86,7 +90,7 @@ func TestPoolHearsTheNeighbours(t *testing.T) {
 		t.Errorf("of %d nodes are out (-want +got):\n%s", plan.Pool.Size, diff)
 	}
 	x.Node(t, "node-2", 8, condition("GPUXIDErrors", "True"))
-	if o := x.do(t, machine.ActionApply, plan, ""); o.Reason != machine.ReasonConflict || !strings.Contains(o.Message, "node node-2 of the same pool went out since it was planned") {
+	if o := x.do(t, machine.ActionApply, plan, ""); o.Reason != fault.Conflict || !strings.Contains(o.Message, "node node-2 of the same pool went out since it was planned") {
 		t.Errorf("apply: %s %s", o.Reason, o.Message)
 	}
 }

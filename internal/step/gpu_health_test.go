@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
@@ -213,7 +214,7 @@ func TestGPUHealthThatCannotBeAsked(t *testing.T) {
 		t.Errorf("without a pod: got %+v, want unknown", h)
 	}
 	two := map[string]any{"node": "node-a", "also": "node-b"}
-	if _, o := askHealth(t, step.Deps{Workloads: fleet{}, GPUs: gpus{}}, two); o.Status != machine.StatusFailed || o.Reason != machine.ReasonInvalid {
+	if _, o := askHealth(t, step.Deps{Workloads: fleet{}, GPUs: gpus{}}, two); o.Status != machine.StatusFailed || o.Reason != fault.Invalid {
 		t.Errorf("one node alone, and another too: got %s %q", o.Status, o.Message)
 	}
 	if _, o := askHealth(t, step.Deps{GPUs: gpus{}}, nil); o.Status != machine.StatusFailed || !strings.Contains(o.Message, "kubernetes") {

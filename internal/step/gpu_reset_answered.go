@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
@@ -138,7 +139,7 @@ func (l gpuResetRequest) unasked(in Input, n kube.NodeState, label string, gpus 
 	default:
 		text += fmt.Sprintf(": one request at a time; tell who has that one of %s too, or ask again when it is done and its label taken away", whichGPUs(gpus))
 	}
-	return &Error{Reason: machine.ReasonNothingToDo, Message: text + ": " + unlabel(n)}
+	return &fault.Error{Reason: fault.NothingToDo, Message: text + ": " + unlabel(n)}
 }
 
 // askedBy says whose request the label is, as far as the node tells.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
@@ -73,7 +74,7 @@ func (x *twice) withdrawn(t *testing.T, gpus string) {
 // that nobody has it.
 func (x *twice) unknown(t *testing.T, gpus string) {
 	t.Helper()
-	x.d.fail = []error{&step.Error{Reason: machine.ReasonTimeout, Message: "no answer", Unknown: true}}
+	x.d.fail = []error{&fault.Error{Reason: fault.Timeout, Message: "no answer", Unknown: true}}
 	if _, o := x.asks(t, gpus); o.Status != machine.StatusUnknown {
 		t.Fatalf("request for %q: %s %s", gpus, o.Status, o.Message)
 	}
@@ -83,7 +84,7 @@ func (x *twice) unknown(t *testing.T, gpus string) {
 // refused makes a request that its receiver does not take.
 func (x *twice) refused(t *testing.T, gpus string) {
 	t.Helper()
-	x.d.fail = []error{&step.Error{Reason: machine.ReasonInvalid, Message: "422"}}
+	x.d.fail = []error{&fault.Error{Reason: fault.Invalid, Message: "422"}}
 	if _, o := x.asks(t, gpus); o.Status != machine.StatusFailed {
 		t.Fatalf("request for %q: %s %s", gpus, o.Status, o.Message)
 	}
@@ -135,7 +136,7 @@ func TestAnsweredRequestsAreRememberedTogether(t *testing.T) {
 			x.kind, x.with, x.now = "node.uncordon", map[string]any{"node": "node-0", "healthy_for": "10m"}, atNoon().Add(time.Hour)
 			x.deps.GPUs = later{agentOf: func(*gpu.GPU) {}, allDay: true}
 			o := x.do(t, machine.ActionPlan, nil, "")
-			if c.back && o.Status != machine.StatusOK || !c.back && o.Reason != machine.ReasonNotMet {
+			if c.back && o.Status != machine.StatusOK || !c.back && o.Reason != fault.NotMet {
 				t.Errorf("%s %s %s; the node has %v", o.Status, o.Reason, o.Message, x.node(t).Annotations)
 			}
 		})
@@ -158,7 +159,7 @@ func TestAnswersOfAnEarlierTime(t *testing.T) {
 			m["annotations"].(map[string]any)[whenOut] = "2026-05-04T11:00:00Z boot=" + bootA + " reset=GPU-a"
 			m["annotations"].(map[string]any)[resetAnswered] = text
 		})
-		if o := x.do(t, machine.ActionPlan, nil, ""); (o.Status == machine.StatusOK) != back || !back && o.Reason != machine.ReasonNotMet {
+		if o := x.do(t, machine.ActionPlan, nil, ""); (o.Status == machine.StatusOK) != back || !back && o.Reason != fault.NotMet {
 			t.Errorf("%q: %s %s %s", text, o.Status, o.Reason, o.Message)
 		}
 	}
@@ -186,7 +187,7 @@ func TestOneRequestAtATime(t *testing.T) {
 			})
 			o := x.do(t, machine.ActionPlan, nil, "")
 			for _, want := range c.want {
-				if o.Status != machine.StatusRefused || o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, want) {
+				if o.Status != machine.StatusRefused || o.Reason != fault.NothingToDo || !strings.Contains(o.Message, want) {
 					t.Errorf("%s %s %s, want %q", o.Status, o.Reason, o.Message, want)
 				}
 			}

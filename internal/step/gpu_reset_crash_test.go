@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
@@ -24,7 +25,7 @@ type unwritable struct {
 
 func (u *unwritable) ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeState, error) {
 	if u.now {
-		return kube.NodeState{}, &kube.Error{Reason: kube.Unreachable, Message: "the API server is away"}
+		return kube.NodeState{}, &fault.Error{Reason: fault.Unreachable, Message: "the API server is away"}
 	}
 	return u.NodeChanger.ChangeNode(ctx, c)
 }
@@ -49,7 +50,7 @@ func TestResetKilledAfterTheYes(t *testing.T) {
 	if n := x.node(t); n.Labels[resetLabel] != "asking" || n.Annotations["responder.dev/gpu-reset-requested"] != "asking for GPU GPU-8f6d: a row could not be remapped" {
 		t.Fatalf("the node has %v %v", n.Labels, n.Annotations)
 	}
-	if o := x.again(t, machine.ActionApply, plan, nil, true); o.Status != machine.StatusFailed || o.Reason != machine.ReasonInterrupted ||
+	if o := x.again(t, machine.ActionApply, plan, nil, true); o.Status != machine.StatusFailed || o.Reason != fault.Interrupted ||
 		strings.Contains(o.Message, "did not happen") || !strings.Contains(o.Message, resetLabel+"=asking") {
 		t.Errorf("looked: %s %s %s", o.Status, o.Reason, o.Message)
 	}
@@ -57,7 +58,7 @@ func TestResetKilledAfterTheYes(t *testing.T) {
 	if o := x.again(t, machine.ActionSettle, plan, nil, false); o.Status != machine.StatusOK {
 		t.Errorf("settle: %s %s", o.Status, o.Message)
 	}
-	if o := x.again(t, machine.ActionUndo, plan, nil, true); o.Reason != machine.ReasonInterrupted {
+	if o := x.again(t, machine.ActionUndo, plan, nil, true); o.Reason != fault.Interrupted {
 		t.Errorf("looked for an undo that was not made: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 	u := x.again(t, machine.ActionUndo, plan, nil, false)
@@ -99,7 +100,7 @@ func (d *deaf) ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeStat
 	n, err := d.NodeChanger.ChangeNode(ctx, c)
 	if err == nil && !c.DryRun && !d.heard {
 		d.heard = true
-		return kube.NodeState{}, &kube.Error{Reason: kube.Timeout, Message: "no answer", Unknown: true}
+		return kube.NodeState{}, &fault.Error{Reason: fault.Timeout, Message: "no answer", Unknown: true}
 	}
 	return n, err
 }
@@ -112,7 +113,7 @@ func TestResetWhoseLabelIsNotAnswered(t *testing.T) {
 		x := resetTrial(t, d, nil)
 		plan, want, label := x.plan(t), machine.StatusOK, "requested"
 		if refused {
-			d.fail, want, label = []error{&step.Error{Reason: machine.ReasonInvalid, Message: "422"}}, machine.StatusFailed, ""
+			d.fail, want, label = []error{&fault.Error{Reason: fault.Invalid, Message: "422"}}, machine.StatusFailed, ""
 		}
 		x.deps.NodeChanger = &deaf{NodeChanger: x.deps.NodeChanger}
 		if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != want || x.node(t).Labels[resetLabel] != label {
@@ -124,7 +125,7 @@ func TestResetWhoseLabelIsNotAnswered(t *testing.T) {
 // TestResetRefusedLeavesNothing: the node is as it was before, so that the same
 // plan may be tried again.
 func TestResetRefusedLeavesNothing(t *testing.T) {
-	no := &step.Error{Reason: machine.ReasonUnreachable, Message: "503"}
+	no := &fault.Error{Reason: fault.Unreachable, Message: "503"}
 	d := &desk{fail: []error{no, no}}
 	x := resetTrial(t, d, nil)
 	x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
@@ -135,7 +136,7 @@ func TestResetRefusedLeavesNothing(t *testing.T) {
 	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusFailed || x.node(t).Stamp() != was {
 		t.Errorf("apply: %s %s, the node has %v %v", o.Status, o.Message, x.node(t).Labels, x.node(t).Annotations)
 	}
-	if o := x.again(t, machine.ActionApply, plan, nil, true); o.Reason != machine.ReasonInterrupted || !strings.Contains(o.Message, "did not happen") {
+	if o := x.again(t, machine.ActionApply, plan, nil, true); o.Reason != fault.Interrupted || !strings.Contains(o.Message, "did not happen") {
 		t.Errorf("looked: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 	w := &unwritable{NodeChanger: x.deps.NodeChanger}
@@ -151,7 +152,7 @@ func TestResetSentAgain(t *testing.T) {
 	d := &desk{once: true}
 	x := resetTrial(t, d, nil)
 	x.killed(t, d, x.plan(t))
-	d.fail = []error{&step.Error{Reason: machine.ReasonUnreachable, Message: "503"}, &step.Error{Reason: machine.ReasonInvalid, Message: "422"}}
+	d.fail = []error{&fault.Error{Reason: fault.Unreachable, Message: "503"}, &fault.Error{Reason: fault.Invalid, Message: "422"}}
 	plan := x.plan(t)
 	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusFailed || x.node(t).Labels[resetLabel] != "asking" {
 		t.Errorf("refused for now: %s %s, labels %v", o.Status, o.Message, x.node(t).Labels)
@@ -162,7 +163,7 @@ func TestResetSentAgain(t *testing.T) {
 	// Another receiver, which is not known to take a key once, is not asked twice.
 	x.killed(t, d, x.plan(t))
 	d.once = false
-	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNothingToDo {
+	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NothingToDo {
 		t.Errorf("plan: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 }
@@ -204,7 +205,7 @@ func TestResetOfAnEarlierVersion(t *testing.T) {
 	if o := x.again(t, machine.ActionApply, plan, nil, true); o.Status != machine.StatusUnknown || !strings.Contains(o.Message, "withdraw what was asked for by hand") {
 		t.Errorf("looked: %s %s", o.Status, o.Message)
 	}
-	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Reason != machine.ReasonConflict || len(d.keys) > 0 {
+	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Reason != fault.Conflict || len(d.keys) > 0 {
 		t.Errorf("apply: %s %s %s after requests %v", o.Status, o.Reason, o.Message, d.keys)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
@@ -27,7 +28,7 @@ func (l gpuResetRequest) traces(ctx context.Context, in Input, plan machine.Plan
 		return Observation{Applied: true, Settled: true, Progress: "node " + plan.Target.Name + why, Receipt: encode(changeReceipt{Action: machine.ActionUndo, UID: plan.Target.UID})}
 	}
 	switch {
-	case isReason(err, machine.ReasonNotFound), err == nil && n.UID != plan.Target.UID:
+	case isReason(err, fault.NotFound), err == nil && n.UID != plan.Target.UID:
 		return none(" is gone, and its label with it"), n, p, nil
 	case err != nil:
 		return Observation{}, n, p, err
@@ -51,7 +52,7 @@ func (l gpuResetRequest) takeOff(ctx context.Context, in Input, plan machine.Pla
 		case lookErr != nil:
 			return nil, lookErr
 		case o.Foreign:
-			return nil, &Error{Reason: machine.ReasonForeignChange, Message: o.Progress}
+			return nil, &fault.Error{Reason: fault.ForeignChange, Message: o.Progress}
 		case o.Applied:
 			return o.Receipt, nil
 		}
@@ -59,7 +60,7 @@ func (l gpuResetRequest) takeOff(ctx context.Context, in Input, plan machine.Pla
 		if err == nil {
 			return encode(changeReceipt{Action: machine.ActionUndo, UID: n.UID}), nil
 		}
-		if !isReason(err, machine.ReasonConflict) {
+		if !isReason(err, fault.Conflict) {
 			return nil, err
 		}
 	}

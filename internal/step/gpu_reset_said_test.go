@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
@@ -33,7 +34,7 @@ func TestResetByTheWordOfPeople(t *testing.T) {
 			})
 		}
 	}
-	lost := &step.Error{Reason: machine.ReasonTimeout, Message: "no answer", Unknown: true}
+	lost := &fault.Error{Reason: fault.Timeout, Message: "no answer", Unknown: true}
 	asks := func(t *testing.T, x *nodeTrial, d *desk) *machine.Plan {
 		plan := x.plan(t)
 		x.killed(t, d, plan)
@@ -80,7 +81,7 @@ func TestResetByTheWordOfPeople(t *testing.T) {
 			asked := len(d.keys)
 			o := x.said(t, machine.ActionUndo, plan, false)
 			if c.foreign {
-				if o.Reason != machine.ReasonForeignChange || x.node(t).Labels[resetLabel] != "in-progress" {
+				if o.Reason != fault.ForeignChange || x.node(t).Labels[resetLabel] != "in-progress" {
 					t.Errorf("undo: %s %s %s, labels %v", o.Status, o.Reason, o.Message, x.node(t).Labels)
 				}
 				return
@@ -111,10 +112,10 @@ func TestResetByTheWordOfPeopleTriedAgain(t *testing.T) {
 	x.killed(t, d, plan)
 	w := &unwritable{NodeChanger: x.deps.NodeChanger, now: true}
 	x.deps.NodeChanger = w
-	if o := x.said(t, machine.ActionUndo, plan, false); o.Status != machine.StatusFailed || o.Reason != machine.ReasonUnreachable {
+	if o := x.said(t, machine.ActionUndo, plan, false); o.Status != machine.StatusFailed || o.Reason != fault.Unreachable {
 		t.Errorf("undo: %s %s %s", o.Status, o.Reason, o.Message)
 	}
-	if o := x.said(t, machine.ActionUndo, plan, true); o.Status != machine.StatusFailed || o.Reason != machine.ReasonInterrupted || !strings.Contains(o.Message, "still says that a reset is asked for") {
+	if o := x.said(t, machine.ActionUndo, plan, true); o.Status != machine.StatusFailed || o.Reason != fault.Interrupted || !strings.Contains(o.Message, "still says that a reset is asked for") {
 		t.Errorf("looked: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 	w.now = false

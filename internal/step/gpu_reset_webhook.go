@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
 // Repairs asks another system for the repair of hardware. That system keeps what
 // it was asked for; nothing can be read back from it.
 type Repairs interface {
-	// Ask sends a request. The error is an [*Error], Unknown where the
+	// Ask sends a request. The error is a [*fault.Error], Unknown where the
 	// request may have arrived. ticket is what the receiver calls it; it may be empty.
 	Ask(ctx context.Context, r RepairRequest) (ticket string, err error)
 	// Where names the receiver for people.
@@ -98,7 +99,7 @@ func (l gpuResetRequest) Apply(ctx context.Context, in Input, plan machine.Plan)
 	case p.Via != viaWebhook:
 		return l.node.Apply(ctx, in, plan)
 	case p.Mark == "":
-		return nil, &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": it was planned by an earlier version, which labelled no node"}
+		return nil, &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": it was planned by an earlier version, which labelled no node"}
 	case l.repairs == nil:
 		return nil, missing("webhook for repairs", "gpu.repairs")
 	}
@@ -110,7 +111,7 @@ func (l gpuResetRequest) Apply(ctx context.Context, in Input, plan machine.Plan)
 	case err != nil:
 		return nil, err
 	case n.UID != plan.Target.UID || n.Stamp() != p.Stamp:
-		changed := &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": node " + n.Name + ": its schedulability, taints or marks changed since it was planned"}
+		changed := &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": node " + n.Name + ": its schedulability, taints or marks changed since it was planned"}
 		return nil, l.ran(ctx, in, plan, p.Mark, machine.ActionApply, changed)
 	}
 	if !p.asking(in, n) {
@@ -172,7 +173,7 @@ func (l gpuResetRequest) notTaken(ctx context.Context, in Input, plan machine.Pl
 		}
 	}
 	if err := l.relabel(ctx, in, plan, p, back, ""); err != nil {
-		return &Error{
+		return &fault.Error{
 			Reason: e.Reason, Unknown: true, Err: refusal,
 			Message: fmt.Sprintf("%s: the label of node %s could not be taken off (%v) after the request was not taken", plan.Step, plan.Target.Name, err),
 		}
@@ -194,7 +195,7 @@ func (l gpuResetRequest) relabel(ctx context.Context, in Input, plan machine.Pla
 			return err
 		}
 		_, err = l.c.ChangeNode(ctx, kube.NodeChange{Name: n.Name, UID: n.UID, Stamp: n.Stamp(), Edit: edit, Mark: p.Mark, Key: key, At: in.Now})
-		if !isReason(err, machine.ReasonConflict) {
+		if !isReason(err, fault.Conflict) {
 			break
 		}
 	}
@@ -254,7 +255,7 @@ func (l gpuResetRequest) Undo(ctx context.Context, in Input, plan machine.Plan, 
 	if o.Applied {
 		if _, err := l.ask(ctx, in, plan, p, true, ticket); err != nil {
 			if e := wrap(err); !e.Unknown && !e.Reason.Retryable() {
-				return nil, &Error{Reason: e.Reason, Message: plan.Step + ": the request cannot be taken back, tell whoever answers it", Err: err}
+				return nil, &fault.Error{Reason: e.Reason, Message: plan.Step + ": the request cannot be taken back, tell whoever answers it", Err: err}
 			}
 			return nil, err
 		}

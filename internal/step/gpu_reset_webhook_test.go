@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
@@ -122,7 +123,7 @@ func TestResetByWebhookHoldsTheNode(t *testing.T) {
 	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusOK {
 		t.Fatalf("%s %s", o.Status, o.Message)
 	}
-	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "responder.dev/gpu-reset=requested already") {
+	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "responder.dev/gpu-reset=requested already") {
 		t.Errorf("a second request: %s %s", o.Status, o.Message)
 	}
 	x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
@@ -131,7 +132,7 @@ func TestResetByWebhookHoldsTheNode(t *testing.T) {
 	if o := x.again(t, machine.ActionSettle, plan, nil, false); o.Status != machine.StatusOK || !strings.Contains(o.Message, "was taken up") {
 		t.Errorf("settle when it was closed: %s %s", o.Status, o.Message)
 	}
-	if o := x.again(t, machine.ActionUndo, plan, nil, false); o.Reason != machine.ReasonForeignChange || len(d.keys) != 1 {
+	if o := x.again(t, machine.ActionUndo, plan, nil, false); o.Reason != fault.ForeignChange || len(d.keys) != 1 {
 		t.Errorf("undo of what was closed: %s %s %s after requests %v", o.Status, o.Reason, o.Message, d.keys)
 	}
 }
@@ -163,7 +164,7 @@ func TestResetOfANodeThatMoved(t *testing.T) {
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	touch(x)
-	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Reason != machine.ReasonConflict || len(d.keys) > 0 {
+	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Reason != fault.Conflict || len(d.keys) > 0 {
 		t.Errorf("%s %s %s after requests %v", o.Status, o.Reason, o.Message, d.keys)
 	}
 	plan = x.plan(t)
@@ -193,7 +194,7 @@ func TestResetOfSeveral(t *testing.T) {
 // only to who takes it once.
 func TestResetWhoseAnswerIsLost(t *testing.T) {
 	for _, once := range []bool{false, true} {
-		lost := &step.Error{Reason: machine.ReasonTimeout, Message: "no answer", Unknown: true}
+		lost := &fault.Error{Reason: fault.Timeout, Message: "no answer", Unknown: true}
 		d := &desk{once: once, fail: []error{lost}, lost: true}
 		x := resetTrial(t, d, nil)
 		plan := x.plan(t)
@@ -204,11 +205,11 @@ func TestResetWhoseAnswerIsLost(t *testing.T) {
 			t.Errorf("once %t: apply %s %s", once, o.Status, o.Message)
 		}
 		o := x.again(t, machine.ActionApply, plan, nil, true)
-		if o.Status != machine.StatusFailed || o.Reason != machine.ReasonInterrupted || strings.Contains(o.Message, "takes it once") != once {
+		if o.Status != machine.StatusFailed || o.Reason != fault.Interrupted || strings.Contains(o.Message, "takes it once") != once {
 			t.Errorf("once %t: looked %s %s %s", once, o.Status, o.Reason, o.Message)
 		}
 		if !once {
-			if o = x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNothingToDo || !strings.Contains(o.Message, "if nobody has the request, take the label away") {
+			if o = x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "if nobody has the request, take the label away") {
 				t.Errorf("planned again: %s %s %s", o.Status, o.Reason, o.Message)
 			}
 			continue
@@ -222,7 +223,7 @@ func TestResetWhoseAnswerIsLost(t *testing.T) {
 // TestResetThatIsRefused: what the receiver does not take was not asked for, and
 // what it does not give back stands.
 func TestResetThatIsRefused(t *testing.T) {
-	no := &step.Error{Reason: machine.ReasonInvalid, Message: "422"}
+	no := &fault.Error{Reason: fault.Invalid, Message: "422"}
 	d := &desk{fail: []error{no, nil, no}}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
@@ -267,7 +268,7 @@ func TestWayOfAReset(t *testing.T) {
 		x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
 			n["metadata"].(map[string]any)["labels"].(map[string]any)["dgxc.nvidia.com/nvsentinel-state"] = "quarantined"
 		})
-		if o := x.do(t, machine.ActionPlan, nil, ""); o.Status != machine.StatusRefused || o.Reason != machine.ReasonOwned {
+		if o := x.do(t, machine.ActionPlan, nil, ""); o.Status != machine.StatusRefused || o.Reason != fault.Owned {
 			t.Errorf("%s %s %s", o.Status, o.Reason, o.Message)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/dcgm"
 	"github.com/inference-responder/responder/internal/gpu/judge"
@@ -135,7 +136,7 @@ func TestGPUSources(t *testing.T) {
 		"one that may come again": {exported{scraped: 10 * time.Second, xid: 94}, "healthy degraded unknown unknown", "XID 94 (contained memory error; its process is gone) since 2026-05-03 10:45 UTC or before"},
 		"an XID of today":         {exported{scraped: 10 * time.Second, xid: 94, xidFor: 5 * time.Hour}, "healthy degraded unknown unknown", "since 07:00 UTC"},
 		"its past is not known":   {exported{scraped: 10 * time.Second, xid: 94, noPast: errors.New("too large")}, "healthy degraded unknown unknown", "past could not be read"},
-		"Prometheus is down":      {exported{err: &slo.Error{Reason: slo.Unreachable, Message: "down"}}, "healthy unknown unknown unknown", "no agent runs there, and of dcgm-exporter: ask for dcgm-exporter's series: down"},
+		"Prometheus is down":      {exported{err: &fault.Error{Reason: fault.Unreachable, Message: "down"}}, "healthy unknown unknown unknown", "no agent runs there, and of dcgm-exporter: ask for dcgm-exporter's series: down"},
 		"Prometheus knows parts":  {exported{warnings: []string{"one store did not answer"}}, "healthy unknown unknown unknown", "could not read everything"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -84,7 +84,7 @@ func (c kubeChanges) Run(ctx context.Context, in Input) (Finding, error) {
 	}
 	current, previous := newestTwo(revisions)
 	if current == nil {
-		return Finding{}, &Error{Reason: machine.ReasonNoData, Message: fmt.Sprintf("kube.changes: %s has no revision history yet", place(ref))}
+		return Finding{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("kube.changes: %s has no revision history yet", place(ref))}
 	}
 	window := time.Duration(with.Window)
 	age := in.Now.Sub(active(*current))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -102,20 +103,20 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in Input) (machine.Plan, erro
 }
 
 func rolloutAllowed(w kube.Workload) error {
-	refuse := func(r machine.Reason, why string) error {
-		return &Error{Reason: r, Message: "kube.rollout_undo: " + place(w.Ref) + " " + why}
+	refuse := func(r fault.Reason, why string) error {
+		return &fault.Error{Reason: r, Message: "kube.rollout_undo: " + place(w.Ref) + " " + why}
 	}
 	switch {
 	case owned("kube.rollout_undo", w, "spec.template") != nil:
 		return owned("kube.rollout_undo", w, "spec.template")
 	case w.Paused:
-		return refuse(machine.ReasonOutOfBounds, "has its rollouts paused: resume them first (kubectl rollout resume)")
+		return refuse(fault.OutOfBounds, "has its rollouts paused: resume them first (kubectl rollout resume)")
 	case w.Strategy.Type == "OnDelete":
-		return refuse(machine.ReasonOutOfBounds, "has the update strategy OnDelete: nothing would replace its pods")
+		return refuse(fault.OutOfBounds, "has the update strategy OnDelete: nothing would replace its pods")
 	case w.Strategy.Partition > 0:
-		return refuse(machine.ReasonOutOfBounds, fmt.Sprintf("updates ordinals from %d on only: the others would keep what they run", w.Strategy.Partition))
+		return refuse(fault.OutOfBounds, fmt.Sprintf("updates ordinals from %d on only: the others would keep what they run", w.Strategy.Partition))
 	case w.Observed < w.Generation:
-		return refuse(machine.ReasonConflict, "was just changed and its controller has not seen it yet: plan again in a moment")
+		return refuse(fault.Conflict, "was just changed and its controller has not seen it yet: plan again in a moment")
 	}
 	return nil
 }
@@ -125,11 +126,11 @@ func rolloutTarget(ref kube.Ref, revisions []kube.Revision, to int64) (from, tar
 	current, previous := newestTwo(revisions)
 	switch {
 	case current == nil:
-		return from, target, &Error{Reason: machine.ReasonNoData, Message: "kube.rollout_undo: " + place(ref) + " has no revision history yet"}
+		return from, target, &fault.Error{Reason: fault.NoData, Message: "kube.rollout_undo: " + place(ref) + " has no revision history yet"}
 	case to == current.Number:
-		return from, target, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("kube.rollout_undo: %s runs revision %d already", place(ref), to)}
+		return from, target, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("kube.rollout_undo: %s runs revision %d already", place(ref), to)}
 	case to == 0 && previous == nil:
-		return from, target, &Error{Reason: machine.ReasonNothingToDo, Message: "kube.rollout_undo: " + place(ref) +
+		return from, target, &fault.Error{Reason: fault.NothingToDo, Message: "kube.rollout_undo: " + place(ref) +
 			" has no earlier revision to go back to (see spec.revisionHistoryLimit)"}
 	case to == 0:
 		return *current, *previous, nil
@@ -139,7 +140,7 @@ func rolloutTarget(ref kube.Ref, revisions []kube.Revision, to int64) (from, tar
 			return *current, r, nil
 		}
 	}
-	return from, target, &Error{Reason: machine.ReasonNotFound, Message: fmt.Sprintf("kube.rollout_undo: %s has no revision %d any more", place(ref), to)}
+	return from, target, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("kube.rollout_undo: %s has no revision %d any more", place(ref), to)}
 }
 
 // rolloutCapacity is how few replicas may be ready while the rollout goes on.
@@ -188,7 +189,7 @@ func (l kubeRolloutUndo) Apply(ctx context.Context, in Input, plan machine.Plan)
 			return nil, err
 		}
 		if w.UID != plan.Target.UID || w.Revision != p.From || w.Observed < w.Generation {
-			err := &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("kube.rollout_undo: %s moved on to revision %d since it was planned", place(ref), w.Revision)}
+			err := &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("kube.rollout_undo: %s moved on to revision %d since it was planned", place(ref), w.Revision)}
 			return nil, afterConflict(err, w, nil, in, machine.ActionApply)
 		}
 		generation = w.Generation
@@ -212,7 +213,7 @@ func (l kubeRolloutUndo) Undo(ctx context.Context, in Input, plan machine.Plan, 
 			return err
 		}
 		if !o.Applied {
-			return &Error{Reason: machine.ReasonConflict, Message: o.Progress}
+			return &fault.Error{Reason: fault.Conflict, Message: o.Progress}
 		}
 		seen, err := payload[changeReceipt](plan.Step, o.Receipt)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -79,7 +80,7 @@ func (l kubeScale) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 		return machine.Plan{}, err
 	}
 	if lacks == "" && applied.Replicas != to {
-		return machine.Plan{}, &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf(
+		return machine.Plan{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(
 			"kube.scale: the server makes %d of %d replicas of %s: an admission webhook changes them", applied.Replicas, to, place(ref))}
 	}
 	plan := machine.Plan{
@@ -112,7 +113,7 @@ func scaleTarget(kind string, with scaleWith, svc playbook.Service, now int) (to
 		high = min(high, *with.Max)
 	}
 	refuse := func(format string, args ...any) (int, string, error) {
-		return 0, "", &Error{Reason: machine.ReasonOutOfBounds, Message: kind + ": " + fmt.Sprintf(format, args...)}
+		return 0, "", &fault.Error{Reason: fault.OutOfBounds, Message: kind + ": " + fmt.Sprintf(format, args...)}
 	}
 	relative := with.By != nil
 	if relative {
@@ -137,7 +138,7 @@ func scaleTarget(kind string, with scaleWith, svc playbook.Service, now int) (to
 	case to < low && to < now:
 		return low, fmt.Sprintf("stops at %d, the fewest allowed, instead of %d", low, to), nil
 	case to == now:
-		return 0, "", &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %d replicas already", kind, now)}
+		return 0, "", &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %d replicas already", kind, now)}
 	}
 	return to, "", nil
 }

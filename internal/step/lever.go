@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
@@ -22,7 +23,7 @@ func owned(kind string, w kube.Workload, field string) error {
 			if o.Kind == "Flux" {
 				what = byFlux
 			}
-			return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+			return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 				"%s: %s of %s belongs to %s (%s): %s", kind, field, place(w.Ref), ownerName(o), o.Why, what)}
 		}
 	}
@@ -86,12 +87,12 @@ func visit(key string) string {
 }
 
 // isReason reports whether err carries the reason.
-func isReason(err error, r machine.Reason) bool { return err != nil && wrap(err).Reason == r }
+func isReason(err error, r fault.Reason) bool { return err != nil && wrap(err).Reason == r }
 
 // afterConflict looks at what a refused write ran into. Our own change, made by
 // an attempt whose answer was lost, must not be reported as not made.
 func afterConflict(err error, w kube.Workload, readErr error, in Input, action machine.Action) error {
-	if !isReason(err, machine.ReasonConflict) {
+	if !isReason(err, fault.Conflict) {
 		return err
 	}
 	if readErr != nil || ours(w, in, action) {
@@ -149,7 +150,7 @@ func inPlace(w kube.Workload, action machine.Action, replicas int) Observation {
 
 // gone is the observation of a target that was deleted or made anew.
 func gone(t machine.Target, err error) (Observation, error) {
-	if isReason(err, machine.ReasonNotFound) {
+	if isReason(err, fault.NotFound) {
 		return Observation{Foreign: true, Progress: place(refOfTarget(t)) + " is gone: someone deleted it"}, nil
 	}
 	return Observation{}, err
@@ -209,14 +210,14 @@ func undone(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt j
 		case o.Foreign:
 			return undoBlocked(ctx, l, in, plan, receipt, o)
 		case !o.Applied:
-			return &Error{Reason: machine.ReasonNothingToDo, Message: plan.Step + ": the change is not in the world, there is nothing to undo"}
+			return &fault.Error{Reason: fault.NothingToDo, Message: plan.Step + ": the change is not in the world, there is nothing to undo"}
 		}
 		err = write()
-		if !isReason(err, machine.ReasonConflict) {
+		if !isReason(err, fault.Conflict) {
 			return err
 		}
 	}
-	return &Error{Reason: machine.ReasonConflict, Message: plan.Step + ": the object keeps changing: " + plan.Undo + " could not be done yet"}
+	return &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": the object keeps changing: " + plan.Undo + " could not be done yet"}
 }
 
 // undoBlocked tells an undo that already happened from someone else's change.
@@ -226,9 +227,9 @@ func undoBlocked(ctx context.Context, l Lever, in Input, plan machine.Plan, rece
 		return err
 	}
 	if o.Applied {
-		return &Error{Reason: machine.ReasonConflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
+		return &fault.Error{Reason: fault.Conflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
 	}
-	return &Error{Reason: machine.ReasonForeignChange, Message: seen.Progress, Err: errors.New("nothing was put back")}
+	return &fault.Error{Reason: fault.ForeignChange, Message: seen.Progress, Err: errors.New("nothing was put back")}
 }
 
 // changeReceipt is what an apply or undo left behind.

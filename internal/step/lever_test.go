@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -122,23 +123,23 @@ func TestPlanRefuses(t *testing.T) {
 		name, kind string
 		with       map[string]any
 		change     func(*kubetest.Server)
-		reason     machine.Reason
+		reason     fault.Reason
 		text       string
 	}{
-		{"autoscaler", "kube.scale", map[string]any{"by": 1}, hpa, machine.ReasonOwned, "HorizontalPodAutoscaler auto"},
-		{"beyond the most", "kube.scale", map[string]any{"replicas": 7}, nothing, machine.ReasonOutOfBounds, "7 replicas are more than the 6 allowed"},
-		{"to nothing", "kube.scale", map[string]any{"replicas": 0}, nothing, machine.ReasonInvalid, "less than 1"},
-		{"as it is", "kube.scale", map[string]any{"replicas": 3}, nothing, machine.ReasonNothingToDo, "3 replicas already"},
-		{"both", "kube.scale", map[string]any{"replicas": 3, "by": 1}, nothing, machine.ReasonInvalid, "exactly one of replicas, by"},
-		{"neither", "kube.scale", nil, nothing, machine.ReasonInvalid, "exactly one of replicas, by"},
-		{"typo", "kube.scale", map[string]any{"by": 1, "maximum": 4}, nothing, machine.ReasonInvalid, `unknown parameter "maximum"`},
-		{"own most reached", "kube.scale", map[string]any{"by": 1, "max": 3}, nothing, machine.ReasonOutOfBounds, "3 replicas already, 3 are the most"},
+		{"autoscaler", "kube.scale", map[string]any{"by": 1}, hpa, fault.Owned, "HorizontalPodAutoscaler auto"},
+		{"beyond the most", "kube.scale", map[string]any{"replicas": 7}, nothing, fault.OutOfBounds, "7 replicas are more than the 6 allowed"},
+		{"to nothing", "kube.scale", map[string]any{"replicas": 0}, nothing, fault.Invalid, "less than 1"},
+		{"as it is", "kube.scale", map[string]any{"replicas": 3}, nothing, fault.NothingToDo, "3 replicas already"},
+		{"both", "kube.scale", map[string]any{"replicas": 3, "by": 1}, nothing, fault.Invalid, "exactly one of replicas, by"},
+		{"neither", "kube.scale", nil, nothing, fault.Invalid, "exactly one of replicas, by"},
+		{"typo", "kube.scale", map[string]any{"by": 1, "maximum": 4}, nothing, fault.Invalid, `unknown parameter "maximum"`},
+		{"own most reached", "kube.scale", map[string]any{"by": 1, "max": 3}, nothing, fault.OutOfBounds, "3 replicas already, 3 are the most"},
 		{"paused", "kube.rollout_undo", nil, func(s *kubetest.Server) {
 			s.Edit(path, func(spec map[string]any) { spec["paused"] = true })
 			s.Settle(ref("Deployment"), kubetest.Epoch())
-		}, machine.ReasonOutOfBounds, "paused"},
-		{"no such revision", "kube.rollout_undo", map[string]any{"to_revision": 9}, nothing, machine.ReasonNotFound, "no revision 9"},
-		{"the current", "kube.rollout_undo", map[string]any{"to_revision": 2}, nothing, machine.ReasonNothingToDo, "revision 2 already"},
+		}, fault.OutOfBounds, "paused"},
+		{"no such revision", "kube.rollout_undo", map[string]any{"to_revision": 9}, nothing, fault.NotFound, "no revision 9"},
+		{"the current", "kube.rollout_undo", map[string]any{"to_revision": 2}, nothing, fault.NothingToDo, "revision 2 already"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -188,14 +189,14 @@ func TestReadingNeverWrites(t *testing.T) {
 func TestPanicIsUnknown(t *testing.T) {
 	set := step.New(step.Deps{Workloads: panicking{}, Changer: nil})
 	e := machine.Effect{Action: machine.ActionCheck, Step: "kube.workload", Service: service("Deployment")}
-	if o := set.Do(t.Context(), e); o.Status != machine.StatusFailed || o.Reason != machine.ReasonPanic {
+	if o := set.Do(t.Context(), e); o.Status != machine.StatusFailed || o.Reason != fault.Panic {
 		t.Errorf("check: %s %s", o.Status, o.Reason)
 	}
 	e = machine.Effect{
 		Action: machine.ActionUndo, Step: "kube.scale", Service: service("Deployment"),
 		Plan: &machine.Plan{Payload: []byte(`{"from":1,"to":2}`)},
 	}
-	if o := set.Do(t.Context(), e); o.Status != machine.StatusUnknown || o.Reason != machine.ReasonPanic {
+	if o := set.Do(t.Context(), e); o.Status != machine.StatusUnknown || o.Reason != fault.Panic {
 		t.Errorf("undo: %s %s", o.Status, o.Reason)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -83,7 +84,7 @@ func unclaimed(kind string, n kube.NodeState) error {
 	if len(n.Claims) == 0 {
 		return nil
 	}
-	return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 		"%s: node %s belongs to %s: Responder leaves it alone until that is taken away", kind, n.Name, owners(n))}
 }
 
@@ -178,7 +179,7 @@ func (l node) poolStill(ctx context.Context, plan machine.Plan, p nodePayload) e
 	}
 	for _, n := range v.Pool {
 		if n.Out() && !known[n.Name] {
-			return &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: node %s of the same pool went out since it was planned", plan.Step, n.Name)}
+			return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: node %s of the same pool went out since it was planned", plan.Step, n.Name)}
 		}
 	}
 	return nil
@@ -198,7 +199,7 @@ func (l node) write(ctx context.Context, in Input, plan machine.Plan, edit kube.
 // ran tells what a write ran into. Our own change, made by an attempt whose
 // answer was lost, must not be reported as not made.
 func (l node) ran(ctx context.Context, in Input, plan machine.Plan, mark string, action machine.Action, err error) error {
-	if !isReason(err, machine.ReasonConflict) {
+	if !isReason(err, fault.Conflict) {
 		return err
 	}
 	n, readErr := l.n.Node(ctx, plan.Target.Name)
@@ -234,7 +235,7 @@ func (l node) look(ctx context.Context, in Input, plan machine.Plan, undo bool) 
 	}
 	n, err := l.n.Node(ctx, plan.Target.Name)
 	switch {
-	case isReason(err, machine.ReasonNotFound):
+	case isReason(err, fault.NotFound):
 		return Observation{Foreign: true, Progress: "node " + plan.Target.Name + " is gone: someone deleted it"}, n, p, nil
 	case err != nil:
 		return Observation{}, n, p, err
@@ -280,7 +281,7 @@ func (l node) Undo(ctx context.Context, in Input, plan machine.Plan, receipt jso
 		case err != nil:
 			return err
 		case !o.Applied:
-			return &Error{Reason: machine.ReasonConflict, Message: o.Progress}
+			return &fault.Error{Reason: fault.Conflict, Message: o.Progress}
 		}
 		out, err = l.write(ctx, in, plan, p.Back, p.Mark, n.Stamp(), machine.ActionUndo)
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -44,7 +45,7 @@ func (l nodeCordon) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 	}
 	n := v.Node
 	if n.Unschedulable {
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: kind + ": " + nodeFacts(n) + " already"}
+		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: kind + ": " + nodeFacts(n) + " already"}
 	}
 	var out machine.Plan
 	p := nodePayload{Mark: kube.MarkCordon, Do: kube.NodeEdit{Cordon: new(true)}, Back: kube.NodeEdit{Cordon: new(false), Annotate: noted(n)}}

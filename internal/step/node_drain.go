@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -79,7 +80,7 @@ func (l nodeDrain) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 		return machine.Plan{}, err
 	}
 	if len(m.pods) == 0 && !m.leaves && v.Node.Unschedulable {
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s, and no pod is there to be moved", kind, nodeFacts(v.Node))}
+		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s, and no pod is there to be moved", kind, nodeFacts(v.Node))}
 	}
 	p.Mark, p.Whole = kube.MarkDrain, true
 	var out machine.Plan
@@ -221,7 +222,7 @@ func (l evictor) Apply(ctx context.Context, in Input, plan machine.Plan) (json.R
 	}
 	if came := arrived(p, pods); p.Whole && len(came) > 0 {
 		if n, err := l.n.Node(ctx, plan.Target.Name); err != nil || !oursOn(n, p.Mark, in, machine.ActionApply) {
-			return nil, &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf("%s: pod %s came to node %s since it was planned", plan.Step, came[0], plan.Target.Name)}
+			return nil, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: pod %s came to node %s since it was planned", plan.Step, came[0], plan.Target.Name)}
 		}
 	}
 	return l.node.Apply(ctx, in, plan)

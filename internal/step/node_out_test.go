@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
@@ -239,7 +240,7 @@ func TestUncordonAfterTheAgentForgot(t *testing.T) {
 			}
 			o := x.do(t, machine.ActionPlan, nil, "")
 			if c.says != "" {
-				if o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, c.says) {
+				if o.Reason != fault.NotMet || !strings.Contains(o.Message, c.says) {
 					t.Errorf("plan: %s %s %s, want %q", o.Status, o.Reason, o.Message, c.says)
 				}
 				return
@@ -298,7 +299,7 @@ func TestARequestMendsWhatItNames(t *testing.T) {
 			if c.back && o.Status != machine.StatusOK {
 				t.Errorf("%s %s; want it back", o.Reason, o.Message)
 			}
-			if !c.back && (o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, "the requests that were answered since were not for all of that, and it was not rebooted since")) {
+			if !c.back && (o.Reason != fault.NotMet || !strings.Contains(o.Message, "the requests that were answered since were not for all of that, and it was not rebooted since")) {
 				t.Errorf("%s %s %s; want it to stay out, and why", o.Status, o.Reason, o.Message)
 			}
 		})
@@ -312,7 +313,7 @@ func TestARequestMendsWhatItNames(t *testing.T) {
 		}
 	})
 	x.deps.GPUs = agentOf(func(*gpu.GPU) {})
-	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNotMet {
+	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NotMet {
 		t.Errorf("by a text that names none: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -20,7 +21,7 @@ func nodeField() playbook.Field {
 // pods, or the cordon is Responder's own.
 func notOurCordon(kind string, n kube.NodeState) error {
 	if n.Unschedulable && (n.CordonedBy != kube.FieldManager || n.Annotations[kube.MarkCordon] == "" && n.Annotations[kube.MarkDrain] == "") {
-		return &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"%s: node %s was cordoned by %s, not by Responder", kind, n.Name, orSomebody(n.CordonedBy))}
 	}
 	return nil
@@ -180,7 +181,7 @@ func movable(kind, node string, pods []kube.NodePod, emptyDir bool) (moves, erro
 	}
 	switch {
 	case len(refused) > 0:
-		return m, &Error{Reason: machine.ReasonOutOfBounds, Message: kind + ": " + strings.Join(refused, "; ")}
+		return m, &fault.Error{Reason: fault.OutOfBounds, Message: kind + ": " + strings.Join(refused, "; ")}
 	case len(local) > 0:
 		m.notes = append(m.notes, "lost with their pods: emptyDir of "+strings.Join(local, ", "))
 	}
@@ -198,12 +199,12 @@ func (l node) forecast(ctx context.Context, kind string, pods []kube.NodePod) (n
 	budgets := map[string]kube.Budget{}
 	for _, p := range pods {
 		if len(p.Budgets) > 1 {
-			return nil, "", &Error{Reason: machine.ReasonOutOfBounds, Message: fmt.Sprintf(
+			return nil, "", &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 				"%s: pod %s is under more than one PodDisruptionBudget (%s, %s): the API server evicts no such pod", kind, p, p.Budgets[0].Name, p.Budgets[1].Name)}
 		}
 		for _, b := range p.Budgets {
 			if b.Never() {
-				return nil, "", &Error{Reason: machine.ReasonOutOfBounds, Message: fmt.Sprintf(
+				return nil, "", &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 					"%s: PodDisruptionBudget %s never lets pod %s go: it demands %d healthy pods of %d", kind, b.Name, p, b.Desired, b.Expected)}
 			}
 			byBudget[b.Name], budgets[b.Name] = append(byBudget[b.Name], p), b

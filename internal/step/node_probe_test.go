@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
@@ -44,22 +45,22 @@ func TestUncordonProbe(t *testing.T) {
 		q    step.Querier
 		with map[string]any
 		gpus agentOf
-		why  machine.Reason // of the refusal; empty: the node comes back
+		why  fault.Reason // of the refusal; empty: the node comes back
 		says string
 	}{
 		"it passed":                 {q: diagnosis{values: []float64{1}}, says: "the probe (diag) is 1, wanted == 1"},
 		"each of them did":          {q: diagnosis{values: []float64{3, 5}}, with: map[string]any{"probe_op": ">=", "probe_value": 3.0}, says: "the probe (diag) is 3, wanted >= 3"},
 		"without words":             {q: diagnosis{values: []float64{1}}, with: map[string]any{"probe_asks": ""}, says: "the probe diag_passed is 1, wanted == 1"},
-		"it did not":                {q: diagnosis{values: []float64{0}}, why: machine.ReasonNotMet, says: "node node-0 is not proven healthy: the probe (diag) is 0, wanted == 1"},
-		"one of them did not":       {q: diagnosis{values: []float64{1, 0}}, why: machine.ReasonNotMet, says: "the probe (diag) is 0"},
-		"nobody ran it":             {q: diagnosis{}, why: machine.ReasonNotMet, says: "the probe (diag): no series answers (missing is not zero)"},
-		"no number":                 {q: diagnosis{values: []float64{math.NaN()}}, why: machine.ReasonNotMet, says: "the probe (diag): not a finite number"},
-		"not scraped lately":        {q: diagnosis{values: []float64{1}, age: 3 * time.Minute}, why: machine.ReasonNotMet, says: "the probe (diag): the newest sample is 3m0s old"},
-		"half an answer":            {q: diagnosis{values: []float64{1}, warnings: []string{"one store did not answer"}}, why: machine.ReasonNotMet, says: "may be partial"},
-		"Prometheus is down":        {q: diagnosis{err: &slo.Error{Reason: slo.Unreachable, Message: "down"}}, why: machine.ReasonNotMet, says: "the probe (diag): down"},
-		"there is none":             {why: machine.ReasonInvalid, says: "prometheus.url"},
-		"a comparison that is none": {q: diagnosis{values: []float64{1}}, with: map[string]any{"probe_op": "=~"}, why: machine.ReasonInvalid, says: "probe_op"},
-		"and it is not well":        {q: diagnosis{values: []float64{1}}, gpus: xid(95), why: machine.ReasonNotMet, says: "its GPUs: failing"},
+		"it did not":                {q: diagnosis{values: []float64{0}}, why: fault.NotMet, says: "node node-0 is not proven healthy: the probe (diag) is 0, wanted == 1"},
+		"one of them did not":       {q: diagnosis{values: []float64{1, 0}}, why: fault.NotMet, says: "the probe (diag) is 0"},
+		"nobody ran it":             {q: diagnosis{}, why: fault.NotMet, says: "the probe (diag): no series answers (missing is not zero)"},
+		"no number":                 {q: diagnosis{values: []float64{math.NaN()}}, why: fault.NotMet, says: "the probe (diag): not a finite number"},
+		"not scraped lately":        {q: diagnosis{values: []float64{1}, age: 3 * time.Minute}, why: fault.NotMet, says: "the probe (diag): the newest sample is 3m0s old"},
+		"half an answer":            {q: diagnosis{values: []float64{1}, warnings: []string{"one store did not answer"}}, why: fault.NotMet, says: "may be partial"},
+		"Prometheus is down":        {q: diagnosis{err: &fault.Error{Reason: fault.Unreachable, Message: "down"}}, why: fault.NotMet, says: "the probe (diag): down"},
+		"there is none":             {why: fault.Invalid, says: "prometheus.url"},
+		"a comparison that is none": {q: diagnosis{values: []float64{1}}, with: map[string]any{"probe_op": "=~"}, why: fault.Invalid, says: "probe_op"},
+		"and it is not well":        {q: diagnosis{values: []float64{1}}, gpus: xid(95), why: fault.NotMet, says: "its GPUs: failing"},
 	} {
 		for _, kind := range []string{"node.uncordon", "node.untaint"} {
 			t.Run(name+"/"+kind, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
@@ -68,7 +68,7 @@ func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now tim
 	}
 	j := target.Judge(readFresh(ctx, l.querier, with.Probe, now, worst(with.Op, with.Value)))
 	if !j.OK {
-		return nil, &Error{Reason: machine.ReasonNotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: %s", kind, n.Name, j.Text)}
+		return nil, &fault.Error{Reason: fault.NotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: %s", kind, n.Name, j.Text)}
 	}
 	return append(notes, fmt.Sprintf("%s is %.4g, wanted %s %.4g", target.Name, *j.Value, with.Op, with.Value)), nil
 }
@@ -76,7 +76,7 @@ func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now tim
 // seenWell says by what the node and its GPUs are seen to be well, or refuses.
 func (l node) seenWell(ctx context.Context, kind string, n kube.NodeState, now time.Time, hold time.Duration) ([]string, error) {
 	unproven := func(format string, args ...any) ([]string, error) {
-		return nil, &Error{Reason: machine.ReasonNotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: ", kind, n.Name) + fmt.Sprintf(format, args...)}
+		return nil, &fault.Error{Reason: fault.NotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: ", kind, n.Name) + fmt.Sprintf(format, args...)}
 	}
 	var out wentOut
 	if text := n.Annotations[kube.GPUsWhenOut]; text != "" {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 )
@@ -89,7 +90,7 @@ func TestDrainOfACordonedNodeWaits(t *testing.T) {
 	x.settles(t, plan, machine.StatusPending, "0 of 0 pods have left node node-0, on their way out by others: serving/chat-0")
 	x.Delete(kubetest.PodPath("serving", "chat-0"))
 	x.settles(t, plan, machine.StatusOK, "0 of 0 pods have left")
-	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNothingToDo {
+	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NothingToDo {
 		t.Errorf("plan: %s %s, want that there is nothing to do", o.Reason, o.Message)
 	}
 }
@@ -103,7 +104,7 @@ func TestDrainRefusesAllAtOnce(t *testing.T) {
 	})
 	o := x.do(t, machine.ActionPlan, nil, "")
 	const want = "node.drain: nobody would make serving/alone anew if it left node node-0: it has no controller; the emptyDir of serving/cached (scratch) would be lost: give delete_emptydir_data: true"
-	if o.Reason != machine.ReasonOutOfBounds || !strings.Contains(o.Message, want) {
+	if o.Reason != fault.OutOfBounds || !strings.Contains(o.Message, want) {
 		t.Errorf("plan: %s %q, want %q", o.Reason, o.Message, want)
 	}
 }

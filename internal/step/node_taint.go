@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -91,11 +92,11 @@ func (l nodeTaint) Plan(ctx context.Context, in Input) (machine.Plan, error) {
 // Responder's mark stands for, is on the node already.
 func untainted(kind string, n kube.NodeState, taint kube.Taint) error {
 	if slices.Contains(n.Taints, taint) {
-		return &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has the taint %s already", kind, n.Name, taint)}
+		return &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: node %s has the taint %s already", kind, n.Name, taint)}
 	}
 	for _, t := range n.Taints {
 		if strings.HasPrefix(t.Key, taintPrefix) {
-			return &Error{Reason: machine.ReasonConflict, Message: fmt.Sprintf(
+			return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf(
 				"%s: node %s has the taint %s: one of Responder's own at a time, take that off first (node.untaint)", kind, n.Name, t)}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -85,35 +86,35 @@ func TestNodePlansThatAreRefused(t *testing.T) {
 		name, kind string
 		with       map[string]any
 		world      func(*nodeTrial, *testing.T)
-		reason     machine.Reason
+		reason     fault.Reason
 		says       string
 	}{
-		{"a neighbour's", "node.cordon", nil, label("dgxc.nvidia.com/nvsentinel-state", "quarantined"), machine.ReasonOwned, "node node-0 belongs to NVSentinel"},
-		{"a neighbour's, to drain", "node.drain", nil, label("nvidia.com/gpu-driver-upgrade-state", "drain-required"), machine.ReasonOwned, "GPU operator"},
-		{"a person's", "node.cordon", nil, func(x *nodeTrial, _ *testing.T) { x.Cordon("node-0", "kubectl-cordon", true) }, machine.ReasonOwned, "a cordon by kubectl-cordon"},
-		{"a person's, to lift", "node.uncordon", nil, func(x *nodeTrial, _ *testing.T) { x.Cordon("node-0", "kubectl", true) }, machine.ReasonOwned, "a cordon by kubectl"},
+		{"a neighbour's", "node.cordon", nil, label("dgxc.nvidia.com/nvsentinel-state", "quarantined"), fault.Owned, "node node-0 belongs to NVSentinel"},
+		{"a neighbour's, to drain", "node.drain", nil, label("nvidia.com/gpu-driver-upgrade-state", "drain-required"), fault.Owned, "GPU operator"},
+		{"a person's", "node.cordon", nil, func(x *nodeTrial, _ *testing.T) { x.Cordon("node-0", "kubectl-cordon", true) }, fault.Owned, "a cordon by kubectl-cordon"},
+		{"a person's, to lift", "node.uncordon", nil, func(x *nodeTrial, _ *testing.T) { x.Cordon("node-0", "kubectl", true) }, fault.Owned, "a cordon by kubectl"},
 		{"marked, and cordoned anew by a person", "node.uncordon", nil, func(x *nodeTrial, _ *testing.T) {
 			ourCordon(x.Server)
 			x.Cordon("node-0", "kubectl", false)
 			x.Cordon("node-0", "kubectl", true)
-		}, machine.ReasonOwned, "a cordon by kubectl"},
-		{"cordoned already", "node.cordon", nil, mine, machine.ReasonNothingToDo, "cordoned already"},
-		{"takes pods already", "node.uncordon", nil, nil, machine.ReasonNothingToDo, "takes pods already"},
-		{"no such node", "node.cordon", map[string]any{"node": "nope"}, nil, machine.ReasonNotFound, "nope"},
-		{"a taint of others", "node.taint", map[string]any{"key": "dedicated"}, nil, machine.ReasonInvalid, "responder.dev/"},
-		{"a label of others", "gpu.reset_request", map[string]any{"reason": "x", "label": "nvidia.com/reset"}, nil, machine.ReasonInvalid, "responder.dev/"},
-		{"time without end", "node.drain", map[string]any{"within": "2h"}, nil, machine.ReasonInvalid, "at most 29m"},
+		}, fault.Owned, "a cordon by kubectl"},
+		{"cordoned already", "node.cordon", nil, mine, fault.NothingToDo, "cordoned already"},
+		{"takes pods already", "node.uncordon", nil, nil, fault.NothingToDo, "takes pods already"},
+		{"no such node", "node.cordon", map[string]any{"node": "nope"}, nil, fault.NotFound, "nope"},
+		{"a taint of others", "node.taint", map[string]any{"key": "dedicated"}, nil, fault.Invalid, "responder.dev/"},
+		{"a label of others", "gpu.reset_request", map[string]any{"reason": "x", "label": "nvidia.com/reset"}, nil, fault.Invalid, "responder.dev/"},
+		{"time without end", "node.drain", map[string]any{"within": "2h"}, nil, fault.Invalid, "at most 29m"},
 		{"a pod nobody makes anew", "node.drain", nil, func(x *nodeTrial, t *testing.T) {
 			x.Pod(t, chat, "alone", "node-0", func(p *corev1.Pod) { p.OwnerReferences = nil })
-		}, machine.ReasonOutOfBounds, "nobody would make serving/alone anew"},
+		}, fault.OutOfBounds, "nobody would make serving/alone anew"},
 		{"an emptyDir on disk", "node.drain", nil, func(x *nodeTrial, t *testing.T) {
 			x.Pod(t, chat, "cached", "node-0", func(p *corev1.Pod) {
 				p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 			})
-		}, machine.ReasonOutOfBounds, "the emptyDir of serving/cached (scratch) would be lost"},
+		}, fault.OutOfBounds, "the emptyDir of serving/cached (scratch) would be lost"},
 		{
 			"a budget that never allows", "node.drain", nil, func(x *nodeTrial, t *testing.T) { x.Budget(t, "serving", "chat", 0, 3, 3, 3) },
-			machine.ReasonOutOfBounds, "PodDisruptionBudget serving/chat never lets pod serving/chat-0 go: it demands 3 healthy pods of 3",
+			fault.OutOfBounds, "PodDisruptionBudget serving/chat never lets pod serving/chat-0 go: it demands 3 healthy pods of 3",
 		},
 		{"two budgets", "node.drain", nil, func(x *nodeTrial, t *testing.T) {
 			x.Budget(t, "serving", "chat", 1, 3, 2, 3)
@@ -122,32 +123,32 @@ func TestNodePlansThatAreRefused(t *testing.T) {
 				"spec":     map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "chat"}}},
 				"status":   map[string]any{"disruptionsAllowed": 1, "expectedPods": 3, "desiredHealthy": 2, "currentHealthy": 3},
 			})
-		}, machine.ReasonOutOfBounds, "under more than one PodDisruptionBudget"},
-		{"a pod that could come back", "pod.evict_from_node", nil, nil, machine.ReasonOutOfBounds, "node.cordon it first"},
-		{"no pod of the service", "pod.evict_from_node", map[string]any{"pod": "chat-1"}, mine, machine.ReasonNothingToDo, "no pod chat-1 of serving/chat is on node node-0"},
+		}, fault.OutOfBounds, "under more than one PodDisruptionBudget"},
+		{"a pod that could come back", "pod.evict_from_node", nil, nil, fault.OutOfBounds, "node.cordon it first"},
+		{"no pod of the service", "pod.evict_from_node", map[string]any{"pod": "chat-1"}, mine, fault.NothingToDo, "no pod chat-1 of serving/chat is on node node-0"},
 		{"not ready", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
 			ourCordon(x.Server)
 			x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
 				n["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Ready", "status": "Unknown"}}
 			})
-		}, machine.ReasonNotMet, "Ready=Unknown"},
+		}, fault.NotMet, "Ready=Unknown"},
 		{"to be reset", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
 			ourCordon(x.Server)
 			label("responder.dev/gpu-reset", "requested")(x, t)
-		}, machine.ReasonNotMet, "a reset of its GPUs is asked for by the label responder.dev/gpu-reset=requested"},
+		}, fault.NotMet, "a reset of its GPUs is asked for by the label responder.dev/gpu-reset=requested"},
 		{"to be reset, by another label", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
 			ourCordon(x.Server)
 			label("responder.dev/repair", "requested")(x, t)
-		}, machine.ReasonNotMet, "a reset of its GPUs is asked for by the label responder.dev/repair=requested"},
+		}, fault.NotMet, "a reset of its GPUs is asked for by the label responder.dev/repair=requested"},
 		{"being reset", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
 			ourCordon(x.Server)
 			label("responder.dev/gpu-reset", "in-progress")(x, t)
-		}, machine.ReasonNotMet, "label responder.dev/gpu-reset=in-progress"},
+		}, fault.NotMet, "label responder.dev/gpu-reset=in-progress"},
 		{"a reset whose answer was lost", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
 			ourCordon(x.Server)
 			label("responder.dev/desk", "asking")(x, t)
-		}, machine.ReasonNotMet, "label responder.dev/desk=asking"},
-		{"ready for too short", "node.uncordon", map[string]any{"healthy_for": "2h"}, mine, machine.ReasonInvalid, "at most 30m"},
+		}, fault.NotMet, "label responder.dev/desk=asking"},
+		{"ready for too short", "node.uncordon", map[string]any{"healthy_for": "2h"}, mine, fault.Invalid, "at most 30m"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -280,7 +281,7 @@ func TestPodThatCameSincePlan(t *testing.T) {
 	x := newNodeTrial(t, "node.drain", nil)
 	plan := x.plan(t)
 	x.Pod(t, ref("Deployment"), "chat-9", "node-0", nil)
-	if o := x.do(t, machine.ActionApply, plan, ""); o.Reason != machine.ReasonConflict || !strings.Contains(o.Message, "pod serving/chat-9 came to node node-0") {
+	if o := x.do(t, machine.ActionApply, plan, ""); o.Reason != fault.Conflict || !strings.Contains(o.Message, "pod serving/chat-9 came to node node-0") {
 		t.Errorf("apply: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 }
@@ -290,7 +291,7 @@ func TestNodeThatWentOutSincePlan(t *testing.T) {
 	x := newNodeTrial(t, "node.cordon", nil)
 	plan := x.plan(t)
 	x.Cordon("node-2", "kubectl", true)
-	if o := x.do(t, machine.ActionApply, plan, ""); o.Reason != machine.ReasonConflict || !strings.Contains(o.Message, "node node-2 of the same pool went out") {
+	if o := x.do(t, machine.ActionApply, plan, ""); o.Reason != fault.Conflict || !strings.Contains(o.Message, "node node-2 of the same pool went out") {
 		t.Errorf("apply: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 	if p := x.plan(t).Pool; p.Size != 3 || len(p.Out) != 1 || p.Out[0] != "node-2 (a cordon by kubectl)" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -55,7 +56,7 @@ func (l nodeUncordon) Plan(ctx context.Context, in Input) (machine.Plan, error) 
 		return machine.Plan{}, err
 	}
 	if !n.Unschedulable {
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: kind + ": " + nodeFacts(n) + " already"}
+		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: kind + ": " + nodeFacts(n) + " already"}
 	}
 	if err := notOurCordon(kind, n); err != nil {
 		return machine.Plan{}, err

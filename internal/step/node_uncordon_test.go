@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
@@ -124,7 +125,7 @@ func TestUncordonWantsProof(t *testing.T) {
 				}
 				return
 			}
-			if o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, c.says) {
+			if o.Reason != fault.NotMet || !strings.Contains(o.Message, c.says) {
 				t.Errorf("plan: %s %s %s, want %q", o.Status, o.Reason, o.Message, c.says)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -80,8 +81,8 @@ func ourTaint(kind string, n kube.NodeState) (kube.Taint, error) {
 		}
 	}
 	if len(others) > 0 {
-		return kube.Taint{}, &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+		return kube.Taint{}, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"%s: node %s has the taint %s, and no mark (%s) says that Responder put it there", kind, n.Name, strings.Join(others, " and "), kube.Tainted)}
 	}
-	return kube.Taint{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: node %s has no taint of Responder's", kind, n.Name)}
+	return kube.Taint{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: node %s has no taint of Responder's", kind, n.Name)}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 )
@@ -29,21 +30,21 @@ func TestKeptTaintIsTakenOff(t *testing.T) {
 		then  func(*nodeTrial)
 		proof string // of the plan; empty: it needs none
 		says  string // of the refusal
-		why   machine.Reason
+		why   fault.Reason
 	}{
 		"well":                       {well: func(*gpu.GPU) {}, proof: "its GPUs are healthy for 11m by nvml"},
 		"a key of the playbook's":    {taint: map[string]any{"key": "responder.dev/diagnosis", "value": "x"}, well: func(*gpu.GPU) {}, proof: "its GPUs are healthy"},
-		"not well":                   {well: xid(95), says: "node.untaint: node node-0 is not proven healthy: its GPUs: failing: GPU 1: XID 95", why: machine.ReasonNotMet},
+		"not well":                   {well: xid(95), says: "node.untaint: node node-0 is not proven healthy: its GPUs: failing: GPU 1: XID 95", why: fault.NotMet},
 		"not well, but mild":         {taint: map[string]any{"effect": "PreferNoSchedule"}, well: xid(95)},
-		"not for long enough":        {well: func(g *gpu.GPU) { g.Minutes = g.Minutes[len(g.Minutes)-2:] }, says: "healthy for 2m, wanted are 5m", why: machine.ReasonNotMet},
-		"another put it there":       {well: func(*gpu.GPU) {}, then: retaint("responder.dev/out", "PreferNoSchedule"), says: "has the taint responder.dev/out:PreferNoSchedule, and no mark (responder.dev/tainted) says that Responder put it there", why: machine.ReasonOwned},
-		"another took it off":        {well: func(*gpu.GPU) {}, then: retaint("", ""), says: "has no taint of Responder's", why: machine.ReasonNothingToDo},
-		"only one of others is left": {well: func(*gpu.GPU) {}, then: retaint("dedicated", "NoSchedule"), says: "has no taint of Responder's", why: machine.ReasonNothingToDo},
+		"not for long enough":        {well: func(g *gpu.GPU) { g.Minutes = g.Minutes[len(g.Minutes)-2:] }, says: "healthy for 2m, wanted are 5m", why: fault.NotMet},
+		"another put it there":       {well: func(*gpu.GPU) {}, then: retaint("responder.dev/out", "PreferNoSchedule"), says: "has the taint responder.dev/out:PreferNoSchedule, and no mark (responder.dev/tainted) says that Responder put it there", why: fault.Owned},
+		"another took it off":        {well: func(*gpu.GPU) {}, then: retaint("", ""), says: "has no taint of Responder's", why: fault.NothingToDo},
+		"only one of others is left": {well: func(*gpu.GPU) {}, then: retaint("dedicated", "NoSchedule"), says: "has no taint of Responder's", why: fault.NothingToDo},
 		"a neighbour has the node": {well: func(*gpu.GPU) {}, then: func(x *nodeTrial) {
 			x.edit(func(m, _ map[string]any) {
 				m["labels"].(map[string]any)["dgxc.nvidia.com/nvsentinel-state"] = "quarantined"
 			})
-		}, says: "belongs to NVSentinel", why: machine.ReasonOwned},
+		}, says: "belongs to NVSentinel", why: fault.Owned},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newNodeTrial(t, "node.taint", c.taint)
@@ -71,7 +72,7 @@ func TestKeptTaintIsTakenOff(t *testing.T) {
 			if spec := x.Spec(kubetest.NodePath("node-0")); strings.Contains(spec, "taints") || x.annotation(t, "responder.dev/tainted") != "" || x.annotation(t, whenOut) != "" {
 				t.Errorf("the node is left %s, marked %q and %q", spec, x.annotation(t, "responder.dev/tainted"), x.annotation(t, whenOut))
 			}
-			if again := off.do(t, machine.ActionPlan, nil, ""); again.Reason != machine.ReasonNothingToDo {
+			if again := off.do(t, machine.ActionPlan, nil, ""); again.Reason != fault.NothingToDo {
 				t.Errorf("a second time: %s %s", again.Status, again.Message)
 			}
 			if u := off.do(t, machine.ActionUndo, o.Plan, ""); u.Status != machine.StatusOK || x.Spec(kubetest.NodePath("node-0")) != before || x.annotation(t, "responder.dev/tainted") == "" {
@@ -102,7 +103,7 @@ func TestCordonedAndTainted(t *testing.T) {
 	x.as("node.taint", nil).applied(t)
 	x.now = x.now.Add(time.Hour)
 	x.deps.GPUs = later{agentOf: func(*gpu.GPU) {}, allDay: true}
-	if o := x.as("node.untaint", nil).do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, "it was not rebooted since") {
+	if o := x.as("node.untaint", nil).do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NotMet || !strings.Contains(o.Message, "it was not rebooted since") {
 		t.Fatalf("untaint before the reset: %s %s", o.Reason, o.Message)
 	}
 	x.boots(bootB)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -85,7 +86,7 @@ func TestUncordonWantsAllXIDs(t *testing.T) {
 			if c.says == "" && o.Status != machine.StatusOK {
 				t.Errorf("%s %s; want it back", o.Reason, o.Message)
 			}
-			if c.says != "" && (o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, c.says)) {
+			if c.says != "" && (o.Reason != fault.NotMet || !strings.Contains(o.Message, c.says)) {
 				t.Errorf("%s %s %s; want it to stay out: %s", o.Status, o.Reason, o.Message, c.says)
 			}
 		})
@@ -117,7 +118,7 @@ func TestUncordonAsksForEachGPU(t *testing.T) {
 	x.deps.GPUs = besideLater{}
 	asked := []string{}
 	x.deps.XIDs = exporterSays{errors.New("no"), &asked}
-	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != machine.ReasonNotMet || strings.Join(asked, ";") != "node-0 GPU-node-0-2 since 12:00" {
+	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NotMet || strings.Join(asked, ";") != "node-0 GPU-node-0-2 since 12:00" {
 		t.Errorf("%s %s, asked %q; want one question, of the GPU that was lost sight of", o.Reason, o.Message, asked)
 	}
 }

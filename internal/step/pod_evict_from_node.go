@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -49,7 +50,7 @@ func (l podEvictFromNode) Plan(ctx context.Context, in Input) (machine.Plan, err
 		return machine.Plan{}, err
 	}
 	if !v.Node.Unschedulable {
-		return machine.Plan{}, &Error{Reason: machine.ReasonOutOfBounds, Message: fmt.Sprintf("%s: node %s takes pods, so that the successor could come back to it: node.cordon it first", kind, v.Node.Name)}
+		return machine.Plan{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: node %s takes pods, so that the successor could come back to it: node.cordon it first", kind, v.Node.Name)}
 	}
 	pods := slices.DeleteFunc(slices.Clone(v.Pods), func(x kube.NodePod) bool {
 		return x.Owner.Leaders() != refOf(in.Service).Leaders() || with.Pod != "" && x.Name != with.Pod
@@ -63,7 +64,7 @@ func (l podEvictFromNode) Plan(ctx context.Context, in Input) (machine.Plan, err
 		if with.Pod != "" {
 			which = "no pod " + with.Pod + " of " + in.Service.Name
 		}
-		return machine.Plan{}, &Error{Reason: machine.ReasonNothingToDo, Message: fmt.Sprintf("%s: %s is on node %s, or it is leaving already", kind, which, v.Node.Name)}
+		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s is on node %s, or it is leaving already", kind, which, v.Node.Name)}
 	}
 	p.Mark, p.Cordoned = kube.MarkEvict, true
 	v.Serving = onlyHere(v.Serving, m.pods)

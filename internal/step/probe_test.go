@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -57,11 +58,11 @@ func TestProbeStaysHome(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"http://evil/", "//evil/x", "health", ""} {
-		if _, o := probe(home.URL, path); o.Status != machine.StatusFailed || o.Reason != machine.ReasonInvalid {
+		if _, o := probe(home.URL, path); o.Status != machine.StatusFailed || o.Reason != fault.Invalid {
 			t.Errorf("path %q: %s %s", path, o.Status, o.Message)
 		}
 	}
-	if _, o := probe("", "/health"); o.Reason != machine.ReasonInvalid || !strings.Contains(o.Message, "catalog") {
+	if _, o := probe("", "/health"); o.Reason != fault.Invalid || !strings.Contains(o.Message, "catalog") {
 		t.Errorf("no endpoint: %s %s", o.Reason, o.Message)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 )
@@ -145,7 +145,7 @@ func (c prometheusQuery) ask(ctx context.Context, with queryWith, now time.Time)
 		step = max(span/60, time.Second)
 	}
 	if span/step > maxPoints {
-		return nil, nil, &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf(
+		return nil, nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(
 			"prometheus.query: %s in steps of %s is more than %d points: use a longer step", span, step, maxPoints)}
 	}
 	m, err := c.q.Range(ctx, with.Query, now.Add(-span), now, step)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // routes are the levers on live objects, and what they are where Git owns the
@@ -16,7 +17,7 @@ var routes = map[string]struct {
 	"kube.scale": {"gitops.set_replicas", func(with map[string]any) (map[string]any, error) { return with, nil }},
 	"kube.rollout_undo": {"gitops.revert", func(with map[string]any) (map[string]any, error) {
 		if v, given := with["to_revision"]; given && fmt.Sprint(v) != "0" {
-			return nil, &Error{Reason: machine.ReasonOwned, Message: fmt.Sprintf(
+			return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 				"kube.rollout_undo: revision %v is the cluster's, and Git owns the object: use gitops.revert", v)}
 		}
 		return map[string]any{"to": "previous"}, nil
@@ -28,7 +29,7 @@ var routes = map[string]struct {
 // carries it out from there on.
 func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused error) (*machine.Plan, error) {
 	route, known := routes[e.Step]
-	if !known || !isReason(refused, machine.ReasonOwned) || s.deps.Workloads == nil || s.deps.Manifests == nil || s.deps.Applications == nil {
+	if !known || !isReason(refused, fault.Owned) || s.deps.Workloads == nil || s.deps.Manifests == nil || s.deps.Applications == nil {
 		return nil, refused
 	}
 	w, err := s.deps.Workloads.Workload(ctx, refOf(in.Service))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -30,7 +31,7 @@ func TestConstantWithoutSeriesProvesNothing(t *testing.T) {
 	e.Proof.Spec.Until[0].Query = "sum(slow) or vector(0)"
 	q := gone{prom{values: map[string][]float64{"sum(slow) or vector(0)": {0}, "sum(rate(reqs[2m]))": {9}}}}
 	o := do(t, step.Deps{Querier: q, Workloads: fleet{}}, e)
-	if o.Sample == nil || o.Sample.Verdict != machine.VerdictInconclusive || o.Sample.Reason != machine.ReasonNoData {
+	if o.Sample == nil || o.Sample.Verdict != machine.VerdictInconclusive || o.Sample.Reason != fault.NoData {
 		t.Errorf("%s: %+v, want inconclusive for lack of data", o.Status, o.Sample)
 	}
 }

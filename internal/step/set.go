@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -51,7 +52,7 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.deps.Log.Error("step panicked", "run", e.Run, "step", e.Step, "panic", p)
-			out = machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonPanic, Message: fmt.Sprintf("%s panicked: %v", e.Step, p)}
+			out = machine.Outcome{Status: machine.StatusFailed, Reason: fault.Panic, Message: fmt.Sprintf("%s panicked: %v", e.Step, p)}
 			if e.Action.Mutates() {
 				out.Status = machine.StatusUnknown
 			}
@@ -131,7 +132,7 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 		return s.observe(ctx, e, in, l)
 	case e.Action == machine.ActionUndo:
 		receipt, err := l.Undo(ctx, in, *e.Plan, e.Receipt)
-		if isReason(err, machine.ReasonNothingToDo) {
+		if isReason(err, fault.NothingToDo) {
 			return outcomeOf(err, machine.StatusRefused)
 		}
 		if err != nil {
@@ -166,13 +167,13 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 	case err != nil:
 		return outcomeOf(err, machine.StatusUnknown)
 	case o.Foreign:
-		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
 	case o.Declined:
-		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonDenied, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusRefused, Reason: fault.Denied, Message: o.Progress}
 	case o.Unsure:
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted, Message: "looked: " + o.Progress}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Interrupted, Message: "looked: " + o.Progress}
 	case !o.Applied && !o.Pending:
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonInterrupted, Message: "looked: it did not happen; " + o.Progress}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Interrupted, Message: "looked: it did not happen; " + o.Progress}
 	}
 	out := machine.Outcome{Status: machine.StatusOK, Data: o.Receipt, Message: "looked: it happened; " + o.Progress, Waits: o.Waits}
 	if !undo {
@@ -221,17 +222,17 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	case err != nil:
 		return outcomeOf(err, machine.StatusFailed)
 	case !o.Foreign && o.Declined:
-		return machine.Outcome{Status: machine.StatusRefused, Reason: machine.ReasonDenied, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusRefused, Reason: fault.Denied, Message: o.Progress}
 	case !o.Foreign && o.Pending:
 		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Waits: o.Waits}
 	case !o.Foreign && o.Applied && o.Unread != nil:
 		return outcomeOf(o.Unread, machine.StatusFailed)
 	case o.Foreign, !o.Applied:
-		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
 	case o.Defeated:
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonOverridden, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Overridden, Message: o.Progress}
 	case o.Degraded:
-		return machine.Outcome{Status: machine.StatusFailed, Reason: machine.ReasonDegraded, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Degraded, Message: o.Progress}
 	case !o.Settled:
 		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Facts: o.Seen, Again: o.Again}
 	}
@@ -268,9 +269,9 @@ func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Out
 	case err != nil:
 		return outcomeOf(err, machine.StatusFailed)
 	case o.Foreign, !o.Applied:
-		return machine.Outcome{Status: machine.StatusForeign, Reason: machine.ReasonForeignChange, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
 	case o.Defeated:
-		sample := machine.Sample{At: in.Now, Verdict: machine.VerdictFailed, Reason: machine.ReasonOverridden, Message: o.Progress}
+		sample := machine.Sample{At: in.Now, Verdict: machine.VerdictFailed, Reason: fault.Overridden, Message: o.Progress}
 		return machine.Outcome{Status: machine.StatusOK, Sample: &sample}
 	}
 	out := s.verify(ctx, e, in.Now)

@@ -26,7 +26,7 @@ type Input struct {
 // Check reads the world and changes nothing. The value it returns is a struct
 // whose JSON form matches the kind's Out. Missing, stale or NaN data is a
 // value of the result, not an error; an error means the question could not be
-// asked and is an [*Error].
+// asked and is a [*fault.Error].
 type Check interface {
 	Run(ctx context.Context, in Input) (Finding, error)
 }
@@ -41,7 +41,7 @@ type Finding struct {
 type Lever interface {
 	// Plan computes what would change now, with a server-side dry-run. It
 	// changes nothing. A lever that must not or need not act returns an
-	// [*Error] with the reason.
+	// [*fault.Error] with the reason.
 	Plan(ctx context.Context, in Input) (machine.Plan, error)
 
 	// Apply carries plan out once, under its preconditions. Its receipt is
@@ -78,25 +78,6 @@ type Observation struct {
 
 // over reports whether waiting and asking again changes nothing.
 func (o Observation) over() bool { return o.Foreign || o.Degraded || o.Defeated }
-
-// Error is why a step could not do its work.
-type Error struct {
-	Reason  machine.Reason
-	Message string // what, where, why, what to do
-	Unknown bool   // a mutation may have happened
-	Err     error
-}
-
-// Error says the message and the cause.
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.Message
-	}
-	return e.Message + ": " + e.Err.Error()
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
 
 // Querier answers PromQL: Prometheus, or the sandbox.
 type Querier interface {

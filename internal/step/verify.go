@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 )
@@ -46,11 +47,11 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 	}
 	j := slo.Judge(proof, r, now)
 	sample := &machine.Sample{
-		At: now, Verdict: machine.Verdict(j.Verdict), Reason: machine.Reason(j.Reason),
+		At: now, Verdict: machine.Verdict(j.Verdict), Reason: j.Reason,
 		Message: j.Message, HeldFrom: j.HeldFrom,
 	}
 	for i, v := range j.Values {
-		reading := machine.Reading{Name: v.Name, Value: v.Value, Limit: v.Limit, Op: v.Op, OK: v.OK, Why: machine.Reason(v.Why)}
+		reading := machine.Reading{Name: v.Name, Value: v.Value, Limit: v.Limit, Op: v.Op, OK: v.OK, Why: v.Why}
 		if i < len(p.Spec.Until) { // they come first, in their order
 			reading.Unit = p.Spec.Until[i].Unit
 		}
@@ -84,24 +85,24 @@ func readFresh(ctx context.Context, q Querier, expr string, now time.Time, fold 
 	v, err := q.Instant(ctx, expr, now)
 	if err != nil {
 		e := wrap(err)
-		return slo.Reading{Reason: slo.Reason(e.Reason), Detail: e.Error()}
+		return slo.Reading{Reason: e.Reason, Detail: e.Error()}
 	}
 	if w := warnings(v.Warnings); w != "" {
-		return slo.Reading{Reason: slo.NoData, Detail: "the answer may be partial: " + w}
+		return slo.Reading{Reason: fault.NoData, Detail: "the answer may be partial: " + w}
 	}
 	if len(v.Samples) == 0 {
-		return slo.Reading{Reason: slo.NoData}
+		return slo.Reading{Reason: fault.NoData}
 	}
 	newest, asked, err := newestSample(ctx, q, expr, now)
 	if err != nil {
 		e := wrap(err)
-		return slo.Reading{Reason: slo.Reason(e.Reason), Detail: "how old the samples are: " + e.Error()}
+		return slo.Reading{Reason: e.Reason, Detail: "how old the samples are: " + e.Error()}
 	}
 	if asked && newest.IsZero() {
-		return slo.Reading{Reason: slo.NoData, Detail: "the answer is a constant, no series is behind it"}
+		return slo.Reading{Reason: fault.NoData, Detail: "the answer is a constant, no series is behind it"}
 	}
 	if age := now.Sub(newest); asked && age > freshness {
-		return slo.Reading{Reason: slo.Stale, Detail: "the newest sample is " + ago(age, newest)}
+		return slo.Reading{Reason: fault.Stale, Detail: "the newest sample is " + ago(age, newest)}
 	}
 	return slo.Reading{Value: fold(v.Samples)}
 }
@@ -230,13 +231,13 @@ func (s *Set) trafficWas(ctx context.Context, expr string, at time.Time) (*float
 func trafficOf(rate float64, expr string, warned []string, err error) (*float64, error) {
 	if err != nil {
 		x := wrap(err)
-		return nil, &Error{Reason: x.Reason, Message: "traffic before the change cannot be read, nothing was changed", Err: x}
+		return nil, &fault.Error{Reason: x.Reason, Message: "traffic before the change cannot be read, nothing was changed", Err: x}
 	}
 	if w := warnings(warned); w != "" {
-		return nil, &Error{Reason: machine.ReasonNoData, Message: "traffic before the change may be partial, nothing was changed: " + w}
+		return nil, &fault.Error{Reason: fault.NoData, Message: "traffic before the change may be partial, nothing was changed: " + w}
 	}
 	if math.IsNaN(rate) || math.IsInf(rate, 0) {
-		return nil, &Error{Reason: machine.ReasonNaN, Message: "traffic before the change is not a finite number, nothing was changed: " + expr}
+		return nil, &fault.Error{Reason: fault.NotANumber, Message: "traffic before the change is not a finite number, nothing was changed: " + expr}
 	}
 	return &rate, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -87,7 +88,7 @@ func TestTrafficOfSeriesThatAreGone(t *testing.T) {
 	}{
 		{"there was some", outage{was: was}, machine.StatusOK, 20, "what they were at 11:56:00Z: 20 requests/s"},
 		{"there never was any", outage{}, machine.StatusOK, 0, "no traffic series in the last 10m0s"},
-		{"the past cannot be read", outage{err: &slo.Error{Reason: slo.Unreachable}}, machine.StatusFailed, -1, "nothing was changed"},
+		{"the past cannot be read", outage{err: &fault.Error{Reason: fault.Unreachable}}, machine.StatusFailed, -1, "nothing was changed"},
 		{"the past is partial", outage{was: slo.Matrix{Warnings: []string{"a store is away"}}}, machine.StatusFailed, -1, "may be partial"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

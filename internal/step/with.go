@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -119,7 +119,7 @@ func within(f playbook.Field, v any) error {
 }
 
 func invalid(format string, args ...any) error {
-	return &Error{Reason: machine.ReasonInvalid, Message: fmt.Sprintf(format, args...)}
+	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
 // encode is JSON of our own structs.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -60,7 +61,7 @@ func poisoned(t *testing.T, s string) (machine.State, []machine.Event) {
 			e.Guards[j] = machine.GuardVerdict{Guard: s, Why: s}
 		}
 		if e.Sample != nil {
-			e.Sample = &machine.Sample{Message: s, Values: []machine.Reading{{Name: s, Op: s, Why: machine.Reason(s)}}}
+			e.Sample = &machine.Sample{Message: s, Values: []machine.Reading{{Name: s, Op: s, Why: fault.Reason(s)}}}
 		}
 	}
 	return run, events

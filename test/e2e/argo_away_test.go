@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -30,7 +31,7 @@ func TestArgoAwayForTwoMinutes(t *testing.T) {
 		return time.Since(since) >= 2*time.Minute, ""
 	})
 	w.responder.AwaitRun(t, time.Minute, "a run that waits and says why", func(r *rig.Run) bool {
-		return r.Ending == nil && r.Has(machine.Settling) >= 3 && r.Last(machine.Settling).Reason == machine.ReasonUnreachable
+		return r.Ending == nil && r.Has(machine.Settling) >= 3 && r.Last(machine.Settling).Reason == fault.Unreachable
 	})
 	w.proxy.Open(t)
 	run := w.responder.AwaitEnd(t, 2*time.Minute, machine.OutcomeResolved)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -38,7 +39,7 @@ func gitArgoSync(t *testing.T, all *gitWorlds) {
 	w.wantCommits(t, 0)
 	w.wantSeqs(t, "32")
 	w.wantHistory(t, w.broken, repair)
-	if why := run.Last(machine.PlanRefused); why.State != "first" || why.Reason != machine.ReasonNothingToDo || !strings.Contains(why.Message, "no earlier deployment") {
+	if why := run.Last(machine.PlanRefused); why.State != "first" || why.Reason != fault.NothingToDo || !strings.Contains(why.Message, "no earlier deployment") {
 		t.Errorf("the rollback was refused for %s: %q; want that there is no earlier deployment", why.Reason, why.Message)
 	}
 	w.wantOnce(t, run, machine.Applied, machine.Settled, machine.Verified)
@@ -70,7 +71,7 @@ func gitArgoSyncFails(t *testing.T, all *gitWorlds) {
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 0)
 	w.wantOnce(t, run, machine.Applied, machine.Undone, machine.Unwound)
-	if why := run.Last(machine.VerifyEnded); why.Reason != machine.ReasonDegraded || !strings.Contains(why.Message, "32 is reserved") {
+	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Degraded || !strings.Contains(why.Message, "32 is reserved") {
 		t.Errorf("it was given up for %s: %q; want what the API server said", why.Reason, why.Message)
 	}
 	w.wantHistory(t, w.broken, w.broken)
@@ -148,7 +149,7 @@ func gitArgoRollbackInGit(t *testing.T, all *gitWorlds) {
 	run := w.ends(t, machine.OutcomeResolved)
 	sha := w.wantCommits(t, 1)[0]
 	w.wantSeqs(t, "64")
-	if why := run.Last(machine.PlanRefused); why.State != "first" || why.Reason != machine.ReasonOwned || !strings.Contains(why.Message, "syncs by itself") {
+	if why := run.Last(machine.PlanRefused); why.State != "first" || why.Reason != fault.Owned || !strings.Contains(why.Message, "syncs by itself") {
 		t.Errorf("the sync was refused for %s: %q; want that it syncs by itself", why.Reason, why.Message)
 	}
 	w.wantHistory(t, w.good(t), w.broken, sha)
@@ -161,7 +162,7 @@ func gitArgoRollbackInGit(t *testing.T, all *gitWorlds) {
 func gitArgoRollbackToLastGood(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{first: argoLastGood, app: manual, settings: "guards: {cooldown: 0s}\n"})
 	first := w.ends(t, machine.OutcomeResolved)
-	if why := first.Last(machine.PlanRefused); why.State != "first" || why.Reason != machine.ReasonNoData || !strings.Contains(why.Message, "ever verified") {
+	if why := first.Last(machine.PlanRefused); why.State != "first" || why.Reason != fault.NoData || !strings.Contains(why.Message, "ever verified") {
 		t.Errorf("refused for %s: %q; want that nothing was ever verified", why.Reason, why.Message)
 	}
 	good := w.wantCommits(t, 1)[0]
@@ -193,7 +194,7 @@ func gitArgoWindow(t *testing.T, all *gitWorlds) {
 	for _, e := range run.Events {
 		if e.Kind == machine.PlanRefused {
 			refused++
-			if e.Reason != machine.ReasonThrottled || !strings.Contains(e.Message, "sync window the deny window") {
+			if e.Reason != fault.Throttled || !strings.Contains(e.Message, "sync window the deny window") {
 				t.Errorf("%s was refused for %s: %q; want the sync window named", e.State, e.Reason, e.Message)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/argocd"
 	"github.com/inference-responder/responder/test/e2e/rig"
@@ -41,7 +42,7 @@ func TestArgoClientAutomated(t *testing.T) {
 	if err := argocd.Owns(app, chat); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.client.Owner(t.Context(), app.Name, gitops.Resource{Group: "apps", Kind: "Deployment", Namespace: w.ns, Name: "other"}); reason(err) != gitops.Owned {
+	if _, err := w.client.Owner(t.Context(), app.Name, gitops.Resource{Group: "apps", Kind: "Deployment", Namespace: w.ns, Name: "other"}); reason(err) != fault.Owned {
 		t.Errorf("owner of another object: %v, want refused", err)
 	}
 
@@ -53,7 +54,7 @@ func TestArgoClientAutomated(t *testing.T) {
 	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=32" {
 		t.Errorf("watched to the end, and the Deployment has %s", got)
 	}
-	if err := w.client.Sync(t.Context(), gitops.Sync{Application: w.app.Name, Revisions: []string{sha}, Key: "k-1"}); reason(err) != gitops.Owned {
+	if err := w.client.Sync(t.Context(), gitops.Sync{Application: w.app.Name, Revisions: []string{sha}, Key: "k-1"}); reason(err) != fault.Owned {
 		t.Errorf("sync of an application that does it by itself: %v, want refused", err)
 	}
 }
@@ -95,7 +96,7 @@ func TestArgoClientManual(t *testing.T) {
 		app, err := w.client.Application(ctx, w.app.Name)
 		return err == nil && app.Window != "", app.Window
 	})
-	if err := w.client.Sync(t.Context(), gitops.Sync{Application: w.app.Name, Revisions: []string{first}, Key: "k-2"}); reason(err) != gitops.Throttled || !strings.Contains(err.Error(), "window") {
+	if err := w.client.Sync(t.Context(), gitops.Sync{Application: w.app.Name, Revisions: []string{first}, Key: "k-2"}); reason(err) != fault.Throttled || !strings.Contains(err.Error(), "window") {
 		t.Errorf("sync in a closed window: %v, want it put off, and the window named", err)
 	}
 }
@@ -161,7 +162,7 @@ func TestArgoClientFaults(t *testing.T) {
 	sha := w.git.Edit(t, "Serve fewer", manifestPath, "--max-num-seqs=64", "--max-num-seqs=32")
 
 	w.proxy.Shut()
-	if _, err := w.client.Application(t.Context(), w.app.Name); reason(err) != gitops.Unreachable {
+	if _, err := w.client.Application(t.Context(), w.app.Name); reason(err) != fault.Unreachable {
 		t.Errorf("away: %v, want unreachable", err)
 	}
 	watched := make(chan error, 1)
@@ -186,7 +187,7 @@ func TestArgoClientFaults(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "eyJ") { // how every such token begins
 			t.Errorf("the error says the token: %v", err)
 		}
-		return reason(err) == gitops.Forbidden, ""
+		return reason(err) == fault.Forbidden, ""
 	})
 }
 
@@ -253,8 +254,8 @@ func settledAt(sha string) argocd.Judge {
 	return func(app gitops.Application) (gitops.Rollout, string) { return gitops.Settled(app, sha, nil) }
 }
 
-func reason(err error) gitops.Reason {
-	var e *gitops.Error
+func reason(err error) fault.Reason {
+	var e *fault.Error
 	if !errors.As(err, &e) {
 		return ""
 	}

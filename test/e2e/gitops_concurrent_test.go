@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -39,7 +40,7 @@ func gitRefusedConcurrent(t *testing.T, all *gitWorlds) {
 	}
 	w.wantCommits(t, 2)
 	const refusal = "`selector` does not match template `labels`"
-	if why := run.Last(machine.VerifyEnded); why.Reason != machine.ReasonDegraded || !strings.Contains(why.Message, refusal) {
+	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Degraded || !strings.Contains(why.Message, refusal) {
 		t.Errorf("it was given up for %s: %q; want what the API server said", why.Reason, why.Message)
 	}
 	if !strings.Contains(run.Ending.Message, "undone") || !strings.Contains(run.Ending.Message, refusal) {
@@ -114,7 +115,7 @@ func gitTokenRevokedLate(t *testing.T, all *gitWorlds) {
 	w.git.BeforePush(func() bool { w.revoke(); return true })
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 2)
-	if why := run.Last(machine.VerifyEnded); why.Reason != machine.ReasonForbidden || !strings.Contains(why.Message, "token") {
+	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Forbidden || !strings.Contains(why.Message, "token") {
 		t.Errorf("it was given up for %s: %q; want forbidden, because of the token", why.Reason, why.Message)
 	}
 	if file := w.git.File(t, w.git.Branch, manifestPath); file != w.git.File(t, w.broken, manifestPath) {

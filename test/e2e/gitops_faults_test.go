@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -23,7 +24,7 @@ func gitSyncFails(t *testing.T, all *gitWorlds) {
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 2)
 	w.wantSeqs(t, "128")
-	if why := run.Last(machine.VerifyEnded); why.Reason != machine.ReasonDegraded || !strings.Contains(why.Message, "32 is reserved") {
+	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Degraded || !strings.Contains(why.Message, "32 is reserved") {
 		t.Errorf("it was given up for %s: %q; want what the API server said", why.Reason, why.Message)
 	}
 }
@@ -82,7 +83,7 @@ func gitNeverHealthy(t *testing.T, all *gitWorlds) {
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 2)
 	w.wantSeqs(t, "128")
-	if why := run.Last(machine.VerifyEnded); why.Reason != machine.ReasonDegraded || !strings.Contains(why.Message, "degraded") {
+	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Degraded || !strings.Contains(why.Message, "degraded") {
 		t.Errorf("it was given up for %s: %q; want that the application is Degraded", why.Reason, why.Message)
 	}
 	shown := w.responder.Must(t, "runs", "show", run.ID)
@@ -146,7 +147,7 @@ func gitTokenRevoked(t *testing.T, all *gitWorlds) {
 	w.revoke()
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 0)
-	if why := run.Last(machine.PlanRefused); why.Reason != machine.ReasonForbidden || !strings.Contains(why.Message, "token") {
+	if why := run.Last(machine.PlanRefused); why.Reason != fault.Forbidden || !strings.Contains(why.Message, "token") {
 		t.Errorf("the plan was refused for %s: %q; want forbidden, because of the token", why.Reason, why.Message)
 	}
 	if strings.Contains(w.responder.Log()+run.String(), "eyJ") { // how every such token begins
@@ -162,7 +163,7 @@ func gitPushAway(t *testing.T, all *gitWorlds) {
 	w.alert(t)
 	w.responder.AwaitRun(t, 2*time.Minute, "an attempt that failed", func(r *rig.Run) bool {
 		failed := r.Last(machine.EffectFailed)
-		return failed.Action == machine.ActionApply && failed.Reason == machine.ReasonUnreachable
+		return failed.Action == machine.ActionApply && failed.Reason == fault.Unreachable
 	})
 	if n := len(w.ours(t)); n != 0 {
 		t.Errorf("%d commits of the responder are on the branch", n)

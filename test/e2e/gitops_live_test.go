@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // What runs has to have what Git says. An application may decide it in Git's
@@ -23,7 +24,7 @@ func gitPatchDecides(t *testing.T, all *gitWorlds) {
 	w.wantCommits(t, 2)
 	w.wantSeqs(t, "128")
 	const say = "but Deployment "
-	if why := run.Last(machine.VerifyEnded); why.Reason != machine.ReasonOverridden || !strings.Contains(why.Message, say+w.ns+"/chat has --max-num-seqs 128, not 32") ||
+	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Overridden || !strings.Contains(why.Message, say+w.ns+"/chat has --max-num-seqs 128, not 32") ||
 		!strings.Contains(why.Message, "spec.source.kustomize.patches") {
 		t.Errorf("it was given up for %s: %q; want that the patch decides it", why.Reason, why.Message)
 	}
@@ -41,19 +42,19 @@ func gitParameterDecides(t *testing.T, all *gitWorlds) {
 	l := stack
 	l.source = `helm: {releaseName: serve, valueFiles: [values.yaml], parameters: [{name: "servingEngineSpec.modelSpec[0].vllmConfig.maxNumSeqs", value: "128"}]}, `
 	w := all.world(t, gitOptions{layout: &l})
-	w.wantRefused(t, machine.ReasonOverridden, "is decided by spec.source.helm.parameters[servingEngineSpec.modelSpec[0].vllmConfig.maxNumSeqs] of the application")
+	w.wantRefused(t, fault.Overridden, "is decided by spec.source.helm.parameters[servingEngineSpec.modelSpec[0].vllmConfig.maxNumSeqs] of the application")
 }
 
 // The API server would refuse the manifest: nothing is committed.
 func gitRefusedBefore(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{})
 	w.refuse(t, "--max-num-seqs=32", "32 is reserved", "")
-	w.wantRefused(t, machine.ReasonInvalid, "32 is reserved")
+	w.wantRefused(t, fault.Invalid, "32 is reserved")
 }
 
 // wantRefused fails unless a run ends with a plan that was refused, and nothing
 // in Git or in the cluster is other than before.
-func (w *gitWorld) wantRefused(t *testing.T, reason machine.Reason, text string) {
+func (w *gitWorld) wantRefused(t *testing.T, reason fault.Reason, text string) {
 	t.Helper()
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantCommits(t, 0)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 	"github.com/inference-responder/responder/test/e2e/rig"
@@ -53,11 +54,11 @@ func TestRepositoryPushFaults(t *testing.T) {
 	t.Parallel()
 	git := rig.StartGit(t, map[string]string{manifestPath: manifest(64)})
 	repo := openRepository(t, git)
-	refuse := func(what string, effect string, seqs int, reason gitops.Reason, unknown bool) (sameLines bool) {
+	refuse := func(what string, effect string, seqs int, reason fault.Reason, unknown bool) (sameLines bool) {
 		t.Helper()
 		before := git.Head(t)
 		_, err := tryCommit(t, repo, before, effect, seqs)
-		var said *gitops.Error
+		var said *fault.Error
 		if !errors.As(err, &said) || said.Reason != reason || said.Unknown != unknown {
 			t.Errorf("%s: %#v %v; want reason %s, unknown: %t", what, said, err, reason, unknown)
 		}
@@ -73,17 +74,17 @@ func TestRepositoryPushFaults(t *testing.T) {
 
 	git.SetPushable(false)
 	before := git.Head(t)
-	refuse("not pushable", "e-1", 32, gitops.Unreachable, false)
+	refuse("not pushable", "e-1", 32, fault.Unreachable, false)
 	git.SetPushable(true)
 	git.Revoke(true)
-	refuse("revoked", "e-2", 32, gitops.Forbidden, false)
+	refuse("revoked", "e-2", 32, fault.Forbidden, false)
 	git.Revoke(false)
 	if got := git.Head(t); got != before {
 		t.Errorf("the branch moved to %s", got)
 	}
 
 	git.CutPushes(1)
-	refuse("answer lost", "e-3", 32, gitops.Unreachable, true)
+	refuse("answer lost", "e-3", 32, fault.Unreachable, true)
 	found, ok, err := repo.Find(t.Context(), "", "e-3", time.Time{})
 	if err != nil || !ok || found.SHA != git.Head(t) {
 		t.Errorf("the commit whose answer was lost: %v %v %v; want it found at %s", found.SHA, ok, err, git.Head(t))
@@ -96,7 +97,7 @@ func TestRepositoryPushFaults(t *testing.T) {
 		_, _ = git.TryCommit(context.Background(), "faster", map[string]string{manifestPath: manifest(48)}) // the log below tells
 		return true
 	})
-	if !refuse("overtaken", "e-4", 16, gitops.Conflict, false) {
+	if !refuse("overtaken", "e-4", 16, fault.Conflict, false) {
 		t.Error("overtaken: the error does not say that the same lines changed")
 	}
 	if log := strings.Join(git.Log(t, "%s"), "|"); !strings.HasPrefix(log, "faster|") || strings.Count(log, "|") != 2 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube"
 	language "github.com/inference-responder/responder/internal/playbook"
@@ -115,7 +116,7 @@ func TestNodeReturnsRebooted(t *testing.T) {
 			With: map[string]any{"node": node, "healthy_for": "1ms"}, Service: lever.world(cp, client, ns, node).Service,
 		})
 	}
-	if o := plan(); o.Reason != machine.ReasonNotMet || !strings.Contains(o.Message, "GPU-0 needed a reset or a reboot when it went out at ") || !strings.Contains(o.Message, "it was not rebooted since") {
+	if o := plan(); o.Reason != fault.NotMet || !strings.Contains(o.Message, "GPU-0 needed a reset or a reboot when it went out at ") || !strings.Contains(o.Message, "it was not rebooted since") {
 		t.Errorf("under the same boot: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 	cp.Kubectl(t, "patch", "node", node, "--subresource=status", "--type=merge", "-p", `{"status":{"nodeInfo":{"bootID":"another"}}}`)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	language "github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
@@ -144,7 +145,7 @@ func (r *referee) ours(t *testing.T, with map[string]any) map[string]string {
 	out := map[string]string{}
 	for pod, kind := range r.kinds(t) {
 		switch {
-		case o.Reason == machine.ReasonOutOfBounds && strings.Contains(o.Message, pod):
+		case o.Reason == fault.OutOfBounds && strings.Contains(o.Message, pod):
 			out[kind] = refused
 		case goes["pods["+pod+"]"]:
 			out[kind] = evicted

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -54,8 +55,8 @@ func TestRollbackIsRefusedUnderArgoCD(t *testing.T) {
 func wantOwned(t *testing.T, run *rig.Run, words ...string) {
 	t.Helper()
 	refused := run.Last(machine.PlanRefused)
-	if refused.Reason != machine.ReasonOwned {
-		t.Errorf("the plan was refused for %q, want %q:\n%s", refused.Reason, machine.ReasonOwned, run)
+	if refused.Reason != fault.Owned {
+		t.Errorf("the plan was refused for %q, want %q:\n%s", refused.Reason, fault.Owned, run)
 	}
 	for _, word := range words {
 		if !strings.Contains(strings.ReplaceAll(refused.Message, "ArgoCD", "Argo CD"), word) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
@@ -67,7 +68,7 @@ func TestSilenceAtAlertmanager(t *testing.T) {
 	}
 	gone := maps.Clone(chat)
 	gone["service"] = "gone"
-	var young *notify.Error
+	var young *fault.Error
 	if firing, err := silences.Firing(t.Context(), gone); firing || !errors.As(err, &young) || !strings.Contains(young.Message, "was started") {
 		t.Errorf("what a young Alertmanager lacks may fire all the same: %v, %v", firing, err)
 	}
@@ -100,8 +101,8 @@ func TestSilenceAtAlertmanager(t *testing.T) {
 	}
 	am.ExpireSilence(t, second.ID)
 	_, err = silences.Create(t.Context(), request)
-	var refused *notify.Error
-	if !errors.As(err, &refused) || refused.Reason != notify.Conflict {
+	var refused *fault.Error
+	if !errors.As(err, &refused) || refused.Reason != fault.Conflict {
 		t.Errorf("after a person ended it: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
@@ -151,12 +151,12 @@ func (readingApplications) Stop(_ context.Context, name, _ string) error {
 }
 
 func refuseIn(what string) error {
-	return &step.Error{Reason: machine.ReasonForbidden, Message: "dry run: refused to " + what + "; a dry run changes nothing, so this is a mistake in the program: please report it"}
+	return &fault.Error{Reason: fault.Forbidden, Message: "dry run: refused to " + what + "; a dry run changes nothing, so this is a mistake in the program: please report it"}
 }
 
 func refuseWrite(what string, ref kube.Ref) error {
-	return &step.Error{
-		Reason:  machine.ReasonForbidden,
+	return &fault.Error{
+		Reason:  fault.Forbidden,
 		Message: fmt.Sprintf("dry run: refused to %s %s %s/%s; a dry run changes nothing, so this is a mistake in the program: please report it", what, ref.Kind, ref.Namespace, ref.Name),
 	}
 }

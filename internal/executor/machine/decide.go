@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -103,8 +104,8 @@ func (t *turn) tick() {
 		if t.s.Paused != "" {
 			why += ", paused: " + t.s.Paused
 		}
-		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: t.s.Consent().Guards, Reason: ReasonDeadline, Message: why})
-		t.refused(why, ReasonDeadline)
+		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: t.s.Consent().Guards, Reason: fault.Deadline, Message: why})
+		t.refused(why, fault.Deadline)
 	case t.s.Phase == PhaseWaiting && t.s.Paused == "" && !t.s.Wake.IsZero() && !t.now.Before(t.s.Wake):
 		t.open(ActionGuard)
 	}
@@ -117,7 +118,7 @@ func (t *turn) pause(why string) {
 		return
 	}
 	t.emit(Event{Kind: PauseSeen, Message: why})
-	if t.withdraw(ReasonGuard, "paused: "+why) {
+	if t.withdraw(fault.Guard, "paused: "+why) {
 		t.open(ActionPlan)
 	}
 }
@@ -140,7 +141,7 @@ func (t *turn) resume() {
 	if o == nil || !o.Action.Mutates() || o.Observe {
 		return
 	}
-	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: ReasonInterrupted, Message: "restarted between intent and outcome"})
+	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: fault.Interrupted, Message: "restarted between intent and outcome"})
 	t.look(*o)
 }
 
@@ -177,7 +178,7 @@ func (t *turn) alert(c Command) error {
 		case t.s.Phase == PhaseSettling && t.s.Lever.Waits != "":
 			t.unmerged()
 		default:
-			t.withdraw(ReasonCleared, "the alert resolved")
+			t.withdraw(fault.Cleared, "the alert resolved")
 		}
 		t.clear()
 	}
@@ -197,9 +198,9 @@ func (t *turn) clear() bool {
 		return false
 	}
 	if s.Gate != nil {
-		t.emit(Event{Kind: GateWithdrawn, Reason: ReasonCleared, Message: "the alert resolved"})
+		t.emit(Event{Kind: GateWithdrawn, Reason: fault.Cleared, Message: "the alert resolved"})
 	}
-	e := Ending{Outcome: OutcomeCleared, Reason: ReasonCleared, Message: "the alert resolved before anything was changed"}
+	e := Ending{Outcome: OutcomeCleared, Reason: fault.Cleared, Message: "the alert resolved before anything was changed"}
 	switch {
 	case s.Unproven != "": // whatever an earlier lever did: it was proven before, not after
 		// An alert also resolves because nothing is measured any more. That is no
@@ -234,9 +235,9 @@ func (t *turn) cancel(c Command) error {
 	t.emit(Event{Kind: CancelRequested, Decision: c.Decision})
 	switch t.s.Phase {
 	case PhaseSettling, PhaseVerifying:
-		t.abandon(VerdictInconclusive, ReasonCanceled, "canceled by "+c.Decision.By)
+		t.abandon(VerdictInconclusive, fault.Canceled, "canceled by "+c.Decision.By)
 	default:
-		t.withdraw(ReasonCanceled, "canceled by "+c.Decision.By)
+		t.withdraw(fault.Canceled, "canceled by "+c.Decision.By)
 		t.stop()
 	}
 	return nil
@@ -249,7 +250,7 @@ func (t *turn) stop() bool {
 		return t.s.Phase == PhaseEnded
 	}
 	if t.s.Gate != nil {
-		t.emit(Event{Kind: GateWithdrawn, Reason: ReasonCanceled, Message: "canceled by " + t.s.Cancel.By})
+		t.emit(Event{Kind: GateWithdrawn, Reason: fault.Canceled, Message: "canceled by " + t.s.Cancel.By})
 	}
 	msg := "canceled by " + t.s.Cancel.By
 	if t.s.Cancel.Reason != "" {
@@ -258,7 +259,7 @@ func (t *turn) stop() bool {
 	if t.s.Kept > 0 {
 		msg += "; the verified change stays"
 	}
-	t.end(Ending{Outcome: OutcomeCanceled, Reason: ReasonCanceled, Message: msg})
+	t.end(Ending{Outcome: OutcomeCanceled, Reason: fault.Canceled, Message: msg})
 	return true
 }
 
@@ -278,7 +279,7 @@ func (t *turn) resolve(c Command) error {
 	case held.Action == ActionApply && c.Decision.Approve:
 		t.applied(Outcome{})
 	case held.Action == ActionApply:
-		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonInterrupted, Message: c.Decision.By + " says it was not applied"})
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Interrupted, Message: c.Decision.By + " says it was not applied"})
 		if t.s.Lever.Said {
 			t.open(ActionUndo)
 			return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -92,7 +93,7 @@ type Expectation struct {
 // Outcome is what became of an effect.
 type Outcome struct {
 	Status  Status          `json:"status"`
-	Reason  Reason          `json:"reason,omitempty"`
+	Reason  fault.Reason    `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"` // one line for people: what, where, why, what to do
 	Data    json.RawMessage `json:"data,omitempty"`    // evidence of a check, receipt of apply and undo; settle: the receipt, where it says more than apply's
 	Facts   []string        `json:"facts,omitempty"`   // one line each, how a person would say the evidence
@@ -122,73 +123,25 @@ const (
 	StatusForeign Status = "foreign" // someone else changed the target
 )
 
-// Reason says why, for machines: it is the metric label and what retry policy
-// is decided on. Messages are for people.
-type Reason string
-
-// The reasons. Only those for which Retryable is true are tried again.
-const (
-	ReasonNone          Reason = ""
-	ReasonUnreachable   Reason = "unreachable"    // could not connect, or the answer was cut off
-	ReasonTimeout       Reason = "timeout"        // no answer in time
-	ReasonThrottled     Reason = "throttled"      // 429
-	ReasonServer        Reason = "server_error"   // 5xx
-	ReasonForbidden     Reason = "forbidden"      // 401, 403
-	ReasonNotFound      Reason = "not_found"      // target is not there
-	ReasonConflict      Reason = "conflict"       // precondition failed: the target moved since the plan
-	ReasonInvalid       Reason = "invalid"        // bad parameters or expression
-	ReasonOwned         Reason = "owned"          // an HPA, Argo CD, Flux or a parent object owns the field
-	ReasonAmbiguous     Reason = "ambiguous"      // several places or objects fit, and nothing says which one counts
-	ReasonNothingToDo   Reason = "nothing_to_do"  // already as wanted, no earlier revision
-	ReasonOutOfBounds   Reason = "out_of_bounds"  // beyond MaxScale, MinReady or the like
-	ReasonGuard         Reason = "guard"          // a guard refused
-	ReasonNoData        Reason = "no_data"        // empty result
-	ReasonStale         Reason = "stale"          // the newest sample is too old
-	ReasonNaN           Reason = "nan"            // not a number
-	ReasonNoTraffic     Reason = "no_traffic"     // too few requests to prove anything
-	ReasonNotMet        Reason = "not_met"        // the expectation is not satisfied
-	ReasonBurning       Reason = "burning"        // the budget burns too fast since the fix
-	ReasonDeadline      Reason = "deadline"       // not done in the time the playbook gives
-	ReasonDegraded      Reason = "degraded"       // the change did not become healthy
-	ReasonOverridden    Reason = "overridden"     // the change is made, and something else decides what runs
-	ReasonForeignChange Reason = "foreign_change" // someone else changed the target
-	ReasonPanic         Reason = "panic"          // a step panicked; never retried
-	ReasonExpression    Reason = "expression"     // a condition or value could not be evaluated
-	ReasonDenied        Reason = "denied"         // a person said no
-	ReasonCanceled      Reason = "canceled"       // a person cancelled
-	ReasonCleared       Reason = "cleared"        // the alert resolved
-	ReasonInterrupted   Reason = "interrupted"    // the process died between intent and outcome
-)
-
-// Retryable reports whether trying a read or an idempotent step again may help.
-func (r Reason) Retryable() bool {
-	switch r {
-	case ReasonUnreachable, ReasonTimeout, ReasonThrottled, ReasonServer, ReasonInterrupted:
-		return true
-	default:
-		return false
-	}
-}
-
 // Sample is one look at the proof.
 type Sample struct {
-	At       time.Time `json:"at"`
-	Verdict  Verdict   `json:"verdict"`
-	Reason   Reason    `json:"reason,omitempty"`
-	Message  string    `json:"message,omitempty"`
-	HeldFrom time.Time `json:"heldFrom,omitzero"`
-	Values   []Reading `json:"values,omitempty"` // one per expectation, then burn and traffic
+	At       time.Time    `json:"at"`
+	Verdict  Verdict      `json:"verdict"`
+	Reason   fault.Reason `json:"reason,omitempty"`
+	Message  string       `json:"message,omitempty"`
+	HeldFrom time.Time    `json:"heldFrom,omitzero"`
+	Values   []Reading    `json:"values,omitempty"` // one per expectation, then burn and traffic
 }
 
 // Reading is one number a sample saw.
 type Reading struct {
-	Name  string   `json:"name"`            // what it measures in words, else the expression; or burn, traffic
-	Unit  string   `json:"unit,omitempty"`  // see [playbook.Quantity]
-	Value *float64 `json:"value,omitempty"` // nil: missing, stale or NaN
-	Limit float64  `json:"limit"`
-	Op    string   `json:"op"`
-	OK    bool     `json:"ok"`
-	Why   Reason   `json:"why,omitempty"`
+	Name  string       `json:"name"`            // what it measures in words, else the expression; or burn, traffic
+	Unit  string       `json:"unit,omitempty"`  // see [playbook.Quantity]
+	Value *float64     `json:"value,omitempty"` // nil: missing, stale or NaN
+	Limit float64      `json:"limit"`
+	Op    string       `json:"op"`
+	OK    bool         `json:"ok"`
+	Why   fault.Reason `json:"why,omitempty"`
 }
 
 // Verdict is what the samples so far prove.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -86,7 +87,7 @@ type Event struct {
 	NotUntil time.Time       `json:"notUntil,omitzero"`
 	Waits    string          `json:"waits,omitempty"`
 	Ending   *Ending         `json:"ending,omitempty"`
-	Reason   Reason          `json:"reason,omitempty"`
+	Reason   fault.Reason    `json:"reason,omitempty"`
 	Message  string          `json:"message,omitempty"`
 }
 
@@ -137,8 +138,8 @@ const (
 
 // Ending is how and why a run ended.
 type Ending struct {
-	Outcome RunOutcome `json:"outcome"`
-	Reason  Reason     `json:"reason,omitempty"`
-	Message string     `json:"message"`
-	Divert  string     `json:"divert,omitempty"` // playbook
+	Outcome RunOutcome   `json:"outcome"`
+	Reason  fault.Reason `json:"reason,omitempty"`
+	Message string       `json:"message"`
+	Divert  string       `json:"divert,omitempty"` // playbook
 }

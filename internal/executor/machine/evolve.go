@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -240,7 +241,7 @@ func evolveFailed(s State, e Event) State {
 		return s
 	}
 	s.Fails++
-	if e.Reason == ReasonPanic && e.Action.Mutates() {
+	if e.Reason == fault.Panic && e.Action.Mutates() {
 		l := s.lever()
 		l.Panicked = true
 		s.Lever = l

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -96,7 +97,7 @@ func evolveUndo(s State, e Event) State {
 		s.Phase = PhaseUnwinding
 	case Unwound:
 		if l.unproven() {
-			s.Unproven = cmp.Or(l.Reason, ReasonNoData)
+			s.Unproven = cmp.Or(l.Reason, fault.NoData)
 		}
 		s.Phase = PhaseEntering
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -14,8 +15,8 @@ import (
 // are, as about a lever.
 func (t *turn) gate(st *playbook.State) {
 	if _, err := t.s.text(t.now); err != nil {
-		t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: ReasonExpression, Message: err.Error()})
-		t.failed(ReasonExpression, err.Error())
+		t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: fault.Expression, Message: err.Error()})
+		t.failed(fault.Expression, err.Error())
 		return
 	}
 	t.open(ActionGuard)
@@ -220,7 +221,7 @@ func (t *turn) expire() {
 	if len(g.Votes) > 0 {
 		msg = fmt.Sprintf("%d approved by %s, still needed was %s", len(g.Votes), g.Deadline.UTC().Format(time.RFC3339), whoOf(g.Unmet()))
 	}
-	t.unanswered(g.OnExpiry, Ending{Outcome: OutcomeEscalated, Reason: ReasonDeadline, Message: msg}, "")
+	t.unanswered(g.OnExpiry, Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg}, "")
 }
 
 // onExpiry is the safe outcome of a question that the state asks.
@@ -276,7 +277,7 @@ func (t *turn) leaveGate(sig playbook.Signal, why string) {
 	}
 	switch {
 	case err != nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonExpression, Message: fmt.Sprintf("gate %s is %s, and then: %v%s", st.Name, sig, err, withWhy(why))})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("gate %s is %s, and then: %v%s", st.Name, sig, err, withWhy(why))})
 	case e == nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Message: fmt.Sprintf("gate %s is %s and no edge says what then%s", st.Name, sig, withWhy(why))})
 	default:

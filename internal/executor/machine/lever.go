@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -26,7 +27,7 @@ func (t *turn) applyOutcome(o OpenEffect, out Outcome) {
 func (t *turn) applied(out Outcome) {
 	t.emit(Event{Kind: Applied, State: t.s.Current, Data: out.Data, Before: out.Before, Message: out.Message, Waits: out.Waits})
 	if t.s.Cancel != nil {
-		t.abandon(VerdictInconclusive, ReasonCanceled, "canceled by "+t.s.Cancel.By)
+		t.abandon(VerdictInconclusive, fault.Canceled, "canceled by "+t.s.Cancel.By)
 		return
 	}
 	t.open(ActionSettle)
@@ -35,12 +36,12 @@ func (t *turn) applied(out Outcome) {
 // notApplied is a change that certainly did not happen: the world is as before.
 func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	switch {
-	case o.Observe && out.Reason.Retryable() && out.Status == StatusFailed && out.Reason != ReasonInterrupted:
+	case o.Observe && out.Reason.Retryable() && out.Status == StatusFailed && out.Reason != fault.Interrupted:
 		t.unknown(o, out) // the look itself failed: that says nothing
 		return
 	case !o.Observe && t.worthwhile(o, out) && t.applyAgain(o, out):
 		return
-	case out.Status == StatusRefused && out.Reason == ReasonDenied:
+	case out.Status == StatusRefused && out.Reason == fault.Denied:
 		t.retried(o, out, false)
 		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: out.Reason, Message: out.Message})
 		t.signal(playbook.OnRefused)
@@ -48,7 +49,7 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	}
 	t.retried(o, out, false)
 	st := t.s.current()
-	again := (out.Reason == ReasonConflict || o.Observe) && !t.s.Lever.Panicked
+	again := (out.Reason == fault.Conflict || o.Observe) && !t.s.Lever.Panicked
 	switch {
 	case o.Observe && t.s.Lever.Plan.Unrepeatable:
 		t.hold(o, "it cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
@@ -84,7 +85,7 @@ func (t *turn) applyAgain(o OpenEffect, out Outcome) bool {
 
 // withdraw takes back an apply that waits for its next attempt: the one before
 // certainly did not happen. It reports whether there was one.
-func (t *turn) withdraw(reason Reason, msg string) bool {
+func (t *turn) withdraw(reason fault.Reason, msg string) bool {
 	o := t.s.Open
 	if t.s.Phase != PhaseApplying || o == nil || o.Observe || !t.now.Before(o.NotUntil) {
 		return false
@@ -122,8 +123,8 @@ func (t *turn) hold(o OpenEffect, msg string) {
 // foreign hands the run over: someone else changed the target, so nothing
 // further is touched.
 func (t *turn) foreign(o OpenEffect, out Outcome, what string) {
-	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: ReasonForeignChange, Message: out.Message})
-	t.end(Ending{Outcome: OutcomeHandedOver, Reason: ReasonForeignChange, Message: fmt.Sprintf("someone else changed the target (%s); %s", out.Message, what)})
+	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: fault.ForeignChange, Message: out.Message})
+	t.end(Ending{Outcome: OutcomeHandedOver, Reason: fault.ForeignChange, Message: fmt.Sprintf("someone else changed the target (%s); %s", out.Message, what)})
 }
 
 func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
@@ -134,7 +135,7 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 		t.openWith(ActionVerify, Event{NotUntil: t.now.Add(min(spec.Interval, spec.Within))})
 	case out.Status == StatusForeign:
 		t.foreign(o, out, "what this run changed may be in place")
-	case out.Status == StatusRefused && out.Reason == ReasonDenied && t.s.Lever.Waits != "":
+	case out.Status == StatusRefused && out.Reason == fault.Denied && t.s.Lever.Waits != "":
 		t.emit(Event{Kind: Declined, State: t.s.Current, Effect: o.Key, Reason: out.Reason, Message: out.Message})
 		t.signal(playbook.OnRefused)
 	case out.Status == StatusPending && out.Waits != "" && !t.s.Firing():
@@ -142,9 +143,9 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 	case t.waits(out) && (t.now.Before(t.s.Lever.Deadline) || t.merged(out)):
 		t.settling(ActionSettle, out)
 	case t.waits(out) && t.s.Lever.Waits != "":
-		t.abandon(VerdictInconclusive, ReasonDeadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message))
+		t.abandon(VerdictInconclusive, fault.Deadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message))
 	case t.waits(out):
-		t.abandon(VerdictFailed, ReasonDeadline, fmt.Sprintf("not in effect %s after it was applied: %s", SettleWithin, out.Message))
+		t.abandon(VerdictFailed, fault.Deadline, fmt.Sprintf("not in effect %s after it was applied: %s", SettleWithin, out.Message))
 	default:
 		t.abandon(VerdictFailed, out.Reason, out.Message)
 	}
@@ -160,7 +161,7 @@ func (t *turn) settling(a Action, out Outcome) {
 
 // unmerged takes back what was asked for and is not needed any more.
 func (t *turn) unmerged() {
-	t.abandon(VerdictInconclusive, ReasonCleared, "the alert resolved before it was merged")
+	t.abandon(VerdictInconclusive, fault.Cleared, "the alert resolved before it was merged")
 }
 
 // merged reports whether what the change waited for was merged since the last
@@ -241,25 +242,25 @@ func (t *turn) sampled(out Outcome) {
 	case final && s.Verdict == VerdictInconclusive:
 		t.abandon(VerdictInconclusive, s.Reason, "could not be proven by the deadline: "+s.Message)
 	case final:
-		t.abandon(VerdictFailed, ReasonDeadline, "not proven by the deadline: "+s.Message)
+		t.abandon(VerdictFailed, fault.Deadline, "not proven by the deadline: "+s.Message)
 	}
 }
 
 // abandon gives a change up: exactly it is undone.
-func (t *turn) abandon(v Verdict, reason Reason, msg string) {
+func (t *turn) abandon(v Verdict, reason fault.Reason, msg string) {
 	t.emit(Event{Kind: VerifyEnded, State: t.s.Current, Verdict: v, Reason: reason, Message: msg})
 	t.open(ActionUndo)
 }
 
 func (t *turn) undoOutcome(o OpenEffect, out Outcome) {
 	switch {
-	case out.Status == StatusOK, out.Status == StatusPending, out.Status == StatusRefused && out.Reason == ReasonNothingToDo:
+	case out.Status == StatusOK, out.Status == StatusPending, out.Status == StatusRefused && out.Reason == fault.NothingToDo:
 		t.undone(out)
-	case out.Status == StatusForeign, out.Reason == ReasonForeignChange:
+	case out.Status == StatusForeign, out.Reason == fault.ForeignChange:
 		t.foreign(o, out, "so this run undoes nothing")
 	case out.Status == StatusUnknown:
 		t.unknown(o, out)
-	case o.Observe && out.Reason.Retryable() && out.Reason != ReasonInterrupted:
+	case o.Observe && out.Reason.Retryable() && out.Reason != fault.Interrupted:
 		t.unknown(o, out)
 	case o.Observe:
 		t.undoAgain(o, out)
@@ -272,7 +273,7 @@ func (t *turn) undoOutcome(o OpenEffect, out Outcome) {
 }
 
 func (t *turn) undoable(o OpenEffect, out Outcome) bool {
-	again := out.Reason.Retryable() || out.Reason == ReasonConflict // the object moves, but not by a change of the field
+	again := out.Reason.Retryable() || out.Reason == fault.Conflict // the object moves, but not by a change of the field
 	return out.Status == StatusFailed && again && o.Attempt < MaxUndos
 }
 
@@ -290,7 +291,7 @@ func (t *turn) undoAgain(o OpenEffect, out Outcome) {
 	}
 }
 
-func (t *turn) undoFailed(reason Reason, msg string) {
+func (t *turn) undoFailed(reason fault.Reason, msg string) {
 	if t.s.Lever.Said {
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: reason, Message: fmt.Sprintf("people said that nothing of %s is in place; what it left on the target could not be taken away: %s", t.s.Current, msg)})
 		return
@@ -317,7 +318,7 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 	case out.Status == StatusRefused || t.s.Lever.Waits != "":
 		t.retried(o, out, false)
 		if out.Status != StatusRefused && t.waits(out) {
-			out.Reason, out.Message = ReasonDeadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message)
+			out.Reason, out.Message = fault.Deadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message)
 		}
 		t.undoFailed(out.Reason, out.Message)
 	default:
@@ -330,5 +331,5 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 // measured. One that nobody merged, or that was given up because nothing fired
 // any more, never was.
 func (l *Lever) unproven() bool {
-	return l.Signal == playbook.OnInconclusive && l.Reason != ReasonCleared && l.Reason != ReasonDeadline
+	return l.Signal == playbook.OnInconclusive && l.Reason != fault.Cleared && l.Reason != fault.Deadline
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -50,14 +51,14 @@ func (t *turn) outcome(c Command) error {
 func sound(o OpenEffect, out Outcome) Outcome {
 	out = stored(out)
 	bad := func(format string, args ...any) Outcome {
-		return Outcome{Status: StatusFailed, Reason: ReasonInvalid, Message: fmt.Sprintf(format, args...)}
+		return Outcome{Status: StatusFailed, Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 	}
 	badData := len(out.Data) > MaxEvidence || (len(out.Data) > 0 && !json.Valid(out.Data))
 	switch out.Status {
 	case StatusOK, StatusPending, StatusFailed, StatusRefused, StatusUnknown, StatusForeign:
 	default:
 		if o.Action.Mutates() {
-			return Outcome{Status: StatusUnknown, Reason: ReasonInvalid, Message: fmt.Sprintf("the step answered %q", out.Status)}
+			return Outcome{Status: StatusUnknown, Reason: fault.Invalid, Message: fmt.Sprintf("the step answered %q", out.Status)}
 		}
 		return bad("the step answered %q", out.Status)
 	}
@@ -131,7 +132,7 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 		t.emit(Event{Kind: GateVoided, State: t.s.Current, Digest: digest, Message: "the world moved since: this is not the plan that was approved"})
 	}
 	if n := t.s.plans(); n > MaxPlans {
-		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonConflict, Message: fmt.Sprintf("the target keeps moving: %d plans", n)})
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Conflict, Message: fmt.Sprintf("the target keeps moving: %d plans", n)})
 		t.signal(playbook.OnRefused)
 		return
 	}
@@ -154,8 +155,8 @@ func (t *turn) guarded(out Outcome) {
 	level := t.s.Under(out.Terms).Autonomy(st)
 	switch {
 	case why != "" && !wait:
-		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: ReasonGuard, Message: why})
-		t.refused(why, ReasonGuard)
+		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: fault.Guard, Message: why})
+		t.refused(why, fault.Guard)
 	case level == playbook.Observe:
 		t.would(out, why)
 	case why != "" || t.s.Paused != "":
@@ -167,7 +168,7 @@ func (t *turn) guarded(out Outcome) {
 
 // refused leaves a lever or gate that a guard keeps back, or that waited too
 // long: a gate takes the way it takes when nobody answers, which is never a yes.
-func (t *turn) refused(why string, reason Reason) {
+func (t *turn) refused(why string, reason fault.Reason) {
 	if st := t.s.current(); st.Kind == playbook.StateGate {
 		if t.s.Consent().Approved != nil {
 			why = "approved, and then refused: " + why
@@ -258,8 +259,8 @@ func (t *turn) passed(st *playbook.State, out Outcome) {
 		spec, err = t.s.Proof(t.s.Current, t.now)
 	}
 	if err != nil {
-		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: ReasonExpression, Message: err.Error()})
-		t.refused(err.Error(), ReasonExpression)
+		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: fault.Expression, Message: err.Error()})
+		t.refused(err.Error(), fault.Expression)
 		return
 	}
 	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards, Terms: out.Terms})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -211,7 +212,7 @@ func (d *driver) after(e Event) {
 	case Sampled:
 		d.blind = d.blind && e.Sample.Verdict == VerdictInconclusive
 	case VerifyEnded:
-		given := e.Reason == ReasonCleared || e.Reason == ReasonDeadline || d.state.Lever.Waits != "" // up, before it was in effect
+		given := e.Reason == fault.Cleared || e.Reason == fault.Deadline || d.state.Lever.Waits != "" // up, before it was in effect
 		d.blind = d.blind || e.Verdict == VerdictInconclusive && !given
 	}
 }
@@ -278,8 +279,8 @@ func (d *driver) anyOutcome(e Effect) Outcome {
 	}
 	statuses := []Status{StatusOK, StatusPending, StatusFailed, StatusRefused, StatusUnknown, StatusForeign, "nonsense"}
 	out.Status = rapid.SampledFrom(statuses).Draw(t, "status")
-	out.Reason = rapid.SampledFrom([]Reason{
-		ReasonNone, ReasonTimeout, ReasonConflict, ReasonInterrupted, ReasonPanic, ReasonForbidden, ReasonNothingToDo, ReasonForeignChange, ReasonDenied,
+	out.Reason = rapid.SampledFrom([]fault.Reason{
+		fault.None, fault.Timeout, fault.Conflict, fault.Interrupted, fault.Panic, fault.Forbidden, fault.NothingToDo, fault.ForeignChange, fault.Denied,
 	}).Draw(t, "reason")
 	switch rapid.IntRange(0, 5).Draw(t, "odd") {
 	case 0:

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/json"
+	"github.com/inference-responder/responder/internal/fault"
 	"math"
 	"slices"
 	"strings"
@@ -48,10 +49,10 @@ func stored(out Outcome) Outcome {
 		for i := range s.Values {
 			r := &s.Values[i]
 			if r.Value != nil && !finite(*r.Value) {
-				r.Value, r.OK, r.Why = nil, false, ReasonNaN
+				r.Value, r.OK, r.Why = nil, false, fault.NotANumber
 			}
 			if !finite(r.Limit) {
-				r.Limit, r.OK, r.Why = 0, false, ReasonNaN
+				r.Limit, r.OK, r.Why = 0, false, fault.NotANumber
 			}
 		}
 		out.Sample = &s

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -56,7 +57,7 @@ type State struct {
 
 	// Unproven is why the change last undone could not be measured: the service may
 	// be unwell, whatever the alert says. Empty: none was, or a later one was measured.
-	Unproven Reason `json:"unproven,omitempty"`
+	Unproven fault.Reason `json:"unproven,omitempty"`
 
 	GateConsent *Consent `json:"consent,omitempty"` // of the current gate state, once its guards were asked; a lever has its own
 
@@ -176,7 +177,7 @@ type Lever struct {
 	Said      bool            `json:"said,omitempty"`     // of a request: people said that it is not made, or is taken back; only its traces are left
 	Panicked  bool            `json:"panicked,omitempty"` // a step panicked over apply or undo: it is not tried again by itself
 	Signal    playbook.Signal `json:"signal,omitempty"`   // result, once known
-	Reason    Reason          `json:"reason,omitempty"`
+	Reason    fault.Reason    `json:"reason,omitempty"`
 	Message   string          `json:"message,omitempty"`
 
 	Consent // to apply it

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -18,7 +19,7 @@ func (t *turn) enter(name string) {
 		if st == nil {
 			msg = "the playbook has no state " + name
 		}
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonInvalid, Message: msg})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Invalid, Message: msg})
 		return
 	}
 	t.emit(Event{Kind: StateEntered, State: name, Visit: visit})
@@ -43,7 +44,7 @@ func (t *turn) enter(name string) {
 // divert hands over to another playbook, or to people when none can take over.
 func (t *turn) divert(st *playbook.State) {
 	if t.noDivert != "" {
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonNotFound, Message: fmt.Sprintf("should be handed over to playbook %s, but %s", st.Divert, t.noDivert)})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.NotFound, Message: fmt.Sprintf("should be handed over to playbook %s, but %s", st.Divert, t.noDivert)})
 		return
 	}
 	t.end(Ending{Outcome: OutcomeDiverted, Message: "handed over to playbook " + st.Divert, Divert: st.Divert})
@@ -105,16 +106,16 @@ func (t *turn) openWith(a Action, e Event) {
 // expression is an effect that could not be asked for.
 func (t *turn) expression(a Action, err error) {
 	if a == ActionPlan {
-		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: ReasonExpression, Message: err.Error()})
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Expression, Message: err.Error()})
 		t.signal(playbook.OnRefused)
 		return
 	}
-	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Action: a, Reason: ReasonExpression, Message: err.Error()})
-	t.failed(ReasonExpression, err.Error())
+	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Action: a, Reason: fault.Expression, Message: err.Error()})
+	t.failed(fault.Expression, err.Error())
 }
 
 // failed leaves a state that could not do its work.
-func (t *turn) failed(reason Reason, msg string) {
+func (t *turn) failed(reason fault.Reason, msg string) {
 	if t.stop() || t.clear() {
 		return
 	}
@@ -141,10 +142,10 @@ func (t *turn) next() {
 	e, err := firstEdge(t.s, st.Next, "", t.now)
 	switch {
 	case err != nil:
-		t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: ReasonExpression, Message: err.Error()})
-		t.failed(ReasonExpression, err.Error())
+		t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: fault.Expression, Message: err.Error()})
+		t.failed(fault.Expression, err.Error())
 	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonExpression, Message: "no edge of state " + st.Name + " holds"})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: "no edge of state " + st.Name + " holds"})
 	default:
 		t.take(e.To, e.Text())
 	}
@@ -159,7 +160,7 @@ func (t *turn) signal(sig playbook.Signal) {
 	e, err := firstEdge(t.s, st.Next, sig, t.now)
 	switch {
 	case err != nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: ReasonExpression, Message: fmt.Sprintf("lever %s is %s, and then: %v", st.Name, sig, err)})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("lever %s is %s, and then: %v", st.Name, sig, err)})
 	case e == nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("lever %s is %s and no edge says what then%s", st.Name, sig, t.because())})
 	default:
@@ -167,9 +168,9 @@ func (t *turn) signal(sig playbook.Signal) {
 	}
 }
 
-func (t *turn) reason() Reason {
+func (t *turn) reason() fault.Reason {
 	if t.s.Lever == nil {
-		return ReasonNone
+		return fault.None
 	}
 	return t.s.Lever.Reason
 }

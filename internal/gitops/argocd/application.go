@@ -10,6 +10,7 @@ import (
 	"github.com/argoproj/argo-cd/v2/pkg/apiclient/application"
 	"github.com/argoproj/argo-cd/v2/pkg/apis/application/v1alpha1"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -39,7 +40,7 @@ func (c *Client) get(ctx context.Context, name string) (*v1alpha1.Application, e
 // named refuses an answer that is no application: a proxy may answer anything.
 func named(app *v1alpha1.Application, err error) (*v1alpha1.Application, error) {
 	if err == nil && (app == nil || app.Name == "") {
-		return nil, &gitops.Error{Reason: gitops.ServerError, Message: "argo cd: the answer holds no application"}
+		return nil, &fault.Error{Reason: fault.ServerError, Message: "argo cd: the answer holds no application"}
 	}
 	return app, err
 }

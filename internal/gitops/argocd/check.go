@@ -10,7 +10,7 @@ import (
 	"github.com/argoproj/argo-cd/v2/pkg/apis/application/v1alpha1"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Report is the result of [Client.Check].
@@ -38,7 +38,7 @@ func (c *Client) Check(ctx context.Context, names ...string) (Report, error) {
 		return report, err
 	}
 	if !user.GetLoggedIn() {
-		return report, &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf(
+		return report, &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf(
 			"argo cd at %s: the token of %s is not valid here: it expired, was revoked, or is another server's", c.server, c.tokens)}
 	}
 	report.Account = clean(user.GetUsername(), "")

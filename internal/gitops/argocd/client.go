@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Options say where an Argo CD server is and how to speak to it.
@@ -94,7 +94,7 @@ func read[T any](ctx context.Context, c *Client, r request, call func(context.Co
 	wait := firstWait
 	for try := 1; ; try++ {
 		out, err := once(ctx, c, r, call)
-		var e *gitops.Error
+		var e *fault.Error
 		if err == nil || try == tries || !errors.As(err, &e) || !passing(e.Reason) {
 			return out, err
 		}
@@ -109,8 +109,8 @@ func read[T any](ctx context.Context, c *Client, r request, call func(context.Co
 }
 
 // passing reports whether the same request may well succeed a moment later.
-func passing(r gitops.Reason) bool {
-	return r == gitops.Unreachable || r == gitops.Throttled || r == gitops.ServerError
+func passing(r fault.Reason) bool {
+	return r == fault.Unreachable || r == fault.Throttled || r == fault.ServerError
 }
 
 // once calls once, with the token and a deadline.
@@ -144,18 +144,18 @@ const maxToken = 64 << 10
 // token reads the token. Errors name the file and never what is in it.
 func (c *Client) token() (string, error) {
 	bad := func(why string) error {
-		return &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("argo cd: token file %s %s", c.tokens, why)}
+		return &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("argo cd: token file %s %s", c.tokens, why)}
 	}
 	info, err := os.Stat(c.tokens)
 	if err != nil {
-		return "", &gitops.Error{Reason: gitops.Forbidden, Message: "argo cd: read token", Err: err}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: "argo cd: read token", Err: err}
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxToken {
 		return "", bad("is no file of a token: want one line of at most 64 KiB")
 	}
 	data, err := os.ReadFile(c.tokens)
 	if err != nil {
-		return "", &gitops.Error{Reason: gitops.Forbidden, Message: "argo cd: read token", Err: err}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: "argo cd: read token", Err: err}
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" {
@@ -170,5 +170,5 @@ func (c *Client) token() (string, error) {
 }
 
 func invalid(format string, args ...any) error {
-	return &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf(format, args...)}
+	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -100,7 +101,7 @@ func TestSilentServer(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	s := &server{address: l.Addr().String()}
 	c := s.client(t, func(o *Options) { o.Timeout = 50 * time.Millisecond })
-	if _, err := c.Application(t.Context(), "chat"); reason(t, err) != gitops.Timeout && reason(t, err) != gitops.Unreachable {
+	if _, err := c.Application(t.Context(), "chat"); reason(t, err) != fault.Timeout && reason(t, err) != fault.Unreachable {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,7 +114,7 @@ func TestSilentServer(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	s := start(t, chat())
 	s.stop()
-	if _, err := s.client(t).Application(t.Context(), "chat"); reason(t, err) != gitops.Unreachable || !strings.Contains(err.Error(), s.address) {
+	if _, err := s.client(t).Application(t.Context(), "chat"); reason(t, err) != fault.Unreachable || !strings.Contains(err.Error(), s.address) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -149,7 +150,7 @@ func TestToken(t *testing.T) {
 	s.mu.Lock()
 	s.token = "rotated"
 	s.mu.Unlock()
-	if _, err := c.Application(t.Context(), "chat"); reason(t, err) != gitops.Forbidden || !strings.Contains(err.Error(), "expired, was revoked") {
+	if _, err := c.Application(t.Context(), "chat"); reason(t, err) != fault.Forbidden || !strings.Contains(err.Error(), "expired, was revoked") {
 		t.Errorf("revoked: got %v", err)
 	}
 	for content, says := range map[string]string{
@@ -161,7 +162,7 @@ func TestToken(t *testing.T) {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Application(t.Context(), "chat"); reason(t, err) != gitops.Forbidden || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), canary) {
+		if _, err := c.Application(t.Context(), "chat"); reason(t, err) != fault.Forbidden || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), canary) {
 			t.Errorf("got %v, want %s", err, says)
 		}
 	}
@@ -174,7 +175,7 @@ func TestToken(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Application(t.Context(), "chat"); reason(t, err) != gitops.Forbidden || !errors.Is(err, os.ErrNotExist) {
+	if _, err := c.Application(t.Context(), "chat"); reason(t, err) != fault.Forbidden || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("gone: got %v", err)
 	}
 }
@@ -203,14 +204,14 @@ func TestEnvironmentDoesNotCount(t *testing.T) {
 	t.Setenv("ARGOCD_AUTH_TOKEN", canary)
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	t.Setenv("ALL_PROXY", "socks5://127.0.0.1:1")
-	if _, err := New(Options{TokenFile: "x"}); reason(t, err) != gitops.Invalid {
+	if _, err := New(Options{TokenFile: "x"}); reason(t, err) != fault.Invalid {
 		t.Errorf("no server: %v", err)
 	}
-	if _, err := New(Options{Server: s.address}); reason(t, err) != gitops.Invalid {
+	if _, err := New(Options{Server: s.address}); reason(t, err) != fault.Invalid {
 		t.Errorf("no token: %v", err)
 	}
 	c := s.client(t, func(o *Options) { o.TokenFile = filepath.Join(t.TempDir(), "none") })
-	if _, err := c.Application(t.Context(), "chat"); reason(t, err) != gitops.Forbidden {
+	if _, err := c.Application(t.Context(), "chat"); reason(t, err) != fault.Forbidden {
 		t.Errorf("no file: %v", err)
 	}
 	if _, err := s.client(t).Application(t.Context(), "chat"); err != nil {
@@ -239,7 +240,7 @@ func TestOptions(t *testing.T) {
 	} {
 		o.TokenFile = "token"
 		_, err := New(o)
-		if e := new(gitops.Error); !errors.As(err, &e) || e.Reason != gitops.Invalid || strings.Contains(err.Error(), "hunter2") {
+		if e := new(fault.Error); !errors.As(err, &e) || e.Reason != fault.Invalid || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -283,16 +284,16 @@ func TestCheck(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if _, err := c.Lacks(t.Context(), "nope"); reason(t, err) != gitops.Forbidden {
+	if _, err := c.Lacks(t.Context(), "nope"); reason(t, err) != fault.Forbidden {
 		t.Errorf("rights on no application: %v", err)
 	}
-	if _, err := c.Check(t.Context(), "nope"); reason(t, err) != gitops.Forbidden {
+	if _, err := c.Check(t.Context(), "nope"); reason(t, err) != fault.Forbidden {
 		t.Errorf("no application: %v", err)
 	}
 	s.mu.Lock()
 	s.token = "another"
 	s.mu.Unlock()
-	if got, err := c.Check(t.Context()); reason(t, err) != gitops.Forbidden || got.Version == "" {
+	if got, err := c.Check(t.Context()); reason(t, err) != fault.Forbidden || got.Version == "" {
 		t.Errorf("token: %+v, %v", got, err)
 	}
 }
@@ -307,11 +308,11 @@ func TestOwner(t *testing.T) {
 	}
 	copied := deployment
 	copied.Name = "chat-2"
-	if _, err := c.Owner(t.Context(), "team_chat", copied); reason(t, err) != gitops.Owned || !strings.Contains(err.Error(), "does not list apps/Deployment serving/chat-2") {
+	if _, err := c.Owner(t.Context(), "team_chat", copied); reason(t, err) != fault.Owned || !strings.Contains(err.Error(), "does not list apps/Deployment serving/chat-2") {
 		t.Errorf("a copy: %v", err)
 	}
 	s.set(func(app *v1alpha1.Application) { app.Status.Resources[0].RequiresPruning = true })
-	if _, err := c.Owner(t.Context(), "team_chat", deployment); reason(t, err) != gitops.Owned {
+	if _, err := c.Owner(t.Context(), "team_chat", deployment); reason(t, err) != fault.Owned {
 		t.Errorf("no longer in Git: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/inference-responder/responder/internal/dial"
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // An application with thousands of resources is a few MB; more is not read.
@@ -66,7 +66,7 @@ func (o Options) tls() (*tls.Config, error) {
 	}
 	pem, err := os.ReadFile(o.CAFile)
 	if err != nil {
-		return nil, &gitops.Error{Reason: gitops.Invalid, Message: "argo cd: read certificates", Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "argo cd: read certificates", Err: err}
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(pem) {
@@ -108,7 +108,7 @@ func (o Options) connect(address string) (*grpc.ClientConn, error) {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, options...)
 	if err != nil {
-		return nil, &gitops.Error{Reason: gitops.Invalid, Message: "argo cd: server " + address, Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "argo cd: server " + address, Err: err}
 	}
 	return conn, nil
 }

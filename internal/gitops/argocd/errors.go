@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // request names a request for messages.
@@ -33,24 +33,24 @@ func (r request) String() string {
 // fail types an error of the server or of the way to it. A write is only known
 // not to have happened when the server said no.
 func (c *Client) fail(ctx context.Context, r request, err error, token string) error {
-	if e := new(gitops.Error); errors.As(err, &e) {
+	if e := new(fault.Error); errors.As(err, &e) {
 		return err
 	}
 	st, ok := status.FromError(err)
 	text := clean(st.Message(), token)
-	e := &gitops.Error{Message: fmt.Sprintf("argo cd at %s: %s", c.server, r)}
+	e := &fault.Error{Message: fmt.Sprintf("argo cd at %s: %s", c.server, r)}
 	hint := ""
 	e.Reason, hint = r.judge(st.Code(), text)
 	if !ok { // not of gRPC at all
-		e.Reason, hint = gitops.ServerError, ""
+		e.Reason, hint = fault.ServerError, ""
 	}
-	e.Unknown = r.write && (passing(e.Reason) || e.Reason == gitops.Timeout) && e.Reason != gitops.Throttled
+	e.Unknown = r.write && (passing(e.Reason) || e.Reason == fault.Timeout) && e.Reason != fault.Throttled
 	if hint != "" {
 		e.Message += ": " + hint
 	}
 	switch {
 	case ctx.Err() != nil: // the caller's own deadline, or that it gave up
-		e.Reason, e.Err, e.Unknown = gitops.Timeout, ctx.Err(), r.write
+		e.Reason, e.Err, e.Unknown = fault.Timeout, ctx.Err(), r.write
 	case text != "":
 		e.Err = errors.New(text)
 	}
@@ -58,43 +58,43 @@ func (c *Client) fail(ctx context.Context, r request, err error, token string) e
 }
 
 // judge returns the reason for a code, and what the code does not tell.
-func (r request) judge(code codes.Code, text string) (gitops.Reason, string) {
+func (r request) judge(code codes.Code, text string) (fault.Reason, string) {
 	switch code {
 	case codes.Unavailable:
 		if strings.Contains(text, "x509:") || strings.Contains(text, "tls:") {
-			return gitops.Unreachable, "the certificate is not trusted (see ca_file and server_name), or the server speaks no TLS (see plaintext)"
+			return fault.Unreachable, "the certificate is not trusted (see ca_file and server_name), or the server speaks no TLS (see plaintext)"
 		}
-		return gitops.Unreachable, ""
+		return fault.Unreachable, ""
 	case codes.DeadlineExceeded, codes.Canceled:
-		return gitops.Timeout, "no answer in time"
+		return fault.Timeout, "no answer in time"
 	case codes.Unauthenticated:
-		return gitops.Forbidden, "the token is not valid here: it expired, was revoked, or is another server's"
+		return fault.Forbidden, "the token is not valid here: it expired, was revoked, or is another server's"
 	case codes.PermissionDenied:
 		if strings.Contains(text, "sync window") {
-			return gitops.Throttled, "a sync window forbids it now"
+			return fault.Throttled, "a sync window forbids it now"
 		}
-		return gitops.Forbidden, r.lacking(text)
+		return fault.Forbidden, r.lacking(text)
 	case codes.NotFound:
-		return gitops.NotFound, ""
+		return fault.NotFound, ""
 	case codes.FailedPrecondition:
 		if strings.Contains(text, "another operation is already in progress") {
-			return gitops.Throttled, ""
+			return fault.Throttled, ""
 		}
-		return gitops.Conflict, ""
+		return fault.Conflict, ""
 	case codes.InvalidArgument:
-		return gitops.Invalid, ""
+		return fault.Invalid, ""
 	case codes.ResourceExhausted:
 		if strings.Contains(text, "larger than max") {
-			return gitops.OutOfBounds, fmt.Sprintf("the answer is larger than %d MiB", maxMessage>>20)
+			return fault.OutOfBounds, fmt.Sprintf("the answer is larger than %d MiB", maxMessage>>20)
 		}
-		return gitops.Throttled, ""
+		return fault.Throttled, ""
 	case codes.Unimplemented:
-		return gitops.ServerError, "this is no Argo CD server, or a proxy in front of it that does not pass gRPC on (see grpc_web)"
+		return fault.ServerError, "this is no Argo CD server, or a proxy in front of it that does not pass gRPC on (see grpc_web)"
 	default:
 		if strings.Contains(text, "deadline exceeded") {
-			return gitops.Timeout, "the server itself got no answer in time"
+			return fault.Timeout, "the server itself got no answer in time"
 		}
-		return gitops.ServerError, ""
+		return fault.ServerError, ""
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -27,11 +28,11 @@ func (c *Client) Owner(ctx context.Context, instance string, object gitops.Resou
 func Owns(app gitops.Application, object gitops.Resource) error {
 	i := slices.IndexFunc(app.Resources, object.Same)
 	if i < 0 {
-		return &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"argo cd: application %s does not list %s, so it is not its owner: a mark on the object was copied, or it is another Argo CD's", app.Name, object)}
 	}
 	if app.Resources[i].Prune {
-		return &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"argo cd: %s is no longer in what application %s takes from Git: changing it there does nothing", object, app.Name)}
 	}
 	return nil

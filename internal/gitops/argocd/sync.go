@@ -10,6 +10,7 @@ import (
 	"github.com/argoproj/argo-cd/v2/pkg/apiclient/application"
 	"github.com/argoproj/argo-cd/v2/pkg/apis/application/v1alpha1"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -38,8 +39,8 @@ const onlyDiffering = "ApplyOutOfSyncOnly=true"
 // once. An operation with the same key that is there already is the answer, so
 // after a lost answer the same request may be made again.
 //
-// It is refused as [gitops.Throttled] while another operation runs or a sync
-// window is closed, and as [gitops.Owned] when auto-sync is on: Argo CD then
+// It is refused as [fault.Throttled] while another operation runs or a sync
+// window is closed, and as [fault.Owned] when auto-sync is on: Argo CD then
 // syncs its branch and nothing else, and a refresh makes it do so now. So an
 // application with auto-sync is rolled back in Git.
 func (c *Client) Sync(ctx context.Context, s gitops.Sync) error {
@@ -105,7 +106,7 @@ func (c *Client) Stop(ctx context.Context, name, key string) error {
 	_, err = once(ctx, c, r, func(ctx context.Context) (*application.OperationTerminateResponse, error) {
 		return c.apps.TerminateOperation(ctx, &application.OperationTerminateRequest{Name: &short, AppNamespace: namespace, Project: &app.Project})
 	})
-	if e := new(gitops.Error); errors.As(err, &e) && e.Reason == gitops.Invalid {
+	if e := new(fault.Error); errors.As(err, &e) && e.Reason == fault.Invalid {
 		return nil // it ended meanwhile, or has not begun
 	}
 	return err
@@ -123,7 +124,7 @@ func options(raw *v1alpha1.Application) []string {
 
 // resolve looks whether a sync began whose answer was lost.
 func (c *Client) resolve(ctx context.Context, s gitops.Sync, err error) error {
-	e := new(gitops.Error)
+	e := new(fault.Error)
 	if err == nil || !errors.As(err, &e) || !e.Unknown {
 		return err
 	}
@@ -140,23 +141,23 @@ func began(app gitops.Application, s gitops.Sync) bool {
 
 // maySync returns an error if something forbids the sync.
 func maySync(app gitops.Application, s gitops.Sync) error {
-	refuse := func(reason gitops.Reason, why string, args ...any) error {
-		return &gitops.Error{Reason: reason, Message: fmt.Sprintf("argo cd: sync application %s: ", app.Name) + fmt.Sprintf(why, args...)}
+	refuse := func(reason fault.Reason, why string, args ...any) error {
+		return &fault.Error{Reason: reason, Message: fmt.Sprintf("argo cd: sync application %s: ", app.Name) + fmt.Sprintf(why, args...)}
 	}
 	empty := func(revision string) bool { return strings.TrimSpace(revision) == "" }
 	switch op := app.Operation; {
 	case len(s.Revisions) == 0 || len(s.Revisions) != len(app.Sources) || slices.ContainsFunc(s.Revisions, empty):
-		return refuse(gitops.Invalid, "revisions %q: it has %d sources: want a revision for each", s.Revisions, len(app.Sources))
+		return refuse(fault.Invalid, "revisions %q: it has %d sources: want a revision for each", s.Revisions, len(app.Sources))
 	case app.Deleting:
-		return refuse(gitops.Conflict, "it is being deleted")
+		return refuse(fault.Conflict, "it is being deleted")
 	case app.Hydrated:
-		return refuse(gitops.Owned, "Argo CD's source hydrator writes what is synced; change what it reads")
+		return refuse(fault.Owned, "Argo CD's source hydrator writes what is synced; change what it reads")
 	case app.Automated:
-		return refuse(gitops.Owned, "auto-sync is on, so Argo CD syncs only to its branch: change, or revert, it there and refresh")
+		return refuse(fault.Owned, "auto-sync is on, so Argo CD syncs only to its branch: change, or revert, it there and refresh")
 	case op.Running:
-		return refuse(gitops.Throttled, "%s; wait until it is over", op.Describe())
+		return refuse(fault.Throttled, "%s; wait until it is over", op.Describe())
 	case app.Window != "":
-		return refuse(gitops.Throttled, "closed by %s; wait until it is open", app.Window)
+		return refuse(fault.Throttled, "closed by %s; wait until it is open", app.Window)
 	}
 	return nil
 }

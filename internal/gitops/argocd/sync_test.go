@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -63,31 +64,31 @@ func TestSyncIsRefused(t *testing.T) {
 	no := false
 	tests := map[string]struct {
 		change func(*server, *v1alpha1.Application, *gitops.Sync)
-		want   gitops.Reason
+		want   fault.Reason
 		says   string
 	}{
-		"another operation runs": {func(_ *server, app *v1alpha1.Application, _ *gitops.Sync) { running(later, "")(app) }, gitops.Throttled, "a sync to 3333333333 runs, started by ada at 2026-01-02T03:04:05Z"},
+		"another operation runs": {func(_ *server, app *v1alpha1.Application, _ *gitops.Sync) { running(later, "")(app) }, fault.Throttled, "a sync to 3333333333 runs, started by ada at 2026-01-02T03:04:05Z"},
 		"one was asked for and has not begun": {func(_ *server, app *v1alpha1.Application, _ *gitops.Sync) {
 			op := asks(later, "")
 			app.Operation = &op
-		}, gitops.Throttled, "a sync to 3333333333 runs, started by ada"},
+		}, fault.Throttled, "a sync to 3333333333 runs, started by ada"},
 		"window": {func(s *server, _ *v1alpha1.Application, _ *gitops.Sync) {
 			s.windows = application.ApplicationSyncWindowsResponse{CanSync: &no, ActiveWindows: []*application.ApplicationSyncWindow{window("deny", "0 8 * * *")}}
-		}, gitops.Throttled, `the deny window "0 8 * * *" for 1h`},
+		}, fault.Throttled, `the deny window "0 8 * * *" for 1h`},
 		"auto-sync": {func(_ *server, app *v1alpha1.Application, _ *gitops.Sync) {
 			app.Spec.SyncPolicy = &v1alpha1.SyncPolicy{Automated: &v1alpha1.SyncPolicyAutomated{}}
-		}, gitops.Owned, "change, or revert, it there and refresh"},
+		}, fault.Owned, "change, or revert, it there and refresh"},
 		"hydrated": {func(_ *server, app *v1alpha1.Application, _ *gitops.Sync) {
 			app.Spec.SourceHydrator = &v1alpha1.SourceHydrator{}
-		}, gitops.Owned, "hydrator"},
+		}, fault.Owned, "hydrator"},
 		"deleting": {func(_ *server, app *v1alpha1.Application, _ *gitops.Sync) {
 			app.DeletionTimestamp = app.Status.ReconciledAt
-		}, gitops.Conflict, "deleted"},
-		"too many sources": {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Revisions = []string{wanted, wanted} }, gitops.Invalid, "it has 1 sources"},
-		"no revision":      {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Revisions = []string{" "} }, gitops.Invalid, "want a revision for each"},
-		"no key":           {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Key = "" }, gitops.Invalid, "want one word"},
-		"no name":          {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Application = "a/b/c" }, gitops.Invalid, "want NAME or NAMESPACE/NAME"},
-		"another one":      {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Application = "argocd/nope" }, gitops.Forbidden, "there is no such application, or the token lacks the right \"applications, get\""},
+		}, fault.Conflict, "deleted"},
+		"too many sources": {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Revisions = []string{wanted, wanted} }, fault.Invalid, "it has 1 sources"},
+		"no revision":      {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Revisions = []string{" "} }, fault.Invalid, "want a revision for each"},
+		"no key":           {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Key = "" }, fault.Invalid, "want one word"},
+		"no name":          {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Application = "a/b/c" }, fault.Invalid, "want NAME or NAMESPACE/NAME"},
+		"another one":      {func(_ *server, _ *v1alpha1.Application, s *gitops.Sync) { s.Application = "argocd/nope" }, fault.Forbidden, "there is no such application, or the token lacks the right \"applications, get\""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -108,26 +109,26 @@ func TestSyncIsRefused(t *testing.T) {
 func TestSyncFails(t *testing.T) {
 	tests := map[string]struct {
 		answer  error
-		want    gitops.Reason
+		want    fault.Reason
 		unknown bool
 		says    string
 	}{
-		"someone was faster": {status.Error(codes.FailedPrecondition, "error setting app operation: another operation is already in progress"), gitops.Throttled, false, "already in progress"},
-		"window closed":      {status.Error(codes.PermissionDenied, "cannot sync: blocked by sync window"), gitops.Throttled, false, "blocked by sync window"},
-		"no right":           {errDenied, gitops.Forbidden, false, "p, SUBJECT, applications, sync, PROJECT/chat, allow"},
-		"an override":        {status.Error(codes.PermissionDenied, "permission denied: applications, override, inference/chat, sub: responder"), gitops.Forbidden, false, "p, SUBJECT, applications, override, PROJECT/chat, allow"},
-		"refused":            {status.Error(codes.FailedPrecondition, "error resolving repo revision"), gitops.Conflict, false, "resolving"},
-		"invalid":            {status.Error(codes.InvalidArgument, "bad"), gitops.Invalid, false, "bad"},
-		"cut off":            {status.Error(codes.Unavailable, "transport is closing"), gitops.Unreachable, true, "closing"},
-		"failed":             {status.Error(codes.Internal, "boom"), gitops.ServerError, true, "boom"},
-		"late":               {status.Error(codes.DeadlineExceeded, "late"), gitops.Timeout, true, "late"},
+		"someone was faster": {status.Error(codes.FailedPrecondition, "error setting app operation: another operation is already in progress"), fault.Throttled, false, "already in progress"},
+		"window closed":      {status.Error(codes.PermissionDenied, "cannot sync: blocked by sync window"), fault.Throttled, false, "blocked by sync window"},
+		"no right":           {errDenied, fault.Forbidden, false, "p, SUBJECT, applications, sync, PROJECT/chat, allow"},
+		"an override":        {status.Error(codes.PermissionDenied, "permission denied: applications, override, inference/chat, sub: responder"), fault.Forbidden, false, "p, SUBJECT, applications, override, PROJECT/chat, allow"},
+		"refused":            {status.Error(codes.FailedPrecondition, "error resolving repo revision"), fault.Conflict, false, "resolving"},
+		"invalid":            {status.Error(codes.InvalidArgument, "bad"), fault.Invalid, false, "bad"},
+		"cut off":            {status.Error(codes.Unavailable, "transport is closing"), fault.Unreachable, true, "closing"},
+		"failed":             {status.Error(codes.Internal, "boom"), fault.ServerError, true, "boom"},
+		"late":               {status.Error(codes.DeadlineExceeded, "late"), fault.Timeout, true, "late"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, chat())
 			s.onSync = func(*application.ApplicationSyncRequest) error { return test.answer }
 			err := s.client(t).Sync(t.Context(), ask())
-			e := new(gitops.Error)
+			e := new(fault.Error)
 			if !errors.As(err, &e) || e.Reason != test.want || e.Unknown != test.unknown || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %#v", e)
 			}
@@ -171,7 +172,7 @@ func TestStop(t *testing.T) {
 		state  func(*v1alpha1.Application)
 		answer error
 		stops  int
-		want   gitops.Reason
+		want   fault.Reason
 	}{
 		"ours":           {running(wanted, key), nil, 1, ""},
 		"another's":      {running(wanted, "01HZ/cap/2/apply"), nil, 0, ""},
@@ -179,8 +180,8 @@ func TestStop(t *testing.T) {
 		"over":           {synced(wanted, key), nil, 0, ""},
 		"stopped":        {ending, nil, 0, ""},
 		"over meanwhile": {running(wanted, key), status.Error(codes.InvalidArgument, "Unable to terminate operation. No operation is in progress"), 1, ""},
-		"no right":       {running(wanted, key), errDenied, 1, gitops.Forbidden},
-		"cut off":        {running(wanted, key), status.Error(codes.Unavailable, "transport is closing"), 1, gitops.Unreachable},
+		"no right":       {running(wanted, key), errDenied, 1, fault.Forbidden},
+		"cut off":        {running(wanted, key), status.Error(codes.Unavailable, "transport is closing"), 1, fault.Unreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, chat())
@@ -189,7 +190,7 @@ func TestStop(t *testing.T) {
 				s.onStop = func() error { return tt.answer }
 			}
 			err := s.client(t).Stop(t.Context(), "chat", key)
-			e := new(gitops.Error)
+			e := new(fault.Error)
 			if s.stops != tt.stops || (err == nil) != (tt.want == "") || errors.As(err, &e) && (e.Reason != tt.want || e.Unknown) {
 				t.Errorf("%d stops, %v; want %d, %q", s.stops, err, tt.stops, tt.want)
 			}

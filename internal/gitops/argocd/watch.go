@@ -10,6 +10,7 @@ import (
 
 	"github.com/argoproj/argo-cd/v2/pkg/apis/application/v1alpha1"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -22,21 +23,21 @@ type Judge = func(gitops.Application) (gitops.Rollout, string)
 
 // Watch waits until the application is settled by a judge's rule, such as
 // [gitops.Settled], and tells progress whenever there is news. The error of a
-// failed sync has the reason [gitops.Conflict]; when the context's deadline
-// comes first, it is [gitops.Timeout] and says what is missing, which can be
+// failed sync has the reason [fault.Conflict]; when the context's deadline
+// comes first, it is [fault.Timeout] and says what is missing, which can be
 // that the application is degraded. A server that is away is waited for.
 func (c *Client) Watch(ctx context.Context, name string, judge Judge, progress func(string)) (gitops.Application, error) {
 	w := &watch{name: name, tell: progress, judge: judge}
 	for wait := firstWait; ; wait = min(2*wait, 5*time.Second) {
 		began := time.Now()
 		app, done, err := c.lookAndFollow(ctx, w)
-		e := new(gitops.Error)
+		e := new(fault.Error)
 		switch {
 		case done:
 			return app, err
 		case ctx.Err() != nil:
 			return app, w.late(ctx)
-		case errors.As(err, &e) && !passing(e.Reason) && e.Reason != gitops.Timeout:
+		case errors.As(err, &e) && !passing(e.Reason) && e.Reason != fault.Timeout:
 			return app, err
 		case err != nil:
 			w.say(err.Error())
@@ -70,7 +71,7 @@ func (w *watch) see(app gitops.Application) (done bool, err error) {
 	case gitops.RolloutSettled:
 		return true, nil
 	case gitops.RolloutFailed:
-		return true, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("argo cd: application %s: %s", app.Name, why)}
+		return true, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("argo cd: application %s: %s", app.Name, why)}
 	default:
 		return false, nil
 	}
@@ -92,7 +93,7 @@ func (w *watch) late(ctx context.Context) error {
 	if why == "" {
 		why = "nothing was seen yet"
 	}
-	return &gitops.Error{Reason: gitops.Timeout, Message: fmt.Sprintf("argo cd: application %s did not get there in time: %s", w.name, why), Err: ctx.Err()}
+	return &fault.Error{Reason: fault.Timeout, Message: fmt.Sprintf("argo cd: application %s did not get there in time: %s", w.name, why), Err: ctx.Err()}
 }
 
 // lookAndFollow looks at the application, and then follows its changes until
@@ -167,7 +168,7 @@ func (c *Client) follow(ctx context.Context, w *watch, app gitops.Application) (
 func fromEvent(event *v1alpha1.ApplicationWatchEvent, app gitops.Application) (gitops.Application, error) {
 	state := convert(&event.Application)
 	if event.Type == "DELETED" || state.UID != app.UID {
-		return gitops.Application{}, &gitops.Error{Reason: gitops.NotFound, Message: fmt.Sprintf("argo cd: application %s was deleted", app.Name)}
+		return gitops.Application{}, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("argo cd: application %s was deleted", app.Name)}
 	}
 	return state, nil
 }

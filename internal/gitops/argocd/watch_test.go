@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -52,9 +53,9 @@ func hear(t *testing.T, told <-chan string, text string) {
 	}
 }
 
-func reason(t *testing.T, err error) gitops.Reason {
+func reason(t *testing.T, err error) fault.Reason {
 	t.Helper()
-	e := new(gitops.Error)
+	e := new(fault.Error)
 	if !errors.As(err, &e) {
 		t.Fatalf("error %v has no reason", err)
 	}
@@ -121,7 +122,7 @@ func TestWatchFailedSync(t *testing.T) {
 		app.Status.OperationState.Message = "one or more objects failed to apply: spec.replicas: Invalid value: -1"
 	})
 	out := <-done
-	if reason(t, out.err) != gitops.Conflict || !strings.Contains(out.err.Error(), "spec.replicas: Invalid value: -1") {
+	if reason(t, out.err) != fault.Conflict || !strings.Contains(out.err.Error(), "spec.replicas: Invalid value: -1") {
 		t.Errorf("got %v", out.err)
 	}
 }
@@ -176,7 +177,7 @@ func TestWatchDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c := s.client(t)
 	_, err := c.Watch(ctx, "argocd/chat", judge(nil), func(string) { cancel(nil) })
-	if reason(t, err) != gitops.Timeout || !strings.Contains(err.Error(), "degraded") || !errors.Is(err, context.Canceled) {
+	if reason(t, err) != fault.Timeout || !strings.Contains(err.Error(), "degraded") || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -190,7 +191,7 @@ func TestWatchTokenRevoked(t *testing.T) {
 	s.mu.Unlock()
 	s.stop()
 	s.listen(t, s.address)
-	if out := <-done; reason(t, out.err) != gitops.Forbidden {
+	if out := <-done; reason(t, out.err) != fault.Forbidden {
 		t.Errorf("got %v", out.err)
 	}
 }
@@ -200,7 +201,7 @@ func TestWatchDeleted(t *testing.T) {
 	told, done := watching(t, s.client(t), nil)
 	hear(t, told, "not 2222222222")
 	s.set(func(app *v1alpha1.Application) { synced(wanted, "")(app); app.UID = "u2" })
-	if out := <-done; reason(t, out.err) != gitops.NotFound {
+	if out := <-done; reason(t, out.err) != fault.NotFound {
 		t.Errorf("got %v", out.err)
 	}
 }

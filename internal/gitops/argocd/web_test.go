@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // front is a proxy of gRPC-Web before the server, below a path, as the protocol
@@ -97,7 +97,7 @@ func TestWeb(t *testing.T) {
 	if report, err := c.Check(t.Context()); err != nil || report.Version != "v2.14.21" || report.Account != "responder" {
 		t.Errorf("check: %+v, %v", report, err)
 	}
-	if _, err := c.Application(t.Context(), "nope"); reason(t, err) != gitops.Forbidden {
+	if _, err := c.Application(t.Context(), "nope"); reason(t, err) != fault.Forbidden {
 		t.Errorf("no application: %v", err)
 	}
 	if err := c.Sync(t.Context(), ask()); err != nil || len(s.syncs) != 1 || s.syncs[0].GetRevision() != wanted {
@@ -148,7 +148,7 @@ func TestWebFaults(t *testing.T) {
 		t.Errorf("given up: %v", err)
 	}
 	wrong := s.client(t, func(o *Options) { o.Server, o.GRPCWeb = address, true })
-	if _, err := wrong.Application(t.Context(), "chat"); reason(t, err) != gitops.ServerError {
+	if _, err := wrong.Application(t.Context(), "chat"); reason(t, err) != fault.ServerError {
 		t.Errorf("the wrong path: %v", err)
 	}
 }

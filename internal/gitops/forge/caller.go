@@ -21,7 +21,7 @@ import (
 	"unicode"
 
 	"github.com/inference-responder/responder/internal/dial"
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 const (
@@ -52,14 +52,14 @@ func newCaller(o Options) (*caller, error) {
 	}
 	if ip := net.ParseIP(u.Hostname()); ip != nil {
 		if err := dial.Allowed(net.JoinHostPort(ip.String(), "1")); err != nil {
-			return nil, &gitops.Error{Reason: gitops.Invalid, Message: "forge api", Err: err}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: "forge api", Err: err}
 		}
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
-			return nil, &gitops.Error{Reason: gitops.Invalid, Message: "forge CA file", Err: err}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: "forge CA file", Err: err}
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
@@ -100,7 +100,7 @@ type call struct {
 // 2xx is an error.
 func (c *caller) do(ctx context.Context, q call) (int, error) {
 	if left := c.left(time.Now()); left > 0 {
-		return 0, &gitops.Error{Reason: gitops.Throttled, Message: fmt.Sprintf("%s: %s wants to be left alone for %s", q.doing, c, left.Round(time.Second))}
+		return 0, &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf("%s: %s wants to be left alone for %s", q.doing, c, left.Round(time.Second))}
 	}
 	token, err := c.secret()
 	if err != nil {
@@ -124,12 +124,12 @@ func (c *caller) do(ctx context.Context, q call) (int, error) {
 	case err != nil:
 		return resp.StatusCode, c.failed(q, token, err)
 	case len(body) > maxAnswer:
-		return resp.StatusCode, &gitops.Error{Reason: gitops.OutOfBounds, Unknown: q.writes(), Message: fmt.Sprintf("%s: %s answers with more than %d bytes", q.doing, c, maxAnswer)}
+		return resp.StatusCode, &fault.Error{Reason: fault.OutOfBounds, Unknown: q.writes(), Message: fmt.Sprintf("%s: %s answers with more than %d bytes", q.doing, c, maxAnswer)}
 	case q.out == nil:
 		return resp.StatusCode, nil
 	}
 	if err := json.Unmarshal(body, q.out); err != nil {
-		return resp.StatusCode, &gitops.Error{Reason: gitops.ServerError, Unknown: q.writes(), Message: fmt.Sprintf("%s: the answer of %s cannot be read as JSON; check the API's address", q.doing, c)}
+		return resp.StatusCode, &fault.Error{Reason: fault.ServerError, Unknown: q.writes(), Message: fmt.Sprintf("%s: the answer of %s cannot be read as JSON; check the API's address", q.doing, c)}
 	}
 	return resp.StatusCode, nil
 }
@@ -179,11 +179,11 @@ func (c *caller) secret() (string, error) {
 	b, err := readBounded(c.token)
 	s := strings.TrimSpace(string(b))
 	bad := func(why string) error {
-		return &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("forge token file %s %s", c.token, why)}
+		return &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("forge token file %s %s", c.token, why)}
 	}
 	switch {
 	case err != nil:
-		return "", &gitops.Error{Reason: gitops.Forbidden, Message: "forge token file cannot be read", Err: err}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: "forge token file cannot be read", Err: err}
 	case len(b) > maxSecret:
 		return "", bad(fmt.Sprintf("has more than %d bytes", maxSecret))
 	case s == "":
@@ -212,17 +212,17 @@ func (c *caller) failed(q call, token string, err error) error {
 	var refused *dial.Refused
 	var certificate *tls.CertificateVerificationError
 	var network net.Error
-	e := &gitops.Error{Reason: gitops.Unreachable, Unknown: q.writes()}
+	e := &fault.Error{Reason: fault.Unreachable, Unknown: q.writes()}
 	hint := "cannot be reached; check the address and that it runs"
 	switch {
 	case errors.As(err, &refused):
-		e.Reason, e.Unknown, hint = gitops.Invalid, false, "is not asked"
+		e.Reason, e.Unknown, hint = fault.Invalid, false, "is not asked"
 	case errors.As(err, &certificate):
-		e.Reason, e.Unknown, hint = gitops.Invalid, false, "has a certificate that is not trusted; set its CA file"
+		e.Reason, e.Unknown, hint = fault.Invalid, false, "has a certificate that is not trusted; set its CA file"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		e.Reason, hint = gitops.Timeout, "did not answer in time"
+		e.Reason, hint = fault.Timeout, "did not answer in time"
 	case errors.Is(err, context.Canceled):
-		e.Reason, hint = gitops.Timeout, "was given up on"
+		e.Reason, hint = fault.Timeout, "was given up on"
 	}
 	e.Message = fmt.Sprintf("%s: %s %s: %s", q.doing, c, hint, shown(err.Error(), token))
 	return e
@@ -231,27 +231,27 @@ func (c *caller) failed(q call, token string, err error) error {
 // refused is an answer that is no success.
 func (c *caller) refused(q call, token string, resp *http.Response, body []byte) error {
 	code := resp.StatusCode
-	e := &gitops.Error{Unknown: q.writes() && code/100 == 5}
+	e := &fault.Error{Unknown: q.writes() && code/100 == 5}
 	hint := ""
 	after := retryAfter(resp.Header, time.Now())
 	switch {
 	case code == http.StatusTooManyRequests, code == http.StatusForbidden && after > 0:
-		e.Reason, hint = gitops.Throttled, "it wants to be left alone"
+		e.Reason, hint = fault.Throttled, "it wants to be left alone"
 		c.leave(cmp.Or(after, time.Minute))
 	case code/100 == 3:
-		e.Reason, hint = gitops.Invalid, "redirects are not followed, set the final address"
+		e.Reason, hint = fault.Invalid, "redirects are not followed, set the final address"
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
-		e.Reason, hint = gitops.Forbidden, "check the token and its rights: contents and pull requests, read and write"
+		e.Reason, hint = fault.Forbidden, "check the token and its rights: contents and pull requests, read and write"
 	case code == http.StatusNotFound, code == http.StatusGone:
-		e.Reason, hint = gitops.NotFound, "check the repository's name, and that the token may see it"
+		e.Reason, hint = fault.NotFound, "check the repository's name, and that the token may see it"
 	case code == http.StatusConflict:
-		e.Reason = gitops.Conflict
+		e.Reason = fault.Conflict
 	case code == http.StatusRequestTimeout:
-		e.Reason = gitops.Timeout
+		e.Reason = fault.Timeout
 	case code/100 == 4:
-		e.Reason = gitops.Invalid
+		e.Reason = fault.Invalid
 	default:
-		e.Reason = gitops.ServerError
+		e.Reason = fault.ServerError
 	}
 	e.Message = fmt.Sprintf("%s: %s answered %d %s", q.doing, c, code, http.StatusText(code))
 	if hint != "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // TestFaults: reasons of answers, what is unknown, and no token in any error.
@@ -31,21 +31,21 @@ func TestFaults(t *testing.T) {
 	reset := fmt.Sprint(time.Now().Add(time.Hour).Unix())
 	for name, test := range map[string]struct {
 		answer  func(http.ResponseWriter, *http.Request)
-		reason  gitops.Reason
+		reason  fault.Reason
 		unknown bool // of a write
 	}{
-		"401":       {status(401), gitops.Forbidden, false},
-		"403":       {status(403), gitops.Forbidden, false},
-		"404":       {status(404), gitops.NotFound, false},
-		"422":       {status(422), gitops.Invalid, false},
-		"500":       {status(500), gitops.ServerError, true},
-		"302":       {status(302, "Location", "http://other.example.com/"), gitops.Invalid, false},
-		"429":       {status(429, "Retry-After", "30"), gitops.Throttled, false},
-		"secondary": {status(403, "Retry-After", "30"), gitops.Throttled, false},
-		"budget":    {status(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", reset), gitops.Throttled, false},
-		"html":      {text("<html>" + canary), gitops.ServerError, true},
-		"huge":      {text("[" + strings.Repeat(" ", maxAnswer) + "]"), gitops.OutOfBounds, true},
-		"cut":       {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, gitops.Unreachable, true},
+		"401":       {status(401), fault.Forbidden, false},
+		"403":       {status(403), fault.Forbidden, false},
+		"404":       {status(404), fault.NotFound, false},
+		"422":       {status(422), fault.Invalid, false},
+		"500":       {status(500), fault.ServerError, true},
+		"302":       {status(302, "Location", "http://other.example.com/"), fault.Invalid, false},
+		"429":       {status(429, "Retry-After", "30"), fault.Throttled, false},
+		"secondary": {status(403, "Retry-After", "30"), fault.Throttled, false},
+		"budget":    {status(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", reset), fault.Throttled, false},
+		"html":      {text("<html>" + canary), fault.ServerError, true},
+		"huge":      {text("[" + strings.Repeat(" ", maxAnswer) + "]"), fault.OutOfBounds, true},
+		"cut":       {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, fault.Unreachable, true},
 	} {
 		for _, kind := range kinds {
 			for _, write := range []bool{false, true} {
@@ -59,13 +59,13 @@ func TestFaults(t *testing.T) {
 				})
 				_, err := w.c.Open(t.Context(), w.request())
 				if kind == Gitea && !write && name == "404" {
-					wantError(t, err, gitops.NotFound, false, "repository")
+					wantError(t, err, fault.NotFound, false, "repository")
 					continue
 				}
 				wantError(t, err, test.reason, test.unknown && write)
 				before := len(w.Requests())
 				_, err = w.c.Get(t.Context(), 1)
-				if left := len(w.Requests()) == before; left != (test.reason == gitops.Throttled) {
+				if left := len(w.Requests()) == before; left != (test.reason == fault.Throttled) {
 					t.Errorf("%s %s: left alone %v, %v", kind, name, left, err)
 				}
 			}
@@ -86,13 +86,13 @@ func TestLostAnswer(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		})
 		_, err := w.c.Open(t.Context(), w.request())
-		wantError(t, err, gitops.Unreachable, true)
+		wantError(t, err, fault.Unreachable, true)
 		p := w.open(t)
 		if p.Number != 1 || len(w.Pulls()) != 1 {
 			t.Errorf("%d pull requests, %+v", len(w.Pulls()), p)
 		}
 		_, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
-		wantError(t, err, gitops.Unreachable, true)
+		wantError(t, err, fault.Unreachable, true)
 		if p, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", ""); err != nil || p.Merged != w.git.Head("main") {
 			t.Errorf("after a lost merge: %+v, %v", p, err)
 		}
@@ -113,11 +113,11 @@ func TestHung(t *testing.T) {
 		q := w.request()
 		w.c.http.timeout = 200 * time.Millisecond
 		_, err := w.c.api.open(t.Context(), q)
-		wantError(t, err, gitops.Timeout, true)
+		wantError(t, err, fault.Timeout, true)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err = w.c.Get(ctx, 1)
-		wantError(t, err, gitops.Timeout, false)
+		wantError(t, err, fault.Timeout, false)
 	})
 }
 
@@ -137,13 +137,13 @@ func TestRefusedOptions(t *testing.T) {
 		"negative":        {Kind: GitHub, Repository: "a/b", TokenFile: "t", Timeout: -1},
 	} {
 		_, err := New(o)
-		wantError(t, err, gitops.Invalid, false, says)
+		wantError(t, err, fault.Invalid, false, says)
 	}
 	w := newWorld(t, GitHub, func(o *Options) { o.TokenFile = "/nowhere/token" })
 	_, err := w.c.Get(t.Context(), 1)
-	wantError(t, err, gitops.Forbidden, false, "/nowhere/token")
+	wantError(t, err, fault.Forbidden, false, "/nowhere/token")
 	for _, q := range []Request{{}, {Effect: "a b", Branch: "x", Base: "y", Title: "t"}, {Effect: "e", Branch: "x", Base: "x", Title: "t"}, {Effect: "e", Branch: "x", Base: "y"}} {
 		_, err := w.c.Open(t.Context(), q)
-		wantError(t, err, gitops.Invalid, false)
+		wantError(t, err, fault.Invalid, false)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -193,7 +194,7 @@ func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, b
 		}
 	}
 	if !whole {
-		return Pull{}, false, &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf("find pull request of branch %s: %s has more than are looked through", branch, c)}
+		return Pull{}, false, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("find pull request of branch %s: %s has more than are looked through", branch, c)}
 	}
 	return Pull{}, false, nil
 }
@@ -217,7 +218,7 @@ func (c *Client) Open(ctx context.Context, q Request) (Pull, error) {
 		return Pull{}, err
 	}
 	if p.Number <= 0 {
-		return Pull{}, &gitops.Error{Reason: gitops.ServerError, Unknown: true, Message: fmt.Sprintf("open pull request: %s answers without a number", c)}
+		return Pull{}, &fault.Error{Reason: fault.ServerError, Unknown: true, Message: fmt.Sprintf("open pull request: %s answers without a number", c)}
 	}
 	return p, nil
 }
@@ -249,7 +250,7 @@ func (c *Client) Merge(ctx context.Context, number int64, base, head, title, tex
 	case p.Conflict:
 		return p, conflict("merge: pull request %d of %s conflicts with the base branch", number, c)
 	case len(needs) > 0:
-		return p, &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("pull request %d of %s is not merged yet: %s", number, c, strings.Join(needs, "; "))}
+		return p, &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("pull request %d of %s is not merged yet: %s", number, c, strings.Join(needs, "; "))}
 	}
 	if err := c.api.merge(ctx, p, c.o.Method, cmp.Or(oneLine(title, 200), oneLine(p.Title, 150)+fmt.Sprintf(" (#%d)", number)), text); err != nil {
 		return p, err
@@ -259,7 +260,7 @@ func (c *Client) Merge(ctx context.Context, number int64, base, head, title, tex
 		return Pull{}, err
 	}
 	if p.State != Merged {
-		return p, &gitops.Error{Reason: gitops.ServerError, Unknown: true, Message: fmt.Sprintf("merge: %s took pull request %d, which is still %s", c, number, p.State)}
+		return p, &fault.Error{Reason: fault.ServerError, Unknown: true, Message: fmt.Sprintf("merge: %s took pull request %d, which is still %s", c, number, p.State)}
 	}
 	return p, nil
 }
@@ -284,7 +285,7 @@ func (c *Client) Close(ctx context.Context, number int64) (Pull, error) {
 	case Merged:
 		return p, conflict("close: pull request %d of %s was merged as %.10s", number, c, p.Merged)
 	case Open:
-		return p, &gitops.Error{Reason: gitops.ServerError, Message: fmt.Sprintf("close: %s took it, and pull request %d is still open", c, number)}
+		return p, &fault.Error{Reason: fault.ServerError, Message: fmt.Sprintf("close: %s took it, and pull request %d is still open", c, number)}
 	}
 	return p, nil
 }
@@ -326,25 +327,25 @@ func (p *Pull) own(text string) {
 	}
 }
 
-func conflict(format string, args ...any) *gitops.Error {
-	return &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf(format, args...)}
+func conflict(format string, args ...any) *fault.Error {
+	return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf(format, args...)}
 }
 
-func invalid(format string, args ...any) *gitops.Error {
-	return &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf(format, args...)}
+func invalid(format string, args ...any) *fault.Error {
+	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
 // refusedMerge explains a merge that was refused.
 func refusedMerge(err error, code int, why string) error {
-	var e *gitops.Error
+	var e *fault.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	switch code {
 	case http.StatusConflict:
-		e.Reason = gitops.Conflict
+		e.Reason = fault.Conflict
 	case http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusNotAcceptable:
-		e.Reason = gitops.Forbidden
+		e.Reason = fault.Forbidden
 		e.Message += why
 	}
 	return e

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
 
@@ -77,9 +77,9 @@ func (w *world) open(t *testing.T) Pull {
 	return p
 }
 
-func wantError(t *testing.T, err error, reason gitops.Reason, unknown bool, says ...string) {
+func wantError(t *testing.T, err error, reason fault.Reason, unknown bool, says ...string) {
 	t.Helper()
-	var e *gitops.Error
+	var e *fault.Error
 	if !errors.As(err, &e) || e.Reason != reason || e.Unknown != unknown {
 		t.Errorf("error %v (%+v), want reason %s, unknown %v", err, e, reason, unknown)
 		return
@@ -149,7 +149,7 @@ func TestMergedByPeople(t *testing.T) {
 				t.Errorf("merging what is merged: %+v, %v", got, err)
 			}
 			_, err = w.c.Close(t.Context(), 1)
-			wantError(t, err, gitops.Conflict, false, "was merged")
+			wantError(t, err, fault.Conflict, false, "was merged")
 		})
 	}
 }
@@ -186,7 +186,7 @@ func TestMergeRefused(t *testing.T) {
 		w.open(t)
 		w.Block("needs a review")
 		_, err := w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
-		wantError(t, err, gitops.Forbidden, false, "missing")
+		wantError(t, err, fault.Forbidden, false, "missing")
 		if p, err := w.c.Get(t.Context(), 1); err != nil || p.State != Open || w.c.o.Kind != Gitea && p.Blocked == "" {
 			t.Errorf("blocked: %+v, %v", p, err)
 		}
@@ -201,7 +201,7 @@ func TestMergeRefused(t *testing.T) {
 		ours := w.head
 		w.head = w.push("max: 64\nother: 1\n")
 		_, err = w.c.Merge(t.Context(), 1, "main", ours, "x", "")
-		wantError(t, err, gitops.Conflict, false, "somebody pushed")
+		wantError(t, err, fault.Conflict, false, "somebody pushed")
 		if w.git.Head("main") != main {
 			t.Error("main was moved")
 		}
@@ -218,13 +218,13 @@ func TestClose(t *testing.T) {
 			}
 		}
 		_, err := w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
-		wantError(t, err, gitops.Conflict, false, "closed")
+		wantError(t, err, fault.Conflict, false, "closed")
 		// What people closed is not opened again.
 		if got := w.open(t); got.State != Closed || got.Number != p.Number {
 			t.Errorf("opened again: %+v", got)
 		}
 		_, err = w.c.Get(t.Context(), 99)
-		wantError(t, err, gitops.NotFound, false)
+		wantError(t, err, fault.NotFound, false)
 	})
 }
 
@@ -264,7 +264,7 @@ func TestBaseChanged(t *testing.T) {
 			t.Errorf("opened again: %+v, %d", again, len(w.Pulls()))
 		}
 		_, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
-		wantError(t, err, gitops.Conflict, false, "goes into release, not into main")
+		wantError(t, err, fault.Conflict, false, "goes into release, not into main")
 		if p, err := w.c.Get(t.Context(), 1); err != nil || p.State != Open {
 			t.Errorf("it is %+v, %v", p, err)
 		}
@@ -286,6 +286,6 @@ func TestManyOfOneBranch(t *testing.T) {
 		}
 		_, _, err := w.c.Find(t.Context(), "main", branch, "x")
 		// The server gives all of them, more than a page: it is not known to be whole.
-		wantError(t, err, gitops.OutOfBounds, false)
+		wantError(t, err, fault.OutOfBounds, false)
 	}
 }

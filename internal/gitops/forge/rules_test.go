@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // TestProtection: a branch that the token's user may not push to is told apart,
@@ -22,7 +22,7 @@ func TestProtection(t *testing.T) {
 		}
 		w.Intercept(func(rw http.ResponseWriter, _ *http.Request, _ http.Handler) { rw.WriteHeader(http.StatusForbidden) })
 		_, err := w.c.Protection(t.Context(), "main")
-		wantError(t, err, gitops.Forbidden, false, "token")
+		wantError(t, err, fault.Forbidden, false, "token")
 	})
 }
 
@@ -52,7 +52,7 @@ func TestNeverMergesOver(t *testing.T) {
 					t.Errorf("needs %q, %v", needs, err)
 				}
 				_, err = w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
-				wantError(t, err, gitops.Forbidden, false, test.says[w.c.o.Kind])
+				wantError(t, err, fault.Forbidden, false, test.says[w.c.o.Kind])
 				if w.git.Head("main") != main {
 					t.Error("merged over it")
 				}
@@ -86,7 +86,7 @@ func TestNeedsUnread(t *testing.T) {
 			next.ServeHTTP(rw, r)
 		})
 		_, err := w.c.Merge(t.Context(), 1, "main", w.head, "x", "")
-		wantError(t, err, gitops.Forbidden, false, "rights")
+		wantError(t, err, fault.Forbidden, false, "rights")
 		if w.git.Head("main") != main {
 			t.Error("merged")
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
 
@@ -33,7 +33,7 @@ func TestTextEdited(t *testing.T) {
 			p, found, err := w.c.Find(t.Context(), "main", branch, q.Effect)
 			w.Drop()
 			if !test.found {
-				wantError(t, err, gitops.Conflict, false, "no longer has the line Responder-Effect", "put \"Responder-Effect: 01RUN/cap/apply\" at its end")
+				wantError(t, err, fault.Conflict, false, "no longer has the line Responder-Effect", "put \"Responder-Effect: 01RUN/cap/apply\" at its end")
 				continue
 			}
 			if err != nil || !found || p.Commit != test.commit || (p.Digest == "sha256:abc") != (test.commit != "") {

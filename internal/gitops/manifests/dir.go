@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
@@ -33,7 +34,7 @@ func ReadDir(dir, source string) ([]gitops.File, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, &gitops.Error{Reason: gitops.NotFound, Message: "read the checkout", Err: err}
+		return nil, &fault.Error{Reason: fault.NotFound, Message: "read the checkout", Err: err}
 	}
 	defer root.Close()
 	if source = path.Clean(source); !fs.ValidPath(source) {
@@ -50,9 +51,9 @@ func ReadDir(dir, source string) ([]gitops.File, error) {
 	if err == nil && source != "." {
 		err = c.read(".", isKustomization, false)
 	}
-	var known *gitops.Error
+	var known *fault.Error
 	if err != nil && !errors.As(err, &known) {
-		err = &gitops.Error{Reason: gitops.Invalid, Message: "read the checkout", Err: err}
+		err = &fault.Error{Reason: fault.Invalid, Message: "read the checkout", Err: err}
 	}
 	var files []gitops.File
 	for _, p := range sortedKeys(c.files) {
@@ -81,9 +82,9 @@ func (c *checkout) reach(source string) error {
 		info, err := c.root.Lstat(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return &gitops.Error{Reason: gitops.NotFound, Message: fmt.Sprintf("the checkout %s has no %s", c.dir, source)}
+			return &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("the checkout %s has no %s", c.dir, source)}
 		case err != nil:
-			return &gitops.Error{Reason: gitops.Invalid, Message: "read the checkout", Err: err}
+			return &fault.Error{Reason: fault.Invalid, Message: "read the checkout", Err: err}
 		}
 		if why := c.special(at, info.Mode()); why != "" {
 			return invalid("%s %s", at, why)
@@ -162,7 +163,7 @@ func (c *checkout) read(below string, wanted func(string) bool, whole bool) erro
 			return nil
 		}
 		if c.bytes += len(data); c.bytes > maxBytes || len(c.files) == maxFiles {
-			return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf(
+			return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 				"%s holds more than %d files or %d MiB: %s", path.Join(c.dir, below), maxFiles, maxBytes>>20, narrower)}
 		}
 		c.files[p] = data

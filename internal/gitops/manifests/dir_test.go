@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // TestReadDirBelow: of a checkout counts what is below the source, what that is
@@ -43,14 +43,14 @@ func TestReadDirBelow(t *testing.T) {
 		t.Errorf("read %q, want %q", got, want)
 	}
 	for source, tt := range map[string]struct {
-		reason gitops.Reason
+		reason fault.Reason
 		words  string
 	}{
-		"":             {gitops.Invalid, "models/weights.json has more than 8 MiB"},
-		"models":       {gitops.Invalid, "--source"},
-		"apps/nothing": {gitops.NotFound, "has no apps/nothing"},
-		"../elsewhere": {gitops.Invalid, "not below the checkout"},
-		"/etc":         {gitops.Invalid, "not below the checkout"},
+		"":             {fault.Invalid, "models/weights.json has more than 8 MiB"},
+		"models":       {fault.Invalid, "--source"},
+		"apps/nothing": {fault.NotFound, "has no apps/nothing"},
+		"../elsewhere": {fault.Invalid, "not below the checkout"},
+		"/etc":         {fault.Invalid, "not below the checkout"},
 	} {
 		if _, err := ReadDir(dir, source); !reasonIs(err, tt.reason, tt.words) {
 			t.Errorf("source %q: %v, want %s ...%s...", source, err, tt.reason, tt.words)
@@ -58,7 +58,7 @@ func TestReadDirBelow(t *testing.T) {
 	}
 	// What it is built of has to be readable, wherever it stands.
 	write("base/kustomization.yaml", []byte("resources: [deployment.yaml, ../models]\n"))
-	if _, err := ReadDir(dir, "apps/chat"); !reasonIs(err, gitops.Invalid, "models/weights.json") {
+	if _, err := ReadDir(dir, "apps/chat"); !reasonIs(err, fault.Invalid, "models/weights.json") {
 		t.Errorf("a base that is too large: %v", err)
 	}
 }
@@ -119,14 +119,14 @@ func TestReadDirRefuses(t *testing.T) {
 				if err != nil || len(files) != 1 {
 					t.Errorf("%d files, %v", len(files), err)
 				}
-			} else if !reasonIs(err, gitops.Invalid, tt.words) {
+			} else if !reasonIs(err, fault.Invalid, tt.words) {
 				t.Errorf("%v, want ...%s...", err, tt.words)
 			}
 		})
 	}
 	file := filepath.Join(t.TempDir(), "a.yaml")
 	write(t, file, "kind: Deployment\n")
-	if _, err := ReadDir(file, ""); !reasonIs(err, gitops.Invalid, "the file in it with --source") {
+	if _, err := ReadDir(file, ""); !reasonIs(err, fault.Invalid, "the file in it with --source") {
 		t.Errorf("a file: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
@@ -87,7 +88,7 @@ func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, 
 		return nil, err
 	}
 	if !on {
-		return nil, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf(
+		return nil, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf(
 			"commit %.10s is not in the history of %s: somebody pushed with force, or it is of another branch", sha, b.src.Repository)}
 	}
 	log, err := b.repo.After(ctx, sha, r.path())
@@ -148,8 +149,8 @@ func (b *branch) one(ctx context.Context, sha, p string, files []gitops.File) ([
 }
 
 func isNotFound(err error) bool {
-	var e *gitops.Error
-	return errors.As(err, &e) && e.Reason == gitops.NotFound
+	var e *fault.Error
+	return errors.As(err, &e) && e.Reason == fault.NotFound
 }
 
 // Reverting computes the change that takes commits back, as far as they touch
@@ -184,7 +185,7 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 	p.Manifests, p.Plain = gitops.Plain(r.files, after, r.target(t))
 	p.Plain = p.Plain && len(back.Deleted) == 0
 	if all := touches(before, back.Files, gitops.Target{}); len(all) > len(p.Touches) {
-		return gitops.Proposal{}, &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
+		return gitops.Proposal{}, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"reverting %s would change another workload along: %s: revert it by hand", shortAll(shas), otherThan(all, p.Touches))}
 	}
 	if err := r.keeps(t, after); err != nil {
@@ -194,7 +195,7 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 		return gitops.Proposal{}, err
 	}
 	if len(p.Touches) == 0 {
-		return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: fmt.Sprintf("reverting %s changes nothing of %s", shortAll(shas), t.Name)}
+		return gitops.Proposal{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("reverting %s changes nothing of %s", shortAll(shas), t.Name)}
 	}
 	return p, nil
 }
@@ -207,7 +208,7 @@ func (r reading) keeps(t gitops.Target, after []gitops.File) error {
 		return nil // it cannot be told now either
 	}
 	if _, err := gitops.Locate(after, r.target(t), replicas); isNotFound(err) {
-		return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf("reverting would take the manifest of %s %s away", t.Kind, t.Name)}
+		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("reverting would take the manifest of %s %s away", t.Kind, t.Name)}
 	}
 	return nil
 }
@@ -223,7 +224,7 @@ func (r reading) alone(t gitops.Target, after []gitops.File, shas []string) erro
 	if err != nil || len(shared) == 0 {
 		return err
 	}
-	return &gitops.Error{Reason: gitops.Owned, Message: fmt.Sprintf(
+	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 		"reverting %s would change what %s deploys too: revert it by hand", shortAll(shas), strings.Join(shared, ", "))}
 }
 

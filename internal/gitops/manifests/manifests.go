@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/forge"
 	"github.com/inference-responder/responder/internal/gitops/repository"
@@ -314,7 +315,7 @@ func (r reading) proposal(b *branch) gitops.Proposal {
 }
 
 func invalid(format string, args ...any) error {
-	return &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf(format, args...)}
+	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 	"github.com/inference-responder/responder/internal/gitops/repository"
@@ -87,8 +88,8 @@ func commit(t *testing.T, m *Manifests, p gitops.Proposal, effect string) string
 	return l.SHA
 }
 
-func reasonIs(err error, want gitops.Reason, words string) bool {
-	var e *gitops.Error
+func reasonIs(err error, want fault.Reason, words string) bool {
+	var e *fault.Error
 	return errors.As(err, &e) && e.Reason == want && strings.Contains(err.Error(), words)
 }
 
@@ -127,7 +128,7 @@ func TestChangeAndRevert(t *testing.T) {
 	if text := s.GitBare("log", "-1", "--format=%B", undone); !strings.Contains(text, "This reverts commit "+made+".") || !strings.Contains(text, "Responder-Effect: r-1/cap#1/undo") {
 		t.Errorf("message\n%s", text)
 	}
-	if _, err := m.Reverting(t.Context(), src, target, []string{made}); !reasonIs(err, gitops.NothingToDo, "") {
+	if _, err := m.Reverting(t.Context(), src, target, []string{made}); !reasonIs(err, fault.NothingToDo, "") {
 		t.Errorf("reverting again: %v", err)
 	}
 }
@@ -140,7 +141,7 @@ func TestMovedAndAhead(t *testing.T) {
 	want := gitops.Want{Source: src, Target: target, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}, Deployed: deployed}
 	p := propose(t, m, want)
 	s.Push("not ours", map[string]string{"elsewhere/y": "1\n"})
-	if _, err := m.Commit(t.Context(), gitops.Request{Proposal: p, What: "x", Effect: "e"}); !reasonIs(err, gitops.Conflict, "moved") {
+	if _, err := m.Commit(t.Context(), gitops.Request{Proposal: p, What: "x", Effect: "e"}); !reasonIs(err, fault.Conflict, "moved") {
 		t.Errorf("commit over a moved base: %v", err)
 	}
 	if again := propose(t, m, want); again.Read != p.Read || len(again.Ahead) > 0 || again.Base == p.Base {
@@ -189,7 +190,7 @@ func TestRevertOfTwoServices(t *testing.T) {
 	m := over(t, s)
 	src := gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "apps"}
 	_, err := m.Reverting(t.Context(), src, gitops.Target{Kind: "Deployment", Name: "chat"}, []string{sha})
-	if !reasonIs(err, gitops.Owned, "another workload") {
+	if !reasonIs(err, fault.Owned, "another workload") {
 		t.Errorf("%v", err)
 	}
 }
@@ -199,7 +200,7 @@ func TestSharedBase(t *testing.T) {
 	s, m, src, target := fleet(t)
 	s.Push("staging", map[string]string{"apps/staging/kustomization.yaml": "namespace: staging\nresources: [../../base/chat]\n"})
 	_, err := m.Propose(t.Context(), gitops.Want{Source: src, Target: target, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}})
-	if !reasonIs(err, gitops.Owned, "apps/staging") {
+	if !reasonIs(err, fault.Owned, "apps/staging") {
 		t.Errorf("%v", err)
 	}
 }
@@ -212,7 +213,7 @@ func TestRevertOfTheFirst(t *testing.T) {
 	m := over(t, s)
 	src := gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "apps"}
 	_, err := m.Reverting(t.Context(), src, gitops.Target{Kind: "Deployment", Name: "chat"}, []string{sha})
-	if !reasonIs(err, gitops.OutOfBounds, "manifest of Deployment chat") {
+	if !reasonIs(err, fault.OutOfBounds, "manifest of Deployment chat") {
 		t.Errorf("%v", err)
 	}
 }
@@ -226,7 +227,7 @@ func TestRevertOfSharedBase(t *testing.T) {
 		t.Fatalf("of its own: %v", err)
 	}
 	s.Push("staging", map[string]string{"apps/staging/kustomization.yaml": "namespace: staging\nresources: [../../base/chat]\n"})
-	if _, err := m.Reverting(t.Context(), src, target, []string{sha}); !reasonIs(err, gitops.Owned, "apps/staging") {
+	if _, err := m.Reverting(t.Context(), src, target, []string{sha}); !reasonIs(err, fault.Owned, "apps/staging") {
 		t.Errorf("shared: %v", err)
 	}
 	s.Push("staging has its own", map[string]string{"apps/staging/kustomization.yaml": `namespace: staging
@@ -262,7 +263,7 @@ func TestAheadOfOthers(t *testing.T) {
 func TestUnknownRepository(t *testing.T) {
 	_, m, src, target := fleet(t)
 	src.Repository = "https://git.example/other"
-	if _, err := m.Places(t.Context(), src, target, []gitops.Variable{seqs}); !reasonIs(err, gitops.Invalid, "gitops.repositories") {
+	if _, err := m.Places(t.Context(), src, target, []gitops.Variable{seqs}); !reasonIs(err, fault.Invalid, "gitops.repositories") {
 		t.Errorf("%v", err)
 	}
 }
@@ -290,11 +291,11 @@ func TestUnreadManifests(t *testing.T) {
 	s, m, src, target := fleet(t)
 	want := gitops.Want{Source: src, Target: target, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}}
 	s.Push("a long one", map[string]string{"apps/chat/patch.yaml": "# " + strings.Repeat("x", maxFileBytes) + "\n"})
-	if _, err := m.Propose(t.Context(), want); !reasonIs(err, gitops.Invalid, "apps/chat/patch.yaml") {
+	if _, err := m.Propose(t.Context(), want); !reasonIs(err, fault.Invalid, "apps/chat/patch.yaml") {
 		t.Errorf("next to a manifest of more than 8 MiB: %v", err)
 	}
 	s.Push("pointers", map[string]string{"apps/chat/patch.yaml": "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) + "\nsize 12\n"})
-	if _, err := m.Propose(t.Context(), want); !reasonIs(err, gitops.Invalid, "LFS") {
+	if _, err := m.Propose(t.Context(), want); !reasonIs(err, fault.Invalid, "LFS") {
 		t.Errorf("next to a Git LFS pointer: %v", err)
 	}
 
@@ -302,7 +303,7 @@ func TestUnreadManifests(t *testing.T) {
 	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "patch.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadDir(dir, ""); !reasonIs(err, gitops.Invalid, "patch.yaml") {
+	if _, err := ReadDir(dir, ""); !reasonIs(err, fault.Invalid, "patch.yaml") {
 		t.Errorf("a checkout with a symbolic link: %v", err)
 	}
 }

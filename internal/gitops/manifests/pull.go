@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/forge"
 )
@@ -81,7 +82,7 @@ func (b *branch) request(ctx context.Context, r gitops.Request) (gitops.Landing,
 	}
 	pull, err := b.remote.Forge.Open(ctx, forge.Request{Branch: name, Base: base, Head: done.SHA, Title: r.What, Plan: r.Plan, Digest: r.Digest, Effect: r.Effect})
 	if err != nil {
-		var e *gitops.Error
+		var e *fault.Error
 		if errors.As(err, &e) && !e.Unknown {
 			// The branch is there and nobody looks at it: a second attempt opens it.
 			e.Message += fmt.Sprintf(" (branch %s is pushed)", name)
@@ -223,7 +224,7 @@ func (m *Manifests) Merge(ctx context.Context, src gitops.Source, key string) er
 		return err
 	}
 	if pull.Commit == "" {
-		return &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("the text of %s no longer names our commit: merge it by hand, or close it", pull.URL)}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("the text of %s no longer names our commit: merge it by hand, or close it", pull.URL)}
 	}
 	_, err = b.remote.Forge.Merge(ctx, pull.Number, base, pull.Commit, "", gitops.TrailerEffect+": "+key)
 	return err
@@ -253,7 +254,7 @@ func (b *branch) recognise(ctx context.Context, log []gitops.Touched) error {
 		b.mu.Unlock()
 		if !known {
 			if asked++; asked > maxRecognised {
-				return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf(
+				return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 					"whose commits they are was asked of %s %d times, and there are more: ask again, which goes on from there, or look at a shorter window", b.remote.Forge, maxRecognised)}
 			}
 			pull, _, err := b.remote.Forge.Of(ctx, c.SHA)

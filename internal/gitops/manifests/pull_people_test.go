@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/forge"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
@@ -151,7 +152,7 @@ func TestPullRequestBaseChanged(t *testing.T) {
 			if again := request(t, m, src); again.Changed == "" || len(f.Pulls()) != 1 {
 				t.Errorf("asked for again: %+v, %d requests", again, len(f.Pulls()))
 			}
-			if err := m.Merge(t.Context(), src, effect); !reasonIs(err, gitops.Conflict, "somebody changed its base") {
+			if err := m.Merge(t.Context(), src, effect); !reasonIs(err, fault.Conflict, "somebody changed its base") {
 				t.Errorf("merged: %v", err)
 			}
 			f.MergeAs(t, "ada", 1, "merge")
@@ -201,7 +202,7 @@ func TestPullRequestMergedByUs(t *testing.T) {
 	if l, err := m.Find(t.Context(), src, effect); err != nil || len(l.Needs) != 1 || !strings.Contains(l.Needs[0], "required review") {
 		t.Errorf("it waits for %+v, %v", l, err)
 	}
-	if err := m.Merge(t.Context(), src, effect); !reasonIs(err, gitops.Forbidden, "") {
+	if err := m.Merge(t.Context(), src, effect); !reasonIs(err, fault.Forbidden, "") {
 		t.Errorf("a blocked one: %v", err)
 	}
 	f.Block("")
@@ -254,7 +255,7 @@ func TestOnlyThePushTells(t *testing.T) {
 	}
 	p := propose(t, m, gitops.Want{Source: src, Target: chat, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}})
 	r := gitops.Request{Proposal: p, What: "chat: fewer", Run: "r-01ABC", State: "cap", Digest: "sha256:abc", Effect: effect}
-	if _, err := m.Commit(t.Context(), r); !errors.Is(err, gitops.ErrProtected) || !reasonIs(err, gitops.Forbidden, "GH006") {
+	if _, err := m.Commit(t.Context(), r); !errors.Is(err, gitops.ErrProtected) || !reasonIs(err, fault.Forbidden, "GH006") {
 		t.Fatalf("pushed: %v", err)
 	}
 	if l, err := m.Find(t.Context(), src, effect); err != nil || !l.None() || len(f.Pulls()) > 0 {
@@ -277,7 +278,7 @@ func TestCheckSaysTheWay(t *testing.T) {
 		t.Errorf("checked: %+v", all)
 	}
 	f.Close()
-	if all := m.Check(t.Context()); len(all) != 1 || !all[0].Forge || !reasonIs(all[0].Err, gitops.Unreachable, "read branch") {
+	if all := m.Check(t.Context()); len(all) != 1 || !all[0].Forge || !reasonIs(all[0].Err, fault.Unreachable, "read branch") {
 		t.Errorf("checked without a forge: %+v", all)
 	}
 }

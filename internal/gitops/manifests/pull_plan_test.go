@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -32,7 +33,7 @@ func TestPullRequestOfAnEarlierPlan(t *testing.T) {
 				}
 				next.ServeHTTP(w, r)
 			})
-			if _, err := m.Commit(t.Context(), asking(t, m, src, "192", "sha256:one")); !reasonIs(err, gitops.Forbidden, "is pushed") {
+			if _, err := m.Commit(t.Context(), asking(t, m, src, "192", "sha256:one")); !reasonIs(err, fault.Forbidden, "is pushed") {
 				t.Fatalf("opened: %v", err)
 			}
 			f.Intercept(nil)
@@ -73,7 +74,7 @@ func TestPullRequestRewritten(t *testing.T) {
 			s.Git("push", "--quiet", "--force", "origin", "HEAD:"+branchOf(effect))
 			f.Edit(1, text(f.Pulls()[0].Text))
 			theirs, main := s.Head(branchOf(effect)), s.Head("main")
-			if err := m.Merge(t.Context(), src, effect); !reasonIs(err, gitops.Conflict, "") || s.Head("main") != main {
+			if err := m.Merge(t.Context(), src, effect); !reasonIs(err, fault.Conflict, "") || s.Head("main") != main {
 				t.Errorf("merged: %v", err)
 			}
 			if l, err := m.Withdraw(t.Context(), src, effect); err != nil || l.Closed == "" || s.Head(branchOf(effect)) != theirs {

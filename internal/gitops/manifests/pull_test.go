@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/forge"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
@@ -71,7 +72,7 @@ func TestPullRequestHoldsOurCommitOnly(t *testing.T) {
 		s.Git("commit", "--quiet", "--allow-empty", "--message", "and something more")
 		s.Git("push", "--quiet", "origin", "HEAD:"+branch)
 		theirs, before := s.Head(branch), s.Head("main")
-		if err := m.Merge(t.Context(), src, effect); !reasonIs(err, gitops.Conflict, "") || s.Head("main") != before {
+		if err := m.Merge(t.Context(), src, effect); !reasonIs(err, fault.Conflict, "") || s.Head("main") != before {
 			t.Errorf("merged what nobody approved: %v", err)
 		}
 		if l, err := m.Withdraw(t.Context(), src, effect); err != nil || l.Closed == "" || s.Head(branch) != theirs || !strings.Contains(l.Left, branch) || !strings.Contains(l.Left, "somebody pushed to it") {

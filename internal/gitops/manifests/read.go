@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
@@ -166,7 +167,7 @@ func (b *branch) reachable(ctx context.Context, sha, below string, files map[str
 			}
 			seen[at] = true
 			if len(seen) > maxBeyond {
-				return nil, &gitops.Error{Reason: gitops.OutOfBounds, Message: below + " is built of more than 100 places outside of it"}
+				return nil, &fault.Error{Reason: fault.OutOfBounds, Message: below + " is built of more than 100 places outside of it"}
 			}
 			tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: at, Accept: readable})
 			if isNotFound(err) {

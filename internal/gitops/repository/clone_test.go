@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
 
@@ -135,7 +135,7 @@ func TestTwoOnOneDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = New(Options{URL: s.RepositoryURL(), Dir: dir})
-	wantError(t, err, gitops.Conflict, dir)
+	wantError(t, err, fault.Conflict, dir)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestDiskFull(t *testing.T) {
 	r := open(t, s)
 	r.files = func(dir string) billy.Filesystem { return full{osfs.New(dir)} }
 	_, err := r.Head(t.Context())
-	wantError(t, err, gitops.Unreachable, "disk is full")
+	wantError(t, err, fault.Unreachable, "disk is full")
 	r.files = func(dir string) billy.Filesystem { return osfs.New(dir) }
 	r.shut()
 	head(t, r)
@@ -179,7 +179,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("commit %s, %v", done.SHA, err)
 	}
 	_, err = r.Head(t.Context())
-	wantError(t, err, gitops.Unreachable, "disk is full")
+	wantError(t, err, fault.Unreachable, "disk is full")
 	r.files = func(dir string) billy.Filesystem { return osfs.New(dir) }
 	r.shut()
 	if got := head(t, r); got != done.SHA {

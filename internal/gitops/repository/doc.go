@@ -13,7 +13,7 @@
 // A write is known again by its trailer Responder-Effect: while a commit that
 // carries it is on the branch, committing it once more gives that commit.
 //
-// Every error is a [gitops.Error]. Unknown says that a push may have happened;
+// Every error is a [fault.Error]. Unknown says that a push may have happened;
 // [Repository.Find] resolves it. What a server says is shown in errors without
 // the credentials it may echo.
 package repository

@@ -20,7 +20,7 @@ import (
 	"github.com/skeema/knownhosts"
 
 	"github.com/inference-responder/responder/internal/dial"
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // errTooLarge is in the way of a remote that sends more than it may.
@@ -35,7 +35,7 @@ func (d *damaged) Unwrap() error { return d.err }
 // remoteError explains why an exchange with the remote failed. write: a push may
 // have happened, unless the remote refused it before it read it.
 func (r *Repository) remoteError(doing string, err error, write bool) error {
-	var known *gitops.Error
+	var known *fault.Error
 	if errors.As(err, &known) {
 		return known
 	}
@@ -43,7 +43,7 @@ func (r *Repository) remoteError(doing string, err error, write bool) error {
 	if errors.As(err, &wrapped) && wrapped.Err != nil {
 		err = wrapped.Err // it has no Unwrap
 	}
-	e := &gitops.Error{Unknown: write}
+	e := &fault.Error{Unknown: write}
 	hint := ""
 	var answer *githttp.Err
 	var line *pktline.ErrorLine
@@ -57,7 +57,7 @@ func (r *Repository) remoteError(doing string, err error, write bool) error {
 			hint += ": " + text
 		}
 	} else if errors.As(err, &line) {
-		e.Reason, hint, err = gitops.ServerError, "says: "+r.shown(line.Text), nil
+		e.Reason, hint, err = fault.ServerError, "says: "+r.shown(line.Text), nil
 	} else {
 		e.Reason, hint = lost(err)
 	}
@@ -65,7 +65,7 @@ func (r *Repository) remoteError(doing string, err error, write bool) error {
 	if write && e.Unknown {
 		e.Message += "; whether the push arrived is not known"
 	}
-	if err != nil && e.Reason != gitops.Timeout {
+	if err != nil && e.Reason != fault.Timeout {
 		e.Err = &redactedError{text: r.shown(err.Error()), err: err}
 	}
 	return e
@@ -73,7 +73,7 @@ func (r *Repository) remoteError(doing string, err error, write bool) error {
 
 // definite explains errors that say for sure that nothing was done; empty: err
 // is none of them.
-func definite(err error, write bool) (gitops.Reason, string) {
+func definite(err error, write bool) (fault.Reason, string) {
 	may := "read the repository"
 	if write {
 		may = "write to the repository"
@@ -83,37 +83,37 @@ func definite(err error, write bool) (gitops.Reason, string) {
 	var mismatch *hostKeyError
 	switch {
 	case errors.As(err, &refused):
-		return gitops.Invalid, "is not asked"
+		return fault.Invalid, "is not asked"
 	case errors.As(err, &mismatch):
-		return gitops.Forbidden, mismatch.Error()
+		return fault.Forbidden, mismatch.Error()
 	case errors.As(err, &certificate):
-		return gitops.Invalid, "has a certificate that is not trusted; set its CA file"
+		return fault.Invalid, "has a certificate that is not trusted; set its CA file"
 	case errors.Is(err, errRedirect):
-		return gitops.Invalid, "answers with a redirect to another host, which is not followed; set the final address"
+		return fault.Invalid, "answers with a redirect to another host, which is not followed; set the final address"
 	case errors.Is(err, errTooLarge):
-		return gitops.OutOfBounds, "sends more than the limit; raise limits.pack or limits.refs, or use a smaller depth"
+		return fault.OutOfBounds, "sends more than the limit; raise limits.pack or limits.refs, or use a smaller depth"
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed), errors.Is(err, errSSHAuth):
-		return gitops.Forbidden, "refuses the credential; check the token or key, and that it may " + may
+		return fault.Forbidden, "refuses the credential; check the token or key, and that it may " + may
 	case errors.Is(err, transport.ErrRepositoryNotFound):
-		return gitops.NotFound, "has no such repository, or hides it from this credential; check the address and the token's rights"
+		return fault.NotFound, "has no such repository, or hides it from this credential; check the address and the token's rights"
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
-		return gitops.NotFound, "is empty: push a first commit"
+		return fault.NotFound, "is empty: push a first commit"
 	}
 	return "", ""
 }
 
 // lost explains an answer that did not come, or not whole.
-func lost(err error) (gitops.Reason, string) {
+func lost(err error) (fault.Reason, string) {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return gitops.Timeout, "did not answer in time"
+		return fault.Timeout, "did not answer in time"
 	case errors.Is(err, context.Canceled):
-		return gitops.Timeout, "was given up on"
+		return fault.Timeout, "was given up on"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, errStopped):
-		return gitops.Unreachable, "cut the answer off"
+		return fault.Unreachable, "cut the answer off"
 	}
-	return gitops.Unreachable, "cannot be reached; check the address and that it runs"
+	return fault.Unreachable, "cannot be reached; check the address and that it runs"
 }
 
 // redactedError is an error of a library or a server, without secrets, on one line.
@@ -128,32 +128,32 @@ func (e *redactedError) Error() string { return e.text }
 // credential.
 func (e *redactedError) Is(target error) bool { return errors.Is(e.err, target) }
 
-func statusReason(code int) gitops.Reason {
+func statusReason(code int) fault.Reason {
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
-		return gitops.Forbidden
+		return fault.Forbidden
 	case code == http.StatusNotFound, code == http.StatusGone:
-		return gitops.NotFound
+		return fault.NotFound
 	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout:
-		return gitops.Timeout
+		return fault.Timeout
 	case code == http.StatusTooManyRequests:
-		return gitops.Throttled
+		return fault.Throttled
 	case code == http.StatusRequestEntityTooLarge:
-		return gitops.OutOfBounds
+		return fault.OutOfBounds
 	case code/100 == 4, code/100 == 3:
-		return gitops.Invalid
+		return fault.Invalid
 	default:
-		return gitops.ServerError
+		return fault.ServerError
 	}
 }
 
 // localError is about our own directory.
 func (r *Repository) localError(doing string, err error) error {
-	var known *gitops.Error
+	var known *fault.Error
 	if errors.As(err, &known) {
 		return known
 	}
-	e := &gitops.Error{Reason: gitops.Unreachable, Message: fmt.Sprintf("%s: the clone in %s", doing, r.o.Dir), Err: err}
+	e := &fault.Error{Reason: fault.Unreachable, Message: fmt.Sprintf("%s: the clone in %s", doing, r.o.Dir), Err: err}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		e.Message += ": the disk is full; free space there"
@@ -169,12 +169,12 @@ func isLocal(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.As(err, &p)
 }
 
-func notFound(format string, args ...any) *gitops.Error {
-	return &gitops.Error{Reason: gitops.NotFound, Message: fmt.Sprintf(format, args...)}
+func notFound(format string, args ...any) *fault.Error {
+	return &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-func bounded(format string, args ...any) *gitops.Error {
-	return &gitops.Error{Reason: gitops.OutOfBounds, Message: fmt.Sprintf(format, args...)}
+func bounded(format string, args ...any) *fault.Error {
+	return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(format, args...)}
 }
 
 // shown makes somebody else's words fit for an error: our credentials taken

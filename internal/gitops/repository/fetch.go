@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // patience is how many times Timeout a transfer may take when it keeps moving.
@@ -60,7 +60,7 @@ func (r *Repository) exchange(ctx context.Context, f func(ctx context.Context, b
 	watchdog := time.AfterFunc(r.o.Timeout, func() { cancel(context.DeadlineExceeded) })
 	defer watchdog.Stop()
 	err := f(ctx, func() { watchdog.Reset(r.o.Timeout) })
-	var known *gitops.Error
+	var known *fault.Error
 	if err != nil && ctx.Err() != nil && !isLocal(err) && !errors.As(err, &known) {
 		return context.Cause(ctx)
 	}
@@ -123,8 +123,8 @@ func (r *Repository) resolve(adv *packp.AdvRefs, branch string) (*plumbing.Refer
 	if h, ok := adv.References[name.String()]; ok {
 		return plumbing.NewHashReference(name, h), nil
 	}
-	return nil, &gitops.Error{
-		Reason:  gitops.NotFound,
+	return nil, &fault.Error{
+		Reason:  fault.NotFound,
 		Message: fmt.Sprintf("repository %s has no branch %s", r.at, name.Short()), Err: errNoBranch,
 	}
 }
@@ -140,7 +140,7 @@ func (r *Repository) refName(adv *packp.AdvRefs, branch string) (plumbing.Refere
 	}
 	head, err := refs.Reference(plumbing.HEAD)
 	if err != nil || head.Type() != plumbing.SymbolicReference || !head.Target().IsBranch() {
-		return "", &gitops.Error{Reason: gitops.NotFound, Message: fmt.Sprintf("repository %s names no default branch: configure the branch", r.at)}
+		return "", &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("repository %s names no default branch: configure the branch", r.at)}
 	}
 	return head.Target(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -73,7 +74,7 @@ func (r *Repository) walk(ctx context.Context, from plumbing.Hash, firstParent b
 	queue, seen, end := newest{first}, map[plumbing.Hash]bool{from: true}, complete
 	for n := 0; len(queue) > 0; n++ {
 		if err := ctx.Err(); err != nil {
-			return stopped, &gitops.Error{Reason: gitops.Timeout, Message: "read history of " + r.at.String(), Err: err}
+			return stopped, &fault.Error{Reason: fault.Timeout, Message: "read history of " + r.at.String(), Err: err}
 		}
 		if n == limit {
 			return stopped, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
@@ -69,7 +70,7 @@ func TestLogBounded(t *testing.T) {
 	history(t, s, 30)
 	r := open(t, s, func(o *Options) { o.Depth, o.Limits.History = 3, 10 })
 	_, err := r.Log(t.Context(), Window{})
-	wantError(t, err, gitops.OutOfBounds, "limits.history")
+	wantError(t, err, fault.OutOfBounds, "limits.history")
 }
 
 func TestFindAndContains(t *testing.T) {
@@ -96,7 +97,7 @@ func TestFindAndContains(t *testing.T) {
 		}
 	}
 	_, err = r.Contains(ctx, shas[0], "1234567890123456789012345678901234567890")
-	wantError(t, err, gitops.NotFound)
+	wantError(t, err, fault.NotFound)
 }
 
 // TestFindMerged finds our commit behind a merge, where a pull request put it.
@@ -145,8 +146,8 @@ func TestBranches(t *testing.T) {
 	}
 	q.Message.Effect = "other"
 	_, err = r.Commit(t.Context(), q)
-	wantError(t, err, gitops.Conflict, "already")
-	wantError(t, r.DeleteBranch(t.Context(), q.Branch, q.Base), gitops.Conflict)
+	wantError(t, err, fault.Conflict, "already")
+	wantError(t, r.DeleteBranch(t.Context(), q.Branch, q.Base), fault.Conflict)
 	for range 2 {
 		if err := r.DeleteBranch(t.Context(), q.Branch, done.SHA); err != nil {
 			t.Fatal(err)

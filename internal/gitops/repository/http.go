@@ -16,7 +16,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"github.com/inference-responder/responder/internal/dial"
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // basicHeader finds an Authorization value that a server or a proxy echoes.
@@ -36,7 +36,7 @@ func newHTTPCarrier(at address, o Options, s *secrets) (*httpCarrier, error) {
 	if o.Auth.CAFile != "" {
 		pem, err := os.ReadFile(o.Auth.CAFile)
 		if err != nil {
-			return nil, &gitops.Error{Reason: gitops.Invalid, Message: "repository " + at.String() + ": CA file", Err: err}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: "repository " + at.String() + ": CA file", Err: err}
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {

@@ -9,13 +9,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
 // conflict reports which files that a change wants to write have moved.
 func (r *Repository) conflict(ctx context.Context, base, head plumbing.Hash, want map[string]change) error {
 	m := &gitops.Moved{Base: base.String(), Head: head.String()}
-	e := &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("commit: repository %s", r.at), Err: m}
+	e := &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("commit: repository %s", r.at), Err: m}
 	is, err := r.contains(ctx, base, head)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -202,7 +203,7 @@ func parseURL(raw string) (address, error) {
 	}
 	if ip := net.ParseIP(u.Hostname()); ip != nil {
 		if err := dial.Allowed(net.JoinHostPort(ip.String(), "1")); err != nil {
-			return address{}, &gitops.Error{Reason: gitops.Invalid, Message: "repository url", Err: err}
+			return address{}, &fault.Error{Reason: fault.Invalid, Message: "repository url", Err: err}
 		}
 	}
 	a.path = cmp.Or(relative, a.path)
@@ -242,6 +243,6 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-func invalid(format string, args ...any) *gitops.Error {
-	return &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf(format, args...)}
+func invalid(format string, args ...any) *fault.Error {
+	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 }

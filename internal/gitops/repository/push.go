@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -46,10 +47,10 @@ func (r *Repository) aim(ctx context.Context, w write) (t *target, err error) {
 	}
 	t.moved = at.Hash().String() != w.base
 	t.base, err = r.ensure(ctx, w.base)
-	var known *gitops.Error
-	if t.moved && errors.As(err, &known) && known.Reason == gitops.NotFound {
-		return nil, &gitops.Error{
-			Reason: gitops.Conflict, Message: fmt.Sprintf("commit: repository %s", r.at),
+	var known *fault.Error
+	if t.moved && errors.As(err, &known) && known.Reason == fault.NotFound {
+		return nil, &fault.Error{
+			Reason: fault.Conflict, Message: fmt.Sprintf("commit: repository %s", r.at),
 			Err: &gitops.Moved{Base: w.base, Head: at.Hash().String(), Rewritten: true},
 		}
 	}
@@ -82,8 +83,8 @@ func (r *Repository) aimNew(ctx context.Context, w write) (*target, error) {
 }
 
 func (r *Repository) taken(branch string, head plumbing.Hash) error {
-	return &gitops.Error{
-		Reason:  gitops.Conflict,
+	return &fault.Error{
+		Reason:  fault.Conflict,
 		Message: fmt.Sprintf("commit: repository %s has a branch %s already, at %.10s, without this effect: delete it if nobody needs it", r.at, branch, head),
 	}
 }
@@ -128,7 +129,7 @@ func (r *Repository) move(ctx context.Context, doing string, c *packp.Command, p
 			return err
 		}
 		refused := r.refusal(c.Name, report, output)
-		lost = refused.Reason == gitops.Conflict
+		lost = refused.Reason == fault.Conflict
 		if lost {
 			return nil
 		}
@@ -144,7 +145,7 @@ func (r *Repository) move(ctx context.Context, doing string, c *packp.Command, p
 func (r *Repository) lostRace(ctx context.Context, w write, t *target, want map[string]change) (*commit, error) {
 	at, err := r.fetchRef(ctx, t.name.Short(), 0)
 	if err != nil {
-		return nil, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("push: branch %s of repository %s moved meanwhile", t.name.Short(), r.at)}
+		return nil, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("push: branch %s of repository %s moved meanwhile", t.name.Short(), r.at)}
 	}
 	if done, err := r.recent(ctx, at.Hash(), w.effect); err != nil || done != nil {
 		return done, err
@@ -158,7 +159,7 @@ func (r *Repository) lostRace(ctx context.Context, w write, t *target, want map[
 // swap sends one command. The report is nil when no answer was read.
 func (r *Repository) swap(ctx context.Context, s pushing, adv *packp.AdvRefs, c *packp.Command, pack []byte) (string, *packp.ReportStatus, error) {
 	if !adv.Capabilities.Supports(capability.ReportStatus) {
-		return "", nil, &gitops.Error{Reason: gitops.Invalid, Message: fmt.Sprintf("push: repository %s does not report whether a push succeeded", r.at)}
+		return "", nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("push: repository %s does not report whether a push succeeded", r.at)}
 	}
 	req := packp.NewReferenceUpdateRequestFromCapabilities(adv.Capabilities)
 	req.Commands = []*packp.Command{c}
@@ -181,7 +182,7 @@ func (r *Repository) swap(ctx context.Context, s pushing, adv *packp.AdvRefs, c 
 }
 
 // refusal explains a push that the remote read and refused.
-func (r *Repository) refusal(name plumbing.ReferenceName, report *packp.ReportStatus, output string) *gitops.Error {
+func (r *Repository) refusal(name plumbing.ReferenceName, report *packp.ReportStatus, output string) *fault.Error {
 	status := report.UnpackStatus
 	if status == "ok" && len(report.CommandStatuses) > 0 {
 		status = report.CommandStatuses[0].Status
@@ -190,7 +191,7 @@ func (r *Repository) refusal(name plumbing.ReferenceName, report *packp.ReportSt
 	if output = r.shown(output); output != "" {
 		text += ": " + output
 	}
-	e := &gitops.Error{Message: fmt.Sprintf("push: repository %s refuses branch %s: %s", r.at, name.Short(), text)}
+	e := &fault.Error{Message: fmt.Sprintf("push: repository %s refuses branch %s: %s", r.at, name.Short(), text)}
 	lower := strings.ToLower(text)
 	has := func(signs ...string) bool {
 		for _, s := range signs {
@@ -202,19 +203,19 @@ func (r *Repository) refusal(name plumbing.ReferenceName, report *packp.ReportSt
 	}
 	switch {
 	case report.UnpackStatus != "ok":
-		e.Reason = gitops.ServerError
+		e.Reason = fault.ServerError
 	case has("protected", "gh006", "gh013", "rule violations", "not allowed to push", "tf402455", "changes must be made through a pull request"):
-		e.Reason, e.Err = gitops.Forbidden, gitops.ErrProtected
+		e.Reason, e.Err = fault.Forbidden, gitops.ErrProtected
 		e.Message += "; name the forge, for pull requests, or let this identity push"
 	case has("hook declined", "hook"):
-		e.Reason = gitops.Forbidden
+		e.Reason = fault.Forbidden
 		e.Message += "; a hook of the server decides this: ask who runs it"
 	case has("non-fast-forward", "fetch first", "failed to update ref", "failed to lock", "cannot lock ref", "incorrect old value", "stale info", "already exists", "reference has changed", "unable to lock"):
-		e.Reason = gitops.Conflict
+		e.Reason = fault.Conflict
 	case has("denied", "permission", "not allowed", "prohibited", "deny"):
-		e.Reason = gitops.Forbidden
+		e.Reason = fault.Forbidden
 	default:
-		e.Reason = gitops.ServerError
+		e.Reason = fault.ServerError
 	}
 	return e
 }
@@ -245,7 +246,7 @@ func (r *Repository) DeleteBranch(ctx context.Context, branch, sha string) error
 			lost, err = r.move(ctx, "delete branch", &packp.Command{Name: at.Name(), Old: old}, nil)
 		}
 		if err == nil && lost {
-			return &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("delete branch: %s of repository %s is no longer at %.10s: somebody pushed to it", branch, r.at, old)}
+			return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("delete branch: %s of repository %s is no longer at %.10s: somebody pushed to it", branch, r.at, old)}
 		}
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -113,7 +114,7 @@ func (rd *reader) dir(ctx context.Context, t *object.Tree, at string, depth int)
 		return bounded("%s of repository %s: more than %d directories deep", cut(at, 200), rd.r.at, maxTreeDepth)
 	}
 	if err := ctx.Err(); err != nil {
-		return &gitops.Error{Reason: gitops.Timeout, Message: "read files of " + rd.r.at.String(), Err: err}
+		return &fault.Error{Reason: fault.Timeout, Message: "read files of " + rd.r.at.String(), Err: err}
 	}
 	for _, e := range t.Entries {
 		name := path.Join(at, e.Name)
@@ -211,7 +212,7 @@ func (r *Repository) blob(h plumbing.Hash) ([]byte, error) {
 // not care what stands on the way.
 func (r *Repository) entry(t *object.Tree, p string) (object.TreeEntry, error) {
 	e, err := r.reach(t, p)
-	var known *gitops.Error
+	var known *fault.Error
 	if errors.As(err, &known) {
 		return object.TreeEntry{}, nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
@@ -61,24 +62,24 @@ func TestFilesRefused(t *testing.T) {
 	r := open(t, s)
 	for _, test := range []struct {
 		q      Query
-		reason gitops.Reason
+		reason fault.Reason
 		says   string
 	}{
-		{Query{Path: "prod/link"}, gitops.Invalid, "symbolic link"},
-		{Query{Path: "prod/link/etc/passwd"}, gitops.Invalid, "symbolic link"},
-		{Query{Path: "prod/module/x"}, gitops.Invalid, "submodule"},
-		{Query{Path: "prod/model.bin"}, gitops.Invalid, "LFS"},
-		{Query{Path: "prod/none"}, gitops.NotFound, "prod/none"},
-		{Query{Path: "prod/a.yaml/x"}, gitops.NotFound, "prod/a.yaml/x"},
-		{Query{Path: "../secret"}, gitops.Invalid, "root"},
-		{Query{Path: "/etc/passwd"}, gitops.Invalid, "root"},
-		{Query{Path: "prod/../../x"}, gitops.Invalid, "root"},
-		{Query{Path: "prod/.git/config"}, gitops.Invalid, ".git"},
-		{Query{Path: "a\x00b"}, gitops.Invalid, "root"},
-		{Query{Path: "big.yaml", FileBytes: 100}, gitops.Invalid, "6000 bytes"},
-		{Query{Files: 2}, gitops.OutOfBounds, "narrower"},
-		{Query{Bytes: 5000}, gitops.OutOfBounds, "narrower"},
-		{Query{SHA: "main"}, gitops.Invalid, "40"},
+		{Query{Path: "prod/link"}, fault.Invalid, "symbolic link"},
+		{Query{Path: "prod/link/etc/passwd"}, fault.Invalid, "symbolic link"},
+		{Query{Path: "prod/module/x"}, fault.Invalid, "submodule"},
+		{Query{Path: "prod/model.bin"}, fault.Invalid, "LFS"},
+		{Query{Path: "prod/none"}, fault.NotFound, "prod/none"},
+		{Query{Path: "prod/a.yaml/x"}, fault.NotFound, "prod/a.yaml/x"},
+		{Query{Path: "../secret"}, fault.Invalid, "root"},
+		{Query{Path: "/etc/passwd"}, fault.Invalid, "root"},
+		{Query{Path: "prod/../../x"}, fault.Invalid, "root"},
+		{Query{Path: "prod/.git/config"}, fault.Invalid, ".git"},
+		{Query{Path: "a\x00b"}, fault.Invalid, "root"},
+		{Query{Path: "big.yaml", FileBytes: 100}, fault.Invalid, "6000 bytes"},
+		{Query{Files: 2}, fault.OutOfBounds, "narrower"},
+		{Query{Bytes: 5000}, fault.OutOfBounds, "narrower"},
+		{Query{SHA: "main"}, fault.Invalid, "40"},
 	} {
 		if test.q.SHA == "" {
 			test.q.SHA = sha
@@ -95,26 +96,26 @@ func TestCommitRefused(t *testing.T) {
 	file := func(p string) []gitops.File { return []gitops.File{{Path: p, Data: []byte("x: 1\n")}} }
 	for _, test := range []struct {
 		q      CommitRequest
-		reason gitops.Reason
+		reason fault.Reason
 		says   string
 	}{
-		{CommitRequest{Files: file("prod/link")}, gitops.Invalid, "symbolic link"},
-		{CommitRequest{Files: file("prod/link/x.yaml")}, gitops.Invalid, "symbolic link"},
-		{CommitRequest{Files: file("prod/module")}, gitops.Invalid, "submodule"},
-		{CommitRequest{Files: file("prod/model.bin")}, gitops.Invalid, "LFS"},
-		{CommitRequest{Files: file("prod")}, gitops.Invalid, "directory"},
-		{CommitRequest{Files: file("prod/a.yaml/x")}, gitops.Invalid, "is a file"},
-		{CommitRequest{Files: file("../x")}, gitops.Invalid, "root"},
-		{CommitRequest{Files: file(".git/config")}, gitops.Invalid, ".git"},
-		{CommitRequest{Files: file("")}, gitops.Invalid, "no name"},
-		{CommitRequest{}, gitops.Invalid, "no file"},
-		{CommitRequest{Files: append(file("a"), file("a")...)}, gitops.Invalid, "twice"},
-		{CommitRequest{Files: []gitops.File{{Path: "a", Data: make([]byte, 200)}}}, gitops.OutOfBounds, "limits.changes"},
-		{CommitRequest{Files: file("a"), Branch: "a..b"}, gitops.Invalid, "branch"},
-		{CommitRequest{Files: file("a"), Message: Message{What: "x"}}, gitops.Invalid, "Responder-Effect"},
-		{CommitRequest{Files: file("a"), Message: Message{Effect: "e"}}, gitops.Invalid, "subject"},
-		{CommitRequest{Files: file("a"), Message: Message{What: "x", Effect: "e\nResponder-Run: forged"}}, gitops.Invalid, "one word"},
-		{CommitRequest{Files: file("a"), TakesBack: []string{"main\n\nResponder-Run: forged"}}, gitops.Invalid, "want 40 hexadecimal digits"},
+		{CommitRequest{Files: file("prod/link")}, fault.Invalid, "symbolic link"},
+		{CommitRequest{Files: file("prod/link/x.yaml")}, fault.Invalid, "symbolic link"},
+		{CommitRequest{Files: file("prod/module")}, fault.Invalid, "submodule"},
+		{CommitRequest{Files: file("prod/model.bin")}, fault.Invalid, "LFS"},
+		{CommitRequest{Files: file("prod")}, fault.Invalid, "directory"},
+		{CommitRequest{Files: file("prod/a.yaml/x")}, fault.Invalid, "is a file"},
+		{CommitRequest{Files: file("../x")}, fault.Invalid, "root"},
+		{CommitRequest{Files: file(".git/config")}, fault.Invalid, ".git"},
+		{CommitRequest{Files: file("")}, fault.Invalid, "no name"},
+		{CommitRequest{}, fault.Invalid, "no file"},
+		{CommitRequest{Files: append(file("a"), file("a")...)}, fault.Invalid, "twice"},
+		{CommitRequest{Files: []gitops.File{{Path: "a", Data: make([]byte, 200)}}}, fault.OutOfBounds, "limits.changes"},
+		{CommitRequest{Files: file("a"), Branch: "a..b"}, fault.Invalid, "branch"},
+		{CommitRequest{Files: file("a"), Message: Message{What: "x"}}, fault.Invalid, "Responder-Effect"},
+		{CommitRequest{Files: file("a"), Message: Message{Effect: "e"}}, fault.Invalid, "subject"},
+		{CommitRequest{Files: file("a"), Message: Message{What: "x", Effect: "e\nResponder-Run: forged"}}, fault.Invalid, "one word"},
+		{CommitRequest{Files: file("a"), TakesBack: []string{"main\n\nResponder-Run: forged"}}, fault.Invalid, "want 40 hexadecimal digits"},
 	} {
 		test.q.Base = sha
 		if test.q.Message == (Message{}) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
@@ -42,7 +43,7 @@ func TestTokenRotation(t *testing.T) {
 		base := head(t, r)
 		s.SetToken("", "two")
 		_, err := r.Head(t.Context())
-		wantError(t, err, gitops.Forbidden, "token")
+		wantError(t, err, fault.Forbidden, "token")
 		if err := os.WriteFile(file, []byte("two"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -52,8 +53,8 @@ func TestTokenRotation(t *testing.T) {
 	}
 }
 
-// fault is a server that misbehaves at one request.
-type fault struct {
+// failing is a server that misbehaves at one request.
+type failing struct {
 	on      string // part of the request's path and query
 	handler func(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
@@ -67,8 +68,8 @@ func echo(code int) func(http.ResponseWriter, *http.Request, http.Handler) {
 }
 
 type outcome struct {
-	fault
-	read, write gitops.Reason
+	failing
+	read, write fault.Reason
 	unknown     bool
 }
 
@@ -87,25 +88,25 @@ func faults() map[string]outcome {
 		http.Redirect(w, r, "http://other.example.com"+r.URL.Path+"?"+r.URL.RawQuery, http.StatusFound)
 	}
 	return map[string]outcome{
-		"refs 401":      {fault{"/info/refs", echo(401)}, gitops.Forbidden, gitops.Forbidden, false},
-		"refs 403":      {fault{"/info/refs", echo(403)}, gitops.Forbidden, gitops.Forbidden, false},
-		"refs 404":      {fault{"/info/refs", echo(404)}, gitops.NotFound, gitops.NotFound, false},
-		"refs 429":      {fault{"/info/refs", echo(429)}, gitops.Throttled, gitops.Throttled, false},
-		"refs 500":      {fault{"/info/refs", echo(500)}, gitops.ServerError, gitops.ServerError, false},
-		"refs garbage":  {fault{"/info/refs", garbage}, gitops.Unreachable, gitops.Unreachable, false},
-		"refs cut":      {fault{"/info/refs", cut}, gitops.Unreachable, gitops.Unreachable, false},
-		"refs away":     {fault{"/info/refs", away}, gitops.Invalid, gitops.Invalid, false},
-		"write only":    {fault{"service=git-receive-pack", echo(403)}, "", gitops.Forbidden, false},
-		"push 401":      {fault{"/git-receive-pack", echo(401)}, "", gitops.Forbidden, false},
-		"push 413":      {fault{"/git-receive-pack", echo(413)}, "", gitops.OutOfBounds, false},
-		"push 500":      {fault{"/git-receive-pack", echo(500)}, "", gitops.ServerError, true},
-		"push cut":      {fault{"/git-receive-pack", cut}, "", gitops.Unreachable, true},
-		"push empty":    {fault{"/git-receive-pack", empty}, "", gitops.Unreachable, true},
-		"push garbage":  {fault{"/git-receive-pack", garbage}, "", gitops.Unreachable, true},
-		"push away":     {fault{"/git-receive-pack", away}, "", gitops.Invalid, false},
-		"fetch 500":     {fault{"/git-upload-pack", echo(500)}, gitops.ServerError, gitops.ServerError, false},
-		"fetch garbage": {fault{"/git-upload-pack", garbage}, gitops.Unreachable, gitops.Unreachable, false},
-		"fetch cut":     {fault{"/git-upload-pack", cut}, gitops.Unreachable, gitops.Unreachable, false},
+		"refs 401":      {failing{"/info/refs", echo(401)}, fault.Forbidden, fault.Forbidden, false},
+		"refs 403":      {failing{"/info/refs", echo(403)}, fault.Forbidden, fault.Forbidden, false},
+		"refs 404":      {failing{"/info/refs", echo(404)}, fault.NotFound, fault.NotFound, false},
+		"refs 429":      {failing{"/info/refs", echo(429)}, fault.Throttled, fault.Throttled, false},
+		"refs 500":      {failing{"/info/refs", echo(500)}, fault.ServerError, fault.ServerError, false},
+		"refs garbage":  {failing{"/info/refs", garbage}, fault.Unreachable, fault.Unreachable, false},
+		"refs cut":      {failing{"/info/refs", cut}, fault.Unreachable, fault.Unreachable, false},
+		"refs away":     {failing{"/info/refs", away}, fault.Invalid, fault.Invalid, false},
+		"write only":    {failing{"service=git-receive-pack", echo(403)}, "", fault.Forbidden, false},
+		"push 401":      {failing{"/git-receive-pack", echo(401)}, "", fault.Forbidden, false},
+		"push 413":      {failing{"/git-receive-pack", echo(413)}, "", fault.OutOfBounds, false},
+		"push 500":      {failing{"/git-receive-pack", echo(500)}, "", fault.ServerError, true},
+		"push cut":      {failing{"/git-receive-pack", cut}, "", fault.Unreachable, true},
+		"push empty":    {failing{"/git-receive-pack", empty}, "", fault.Unreachable, true},
+		"push garbage":  {failing{"/git-receive-pack", garbage}, "", fault.Unreachable, true},
+		"push away":     {failing{"/git-receive-pack", away}, "", fault.Invalid, false},
+		"fetch 500":     {failing{"/git-upload-pack", echo(500)}, fault.ServerError, fault.ServerError, false},
+		"fetch garbage": {failing{"/git-upload-pack", garbage}, fault.Unreachable, fault.Unreachable, false},
+		"fetch cut":     {failing{"/git-upload-pack", cut}, fault.Unreachable, fault.Unreachable, false},
 	}
 }
 
@@ -129,7 +130,7 @@ func TestFaults(t *testing.T) {
 				}
 				test.handler(w, req, next)
 			})
-			check := func(err error, reason gitops.Reason, unknown bool) {
+			check := func(err error, reason fault.Reason, unknown bool) {
 				t.Helper()
 				if reason == "" {
 					if err != nil {
@@ -184,7 +185,7 @@ func TestHung(t *testing.T) {
 		if on != "/git-receive-pack" {
 			r := open(t, s, func(o *Options) { o.Timeout = 300 * time.Millisecond })
 			_, err := r.Commit(t.Context(), change192(base))
-			if e := asError(t, err, gitops.Timeout); e.Unknown {
+			if e := asError(t, err, fault.Timeout); e.Unknown {
 				t.Errorf("%s: unknown", on)
 			}
 		}
@@ -194,7 +195,7 @@ func TestHung(t *testing.T) {
 			cancel()
 		}()
 		_, err := open(t, s).Commit(ctx, change192(base))
-		if e := asError(t, err, gitops.Timeout); e.Unknown != (on == "/git-receive-pack") {
+		if e := asError(t, err, fault.Timeout); e.Unknown != (on == "/git-receive-pack") {
 			t.Errorf("%s: unknown is %v", on, e.Unknown)
 		}
 		close(release)
@@ -231,7 +232,7 @@ func TestTokenStaysHome(t *testing.T) {
 	})
 	r := open(t, s, func(o *Options) { o.Auth.TokenFile = secretFile(t, canary) })
 	_, err := r.Head(t.Context())
-	wantError(t, err, gitops.Invalid, "redirect")
+	wantError(t, err, fault.Invalid, "redirect")
 	if asked.Load() != 0 {
 		t.Error("the other host was asked")
 	}
@@ -240,13 +241,13 @@ func TestTokenStaysHome(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		hook   string
-		reason gitops.Reason
+		reason fault.Reason
 		says   string
 	}{
-		"gitlab":  {"echo 'GitLab: You are not allowed to push code to protected branches on this project.' >&2; exit 1", gitops.Forbidden, "the branch is protected"},
-		"gitea":   {"echo 'Gitea: Not allowed to push to protected branch main' >&2; exit 1", gitops.Forbidden, "the branch is protected"},
-		"github":  {"echo 'error: GH006: Protected branch update failed for refs/heads/main.' >&2; exit 1", gitops.Forbidden, "the branch is protected"},
-		"another": {"echo 'commits want a ticket " + canary + "' >&2; exit 1", gitops.Forbidden, "hook"},
+		"gitlab":  {"echo 'GitLab: You are not allowed to push code to protected branches on this project.' >&2; exit 1", fault.Forbidden, "the branch is protected"},
+		"gitea":   {"echo 'Gitea: Not allowed to push to protected branch main' >&2; exit 1", fault.Forbidden, "the branch is protected"},
+		"github":  {"echo 'error: GH006: Protected branch update failed for refs/heads/main.' >&2; exit 1", fault.Forbidden, "the branch is protected"},
+		"another": {"echo 'commits want a ticket " + canary + "' >&2; exit 1", fault.Forbidden, "hook"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := gittest.NewServer(t)
@@ -268,12 +269,12 @@ func TestBadRemotes(t *testing.T) {
 	s := gittest.NewServer(t)
 	r := open(t, s)
 	_, err := r.Head(t.Context())
-	wantError(t, err, gitops.NotFound, "empty")
+	wantError(t, err, fault.NotFound, "empty")
 	base := s.Push("first", map[string]string{"a.yaml": manifest})
 	_, err = open(t, s, func(o *Options) { o.Branch = "production" }).Head(t.Context())
-	wantError(t, err, gitops.NotFound, "no branch production")
+	wantError(t, err, fault.NotFound, "no branch production")
 	_, err = open(t, s, func(o *Options) { o.Limits.Pack = 100 }).Head(t.Context())
-	wantError(t, err, gitops.OutOfBounds, "limits.pack")
+	wantError(t, err, fault.OutOfBounds, "limits.pack")
 	var refs strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&refs, "%s refs/heads/branch-%d\n", base, i)
@@ -289,13 +290,13 @@ func TestBadRemotes(t *testing.T) {
 		t.Errorf("among 10,000 branches: %v", err)
 	}
 	_, err = open(t, s, func(o *Options) { o.Limits.Refs = 10_000 }).Head(t.Context())
-	wantError(t, err, gitops.OutOfBounds, "limits.refs")
+	wantError(t, err, fault.OutOfBounds, "limits.refs")
 	if err := os.RemoveAll(s.Bare); err != nil {
 		t.Fatal(err)
 	}
 	_, err = r.Head(t.Context())
-	wantError(t, err, gitops.NotFound, "no such repository")
+	wantError(t, err, fault.NotFound, "no such repository")
 	s.Close()
 	_, err = r.Head(t.Context())
-	wantError(t, err, gitops.Unreachable)
+	wantError(t, err, fault.Unreachable)
 }

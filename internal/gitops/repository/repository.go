@@ -14,7 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 const (
@@ -58,15 +58,15 @@ func New(o Options) (*Repository, error) {
 // lockDir keeps other processes out until the file is closed.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, &gitops.Error{Reason: gitops.Invalid, Message: "repository dir", Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "repository dir", Err: err}
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, &gitops.Error{Reason: gitops.Invalid, Message: "repository dir", Err: err}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "repository dir", Err: err}
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("repository dir %s is in use by another process: give each its own", dir)}
+		return nil, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("repository dir %s is in use by another process: give each its own", dir)}
 	}
 	return f, nil
 }
@@ -91,7 +91,7 @@ func (r *Repository) do(ctx context.Context, doing string, f func(context.Contex
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
-		return &gitops.Error{Reason: gitops.Timeout, Message: fmt.Sprintf("%s: repository %s is busy", doing, r.at), Err: ctx.Err()}
+		return &fault.Error{Reason: fault.Timeout, Message: fmt.Sprintf("%s: repository %s is busy", doing, r.at), Err: ctx.Err()}
 	}
 	err := r.attempt(ctx, f)
 	var d *damaged
@@ -104,7 +104,7 @@ func (r *Repository) do(ctx context.Context, doing string, f func(context.Contex
 	if err == nil {
 		return nil
 	}
-	var known *gitops.Error
+	var known *fault.Error
 	if errors.As(err, &known) {
 		return known
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
@@ -63,17 +64,17 @@ func head(t testing.TB, r *Repository) string {
 }
 
 // wantError checks an error's reason and words.
-func wantError(t testing.TB, err error, reason gitops.Reason, contains ...string) {
+func wantError(t testing.TB, err error, reason fault.Reason, contains ...string) {
 	t.Helper()
 	_ = asError(t, err, reason, contains...)
 }
 
 // asError is wantError, and gives the error.
-func asError(t testing.TB, err error, reason gitops.Reason, contains ...string) *gitops.Error {
+func asError(t testing.TB, err error, reason fault.Reason, contains ...string) *fault.Error {
 	t.Helper()
-	var e *gitops.Error
+	var e *fault.Error
 	if !errors.As(err, &e) {
-		t.Fatalf("error %v (%T), want a *gitops.Error with reason %s", err, err, reason)
+		t.Fatalf("error %v (%T), want a *fault.Error with reason %s", err, err, reason)
 	}
 	if e.Reason != reason {
 		t.Fatalf("reason %s, want %s: %v", e.Reason, reason, err)
@@ -144,7 +145,7 @@ func TestCommitNothingToDo(t *testing.T) {
 	s.Push("first", map[string]string{"a.yaml": manifest})
 	r := open(t, s)
 	_, err := r.Commit(t.Context(), CommitRequest{Base: head(t, r), Files: []gitops.File{{Path: "a.yaml", Data: []byte(manifest)}}, Message: message("e")})
-	wantError(t, err, gitops.NothingToDo)
+	wantError(t, err, fault.NothingToDo)
 }
 
 func TestCommitMoved(t *testing.T) {
@@ -165,7 +166,7 @@ func TestCommitMoved(t *testing.T) {
 			base := head(t, r)
 			theirs := s.Push("somebody", test.files)
 			_, err := r.Commit(t.Context(), CommitRequest{Base: base, Files: []gitops.File{{Path: "a.yaml", Data: []byte(lower(manifest))}}, Message: message("e")})
-			wantError(t, err, gitops.Conflict, theirs[:10])
+			wantError(t, err, fault.Conflict, theirs[:10])
 			var m *gitops.Moved
 			if !errors.As(err, &m) {
 				t.Fatalf("no cause in %v", err)
@@ -200,7 +201,7 @@ func TestCommitLostRace(t *testing.T) {
 		theirs = s.Push("somebody", map[string]string{"b.yaml": "b: 1\n"})
 	}}
 	_, err := r.Commit(t.Context(), CommitRequest{Base: base, Files: []gitops.File{{Path: "a.yaml", Data: []byte(lower(manifest))}}, Message: message("e")})
-	wantError(t, err, gitops.Conflict)
+	wantError(t, err, fault.Conflict)
 	if s.Head("main") != theirs {
 		t.Error("somebody's commit was lost")
 	}
@@ -229,7 +230,7 @@ func TestCommitForcePushedBase(t *testing.T) {
 	s.Git("commit", "--quiet", "--message", "rewritten")
 	s.Git("push", "--quiet", "--force", "origin", "HEAD:main")
 	_, err := r.Commit(t.Context(), CommitRequest{Base: base, Files: []gitops.File{{Path: "a.yaml", Data: []byte(lower(manifest))}}, Message: message("e")})
-	wantError(t, err, gitops.Conflict, "force")
+	wantError(t, err, fault.Conflict, "force")
 	var m *gitops.Moved
 	if !errors.As(err, &m) || !m.Rewritten {
 		t.Errorf("cause %v, want a rewritten branch", err)

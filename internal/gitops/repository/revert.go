@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -223,7 +224,7 @@ func (r *Repository) reversal(ctx context.Context, base *commit, q RevertRequest
 		if is, err := r.contains(ctx, c.Hash, base.Hash); err != nil {
 			return nil, nil, err
 		} else if !is {
-			return nil, nil, &gitops.Error{Reason: gitops.NothingToDo, Message: fmt.Sprintf("revert: commit %.10s is not on the branch of repository %s", c.Hash, r.at)}
+			return nil, nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("revert: commit %.10s is not on the branch of repository %s", c.Hash, r.at)}
 		}
 		deltas, err := r.changed(c)
 		if err != nil {
@@ -239,7 +240,7 @@ func (r *Repository) reversal(ctx context.Context, base *commit, q RevertRequest
 		}
 	}
 	if len(u.changes) == 0 {
-		return nil, nil, &gitops.Error{Reason: gitops.NothingToDo, Message: fmt.Sprintf("revert: what the commits changed is undone already on the branch of repository %s", r.at)}
+		return nil, nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("revert: what the commits changed is undone already on the branch of repository %s", r.at)}
 	}
 	return commits, u.changes, nil
 }
@@ -330,8 +331,8 @@ func (u *undoing) clash(ctx context.Context, c *commit, d delta, left, before []
 	if err != nil {
 		return err
 	}
-	return &gitops.Error{
-		Reason:  gitops.Conflict,
+	return &fault.Error{
+		Reason:  fault.Conflict,
 		Message: fmt.Sprintf("revert: what commit %.10s changed was changed again", c.Hash),
 		Err: &gitops.Moved{
 			Base: c.Hash.String(), Head: u.base.Hash.String(),

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
@@ -50,7 +51,7 @@ func TestRevert(t *testing.T) {
 	if _, err := r.PlanRevert(t.Context(), RevertRequest{Commits: []string{bad}}); err == nil {
 		t.Error("what is undone was undone again")
 	} else {
-		wantError(t, err, gitops.NothingToDo)
+		wantError(t, err, fault.NothingToDo)
 	}
 }
 
@@ -64,7 +65,7 @@ func TestRevertClash(t *testing.T) {
 	s.Push("harmless too", map[string]string{"a.yaml": strings.Replace(strings.Replace(manifest, "256", "64", 1), "8000", "8002", 1)})
 	r := open(t, s)
 	_, err := r.Revert(t.Context(), RevertRequest{Commits: []string{bad}, Message: message("undo")})
-	wantError(t, err, gitops.Conflict, culprit[:10])
+	wantError(t, err, fault.Conflict, culprit[:10])
 	var m *gitops.Moved
 	if !errors.As(err, &m) || len(m.Files) != 1 || len(m.Files[0].By) != 1 || m.Files[0].By[0].SHA != culprit || m.Files[0].Lines != "4" {
 		t.Errorf("cause %+v, want line 4 by %s", m, culprit)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 const (
@@ -31,18 +31,18 @@ type secrets struct {
 func (s *secrets) read(what, file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", &gitops.Error{Reason: gitops.Forbidden, Message: what + " cannot be read", Err: err}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: what + " cannot be read", Err: err}
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	text := strings.TrimSpace(string(b))
 	switch {
 	case err != nil:
-		return "", &gitops.Error{Reason: gitops.Forbidden, Message: what + " cannot be read", Err: err}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: what + " cannot be read", Err: err}
 	case len(b) > maxSecret:
-		return "", &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("%s %s has more than %d bytes", what, file, maxSecret)}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s %s has more than %d bytes", what, file, maxSecret)}
 	case text == "":
-		return "", &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("%s %s is empty", what, file)}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s %s is empty", what, file)}
 	}
 	return text, nil
 }
@@ -55,7 +55,7 @@ func (s *secrets) word(what, file string) (string, error) {
 		return "", err
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", &gitops.Error{Reason: gitops.Forbidden, Message: fmt.Sprintf("%s %s holds more than one line, or control characters", what, file)}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s %s holds more than one line, or control characters", what, file)}
 	}
 	s.remember(text)
 	return text, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // sshKey reads a private key.
@@ -20,7 +20,7 @@ func (s *secrets) sshKey(what, file, passphraseFile string) (ssh.Signer, error) 
 	}
 	pem += "\n" // the trimmed newline belongs to the form
 	bad := func(hint string) error {
-		return &gitops.Error{Reason: gitops.Forbidden, Message: what + " " + file + ": " + hint}
+		return &fault.Error{Reason: fault.Forbidden, Message: what + " " + file + ": " + hint}
 	}
 	var missing *ssh.PassphraseMissingError
 	signer, err := ssh.ParsePrivateKey([]byte(pem))
@@ -52,7 +52,7 @@ func (r *Repository) sign(payload []byte) (string, error) {
 		}
 		signature, err := sshsig.Sign(bytes.NewReader(payload), signer, sshsig.HashSHA512, "git")
 		if err != nil {
-			return "", &gitops.Error{Reason: gitops.Forbidden, Message: "signing key file " + s.SSHKeyFile + ": does not sign", Err: err}
+			return "", &fault.Error{Reason: fault.Forbidden, Message: "signing key file " + s.SSHKeyFile + ": does not sign", Err: err}
 		}
 		return string(sshsig.Armor(signature)), nil
 	case s.OpenPGPKeyFile != "":
@@ -62,7 +62,7 @@ func (r *Repository) sign(payload []byte) (string, error) {
 		}
 		var b bytes.Buffer
 		if err := openpgp.ArmoredDetachSign(&b, entity, bytes.NewReader(payload), nil); err != nil {
-			return "", &gitops.Error{Reason: gitops.Forbidden, Message: "signing key file " + s.OpenPGPKeyFile + ": does not sign", Err: err}
+			return "", &fault.Error{Reason: fault.Forbidden, Message: "signing key file " + s.OpenPGPKeyFile + ": does not sign", Err: err}
 		}
 		return b.String() + "\n", nil
 	}
@@ -76,7 +76,7 @@ func (r *Repository) openPGP() (*openpgp.Entity, error) {
 		return nil, err
 	}
 	bad := func(hint string) error {
-		return &gitops.Error{Reason: gitops.Forbidden, Message: "signing key file " + s.OpenPGPKeyFile + ": " + hint}
+		return &fault.Error{Reason: fault.Forbidden, Message: "signing key file " + s.OpenPGPKeyFile + ": " + hint}
 	}
 	ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(text))
 	if err != nil || len(ring) == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
 
@@ -197,7 +197,7 @@ func TestBadSigningKeys(t *testing.T) {
 	} {
 		r := open(t, s, func(o *Options) { o.Signing = test.signing })
 		_, err := r.Commit(t.Context(), change192(base))
-		if e := asError(t, err, gitops.Forbidden, test.says); e.Unknown || strings.Contains(e.Error(), canary) {
+		if e := asError(t, err, fault.Forbidden, test.says); e.Unknown || strings.Contains(e.Error(), canary) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
@@ -205,5 +205,5 @@ func TestBadSigningKeys(t *testing.T) {
 		t.Error("an unsigned commit was pushed")
 	}
 	_, err := New(Options{URL: s.RepositoryURL(), Dir: t.TempDir(), Signing: Signing{SSHKeyFile: "a", OpenPGPKeyFile: "b"}})
-	wantError(t, err, gitops.Invalid, "keep one")
+	wantError(t, err, fault.Invalid, "keep one")
 }

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/inference-responder/responder/internal/dial"
-	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // sshCarrier runs git's two programs over SSH. The library's own carrier has
@@ -55,7 +55,7 @@ func (s *sshCarrier) config() (*ssh.ClientConfig, error) {
 	}
 	known, err := knownhosts.NewDB(s.auth.KnownHostsFile)
 	if err != nil {
-		return nil, &gitops.Error{Reason: gitops.Forbidden, Message: "known_hosts file " + s.auth.KnownHostsFile + " cannot be read", Err: err}
+		return nil, &fault.Error{Reason: fault.Forbidden, Message: "known_hosts file " + s.auth.KnownHostsFile + " cannot be read", Err: err}
 	}
 	check := known.HostKeyCallback()
 	return &ssh.ClientConfig{

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
@@ -136,7 +137,7 @@ func TestSSH(t *testing.T) {
 	q := change192(theirs)
 	q.Message.Effect, q.Files[0].Data = "other", []byte("a: 2\n")
 	_, err = r.Commit(t.Context(), q)
-	wantError(t, err, gitops.Forbidden, "Fridays")
+	wantError(t, err, fault.Forbidden, "Fridays")
 }
 
 func TestSSHRefused(t *testing.T) {
@@ -148,15 +149,15 @@ func TestSSHRefused(t *testing.T) {
 	changed := strings.Replace(server.known(), string(ssh.MarshalAuthorizedKey(server.host.PublicKey())), string(ssh.MarshalAuthorizedKey(other.PublicKey())), 1)
 	for name, test := range map[string]struct {
 		key, known, deny string
-		reason           gitops.Reason
+		reason           fault.Reason
 		says             string
 	}{
-		"unknown host": {keyFile, "other.example.com " + string(ssh.MarshalAuthorizedKey(other.PublicKey())), "", gitops.Forbidden, "known_hosts"},
-		"changed host": {keyFile, changed, "", gitops.Forbidden, "another host key"},
-		"unknown key":  {otherFile, server.known(), "", gitops.Forbidden, "credential"},
-		"no key":       {"/nowhere/key", server.known(), "", gitops.Forbidden, "/nowhere/key"},
-		"hidden":       {keyFile, server.known(), "ERROR: Repository not found.\n", gitops.NotFound, "no such repository"},
-		"read only":    {keyFile, server.known(), "ERROR: Permission to acme/fleet.git denied to responder.\n", gitops.Forbidden, "credential"},
+		"unknown host": {keyFile, "other.example.com " + string(ssh.MarshalAuthorizedKey(other.PublicKey())), "", fault.Forbidden, "known_hosts"},
+		"changed host": {keyFile, changed, "", fault.Forbidden, "another host key"},
+		"unknown key":  {otherFile, server.known(), "", fault.Forbidden, "credential"},
+		"no key":       {"/nowhere/key", server.known(), "", fault.Forbidden, "/nowhere/key"},
+		"hidden":       {keyFile, server.known(), "ERROR: Repository not found.\n", fault.NotFound, "no such repository"},
+		"read only":    {keyFile, server.known(), "ERROR: Permission to acme/fleet.git denied to responder.\n", fault.Forbidden, "credential"},
 	} {
 		server.deny = test.deny
 		r, err := New(server.options(t, test.key, test.known))
@@ -190,11 +191,11 @@ func TestSSHSilent(t *testing.T) {
 	}
 	defer r.Close()
 	_, err = r.Head(t.Context())
-	wantError(t, err, gitops.Timeout)
+	wantError(t, err, fault.Timeout)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = r.Head(ctx)
-	wantError(t, err, gitops.Timeout)
+	wantError(t, err, fault.Timeout)
 }
 
 // TestFile runs without the git program, as a sandbox does.
@@ -213,7 +214,7 @@ func TestFile(t *testing.T) {
 	}
 	q.Message.Effect = "other"
 	_, err = r.Commit(t.Context(), q)
-	wantError(t, err, gitops.Conflict, done.SHA[:10])
+	wantError(t, err, fault.Conflict, done.SHA[:10])
 	q.Branch = "responder/01RUN/cap"
 	side, err := r.Commit(t.Context(), q)
 	if err != nil {
@@ -229,7 +230,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("a.yaml is\n%s", got)
 	}
 	_, err = open(t, s, func(o *Options) { o.URL = "file:///nowhere/fleet.git" }).Head(t.Context())
-	wantError(t, err, gitops.NotFound)
+	wantError(t, err, fault.NotFound)
 }
 
 func TestConfigurationRefused(t *testing.T) {
@@ -248,8 +249,8 @@ func TestConfigurationRefused(t *testing.T) {
 	} {
 		o.Dir = t.TempDir()
 		_, err := New(o)
-		wantError(t, err, gitops.Invalid, says)
+		wantError(t, err, fault.Invalid, says)
 	}
 	_, err := New(Options{URL: "https://github.com/acme/fleet"})
-	wantError(t, err, gitops.Invalid, "dir")
+	wantError(t, err, fault.Invalid, "dir")
 }

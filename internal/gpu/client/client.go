@@ -64,33 +64,14 @@ type Options struct {
 	Log        *slog.Logger
 }
 
-// Reason says, for machines, why a node gave no snapshot.
-type Reason string
+// noAgent makes the error of a node without an agent a [gpu.ErrNoAgent].
+type noAgent struct{ error }
 
-// The reasons.
-const (
-	NoAgent     Reason = "no_agent"     // the API server knows no running agent on the node
-	Unreachable Reason = "unreachable"  // no connection
-	Timeout     Reason = "timeout"      // no whole answer in time
-	Untrusted   Reason = "untrusted"    // its certificate is not of our authority, or not in its name
-	Impostor    Reason = "impostor"     // it is not the pod, or not of the node, that it should be
-	Refused     Reason = "refused"      // it does not answer us
-	BadSnapshot Reason = "bad_snapshot" // what it says cannot be read
-	Unchecked   Reason = "unchecked"    // who it is cannot be checked now
-)
+// Is reports whether target is gpu.ErrNoAgent.
+func (noAgent) Is(target error) bool { return target == gpu.ErrNoAgent }
 
-// Absent is a node of which nothing is known, and why.
-type Absent struct {
-	Node   string
-	Reason Reason
-	Text   string // what happened and what to do
-}
-
-// Error is the text.
-func (a *Absent) Error() string { return a.Text }
-
-// Is makes a node without an agent match gpu.ErrNoAgent.
-func (a *Absent) Is(target error) bool { return target == gpu.ErrNoAgent && a.Reason == NoAgent }
+// Unwrap returns the [*fault.Error].
+func (a noAgent) Unwrap() error { return a.error }
 
 // Client asks agents. It may be used by many goroutines.
 type Client struct {
@@ -157,7 +138,7 @@ func (o Options) load() (*tls.Config, error) {
 }
 
 // Snapshots asks the agents of nodes, each once, and gives an answer for each
-// node in their order. An Err is an [*Absent], or says why no agent could be
+// node in their order. An Err is a [*fault.Error], or says why no agent could be
 // found at all. Each remembers the time that back reaches, as far as its agent
 // does; 0: what a verdict needs.
 func (c *Client) Snapshots(ctx context.Context, nodes []string, back time.Duration) []gpu.Answer {

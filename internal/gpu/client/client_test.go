@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/agent"
 )
 
 // reasonOf asks one node and gives why there is no snapshot; empty: there is.
-func reasonOf(t *testing.T, c *Client, node string) (Reason, string) {
+func reasonOf(t *testing.T, c *Client, node string) (fault.Reason, string) {
 	t.Helper()
 	answers := c.Snapshots(t.Context(), []string{node}, 0)
 	if len(answers) != 1 || answers[0].Node != node {
@@ -30,14 +31,14 @@ func reasonOf(t *testing.T, c *Client, node string) (Reason, string) {
 		}
 		return "", ""
 	}
-	var a *Absent
+	var a *fault.Error
 	if !errors.As(answers[0].Err, &a) {
 		t.Fatalf("error: %v", answers[0].Err)
 	}
-	return a.Reason, a.Text
+	return a.Reason, a.Message
 }
 
-func expect(t *testing.T, c *Client, node string, want Reason, text string) {
+func expect(t *testing.T, c *Client, node string, want fault.Reason, text string) {
 	t.Helper()
 	if got, message := reasonOf(t, c, node); got != want || !strings.Contains(message, text) {
 		t.Errorf("%s: %q, %q; want %q, %q", node, got, message, want, text)
@@ -94,15 +95,15 @@ func TestImpostors(t *testing.T) {
 	delete(h.owners, "token-forged")
 	c := h.client(t, nil)
 	expect(t, c, "honest", "", "")
-	expect(t, c, "lies", Impostor, `says that it is on node "honest"`)
-	expect(t, c, "silent", Impostor, "shows no token")
-	expect(t, c, "stolen", Impostor, "the token of another: "+account+", pod uid-honest, node honest")
-	expect(t, c, "forged", Impostor, "does not vouch")
-	expect(t, c, "moved", Impostor, "node honest")
-	expect(t, c, "stranger", Impostor, "system:serviceaccount:default:default")
+	expect(t, c, "lies", fault.Impostor, `says that it is on node "honest"`)
+	expect(t, c, "silent", fault.Impostor, "shows no token")
+	expect(t, c, "stolen", fault.Impostor, "the token of another: "+account+", pod uid-honest, node honest")
+	expect(t, c, "forged", fault.Impostor, "does not vouch")
+	expect(t, c, "moved", fault.Impostor, "node honest")
+	expect(t, c, "stranger", fault.Impostor, "system:serviceaccount:default:default")
 
 	h.broken = errors.New("the API server is away")
-	expect(t, h.client(t, nil), "honest", Unchecked, "the API server is away")
+	expect(t, h.client(t, nil), "honest", fault.Unchecked, "the API server is away")
 }
 
 // With a certificate for each node, the name in it is the proof.
@@ -113,7 +114,7 @@ func TestCertificatePerNode(t *testing.T) {
 	}
 	c := h.client(t, func(o *Options) { o.Reviewer, o.ServerName = nil, "{node}.agents" })
 	expect(t, c, "gpu-1", "", "")
-	expect(t, c, "gpu-2", Untrusted, "not gpu-2.agents")
+	expect(t, c, "gpu-2", fault.Untrusted, "not gpu-2.agents")
 }
 
 func TestCallersAreChecked(t *testing.T) {
@@ -129,11 +130,11 @@ func TestCallersAreChecked(t *testing.T) {
 		if want == "" {
 			expect(t, c, "gpu-1", "", "")
 		} else {
-			expect(t, c, "gpu-1", Refused, want)
+			expect(t, c, "gpu-1", fault.Refused, want)
 		}
-		expect(t, c, "gpu-2", Refused, "answers 401") // a token is nothing to it
+		expect(t, c, "gpu-2", fault.Refused, "answers 401") // a token is nothing to it
 	}
-	for name, want := range map[string]Reason{"responder": "", "mallory": Refused} {
+	for name, want := range map[string]fault.Reason{"responder": "", "mallory": fault.Refused} {
 		c := h.client(t, func(o *Options) { o.CertFile, o.KeyFile = h.ca.issue(t, h.dir, name); o.TokenFile = "" })
 		expect(t, c, "gpu-2", want, "")
 	}
@@ -184,18 +185,18 @@ func TestNoAnswer(t *testing.T) {
 	h.pods = append(h.pods, Pod{UID: "gone", Node: "gone", Address: "127.2.0.1"}, Pod{UID: "meta", Node: "meta", Address: "169.254.169.254"}, Pod{UID: "odd", Node: "odd", Address: "gpu 1"})
 
 	c := h.client(t, nil)
-	expect(t, c, "garbage", BadSnapshot, "invalid character")
-	expect(t, c, "newer", BadSnapshot, "disease")
-	expect(t, c, "huge", BadSnapshot, "")
-	expect(t, c, "elsewhere", Refused, "answers 302")
-	expect(t, c, "rude", Refused, "answers 500: ?[31mno")
-	expect(t, c, "gone", Unreachable, "cannot be reached")
-	expect(t, c, "meta", Unreachable, "never asked")
-	expect(t, c, "odd", Unreachable, "")
-	expect(t, h.client(t, func(o *Options) { o.Timeout = 200 * time.Millisecond }), "hangs", Timeout, "within 200ms")
-	expect(t, h.client(t, func(o *Options) { o.ServerName = "other-agent" }), "gpu-1", Untrusted, "not other-agent")
+	expect(t, c, "garbage", fault.BadSnapshot, "invalid character")
+	expect(t, c, "newer", fault.BadSnapshot, "disease")
+	expect(t, c, "huge", fault.BadSnapshot, "")
+	expect(t, c, "elsewhere", fault.Refused, "answers 302")
+	expect(t, c, "rude", fault.Refused, "answers 500: ?[31mno")
+	expect(t, c, "gone", fault.Unreachable, "cannot be reached")
+	expect(t, c, "meta", fault.Unreachable, "never asked")
+	expect(t, c, "odd", fault.Unreachable, "")
+	expect(t, h.client(t, func(o *Options) { o.Timeout = 200 * time.Millisecond }), "hangs", fault.Timeout, "within 200ms")
+	expect(t, h.client(t, func(o *Options) { o.ServerName = "other-agent" }), "gpu-1", fault.Untrusted, "not other-agent")
 	strangers := newAuthority(t, h.dir, "strangers")
-	expect(t, h.client(t, func(o *Options) { o.CAFile = strangers.file }), "gpu-1", Untrusted, "unknown authority")
+	expect(t, h.client(t, func(o *Options) { o.CAFile = strangers.file }), "gpu-1", fault.Untrusted, "unknown authority")
 
 	h.failed = errors.New("pods is forbidden")
 	answers := h.client(t, nil).Snapshots(t.Context(), []string{"gpu-1", "gpu-2"}, 0)
@@ -212,7 +213,7 @@ func TestListsAreKept(t *testing.T) {
 	c := h.client(t, nil)
 	expect(t, c, "gpu-1", "", "")
 	expect(t, c, "gpu-1", "", "")
-	expect(t, c, "cpu-1", NoAgent, "no agent runs there")
+	expect(t, c, "cpu-1", fault.NoAgent, "no agent runs there")
 	if h.lists != 1 {
 		t.Errorf("%d lists for three questions at once", h.lists)
 	}

@@ -1,5 +1,5 @@
 // Package client asks the agents of a cluster's nodes what is known of their
-// GPUs. No answer is an [Absent], never a healthy node.
+// GPUs. No answer is an error, never a healthy node.
 //
 // Which agent is a node's is the API server's word: the pod's address and its
 // spec.nodeName. The agent at that address proves itself with a certificate of

@@ -19,6 +19,7 @@ import (
 	"unicode"
 
 	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
@@ -55,11 +56,11 @@ func (c *Client) newRound(back time.Duration) (*round, error) {
 func (r *round) answer(ctx context.Context, node string, pods map[string]Pod, body *bytes.Buffer) gpu.Answer {
 	pod, ok := pods[node]
 	if !ok {
-		return gpu.Answer{Node: node, Err: &Absent{node, NoAgent, "no agent runs there; see the DaemonSet's pods, its nodeSelector and tolerations"}}
+		return gpu.Answer{Node: node, Err: noAgent{failure(fault.NoAgent, "no agent runs there; see the DaemonSet's pods, its nodeSelector and tolerations")}}
 	}
 	s, absent := r.ask(ctx, pod, body)
 	if absent != nil {
-		r.c.o.Log.Debug("no snapshot of a node's gpus", "node", node, "reason", absent.Reason, "text", absent.Text)
+		r.c.o.Log.Debug("no snapshot of a node's gpus", "node", node, "reason", absent.Reason, "text", absent.Message)
 		return gpu.Answer{Node: node, Err: absent}
 	}
 	return gpu.Answer{Node: node, Snapshot: s}
@@ -67,12 +68,12 @@ func (r *round) answer(ctx context.Context, node string, pods map[string]Pod, bo
 
 // ask asks one agent. The connection is made for it and closed after it, so
 // that a thousand agents cost nothing while nobody asks.
-func (r *round) ask(ctx context.Context, pod Pod, body *bytes.Buffer) (gpu.Snapshot, *Absent) {
+func (r *round) ask(ctx context.Context, pod Pod, body *bytes.Buffer) (gpu.Snapshot, *fault.Error) {
 	ctx, cancel := context.WithTimeout(ctx, r.c.o.Timeout)
 	defer cancel()
 	identity, absent := r.get(ctx, pod, body)
 	if absent != nil {
-		if absent.Reason == Unreachable || absent.Reason == Timeout {
+		if absent.Reason == fault.Unreachable || absent.Reason == fault.Timeout {
 			r.c.moved()
 		}
 		return gpu.Snapshot{}, absent
@@ -83,18 +84,18 @@ func (r *round) ask(ctx context.Context, pod Pod, body *bytes.Buffer) (gpu.Snaps
 	s, err := gpu.Decode(body.Bytes())
 	switch {
 	case err != nil:
-		return gpu.Snapshot{}, &Absent{pod.Node, BadSnapshot, clip(err.Error()) + "; agents and responder must be of the same version"}
+		return gpu.Snapshot{}, failure(fault.BadSnapshot, "%s; agents and responder must be of the same version", clip(err.Error()))
 	case s.Node != pod.Node:
-		return gpu.Snapshot{}, &Absent{pod.Node, Impostor, fmt.Sprintf("its agent says that it is on node %q: it is refused; see NODE_NAME in the DaemonSet, and who else may run pods there", clip(s.Node))}
+		return gpu.Snapshot{}, failure(fault.Impostor, "its agent says that it is on node %q: it is refused; see NODE_NAME in the DaemonSet, and who else may run pods there", clip(s.Node))
 	case s.Source == gpu.SourceExporter:
-		return gpu.Snapshot{}, &Absent{pod.Node, Impostor, "its agent says that it is dcgm-exporter, whose times are checked less: it is refused"}
+		return gpu.Snapshot{}, failure(fault.Impostor, "its agent says that it is dcgm-exporter, whose times are checked less: it is refused")
 	}
 	return s, nil
 }
 
 // get is one request: it reads the body of a good answer, and returns the token
 // that came with it.
-func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity string, _ *Absent) {
+func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity string, _ *fault.Error) {
 	config := r.config.Clone()
 	config.ServerName = strings.ReplaceAll(r.c.o.ServerName, NodePlaceholder, pod.Node)
 	transport := &http.Transport{
@@ -105,7 +106,7 @@ func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity 
 	url := "https://" + net.JoinHostPort(pod.Address, strconv.Itoa(r.c.o.Port)) + "/v1/health" + r.query
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return "", &Absent{pod.Node, Unreachable, fmt.Sprintf("its agent has no usable address %q", clip(pod.Address))}
+		return "", failure(fault.Unreachable, "its agent has no usable address %q", clip(pod.Address))
 	}
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
@@ -120,36 +121,40 @@ func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity 
 		return "", r.c.unanswered(pod, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return "", &Absent{pod.Node, Refused, fmt.Sprintf("its agent answers %d: %s", resp.StatusCode, refusalText(body.Bytes()))}
+		return "", failure(fault.Refused, "its agent answers %d: %s", resp.StatusCode, refusalText(body.Bytes()))
 	}
 	return resp.Header.Get(identityHeader), nil
 }
 
+func failure(reason fault.Reason, format string, args ...any) *fault.Error {
+	return &fault.Error{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
 // unanswered explains why a request failed.
-func (c *Client) unanswered(pod Pod, err error) *Absent {
+func (c *Client) unanswered(pod Pod, err error) *fault.Error {
 	var timeout net.Error
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	where := net.JoinHostPort(pod.Address, strconv.Itoa(c.o.Port))
 	switch {
 	case errors.As(err, &certificate), errors.As(err, new(x509.HostnameError)), errors.As(err, new(x509.UnknownAuthorityError)):
-		return &Absent{pod.Node, Untrusted, fmt.Sprintf("its agent at %s has a certificate that is not trusted: %s; see the agents' certificate and gpu.agents.ca_file and server_name", where, clip(certificateText(err)))}
+		return failure(fault.Untrusted, "its agent at %s has a certificate that is not trusted: %s; see the agents' certificate and gpu.agents.ca_file and server_name", where, clip(certificateText(err)))
 	case errors.As(err, &record):
-		return &Absent{pod.Node, Untrusted, fmt.Sprintf("what listens at %s speaks no TLS", where)}
+		return failure(fault.Untrusted, "what listens at %s speaks no TLS", where)
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		return &Absent{pod.Node, Timeout, fmt.Sprintf("its agent at %s did not answer within %s", where, c.o.Timeout)}
+		return failure(fault.Timeout, "its agent at %s did not answer within %s", where, c.o.Timeout)
 	default:
-		return &Absent{pod.Node, Unreachable, fmt.Sprintf("its agent at %s cannot be reached: %s; see the NetworkPolicy and the pod", where, clip(rootText(err)))}
+		return failure(fault.Unreachable, "its agent at %s cannot be reached: %s; see the NetworkPolicy and the pod", where, clip(rootText(err)))
 	}
 }
 
 // verify proves that who answered is the pod, by its token.
-func (c *Client) verify(ctx context.Context, pod Pod, token string) *Absent {
+func (c *Client) verify(ctx context.Context, pod Pod, token string) *fault.Error {
 	if c.o.Reviewer == nil {
 		return nil // its certificate was in the node's own name
 	}
 	if token == "" {
-		return &Absent{pod.Node, Impostor, "its agent shows no token of its own, so nobody knows which pod it is; see --identity-file in the DaemonSet"}
+		return failure(fault.Impostor, "its agent shows no token of its own, so nobody knows which pod it is; see --identity-file in the DaemonSet")
 	}
 	key := proof{sha256.Sum256([]byte(token)), pod.UID}
 	if c.isProven(key) {
@@ -158,11 +163,11 @@ func (c *Client) verify(ctx context.Context, pod Pod, token string) *Absent {
 	owner, good, err := c.o.Reviewer.ReviewAgent(ctx, token)
 	switch {
 	case err != nil:
-		return &Absent{pod.Node, Unchecked, "the API server does not say whose token its agent has shown: " + clip(err.Error())}
+		return failure(fault.Unchecked, "the API server does not say whose token its agent has shown: %s", clip(err.Error()))
 	case !good:
-		return &Absent{pod.Node, Impostor, "the API server does not vouch for the token that its agent has shown; see the audience of the DaemonSet's projected token"}
+		return failure(fault.Impostor, "the API server does not vouch for the token that its agent has shown; see the audience of the DaemonSet's projected token")
 	case owner.User != pod.Account || owner.PodUID != pod.UID || owner.Node != "" && owner.Node != pod.Node:
-		return &Absent{pod.Node, Impostor, fmt.Sprintf("its agent has shown the token of another: %s, pod %s, node %s", clip(owner.User), clip(owner.PodUID), clip(owner.Node))}
+		return failure(fault.Impostor, "its agent has shown the token of another: %s, pod %s, node %s", clip(owner.User), clip(owner.PodUID), clip(owner.Node))
 	}
 	c.prove(key)
 	return nil

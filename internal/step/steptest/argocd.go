@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -14,7 +15,7 @@ func (g *Git) Application(_ context.Context, name string) (gitops.Application, e
 		return gitops.Application{}, g.ArgoDown
 	}
 	if name != g.App.Name && name != "chat" {
-		return gitops.Application{}, &gitops.Error{Reason: gitops.NotFound, Message: "no application " + name}
+		return gitops.Application{}, &fault.Error{Reason: fault.NotFound, Message: "no application " + name}
 	}
 	app := g.App
 	app.History = slices.Clone(app.History)
@@ -46,10 +47,10 @@ func (g *Git) Sync(_ context.Context, s gitops.Sync) error {
 		return g.ArgoDown
 	}
 	if g.App.Operation.Running {
-		return &gitops.Error{Reason: gitops.Throttled, Message: "another operation is running"}
+		return &fault.Error{Reason: fault.Throttled, Message: "another operation is running"}
 	}
 	if g.App.Window != "" {
-		return &gitops.Error{Reason: gitops.Throttled, Message: "closed by sync window " + g.App.Window}
+		return &fault.Error{Reason: fault.Throttled, Message: "closed by sync window " + g.App.Window}
 	}
 	g.Syncs = append(g.Syncs, s)
 	g.begin(s.Revisions)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
@@ -169,7 +170,7 @@ func (g *Git) Propose(_ context.Context, w gitops.Want) (gitops.Proposal, error)
 	change := map[string]string{}
 	for _, a := range w.Set {
 		if g.Head().Values[a.Variable.String()] == a.Value {
-			return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: a.Variable.String() + " is " + a.Value + " already"}
+			return gitops.Proposal{}, &fault.Error{Reason: fault.NothingToDo, Message: a.Variable.String() + " is " + a.Value + " already"}
 		}
 		change[a.Variable.String()] = a.Value
 	}
@@ -209,7 +210,7 @@ func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, sha
 		return gitops.Proposal{}, g.Down
 	}
 	if g.Tangled {
-		return gitops.Proposal{}, &gitops.Error{Reason: gitops.Conflict, Message: File + ": lines beside it were changed"}
+		return gitops.Proposal{}, &fault.Error{Reason: fault.Conflict, Message: File + ": lines beside it were changed"}
 	}
 	change, values := map[string]string{}, maps.Clone(g.Head().Values)
 	for i := len(g.Commits) - 1; i > 0; i-- {
@@ -222,13 +223,13 @@ func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, sha
 				continue
 			}
 			if values[k] != c.Values[k] {
-				return gitops.Proposal{}, &gitops.Error{Reason: gitops.Conflict, Message: fmt.Sprintf("%s: %s was changed again to %s", File, k, values[k])}
+				return gitops.Proposal{}, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s was changed again to %s", File, k, values[k])}
 			}
 			change[k], values[k] = before[k], before[k]
 		}
 	}
 	if len(change) == 0 {
-		return gitops.Proposal{}, &gitops.Error{Reason: gitops.NothingToDo, Message: "nothing of it is left"}
+		return gitops.Proposal{}, &fault.Error{Reason: fault.NothingToDo, Message: "nothing of it is left"}
 	}
 	p := g.proposal(change)
 	p.Reverts = shas
@@ -250,7 +251,7 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 		return found, err
 	}
 	if r.Proposal.Base != g.Head().SHA {
-		return gitops.Landing{}, &gitops.Error{Reason: gitops.Conflict, Message: "the branch moved to " + g.Head().SHA}
+		return gitops.Landing{}, &fault.Error{Reason: fault.Conflict, Message: "the branch moved to " + g.Head().SHA}
 	}
 	c := gitops.Commit{Author: gitops.Person{Name: "responder"}, Subject: r.What, Reverts: append(slices.Clone(r.Proposal.Reverts), r.Proposal.TakesBack...), Trailers: map[string]string{
 		gitops.TrailerRun: r.Run, gitops.TrailerState: r.State, gitops.TrailerPlan: r.Digest, gitops.TrailerEffect: r.Effect,
@@ -262,7 +263,7 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 	}
 	if g.Protected && !r.PullRequest {
 		g.Silent = false
-		return gitops.Landing{}, &gitops.Error{Reason: gitops.Forbidden, Message: "push refused", Err: gitops.ErrProtected}
+		return gitops.Landing{}, &fault.Error{Reason: fault.Forbidden, Message: "push refused", Err: gitops.ErrProtected}
 	}
 	if r.PullRequest {
 		url := fmt.Sprintf("https://git.example/ml/serving/pull/%d", len(g.requests)+1)
@@ -316,7 +317,7 @@ func (g *Git) Way(context.Context, gitops.Source) (gitops.Way, error) {
 // Merge implements [step.Pulls].
 func (g *Git) Merge(context.Context, gitops.Source, string) error {
 	if len(g.Needs) > 0 {
-		return &gitops.Error{Reason: gitops.Forbidden, Message: "not merged yet: " + strings.Join(g.Needs, "; ")}
+		return &fault.Error{Reason: fault.Forbidden, Message: "not merged yet: " + strings.Join(g.Needs, "; ")}
 	}
 	g.Merged++
 	g.MergeAll()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -87,7 +88,7 @@ func (x *trial) wantAgain(t *testing.T, what string, o machine.Outcome) {
 		return
 	}
 	// Unknown, because the change is there: looking will tell that it is ours.
-	want(t, what, o, machine.StatusUnknown, machine.ReasonConflict)
+	want(t, what, o, machine.StatusUnknown, fault.Conflict)
 }
 
 func (x *trial) do(t *testing.T, a machine.Action, plan *machine.Plan, receipt []byte, observe bool) machine.Outcome {
@@ -99,7 +100,7 @@ func (x *trial) do(t *testing.T, a machine.Action, plan *machine.Plan, receipt [
 }
 
 // want fails unless an outcome has the status and, where given, the reason.
-func want(t *testing.T, what string, o machine.Outcome, status machine.Status, reason machine.Reason) {
+func want(t *testing.T, what string, o machine.Outcome, status machine.Status, reason fault.Reason) {
 	t.Helper()
 	if o.Status != status || o.Reason != reason {
 		t.Fatalf("%s: %s %q (%s), want %s %q", what, o.Status, o.Reason, o.Message, status, reason)
@@ -192,9 +193,9 @@ func stalePlanIsAConflict(t *testing.T, x *trial) {
 	plan := x.plan(t)
 	x.Meddle(t)
 	meddled := x.Spec(t)
-	status, reason := machine.StatusFailed, machine.ReasonConflict
+	status, reason := machine.StatusFailed, fault.Conflict
 	if x.Finds {
-		status, reason = machine.StatusForeign, machine.ReasonForeignChange
+		status, reason = machine.StatusForeign, fault.ForeignChange
 	}
 	want(t, "apply of a stale plan", x.do(t, machine.ActionApply, plan, nil, false), status, reason)
 	x.same(t, "after it", meddled)
@@ -207,8 +208,8 @@ func foreignChangeIsSeen(t *testing.T, x *trial) {
 	x.Meddle(t)
 	x.Settle(t)
 	meddled := x.Spec(t)
-	want(t, "settle", x.do(t, machine.ActionSettle, plan, receipt, false), machine.StatusForeign, machine.ReasonForeignChange)
-	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusForeign, machine.ReasonForeignChange)
+	want(t, "settle", x.do(t, machine.ActionSettle, plan, receipt, false), machine.StatusForeign, fault.ForeignChange)
+	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusForeign, fault.ForeignChange)
 	x.same(t, "after the undo that must not be", meddled)
 }
 
@@ -216,7 +217,7 @@ func lostAnswerIsFound(t *testing.T, x *trial) {
 	before := x.Spec(t)
 	plan := x.plan(t)
 	x.writer.lose = after
-	want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, machine.ReasonUnreachable)
+	want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, fault.Unreachable)
 	seen := x.do(t, machine.ActionApply, plan, nil, true)
 	want(t, "look", seen, machine.StatusOK, "")
 	x.Settle(t)
@@ -235,8 +236,8 @@ func lostRequestIsFound(t *testing.T, x *trial) {
 	before := x.Spec(t)
 	plan := x.plan(t)
 	x.writer.lose = instead
-	want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, machine.ReasonUnreachable)
-	want(t, "look", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusFailed, machine.ReasonInterrupted)
+	want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusUnknown, fault.Unreachable)
+	want(t, "look", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusFailed, fault.Interrupted)
 	x.same(t, "after the lost request", before)
 	x.apply(t, plan)
 }
@@ -246,9 +247,9 @@ func lostUndoIsFound(t *testing.T, x *trial) {
 	plan := x.plan(t)
 	receipt := x.apply(t, plan)
 	x.Settle(t)
-	want(t, "look for an undo that was not made", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusFailed, machine.ReasonInterrupted)
+	want(t, "look for an undo that was not made", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusFailed, fault.Interrupted)
 	x.writer.lose = after
-	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusUnknown, machine.ReasonUnreachable)
+	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusUnknown, fault.Unreachable)
 	want(t, "look at once", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusOK, "")
 	x.Settle(t)
 	want(t, "look", x.do(t, machine.ActionUndo, plan, receipt, true), machine.StatusOK, "")
@@ -261,13 +262,13 @@ func anotherRunsChangeIsForeign(t *testing.T, x *trial) {
 	x.apply(t, plan)
 	x.Settle(t)
 	x.run = "r-2"
-	want(t, "look by another run", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusForeign, machine.ReasonForeignChange)
+	want(t, "look by another run", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusForeign, fault.ForeignChange)
 }
 
 func undoOfNothing(t *testing.T, x *trial) {
 	before := x.Spec(t)
 	plan := x.plan(t)
-	want(t, "undo of what was never applied", x.do(t, machine.ActionUndo, plan, nil, false), machine.StatusRefused, machine.ReasonNothingToDo)
+	want(t, "undo of what was never applied", x.do(t, machine.ActionUndo, plan, nil, false), machine.StatusRefused, fault.NothingToDo)
 	x.same(t, "after it", before)
 }
 
@@ -331,7 +332,7 @@ func (f *flaky) through(dryRun bool, write func() (kube.Applied, error)) (kube.A
 	}
 	lose := f.lose
 	f.lose = never
-	lost := &kube.Error{Reason: kube.Unreachable, Message: "the connection broke", Unknown: true, Err: net.ErrClosed}
+	lost := &fault.Error{Reason: fault.Unreachable, Message: "the connection broke", Unknown: true, Err: net.ErrClosed}
 	if lose == instead {
 		return kube.Applied{}, lost
 	}

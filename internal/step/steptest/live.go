@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 )
@@ -20,7 +21,7 @@ func (g *Git) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
 	case g.ClusterDown != nil:
 		return nil, g.ClusterDown
 	case id != kube.ObjectID{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "chat"}:
-		return nil, &kube.Error{Reason: kube.NotFound, Message: "no " + id.String()}
+		return nil, &fault.Error{Reason: fault.NotFound, Message: "no " + id.String()}
 	}
 	values := map[string]string{}
 	if n := len(g.App.History); n > 0 {
