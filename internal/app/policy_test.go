@@ -210,7 +210,7 @@ func TestPolicyAtTheDoor(t *testing.T) {
 		says            string
 	}{
 		{"cap", "approve", `{}`, http.StatusForbidden, "may break the glass"},
-		{"cap", "approve", `{"breakGlass":true}`, http.StatusBadRequest, "say why"},
+		{"cap", "approve", `{"breakGlass":true}`, http.StatusBadRequest, "reason: missing"},
 		{"bob", "approve", `{"breakGlass":true,"reason":"now"}`, http.StatusForbidden, "group:captains"},
 		{"ada", "approve", `{}`, http.StatusOK, `"votes":`},
 		{"ada", "approve", `{}`, http.StatusConflict, "user:ada has voted already; still needed: 2 of group:oncall"},

@@ -57,7 +57,7 @@ func inStream(stream, want string) bool {
 	return want == "" || stream == want || strings.HasSuffix(want, "/") && strings.HasPrefix(stream, want)
 }
 
-// auditCheckpoint gives the latest signed checkpoint, as a signed note.
+// auditCheckpoint answers with the latest signed checkpoint, as a signed note.
 func (s *Server) auditCheckpoint(c echo.Context, _ Identity) error {
 	if s.o.Log == nil {
 		return ErrNotFound

@@ -26,13 +26,13 @@ const (
 )
 
 // DecisionRequest is the body of POST /api/v1/runs/{id}/approve, deny, replan,
-// cancel, resolve and release. Who decides is not in it: that is who authenticated.
+// cancel, resolve and release. The credential says who decides, not the body.
 type DecisionRequest struct {
-	Reason     string `json:"reason,omitempty"`     // needed to deny, cancel, resolve, release and to break the glass
+	Reason     string `json:"reason,omitempty"`     // required for deny, cancel, resolve, release and to break the glass
 	Digest     string `json:"digest,omitempty"`     // of the plan the person saw; approve, deny and replan
 	Gate       string `json:"gate,omitempty"`       // empty: the one that is open; approve, deny and replan
-	BreakGlass bool   `json:"breakGlass,omitempty"` // approve: alone, past what is needed, for those a policy names
-	Applied    *bool  `json:"applied,omitempty"`    // resolve: whether the change is in the world
+	BreakGlass bool   `json:"breakGlass,omitempty"` // approve: alone, without the other approvals; for people that a policy names
+	Applied    *bool  `json:"applied,omitempty"`    // resolve: whether the change is made
 }
 
 // PauseRequest is the body of POST and DELETE /api/v1/pauses. DELETE takes the
@@ -44,7 +44,7 @@ type PauseRequest struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// The verbs that people have about a run, as the paths end.
+// The decisions about a run, which are the last element of their paths.
 const (
 	verbApprove = "approve"
 	verbDeny    = "deny"
@@ -58,34 +58,33 @@ func verbs() []string {
 	return []string{verbApprove, verbDeny, verbReplan, verbCancel, verbResolve, verbRelease}
 }
 
-// decides hands to the run what a person decides, and answers with the run as
-// it is then. Whether that person may, and whether the plan is still the one
-// that was seen, is the run's to say.
+// decides passes a decision to the run and answers with the run after it. The run
+// checks whether the person may decide and whether the plan is still the same.
 func (s *Server) decides(verb string) handler {
 	return func(c echo.Context, id Identity) error {
 		var req DecisionRequest
 		if err := decodeRequest(c, &req); err != nil {
 			return err
 		}
-		door := "api"
+		channel := "api"
 		if strings.HasPrefix(c.Request().UserAgent(), "responder/") {
-			door = "cli"
+			channel = "cli"
 		}
-		if err := s.decide(c, verb, id, door, req); err != nil {
+		if err := s.decide(c, verb, id, channel, req); err != nil {
 			return err
 		}
 		return s.showRun(c, id)
 	}
 }
 
-// decide is the one way of a decision from every door of this server.
-func (s *Server) decide(c echo.Context, verb string, id Identity, door string, req DecisionRequest) error {
+// decide handles the decisions of the API, the CLI and the page.
+func (s *Server) decide(c echo.Context, verb string, id Identity, channel string, req DecisionRequest) error {
 	if err := req.check(verb); err != nil {
 		return err
 	}
 	cmd := machine.Command{Kind: commandKind(verb), Now: time.Now().UTC(), Decision: &machine.Decision{
 		Gate: req.Gate, Digest: req.Digest, By: "user:" + id.Name, Groups: id.Groups,
-		Door: door, Strong: id.Strong, BreakGlass: req.BreakGlass, Reason: req.Reason,
+		Door: channel, Strong: id.Strong, BreakGlass: req.BreakGlass, Reason: req.Reason,
 		Approve: verb == verbApprove || req.Applied != nil && *req.Applied,
 	}}
 	if s.o.Control == nil {
@@ -106,49 +105,46 @@ func commandKind(verb string) machine.CommandKind {
 	case verbResolve:
 		return machine.CmdResolve
 	case verbRelease:
-		return machine.CmdRelease // a run that was set aside, which no other command reaches
+		return machine.CmdRelease // of a quarantined run, which takes no other command
 	default:
 		return machine.CmdDecide
 	}
 }
 
-// check refuses what does not go with the verb, and what the verb lacks.
+// check refuses fields that the verb does not take and missing ones that it needs.
 func (r DecisionRequest) check(verb string) error {
 	plain := r.Digest == "" && r.Gate == "" && !r.BreakGlass
-	missing := ""
+	needsReason := false
 	switch verb {
 	case verbApprove, verbDeny:
 		switch {
 		case r.Applied != nil:
-			return invalid("applied", "is for resolve only")
+			return invalid("applied", "only resolve takes it")
 		case r.BreakGlass && verb == verbDeny:
-			return invalid("breakGlass", "is for approve only: anybody who is asked may deny alone")
+			return invalid("breakGlass", "only approve takes it: everyone who is asked can deny alone")
 		case verb == verbDeny || r.BreakGlass:
-			missing = "say why"
+			needsReason = true
 		}
 	case verbReplan:
 		if r.Applied != nil || r.BreakGlass {
-			return invalid("", "a fresh plan takes a gate, a digest and a reason, and nothing else")
+			return invalid("", "replan takes gate, digest and reason only")
 		}
 	case verbResolve:
 		if r.Applied == nil {
-			return invalid("applied", "missing: true if the change is in the world, false if it is not")
+			return invalid("applied", "missing: true if the change is made, false if it is not")
 		}
 		if !plain {
-			return invalid("", "to resolve takes applied and a reason and nothing else")
+			return invalid("", "resolve takes applied and reason only")
 		}
-		missing = "say how you know"
+		needsReason = true
 	default: // cancel, release
 		if r.Applied != nil || !plain {
-			return invalid("", "to "+verb+" takes a reason and nothing else")
+			return invalid("", verb+" takes reason only")
 		}
-		missing = "say why"
-		if verb == verbRelease {
-			missing = "say what you found in place of its change"
-		}
+		needsReason = true
 	}
-	if missing != "" && r.Reason == "" {
-		return invalid("reason", "missing: "+missing)
+	if needsReason && r.Reason == "" {
+		return invalid("reason", "missing")
 	}
 	return nil
 }
@@ -168,23 +164,23 @@ func (s *Server) replyPauses(c echo.Context, note string) error {
 	return reply(c, list)
 }
 
-// stranger says that nothing has the name that req is about. It is no reason to
-// refuse: a catalog that is read from the cluster may lack it for now, and to
-// pause must work above all. Nobody should believe something paused that is not.
-func (s *Server) stranger(req PauseRequest) string {
+// unknownName returns a note if no service or playbook has the name in req. The
+// pause is not refused: a catalog that is read from the cluster may lack the
+// service for now. The note keeps people from believing that something is paused.
+func (s *Server) unknownName(req PauseRequest) string {
 	switch {
 	case req.Service != "" && s.o.Services != nil &&
 		!slices.ContainsFunc(s.o.Services(), func(v playbook.Service) bool { return v.Name == req.Service }):
-		return fmt.Sprintf("no service of the catalog has the name "+holdsUp, req.Service)
+		return fmt.Sprintf("no service in the catalog is named "+holdsUp, req.Service)
 	case req.Playbook != "" && s.o.Playbooks != nil &&
 		!slices.ContainsFunc(s.o.Playbooks(), func(v *playbook.Playbook) bool { return v.Name == req.Playbook }):
-		return fmt.Sprintf("no playbook in force has the name "+holdsUp, req.Playbook)
+		return fmt.Sprintf("no loaded playbook is named "+holdsUp, req.Playbook)
 	default:
 		return ""
 	}
 }
 
-const holdsUp = "%q: the pause holds should one come, and nothing is held up now"
+const holdsUp = "%q: the pause stops nothing now, and holds if one with this name appears"
 
 func (s *Server) setPause(c echo.Context, id Identity) error {
 	var req PauseRequest
@@ -192,7 +188,7 @@ func (s *Server) setPause(c echo.Context, id Identity) error {
 		return err
 	}
 	if req.Reason == "" {
-		return invalid("reason", "missing: say why")
+		return invalid("reason", "missing")
 	}
 	if err := req.check(); err != nil {
 		return err
@@ -203,7 +199,7 @@ func (s *Server) setPause(c echo.Context, id Identity) error {
 	if err := s.o.Pauses.Pause(c.Request().Context(), req.by(id)); err != nil {
 		return err
 	}
-	return s.replyPauses(c, s.stranger(req))
+	return s.replyPauses(c, s.unknownName(req))
 }
 
 func (s *Server) liftPause(c echo.Context, id Identity) error {
@@ -216,7 +212,7 @@ func (s *Server) liftPause(c echo.Context, id Identity) error {
 	}
 	if c.Request().ContentLength != 0 {
 		if c.Request().URL.RawQuery != "" {
-			return invalid("", "say what to lift in the query or in the body, not in both")
+			return invalid("", "name the pause in the query or in the body, not in both")
 		}
 		if err := decodeRequest(c, &req); err != nil {
 			return err
@@ -234,10 +230,10 @@ func (s *Server) liftPause(c echo.Context, id Identity) error {
 	return s.listPauses(c, id)
 }
 
-// check refuses a scope that would mean two things.
+// check refuses a scope with two meanings.
 func (r PauseRequest) check() error {
 	if r.Intake && (r.Service != "" || r.Playbook != "") {
-		return invalid("intake", "stands alone: a notification is refused before its services and playbooks are known")
+		return invalid("intake", "cannot be combined with service or playbook: a notification is refused before they are known")
 	}
 	return nil
 }
@@ -246,7 +242,7 @@ func (r PauseRequest) by(id Identity) Pause {
 	return Pause{Service: r.Service, Playbook: r.Playbook, Intake: r.Intake, By: "user:" + id.Name, Reason: r.Reason, Since: time.Now().UTC()}
 }
 
-// decodeRequest reads a small JSON object strictly; no body is an empty one.
+// decodeRequest reads a small JSON object strictly. No body is an empty object.
 func decodeRequest(c echo.Context, to any) error {
 	data, err := io.ReadAll(http.MaxBytesReader(nil, c.Request().Body, maxRequest))
 	var large *http.MaxBytesError
@@ -266,7 +262,7 @@ func decodeRequest(c echo.Context, to any) error {
 		return invalid("body", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return invalid("body", "something follows the JSON object")
+		return invalid("body", "has data after the JSON object")
 	}
 	switch r := to.(type) {
 	case *DecisionRequest:
@@ -281,14 +277,13 @@ func decodeRequest(c echo.Context, to any) error {
 	return nil
 }
 
-// takeReason checks a reason and leaves out the blanks around it: of blanks
-// alone nothing is left, and that is no reason.
+// takeReason checks a reason and trims it. A reason of blanks only is empty.
 func takeReason(reason *string) error {
 	*reason = strings.TrimSpace(*reason)
 	return checkReason(*reason)
 }
 
-// checkReason keeps reasons short and printable: they are shown everywhere.
+// checkReason keeps reasons short and printable, because they are shown everywhere.
 func checkReason(reason string) error {
 	if utf8.RuneCountInString(reason) > maxReason {
 		return invalid("reason", "longer than "+strconv.Itoa(maxReason)+" characters")

@@ -38,8 +38,8 @@ func (s *Server) version(c echo.Context, _ Identity) error {
 	return reply(c, s.o.Version)
 }
 
-// healthz says that the process answers, and nothing else: a restart heals no
-// full disk.
+// healthz reports that the process answers, and nothing else: a restart does not
+// fix a full disk.
 func (s *Server) healthz(c echo.Context, _ Identity) error {
 	return c.String(http.StatusOK, "ok\n")
 }
@@ -65,9 +65,8 @@ func (s *Server) serveMetrics(c echo.Context, _ Identity) error {
 	return nil
 }
 
-// slackInteractivity hands over what Slack posts. Its signature is its only
-// credential, and no browser can make one, so neither scopes nor the origin of
-// a page apply.
+// slackInteractivity passes on what Slack posts. The signature is the only
+// credential and no browser can make one, so scopes and origins do not apply.
 func (s *Server) slackInteractivity(c echo.Context, _ Identity) error {
 	if s.o.Slack == nil {
 		return ErrNotFound

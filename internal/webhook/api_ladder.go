@@ -10,7 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 )
 
-// Ladder knows how far levers can be trusted. Errors are as for [Control].
+// Ladder keeps the track record of levers. Errors are as for [Control].
 type Ladder interface {
 	// Levers lists the levers there is a record of; an empty service or
 	// playbook selects all.
@@ -21,8 +21,8 @@ type Ladder interface {
 	Good(service string) []api.LastGood
 }
 
-// Promotion is the body of POST /api/v1/ladder/promote. Who promotes is not in
-// it: that is who authenticated.
+// Promotion is the body of POST /api/v1/ladder/promote. The
+// credential says who promotes, not the body.
 type Promotion struct {
 	Playbook string `json:"playbook"`
 	Service  string `json:"service"`
@@ -58,7 +58,7 @@ func (s *Server) levers(c echo.Context, service, playbook string) error {
 	return reply(c, list)
 }
 
-// promote lifts a demotion; it raises nothing above what is configured.
+// promote lifts a demotion. It raises no level above the configured one.
 func (s *Server) promote(c echo.Context, id Identity) error {
 	var p Promotion
 	if err := decodeRequest(c, &p); err != nil {
@@ -67,8 +67,8 @@ func (s *Server) promote(c echo.Context, id Identity) error {
 	for _, f := range []struct{ name, value, hint string }{
 		{"playbook", p.Playbook, "missing"},
 		{"service", p.Service, "missing"},
-		{"lever", p.Lever, "missing: the name of its state"},
-		{"reason", p.Reason, "missing: say why"},
+		{"lever", p.Lever, "missing: name its state"},
+		{"reason", p.Reason, "missing"},
 	} {
 		if f.value == "" {
 			return invalid(f.name, f.hint)

@@ -60,7 +60,7 @@ func (s *Server) answerRun(c echo.Context, status int, id string) error {
 	return replyWith(c, status, detail)
 }
 
-// run gives the run of that id.
+// run returns the run with that ID.
 func (s *Server) run(id string) (machine.State, error) {
 	if s.o.Views == nil {
 		return machine.State{}, ErrNotFound
@@ -163,8 +163,8 @@ func number(c echo.Context, name string, otherwise uint64) (uint64, error) {
 	return n, nil
 }
 
-// invalid says what is wrong with a parameter or a field of a request, or with
-// the request as a whole.
+// invalid returns a 400 about a parameter or a field of a request or, without a
+// field, about the whole request.
 func invalid(field, what string) error {
 	if field != "" {
 		what = field + ": " + what

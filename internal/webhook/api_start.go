@@ -26,14 +26,14 @@ var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,127}$`)
 
 // Starter starts runs that people ask for. Errors are as for [Control].
 type Starter interface {
-	// Start gives the id of a run that is durable. again: it is the run of an
-	// earlier request with the same key by the same person.
+	// Start returns the ID of a run that is durable. again reports that an
+	// earlier request with the same key by the same person started it.
 	Start(ctx context.Context, r StartRequest) (run string, again bool, err error)
 }
 
-// StartRequest is the body of POST /api/v1/runs. Who starts is not in it: that
-// is who authenticated. The header Idempotency-Key names the request, so that
-// one which is sent again gets the run of the first.
+// StartRequest is the body of POST /api/v1/runs. The credential says
+// who starts it. The header Idempotency-Key names the request: when it is sent
+// again, it returns the run that the first one started.
 type StartRequest struct {
 	Playbook string            `json:"playbook"`
 	Service  string            `json:"service"`
@@ -44,8 +44,8 @@ type StartRequest struct {
 	By  string `json:"-"` // user:ada
 }
 
-// startRun answers with the run: 201 when it was started now, 200 when an
-// earlier request had.
+// startRun answers with the run: 201 if this request started it, 200 if an
+// earlier one did.
 func (s *Server) startRun(c echo.Context, id Identity) error {
 	var r StartRequest
 	if err := decodeRequest(c, &r); err != nil {

@@ -47,12 +47,12 @@ func TestStartRunRefused(t *testing.T) {
 		want                         int
 	}{
 		{"a reader", readToken, "", good, "lacks the scope decide", http.StatusForbidden},
-		{"nobody", "wrong", "", good, "not known", http.StatusUnauthorized},
+		{"nobody", "wrong", "", good, "unknown credential", http.StatusUnauthorized},
 		{"no playbook", decideToken, "", `{"service":"chat"}`, "playbook: missing", http.StatusBadRequest},
 		{"no service", decideToken, "", `{"playbook":"p"}`, "service: missing", http.StatusBadRequest},
 		{"in another's name", decideToken, "", `{"playbook":"p","service":"chat","by":"user:root"}`, "unknown field", http.StatusBadRequest},
 		{"not JSON", decideToken, "", `{`, "body", http.StatusBadRequest},
-		{"two of them", decideToken, "", good + good, "something follows", http.StatusBadRequest},
+		{"two of them", decideToken, "", good + good, "data after the JSON object", http.StatusBadRequest},
 		{"a label's name", decideToken, "", `{"playbook":"p","service":"chat","labels":{"a-b":"c"}}`, "is no name of a label", http.StatusBadRequest},
 		{"a label that steers a terminal", decideToken, "", `{"playbook":"p","service":"chat","labels":{"a":"\u001b[2J"}}`, "labels.a", http.StatusBadRequest},
 		{"a long label", decideToken, "", `{"playbook":"p","service":"chat","labels":{"a":"` + many + `"}}`, "labels.a", http.StatusBadRequest},

@@ -84,22 +84,22 @@ func TestDecisionsThatAreRefused(t *testing.T) {
 		status     int
 		message    string
 	}{
-		{"r-1/deny", ``, nil, 400, "reason: missing: say why"},
-		{"r-1/deny", `{"reason":"x","breakGlass":true}`, nil, 400, "breakGlass: is for approve only: anybody who is asked may deny alone"},
-		{"r-1/approve", `{"breakGlass":true}`, nil, 400, "reason: missing: say why"},
-		{"r-1/replan", `{"breakGlass":true}`, nil, 400, "a fresh plan takes a gate, a digest and a reason, and nothing else"},
-		{"r-1/deny", `{"reason":" \n\t "}`, nil, 400, "reason: missing: say why"},
-		{"r-1/cancel", `{}`, nil, 400, "reason: missing: say why"},
-		{"r-1/cancel", `{"reason":"  "}`, nil, 400, "reason: missing: say why"},
-		{"r-1/cancel", `{"reason":"x","gate":"g"}`, nil, 400, "to cancel takes a reason and nothing else"},
-		{"r-1/resolve", `{"reason":"x"}`, nil, 400, "applied: missing: true if the change is in the world, false if it is not"},
-		{"r-1/resolve", `{"applied":true}`, nil, 400, "reason: missing: say how you know"},
-		{"r-1/release", `{}`, nil, 400, "reason: missing: say what you found in place of its change"},
-		{"r-1/release", `{"reason":"x","applied":true}`, nil, 400, "to release takes a reason and nothing else"},
-		{"r-1/approve", `{"applied":true}`, nil, 400, "applied: is for resolve only"},
+		{"r-1/deny", ``, nil, 400, "reason: missing"},
+		{"r-1/deny", `{"reason":"x","breakGlass":true}`, nil, 400, "breakGlass: only approve takes it: everyone who is asked can deny alone"},
+		{"r-1/approve", `{"breakGlass":true}`, nil, 400, "reason: missing"},
+		{"r-1/replan", `{"breakGlass":true}`, nil, 400, "replan takes gate, digest and reason only"},
+		{"r-1/deny", `{"reason":" \n\t "}`, nil, 400, "reason: missing"},
+		{"r-1/cancel", `{}`, nil, 400, "reason: missing"},
+		{"r-1/cancel", `{"reason":"  "}`, nil, 400, "reason: missing"},
+		{"r-1/cancel", `{"reason":"x","gate":"g"}`, nil, 400, "cancel takes reason only"},
+		{"r-1/resolve", `{"reason":"x"}`, nil, 400, "applied: missing: true if the change is made, false if it is not"},
+		{"r-1/resolve", `{"applied":true}`, nil, 400, "reason: missing"},
+		{"r-1/release", `{}`, nil, 400, "reason: missing"},
+		{"r-1/release", `{"reason":"x","applied":true}`, nil, 400, "release takes reason only"},
+		{"r-1/approve", `{"applied":true}`, nil, 400, "applied: only resolve takes it"},
 		{"r-1/approve", `{"by":"user:root"}`, nil, 400, `body: unknown field "by"`},
 		{"r-1/approve", `{"groups":["owners"]}`, nil, 400, `body: unknown field "groups"`},
-		{"r-1/approve", `{} {}`, nil, 400, "body: something follows the JSON object"},
+		{"r-1/approve", `{} {}`, nil, 400, "body: has data after the JSON object"},
 		{"r-1/approve", `{"reason":"` + "\xff" + `"}`, nil, 400, "body: invalid UTF-8"},
 		{"r-1/approve", `{"reason":"\u001b[2J"}`, nil, 400, "reason: has control characters"},
 		{"r-1/approve", `{"reason":"` + strings.Repeat("é", 2001) + `"}`, nil, 400, "reason: longer than 2000 characters"},
@@ -232,7 +232,7 @@ func TestPauses(t *testing.T) {
 	if diff := cmp.Diff(want, list.Pauses, cmpopts.IgnoreFields(api.Pause{}, "Since")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if list.Note != `no service of the catalog has the name "chat": the pause holds should one come, and nothing is held up now` {
+	if list.Note != `no service in the catalog is named "chat": the pause stops nothing now, and holds if one with this name appears` {
 		t.Errorf("a service that nobody knows: %q", list.Note)
 	}
 	if w := ask(s, http.MethodPost, "/api/v1/pauses", decideToken, strings.NewReader(`{"service":"chat"}`)); w.Code != http.StatusBadRequest {

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 )
 
-// Scope is what a credential is good for.
+// Scope is what a credential allows.
 type Scope string
 
 // The scopes. Decide and admin include read; intake stands alone, so that the
@@ -27,8 +27,8 @@ const (
 	ScopeAdmin  Scope = "admin"  // export the journal
 )
 
-// Auth is who may talk to the server. With nobody listed, only loopback may,
-// as "anonymous" with every scope, unless Insecure is true.
+// Auth lists the credentials that are accepted. If it lists none, only loopback
+// is served, as "anonymous" with every scope, unless Insecure is true.
 type Auth struct {
 	Tokens   []Token
 	Users    []User
@@ -38,7 +38,7 @@ type Auth struct {
 	Insecure bool     // everyone may do everything as "anonymous"
 }
 
-// Grant is whom a credential stands for and what it is good for.
+// Grant is the person or sender of a credential and its scopes.
 type Grant struct {
 	Name   string // of a person or a sender; decisions are journaled as user:Name
 	Scopes []Scope
@@ -106,7 +106,7 @@ var (
 type authenticator struct {
 	files     *credentialFiles
 	clients   []Client
-	oidc      *oidcDoor // nil: none
+	oidc      *oidcVerifier // nil: none
 	people    *people
 	insecure  bool
 	anonymous atomic.Bool // nobody is listed and the listener is loopback
@@ -122,7 +122,7 @@ func newAuthenticator(o Auth, logger *slog.Logger, m *metrics) (*authenticator, 
 	if a.people, err = newPeople(o); err != nil {
 		return nil, err
 	}
-	a.oidc, err = newOIDCDoor(o.OIDC, a.people, logger, m.oidcRefreshed)
+	a.oidc, err = newOIDCVerifier(o.OIDC, a.people, logger, m.oidcRefreshed)
 	return a, err
 }
 
@@ -131,12 +131,12 @@ func (a *authenticator) anyone() bool {
 	return len(a.files.sources) > 0 || len(a.clients) > 0 || a.oidc != nil
 }
 
-// authenticate says who made the request, from its headers and connection
-// alone. A credential that is present and wrong is never made up for by another.
+// authenticate returns who made the request, from its headers and connection
+// alone. A wrong credential is refused even if the request has another one.
 //
-// A browser adds passwords it remembers and client certificates to requests of
-// any page, so a good credential is not enough for what changes something: the
-// request must not come from another site's page.
+// A browser adds remembered passwords and client certificates to the requests of
+// any page. Therefore a request that changes something must also not come from
+// another site's page.
 func (a *authenticator) authenticate(r *http.Request) (Identity, error) {
 	id, err := a.credential(r)
 	if err == nil && a.origins.Check(r) != nil {
@@ -145,7 +145,7 @@ func (a *authenticator) authenticate(r *http.Request) (Identity, error) {
 	return id, err
 }
 
-// credential says whose credential the request carries.
+// credential returns the identity of the request's credential.
 func (a *authenticator) credential(r *http.Request) (Identity, error) {
 	switch header := r.Header.Values("Authorization"); len(header) {
 	case 0:
@@ -171,8 +171,8 @@ func (a *authenticator) credential(r *http.Request) (Identity, error) {
 	return Identity{Name: "anonymous", scopes: []Scope{ScopeIntake, ScopeRead, ScopeDecide, ScopeAdmin}}, nil
 }
 
-// header says whose Authorization header it is. What is in no file may be a
-// token of the issuer.
+// header returns the identity of an Authorization header: of a credential file or,
+// if it is in none, of the issuer's token.
 func (a *authenticator) header(ctx context.Context, header string) (Identity, error) {
 	id, err := a.files.lookup(header)
 	if err == nil {
@@ -205,7 +205,7 @@ func (g Grant) identity() Identity {
 	return Identity{Name: g.Name, Groups: g.Groups, scopes: g.Scopes}
 }
 
-// digest is what of a secret stays in memory.
+// digest is the hash of a secret. Only it stays in memory.
 type digest [sha256.Size]byte
 
 // credential is one accepted Authorization header.
@@ -214,8 +214,8 @@ type credential struct {
 	grant Grant
 }
 
-// match compares with every credential, in a time that does not depend on
-// which one it is or how much of it is right.
+// match compares with every credential. The time it takes does not depend on
+// which one matches, or how much of it.
 func match(credentials []credential, hash digest) (Identity, error) {
 	found := -1
 	for i := range credentials {

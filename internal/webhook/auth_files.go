@@ -25,15 +25,14 @@ const (
 
 // source is one file of tokens or passwords.
 type source struct {
-	grant Grant
-	file  string
-	basic bool
-	said  string // the problem already logged; empty: none
+	grant  Grant
+	file   string
+	basic  bool
+	logged string // the problem already logged; empty: none
 }
 
-// credentialFiles reads credentials from files and keeps their hashes. A file
-// that cannot be read any more takes its credentials with it: that is how one
-// is revoked.
+// credentialFiles reads credentials from files and keeps their hashes. The
+// credentials of a file that can no longer be read are revoked.
 type credentialFiles struct {
 	sources []source
 	every   time.Duration // how often files are looked at, while requests come
@@ -86,7 +85,7 @@ func checkGrant(g Grant) error {
 	return nil
 }
 
-// lookup finds whose Authorization header it is.
+// lookup returns the identity of an Authorization header.
 func (f *credentialFiles) lookup(header string) (Identity, error) {
 	hash, ok := f.hashHeader(header)
 	if !ok {
@@ -134,12 +133,12 @@ func (f *credentialFiles) reload() {
 	for i := range f.sources {
 		s := &f.sources[i]
 		credentials, err := f.read(*s)
-		if err != nil && s.said != err.Error() {
+		if err != nil && s.logged != err.Error() {
 			f.failed()
 			f.logger.Error("credential file cannot be used: its credentials are refused", "name", s.grant.Name, "err", err)
 		}
-		if s.said = ""; err != nil {
-			s.said = err.Error()
+		if s.logged = ""; err != nil {
+			s.logged = err.Error()
 		}
 		all = append(all, credentials...)
 	}
@@ -147,7 +146,7 @@ func (f *credentialFiles) reload() {
 	f.checked.Store(time.Now().UnixNano())
 }
 
-// read gives the credentials of one file. No error shows a part of a secret.
+// read returns the credentials of one file. No error contains a part of a secret.
 func (f *credentialFiles) read(s source) ([]credential, error) {
 	file, err := os.Open(s.file)
 	if err != nil {

@@ -119,7 +119,7 @@ func (b *body) drop() {
 	b.buf = b.buf[:0]
 }
 
-// release gives the body's share of the budget back.
+// release returns the body's share of the budget.
 func (b *body) release() {
 	b.owner.flying.used.Add(-b.taken)
 	b.taken = 0

@@ -10,14 +10,14 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Bounds on one alert. What a rule's author writes stays far below; what an
-// attacker writes is refused before it is stored for ever.
+// Bounds on one alert, far above what the author of a rule writes. More is
+// refused before it is stored.
 const (
 	maxName  = 1 << 10  // bytes of a label's or annotation's name
 	maxValue = 64 << 10 // bytes of its value, and of any other string
 )
 
-// payloadHint tells how a body that is not Alertmanager's comes about.
+// payloadHint names the usual causes of a body that is not Alertmanager's.
 const payloadHint = "remove payload from the receiver's webhook_configs, so that Alertmanager sends its own body"
 
 // decode turns a body into a notification that can be admitted. Its error is a
@@ -33,8 +33,8 @@ func decode(data []byte, drop []string) (playbook.Notification, error) {
 	return n, nil
 }
 
-// check says what is wrong with n, removes the dropped labels and gives every
-// alert its identity.
+// check returns the first problem of n. It removes the dropped labels and sets
+// the fingerprint of every alert.
 func check(n *playbook.Notification, drop []string) *playbook.FieldError {
 	switch n.Version {
 	case "4":

@@ -19,7 +19,7 @@ type Problem struct {
 	status int
 }
 
-// Error says the message.
+// Error returns the message.
 func (p *Problem) Error() string { return p.Message }
 
 // Status is the HTTP status that the problem is answered with.
@@ -29,8 +29,8 @@ func problem(status int, code, message, hint string) *Problem {
 	return &Problem{api.Problem{Code: code, Message: message, Hint: hint}, status}
 }
 
-// problemOf is the one place where errors become answers. The text of an error
-// it does not know stays in the log.
+// problemOf turns every error into an answer. The text of an unknown error stays
+// in the log.
 func problemOf(err error) *Problem {
 	var known *Problem
 	var field *playbook.FieldError
@@ -47,7 +47,7 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, ErrConflict):
 		return problem(http.StatusConflict, "conflict", err.Error(), "look at the run again: it may have moved on")
 	case errors.Is(err, ErrForbidden):
-		return problem(http.StatusForbidden, "forbidden", err.Error(), "'responder runs show' says who may; groups come with the credential")
+		return problem(http.StatusForbidden, "forbidden", err.Error(), "'responder runs show' lists who may decide; groups come with the credential")
 	case errors.Is(err, ErrInvalid):
 		return problem(http.StatusBadRequest, "invalid", err.Error(), "")
 	case errors.Is(err, ErrBusy), errors.Is(err, errShed):
@@ -57,17 +57,17 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, ErrUnavailable):
 		return problem(http.StatusServiceUnavailable, "unavailable", "the journal cannot take it now", "see /readyz and the service's log")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return problem(http.StatusServiceUnavailable, "interrupted", "the request ended before it was done", "try again")
+		return problem(http.StatusServiceUnavailable, "interrupted", "the request was canceled", "try again")
 	default:
 		return problem(http.StatusInternalServerError, "internal", "internal error", "see the service's log")
 	}
 }
 
-// bodyHint says what to do about a body that is refused, where that can be told.
+// bodyHint returns what to do about a refused body, or "" if that is not known.
 func bodyHint(f *playbook.FieldError) string {
 	switch {
 	case f.Problem == playbook.Doubled:
-		return "a name may stand in an object once: which of the two is meant cannot be known"
+		return "send each name once in an object"
 	case f.Field == "version":
 		return payloadHint
 	default:
@@ -75,13 +75,13 @@ func bodyHint(f *playbook.FieldError) string {
 	}
 }
 
-// routingProblem is for what echo's router answers.
+// routingProblem is the answer for an error of echo's router.
 func routingProblem(status int) *Problem {
 	switch status {
 	case http.StatusNotFound:
-		return problem(status, "not_found", "there is nothing at this path", "")
+		return problem(status, "not_found", "no such path", "")
 	case http.StatusMethodNotAllowed:
-		return problem(status, "method_not_allowed", "this path does not take this method", "see the Allow header")
+		return problem(status, "method_not_allowed", "method not allowed on this path", "see the Allow header")
 	default:
 		return problem(status, "http_error", http.StatusText(status), "")
 	}
@@ -89,29 +89,29 @@ func routingProblem(status int) *Problem {
 
 const codeIssuer = "issuer_unavailable"
 
-// unauthorized answers a request whose credential is missing or wrong, without
-// saying which part of it, unless an issuer's signature shows that it was the
+// unauthorized answers a request whose credential is missing or wrong. It names
+// the wrong part only if an issuer's signature proves that the token is the
 // caller's own.
 func unauthorized(err error) *Problem {
 	var refused *refusedToken
 	switch {
 	case errors.As(err, &refused):
-		return problem(http.StatusUnauthorized, "unauthorized", "the token is not accepted: "+refused.why, refused.hint)
+		return problem(http.StatusUnauthorized, "unauthorized", "token refused: "+refused.why, refused.hint)
 	case errors.Is(err, errIssuerDown):
 		return problem(http.StatusServiceUnavailable, codeIssuer, "cannot fetch the keys of the identity provider, which verify this token", "try again; tokens of the configuration's files work meanwhile")
 	case errors.Is(err, errForeignPage):
-		return problem(http.StatusForbidden, "forbidden", "without credentials only requests made on this machine, under a loopback name and not by another site's page, are served",
+		return problem(http.StatusForbidden, "forbidden", "without credentials, only requests from this machine, under a loopback name and not from another site's page, are served",
 			"configure auth.tokens, or use http://127.0.0.1")
 	case errors.Is(err, errCrossOrigin):
-		return problem(http.StatusForbidden, "forbidden", "requests of another site's page are not served", "use the CLI, or a page of this service")
+		return problem(http.StatusForbidden, "forbidden", "requests from another site's page are refused", "use the CLI, or a page of this service")
 	case errors.Is(err, errNoCredential):
 		return problem(http.StatusUnauthorized, "unauthorized", "no credential", "send Authorization: Bearer TOKEN")
 	default:
-		return problem(http.StatusUnauthorized, "unauthorized", "the credential is not known", "has it been rotated?")
+		return problem(http.StatusUnauthorized, "unauthorized", "unknown credential", "check whether it was rotated")
 	}
 }
 
-// answer writes p, unless an answer is under way already.
+// answer writes p, unless an answer was begun already.
 func answer(c echo.Context, p *Problem) {
 	if c.Response().Committed {
 		return

@@ -38,7 +38,7 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 	return c.NoContent(http.StatusOK)
 }
 
-// readProblem says what became of a body that could not be read whole. A slow
+// readProblem returns the answer for a body that could not be read completely. A slow
 // sender gets 503: Alertmanager then tries again at once.
 func (s *Server) readProblem(err error) error {
 	switch {

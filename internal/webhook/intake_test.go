@@ -133,7 +133,7 @@ func TestIntakeNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%.80s: %d\n got %s\nwant %s", c.body, w.Code, p.Message, c.want)
 		} else if strings.HasPrefix(c.want, "version: ") != (p.Hint == payloadHint) && !strings.Contains(c.want, "appears twice") {
 			t.Errorf("%.80s: hint %q", c.body, p.Hint)
-		} else if strings.Contains(c.want, "appears twice") != strings.HasPrefix(p.Hint, "a name may stand in an object once") {
+		} else if strings.Contains(c.want, "appears twice") != strings.HasPrefix(p.Hint, "send each name once") {
 			t.Errorf("%.80s: hint %q", c.body, p.Hint)
 		}
 		if len(h.admitted) != 0 {

@@ -46,7 +46,7 @@ var signatures = []jose.SignatureAlgorithm{
 }
 
 // refusedToken is a token that the issuer signed and that is still not good.
-// The caller is told why: it says nothing about anybody else's.
+// The caller is told why, because it reveals nothing about other tokens.
 type refusedToken struct{ why, hint string }
 
 func (r *refusedToken) Error() string { return r.why }
@@ -56,17 +56,17 @@ func (r *refusedToken) Unwrap() error { return errBadCredential }
 
 func refuse(why, hint string) error { return &refusedToken{why, hint} }
 
-// oidcDoor verifies tokens of one issuer. It is safe for concurrent use.
-type oidcDoor struct {
+// oidcVerifier verifies tokens of one issuer. It is safe for concurrent use.
+type oidcVerifier struct {
 	o      OIDC
 	issuer *issuer
 	people *people
 	logger *slog.Logger
 }
 
-// newOIDCDoor checks o and connects to nothing, so that the service starts
-// while the issuer is down. A nil o gives a nil door.
-func newOIDCDoor(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok bool)) (*oidcDoor, error) {
+// newOIDCVerifier checks o and connects to nothing, so that the service starts
+// while the issuer is down. A nil o returns nil.
+func newOIDCVerifier(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok bool)) (*oidcVerifier, error) {
 	if o == nil {
 		return nil, nil
 	}
@@ -91,27 +91,28 @@ func newOIDCDoor(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok bool
 	if _, err := i.transport(); err != nil {
 		return nil, err
 	}
-	return &oidcDoor{o: c, issuer: i, people: p, logger: logger}, nil
+	return &oidcVerifier{o: c, issuer: i, people: p, logger: logger}, nil
 }
 
 // warm fetches the issuer's keys before the first token comes.
-func (d *oidcDoor) warm() {
+func (d *oidcVerifier) warm() {
 	if d != nil {
 		d.issuer.refresh()
 	}
 }
 
-// jwtOf gives the token of an Authorization header that could be a JWT.
+// jwtOf returns the token of an Authorization header, and whether it could be a
+// JWT.
 func jwtOf(header string) (string, bool) {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.TrimLeft(token, " ")
 	return token, strings.EqualFold(scheme, "Bearer") && len(token) <= maxJWT && strings.Count(token, ".") == 2
 }
 
-// identify says who the token is of. Nothing in it is believed before its
-// signature is verified. It waits a moment for the issuer's keys if they are
-// not known, and fails with errIssuerDown when they cannot be had.
-func (d *oidcDoor) identify(ctx context.Context, token string) (Identity, error) {
+// identify returns the identity of a token. Nothing in it is trusted before its
+// signature is verified. If the issuer's keys are not known, it waits a moment for
+// them and then fails with errIssuerDown.
+func (d *oidcVerifier) identify(ctx context.Context, token string) (Identity, error) {
 	id, err := d.verify(ctx, token, time.Now())
 	if err != nil {
 		d.logger.Debug("token refused", "err", cut(err.Error(), 300))
@@ -119,7 +120,7 @@ func (d *oidcDoor) identify(ctx context.Context, token string) (Identity, error)
 	return id, err
 }
 
-func (d *oidcDoor) verify(ctx context.Context, token string, now time.Time) (Identity, error) {
+func (d *oidcVerifier) verify(ctx context.Context, token string, now time.Time) (Identity, error) {
 	parsed, err := jose.ParseSigned(token, signatures)
 	if err != nil || len(parsed.Signatures) != 1 {
 		return Identity{}, fmt.Errorf("%w: not a token with a signature that may be used", errBadCredential)
@@ -162,8 +163,8 @@ func (d *oidcDoor) verify(ctx context.Context, token string, now time.Time) (Ide
 	return d.identity(c, now)
 }
 
-// identity is whom verified claims stand for.
-func (d *oidcDoor) identity(c claims, now time.Time) (Identity, error) {
+// identity returns the person of verified claims.
+func (d *oidcVerifier) identity(c claims, now time.Time) (Identity, error) {
 	name, err := c.username(d.o.UsernameClaim)
 	if err != nil {
 		return Identity{}, err
@@ -182,8 +183,8 @@ func (d *oidcDoor) identity(c claims, now time.Time) (Identity, error) {
 	return id, nil
 }
 
-// proven reports whether the claims prove strong authentication. What is
-// missing proves nothing.
+// proven reports whether the claims prove strong authentication. A missing claim
+// proves nothing.
 func (s *Strong) proven(c claims, now time.Time) bool {
 	if s == nil || c.AuthTime == nil {
 		return false

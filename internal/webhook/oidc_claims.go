@@ -16,7 +16,7 @@ import (
 
 const maxHandle = 256 // bytes of a name or a group
 
-// claims are what a verified token says.
+// claims are the claims of a verified token.
 type claims struct {
 	Expiry        *jwt.NumericDate `json:"exp"`
 	NotBefore     *jwt.NumericDate `json:"nbf"`
@@ -60,20 +60,20 @@ func readClaims(token *oidc.IDToken) (claims, error) {
 
 // valid refuses what is not valid now, and what is no token for a caller.
 func (c claims) valid(now time.Time) error {
-	const fresh = "get a fresh one"
+	const fresh = "get a new one"
 	switch {
 	case c.Events != nil:
-		return refuse("it tells of an event and lets nobody in", "use an ID token or an access token")
+		return refuse("it is a security event token", "use an ID token or an access token")
 	case c.Bound != nil:
-		return refuse("it is bound to a key that a bearer cannot prove", "ask the issuer for a bearer token")
+		return refuse("it is bound to a key", "ask the issuer for a bearer token")
 	case c.Expiry == nil:
-		return refuse("it never expires", "use one that does")
+		return refuse("it has no expiry", "use a token that expires")
 	case now.After(c.Expiry.Time().Add(clockSkew)):
 		return refuse("it expired at "+c.Expiry.Time().UTC().Format(time.RFC3339), fresh)
 	case c.NotBefore != nil && now.Add(clockSkew).Before(c.NotBefore.Time()):
-		return refuse("it is not valid yet", "is a clock wrong?")
+		return refuse("it is not valid yet", "check the clocks")
 	case c.IssuedAt != nil && now.Add(clockSkew).Before(c.IssuedAt.Time()):
-		return refuse("it was issued in the future", "is a clock wrong?")
+		return refuse("it was issued in the future", "check the clocks")
 	}
 	return nil
 }

@@ -108,13 +108,13 @@ func TestTokensOfTheIssuerThatAreNotGood(t *testing.T) {
 		{"verified as text", map[string]any{"email_verified": "true"}, ""},
 		{"one group", map[string]any{"groups": "oncall"}, ""},
 		{"expired", map[string]any{"exp": in(-2 * time.Minute)}, "it expired at 20"},
-		{"without an end", map[string]any{"exp": nil}, "never expires"},
+		{"without an end", map[string]any{"exp": nil}, "has no expiry"},
 		{"future nbf", map[string]any{"nbf": in(2 * time.Minute)}, "not valid yet"},
 		{"issued in the future", map[string]any{"iat": in(2 * time.Minute)}, "issued in the future"},
 		{"a time beyond time", map[string]any{"exp": 1e300}, "unknown|not a time|types"},
 		{"another audience", map[string]any{"aud": "grafana"}, "another audience"},
 		{"no audience", map[string]any{"aud": nil}, "another audience"},
-		{"another issuer", map[string]any{"iss": "https://evil.example"}, "not known"},
+		{"another issuer", map[string]any{"iss": "https://evil.example"}, "unknown credential"},
 		{"a logout token", map[string]any{"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}}, "event"},
 		{"bound to a key", map[string]any{"cnf": map[string]any{"jkt": "x"}}, "bound to a key"},
 		{"no e-mail address", map[string]any{"email": nil}, "no claim email"},
@@ -189,7 +189,7 @@ func TestForgedTokens(t *testing.T) {
 			t.Errorf("%s: let in as %s", name, id.Name)
 		}
 		w := ask(s, http.MethodGet, "/api/v1/runs", token, nil)
-		if p := problemIn(t, w); w.Code != http.StatusUnauthorized || p.Message != "the credential is not known" {
+		if p := problemIn(t, w); w.Code != http.StatusUnauthorized || p.Message != "unknown credential" {
 			t.Errorf("%s: %d %q", name, w.Code, p.Message)
 		}
 	}

@@ -18,11 +18,11 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Intake takes notifications in.
+// Intake admits notifications.
 type Intake interface {
 	// Admit returns nil once n is durable. Every error is answered 503, so
 	// that Alertmanager tries again; [ErrBusy], [ErrPaused] and
-	// [ErrUnavailable] say why. It is called concurrently.
+	// [ErrUnavailable] name the reason. It is called concurrently.
 	Admit(ctx context.Context, n playbook.Notification) error
 }
 
@@ -42,7 +42,7 @@ type Pauses interface {
 	// Pause records p and stops what p names; p.By and p.Reason are set.
 	Pause(ctx context.Context, p Pause) error
 	// Unpause lifts the pause with p's service and playbook; p.By and
-	// p.Reason say who lifts it and why.
+	// p.Reason are who lifts it and why.
 	Unpause(ctx context.Context, p Pause) error
 }
 
@@ -50,9 +50,9 @@ type Pauses interface {
 type Views interface {
 	// Runs lists runs, newest first, at most f.Limit.
 	Runs(f RunFilter) []machine.State
-	// Run gives one run; false when there is none.
+	// Run returns one run, and false if there is none.
 	Run(id string) (machine.State, bool)
-	// Events gives a run's events from index from (the first is 0) on.
+	// Events returns a run's events from seq from on; the first is 0.
 	Events(id string, from uint64) ([]machine.Event, error)
 }
 
@@ -60,7 +60,7 @@ type Views interface {
 type Log interface {
 	// Entries yields the entries from seq from on, ascending.
 	Entries(from uint64) iter.Seq2[api.Entry, error]
-	// Checkpoint gives the latest signed checkpoint.
+	// Checkpoint returns the latest signed checkpoint.
 	Checkpoint() ([]byte, error)
 	// Snapshot writes a consistent copy of the whole journal.
 	Snapshot(w io.Writer) error
@@ -107,9 +107,9 @@ type RunFilter struct {
 	Limit    int   // > 0
 }
 
-// Pause is a switch that keeps runs from acting. Without Service and Playbook
-// it is for everything. With Intake, which stands alone, it is another switch:
-// notifications are refused with 503 until it is lifted.
+// Pause keeps runs from acting. Without Service and Playbook it is for
+// everything. A pause with Intake refuses notifications with 503 until it is
+// lifted, and has no Service and no Playbook.
 type Pause struct {
 	Service  string    `json:"service,omitempty"`
 	Playbook string    `json:"playbook,omitempty"`
@@ -138,7 +138,7 @@ var (
 	ErrInvalid   = errors.New("invalid request")
 )
 
-// withDefaults fills in what is not set and refuses what cannot be.
+// withDefaults sets the defaults and refuses invalid options.
 func (o Options) withDefaults() (Options, error) {
 	const mib = 1 << 20
 	if o.MaxBody == 0 {

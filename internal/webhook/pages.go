@@ -15,16 +15,15 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// Pages are what people see in a browser. They only show: who looks is
-// authenticated before they are asked, and the forms on them are taken here,
-// by the way that the API's decisions take.
+// Pages render what people see in a browser. Requests are authenticated before
+// they are called. This package handles the forms, like the API's decisions.
 type Pages interface {
 	// Page answers GET or HEAD of a page's path for who. It has answered when
 	// it returns nil; its errors are as for [Control] and nothing is answered.
 	Page(w http.ResponseWriter, r *http.Request, who Identity) error
-	// Problem answers with a page that says p, in p's status. doors says how
-	// people authenticate; it is set only when nobody has.
-	Problem(w http.ResponseWriter, r *http.Request, p *Problem, doors []string)
+	// Problem answers with a page that shows p, with p's status. methods lists
+	// how people can authenticate; it is set only if nobody has.
+	Problem(w http.ResponseWriter, r *http.Request, p *Problem, methods []string)
 }
 
 // isPage marks the requests of pages' routes in their echo.Context.
@@ -55,9 +54,9 @@ func (s *Server) showPage(c echo.Context, id Identity) error {
 }
 
 // takeForm takes a decision from a page's form and sends the browser back to
-// the run, so that loading the page again decides nothing again. What the run
-// answered goes along as a word, which the page says in full: a page shows no
-// text of its address.
+// the run, so that reloading the page decides nothing again. The address carries
+// the result as a word, and the page shows a text for it: a page shows no text
+// from its address.
 func (s *Server) takeForm(verb string) handler {
 	return func(c echo.Context, id Identity) error {
 		req, err := decodeForm(c.Request())
@@ -67,18 +66,18 @@ func (s *Server) takeForm(verb string) handler {
 		if err := s.bound(c, verb, req); err != nil {
 			return err
 		}
-		said := said{word: "reason"} // the form cannot ask for it: its other button needs none
+		result := formResult{word: "reason"} // the form cannot require it: its other button needs none
 		if verb != verbDeny || req.Reason != "" {
-			said = saidOf(verb, s.decide(c, verb, id, "web", req))
+			result = formResultOf(verb, s.decide(c, verb, id, "web", req))
 		}
-		if run, err := s.run(c.Param("id")); said.word == wordLate && err == nil && run.Gate != nil && run.Gate.ID != req.Gate {
-			said.word = wordStale // the question is another one by now, which can still be answered
+		if run, err := s.run(c.Param("id")); result.word == wordLate && err == nil && run.Gate != nil && run.Gate.ID != req.Gate {
+			result.word = wordStale // another question is open now, which can still be answered
 		}
-		if said.err != nil {
-			return said.err
+		if result.err != nil {
+			return result.err
 		}
 		// Relative, so that it is right behind a proxy that adds a prefix.
-		c.Response().Header().Set("Location", "../"+url.PathEscape(c.Param("id"))+"?said="+said.word)
+		c.Response().Header().Set("Location", "../"+url.PathEscape(c.Param("id"))+"?said="+result.word)
 		c.Response().Header().Set("Cache-Control", "no-store")
 		return c.NoContent(http.StatusSeeOther)
 	}
@@ -96,7 +95,7 @@ func (s *Server) bound(c echo.Context, verb string, req DecisionRequest) error {
 		return err
 	}
 	if req.Gate == "" || req.Digest == "" && run.Gate != nil && run.Gate.ID == req.Gate && run.Gate.Digest != "" {
-		return invalid("gate, digest", "missing: the form does not say which plan was seen; load the run's page again")
+		return invalid("gate, digest", "missing: the form does not name the plan; load the run's page again")
 	}
 	return nil
 }
@@ -107,36 +106,36 @@ const (
 	wordStale = "stale"
 )
 
-// said is what became of a form: a word for the page, or an error that is no
-// answer of the run.
-type said struct {
+// formResult is the result of a form: a word for the page, or an error that is
+// not an answer of the run.
+type formResult struct {
 	word string
 	err  error
 }
 
-func saidOf(verb string, err error) said {
+func formResultOf(verb string, err error) formResult {
 	var bad *Problem
 	switch {
 	case err == nil:
-		return said{word: verb}
-	case errors.As(err, &bad): // of this package: the request was no good
-		return said{err: err}
+		return formResult{word: verb}
+	case errors.As(err, &bad): // of this package: the request is invalid
+		return formResult{err: err}
 	case errors.Is(err, machine.ErrStale):
-		return said{word: wordStale}
+		return formResult{word: wordStale}
 	case errors.Is(err, machine.ErrVoted):
-		return said{word: "again"}
+		return formResult{word: "again"}
 	case errors.Is(err, machine.ErrEnded):
-		return said{word: "ended"}
+		return formResult{word: "ended"}
 	case errors.Is(err, machine.ErrNoGate):
-		return said{word: wordLate}
+		return formResult{word: wordLate}
 	case errors.Is(err, machine.ErrTooMany):
-		return said{word: "many"}
+		return formResult{word: "many"}
 	case errors.Is(err, ErrForbidden):
-		return said{word: "forbidden"}
+		return formResult{word: "forbidden"}
 	case errors.Is(err, ErrConflict):
-		return said{word: "conflict"}
+		return formResult{word: "conflict"}
 	default:
-		return said{err: err}
+		return formResult{err: err}
 	}
 }
 
@@ -197,13 +196,13 @@ func (r *DecisionRequest) set(name, value string) error {
 // answer writes p: as a page to a browser that asked for one, else as JSON.
 func (s *Server) answer(c echo.Context, p *Problem) {
 	page, _ := c.Get(isPage).(bool)
-	if s.o.Pages == nil || c.Response().Committed || !page && !lost(c.Request()) {
+	if s.o.Pages == nil || c.Response().Committed || !page && !wantsPage(c.Request()) {
 		answer(c, p)
 		return
 	}
-	var doors []string
+	var methods []string
 	if p.Status() == http.StatusUnauthorized {
-		doors = s.doors()
+		methods = s.authMethods()
 		// Without a password to ask for, a browser's dialog would lead nowhere.
 		challenge := `Bearer realm="responder"`
 		if len(s.o.Auth.Users) > 0 {
@@ -211,32 +210,32 @@ func (s *Server) answer(c echo.Context, p *Problem) {
 		}
 		c.Response().Header().Set("WWW-Authenticate", challenge)
 	}
-	s.o.Pages.Problem(c.Response(), c.Request(), p, doors)
+	s.o.Pages.Problem(c.Response(), c.Request(), p, methods)
 }
 
-// lost reports whether a browser looks for a page that is not there.
-func lost(r *http.Request) bool {
+// wantsPage reports whether a browser asks for a page that does not exist.
+func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/api/") &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// doors says how people can authenticate, one line each.
-func (s *Server) doors() []string {
-	var doors []string
+// authMethods returns how people can authenticate, one line each.
+func (s *Server) authMethods() []string {
+	var methods []string
 	if len(s.o.Auth.Users) > 0 {
-		doors = append(doors, "Name and password: the browser asks for them when this page is loaded.")
+		methods = append(methods, "Name and password: the browser asks for them when this page is loaded.")
 	}
 	if len(s.o.Auth.Clients) > 0 {
-		doors = append(doors, "Client certificate: import yours into the browser, then load this page again.")
+		methods = append(methods, "Client certificate: import yours into the browser, then load this page again.")
 	}
 	if s.o.Auth.OIDC != nil {
-		doors = append(doors, "Single sign-on: open this page through the proxy that signs you in and sends your token as Authorization: Bearer.")
+		methods = append(methods, "Single sign-on: open this page through the proxy that signs you in and sends your token as Authorization: Bearer.")
 	}
 	if len(s.o.Auth.Tokens) > 0 {
-		doors = append(doors, "Token: a browser cannot send one by itself; use the command line: responder runs list --help says how.")
+		methods = append(methods, "Token: a browser cannot send one by itself; use the command line; see responder runs list --help.")
 	}
-	if len(doors) == 0 {
-		doors = append(doors, "No credential is configured: only browsers on the machine of the service get in, at http://127.0.0.1.")
+	if len(methods) == 0 {
+		methods = append(methods, "No credential is configured: only browsers on the machine of the service are served, at http://127.0.0.1.")
 	}
-	return doors
+	return methods
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Person is one human behind several credentials, so that the same person is
-// the same name whatever the door.
+// Person is one person with several credentials, who has the same name with each
+// of them.
 type Person struct {
 	Name   string   // decisions are journaled as user:Name
 	OIDC   string   // value of OIDC's username claim; empty: none
@@ -59,11 +59,11 @@ func newPeople(a Auth) (*people, error) {
 	return p, nil
 }
 
-// fold makes spellings that people take for the same the same.
+// fold maps the spellings of a name to one.
 func fold(handle string) string { return strings.ToLower(handle) }
 
-// ofCredential is who stands behind a token file, a password or a certificate:
-// the person with that name or handle, or else the name itself.
+// ofCredential returns the person of a token file, a password or a certificate:
+// the one with that name or handle, or else the name itself.
 func (p *people) ofCredential(id Identity) Identity {
 	if person := p.handles[fold(id.Name)]; person != nil {
 		id.Name, id.Groups = person.Name, union(id.Groups, person.Groups)
@@ -71,9 +71,9 @@ func (p *people) ofCredential(id Identity) Identity {
 	return id
 }
 
-// ofToken is who an issuer's token is of. The issuer does not know the names
-// of the configuration, and there people may choose theirs, so a token is only
-// somebody of the configuration if it is mapped.
+// ofToken returns the person of an issuer's token. The issuer does not know the
+// names of the configuration, and people may choose their names there. Therefore a
+// token is a person of the configuration only if it is mapped.
 func (p *people) ofToken(name, claim, verifiedEmail string) (Identity, error) {
 	const hint = "the operator maps people under auth.people"
 	person := p.tokens[name]

@@ -48,7 +48,7 @@ type Server struct {
 	stop     sync.Once
 }
 
-// New makes a server. It reads every credential and certificate file once and
+// New returns a server. It reads every credential and certificate file once and
 // refuses what is missing or cannot be safe.
 func New(o Options) (*Server, error) {
 	o, err := o.withDefaults()
@@ -80,7 +80,7 @@ func (s *Server) Handler() http.Handler { return s.echo }
 // Serve serves connections of ln until ctx is done, then lets requests under
 // way finish and returns nil. It closes ln. It is called once. It refuses an
 // address others can reach when nobody has to authenticate, unless
-// Auth.Insecure says that this is meant.
+// Auth.Insecure is set.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := s.admitAnonymous(ln.Addr()); err != nil {
 		return errors.Join(err, ln.Close())
@@ -147,7 +147,7 @@ func (s *Server) shutdown(server *http.Server) error {
 // handler serves one route for someone who authenticated.
 type handler func(c echo.Context, id Identity) error
 
-// routes is the list of everything served.
+// routes lists every route.
 func (s *Server) routes() {
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) { s.answer(c, problemOf(err)) }
@@ -221,7 +221,7 @@ func (s *Server) route(method, path string, scope Scope, serve handler, with ...
 	}, with...)
 }
 
-// recovered logs a panic and makes it an error.
+// recovered logs a panic and returns it as an error.
 func (s *Server) recovered(c echo.Context, v any) error {
 	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares the same way
 		panic(v)

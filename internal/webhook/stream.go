@@ -8,16 +8,16 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// stream is an answer that goes on for longer than an answer's time limit:
-// the limit holds for each write instead.
+// stream is an answer that may take longer than an answer's time limit. The limit
+// holds for each write instead.
 type stream struct {
 	server  *Server
 	c       echo.Context
 	control *http.ResponseController
 }
 
-// stream begins an answer of the given media type. There is room for so many
-// at once; more are told to come again.
+// stream begins an answer of the given media type. The number of
+// streams is bounded; more are refused with 503.
 func (s *Server) stream(c echo.Context, mediaType string) (*stream, error) {
 	select {
 	case s.streams <- struct{}{}:
@@ -39,7 +39,7 @@ func (s *Server) stream(c echo.Context, mediaType string) (*stream, error) {
 	return st, nil
 }
 
-// Write gives the peer the time of one answer to take b.
+// Write writes b. The peer has the time limit of one answer to read it.
 func (st *stream) Write(b []byte) (int, error) {
 	if err := st.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
