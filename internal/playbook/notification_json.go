@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// Decoding is most of what receiving a notification costs, so it is done here
-// by hand for the one shape there is: a single pass over the bytes, no
-// reflection, one string per label set. encoding/json needs five to ten times
-// the processor time and accepts doubled names and broken UTF-8. The fuzz test
-// holds the two against each other.
+// A notification is decoded by hand, for the one shape there is. With
+// encoding/json durable intake misses its target of one times the throughput of
+// a receiver that keeps nothing: 64 senders reach 0.73 to 1.11 times, and 1.29 to
+// 1.56 times with this decoder (BenchmarkIntake, three alternating runs on a busy
+// machine). encoding/json also accepts doubled names and broken UTF-8, which are
+// refused here. The scanner decodes run events, too. A fuzz test compares it with
+// encoding/json.
 
 // Bounds on a message, so that a small body cannot become large in memory.
 const (
