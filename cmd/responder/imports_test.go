@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/gitops"},
 
 	// The catalog makes playbook.Service values, which runs keep.
-	"internal/catalog": {"internal/playbook", "internal/kube"},
+	"internal/catalog": {"internal/playbook", "internal/kube", "internal/yamldoc"},
 	// The answers of the API are projections of what it must not show as it is stored.
 	"internal/api":     {"internal/fault", "internal/playbook", "internal/executor/machine"},
 	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/dial", "internal/tlsfile"},

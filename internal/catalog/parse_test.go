@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -31,8 +32,17 @@ const whole = `
   workload: {name: embed}
 `
 
+// parse reads a file that is a list of services.
+func parse(source string, data []byte) ([]Entry, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil || len(doc.Content) == 0 {
+		return nil, err
+	}
+	return ParseNode(source, doc.Content[0])
+}
+
 func TestParse(t *testing.T) {
-	entries, err := Parse("responder.yaml", []byte(whole))
+	entries, err := parse("responder.yaml", []byte(whole))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +74,11 @@ func TestParse(t *testing.T) {
 
 func TestParseNamesPlaceAndRemedy(t *testing.T) {
 	tests := []struct{ name, doc, want string }{
-		{"unknown field", "- {namespace: a, workload: {name: b}, ownrs: [user:x]}", "c.yaml:1:39: services[0].ownrs: is not a field (allowed: autonomy,"},
+		{"unknown field", "- {namespace: a, workload: {name: b}, ownrs: [user:x]}", "c.yaml:1:39: services[0]: unknown field \"ownrs\" (did you mean \"owners\"? allowed: autonomy,"},
 		{"no namespace", "- {workload: {name: b}}", "c.yaml:1:3: services[0].namespace: is missing"},
 		{"kind", "- {namespace: a, workload: {kind: DaemonSet, name: b}}", `c.yaml:1:35: services[0].workload.kind: "DaemonSet" is not known (one of Deployment, StatefulSet)`},
 		{"kind of groups", "- {namespace: a, workload: {kind: LeaderWorkerSet, name: b}}", `c.yaml:1:35: services[0].workload.kind: "LeaderWorkerSet" is not known (give kind StatefulSet and the same name: it makes the leaders, and its groups are counted as the replicas)`},
-		{"number as name", "- {name: 1e3, namespace: a, workload: {name: b}}", "c.yaml:1:10: services[0].name: is not a text (quote it"},
+		{"number as name", "- {name: 1e3, namespace: a, workload: {name: b}}", "c.yaml:1:10: services[0].name: want a text, got the number 1e3 (quote it"},
 		{"negative window", "- {namespace: a, workload: {name: b}, slos: [{name: ttft, objective: 0.99, window: -5m}]}", "c.yaml:1:84: services[0].slos[0].window: not a duration"},
 		{"objective", "- {namespace: a, workload: {name: b}, slos: [{name: ttft, objective: 99, window: 28d}]}", "services[0].slos[0].objective: 99 is not between 0 and 1 (0.99 means 99 %)"},
 		{"credentials", "- {namespace: a, workload: {name: b}, endpoint: 'http://u:hunter2@h'}", "services[0].endpoint: holds credentials"},
@@ -80,18 +90,19 @@ func TestParseNamesPlaceAndRemedy(t *testing.T) {
 		{"owner", "- {namespace: a, workload: {name: b}, owners: [ada]}", "services[0].owners[0]: \"ada\" is neither a user nor a group (write user:ada"},
 		{"match anything", "- {namespace: a, workload: {name: b}, match: ['{x=~\".*\"}']}", "services[0].match[0]: matches alerts without any label"},
 		{"two of a name", "- {name: c, namespace: a, workload: {name: b}}\n- {name: c, namespace: a, workload: {name: d}}", `c.yaml:2:3: services[1].name: "c" is also the name at c.yaml:1`},
-		{"repeated field", "- namespace: a\n  namespace: b\n  workload: {name: b}", `services[0].namespace: stands twice`},
+		{"repeated field", "- namespace: a\n  namespace: b\n  workload: {name: b}", `services[0]: "namespace" is given twice, first on line 1`},
 		{"ceiling below floor", "- {namespace: a, workload: {name: b}, min_ready: 3, max_scale: 2}", "services[0].max_scale: 2 is below min_ready 3"},
-		{"alias", "- &a {namespace: a, workload: {name: b}}\n- *a", "services[1]: is not a mapping"},
+		{"alias", "- &a {namespace: a, workload: {name: b}}\n- *a", "c.yaml:1:3: anchors are not allowed"},
 		{"two of a workload", "- {name: c, namespace: a, workload: {name: b}}\n- {name: d, namespace: a, workload: {name: b}}", "c.yaml:2:3: services[1].workload: is also the workload at c.yaml:1"},
 		{"match nothing", "- {namespace: a, workload: {name: b}, match: {}}", "services[0].match: is empty"},
 		{"match without a value", "- {namespace: a, workload: {name: b}, match: {team: ''}}", "services[0].match.team: is no label with a value"},
-		{"not a list", "namespace: a", "services: is not a list"},
-		{"not YAML", "- {", "c.yaml: line 1"},
+		{"not a list", "namespace: a", "services: want a list, got a mapping"},
+		{"alias", "- {namespace: a, workload: *b}", "unknown anchor"},
+		{"text as number", "- {namespace: a, workload: {name: b}, min_ready: two}", `c.yaml:1:50: services[0].min_ready: want a whole number, got the text "two"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Parse("c.yaml", []byte(tt.doc))
+			_, err := parse("c.yaml", []byte(tt.doc))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error = %v\nwant it to contain %s", err, tt.want)
 			}
@@ -108,7 +119,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("- {namespace: a, workload: {name: b}}"))
 	f.Add([]byte("a: &a [*a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		entries, err := Parse("c.yaml", data)
+		entries, err := parse("c.yaml", data)
 		if err != nil {
 			return
 		}

@@ -16,7 +16,7 @@ import (
 
 func testCatalog(t *testing.T) *Catalog {
 	t.Helper()
-	entries, err := Parse("c.yaml", []byte(`
+	entries, err := parse("c.yaml", []byte(`
 - {namespace: serving, workload: {name: chat}, model: llama-70b}
 - {namespace: serving, workload: {name: embed}, model: bge}
 - {namespace: serving, workload: {name: embed-canary}, model: bge}
@@ -116,7 +116,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestConfiguredWinsOverDiscovered(t *testing.T) {
-	entries, err := Parse("c.yaml", []byte(`[{name: chat, namespace: serving, workload: {name: chat}, min_ready: 4}]`))
+	entries, err := parse("c.yaml", []byte(`[{name: chat, namespace: serving, workload: {name: chat}, min_ready: 4}]`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/cli/command"
@@ -70,7 +71,11 @@ func TestCatalogReference(t *testing.T) {
 	}
 	accepted := func(path string) []string {
 		doc := map[string]string{"": "- {zz: 1}", "workload": "- {workload: {zz: 1}}", "gitops": "- {gitops: {zz: 1}}", "gitops.object": "- {gitops: {object: {zz: 1}}}", "slos[]": "- {slos: [{zz: 1}]}"}[path]
-		_, err := catalog.Parse("x.yaml", []byte(doc))
+		var node yaml.Node
+		if err := yaml.Unmarshal([]byte(doc), &node); err != nil {
+			t.Fatal(err)
+		}
+		_, err := catalog.ParseNode("x.yaml", node.Content[0])
 		if err == nil {
 			t.Fatal("an unknown field is accepted")
 		}

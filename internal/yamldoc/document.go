@@ -88,6 +88,14 @@ func Documents(file string, data []byte, problems *Problems) []*Document {
 	return out
 }
 
+// Part returns a value of a larger file as a document, for a reader that reports
+// to problems. It reports false, and what it found, when the value has an alias,
+// an anchor, a tag or too many levels.
+func Part(file string, root *yaml.Node, problems *Problems) (d *Document, ok bool) {
+	d = &Document{File: file, Root: root, problems: problems}
+	return d, d.plain(root, 0)
+}
+
 // BadUTF8 gives the line and the column, from 1, of the first byte that is not
 // UTF-8; of a text that is, its end.
 func BadUTF8(data []byte) (line, column int) {
