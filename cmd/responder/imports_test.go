@@ -97,7 +97,7 @@ var mayImport = map[string][]string{
 	// responder.yaml as options of what it configures.
 	"internal/config": {
 		"internal/credential", "internal/executor", "internal/gitops", "internal/gitops/repository", "internal/gpu/client", "internal/playbook",
-		"internal/runview", "internal/slack", "internal/spelling", "internal/webhook", "internal/yamldoc",
+		"internal/runview", "internal/slack", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {

@@ -60,14 +60,14 @@ func TestDefaultsAreSafe(t *testing.T) {
 func TestCrossChecks(t *testing.T) {
 	for in, want := range map[string]string{
 		"auth: {tokens: [{name: ada, file: a, scopes: [read]}, {name: 'user:ada', file: b, scopes: [decide]}]}": `auth.tokens[1].name: "ada" is also the name of auth.tokens[0]`,
-		"listen: here":                "listen: \"here\" is not an address; write it like 127.0.0.1:8080 or :8080",
+		"listen: here":                "listen: \"here\" is not an address (write it like 127.0.0.1:8080 or :8080)",
 		"tls: {cert_file: a}":         "tls: cert_file and key_file go together",
 		"auth: {mtls: {clients: []}}": "auth.mtls: client certificates need HTTPS",
 		"auth: {oidc: {issuer: 'http://idp', audience: a, scopes: [read]}}":                                                      `auth.oidc.issuer: "http://idp" is not an https URL`,
 		"auth: {oidc: {issuer: 'https://idp', scopes: [read]}}":                                                                  "auth.oidc.audience: must not be empty",
 		"auth: {oidc: {issuer: 'https://idp', audience: a}}":                                                                     "auth.oidc.scopes: may do nothing",
 		"auth: {oidc: {issuer: 'https://idp', audience: a, scopes: [read], strong: {max_age: 1h}}}":                              "auth.oidc.strong: no token could prove it",
-		"auth: {insecure: true, people: [{name: ada, slack: U1}, {name: grace, slack: U1}]}":                                     `auth.people[1].slack: "U1" is also in auth.people[0].slack, of ada; one person, one entry`,
+		"auth: {insecure: true, people: [{name: ada, slack: U1}, {name: grace, slack: U1}]}":                                     `auth.people[1].slack: "U1" is also in auth.people[0].slack, of ada (one person, one entry)`,
 		"auth: {insecure: true, people: [{name: ada, oidc: ada@example.com}, {name: grace}, {name: g, email: ADA@example.com}]}": `auth.people[2].email: "ADA@example.com" is also in auth.people[0].oidc, of ada`,
 		"auth: {insecure: true, people: [{name: ada}, {name: 'user:Ada'}]}":                                                      `auth.people[1].name: "Ada" is also in auth.people[0].name`,
 		"auth: {insecure: true, people: [{name: Ada Lovelace}]}":                                                                 `"Ada Lovelace" has spaces`,
@@ -105,11 +105,11 @@ guards:
     window: 0s
 discovery: {enabled: true}
 `
-	want := `f.yaml:1:9: listen: "here" is not an address; write it like 127.0.0.1:8080 or :8080
+	want := `f.yaml:1:9: listen: "here" is not an address (write it like 127.0.0.1:8080 or :8080)
 f.yaml:5:7: auth.tokens[1].file: must name a file
-f.yaml:6:7: auth.tokens[1].scopes: may do nothing; add intake for Alertmanager; read, decide and admin for people
+f.yaml:6:7: auth.tokens[1].scopes: may do nothing (add intake for Alertmanager; read, decide and admin for people)
 f.yaml:9:13: guards.budget.window: must be more than 0
-f.yaml:10:22: discovery.enabled: there is no cluster to look in; set kubernetes.in_cluster or kubernetes.kubeconfig`
+f.yaml:10:22: discovery.enabled: there is no cluster to look in (set kubernetes.in_cluster or kubernetes.kubeconfig)`
 	_, err := config.Parse("f.yaml", []byte(in))
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

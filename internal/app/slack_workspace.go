@@ -11,6 +11,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // openSlack makes the client of the configured workspace; nil when there is
@@ -21,16 +22,16 @@ func openSlack(c config.Config, log *slog.Logger) (*workspace, error) {
 	}
 	secrets, problems := readSlackSecrets(c)
 	if len(problems) > 0 {
-		return nil, problems.Sorted()
+		return nil, problems.Err()
 	}
 	o := slack.Options{Secrets: secrets, AppID: c.Slack.AppID, TeamID: c.Slack.TeamID, APIURL: c.Slack.APIURL, Logger: log}
 	client, err := slack.New(o)
 	if err != nil {
-		return nil, config.Problems{c.Problem("slack", err)}
+		return nil, yamldoc.Problems{c.Problem("slack", err)}
 	}
 	return &workspace{
 		Slack: *c.Slack, client: client, names: newSlackNames(c, slack.NewPeople(client, 0)),
-		log: log, secrets: secrets, read: func() (slack.Secrets, config.Problems) { return readSlackSecrets(c) },
+		log: log, secrets: secrets, read: func() (slack.Secrets, yamldoc.Problems) { return readSlackSecrets(c) },
 	}, nil
 }
 
@@ -43,7 +44,7 @@ type workspace struct {
 	log    *slog.Logger
 
 	secrets slack.Secrets // in use
-	read    func() (slack.Secrets, config.Problems)
+	read    func() (slack.Secrets, yamldoc.Problems)
 	renewed func() // told of others in use; nil: nobody
 }
 
@@ -81,7 +82,7 @@ func (w *workspace) look(before slack.Secrets, said string) (read slack.Secrets,
 	}
 	var err error
 	if len(problems) > 0 {
-		err = problems.Sorted()
+		err = problems.Err()
 	}
 	if next != w.secrets {
 		if refused := w.client.Renew(next); refused != nil {
@@ -108,8 +109,8 @@ const slackSecretsEvery = 2 * time.Second
 
 // readSlackSecrets reads the files that the workspace names. What it gives
 // beside problems is what could be read.
-func readSlackSecrets(c config.Config) (slack.Secrets, config.Problems) {
-	var problems config.Problems
+func readSlackSecrets(c config.Config) (slack.Secrets, yamldoc.Problems) {
+	var problems yamldoc.Problems
 	secret := func(field, file string) slack.Secret {
 		s, err := readSlackSecret(file)
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Blame adds to an error the place of the setting that it comes from: among the
@@ -14,7 +16,7 @@ import (
 // or context the error names; else of the block, when it is one. What has a
 // place already keeps it.
 func (c Config) Blame(err error, blocks ...string) error {
-	var placed Problems
+	var placed yamldoc.Problems
 	if err == nil || c.File == "" || errors.As(err, &placed) {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"reflect"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // MissingFiles names every file that a start would need and that is not there,
@@ -20,7 +22,7 @@ func (c Config) MissingFiles() error {
 	if !c.GPU.Agents.Enabled {
 		unused = append(unused, "gpu.agents.")
 	}
-	var problems Problems
+	var problems yamldoc.Problems
 	eachText(reflect.ValueOf(c), "", func(path, name, value string) {
 		if value == "" || !namesFile(name) || name == "context" || name == "dir" {
 			return
@@ -36,5 +38,5 @@ func (c Config) MissingFiles() error {
 			problems = append(problems, p)
 		}
 	})
-	return problems.Sorted()
+	return problems.Err()
 }

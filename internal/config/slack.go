@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Slack is the workspace in which people are asked and decide.
@@ -121,10 +122,10 @@ func (s *Slack) ChannelOf(service, playbook string) string {
 	return s.Channel
 }
 
-// Problem is an error with the place of the setting that it is about.
-func (c Config) Problem(path string, err error) Problem {
+// Problem returns an error with the place of the setting that it is about.
+func (c Config) Problem(path string, err error) yamldoc.Problem {
 	at := c.set.of(path)
-	return Problem{File: c.File, Line: at.line, Column: at.column, Path: path, Message: err.Error()}
+	return yamldoc.Problem{File: c.File, Line: at.line, Column: at.column, Path: path, Message: err.Error()}
 }
 
 // AllSlackChannels lists every channel that is posted to.

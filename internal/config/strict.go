@@ -1,24 +1,19 @@
 package config
 
 import (
-	"bytes"
-	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/spelling"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -31,72 +26,26 @@ const (
 	maxConfigValues = 2 << 20
 )
 
-// Problem is one thing wrong with a configuration file.
-type Problem struct {
-	File         string `json:"file"`
-	Line, Column int    `json:"-"`
-	Path         string `json:"path,omitempty"` // e.g. auth.tokens[0].scopes
-	Message      string `json:"message"`
-	Hint         string `json:"hint,omitempty"`
-}
-
-// Error is file:line:column: path: message; hint.
-func (p Problem) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Column)
-	if p.Path != "" {
-		b.WriteString(p.Path + ": ")
-	}
-	b.WriteString(p.Message)
-	if p.Hint != "" {
-		b.WriteString("; " + p.Hint)
-	}
-	return b.String()
-}
-
-// Problems is everything wrong with a file, in the file's order.
-type Problems []Problem
-
-// Error is one problem a line.
-func (ps Problems) Error() string {
-	lines := make([]string, len(ps))
-	for i, p := range ps {
-		lines[i] = p.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
 // strictDecode fills the struct that into points to from the one YAML document
 // in data. Unknown and repeated fields, wrong types, aliases and a second
 // document are problems with their place. Struct fields carry the tags yaml
-// (the name), doc (for the reference) and enum (the allowed strings). It gives
-// the places of what was set, for what is found wrong later.
+// (the name), doc (for the reference) and enum (the allowed strings). It returns
+// the places of what was set, for problems that are found later.
 func strictDecode(file string, data []byte, into any) (places, error) {
-	if !utf8.Valid(data) {
-		line, column := yamldoc.BadUTF8(data)
-		return nil, Problems{{File: file, Line: line, Column: column, Message: "not UTF-8", Hint: "save the file as UTF-8"}}
+	if n := values(data); n > maxConfigValues {
+		return nil, yamldoc.Problems{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has about %d values, more than %d", n, maxConfigValues)}}
 	}
-	root, err := parseOneDocument(file, data)
-	if err != nil || root == nil {
-		return nil, err
+	var problems yamldoc.Problems
+	doc := yamldoc.Single(file, data, maxConfigBytes, &problems)
+	if doc == nil || doc.Root.Tag == "!!null" {
+		return nil, problems.Err()
 	}
-	d := strictDecoder{file: file, places: places{}}
-	d.value(root, reflect.ValueOf(into).Elem(), "", "")
-	return d.places, d.problems.Sorted()
+	d := strictDecoder{doc: doc, places: places{}}
+	d.value(doc.Root, reflect.ValueOf(into).Elem(), "", "")
+	return d.places, problems.Err()
 }
 
-// Sorted gives the problems in the file's order as an error, nil without any.
-func (ps Problems) Sorted() error {
-	if len(ps) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(ps, func(a, b Problem) int {
-		return cmp.Or(a.Line-b.Line, a.Column-b.Column, strings.Compare(a.Path, b.Path))
-	})
-	return ps
-}
-
-// places says where in a file things were set, by their path: a value, or the
+// places holds where in a file things were set, by their path: a value, or the
 // name of a field that holds more.
 type places map[string]linePlace
 
@@ -114,35 +63,7 @@ func (p places) of(path string) linePlace {
 	return linePlace{1, 1}
 }
 
-// parseOneDocument gives the root value of the only document; nil for an empty file.
-func parseOneDocument(file string, data []byte) (*yaml.Node, error) {
-	if len(data) > maxConfigBytes {
-		return nil, Problems{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes, more than %d", len(data), maxConfigBytes)}}
-	}
-	if n := values(data); n > maxConfigValues {
-		return nil, Problems{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has about %d values, more than %d", n, maxConfigValues)}}
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, second yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, nil
-		}
-		return nil, syntaxProblem(file, err)
-	}
-	switch err := dec.Decode(&second); {
-	case err == nil:
-		return nil, Problems{{File: file, Line: second.Line, Column: second.Column, Message: "a second document", Hint: "a configuration is one document: remove the line ---"}}
-	case !errors.Is(err, io.EOF):
-		return nil, syntaxProblem(file, err)
-	}
-	if len(doc.Content) == 0 || doc.Content[0].Tag == "!!null" {
-		return nil, nil
-	}
-	return doc.Content[0], nil
-}
-
-// values says how many values a document has at most: each begins after one
+// values returns how many values a document has at most: each begins after one
 // of these characters.
 func values(data []byte) int {
 	n := 1
@@ -155,38 +76,17 @@ func values(data []byte) int {
 	return n
 }
 
-// syntaxProblem turns the YAML library's "yaml: line 3: ..." into a place.
-func syntaxProblem(file string, err error) error {
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	line := 1
-	if rest, ok := strings.CutPrefix(msg, "line "); ok {
-		if n, text, ok := strings.Cut(rest, ": "); ok {
-			if l, err := strconv.Atoi(n); err == nil {
-				line, msg = l, text
-			}
-		}
-	}
-	return Problems{{File: file, Line: line, Column: 1, Message: "not YAML: " + msg}}
-}
-
 type strictDecoder struct {
-	file     string
-	problems Problems
-	places   places
+	doc    *yamldoc.Document
+	places places
 }
 
 func (d *strictDecoder) problem(n *yaml.Node, path, hint, message string, args ...any) {
-	d.problems = append(d.problems, Problem{
-		File: d.file, Line: n.Line, Column: n.Column, Path: path, Message: fmt.Sprintf(message, args...), Hint: hint,
-	})
+	d.doc.Report(n, path, fmt.Sprintf(message, args...), hint)
 }
 
 // value decodes n into v, which is settable. enum is the field's enum tag.
 func (d *strictDecoder) value(n *yaml.Node, v reflect.Value, path, enum string) {
-	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		d.problem(n, path, "write the value out", "anchors and aliases are not allowed")
-		return
-	}
 	if v.Type() == reflect.TypeFor[yaml.Node]() {
 		v.Set(reflect.ValueOf(*n))
 		return
@@ -216,7 +116,7 @@ func (d *strictDecoder) value(n *yaml.Node, v reflect.Value, path, enum string) 
 
 func (d *strictDecoder) object(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.problem(n, path, "", "must be a mapping of fields, not %s", kindName(n))
+		d.problem(n, path, "", "must be a mapping of fields, not %s", yamldoc.Describe(n))
 		return
 	}
 	names, index := structFields(v.Type())
@@ -231,11 +131,7 @@ func (d *strictDecoder) object(n *yaml.Node, v reflect.Value, path string) {
 		seen[key.Value] = key.Line
 		f, ok := index[key.Value]
 		if !ok {
-			hint := "allowed here: " + strings.Join(names, ", ")
-			if near := spelling.Nearest(key.Value, names); near != "" {
-				hint = fmt.Sprintf("did you mean %q? %s", near, hint)
-			}
-			d.problem(key, path, hint, "unknown field %q", key.Value)
+			d.problem(key, path, yamldoc.DidYouMean(key.Value, names), "unknown field %q", key.Value)
 			continue
 		}
 		d.places[at] = linePlace{val.Line, val.Column}
@@ -263,7 +159,7 @@ func structFields(t reflect.Type) (names []string, index map[string]int) {
 
 func (d *strictDecoder) list(n *yaml.Node, v reflect.Value, path, enum string) {
 	if n.Kind != yaml.SequenceNode {
-		d.problem(n, path, "write [a, b], or one item a line after a dash", "must be a list, not %s", kindName(n))
+		d.problem(n, path, "write [a, b], or one item a line after a dash", "must be a list, not %s", yamldoc.Describe(n))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
@@ -276,7 +172,7 @@ func (d *strictDecoder) list(n *yaml.Node, v reflect.Value, path, enum string) {
 
 func (d *strictDecoder) dict(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.problem(n, path, "", "must be a mapping, not %s", kindName(n))
+		d.problem(n, path, "", "must be a mapping, not %s", yamldoc.Describe(n))
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
@@ -296,7 +192,7 @@ func (d *strictDecoder) dict(n *yaml.Node, v reflect.Value, path string) {
 
 func (d *strictDecoder) text(n *yaml.Node, u encoding.TextUnmarshaler, path string) {
 	if n.Kind != yaml.ScalarNode {
-		d.problem(n, path, "", "must be one value, not %s", kindName(n))
+		d.problem(n, path, "", "must be one value, not %s", yamldoc.Describe(n))
 		return
 	}
 	if err := u.UnmarshalText([]byte(n.Value)); err != nil {
@@ -315,7 +211,7 @@ func (d *strictDecoder) duration(n *yaml.Node, v reflect.Value, path string) {
 
 func (d *strictDecoder) scalar(n *yaml.Node, v reflect.Value, path, enum string) {
 	if n.Kind != yaml.ScalarNode {
-		d.problem(n, path, "", "must be one value, not %s", kindName(n))
+		d.problem(n, path, "", "must be one value, not %s", yamldoc.Describe(n))
 		return
 	}
 	var err error
@@ -326,7 +222,7 @@ func (d *strictDecoder) scalar(n *yaml.Node, v reflect.Value, path, enum string)
 			return
 		}
 		if n.Tag != "!!str" && enum == "" {
-			d.problem(n, path, "put it in quotes", "must be a string, not %s", kindName(n))
+			d.problem(n, path, "put it in quotes", "must be a string, not %s", yamldoc.Describe(n))
 			return
 		}
 		v.SetString(n.Value)
@@ -363,15 +259,4 @@ func Join(path, name string) string {
 		return name
 	}
 	return path + "." + name
-}
-
-func kindName(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	default:
-		return "the value " + strconv.Quote(runview.Cut(n.Value, 60))
-	}
 }

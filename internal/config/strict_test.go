@@ -48,20 +48,20 @@ func TestStrictDecode(t *testing.T) {
 // the service refuses to start.
 func TestStrictDecodeRefuses(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"unknown field", "wiat: a\n", `f.yaml:1:1: unknown field "wiat"; did you mean "wait"? allowed here: name, wait, size, level, on, items, extra, raw`},
-		{"unknown nested field", "items:\n  - cuont: 1\n", `f.yaml:2:5: items[0]: unknown field "cuont"; did you mean "count"? allowed here: count`},
-		{"duplicate", "name: a\nwait: 1s\nname: b\n", `f.yaml:3:1: name: set twice, first on line 1; keep one`},
-		{"enum", "level: medium\n", `f.yaml:1:8: level: "medium" is not a value of it; allowed: low, high`},
-		{"type", "items: 3\n", `f.yaml:1:8: items: must be a list, not the value "3"; write [a, b], or one item a line after a dash`},
-		{"number for text", "name: 12\n", `f.yaml:1:7: name: must be a string, not the value "12"; put it in quotes`},
-		{"duration", "wait: 5 minutes\n", `f.yaml:1:7: wait: not a duration: "5 minutes"; write it like 30s, 5m, 1h30m or 28d`},
-		{"negative duration", "wait: -5m\n", `f.yaml:1:7: wait: not a duration: "-5m"; write it like 30s, 5m, 1h30m or 28d`},
+		{"unknown field", "wiat: a\n", `f.yaml:1:1: unknown field "wiat" (did you mean "wait"? allowed: name, wait, size, level, on, items, extra, raw)`},
+		{"unknown nested field", "items:\n  - cuont: 1\n", `f.yaml:2:5: items[0]: unknown field "cuont" (did you mean "count"? allowed: count)`},
+		{"duplicate", "name: a\nwait: 1s\nname: b\n", `f.yaml:3:1: name: set twice, first on line 1 (keep one)`},
+		{"enum", "level: medium\n", `f.yaml:1:8: level: "medium" is not a value of it (allowed: low, high)`},
+		{"type", "items: 3\n", `f.yaml:1:8: items: must be a list, not the number 3 (write [a, b], or one item a line after a dash)`},
+		{"number for text", "name: 12\n", `f.yaml:1:7: name: must be a string, not the number 12 (put it in quotes)`},
+		{"duration", "wait: 5 minutes\n", `f.yaml:1:7: wait: not a duration: "5 minutes" (write it like 30s, 5m, 1h30m or 28d)`},
+		{"negative duration", "wait: -5m\n", `f.yaml:1:7: wait: not a duration: "-5m" (write it like 30s, 5m, 1h30m or 28d)`},
 		{"size", "size: 16MB\n", `f.yaml:1:7: size: "16MB": not a size: write 16MiB, 512KiB, 1GiB or a number of bytes`},
-		{"alias", "name: &a x\n", `f.yaml:1:7: name: anchors and aliases are not allowed; write the value out`},
-		{"second document", "name: a\n---\nname: b\n", `f.yaml:2:1: a second document; a configuration is one document: remove the line ---`},
-		{"encoding", "name: \"\xff\"\n", `f.yaml:1:8: not UTF-8; save the file as UTF-8`},
+		{"alias", "name: &a x\n", `f.yaml:1:7: anchors are not allowed (write the value out where it is used)`},
+		{"second document", "name: a\n---\nname: b\n", `f.yaml:2:1: a second document (this file is one document: remove the line ---)`},
+		{"encoding", "name: \"\xff\"\n", `f.yaml:1:8: not UTF-8 (save the file as UTF-8)`},
 		{"syntax", "name: [a\n", `f.yaml:1:1: not YAML: did not find expected ',' or ']'`},
-		{"two at once", "on: maybe\nwait: x\n", "f.yaml:1:5: on: must be true or false, not \"maybe\"\nf.yaml:2:7: wait: not a duration: \"x\"; write it like 30s, 5m, 1h30m or 28d"},
+		{"two at once", "on: maybe\nwait: x\n", "f.yaml:1:5: on: must be true or false, not \"maybe\"\nf.yaml:2:7: wait: not a duration: \"x\" (write it like 30s, 5m, 1h30m or 28d)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got strictSample

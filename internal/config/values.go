@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Guards is the executor's guards as the configuration writes them.
@@ -62,10 +63,10 @@ func (l Ladder) check(bad report) {
 // check finds what the fields together get wrong. Single values were checked
 // where they were read.
 func (c *Config) check() error {
-	var problems Problems
+	var problems yamldoc.Problems
 	bad := func(path, hint, format string, args ...any) {
 		at := c.set.of(path)
-		problems = append(problems, Problem{
+		problems = append(problems, yamldoc.Problem{
 			File: c.File, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint,
 		})
 	}
@@ -108,7 +109,7 @@ func (c *Config) check() error {
 	c.checkAuth(bad)
 	c.checkLimits(bad)
 	c.Ladder.check(bad)
-	return problems.Sorted()
+	return problems.Err()
 }
 
 type report func(path, hint, format string, args ...any)

@@ -64,14 +64,8 @@ func problemAt(file string, line, column int, message, hint string) Problem {
 // be read, and those with anchors, aliases or tags, are reported to problems
 // and left out.
 func Documents(file string, data []byte, problems *Problems) []*Document {
-	if len(data) > MaxFile {
-		*problems = append(*problems, problemAt(file, 0, 0, fmt.Sprintf("too large; a file has at most %d bytes", MaxFile), "split it"))
-		return nil
-	}
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if !utf8.Valid(data) {
-		line, column := BadUTF8(data)
-		*problems = append(*problems, problemAt(file, line, column, "not UTF-8", "save the file as UTF-8"))
+	data, ok := text(file, data, MaxFile, problems)
+	if !ok {
 		return nil
 	}
 	docs := cut(file, data, problems)
@@ -88,6 +82,44 @@ func Documents(file string, data []byte, problems *Problems) []*Document {
 	return out
 }
 
+// Single parses a file of at most so many bytes that is one document. It returns
+// nil for a file without content, and for one that it reports to problems.
+func Single(file string, data []byte, most int, problems *Problems) *Document {
+	data, ok := text(file, data, most, problems)
+	if !ok {
+		return nil
+	}
+	docs := cut(file, data, problems)
+	if len(docs) > 1 {
+		*problems = append(*problems, problemAt(file, docs[1].Line, 1, "a second document", "this file is one document: remove the line ---"))
+	}
+	if len(docs) != 1 || len(*problems) > 0 {
+		return nil
+	}
+	d := docs[0]
+	d.Line, d.Data, d.lines = 0, data, strings.Split(string(data), "\n") // its nodes have the lines of the file
+	if !d.parse() {
+		return nil
+	}
+	return d
+}
+
+// text returns a file's text without its byte order mark, when it is UTF-8 and
+// not too large.
+func text(file string, data []byte, most int, problems *Problems) ([]byte, bool) {
+	if len(data) > most {
+		*problems = append(*problems, problemAt(file, 0, 0, fmt.Sprintf("too large; a file has at most %d bytes", most), "split it"))
+		return nil, false
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(data) {
+		line, column := badUTF8(data)
+		*problems = append(*problems, problemAt(file, line, column, "not UTF-8", "save the file as UTF-8"))
+		return nil, false
+	}
+	return data, true
+}
+
 // Part returns a value of a larger file as a document, for a reader that reports
 // to problems. It reports false, and what it found, when the value has an alias,
 // an anchor, a tag or too many levels.
@@ -96,9 +128,9 @@ func Part(file string, root *yaml.Node, problems *Problems) (d *Document, ok boo
 	return d, d.plain(root, 0)
 }
 
-// BadUTF8 gives the line and the column, from 1, of the first byte that is not
+// badUTF8 gives the line and the column, from 1, of the first byte that is not
 // UTF-8; of a text that is, its end.
-func BadUTF8(data []byte) (line, column int) {
+func badUTF8(data []byte) (line, column int) {
 	line, column = 1, 1
 	for len(data) > 0 {
 		r, size := utf8.DecodeRune(data)
