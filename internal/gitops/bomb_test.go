@@ -2,10 +2,11 @@ package gitops
 
 import (
 	"fmt"
-	"github.com/inference-responder/responder/internal/fault"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // nested is a document whose last mapping, a8, holds itself 9 to the power of 8

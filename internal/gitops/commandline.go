@@ -6,17 +6,18 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
 // argument is one word of an engine's command line, and where it is written.
 type argument struct {
 	text    string
-	doc     *document  // nil: put together from several
-	node    *yaml.Node // the scalar that holds it
-	seq     *yaml.Node // the list that the scalar is an item of; nil: a word of a script
-	index   int        // in seq
-	word    *word      // of a script
+	doc     *edit.Document // nil: put together from several
+	node    *yaml.Node     // the scalar that holds it
+	seq     *yaml.Node     // the list that the scalar is an item of; nil: a word of a script
+	index   int            // in seq
+	word    *word          // of a script
 	script  *script
 	form    string // where the words of a script stand: "shell", "env"
 	path    string // of the list or script, for people
@@ -25,7 +26,7 @@ type argument struct {
 
 // script is a text that a shell splits into words.
 type script struct {
-	doc   *document
+	doc   *edit.Document
 	node  *yaml.Node
 	begin int // of the script in the scalar's text
 	shell *shell
@@ -45,10 +46,13 @@ type line struct {
 }
 
 type seqAt struct {
-	doc  *document
+	doc  *edit.Document
 	node *yaml.Node
 	path string
 }
+
+// maxWords limits the items of one command line.
+const maxWords = 2000
 
 // extraArgs are variables that entrypoints add to the command line.
 var extraArgs = []string{"VLLM_ADDITIONAL_ARGS", "VLLM_EXTRA_ARGS"}
@@ -58,12 +62,12 @@ func (c container) commandLine() (*line, error) {
 	l := &line{container: c}
 	var items []argument
 	for _, key := range []string{"command", "args"} {
-		n := get(c.node, key)
+		n := edit.Get(c.node, key)
 		if n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 			continue
 		}
 		at := c.path + "." + key
-		if !isList(n) {
+		if !edit.IsList(n) {
 			return nil, c.bad(n, at+" is not a list")
 		}
 		added, err := l.list(n, at)
@@ -92,7 +96,7 @@ func (l *line) list(n *yaml.Node, at string) ([]argument, error) {
 	l.seqs = append(l.seqs, seqAt{whole, n, at})
 	var items []argument
 	for i, raw := range n.Content {
-		item := deref(raw)
+		item := edit.Deref(raw)
 		if item == nil || item.Kind != yaml.ScalarNode {
 			return nil, c.bad(raw, "an item of "+at+" is not a text")
 		}
@@ -107,7 +111,7 @@ func (l *line) list(n *yaml.Node, at string) ([]argument, error) {
 
 func (c container) bad(n *yaml.Node, message string) error {
 	if d := c.object.docOf(n); d != nil {
-		return d.invalid(n, message)
+		return d.Invalid(n, message)
 	}
 	return &fault.Error{Reason: fault.Invalid, Message: c.object.String() + ": " + message}
 }
@@ -183,7 +187,7 @@ func (l *line) expand(name string, command int) (known bool, err error) {
 // words adds the words of a variable's value.
 func (l *line) words(v *envVar, command int) error {
 	if v.held && strings.Contains(v.value(), "$(") {
-		return v.doc.invalid(v.node, v.path+" has $(...), which nothing fills in in a ConfigMap")
+		return v.doc.Invalid(v.node, v.path+" has $(...), which nothing fills in in a ConfigMap")
 	}
 	sh, err := shellWords(v.value())
 	if err != nil {

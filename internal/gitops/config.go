@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -53,8 +54,8 @@ func places(found []*envVar) []string {
 			out = append(out, v.file)
 			continue
 		}
-		line, column := v.doc.position(v.node)
-		out = append(out, fmt.Sprintf("%s:%d:%d", v.doc.file, line, column))
+		line, column := v.doc.Position(v.node)
+		out = append(out, fmt.Sprintf("%s:%d:%d", v.doc.File, line, column))
 	}
 	return out
 }
@@ -83,20 +84,20 @@ func (tr *tree) configMaps(o *object, p, name, key string) ([]*envVar, error) {
 	}
 	var out []*envVar
 	for _, d := range docs {
-		if text := string(d.data); !strings.Contains(text, "ConfigMap") || !strings.Contains(text, name) {
+		if text := string(d.Data); !strings.Contains(text, "ConfigMap") || !strings.Contains(text, name) {
 			continue
 		}
-		root, err := d.parse()
+		root, err := d.Parse()
 		if err != nil {
 			return nil, err
 		}
-		namespace := str(root, "metadata", "namespace")
-		if str(root, "kind") != "ConfigMap" || str(root, "metadata", "name") != name || namespace != "" && o.namespace != "" && namespace != o.namespace {
+		namespace := edit.Str(root, "metadata", "namespace")
+		if edit.Str(root, "kind") != "ConfigMap" || edit.Str(root, "metadata", "name") != name || namespace != "" && o.namespace != "" && namespace != o.namespace {
 			continue
 		}
-		if v := get(root, "data", key); isText(v) && str(root, "immutable") == "true" {
-			return nil, d.invalid(v, "stands in an immutable ConfigMap: it takes a new one under another name")
-		} else if isText(v) {
+		if v := edit.Get(root, "data", key); edit.IsText(v) && edit.Str(root, "immutable") == "true" {
+			return nil, d.Invalid(v, "stands in an immutable ConfigMap: it takes a new one under another name")
+		} else if edit.IsText(v) {
 			out = append(out, &envVar{doc: d, node: v, path: "data[" + key + "]"})
 		}
 	}
@@ -140,7 +141,7 @@ func (l *line) namedAfter(v Variable) (*site, error) {
 	if s == nil || err != nil {
 		return nil, err
 	}
-	if runsEngine(l.args) || bareEngine.MatchString(str(l.container.node, "image")) || l.container.object.kind == llmInferenceService || l.container.ofRuntime() {
+	if runsEngine(l.args) || bareEngine.MatchString(edit.Str(l.container.node, "image")) || l.container.object.kind == llmInferenceService || l.container.ofRuntime() {
 		l.note = "no engine reads $" + name
 		return nil, nil
 	}
@@ -154,26 +155,26 @@ func (l *line) inFile(name string, v Variable) (*site, error) {
 	held, err := l.container.mounted(name)
 	if err != nil || held == nil {
 		if held == nil && err == nil {
-			l.note = "the configuration file " + clip(name) + " is not in the tree, and arguments win over it"
+			l.note = "the configuration file " + edit.Clip(name) + " is not in the tree, and arguments win over it"
 		}
 		return nil, err
 	}
 	tr := l.container.object.tree
-	var d *document
+	var d *edit.Document
 	if held.file != "" {
 		docs, err := tr.open(held.file)
 		if err != nil {
 			return nil, err
 		}
 		if len(docs) != 1 {
-			return nil, invalidAt(held.file, 1, 1, "a configuration file is one YAML document")
+			return nil, edit.InvalidAt(held.file, 1, 1, "a configuration file is one YAML document")
 		}
 		d = docs[0]
-		d.role = "configuration file"
+		d.Role = "configuration file"
 	} else {
 		d = tr.nested(held.doc, held.node, "configuration file")
 	}
-	root, err := d.parse()
+	root, err := d.Parse()
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +182,10 @@ func (l *line) inFile(name string, v Variable) (*site, error) {
 }
 
 // inConfig locates a flag among the keys of a configuration file.
-func (l *line) inConfig(d *document, root *yaml.Node, at string, v Variable) (*site, error) {
+func (l *line) inConfig(d *edit.Document, root *yaml.Node, at string, v Variable) (*site, error) {
 	flag := dashes(v.Flag)
 	var found []int
-	for i := 0; isMap(root) && i+1 < len(root.Content); i += 2 {
+	for i := 0; edit.IsMap(root) && i+1 < len(root.Content); i += 2 {
 		if name := dashes(root.Content[i].Value); name == flag || name == "no-"+flag {
 			found = append(found, i)
 		}
@@ -192,19 +193,19 @@ func (l *line) inConfig(d *document, root *yaml.Node, at string, v Variable) (*s
 	if len(found) == 0 {
 		return nil, nil
 	}
-	key, value := root.Content[found[len(found)-1]], deref(root.Content[found[len(found)-1]+1])
+	key, value := root.Content[found[len(found)-1]], edit.Deref(root.Content[found[len(found)-1]+1])
 	if len(found) > 1 {
-		return nil, d.invalid(key, "gives the flag twice")
+		return nil, d.Invalid(key, "gives the flag twice")
 	}
-	if !isText(value) {
-		return nil, d.invalid(key, "is not a value that can be set")
+	if !edit.IsText(value) {
+		return nil, d.Invalid(key, "is not a value that can be set")
 	}
 	s := l.container.object.site(d, value, Place{
 		Path: at + "[" + key.Value + "]", Form: "config", Value: value.Value, Container: l.container.name,
 		Why: "the command line names this file with --config and does not set the flag itself; pods read it at start only",
 	})
-	s.unset = func() (splice, error) { return d.withoutKey(root, found[0]) }
-	s.set = func(to string) (splice, error) { return d.setAny(value, to) }
+	s.unset = func() (edit.Splice, error) { return d.RemoveKey(root, key.Value) }
+	s.set = func(to string) (edit.Splice, error) { return d.SetAny(value, to) }
 	if value.ShortTag() == "!!bool" {
 		return s, configBoolean(s, d, key, value)
 	}
@@ -213,20 +214,20 @@ func (l *line) inConfig(d *document, root *yaml.Node, at string, v Variable) (*s
 
 // configBoolean: vllm serve does not act on false, so that off is written as
 // no-flag: true, and to switch is to change the key.
-func configBoolean(s *site, d *document, key, value *yaml.Node) error {
+func configBoolean(s *site, d *edit.Document, key, value *yaml.Node) error {
 	if value.Value != "true" {
-		return d.invalid(value, fmt.Sprintf("vllm serve does not act on %s: %s here: write no-%s: true", clip(key.Value), clip(value.Value), clip(dashes(key.Value))))
+		return d.Invalid(value, fmt.Sprintf("vllm serve does not act on %s: %s here: write no-%s: true", edit.Clip(key.Value), edit.Clip(value.Value), edit.Clip(dashes(key.Value))))
 	}
 	positive, off := strings.CutPrefix(dashes(key.Value), "no-")
 	s.place.Value = fmt.Sprint(!off)
-	s.set = func(to string) (splice, error) {
+	s.set = func(to string) (edit.Splice, error) {
 		switch {
 		case to == "true" && off:
-			return d.setScalar(key, positive)
+			return d.SetScalar(key, positive)
 		case to == "false" && !off:
-			return d.setScalar(key, "no-"+dashes(key.Value))
+			return d.SetScalar(key, "no-"+dashes(key.Value))
 		}
-		return splice{}, d.invalid(value, fmt.Sprintf("takes true or false, not %q", clip(to)))
+		return edit.Splice{}, d.Invalid(value, fmt.Sprintf("takes true or false, not %q", edit.Clip(to)))
 	}
 	return nil
 }
@@ -234,34 +235,34 @@ func configBoolean(s *site, d *document, key, value *yaml.Node) error {
 // mounted finds the ConfigMap key that a container sees as a file.
 func (c container) mounted(file string) (*envVar, error) {
 	var best *yaml.Node
-	for _, m := range list(c.node, "volumeMounts") {
-		if at := path.Clean(str(m, "mountPath")); below(path.Clean(file), at) && (best == nil || len(at) > len(str(best, "mountPath"))) {
+	for _, m := range edit.List(c.node, "volumeMounts") {
+		if at := path.Clean(edit.Str(m, "mountPath")); below(path.Clean(file), at) && (best == nil || len(at) > len(edit.Str(best, "mountPath"))) {
 			best = m
 		}
 	}
 	if best == nil {
 		return nil, nil
 	}
-	key := strings.TrimPrefix(strings.TrimPrefix(path.Clean(file), path.Clean(str(best, "mountPath"))), "/")
-	if sub := str(best, "subPath"); sub != "" {
+	key := strings.TrimPrefix(strings.TrimPrefix(path.Clean(file), path.Clean(edit.Str(best, "mountPath"))), "/")
+	if sub := edit.Str(best, "subPath"); sub != "" {
 		key = path.Join(sub, key)
 	}
-	for _, volume := range list(c.pod, "volumes") {
-		if str(volume, "name") != str(best, "name") {
+	for _, volume := range edit.List(c.pod, "volumes") {
+		if edit.Str(volume, "name") != edit.Str(best, "name") {
 			continue
 		}
-		sources := []*yaml.Node{get(volume, "configMap")}
-		for _, s := range list(volume, "projected", "sources") {
-			sources = append(sources, get(s, "configMap"))
+		sources := []*yaml.Node{edit.Get(volume, "configMap")}
+		for _, s := range edit.List(volume, "projected", "sources") {
+			sources = append(sources, edit.Get(s, "configMap"))
 		}
-		for _, s := range slices.DeleteFunc(sources, func(n *yaml.Node) bool { return !isMap(n) }) {
+		for _, s := range slices.DeleteFunc(sources, func(n *yaml.Node) bool { return !edit.IsMap(n) }) {
 			name := key
-			for _, item := range list(s, "items") {
-				if str(item, "path") == key {
-					name = str(item, "key")
+			for _, item := range edit.List(s, "items") {
+				if edit.Str(item, "path") == key {
+					name = edit.Str(item, "key")
 				}
 			}
-			v, err := c.object.tree.configValue(c.object, str(s, "name"), name)
+			v, err := c.object.tree.configValue(c.object, edit.Str(s, "name"), name)
 			if err != nil || v != nil {
 				return v, err
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -62,10 +63,10 @@ func (o *object) containers() []container {
 	}
 	var out []container
 	for _, t := range templates[o.kind] {
-		pod := get(o.root, t.path...)
-		out = append(out, o.podContainers(pod, t.component, joined(t.path...))...)
-		if model := get(pod, "model"); o.kind == "InferenceService" && isMap(model) {
-			out = append(out, container{object: o, component: t.component, name: "kserve-container", path: joined(t.path...) + ".model", node: model, pod: pod})
+		pod := edit.Get(o.root, t.path...)
+		out = append(out, o.podContainers(pod, t.component, strings.Join(t.path, "."))...)
+		if model := edit.Get(pod, "model"); o.kind == "InferenceService" && edit.IsMap(model) {
+			out = append(out, container{object: o, component: t.component, name: "kserve-container", path: strings.Join(t.path, ".") + ".model", node: model, pod: pod})
 		}
 	}
 	return out
@@ -73,11 +74,11 @@ func (o *object) containers() []container {
 
 func (o *object) podContainers(pod *yaml.Node, component, at string) []container {
 	var out []container
-	for i, c := range list(pod, "containers") {
-		if !isMap(c) {
+	for i, c := range edit.List(pod, "containers") {
+		if !edit.IsMap(c) {
 			continue
 		}
-		name := str(c, "name")
+		name := edit.Str(c, "name")
 		label := name
 		if label == "" {
 			label = fmt.Sprint(i)
@@ -97,18 +98,18 @@ func (c container) ofRuntime() bool {
 // mapping, v1beta1 components in a list.
 func (o *object) graphContainers() []container {
 	var out []container
-	services := get(o.root, "spec", "services")
-	for i := 0; isMap(services) && i+1 < len(services.Content); i += 2 {
+	services := edit.Get(o.root, "spec", "services")
+	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
 		name, at := services.Content[i].Value, "spec.services."+services.Content[i].Value
-		pod := get(services.Content[i+1], "extraPodSpec")
-		if main := get(pod, "mainContainer"); isMap(main) {
+		pod := edit.Get(services.Content[i+1], "extraPodSpec")
+		if main := edit.Get(pod, "mainContainer"); edit.IsMap(main) {
 			out = append(out, container{object: o, component: name, name: "main", path: at + ".extraPodSpec.mainContainer", node: main, pod: pod, whole: true})
 		}
 		out = append(out, o.podContainers(pod, name, at+".extraPodSpec")...)
 	}
-	for _, c := range list(o.root, "spec", "components") {
-		name := str(c, "name")
-		for _, sub := range o.podContainers(get(c, "podTemplate", "spec"), name, "spec.components["+name+"].podTemplate.spec") {
+	for _, c := range edit.List(o.root, "spec", "components") {
+		name := edit.Str(c, "name")
+		for _, sub := range o.podContainers(edit.Get(c, "podTemplate", "spec"), name, "spec.components["+name+"].podTemplate.spec") {
 			sub.whole = true
 			out = append(out, sub)
 		}
@@ -119,12 +120,12 @@ func (o *object) graphContainers() []container {
 // components lists the parts of an object that scale by themselves.
 func (o *object) components() []string {
 	var out []string
-	services := get(o.root, "spec", "services")
-	for i := 0; isMap(services) && i+1 < len(services.Content); i += 2 {
+	services := edit.Get(o.root, "spec", "services")
+	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
 		out = append(out, services.Content[i].Value)
 	}
-	for _, c := range list(o.root, "spec", "components") {
-		out = append(out, str(c, "name"))
+	for _, c := range edit.List(o.root, "spec", "components") {
+		out = append(out, edit.Str(c, "name"))
 	}
 	return out
 }
@@ -156,7 +157,7 @@ func (o *object) untold(t Target, component string, containers []container) erro
 		return nil
 	}
 	return &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s, and which of them %s is cannot be told by its name",
-		o, strings.Join(parts, ", "), clip(t.Workload))}
+		o, strings.Join(parts, ", "), edit.Clip(t.Workload))}
 }
 
 // mentions reports whether any text of a container may speak of a flag.
@@ -164,7 +165,7 @@ func (c container) mentions(flag string) bool {
 	found := false
 	var walk func(n *yaml.Node, depth int)
 	walk = func(n *yaml.Node, depth int) {
-		if n == nil || depth > maxDepth || found {
+		if n == nil || depth > edit.MaxDepth || found {
 			return
 		}
 		found = strings.Contains(dashes(n.Value), dashes(flag))
@@ -182,7 +183,7 @@ func severalContainers(sites []*site, of []container, why string) error {
 	var names, write []string
 	for _, c := range of {
 		if c.name != "" && !slices.Contains(names, c.name) {
-			names, write = append(names, c.name), append(write, "container: "+clip(c.name))
+			names, write = append(names, c.name), append(write, "container: "+edit.Clip(c.name))
 		}
 	}
 	decides := "write " + strings.Join(write, " or ") + " in the service's catalog entry (--container where you look by hand)"

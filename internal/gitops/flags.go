@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -39,7 +40,7 @@ func (l *line) hits(flag string) ([]hit, error) {
 		no := name == "no-"+flag
 		if name != flag && !no {
 			if abbreviates(name, flag) {
-				return nil, l.container.bad(a.node, fmt.Sprintf("--%s may be short for --%s: write it out", clip(name), flag))
+				return nil, l.container.bad(a.node, fmt.Sprintf("--%s may be short for --%s: write it out", edit.Clip(name), flag))
 			}
 			continue
 		}
@@ -113,7 +114,7 @@ func (l *line) overlooked(flag string, hits []hit) error {
 	}
 	for _, list := range l.seqs {
 		for _, item := range list.node.Content {
-			if item = deref(item); item != nil && !checked[item] {
+			if item = edit.Deref(item); item != nil && !checked[item] {
 				if err := check(item, nil); err != nil {
 					return err
 				}
@@ -193,83 +194,83 @@ func (l *line) repeated(h hit) bool {
 }
 
 // set changes the value where it stands.
-func (h hit) set(value string) (splice, error) {
+func (h hit) set(value string) (edit.Splice, error) {
 	a := &h.line.args[h.last]
 	if a.doc == nil {
-		return splice{}, h.line.container.bad(a.node, "is put together from several manifests")
+		return edit.Splice{}, h.line.container.bad(a.node, "is put together from several manifests")
 	}
 	if a.word != nil && !harmless(value) {
-		return splice{}, a.doc.invalid(a.node, fmt.Sprintf("the value %q would be shell syntax in %s", clip(value), a.path))
+		return edit.Splice{}, a.doc.Invalid(a.node, fmt.Sprintf("the value %q would be shell syntax in %s", edit.Clip(value), a.path))
 	}
 	if h.form == "boolean" {
 		return h.setBoolean(value)
 	}
 	if h.form == "--flag value" && strings.HasPrefix(value, "-") {
-		return splice{}, a.doc.invalid(a.node, fmt.Sprintf("%q would be read as another flag: write the flag as --flag=value first", value))
+		return edit.Splice{}, a.doc.Invalid(a.node, fmt.Sprintf("%q would be read as another flag: write the flag as --flag=value first", value))
 	}
 	if a.word == nil && h.at == 0 {
-		return a.doc.setScalar(a.node, value)
+		return a.doc.SetScalar(a.node, value)
 	}
 	begin, end, ok := a.spot(h.at, len(a.text))
 	if !ok {
-		return splice{}, a.doc.invalid(a.node, "the value is put together from several quoted parts: write it as one")
+		return edit.Splice{}, a.doc.Invalid(a.node, "the value is put together from several quoted parts: write it as one")
 	}
-	s, err := a.doc.replaceText(a.node, begin, end, value)
+	s, err := a.doc.ReplaceText(a.node, begin, end, value)
 	if err == nil && a.word == nil {
-		if again := a.doc.prove([]byte(string(a.doc.data[:s.start])+s.with+string(a.doc.data[s.end:])), s.want); again != nil {
-			return a.doc.setScalar(a.node, a.text[:h.at]+value)
+		if a.doc.Check(s) != nil {
+			return a.doc.SetScalar(a.node, a.text[:h.at]+value)
 		}
 	}
 	return s, err
 }
 
 // setBoolean turns --flag into --no-flag and back.
-func (h hit) setBoolean(value string) (splice, error) {
+func (h hit) setBoolean(value string) (edit.Splice, error) {
 	a := &h.line.args[h.last]
 	if value != "true" && value != "false" {
-		return splice{}, a.doc.invalid(a.node, fmt.Sprintf("is written as a boolean and takes true or false, not %q", clip(value)))
+		return edit.Splice{}, a.doc.Invalid(a.node, fmt.Sprintf("is written as a boolean and takes true or false, not %q", edit.Clip(value)))
 	}
 	begin, _, ok := a.spot(2, len(a.text))
 	if !ok {
-		return splice{}, a.doc.invalid(a.node, "the flag is put together from several quoted parts: write it as one")
+		return edit.Splice{}, a.doc.Invalid(a.node, "the flag is put together from several quoted parts: write it as one")
 	}
 	switch {
 	case fmt.Sprint(!h.no) == value:
-		return splice{}, &fault.Error{Reason: fault.NothingToDo, Message: "already " + value}
+		return edit.Splice{}, &fault.Error{Reason: fault.NothingToDo, Message: "already " + value}
 	case h.no:
-		return a.doc.replaceText(a.node, begin, begin+len("no-"), "")
+		return a.doc.ReplaceText(a.node, begin, begin+len("no-"), "")
 	case strings.Contains(a.text, "_"):
-		return a.doc.replaceText(a.node, begin, begin, "no_")
+		return a.doc.ReplaceText(a.node, begin, begin, "no_")
 	}
-	return a.doc.replaceText(a.node, begin, begin, "no-")
+	return a.doc.ReplaceText(a.node, begin, begin, "no-")
 }
 
 // unset takes the flag and its value away.
-func (h hit) unset() (splice, error) {
+func (h hit) unset() (edit.Splice, error) {
 	first, last := &h.line.args[h.first], &h.line.args[h.last]
 	switch {
 	case h.line.repeated(h):
-		return splice{}, first.doc.invalid(first.node, "is given more than once: remove it by hand")
+		return edit.Splice{}, first.doc.Invalid(first.node, "is given more than once: remove it by hand")
 	case first.doc == nil || first.doc != last.doc:
-		return splice{}, h.line.container.bad(first.node, "is put together from several manifests")
+		return edit.Splice{}, h.line.container.bad(first.node, "is put together from several manifests")
 	case first.word == nil && first.seq == last.seq && last.word == nil:
 		return h.line.container.without(first, last)
 	case first.word == nil || first.node != last.node:
-		return splice{}, first.doc.invalid(first.node, "stands in two places: remove it by hand")
+		return edit.Splice{}, first.doc.Invalid(first.node, "stands in two places: remove it by hand")
 	}
 	return first.script.without(first.word, last.word)
 }
 
 // without takes items away, and the list with its last one, where none means
 // the same as an empty one.
-func (c container) without(first, last *argument) (splice, error) {
+func (c container) without(first, last *argument) (edit.Splice, error) {
 	all := first.index == 0 && last.index == len(first.seq.Content)-1
 	if all && (first.seq.Style&yaml.FlowStyle == 0 || c.object.kind == "InferenceService" || c.object.kind == helmKind) {
 		for _, key := range []string{"args", "extraArgs"} {
-			if i := keyIndex(c.node, key); i >= 0 && c.node.Content[i+1] == first.seq {
-				return first.doc.withoutKey(c.node, i)
+			if i := edit.KeyIndex(c.node, key); i >= 0 && c.node.Content[i+1] == first.seq {
+				return first.doc.RemoveKey(c.node, key)
 			}
 		}
 	}
-	return first.doc.without(first.seq, first.index, last.index)
+	return first.doc.RemoveItems(first.seq, first.index, last.index)
 }

@@ -6,23 +6,24 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
 // generator is an entry of configMapGenerator.
 type generator struct {
 	name     string
-	doc      *document          // the kustomization
+	doc      *edit.Document     // the kustomization
 	literals map[string]*envVar // KEY=value, and the lines of env files
 	files    map[string]string  // key to path
 	node     *yaml.Node
 }
 
 // generate reads the generators of a kustomization.
-func (tr *tree) generate(b *build, d *document, root *yaml.Node, dir string) error {
-	for _, entry := range list(root, "configMapGenerator") {
-		g := generator{name: str(entry, "name"), doc: d, node: entry, literals: map[string]*envVar{}, files: map[string]string{}}
-		for _, l := range list(entry, "literals") {
+func (tr *tree) generate(b *build, d *edit.Document, root *yaml.Node, dir string) error {
+	for _, entry := range edit.List(root, "configMapGenerator") {
+		g := generator{name: edit.Str(entry, "name"), doc: d, node: entry, literals: map[string]*envVar{}, files: map[string]string{}}
+		for _, l := range edit.List(entry, "literals") {
 			if key, value, ok := strings.Cut(scalar(l), "="); ok {
 				quotes := 0
 				if n := len(value); n > 1 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
@@ -31,20 +32,20 @@ func (tr *tree) generate(b *build, d *document, root *yaml.Node, dir string) err
 				g.literals[key] = &envVar{doc: d, node: l, begin: len(key) + 1 + quotes, after: quotes, path: "configMapGenerator[" + g.name + "].literals[" + key + "]"}
 			}
 		}
-		for _, f := range list(entry, "files") {
+		for _, f := range edit.List(entry, "files") {
 			key, file, named := strings.Cut(scalar(f), "=")
 			if !named {
 				key, file = path.Base(key), key
 			}
 			p := path.Join(dir, file)
 			if tr.files[p] == nil {
-				return d.invalid(f, "the file "+clip(file)+" of the generator is not in the tree")
+				return d.Invalid(f, "the file "+edit.Clip(file)+" of the generator is not in the tree")
 			}
 			b.files[p] = true
 			g.files[key] = p
 		}
-		envs := list(entry, "envs")
-		if one := get(entry, "env"); one != nil {
+		envs := edit.List(entry, "envs")
+		if one := edit.Get(entry, "env"); one != nil {
 			envs = append(envs, one)
 		}
 		for _, e := range envs {
@@ -63,10 +64,14 @@ func (tr *tree) generate(b *build, d *document, root *yaml.Node, dir string) err
 // lines reads a file of KEY=value lines as kustomize does: blanks before a key
 // do not count, quotes are of the value.
 func (g *generator) lines(p string, data []byte) error {
-	if err := refuse(p, data); err != nil {
+	d, err := edit.PlainText(p, data)
+	if err != nil {
 		return err
 	}
-	d := plainFile(p, data)
+	root, err := d.Parse()
+	if err != nil {
+		return err
+	}
 	at := 0
 	for line := range strings.Lines(string(data)) {
 		begin := at
@@ -82,24 +87,9 @@ func (g *generator) lines(p string, data []byte) error {
 			continue
 		}
 		if g.literals[key] != nil {
-			return invalidAt(p, 1+strings.Count(string(data[:begin]), "\n"), 1, fmt.Sprintf("the generator %s has %s twice", clip(g.name), clip(key)))
+			return edit.InvalidAt(p, 1+strings.Count(string(data[:begin]), "\n"), 1, fmt.Sprintf("the generator %s has %s twice", edit.Clip(g.name), edit.Clip(key)))
 		}
-		g.literals[key] = &envVar{doc: d, node: d.root, begin: end - len(value), after: len(data) - end, path: "configMapGenerator[" + g.name + "].envs[" + key + "]"}
+		g.literals[key] = &envVar{doc: d, node: root, begin: end - len(value), after: len(data) - end, path: "configMapGenerator[" + g.name + "].envs[" + key + "]"}
 	}
 	return nil
-}
-
-// plainFile is a file that is no YAML, as a document that is one text.
-func plainFile(p string, data []byte) *document {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(data), Line: 1, Column: 1}
-	return &document{file: p, data: data, root: n, parsed: true, plain: true, lines: lineStarts(data), role: "env file"}
-}
-
-// literally is the text of such a file: each byte stands for itself.
-func (d *document) literally(n *yaml.Node) *text {
-	t := &text{value: n.Value, end: len(d.data), from: make([]int, len(d.data)), to: make([]int, len(d.data))}
-	for i := range d.data {
-		t.from[i], t.to[i] = i, i+1
-	}
-	return t
 }

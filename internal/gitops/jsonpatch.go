@@ -6,41 +6,45 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
+// maxOperations limits the operations of one JSON patch.
+const maxOperations = 2000
+
 // jsonPatch applies the operations of RFC 6902 that kustomizations use. Like a
 // merge, it shares nodes with what it patches.
-func jsonPatch(d *document, root, ops *yaml.Node) (*yaml.Node, error) {
-	if len(ops.Content) > maxWords {
-		return nil, d.invalid(ops, fmt.Sprintf("the patch has more than %d operations", maxWords))
+func jsonPatch(d *edit.Document, root, ops *yaml.Node) (*yaml.Node, error) {
+	if len(ops.Content) > maxOperations {
+		return nil, d.Invalid(ops, fmt.Sprintf("the patch has more than %d operations", maxOperations))
 	}
-	for _, op := range list(ops) {
+	for _, op := range edit.List(ops) {
 		var parts []string
-		pointer := str(op, "path")
+		pointer := edit.Str(op, "path")
 		if !strings.HasPrefix(pointer, "/") {
-			return nil, d.invalid(op, fmt.Sprintf("the path %q of the patch does not begin with /", clip(pointer)))
+			return nil, d.Invalid(op, fmt.Sprintf("the path %q of the patch does not begin with /", edit.Clip(pointer)))
 		}
 		for _, p := range strings.Split(pointer[1:], "/") {
 			parts = append(parts, strings.NewReplacer("~1", "/", "~0", "~").Replace(p))
 		}
-		kind := str(op, "op")
-		value := get(op, "value")
+		kind := edit.Str(op, "op")
+		value := edit.Get(op, "value")
 		switch kind {
 		case "test":
 			continue
 		case "add", "replace":
 			if value == nil {
-				return nil, d.invalid(op, "the patch has no value")
+				return nil, d.Invalid(op, "the patch has no value")
 			}
 		case "remove":
 			value = nil
 		default:
-			return nil, d.invalid(op, fmt.Sprintf("the operation %q of a patch is not followed", clip(kind)))
+			return nil, d.Invalid(op, fmt.Sprintf("the operation %q of a patch is not followed", edit.Clip(kind)))
 		}
-		next, err := operate(deref(root), parts, kind, value)
+		next, err := operate(edit.Deref(root), parts, kind, value)
 		if err != nil {
-			return nil, d.invalid(op, "the patch does not fit: "+err.Error())
+			return nil, d.Invalid(op, "the patch does not fit: "+err.Error())
 		}
 		root = next
 	}
@@ -52,8 +56,8 @@ func operate(n *yaml.Node, at []string, kind string, value *yaml.Node) (*yaml.No
 	if n == nil || n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode {
 		return nil, fmt.Errorf("there is no %s", at[0])
 	}
-	if isMap(n) {
-		n = flattened(n)
+	if edit.IsMap(n) {
+		n = edit.Flatten(n)
 	}
 	c := *n
 	c.Content = slices.Clone(n.Content)
@@ -63,13 +67,13 @@ func operate(n *yaml.Node, at []string, kind string, value *yaml.Node) (*yaml.No
 	case err != nil:
 		return nil, err
 	case len(at) > 1:
-		c.Content[i], err = operate(deref(c.Content[i]), at[1:], kind, value)
+		c.Content[i], err = operate(edit.Deref(c.Content[i]), at[1:], kind, value)
 		return &c, err
-	case isMap(&c) && kind == "remove":
+	case edit.IsMap(&c) && kind == "remove":
 		c.Content = slices.Delete(c.Content, i-1, i+1)
-	case isMap(&c) && i < 0:
+	case edit.IsMap(&c) && i < 0:
 		c.Content = append(c.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: at[0]}, value)
-	case isMap(&c) || kind == "replace":
+	case edit.IsMap(&c) || kind == "replace":
 		c.Content[i] = value
 	case kind == "remove":
 		c.Content = slices.Delete(c.Content, i, i+1)
@@ -81,28 +85,28 @@ func operate(n *yaml.Node, at []string, kind string, value *yaml.Node) (*yaml.No
 
 // index is where the child stands in Content; -1 for a key that is added.
 func index(n *yaml.Node, part, kind string, last bool) (int, error) {
-	if isMap(n) {
-		if i := keyIndex(n, part); i >= 0 {
+	if edit.IsMap(n) {
+		if i := edit.KeyIndex(n, part); i >= 0 {
 			return i + 1, nil
 		}
 		if last && kind == "add" {
 			return -1, nil
 		}
-		return 0, fmt.Errorf("there is no %s", clip(part))
+		return 0, fmt.Errorf("there is no %s", edit.Clip(part))
 	}
 	if part == "-" && last && kind == "add" {
 		return len(n.Content), nil
 	}
 	i, err := strconv.Atoi(part)
 	if most := len(n.Content); err != nil || i < 0 || i > most || i == most && (!last || kind != "add") {
-		return 0, fmt.Errorf("the list of %d has no item %s", most, clip(part))
+		return 0, fmt.Errorf("the list of %d has no item %s", most, edit.Clip(part))
 	}
 	return i, nil
 }
 
 // placed is a tree with a value at a path of keys.
 func placed(root *yaml.Node, at []string, value *yaml.Node) *yaml.Node {
-	out, err := operate(deref(root), at, "add", value)
+	out, err := operate(edit.Deref(root), at, "add", value)
 	if err != nil {
 		return root
 	}

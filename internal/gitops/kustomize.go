@@ -7,11 +7,16 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
 // maxBuilds bounds how deep kustomizations include each other.
 const maxBuilds = 16
+
+// maxBuilt limits the kustomizations and objects of one tree, each time they are
+// included.
+const maxBuilt = 100_000
 
 // build is what one kustomization makes, as far as it concerns the target.
 type build struct {
@@ -104,7 +109,7 @@ func (tr *tree) speaks(b *build) bool {
 func (tr *tree) accumulate(b *build, dir string, stack []string, included map[string]bool) error {
 	p := tr.kustomization(dir)
 	if slices.Contains(stack, dir) || len(stack) >= maxBuilds {
-		return invalidAt(p, 1, 1, "kustomizations include each other in a circle, or too deep")
+		return edit.InvalidAt(p, 1, 1, "kustomizations include each other in a circle, or too deep")
 	}
 	if err := tr.count(p, 1); err != nil {
 		return err
@@ -115,28 +120,28 @@ func (tr *tree) accumulate(b *build, dir string, stack []string, included map[st
 		return err
 	}
 	if len(docs) != 1 {
-		return invalidAt(p, 1, 1, "a kustomization is one YAML document")
+		return edit.InvalidAt(p, 1, 1, "a kustomization is one YAML document")
 	}
 	d := docs[0]
-	d.role = "kustomization"
-	root, err := d.parse()
+	d.Role = "kustomization"
+	root, err := d.Parse()
 	if err != nil {
 		return err
 	}
 	inner := &build{dir: b.dir, files: b.files}
 	for _, key := range []string{"resources", "bases"} {
-		for _, entry := range list(root, key) {
+		for _, entry := range edit.List(root, key) {
 			if err := tr.include(inner, path.Join(dir, entry.Value), entry.Value, append(stack, dir), included); err != nil {
 				return err
 			}
 		}
 	}
-	if str(root, "kind") == "Component" {
+	if edit.Str(root, "kind") == "Component" {
 		// A component changes what the kustomization that lists it has so far.
 		inner.objects = append(b.objects, inner.objects...)
 		b.objects = nil
 	}
-	for _, entry := range list(root, "components") {
+	for _, entry := range edit.List(root, "components") {
 		if err := tr.include(inner, path.Join(dir, entry.Value), entry.Value, append(stack, dir), included); err != nil {
 			return err
 		}
@@ -153,7 +158,7 @@ func (tr *tree) accumulate(b *build, dir string, stack []string, included map[st
 // include adds a resource: a file, or a directory with a kustomization.
 func (tr *tree) include(b *build, p, entry string, stack []string, included map[string]bool) error {
 	if strings.HasPrefix(p, "..") {
-		return invalidAt(tr.kustomization(stack[len(stack)-1]), 1, 1, fmt.Sprintf("the resource %q lies outside of the repository", clip(entry)))
+		return edit.InvalidAt(tr.kustomization(stack[len(stack)-1]), 1, 1, fmt.Sprintf("the resource %q lies outside of the repository", edit.Clip(entry)))
 	}
 	if tr.kustomization(p) != "" {
 		included[p] = true
@@ -188,7 +193,7 @@ func (tr *tree) count(p string, n int) error {
 }
 
 // transform applies what a kustomization says about its resources.
-func (tr *tree) transform(b *build, d *document, root *yaml.Node, dir string) error {
+func (tr *tree) transform(b *build, d *edit.Document, root *yaml.Node, dir string) error {
 	if err := tr.opaque(b, d, root, dir); err != nil {
 		return err
 	}
@@ -198,17 +203,17 @@ func (tr *tree) transform(b *build, d *document, root *yaml.Node, dir string) er
 	if err := tr.patches(b, d, root, dir); err != nil {
 		return err
 	}
-	for _, r := range list(root, "replicas") {
+	for _, r := range edit.List(root, "replicas") {
 		for i, o := range b.objects {
-			if name := str(r, "name"); (name == o.name || name == o.written) && get(r, "count") != nil && get(o.root, "spec") != nil && countable(o.kind) {
+			if name := edit.Str(r, "name"); (name == o.name || name == o.written) && edit.Get(r, "count") != nil && edit.Get(o.root, "spec") != nil && countable(o.kind) {
 				c := *o
-				c.root = placed(o.root, []string{"spec", "replicas"}, get(r, "count"))
+				c.root = placed(o.root, []string{"spec", "replicas"}, edit.Get(r, "count"))
 				c.docs = append(c.docs, d)
 				b.objects[i] = &c
 			}
 		}
 	}
-	namespace, prefix, suffix := str(root, "namespace"), str(root, "namePrefix"), str(root, "nameSuffix")
+	namespace, prefix, suffix := edit.Str(root, "namespace"), edit.Str(root, "namePrefix"), edit.Str(root, "nameSuffix")
 	for _, o := range b.objects {
 		if namespace != "" {
 			o.namespace = namespace
@@ -224,18 +229,18 @@ func countable(kind string) bool {
 }
 
 // opaque refuses what may change the same fields in a way that is not followed.
-func (tr *tree) opaque(b *build, d *document, root *yaml.Node, dir string) error {
+func (tr *tree) opaque(b *build, d *edit.Document, root *yaml.Node, dir string) error {
 	for _, key := range []string{"replacements", "transformers", "vars", "generators"} {
-		for _, entry := range list(root, key) {
+		for _, entry := range edit.List(root, key) {
 			texts := []string{flat(entry)}
-			if p := path.Join(dir, str(entry, "path")+scalar(entry)); tr.files[p] != nil {
+			if p := path.Join(dir, edit.Str(entry, "path")+scalar(entry)); tr.files[p] != nil {
 				b.files[p] = true
 				texts = append(texts, string(tr.files[p]))
 			}
 			for _, text := range texts {
 				for _, field := range []string{".args", ".command", ".env", "spec.replicas", "/args", "/command", "/env", "/replicas"} {
 					if strings.Contains(text, field) {
-						return d.invalid(entry, fmt.Sprintf("the kustomization's %s may change %s: that is not followed", key, field[1:]))
+						return d.Invalid(entry, fmt.Sprintf("the kustomization's %s may change %s: that is not followed", key, field[1:]))
 					}
 				}
 			}
@@ -269,14 +274,11 @@ func (tr *tree) unshared(s *site) error {
 	if s.doc == nil {
 		return nil
 	}
-	top := s.doc
-	for top.outer != nil {
-		top = top.outer.doc
-	}
+	top := s.doc.Top()
 	own := map[string]bool{s.object.root0: true}
 	for _, b := range tr.built {
 		// What includes the own kustomization is the same thing, seen from above.
-		if own[b.dir] || b.files[tr.kustomization(s.object.root0)] || !b.files[s.doc.file] || tr.within(b, s.object.root0) {
+		if own[b.dir] || b.files[tr.kustomization(s.object.root0)] || !b.files[s.doc.File] || tr.within(b, s.object.root0) {
 			continue
 		}
 		if !b.uses(s, top) {
@@ -299,14 +301,14 @@ func (tr *tree) within(b *build, dir string) bool {
 }
 
 // uses reports whether what a build makes has the very place in it.
-func (b *build) uses(s *site, top *document) bool {
+func (b *build) uses(s *site, top *edit.Document) bool {
 	known := false
 	for _, o := range b.objects {
 		if !slices.Contains(o.docs, top) {
 			continue
 		}
 		known = true
-		if holds(o.root, s.node) || s.place.Missing && !isList(s.node) || s.doc.outer != nil {
+		if edit.Holds(o.root, s.node) || s.place.Missing && !edit.IsList(s.node) || s.doc != top {
 			return true
 		}
 	}

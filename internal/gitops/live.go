@@ -3,10 +3,12 @@ package gitops
 import (
 	"errors"
 	"fmt"
-	"github.com/inference-responder/responder/internal/fault"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
 // Reading is what a live object says of a variable.
@@ -76,9 +78,9 @@ func (o *object) indirect(t Target) string {
 		if t.Container != "" && c.name != t.Container {
 			continue
 		}
-		for _, from := range list(c.node, "envFrom") {
+		for _, from := range edit.List(c.node, "envFrom") {
 			for _, kind := range []string{"configMapRef", "secretRef"} {
-				if name := str(from, kind, "name"); name != "" {
+				if name := edit.Str(from, kind, "name"); name != "" {
 					return strings.TrimSuffix(kind, "Ref") + " " + name
 				}
 			}
@@ -103,7 +105,7 @@ func LiveImage(data []byte, t Target) (Reading, error) {
 	for _, c := range tr.candidates(all) {
 		named := c.object.chosen(t, c.component)
 		if len(named) == 0 {
-			return Reading{}, notFound("%s has no container %q (it has: %s)", c.object, clip(t.Container), c.object.containerNames())
+			return Reading{}, notFound("%s has no container %q (it has: %s)", c.object, edit.Clip(t.Container), c.object.containerNames())
 		}
 		containers = append(containers, named...)
 	}
@@ -116,7 +118,7 @@ func LiveImage(data []byte, t Target) (Reading, error) {
 	if len(containers) != 1 {
 		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("which container of %s %s/%s is the engine's is not known", t.Kind, t.Namespace, t.Name)}
 	}
-	image := str(containers[0].node, "image")
+	image := edit.Str(containers[0].node, "image")
 	return Reading{Value: image, Set: image != ""}, nil
 }
 

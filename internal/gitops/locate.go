@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
 // Locate finds where a variable of the target counts in the tree. It gives one
@@ -54,11 +55,11 @@ func (v Variable) check() error {
 	case v.Replicas && v.Flag != "":
 		return &fault.Error{Reason: fault.Invalid, Message: "a variable is a flag or the replicas, not both"}
 	case v.Replicas && v.Bound != "" && v.Bound != "min" && v.Bound != "max":
-		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", clip(v.Bound))}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", edit.Clip(v.Bound))}
 	case credential.Named(v.Flag):
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s holds a credential: it is neither shown nor changed here", v)}
 	case !v.Replicas && !flagName.MatchString(v.Flag):
-		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", clip(v.Flag))}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", edit.Clip(v.Flag))}
 	}
 	return nil
 }
@@ -81,7 +82,7 @@ func resolve(files []File, t Target, v Variable) (*site, error) {
 
 // resolveKnown is given a document of the files that was parsed already, which
 // nobody else uses.
-func resolveKnown(files []File, t Target, v Variable, known *document) (*site, error) {
+func resolveKnown(files []File, t Target, v Variable, known *edit.Document) (*site, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}
@@ -222,7 +223,7 @@ func (o *object) find(t Target, component string, v Variable, all []*object) (*s
 		if len(o.containers()) == 0 {
 			return nil, notFound("%s has no containers", o)
 		}
-		return nil, notFound("%s has no container %q%s (it has: %s)", o, clip(t.Container), ofComponent(component), o.containerNames())
+		return nil, notFound("%s has no container %q%s (it has: %s)", o, edit.Clip(t.Container), ofComponent(component), o.containerNames())
 	}
 	if err := o.untold(t, component, containers); err != nil {
 		return nil, err
@@ -269,7 +270,7 @@ func ofComponent(c string) string {
 	if c == "" {
 		return ""
 	}
-	return " of component " + clip(c)
+	return " of component " + edit.Clip(c)
 }
 
 func (o *object) containerNames() string {
@@ -300,9 +301,9 @@ func (l *line) find(v Variable) (*site, error) {
 	}
 	s := h.site()
 	if v.Switch && h.form == "boolean" {
-		s.set = func(value string) (splice, error) {
+		s.set = func(value string) (edit.Splice, error) {
 			if value != "false" {
-				return splice{}, &fault.Error{Reason: fault.Invalid, Message: v.String() + " takes true or false"}
+				return edit.Splice{}, &fault.Error{Reason: fault.Invalid, Message: v.String() + " takes true or false"}
 			}
 			return h.unset()
 		}
@@ -314,7 +315,7 @@ func (l *line) find(v Variable) (*site, error) {
 	case name != "":
 		return l.container.reference(name, s)
 	case strings.Contains(h.value, "$") || strings.Contains(h.value, "{{"):
-		return nil, l.container.bad(s.node, fmt.Sprintf("the value of --%s is filled in when it runs (%s)", v.Flag, clip(h.value)))
+		return nil, l.container.bad(s.node, fmt.Sprintf("the value of --%s is filled in when it runs (%s)", v.Flag, edit.Clip(h.value)))
 	}
 	return s, nil
 }
@@ -331,7 +332,7 @@ func (c container) reference(name string, from *site) (*site, error) {
 	case v == nil || v.node == nil:
 		return nil, c.bad(from.node, fmt.Sprintf("the value is $%s, which the manifest does not set", name))
 	case strings.Contains(v.value(), "$("):
-		return nil, v.doc.invalid(v.node, fmt.Sprintf("the value of $%s is itself filled in when the pod starts (%s): change it where it comes from", name, clip(v.value())))
+		return nil, v.doc.Invalid(v.node, fmt.Sprintf("the value of $%s is itself filled in when the pod starts (%s): change it where it comes from", name, edit.Clip(v.value())))
 	}
 	s := v.site(c.object, "the command line takes the value from this variable ("+from.place.Path+")")
 	s.place.Container = c.name

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
-	"go.yaml.in/yaml/v3"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
 var (
@@ -30,7 +30,7 @@ func runsEngine(args []argument) bool {
 
 // isEngine reports whether a container serves the model, as far as can be told.
 func (l *line) isEngine() bool {
-	return runsEngine(l.args) || engineImage.MatchString(str(l.container.node, "image")) || l.container.name == "kserve-container" || len(l.argsFromEnv()) > 0
+	return runsEngine(l.args) || engineImage.MatchString(edit.Str(l.container.node, "image")) || l.container.name == "kserve-container" || len(l.argsFromEnv()) > 0
 }
 
 func (l *line) argsFromEnv() []*script {
@@ -46,7 +46,7 @@ func (l *line) argsFromEnv() []*script {
 // missing is the place where a flag that is not set would be added: the end of
 // the engine's own arguments, where it wins over everything before it.
 func (l *line) missing(v Variable) (*site, error) {
-	if len(l.unknown) > 0 && len(list(l.container.node, "envFrom")) > 0 {
+	if len(l.unknown) > 0 && len(edit.List(l.container.node, "envFrom")) > 0 {
 		return nil, l.container.bad(l.container.node, "the command line takes $"+l.unknown[0]+" from envFrom, which may set --"+v.Flag)
 	}
 	for _, s := range l.scripts {
@@ -63,7 +63,7 @@ func (l *line) missing(v Variable) (*site, error) {
 	switch c := l.container; {
 	case c.ofRuntime():
 		return l.missingArgs(v, "")
-	case c.object.kind == helmKind && slices.Contains([]string{"vllmServe", "imageDefault"}, str(c.node, "modelCommand")):
+	case c.object.kind == helmKind && slices.Contains([]string{"vllmServe", "imageDefault"}, edit.Str(c.node, "modelCommand")):
 		return l.missingArgs(v, "the chart's own arguments come first, so that this one counts")
 	}
 	return nil, notFound("%s: %s has neither command nor args to add --%s to", l.container.object, l.container.path, v.Flag)
@@ -97,7 +97,7 @@ func (l *line) missingInList(at seqAt, v Variable) (*site, error) {
 	}
 	var words []string
 	for _, item := range at.node.Content {
-		words = append(words, str(item))
+		words = append(words, edit.Str(item))
 	}
 	pairs, underscores := habits(words)
 	form := "--flag=value"
@@ -106,14 +106,14 @@ func (l *line) missingInList(at seqAt, v Variable) (*site, error) {
 	}
 	s := l.container.object.site(at.doc, at.node, l.nowhere(at.path, form, v))
 	if n := len(at.node.Content); n > 0 {
-		s.place.Line, s.place.Column = at.doc.position(at.node.Content[n-1])
+		s.place.Line, s.place.Column = at.doc.Position(at.node.Content[n-1])
 	}
-	s.set = func(value string) (splice, error) {
+	s.set = func(value string) (edit.Splice, error) {
 		added, err := flagWords(v, value, pairs && !strings.HasPrefix(value, "-"), underscores)
 		if err != nil {
-			return splice{}, err
+			return edit.Splice{}, err
 		}
-		return at.doc.items(at.node, added...)
+		return at.doc.AppendItems(at.node, added...)
 	}
 	return s, nil
 }
@@ -150,13 +150,12 @@ func (l *line) missingArgs(v Variable, why string) (*site, error) {
 		place.Why = "not set; " + why
 	}
 	s := c.object.site(doc, c.node, place)
-	s.set = func(value string) (splice, error) {
+	s.set = func(value string) (edit.Splice, error) {
 		added, err := flagWords(v, value, false, false)
 		if err != nil {
-			return splice{}, err
+			return edit.Splice{}, err
 		}
-		item := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: added[0]}
-		return doc.key(c.node, "args", "["+doubleQuoted(added[0])+"]", &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{item}})
+		return doc.AddList(c.node, "args", added[0])
 	}
 	return s, nil
 }

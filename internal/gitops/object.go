@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
 // object is one Kubernetes object as it will be applied.
 type object struct {
 	root      *yaml.Node
-	docs      []*document // that its parts come from, base first
+	docs      []*edit.Document // that its parts come from, base first
 	kind      string
 	name      string
 	namespace string
@@ -36,9 +37,9 @@ func (o *object) String() string {
 
 // docOf gives the document that a node of the object is written in; nil: it
 // was put together from several.
-func (o *object) docOf(n *yaml.Node) *document {
+func (o *object) docOf(n *yaml.Node) *edit.Document {
 	for _, d := range o.docs {
-		if holds(d.root, n) {
+		if d.Holds(n) {
 			return d
 		}
 	}
@@ -50,25 +51,25 @@ type tree struct {
 	files     map[string][]byte
 	paths     []string // sorted
 	target    Target
-	docs      map[string][]*document
+	docs      map[string][]*edit.Document
 	refused   map[string]error
-	built     []*build                 // every kustomization of the tree
-	failed    map[string]error         // those that could not be built
-	reached   map[string]bool          // files that kustomizations use
-	texts     map[*yaml.Node]*document // documents held in scalars
-	elsewhere []string                 // workloads of the target's name that are not it
-	included  int                      // kustomizations and objects, each time they are
-	known     *document                // one that was parsed already; nil: none
+	built     []*build                      // every kustomization of the tree
+	failed    map[string]error              // those that could not be built
+	reached   map[string]bool               // files that kustomizations use
+	texts     map[*yaml.Node]*edit.Document // documents held in scalars
+	elsewhere []string                      // workloads of the target's name that are not it
+	included  int                           // kustomizations and objects, each time they are
+	known     *edit.Document                // one that was parsed already; nil: none
 }
 
 func newTree(files []File, t Target) (*tree, error) {
 	tr := &tree{
-		files: map[string][]byte{}, target: t, docs: map[string][]*document{}, refused: map[string]error{},
-		failed: map[string]error{}, reached: map[string]bool{}, texts: map[*yaml.Node]*document{},
+		files: map[string][]byte{}, target: t, docs: map[string][]*edit.Document{}, refused: map[string]error{},
+		failed: map[string]error{}, reached: map[string]bool{}, texts: map[*yaml.Node]*edit.Document{},
 	}
 	for _, f := range files {
 		if path.IsAbs(f.Path) || f.Path == "" || path.Clean(f.Path) != f.Path || strings.HasPrefix(f.Path, "..") {
-			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is no path inside a repository", clip(f.Path))}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is no path inside a repository", edit.Clip(f.Path))}
 		}
 		if _, twice := tr.files[f.Path]; twice {
 			return nil, &fault.Error{Reason: fault.Invalid, Message: f.Path + " is given twice"}
@@ -78,7 +79,7 @@ func newTree(files []File, t Target) (*tree, error) {
 	}
 	sort.Strings(tr.paths)
 	if p := path.Clean(t.Path); path.IsAbs(p) || strings.HasPrefix(p, "..") {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is no path inside a repository", clip(t.Path))}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is no path inside a repository", edit.Clip(t.Path))}
 	} else if tr.target.Path = p; p == "." {
 		tr.target.Path = ""
 	}
@@ -90,15 +91,14 @@ func isYAML(p string) bool {
 }
 
 // open cuts a file into documents, once.
-func (tr *tree) open(p string) ([]*document, error) {
+func (tr *tree) open(p string) ([]*edit.Document, error) {
 	if docs, done := tr.docs[p]; done {
 		return docs, tr.refused[p]
 	}
-	docs, err := documents(p, tr.files[p])
+	docs, err := edit.Documents(p, tr.files[p])
 	for _, d := range docs {
-		if k := tr.known; k != nil && k.file == p && k.err == nil && !k.plain && bytes.Equal(k.data, d.data) {
-			d.root, d.lines, d.parsed = k.root, k.lines, true
-			tr.known = nil // its nodes are of one tree
+		if tr.known != nil && d.Reuse(tr.known) {
+			tr.known = nil // the nodes of a document belong to one tree
 		}
 	}
 	tr.docs[p], tr.refused[p] = docs, err
@@ -133,7 +133,7 @@ func (tr *tree) plain() ([]*object, error) {
 // near keeps a workload of the target's name that is not the target, for people.
 func (tr *tree) near(o *object) {
 	if o.name == tr.target.Name && (templates[o.kind] != nil || o.kind == dynamoGraph) {
-		tr.elsewhere = append(tr.elsewhere, fmt.Sprintf("%s is in %s", o, o.docs[0].file))
+		tr.elsewhere = append(tr.elsewhere, fmt.Sprintf("%s is in %s", o, o.docs[0].File))
 	}
 }
 
@@ -152,9 +152,9 @@ func (tr *tree) read(p string) ([]*object, error) {
 		if !tr.concerns(d) {
 			continue
 		}
-		root, err := d.parse()
+		root, err := d.Parse()
 		if err != nil {
-			if tr.mentions(d.data) {
+			if tr.mentions(d.Data) {
 				return nil, err
 			}
 			continue
@@ -165,22 +165,22 @@ func (tr *tree) read(p string) ([]*object, error) {
 }
 
 // objectsOf reads a document: an object, or a List of them.
-func (tr *tree) objectsOf(d *document, root *yaml.Node) []*object {
-	root = deref(root)
-	if str(root, "kind") == "List" {
+func (tr *tree) objectsOf(d *edit.Document, root *yaml.Node) []*object {
+	root = edit.Deref(root)
+	if edit.Str(root, "kind") == "List" {
 		var out []*object
-		for _, item := range list(root, "items") {
+		for _, item := range edit.List(root, "items") {
 			out = append(out, tr.objectsOf(d, item)...)
 		}
 		return out
 	}
-	kind, name := str(root, "kind"), str(root, "metadata", "name")
-	if !isMap(root) || kind == "" || name == "" {
+	kind, name := edit.Str(root, "kind"), edit.Str(root, "metadata", "name")
+	if !edit.IsMap(root) || kind == "" || name == "" {
 		return nil
 	}
 	return []*object{{
-		root: root, docs: []*document{d}, kind: kind, name: name, written: name,
-		namespace: str(root, "metadata", "namespace"), tree: tr,
+		root: root, docs: []*edit.Document{d}, kind: kind, name: name, written: name,
+		namespace: edit.Str(root, "metadata", "namespace"), tree: tr,
 	}}
 }
 
@@ -203,12 +203,12 @@ func nameRune(c byte) bool { return nameByte(c) || c == '-' }
 
 // concerns is the cheap look before a document is parsed: its name is the
 // target's or a part of it, or it scales something, or nothing is certain.
-func (tr *tree) concerns(d *document) bool {
-	if d.parsed {
+func (tr *tree) concerns(d *edit.Document) bool {
+	if d.Parsed() {
 		return true
 	}
 	inMeta, name, indent := false, "", 0
-	for line := range bytes.Lines(d.data) {
+	for line := range bytes.Lines(d.Data) {
 		line = bytes.TrimRight(line, "\r\n ")
 		switch {
 		case string(line) == "metadata:":
@@ -236,5 +236,5 @@ func (tr *tree) concerns(d *document) bool {
 	if strings.Contains(strings.ToLower(tr.target.Name), strings.ToLower(name)) {
 		return true
 	}
-	return bytes.Contains(d.data, []byte("scaleTargetRef")) || bytes.Contains(d.data, []byte("dgdRef"))
+	return bytes.Contains(d.Data, []byte("scaleTargetRef")) || bytes.Contains(d.Data, []byte("dgdRef"))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -14,8 +15,8 @@ import (
 const patchRole = "kustomize patch"
 
 // patches applies the patches of a kustomization, in kustomize's order.
-func (tr *tree) patches(b *build, d *document, root *yaml.Node, dir string) error {
-	for _, entry := range list(root, "patchesStrategicMerge") {
+func (tr *tree) patches(b *build, d *edit.Document, root *yaml.Node, dir string) error {
+	for _, entry := range edit.List(root, "patchesStrategicMerge") {
 		docs, err := tr.patchText(b, d, entry, entry, dir)
 		if err != nil {
 			return err
@@ -25,15 +26,15 @@ func (tr *tree) patches(b *build, d *document, root *yaml.Node, dir string) erro
 		}
 	}
 	for _, key := range []string{"patches", "patchesJson6902"} {
-		for _, entry := range list(root, key) {
-			if isText(entry) {
-				return d.invalid(entry, "a patch is a mapping with path or patch")
+		for _, entry := range edit.List(root, key) {
+			if edit.IsText(entry) {
+				return d.Invalid(entry, "a patch is a mapping with path or patch")
 			}
-			docs, err := tr.patchText(b, d, get(entry, "path"), get(entry, "patch"), dir)
+			docs, err := tr.patchText(b, d, edit.Get(entry, "path"), edit.Get(entry, "patch"), dir)
 			if err != nil {
 				return err
 			}
-			if err := tr.applyAll(b, docs, get(entry, "target")); err != nil {
+			if err := tr.applyAll(b, docs, edit.Get(entry, "target")); err != nil {
 				return err
 			}
 		}
@@ -42,44 +43,44 @@ func (tr *tree) patches(b *build, d *document, root *yaml.Node, dir string) erro
 }
 
 // patchText gives the documents of a patch: those of a file, or of the text.
-func (tr *tree) patchText(b *build, d *document, file, text *yaml.Node, dir string) ([]*document, error) {
-	if isText(file) {
+func (tr *tree) patchText(b *build, d *edit.Document, file, text *yaml.Node, dir string) ([]*edit.Document, error) {
+	if edit.IsText(file) {
 		if p := path.Join(dir, file.Value); tr.files[p] != nil {
 			b.files[p] = true
 			docs, err := tr.open(p)
 			for _, doc := range docs {
-				doc.role = patchRole
+				doc.Role = patchRole
 			}
 			return docs, err
 		}
 		if file != text || !strings.Contains(file.Value, "\n") {
-			return nil, d.invalid(file, fmt.Sprintf("the patch %q is not in the tree", clip(file.Value)))
+			return nil, d.Invalid(file, fmt.Sprintf("the patch %q is not in the tree", edit.Clip(file.Value)))
 		}
 	}
-	if !isText(text) {
-		return nil, d.invalid(file, "a patch has neither path nor patch")
+	if !edit.IsText(text) {
+		return nil, d.Invalid(file, "a patch has neither path nor patch")
 	}
-	return []*document{tr.nested(d, text, patchRole)}, nil
+	return []*edit.Document{tr.nested(d, text, patchRole)}, nil
 }
 
 // nested is the document that a scalar holds; one for each scalar.
-func (tr *tree) nested(d *document, n *yaml.Node, role string) *document {
+func (tr *tree) nested(d *edit.Document, n *yaml.Node, role string) *edit.Document {
 	if known := tr.texts[n]; known != nil {
 		return known
 	}
-	inner := &document{file: d.file, data: []byte(n.Value), outer: &inside{d, n}, role: role}
+	inner := d.Nested(n, role)
 	tr.texts[n] = inner
 	return inner
 }
 
 // applyAll applies patches to what they select.
-func (tr *tree) applyAll(b *build, docs []*document, selector *yaml.Node) error {
+func (tr *tree) applyAll(b *build, docs []*edit.Document, selector *yaml.Node) error {
 	for _, d := range docs {
-		root, err := d.parse()
+		root, err := d.Parse()
 		if err != nil {
 			return err
 		}
-		if err := tr.count(d.file, 1+len(b.objects)/100); err != nil {
+		if err := tr.count(d.File, 1+len(b.objects)/100); err != nil {
 			return err
 		}
 		for i := 0; i < len(b.objects); i++ {
@@ -93,10 +94,10 @@ func (tr *tree) applyAll(b *build, docs []*document, selector *yaml.Node) error 
 			}
 			c := *o
 			c.docs = append(slices.Clone(o.docs), d)
-			if isList(root) {
+			if edit.IsList(root) {
 				c.root, err = jsonPatch(d, o.root, root)
 			} else {
-				c.root, err = merged(d, o.root, root, builtIn(o.kind))
+				c.root, err = edit.Merge(d, o.root, root, isBuiltIn(o.kind))
 			}
 			if err != nil {
 				return err
@@ -106,7 +107,7 @@ func (tr *tree) applyAll(b *build, docs []*document, selector *yaml.Node) error 
 				i--
 				continue
 			}
-			if name := str(c.root, "metadata", "name"); isList(root) && name != str(o.root, "metadata", "name") {
+			if name := edit.Str(c.root, "metadata", "name"); edit.IsList(root) && name != edit.Str(o.root, "metadata", "name") {
 				c.name = name // a merge keeps the name, an operation may change it
 			}
 			b.objects[i] = &c
@@ -116,55 +117,61 @@ func (tr *tree) applyAll(b *build, docs []*document, selector *yaml.Node) error 
 }
 
 // selects reports whether a patch is for an object.
-func selects(d *document, patch, selector *yaml.Node, o *object) (bool, error) {
+func selects(d *edit.Document, patch, selector *yaml.Node, o *object) (bool, error) {
 	if selector == nil {
-		if isList(patch) {
-			return false, d.invalid(patch, "a JSON patch needs a target")
+		if edit.IsList(patch) {
+			return false, d.Invalid(patch, "a JSON patch needs a target")
 		}
-		name, namespace := str(patch, "metadata", "name"), str(patch, "metadata", "namespace")
-		return str(patch, "kind") == o.kind && str(patch, "apiVersion") == str(o.root, "apiVersion") && (name == o.name || name == o.written) && (namespace == "" || namespace == o.namespace), nil
+		name, namespace := edit.Str(patch, "metadata", "name"), edit.Str(patch, "metadata", "namespace")
+		return edit.Str(patch, "kind") == o.kind && edit.Str(patch, "apiVersion") == edit.Str(o.root, "apiVersion") && (name == o.name || name == o.written) && (namespace == "" || namespace == o.namespace), nil
 	}
 	for key, value := range map[string]string{"kind": o.kind, "namespace": o.namespace} {
-		ok, err := matches(d, get(selector, key), value)
+		ok, err := matches(d, edit.Get(selector, key), value)
 		if err != nil || !ok {
 			return false, err
 		}
 	}
-	byName, err := matches(d, get(selector, "name"), o.name)
+	byName, err := matches(d, edit.Get(selector, "name"), o.name)
 	if err != nil {
 		return false, err
 	}
-	byWritten, err := matches(d, get(selector, "name"), o.written)
+	byWritten, err := matches(d, edit.Get(selector, "name"), o.written)
 	if err != nil || !byName && !byWritten {
 		return false, err
 	}
-	apiVersion := str(o.root, "apiVersion")
+	apiVersion := edit.Str(o.root, "apiVersion")
 	group, version, grouped := strings.Cut(apiVersion, "/")
 	if !grouped {
 		group, version = "", apiVersion
 	}
-	if g := str(selector, "group"); g != "" && g != group {
+	if g := edit.Str(selector, "group"); g != "" && g != group {
 		return false, nil
 	}
-	if v := str(selector, "version"); v != "" && v != version {
+	if v := edit.Str(selector, "version"); v != "" && v != version {
 		return false, nil
 	}
 	for _, key := range []string{"labelSelector", "annotationSelector"} {
-		if str(selector, key) != "" {
-			return false, d.invalid(patch, fmt.Sprintf("the patch may be for %s by its %s: that is not followed", o, key))
+		if edit.Str(selector, key) != "" {
+			return false, d.Invalid(patch, fmt.Sprintf("the patch may be for %s by its %s: that is not followed", o, key))
 		}
 	}
 	return true, nil
 }
 
 // matches compares with a regular expression that has to match as a whole.
-func matches(d *document, pattern *yaml.Node, value string) (bool, error) {
-	if !isText(pattern) || pattern.Value == "" {
+func matches(d *edit.Document, pattern *yaml.Node, value string) (bool, error) {
+	if !edit.IsText(pattern) || pattern.Value == "" {
 		return true, nil
 	}
 	re, err := regexp.Compile("^(?:" + pattern.Value + ")$")
 	if err != nil {
-		return false, d.invalid(nil, fmt.Sprintf("the patch's target %q is no regular expression", clip(pattern.Value)))
+		return false, d.Invalid(nil, fmt.Sprintf("the patch's target %q is no regular expression", edit.Clip(pattern.Value)))
 	}
 	return re.MatchString(value), nil
+}
+
+// isBuiltIn reports whether a kind is built into Kubernetes, so that its lists merge
+// item by item.
+func isBuiltIn(kind string) bool {
+	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "Pod"}, kind)
 }

@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"path"
 	"slices"
 )
@@ -51,18 +52,18 @@ func (tr *tree) plainChanges(p string, old []byte) (out []Manifest, plain bool) 
 	if err != nil {
 		return nil, false
 	}
-	earlier, _ := documents(p, old) // what cannot be read was not there
+	earlier, _ := edit.Documents(p, old) // what cannot be read was not there
 	plain = true
 	for _, d := range docs {
-		if slices.ContainsFunc(earlier, func(e *document) bool { return string(e.data) == string(d.data) }) {
+		if slices.ContainsFunc(earlier, func(e *edit.Document) bool { return string(e.Data) == string(d.Data) }) {
 			continue
 		}
-		root, err := d.parse()
-		if err != nil || str(root, "kind") == "List" || len(tr.objectsOf(d, root)) != 1 {
+		root, err := d.Parse()
+		if err != nil || edit.Str(root, "kind") == "List" || len(tr.objectsOf(d, root)) != 1 {
 			plain = false
 			continue
 		}
-		m := Manifest{File: p, Line: d.above + 1, Object: tr.objectsOf(d, root)[0].String(), Data: d.data}
+		m := Manifest{File: p, Line: d.Line(), Object: tr.objectsOf(d, root)[0].String(), Data: d.Data}
 		m.Before = tr.formerly(m.Object, earlier, docs)
 		out = append(out, m)
 	}
@@ -70,18 +71,18 @@ func (tr *tree) plainChanges(p string, old []byte) (out []Manifest, plain bool) 
 }
 
 // formerly is the document that held an object before; nil: none did.
-func (tr *tree) formerly(object string, earlier, now []*document) []byte {
+func (tr *tree) formerly(object string, earlier, now []*edit.Document) []byte {
 	for _, e := range earlier {
-		if slices.ContainsFunc(now, func(d *document) bool { return string(e.data) == string(d.data) }) {
+		if slices.ContainsFunc(now, func(d *edit.Document) bool { return string(e.Data) == string(d.Data) }) {
 			continue // it is still there
 		}
-		root, err := e.parse()
+		root, err := e.Parse()
 		if err != nil {
 			continue
 		}
 		for _, o := range tr.objectsOf(e, root) {
 			if o.String() == object {
-				return e.data
+				return e.Data
 			}
 		}
 	}

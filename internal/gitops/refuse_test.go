@@ -1,9 +1,10 @@
 package gitops
 
 import (
-	"github.com/inference-responder/responder/internal/fault"
 	"strings"
 	"testing"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 const goodHead = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: vllm\n  namespace: a\nspec:\n  template:\n    spec:\n      containers:\n      - name: vllm\n"
@@ -12,13 +13,13 @@ const goodHead = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: vllm
 // what to do, and nothing is changed.
 func TestRefusals(t *testing.T) {
 	args := func(lines string) string { return goodHead + "        args:\n" + lines }
-	deep := strings.Repeat("[", maxDepth+2) + strings.Repeat("]", maxDepth+2)
+	deep := strings.Repeat("[", 102) + strings.Repeat("]", 102)
 	for _, c := range []struct {
 		name, data string
 		reason     fault.Reason
 		want       string
 	}{
-		{"too large", goodHead + strings.Repeat("# x\n", maxFile/4), fault.OutOfBounds, "a.yaml: has "},
+		{"too large", goodHead + strings.Repeat("# x\n", 1<<20), fault.OutOfBounds, "a.yaml: has "},
 		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:vllm\n", fault.Invalid, "a.yaml:1:1: is a Git LFS pointer"},
 		{"binary", goodHead + "\x00", fault.Invalid, "a.yaml:1:1: is not UTF-8"},
 		{"latin-1", goodHead + "# \xe9\n", fault.Invalid, "a.yaml:1:1: is not UTF-8"},

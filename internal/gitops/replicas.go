@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -14,15 +15,15 @@ import (
 // mapping that would hold it.
 func (o *object) number(why string, at ...string) (*site, error) {
 	key := at[len(at)-1]
-	parent := get(o.root, at[:len(at)-1]...)
+	parent := edit.Get(o.root, at[:len(at)-1]...)
 	if o.why != "" {
 		why += "; " + o.why
 	}
-	if !isMap(parent) || len(parent.Content) == 0 {
-		return nil, notFound("%s has no %s", o, joined(at[:len(at)-1]...))
+	if !edit.IsMap(parent) || len(parent.Content) == 0 {
+		return nil, notFound("%s has no %s", o, strings.Join(at[:len(at)-1], "."))
 	}
-	n := get(parent, key)
-	place := Place{Path: o.prefix + joined(at...), Form: "field", Why: why}
+	n := edit.Get(parent, key)
+	place := Place{Path: o.prefix + strings.Join(at, "."), Form: "field", Why: why}
 	if o.prefix != "" {
 		place.Form = "values"
 	}
@@ -32,34 +33,35 @@ func (o *object) number(why string, at ...string) (*site, error) {
 			doc, parent = o.firstHolder(at[:len(at)-1])
 		}
 		if doc == nil {
-			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is put together by patches: add %s in one of them", o, joined(at[:len(at)-1]...), key)}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is put together by patches: add %s in one of them", o, strings.Join(at[:len(at)-1], "."), key)}
 		}
 		place.Missing = true
 		s := o.site(doc, parent, place)
-		s.set = func(v string) (splice, error) {
-			return doc.key(parent, key, v, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: v})
+		s.set = func(v string) (edit.Splice, error) {
+			return doc.AddScalar(parent, key, v)
 		}
 		return s, nil
 	}
 	doc := o.docOf(n)
 	if n.Kind != yaml.ScalarNode || doc == nil {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is not a number (a template?)", o, joined(at...))}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is not a number (a template?)", o, strings.Join(at, "."))}
 	}
 	if _, err := strconv.Atoi(n.Value); err != nil {
-		return nil, doc.invalid(n, joined(at...)+" is not a whole number")
+		return nil, doc.Invalid(n, strings.Join(at, ".")+" is not a whole number")
 	}
 	place.Value = n.Value
 	s := o.site(doc, n, place)
-	s.set = func(v string) (splice, error) { return doc.setScalar(n, v) }
-	s.unset = func() (splice, error) { return doc.withoutKey(parent, keyIndex(parent, key)) }
+	s.set = func(v string) (edit.Splice, error) { return doc.SetScalar(n, v) }
+	s.unset = func() (edit.Splice, error) { return doc.RemoveKey(parent, key) }
 	return s, nil
 }
 
 // firstHolder finds a mapping in the manifests that an object was put together
 // from: the last layer that has it.
-func (o *object) firstHolder(at []string) (*document, *yaml.Node) {
+func (o *object) firstHolder(at []string) (*edit.Document, *yaml.Node) {
 	for i := len(o.docs) - 1; i >= 0; i-- {
-		if n := get(o.docs[i].root, at...); isMap(n) && len(n.Content) > 0 {
+		root, err := o.docs[i].Parse()
+		if n := edit.Get(root, at...); err == nil && edit.IsMap(n) && len(n.Content) > 0 {
 			return o.docs[i], n
 		}
 	}
@@ -97,13 +99,13 @@ func (o *object) replicas(component string, v Variable, all []*object) (*site, e
 
 func (o *object) llmReplicas(component string, v Variable) (*site, error) {
 	at := []string{"spec"}
-	if component == "" && o.tree.target.Workload != "" && isMap(get(o.root, "spec", "prefill")) {
-		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s serves prefill and decode apart, and which of them %s is cannot be told by its name", o, clip(o.tree.target.Workload))}
+	if component == "" && o.tree.target.Workload != "" && edit.IsMap(edit.Get(o.root, "spec", "prefill")) {
+		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s serves prefill and decode apart, and which of them %s is cannot be told by its name", o, edit.Clip(o.tree.target.Workload))}
 	}
 	if strings.HasPrefix(component, "prefill") {
 		at = append(at, "prefill")
 	}
-	if isMap(get(o.root, append(at, "scaling")...)) {
+	if edit.IsMap(edit.Get(o.root, append(at, "scaling")...)) {
 		return o.bounds(v, "the service scales between its own bounds", append(at, "scaling"), "minReplicas", "maxReplicas")
 	}
 	return o.number("no autoscaler owns the replicas", append(at, "replicas")...)
@@ -119,41 +121,41 @@ func (o *object) graphReplicas(component string) (*site, error) {
 		component = names[0]
 	}
 	if name := o.planner(); name != "" {
-		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components by itself", o, clip(name))}
+		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components by itself", o, edit.Clip(name))}
 	}
-	if services := get(o.root, "spec", "services"); isMap(services) {
+	if services := edit.Get(o.root, "spec", "services"); edit.IsMap(services) {
 		for i := 0; i+1 < len(services.Content); i += 2 {
 			if name := services.Content[i].Value; strings.EqualFold(name, component) {
 				return o.graphNumber(services.Content[i+1], "spec", "services", name)
 			}
 		}
 	}
-	for i, c := range list(o.root, "spec", "components") {
-		if strings.EqualFold(str(c, "name"), component) {
+	for i, c := range edit.List(o.root, "spec", "components") {
+		if strings.EqualFold(edit.Str(c, "name"), component) {
 			return o.itemNumber(c, fmt.Sprintf("spec.components[%d]", i), "replicas")
 		}
 	}
-	return nil, notFound("%s has no component %q (it has %s)", o, clip(component), strings.Join(o.components(), ", "))
+	return nil, notFound("%s has no component %q (it has %s)", o, edit.Clip(component), strings.Join(o.components(), ", "))
 }
 
 // planner is the component of a graph that scales the others; empty: none.
 func (o *object) planner() string {
-	services := get(o.root, "spec", "services")
-	for i := 0; isMap(services) && i+1 < len(services.Content); i += 2 {
-		if str(services.Content[i+1], "componentType") == "planner" {
+	services := edit.Get(o.root, "spec", "services")
+	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
+		if edit.Str(services.Content[i+1], "componentType") == "planner" {
 			return services.Content[i].Value
 		}
 	}
-	for _, c := range list(o.root, "spec", "components") {
-		if str(c, "type") == "planner" || str(c, "componentType") == "planner" {
-			return str(c, "name")
+	for _, c := range edit.List(o.root, "spec", "components") {
+		if edit.Str(c, "type") == "planner" || edit.Str(c, "componentType") == "planner" {
+			return edit.Str(c, "name")
 		}
 	}
 	return ""
 }
 
 func (o *object) graphNumber(service *yaml.Node, at ...string) (*site, error) {
-	if str(service, "scalingAdapter", "enabled") == "true" {
+	if edit.Str(service, "scalingAdapter", "enabled") == "true" {
 		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: a scaling adapter owns the replicas of %s: scale its DynamoGraphDeploymentScalingAdapter", o, at[len(at)-1])}
 	}
 	return o.number("the graph itself says how many", append(at, "replicas")...)
@@ -189,8 +191,8 @@ func (o *object) scalers(component string, all []*object) []*object {
 
 // scales reports whether an autoscaler names an object.
 func (o *object) scales(of *object, component string) bool {
-	ref := get(o.root, "spec", "scaleTargetRef")
-	kind, name := str(ref, "kind"), str(ref, "name")
+	ref := edit.Get(o.root, "spec", "scaleTargetRef")
+	kind, name := edit.Str(ref, "kind"), edit.Str(ref, "name")
 	switch o.kind {
 	case "HorizontalPodAutoscaler":
 	case "ScaledObject":
@@ -198,9 +200,9 @@ func (o *object) scales(of *object, component string) bool {
 			kind = "Deployment"
 		}
 	case "DynamoGraphDeploymentScalingAdapter":
-		ref = get(o.root, "spec", "dgdRef")
-		part := str(ref, "serviceName") + str(ref, "componentName")
-		return of.kind == dynamoGraph && str(ref, "name") == of.written && strings.EqualFold(part, component)
+		ref = edit.Get(o.root, "spec", "dgdRef")
+		part := edit.Str(ref, "serviceName") + edit.Str(ref, "componentName")
+		return of.kind == dynamoGraph && edit.Str(ref, "name") == of.written && strings.EqualFold(part, component)
 	default:
 		return false
 	}
@@ -230,13 +232,13 @@ func (o *object) bounds(v Variable, why string, at []string, low, high string) (
 		return nil, err
 	}
 	set := s.set
-	s.set = func(value string) (splice, error) {
-		n := get(o.root, append(at[:len(at):len(at)], other)...)
+	s.set = func(value string) (edit.Splice, error) {
+		n := edit.Get(o.root, append(at[:len(at):len(at)], other)...)
 		wanted, _ := strconv.Atoi(value)
 		if n != nil {
 			limit, err := strconv.Atoi(n.Value)
 			if err != nil || mine == low && wanted > limit || mine == high && wanted < limit {
-				return splice{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: %s: %s cannot be %s while %s is %s: change that first", s.place.File, o, mine, value, other, clip(n.Value))}
+				return edit.Splice{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: %s: %s cannot be %s while %s is %s: change that first", s.place.File, o, mine, value, other, edit.Clip(n.Value))}
 			}
 		}
 		return set(value)

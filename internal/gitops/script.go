@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"fmt"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"strings"
 )
 
@@ -28,13 +29,13 @@ func (l *line) missingInScript(s *script, v Variable) (*site, error) {
 	place := s.doc
 	out := l.container.object.site(place, s.node, l.nowhere(s.path, s.form, v))
 	out.at(end)
-	out.set = func(value string) (splice, error) {
+	out.set = func(value string) (edit.Splice, error) {
 		if !harmless(value) {
-			return splice{}, s.doc.invalid(s.node, fmt.Sprintf("the value %q would be shell syntax in %s", clip(value), s.path))
+			return edit.Splice{}, s.doc.Invalid(s.node, fmt.Sprintf("the value %q would be shell syntax in %s", edit.Clip(value), s.path))
 		}
 		added, err := flagWords(v, value, pairs && !strings.HasPrefix(value, "-"), underscores)
 		if err != nil {
-			return splice{}, err
+			return edit.Splice{}, err
 		}
 		return s.insert(end, sep+strings.Join(added, " "))
 	}
@@ -85,16 +86,16 @@ func (s *script) separator(words []word) string {
 }
 
 // insert adds text behind a word.
-func (s *script) insert(at int, text string) (splice, error) {
+func (s *script) insert(at int, text string) (edit.Splice, error) {
 	if strings.TrimSpace(s.node.Value) == "" {
-		return s.doc.setScalar(s.node, strings.TrimSpace(text))
+		return s.doc.SetScalar(s.node, strings.TrimSpace(text))
 	}
-	return s.doc.replaceText(s.node, at, at, text)
+	return s.doc.ReplaceText(s.node, at, at, text)
 }
 
 // without takes words first to last away, with what separates them from the
 // word before.
-func (s *script) without(first, last *word) (splice, error) {
+func (s *script) without(first, last *word) (edit.Splice, error) {
 	begin := -1
 	for i := range s.shell.words {
 		if s.shell.words[i].begin == first.begin && i > 0 && s.shell.words[i-1].command == first.command {
@@ -102,7 +103,7 @@ func (s *script) without(first, last *word) (splice, error) {
 		}
 	}
 	if begin >= 0 {
-		return s.doc.replaceText(s.node, begin, last.end, "")
+		return s.doc.ReplaceText(s.node, begin, last.end, "")
 	}
-	return splice{}, s.doc.invalid(s.node, "is the first word of its command: remove it by hand")
+	return edit.Splice{}, s.doc.Invalid(s.node, "is the first word of its command: remove it by hand")
 }

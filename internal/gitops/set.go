@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/inference-responder/responder/internal/fault"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
 // Assignment is a variable and the value it gets.
@@ -68,7 +70,7 @@ func Unset(files []File, t Target, v Variable) (Edit, error) {
 	}
 	after, err := resolveKnown(work, t, v, s.proven())
 	if err != nil || !after.place.Missing {
-		return Edit{}, s.doc.invalid(s.node, "cannot be taken away safely: it would still be set elsewhere")
+		return Edit{}, s.doc.Invalid(s.node, "cannot be taken away safely: it would still be set elsewhere")
 	}
 	return edited(files, work, []Change{{Place: s.place, From: s.place.Value}})
 }
@@ -110,34 +112,30 @@ func change(work []File, t Target, v Variable, value string) (Change, error) {
 	}
 	gone := after.place.Missing && value == "false" && v.Switch
 	if !gone && (after.place.Missing || after.place.Value != value || after.place.File != s.place.File) {
-		return Change{}, s.doc.invalid(s.node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, clip(after.place.Value), clip(value)))
+		return Change{}, s.doc.Invalid(s.node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, edit.Clip(after.place.Value), edit.Clip(value)))
 	}
 	return Change{Place: s.place, From: s.place.Value, To: value}, nil
 }
 
 // proven is the document of the file as the change left it.
-func (s *site) proven() *document {
-	d := s.doc
-	for d.outer != nil {
-		d = d.outer.doc
-	}
-	return d.proven
+func (s *site) proven() *edit.Document {
+	return s.doc.Top().Changed()
 }
 
 // apply writes the change into the file it belongs to.
-func (s *site) apply(work []File, cut splice) error {
+func (s *site) apply(work []File, cut edit.Splice) error {
 	for i := range work {
-		if work[i].Path != s.doc.file {
+		if work[i].Path != s.doc.File {
 			continue
 		}
-		data, err := s.doc.apply(work[i].Data, cut)
+		data, err := s.doc.Apply(work[i].Data, cut)
 		if err != nil {
 			return err
 		}
 		work[i].Data = data
 		return nil
 	}
-	return &fault.Error{Reason: fault.NotFound, Message: s.doc.file + " is not in the tree"} // unreachable unless a caller mixes two trees
+	return &fault.Error{Reason: fault.NotFound, Message: s.doc.File + " is not in the tree"} // unreachable unless a caller mixes two trees
 }
 
 func edited(before, after []File, changes []Change) (Edit, error) {
@@ -164,7 +162,7 @@ const maxValue = 1024
 // checkValue refuses what would be more than a value.
 func checkValue(v Variable, value string) error {
 	refused := func(why string) error {
-		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the value %q for %s %s", clip(value), v, why)}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the value %q for %s %s", edit.Clip(value), v, why)}
 	}
 	switch {
 	case value == "":

@@ -66,7 +66,7 @@ func (b *build) result(tr *tree, changed map[string]bool) string {
 	text := ""
 	for _, o := range b.objects {
 		for _, d := range o.docs {
-			seen[d.file] = true
+			seen[d.File] = true
 		}
 		data, err := yaml.Marshal(o.root)
 		if err != nil {

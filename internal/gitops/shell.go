@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"fmt"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"path"
 	"regexp"
 	"strings"
@@ -23,7 +24,7 @@ func (c container) scriptIndex(items []argument) int {
 		return -1
 	case c.whole && len(items) == 1 && strings.Contains(items[0].text, " "):
 		return 0
-	case !isList(get(c.node, "command")) && scriptOption.MatchString(items[0].text):
+	case !edit.IsList(edit.Get(c.node, "command")) && scriptOption.MatchString(items[0].text):
 		if i := afterOptions(items, 0); i >= 0 {
 			return i
 		}

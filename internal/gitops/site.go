@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -12,38 +13,30 @@ import (
 type site struct {
 	place  Place
 	object *object
-	doc    *document
+	doc    *edit.Document
 	node   *yaml.Node
-	set    func(value string) (splice, error)
-	unset  func() (splice, error) // nil: it cannot be taken away
+	set    func(value string) (edit.Splice, error)
+	unset  func() (edit.Splice, error) // nil: it cannot be taken away
 }
 
 // site makes the place of a node; doc is nil when it has no single one.
-func (o *object) site(doc *document, n *yaml.Node, p Place) *site {
+func (o *object) site(doc *edit.Document, n *yaml.Node, p Place) *site {
 	p.Object = o.String()
 	if o.kind != helmKind {
 		p.Kind, p.Name = o.kind, o.name
 	}
 	s := &site{place: p, object: o, doc: doc, node: n}
 	if doc != nil {
-		s.place.File, s.place.Document = doc.file, doc.stream()
-		s.place.Line, s.place.Column = doc.position(n)
-		if doc.role != "" {
-			s.place.Object = doc.role
+		s.place.File, s.place.Document = doc.File, doc.Stream()
+		s.place.Line, s.place.Column = doc.Position(n)
+		if doc.Role != "" {
+			s.place.Object = doc.Role
 		}
-		if doc.role == patchRole {
+		if doc.Role == patchRole {
 			s.place.Why += "; a patch wins over what it patches"
 		}
 	}
 	return s
-}
-
-// stream is the document's number in its file.
-func (d *document) stream() int {
-	for d.outer != nil {
-		d = d.outer.doc
-	}
-	return d.index
 }
 
 // at moves the place to a byte of the scalar's value.
@@ -51,13 +44,8 @@ func (s *site) at(i int) {
 	if s.doc == nil {
 		return
 	}
-	t, err := s.doc.text(s.node)
-	switch {
-	case err != nil:
-	case i < len(t.from):
-		s.place.Line, s.place.Column = s.doc.place(t.from[i])
-	case i > 0:
-		s.place.Line, s.place.Column = s.doc.place(t.to[i-1])
+	if line, column, ok := s.doc.PositionIn(s.node, i); ok {
+		s.place.Line, s.place.Column = line, column
 	}
 }
 

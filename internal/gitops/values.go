@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -75,21 +76,21 @@ func (tr *tree) nothing(layers []*object) error {
 		}
 	}
 	if looked == 0 && tr.target.Path != "" {
-		return notFound("there is no directory %s, or no manifest is in it", clip(tr.target.Path))
+		return notFound("there is no directory %s, or no manifest is in it", edit.Clip(tr.target.Path))
 	}
 	message := fmt.Sprintf("no manifest and no Helm values of %s %s/%s among %d files", tr.target.Kind, tr.target.Namespace, tr.target.Name, looked)
 	if tr.target.Path != "" {
-		message += " below " + clip(tr.target.Path)
+		message += " below " + edit.Clip(tr.target.Path)
 	}
 	if len(tr.elsewhere) > 0 {
 		message += "; " + strings.Join(tr.elsewhere[:min(3, len(tr.elsewhere))], ", ")
 	}
 	for _, o := range layers {
-		message += "; " + o.docs[0].file + " has values, but none for this name"
+		message += "; " + o.docs[0].File + " has values, but none for this name"
 	}
 	for _, b := range tr.built {
 		for _, a := range b.absent {
-			message += fmt.Sprintf("; %s takes %s from elsewhere", b.dir, clip(a))
+			message += fmt.Sprintf("; %s takes %s from elsewhere", b.dir, edit.Clip(a))
 		}
 	}
 	for _, p := range tr.paths {
@@ -118,7 +119,7 @@ func (tr *tree) unread() string {
 	for _, p := range tr.paths {
 		add(p, tr.refused[p])
 		for _, d := range tr.docs[p] {
-			add(p, d.err)
+			add(p, d.Err())
 		}
 	}
 	switch n := len(causes); {
@@ -155,35 +156,34 @@ func (tr *tree) valueLayers() ([]*object, error) {
 		if len(docs) != 1 {
 			continue
 		}
-		root, err := docs[0].parse()
+		root, err := docs[0].Parse()
 		if err != nil {
 			return nil, err
 		}
 		if isKustomization(p) {
-			for _, chart := range list(root, "helmCharts") {
-				if inline := get(chart, "valuesInline"); isMap(inline) {
-					out = append(out, tr.values(inline, docs))
+			for _, chart := range edit.List(root, "helmCharts") {
+				if inline := edit.Get(chart, "valuesInline"); edit.IsMap(inline) {
+					out = append(out, tr.values(p, inline, docs))
 				}
 			}
-		} else if isMap(root) && str(root, "kind") == "" {
-			docs[0].role = helmValues
-			out = append(out, tr.values(root, docs))
+		} else if edit.IsMap(root) && edit.Str(root, "kind") == "" {
+			docs[0].Role = helmValues
+			out = append(out, tr.values(p, root, docs))
 		}
 	}
 	return out, nil
 }
 
-func (tr *tree) values(root *yaml.Node, docs []*document) *object {
-	return &object{root: root, docs: docs, kind: helmKind, name: docs[0].file, tree: tr}
+func (tr *tree) values(file string, root *yaml.Node, docs []*edit.Document) *object {
+	return &object{root: root, docs: docs, kind: helmKind, name: file, tree: tr}
 }
 
 // mergedValues merges the target's value files in their order.
 func (tr *tree) mergedValues() (*object, error) {
-	o := tr.values(&yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, []*document{{file: tr.target.ValueFiles[0]}})
-	o.docs = nil
+	o := tr.values(tr.target.ValueFiles[0], &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, nil)
 	for _, p := range tr.target.ValueFiles {
 		if tr.files[p] == nil {
-			return nil, notFound("the value file %s is not in the tree", clip(p))
+			return nil, notFound("the value file %s is not in the tree", edit.Clip(p))
 		}
 		docs, err := tr.open(p)
 		if err != nil {
@@ -192,16 +192,16 @@ func (tr *tree) mergedValues() (*object, error) {
 		if len(docs) == 0 {
 			continue
 		}
-		root, err := docs[0].parse()
+		root, err := docs[0].Parse()
 		if err != nil {
 			return nil, err
 		}
-		if len(docs) > 1 || !isMap(root) {
-			return nil, invalidAt(p, 1, 1, "a value file is one mapping")
+		if len(docs) > 1 || !edit.IsMap(root) {
+			return nil, edit.InvalidAt(p, 1, 1, "a value file is one mapping")
 		}
-		docs[0].role = helmValues
+		docs[0].Role = helmValues
 		o.docs = append(o.docs, docs[0])
-		if o.root, err = merged(docs[0], o.root, root, false); err != nil {
+		if o.root, err = edit.Merge(docs[0], o.root, root, false); err != nil {
 			return nil, err
 		}
 	}
@@ -220,15 +220,15 @@ func (o *object) inValues(t Target, v Variable) ([]*site, error) {
 	roots := map[string]*yaml.Node{"": o.root}
 	names := []string{""}
 	for i := 0; i+1 < len(o.root.Content); i += 2 {
-		if child := deref(o.root.Content[i+1]); isMap(child) {
+		if child := edit.Deref(o.root.Content[i+1]); edit.IsMap(child) {
 			roots[o.root.Content[i].Value+"."] = child
 			names = append(names, o.root.Content[i].Value+".")
 		}
 	}
 	var out []*site
 	for _, at := range names {
-		for i, spec := range list(roots[at], "servingEngineSpec", "modelSpec") {
-			if !stackModel(t.Name, str(spec, "name")) || str(spec, "enabled") == "false" {
+		for i, spec := range edit.List(roots[at], "servingEngineSpec", "modelSpec") {
+			if !stackModel(t.Name, edit.Str(spec, "name")) || edit.Str(spec, "enabled") == "false" {
 				continue
 			}
 			s, err := o.stackSpec(spec, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", at, i), v)
@@ -265,14 +265,14 @@ var stackKeys = map[string]string{
 // chart gives extraArgs last, so that they win over the keys.
 func (o *object) stackSpec(spec *yaml.Node, at string, v Variable) (*site, error) {
 	switch {
-	case v.Replicas && str(spec, "keda", "enabled") == "true":
+	case v.Replicas && edit.Str(spec, "keda", "enabled") == "true":
 		return o.below(spec, at).bounds(v, "the chart's autoscaler owns the replicas", []string{"keda"}, "minReplicaCount", "maxReplicaCount")
 	case v.Replicas:
 		return o.below(spec, at).number("the chart makes it spec.replicas", "replicaCount")
 	}
-	config := get(spec, "vllmConfig")
-	if !isMap(config) {
-		return nil, notFound("%s: %s has no vllmConfig", o.docs[0].file, at)
+	config := edit.Get(spec, "vllmConfig")
+	if !edit.IsMap(config) {
+		return nil, notFound("%s: %s has no vllmConfig", o.docs[0].File, at)
 	}
 	at += ".vllmConfig"
 	c := container{object: o, name: "vllm", path: at, node: config}
@@ -281,7 +281,7 @@ func (o *object) stackSpec(spec *yaml.Node, at string, v Variable) (*site, error
 		return findEnv([]container{c}, v)
 	}
 	l := &line{container: c}
-	if extra := get(config, "extraArgs"); isList(extra) {
+	if extra := edit.Get(config, "extraArgs"); edit.IsList(extra) {
 		args, err := l.list(extra, at+".extraArgs")
 		if err != nil {
 			return nil, err
@@ -293,7 +293,7 @@ func (o *object) stackSpec(spec *yaml.Node, at string, v Variable) (*site, error
 		return s, err
 	}
 	key := stackKeys[dashes(v.Flag)]
-	if get(config, key) != nil {
+	if edit.Get(config, key) != nil {
 		return o.below(config, at).setting(key, "the chart makes it --"+dashes(v.Flag))
 	}
 	if len(l.args) > 0 {
@@ -311,17 +311,17 @@ func (o *object) below(n *yaml.Node, at string) *object {
 
 // setting is a key of the values that is there.
 func (o *object) setting(key, why string) (*site, error) {
-	n := get(o.root, key)
+	n := edit.Get(o.root, key)
 	doc := o.docOf(n)
-	if !isText(n) || doc == nil {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s%s is no value that can be set", o.docs[0].file, o.prefix, key)}
+	if !edit.IsText(n) || doc == nil {
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s%s is no value that can be set", o.docs[0].File, o.prefix, key)}
 	}
 	if o.why != "" {
 		why += "; " + o.why
 	}
 	s := o.site(doc, n, Place{Path: o.prefix + key, Form: "values", Value: n.Value, Why: why})
-	s.set = func(to string) (splice, error) { return doc.setAny(n, to) }
-	s.unset = func() (splice, error) { return doc.withoutKey(o.root, keyIndex(o.root, key)) }
+	s.set = func(to string) (edit.Splice, error) { return doc.SetAny(n, to) }
+	s.unset = func() (edit.Splice, error) { return doc.RemoveKey(o.root, key) }
 	return s, nil
 }
 
@@ -337,16 +337,15 @@ func (o *object) newSetting(config *yaml.Node, at, key string, v Variable) (*sit
 		place.Path, place.Why = at+".extraArgs[--"+dashes(v.Flag)+"]", "not set; the chart has no key for it and gives extraArgs as they are"
 	}
 	s := o.site(doc, config, place)
-	s.set = func(to string) (splice, error) {
+	s.set = func(to string) (edit.Splice, error) {
 		if key != "" {
-			return doc.key(config, key, written(to, 0, plainTag(to), ""), &yaml.Node{Kind: yaml.ScalarNode, Tag: plainTag(to), Value: to})
+			return doc.AddScalar(config, key, to)
 		}
 		words, err := flagWords(v, to, false, false)
 		if err != nil {
-			return splice{}, err
+			return edit.Splice{}, err
 		}
-		item := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: words[0]}
-		return doc.key(config, "extraArgs", "["+doubleQuoted(words[0])+"]", &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{item}})
+		return doc.AddList(config, "extraArgs", words[0])
 	}
 	return s, nil
 }
@@ -363,19 +362,19 @@ func (o *object) modelService(root *yaml.Node, at string, t Target, v Variable) 
 	}
 	var parts []part
 	for _, name := range sections {
-		if n := get(root, name); isMap(n) && str(n, "create") != "false" && (v.Replicas || isList(get(n, "containers"))) {
+		if n := edit.Get(root, name); edit.IsMap(n) && edit.Str(n, "create") != "false" && (v.Replicas || edit.IsList(edit.Get(n, "containers"))) {
 			parts = append(parts, part{name, n})
 		}
 	}
 	if len(parts) > 1 {
-		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", o.docs[0].file, at, at, t.Name)}
+		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", o.docs[0].File, at, at, t.Name)}
 	}
 	if len(parts) == 0 {
 		return nil, nil
 	}
 	p := parts[0]
-	if v.Replicas && str(p.node, "autoscaling", "enabled") == "true" {
-		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: an autoscaler owns the replicas of %s%s (autoscaling.enabled)", o.docs[0].file, at, p.name)}
+	if v.Replicas && edit.Str(p.node, "autoscaling", "enabled") == "true" {
+		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: an autoscaler owns the replicas of %s%s (autoscaling.enabled)", o.docs[0].File, at, p.name)}
 	}
 	if v.Replicas {
 		return o.below(p.node, at+p.name).number("the chart makes it spec.replicas", "replicas")

@@ -33,6 +33,9 @@ type shell struct {
 	piped    int             // pipes up to here are checked
 }
 
+// maxScript limits the bytes of one script.
+const maxScript = 64 << 10
+
 // maxBrackets bounds how deep a script can be nested: the parser is recursive.
 const maxBrackets = 1000
 

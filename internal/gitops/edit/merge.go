@@ -1,69 +1,68 @@
-package gitops
+package edit
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// mergeKeys are the lists of built-in kinds that are merged item by item; the
-// lists of other kinds are replaced as a whole.
+// maxCompared limits the keys and items that one merge compares.
+const maxCompared = 2_000_000
+
+// mergeKeys has the lists of built-in kinds that merge item by item, and the key
+// that identifies an item.
 var mergeKeys = map[string]string{
 	"containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
 	"volumeMounts": "mountPath", "ports": "containerPort", "imagePullSecrets": "name",
 }
 
-func builtIn(kind string) bool {
-	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "Pod"}, kind)
-}
-
-// merge is a merge under way. Aliases make much of few lines, so that it counts
-// what it compares.
-type merge struct {
-	d    *document // of the patch
+// merger counts what one merge compares: with aliases, a few lines can stand for
+// millions of nodes.
+type merger struct {
+	d    *Document // of the patch
 	left int
 }
 
-// merged is a strategic merge, or one of mappings alone. Nodes are shared, not
-// copied: each still tells which manifest it is written in. nil: the patch
-// deletes it.
-func merged(d *document, base, patch *yaml.Node, strategic bool) (*yaml.Node, error) {
-	m := merge{d: d, left: maxCompared}
+// Merge merges a patch into base: strategically, item by item in the lists of
+// built-in kinds, or else only mappings. The result shares the nodes of both, so
+// that each node still belongs to the document it is written in. The result is
+// nil if the patch deletes base.
+func Merge(d *Document, base, patch *yaml.Node, strategic bool) (*yaml.Node, error) {
+	m := merger{d: d, left: maxCompared}
 	return m.node(base, patch, "", strategic, 0)
 }
 
-func (m *merge) node(base, patch *yaml.Node, key string, strategic bool, depth int) (*yaml.Node, error) {
-	base, patch = deref(base), deref(patch)
-	if depth > maxDepth {
-		return nil, m.d.invalid(patch, "is nested too deep")
+func (m *merger) node(base, patch *yaml.Node, key string, strategic bool, depth int) (*yaml.Node, error) {
+	base, patch = Deref(base), Deref(patch)
+	if depth > MaxDepth {
+		return nil, m.d.Invalid(patch, "is nested too deep")
 	}
 	if base != nil && patch != nil {
 		m.left -= 1 + len(base.Content)*len(patch.Content)
 	}
 	if m.left < 0 {
-		return nil, m.d.invalid(patch, "is too large to be merged")
+		return nil, m.d.Invalid(patch, "is too large to be merged")
 	}
 	switch {
-	case isMap(patch) && str(patch, "$patch") == "delete":
+	case IsMap(patch) && Str(patch, "$patch") == "delete":
 		return nil, nil
-	case isMap(patch) && str(patch, "$patch") == "replace":
+	case IsMap(patch) && Str(patch, "$patch") == "replace":
 		return patch, nil
-	case isMap(base) && isMap(patch):
+	case IsMap(base) && IsMap(patch):
 		return m.mapping(base, patch, strategic, depth)
-	case isList(base) && isList(patch) && strategic && mergeKeys[key] != "":
+	case IsList(base) && IsList(patch) && strategic && mergeKeys[key] != "":
 		return m.list(base, patch, mergeKeys[key], depth)
 	}
 	return patch, nil
 }
 
-func (m *merge) mapping(base, patch *yaml.Node, strategic bool, depth int) (*yaml.Node, error) {
+func (m *merger) mapping(base, patch *yaml.Node, strategic bool, depth int) (*yaml.Node, error) {
 	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: base.Line, Column: base.Column}
-	base = flattened(base)
+	base = Flatten(base)
 	for i := 0; i+1 < len(base.Content); i += 2 {
 		key := base.Content[i]
-		with := get(patch, key.Value)
+		with := Get(patch, key.Value)
 		if with == nil {
 			out.Content = append(out.Content, key, base.Content[i+1])
 			continue
@@ -79,30 +78,29 @@ func (m *merge) mapping(base, patch *yaml.Node, strategic bool, depth int) (*yam
 			out.Content = append(out.Content, key, n)
 		}
 	}
-	patch = flattened(patch)
+	patch = Flatten(patch)
 	for i := 0; i+1 < len(patch.Content); i += 2 {
 		key := patch.Content[i]
 		if strings.HasPrefix(key.Value, "$") {
-			return nil, m.d.invalid(key, fmt.Sprintf("the directive %q of a patch is not followed", clip(key.Value)))
+			return nil, m.d.Invalid(key, fmt.Sprintf("the directive %q of a patch is not followed", Clip(key.Value)))
 		}
-		if get(base, key.Value) == nil && keyIndex(base, key.Value) < 0 {
+		if Get(base, key.Value) == nil && KeyIndex(base, key.Value) < 0 {
 			out.Content = append(out.Content, key, patch.Content[i+1])
 		}
 	}
 	return out, nil
 }
 
-// flattened is a mapping with its merge keys (<<) resolved. What it merges twice
-// has nothing to add the second time.
-func flattened(n *yaml.Node) *yaml.Node {
-	if keyIndex(n, "<<") < 0 {
+// Flatten returns a mapping with its merge keys (<<) resolved.
+func Flatten(n *yaml.Node) *yaml.Node {
+	if KeyIndex(n, "<<") < 0 {
 		return n
 	}
 	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
 	seen, keys := map[*yaml.Node]bool{}, map[string]bool{}
 	var add func(n *yaml.Node, hops int)
 	add = func(n *yaml.Node, hops int) {
-		if !isMap(n) || hops == 0 || seen[n] {
+		if !IsMap(n) || hops == 0 || seen[n] {
 			return
 		}
 		seen[n] = true
@@ -120,24 +118,24 @@ func flattened(n *yaml.Node) *yaml.Node {
 	return out
 }
 
-func (m *merge) list(base, patch *yaml.Node, by string, depth int) (*yaml.Node, error) {
+func (m *merger) list(base, patch *yaml.Node, by string, depth int) (*yaml.Node, error) {
 	out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: base.Line, Column: base.Column}
 	used := map[*yaml.Node]bool{}
 	find := func(items []*yaml.Node, id string) *yaml.Node {
 		for _, p := range items {
-			if p = deref(p); str(p, by) == id && id != "" {
+			if p = Deref(p); Str(p, by) == id && id != "" {
 				return p
 			}
 		}
 		return nil
 	}
 	for _, p := range patch.Content {
-		if p = deref(p); str(p, "$patch") == "replace" && str(p, by) == "" {
+		if p = Deref(p); Str(p, "$patch") == "replace" && Str(p, by) == "" {
 			return patch, nil
 		}
 	}
 	for _, item := range base.Content {
-		with := find(patch.Content, str(deref(item), by))
+		with := find(patch.Content, Str(Deref(item), by))
 		if with == nil {
 			out.Content = append(out.Content, item)
 			continue
@@ -152,7 +150,7 @@ func (m *merge) list(base, patch *yaml.Node, by string, depth int) (*yaml.Node, 
 		}
 	}
 	for _, p := range patch.Content {
-		if p = deref(p); !used[p] && str(p, "$patch") != "delete" {
+		if p = Deref(p); !used[p] && Str(p, "$patch") != "delete" {
 			out.Content = append(out.Content, p)
 		}
 	}
