@@ -7,19 +7,20 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
 // configValue finds a key of a ConfigMap that an object refers to: nil when
 // the tree has no such ConfigMap or it no such key.
-func (tr *tree) configValue(o *object, name, key string) (*envVar, error) {
+func (tr *tree) configValue(o *edit.Object, name, key string) (*edit.Value, error) {
 	if name == "" || key == "" {
 		return nil, nil
 	}
-	var found []*envVar
+	var found []*edit.Value
 	for _, b := range tr.built {
-		if b.dir != o.root0 || o.root0 == "" {
+		if b.dir != o.Builder || o.Builder == "" {
 			continue
 		}
 		for _, g := range b.generators {
@@ -47,26 +48,26 @@ func (tr *tree) configValue(o *object, name, key string) (*envVar, error) {
 	return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the ConfigMap %s stands in several places: %s", o, name, strings.Join(places(found), ", "))}
 }
 
-func places(found []*envVar) []string {
+func places(found []*edit.Value) []string {
 	var out []string
 	for _, v := range found {
-		if v.doc == nil {
-			out = append(out, v.file)
+		if v.Doc == nil {
+			out = append(out, v.File)
 			continue
 		}
-		line, column := v.doc.Position(v.node)
-		out = append(out, fmt.Sprintf("%s:%d:%d", v.doc.File, line, column))
+		line, column := v.Doc.Position(v.Node)
+		out = append(out, fmt.Sprintf("%s:%d:%d", v.Doc.File, line, column))
 	}
 	return out
 }
 
 // together reports whether a file is deployed with an object.
-func (tr *tree) together(o *object, p string) bool {
-	if o.root0 == "" {
+func (tr *tree) together(o *edit.Object, p string) bool {
+	if o.Builder == "" {
 		return !tr.reached[p]
 	}
 	for _, b := range tr.built {
-		if b.dir == o.root0 {
+		if b.dir == o.Builder {
 			return b.files[p] && !isKustomization(p)
 		}
 	}
@@ -74,7 +75,7 @@ func (tr *tree) together(o *object, p string) bool {
 }
 
 // configMaps reads the ConfigMaps of that name in a file.
-func (tr *tree) configMaps(o *object, p, name, key string) ([]*envVar, error) {
+func (tr *tree) configMaps(o *edit.Object, p, name, key string) ([]*edit.Value, error) {
 	if data := string(tr.files[p]); !strings.Contains(data, "ConfigMap") || !strings.Contains(data, name) {
 		return nil, nil
 	}
@@ -82,7 +83,7 @@ func (tr *tree) configMaps(o *object, p, name, key string) ([]*envVar, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*envVar
+	var out []*edit.Value
 	for _, d := range docs {
 		if text := string(d.Data); !strings.Contains(text, "ConfigMap") || !strings.Contains(text, name) {
 			continue
@@ -92,41 +93,41 @@ func (tr *tree) configMaps(o *object, p, name, key string) ([]*envVar, error) {
 			return nil, err
 		}
 		namespace := edit.Str(root, "metadata", "namespace")
-		if edit.Str(root, "kind") != "ConfigMap" || edit.Str(root, "metadata", "name") != name || namespace != "" && o.namespace != "" && namespace != o.namespace {
+		if edit.Str(root, "kind") != "ConfigMap" || edit.Str(root, "metadata", "name") != name || namespace != "" && o.Namespace != "" && namespace != o.Namespace {
 			continue
 		}
 		if v := edit.Get(root, "data", key); edit.IsText(v) && edit.Str(root, "immutable") == "true" {
 			return nil, d.Invalid(v, "stands in an immutable ConfigMap: it takes a new one under another name")
 		} else if edit.IsText(v) {
-			out = append(out, &envVar{doc: d, node: v, path: "data[" + key + "]"})
+			out = append(out, &edit.Value{Doc: d, Node: v, Path: "data[" + key + "]"})
 		}
 	}
 	return out, nil
 }
 
 // value is what a generator makes of a key.
-func (g *generator) value(key string) *envVar {
+func (g *generator) value(key string) *edit.Value {
 	if v := g.literals[key]; v != nil {
 		return v
 	}
 	if p := g.files[key]; p != "" {
-		return &envVar{file: p, path: "configMapGenerator[" + g.name + "].files[" + key + "]"}
+		return &edit.Value{File: p, Path: "configMapGenerator[" + g.name + "].files[" + key + "]"}
 	}
 	return nil
 }
 
 // elsewhere locates a flag that the command line does not have: in the file
 // that --config names, or in a variable named after it.
-func (l *line) elsewhere(v Variable) (*site, error) {
-	files, err := l.hits("config")
+func (l line) elsewhere(v Variable) (*edit.Site, error) {
+	files, err := l.Hits("config")
 	if err != nil || strings.EqualFold(v.Flag, "config") {
 		return nil, err
 	}
 	if len(files) > 0 {
 		last := files[len(files)-1]
-		if last.form == "--flag=value" {
-			l.note = "engines do not read a file that is given as --config=FILE, in one word"
-		} else if s, err := l.inFile(last.value, v); err != nil || s != nil {
+		if last.Form == "--flag=value" {
+			l.Note = "engines do not read a file that is given as --config=FILE, in one word"
+		} else if s, err := l.inFile(last.Value, v); err != nil || s != nil {
 			return s, err
 		}
 	}
@@ -135,58 +136,58 @@ func (l *line) elsewhere(v Variable) (*site, error) {
 
 // namedAfter locates a flag in a variable of that name, which an entrypoint of
 // the image's own may read. The engines do not.
-func (l *line) namedAfter(v Variable) (*site, error) {
+func (l line) namedAfter(v Variable) (*edit.Site, error) {
 	name := "VLLM_" + strings.ToUpper(strings.ReplaceAll(v.Flag, "-", "_"))
 	s, err := l.container.envSite(name)
 	if s == nil || err != nil {
 		return nil, err
 	}
-	if runsEngine(l.args) || bareEngine.MatchString(edit.Str(l.container.node, "image")) || l.container.object.kind == llmInferenceService || l.container.ofRuntime() {
-		l.note = "no engine reads $" + name
+	if l.StartsEngine() || command.EntrypointIsEngine(edit.Str(l.container.Node, "image")) || l.container.Object.Kind == llmInferenceService || l.container.OfRuntime() {
+		l.Note = "no engine reads $" + name
 		return nil, nil
 	}
-	s.place.Container = l.container.name
-	s.place.Why = "no argument sets it, and this variable is named after it: it counts if the image's entrypoint reads it"
+	s.Container = l.container.Name
+	s.Why = "no argument sets it, and this variable is named after it: it counts if the image's entrypoint reads it"
 	return s, nil
 }
 
 // inFile locates a flag in the engine's configuration file.
-func (l *line) inFile(name string, v Variable) (*site, error) {
+func (l line) inFile(name string, v Variable) (*edit.Site, error) {
 	held, err := l.container.mounted(name)
 	if err != nil || held == nil {
 		if held == nil && err == nil {
-			l.note = "the configuration file " + edit.Clip(name) + " is not in the tree, and arguments win over it"
+			l.Note = "the configuration file " + edit.Clip(name) + " is not in the tree, and arguments win over it"
 		}
 		return nil, err
 	}
-	tr := l.container.object.tree
+	tr := l.container.tree
 	var d *edit.Document
-	if held.file != "" {
-		docs, err := tr.open(held.file)
+	if held.File != "" {
+		docs, err := tr.open(held.File)
 		if err != nil {
 			return nil, err
 		}
 		if len(docs) != 1 {
-			return nil, edit.InvalidAt(held.file, 1, 1, "a configuration file is one YAML document")
+			return nil, edit.InvalidAt(held.File, 1, 1, "a configuration file is one YAML document")
 		}
 		d = docs[0]
 		d.Role = "configuration file"
 	} else {
-		d = tr.nested(held.doc, held.node, "configuration file")
+		d = tr.nested(held.Doc, held.Node, "configuration file")
 	}
 	root, err := d.Parse()
 	if err != nil {
 		return nil, err
 	}
-	return l.inConfig(d, root, held.path, v)
+	return l.inConfig(d, root, held.Path, v)
 }
 
 // inConfig locates a flag among the keys of a configuration file.
-func (l *line) inConfig(d *edit.Document, root *yaml.Node, at string, v Variable) (*site, error) {
-	flag := dashes(v.Flag)
+func (l line) inConfig(d *edit.Document, root *yaml.Node, at string, v Variable) (*edit.Site, error) {
+	flag := command.Dashes(v.Flag)
 	var found []int
 	for i := 0; edit.IsMap(root) && i+1 < len(root.Content); i += 2 {
-		if name := dashes(root.Content[i].Value); name == flag || name == "no-"+flag {
+		if name := command.Dashes(root.Content[i].Value); name == flag || name == "no-"+flag {
 			found = append(found, i)
 		}
 	}
@@ -200,12 +201,12 @@ func (l *line) inConfig(d *edit.Document, root *yaml.Node, at string, v Variable
 	if !edit.IsText(value) {
 		return nil, d.Invalid(key, "is not a value that can be set")
 	}
-	s := l.container.object.site(d, value, Place{
-		Path: at + "[" + key.Value + "]", Form: "config", Value: value.Value, Container: l.container.name,
+	s := l.container.Object.Site(d, value, edit.Site{
+		Path: at + "[" + key.Value + "]", Form: "config", Value: value.Value, Container: l.container.Name,
 		Why: "the command line names this file with --config and does not set the flag itself; pods read it at start only",
 	})
-	s.unset = func() (edit.Splice, error) { return d.RemoveKey(root, key.Value) }
-	s.set = func(to string) (edit.Splice, error) { return d.SetAny(value, to) }
+	s.Unset = func() (edit.Splice, error) { return d.RemoveKey(root, key.Value) }
+	s.Set = func(to string) (edit.Splice, error) { return d.SetAny(value, to) }
 	if value.ShortTag() == "!!bool" {
 		return s, configBoolean(s, d, key, value)
 	}
@@ -214,18 +215,18 @@ func (l *line) inConfig(d *edit.Document, root *yaml.Node, at string, v Variable
 
 // configBoolean: vllm serve does not act on false, so that off is written as
 // no-flag: true, and to switch is to change the key.
-func configBoolean(s *site, d *edit.Document, key, value *yaml.Node) error {
+func configBoolean(s *edit.Site, d *edit.Document, key, value *yaml.Node) error {
 	if value.Value != "true" {
-		return d.Invalid(value, fmt.Sprintf("vllm serve does not act on %s: %s here: write no-%s: true", edit.Clip(key.Value), edit.Clip(value.Value), edit.Clip(dashes(key.Value))))
+		return d.Invalid(value, fmt.Sprintf("vllm serve does not act on %s: %s here: write no-%s: true", edit.Clip(key.Value), edit.Clip(value.Value), edit.Clip(command.Dashes(key.Value))))
 	}
-	positive, off := strings.CutPrefix(dashes(key.Value), "no-")
-	s.place.Value = fmt.Sprint(!off)
-	s.set = func(to string) (edit.Splice, error) {
+	positive, off := strings.CutPrefix(command.Dashes(key.Value), "no-")
+	s.Value = fmt.Sprint(!off)
+	s.Set = func(to string) (edit.Splice, error) {
 		switch {
 		case to == "true" && off:
 			return d.SetScalar(key, positive)
 		case to == "false" && !off:
-			return d.SetScalar(key, "no-"+dashes(key.Value))
+			return d.SetScalar(key, "no-"+command.Dashes(key.Value))
 		}
 		return edit.Splice{}, d.Invalid(value, fmt.Sprintf("takes true or false, not %q", edit.Clip(to)))
 	}
@@ -233,9 +234,9 @@ func configBoolean(s *site, d *edit.Document, key, value *yaml.Node) error {
 }
 
 // mounted finds the ConfigMap key that a container sees as a file.
-func (c container) mounted(file string) (*envVar, error) {
+func (c container) mounted(file string) (*edit.Value, error) {
 	var best *yaml.Node
-	for _, m := range edit.List(c.node, "volumeMounts") {
+	for _, m := range edit.List(c.Node, "volumeMounts") {
 		if at := path.Clean(edit.Str(m, "mountPath")); below(path.Clean(file), at) && (best == nil || len(at) > len(edit.Str(best, "mountPath"))) {
 			best = m
 		}
@@ -262,7 +263,7 @@ func (c container) mounted(file string) (*envVar, error) {
 					name = edit.Str(item, "key")
 				}
 			}
-			v, err := c.object.tree.configValue(c.object, edit.Str(s, "name"), name)
+			v, err := c.tree.configValue(c.Object, edit.Str(s, "name"), name)
 			if err != nil || v != nil {
 				return v, err
 			}

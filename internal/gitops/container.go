@@ -1,24 +1,49 @@
 package gitops
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
-// container is one container of a workload, or what stands for one.
+// container is one container of a workload, or the values that a chart makes one of.
 type container struct {
-	object    *object
-	component string // of a graph or a set: decode, prefill, leader, worker, VllmDecodeWorker
-	name      string
-	path      string // for people
-	node      *yaml.Node
+	command.Container
+	tree      *tree
+	component string     // of a graph or a set: decode, prefill, leader, worker, VllmDecodeWorker
 	pod       *yaml.Node // its spec, with the volumes
-	whole     bool       // args is one command line, which the operator gives to a shell
+}
+
+func (tr *tree) newContainer(c command.Container, component string, pod *yaml.Node) container {
+	c.Environment = func(name string) (*edit.Value, error) { return tr.environment(c, name) }
+	return container{Container: c, tree: tr, component: component, pod: pod}
+}
+
+// line is the command line of a container.
+type line struct {
+	*command.Line
+	container container
+}
+
+// missing returns the site at which a flag that is not set would be added.
+func (l line) missing(v Variable) (*edit.Site, error) {
+	s, err := l.Line.Missing(v.flag())
+	if errors.Is(err, command.ErrPatched) {
+		return nil, isUnset(err)
+	}
+	return s, err
+}
+
+// commandLine reads the container's command line.
+func (c container) commandLine() (line, error) {
+	l, err := command.ReadLine(c.Container)
+	return line{l, c}, err
 }
 
 // template is where a kind keeps a pod.
@@ -57,22 +82,22 @@ var llmTemplates = []template{
 func lws(name string) []string { return []string{"spec", "leaderWorkerTemplate", name, "spec"} }
 
 // containers gives the containers of an object that run with its pods.
-func (o *object) containers() []container {
-	if o.kind == dynamoGraph {
-		return o.graphContainers()
+func (tr *tree) containers(o *edit.Object) []container {
+	if o.Kind == dynamoGraph {
+		return tr.graphContainers(o)
 	}
 	var out []container
-	for _, t := range templates[o.kind] {
-		pod := edit.Get(o.root, t.path...)
-		out = append(out, o.podContainers(pod, t.component, strings.Join(t.path, "."))...)
-		if model := edit.Get(pod, "model"); o.kind == "InferenceService" && edit.IsMap(model) {
-			out = append(out, container{object: o, component: t.component, name: "kserve-container", path: strings.Join(t.path, ".") + ".model", node: model, pod: pod})
+	for _, t := range templates[o.Kind] {
+		pod := edit.Get(o.Root, t.path...)
+		out = append(out, tr.podContainers(o, pod, t.component, strings.Join(t.path, "."))...)
+		if model := edit.Get(pod, "model"); o.Kind == "InferenceService" && edit.IsMap(model) {
+			out = append(out, tr.newContainer(command.Container{Object: o, Name: "kserve-container", Path: strings.Join(t.path, ".") + ".model", Node: model}, t.component, pod))
 		}
 	}
 	return out
 }
 
-func (o *object) podContainers(pod *yaml.Node, component, at string) []container {
+func (tr *tree) podContainers(o *edit.Object, pod *yaml.Node, component, at string) []container {
 	var out []container
 	for i, c := range edit.List(pod, "containers") {
 		if !edit.IsMap(c) {
@@ -83,34 +108,28 @@ func (o *object) podContainers(pod *yaml.Node, component, at string) []container
 		if label == "" {
 			label = fmt.Sprint(i)
 		}
-		out = append(out, container{object: o, component: component, name: name, path: fmt.Sprintf("%s.containers[%s]", at, label), node: c, pod: pod})
+		out = append(out, tr.newContainer(command.Container{Object: o, Name: name, Path: fmt.Sprintf("%s.containers[%s]", at, label), Node: c}, component, pod))
 	}
 	return out
 }
 
-// ofRuntime reports whether KServe takes the command line from a runtime, and
-// puts the container's own arguments behind it.
-func (c container) ofRuntime() bool {
-	return c.object.kind == "InferenceService" && strings.HasSuffix(c.path, ".model")
-}
-
 // graphContainers gives those of a Dynamo graph: v1alpha1 keeps services in a
 // mapping, v1beta1 components in a list.
-func (o *object) graphContainers() []container {
+func (tr *tree) graphContainers(o *edit.Object) []container {
 	var out []container
-	services := edit.Get(o.root, "spec", "services")
+	services := edit.Get(o.Root, "spec", "services")
 	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
 		name, at := services.Content[i].Value, "spec.services."+services.Content[i].Value
 		pod := edit.Get(services.Content[i+1], "extraPodSpec")
 		if main := edit.Get(pod, "mainContainer"); edit.IsMap(main) {
-			out = append(out, container{object: o, component: name, name: "main", path: at + ".extraPodSpec.mainContainer", node: main, pod: pod, whole: true})
+			out = append(out, tr.newContainer(command.Container{Object: o, Name: "main", Path: at + ".extraPodSpec.mainContainer", Node: main, Whole: true}, name, pod))
 		}
-		out = append(out, o.podContainers(pod, name, at+".extraPodSpec")...)
+		out = append(out, tr.podContainers(o, pod, name, at+".extraPodSpec")...)
 	}
-	for _, c := range edit.List(o.root, "spec", "components") {
+	for _, c := range edit.List(o.Root, "spec", "components") {
 		name := edit.Str(c, "name")
-		for _, sub := range o.podContainers(edit.Get(c, "podTemplate", "spec"), name, "spec.components["+name+"].podTemplate.spec") {
-			sub.whole = true
+		for _, sub := range tr.podContainers(o, edit.Get(c, "podTemplate", "spec"), name, "spec.components["+name+"].podTemplate.spec") {
+			sub.Whole = true
 			out = append(out, sub)
 		}
 	}
@@ -118,25 +137,25 @@ func (o *object) graphContainers() []container {
 }
 
 // components lists the parts of an object that scale by themselves.
-func (o *object) components() []string {
+func components(o *edit.Object) []string {
 	var out []string
-	services := edit.Get(o.root, "spec", "services")
+	services := edit.Get(o.Root, "spec", "services")
 	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
 		out = append(out, services.Content[i].Value)
 	}
-	for _, c := range edit.List(o.root, "spec", "components") {
+	for _, c := range edit.List(o.Root, "spec", "components") {
 		out = append(out, edit.Str(c, "name"))
 	}
 	return out
 }
 
 // chosen narrows containers to those that the target may mean.
-func (o *object) chosen(t Target, component string) []container {
+func (tr *tree) matchingContainers(o *edit.Object, t Target, component string) []container {
 	var out []container
-	for _, c := range o.containers() {
+	for _, c := range tr.containers(o) {
 		switch {
 		case component != "" && !strings.EqualFold(c.component, component):
-		case t.Container != "" && c.name != t.Container:
+		case t.Container != "" && c.Name != t.Container:
 		default:
 			out = append(out, c)
 		}
@@ -146,14 +165,14 @@ func (o *object) chosen(t Target, component string) []container {
 
 // untold refuses to take a flag of any component for the workload's, where the
 // workload's name should tell which component it is of, and does not.
-func (o *object) untold(t Target, component string, containers []container) error {
+func checkComponent(o *edit.Object, t Target, component string, containers []container) error {
 	var parts []string
 	for _, c := range containers {
 		if !slices.Contains(parts, c.component) {
 			parts = append(parts, c.component)
 		}
 	}
-	if t.Workload == "" || component != "" || len(parts) < 2 || o.kind != dynamoGraph && o.kind != llmInferenceService {
+	if t.Workload == "" || component != "" || len(parts) < 2 || o.Kind != dynamoGraph && o.Kind != llmInferenceService {
 		return nil
 	}
 	return &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s, and which of them %s is cannot be told by its name",
@@ -168,33 +187,33 @@ func (c container) mentions(flag string) bool {
 		if n == nil || depth > edit.MaxDepth || found {
 			return
 		}
-		found = strings.Contains(dashes(n.Value), dashes(flag))
+		found = strings.Contains(command.Dashes(n.Value), command.Dashes(flag))
 		for _, child := range n.Content {
 			walk(child, depth+1)
 		}
 	}
-	walk(c.node, 0)
+	walk(c.Node, 0)
 	return found
 }
 
 // severalContainers is the error of a flag between whose containers, one of each
 // site, nothing decides, with what to write so that it does.
-func severalContainers(sites []*site, of []container, why string) error {
+func severalContainers(sites []*edit.Site, of []container, why string) error {
 	var names, write []string
 	for _, c := range of {
-		if c.name != "" && !slices.Contains(names, c.name) {
-			names, write = append(names, c.name), append(write, "container: "+edit.Clip(c.name))
+		if c.Name != "" && !slices.Contains(names, c.Name) {
+			names, write = append(names, c.Name), append(write, "container: "+edit.Clip(c.Name))
 		}
 	}
 	decides := "write " + strings.Join(write, " or ") + " in the service's catalog entry (--container where you look by hand)"
-	switch o := of[0].object; {
+	switch o := of[0].Object; {
 	case len(names) == len(of):
-	case o.kind == dynamoGraph || o.kind == llmInferenceService:
-		decides = fmt.Sprintf("write the workload that is made of the component as workload of the service's catalog entry, and %s %s as its gitops.object", o.kind, o.name)
+	case o.Kind == dynamoGraph || o.Kind == llmInferenceService:
+		decides = fmt.Sprintf("write the workload that is made of the component as workload of the service's catalog entry, and %s %s as its gitops.object", o.Kind, o.Name)
 	default:
 		decides = "by their names the containers cannot be told apart: give each its own, and write it as container: NAME in the service's catalog entry"
 	}
-	if !sites[0].place.Missing {
+	if !sites[0].Missing {
 		decides += ", or leave the flag in one place only"
 	}
 	return undecided(placesOf(sites), why, decides)

@@ -13,23 +13,23 @@ import (
 // generator is an entry of configMapGenerator.
 type generator struct {
 	name     string
-	doc      *edit.Document     // the kustomization
-	literals map[string]*envVar // KEY=value, and the lines of env files
-	files    map[string]string  // key to path
+	doc      *edit.Document         // the kustomization
+	literals map[string]*edit.Value // KEY=value, and the lines of env files
+	files    map[string]string      // key to path
 	node     *yaml.Node
 }
 
 // generate reads the generators of a kustomization.
 func (tr *tree) generate(b *build, d *edit.Document, root *yaml.Node, dir string) error {
 	for _, entry := range edit.List(root, "configMapGenerator") {
-		g := generator{name: edit.Str(entry, "name"), doc: d, node: entry, literals: map[string]*envVar{}, files: map[string]string{}}
+		g := generator{name: edit.Str(entry, "name"), doc: d, node: entry, literals: map[string]*edit.Value{}, files: map[string]string{}}
 		for _, l := range edit.List(entry, "literals") {
 			if key, value, ok := strings.Cut(scalar(l), "="); ok {
 				quotes := 0
 				if n := len(value); n > 1 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
 					quotes = 1 // which are not of the value
 				}
-				g.literals[key] = &envVar{doc: d, node: l, begin: len(key) + 1 + quotes, after: quotes, path: "configMapGenerator[" + g.name + "].literals[" + key + "]"}
+				g.literals[key] = &edit.Value{Doc: d, Node: l, Begin: len(key) + 1 + quotes, After: quotes, Path: "configMapGenerator[" + g.name + "].literals[" + key + "]"}
 			}
 		}
 		for _, f := range edit.List(entry, "files") {
@@ -89,7 +89,7 @@ func (g *generator) lines(p string, data []byte) error {
 		if g.literals[key] != nil {
 			return edit.InvalidAt(p, 1+strings.Count(string(data[:begin]), "\n"), 1, fmt.Sprintf("the generator %s has %s twice", edit.Clip(g.name), edit.Clip(key)))
 		}
-		g.literals[key] = &envVar{doc: d, node: root, begin: end - len(value), after: len(data) - end, path: "configMapGenerator[" + g.name + "].envs[" + key + "]"}
+		g.literals[key] = &edit.Value{Doc: d, Node: root, Begin: end - len(value), After: len(data) - end, Path: "configMapGenerator[" + g.name + "].envs[" + key + "]"}
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ const maxBuilt = 100_000
 // build is what one kustomization makes, as far as it concerns the target.
 type build struct {
 	dir        string
-	objects    []*object
+	objects    []*edit.Object
 	files      map[string]bool // that it reads
 	generators []generator
 	absent     []string // resources that are not in the tree
@@ -48,7 +48,7 @@ func (tr *tree) kustomization(dir string) string {
 // builds makes what every root kustomization builds: the one at the target's
 // path, or else all that no other one includes. The others of the tree are
 // built too, to know what else a file is used for.
-func (tr *tree) builds() ([]*object, error) {
+func (tr *tree) builds() ([]*edit.Object, error) {
 	var dirs []string
 	for _, p := range tr.paths {
 		if isKustomization(p) {
@@ -70,7 +70,7 @@ func (tr *tree) builds() ([]*object, error) {
 			tr.failed[dir] = err
 		}
 	}
-	var out []*object
+	var out []*edit.Object
 	for _, b := range tr.built {
 		if !tr.isRoot(b.dir, included) {
 			continue
@@ -176,8 +176,8 @@ func (tr *tree) include(b *build, p, entry string, stack []string, included map[
 	for _, o := range objects {
 		// A kustomization changes names and trees: the file's own stay as they are.
 		own := *o
-		own.root0, own.docs = b.dir, slices.Clone(o.docs)
-		own.why = "the kustomization " + path.Clean(b.dir) + " builds it"
+		own.Builder, own.Docs = b.dir, slices.Clone(o.Docs)
+		own.Why = "the kustomization " + path.Clean(b.dir) + " builds it"
 		b.objects = append(b.objects, &own)
 	}
 	return err
@@ -205,10 +205,10 @@ func (tr *tree) transform(b *build, d *edit.Document, root *yaml.Node, dir strin
 	}
 	for _, r := range edit.List(root, "replicas") {
 		for i, o := range b.objects {
-			if name := edit.Str(r, "name"); (name == o.name || name == o.written) && edit.Get(r, "count") != nil && edit.Get(o.root, "spec") != nil && countable(o.kind) {
+			if name := edit.Str(r, "name"); (name == o.Name || name == o.Written) && edit.Get(r, "count") != nil && edit.Get(o.Root, "spec") != nil && countable(o.Kind) {
 				c := *o
-				c.root = placed(o.root, []string{"spec", "replicas"}, edit.Get(r, "count"))
-				c.docs = append(c.docs, d)
+				c.Root = placed(o.Root, []string{"spec", "replicas"}, edit.Get(r, "count"))
+				c.Docs = append(c.Docs, d)
 				b.objects[i] = &c
 			}
 		}
@@ -216,9 +216,9 @@ func (tr *tree) transform(b *build, d *edit.Document, root *yaml.Node, dir strin
 	namespace, prefix, suffix := edit.Str(root, "namespace"), edit.Str(root, "namePrefix"), edit.Str(root, "nameSuffix")
 	for _, o := range b.objects {
 		if namespace != "" {
-			o.namespace = namespace
+			o.Namespace = namespace
 		}
-		o.name = prefix + o.name + suffix
+		o.Name = prefix + o.Name + suffix
 	}
 	return nil
 }
@@ -270,22 +270,22 @@ func flat(n *yaml.Node) string {
 
 // unshared refuses a place that another kustomization of the tree builds from:
 // a change there would change both.
-func (tr *tree) unshared(s *site) error {
-	if s.doc == nil {
+func (tr *tree) unshared(s *edit.Site) error {
+	if s.Doc == nil {
 		return nil
 	}
-	top := s.doc.Top()
-	own := map[string]bool{s.object.root0: true}
+	top := s.Doc.Top()
+	own := map[string]bool{s.Object.Builder: true}
 	for _, b := range tr.built {
 		// What includes the own kustomization is the same thing, seen from above.
-		if own[b.dir] || b.files[tr.kustomization(s.object.root0)] || !b.files[s.doc.File] || tr.within(b, s.object.root0) {
+		if own[b.dir] || b.files[tr.kustomization(s.Object.Builder)] || !b.files[s.Doc.File] || tr.within(b, s.Object.Builder) {
 			continue
 		}
 		if !b.uses(s, top) {
 			continue
 		}
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s:%d:%d: the kustomization %s builds from it too, and a change here would change both: set it in a patch of %s first",
-			s.place.File, s.place.Line, s.place.Column, b.dir, s.object.root0)}
+			s.File(), s.Line, s.Column, b.dir, s.Object.Builder)}
 	}
 	return nil
 }
@@ -301,14 +301,14 @@ func (tr *tree) within(b *build, dir string) bool {
 }
 
 // uses reports whether what a build makes has the very place in it.
-func (b *build) uses(s *site, top *edit.Document) bool {
+func (b *build) uses(s *edit.Site, top *edit.Document) bool {
 	known := false
 	for _, o := range b.objects {
-		if !slices.Contains(o.docs, top) {
+		if !slices.Contains(o.Docs, top) {
 			continue
 		}
 		known = true
-		if edit.Holds(o.root, s.node) || s.place.Missing && !edit.IsList(s.node) || s.doc != top {
+		if edit.Holds(o.Root, s.Node) || s.Missing && !edit.IsList(s.Node) || s.Doc != top {
 			return true
 		}
 	}

@@ -40,18 +40,22 @@ func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
 		files[i] = File{Path: fmt.Sprintf("live-%d.json", i), Data: data}
 	}
 	t.Path, t.ValueFiles = "", nil
-	s, err := resolve(files, t, v)
+	tr, err := newTree(files, t)
+	if err != nil {
+		return Reading{}, withoutFile(err)
+	}
+	s, err := tr.resolve(v)
 	if several := new(ambiguousError); errors.As(err, &several) {
 		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s stands in %d places of the live %s %s/%s", v, len(several.places), t.Kind, t.Namespace, t.Name)}
 	}
 	if err != nil {
 		return Reading{}, withoutFile(err)
 	}
-	if !s.place.Missing {
-		return Reading{Value: s.place.Value, Set: true}, nil
+	if !s.Missing {
+		return Reading{Value: s.Value, Set: true}, nil
 	}
-	if from := s.object.indirect(t); from != "" && !v.Replicas {
-		return Reading{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the live %s does not set %s itself, and takes variables from %s", s.object, v, from)}
+	if from := tr.envSources(s.Object, t); from != "" && !v.Replicas {
+		return Reading{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the live %s does not set %s itself, and takes variables from %s", s.Object, v, from)}
 	}
 	return Reading{}, nil
 }
@@ -73,12 +77,12 @@ func withoutFile(err error) error {
 
 // indirect names where a container of the target takes variables from that are
 // not in the object; empty: nowhere.
-func (o *object) indirect(t Target) string {
-	for _, c := range o.containers() {
-		if t.Container != "" && c.name != t.Container {
+func (tr *tree) envSources(o *edit.Object, t Target) string {
+	for _, c := range tr.containers(o) {
+		if t.Container != "" && c.Name != t.Container {
 			continue
 		}
-		for _, from := range edit.List(c.node, "envFrom") {
+		for _, from := range edit.List(c.Node, "envFrom") {
 			for _, kind := range []string{"configMapRef", "secretRef"} {
 				if name := edit.Str(from, kind, "name"); name != "" {
 					return strings.TrimSuffix(kind, "Ref") + " " + name
@@ -103,22 +107,22 @@ func LiveImage(data []byte, t Target) (Reading, error) {
 	}
 	var containers []container
 	for _, c := range tr.candidates(all) {
-		named := c.object.chosen(t, c.component)
+		named := tr.matchingContainers(c.object, t, c.component)
 		if len(named) == 0 {
-			return Reading{}, notFound("%s has no container %q (it has: %s)", c.object, edit.Clip(t.Container), c.object.containerNames())
+			return Reading{}, notFound("%s has no container %q (it has: %s)", c.object, edit.Clip(t.Container), tr.containerNames(c.object))
 		}
 		containers = append(containers, named...)
 	}
 	if len(containers) > 1 {
 		containers = slices.DeleteFunc(containers, func(c container) bool {
 			l, err := c.commandLine()
-			return err != nil || !l.isEngine()
+			return err != nil || !l.IsEngine()
 		})
 	}
 	if len(containers) != 1 {
 		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("which container of %s %s/%s is the engine's is not known", t.Kind, t.Namespace, t.Name)}
 	}
-	image := edit.Str(containers[0].node, "image")
+	image := edit.Str(containers[0].Node, "image")
 	return Reading{Value: image, Set: image != ""}, nil
 }
 

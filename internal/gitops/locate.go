@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
@@ -26,7 +27,7 @@ func Locate(files []File, t Target, v Variable) ([]Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Place{s.place}, nil
+	return []Place{placeOf(s)}, nil
 }
 
 // Values gives the values of several flags of the target; a flag that is not
@@ -64,6 +65,8 @@ func (v Variable) check() error {
 	return nil
 }
 
+func (v Variable) flag() command.Flag { return command.Flag{Name: v.Flag, Switch: v.Switch} }
+
 // String names the variable for people.
 func (v Variable) String() string {
 	switch {
@@ -76,24 +79,30 @@ func (v Variable) String() string {
 }
 
 // resolve finds the one site that counts.
-func resolve(files []File, t Target, v Variable) (*site, error) {
+func resolve(files []File, t Target, v Variable) (*edit.Site, error) {
 	return resolveKnown(files, t, v, nil)
 }
 
 // resolveKnown is given a document of the files that was parsed already, which
 // nobody else uses.
-func resolveKnown(files []File, t Target, v Variable, known *edit.Document) (*site, error) {
+func resolveKnown(files []File, t Target, v Variable, known *edit.Document) (*edit.Site, error) {
+	tr, err := newTree(files, t)
+	if err != nil {
+		return nil, err
+	}
+	tr.known = known
+	return tr.resolve(v)
+}
+
+// resolve returns the one site of the variable that takes effect.
+func (tr *tree) resolve(v Variable) (*edit.Site, error) {
+	t := tr.target
 	if err := v.check(); err != nil {
 		return nil, err
 	}
 	if t.Kind == "" || t.Name == "" {
 		return nil, &fault.Error{Reason: fault.Invalid, Message: "the target has no kind or no name"}
 	}
-	tr, err := newTree(files, t)
-	if err != nil {
-		return nil, err
-	}
-	tr.known = known
 	all, err := tr.objects()
 	if err != nil {
 		return nil, err
@@ -102,9 +111,9 @@ func resolveKnown(files []File, t Target, v Variable, known *edit.Document) (*si
 	if len(candidates) == 0 {
 		return tr.fromValues(v)
 	}
-	var sites []*site
+	var sites []*edit.Site
 	for _, c := range candidates {
-		s, err := c.object.find(t, c.component, v, all)
+		s, err := tr.findInObject(c.object, t, c.component, v, all)
 		if err != nil {
 			return nil, err
 		}
@@ -120,8 +129,8 @@ func resolveKnown(files []File, t Target, v Variable, known *edit.Document) (*si
 func byBuilds(candidates []candidate) string {
 	var dirs []string
 	for _, c := range candidates {
-		if c.object.root0 != "" {
-			dirs = append(dirs, c.object.root0)
+		if c.object.Builder != "" {
+			dirs = append(dirs, c.object.Builder)
 		}
 	}
 	if len(dirs) == 0 {
@@ -130,31 +139,31 @@ func byBuilds(candidates []candidate) string {
 	return " (built by " + strings.Join(dirs, ", ") + ")"
 }
 
-func placesOf(sites []*site) []Place {
+func placesOf(sites []*edit.Site) []Place {
 	var out []Place
 	for _, s := range sites {
-		out = append(out, s.place)
+		out = append(out, placeOf(s))
 	}
 	return out
 }
 
 // candidate is an object that may be the target's manifest.
 type candidate struct {
-	object    *object
+	object    *edit.Object
 	component string
 }
 
 // candidates gives the objects that are the target, or else its owners.
-func (tr *tree) candidates(all []*object) []candidate {
+func (tr *tree) candidates(all []*edit.Object) []candidate {
 	var exact, owners []candidate
 	for _, o := range all {
-		if o.namespace != "" && tr.target.Namespace != "" && o.namespace != tr.target.Namespace {
+		if o.Namespace != "" && tr.target.Namespace != "" && o.Namespace != tr.target.Namespace {
 			tr.near(o)
 			continue
 		}
-		if o.kind == tr.target.Kind && o.name == tr.target.Name {
-			exact = append(exact, candidate{o, o.component(tr.target)})
-		} else if component, owns := o.owns(tr.target); owns {
+		if o.Kind == tr.target.Kind && o.Name == tr.target.Name {
+			exact = append(exact, candidate{o, componentOf(o, tr.target)})
+		} else if component, owns := ownedComponent(o, tr.target); owns {
 			if tr.target.Component != "" {
 				component = tr.target.Component
 			}
@@ -171,30 +180,30 @@ func (tr *tree) candidates(all []*object) []candidate {
 
 // component is the part of the object that the target is: the one that is named,
 // or the one that its workload is made of; empty: not told.
-func (o *object) component(t Target) string {
+func componentOf(o *edit.Object, t Target) string {
 	if t.Component != "" || t.Workload == "" {
 		return t.Component
 	}
-	c, _ := o.owns(Target{Kind: "Deployment", Name: t.Workload})
+	c, _ := ownedComponent(o, Target{Kind: "Deployment", Name: t.Workload})
 	return c
 }
 
 // owns reports whether an operator makes the target from the object, by the
 // operators' own way of naming, and which component of it the target is.
-func (o *object) owns(t Target) (component string, ok bool) {
-	rest, named := strings.CutPrefix(t.Name, o.name)
+func ownedComponent(o *edit.Object, t Target) (component string, ok bool) {
+	rest, named := strings.CutPrefix(t.Name, o.Name)
 	switch {
-	case o.kind == "InferenceService":
+	case o.Kind == "InferenceService":
 		return "", named && (rest == "-predictor" || strings.HasPrefix(rest, "-predictor-"))
-	case o.kind == llmInferenceService && named && strings.HasPrefix(rest, "-kserve"):
+	case o.Kind == llmInferenceService && named && strings.HasPrefix(rest, "-kserve"):
 		if strings.HasSuffix(rest, "-prefill") {
 			return "prefill", true
 		}
 		return "decode", true
-	case o.kind == "LeaderWorkerSet" && t.Kind == "StatefulSet":
+	case o.Kind == "LeaderWorkerSet" && t.Kind == "StatefulSet":
 		return "", named && rest == ""
-	case o.kind == dynamoGraph && named:
-		for _, c := range o.components() {
+	case o.Kind == dynamoGraph && named:
+		for _, c := range components(o) {
 			if strings.EqualFold(rest, "-"+c) {
 				return c, true
 			}
@@ -204,7 +213,7 @@ func (o *object) owns(t Target) (component string, ok bool) {
 }
 
 // objects gives everything in the tree that may be or concern the target.
-func (tr *tree) objects() ([]*object, error) {
+func (tr *tree) objects() ([]*edit.Object, error) {
 	built, err := tr.builds()
 	if err != nil {
 		return nil, err
@@ -214,38 +223,38 @@ func (tr *tree) objects() ([]*object, error) {
 }
 
 // find locates the variable in an object.
-func (o *object) find(t Target, component string, v Variable, all []*object) (*site, error) {
+func (tr *tree) findInObject(o *edit.Object, t Target, component string, v Variable, all []*edit.Object) (*edit.Site, error) {
 	if v.Replicas {
-		return o.replicas(component, v, all)
+		return tr.replicas(o, component, v, all)
 	}
-	containers := o.chosen(t, component)
+	containers := tr.matchingContainers(o, t, component)
 	if len(containers) == 0 {
-		if len(o.containers()) == 0 {
+		if len(tr.containers(o)) == 0 {
 			return nil, notFound("%s has no containers", o)
 		}
-		return nil, notFound("%s has no container %q%s (it has: %s)", o, edit.Clip(t.Container), ofComponent(component), o.containerNames())
+		return nil, notFound("%s has no container %q%s (it has: %s)", o, edit.Clip(t.Container), ofComponent(component), tr.containerNames(o))
 	}
-	if err := o.untold(t, component, containers); err != nil {
+	if err := checkComponent(o, t, component, containers); err != nil {
 		return nil, err
 	}
 	return findIn(containers, t, v)
 }
 
 // findIn locates a flag or a variable in one of several containers.
-func findIn(containers []container, t Target, v Variable) (*site, error) {
+func findIn(containers []container, t Target, v Variable) (*edit.Site, error) {
 	if t.Container != "" {
-		containers = slices.DeleteFunc(containers, func(c container) bool { return c.name != t.Container })
+		containers = slices.DeleteFunc(containers, func(c container) bool { return c.Name != t.Container })
 	}
 	if envName.MatchString(v.Flag) {
 		return findEnv(containers, v)
 	}
-	var sites []*site
+	var sites []*edit.Site
 	var setBy []container
-	var lines []*line
+	var lines []line
 	for _, c := range containers {
 		l, err := c.commandLine()
 		if err == nil {
-			var s *site
+			var s *edit.Site
 			if s, err = l.find(v); s != nil {
 				sites, setBy = append(sites, s), append(setBy, c)
 			}
@@ -273,10 +282,10 @@ func ofComponent(c string) string {
 	return " of component " + edit.Clip(c)
 }
 
-func (o *object) containerNames() string {
+func (tr *tree) containerNames(o *edit.Object) string {
 	var names []string
-	for _, c := range o.containers() {
-		name := c.name
+	for _, c := range tr.containers(o) {
+		name := c.Name
 		if c.component != "" {
 			name = c.component + "/" + name
 		}
@@ -287,61 +296,65 @@ func (o *object) containerNames() string {
 
 // find locates a flag in a container: on its command line, else in the
 // configuration file or the variable that the command line names.
-func (l *line) find(v Variable) (*site, error) {
-	hits, err := l.hits(v.Flag)
+func (l line) find(v Variable) (*edit.Site, error) {
+	hits, err := l.Hits(v.Flag)
 	if err != nil {
 		return nil, err
 	}
 	if len(hits) == 0 {
 		return l.elsewhere(v)
 	}
-	h, err := counting(hits)
+	h, rival, err := command.Last(hits)
 	if err != nil {
 		return nil, err
 	}
-	s := h.site()
-	if v.Switch && h.form == "boolean" {
-		s.set = func(value string) (edit.Splice, error) {
+	if rival != nil {
+		return nil, ambiguous(placesOf([]*edit.Site{rival.Site(), h.Site()}), "several commands of one script set it")
+	}
+	s := h.Site()
+	if v.Switch && h.Form == "boolean" {
+		s.Set = func(value string) (edit.Splice, error) {
 			if value != "false" {
 				return edit.Splice{}, &fault.Error{Reason: fault.Invalid, Message: v.String() + " takes true or false"}
 			}
-			return h.unset()
+			return h.Unset()
 		}
 	}
-	name := variableName(h.value)
+	name := command.VariableName(h.Value)
 	switch {
-	case l.assigned[name]:
-		return nil, l.container.bad(s.node, l.reassigned(name))
 	case name != "":
+		if err := l.CheckAssigned(name, s.Node); err != nil {
+			return nil, err
+		}
 		return l.container.reference(name, s)
-	case strings.Contains(h.value, "$") || strings.Contains(h.value, "{{"):
-		return nil, l.container.bad(s.node, fmt.Sprintf("the value of --%s is filled in when it runs (%s)", v.Flag, edit.Clip(h.value)))
+	case strings.Contains(h.Value, "$") || strings.Contains(h.Value, "{{"):
+		return nil, l.container.Object.Invalid(s.Node, fmt.Sprintf("the value of --%s is filled in when it runs (%s)", v.Flag, edit.Clip(h.Value)))
 	}
 	return s, nil
 }
 
 // reference follows --flag=$(NAME) to the variable.
-func (c container) reference(name string, from *site) (*site, error) {
+func (c container) reference(name string, from *edit.Site) (*edit.Site, error) {
 	if credential.Named(name) {
-		return nil, c.bad(from.node, fmt.Sprintf("the value is $%s, a credential, which is neither shown nor changed here", name))
+		return nil, c.Object.Invalid(from.Node, fmt.Sprintf("the value is $%s, a credential, which is neither shown nor changed here", name))
 	}
-	v, err := c.environment(name)
+	v, err := c.Environment(name)
 	switch {
 	case err != nil:
 		return nil, err
-	case v == nil || v.node == nil:
-		return nil, c.bad(from.node, fmt.Sprintf("the value is $%s, which the manifest does not set", name))
-	case strings.Contains(v.value(), "$("):
-		return nil, v.doc.Invalid(v.node, fmt.Sprintf("the value of $%s is itself filled in when the pod starts (%s): change it where it comes from", name, edit.Clip(v.value())))
+	case v == nil || v.Node == nil:
+		return nil, c.Object.Invalid(from.Node, fmt.Sprintf("the value is $%s, which the manifest does not set", name))
+	case strings.Contains(v.Text(), "$("):
+		return nil, v.Doc.Invalid(v.Node, fmt.Sprintf("the value of $%s is itself filled in when the pod starts (%s): change it where it comes from", name, edit.Clip(v.Text())))
 	}
-	s := v.site(c.object, "the command line takes the value from this variable ("+from.place.Path+")")
-	s.place.Container = c.name
+	s := v.Site(c.Object, "the command line takes the value from this variable ("+from.Path+")")
+	s.Container = c.Name
 	return s, nil
 }
 
 // findEnv locates a variable that is an environment variable.
-func findEnv(containers []container, v Variable) (*site, error) {
-	var sites []*site
+func findEnv(containers []container, v Variable) (*edit.Site, error) {
+	var sites []*edit.Site
 	var setBy []container
 	for _, c := range containers {
 		s, err := c.envSite(v.Flag)
@@ -360,21 +373,21 @@ func findEnv(containers []container, v Variable) (*site, error) {
 	case len(containers) == 1:
 		return containers[0].addEnv(v.Flag)
 	}
-	return nil, notFound("no container of %s has %s: name the container to add it to", containers[0].object, v.Flag)
+	return nil, notFound("no container of %s has %s: name the container to add it to", containers[0].Object, v.Flag)
 }
 
 // absent is the place where a flag that no container sets would be added.
-func absent(lines []*line, v Variable) (*site, error) {
+func absent(lines []line, v Variable) (*edit.Site, error) {
 	if len(lines) > 1 {
-		var engines []*line
+		var engines []line
 		for _, l := range lines {
-			if l.isEngine() {
+			if l.IsEngine() {
 				engines = append(engines, l)
 			}
 		}
 		lines = engines
 	}
-	var sites []*site
+	var sites []*edit.Site
 	var engines []container
 	for _, l := range lines {
 		s, err := l.missing(v)

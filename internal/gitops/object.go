@@ -13,39 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is one Kubernetes object as it will be applied.
-type object struct {
-	root      *yaml.Node
-	docs      []*edit.Document // that its parts come from, base first
-	kind      string
-	name      string
-	namespace string
-	written   string // its name as the manifest has it
-	root0     string // directory of the kustomization that builds it; empty: none
-	why       string // how it comes about, when not from one manifest alone
-	prefix    string // of paths, when it is a part of a larger one
-	tree      *tree
-}
-
-// String names it as people do.
-func (o *object) String() string {
-	if o.namespace == "" {
-		return o.kind + " " + o.name
-	}
-	return o.kind + " " + o.namespace + "/" + o.name
-}
-
-// docOf gives the document that a node of the object is written in; nil: it
-// was put together from several.
-func (o *object) docOf(n *yaml.Node) *edit.Document {
-	for _, d := range o.docs {
-		if d.Holds(n) {
-			return d
-		}
-	}
-	return nil
-}
-
 // tree is the files of a commit while something is located in them.
 type tree struct {
 	files     map[string][]byte
@@ -112,8 +79,8 @@ func below(p, dir string) bool {
 
 // plain gives the objects of the manifests that no kustomization uses and that
 // may be or concern the target.
-func (tr *tree) plain() ([]*object, error) {
-	var out []*object
+func (tr *tree) plain() ([]*edit.Object, error) {
+	var out []*edit.Object
 	if tr.target.Path != "" && tr.kustomization(path.Clean(tr.target.Path)) != "" {
 		return nil, nil // that one alone is deployed
 	}
@@ -131,15 +98,15 @@ func (tr *tree) plain() ([]*object, error) {
 }
 
 // near keeps a workload of the target's name that is not the target, for people.
-func (tr *tree) near(o *object) {
-	if o.name == tr.target.Name && (templates[o.kind] != nil || o.kind == dynamoGraph) {
-		tr.elsewhere = append(tr.elsewhere, fmt.Sprintf("%s is in %s", o, o.docs[0].File))
+func (tr *tree) near(o *edit.Object) {
+	if o.Name == tr.target.Name && (templates[o.Kind] != nil || o.Kind == dynamoGraph) {
+		tr.elsewhere = append(tr.elsewhere, fmt.Sprintf("%s is in %s", o, o.Docs[0].File))
 	}
 }
 
 // read gives the objects of a file that may concern the target. A file that
 // cannot be read matters only when it speaks of the target.
-func (tr *tree) read(p string) ([]*object, error) {
+func (tr *tree) read(p string) ([]*edit.Object, error) {
 	docs, err := tr.open(p)
 	if err != nil {
 		if tr.mentions(tr.files[p]) {
@@ -147,7 +114,7 @@ func (tr *tree) read(p string) ([]*object, error) {
 		}
 		return nil, nil
 	}
-	var out []*object
+	var out []*edit.Object
 	for _, d := range docs {
 		if !tr.concerns(d) {
 			continue
@@ -165,10 +132,10 @@ func (tr *tree) read(p string) ([]*object, error) {
 }
 
 // objectsOf reads a document: an object, or a List of them.
-func (tr *tree) objectsOf(d *edit.Document, root *yaml.Node) []*object {
+func (tr *tree) objectsOf(d *edit.Document, root *yaml.Node) []*edit.Object {
 	root = edit.Deref(root)
 	if edit.Str(root, "kind") == "List" {
-		var out []*object
+		var out []*edit.Object
 		for _, item := range edit.List(root, "items") {
 			out = append(out, tr.objectsOf(d, item)...)
 		}
@@ -178,9 +145,9 @@ func (tr *tree) objectsOf(d *edit.Document, root *yaml.Node) []*object {
 	if !edit.IsMap(root) || kind == "" || name == "" {
 		return nil
 	}
-	return []*object{{
-		root: root, docs: []*edit.Document{d}, kind: kind, name: name, written: name,
-		namespace: edit.Str(root, "metadata", "namespace"), tree: tr,
+	return []*edit.Object{{
+		Root: root, Docs: []*edit.Document{d}, Kind: kind, Name: name, Written: name,
+		Namespace: edit.Str(root, "metadata", "namespace"),
 	}}
 }
 
@@ -192,14 +159,17 @@ func (tr *tree) mentions(data []byte) bool {
 		if i < 0 {
 			return false
 		}
-		if (i == 0 || !nameRune(rest[i-1])) && (i+len(name) == len(rest) || !nameRune(rest[i+len(name)])) {
+		if (i == 0 || !isNameByte(rest[i-1])) && (i+len(name) == len(rest) || !isNameByte(rest[i+len(name)])) {
 			return true
 		}
 		rest = rest[i+1:]
 	}
 }
 
-func nameRune(c byte) bool { return nameByte(c) || c == '-' }
+// isNameByte reports whether a byte may be in the middle of a name.
+func isNameByte(c byte) bool {
+	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
 
 // concerns is the cheap look before a document is parsed: its name is the
 // target's or a part of it, or it scales something, or nothing is certain.

@@ -11,9 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// patchRole is what a file that patches is called.
-const patchRole = "kustomize patch"
-
 // patches applies the patches of a kustomization, in kustomize's order.
 func (tr *tree) patches(b *build, d *edit.Document, root *yaml.Node, dir string) error {
 	for _, entry := range edit.List(root, "patchesStrategicMerge") {
@@ -49,7 +46,7 @@ func (tr *tree) patchText(b *build, d *edit.Document, file, text *yaml.Node, dir
 			b.files[p] = true
 			docs, err := tr.open(p)
 			for _, doc := range docs {
-				doc.Role = patchRole
+				doc.Role = edit.PatchRole
 			}
 			return docs, err
 		}
@@ -60,7 +57,7 @@ func (tr *tree) patchText(b *build, d *edit.Document, file, text *yaml.Node, dir
 	if !edit.IsText(text) {
 		return nil, d.Invalid(file, "a patch has neither path nor patch")
 	}
-	return []*edit.Document{tr.nested(d, text, patchRole)}, nil
+	return []*edit.Document{tr.nested(d, text, edit.PatchRole)}, nil
 }
 
 // nested is the document that a scalar holds; one for each scalar.
@@ -93,22 +90,22 @@ func (tr *tree) applyAll(b *build, docs []*edit.Document, selector *yaml.Node) e
 				continue
 			}
 			c := *o
-			c.docs = append(slices.Clone(o.docs), d)
+			c.Docs = append(slices.Clone(o.Docs), d)
 			if edit.IsList(root) {
-				c.root, err = jsonPatch(d, o.root, root)
+				c.Root, err = jsonPatch(d, o.Root, root)
 			} else {
-				c.root, err = edit.Merge(d, o.root, root, isBuiltIn(o.kind))
+				c.Root, err = edit.Merge(d, o.Root, root, isBuiltIn(o.Kind))
 			}
 			if err != nil {
 				return err
 			}
-			if c.root == nil {
+			if c.Root == nil {
 				b.objects = slices.Delete(b.objects, i, i+1)
 				i--
 				continue
 			}
-			if name := edit.Str(c.root, "metadata", "name"); edit.IsList(root) && name != edit.Str(o.root, "metadata", "name") {
-				c.name = name // a merge keeps the name, an operation may change it
+			if name := edit.Str(c.Root, "metadata", "name"); edit.IsList(root) && name != edit.Str(o.Root, "metadata", "name") {
+				c.Name = name // a merge keeps the name, an operation may change it
 			}
 			b.objects[i] = &c
 		}
@@ -117,29 +114,29 @@ func (tr *tree) applyAll(b *build, docs []*edit.Document, selector *yaml.Node) e
 }
 
 // selects reports whether a patch is for an object.
-func selects(d *edit.Document, patch, selector *yaml.Node, o *object) (bool, error) {
+func selects(d *edit.Document, patch, selector *yaml.Node, o *edit.Object) (bool, error) {
 	if selector == nil {
 		if edit.IsList(patch) {
 			return false, d.Invalid(patch, "a JSON patch needs a target")
 		}
 		name, namespace := edit.Str(patch, "metadata", "name"), edit.Str(patch, "metadata", "namespace")
-		return edit.Str(patch, "kind") == o.kind && edit.Str(patch, "apiVersion") == edit.Str(o.root, "apiVersion") && (name == o.name || name == o.written) && (namespace == "" || namespace == o.namespace), nil
+		return edit.Str(patch, "kind") == o.Kind && edit.Str(patch, "apiVersion") == edit.Str(o.Root, "apiVersion") && (name == o.Name || name == o.Written) && (namespace == "" || namespace == o.Namespace), nil
 	}
-	for key, value := range map[string]string{"kind": o.kind, "namespace": o.namespace} {
+	for key, value := range map[string]string{"kind": o.Kind, "namespace": o.Namespace} {
 		ok, err := matches(d, edit.Get(selector, key), value)
 		if err != nil || !ok {
 			return false, err
 		}
 	}
-	byName, err := matches(d, edit.Get(selector, "name"), o.name)
+	byName, err := matches(d, edit.Get(selector, "name"), o.Name)
 	if err != nil {
 		return false, err
 	}
-	byWritten, err := matches(d, edit.Get(selector, "name"), o.written)
+	byWritten, err := matches(d, edit.Get(selector, "name"), o.Written)
 	if err != nil || !byName && !byWritten {
 		return false, err
 	}
-	apiVersion := edit.Str(o.root, "apiVersion")
+	apiVersion := edit.Str(o.Root, "apiVersion")
 	group, version, grouped := strings.Cut(apiVersion, "/")
 	if !grouped {
 		group, version = "", apiVersion

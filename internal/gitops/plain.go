@@ -1,9 +1,10 @@
 package gitops
 
 import (
-	"github.com/inference-responder/responder/internal/gitops/edit"
 	"path"
 	"slices"
+
+	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
 // Manifest is an object of a changed file that is deployed as it is written.

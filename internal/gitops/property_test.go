@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/gitops/command"
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 )
@@ -188,7 +189,7 @@ func onlyAdds(t *rapid.T, before, after, value string) {
 	for path, v := range was {
 		if is[path] != v {
 			changed++
-			if rest := dashes(is[path]); !strings.Contains(rest, " --block-size") {
+			if rest := command.Dashes(is[path]); !strings.Contains(rest, " --block-size") {
 				t.Fatalf("%s was %q and is %q", path, v, is[path])
 			}
 		}
@@ -197,7 +198,7 @@ func onlyAdds(t *rapid.T, before, after, value string) {
 	for path, v := range is {
 		if _, old := was[path]; !old {
 			added++
-			if !strings.Contains(dashes(v), "--block-size") && v != value {
+			if !strings.Contains(command.Dashes(v), "--block-size") && v != value {
 				t.Fatalf("%s = %q appeared", path, v)
 			}
 		}

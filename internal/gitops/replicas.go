@@ -13,36 +13,36 @@ import (
 
 // number is the place of a number of the object; a missing one is added to the
 // mapping that would hold it.
-func (o *object) number(why string, at ...string) (*site, error) {
+func numberSite(o *edit.Object, why string, at ...string) (*edit.Site, error) {
 	key := at[len(at)-1]
-	parent := edit.Get(o.root, at[:len(at)-1]...)
-	if o.why != "" {
-		why += "; " + o.why
+	parent := edit.Get(o.Root, at[:len(at)-1]...)
+	if o.Why != "" {
+		why += "; " + o.Why
 	}
 	if !edit.IsMap(parent) || len(parent.Content) == 0 {
 		return nil, notFound("%s has no %s", o, strings.Join(at[:len(at)-1], "."))
 	}
 	n := edit.Get(parent, key)
-	place := Place{Path: o.prefix + strings.Join(at, "."), Form: "field", Why: why}
-	if o.prefix != "" {
+	place := edit.Site{Path: o.Prefix + strings.Join(at, "."), Form: "field", Why: why}
+	if o.Prefix != "" {
 		place.Form = "values"
 	}
 	if n == nil {
-		doc := o.docOf(parent)
+		doc := o.DocOf(parent)
 		if doc == nil {
-			doc, parent = o.firstHolder(at[:len(at)-1])
+			doc, parent = lastHolder(o, at[:len(at)-1])
 		}
 		if doc == nil {
 			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is put together by patches: add %s in one of them", o, strings.Join(at[:len(at)-1], "."), key)}
 		}
 		place.Missing = true
-		s := o.site(doc, parent, place)
-		s.set = func(v string) (edit.Splice, error) {
+		s := o.Site(doc, parent, place)
+		s.Set = func(v string) (edit.Splice, error) {
 			return doc.AddScalar(parent, key, v)
 		}
 		return s, nil
 	}
-	doc := o.docOf(n)
+	doc := o.DocOf(n)
 	if n.Kind != yaml.ScalarNode || doc == nil {
 		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is not a number (a template?)", o, strings.Join(at, "."))}
 	}
@@ -50,19 +50,19 @@ func (o *object) number(why string, at ...string) (*site, error) {
 		return nil, doc.Invalid(n, strings.Join(at, ".")+" is not a whole number")
 	}
 	place.Value = n.Value
-	s := o.site(doc, n, place)
-	s.set = func(v string) (edit.Splice, error) { return doc.SetScalar(n, v) }
-	s.unset = func() (edit.Splice, error) { return doc.RemoveKey(parent, key) }
+	s := o.Site(doc, n, place)
+	s.Set = func(v string) (edit.Splice, error) { return doc.SetScalar(n, v) }
+	s.Unset = func() (edit.Splice, error) { return doc.RemoveKey(parent, key) }
 	return s, nil
 }
 
 // firstHolder finds a mapping in the manifests that an object was put together
 // from: the last layer that has it.
-func (o *object) firstHolder(at []string) (*edit.Document, *yaml.Node) {
-	for i := len(o.docs) - 1; i >= 0; i-- {
-		root, err := o.docs[i].Parse()
+func lastHolder(o *edit.Object, at []string) (*edit.Document, *yaml.Node) {
+	for i := len(o.Docs) - 1; i >= 0; i-- {
+		root, err := o.Docs[i].Parse()
 		if n := edit.Get(root, at...); err == nil && edit.IsMap(n) && len(n.Content) > 0 {
-			return o.docs[i], n
+			return o.Docs[i], n
 		}
 	}
 	return nil, nil
@@ -70,83 +70,83 @@ func (o *object) firstHolder(at []string) (*edit.Document, *yaml.Node) {
 
 // replicas is where the number of an object's replicas is decided: by what
 // scales it, or by the object itself.
-func (o *object) replicas(component string, v Variable, all []*object) (*site, error) {
-	scalers := o.scalers(component, all)
+func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*edit.Object) (*edit.Site, error) {
+	scalers := scalers(o, component, all)
 	if len(scalers) > 1 {
 		var places []Place
 		for _, s := range scalers {
-			places = append(places, s.site(s.docs[0], s.root, Place{Path: "spec.scaleTargetRef"}).place)
+			places = append(places, placeOf(s.Site(s.Docs[0], s.Root, edit.Site{Path: "spec.scaleTargetRef"})))
 		}
 		return nil, ambiguous(places, "several autoscalers own the replicas")
 	}
 	if len(scalers) == 1 {
-		return scalers[0].bound(v, o)
+		return boundOf(scalers[0], v, o)
 	}
 	const own = "no autoscaler in the tree owns the replicas"
-	switch o.kind {
+	switch o.Kind {
 	case "InferenceService":
-		return o.bounds(v, "the service scales between its own bounds", []string{"spec", "predictor"}, "minReplicas", "maxReplicas")
+		return boundSite(o, v, "the service scales between its own bounds", []string{"spec", "predictor"}, "minReplicas", "maxReplicas")
 	case llmInferenceService, llmInferenceConfig:
-		return o.llmReplicas(component, v)
+		return tr.llmReplicas(o, component, v)
 	case dynamoGraph:
-		return o.graphReplicas(component)
+		return graphReplicas(o, component)
 	}
 	if v.Bound == "max" {
 		return nil, notFound("%s: no autoscaler in the tree has an upper bound for it", o)
 	}
-	return o.number(own, "spec", "replicas")
+	return numberSite(o, own, "spec", "replicas")
 }
 
-func (o *object) llmReplicas(component string, v Variable) (*site, error) {
+func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit.Site, error) {
 	at := []string{"spec"}
-	if component == "" && o.tree.target.Workload != "" && edit.IsMap(edit.Get(o.root, "spec", "prefill")) {
-		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s serves prefill and decode apart, and which of them %s is cannot be told by its name", o, edit.Clip(o.tree.target.Workload))}
+	if component == "" && tr.target.Workload != "" && edit.IsMap(edit.Get(o.Root, "spec", "prefill")) {
+		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s serves prefill and decode apart, and which of them %s is cannot be told by its name", o, edit.Clip(tr.target.Workload))}
 	}
 	if strings.HasPrefix(component, "prefill") {
 		at = append(at, "prefill")
 	}
-	if edit.IsMap(edit.Get(o.root, append(at, "scaling")...)) {
-		return o.bounds(v, "the service scales between its own bounds", append(at, "scaling"), "minReplicas", "maxReplicas")
+	if edit.IsMap(edit.Get(o.Root, append(at, "scaling")...)) {
+		return boundSite(o, v, "the service scales between its own bounds", append(at, "scaling"), "minReplicas", "maxReplicas")
 	}
-	return o.number("no autoscaler owns the replicas", append(at, "replicas")...)
+	return numberSite(o, "no autoscaler owns the replicas", append(at, "replicas")...)
 }
 
 // graphReplicas is the number of one component of a Dynamo graph.
-func (o *object) graphReplicas(component string) (*site, error) {
+func graphReplicas(o *edit.Object, component string) (*edit.Site, error) {
 	if component == "" {
-		names := o.components()
+		names := components(o)
 		if len(names) != 1 {
 			return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s: name the one to scale", o, strings.Join(names, ", "))}
 		}
 		component = names[0]
 	}
-	if name := o.planner(); name != "" {
+	if name := planner(o); name != "" {
 		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components by itself", o, edit.Clip(name))}
 	}
-	if services := edit.Get(o.root, "spec", "services"); edit.IsMap(services) {
+	if services := edit.Get(o.Root, "spec", "services"); edit.IsMap(services) {
 		for i := 0; i+1 < len(services.Content); i += 2 {
 			if name := services.Content[i].Value; strings.EqualFold(name, component) {
-				return o.graphNumber(services.Content[i+1], "spec", "services", name)
+				return graphNumber(o, services.Content[i+1], "spec", "services", name)
 			}
 		}
 	}
-	for i, c := range edit.List(o.root, "spec", "components") {
+	for i, c := range edit.List(o.Root, "spec", "components") {
 		if strings.EqualFold(edit.Str(c, "name"), component) {
-			return o.itemNumber(c, fmt.Sprintf("spec.components[%d]", i), "replicas")
+			return itemNumber(o, c, fmt.Sprintf("spec.components[%d]", i), "replicas")
 		}
 	}
-	return nil, notFound("%s has no component %q (it has %s)", o, edit.Clip(component), strings.Join(o.components(), ", "))
+	return nil, notFound("%s has no component %q (it has %s)", o, edit.Clip(component), strings.Join(components(o), ", "))
 }
 
 // planner is the component of a graph that scales the others; empty: none.
-func (o *object) planner() string {
-	services := edit.Get(o.root, "spec", "services")
+func planner(o *edit.Object) string {
+	services := edit.Get(o.Root, "spec", "services")
 	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
 		if edit.Str(services.Content[i+1], "componentType") == "planner" {
 			return services.Content[i].Value
 		}
 	}
-	for _, c := range edit.List(o.root, "spec", "components") {
+	for _, c := range edit.List(o.Root, "spec", "components") {
 		if edit.Str(c, "type") == "planner" || edit.Str(c, "componentType") == "planner" {
 			return edit.Str(c, "name")
 		}
@@ -154,32 +154,34 @@ func (o *object) planner() string {
 	return ""
 }
 
-func (o *object) graphNumber(service *yaml.Node, at ...string) (*site, error) {
+func graphNumber(o *edit.Object, service *yaml.Node, at ...string) (*edit.Site, error) {
 	if edit.Str(service, "scalingAdapter", "enabled") == "true" {
 		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: a scaling adapter owns the replicas of %s: scale its DynamoGraphDeploymentScalingAdapter", o, at[len(at)-1])}
 	}
-	return o.number("the graph itself says how many", append(at, "replicas")...)
+	return numberSite(o, "the graph itself says how many", append(at, "replicas")...)
 }
 
 // itemNumber is a number in a mapping that is an item of a list.
-func (o *object) itemNumber(m *yaml.Node, path, key string) (*site, error) {
-	s, err := o.below(m, path).number("the graph itself says how many", key)
+func itemNumber(o *edit.Object, m *yaml.Node, path, key string) (*edit.Site, error) {
+	s, err := numberSite(o.Part(m, path), "the graph itself says how many", key)
 	if s != nil {
-		s.place.Form = "field"
+		s.Form = "field"
 	}
 	return s, err
 }
 
 // scalers finds the autoscalers of an object: those built along with it, or
 // else those that stand elsewhere in the tree and belong to no other target.
-func (o *object) scalers(component string, all []*object) []*object {
-	var near, far []*object
+func scalers(o *edit.Object, component string, all []*edit.Object) []*edit.Object {
+	var near, far []*edit.Object
 	for _, s := range all {
 		switch {
-		case s.namespace != "" && o.namespace != "" && s.namespace != o.namespace, !s.scales(o, component):
-		case s.root0 == o.root0:
+		case s.Namespace != "" && o.Namespace != "" && s.Namespace != o.Namespace, !scales(s, o, component):
+		case s.Builder == o.Builder:
 			near = append(near, s)
-		case !slices.ContainsFunc(all, func(other *object) bool { return other != o && other.root0 == s.root0 && s.scales(other, component) }):
+		case !slices.ContainsFunc(all, func(other *edit.Object) bool {
+			return other != o && other.Builder == s.Builder && scales(s, other, component)
+		}):
 			far = append(far, s)
 		}
 	}
@@ -190,55 +192,55 @@ func (o *object) scalers(component string, all []*object) []*object {
 }
 
 // scales reports whether an autoscaler names an object.
-func (o *object) scales(of *object, component string) bool {
-	ref := edit.Get(o.root, "spec", "scaleTargetRef")
+func scales(o *edit.Object, of *edit.Object, component string) bool {
+	ref := edit.Get(o.Root, "spec", "scaleTargetRef")
 	kind, name := edit.Str(ref, "kind"), edit.Str(ref, "name")
-	switch o.kind {
+	switch o.Kind {
 	case "HorizontalPodAutoscaler":
 	case "ScaledObject":
 		if kind == "" {
 			kind = "Deployment"
 		}
 	case "DynamoGraphDeploymentScalingAdapter":
-		ref = edit.Get(o.root, "spec", "dgdRef")
+		ref = edit.Get(o.Root, "spec", "dgdRef")
 		part := edit.Str(ref, "serviceName") + edit.Str(ref, "componentName")
-		return of.kind == dynamoGraph && edit.Str(ref, "name") == of.written && strings.EqualFold(part, component)
+		return of.Kind == dynamoGraph && edit.Str(ref, "name") == of.Written && strings.EqualFold(part, component)
 	default:
 		return false
 	}
-	return kind == of.kind && (name == of.name || name == of.written)
+	return kind == of.Kind && (name == of.Name || name == of.Written)
 }
 
 // bound is the bound of an autoscaler.
-func (o *object) bound(v Variable, of *object) (*site, error) {
+func boundOf(o *edit.Object, v Variable, of *edit.Object) (*edit.Site, error) {
 	why := fmt.Sprintf("%s owns the replicas of %s", o, of)
-	switch o.kind {
+	switch o.Kind {
 	case "ScaledObject":
-		return o.bounds(v, why, []string{"spec"}, "minReplicaCount", "maxReplicaCount")
+		return boundSite(o, v, why, []string{"spec"}, "minReplicaCount", "maxReplicaCount")
 	case "DynamoGraphDeploymentScalingAdapter":
-		return o.number(why, "spec", "replicas")
+		return numberSite(o, why, "spec", "replicas")
 	}
-	return o.bounds(v, why, []string{"spec"}, "minReplicas", "maxReplicas")
+	return boundSite(o, v, why, []string{"spec"}, "minReplicas", "maxReplicas")
 }
 
 // bounds is the lower or upper bound; one never crosses the other.
-func (o *object) bounds(v Variable, why string, at []string, low, high string) (*site, error) {
+func boundSite(o *edit.Object, v Variable, why string, at []string, low, high string) (*edit.Site, error) {
 	mine, other := low, high
 	if v.Bound == "max" {
 		mine, other = high, low
 	}
-	s, err := o.number(why, append(at[:len(at):len(at)], mine)...)
+	s, err := numberSite(o, why, append(at[:len(at):len(at)], mine)...)
 	if err != nil {
 		return nil, err
 	}
-	set := s.set
-	s.set = func(value string) (edit.Splice, error) {
-		n := edit.Get(o.root, append(at[:len(at):len(at)], other)...)
+	set := s.Set
+	s.Set = func(value string) (edit.Splice, error) {
+		n := edit.Get(o.Root, append(at[:len(at):len(at)], other)...)
 		wanted, _ := strconv.Atoi(value)
 		if n != nil {
 			limit, err := strconv.Atoi(n.Value)
 			if err != nil || mine == low && wanted > limit || mine == high && wanted < limit {
-				return edit.Splice{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: %s: %s cannot be %s while %s is %s: change that first", s.place.File, o, mine, value, other, edit.Clip(n.Value))}
+				return edit.Splice{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: %s: %s cannot be %s while %s is %s: change that first", s.File(), o, mine, value, other, edit.Clip(n.Value))}
 			}
 		}
 		return set(value)

@@ -56,23 +56,23 @@ func Unset(files []File, t Target, v Variable) (Edit, error) {
 	switch {
 	case err != nil:
 		return Edit{}, plain(err)
-	case s.place.Missing:
+	case s.Missing:
 		return Edit{}, &fault.Error{Reason: fault.NothingToDo, Message: v.String() + " is not set"}
-	case s.unset == nil || s.place.File == "":
-		return Edit{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s:%d:%d: %s cannot be taken away here: change its value", s.place.File, s.place.Line, s.place.Column, v)}
+	case s.Unset == nil || s.File() == "":
+		return Edit{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s:%d:%d: %s cannot be taken away here: change its value", s.File(), s.Line, s.Column, v)}
 	}
-	cut, err := s.unset()
+	cut, err := s.Unset()
 	if err != nil {
 		return Edit{}, plain(err)
 	}
-	if err := s.apply(work, cut); err != nil {
+	if err := apply(work, s, cut); err != nil {
 		return Edit{}, err
 	}
-	after, err := resolveKnown(work, t, v, s.proven())
-	if err != nil || !after.place.Missing {
-		return Edit{}, s.doc.Invalid(s.node, "cannot be taken away safely: it would still be set elsewhere")
+	after, err := resolveKnown(work, t, v, result(s))
+	if err != nil || !after.Missing {
+		return Edit{}, s.Doc.Invalid(s.Node, "cannot be taken away safely: it would still be set elsewhere")
 	}
-	return edited(files, work, []Change{{Place: s.place, From: s.place.Value}})
+	return edited(files, work, []Change{{Place: placeOf(s), From: s.Value}})
 }
 
 // plain is an error without what only this package uses.
@@ -96,46 +96,46 @@ func change(work []File, t Target, v Variable, value string) (Change, error) {
 	if err != nil {
 		return Change{}, plain(err)
 	}
-	if s.place.Value == value && !s.place.Missing {
-		return Change{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.place.File, s.place.Line, s.place.Column, v, value)}
+	if s.Value == value && !s.Missing {
+		return Change{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.File(), s.Line, s.Column, v, value)}
 	}
-	cut, err := s.set(value)
+	cut, err := s.Set(value)
 	if err != nil {
 		return Change{}, plain(err)
 	}
-	if err := s.apply(work, cut); err != nil {
+	if err := apply(work, s, cut); err != nil {
 		return Change{}, err
 	}
-	after, err := resolveKnown(work, t, v, s.proven())
+	after, err := resolveKnown(work, t, v, result(s))
 	if err != nil {
 		return Change{}, plain(err)
 	}
-	gone := after.place.Missing && value == "false" && v.Switch
-	if !gone && (after.place.Missing || after.place.Value != value || after.place.File != s.place.File) {
-		return Change{}, s.doc.Invalid(s.node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, edit.Clip(after.place.Value), edit.Clip(value)))
+	gone := after.Missing && value == "false" && v.Switch
+	if !gone && (after.Missing || after.Value != value || after.File() != s.File()) {
+		return Change{}, s.Doc.Invalid(s.Node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, edit.Clip(after.Value), edit.Clip(value)))
 	}
-	return Change{Place: s.place, From: s.place.Value, To: value}, nil
+	return Change{Place: placeOf(s), From: s.Value, To: value}, nil
 }
 
-// proven is the document of the file as the change left it.
-func (s *site) proven() *edit.Document {
-	return s.doc.Top().Changed()
+// result returns the document of the file as the change left it.
+func result(s *edit.Site) *edit.Document {
+	return s.Doc.Top().Changed()
 }
 
-// apply writes the change into the file it belongs to.
-func (s *site) apply(work []File, cut edit.Splice) error {
+// apply makes the change in the file of work that it belongs to.
+func apply(work []File, s *edit.Site, cut edit.Splice) error {
 	for i := range work {
-		if work[i].Path != s.doc.File {
+		if work[i].Path != s.Doc.File {
 			continue
 		}
-		data, err := s.doc.Apply(work[i].Data, cut)
+		data, err := s.Doc.Apply(work[i].Data, cut)
 		if err != nil {
 			return err
 		}
 		work[i].Data = data
 		return nil
 	}
-	return &fault.Error{Reason: fault.NotFound, Message: s.doc.File + " is not in the tree"} // unreachable unless a caller mixes two trees
+	return &fault.Error{Reason: fault.NotFound, Message: s.Doc.File + " is not in the tree"} // unreachable unless a caller mixes two trees
 }
 
 func edited(before, after []File, changes []Change) (Edit, error) {

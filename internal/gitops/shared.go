@@ -48,7 +48,7 @@ func results(files []File, t Target, changed map[string]bool) (map[string]string
 	all, _ := tr.objects() // the target's own may be what is broken
 	own := tr.target.Path
 	if c := tr.candidates(all); len(c) > 0 {
-		own = c[0].object.root0
+		own = c[0].object.Builder
 	}
 	out := map[string]string{}
 	for _, b := range tr.built {
@@ -65,10 +65,10 @@ func (b *build) result(tr *tree, changed map[string]bool) string {
 	seen := map[string]bool{}
 	text := ""
 	for _, o := range b.objects {
-		for _, d := range o.docs {
+		for _, d := range o.Docs {
 			seen[d.File] = true
 		}
-		data, err := yaml.Marshal(o.root)
+		data, err := yaml.Marshal(o.Root)
 		if err != nil {
 			return odd
 		}

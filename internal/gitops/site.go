@@ -6,48 +6,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/edit"
-	"go.yaml.in/yaml/v3"
 )
-
-// site is a place and how to change it.
-type site struct {
-	place  Place
-	object *object
-	doc    *edit.Document
-	node   *yaml.Node
-	set    func(value string) (edit.Splice, error)
-	unset  func() (edit.Splice, error) // nil: it cannot be taken away
-}
-
-// site makes the place of a node; doc is nil when it has no single one.
-func (o *object) site(doc *edit.Document, n *yaml.Node, p Place) *site {
-	p.Object = o.String()
-	if o.kind != helmKind {
-		p.Kind, p.Name = o.kind, o.name
-	}
-	s := &site{place: p, object: o, doc: doc, node: n}
-	if doc != nil {
-		s.place.File, s.place.Document = doc.File, doc.Stream()
-		s.place.Line, s.place.Column = doc.Position(n)
-		if doc.Role != "" {
-			s.place.Object = doc.Role
-		}
-		if doc.Role == patchRole {
-			s.place.Why += "; a patch wins over what it patches"
-		}
-	}
-	return s
-}
-
-// at moves the place to a byte of the scalar's value.
-func (s *site) at(i int) {
-	if s.doc == nil {
-		return
-	}
-	if line, column, ok := s.doc.PositionIn(s.node, i); ok {
-		s.place.Line, s.place.Column = line, column
-	}
-}
 
 func notFound(format string, args ...any) error {
 	return &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf(format, args...)}
@@ -81,3 +40,21 @@ func (e *ambiguousError) Error() string { return e.err.Error() }
 
 // Unwrap gives the error that callers know.
 func (e *ambiguousError) Unwrap() error { return e.err }
+
+// placeOf returns the place of a site.
+func placeOf(s *edit.Site) Place {
+	p := Place{
+		File: s.File(), Line: s.Line, Column: s.Column, Object: s.Object.String(),
+		Path: s.Path, Form: s.Form, Container: s.Container, Value: s.Value, Missing: s.Missing, Why: s.Why,
+	}
+	if s.Object.Kind != edit.ValuesKind {
+		p.Kind, p.Name = s.Object.Kind, s.Object.Name
+	}
+	if s.Doc != nil {
+		p.Document = s.Doc.Stream()
+		if s.Doc.Role != "" {
+			p.Object = s.Doc.Role
+		}
+	}
+	return p
+}

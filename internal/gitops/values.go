@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
 )
 
 const (
-	helmKind   = "Helm values"
 	helmValues = "helm values" // the role of such a file
 )
 
@@ -35,19 +35,19 @@ func (tr *tree) inChart(p string) bool {
 
 // fromValues locates the variable in Helm values, when no manifest of the
 // target is in the tree.
-func (tr *tree) fromValues(v Variable) (*site, error) {
+func (tr *tree) fromValues(v Variable) (*edit.Site, error) {
 	layers, err := tr.valueLayers()
 	if err != nil {
 		return nil, err
 	}
-	var present, absent []*site
+	var present, absent []*edit.Site
 	for _, o := range layers {
-		sites, err := o.inValues(tr.target, v)
+		sites, err := tr.inValues(o, tr.target, v)
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range sites {
-			if s.place.Missing {
+			if s.Missing {
 				absent = append(absent, s)
 			} else {
 				present = append(present, s)
@@ -68,7 +68,7 @@ func (tr *tree) fromValues(v Variable) (*site, error) {
 }
 
 // nothing says what was looked at.
-func (tr *tree) nothing(layers []*object) error {
+func (tr *tree) nothing(layers []*edit.Object) error {
 	looked := 0
 	for _, p := range tr.paths {
 		if below(p, tr.target.Path) {
@@ -86,7 +86,7 @@ func (tr *tree) nothing(layers []*object) error {
 		message += "; " + strings.Join(tr.elsewhere[:min(3, len(tr.elsewhere))], ", ")
 	}
 	for _, o := range layers {
-		message += "; " + o.docs[0].File + " has values, but none for this name"
+		message += "; " + o.Docs[0].File + " has values, but none for this name"
 	}
 	for _, b := range tr.built {
 		for _, a := range b.absent {
@@ -133,15 +133,15 @@ func (tr *tree) unread() string {
 
 // valueLayers gives the values that may be deployed: those that the target
 // names, merged as Helm does, or else each file that looks like values.
-func (tr *tree) valueLayers() ([]*object, error) {
+func (tr *tree) valueLayers() ([]*edit.Object, error) {
 	if len(tr.target.ValueFiles) > 0 {
 		o, err := tr.mergedValues()
 		if err != nil {
 			return nil, err
 		}
-		return []*object{o}, nil
+		return []*edit.Object{o}, nil
 	}
-	var out []*object
+	var out []*edit.Object
 	for _, p := range tr.paths {
 		if !below(p, tr.target.Path) || !isYAML(p) || tr.inChart(p) {
 			continue
@@ -174,12 +174,12 @@ func (tr *tree) valueLayers() ([]*object, error) {
 	return out, nil
 }
 
-func (tr *tree) values(file string, root *yaml.Node, docs []*edit.Document) *object {
-	return &object{root: root, docs: docs, kind: helmKind, name: file, tree: tr}
+func (tr *tree) values(file string, root *yaml.Node, docs []*edit.Document) *edit.Object {
+	return &edit.Object{Root: root, Docs: docs, Kind: edit.ValuesKind, Name: file}
 }
 
 // mergedValues merges the target's value files in their order.
-func (tr *tree) mergedValues() (*object, error) {
+func (tr *tree) mergedValues() (*edit.Object, error) {
 	o := tr.values(tr.target.ValueFiles[0], &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, nil)
 	for _, p := range tr.target.ValueFiles {
 		if tr.files[p] == nil {
@@ -200,44 +200,44 @@ func (tr *tree) mergedValues() (*object, error) {
 			return nil, edit.InvalidAt(p, 1, 1, "a value file is one mapping")
 		}
 		docs[0].Role = helmValues
-		o.docs = append(o.docs, docs[0])
-		if o.root, err = edit.Merge(docs[0], o.root, root, false); err != nil {
+		o.Docs = append(o.Docs, docs[0])
+		if o.Root, err = edit.Merge(docs[0], o.Root, root, false); err != nil {
 			return nil, err
 		}
 	}
-	if len(o.docs) == 0 {
+	if len(o.Docs) == 0 {
 		return nil, notFound("the value files are empty")
 	}
-	if len(o.docs) > 1 {
-		o.why = "of the value files it is the last one that has it"
+	if len(o.Docs) > 1 {
+		o.Why = "of the value files it is the last one that has it"
 	}
 	return o, nil
 }
 
 // inValues finds the variable in the shapes that are known, at the top or
 // below the name of a chart that this one depends on.
-func (o *object) inValues(t Target, v Variable) ([]*site, error) {
-	roots := map[string]*yaml.Node{"": o.root}
+func (tr *tree) inValues(o *edit.Object, t Target, v Variable) ([]*edit.Site, error) {
+	roots := map[string]*yaml.Node{"": o.Root}
 	names := []string{""}
-	for i := 0; i+1 < len(o.root.Content); i += 2 {
-		if child := edit.Deref(o.root.Content[i+1]); edit.IsMap(child) {
-			roots[o.root.Content[i].Value+"."] = child
-			names = append(names, o.root.Content[i].Value+".")
+	for i := 0; i+1 < len(o.Root.Content); i += 2 {
+		if child := edit.Deref(o.Root.Content[i+1]); edit.IsMap(child) {
+			roots[o.Root.Content[i].Value+"."] = child
+			names = append(names, o.Root.Content[i].Value+".")
 		}
 	}
-	var out []*site
+	var out []*edit.Site
 	for _, at := range names {
 		for i, spec := range edit.List(roots[at], "servingEngineSpec", "modelSpec") {
 			if !stackModel(t.Name, edit.Str(spec, "name")) || edit.Str(spec, "enabled") == "false" {
 				continue
 			}
-			s, err := o.stackSpec(spec, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", at, i), v)
+			s, err := tr.stackSpec(o, spec, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", at, i), v)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, s)
 		}
-		s, err := o.modelService(roots[at], at, t, v)
+		s, err := tr.modelService(o, roots[at], at, t, v)
 		if err != nil {
 			return nil, err
 		}
@@ -263,85 +263,75 @@ var stackKeys = map[string]string{
 
 // stackSpec finds the variable in a model of the vLLM production stack. Its
 // chart gives extraArgs last, so that they win over the keys.
-func (o *object) stackSpec(spec *yaml.Node, at string, v Variable) (*site, error) {
+func (tr *tree) stackSpec(o *edit.Object, spec *yaml.Node, at string, v Variable) (*edit.Site, error) {
 	switch {
 	case v.Replicas && edit.Str(spec, "keda", "enabled") == "true":
-		return o.below(spec, at).bounds(v, "the chart's autoscaler owns the replicas", []string{"keda"}, "minReplicaCount", "maxReplicaCount")
+		return boundSite(o.Part(spec, at), v, "the chart's autoscaler owns the replicas", []string{"keda"}, "minReplicaCount", "maxReplicaCount")
 	case v.Replicas:
-		return o.below(spec, at).number("the chart makes it spec.replicas", "replicaCount")
+		return numberSite(o.Part(spec, at), "the chart makes it spec.replicas", "replicaCount")
 	}
 	config := edit.Get(spec, "vllmConfig")
 	if !edit.IsMap(config) {
-		return nil, notFound("%s: %s has no vllmConfig", o.docs[0].File, at)
+		return nil, notFound("%s: %s has no vllmConfig", o.Docs[0].File, at)
 	}
 	at += ".vllmConfig"
-	c := container{object: o, name: "vllm", path: at, node: config}
+	c := tr.newContainer(command.Container{Object: o, Name: "vllm", Path: at, Node: config}, "", nil)
 	if envName.MatchString(v.Flag) {
-		c.node, c.path = spec, strings.TrimSuffix(at, ".vllmConfig")
-		return findEnv([]container{c}, v)
+		c := command.Container{Object: o, Name: "vllm", Path: strings.TrimSuffix(at, ".vllmConfig"), Node: spec}
+		return findEnv([]container{tr.newContainer(c, "", nil)}, v)
 	}
-	l := &line{container: c}
-	if extra := edit.Get(config, "extraArgs"); edit.IsList(extra) {
-		args, err := l.list(extra, at+".extraArgs")
-		if err != nil {
-			return nil, err
-		}
-		l.args = args
+	args, err := command.ReadList(c.Container, edit.Get(config, "extraArgs"), at+".extraArgs")
+	if err != nil {
+		return nil, err
 	}
+	l := line{args, c}
 	s, err := l.find(v)
 	if s != nil || err != nil {
 		return s, err
 	}
-	key := stackKeys[dashes(v.Flag)]
+	key := stackKeys[command.Dashes(v.Flag)]
 	if edit.Get(config, key) != nil {
-		return o.below(config, at).setting(key, "the chart makes it --"+dashes(v.Flag))
+		return settingSite(o.Part(config, at), key, "the chart makes it --"+command.Dashes(v.Flag))
 	}
-	if len(l.args) > 0 {
+	if !l.Empty() {
 		return l.missing(v)
 	}
-	return o.newSetting(config, at, key, v)
-}
-
-// below is the part of the values that a path leads to.
-func (o *object) below(n *yaml.Node, at string) *object {
-	c := *o
-	c.root, c.prefix = n, at+"."
-	return &c
+	return newSetting(o, config, at, key, v)
 }
 
 // setting is a key of the values that is there.
-func (o *object) setting(key, why string) (*site, error) {
-	n := edit.Get(o.root, key)
-	doc := o.docOf(n)
+func settingSite(o *edit.Object, key, why string) (*edit.Site, error) {
+	n := edit.Get(o.Root, key)
+	doc := o.DocOf(n)
 	if !edit.IsText(n) || doc == nil {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s%s is no value that can be set", o.docs[0].File, o.prefix, key)}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s%s is no value that can be set", o.Docs[0].File, o.Prefix, key)}
 	}
-	if o.why != "" {
-		why += "; " + o.why
+	if o.Why != "" {
+		why += "; " + o.Why
 	}
-	s := o.site(doc, n, Place{Path: o.prefix + key, Form: "values", Value: n.Value, Why: why})
-	s.set = func(to string) (edit.Splice, error) { return doc.SetAny(n, to) }
-	s.unset = func() (edit.Splice, error) { return doc.RemoveKey(o.root, key) }
+	s := o.Site(doc, n, edit.Site{Path: o.Prefix + key, Form: "values", Value: n.Value, Why: why})
+	s.Set = func(to string) (edit.Splice, error) { return doc.SetAny(n, to) }
+	s.Unset = func() (edit.Splice, error) { return doc.RemoveKey(o.Root, key) }
 	return s, nil
 }
 
 // newSetting adds a key, or the list of further arguments where the chart has
 // no key for the flag.
-func (o *object) newSetting(config *yaml.Node, at, key string, v Variable) (*site, error) {
-	doc := o.docOf(config)
+func newSetting(o *edit.Object, config *yaml.Node, at, key string, v Variable) (*edit.Site, error) {
+	doc := o.DocOf(config)
 	if doc == nil {
 		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s is put together from several value files: set --%s in one of them", at, v.Flag)}
 	}
-	place := Place{Path: at + "." + key, Form: "values", Missing: true, Why: "not set; the chart makes it --" + dashes(v.Flag)}
+	place := edit.Site{Path: at + "." + key, Form: "values", Missing: true, Why: "not set; the chart makes it --" + command.Dashes(v.Flag)}
 	if key == "" {
-		place.Path, place.Why = at+".extraArgs[--"+dashes(v.Flag)+"]", "not set; the chart has no key for it and gives extraArgs as they are"
+		place.Path, place.Why = at+".extraArgs[--"+command.Dashes(v.Flag)+"]", "not set; the chart has no key for it and gives extraArgs as they are"
 	}
-	s := o.site(doc, config, place)
-	s.set = func(to string) (edit.Splice, error) {
+	s := o.Site(doc, config, place)
+	s.Set = func(to string) (edit.Splice, error) {
 		if key != "" {
 			return doc.AddScalar(config, key, to)
 		}
-		words, err := flagWords(v, to, false, false)
+		words, err := command.FlagWords(v.flag(), to, false, false)
 		if err != nil {
 			return edit.Splice{}, err
 		}
@@ -351,7 +341,7 @@ func (o *object) newSetting(config *yaml.Node, at, key string, v Variable) (*sit
 }
 
 // modelService finds the variable in llm-d's values: decode and prefill.
-func (o *object) modelService(root *yaml.Node, at string, t Target, v Variable) (*site, error) {
+func (tr *tree) modelService(o *edit.Object, root *yaml.Node, at string, t Target, v Variable) (*edit.Site, error) {
 	sections := []string{"decode", "prefill"}
 	if i := slices.IndexFunc(sections, func(s string) bool { return strings.HasSuffix(t.Name, "-"+s) || t.Component == s }); i >= 0 {
 		sections = sections[i : i+1]
@@ -367,17 +357,17 @@ func (o *object) modelService(root *yaml.Node, at string, t Target, v Variable) 
 		}
 	}
 	if len(parts) > 1 {
-		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", o.docs[0].File, at, at, t.Name)}
+		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", o.Docs[0].File, at, at, t.Name)}
 	}
 	if len(parts) == 0 {
 		return nil, nil
 	}
 	p := parts[0]
 	if v.Replicas && edit.Str(p.node, "autoscaling", "enabled") == "true" {
-		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: an autoscaler owns the replicas of %s%s (autoscaling.enabled)", o.docs[0].File, at, p.name)}
+		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: an autoscaler owns the replicas of %s%s (autoscaling.enabled)", o.Docs[0].File, at, p.name)}
 	}
 	if v.Replicas {
-		return o.below(p.node, at+p.name).number("the chart makes it spec.replicas", "replicas")
+		return numberSite(o.Part(p.node, at+p.name), "the chart makes it spec.replicas", "replicas")
 	}
-	return findIn(o.podContainers(p.node, p.name, at+p.name), t, v)
+	return findIn(tr.podContainers(o, p.node, p.name, at+p.name), t, v)
 }

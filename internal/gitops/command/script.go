@@ -1,4 +1,4 @@
-package gitops
+package command
 
 import (
 	"cmp"
@@ -23,8 +23,8 @@ type word struct {
 	redirect bool // the target of a redirection
 }
 
-// shell is a script that was split into words.
-type shell struct {
+// words is a script that was split into words.
+type words struct {
 	src      string
 	words    []word
 	command  int             // number of the last command
@@ -36,12 +36,12 @@ type shell struct {
 // maxScript limits the bytes of one script.
 const maxScript = 64 << 10
 
-// maxBrackets bounds how deep a script can be nested: the parser is recursive.
+// maxBrackets limits how deep a script is nested: the parser is recursive.
 const maxBrackets = 1000
 
-// shellWords splits a script as bash does. It returns an error where it cannot
+// split splits a script as bash does. It returns an error where it cannot
 // be sure what the shell would run; nothing is edited then.
-func shellWords(script string) (*shell, error) {
+func split(script string) (*words, error) {
 	switch {
 	case len(script) > maxScript:
 		return nil, fmt.Errorf("it has more than %d KiB", maxScript>>10)
@@ -52,7 +52,7 @@ func shellWords(script string) (*shell, error) {
 	case strings.Count(script, "(")+strings.Count(script, "{")+strings.Count(script, "`") > maxBrackets:
 		return nil, fmt.Errorf("it has more than %d brackets", maxBrackets)
 	}
-	s := &shell{src: script, command: -1, assigned: map[string]bool{}}
+	s := &words{src: script, command: -1, assigned: map[string]bool{}}
 	file, err := s.parse()
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func shellWords(script string) (*shell, error) {
 
 // parse parses the script. The parser takes a line for continued when a comment
 // ends with a backslash, which no shell does: such a backslash is blanked first.
-func (s *shell) parse() (*syntax.File, error) {
+func (s *words) parse() (*syntax.File, error) {
 	const most = 100
 	for range most {
 		file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(s.src), "")
@@ -96,8 +96,8 @@ func (s *shell) parse() (*syntax.File, error) {
 	return nil, fmt.Errorf("it has more than %d comments that end with a backslash", most)
 }
 
-// spoken returns the script's text without its comments.
-func (s *shell) spoken(text string) string {
+// withoutComments returns the script's text without its comments.
+func (s *words) withoutComments(text string) string {
 	var b strings.Builder
 	from := 0
 	for _, to := range s.comments {
@@ -110,7 +110,7 @@ func (s *shell) spoken(text string) string {
 
 // visit records what a node of the script has. It reports whether to visit the
 // nodes below it: never those of a word, so that what $(...) runs stays as written.
-func (s *shell) visit(n syntax.Node) (below bool, err error) {
+func (s *words) visit(n syntax.Node) (below bool, err error) {
 	switch n := n.(type) {
 	case *syntax.Comment:
 		s.comments = append(s.comments, [2]int{offset(n.Pos()), offset(n.End())})
@@ -183,7 +183,7 @@ func piped(n *syntax.BinaryCmd) (err error) {
 var setters = []string{"read", "unset", "mapfile", "readarray", "printf", "getopts"}
 
 // call records the words of a simple command.
-func (s *shell) call(n *syntax.CallExpr) {
+func (s *words) call(n *syntax.CallExpr) {
 	for _, a := range n.Assigns {
 		s.assign(a)
 	}
@@ -200,7 +200,7 @@ func (s *shell) call(n *syntax.CallExpr) {
 
 // assign records an assignment as one word. What the manifest says of a variable
 // that the script sets may count no more. NAME=${NAME:-default} keeps it.
-func (s *shell) assign(n *syntax.Assign) {
+func (s *words) assign(n *syntax.Assign) {
 	w := s.open(n, false)
 	switch {
 	case n.Array != nil:
@@ -222,7 +222,7 @@ func (s *shell) assign(n *syntax.Assign) {
 
 // array records the elements of an array as a command of their own: they may be
 // the arguments of one.
-func (s *shell) array(n *syntax.ArrayExpr) {
+func (s *words) array(n *syntax.ArrayExpr) {
 	s.command++
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -254,7 +254,7 @@ func keeps(n *syntax.Assign) bool {
 }
 
 // arithmetic takes every variable that a calculation names for one that it sets.
-func (s *shell) arithmetic(n syntax.Node) {
+func (s *words) arithmetic(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if w, ok := n.(*syntax.Word); ok && w.Lit() != "" {
 			s.assigned[w.Lit()] = true
@@ -266,14 +266,16 @@ func (s *shell) arithmetic(n syntax.Node) {
 func offset(p syntax.Pos) int { return int(p.Offset()) }
 
 // open begins a word at a node.
-func (s *shell) open(n syntax.Node, redirect bool) *word {
+func (s *words) open(n syntax.Node, redirect bool) *word {
 	s.words = append(s.words, word{begin: offset(n.Pos()), end: offset(n.End()), command: max(s.command, 0), redirect: redirect})
 	return &s.words[len(s.words)-1]
 }
 
-func (s *shell) word(n *syntax.Word, redirect bool) { s.parts(s.open(n, redirect), n.Parts, false) }
+func (s *words) word(n *syntax.Word, redirect bool) {
+	s.parts(s.open(n, redirect), n.Parts, false)
+}
 
-func (s *shell) parts(w *word, parts []syntax.WordPart, quoted bool) {
+func (s *words) parts(w *word, parts []syntax.WordPart, quoted bool) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
@@ -297,19 +299,19 @@ func (s *shell) parts(w *word, parts []syntax.WordPart, quoted bool) {
 }
 
 // raw adds what the shell expands, as it is written.
-func (s *shell) raw(w *word, n syntax.Node, bare bool) {
+func (s *words) raw(w *word, n syntax.Node, bare bool) {
 	w.expands, w.bare = true, w.bare || bare
 	s.bytes(w, offset(n.Pos()), offset(n.End()))
 }
 
-func (s *shell) bytes(w *word, from, to int) {
+func (s *words) bytes(w *word, from, to int) {
 	for i := from; i < to; i++ {
 		w.add(s.src[i], i, 1)
 	}
 }
 
 // literal adds text in which a backslash escapes.
-func (s *shell) literal(w *word, n *syntax.Lit, quoted bool) {
+func (s *words) literal(w *word, n *syntax.Lit, quoted bool) {
 	for i, end := offset(n.Pos()), offset(n.End()); i < end; i++ {
 		switch c := s.src[i]; {
 		case c != '\\' || i+1 == end:

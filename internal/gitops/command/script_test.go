@@ -1,4 +1,4 @@
-package gitops
+package command
 
 import (
 	"os/exec"
@@ -18,7 +18,7 @@ func TestWordsAsTheShellReads(t *testing.T) {
 	part := rapid.SampledFrom([]string{"a", "b", "--x=", "-", " ", "  ", "\t", "'", `"`, `\`, `\'`, `\"`, `\\`, "\\\n", "#", "'a b'", `"a 'b"`, `"\a"`, "é"})
 	rapid.Check(t, func(t *rapid.T) {
 		script := "printf '%s\\0' . " + strings.Join(rapid.SliceOfN(part, 0, 12).Draw(t, "parts"), "")
-		s, err := shellWords(script)
+		s, err := split(script)
 		if err != nil {
 			t.Skip(err)
 		}
@@ -57,7 +57,7 @@ func TestAssigned(t *testing.T) {
 		"for X in a; do b; done": true, "read X": true, "read -r Y X": true, "unset X": true, "printf -v X a": true, "((X = 1))": true, "let X=1": true,
 		"for ((X = 0; X < 1; X++)); do a; done": true, "echo X": false, "X=1; X=$X": true, "if a; then X=1; fi": true, "f() { X=1; }": true,
 	} {
-		s, err := shellWords(script)
+		s, err := split(script)
 		if err != nil {
 			t.Errorf("%q: %v", script, err)
 		} else if s.assigned["X"] != want {
@@ -88,7 +88,7 @@ func TestScripts(t *testing.T) {
 		"cat > x <<-'E O'\n\ta\n\tE O\nb c":  {"0 cat", "0 x redirect", "0 E O redirect", "1 b", "1 c"},
 		"tee x <<< \"a b\"":                  {"0 tee", "0 x", "0 a b redirect"},
 	} {
-		s, err := shellWords(script)
+		s, err := split(script)
 		if err != nil {
 			t.Errorf("%q: %v", script, err)
 			continue
@@ -113,7 +113,7 @@ func TestScripts(t *testing.T) {
 	for _, script := range []string{"a 'b", `a "b`, "a $(b", "a ${b", "a `b", `a \`, "a\r\nb", "a (b)", "fi", "cat <<EOF\na\n",
 		"bash <<EOF\na\nEOF", "cat <<EOF | bash\na\nEOF", "cat <<EOF | tee x | bash\na\nEOF", "{ cat <<EOF; } | sh\na\nEOF", "bash <<< a", "<<EOF\na\nEOF", "while a; do b; done <<EOF\na\nEOF",
 		strings.Repeat("(", 2000)} {
-		if s, err := shellWords(script); err == nil {
+		if s, err := split(script); err == nil {
 			t.Errorf("%q is read as %+v", script, s.words)
 		}
 	}
