@@ -18,19 +18,9 @@ func (tr *tree) configValue(o *edit.Object, name, key string) (*edit.Value, erro
 	if name == "" || key == "" {
 		return nil, nil
 	}
-	var found []*edit.Value
-	for _, b := range tr.built {
-		if b.dir != o.Builder || o.Builder == "" {
-			continue
-		}
-		for _, g := range b.generators {
-			if v := g.value(key); g.name == name && v != nil {
-				found = append(found, v)
-			}
-		}
-	}
-	for _, p := range tr.paths {
-		if !isYAML(p) || tr.inChart(p) || !tr.together(o, p) {
+	found := tr.builds.Generated(o.Builder, name, key)
+	for _, p := range tr.Paths() {
+		if !edit.IsYAML(p) || tr.inChart(p) || !tr.together(o, p) {
 			continue
 		}
 		values, err := tr.configMaps(o, p, name, key)
@@ -64,22 +54,17 @@ func places(found []*edit.Value) []string {
 // together reports whether a file is deployed with an object.
 func (tr *tree) together(o *edit.Object, p string) bool {
 	if o.Builder == "" {
-		return !tr.reached[p]
+		return !tr.builds.Reads(p)
 	}
-	for _, b := range tr.built {
-		if b.dir == o.Builder {
-			return b.files[p] && !isKustomization(p)
-		}
-	}
-	return false
+	return tr.builds.Deploys(o.Builder, p)
 }
 
 // configMaps reads the ConfigMaps of that name in a file.
 func (tr *tree) configMaps(o *edit.Object, p, name, key string) ([]*edit.Value, error) {
-	if data := string(tr.files[p]); !strings.Contains(data, "ConfigMap") || !strings.Contains(data, name) {
+	if data := string(tr.File(p)); !strings.Contains(data, "ConfigMap") || !strings.Contains(data, name) {
 		return nil, nil
 	}
-	docs, err := tr.open(p)
+	docs, err := tr.Open(p)
 	if err != nil {
 		return nil, err
 	}
@@ -103,17 +88,6 @@ func (tr *tree) configMaps(o *edit.Object, p, name, key string) ([]*edit.Value, 
 		}
 	}
 	return out, nil
-}
-
-// value is what a generator makes of a key.
-func (g *generator) value(key string) *edit.Value {
-	if v := g.literals[key]; v != nil {
-		return v
-	}
-	if p := g.files[key]; p != "" {
-		return &edit.Value{File: p, Path: "configMapGenerator[" + g.name + "].files[" + key + "]"}
-	}
-	return nil
 }
 
 // elsewhere locates a flag that the command line does not have: in the file
@@ -163,7 +137,7 @@ func (l line) inFile(name string, v Variable) (*edit.Site, error) {
 	tr := l.container.tree
 	var d *edit.Document
 	if held.File != "" {
-		docs, err := tr.open(held.File)
+		docs, err := tr.Open(held.File)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +147,7 @@ func (l line) inFile(name string, v Variable) (*edit.Site, error) {
 		d = docs[0]
 		d.Role = "configuration file"
 	} else {
-		d = tr.nested(held.Doc, held.Node, "configuration file")
+		d = tr.Nested(held.Doc, held.Node, "configuration file")
 	}
 	root, err := d.Parse()
 	if err != nil {
@@ -237,7 +211,7 @@ func configBoolean(s *edit.Site, d *edit.Document, key, value *yaml.Node) error 
 func (c container) mounted(file string) (*edit.Value, error) {
 	var best *yaml.Node
 	for _, m := range edit.List(c.Node, "volumeMounts") {
-		if at := path.Clean(edit.Str(m, "mountPath")); below(path.Clean(file), at) && (best == nil || len(at) > len(edit.Str(best, "mountPath"))) {
+		if at := path.Clean(edit.Str(m, "mountPath")); edit.Below(path.Clean(file), at) && (best == nil || len(at) > len(edit.Str(best, "mountPath"))) {
 			best = m
 		}
 	}

@@ -90,7 +90,7 @@ func resolveKnown(files []File, t Target, v Variable, known *edit.Document) (*ed
 	if err != nil {
 		return nil, err
 	}
-	tr.known = known
+	tr.Know(known)
 	return tr.resolve(v)
 }
 
@@ -122,7 +122,7 @@ func (tr *tree) resolve(v Variable) (*edit.Site, error) {
 	if len(sites) > 1 {
 		return nil, ambiguous(placesOf(sites), "several manifests are "+candidates[0].object.String()+byBuilds(candidates))
 	}
-	return sites[0], tr.unshared(sites[0])
+	return sites[0], tr.builds.CheckShared(sites[0])
 }
 
 // byBuilds names the kustomizations that build several candidates.
@@ -214,7 +214,7 @@ func ownedComponent(o *edit.Object, t Target) (component string, ok bool) {
 
 // objects gives everything in the tree that may be or concern the target.
 func (tr *tree) objects() ([]*edit.Object, error) {
-	built, err := tr.builds()
+	built, err := tr.builds.Objects()
 	if err != nil {
 		return nil, err
 	}

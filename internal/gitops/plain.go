@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/inference-responder/responder/internal/gitops/edit"
+	"github.com/inference-responder/responder/internal/gitops/kustomize"
 )
 
 // Manifest is an object of a changed file that is deployed as it is written.
@@ -24,7 +25,7 @@ func Plain(before, after []File, t Target) (out []Manifest, all bool) {
 	if err != nil {
 		return nil, false
 	}
-	if _, err := tr.builds(); err != nil || tr.files[path.Join(tr.target.Path, "Chart.yaml")] != nil || tr.target.Path != "" && tr.kustomization(tr.target.Path) != "" {
+	if _, err := tr.builds.Objects(); err != nil || tr.File(path.Join(tr.target.Path, "Chart.yaml")) != nil || tr.builds.Single() {
 		return nil, false
 	}
 	was := map[string][]byte{}
@@ -32,9 +33,9 @@ func Plain(before, after []File, t Target) (out []Manifest, all bool) {
 		was[f.Path] = f.Data
 	}
 	all = true
-	for _, p := range tr.paths {
+	for _, p := range tr.Paths() {
 		old, there := was[p]
-		if there && string(old) == string(tr.files[p]) {
+		if there && string(old) == string(tr.File(p)) {
 			continue
 		}
 		changed, plain := tr.plainChanges(p, old)
@@ -46,10 +47,10 @@ func Plain(before, after []File, t Target) (out []Manifest, all bool) {
 // plainChanges gives the objects of a file that were others, or not there.
 // Documents that are as they were are not even parsed.
 func (tr *tree) plainChanges(p string, old []byte) (out []Manifest, plain bool) {
-	if !below(p, tr.target.Path) || !isYAML(p) || tr.reached[p] || isKustomization(p) || tr.inChart(p) {
+	if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.builds.Reads(p) || kustomize.IsKustomization(p) || tr.inChart(p) {
 		return nil, false
 	}
-	docs, err := tr.open(p)
+	docs, err := tr.Open(p)
 	if err != nil {
 		return nil, false
 	}
@@ -60,11 +61,11 @@ func (tr *tree) plainChanges(p string, old []byte) (out []Manifest, plain bool) 
 			continue
 		}
 		root, err := d.Parse()
-		if err != nil || edit.Str(root, "kind") == "List" || len(tr.objectsOf(d, root)) != 1 {
+		if err != nil || edit.Str(root, "kind") == "List" || len(edit.Objects(d, root)) != 1 {
 			plain = false
 			continue
 		}
-		m := Manifest{File: p, Line: d.Line(), Object: tr.objectsOf(d, root)[0].String(), Data: d.Data}
+		m := Manifest{File: p, Line: d.Line(), Object: edit.Objects(d, root)[0].String(), Data: d.Data}
 		m.Before = tr.formerly(m.Object, earlier, docs)
 		out = append(out, m)
 	}
@@ -81,7 +82,7 @@ func (tr *tree) formerly(object string, earlier, now []*edit.Document) []byte {
 		if err != nil {
 			continue
 		}
-		for _, o := range tr.objectsOf(e, root) {
+		for _, o := range edit.Objects(e, root) {
 			if o.String() == object {
 				return e.Data
 			}

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/inference-responder/responder/internal/gitops/kustomize"
 )
 
 // Shared names the kustomizations that are not the target's own and whose result
@@ -28,56 +28,23 @@ func Shared(before, after []File, t Target) ([]string, error) {
 	}
 	var out []string
 	for _, dir := range slices.Sorted(maps.Keys(old)) {
-		if is, there := now[dir]; !there || is == odd || is != old[dir] {
+		if is, there := now[dir]; !there || is == kustomize.Unknown || is != old[dir] {
 			out = append(out, dir)
 		}
 	}
 	return out, nil
 }
 
-// odd is the result of a build that something of it was changed and that cannot be
-// followed.
-const odd = "\x00"
-
-// results gives what the kustomizations that are not the target's own make.
+// results returns the results of the kustomizations that are not the target's own.
 func results(files []File, t Target, changed map[string]bool) (map[string]string, error) {
 	tr, err := newTree(files, t)
 	if err != nil {
 		return nil, err
 	}
-	all, _ := tr.objects() // the target's own may be what is broken
+	all, _ := tr.objects() // the target's own kustomization may be the one that fails
 	own := tr.target.Path
 	if c := tr.candidates(all); len(c) > 0 {
 		own = c[0].object.Builder
 	}
-	out := map[string]string{}
-	for _, b := range tr.built {
-		if b.dir == own || b.files[tr.kustomization(own)] || tr.within(b, own) {
-			continue
-		}
-		out[b.dir] = b.result(tr, changed)
-	}
-	return out, nil
-}
-
-// result writes what a build makes.
-func (b *build) result(tr *tree, changed map[string]bool) string {
-	seen := map[string]bool{}
-	text := ""
-	for _, o := range b.objects {
-		for _, d := range o.Docs {
-			seen[d.File] = true
-		}
-		data, err := yaml.Marshal(o.Root)
-		if err != nil {
-			return odd
-		}
-		text += o.String() + "\n" + string(data) + "---\n"
-	}
-	for f := range b.files {
-		if changed[f] && (tr.failed[b.dir] != nil || !seen[f] && !isKustomization(f)) {
-			return odd
-		}
-	}
-	return text
+	return tr.builds.Results(own, changed), nil
 }

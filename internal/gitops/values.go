@@ -9,6 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
+	"github.com/inference-responder/responder/internal/gitops/kustomize"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -20,9 +21,9 @@ const (
 // edited: its values are.
 func (tr *tree) inChart(p string) bool {
 	for dir := path.Dir(p); ; dir = path.Dir(dir) {
-		if tr.files[path.Join(dir, "Chart.yaml")] != nil {
+		if tr.File(path.Join(dir, "Chart.yaml")) != nil {
 			for _, sub := range []string{"templates", "crds", "charts"} {
-				if below(p, path.Join(dir, sub)) {
+				if edit.Below(p, path.Join(dir, sub)) {
 					return true
 				}
 			}
@@ -70,8 +71,8 @@ func (tr *tree) fromValues(v Variable) (*edit.Site, error) {
 // nothing says what was looked at.
 func (tr *tree) nothing(layers []*edit.Object) error {
 	looked := 0
-	for _, p := range tr.paths {
-		if below(p, tr.target.Path) {
+	for _, p := range tr.Paths() {
+		if edit.Below(p, tr.target.Path) {
 			looked++
 		}
 	}
@@ -88,12 +89,10 @@ func (tr *tree) nothing(layers []*edit.Object) error {
 	for _, o := range layers {
 		message += "; " + o.Docs[0].File + " has values, but none for this name"
 	}
-	for _, b := range tr.built {
-		for _, a := range b.absent {
-			message += fmt.Sprintf("; %s takes %s from elsewhere", b.dir, edit.Clip(a))
-		}
+	for _, a := range tr.builds.Absent() {
+		message += "; " + a
 	}
-	for _, p := range tr.paths {
+	for _, p := range tr.Paths() {
 		if tr.inChart(p) && path.Ext(p) == ".yaml" {
 			message += "; the templates of a Helm chart are not edited"
 			break
@@ -107,19 +106,15 @@ func (tr *tree) nothing(layers []*edit.Object) error {
 func (tr *tree) unread() string {
 	const most = 3
 	var causes []string
-	add := func(p string, err error) {
-		if err == nil || !below(p, tr.target.Path) || slices.Contains(causes, err.Error()) {
-			return
+	errs := tr.builds.Failures(tr.target.Path)
+	for _, p := range tr.Paths() {
+		if edit.Below(p, tr.target.Path) {
+			errs = append(errs, tr.Failures(p)...)
 		}
-		causes = append(causes, err.Error())
 	}
-	for _, b := range tr.built {
-		add(b.dir, tr.failed[b.dir])
-	}
-	for _, p := range tr.paths {
-		add(p, tr.refused[p])
-		for _, d := range tr.docs[p] {
-			add(p, d.Err())
+	for _, err := range errs {
+		if !slices.Contains(causes, err.Error()) {
+			causes = append(causes, err.Error())
 		}
 	}
 	switch n := len(causes); {
@@ -142,14 +137,14 @@ func (tr *tree) valueLayers() ([]*edit.Object, error) {
 		return []*edit.Object{o}, nil
 	}
 	var out []*edit.Object
-	for _, p := range tr.paths {
-		if !below(p, tr.target.Path) || !isYAML(p) || tr.inChart(p) {
+	for _, p := range tr.Paths() {
+		if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.inChart(p) {
 			continue
 		}
-		if text := string(tr.files[p]); !strings.Contains(text, "modelSpec") && !strings.Contains(text, "decode") && !strings.Contains(text, "prefill") {
+		if text := string(tr.File(p)); !strings.Contains(text, "modelSpec") && !strings.Contains(text, "decode") && !strings.Contains(text, "prefill") {
 			continue
 		}
-		docs, err := tr.open(p)
+		docs, err := tr.Open(p)
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +155,7 @@ func (tr *tree) valueLayers() ([]*edit.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		if isKustomization(p) {
+		if kustomize.IsKustomization(p) {
 			for _, chart := range edit.List(root, "helmCharts") {
 				if inline := edit.Get(chart, "valuesInline"); edit.IsMap(inline) {
 					out = append(out, tr.values(p, inline, docs))
@@ -182,10 +177,10 @@ func (tr *tree) values(file string, root *yaml.Node, docs []*edit.Document) *edi
 func (tr *tree) mergedValues() (*edit.Object, error) {
 	o := tr.values(tr.target.ValueFiles[0], &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, nil)
 	for _, p := range tr.target.ValueFiles {
-		if tr.files[p] == nil {
+		if tr.File(p) == nil {
 			return nil, notFound("the value file %s is not in the tree", edit.Clip(p))
 		}
-		docs, err := tr.open(p)
+		docs, err := tr.Open(p)
 		if err != nil {
 			return nil, err
 		}

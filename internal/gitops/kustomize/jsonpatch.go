@@ -1,4 +1,4 @@
-package gitops
+package kustomize
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 // maxOperations limits the operations of one JSON patch.
 const maxOperations = 2000
 
-// jsonPatch applies the operations of RFC 6902 that kustomizations use. Like a
-// merge, it shares nodes with what it patches.
+// jsonPatch applies the operations of RFC 6902 that kustomizations use. The result
+// shares nodes with root, as that of [edit.Merge] does.
 func jsonPatch(d *edit.Document, root, ops *yaml.Node) (*yaml.Node, error) {
 	if len(ops.Content) > maxOperations {
 		return nil, d.Invalid(ops, fmt.Sprintf("the patch has more than %d operations", maxOperations))
@@ -51,7 +51,7 @@ func jsonPatch(d *edit.Document, root, ops *yaml.Node) (*yaml.Node, error) {
 	return root, nil
 }
 
-// operate does one operation; what is above the place is copied.
+// operate applies one operation. It copies the nodes above the place.
 func operate(n *yaml.Node, at []string, kind string, value *yaml.Node) (*yaml.Node, error) {
 	if n == nil || n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode {
 		return nil, fmt.Errorf("there is no %s", at[0])
@@ -83,7 +83,7 @@ func operate(n *yaml.Node, at []string, kind string, value *yaml.Node) (*yaml.No
 	return &c, nil
 }
 
-// index is where the child stands in Content; -1 for a key that is added.
+// index returns the index of a child in Content, or -1 for a key to add.
 func index(n *yaml.Node, part, kind string, last bool) (int, error) {
 	if edit.IsMap(n) {
 		if i := edit.KeyIndex(n, part); i >= 0 {
@@ -104,8 +104,8 @@ func index(n *yaml.Node, part, kind string, last bool) (int, error) {
 	return i, nil
 }
 
-// placed is a tree with a value at a path of keys.
-func placed(root *yaml.Node, at []string, value *yaml.Node) *yaml.Node {
+// withValue returns a tree with a value at a path of keys.
+func withValue(root *yaml.Node, at []string, value *yaml.Node) *yaml.Node {
 	out, err := operate(edit.Deref(root), at, "add", value)
 	if err != nil {
 		return root

@@ -1,4 +1,4 @@
-package gitops
+package kustomize
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 )
 
 // patches applies the patches of a kustomization, in kustomize's order.
-func (tr *tree) patches(b *build, d *edit.Document, root *yaml.Node, dir string) error {
+func (bs *Builds) patches(b *build, d *edit.Document, root *yaml.Node, dir string) error {
 	for _, entry := range edit.List(root, "patchesStrategicMerge") {
-		docs, err := tr.patchText(b, d, entry, entry, dir)
+		docs, err := bs.patchText(b, d, entry, entry, dir)
 		if err != nil {
 			return err
 		}
-		if err := tr.applyAll(b, docs, nil); err != nil {
+		if err := bs.applyAll(b, docs, nil); err != nil {
 			return err
 		}
 	}
@@ -27,11 +27,11 @@ func (tr *tree) patches(b *build, d *edit.Document, root *yaml.Node, dir string)
 			if edit.IsText(entry) {
 				return d.Invalid(entry, "a patch is a mapping with path or patch")
 			}
-			docs, err := tr.patchText(b, d, edit.Get(entry, "path"), edit.Get(entry, "patch"), dir)
+			docs, err := bs.patchText(b, d, edit.Get(entry, "path"), edit.Get(entry, "patch"), dir)
 			if err != nil {
 				return err
 			}
-			if err := tr.applyAll(b, docs, edit.Get(entry, "target")); err != nil {
+			if err := bs.applyAll(b, docs, edit.Get(entry, "target")); err != nil {
 				return err
 			}
 		}
@@ -39,12 +39,12 @@ func (tr *tree) patches(b *build, d *edit.Document, root *yaml.Node, dir string)
 	return nil
 }
 
-// patchText gives the documents of a patch: those of a file, or of the text.
-func (tr *tree) patchText(b *build, d *edit.Document, file, text *yaml.Node, dir string) ([]*edit.Document, error) {
+// patchText returns the documents of a patch: those of a file, or of the text.
+func (bs *Builds) patchText(b *build, d *edit.Document, file, text *yaml.Node, dir string) ([]*edit.Document, error) {
 	if edit.IsText(file) {
-		if p := path.Join(dir, file.Value); tr.files[p] != nil {
+		if p := path.Join(dir, file.Value); bs.tree.File(p) != nil {
 			b.files[p] = true
-			docs, err := tr.open(p)
+			docs, err := bs.tree.Open(p)
 			for _, doc := range docs {
 				doc.Role = edit.PatchRole
 			}
@@ -57,27 +57,17 @@ func (tr *tree) patchText(b *build, d *edit.Document, file, text *yaml.Node, dir
 	if !edit.IsText(text) {
 		return nil, d.Invalid(file, "a patch has neither path nor patch")
 	}
-	return []*edit.Document{tr.nested(d, text, edit.PatchRole)}, nil
+	return []*edit.Document{bs.tree.Nested(d, text, edit.PatchRole)}, nil
 }
 
-// nested is the document that a scalar holds; one for each scalar.
-func (tr *tree) nested(d *edit.Document, n *yaml.Node, role string) *edit.Document {
-	if known := tr.texts[n]; known != nil {
-		return known
-	}
-	inner := d.Nested(n, role)
-	tr.texts[n] = inner
-	return inner
-}
-
-// applyAll applies patches to what they select.
-func (tr *tree) applyAll(b *build, docs []*edit.Document, selector *yaml.Node) error {
+// applyAll applies patches to the objects that they select.
+func (bs *Builds) applyAll(b *build, docs []*edit.Document, selector *yaml.Node) error {
 	for _, d := range docs {
 		root, err := d.Parse()
 		if err != nil {
 			return err
 		}
-		if err := tr.count(d.File, 1+len(b.objects)/100); err != nil {
+		if err := bs.add(d.File, 1+len(b.objects)/100); err != nil {
 			return err
 		}
 		for i := 0; i < len(b.objects); i++ {
@@ -155,7 +145,7 @@ func selects(d *edit.Document, patch, selector *yaml.Node, o *edit.Object) (bool
 	return true, nil
 }
 
-// matches compares with a regular expression that has to match as a whole.
+// matches reports whether a regular expression matches all of a value.
 func matches(d *edit.Document, pattern *yaml.Node, value string) (bool, error) {
 	if !edit.IsText(pattern) || pattern.Value == "" {
 		return true, nil
