@@ -41,10 +41,11 @@ var mayImport = map[string][]string{
 	// The outside world knows nothing of playbooks, runs or its callers.
 	"internal/kube":             {"internal/fault", "internal/kube/rollout", "internal/credential"},
 	"internal/kube/rollout":     {}, // kubectl's packages are heavy: one edge package holds them
-	"internal/gitops":           {"internal/fault", "internal/credential", "internal/gitops/edit", "internal/gitops/command", "internal/gitops/kustomize"},
+	"internal/gitops":           {"internal/fault", "internal/credential", "internal/gitops/edit", "internal/gitops/command", "internal/gitops/kustomize", "internal/gitops/helm"},
 	"internal/gitops/edit":      {"internal/fault"},
 	"internal/gitops/command":   {"internal/fault", "internal/gitops/edit"},
 	"internal/gitops/kustomize": {"internal/fault", "internal/gitops/edit"},
+	"internal/gitops/helm":      {"internal/fault", "internal/gitops/edit", "internal/gitops/command"},
 
 	"internal/gitops/forge": {"internal/fault", "internal/gitops", "internal/dial"},
 	// The editor, the repositories and the pull requests put together, for the levers' interfaces.

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
+	"github.com/inference-responder/responder/internal/gitops/helm"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -20,7 +21,7 @@ func (tr *tree) configValue(o *edit.Object, name, key string) (*edit.Value, erro
 	}
 	found := tr.builds.Generated(o.Builder, name, key)
 	for _, p := range tr.Paths() {
-		if !edit.IsYAML(p) || tr.inChart(p) || !tr.together(o, p) {
+		if !edit.IsYAML(p) || helm.IsTemplate(tr.Tree, p) || !tr.together(o, p) {
 			continue
 		}
 		values, err := tr.configMaps(o, p, name, key)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/edit"
+	"github.com/inference-responder/responder/internal/gitops/helm"
 	"github.com/inference-responder/responder/internal/gitops/kustomize"
 )
 
@@ -42,7 +43,7 @@ func (tr *tree) plain() ([]*edit.Object, error) {
 		return nil, nil // that one alone is deployed
 	}
 	for _, p := range tr.Paths() {
-		if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.builds.Reads(p) || kustomize.IsKustomization(p) || tr.inChart(p) {
+		if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.builds.Reads(p) || edit.IsKustomization(p) || helm.IsTemplate(tr.Tree, p) {
 			continue
 		}
 		objects, err := tr.Tree.Objects(p)

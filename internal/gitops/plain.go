@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/inference-responder/responder/internal/gitops/edit"
-	"github.com/inference-responder/responder/internal/gitops/kustomize"
+	"github.com/inference-responder/responder/internal/gitops/helm"
 )
 
 // Manifest is an object of a changed file that is deployed as it is written.
@@ -47,7 +47,7 @@ func Plain(before, after []File, t Target) (out []Manifest, all bool) {
 // plainChanges gives the objects of a file that were others, or not there.
 // Documents that are as they were are not even parsed.
 func (tr *tree) plainChanges(p string, old []byte) (out []Manifest, plain bool) {
-	if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.builds.Reads(p) || kustomize.IsKustomization(p) || tr.inChart(p) {
+	if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.builds.Reads(p) || edit.IsKustomization(p) || helm.IsTemplate(tr.Tree, p) {
 		return nil, false
 	}
 	docs, err := tr.Open(p)

@@ -3,7 +3,6 @@ package gitops
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -11,81 +10,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// number is the place of a number of the object; a missing one is added to the
-// mapping that would hold it.
-func numberSite(o *edit.Object, why string, at ...string) (*edit.Site, error) {
-	key := at[len(at)-1]
-	parent := edit.Get(o.Root, at[:len(at)-1]...)
-	if o.Why != "" {
-		why += "; " + o.Why
-	}
-	if !edit.IsMap(parent) || len(parent.Content) == 0 {
-		return nil, notFound("%s has no %s", o, strings.Join(at[:len(at)-1], "."))
-	}
-	n := edit.Get(parent, key)
-	place := edit.Site{Path: o.Prefix + strings.Join(at, "."), Form: "field", Why: why}
-	if o.Prefix != "" {
-		place.Form = "values"
-	}
-	if n == nil {
-		doc := o.DocOf(parent)
-		if doc == nil {
-			doc, parent = lastHolder(o, at[:len(at)-1])
-		}
-		if doc == nil {
-			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is put together by patches: add %s in one of them", o, strings.Join(at[:len(at)-1], "."), key)}
-		}
-		place.Missing = true
-		s := o.Site(doc, parent, place)
-		s.Set = func(v string) (edit.Splice, error) {
-			return doc.AddScalar(parent, key, v)
-		}
-		return s, nil
-	}
-	doc := o.DocOf(n)
-	if n.Kind != yaml.ScalarNode || doc == nil {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is not a number (a template?)", o, strings.Join(at, "."))}
-	}
-	if _, err := strconv.Atoi(n.Value); err != nil {
-		return nil, doc.Invalid(n, strings.Join(at, ".")+" is not a whole number")
-	}
-	place.Value = n.Value
-	s := o.Site(doc, n, place)
-	s.Set = func(v string) (edit.Splice, error) { return doc.SetScalar(n, v) }
-	s.Unset = func() (edit.Splice, error) { return doc.RemoveKey(parent, key) }
-	return s, nil
-}
-
-// firstHolder finds a mapping in the manifests that an object was put together
-// from: the last layer that has it.
-func lastHolder(o *edit.Object, at []string) (*edit.Document, *yaml.Node) {
-	for i := len(o.Docs) - 1; i >= 0; i-- {
-		root, err := o.Docs[i].Parse()
-		if n := edit.Get(root, at...); err == nil && edit.IsMap(n) && len(n.Content) > 0 {
-			return o.Docs[i], n
-		}
-	}
-	return nil, nil
-}
-
 // replicas is where the number of an object's replicas is decided: by what
 // scales it, or by the object itself.
 func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*edit.Object) (*edit.Site, error) {
-	scalers := scalers(o, component, all)
-	if len(scalers) > 1 {
+	owners := scalers(o, component, all)
+	if len(owners) > 1 {
 		var places []Place
-		for _, s := range scalers {
+		for _, s := range owners {
 			places = append(places, placeOf(s.Site(s.Docs[0], s.Root, edit.Site{Path: "spec.scaleTargetRef"})))
 		}
 		return nil, ambiguous(places, "several autoscalers own the replicas")
 	}
-	if len(scalers) == 1 {
-		return boundOf(scalers[0], v, o)
+	if len(owners) == 1 {
+		return boundOf(owners[0], v, o)
 	}
 	const own = "no autoscaler in the tree owns the replicas"
 	switch o.Kind {
 	case "InferenceService":
-		return boundSite(o, v, "the service scales between its own bounds", []string{"spec", "predictor"}, "minReplicas", "maxReplicas")
+		return o.Bound(v.Bound, "the service scales between its own bounds", []string{"spec", "predictor"}, "minReplicas", "maxReplicas")
 	case llmInferenceService, llmInferenceConfig:
 		return tr.llmReplicas(o, component, v)
 	case dynamoGraph:
@@ -94,7 +36,7 @@ func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*ed
 	if v.Bound == "max" {
 		return nil, notFound("%s: no autoscaler in the tree has an upper bound for it", o)
 	}
-	return numberSite(o, own, "spec", "replicas")
+	return o.Number(own, "spec", "replicas")
 }
 
 func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit.Site, error) {
@@ -106,9 +48,9 @@ func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit
 		at = append(at, "prefill")
 	}
 	if edit.IsMap(edit.Get(o.Root, append(at, "scaling")...)) {
-		return boundSite(o, v, "the service scales between its own bounds", append(at, "scaling"), "minReplicas", "maxReplicas")
+		return o.Bound(v.Bound, "the service scales between its own bounds", append(at, "scaling"), "minReplicas", "maxReplicas")
 	}
-	return numberSite(o, "no autoscaler owns the replicas", append(at, "replicas")...)
+	return o.Number("no autoscaler owns the replicas", append(at, "replicas")...)
 }
 
 // graphReplicas is the number of one component of a Dynamo graph.
@@ -158,12 +100,12 @@ func graphNumber(o *edit.Object, service *yaml.Node, at ...string) (*edit.Site, 
 	if edit.Str(service, "scalingAdapter", "enabled") == "true" {
 		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: a scaling adapter owns the replicas of %s: scale its DynamoGraphDeploymentScalingAdapter", o, at[len(at)-1])}
 	}
-	return numberSite(o, "the graph itself says how many", append(at, "replicas")...)
+	return o.Number("the graph itself says how many", append(at, "replicas")...)
 }
 
 // itemNumber is a number in a mapping that is an item of a list.
 func itemNumber(o *edit.Object, m *yaml.Node, path, key string) (*edit.Site, error) {
-	s, err := numberSite(o.Part(m, path), "the graph itself says how many", key)
+	s, err := o.Part(m, path).Number("the graph itself says how many", key)
 	if s != nil {
 		s.Form = "field"
 	}
@@ -216,34 +158,9 @@ func boundOf(o *edit.Object, v Variable, of *edit.Object) (*edit.Site, error) {
 	why := fmt.Sprintf("%s owns the replicas of %s", o, of)
 	switch o.Kind {
 	case "ScaledObject":
-		return boundSite(o, v, why, []string{"spec"}, "minReplicaCount", "maxReplicaCount")
+		return o.Bound(v.Bound, why, []string{"spec"}, "minReplicaCount", "maxReplicaCount")
 	case "DynamoGraphDeploymentScalingAdapter":
-		return numberSite(o, why, "spec", "replicas")
+		return o.Number(why, "spec", "replicas")
 	}
-	return boundSite(o, v, why, []string{"spec"}, "minReplicas", "maxReplicas")
-}
-
-// bounds is the lower or upper bound; one never crosses the other.
-func boundSite(o *edit.Object, v Variable, why string, at []string, low, high string) (*edit.Site, error) {
-	mine, other := low, high
-	if v.Bound == "max" {
-		mine, other = high, low
-	}
-	s, err := numberSite(o, why, append(at[:len(at):len(at)], mine)...)
-	if err != nil {
-		return nil, err
-	}
-	set := s.Set
-	s.Set = func(value string) (edit.Splice, error) {
-		n := edit.Get(o.Root, append(at[:len(at):len(at)], other)...)
-		wanted, _ := strconv.Atoi(value)
-		if n != nil {
-			limit, err := strconv.Atoi(n.Value)
-			if err != nil || mine == low && wanted > limit || mine == high && wanted < limit {
-				return edit.Splice{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: %s: %s cannot be %s while %s is %s: change that first", s.File(), o, mine, value, other, edit.Clip(n.Value))}
-			}
-		}
-		return set(value)
-	}
-	return s, nil
+	return o.Bound(v.Bound, why, []string{"spec"}, "minReplicas", "maxReplicas")
 }

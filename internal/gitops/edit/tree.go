@@ -205,3 +205,12 @@ func (t *Tree) concerns(d *Document) bool {
 	}
 	return bytes.Contains(d.Data, []byte("scaleTargetRef")) || bytes.Contains(d.Data, []byte("dgdRef"))
 }
+
+// IsKustomization reports whether a file is a kustomization, by its name.
+func IsKustomization(p string) bool {
+	switch path.Base(p) {
+	case "kustomization.yaml", "kustomization.yml", "Kustomization":
+		return true
+	}
+	return false
+}

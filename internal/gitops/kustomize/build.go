@@ -40,15 +40,6 @@ type build struct {
 	absent     []string // resources that are not in the tree
 }
 
-// IsKustomization reports whether a file is a kustomization, by its name.
-func IsKustomization(p string) bool {
-	switch path.Base(p) {
-	case "kustomization.yaml", "kustomization.yml", "Kustomization":
-		return true
-	}
-	return false
-}
-
 // kustomization returns the path of a directory's kustomization, or "".
 func (bs *Builds) kustomization(dir string) string {
 	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
@@ -69,7 +60,7 @@ func Build(t *edit.Tree, path string) *Builds {
 func (bs *Builds) build() {
 	var dirs []string
 	for _, p := range bs.tree.Paths() {
-		if IsKustomization(p) {
+		if edit.IsKustomization(p) {
 			dirs = append(dirs, path.Dir(p))
 		}
 	}
@@ -138,7 +129,7 @@ func (bs *Builds) Reads(p string) bool { return bs.reached[p] }
 // Deploys reports whether the kustomization of a directory reads the file.
 func (bs *Builds) Deploys(dir, p string) bool {
 	b := bs.of(dir)
-	return b != nil && b.files[p] && !IsKustomization(p)
+	return b != nil && b.files[p] && !edit.IsKustomization(p)
 }
 
 // Generated returns the values of a key that the generators of a directory's
@@ -429,7 +420,7 @@ func (b *build) result(bs *Builds, changed map[string]bool) string {
 		text += o.String() + "\n" + string(data) + "---\n"
 	}
 	for f := range b.files {
-		if changed[f] && (bs.failed[b.dir] != nil || !seen[f] && !IsKustomization(f)) {
+		if changed[f] && (bs.failed[b.dir] != nil || !seen[f] && !edit.IsKustomization(f)) {
 			return Unknown
 		}
 	}

@@ -1,0 +1,178 @@
+package helm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops/command"
+	"github.com/inference-responder/responder/internal/gitops/edit"
+	"go.yaml.in/yaml/v3"
+)
+
+// Chart is the values of one chart.
+type Chart struct {
+	values *edit.Object
+	root   *yaml.Node
+	prefix string // of paths: the name of the chart in the one that depends on it
+}
+
+// Charts returns the values of the chart itself and of every chart that it may
+// depend on.
+func Charts(values *edit.Object) []Chart {
+	out := []Chart{{values: values, root: values.Root}}
+	for i := 0; i+1 < len(values.Root.Content); i += 2 {
+		if child := edit.Deref(values.Root.Content[i+1]); edit.IsMap(child) {
+			out = append(out, Chart{values: values, root: child, prefix: values.Root.Content[i].Value + "."})
+		}
+	}
+	return out
+}
+
+// Model is a model of the vLLM production stack's chart.
+type Model struct {
+	values *edit.Object
+	path   string
+	node   *yaml.Node
+}
+
+// Models returns the models of the vLLM production stack that a workload serves.
+func (c Chart) Models(workload string) []Model {
+	var out []Model
+	for i, spec := range edit.List(c.root, "servingEngineSpec", "modelSpec") {
+		if serves(workload, edit.Str(spec, "name")) && edit.Str(spec, "enabled") != "false" {
+			out = append(out, Model{c.values, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", c.prefix, i), spec})
+		}
+	}
+	return out
+}
+
+// serves reports whether the production stack names a workload after a model:
+// RELEASE-MODEL-deployment-vllm or RELEASE-MODEL-lws.
+func serves(workload, model string) bool {
+	return model != "" && (strings.HasSuffix(workload, "-"+model+"-deployment-vllm") || strings.HasSuffix(workload, "-"+model+"-lws"))
+}
+
+// modelKeys has the keys that the production stack's chart makes flags of.
+var modelKeys = map[string]string{
+	"max-num-seqs": "maxNumSeqs", "max-model-len": "maxModelLen", "gpu-memory-utilization": "gpuMemoryUtilization",
+	"tensor-parallel-size": "tensorParallelSize", "dtype": "dtype", "max-loras": "maxLoras",
+	"enable-prefix-caching": "enablePrefixCaching", "enable-chunked-prefill": "enableChunkedPrefill",
+}
+
+// Replicas returns the site of the replicas, or of a bound of the autoscaler.
+func (m Model) Replicas(bound string) (*edit.Site, error) {
+	if edit.Str(m.node, "keda", "enabled") == "true" {
+		return m.values.Part(m.node, m.path).Bound(bound, "the chart's autoscaler owns the replicas", []string{"keda"}, "minReplicaCount", "maxReplicaCount")
+	}
+	return m.values.Part(m.node, m.path).Number("the chart makes it spec.replicas", "replicaCount")
+}
+
+// Env returns the container whose environment variables the values set.
+func (m Model) Env() (command.Container, error) {
+	_, err := m.Config()
+	return command.Container{Object: m.values, Name: "vllm", Path: m.path, Node: m.node}, err
+}
+
+// Config returns the container whose flags the values set.
+func (m Model) Config() (command.Container, error) {
+	config := edit.Get(m.node, "vllmConfig")
+	if !edit.IsMap(config) {
+		return command.Container{}, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("%s: %s has no vllmConfig", m.values.Docs[0].File, m.path)}
+	}
+	return command.Container{Object: m.values, Name: "vllm", Path: m.path + ".vllmConfig", Node: config}, nil
+}
+
+// ExtraArgs returns the arguments that the chart puts last, so that they override
+// its keys. config is that of the model.
+func ExtraArgs(config command.Container) (*command.Line, error) {
+	return command.ReadList(config, edit.Get(config.Node, "extraArgs"), config.Path+".extraArgs")
+}
+
+// Setting returns the site of the key that the chart makes a flag of. It is nil if
+// the values do not have the key. config is that of the model.
+func Setting(config command.Container, flag command.Flag) (*edit.Site, error) {
+	o, key, name := config.Object, modelKeys[command.Dashes(flag.Name)], command.Dashes(flag.Name)
+	n := edit.Get(config.Node, key)
+	if n == nil {
+		return nil, nil
+	}
+	doc := o.DocOf(n)
+	if !edit.IsText(n) || doc == nil {
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s.%s is no value that can be set", o.Docs[0].File, config.Path, key)}
+	}
+	why := "the chart makes it --" + name
+	if o.Why != "" {
+		why += "; " + o.Why
+	}
+	s := o.Site(doc, n, edit.Site{Path: config.Path + "." + key, Form: "values", Value: n.Value, Why: why})
+	s.Set = func(to string) (edit.Splice, error) { return doc.SetAny(n, to) }
+	s.Unset = func() (edit.Splice, error) { return doc.RemoveKey(config.Node, key) }
+	return s, nil
+}
+
+// NewSetting returns the site of a new key, or of a new list of further arguments
+// if the chart has no key for the flag. config is that of the model.
+func NewSetting(config command.Container, flag command.Flag) (*edit.Site, error) {
+	key, name := modelKeys[command.Dashes(flag.Name)], command.Dashes(flag.Name)
+	doc := config.Object.DocOf(config.Node)
+	if doc == nil {
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s is put together from several value files: set --%s in one of them", config.Path, flag.Name)}
+	}
+	place := edit.Site{Path: config.Path + "." + key, Form: "values", Missing: true, Why: "not set; the chart makes it --" + name}
+	if key == "" {
+		place.Path, place.Why = config.Path+".extraArgs[--"+name+"]", "not set; the chart has no key for it and gives extraArgs as they are"
+	}
+	s := config.Object.Site(doc, config.Node, place)
+	s.Set = func(to string) (edit.Splice, error) {
+		if key != "" {
+			return doc.AddScalar(config.Node, key, to)
+		}
+		words, err := command.FlagWords(flag, to, false, false)
+		if err != nil {
+			return edit.Splice{}, err
+		}
+		return doc.AddList(config.Node, "extraArgs", words[0])
+	}
+	return s, nil
+}
+
+// Section is decode or prefill of llm-d's modelservice chart.
+type Section struct {
+	Name string
+	Path string
+	Node *yaml.Node
+
+	values *edit.Object
+}
+
+// Section returns the section that a workload is made of, or nil if the values have
+// none that sets the replicas or, if replicas is false, a container.
+func (c Chart) Section(workload, component string, replicas bool) (*Section, error) {
+	names := []string{"decode", "prefill"}
+	if i := slices.IndexFunc(names, func(s string) bool { return strings.HasSuffix(workload, "-"+s) || component == s }); i >= 0 {
+		names = names[i : i+1]
+	}
+	var found []*Section
+	for _, name := range names {
+		if n := edit.Get(c.root, name); edit.IsMap(n) && edit.Str(n, "create") != "false" && (replicas || edit.IsList(edit.Get(n, "containers"))) {
+			found = append(found, &Section{name, c.prefix + name, n, c.values})
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return found[0], nil
+	}
+	return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", c.values.Docs[0].File, c.prefix, c.prefix, workload)}
+}
+
+// Replicas returns the site of the section's replicas.
+func (s *Section) Replicas() (*edit.Site, error) {
+	if edit.Str(s.Node, "autoscaling", "enabled") == "true" {
+		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: an autoscaler owns the replicas of %s (autoscaling.enabled)", s.values.Docs[0].File, s.Path)}
+	}
+	return s.values.Part(s.Node, s.Path).Number("the chart makes it spec.replicas", "replicas")
+}

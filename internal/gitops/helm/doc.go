@@ -1,0 +1,8 @@
+// Package helm reads the values of Helm charts and knows where the charts of the
+// vLLM production stack and of llm-d's modelservice keep the flags and replicas of
+// a workload.
+//
+// [Values] merges value files as Helm does, and each value still belongs to the
+// file it is written in. Templates are not edited: [IsTemplate] tells which files
+// they are.
+package helm
