@@ -1,32 +1,35 @@
-// Package gitops changes what Git owns in Git.
+// Package gitops finds and changes what Git owns: the flags, environment variables
+// and replicas of serving engines in the manifests of a repository.
 //
-// This package is the subject's vocabulary and its pure part: where a variable
-// of a service stands in its manifests, and the edit that changes only the
-// bytes of its value. It reads no file and no network.
+// The package has the types of the subject and its pure part: it reads no file and
+// uses no network. The packages below it:
 //
-//	gitops             Source, Variable, Place, Edit: find and edit (pure)
-//	gitops/repository  one repository: kept warm, read, committed to, pushed, reverted
-//	gitops/forge       pull requests on GitHub, GitLab, Gitea
+//	gitops/edit        YAML files with the place of every value; changes of the bytes of one value
+//	gitops/command     flags and environment variables on command lines
+//	gitops/kustomize   builds of kustomizations
+//	gitops/helm        value files and the charts that are known
+//
+//	gitops/manifests   proposals and commits for the levers: the three below put together
+//	gitops/repository  one repository: clone, read, commit, push, revert
+//	gitops/forge       pull requests on GitHub, GitLab and Gitea
 //	gitops/argocd      Argo CD applications: refresh, sync, watch
 //
-// [Locate] says where a variable of a target counts, and [Set], [SetAll] and
-// [Unset] make the change. They read the tree as it will be deployed:
-// kustomizations are built with every part still knowing its file, value files
-// are merged, command lines are split as a shell would. So a place is one that
-// certainly wins; where two may count, or a second target would change along,
-// or anything on the way cannot be followed, the answer is a [*fault.Error] with the
-// places and nothing is changed.
+// [Locate] returns where a variable of a target takes effect, and [Set], [SetAll]
+// and [Unset] change it. They read the tree as it is deployed: kustomizations are
+// built, value files are merged, command lines are split as a shell splits them. The
+// result is a place that certainly takes effect. If several places may, if a change
+// would change another target too, or if something on the way cannot be followed,
+// they return an [*fault.Error] with the places and change nothing.
 //
-// What holds for every edit: the bytes outside of the value (or of the added
-// item) are the same, the result is parsed again and differs in this one value,
-// and Locate finds the new value. No credential is shown: flags and variables
-// whose names say so are refused, and differences come without them.
+// After every edit, the bytes outside of the value (or of the added item) are the
+// same, the result parses and differs in this one value, and Locate finds the new
+// value. Credentials are not shown: flags and variables with such names are refused,
+// and differences hide them.
 //
 // Not followed: replacements and transformers of a kustomization that touch a
 // command line, environment or replicas; selectors of patches by label; copy and move
-// in JSON patches; templates of Helm charts (their values are edited for the
-// vLLM production stack and llm-d's modelservice); here-documents and nested
-// quotes in scripts.
+// in JSON patches; templates of Helm charts, except for the values of the vLLM
+// production stack and of llm-d's modelservice; nested quotes in scripts.
 //
 // Nothing here knows playbooks, runs or its callers.
 package gitops
