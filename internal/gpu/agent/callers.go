@@ -16,15 +16,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Reviewer asks who a token stands for.
+// Reviewer looks up the owner of a token.
 type Reviewer interface {
-	// ReviewToken returns the user name of a token that is good for this agent's
-	// audience, or empty when it is not good. An error means that nobody knows.
+	// ReviewToken returns the user name of a token that is valid for this agent's
+	// audience, or empty if it is not valid. An error means that it is unknown.
 	ReviewToken(ctx context.Context, token string) (user string, err error)
 }
 
-// Bounds of asking the API server about tokens. What it said is believed for a
-// while, so that being polled costs it a request a minute.
+// Limits of token reviews. An answer is cached, so that a polling caller costs the
+// API server one request a minute.
 const (
 	reviewTimeout = 3 * time.Second
 	goodFor       = time.Minute
@@ -34,7 +34,7 @@ const (
 	reviews       = 5        // a second
 )
 
-// callers decides who may ask.
+// callers authorizes requests.
 type callers struct {
 	flag     string // names those who may, for messages
 	names    []string
@@ -47,13 +47,13 @@ type callers struct {
 	kept map[[sha256.Size]byte]answer
 }
 
-// answer is what was said about a token.
+// answer is the API server's answer for a token.
 type answer struct {
 	user  string // empty: not good
 	until time.Time
 }
 
-// newCallers are those of o who may ask for snapshots.
+// newCallers returns those who may ask for snapshots.
 func newCallers(o Options) (*callers, error) {
 	if (o.ClientCAFile == "") != (len(o.ClientNames) == 0) {
 		return nil, errors.New("agent: client certificates need both a file of authorities and a list of names")
@@ -61,8 +61,8 @@ func newCallers(o Options) (*callers, error) {
 	return callersOf(o, "--allow-account", o.Accounts, o.Reviewer)
 }
 
-// newReaders are those of o who may read the metrics and nothing else. Whoever
-// has a client certificate that may ask for snapshots learns less from them.
+// newReaders returns those who may only read the metrics. A client certificate
+// that may ask for snapshots is enough, because the metrics tell less.
 func newReaders(o Options) (*callers, error) {
 	return callersOf(o, "--allow-metrics", o.MetricsAccounts, o.MetricsReviewer)
 }
@@ -82,10 +82,10 @@ func callersOf(o Options, flag string, accounts []string, reviewer Reviewer) (*c
 	return c, nil
 }
 
-// anyone reports whether nobody has to prove who they are.
+// anyone reports whether callers need no credentials.
 func (c *callers) anyone() bool { return len(c.names) == 0 && len(c.users) == 0 }
 
-// admit decides about a request. An error that is no *refusal is a failure.
+// admit authorizes a request. An error that is not a *refusal is a failure.
 func (c *callers) admit(r *http.Request) error {
 	if c.named(r) {
 		return nil
@@ -110,7 +110,7 @@ func (c *callers) admit(r *http.Request) error {
 	return nil
 }
 
-// named reports whether the connection has a client certificate with a name that may ask.
+// named reports whether the client certificate has an allowed name.
 func (c *callers) named(r *http.Request) bool {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return false
@@ -129,7 +129,7 @@ func namesOf(cert *x509.Certificate) []string {
 	return names
 }
 
-// userOf is who a token stands for; empty: it is not good.
+// userOf returns the user name of a token; empty: not valid.
 func (c *callers) userOf(ctx context.Context, token string) (string, error) {
 	key := sha256.Sum256([]byte(token))
 	now := time.Now()

@@ -11,7 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu/judge"
 )
 
-// metrics are what /metrics shows in addition to the process's own.
+// metrics are the agent's own metrics.
 type metrics struct {
 	requests *prometheus.CounterVec
 }
@@ -28,8 +28,8 @@ func newMetrics(registry *prometheus.Registry, source Source) (*metrics, error) 
 	return m, nil
 }
 
-// gauges are the latest readings. What is unknown has no sample. All of them
-// name the node, so that an alert does, however the agent is scraped.
+// gauges exports the latest readings. An unknown reading has no sample. Each
+// sample names the node, so that an alert does, however the agent is scraped.
 type gauges struct{ source Source }
 
 var (
@@ -100,8 +100,8 @@ func (m *gauges) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// judged is the verdict about each GPU, and about the node as a whole. Of a
-// snapshot that cannot be, which no caller is given, nothing is known.
+// judged returns the verdict about each GPU and about the node as a whole. The
+// verdicts about an invalid snapshot, which callers never get, are unknown.
 func judged(now time.Time, s gpu.Snapshot) judge.NodeJudgement {
 	n := judge.Nodes(now, s)[0]
 	n.Verdict = judge.Healthy
@@ -119,7 +119,8 @@ func judged(now time.Time, s gpu.Snapshot) judge.NodeJudgement {
 	return n
 }
 
-// listed sends what a GPU has any number of: pods, MIG instances, XIDs.
+// listed sends the metrics of which a GPU has any number: pods, MIG instances,
+// XIDs.
 func listed(g gpu.GPU, send func(d *prometheus.Desc, v float64, labels ...string)) {
 	pods, _ := g.Pods.Get()
 	for _, p := range pods {

@@ -13,14 +13,14 @@ type metric struct {
 	read func(gpu.GPU) (float64, bool) // false: unknown
 }
 
-// labels are those that tell metrics of one name apart.
+// labels distinguish metrics of one name.
 type labels = prometheus.Labels
 
 func described(name, help string, with labels) *prometheus.Desc {
 	return prometheus.NewDesc("responder_agent_gpu_"+name, help, byGPU, with)
 }
 
-// number is a reading times what makes it a base unit.
+// number exports a reading, scaled to the base unit.
 func number[T ~int64 | ~uint64](name, help string, with labels, scale float64, of func(gpu.GPU) gpu.Reading[T]) metric {
 	return metric{described(name, help, with), prometheus.GaugeValue, func(g gpu.GPU) (float64, bool) {
 		v, ok := of(g).Get()
@@ -28,14 +28,14 @@ func number[T ~int64 | ~uint64](name, help string, with labels, scale float64, o
 	}}
 }
 
-// total is the same for what only grows, until the driver is loaded anew.
+// total is number for a counter, which is reset when the driver is reloaded.
 func total[T ~int64 | ~uint64](name, help string, with labels, scale float64, of func(gpu.GPU) gpu.Reading[T]) metric {
 	m := number(name, help, with, scale, of)
 	m.kind = prometheus.CounterValue
 	return m
 }
 
-// flag is 1 for true and 0 for false.
+// flag exports 1 for true and 0 for false.
 func flag(name, help string, of func(gpu.GPU) gpu.Reading[bool]) metric {
 	return metric{described(name, "Whether "+help+": 1 or 0.", nil), prometheus.GaugeValue, func(g gpu.GPU) (float64, bool) {
 		v, ok := of(g).Get()
@@ -71,8 +71,8 @@ func banks(spare string, read func(gpu.Rows) gpu.Reading[uint64]) metric {
 	return number("memory_banks", "Banks of memory by how many spare rows they have left.", labels{"spare_rows": spare}, 1, func(g gpu.GPU) gpu.Reading[uint64] { return read(g.Rows) })
 }
 
-// links sums over the links; unknown when one of them is, but for those that
-// have no such counter.
+// links sums over the links. The sum is unknown if one of them is unknown; links
+// without such a counter do not count.
 func links(kind string, read func(gpu.NVLink) gpu.Reading[uint64]) metric {
 	return metric{described("nvlink_errors_total", "Errors of all NVLinks together.", labels{"kind": kind}), prometheus.CounterValue, func(g gpu.GPU) (float64, bool) {
 		sum, seen := uint64(0), false
@@ -87,7 +87,8 @@ func links(kind string, read func(gpu.NVLink) gpu.Reading[uint64]) metric {
 	}}
 }
 
-// linksThat counts the links in a state; unknown when that of one is.
+// linksThat counts the links in a state. The count is unknown if the state of one
+// link is.
 func linksThat(state string, active bool) metric {
 	return metric{described("nvlinks", "NVLinks by state.", labels{"state": state}), prometheus.GaugeValue, func(g gpu.GPU) (float64, bool) {
 		n := 0.0

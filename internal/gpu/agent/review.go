@@ -30,16 +30,17 @@ type APIServer struct {
 // maxReview bounds an API server's answer, in bytes.
 const maxReview = 1 << 20
 
-// review is the one request that the agent makes. It is written by hand:
-// client-go registers every kind of Kubernetes when it starts, which costs the
-// agent as much memory as all the rest of it.
+// review sends the only request that the agent makes. It does not use client-go,
+// which registers every kind of Kubernetes at start: that costs as much memory as
+// the rest of the agent.
 type review struct {
 	o      APIServer
 	url    string
 	client *http.Client
 }
 
-// tokenReview is the part of authentication.k8s.io/v1 TokenReview that counts.
+// tokenReview is the part of authentication.k8s.io/v1 TokenReview that the agent
+// uses.
 type tokenReview struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -56,7 +57,7 @@ type tokenReview struct {
 	} `json:"status"`
 }
 
-// NewReviewer asks an API server about tokens. It connects to nothing yet.
+// NewReviewer returns a Reviewer that asks an API server. It does not connect yet.
 func NewReviewer(o APIServer, getenv func(string) string, log *slog.Logger) (Reviewer, error) {
 	url := o.URL
 	if url == "" {
@@ -96,7 +97,7 @@ func NewReviewer(o APIServer, getenv func(string) string, log *slog.Logger) (Rev
 	}}, nil
 }
 
-// ReviewToken is for Reviewer.
+// ReviewToken implements Reviewer.
 func (r *review) ReviewToken(ctx context.Context, token string) (string, error) {
 	own, err := os.ReadFile(r.o.TokenFile)
 	if err != nil {
@@ -137,8 +138,8 @@ func (r *review) ReviewToken(ctx context.Context, token string) (string, error) 
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return "", errors.New("the API server's answer to a TokenReview is no TokenReview")
 	}
-	// An API server that knows no audiences would answer for its own: that is
-	// no proof that the token was meant for this agent.
+	// An API server without audiences would answer for its own. That does not prove
+	// that the token was meant for this agent.
 	if !answer.Status.Authenticated || !r.o.Own && !slices.Contains(answer.Status.Audiences, r.o.Audience) {
 		return "", nil
 	}

@@ -38,15 +38,15 @@ const (
 	atOnce       = 40
 )
 
-// Source is where snapshots come from.
+// Source provides snapshots.
 type Source interface {
-	// Snapshot is what is known now. It never waits for a driver.
+	// Snapshot returns the current state. It never waits for a driver.
 	Snapshot() gpu.Snapshot
 }
 
-// Options are what a Server is made of. Without ClientNames and Accounts it
-// serves loopback only, and everybody there, unless MetricsAccounts are given:
-// those are the only ones then who may read /metrics.
+// Options configure a Server. Without ClientNames and Accounts it serves loopback
+// only, to everybody there. With MetricsAccounts, only these may then read
+// /metrics.
 type Options struct {
 	Source Source
 	Alive  func() error // why this process can never read its GPUs but one that starts now can; nil: it can
@@ -76,7 +76,7 @@ type Server struct {
 	mux     *http.ServeMux
 }
 
-// New makes a server. It reads every certificate once.
+// New returns a server. It loads every certificate once.
 func New(o Options) (*Server, error) {
 	s := &Server{o: o, bucket: rate.NewLimiter(perSecond, atOnce), mux: http.NewServeMux()}
 	var err error
@@ -106,8 +106,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// forReaders keeps the metrics from those who may not read them: they name the
-// pods that hold GPUs.
+// forReaders protects the metrics, because they name the pods that hold GPUs.
 func (s *Server) forReaders(metrics http.Handler) http.Handler {
 	if s.o.MetricsOpen || s.callers.anyone() && s.readers.anyone() {
 		return metrics
@@ -133,14 +132,14 @@ func (o Options) load() (*tls.Config, error) {
 	if config.ClientCAs, err = tlsfile.Authorities(o.ClientCAFile); err != nil {
 		return nil, fmt.Errorf("agent: client certificates: %w", err)
 	}
-	// The kubelet's probe has none; one that is shown has to be good.
+	// The kubelet's probe has no certificate. One that is presented must be valid.
 	config.ClientAuth = tls.VerifyClientCertIfGiven
 	return config, nil
 }
 
-// Serve serves connections of ln until ctx is done, then lets answers under
-// way finish and returns nil. It closes ln. It refuses an address that others
-// can reach when nobody has to prove who they are.
+// Serve serves connections of ln until ctx is done, then completes running
+// requests and returns nil. It closes ln. It refuses a non-loopback address if
+// callers need no credentials.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if !loopback(ln.Addr()) {
 		switch {
@@ -201,7 +200,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := gpu.Encode(s.o.Source.Snapshot().Shorter(minutes))
 	if err != nil {
-		// A driver that says what cannot be: nobody gets half a truth of it.
+		// The driver returned something impossible: do not pass on a part of it.
 		s.o.Log.Error("what the driver says cannot be passed on", "err", err)
 		s.refuse(w, &refusal{http.StatusInternalServerError, "implausible", err.Error()})
 		return
@@ -221,8 +220,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // who asked has gone
 }
 
-// minutesAsked is how many minutes of history the caller wants: ten, as a
-// verdict needs, unless it says so.
+// minutesAsked returns how many minutes of history the caller wants; by default
+// ten, which is what a verdict needs.
 func minutesAsked(r *http.Request) (int, error) {
 	const usual = 10
 	values, ok := r.URL.Query()["minutes"]
@@ -236,7 +235,7 @@ func minutesAsked(r *http.Request) (int, error) {
 	return n, nil
 }
 
-// refuse writes the answer to a request that is refused.
+// refuse answers a request with a refusal.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
 	no := &refusal{http.StatusInternalServerError, "error", "the agent failed; its log says why"}
 	if !errors.As(err, &no) {
@@ -251,17 +250,17 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(no) // who asked has gone
 }
 
-// refusal is an answer that is not the snapshot.
+// refusal is any answer other than the snapshot.
 type refusal struct {
 	status  int
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// Error is the message.
+// Error returns the message.
 func (r *refusal) Error() string { return r.Message }
 
-// alive is for the kubelet: it fails only when a restart would help.
+// alive answers the kubelet's probe. It fails only if a restart would help.
 func (s *Server) alive(w http.ResponseWriter, _ *http.Request) {
 	if s.o.Alive != nil {
 		if err := s.o.Alive(); err != nil {

@@ -2,8 +2,8 @@ package agent
 
 import "github.com/inference-responder/responder/internal/gpu"
 
-// readings are all that a GPU tells, as metrics. What has labels of its own
-// (reasons, events, pods, MIG instances) is in metrics.go.
+// readings are the readings of a GPU that are metrics. Those with labels of their
+// own (reasons, events, pods, MIG instances) are in metrics.go.
 var readings = []metric{
 	number("sm_clock_hertz", "Clock of the processors.", nil, 1e6, func(g gpu.GPU) gpu.Reading[int64] { return g.Clocks.SMMHz }),
 	number("sm_clock_max_hertz", "Highest clock of the processors.", nil, 1e6, func(g gpu.GPU) gpu.Reading[int64] { return g.Clocks.SMMaxMHz }),

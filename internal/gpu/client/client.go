@@ -20,7 +20,7 @@ import (
 // NodePlaceholder in Options.ServerName stands for the node's name.
 const NodePlaceholder = "{node}"
 
-// Pod is a running pod of the agent, in the API server's words.
+// Pod is a running pod of the agent, as the API server reports it.
 type Pod struct {
 	UID     string
 	Node    string
@@ -34,20 +34,20 @@ type Pods interface {
 	AgentPods(ctx context.Context) ([]Pod, error)
 }
 
-// Owner is whom a token stands for.
+// Owner is the pod that a token belongs to.
 type Owner struct {
 	User   string
 	PodUID string
 	Node   string // empty: the API server does not say
 }
 
-// Reviewer asks the API server whose token an agent has shown.
+// Reviewer looks up the owner of a token that an agent has presented.
 type Reviewer interface {
-	// ReviewAgent is false when the token is not good for our audience.
+	// ReviewAgent returns false if the token is not valid for our audience.
 	ReviewAgent(ctx context.Context, token string) (Owner, bool, error)
 }
 
-// Options say how agents are found and asked.
+// Options configure how agents are found and asked.
 type Options struct {
 	Pods     Pods
 	Reviewer Reviewer // nil: agents prove their node by their certificate; ServerName must hold {node}
@@ -73,7 +73,7 @@ func (noAgent) Is(target error) bool { return target == gpu.ErrNoAgent }
 // Unwrap returns the [*fault.Error].
 func (a noAgent) Unwrap() error { return a.error }
 
-// Client asks agents. It may be used by many goroutines.
+// Client asks agents. It is safe for concurrent use.
 type Client struct {
 	o   Options
 	tls *tlsfile.Watched
@@ -84,20 +84,20 @@ type Client struct {
 	proven map[proof]time.Time // until when
 }
 
-// proof is that a token is a pod's. Tokens themselves are not kept.
+// proof is the verified owner of a token. Tokens themselves are not kept.
 type proof struct {
 	token [32]byte // SHA-256
 	uid   string
 }
 
-// How long answers of the API server are believed.
+// How long answers of the API server are cached.
 const (
 	podsFor  = 15 * time.Second
 	againFor = 2 * time.Second // the least time between two lists, however many agents are missed
 	proofFor = 5 * time.Minute
 )
 
-// New makes a client. It reads the certificates once and connects to nothing.
+// New returns a client. It loads the certificates once and does not connect.
 func New(o Options) (*Client, error) {
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	o.Concurrent = cmp.Or(o.Concurrent, 64)
@@ -175,7 +175,7 @@ func (c *Client) Snapshots(ctx context.Context, nodes []string, back time.Durati
 	return answers
 }
 
-// Nodes lists the nodes that have an agent, sorted.
+// Nodes returns the nodes that have an agent, sorted.
 func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 	pods, err := c.agents(ctx, nil)
 	if err != nil {
@@ -189,8 +189,8 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 	return nodes, nil
 }
 
-// agents are the agents by node. A list is used for a while, unless one of the
-// nodes is not on it.
+// agents returns the agents by node. A list is cached for a while, unless one of
+// the nodes is missing from it.
 func (c *Client) agents(ctx context.Context, nodes []string) (map[string]Pod, error) {
 	c.mu.Lock()
 	pods, age := c.pods, time.Since(c.listed)
@@ -205,7 +205,7 @@ func (c *Client) agents(ctx context.Context, nodes []string) (map[string]Pod, er
 	}
 	pods = make(map[string]Pod, len(list))
 	for _, p := range list {
-		// While a DaemonSet is updated there may be two: the newer one stays.
+		// During an update of a DaemonSet there may be two: the newer one stays.
 		if have, ok := pods[p.Node]; !ok || p.Started.After(have.Started) {
 			pods[p.Node] = p
 		}
@@ -216,7 +216,7 @@ func (c *Client) agents(ctx context.Context, nodes []string) (map[string]Pod, er
 	return pods, nil
 }
 
-// moved forgets the list: an agent was not where it says.
+// moved drops the cached list after an agent was not found at its address.
 func (c *Client) moved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,13 +23,13 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// identityHeader is where an agent shows its own token.
+// identityHeader carries an agent's own token.
 const identityHeader = "Responder-Agent-Identity"
 
-// maxMessage bounds what is passed on of an agent's own words, in bytes.
+// maxMessage limits how much of an agent's message is passed on, in bytes.
 const maxMessage = 200
 
-// round is one time of asking, with the credentials as they are now.
+// round is one call of Snapshots, with the current credentials.
 type round struct {
 	c      *Client
 	token  string
@@ -52,7 +52,7 @@ func (c *Client) newRound(back time.Duration) (*round, error) {
 	return r, nil
 }
 
-// answer asks the agent of a node, if there is one. What body holds is lost.
+// answer asks the agent of a node, if there is one. It overwrites body.
 func (r *round) answer(ctx context.Context, node string, pods map[string]Pod, body *bytes.Buffer) gpu.Answer {
 	pod, ok := pods[node]
 	if !ok {
@@ -200,7 +200,7 @@ func refusalText(body []byte) string {
 	return clip(no.Message)
 }
 
-// rootText is the last cause, without the URL that net/http puts before it.
+// rootText returns the innermost cause, without the URL that net/http adds.
 func rootText(err error) string {
 	for {
 		next := errors.Unwrap(err)
@@ -219,7 +219,7 @@ func certificateText(err error) string {
 	return rootText(err)
 }
 
-// clip shortens text from outside and takes out what would harm a terminal.
+// clip shortens text from outside and removes control characters.
 func clip(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

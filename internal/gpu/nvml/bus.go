@@ -8,18 +8,18 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// PCIBus is where Linux shows the devices of the PCI bus.
+// PCIBus is the directory in which Linux lists the devices of the PCI bus.
 const PCIBus = "/sys/bus/pci/devices"
 
-// nvidiaVendor and the classes say which devices are GPUs: VGA controllers and
-// 3D controllers, in the words of the PCI code list.
+// nvidiaVendor and the classes identify GPUs: VGA controllers and 3D controllers
+// in the PCI code list.
 const nvidiaVendor = "0x10de"
 
 var gpuClasses = []string{"0x0300", "0x0302"}
 
-// onBus counts the GPUs that the node's PCI bus shows and NVIDIA's driver has
-// taken: one that was given to a virtual machine is not this node's. A GPU that
-// the bus shows and the driver does not list is gone.
+// onBus counts the GPUs on the node's PCI bus that NVIDIA's driver is bound to.
+// One that was given to a virtual machine is not this node's. A GPU on the bus
+// that the driver does not list is lost.
 func onBus(dir string) gpu.Reading[int64] {
 	if dir == "" {
 		return gpu.Unknown[int64](gpu.NotRead)

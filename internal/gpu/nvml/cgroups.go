@@ -10,18 +10,18 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// HostProc is where Linux shows processes: the host's where the agent shares
-// the host's process namespace, its own otherwise.
+// HostProc is the directory of processes: the host's if the agent shares the
+// host's process namespace, otherwise its own.
 const HostProc = "/proc"
 
-// podCgroup finds a pod's UID in a cgroup's path, as the kubelet writes it: with
+// podCgroup matches a pod's UID in a cgroup's path as the kubelet writes it: with
 // dashes under cgroupfs, with underscores under systemd, without either for a
 // static pod.
 var podCgroup = regexp.MustCompile(`pod([0-9a-f]{8}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{12})(?:\.slice)?(?:/|$)`)
 
 // podsOf returns the pods that the processes of a GPU belong to, by their cgroups.
-// A process that is of no pod holds the GPU for none. One whose cgroup cannot be
-// read may be anybody's, so nothing is known then.
+// A process outside of all pods holds the GPU for none. If a cgroup cannot be
+// read, the pods are unknown.
 func podsOf(proc string, g gpu.GPU, processes []process) gpu.Reading[[]gpu.Pod] {
 	pods := []gpu.Pod{}
 	at := map[[2]string]int{} // by UID and instance
@@ -49,7 +49,7 @@ func podsOf(proc string, g gpu.GPU, processes []process) gpu.Reading[[]gpu.Pod] 
 	return gpu.Known(pods)
 }
 
-// instanceOf is the UUID of the MIG instance that a process uses; empty: the
+// instanceOf returns the UUID of the MIG instance that a process uses; empty: the
 // GPU is not divided.
 func instanceOf(g gpu.GPU, p process) string {
 	for _, m := range g.MIG.Instances {

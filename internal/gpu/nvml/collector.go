@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// hang is how long one call of the driver may take. With it, who asks a
-	// second after a call began to hang is told.
+	// hang is the limit for one call of the driver. A caller learns of a hanging call
+	// within a second.
 	hang        = 500 * time.Millisecond
 	reopenEvery = 10 * time.Second
 )
@@ -30,8 +30,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Collector reads the GPUs of this machine until its context is done. Its
-// methods may be called by many goroutines and never wait for the driver.
+// Collector reads the GPUs of this machine until its context is done. Its methods
+// are safe for concurrent use and never wait for the driver.
 type Collector struct {
 	o      Options
 	driver driver
@@ -49,7 +49,7 @@ type Collector struct {
 
 var errStarting = errors.New("the driver has not answered yet")
 
-// Start begins to read. It returns at once.
+// Start starts reading and returns at once.
 func Start(ctx context.Context, o Options) (*Collector, error) {
 	if o.Period == 0 {
 		o.Period = time.Second
@@ -66,8 +66,8 @@ func start(ctx context.Context, o Options, d driver, reopen time.Duration) *Coll
 	return c
 }
 
-// keep opens the driver, again and again while it is not there, and runs the
-// workers while it is.
+// keep opens the driver, retries while it is missing, and runs the workers while
+// it is open.
 func (c *Collector) keep(ctx context.Context) {
 	told := ""
 	for ctx.Err() == nil {
@@ -90,8 +90,7 @@ func (c *Collector) keep(ctx context.Context) {
 	}
 }
 
-// once opens the driver and reads until it is gone. It returns an error, or
-// ctx is done.
+// once opens the driver and reads until the driver is gone or ctx is done.
 func (c *Collector) once(ctx context.Context) error {
 	c.flight.enter("nvmlInit")
 	if err := c.driver.open(); err != nil {
@@ -109,7 +108,7 @@ func (c *Collector) once(ctx context.Context) error {
 		return fmt.Errorf("the driver counts %d GPUs, more than %d", n, gpu.MaxGPUs)
 	}
 
-	// Goroutines that hang are left behind: this tells them when they return.
+	// Goroutines that hang are left behind. This tells them to stop when they return.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gone := make(chan error, n)
@@ -139,7 +138,7 @@ func (c *Collector) once(ctx context.Context) error {
 	}
 }
 
-// Snapshot is what is known now. It never waits for the driver.
+// Snapshot returns the current state. It never waits for the driver.
 func (c *Collector) Snapshot() gpu.Snapshot {
 	now := time.Now()
 	c.mu.Lock()

@@ -25,7 +25,7 @@ type device struct {
 	closed bool                   // the driver has to be opened again
 }
 
-// pace is how often a part of the readings is made.
+// pace is one part of the readings and how often it is read.
 type pace int
 
 const (
@@ -35,10 +35,10 @@ const (
 	paces
 )
 
-// begin begins to read one part.
+// begin starts reading one part.
 func (d *device) begin(p pace) { d.pace, d.errors[p] = p, nil }
 
-// get makes one call and turns its outcome into a reading.
+// get makes one call and converts its result to a reading.
 func get[V, T any](d *device, before func(string), function string, call func() (V, nvidia.Return), as func(V) T) gpu.Reading[T] {
 	if !d.has(function) {
 		return gpu.Unknown[T](gpu.OldDriver)
@@ -51,7 +51,7 @@ func get[V, T any](d *device, before func(string), function string, call func() 
 	return gpu.Known(as(v))
 }
 
-// note remembers a call that failed in a way that its absence alone does not tell.
+// note records a failed call if the absence of its value does not explain it.
 func (d *device) note(function string, r nvidia.Return) gpu.Absence {
 	why := absence(r)
 	if why == gpu.Failed || why == gpu.Denied {
@@ -64,7 +64,7 @@ func (d *device) note(function string, r nvidia.Return) gpu.Absence {
 	return why
 }
 
-// done ends one pace of reading.
+// done ends reading one part.
 func (d *device) done(g *gpu.GPU) error {
 	g.Errors = slices.Concat(d.errors[:]...)
 	g.Errors = g.Errors[:min(len(g.Errors), gpu.MaxErrors)]
@@ -141,13 +141,13 @@ func instance(id uint32) int {
 	return int(id)
 }
 
-// eventTypes are those that say something about a GPU's health.
+// eventTypes are the events that matter for a GPU's health.
 const eventTypes = nvidia.EventTypeXidCriticalError | nvidia.EventTypeDoubleBitEccError | nvidia.EventTypeSingleBitEccErrorStorm |
 	nvidia.EventTypeDramRetirementEvent | nvidia.EventTypeDramRetirementFailure | nvidia.EventTypeNonFatalPoisonError |
 	nvidia.EventTypeFatalPoisonError | nvidia.EventTypeGpuUnavailableError | nvidia.EventTypeGpuRecoveryAction
 
-// watch watches one GPU with an event set of its own, for a set in which one
-// GPU is lost gives no events of the others either.
+// watch watches one GPU with an event set of its own. In a shared set, one lost
+// GPU stops the events of all others.
 func (d *device) watch(before func(string)) (events, error) {
 	if d.dev == nil {
 		return nil, errStarting
@@ -191,7 +191,7 @@ func (s *eventSet) close() {
 	_ = s.set.Free() // nobody can do anything about it
 }
 
-// mig is how the GPU is divided.
+// mig reads how the GPU is divided.
 func (d *device) mig(before func(string)) gpu.MIG {
 	m := gpu.MIG{Enabled: get(d, before, "nvmlDeviceGetMigMode", func() (int, nvidia.Return) {
 		current, _, r := d.dev.GetMigMode()

@@ -8,14 +8,14 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// values asks for fields, all in one call.
+// values reads fields, all in one call.
 func (d *device) values(fields []nvidia.FieldValue, before func(string)) gpu.Reading[[]nvidia.FieldValue] {
 	return get(d, before, "nvmlDeviceGetFieldValues", func() ([]nvidia.FieldValue, nvidia.Return) {
 		return fields, d.dev.GetFieldValues(fields)
 	}, same)
 }
 
-// field is one of the fields that were asked for.
+// field is one of the requested fields.
 func field[T any](all gpu.Reading[[]nvidia.FieldValue], i int, as func(nvidia.FieldValue) (T, bool)) gpu.Reading[T] {
 	values, ok := all.Get()
 	if !ok {
@@ -35,8 +35,8 @@ func lacks[T any](r gpu.Reading[T]) bool {
 	return r.Why() == gpu.NotSupported || r.Why() == gpu.OldDriver
 }
 
-// margins reads the thresholds of temperature as newer GPUs tell them: as what
-// is left then to the nearest slowdown (T.Limit).
+// margins reads the temperature thresholds of newer GPUs, which are margins to the
+// nearest slowdown (T.Limit).
 func (d *device) margins(t *gpu.Temperature, before func(string)) {
 	all := d.values([]nvidia.FieldValue{
 		{FieldId: nvidia.FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT},
@@ -49,9 +49,8 @@ func (d *device) margins(t *gpu.Temperature, before func(string)) {
 	}
 }
 
-// nvlink5 reads what Blackwell and later count in place of replays, recoveries
-// and CRC errors (nvml.h 13.0). Where there are no such counters either, what
-// the link has is as it was.
+// nvlink5 reads what Blackwell and later count instead of replays, recoveries and
+// CRC errors (nvml.h 13.0). Without these counters, the link is left unchanged.
 func (d *device) nvlink5(l *gpu.NVLink, before func(string)) {
 	counters := []struct {
 		id   uint32

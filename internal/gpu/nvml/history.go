@@ -10,11 +10,11 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// keptMinutes is how far back a snapshot reaches.
+// keptMinutes is how far back a snapshot reaches, in minutes.
 const keptMinutes = gpu.MaxMinutes
 
-// history is what happened to one GPU lately. Times in it are those of
-// time.Now, whose monotonic part is what counts.
+// history is the recent past of one GPU. Its times come from time.Now and are
+// compared by their monotonic part.
 type history struct {
 	period time.Duration
 
@@ -28,7 +28,7 @@ type history struct {
 	lasting  gpu.Stretches
 }
 
-// minute is a gpu.Minute in the making.
+// minute is a gpu.Minute under construction.
 type minute struct {
 	start    time.Time
 	samples  int
@@ -42,7 +42,7 @@ type minute struct {
 	sm, power, busy               mean
 }
 
-// mean sums up readings; one that is unknown does not count.
+// mean averages readings; unknown ones do not count.
 type mean struct{ sum, n int64 }
 
 func (m *mean) add(r gpu.Reading[int64]) {
@@ -58,7 +58,7 @@ func (m *mean) value() gpu.Reading[int64] {
 	return gpu.Known(m.sum / m.n)
 }
 
-// add counts a sample that was taken, or tried, at a time.
+// add records a sample that was taken, or attempted.
 func (h *history) add(g gpu.GPU, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,8 +90,8 @@ func (h *history) add(g gpu.GPU, at time.Time) {
 	h.latest, h.last = g, at
 }
 
-// skip counts the samples that were due since the last one and not taken,
-// because the driver did not return; each in the minute it was due in.
+// skip counts the samples that were due since the last one and not taken because
+// the driver did not return, each in the minute in which it was due.
 func (h *history) skip(until time.Time) {
 	if h.last.IsZero() {
 		return
@@ -100,13 +100,14 @@ func (h *history) skip(until time.Time) {
 	if longest := keptMinutes * time.Minute; until.Sub(from) > longest {
 		from = until.Add(-longest)
 	}
-	// Half a period is what a timer may be late.
+	// A timer may be late by half a period.
 	for due := from.Add(h.period); until.Sub(due) > h.period/2; due = due.Add(h.period) {
 		h.minute(due, gpu.Violations{}).missed++
 	}
 }
 
-// minute is the minute that a time belongs to; v are the violation times then.
+// minute returns the minute that a time belongs to; v are the violation times
+// then.
 func (h *history) minute(at time.Time, v gpu.Violations) *minute {
 	start, first := at, v
 	if n := len(h.minutes); n > 0 {
@@ -114,7 +115,7 @@ func (h *history) minute(at time.Time, v gpu.Violations) *minute {
 		if at.Sub(before.start) < time.Minute {
 			return before
 		}
-		// Minutes follow each other without a gap as long as samples do.
+		// Minutes are contiguous while samples are.
 		if next := before.start.Add(time.Minute); at.Sub(next) < time.Minute {
 			start, first = next, before.now
 		}
@@ -126,7 +127,7 @@ func (h *history) minute(at time.Time, v gpu.Violations) *minute {
 	return &h.minutes[len(h.minutes)-1]
 }
 
-// happened notes an event, and forgets one when there are too many.
+// happened records an event and drops one if there are too many.
 func (h *history) happened(at time.Time, e event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,8 +138,8 @@ func (h *history) happened(at time.Time, e event) {
 	}
 }
 
-// unbroken is from when on every event is kept, of those that were noted since a
-// time without a break; zero: of none that is known.
+// unbroken returns since when every event has been kept, given a time since which
+// events were recorded without a break; zero: not known.
 func (h *history) unbroken(since time.Time) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,15 +149,14 @@ func (h *history) unbroken(since time.Time) time.Time {
 	return since
 }
 
-// restart takes a new baseline with the next sample. What lasted is not known to
-// have gone on.
+// restart takes a new baseline with the next sample and ends all stretches.
 func (h *history) restart() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.baseline, h.lasting = gpu.Baseline{}, gpu.Stretches{}
 }
 
-// lost is the GPU when the driver no longer lists it.
+// lost returns the GPU as it is reported once the driver no longer lists it.
 func (h *history) lost(now time.Time) gpu.GPU {
 	h.mu.Lock()
 	g, last := h.latest.WithoutReadings(gpu.Lost), h.last
@@ -167,7 +167,7 @@ func (h *history) lost(now time.Time) gpu.GPU {
 	return g
 }
 
-// into writes the history into a GPU, by the wall clock as it stands now.
+// into adds the history to a GPU, by the present wall clock.
 func (h *history) into(g *gpu.GPU, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,7 +198,7 @@ func (h *history) into(g *gpu.GPU, now time.Time) {
 	}
 }
 
-// keep keeps the better of two readings; one that is unknown is no reading.
+// keep returns the better of two readings; an unknown one is never better.
 func keep(into *gpu.Reading[int64], r gpu.Reading[int64], better func(a, b int64) int64) {
 	v, ok := r.Get()
 	if !ok {
@@ -210,7 +210,7 @@ func keep(into *gpu.Reading[int64], r gpu.Reading[int64], better func(a, b int64
 	*into = gpu.Known(v)
 }
 
-// growth is how much each violation time has grown.
+// growth returns how much each violation time has grown.
 func growth(first, now gpu.Violations) gpu.Violations {
 	return gpu.Violations{
 		SWPowerCapNS:   grown(first.SWPowerCapNS, now.SWPowerCapNS),

@@ -33,10 +33,10 @@ func newDriver(name string) driver {
 	return &library{name: name, lib: nvidia.New(nvidia.WithLibraryPath(name)), have: map[string]bool{}}
 }
 
-// open loads and initializes the library. It is never unloaded: calls that
-// hang are still in it.
+// open loads and initializes the library. It is never unloaded, because hanging
+// calls are still in it.
 func (l *library) open() error {
-	// go-nvml says only that it was not found; the loader says why.
+	// go-nvml reports only that it was not found; the loader knows why.
 	if err := loadable(l.name); err != nil {
 		return &Unavailable{
 			Why:    gpu.Failed,
@@ -49,7 +49,7 @@ func (l *library) open() error {
 	return l.begin()
 }
 
-// begin initializes the library, and says what is wrong when it cannot.
+// begin initializes the library and explains a failure.
 func (l *library) begin() error {
 	switch r := l.lib.Init(); r {
 	case nvidia.SUCCESS:
@@ -108,8 +108,8 @@ func (l *library) card(index int) card {
 	return &device{library: l, index: index, links: -1}
 }
 
-// has reports whether the library has a function. Calling one that it lacks
-// would end the process.
+// has reports whether the library has a function. Calling a missing one would end
+// the process.
 func (l *library) has(function string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func (l *library) has(function string) bool {
 	return have
 }
 
-// failed is the error of a call, or errClosed.
+// failed returns the error of a call, or errClosed.
 func failed(call string, r nvidia.Return) error {
 	if closed(r) {
 		return errClosed
@@ -129,15 +129,15 @@ func failed(call string, r nvidia.Return) error {
 	return &callError{call: call, why: absence(r), text: words(r)}
 }
 
-// closed reports whether the driver has to be opened again.
+// closed reports whether the driver must be opened again.
 func closed(r nvidia.Return) bool {
 	return r == nvidia.ERROR_UNINITIALIZED || r == nvidia.ERROR_DRIVER_NOT_LOADED
 }
 
-// words is what the driver says about a return code.
+// words returns the driver's text for a return code.
 func words(r nvidia.Return) string { return fmt.Sprintf("%s (%d)", printable(r.Error()), int(r)) }
 
-// absence is why a call that returned r gave no value.
+// absence returns why a call that returned r has no value.
 func absence(r nvidia.Return) gpu.Absence {
 	switch r {
 	case nvidia.ERROR_NOT_SUPPORTED:
@@ -157,7 +157,7 @@ func absence(r nvidia.Return) gpu.Absence {
 	}
 }
 
-// number is the value of a field as a whole number; false when it is none.
+// number returns a field as a whole number; false if it is none.
 func number(f nvidia.FieldValue) (uint64, bool) {
 	switch nvidia.ValueType(f.ValueType) {
 	case nvidia.VALUE_TYPE_UNSIGNED_INT, nvidia.VALUE_TYPE_SIGNED_INT:
@@ -173,8 +173,8 @@ func number(f nvidia.FieldValue) (uint64, bool) {
 	}
 }
 
-// signed is the value of a field that may be negative, as the driver stores it:
-// it calls some of them unsigned.
+// signed returns a field that may be negative. The driver labels some of them
+// unsigned.
 func signed(f nvidia.FieldValue) (int64, bool) {
 	switch nvidia.ValueType(f.ValueType) {
 	case nvidia.VALUE_TYPE_UNSIGNED_INT, nvidia.VALUE_TYPE_SIGNED_INT:
@@ -186,7 +186,7 @@ func signed(f nvidia.FieldValue) (int64, bool) {
 	}
 }
 
-// printable is text of the driver without what would harm a terminal, and short.
+// printable returns text of the driver without control characters, and shortened.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -8,8 +8,8 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// without stands for the driver in a binary that was built without cgo: NVML is
-// a C library, loaded at run time, and go-nvml calls it through cgo.
+// without is the driver in a binary that was built without cgo: NVML is a C
+// library, loaded at run time, and go-nvml calls it through cgo.
 type without struct{}
 
 func newDriver(string) driver { return without{} }

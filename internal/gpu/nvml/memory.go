@@ -9,8 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// memory keeps the histories of all GPUs that were seen, over restarts of the
-// driver.
+// memory keeps the histories of all GPUs, across restarts of the driver.
 type memory struct {
 	period time.Duration
 
@@ -22,7 +21,7 @@ func newMemory(period time.Duration) *memory {
 	return &memory{period: period, all: map[string]*history{}}
 }
 
-// of is the history of a GPU, which begins now unless there is one.
+// of returns the history of a GPU and begins one if there is none.
 func (m *memory) of(uuid string) *history {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,9 +44,9 @@ func (m *memory) restart() {
 	}
 }
 
-// gone are the GPUs that were read once and are not among those that the
-// driver lists now: a GPU does not go away by itself, so they are lost. Each
-// gets an index that no other has, for the driver counts anew without it.
+// gone returns the GPUs that were read once and are not in the driver's list now.
+// A GPU does not go away by itself, so they are lost. Each gets an unused index,
+// because the driver renumbers the remaining ones.
 func (m *memory) gone(listed []gpu.GPU, now time.Time) []gpu.GPU {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,7 +18,7 @@ func with[A, V any](call func(A) (V, nvidia.Return), arg A) func() (V, nvidia.Re
 	return func() (V, nvidia.Return) { return call(arg) }
 }
 
-// fast reads what changes by the second.
+// fast reads what changes every second.
 func (d *device) fast(g *gpu.GPU, before func(string)) error {
 	d.begin(fast)
 	c := &g.Clocks
@@ -48,7 +48,7 @@ func (d *device) fast(g *gpu.GPU, before func(string)) error {
 	return d.done(g)
 }
 
-// memory reads how full the GPU's memory is.
+// memory reads the use of the GPU's memory.
 func (d *device) memory(g *gpu.GPU, before func(string)) {
 	const second = "nvmlDeviceGetMemoryInfo_v2"
 	if d.has(second) {
@@ -58,14 +58,14 @@ func (d *device) memory(g *gpu.GPU, before func(string)) {
 		g.Use.MemoryReservedBytes = part(m, func(m nvidia.Memory_v2) uint64 { return m.Reserved })
 		return
 	}
-	// The first version counts what the driver reserves as used.
+	// The first version counts memory reserved by the driver as used.
 	m := get(d, before, "nvmlDeviceGetMemoryInfo", d.dev.GetMemoryInfo, same)
 	g.Use.MemoryTotalBytes = part(m, func(m nvidia.Memory) uint64 { return m.Total })
 	g.Use.MemoryUsedBytes = part(m, func(m nvidia.Memory) uint64 { return m.Used })
 	g.Use.MemoryReservedBytes = gpu.Unknown[uint64](gpu.OldDriver)
 }
 
-// fields reads what has no function of its own, all in one call.
+// fields reads values without a function of their own, in one call.
 func (d *device) fields(g *gpu.GPU, before func(string)) {
 	v := &g.Clocks.Violation
 	counters := []struct {
@@ -132,7 +132,7 @@ func (d *device) ecc(e *gpu.ECC, before func(string)) {
 		func(s nvidia.EccSramErrorStatus) bool { return s.BThresholdExceeded != 0 })
 }
 
-// rows reads row remapping, or page retirement where the GPU is older than that.
+// rows reads row remapping, or page retirement on older GPUs.
 func (d *device) rows(g *gpu.GPU, before func(string)) {
 	type remapped struct {
 		corrected, uncorrectable uint64
@@ -207,8 +207,8 @@ func (d *device) nvlinks(g *gpu.GPU, before func(string)) {
 	}
 }
 
-// countLinks is how many links the GPU has, and whether those are all: when that
-// could not be learned now, the last one is that which did not answer.
+// countLinks returns how many links the GPU has, and whether those are all. If
+// that is unknown now, the last one is the link that did not answer.
 func (d *device) countLinks(state func(int) gpu.Reading[bool]) (links int, all bool) {
 	for link := range nvidia.NVLINK_MAX_LINKS {
 		switch why := state(link).Why(); why {
@@ -251,7 +251,7 @@ func (d *device) fixed(g *gpu.GPU, before func(string)) error {
 	return d.done(g)
 }
 
-// part is a part of a reading that a call gave as a whole.
+// part returns a part of a reading that one call returned as a whole.
 func part[V, T any](r gpu.Reading[V], of func(V) T) gpu.Reading[T] {
 	v, ok := r.Get()
 	if !ok {

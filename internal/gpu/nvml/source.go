@@ -7,8 +7,8 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// driver is NVIDIA's library. Each of its calls, and of a card's, may hang for
-// ever. Only one goroutine calls a driver; so it is with a card, but for its
+// driver is NVIDIA's library. Each of its calls, and of a card's, may hang
+// forever. Only one goroutine calls a driver, and only one a card, except for its
 // events.
 type driver interface {
 	// open loads and initializes the library. It may be called again, after an
@@ -19,17 +19,17 @@ type driver interface {
 	card(index int) card
 }
 
-// card is one GPU. Its readings are made in three paces; each overwrites its
-// part of the value it is given and nothing else. before is called before each
-// call of the driver, with its name. An error is errClosed: everything else is
-// in the readings.
+// card is one GPU. Its readings have three paces. Each overwrites its own part of
+// the given value and nothing else. before is called before each call of the
+// driver, with its name. The only error is errClosed: all other failures are in
+// the readings.
 type card interface {
 	identify(g *gpu.GPU, before func(call string)) error // uuid, pci, name, serial; also a *callError
 	fast(g *gpu.GPU, before func(call string)) error     // what changes by the second
 	slow(g *gpu.GPU, before func(call string)) error     // counters and links
 	fixed(g *gpu.GPU, before func(call string)) error    // limits and thresholds
 	processes(before func(call string)) ([]process, gpu.Absence)
-	// watch begins to watch the card's events. It comes after identify.
+	// watch starts watching the card's events. identify comes first.
 	watch(before func(call string)) (events, error)
 }
 
@@ -40,7 +40,7 @@ type events interface {
 	close()
 }
 
-// event is something the driver tells of a card.
+// event is an event of a card.
 type event struct {
 	typ  gpu.EventType
 	data uint64
@@ -53,7 +53,8 @@ type process struct {
 	gi, ci    int // GPU and compute instance where the GPU is divided; -1: none
 }
 
-// errClosed means that the driver was unloaded, or lost its state: open again.
+// errClosed means that the driver was unloaded or lost its state. It must be
+// opened again.
 var errClosed = errors.New("the driver was unloaded or restarted")
 
 // Unavailable explains why the driver cannot be used at all, and what to do.
@@ -64,20 +65,20 @@ type Unavailable struct {
 	Restart bool   // this process can never use it, one that starts now can
 }
 
-// Error is the reason and the hint.
+// Error returns the reason and the hint.
 func (u *Unavailable) Error() string { return u.Reason + "; " + u.Hint }
 
-// callError is a call of the driver that failed.
+// callError is a failed call of the driver.
 type callError struct {
 	call string
 	why  gpu.Absence
 	text string // the driver's own words
 }
 
-// Error names the call and the driver's words.
+// Error returns the call and the driver's text.
 func (e *callError) Error() string { return e.call + ": " + e.text }
 
-// reasonOf is why an error of the driver leaves values unknown.
+// reasonOf returns why an error of the driver leaves values unknown.
 func reasonOf(err error) gpu.Absence {
 	var u *Unavailable
 	var e *callError

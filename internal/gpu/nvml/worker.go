@@ -11,27 +11,28 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// Paces of reading what does not change by the second.
+// Intervals of the slower readings.
 const (
 	slowEvery  = 10 * time.Second
 	fixedEvery = 5 * time.Minute
 )
 
-// eventWait is how long one wait for events lasts. It bounds how long a collector
-// that was stopped lingers; one that lasts twice as long hangs.
+// eventWait is the length of one wait for events. It limits how long a stopped
+// collector lingers; a wait of twice that length hangs.
 const eventWait = 5 * time.Second
 
-// inFlight is the call of the driver that a goroutine is in, for others to see.
+// inFlight holds the call of the driver that a goroutine is in, for other
+// goroutines.
 type inFlight struct{ p atomic.Pointer[pending] }
 
-// pending is a call that has not returned.
+// pending is a call that has not returned yet.
 type pending struct {
 	call  string
 	since time.Time
 }
 
-// enter is called before each call. One that took too long is remembered until
-// leave: what was read before it is no news, however quick the calls after it.
+// enter is called before each call. A call that took too long is remembered until
+// leave: what was read before it is outdated, however quick the next calls are.
 func (f *inFlight) enter(call string) {
 	now := time.Now()
 	if f.stuck(now) == nil {
@@ -39,7 +40,7 @@ func (f *inFlight) enter(call string) {
 	}
 }
 
-// leave is called when what was read can be seen.
+// leave is called when the readings are published.
 func (f *inFlight) leave() { f.p.Store(nil) }
 
 // stuck returns the call that has been going on for too long, if any.
@@ -50,13 +51,13 @@ func (f *inFlight) stuck(now time.Time) *pending {
 	return nil
 }
 
-// String is the call and since when, by the present clock.
+// String returns the call and since when it runs, by the present clock.
 func (p *pending) String() string {
 	return fmt.Sprintf("%s has not returned since %s", p.call, wall(p.since, time.Now()).Format(time.RFC3339))
 }
 
-// worker samples one GPU in a goroutine of its own, which is the only one that
-// calls the driver for it; a second one waits for its events.
+// worker samples one GPU in a goroutine of its own, the only one that calls the
+// driver for it. A second goroutine waits for its events.
 type worker struct {
 	card   card
 	index  int
@@ -75,7 +76,7 @@ type worker struct {
 	since   time.Time         // since when they have come, and were noted, without a break; zero: they do not
 }
 
-// run samples until ctx is done, or the driver was closed under it.
+// run samples until ctx is done or the driver is closed.
 func (w *worker) run(ctx context.Context) error {
 	tick := time.NewTicker(w.period)
 	defer tick.Stop()
@@ -108,8 +109,8 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// sample reads once and publishes the result; known is false when the GPU
-// could not be identified. The error is errClosed.
+// sample reads once and publishes the result; known is false if the GPU could not
+// be identified. The only error is errClosed.
 func (w *worker) sample(ctx context.Context, slow, fixed bool) (known bool, _ error) {
 	defer w.flight.leave()
 	w.mu.Lock()
@@ -157,7 +158,7 @@ func (w *worker) read(ctx context.Context, g *gpu.GPU, slow, fixed bool) error {
 	return w.card.fast(g, w.flight.enter)
 }
 
-// watch begins to watch the GPU's events, unless somebody does.
+// watch starts watching the GPU's events, unless they are watched already.
 func (w *worker) watch(ctx context.Context) {
 	w.mu.Lock()
 	already, _ := w.watched.Get()
@@ -191,8 +192,8 @@ func (w *worker) setWatched(r gpu.Reading[bool]) {
 	w.watched, w.heard = r, now
 }
 
-// watching is whether events come. A wait for them that did not return in time
-// may keep one back; the caller holds the lock.
+// watching reports whether events arrive. A wait that did not return in time may
+// hold one back. The caller holds the lock.
 func (w *worker) watching(now time.Time) gpu.Reading[bool] {
 	if on, _ := w.watched.Get(); on && now.Sub(w.heard) > 2*eventWait {
 		return gpu.Unknown[bool](gpu.Timeout)
@@ -200,7 +201,7 @@ func (w *worker) watching(now time.Time) gpu.Reading[bool] {
 	return w.watched
 }
 
-// listen notes events until ctx is done, or there can be no more.
+// listen records events until ctx is done or no more can come.
 func (w *worker) listen(ctx context.Context, stream events) {
 	for ctx.Err() == nil {
 		e, ok, err := stream.wait(eventWait)
@@ -218,7 +219,7 @@ func (w *worker) listen(ctx context.Context, stream events) {
 	}
 }
 
-// happened notes an event, and asks for the slow readings at once.
+// happened records an event and triggers the slow readings at once.
 func (w *worker) happened(e event, at time.Time) {
 	w.mu.Lock()
 	if w.history != nil {
@@ -231,7 +232,7 @@ func (w *worker) happened(e event, at time.Time) {
 	}
 }
 
-// holders are the pods that hold the GPU.
+// holders returns the pods that hold the GPU.
 func (w *worker) holders(g gpu.GPU) gpu.Reading[[]gpu.Pod] {
 	if w.proc == "" {
 		return gpu.Unknown[[]gpu.Pod](gpu.NotRead)
@@ -243,7 +244,7 @@ func (w *worker) holders(g gpu.GPU) gpu.Reading[[]gpu.Pod] {
 	return podsOf(w.proc, g, processes)
 }
 
-// snapshot is the GPU as it is known now, or why it cannot be told from others.
+// snapshot returns the current state of the GPU, or why it cannot be identified.
 func (w *worker) snapshot(now time.Time) (gpu.GPU, *gpu.ReadError) {
 	stuck := w.flight.stuck(now)
 	w.mu.Lock()
@@ -276,7 +277,7 @@ func (w *worker) unidentified(stuck *pending) *gpu.ReadError {
 	return e
 }
 
-// closedOnly is the error if it ends sampling.
+// closedOnly returns the error if it ends sampling.
 func closedOnly(err error) error {
 	if errors.Is(err, errClosed) {
 		return err
@@ -284,5 +285,5 @@ func closedOnly(err error) error {
 	return nil
 }
 
-// wall is when something happened, by the wall clock as it stands now.
+// wall converts a time to the present wall clock.
 func wall(at, now time.Time) time.Time { return now.Add(-now.Sub(at)).Round(0).UTC() }

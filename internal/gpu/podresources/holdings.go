@@ -14,11 +14,11 @@ import (
 // holdings are the pods that hold devices, by the device's UUID.
 type holdings map[string][]gpu.Pod
 
-// maxName bounds names, in bytes, as Kubernetes does.
+// maxName limits names, in bytes, like Kubernetes.
 const maxName = 253
 
-// holdingsOf reads an answer of the kubelet. An error means that a pod holds a
-// GPU, and nobody can say which.
+// holdingsOf reads an answer of the kubelet. An error means that a pod holds a GPU
+// that cannot be identified.
 func holdingsOf(list *kubelet.ListPodResourcesResponse) (holdings, error) {
 	held := holdings{}
 	for _, pod := range list.GetPodResources() {
@@ -41,7 +41,7 @@ func holdingsOf(list *kubelet.ListPodResourcesResponse) (holdings, error) {
 	return held, nil
 }
 
-// devices notes the devices of one resource that a container holds.
+// devices records the devices of one resource that a container holds.
 func (h holdings) devices(one gpu.Pod, d *kubelet.ContainerDevices) error {
 	for _, id := range d.GetDeviceIds() {
 		uuid, _, _ := strings.Cut(id, "::") // GPU-…::3 is a share of it
@@ -65,7 +65,7 @@ func (h holdings) devices(one gpu.Pod, d *kubelet.ContainerDevices) error {
 	return nil
 }
 
-// named reports whether a pod's names can be such.
+// named reports whether the pod's names are valid.
 func named(p gpu.Pod) bool {
 	for _, name := range []string{p.Namespace, p.Name, p.Container} {
 		if name == "" || len(name) > maxName || printable(name) != name {
@@ -77,17 +77,17 @@ func named(p gpu.Pod) bool {
 
 func isMIG(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
 
-// isGPU reports whether devices of a resource are GPUs, or parts of one.
+// isGPU reports whether devices of a resource are GPUs or parts of them.
 func isGPU(resource string) bool {
 	return strings.HasPrefix(resource, "nvidia.com/gpu") || strings.HasPrefix(resource, "nvidia.com/mig-")
 }
 
-// ofNVIDIA reports whether a driver of dynamic resources gives out GPUs.
+// ofNVIDIA reports whether a driver of dynamic resources allocates GPUs.
 func ofNVIDIA(driver string) bool { return driver == "gpu.nvidia.com" }
 
-// into writes the pods into GPUs. A GPU that is not in the snapshot is one that
-// the driver does not list: its pods are left out. Of an instance that is on no
-// GPU here nobody knows whose part it is, which is an error.
+// into adds the pods to GPUs. A GPU that is not in the snapshot is one that the
+// driver does not list: its pods are left out. An instance of no known GPU is an
+// error, because it may be part of any.
 func (h holdings) into(s *gpu.Snapshot) error {
 	if len(s.GPUs) == 0 {
 		return nil // nothing was read yet

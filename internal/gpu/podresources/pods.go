@@ -20,15 +20,15 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// Limits of asking. The kubelet gives the whole node in one answer, about
-// 200 bytes for each container.
+// Limits of requests. The kubelet answers for the whole node at once, with about
+// 200 bytes per container.
 const (
 	defaultEvery   = 10 * time.Second
 	defaultTimeout = 2 * time.Second
 	maxAnswer      = 8 << 20 // bytes
 )
 
-// Options say how the kubelet is asked.
+// Options configure how the kubelet is asked.
 type Options struct {
 	Socket  string        // absolute path of the kubelet's pod-resources socket
 	Every   time.Duration // between two answers; 0: 10 s
@@ -36,8 +36,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Pods knows which pods hold GPUs, as the kubelet said last. Its methods may be
-// called by many goroutines and never wait for the kubelet.
+// Pods holds the kubelet's last answer. Its methods are safe for concurrent use
+// and never wait for the kubelet.
 type Pods struct {
 	o Options
 
@@ -45,7 +45,7 @@ type Pods struct {
 	last answer
 }
 
-// answer is what the kubelet said, or why it is not known.
+// answer is an answer of the kubelet, or why there is none.
 type answer struct {
 	at     time.Time
 	held   holdings
@@ -53,8 +53,8 @@ type answer struct {
 	detail string
 }
 
-// Start begins to ask, until ctx is done. It returns at once; an error means
-// that nobody could ever be asked.
+// Start asks repeatedly until ctx is done. It returns at once; an error means that
+// the options can never work.
 func Start(ctx context.Context, o Options) (*Pods, error) {
 	if !filepath.IsAbs(o.Socket) {
 		return nil, fmt.Errorf("pod resources: the kubelet's socket %q is no absolute path, such as /var/lib/kubelet/pod-resources/kubelet.sock", o.Socket)
@@ -65,8 +65,8 @@ func Start(ctx context.Context, o Options) (*Pods, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	// The socket is looked for anew soon after it went away: the kubelet makes
-	// another one when it starts.
+	// Retry soon after the socket went away: the kubelet creates a new one when it
+	// starts.
 	pace := backoff.Config{BaseDelay: o.Every / 10, Multiplier: 2, MaxDelay: o.Every / 2}
 	conn, err := grpc.NewClient("unix://"+o.Socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // it is a file of this host
@@ -82,8 +82,7 @@ func Start(ctx context.Context, o Options) (*Pods, error) {
 	return p, nil
 }
 
-// keep asks again and again, and says in the log when it begins to fail and
-// when it works again.
+// keep asks repeatedly, and logs when it begins to fail and when it works again.
 func (p *Pods) keep(ctx context.Context, conn *grpc.ClientConn) {
 	defer conn.Close()
 	client := kubelet.NewPodResourcesListerClient(conn)
@@ -131,7 +130,7 @@ func (p *Pods) ask(ctx context.Context, client kubelet.PodResourcesListerClient)
 	return a
 }
 
-// absence is why a call gave no answer.
+// absence returns why a call has no answer.
 func absence(err error) gpu.Absence {
 	switch s := status.Convert(err); {
 	case s.Code() == codes.DeadlineExceeded:
@@ -143,7 +142,7 @@ func absence(err error) gpu.Absence {
 	}
 }
 
-// detail is what happened and what to do, fit for a snapshot.
+// detail returns what happened and what to do, as text for a snapshot.
 func (p *Pods) detail(err error) string {
 	s := status.Convert(err)
 	text := fmt.Sprintf("the kubelet at %s: %s", p.o.Socket, s.Message())
@@ -156,7 +155,7 @@ func (p *Pods) detail(err error) string {
 	return printable(text)
 }
 
-// Into writes the pods into a snapshot's GPUs.
+// Into adds the pods to a snapshot's GPUs.
 func (p *Pods) Into(s *gpu.Snapshot) {
 	p.mu.Lock()
 	a := p.last
@@ -178,7 +177,7 @@ func (p *Pods) Into(s *gpu.Snapshot) {
 	s.Errors = append(s.Errors, gpu.ReadError{What: gpu.WhatPods, Why: a.why, Detail: a.detail})
 }
 
-// printable is text from outside without what would harm a terminal, and short.
+// printable returns text from outside without control characters, and shortened.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
