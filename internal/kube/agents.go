@@ -21,8 +21,8 @@ type AgentPod struct {
 	Started time.Time
 }
 
-// AgentPods lists the pods of a namespace that a label selector names, run and
-// have an address. The answer may be as old as the API server's cache.
+// AgentPods lists the running pods with an address that a label selector selects
+// in a namespace. The answer may be as old as the API server's cache.
 func (c *Client) AgentPods(ctx context.Context, namespace, selector string) ([]AgentPod, error) {
 	list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Client) AgentPods(ctx context.Context, namespace, selector string) ([]A
 	return out, nil
 }
 
-// TokenOwner is whom the API server vouches for.
+// TokenOwner is the identity that the API server confirms for a token.
 type TokenOwner struct {
 	User   string // e.g. system:serviceaccount:responder:responder-agent
 	PodUID string // of the pod that the token is bound to; empty: to none
@@ -56,16 +56,16 @@ const (
 	extraNode   = "authentication.kubernetes.io/node-name"
 )
 
-// ReviewToken asks whose token it is. Good is false when the API server does
-// not vouch for it for that audience.
+// ReviewToken asks the API server whose token it is. Good is false when the API
+// server does not accept it for that audience.
 func (c *Client) ReviewToken(ctx context.Context, token, audience string) (owner TokenOwner, good bool, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
 	answer, err := c.typed.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return TokenOwner{}, false, request{verb: "create", group: "authentication.k8s.io", resource: "tokenreviews"}.fail(err)
 	}
-	// An API server that knows no audiences would answer for its own: that is
-	// no proof that the token was meant for us.
+	// An API server without audiences would answer for its own. That does not prove
+	// that the token was meant for us.
 	if !answer.Status.Authenticated || !slices.Contains(answer.Status.Audiences, audience) {
 		return TokenOwner{}, false, nil
 	}

@@ -44,12 +44,12 @@ func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
 // Undo sets the pod template to that of an earlier revision, if the object
 // still is as the precondition says. The error is a [*fault.Error].
 //
-// It builds the patch of kubectl's rollback (k8s.io/kubectl/pkg/polymorphichelpers,
-// rollback.go), whose code cannot be used: it takes neither a precondition nor
-// a context. Two differences: the object's annotations stay, but for the
-// change-cause, where kubectl puts the old ones back wholesale and so drops
-// what others wrote since; and a StatefulSet's template is replaced by a JSON
-// patch with the same effect as the stored strategic merge patch.
+// It builds the patch of kubectl's rollback
+// (k8s.io/kubectl/pkg/polymorphichelpers, rollback.go). That code cannot be used:
+// it takes neither a precondition nor a context. There are two differences. The
+// object's annotations stay, except the change-cause; kubectl restores all old
+// ones and so drops what others wrote since. A StatefulSet's template is replaced
+// by a JSON patch with the same effect as the stored strategic merge patch.
 func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
 	o, err := c.load(ctx, ch.Ref)
 	if err != nil {
@@ -95,7 +95,7 @@ type past struct {
 	stored   []byte // content of its ControllerRevision
 }
 
-// earlier finds a revision; 0 means the one before the current.
+// earlier returns a revision; 0 selects the one before the current.
 func (o *object) earlier(number int64) (past, error) {
 	if number == 0 {
 		if number = o.before(); number == 0 {
@@ -116,9 +116,9 @@ func (o *object) earlier(number int64) (past, error) {
 	return past{}, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("roll back %s: there is no revision %d (spec.revisionHistoryLimit bounds how many are kept)", o, number)}
 }
 
-// rawTemplate returns a revision's pod template as the server stores it. The
-// typed one lacks the fields that a newer server knows and this client does
-// not, and would take them away.
+// rawTemplate returns a revision's pod template as the server stores it. The typed
+// template lacks fields that a newer server knows and this client does not, so
+// writing it would remove them.
 func (c *Client) rawTemplate(ctx context.Context, o *object, p past) (map[string]any, error) {
 	revision := map[string]any{}
 	if o.deployment != nil {
@@ -139,7 +139,8 @@ func (c *Client) rawTemplate(ctx context.Context, o *object, p past) (map[string
 	return template, nil
 }
 
-// before is the number of the revision before the current one; 0: there is none.
+// before returns the number of the revision before the current one; 0: there is
+// none.
 func (o *object) before() int64 {
 	var all []int64
 	for _, n := range o.revisionByOwner() {
@@ -159,7 +160,7 @@ func withoutHash(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	return t
 }
 
-// String names the object for messages.
+// String returns the object's name for messages.
 func (o *object) String() string { return o.ref.Kind + " " + o.ref.Namespace + "/" + o.ref.Name }
 
 func (o *object) replicas() int {
@@ -169,7 +170,7 @@ func (o *object) replicas() int {
 	return replicas(o.statefulSet.Spec.Replicas)
 }
 
-// still refuses early what the server would refuse anyway, with a better message.
+// still checks the precondition early, for a better message than the server's.
 func (o *object) still(pre Precondition) error {
 	switch {
 	case pre.UID == "" || pre.Generation == 0:
@@ -189,16 +190,16 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// guarded begins a patch: the preconditions, which the server tests on the
-// stored object in the same transaction, then who changes it, so that the
-// change is recognised after a crash.
+// guarded begins a patch. It holds the preconditions, which the server tests on
+// the stored object in the same transaction, and the marks that identify the
+// change after a crash.
 func (o *object) guarded(pre Precondition, marks map[string]string) []operation {
 	patch := []operation{
 		{Op: "test", Path: "/metadata/uid", Value: pre.UID},
 		{Op: "test", Path: "/metadata/generation", Value: pre.Generation},
 	}
 	if len(o.meta.Annotations) == 0 {
-		// The map itself must be made, and must not replace one made meanwhile.
+		// The map must exist, and one that was created meanwhile must not be replaced.
 		return append(patch,
 			operation{Op: "test", Path: "/metadata/resourceVersion", Value: o.meta.ResourceVersion},
 			operation{Op: "add", Path: "/metadata/annotations", Value: marks})
@@ -213,9 +214,9 @@ func record(run, key string) map[string]string {
 	return map[string]string{AnnotationRun: run, AnnotationEffect: key}
 }
 
-// templateHash distinguishes pod templates, whoever wrote them. Another release
-// of this client may know other fields and hash otherwise; a rollback of ours
-// then looks like somebody's change, as it did before there was a mark.
+// templateHash returns a hash of a pod template. Another release of this client
+// may know other fields and hash differently. A rollback of ours then looks like
+// somebody else's change.
 func templateHash(t corev1.PodTemplateSpec) (string, error) {
 	b, err := json.Marshal(withoutHash(t))
 	if err != nil {
@@ -229,7 +230,7 @@ func annotationPath(key string) string {
 	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// patch is the one request of this package that writes.
+// patch sends the only kind of request of this package that writes a workload.
 func (c *Client) patch(ctx context.Context, o *object, patch []operation, dryRun bool) (Applied, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {

@@ -44,14 +44,14 @@ func New(o Options) (*Client, error) {
 	return NewForConfig(config, o)
 }
 
-// NewForConfig makes a client for a cluster that the caller has already
-// described; the options' Kubeconfig and Context are ignored.
+// NewForConfig returns a client for a cluster that the caller describes. The
+// options' Kubeconfig and Context are ignored.
 func NewForConfig(config *rest.Config, o Options) (*Client, error) {
 	config = rest.CopyConfig(config)
-	// One limiter for both clients below. It is for API servers that have no
-	// priority and fairness or give us a wide share: theirs protects them
-	// better than a client can, and an outage of many services is when waiting
-	// here hurts most.
+	// One limiter for both clients below. It protects API servers without priority and
+	// fairness, or with a wide share for us. Where there is priority and fairness, it
+	// protects the server better than a client can, and waiting here hurts most in an
+	// outage of many services.
 	qps := cmp.Or(o.QPS, 200)
 	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, cmp.Or(o.Burst, int(2*qps)))
 	config.Timeout = 15 * time.Second
@@ -102,10 +102,10 @@ func (c *Client) Ping(ctx context.Context) error {
 	return r.fail(err)
 }
 
-// once keeps client-go from sending a write again by itself. It does so when a
-// failed answer carries Retry-After; but a 5xx may come after the write was
-// made, and the second attempt's conflict would then hide the first one's
-// success. A disruption budget's 429 is an answer, not a hurdle.
+// once keeps client-go from repeating a write by itself. It does so when a failed
+// answer carries Retry-After. But a 5xx may come after the write was made, and the
+// conflict of the second attempt would hide the success of the first. A disruption
+// budget's 429 is an answer, not a failure.
 type once struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -118,5 +118,5 @@ func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper lets client-go see through.
+// WrappedRoundTripper returns the wrapped transport for client-go.
 func (o once) WrappedRoundTripper() http.RoundTripper { return o.next }

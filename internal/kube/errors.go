@@ -23,7 +23,7 @@ func (c cause) Error() string { return clip(credential.Redact(c.err.Error())) }
 // Unwrap returns the cause as the API server or the library returned it.
 func (c cause) Unwrap() error { return c.err }
 
-// request names a request for messages and for the permission it needs.
+// request describes a request for messages and for the permission it needs.
 type request struct {
 	verb      string // get, list, patch
 	group     string // API group; empty: core
@@ -46,8 +46,8 @@ func (r request) String() string {
 	return s
 }
 
-// fail types an error of the API server or of the way to it. Whether a write
-// happened is only certain when the server said no, or never heard of it.
+// fail converts an error of the API server or of the connection. It is certain
+// that no write happened only when the server refused it or was never reached.
 func (r request) fail(err error) error {
 	if err == nil {
 		return nil
@@ -77,10 +77,9 @@ func (r request) fail(err error) error {
 	return e
 }
 
-// isFailedTest recognises a "test" operation of a JSON patch that did not
-// hold. The API server has no status of its own for it: it answers 422 with one
-// general sentence and drops what the patch said, while an object that is not
-// valid is answered with its fields.
+// isFailedTest reports whether a "test" operation of a JSON patch failed. The API
+// server has no status of its own for it. It answers 422 with one general sentence
+// and drops the details, while an invalid object is answered with its fields.
 func isFailedTest(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == 422 &&
@@ -99,12 +98,12 @@ func isServer(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 500
 }
 
-// isDial reports whether no connection was made, so that nothing was sent.
+// isDial reports whether no connection was made, so nothing was sent.
 func isDial(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// IsForbidden reports whether the server knows who asks and denies the right
-// to. A credential that it does not know is something else.
+// IsForbidden reports whether the server knows the caller and denies the
+// permission. An unknown credential is a different error.
 func IsForbidden(err error) bool { return apierrors.IsForbidden(err) }

@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// eventAge is how old a warning may be to count as of now.
+// eventAge is the age up to which a warning counts as current.
 const eventAge = time.Hour
 
-// occurred reads when an event last happened and how often; both have moved
+// occurred returns when an event last happened and how often. Both have moved
 // between fields with the versions of the API.
 func occurred(e corev1.Event) (last time.Time, count int) {
 	last, count = e.LastTimestamp.Time, int(e.Count)

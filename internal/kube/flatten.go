@@ -12,10 +12,10 @@ import (
 	"github.com/inference-responder/responder/internal/credential"
 )
 
-// flatten writes a pod template as paths and values, as people compare it:
-// containers[vllm].image, containers[vllm].args[--max-num-seqs]. Values of
-// secrets are never part of a template; what is written into it in the clear
-// although its name or form says secret is redacted.
+// flatten converts a pod template to paths and values as people compare them:
+// containers[vllm].image, containers[vllm].args[--max-num-seqs]. Values of Secrets
+// are never part of a template. A plain value whose name or form marks it as
+// secret is redacted.
 func (r *redactor) flatten(t corev1.PodTemplateSpec) map[string]string {
 	out := map[string]string{}
 	for k, v := range t.Labels {
@@ -35,7 +35,7 @@ func (r *redactor) flatten(t corev1.PodTemplateSpec) map[string]string {
 	for _, v := range t.Spec.Volumes {
 		out["volumes["+v.Name+"]"] = r.brief(v.VolumeSource)
 	}
-	// Whatever else there is, field by field, so that no change goes unseen.
+	// All other fields, one by one, so that no change goes unseen.
 	rest := t.Spec
 	rest.Containers, rest.InitContainers, rest.Volumes = nil, nil, nil
 	r.rest(out, "", rest)
@@ -66,7 +66,7 @@ func (r *redactor) container(out map[string]string, path string, c corev1.Contai
 	r.rest(out, path+".", c)
 }
 
-// rest adds the remaining fields of a struct in brief.
+// rest adds the remaining fields of a struct in short form.
 func (r *redactor) rest(out map[string]string, prefix string, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *redactor) rest(out map[string]string, prefix string, v any) {
 	}
 }
 
-// brief is a part of a template on one line.
+// brief returns a part of a template on one line.
 func (r *redactor) brief(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *redactor) brief(v any) string {
 	return short(credential.Redact(string(b)))
 }
 
-// env shows a variable's value, or where it comes from.
+// env returns a variable's value or its source.
 func (r *redactor) env(e corev1.EnvVar) string {
 	from := e.ValueFrom
 	switch {
@@ -116,12 +116,12 @@ func (r *redactor) env(e corev1.EnvVar) string {
 	}
 }
 
-// isSet stands for a flag without a value: an empty value would mean absent.
+// isSet is the value of a flag without a value: an empty value would mean absent.
 const isSet = "(set)"
 
-// flags writes command-line arguments by flag, spelled as they are; what is
-// not a flag stands under its position among those. The value of a flag that
-// is given again stands under [2]: the last one wins in most engines.
+// flags returns command-line arguments by flag, spelled as they are. Other
+// arguments stand under their position among these. The value of a repeated flag
+// stands under [2]: in most engines the last one wins.
 func (r *redactor) flags(out map[string]string, path string, args []string) {
 	positional := 0
 	put := func(flag, value string) {

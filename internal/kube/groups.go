@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// union is a way in which controllers tell which pods work as one: they serve
+// union describes how a controller marks pods that work as one: they serve
 // together or not at all.
 type union struct {
 	kind  string // of the object that makes them
@@ -23,8 +23,8 @@ type union struct {
 
 const lwsName = "leaderworkerset.sigs.k8s.io/name"
 
-// unions are those that say so by labels alone. KServe's LLMInferenceService
-// makes LeaderWorkerSets; of its InferenceService see [kserveUnion].
+// unions are those that labels alone identify. KServe's LLMInferenceService
+// creates LeaderWorkerSets; for its InferenceService see [kserveUnion].
 func unions() []union {
 	const lws, grove = "leaderworkerset.sigs.k8s.io/", "grove.io/podcliquescalinggroup"
 	return []union{
@@ -42,7 +42,7 @@ func unions() []union {
 	}
 }
 
-// unionOf finds what a pod is part of, and the group in it.
+// unionOf returns the union and the group that a pod belongs to.
 func unionOf(p *corev1.Pod) (u union, name, group string) {
 	for _, u := range unions() {
 		if name := p.Labels[u.name]; name != "" {
@@ -55,15 +55,15 @@ func unionOf(p *corev1.Pod) (u union, name, group string) {
 	return union{}, "", ""
 }
 
-// leadsGroup reports whether a pod of a group is the one through which the others
-// work: ray.io/node-type says so (kuberay, as above), and of KServe's all but the
-// workers lead.
+// leadsGroup reports whether a pod is the head of its group: ray.io/node-type
+// marks it in KubeRay, and in KServe every pod that is not a worker is one.
 func leadsGroup(podLabels map[string]string) bool {
 	app := podLabels[kserveApp]
 	return podLabels["ray.io/node-type"] == "head" || strings.HasPrefix(app, kservePrefix) && !strings.HasSuffix(app, kserveWorker)
 }
 
-// sizeOf is how many pods a group has to have, as a pod of it says; 0: it does not.
+// sizeOf returns the required number of pods of a group as one of its pods
+// declares it; 0: not declared.
 func (u union) sizeOf(p *corev1.Pod) int {
 	if u.name == kserveApp {
 		return max(0, rayNodes(p.Spec.Containers))
@@ -75,8 +75,8 @@ func (u union) sizeOf(p *corev1.Pod) int {
 	return size
 }
 
-// What KServe's predictor.go and deployment_reconciler.go put on the pods of an
-// InferenceService.
+// Labels and variables that KServe's predictor.go and deployment_reconciler.go put
+// on the pods of an InferenceService.
 const (
 	kserveApp        = "app" // isvc.NAME-predictor, and with -worker at its end
 	kserveService    = "serving.kserve.io/inferenceservice"
@@ -85,10 +85,10 @@ const (
 	kserveWorker     = "-worker"
 )
 
-// kserveUnion is the predictor of an InferenceService with a workerSpec: one
-// Deployment makes its head and another its workers, NAME-predictor and
-// NAME-predictor-worker, and the head's stands for both. An engine spans all of
-// one generation, which are as many as RAY_NODE_COUNT says.
+// kserveUnion is the predictor of an InferenceService with a workerSpec. One
+// Deployment creates its heads and another its workers, NAME-predictor and
+// NAME-predictor-worker; the heads' Deployment stands for both. An engine spans
+// all pods of one generation, RAY_NODE_COUNT in number.
 func kserveUnion(podLabels map[string]string, containers []corev1.Container) (union, string) {
 	app, ours := strings.CutPrefix(podLabels[kserveApp], kservePrefix)
 	if !ours || podLabels[kserveService] == "" {
@@ -109,8 +109,8 @@ func kserveUnion(podLabels map[string]string, containers []corev1.Container) (un
 	return u, app
 }
 
-// rayNodes is how many pods KServe has for one engine, its head included, as it
-// tells each of them; 0: it does not say; -1: what it says is no number.
+// rayNodes returns how many pods KServe declares for one engine, its head
+// included; 0: not declared; -1: not a number.
 func rayNodes(containers []corev1.Container) int {
 	for _, c := range containers {
 		at := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "RAY_NODE_COUNT" })
@@ -135,9 +135,8 @@ func (r Ref) Leaders() Ref {
 	return r
 }
 
-// leads returns the groups whose leaders the object makes: their workload, as
-// their pods have it for an owner, and what all of these have in common. The
-// zero values: of none.
+// leads returns the workload whose pods the object leads, as an owner, and the
+// labels that all these groups share. The zero values mean none.
 func (o *object) leads() (Ref, labels.Set) {
 	if ref := metav1.GetControllerOf(&o.meta); ref != nil && ref.Kind == "LeaderWorkerSet" && o.statefulSet != nil {
 		return Ref{Kind: ref.Kind, Namespace: o.ref.Namespace, Name: ref.Name}, labels.Set{lwsName: ref.Name}
@@ -149,7 +148,7 @@ func (o *object) leads() (Ref, labels.Set) {
 	return Ref{}, nil
 }
 
-// workers lists the pods of the groups that the object leads but for the leaders.
+// workers lists the pods of the groups that the object leads, without the leaders.
 func (c *Client) workers(ctx context.Context, o *object, leaders []corev1.Pod) ([]corev1.Pod, error) {
 	ref, common := o.leads()
 	list, err := c.typed.CoreV1().Pods(o.ref.Namespace).List(ctx, metav1.ListOptions{LabelSelector: common.String()})
@@ -163,8 +162,8 @@ func (c *Client) workers(ctx context.Context, o *object, leaders []corev1.Pod) (
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return leads[p.Name] || ownerOf(&p) != ref }), nil
 }
 
-// groups makes of the leaders that are ready the groups that are: a leader
-// without one of its workers serves nobody.
+// groups sets the workload's replica counts to its groups: a ready leader counts
+// only if all of its workers are ready, too.
 func (w *Workload) groups(of Ref, pods []corev1.Pod) {
 	ready := len(readyGroups(pods)[of].ready)
 	w.Ready, w.Available = min(w.Ready, ready), min(w.Available, ready)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// ObjectID names an object of any kind. Which version of it is asked for is the
-// server's preference.
+// ObjectID identifies an object of any kind. The server's preferred version is
+// used.
 type ObjectID struct {
 	Group     string // empty: core
 	Kind      string
@@ -29,8 +29,8 @@ type ObjectID struct {
 func (id ObjectID) String() string { return id.Kind + " " + id.Namespace + "/" + id.Name }
 
 // Object returns an object as the server has it now, as JSON, without its status
-// and without what managers note on it. Values of environment variables are in
-// the clear: whoever reads it shows none of them.
+// and without managedFields. Values of environment variables are not redacted:
+// callers must not show them.
 func (c *Client) Object(ctx context.Context, id ObjectID) ([]byte, error) {
 	gvr, err := c.resource(ctx, id.Group, "", id.Kind)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Client) Object(ctx context.Context, id ObjectID) ([]byte, error) {
 	return bare(o)
 }
 
-// bare is an object as JSON, without its status and its managers' notes.
+// bare returns an object as JSON, without its status and managedFields.
 func bare(o *unstructured.Unstructured) ([]byte, error) {
 	unstructured.RemoveNestedField(o.Object, "status")
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
@@ -62,8 +62,8 @@ var builtIn = map[string]schema.GroupVersionResource{
 	"autoscaling/HorizontalPodAutoscaler": {Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
 }
 
-// resource finds how the server calls a kind. An empty version is the one that
-// it prefers.
+// resource returns the server's resource for a kind. An empty version selects the
+// preferred one.
 func (c *Client) resource(ctx context.Context, group, version, kind string) (schema.GroupVersionResource, error) {
 	if known, ok := builtIn[group+"/"+kind]; ok && (version == "" || version == known.Version) {
 		return known, nil
@@ -92,13 +92,13 @@ func (c *Client) resource(ctx context.Context, group, version, kind string) (sch
 	return schema.GroupVersionResource{}, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("the cluster serves no %s of %s/%s in namespaces", kind, group, version)}
 }
 
-// Try has the server judge a manifest, one object as YAML, and forget it:
-// schema and admission, as a server-side apply of all of its fields. It gives
-// the object as it would be stored, as [Client.Object] does. The namespace is
-// for manifests that name none.
+// Try lets the server check a manifest, one object as YAML, without storing it:
+// schema and admission, as a server-side apply of all of its fields. It returns
+// the object as it would be stored, like [Client.Object]. The namespace is used
+// for manifests without one.
 //
-// Invalid: the server refuses it, with its own words. Forbidden: we lack the
-// right to ask.
+// Invalid: the server refuses it, with its own text. Forbidden: we lack the
+// permission to ask.
 func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) ([]byte, error) {
 	data, err := yaml.ToJSON(manifest)
 	var o unstructured.Unstructured

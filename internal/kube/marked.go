@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Marked is a workload that carries a label, with what a service catalog needs
-// of it.
+// Marked is a workload with a label, and what a service catalog needs of it.
 type Marked struct {
 	Ref         Ref
 	Labels      map[string]string
@@ -50,7 +49,7 @@ func (c *Client) Marked(ctx context.Context, label string) ([]Marked, error) {
 
 func mark(kind string, m metav1.ObjectMeta, cs []corev1.Container) Marked {
 	w := Marked{Ref: Ref{Kind: kind, Namespace: m.Namespace, Name: m.Name}, Labels: m.Labels, Annotations: maps.Clone(m.Annotations)}
-	// It repeats the whole object, values of secret variables included.
+	// It repeats the whole object, with the values of secret variables.
 	delete(w.Annotations, corev1.LastAppliedConfigAnnotation)
 	w.Application, _ = ArgoApplication(w.Ref, m)
 	for _, c := range cs {

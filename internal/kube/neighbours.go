@@ -11,8 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Claim is another actor's mark on a node: as long as it is there the node is
-// theirs.
+// Claim is another actor's mark on a node. While it is there, the node is theirs.
 type Claim struct {
 	By  string // NVSentinel, kured, Karpenter, ...
 	Why string // the label, annotation or taint that says so
@@ -21,8 +20,8 @@ type Claim struct {
 // String returns the form that people use: NVSentinel (label ...).
 func (c Claim) String() string { return c.By + " (" + c.Why + ")" }
 
-// neighbour is one way in which another actor marks a node as its own. Exactly
-// one of label, annotation and taint is set.
+// neighbour describes how another actor marks a node as its own. Exactly one of
+// label, annotation and taint is set.
 type neighbour struct {
 	by         string
 	label      string
@@ -69,7 +68,7 @@ func neighbours() []neighbour {
 	}
 }
 
-// claims finds whose the node is. A cordon that is not Responder's own is a
+// claims returns the claims on a node. A cordon that is not Responder's own is a
 // claim of whoever set it.
 func claims(n *corev1.Node) []Claim {
 	var out []Claim
@@ -111,11 +110,11 @@ func (x neighbour) on(n *corev1.Node) string {
 	return ""
 }
 
-// cordonedBy is the field manager that set spec.unschedulable; empty: the server
-// did not record it, or nobody did. kubectl cordon goes by the name kubectl or
-// kubectl-cordon, a controller by its own. Several own it when they agree on the
-// value: the cordon is Responder's only when nobody else does, else that of the
-// last of the others to write it.
+// cordonedBy returns the field manager that set spec.unschedulable; empty: nobody
+// did, or the server did not record it. kubectl cordon uses the name kubectl or
+// kubectl-cordon, a controller its own. Several managers own the field when they
+// agree on the value. The cordon is Responder's only if no other manager owns it;
+// otherwise it is that of the last other writer.
 func cordonedBy(n *corev1.Node) string {
 	by, last, others := "", metav1.Time{}, false
 	for _, m := range n.ManagedFields {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeState is one node as a lever on it has to know it.
+// NodeState is what a lever needs to know of a node.
 type NodeState struct {
 	Name string
 	UID  string
@@ -41,20 +41,20 @@ type Taint struct {
 	Effect string `json:"effect"` // NoSchedule, PreferNoSchedule, NoExecute
 }
 
-// String writes a taint as kubectl does: key=value:NoSchedule.
+// String returns a taint as kubectl writes it: key=value:NoSchedule.
 func (t Taint) String() string { return strings.TrimSuffix(t.Key+"="+t.Value, "=") + ":" + t.Effect }
 
-// Out reports whether the node takes no new pods, for whatever reason: one with
-// GPUs of which none is offered takes none that asks for them, and on one that a
-// neighbour says is not fit ([Troubles]) nobody should count.
+// Out reports whether the node takes no new pods, for any reason. A node with GPUs
+// of which none is offered takes none that ask for them. A node that an agent on
+// it reports as unfit ([Troubles]) does not count as capacity.
 func (n NodeState) Out() bool {
 	return n.Unschedulable || !n.Ready || n.GPUsGone || len(n.Claims)+len(Troubles(n.Conditions)) > 0 || slices.ContainsFunc(n.Taints, func(t Taint) bool {
 		return ours(t.Key) && t.Effect != string(corev1.TaintEffectPreferNoSchedule)
 	})
 }
 
-// Stamp is a digest of everything on the node that people and controllers
-// decide on, and of nothing that moves by itself: a change made on one stamp
+// Stamp returns a digest of everything on the node that people and controllers
+// decide on, and of nothing that changes by itself. A change planned on one stamp
 // is refused on another.
 func (n NodeState) Stamp() string {
 	marks := map[string]string{}
@@ -148,7 +148,7 @@ func poolOf(labels map[string]string) string {
 	return ""
 }
 
-// Keys of the annotations that hold which effect last changed one thing of a
+// Keys of the annotations that record which effect last changed one thing of a
 // node, and when: "<effect key> <RFC 3339 time>".
 const (
 	MarkCordon = "responder.dev/cordon"
@@ -159,17 +159,17 @@ const (
 )
 
 // GPUsWhenOut is the annotation that keeps what was known of a node's GPUs when
-// Responder took it out.
+// Responder cordoned it.
 const GPUsWhenOut = "responder.dev/gpus-when-out"
 
-// Tainted is the annotation that holds the taint that Responder put on a node, as
-// long as it is there: by its key and effect alone nobody could tell whose it is.
+// Tainted is the annotation that records the taint that Responder put on a node
+// while it is there. The taint's key and effect alone do not identify its owner.
 const Tainted = "responder.dev/tainted"
 
-// Mark writes what a mark holds.
+// Mark formats the value of a mark.
 func Mark(key string, at time.Time) string { return key + " " + at.UTC().Format(time.RFC3339) }
 
-// ParseMark reads a mark; the zero values where it holds none.
+// ParseMark parses a mark; it returns zero values for anything else.
 func ParseMark(s string) (key string, at time.Time) {
 	key, when, _ := strings.Cut(s, " ")
 	at, err := time.Parse(time.RFC3339, when)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NodeEdit is what is changed on a node, one thing of it.
+// NodeEdit is a change of one thing of a node.
 type NodeEdit struct {
 	Cordon   *bool             `json:"cordon,omitempty"`   // spec.unschedulable
 	Taint    *Taint            `json:"taint,omitempty"`    // added
@@ -27,8 +27,8 @@ type NodeEdit struct {
 	Annotate map[string]string `json:"annotate,omitempty"` // set; empty value: removed
 }
 
-// Holds reports whether the node is as the edit leaves it. A cordon holds only
-// as long as it is ours.
+// Holds reports whether the node is as the edit leaves it. A cordon must also be
+// ours.
 func (e NodeEdit) Holds(n NodeState) bool {
 	has := func(t *Taint) bool { return slices.Contains(n.Taints, *t) }
 	switch {
@@ -57,8 +57,8 @@ type NodeChange struct {
 	DryRun bool
 }
 
-// nodeWrites is how often a change of a node is tried again because its status
-// moved between the look and the write. The precondition is looked at each time.
+// nodeWrites is how often a change of a node is retried because its status changed
+// between read and write. Each attempt checks the precondition.
 const nodeWrites = 5
 
 // ChangeNode edits a node, if it still is as the precondition says, and gives
@@ -84,7 +84,7 @@ func (c *Client) ChangeNode(ctx context.Context, ch NodeChange) (NodeState, erro
 	return NodeState{}, err
 }
 
-// still refuses early what must not be written.
+// still checks what the edit requires before anything is written.
 func (ch NodeChange) still(n NodeState) error {
 	switch {
 	case ch.UID == "" || ch.Stamp == "":
@@ -150,7 +150,7 @@ func nodePatch(n *corev1.Node, ch NodeChange) []operation {
 	return patch
 }
 
-// without returns the taints but for that one. A node has at most one of a key
+// without returns the taints except that one. A node has at most one taint per key
 // and effect.
 func without(all []corev1.Taint, t Taint) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(all), func(x corev1.Taint) bool { return x.Key == t.Key && string(x.Effect) == t.Effect })
@@ -190,9 +190,9 @@ type Eviction struct {
 // budget says not now, blocked names it and nothing was done. A pod that is gone
 // already, or another one of that name, is no error. The error is a [*fault.Error].
 //
-// It is one request of policy/v1. kubectl's drain package, which loops over pods
-// inside itself, can neither be stopped between two pods nor be told which very
-// pod is meant; docs/decisions has what it weighs.
+// It is one request of policy/v1. kubectl's drain package loops over pods
+// internally: it cannot be stopped between two pods, and it cannot be bound to the
+// UID of a pod; see docs/decisions/0009.
 func (c *Client) Evict(ctx context.Context, e Eviction) (blocked string, err error) {
 	options := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: (*types.UID)(&e.UID)}}
 	if e.Grace > 0 {

@@ -36,13 +36,13 @@ type NodePod struct {
 	Serves   bool          // its replica is one of [Serving].Ready, which has one less without it; only a [NodeView] tells
 }
 
-// String names a pod: namespace/name.
+// String returns namespace/name.
 func (p NodePod) String() string { return p.Namespace + "/" + p.Name }
 
-// Daemon reports whether the pod is a DaemonSet's: it belongs to the node.
+// Daemon reports whether a DaemonSet owns the pod, so that it belongs to the node.
 func (p NodePod) Daemon() bool { return p.Owner.Kind == "DaemonSet" }
 
-// Budget is a PodDisruptionBudget as its status has it.
+// Budget is the status of a PodDisruptionBudget.
 type Budget struct {
 	Name     string // namespace/name
 	Allowed  int    // disruptions it allows now
@@ -51,10 +51,11 @@ type Budget struct {
 	Expected int // pods that it counts
 }
 
-// Never reports whether the budget, as it is, can allow no eviction at all.
+// Never reports whether the budget in its present form can allow no eviction at
+// all.
 func (b Budget) Never() bool { return b.Allowed == 0 && b.Expected > 0 && b.Desired >= b.Expected }
 
-// NodeView is a node with everything that a decision to empty it needs.
+// NodeView is a node with everything that a decision to drain it needs.
 type NodeView struct {
 	Node    NodeState
 	Pods    []NodePod   // bound to it, by namespace and name
@@ -117,7 +118,7 @@ func (c *Client) NodeView(ctx context.Context, name string) (NodeView, error) {
 	}
 	for i := range pods {
 		p := describeNodePod(&pods[i])
-		// One that leaves is not ready for that alone: what guarded it still counts it.
+		// A terminating pod is not unready for that alone: its budget still counts it.
 		p.Budgets = budgetsOf(&pods[i], p.Ready || p.Leaving, budgets[p.Namespace])
 		v.Pods = append(v.Pods, p)
 	}
@@ -196,8 +197,8 @@ func describeNodePod(p *corev1.Pod) NodePod {
 		out.Grace = time.Duration(*s) * time.Second
 	}
 	for _, v := range p.Spec.Volumes {
-		// One in memory is shared memory of the engine's processes, as NCCL
-		// wants it: there is nothing in it to keep.
+		// A volume in memory is shared memory of the engine's processes, for NCCL: it
+		// holds nothing to keep.
 		if v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory {
 			out.EmptyDir = append(out.EmptyDir, v.Name)
 		}
@@ -219,7 +220,7 @@ func describeNodePod(p *corev1.Pod) NodePod {
 	return out
 }
 
-// ownerOf is who would make the pod anew.
+// ownerOf returns the owner that would recreate the pod.
 func ownerOf(p *corev1.Pod) Ref {
 	ref := metav1.GetControllerOf(p)
 	if ref == nil {
@@ -237,8 +238,8 @@ func ownerOf(p *corev1.Pod) Ref {
 	return out
 }
 
-// budgetsOf are the budgets that count a pod's eviction. Those that let pods go
-// that are not ready do not, as the eviction API has it
+// budgetsOf returns the budgets that apply to a pod's eviction. Budgets that let
+// unready pods go do not, like in the eviction API
 // (pkg/registry/core/pod/storage/eviction.go).
 func budgetsOf(p *corev1.Pod, ready bool, all []policyv1.PodDisruptionBudget) []Budget {
 	var out []Budget

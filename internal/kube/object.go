@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// object is a Deployment or StatefulSet with its history, whichever it is.
+// object is a Deployment or a StatefulSet with its history.
 type object struct {
 	ref      Ref
 	meta     metav1.ObjectMeta
@@ -82,7 +82,7 @@ func (c *Client) loadStatefulSet(ctx context.Context, ref Ref) (*object, error) 
 	return o, nil
 }
 
-// listOptions selects what the object's own selector selects.
+// listOptions returns the options that select what the object's selector selects.
 func (o *object) listOptions() (metav1.ListOptions, error) {
 	selector, err := metav1.LabelSelectorAsSelector(o.selector)
 	if err != nil {
@@ -100,10 +100,11 @@ func controlledBy(owners []metav1.OwnerReference, uid types.UID) bool {
 	return false
 }
 
-// annotationRevision is where the deployment controller numbers revisions.
+// annotationRevision is the deployment controller's annotation for the revision
+// number.
 const annotationRevision = "deployment.kubernetes.io/revision"
 
-// revisionOf reads a revision number; 0 when the controller gave none yet.
+// revisionOf returns a revision number; 0 if the controller has not set it yet.
 func revisionOf(annotations map[string]string) int64 {
 	n, err := strconv.ParseInt(annotations[annotationRevision], 10, 64)
 	if err != nil {
@@ -112,8 +113,8 @@ func revisionOf(annotations map[string]string) int64 {
 	return n
 }
 
-// revision is the number of the current revision, as its controller says; 0
-// when it said nothing yet.
+// revision returns the number of the current revision according to its controller;
+// 0 if not reported yet.
 func (o *object) revision() int64 {
 	if o.deployment != nil {
 		return revisionOf(o.meta.Annotations)
@@ -126,8 +127,8 @@ func (o *object) revision() int64 {
 	return 0
 }
 
-// revisionByOwner numbers the pods' revisions: by the ReplicaSet's UID for a
-// Deployment, by the revision's name for a StatefulSet.
+// revisionByOwner returns the pods' revision numbers: by the ReplicaSet's UID for
+// a Deployment, by the revision's name for a StatefulSet.
 func (o *object) revisionByOwner() map[string]int64 {
 	out := map[string]int64{}
 	for _, rs := range o.replicaSets {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// owners finds who else would change fields of the workload back. It says "no
-// owner" only after everybody who could be one was asked.
+// owners returns who else would revert changes of the workload's fields. It
+// returns no owner only after every possible one was asked.
 func (c *Client) owners(ctx context.Context, o *object) ([]Owner, error) {
 	out := declaredOwners(o.ref, o.meta)
 	hpas, err := c.typed.AutoscalingV2().HorizontalPodAutoscalers(o.ref.Namespace).List(ctx, metav1.ListOptions{})
@@ -38,9 +38,9 @@ func (c *Client) owners(ctx context.Context, o *object) ([]Owner, error) {
 	return out, nil
 }
 
-// scaledObjects lists KEDA's, where KEDA is installed. Whether it is, is asked
-// of discovery: listing an unknown resource is answered with "forbidden" to
-// most, which must not be mistaken for either answer.
+// scaledObjects lists KEDA's objects if KEDA is installed. Discovery tells whether
+// it is: listing an unknown resource is answered with "forbidden" for most
+// callers, which proves neither.
 func (c *Client) scaledObjects(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
 	gvr := schema.GroupVersionResource{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"}
 	list, err := c.typed.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
@@ -72,7 +72,7 @@ const (
 	fluxHelm       = "helm.toolkit.fluxcd.io/name"
 )
 
-// declaredOwners reads the owners that the object itself declares.
+// declaredOwners returns the owners that the object itself declares.
 func declaredOwners(ref Ref, meta metav1.ObjectMeta) []Owner {
 	var out []Owner
 	for _, r := range meta.OwnerReferences {
@@ -91,12 +91,12 @@ func declaredOwners(ref Ref, meta metav1.ObjectMeta) []Owner {
 	return out
 }
 
-// ArgoApplication names the Argo CD application that manages the object, and
-// how we know; empty when none does.
+// ArgoApplication returns the Argo CD application that manages the object, and the
+// evidence; empty if none does.
 //
-// The tracking id counts only when it names this very object: copies of an
-// object carry it along, and Argo CD ignores it there. The instance label is
-// the charts' own too, so it counts only together with fields that Argo CD manages.
+// The tracking id counts only if it names this very object. Copies of an object
+// carry it along, and Argo CD ignores it there. Charts set the instance label too,
+// so it counts only together with fields that Argo CD manages.
 func ArgoApplication(ref Ref, meta metav1.ObjectMeta) (app, why string) {
 	if id := meta.Annotations[argoTrackingID]; id != "" {
 		// <application>:<group>/<kind>:<namespace>/<name>

@@ -70,7 +70,7 @@ func describePod(p corev1.Pod, revisions map[string]int64) Pod {
 		for _, ended := range []*corev1.ContainerStateTerminated{cs.State.Terminated, cs.LastTerminationState.Terminated} {
 			out.OOMKilled = out.OOMKilled || ended != nil && ended.Reason == "OOMKilled"
 		}
-		// Those that merely have not started yet wait for nothing bad.
+		// Containers that have not started yet are not waiting for a problem.
 		if w := cs.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
 			out.Waiting = w.Reason
 			if w.Message != "" {
@@ -126,9 +126,9 @@ func describeNode(n *corev1.Node, pods int) Node {
 }
 
 // bad reports whether a node's condition is a problem. By the convention of the
-// kubelet and of node-problem-detector a condition names a problem and True
-// means it is there; those named for health mean the opposite. Unknown is bad
-// either way: the kubelet fell silent.
+// kubelet and of node-problem-detector, a condition names a problem and is True
+// when it is there; conditions named for health are the opposite. Unknown is bad
+// either way: the kubelet stopped reporting.
 func bad(cond corev1.NodeCondition) bool {
 	good := corev1.ConditionFalse
 	for _, healthy := range []string{"Ready", "Healthy", "Available", "OK", "Succeeded", "EtcdIsVoter"} {

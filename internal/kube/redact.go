@@ -8,15 +8,15 @@ import (
 	"github.com/inference-responder/responder/internal/credential"
 )
 
-// redactor replaces secrets. It numbers different values in the order in which
-// it meets them, so that a change of a secret still shows in a diff of two
-// templates that went through the same redactor, while nothing can be learned
-// of the value: a hash of it could be guessed at.
+// redactor replaces secrets. It numbers different values in the order of their
+// appearance. A changed secret thus still shows in a diff of two templates that
+// went through the same redactor, while the value stays hidden. A hash could be
+// guessed.
 type redactor struct {
 	seen map[string]int
 }
 
-// value shows a value, unless its name or form says that it is secret.
+// value returns a value, redacted if its name or form marks it as secret.
 func (r *redactor) value(name, v string) string {
 	switch {
 	case v == "":
@@ -34,8 +34,8 @@ func (r *redactor) value(name, v string) string {
 	}
 }
 
-// short bounds a value, which goes into evidence and plans, in such a way that
-// two values that differ only behind the cut still differ.
+// short shortens a value for evidence and plans. Two values that differ only after
+// the cut still differ.
 func short(s string) string {
 	const most = 300
 	if len(s) <= most {

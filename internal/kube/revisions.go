@@ -68,16 +68,16 @@ func (o *object) history() ([]Revision, error) {
 	return out, nil
 }
 
-// changeCause is where people say why they rolled out.
+// changeCause is the annotation in which people record why they rolled out.
 const changeCause = "kubernetes.io/change-cause"
 
-// activeSince is when the current revision last became current. A new one did
-// when it was created. One that was rolled back to existed before; the cluster
-// does not record the moment, so the earliest known time that is certainly not
-// before it is taken: when its rollout last made progress or was complete
-// (condition Progressing), or when somebody last wrote the pod template
-// (managedFields). Erring late makes a rollback look younger, never older: a
-// change is rather suspected than overlooked.
+// activeSince returns when the current revision last became current. For a new
+// revision that is its creation. One that was rolled back to existed before, and
+// the cluster does not record the moment. Then the earliest known time that is
+// certainly not before it counts: when its rollout last progressed or completed
+// (condition Progressing), or when the pod template was last written
+// (managedFields). A late value makes a rollback look younger, never older, so
+// that a change is rather suspected than overlooked.
 func (o *object) activeSince(all []Revision, i int) time.Time {
 	created := all[i].Created
 	newest := created
@@ -106,8 +106,8 @@ func (o *object) activeSince(all []Revision, i int) time.Time {
 	return known
 }
 
-// reused reports whether the ReplicaSet was current before and became so
-// again; the deployment controller notes its former numbers.
+// reused reports whether the ReplicaSet was current before and became current
+// again. The deployment controller records its former numbers.
 func (o *object) reused(name string) bool {
 	for _, rs := range o.replicaSets {
 		if rs.Name == name {
@@ -117,8 +117,8 @@ func (o *object) reused(name string) bool {
 	return false
 }
 
-// templateWritten is when a manager of the pod template last changed any of
-// its fields; zero when the server keeps no managedFields.
+// templateWritten returns when a manager of the pod template last changed any of
+// its fields; zero if the server keeps no managedFields.
 func (o *object) templateWritten() time.Time {
 	var last time.Time
 	for _, m := range o.meta.ManagedFields {

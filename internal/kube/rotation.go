@@ -17,7 +17,7 @@ func (c *Client) InRotation(ctx context.Context, namespace string) (map[string]s
 	out := map[string]string{}
 	for _, slice := range list.Items {
 		for _, e := range slice.Endpoints {
-			// Nothing said is ready, as the API has it.
+			// By the API, a missing condition means ready.
 			if e.TargetRef != nil && e.TargetRef.Kind == "Pod" && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
 				out[string(e.TargetRef.UID)] = slice.Name
 			}

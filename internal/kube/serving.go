@@ -19,11 +19,11 @@ type Serving struct {
 	Unknown bool // some of its pods are ready and some are not, and which work together nothing says: the numbers are 0 and mean nothing
 }
 
-// Lowest is how few replicas may be ready while the node is emptied.
+// Lowest is the smallest number of ready replicas while the node is drained.
 func (s Serving) Lowest() int { return max(s.Ready-s.Here, min(s.Keeps, s.Ready)) }
 
-// serving counts the replicas of the workloads that have pods on the node, and
-// marks those of the pods whose replica counts.
+// serving counts the replicas of the workloads with pods on the node and marks the
+// pods whose replica counts.
 func serving(here []NodePod, all map[string][]corev1.Pod) []Serving {
 	found := map[Ref]*Serving{}
 	groups := map[Ref]map[string]bool{}
@@ -63,9 +63,9 @@ func serving(here []NodePod, all map[string][]corev1.Pod) []Serving {
 	return out
 }
 
-// keeps is what a budget promises of a workload: only one that counts all of
-// its pods, and nobody else's, and each of which is a replica by itself, promises
-// replicas.
+// keeps returns how many replicas a budget guarantees. Only a budget that covers
+// all pods of the workload and no others, where each pod is a replica by itself,
+// guarantees any.
 func keeps(ref Ref, here []NodePod, all []corev1.Pod) int {
 	pods := 0
 	for i := range all {
@@ -92,25 +92,24 @@ func keeps(ref Ref, here []NodePod, all []corev1.Pod) int {
 	return promise.Desired
 }
 
-// replica is the pods that work as one.
+// replica is a set of pods that work as one.
 type replica struct {
 	ready, staying, all, size int
 	untold                    bool // or several times as one: nothing tells them apart
 	gpus                      bool // one of its pods asks for GPUs
 }
 
-// counted is what the pods of a workload say of it.
+// counted is the result of counting the pods of a workload.
 type counted struct {
 	ready   map[string]bool // the replicas that are ready
 	unknown bool            // some of them may be
 	gpus    bool            // its pods ask for GPUs
 }
 
-// readyGroups gives, by workload, the replicas of which every pod is ready and
-// none is missing. Where nothing says how many there have to be, it is as many as
-// the largest of the workload's replicas has: they are made alike. Pods of which
-// nothing says how they are told apart may be several replicas once they are more
-// than one has.
+// readyGroups returns, by workload, the replicas of which every pod is ready and
+// none is missing. If nothing declares the size of a replica, it is that of the
+// workload's largest replica: they are made alike. Pods without a mark that
+// separates them may be several replicas if they are more than one replica has.
 func readyGroups(pods []corev1.Pod) map[Ref]counted {
 	count := map[Ref]map[string]*replica{}
 	largest := map[Ref]int{}
