@@ -37,7 +37,7 @@ func (c *Client) get(ctx context.Context, name string) (*v1alpha1.Application, e
 	})
 }
 
-// named refuses an answer that is no application: a proxy may answer anything.
+// named refuses an answer without an application: a proxy may answer anything.
 func named(app *v1alpha1.Application, err error) (*v1alpha1.Application, error) {
 	if err == nil && (app == nil || app.Name == "") {
 		return nil, &fault.Error{Reason: fault.ServerError, Message: "argo cd: the answer holds no application"}
@@ -53,7 +53,7 @@ func query(name string) (*application.ApplicationQuery, error) {
 	return &application.ApplicationQuery{Name: &app, AppNamespace: namespace}, nil
 }
 
-// split takes namespace/name apart; nil stands for Argo CD's own namespace.
+// split separates namespace and name; a nil namespace means Argo CD's own.
 func split(name string) (namespace *string, app string, err error) {
 	ns, app, qualified := strings.Cut(name, "/")
 	if !qualified {
@@ -68,7 +68,8 @@ func split(name string) (namespace *string, app string, err error) {
 	return &ns, app, nil
 }
 
-// convert takes over what we need. Texts of the server are cleaned.
+// convert returns the parts of an application that we need. It cleans the server's
+// texts.
 func convert(raw *v1alpha1.Application) gitops.Application {
 	app := gitops.Application{
 		Name: raw.Namespace + "/" + raw.Name, Project: raw.Spec.GetProject(), UID: string(raw.UID),
@@ -130,8 +131,8 @@ func resource(r v1alpha1.ResourceStatus) gitops.Resource {
 	return out
 }
 
-// operation returns the running operation, the one that was asked for and has not
-// begun, or the last one.
+// operation returns the running operation, the requested one that has not begun,
+// or the last one.
 func operation(raw *v1alpha1.Application) gitops.Operation {
 	state := raw.Status.OperationState
 	if raw.Operation != nil && (state == nil || state.Phase.Completed()) {
@@ -173,7 +174,8 @@ func asked(o v1alpha1.Operation) gitops.Operation {
 	return out
 }
 
-// revisions returns those of all sources; applications with one source have one.
+// revisions returns the revisions of all sources; applications with one source
+// have one.
 func revisions(one string, several []string) []string {
 	if len(several) > 0 {
 		return slices.Clone(several)
@@ -194,7 +196,7 @@ func who(i v1alpha1.OperationInitiator) string {
 	return clean(i.Username, "")
 }
 
-// withoutUser drops what stands before the host: some repositories are
+// withoutUser removes the user part of a URL, because some repositories are
 // configured with a password there.
 func withoutUser(repository string) string {
 	if !strings.Contains(repository, "://") {

@@ -50,8 +50,7 @@ func (c *Client) Check(ctx context.Context, names ...string) (Report, error) {
 	return report, nil
 }
 
-// Lacks returns which right to sync an application is missing, for people; empty:
-// none.
+// Lacks returns the missing permission for syncs as text; empty: none.
 func (c *Client) Lacks(ctx context.Context, name string) (string, error) {
 	raw, err := c.get(ctx, name)
 	if err != nil {
@@ -64,7 +63,7 @@ func (c *Client) Lacks(ctx context.Context, name string) (string, error) {
 	return fmt.Sprintf("the token for Argo CD lacks the right to sync application %s (a policy line: p, SUBJECT, applications, sync, %s, allow)", name, object), nil
 }
 
-// objectOf is an application as policy lines name it.
+// objectOf returns an application as policy lines name it.
 func objectOf(raw *v1alpha1.Application) string {
 	object := raw.Spec.GetProject() + "/"
 	if raw.Status.ControllerNamespace != "" && raw.Namespace != raw.Status.ControllerNamespace {
@@ -73,7 +72,7 @@ func objectOf(raw *v1alpha1.Application) string {
 	return object + raw.Name
 }
 
-// may asks whether the token has a right.
+// may asks whether the token has a permission.
 func (c *Client) may(ctx context.Context, name, object, resource, action string) (bool, error) {
 	r := request{verb: "get rights on", name: name}
 	answer, err := read(ctx, c, r, func(ctx context.Context) (*account.CanIResponse, error) {
@@ -82,7 +81,8 @@ func (c *Client) may(ctx context.Context, name, object, resource, action string)
 	return answer.GetValue() == "yes", err
 }
 
-// rights adds to the report what is missing, or too much, on one application.
+// rights adds the missing and the excessive permissions on one application to the
+// report.
 func (c *Client) rights(ctx context.Context, name string, report *Report) error {
 	raw, err := c.get(ctx, name)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// Options say where an Argo CD server is and how to speak to it.
+// Options configure the connection to an Argo CD server.
 type Options struct {
 	Server     string // host or host:port; the port is 443, with Plaintext 80, when left out
 	TokenFile  string // holds the account's or the project role's token; read for every call
@@ -35,7 +35,7 @@ type Options struct {
 	Log     *slog.Logger  // nil: none
 }
 
-// Client speaks to one Argo CD server. It may be used by several goroutines.
+// Client talks to one Argo CD server. It is safe for concurrent use.
 type Client struct {
 	server   string
 	tokens   string
@@ -48,7 +48,7 @@ type Client struct {
 	versions version.VersionServiceClient
 }
 
-// New checks the options. It opens no connection: the first call does.
+// New validates the options. The first call connects.
 func New(o Options) (*Client, error) {
 	if o.TokenFile == "" {
 		return nil, invalid("argo cd: no token file: name the file that holds the account's token")
@@ -80,16 +80,17 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connection; calls under way fail.
+// Close closes the connection; running calls fail.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Tries of a read, and the wait before the second; it doubles.
+// The attempts of a read, and the wait before the second one; it doubles.
 const (
 	tries     = 3
 	firstWait = 200 * time.Millisecond
 )
 
-// read calls until it gets an answer or a refusal. A read may be repeated.
+// read repeats a call until it gets an answer or a refusal. Only reads may be
+// repeated.
 func read[T any](ctx context.Context, c *Client, r request, call func(context.Context) (T, error)) (T, error) {
 	wait := firstWait
 	for try := 1; ; try++ {
@@ -133,12 +134,12 @@ func once[T any](ctx context.Context, c *Client, r request, call func(context.Co
 	return out, nil
 }
 
-// withToken puts the token where Argo CD's server looks first.
+// withToken adds the token where Argo CD's server looks first.
 func withToken(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "token", token)
 }
 
-// A token is a few hundred bytes; a file above this is another file.
+// A token has a few hundred bytes. A larger file is not a token.
 const maxToken = 64 << 10
 
 // token reads the token. Errors name the file and never what is in it.

@@ -20,10 +20,11 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// An application with thousands of resources is a few MB; more is not read.
+// An application with thousands of resources is a few MB; the rest of a longer
+// answer is refused.
 const maxMessage = 32 << 20
 
-// address checks the server's and completes it with a port.
+// address validates the server's address and adds the port.
 func (o Options) address() (string, error) {
 	const want = "want HOST or HOST:PORT, such as argocd-server.argocd.svc:443"
 	switch {
@@ -94,7 +95,7 @@ func (o Options) connect(address string) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithUserAgent("responder"),
 		grpc.WithDisableServiceConfig(),
-		// A server that came back is found within seconds.
+		// A restarted server is found within seconds.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 10 * time.Second,

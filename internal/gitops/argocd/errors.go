@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// request names a request for messages.
+// request describes a request for messages.
 type request struct {
 	verb  string // get, refresh, sync, ...
 	name  string // of the application; empty: of none
@@ -30,8 +30,8 @@ func (r request) String() string {
 	return r.verb + " application " + r.name
 }
 
-// fail types an error of the server or of the way to it. A write is only known
-// not to have happened when the server said no.
+// fail converts an error of the server or of the connection. It is certain that a
+// write did not happen only when the server refused it.
 func (c *Client) fail(ctx context.Context, r request, err error, token string) error {
 	if e := new(fault.Error); errors.As(err, &e) {
 		return err
@@ -98,9 +98,9 @@ func (r request) judge(code codes.Code, text string) (fault.Reason, string) {
 	}
 }
 
-// lacking explains what a refusal can mean. Argo CD answers the same for an
-// application that is not there, so as not to tell. Where it is configured so,
-// Argo CD takes a sync to any commit but its branch's for an override.
+// lacking explains the possible causes of a refusal. Argo CD answers the same for
+// an application that does not exist, on purpose. Depending on its configuration,
+// Argo CD treats a sync to any commit but its branch's as an override.
 func (r request) lacking(text string) string {
 	if r.right == "" {
 		return ""
@@ -112,11 +112,11 @@ func (r request) lacking(text string) string {
 		"applications, "+r.right, r.right, r.name[strings.Index(r.name, "/")+1:])
 }
 
-// Texts of the server are quoted up to here.
+// Texts of the server are cut at this length.
 const maxText = 600
 
-// clean makes a text of the server fit for logs and messages: one line, not
-// endless, and without our own token.
+// clean prepares a text of the server for logs and messages: on one line,
+// shortened, and without our own token.
 func clean(text, token string) string {
 	if token != "" {
 		text = strings.ReplaceAll(text, token, "(redacted)")

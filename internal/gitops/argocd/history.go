@@ -7,10 +7,10 @@ import (
 	"github.com/argoproj/argo-cd/v2/pkg/apis/application/v1alpha1"
 )
 
-// differs names the fields of an application's sources that were not as they are
-// now when a deployment of its history was made. Argo CD's own rollback takes the
-// sources of then. A sync, which alone can carry a key, takes those of now at the
-// revisions of then.
+// differs returns the fields of an application's sources that have changed since a
+// deployment of its history. Argo CD's own rollback uses the sources of that time.
+// A sync, which alone can carry a key, uses the present sources at the revisions
+// of that time.
 func differs(h v1alpha1.RevisionHistory, spec v1alpha1.ApplicationSpec) string {
 	then, now, at := []v1alpha1.ApplicationSource(h.Sources), []v1alpha1.ApplicationSource(spec.Sources), "spec.sources"
 	if len(then) == 0 && !h.Source.IsZero() {
@@ -35,7 +35,7 @@ func differs(h v1alpha1.RevisionHistory, spec v1alpha1.ApplicationSpec) string {
 	return strings.Join(out, ", ")
 }
 
-// sourceDiffers names the fields that are not the same, but for the revision.
+// sourceDiffers returns the fields that differ, except the revision.
 func sourceDiffers(then, now v1alpha1.ApplicationSource) []string {
 	then.TargetRevision, now.TargetRevision = "", ""
 	if then.Equals(&now) {

@@ -69,14 +69,14 @@ func helm(at string, h *v1alpha1.ApplicationSourceHelm) []gitops.Override {
 	return out
 }
 
-// Values beyond that are not told one by one.
+// Further values are only counted.
 const (
 	maxLevels = 32
 	maxLeaves = 200
 )
 
-// leaves lists the paths of values. A list takes the place of a whole list, so
-// it counts as one value.
+// leaves returns the paths of values. A list replaces a whole list, so it counts
+// as one value.
 func leaves(values map[string]any, at string, level int) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(values)) {

@@ -10,9 +10,9 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Owner finds the application that manages the object and proves it: the mark
-// on the object only names one, and marks are copied. instance is the name in
-// the mark: NAME, or NAMESPACE_NAME outside Argo CD's own namespace.
+// Owner returns the application that manages the object, and verifies it: the mark
+// on the object is only a hint, and marks are copied. instance is the name in the
+// mark: NAME, or NAMESPACE_NAME outside Argo CD's own namespace.
 func (c *Client) Owner(ctx context.Context, instance string, object gitops.Resource) (gitops.Application, error) {
 	app, err := c.Application(ctx, strings.Replace(instance, "_", "/", 1)) // no Kubernetes name holds "_"
 	if err != nil {
@@ -24,7 +24,7 @@ func (c *Client) Owner(ctx context.Context, instance string, object gitops.Resou
 	return app, nil
 }
 
-// Owns refuses an object that the application does not list.
+// Owns returns an error if the application does not list the object.
 func Owns(app gitops.Application, object gitops.Resource) error {
 	i := slices.IndexFunc(app.Resources, object.Same)
 	if i < 0 {

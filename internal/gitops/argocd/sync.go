@@ -15,8 +15,8 @@ import (
 )
 
 // Refresh makes Argo CD look at Git and at the cluster now, and returns when it
-// has: it polls Git only every few minutes. An application with auto-sync then
-// syncs by itself.
+// has, because Argo CD polls Git only every few minutes. An application with
+// auto-sync then syncs by itself.
 func (c *Client) Refresh(ctx context.Context, name string) error {
 	q, err := query(name)
 	if err != nil {
@@ -31,13 +31,13 @@ func (c *Client) Refresh(ctx context.Context, name string) error {
 	return err
 }
 
-// Argo CD then leaves alone what is as Git says, and still runs hooks and keeps
-// its history; a sync of named resources would do neither.
+// Argo CD then skips resources that match Git, but still runs hooks and keeps its
+// history. A sync of named resources would do neither.
 const onlyDiffering = "ApplyOutOfSyncOnly=true"
 
-// Sync asks Argo CD to bring the resources that differ to these revisions,
-// once. An operation with the same key that is there already is the answer, so
-// after a lost answer the same request may be made again.
+// Sync asks Argo CD once to bring the resources that differ to these revisions. If
+// an operation with the same key exists, Sync returns it, so the request may be
+// repeated after a lost answer.
 //
 // It is refused as [fault.Throttled] while another operation runs or a sync
 // window is closed, and as [fault.Owned] when auto-sync is on: Argo CD then
@@ -85,10 +85,10 @@ func (c *Client) Sync(ctx context.Context, s gitops.Sync) error {
 	return c.resolve(ctx, s, err)
 }
 
-// Stop has Argo CD end an operation of ours that is under way: the one with that
-// key. What it did stays done. None is no error, and neither is somebody else's,
-// which stays. Argo CD takes no key here, so one that begins in the moment after
-// the look would be stopped in its place.
+// Stop ends our running operation with that key. Its effects stay. It is no error
+// if there is none, or if the running one is somebody else's, which continues.
+// Argo CD takes no key here, so an operation that begins right after the check
+// would be stopped instead.
 func (c *Client) Stop(ctx context.Context, name, key string) error {
 	raw, err := c.get(ctx, name)
 	if err != nil {
@@ -112,7 +112,8 @@ func (c *Client) Stop(ctx context.Context, name, key string) error {
 	return err
 }
 
-// options are the application's own, which ours would replace, and ours.
+// options returns the application's own options, which ours would replace,
+// together with ours.
 func options(raw *v1alpha1.Application) []string {
 	var own v1alpha1.SyncOptions
 	if raw.Spec.SyncPolicy != nil {
@@ -122,7 +123,7 @@ func options(raw *v1alpha1.Application) []string {
 	return append(own, onlyDiffering)
 }
 
-// resolve looks whether a sync began whose answer was lost.
+// resolve checks whether a sync began whose answer was lost.
 func (c *Client) resolve(ctx context.Context, s gitops.Sync, err error) error {
 	e := new(fault.Error)
 	if err == nil || !errors.As(err, &e) || !e.Unknown {
@@ -134,7 +135,7 @@ func (c *Client) resolve(ctx context.Context, s gitops.Sync, err error) error {
 	return err // it may still arrive
 }
 
-// began reports whether the application's operation is the one asked for.
+// began reports whether the application's operation is the requested one.
 func began(app gitops.Application, s gitops.Sync) bool {
 	return app.Operation.Key == s.Key && slices.Equal(app.Operation.Revisions, s.Revisions)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Even a stream that seems alive is not believed for longer than this: then the
-// application is looked at anew, and refreshed if nothing runs.
+// Even a healthy stream is not trusted for longer than this. Then the application
+// is read again, and refreshed if nothing runs.
 const look = 30 * time.Second
 
 // Judge returns how far an application has come, and why.
@@ -87,7 +87,7 @@ func (w *watch) say(why string) {
 	}
 }
 
-// late is the error of a wait whose context ended.
+// late returns the error of a wait whose context ended.
 func (w *watch) late(ctx context.Context) error {
 	why := w.why
 	if why == "" {
@@ -96,8 +96,8 @@ func (w *watch) late(ctx context.Context) error {
 	return &fault.Error{Reason: fault.Timeout, Message: fmt.Sprintf("argo cd: application %s did not get there in time: %s", w.name, why), Err: ctx.Err()}
 }
 
-// lookAndFollow looks at the application, and then follows its changes until
-// the wait is over, the stream ends, or it is time to look again.
+// lookAndFollow reads the application and follows its changes until the wait is
+// over, the stream ends, or it is time to read again.
 func (c *Client) lookAndFollow(ctx context.Context, w *watch) (app gitops.Application, done bool, err error) {
 	if app, err = c.Application(ctx, w.name); err != nil {
 		return app, false, err
@@ -110,8 +110,8 @@ func (c *Client) lookAndFollow(ctx context.Context, w *watch) (app gitops.Applic
 	limited, cancel := context.WithTimeout(ctx, look)
 	defer cancel()
 	if !app.Operation.Running && time.Since(w.refreshed) > look/2 {
-		// Argo CD may not have heard of the commit: its poll is minutes away. What
-		// comes of it is seen in the stream, or at the next look.
+		// Argo CD may not know the commit yet: its poll is minutes away. The result shows
+		// in the stream or at the next read.
 		w.refreshed = time.Now()
 		refreshing.Go(func() {
 			if err := c.Refresh(limited, w.name); err != nil {
@@ -126,8 +126,8 @@ func (c *Client) lookAndFollow(ctx context.Context, w *watch) (app gitops.Applic
 	return app, done, err
 }
 
-// follow sees the application's changes as they come. The first are states of
-// before.
+// follow handles the application's changes as they come. The first events are old
+// states.
 func (c *Client) follow(ctx context.Context, w *watch, app gitops.Application) (_ gitops.Application, done bool, err error) {
 	token, err := c.token()
 	if err != nil {
@@ -163,8 +163,8 @@ func (c *Client) follow(ctx context.Context, w *watch, app gitops.Application) (
 	}
 }
 
-// fromEvent takes the state out of an event. An application that was deleted,
-// or made anew under the same name, is not the one that was watched.
+// fromEvent returns the state in an event. An application that was deleted, or
+// recreated under the same name, is not the watched one.
 func fromEvent(event *v1alpha1.ApplicationWatchEvent, app gitops.Application) (gitops.Application, error) {
 	state := convert(&event.Application)
 	if event.Type == "DELETED" || state.UID != app.UID {

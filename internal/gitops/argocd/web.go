@@ -20,8 +20,8 @@ import (
 )
 
 // web makes calls as gRPC-Web, which every HTTP proxy passes on. The generated
-// clients want a gRPC connection; ours is one whose calls all turn off here, so
-// it is never opened.
+// clients need a gRPC connection. They get one that is never opened, because its
+// interceptors send all calls here.
 type web struct {
 	client *http.Client
 	base   string // https://host:port, or further down
@@ -30,7 +30,7 @@ type web struct {
 func newWeb(address, root string, config *tls.Config, dial func(context.Context, string, string) (net.Conn, error)) *web {
 	w := &web{base: "https://" + address, client: &http.Client{
 		Transport: &http.Transport{TLSClientConfig: config, DialContext: dial, ForceAttemptHTTP2: true},
-		// The token is for this server, not for one that it points to.
+		// The token is for this server only, so redirects are not followed.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	if config == nil {
@@ -120,7 +120,7 @@ func fromWeb(err error) error {
 	return status.Error(codes.Code(e.Code()), e.Message())
 }
 
-// message is one on its way out, or one that came in and is not decoded yet.
+// message is an outgoing message, or an incoming one before decoding.
 type message struct {
 	value any
 	data  []byte
@@ -130,8 +130,8 @@ func (m *message) decode(into any) error {
 	return encoding.GetCodecV2("proto").Unmarshal(mem.BufferSlice{mem.SliceBuffer(m.data)}, into)
 }
 
-// wire writes messages as gRPC's own codec does, which also knows those that
-// Argo CD generates.
+// wire encodes messages like gRPC's own codec, which also supports those that Argo
+// CD generates.
 type wire struct{}
 
 // Name implements [connect.Codec].

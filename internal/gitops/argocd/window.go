@@ -29,9 +29,9 @@ func (c *Client) window(ctx context.Context, app gitops.Application) (string, er
 	return closed(windows, app.Automated), nil
 }
 
-// closed applies Argo CD's own rules: an active deny window forbids; else an
-// active allow window allows; else an allow window that is not active forbids.
-// The server says whether a sync by hand is possible in spite of that.
+// closed applies Argo CD's own rules: an active deny window forbids; otherwise an
+// active allow window allows; otherwise an inactive allow window forbids. The
+// server reports whether a manual sync is possible in spite of that.
 func closed(w *application.ApplicationSyncWindowsResponse, automated bool) string {
 	if !automated && w.GetCanSync() {
 		return ""

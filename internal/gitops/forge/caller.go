@@ -96,7 +96,7 @@ type call struct {
 	out    any // nil: the answer does not matter
 }
 
-// do sends a request. It gives the status, 0 when none came; everything but a
+// do sends a request. It returns the status, 0 without an answer. Any status but
 // 2xx is an error.
 func (c *caller) do(ctx context.Context, q call) (int, error) {
 	if left := c.left(time.Now()); left > 0 {
@@ -174,7 +174,7 @@ func (c *caller) request(ctx context.Context, q call, token string) (*http.Reque
 	return req, nil
 }
 
-// secret reads the token. The file is named, its content is not.
+// secret reads the token. Errors name the file, never its content.
 func (c *caller) secret() (string, error) {
 	b, err := readBounded(c.token)
 	s := strings.TrimSpace(string(b))
@@ -203,7 +203,7 @@ func readBounded(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSecret+1))
 }
 
-// failed is a request without a whole answer.
+// failed returns the error of a request without a complete answer.
 func (c *caller) failed(q call, token string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -228,7 +228,7 @@ func (c *caller) failed(q call, token string, err error) error {
 	return e
 }
 
-// refused is an answer that is no success.
+// refused returns the error of an answer that is not a success.
 func (c *caller) refused(q call, token string, resp *http.Response, body []byte) error {
 	code := resp.StatusCode
 	e := &fault.Error{Unknown: q.writes() && code/100 == 5}
@@ -301,8 +301,8 @@ func (c *caller) leave(after time.Duration) {
 	c.quiet = time.Now().Add(min(after, maxQuiet))
 }
 
-// retryAfter reads how long to wait: Retry-After, or the reset of a spent
-// budget (GitHub and GitLab name it differently).
+// retryAfter returns how long to wait: Retry-After, or the reset of a spent rate
+// limit (GitHub and GitLab name it differently).
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
 		return time.Duration(min(n, 1<<20)) * time.Second
@@ -319,7 +319,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// shown makes somebody else's words fit for an error.
+// shown prepares foreign text for an error.
 func shown(s, token string) string {
 	for _, form := range []string{token, url.QueryEscape(token)} {
 		s = strings.ReplaceAll(s, form, "[redacted]")

@@ -1,15 +1,14 @@
-// Package forge opens pull requests on GitHub, GitLab and Gitea, and follows
-// them to their end: merged (and as which commit of the base branch), closed,
-// or not mergeable. It pushes nothing: the branch is gitops/repository's.
+// Package forge opens pull requests on GitHub, GitLab and Gitea, and follows them
+// to their end: merged (and as which commit of the base branch), closed, or not
+// mergeable. It pushes nothing: package repository pushes the branch.
 //
-// A pull request is known again by its branch and by the line
-// Responder-Effect of its text. Opening it twice gives the one that is there.
-// It is merged only when told to, and only while its branch is at the commit
-// that was named.
+// A pull request is identified by its branch and by the line Responder-Effect of
+// its text. Opening it twice returns the existing one. It is merged only on
+// request, and only while its branch is at the given commit.
 //
-// The three protocols are a handful of JSON requests each, so they are written
-// out here rather than taken from three client libraries: answers are bounded,
-// redirects are not followed, and no error holds the token.
+// The three protocols are a handful of JSON requests each. Written by hand instead
+// of with three client libraries, answers are limited in size, redirects are not
+// followed, and no error holds the token.
 package forge
 
 import (
@@ -29,10 +28,10 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Kind is whose protocol is spoken.
+// Kind is the forge's protocol.
 type Kind string
 
-// The kinds. Forgejo speaks Gitea's.
+// The kinds. Forgejo uses Gitea's.
 const (
 	GitHub Kind = "github"
 	GitLab Kind = "gitlab"
@@ -42,15 +41,15 @@ const (
 // Method is how a pull request becomes commits of the base branch.
 type Method string
 
-// The methods. GitLab's own setting of the project decides about rebasing, so
-// that MethodRebase is refused there.
+// The methods. In GitLab the project's own setting decides about rebasing, so
+// MethodRebase is refused there.
 const (
 	MethodMerge  Method = "merge" // the default
 	MethodSquash Method = "squash"
 	MethodRebase Method = "rebase"
 )
 
-// Options say which repository of which forge.
+// Options select a repository of a forge.
 type Options struct {
 	Kind       Kind
 	API        string // base of the API; empty: https://api.github.com, https://gitlab.com/api/v4. Required for Gitea
@@ -61,7 +60,7 @@ type Options struct {
 	Timeout    time.Duration // of one request; 0: 15 s
 }
 
-// State is where a pull request stands.
+// State is the state of a pull request.
 type State string
 
 // The states.
@@ -101,7 +100,7 @@ type Request struct {
 	Effect string // the idempotency key, one word
 }
 
-// Client speaks to one repository of one forge. It is safe for concurrent use.
+// Client talks to one repository of one forge. It is safe for concurrent use.
 type Client struct {
 	o    Options
 	http *caller
@@ -111,23 +110,25 @@ type Client struct {
 // api is one forge's protocol.
 type api interface {
 	open(context.Context, Request) (Pull, error)
-	// list returns those of the branch into any base, in any state, newest first;
-	// false: there are more than were asked for.
+	// list returns the pull requests of the branch into any base, in any state, newest
+	// first; false: there are more than requested.
 	list(ctx context.Context, base, branch string) ([]Pull, bool, error)
 	get(ctx context.Context, number int64) (Pull, error)
 	merge(ctx context.Context, p Pull, m Method, title, text string) error
 	close(ctx context.Context, number int64) error
 
 	protection(ctx context.Context, branch string) (Protection, error)
-	// needs is what keeps an open one from being merged, as far as it can be named.
+	// needs returns what keeps an open pull request from being merged, as far as it is
+	// known.
 	needs(ctx context.Context, p Pull) ([]string, error)
-	// of returns those that a commit of a base branch came with, in any state.
+	// of returns the pull requests, in any state, that a commit of a base branch came
+	// with.
 	of(ctx context.Context, sha string) ([]Pull, error)
 }
 
 var repositoryName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$`)
 
-// New checks the options. It connects to nobody.
+// New validates the options. It does not connect.
 func New(o Options) (*Client, error) {
 	o.Method = cmp.Or(o.Method, MethodMerge)
 	o.Timeout = cmp.Or(o.Timeout, 15*time.Second)
@@ -170,10 +171,10 @@ func New(o Options) (*Client, error) {
 // String returns the forge and the repository.
 func (c *Client) String() string { return string(c.o.Kind) + " " + c.o.Repository }
 
-// Find looks for the newest pull request of a branch whose text carries the
-// effect: into that base or, where somebody changed its base since, into another
-// one, which its Base tells. False means that there is certainly none: one of the
-// branch whose text no longer says whose it is, is a Conflict.
+// Find returns the newest pull request of a branch whose text carries the effect:
+// into that base or, if somebody changed its base, into another one, which is in
+// its Base. False means that there is certainly none. A pull request of the branch
+// without our lines is a Conflict.
 func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, bool, error) {
 	pulls, whole, err := c.api.list(ctx, base, branch)
 	if err != nil {
@@ -199,8 +200,8 @@ func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, b
 	return Pull{}, false, nil
 }
 
-// Open opens a pull request. When there is one of the same branch and effect,
-// open or not, that is the answer: what people closed is not opened again.
+// Open opens a pull request. If one of the same branch and effect exists, open or
+// not, Open returns it: what people closed is not opened again.
 func (c *Client) Open(ctx context.Context, q Request) (Pull, error) {
 	if q.Effect == "" || strings.ContainsFunc(q.Effect, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return Pull{}, invalid("pull request: effect %q: want one word of printable characters", cut(q.Effect, 80))
@@ -227,13 +228,13 @@ func (c *Client) Open(ctx context.Context, q Request) (Pull, error) {
 func (c *Client) Get(ctx context.Context, number int64) (Pull, error) { return c.api.get(ctx, number) }
 
 // Merge merges a pull request into that base while its branch is at head, the
-// commit that was approved: not at whatever somebody pushed since, and not into
-// whatever somebody changed its base to. title and text are the
-// message of the merge or of the squashed commit; an empty title is that of the
-// pull request. One that is merged already is the answer. The error is a
-// Conflict when the branch moved or does not fit the base, and Forbidden while
-// [Client.Needs] names something, also where the forge would let this token past
-// it, or the forge's rules do not allow it.
+// approved commit. It does not merge later pushes, or into a changed base. title
+// and text are the message of the merge or of the squashed commit; an empty title
+// means that of the pull request. If it is merged already, Merge returns it.
+//
+// The error is a Conflict when the branch moved or does not fit the base. It is
+// Forbidden while [Client.Needs] returns something, even if the forge would let
+// this token bypass it, or if the forge's rules do not allow it.
 func (c *Client) Merge(ctx context.Context, number int64, base, head, title, text string) (Pull, error) {
 	p, needs, err := c.Needs(ctx, number)
 	switch {
@@ -266,8 +267,8 @@ func (c *Client) Merge(ctx context.Context, number int64, base, head, title, tex
 }
 
 // Close closes a pull request without merging it. Its branch stays:
-// repository.DeleteBranch removes it while nobody pushed to it. One that was
-// merged meanwhile is a Conflict.
+// [repository.Repository.DeleteBranch] removes it if nobody pushed to it. A pull
+// request that was merged meanwhile is a Conflict.
 func (c *Client) Close(ctx context.Context, number int64) (Pull, error) {
 	p, err := c.api.get(ctx, number)
 	if err != nil || p.State == Closed {
@@ -290,8 +291,8 @@ func (c *Client) Close(ctx context.Context, number int64) (Pull, error) {
 	return p, nil
 }
 
-// body is the text of a pull request. What comes from alerts stands in a
-// fixed-width block, so that it is no markup and calls nobody.
+// body returns the text of a pull request. Text from alerts stands in a
+// fixed-width block, so that it is neither markup nor a mention.
 func body(q Request) string {
 	plan := strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -310,15 +311,15 @@ func body(q Request) string {
 	return fmt.Sprintf("%s\n%s\n%s\n\n%s: %s\n%s%s: %s\n", fence, strings.TrimRight(cut(plan, 50_000), "\n"), fence, commitLine, q.Head, digest, gitops.TrailerEffect, q.Effect)
 }
 
-// commitLine names our commit in the text of a pull request: what people push
-// on top of it is told by it, also when the branch is gone.
+// commitLine names our commit in the text of a pull request. It shows what people
+// push on top of it, even when the branch is gone.
 const commitLine = "Responder-Commit"
 
 var ourLines = regexp.MustCompile(`(?m)(?:^` + commitLine + `: ([0-9a-f]{40})[ \t]*\n)?(?:^` + gitops.TrailerPlan + `: (\S+)[ \t]*\n)?^` + gitops.TrailerEffect + `: (\S+)[ \t]*$`)
 
-// own fills in what the text says: our commit, the plan's digest and the effect.
-// The last such lines count: those above may be of an alert. People and their
-// tools add to the end of a text, which takes nothing away from it.
+// own sets what the text holds: our commit, the plan's digest and the effect. The
+// last such lines count, because earlier ones may come from an alert. Text that
+// people and tools append does not matter.
 func (p *Pull) own(text string) {
 	all := ourLines.FindAllStringSubmatch(strings.ReplaceAll(text, "\r\n", "\n"), -1)
 	if len(all) > 0 {

@@ -42,7 +42,8 @@ type giteaPull struct {
 	} `json:"merged_by"`
 }
 
-// giteaPages are gone through; a page is the most that a default server gives.
+// giteaPages is how many pages are read; a page is the largest that a default
+// server returns.
 const giteaPages = 20
 
 func (g giteaPull) branch() string {
@@ -61,7 +62,8 @@ func (g giteaPull) pull() Pull {
 	case g.State == "open":
 		p.State = Open
 		if g.Mergeable != nil && !*g.Mergeable {
-			// Also said while it is being checked, so that it is not known to be a conflict.
+			// Gitea reports this while it is still checking, too, so it is no proof of a
+			// conflict.
 			p.Blocked = "it conflicts with the base branch, or is still being checked"
 		}
 	default:
@@ -79,10 +81,10 @@ func (g *gitea) open(ctx context.Context, q Request) (Pull, error) {
 	return out.pull(), err
 }
 
-// list asks for one of the branch. When there is none into the base, its base
-// was changed a short time ago or it is nowhere, so those that were changed last
-// are gone through; when there are several, Gitea gives any of them, so the
-// newest of the repository are. It has no question for a branch alone.
+// list returns the pull requests of the branch. Gitea cannot list them by branch
+// alone. If there is none into the base, its base was changed recently or it does
+// not exist, so the most recently changed ones are searched. If there are several,
+// Gitea returns any of them, so the newest of the repository are searched.
 func (g *gitea) list(ctx context.Context, base, branch string) ([]Pull, bool, error) {
 	var one giteaPull
 	code, err := g.do(ctx, call{
@@ -102,12 +104,12 @@ func (g *gitea) list(ctx context.Context, base, branch string) ([]Pull, bool, er
 	return newestFirst(append([]Pull{one.pull()}, pulls...)), whole, nil
 }
 
-// rebased is how long a change of a base is looked for: longer than a pull
-// request of ours waits to be merged.
+// rebased is how far back a change of a base is searched: longer than our pull
+// requests wait to be merged.
 const rebased = 7 * 24 * time.Hour
 
-// listed goes through the pull requests of the repository for those of a branch,
-// and no further than the first that was last changed before a time.
+// listed searches the pull requests of the repository for those of a branch, up to
+// the first that was last changed before a time.
 func (g *gitea) listed(ctx context.Context, branch, sort string, until time.Time) ([]Pull, bool, error) {
 	var pulls []Pull
 	for n := 1; n <= giteaPages; n++ {

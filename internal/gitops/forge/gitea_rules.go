@@ -76,8 +76,8 @@ func (g *gitea) needs(ctx context.Context, p Pull) ([]string, error) {
 	return needs, nil
 }
 
-// of answers 404 for a commit that came with none; that a repository is not
-// seen is told apart.
+// Gitea answers 404 for a commit without a pull request. An invisible repository
+// is distinguished from that.
 func (g *gitea) of(ctx context.Context, sha string) ([]Pull, error) {
 	var out giteaPull
 	code, err := g.do(ctx, call{doing: "find pull request of commit", method: http.MethodGet, path: g.repository + "/commits/" + sha + "/pull", out: &out})

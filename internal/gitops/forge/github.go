@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// github speaks GitHub's REST API, version 2022-11-28.
+// github implements GitHub's REST API, version 2022-11-28.
 type github struct {
 	*caller
 	repository string
 }
 
-// page is how many pull requests of one branch are looked through.
+// page is how many pull requests of one branch are read.
 const page = 50
 
 type githubPull struct {
@@ -31,7 +31,7 @@ type githubPull struct {
 		Ref string `json:"ref"`
 	} `json:"base"`
 	MergedAt string `json:"merged_at"`
-	// Before it is merged this is a trial merge, which is on no branch.
+	// Before the merge this is a trial merge on no branch.
 	MergeCommit    string `json:"merge_commit_sha"`
 	MergeableState string `json:"mergeable_state"`
 	MergedBy       struct {
@@ -54,9 +54,8 @@ func (g githubPull) pull() Pull {
 	return p
 }
 
-// mergeable returns what blocks a merge, by GitHub's word for it. Only
-// words that are known to be good are "nothing": a word that is missing or new
-// is none of them.
+// mergeable returns what blocks a merge, in GitHub's words. Only known good words
+// mean "nothing"; missing or new words do not.
 func mergeable(state string) (blocked string, conflict bool) {
 	switch state {
 	case "clean", "has_hooks":

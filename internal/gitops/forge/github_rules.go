@@ -7,7 +7,7 @@ import (
 	"net/url"
 )
 
-// most is how many checks or reviews of one pull request are looked through.
+// most is how many checks or reviews of one pull request are read.
 const most = 100
 
 func (g *github) protection(ctx context.Context, branch string) (Protection, error) {

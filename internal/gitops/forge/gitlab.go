@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// gitlab speaks GitLab's REST API v4, in which a pull request is a merge
+// gitlab implements GitLab's REST API v4, in which a pull request is a merge
 // request.
 type gitlab struct {
 	*caller
@@ -35,7 +35,7 @@ type gitlabMerge struct {
 	} `json:"merge_user"`
 }
 
-// free are the states in which nothing is known to be in the way.
+// free are the states in which nothing known blocks a merge.
 var free = map[string]bool{"": true, "mergeable": true, "checking": true, "unchecked": true, "preparing": true, "approvals_syncing": true}
 
 func (g gitlabMerge) pull() Pull {
@@ -43,7 +43,8 @@ func (g gitlabMerge) pull() Pull {
 	p.own(g.Text)
 	switch g.State {
 	case "merged":
-		// A fast-forward makes neither commit: then the branch's own is on the base.
+		// A fast-forward makes neither commit: the branch's own commit is then on the
+		// base.
 		p.State, p.Merged, p.MergedBy = Merged, cmp.Or(g.MergeSHA, g.Squashed, g.SHA), g.MergedBy.Username
 	case "opened", "locked": // locked while it is being merged
 		p.State = Open

@@ -23,7 +23,7 @@ func (g *gitlab) protection(ctx context.Context, branch string) (Protection, err
 	return Protection{Protected: true, Why: "the token's user may not push to branch " + branch}, nil
 }
 
-// words are GitLab's for what it waits for; the others are shown as they are.
+// words translates GitLab's reasons for waiting; others are shown as they are.
 var words = map[string]string{
 	"not_approved":             "an approval is missing",
 	"requested_changes":        "a reviewer asks for changes",
@@ -40,7 +40,7 @@ var words = map[string]string{
 	"approvals_syncing":        "GitLab is checking whether it can be merged",
 }
 
-// needs is about one that was read alone: a list has no pipeline.
+// needs expects a pull request that was read alone: a list has no pipeline.
 func (g *gitlab) needs(ctx context.Context, p Pull) ([]string, error) {
 	var out struct {
 		Status   string `json:"detailed_merge_status"`

@@ -9,23 +9,23 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Protection is what a forge says of pushes to a branch.
+// Protection is what a forge reports about pushes to a branch.
 type Protection struct {
 	Protected bool
 	Why       string // in words; empty: it is not protected, as far as this token's user goes
 }
 
-// Protection asks whether a branch may be pushed to. Where the forge tells it of
-// the token's user, that counts; GitHub tells whether the branch is protected,
-// and not from whom.
+// Protection returns whether a branch may be pushed to. If the forge reports it
+// for the token's user, that counts. GitHub reports only that a branch is
+// protected, not against whom.
 func (c *Client) Protection(ctx context.Context, branch string) (Protection, error) {
 	return c.api.protection(ctx, branch)
 }
 
-// Needs returns a pull request and what keeps an open one from being merged, in
-// words: reviews and checks that are required, and checks that failed or are
-// under way, required or not. None: it can be merged now. A list that could not
-// be read whole is an error, never "none".
+// Needs returns a pull request and what keeps an open one from being merged, as
+// text: required reviews and checks, and checks that failed or are running,
+// required or not. None: it can be merged now. An incomplete list is an error,
+// never "none".
 func (c *Client) Needs(ctx context.Context, number int64) (Pull, []string, error) {
 	p, err := c.api.get(ctx, number)
 	if err != nil || p.State != Open {
@@ -41,9 +41,9 @@ func (c *Client) Needs(ctx context.Context, number int64) (Pull, []string, error
 	return p, few(needs), nil
 }
 
-// Of returns our merged pull request that a commit of a base branch came with. A
-// squash or a rebase may have cost it its trailers; the forge knows it all the
-// same. False: there is none.
+// Of returns our merged pull request that a commit of a base branch came with. The
+// forge knows it even if a squash or a rebase removed the trailers. False: there
+// is none.
 func (c *Client) Of(ctx context.Context, sha string) (Pull, bool, error) {
 	pulls, err := c.api.of(ctx, sha)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Client) Of(ctx context.Context, sha string) (Pull, bool, error) {
 	return Pull{}, false, nil
 }
 
-// maxNeeds are named; the rest are counted.
+// maxNeeds is how many are named; the rest are counted.
 const maxNeeds = 5
 
 func few(needs []string) []string {
@@ -72,8 +72,8 @@ func few(needs []string) []string {
 	return needs
 }
 
-// check returns what blocks a check: by its name, and the forge's words
-// for where it stands. Empty: nothing is.
+// check returns what a check blocks on: its name and the forge's words for its
+// state. Empty: it does not block.
 func check(name, state string) string {
 	switch strings.ToLower(state) {
 	case "success", "neutral", "skipped":
@@ -87,8 +87,8 @@ func check(name, state string) string {
 	}
 }
 
-// verdicts returns who asks for changes, from reviews in the order they came: the
-// last one of a person that says yes or no counts.
+// verdicts returns who requests changes, from reviews in order of arrival: the
+// last approval or rejection of a person counts.
 func verdicts(reviews []review) (approved int, needs []string) {
 	last := map[string]string{}
 	var people []string
@@ -115,7 +115,7 @@ func verdicts(reviews []review) (approved int, needs []string) {
 	return approved, needs
 }
 
-// review is one review, as GitHub and Gitea tell it.
+// review is one review, as GitHub and Gitea report it.
 type review struct {
 	State     string `json:"state"`
 	Dismissed bool   `json:"dismissed"` // Gitea's

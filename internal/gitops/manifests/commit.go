@@ -9,11 +9,11 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
-// Commit makes one commit of a proposal, the way the request says: on the
+// Commit makes one commit of a proposal, in the requested delivery mode: on the
 // branch, or on one of its own for which a pull request is opened. It is
 // idempotent under the effect. A push that is refused because the branch is
-// protected is an error with [gitops.ErrProtected] in it, and is remembered: from
-// then on [Manifests.Way] says so.
+// protected is an error with [gitops.ErrProtected] in it. It is remembered: from
+// then on [Manifests.Way] returns another mode.
 func (m *Manifests) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error) {
 	b, err := m.branch(r.Proposal.Source)
 	if err != nil {
@@ -29,7 +29,7 @@ func (m *Manifests) Commit(ctx context.Context, r gitops.Request) (gitops.Landin
 	return landed(done), err
 }
 
-// write pushes the commit; to is a branch to make, empty: the branch itself.
+// write pushes the commit; to is a branch to create, empty: the source's branch.
 func (b *branch) write(ctx context.Context, r gitops.Request, to string) (gitops.Commit, error) {
 	message := repository.Message{
 		What: r.What, Why: r.Why, Alert: r.Alert, Run: r.Run, State: r.State, Plan: r.Digest, Effect: r.Effect, Beside: r.Beside,
@@ -45,12 +45,12 @@ func landed(c gitops.Commit) gitops.Landing {
 	return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan], Beside: c.Trailers[gitops.TrailerBeside]}
 }
 
-// remembered is how far back our own commits are looked for: no run is longer.
+// remembered is how far back our own commits are searched: no run is longer.
 const remembered = 14 * 24 * time.Hour
 
-// Find reports what became of the commit with that key. Where there is a forge its
-// pull requests are asked first: one that was merged by squashing or rebasing is
-// known there by the commit it became, whatever trailers that has.
+// Find reports what became of the commit with that key. If there is a forge, its
+// pull requests are checked first: it knows which commit a squashed or rebased one
+// became, whatever its trailers.
 func (m *Manifests) Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {
 	b, err := m.branch(src)
 	if err != nil {

@@ -15,19 +15,19 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
-// Bounds of a local checkout.
+// Limits of a local checkout.
 const (
 	maxFiles     = 5000
 	maxBytes     = 64 << 20
 	maxFileBytes = 8 << 20
 )
 
-// ReadDir reads a local checkout as the repositories are read: what is below the
-// source's path (empty: all of it), what kustomizations there take from
-// elsewhere in it, and all other kustomizations, which tell who else uses the
-// same. Nothing outside of the checkout is read, nor what is certainly no
-// manifest. Where a manifest may stand, a symbolic link, a submodule, a Git LFS
-// pointer and a file that is too large are refused.
+// ReadDir reads a local checkout like a repository: the files below the source's
+// path (empty: all), files elsewhere that the kustomizations there use, and all
+// other kustomizations, which show who else uses the same files. It reads nothing
+// outside of the checkout, and nothing that is certainly not a manifest. It
+// refuses symbolic links, submodules, Git LFS pointers and oversized files where a
+// manifest may stand.
 func ReadDir(dir, source string) ([]gitops.File, error) {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return nil, invalid("%s is a file: name the directory of the checkout with --path, and the file in it with --source", dir)
@@ -62,7 +62,7 @@ func ReadDir(dir, source string) ([]gitops.File, error) {
 	return files, err
 }
 
-// checkout is a local checkout that is being read.
+// checkout is a local checkout being read.
 type checkout struct {
 	root    *os.Root
 	dir     string
@@ -71,7 +71,7 @@ type checkout struct {
 	bytes   int
 }
 
-// reach refuses a source that is not there, or whose path leads through a
+// reach refuses a source that does not exist, or whose path leads through a
 // symbolic link or a submodule.
 func (c *checkout) reach(source string) error {
 	for i, r := range source + "/" {
@@ -110,8 +110,8 @@ func (c *checkout) special(p string, mode fs.FileMode) string {
 	return ""
 }
 
-// submodules are the paths that .gitmodules names. One that cannot be read
-// names none: what is checked out there is known by its .git.
+// submodules returns the paths in .gitmodules. An unreadable file names none: what
+// is checked out there is recognised by its .git.
 func submodules(root *os.Root) map[string]bool {
 	out := map[string]bool{}
 	data, err := readFile(root, ".gitmodules")
@@ -126,8 +126,8 @@ func submodules(root *os.Root) map[string]bool {
 	return out
 }
 
-// read adds the files below a place that are wanted. Whole: what cannot be read
-// is refused, else left out.
+// read adds the wanted files below a path. whole: unreadable files are refused,
+// otherwise left out.
 func (c *checkout) read(below string, wanted func(string) bool, whole bool) error {
 	return fs.WalkDir(c.root.FS(), below, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -173,8 +173,8 @@ func (c *checkout) read(below string, wanted func(string) bool, whole bool) erro
 
 const narrower = "name a narrower directory with --source"
 
-// reachable adds what the kustomizations below a place are built of and stands
-// elsewhere in the checkout.
+// reachable adds files elsewhere in the checkout that the kustomizations below a
+// path use.
 func (c *checkout) reachable(below string) error {
 	seen := map[string]bool{}
 	for queue := sortedKeys(c.files); len(queue) > 0; queue = queue[1:] {
@@ -206,7 +206,7 @@ func (c *checkout) reachable(below string) error {
 	return nil
 }
 
-// readFile reads one file; nil: it is too large to be a manifest.
+// readFile reads one file; nil: it is too large for a manifest.
 func readFile(root *os.Root, p string) ([]byte, error) {
 	f, err := root.Open(p)
 	if err != nil {
@@ -223,8 +223,8 @@ func readFile(root *os.Root, p string) ([]byte, error) {
 	return data, nil
 }
 
-// Edit computes an edit of files that are in no repository, such as a local
-// checkout. The source's path counts as it does in one.
+// Edit computes an edit of files outside of a repository, such as a local
+// checkout. The source's path applies as in a repository.
 func Edit(files []gitops.File, w gitops.Want) (gitops.Proposal, error) {
 	p := gitops.Proposal{Source: w.Source}
 	t := w.Target

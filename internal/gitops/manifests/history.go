@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
-// Changes returns the commits since then that touched the manifests of the
+// Changes returns the commits since a time that touched the manifests of the
 // target, newest first.
 func (m *Manifests) Changes(ctx context.Context, src gitops.Source, t gitops.Target, since time.Time) ([]gitops.Touched, error) {
 	b, err := m.branch(src)
@@ -35,8 +35,8 @@ func (m *Manifests) Changes(ctx context.Context, src gitops.Source, t gitops.Tar
 	return changes, b.recognise(ctx, changes)
 }
 
-// Since returns those that came to the branch after a commit, whenever they were
-// made. With an empty target they are those of every workload of the source.
+// Since returns the commits that came to the branch after a commit, whatever their
+// dates. An empty target selects every workload of the source.
 func (m *Manifests) Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
 	b, err := m.branch(src)
 	if err != nil {
@@ -58,8 +58,8 @@ func (m *Manifests) Contains(ctx context.Context, src gitops.Source, ancestor, d
 	return b.repo.Contains(ctx, ancestor, descendant)
 }
 
-// path is what the history is looked at for: the source's path, or everything
-// when it is built of more.
+// path returns the path whose history matters: the source's path, or everything if
+// the source uses files elsewhere.
 func (r reading) path() string {
 	if len(r.beyond) > 0 {
 		return ""
@@ -67,12 +67,12 @@ func (r reading) path() string {
 	return strings.Trim(r.src.Path, "/.")
 }
 
-// concerning are the commits of a log that changed what the source is built of.
+// concerning returns the commits of a log that changed files of the source.
 func (r reading) concerning(log []gitops.Commit) []gitops.Commit {
 	return slices.DeleteFunc(log, func(c gitops.Commit) bool { return !slices.ContainsFunc(c.Files, r.concerns) })
 }
 
-// concerns reports whether a path is one that the source is built of.
+// concerns reports whether a path is one of the source's files.
 func (r reading) concerns(p string) bool {
 	return readable(p) && (under(p, strings.Trim(r.src.Path, "/.")) || slices.ContainsFunc(r.beyond, func(dir string) bool { return under(p, dir) }))
 }
@@ -98,8 +98,8 @@ func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, 
 	return b.touched(ctx, r, t, r.concerning(log))
 }
 
-// touched returns for each commit what it changed. Commits that changed nothing of
-// the target are left out.
+// touched returns what each commit changed. Commits that changed nothing of the
+// target are left out.
 func (b *branch) touched(ctx context.Context, r reading, t gitops.Target, log []gitops.Commit) ([]gitops.Touched, error) {
 	var out []gitops.Touched
 	for _, c := range log {
@@ -123,7 +123,7 @@ func (b *branch) touched(ctx context.Context, r reading, t gitops.Target, log []
 	return out, nil
 }
 
-// versions reads files before and after a commit.
+// versions returns files before and after a commit.
 func (b *branch) versions(ctx context.Context, c gitops.Commit, paths []string) (before, after []gitops.File, err error) {
 	for _, p := range paths {
 		if after, err = b.one(ctx, c.SHA, p, after); err != nil {
@@ -139,7 +139,7 @@ func (b *branch) versions(ctx context.Context, c gitops.Commit, paths []string) 
 	return before, after, nil
 }
 
-// one adds a file of a commit, if it is there.
+// one adds a file of a commit, if it exists.
 func (b *branch) one(ctx context.Context, sha, p string, files []gitops.File) ([]gitops.File, error) {
 	tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: p})
 	if isNotFound(err) {
@@ -153,9 +153,8 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && e.Reason == fault.NotFound
 }
 
-// Reverting computes the change that takes commits back, as far as they touch
-// what the source is built of. It is refused when that would change the
-// workload of another service along.
+// Reverting computes the change that reverts commits, within the source's files.
+// It is refused if it would also change the workload of another service.
 func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.Target, shas []string) (gitops.Proposal, error) {
 	b, err := m.branch(src)
 	if err != nil {
@@ -200,8 +199,8 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 	return p, nil
 }
 
-// keeps refuses a revert that would take the target's manifest away: the commit
-// that made it is no change of it.
+// keeps refuses a revert that would remove the target's manifest: a commit that
+// created it is not a change of it.
 func (r reading) keeps(t gitops.Target, after []gitops.File) error {
 	replicas := gitops.Variable{Replicas: true}
 	if _, err := gitops.Locate(r.files, r.target(t), replicas); err != nil {
@@ -213,12 +212,12 @@ func (r reading) keeps(t gitops.Target, after []gitops.File) error {
 	return nil
 }
 
-// after is what was read as a revert leaves it.
+// after returns the files as a revert leaves them.
 func (r reading) after(back repository.Reversal) []gitops.File {
 	return slices.DeleteFunc(overlaid(r.files, []gitops.Edit{{Files: back.Files}}), func(f gitops.File) bool { return slices.Contains(back.Deleted, f.Path) })
 }
 
-// alone refuses a revert of something that another kustomization builds from too.
+// alone refuses a revert of a file that another kustomization uses, too.
 func (r reading) alone(t gitops.Target, after []gitops.File, shas []string) error {
 	shared, err := gitops.Shared(r.files, after, r.target(t))
 	if err != nil || len(shared) == 0 {
@@ -236,7 +235,7 @@ func shortAll(shas []string) string {
 	return strings.Join(out, ", ")
 }
 
-// otherThan names the first of all that is not among ours.
+// otherThan returns the first of all that is not among ours.
 func otherThan(all, ours []gitops.Touch) string {
 	for _, t := range all {
 		if !slices.Contains(ours, t) {

@@ -25,7 +25,7 @@ type Remote struct {
 	Repository repository.Options // Branch and Dir are filled in
 	Branch     string             // where a source names none; empty: the remote's default
 
-	// Forge is where pull requests are opened; nil: commits are pushed.
+	// Forge is where pull requests are opened; nil: commits are pushed directly.
 	Forge  *forge.Client
 	Way    Way           // with a forge; empty: WayAuto
 	Within time.Duration // what is not merged in that time is closed; 0: MergeWithin
@@ -41,19 +41,19 @@ const (
 	WayPullRequest Way = "pull_request" // by pull request, always
 )
 
-// MergeWithin is how long a pull request may wait, where nothing else is
-// configured. The service is locked for other runs meanwhile.
+// MergeWithin is how long a pull request may wait by default. The service is
+// locked for other runs meanwhile.
 const MergeWithin = time.Hour
 
-// Options say which repositories there are.
+// Options list the repositories.
 type Options struct {
 	Remotes []Remote
 	Dir     string       // clones are kept below it
 	Log     *slog.Logger // nil: none
 }
 
-// Manifests knows the manifests of services in Git. It is safe for concurrent
-// use.
+// Manifests reads and changes the manifests of services in Git. It is safe for
+// concurrent use.
 type Manifests struct {
 	o       Options
 	remotes map[string]Remote // by gitops.RepositoryName
@@ -62,7 +62,7 @@ type Manifests struct {
 	open map[string]*branch
 }
 
-// branch is one branch of one repository, with what was read of it last.
+// branch is one branch of one repository with its last read content.
 type branch struct {
 	repo   *repository.Repository
 	src    gitops.Source // without its path
@@ -74,7 +74,7 @@ type branch struct {
 	known   map[string]string // effects of commits that lost their trailers; empty: it is none of ours
 }
 
-// New checks the options. It connects to nobody.
+// New validates the options. It does not connect.
 func New(o Options) (*Manifests, error) {
 	m := &Manifests{o: o, remotes: map[string]Remote{}, open: map[string]*branch{}}
 	for _, r := range o.Remotes {
@@ -82,7 +82,7 @@ func New(o Options) (*Manifests, error) {
 		if _, twice := m.remotes[name]; twice {
 			return nil, invalid("repository %s is configured twice", name)
 		}
-		// Opened once, so that a mistake is found at the start.
+		// Opened once, to find mistakes at the start.
 		b, err := m.dial(r, r.Branch)
 		if err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func (m *Manifests) Close() error {
 	return err
 }
 
-// branch finds the repository of a source.
+// branch returns the repository of a source.
 func (m *Manifests) branch(src gitops.Source) (*branch, error) {
 	name := gitops.RepositoryName(src.Repository)
 	r, known := m.remotes[name]
@@ -145,8 +145,8 @@ func (m *Manifests) branch(src gitops.Source) (*branch, error) {
 	return b, err
 }
 
-// Check proves that each repository can be reached, read and, as far as that
-// can be asked without writing, written. It gives one line for each.
+// Check verifies that each repository can be reached, read and, as far as possible
+// without writing, written. It returns one line for each.
 func (m *Manifests) Check(ctx context.Context) []Checked {
 	var out []Checked
 	for _, name := range sortedKeys(m.remotes) {
@@ -165,7 +165,7 @@ func (m *Manifests) Check(ctx context.Context) []Checked {
 	return out
 }
 
-// Checked is what a check found of one repository.
+// Checked is the result of checking one repository.
 type Checked struct {
 	Repository string
 	Branch     string // empty: its default branch
@@ -175,7 +175,7 @@ type Checked struct {
 	Forge      bool // Err is of the forge's API; the repository itself was read
 }
 
-// Places returns where variables stand at the head.
+// Places returns where variables are set at the head.
 func (m *Manifests) Places(ctx context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error) {
 	b, err := m.branch(src)
 	if err != nil {
@@ -216,8 +216,8 @@ func (m *Manifests) Propose(ctx context.Context, w gitops.Want) (gitops.Proposal
 	return p, err
 }
 
-// edit fills in what package gitops makes of a wish: all or nothing. Variables
-// that are as wanted are left.
+// edit applies package gitops to a request: all or nothing. Variables that already
+// have the wanted value are left.
 func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Want) error {
 	touch := func(v gitops.Variable, to string) error {
 		places, err := gitops.Locate(files, t, v)
@@ -272,7 +272,7 @@ func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Wan
 	return nil
 }
 
-// overlaid are files as edits leave them.
+// overlaid returns files with edits applied.
 func overlaid(files []gitops.File, edits []gitops.Edit) []gitops.File {
 	out := slices.Clone(files)
 	for _, e := range edits {
@@ -288,9 +288,9 @@ func overlaid(files []gitops.File, edits []gitops.Edit) []gitops.File {
 	return out
 }
 
-// ahead are the commits that change the source and are not deployed yet, of
-// other workloads too: a sync is of the whole application. When what is deployed
-// says the same as the head there are none.
+// ahead returns the commits that change the source and are not deployed yet,
+// including those for other workloads: a sync is of the whole application. There
+// are none if the deployed files equal the head's.
 func (b *branch) ahead(ctx context.Context, w gitops.Want, head reading) ([]gitops.Commit, error) {
 	deployed, err := b.read(ctx, w.Source, w.Deployed)
 	if err == nil && deployed.digest == head.digest {
@@ -307,7 +307,7 @@ func (b *branch) ahead(ctx context.Context, w gitops.Want, head reading) ([]gito
 	return out, nil
 }
 
-// proposal is a proposal of nothing yet.
+// proposal returns an empty proposal.
 func (r reading) proposal(b *branch) gitops.Proposal {
 	src := r.src
 	src.Repository, src.Branch = b.src.Repository, cmp.Or(b.src.Branch, src.Branch)

@@ -15,11 +15,12 @@ import (
 )
 
 // refusedFor is how long a refused push is remembered. After that the forge's
-// own word counts again, or the next push finds out.
+// answer counts again, or the next push shows it.
 const refusedFor = time.Hour
 
-// Way reports how a change of the source's branch is made now. What cannot be
-// asked is an error: a push that nobody may make would be planned otherwise.
+// Way returns how a change of the source's branch is delivered now. If the forge
+// cannot be asked, it is an error: otherwise a push that nobody may make would be
+// planned.
 func (m *Manifests) Way(ctx context.Context, src gitops.Source) (gitops.Way, error) {
 	b, err := m.branch(src)
 	if err != nil {
@@ -84,7 +85,7 @@ func (b *branch) request(ctx context.Context, r gitops.Request) (gitops.Landing,
 	if err != nil {
 		var e *fault.Error
 		if errors.As(err, &e) && !e.Unknown {
-			// The branch is there and nobody looks at it: a second attempt opens it.
+			// The branch exists without a pull request: a second attempt opens it.
 			e.Message += fmt.Sprintf(" (branch %s is pushed)", name)
 		}
 		return gitops.Landing{}, err
@@ -92,8 +93,8 @@ func (b *branch) request(ctx context.Context, r gitops.Request) (gitops.Landing,
 	return landing(pull, base), nil
 }
 
-// writeAnew pushes the commit to a branch of its own. What an earlier plan left
-// there, without a pull request, is not what was approved now, and gives way.
+// writeAnew pushes the commit to a branch of its own. It replaces what an earlier
+// plan left there without a pull request, because that was not approved now.
 func (b *branch) writeAnew(ctx context.Context, r gitops.Request, name string) (gitops.Commit, error) {
 	done, err := b.write(ctx, r, name)
 	if err != nil || done.Trailers[gitops.TrailerPlan] == r.Digest {
@@ -105,7 +106,7 @@ func (b *branch) writeAnew(ctx context.Context, r gitops.Request, name string) (
 	return b.write(ctx, r, name)
 }
 
-// base is the branch that is merged into, by name.
+// base returns the name of the branch that is merged into.
 func (b *branch) base(ctx context.Context) (string, error) {
 	if b.src.Branch != "" {
 		return b.src.Branch, nil
@@ -113,8 +114,8 @@ func (b *branch) base(ctx context.Context) (string, error) {
 	return b.repo.Branch(ctx)
 }
 
-// branchOf is the branch of an effect: responder/RUN/STATE-VISIT-apply. It holds
-// what git allows in a name.
+// branchOf returns the branch of an effect: responder/RUN/STATE-VISIT-apply, in
+// characters that git allows in a name.
 func branchOf(effect string) string {
 	return gitops.BranchPrefix + strings.Map(func(r rune) rune {
 		switch {
@@ -126,9 +127,9 @@ func branchOf(effect string) string {
 	}, effect)
 }
 
-// landing is what a pull request has come to that was opened into a base. One
-// whose base somebody changed is no longer what was planned; merged, it is on
-// another branch than ours.
+// landing returns what became of a pull request that was opened into a base. If
+// somebody changed the base, it is no longer what was planned, and once merged it
+// is on another branch than ours.
 func landing(p forge.Pull, base string) gitops.Landing {
 	l := gitops.Landing{Plan: p.Digest}
 	moved := p.Base != base
@@ -152,7 +153,7 @@ func landing(p forge.Pull, base string) gitops.Landing {
 	return l
 }
 
-// follow is landing, with what an open one waits for.
+// follow is landing, with what an open pull request waits for.
 func (b *branch) follow(ctx context.Context, p forge.Pull, base string) gitops.Landing {
 	l := landing(p, base)
 	if l.Waits == "" || l.Changed != "" {

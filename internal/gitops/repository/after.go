@@ -10,11 +10,10 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// After fetches and gives the commits that came to the branch after sha, along
-// its line of first parents and newest first, as far as they changed something
-// below the path. What counts is how commits follow each other, not when they
-// were made: a commit of last week that was pushed today came today. The branch
-// has to contain sha.
+// After fetches and returns the commits that came to the branch after sha and
+// changed something below the path, along the line of first parents, newest first.
+// The order of commits counts, not their dates: a commit of last week that was
+// pushed today came today. The branch must contain sha.
 func (r *Repository) After(ctx context.Context, sha, path string) (log []gitops.Commit, err error) {
 	path, err = cleanPath(path)
 	if err != nil {
@@ -48,7 +47,7 @@ func (r *Repository) After(ctx context.Context, sha, path string) (log []gitops.
 	return log, err
 }
 
-// ancestors are a commit and what led to it, found as far as they are asked for.
+// ancestors is a commit and its ancestors, loaded on demand.
 type ancestors struct {
 	queue newest
 	known map[plumbing.Hash]bool // in the queue, or taken out of it
@@ -58,8 +57,8 @@ func ancestorsOf(c *commit) *ancestors {
 	return &ancestors{queue: newest{c}, known: map[plumbing.Hash]bool{c.Hash: true}}
 }
 
-// hold reports whether a commit is one of them. It is believed not to be when so
-// many in a row are older than it: one wrong clock must not hide what is below.
+// hold reports whether a commit is one of them. The answer is no after many older
+// commits in a row: a single wrong clock must not hide what is below.
 func (a *ancestors) hold(r *Repository, c *commit) (bool, error) {
 	shallows, err := r.store.Shallow()
 	if err != nil {

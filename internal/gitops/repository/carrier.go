@@ -12,8 +12,8 @@ import (
 // carrier reaches a remote over one protocol. A session is one exchange: the
 // list of references, and then one fetch or one push.
 type carrier interface {
-	// fetch opens a session to read; push one to write. Both honour the
-	// context from the first packet to Close.
+	// fetch opens a session to read, push one to write. Both honour the context from
+	// the first packet to Close.
 	fetch(context.Context) (fetching, error)
 	push(context.Context) (pushing, error)
 }

@@ -17,7 +17,7 @@ type delta struct {
 }
 
 // changed returns what a commit changed against its first parent. A rename is a
-// file less and a file more.
+// removal and an addition.
 func (r *Repository) changed(c *commit) ([]delta, error) {
 	now, err := r.tree(c)
 	if err != nil {
@@ -30,8 +30,8 @@ func (r *Repository) changed(c *commit) ([]delta, error) {
 	return r.compare(before, now)
 }
 
-// compare returns the files in which two trees differ, by path. Directories of
-// the same hash are not opened, which the library's own comparison does.
+// compare returns the files that differ between two trees, by path. Unlike the
+// library's comparison it does not open directories of the same hash.
 func (r *Repository) compare(from, to *object.Tree) ([]delta, error) {
 	deltas, err := r.differ(from, to, "", 0)
 	slices.SortFunc(deltas, func(a, b delta) int { return strings.Compare(a.path, b.path) })
@@ -87,7 +87,7 @@ func entries(t *object.Tree) map[string]object.TreeEntry {
 	return m
 }
 
-// directory opens an entry; nil when it is none.
+// directory opens an entry; nil if it is not a directory.
 func (r *Repository) directory(e object.TreeEntry) (*object.Tree, error) {
 	if e.Mode != filemode.Dir {
 		return nil, nil
@@ -99,7 +99,7 @@ func (r *Repository) directory(e object.TreeEntry) (*object.Tree, error) {
 	return t, nil
 }
 
-// file returns an entry that is no directory; else none.
+// file returns an entry unless it is a directory.
 func file(e object.TreeEntry) object.TreeEntry {
 	if e.Mode == filemode.Dir {
 		return object.TreeEntry{}

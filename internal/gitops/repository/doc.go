@@ -10,8 +10,8 @@
 // and thrown away and made anew when it is damaged or of another repository.
 // <Dir>/lock keeps a second process out.
 //
-// A write is known again by its trailer Responder-Effect: while a commit that
-// carries it is on the branch, committing it once more gives that commit.
+// A write is recognised by its trailer Responder-Effect: while a commit with it is
+// on the branch, committing again returns that commit.
 //
 // Every error is a [fault.Error]. Unknown says that a push may have happened;
 // [Repository.Find] resolves it. What a server says is shown in errors without

@@ -23,7 +23,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// errTooLarge is in the way of a remote that sends more than it may.
+// errTooLarge stops a remote that sends more than the limit.
 var errTooLarge = errors.New("more than the limit")
 
 // damaged is a clone whose objects cannot be read.
@@ -147,7 +147,7 @@ func statusReason(code int) fault.Reason {
 	}
 }
 
-// localError is about our own directory.
+// localError explains an error of our own directory.
 func (r *Repository) localError(doing string, err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) {
@@ -177,14 +177,13 @@ func bounded(format string, args ...any) *fault.Error {
 	return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(format, args...)}
 }
 
-// shown makes somebody else's words fit for an error: our credentials taken
-// out, one line, a few hundred bytes.
+// shown prepares foreign text for an error: without our credentials, on one line,
+// a few hundred bytes.
 func (r *Repository) shown(s string) string {
 	return oneLine(r.secrets.scrub(s), 400)
 }
 
-// oneLine makes words fit for a message: no control or format characters, at
-// most n bytes.
+// oneLine returns text without control and format characters, at most n bytes.
 func oneLine(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -199,7 +198,7 @@ func oneLine(s string, n int) string {
 	return cut(strings.Join(strings.Fields(s), " "), n)
 }
 
-// hostKeyError is an SSH host that is not the one we know.
+// hostKeyError is an SSH host with another key than the known one.
 type hostKeyError struct {
 	host string
 	err  error

@@ -18,10 +18,11 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// patience is how many times Timeout a transfer may take when it keeps moving.
+// patience is the factor by which a transfer may exceed Timeout while data
+// arrives.
 const patience = 10
 
-// Head fetches what is new and gives the commit that the branch is at.
+// Head fetches and returns the head of the branch.
 func (r *Repository) Head(ctx context.Context) (string, error) {
 	var head plumbing.Hash
 	err := r.do(ctx, "fetch", func(ctx context.Context) (err error) {
@@ -34,8 +35,8 @@ func (r *Repository) Head(ctx context.Context) (string, error) {
 	return head.String(), nil
 }
 
-// Branch asks the remote for the name of the branch: the configured one, or
-// the default branch.
+// Branch returns the name of the branch: the configured one, or the remote's
+// default branch.
 func (r *Repository) Branch(ctx context.Context) (name string, err error) {
 	err = r.do(ctx, "fetch", func(ctx context.Context) error {
 		at, err := r.fetchRef(ctx, r.o.Branch, 0)
@@ -47,11 +48,11 @@ func (r *Repository) Branch(ctx context.Context) (name string, err error) {
 	return name, err
 }
 
-// errNoBranch is a branch that the remote has not.
+// errNoBranch means that the remote does not have the branch.
 var errNoBranch = errors.New("no such branch")
 
-// exchange runs one exchange with the remote under the time-outs. beat is to
-// be called when something arrives.
+// exchange runs one exchange with the remote under the time-outs. The callee calls
+// beat when data arrives.
 func (r *Repository) exchange(ctx context.Context, f func(ctx context.Context, beat func()) error) error {
 	ctx, end := context.WithTimeout(ctx, patience*r.o.Timeout)
 	defer end()
@@ -67,7 +68,7 @@ func (r *Repository) exchange(ctx context.Context, f func(ctx context.Context, b
 	return err
 }
 
-// fetchBranch makes sure that the branch's head is in the clone, and gives it.
+// fetchBranch fetches the branch's head into the clone and returns it.
 func (r *Repository) fetchBranch(ctx context.Context, branch string, depth int) (plumbing.Hash, error) {
 	at, err := r.fetchRef(ctx, branch, depth)
 	if err != nil {
@@ -76,8 +77,8 @@ func (r *Repository) fetchBranch(ctx context.Context, branch string, depth int) 
 	return at.Hash(), nil
 }
 
-// fetchRef is fetchBranch with the branch's name. depth > 0 asks for that many
-// commits; 0 for what is new.
+// fetchRef is fetchBranch for a named branch. depth > 0 requests that many
+// commits; 0 what is new.
 func (r *Repository) fetchRef(ctx context.Context, branch string, depth int) (at *plumbing.Reference, err error) {
 	err = r.exchange(ctx, func(ctx context.Context, beat func()) error {
 		s, err := r.carrier.fetch(ctx)
@@ -157,7 +158,7 @@ func (r *Repository) has(h plumbing.Hash) (bool, error) {
 	}
 }
 
-// receive asks for a commit's objects and keeps them.
+// receive requests a commit's objects and stores them.
 func (r *Repository) receive(ctx context.Context, s fetching, adv *packp.AdvRefs, want plumbing.Hash, depth int, beat func()) error {
 	req := packp.NewUploadPackRequestFromCapabilities(adv.Capabilities)
 	req.Wants = []plumbing.Hash{want}
@@ -190,8 +191,8 @@ func (r *Repository) receive(ctx context.Context, s fetching, adv *packp.AdvRefs
 	if err := r.keep(pack); err != nil {
 		return err
 	}
-	// After the objects: a boundary that is not there yet would hide what is
-	// missing, and one too many is found as damage.
+	// Written after the objects: a missing boundary would hide what is missing, and
+	// one too many is found as damage.
 	if err := r.reshallow(shallows, resp.ShallowUpdate); err != nil {
 		return err
 	}
@@ -221,15 +222,15 @@ func (r *Repository) keep(pack io.Reader) error {
 	return err
 }
 
-// tip is our only reference: the commit that was fetched last, which the next
-// fetch starts from.
+// tip is our only reference: the last fetched commit, from which the next fetch
+// starts.
 const tip = plumbing.ReferenceName("refs/responder/tip")
 
 func (r *Repository) remember(h plumbing.Hash) error {
 	return r.store.SetReference(plumbing.NewHashReference(tip, h))
 }
 
-// haves are commits that the remote need not send: the last head, and some of
+// haves returns commits that the remote need not send: the last head, and some of
 // its ancestors in case the branch was rewritten.
 func (r *Repository) haves() ([]plumbing.Hash, error) {
 	ref, err := r.store.Reference(tip)
@@ -267,8 +268,7 @@ func (r *Repository) reshallow(old []plumbing.Hash, u packp.ShallowUpdate) error
 	return r.store.SetShallow(now)
 }
 
-// ensure makes sure that a commit is in the clone: fetches, and asks for more
-// of the history while it is not found.
+// ensure fetches until a commit is in the clone, deepening the history as needed.
 func (r *Repository) ensure(ctx context.Context, sha string) (*commit, error) {
 	h, err := parseSHA(sha)
 	if err != nil {
@@ -286,7 +286,7 @@ func (r *Repository) ensure(ctx context.Context, sha string) (*commit, error) {
 	return r.commit(h)
 }
 
-// search fetches the branch, more and more of it, until a commit is there.
+// search fetches ever more of the branch until a commit is there.
 func (r *Repository) search(ctx context.Context, h plumbing.Hash) error {
 	if _, err := r.fetchBranch(ctx, r.o.Branch, 0); err != nil {
 		return err
@@ -305,8 +305,8 @@ func (r *Repository) search(ctx context.Context, h plumbing.Hash) error {
 	}
 }
 
-// deepen asks for more of a branch's history. It reports false when there is
-// no more, and fails when there is more than we walk.
+// deepen requests more of a branch's history. It returns false if there is no
+// more, and an error if there is more than we walk.
 func (r *Repository) deepen(ctx context.Context, branch string, depth int) (bool, error) {
 	shallows, err := r.store.Shallow()
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// skew is how far clocks of people who commit may be wrong.
+// skew is how far committers' clocks may be wrong.
 const skew = time.Hour
 
-// slack is how many commits in a row must be older than a window before its
-// end is believed: a commit may be made long before it is pushed.
+// slack is how many commits in a row must be older than a window before the walk
+// stops: a commit may be much older than its push.
 const slack = 50
 
 type commit = object.Commit
@@ -102,8 +102,8 @@ func (r *Repository) walk(ctx context.Context, from plumbing.Hash, firstParent b
 	return end, nil
 }
 
-// far walks like walk, and fetches more of the history while it ends too
-// early. reset is called before each new walk.
+// far is walk, but it fetches more of the history while the walk ends too early.
+// reset is called before each new walk.
 func (r *Repository) far(ctx context.Context, branch string, from plumbing.Hash, firstParent bool, reset func(), visit func(*commit) (bool, error)) error {
 	for depth := 4 * r.o.Depth; ; depth *= 4 {
 		reset()
@@ -127,10 +127,9 @@ func (r *Repository) far(ctx context.Context, branch string, from plumbing.Hash,
 	}
 }
 
-// Find looks for the commit that carries the effect's trailer, on a branch
-// (empty: the configured one) and back to since. It fetches first. False means
-// that the commit is certainly not there; a branch of ours that does not exist
-// holds none.
+// Find returns the commit that carries the effect's trailer, on a branch (empty:
+// the configured one) and back to since. It fetches first. False means that the
+// commit is certainly not there; a branch of ours that does not exist has none.
 func (r *Repository) Find(ctx context.Context, branch, effect string, since time.Time) (found gitops.Commit, ok bool, err error) {
 	if effect == "" {
 		return found, false, invalid("find: the effect is empty")
@@ -177,9 +176,9 @@ type Window struct {
 	Path  string    // file or directory; empty: everything
 }
 
-// Log fetches and gives the commits of the branch's first-parent line within
-// the window that changed something below the path, newest first. A merge is
-// one commit, with what it brought. History that cannot be had is an error.
+// Log fetches and returns the commits of the branch's first-parent line within the
+// window that changed something below the path, newest first. A merge is one
+// commit with all that it brought. Missing history is an error.
 func (r *Repository) Log(ctx context.Context, w Window) (log []gitops.Commit, err error) {
 	path, err := cleanPath(w.Path)
 	if err != nil {
@@ -216,7 +215,7 @@ func (r *Repository) Log(ctx context.Context, w Window) (log []gitops.Commit, er
 	return log, err
 }
 
-// Contains reports whether a commit led to another one, or is the same.
+// Contains reports whether a commit is an ancestor of another one, or the same.
 func (r *Repository) Contains(ctx context.Context, ancestor, descendant string) (is bool, err error) {
 	err = r.do(ctx, "compare commits", func(ctx context.Context) error {
 		from, err := r.ensure(ctx, descendant)
@@ -241,7 +240,7 @@ func (r *Repository) contains(ctx context.Context, ancestor, descendant plumbing
 	return is, err
 }
 
-// parentKnown reports whether what a commit changed can be told.
+// parentKnown reports whether the changes of a commit can be computed.
 func (r *Repository) parentKnown(c *commit) bool {
 	if len(c.ParentHashes) == 0 {
 		return true
@@ -250,7 +249,7 @@ func (r *Repository) parentKnown(c *commit) bool {
 	return err == nil && there
 }
 
-// parentTree is the tree of the first parent; nil for a first commit.
+// parentTree returns the tree of the first parent; nil for a first commit.
 func (r *Repository) parentTree(c *commit) (*object.Tree, error) {
 	if len(c.ParentHashes) == 0 {
 		return &object.Tree{}, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// basicHeader finds an Authorization value that a server or a proxy echoes.
+// basicHeader matches an Authorization value that a server or a proxy echoes.
 var basicHeader = regexp.MustCompile(`(?i)\b(basic|bearer|token) +[A-Za-z0-9+/_.=~-]{8,}`)
 
 type httpCarrier struct {
@@ -59,8 +59,8 @@ func newHTTPCarrier(at address, o Options, s *secrets) (*httpCarrier, error) {
 	return &httpCarrier{githttp.NewClient(client), ep}, nil
 }
 
-// fetch begins a session. The endpoint is copied, for a session follows a
-// renamed repository by changing it.
+// fetch begins a session. It copies the endpoint, because a session changes it
+// when it follows a renamed repository.
 func (h *httpCarrier) fetch(context.Context) (fetching, error) {
 	ep := *h.endpoint
 	return h.transport.NewUploadPackSession(&ep, nil)
@@ -71,7 +71,7 @@ func (h *httpCarrier) push(context.Context) (pushing, error) {
 	return h.transport.NewReceivePackSession(&ep, nil)
 }
 
-// authorized adds the credential to requests for our host, and bounds answers.
+// authorized adds the credential to requests for our host and limits answers.
 type authorized struct {
 	at      address
 	auth    Auth
@@ -124,9 +124,8 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// leaves reports a redirect that is not followed. Within the host it is a
-// repository that was renamed; another host would be given what is meant for
-// this one.
+// leaves reports whether a redirect must not be followed. Within the host it is a
+// renamed repository. Another host would receive what is meant for this one.
 func (a *authorized) leaves(req *http.Request, resp *http.Response) bool {
 	if resp.StatusCode/100 != 3 {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/sergi/go-diff/diffmatchpatch"
 )
 
-// diffTime bounds the search for a small difference; after it a large one is
-// taken, which is as true.
+// diffTime limits the search for a small difference. After it, a larger but
+// equally correct one is used.
 const diffTime = 2 * time.Second
 
 // hunk is one difference: lines [from,to) of one text are [at,end) of another,
@@ -48,7 +48,7 @@ func hunks(a, b []byte) []hunk {
 	return out
 }
 
-// splitLines keeps line ends, so that joining gives the same bytes.
+// splitLines keeps line ends, so that joining restores the bytes.
 func splitLines(b []byte) [][]byte {
 	lines := bytes.SplitAfter(b, []byte("\n"))
 	if n := len(lines); len(lines[n-1]) == 0 {
@@ -57,9 +57,9 @@ func splitLines(b []byte) [][]byte {
 	return lines
 }
 
-// merge makes both changes of one text: base to ours, and base to theirs. Where
-// they touch the same or neighbouring lines it gives the places, in ours, and
-// no text. Both making the very same change is no clash.
+// merge applies both changes to one text: base to ours, and base to theirs. If
+// they touch the same or neighbouring lines, it returns the places, in ours, and
+// no text. The same change on both sides is not a conflict.
 func merge(base, ours, theirs []byte) (merged []byte, clashes []hunk) {
 	type edit struct {
 		hunk
@@ -103,8 +103,8 @@ func merge(base, ours, theirs []byte) (merged []byte, clashes []hunk) {
 	return append(merged, bytes.Join(lines[at:], nil)...), nil
 }
 
-// spans writes the lines of the second text, counted from 1. A difference that
-// only took lines away names the line it stood before.
+// spans formats the lines of the second text, counted from 1. A difference that
+// only removed lines names the line that follows.
 func spans(hs []hunk) string {
 	var parts []string
 	for _, h := range hs {

@@ -11,8 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Message is what a commit says. Texts may come from alerts, so that nothing in
-// them becomes a line or a trailer of its own.
+// Message is the content of a commit message. Texts may come from alerts, so they
+// must not become lines or trailers of their own.
 type Message struct {
 	What  string // one line: the subject
 	Why   string // the playbook's reason
@@ -30,10 +30,10 @@ const (
 	width      = 72
 )
 
-// trailerLine is what git takes for a trailer.
+// trailerLine matches what git accepts as a trailer.
 var trailerLine = regexp.MustCompile(`^([A-Za-z0-9-]+): *(.*)$`)
 
-// format writes the message; extra lines come after the subject.
+// format returns the message; extra lines come after the subject.
 func (m Message) format(extra ...string) (string, error) {
 	subject := oneLine(m.What, maxSubject)
 	if subject == "" {
@@ -77,8 +77,8 @@ func prefixed(prefix, s string) string {
 	return prefix + s
 }
 
-// wrap breaks a text at words. A line that would read as a trailer, a comment or
-// the word of a revert is indented by one column.
+// wrap breaks a text at words. It indents lines that would read as a trailer, a
+// comment or the first word of a revert.
 func wrap(s string) string {
 	var lines []string
 	var line string
@@ -97,13 +97,14 @@ func wrap(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// revertsLine is what a message says of a commit that it reverts.
+// revertsLine returns the line that names a reverted commit.
 func revertsLine(h plumbing.Hash) string { return fmt.Sprintf("This reverts commit %s.", h) }
 
-// revertLine is what git, and we, write into the message of a revert.
+// revertLine matches the line that git, and we, write into the message of a
+// revert.
 var revertLine = regexp.MustCompile(`(?m)^This reverts commit ([0-9a-f]{40})[.,]`)
 
-// reverts lists the commits that a message says it reverts.
+// reverts returns the commits that a message names as reverted.
 func reverts(message string) []string {
 	var found []string
 	for _, m := range revertLine.FindAllStringSubmatch(message, -1) {
@@ -112,8 +113,8 @@ func reverts(message string) []string {
 	return found
 }
 
-// trailers reads the trailers of a message: its last paragraph, when that is
-// not the first, and when every line of it is one.
+// trailers returns the trailers of a message: its last paragraph, if that is not
+// the first and every line of it is a trailer.
 func trailers(message string) map[string]string {
 	message = strings.TrimRight(strings.ReplaceAll(message, "\r\n", "\n"), "\n ")
 	i := strings.LastIndex(message, "\n\n")

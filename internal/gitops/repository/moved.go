@@ -60,7 +60,7 @@ func (r *Repository) conflict(ctx context.Context, base, head plumbing.Hash, wan
 	return e
 }
 
-// movedFile compares one file; nil when it did not change. It gives the old
+// movedFile compares one file; nil if it did not change. It returns the old
 // content too.
 func (r *Repository) movedFile(before, now *object.Tree, p string, ch change) (*gitops.MovedFile, []byte, error) {
 	a, err := r.entry(before, p)
@@ -94,8 +94,8 @@ func (r *Repository) movedFile(before, now *object.Tree, p string, ch change) (*
 	return f, old, nil
 }
 
-// culprit is the commit, of those that changed a file, after which base and
-// theirs no longer go together.
+// culprit returns the commit, among those that changed a file, after which base
+// and theirs conflict.
 func (r *Repository) culprit(by []gitops.Commit, p string, base, theirs []byte) ([]gitops.Commit, error) {
 	for _, c := range slices.Backward(by) {
 		full, err := r.commit(plumbing.NewHash(c.SHA))
@@ -124,7 +124,7 @@ func (r *Repository) culprit(by []gitops.Commit, p string, base, theirs []byte) 
 	return by, nil
 }
 
-// changers are the commits between two that touched a path, newest first.
+// changers returns the commits between two that touched a path, newest first.
 func (r *Repository) changers(ctx context.Context, base, head plumbing.Hash, p string) (by []gitops.Commit, err error) {
 	from, err := r.commit(base)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// Options say which repository, and how to reach and write it.
+// Options select a repository and configure access to it.
 type Options struct {
 	URL    string // https, http, ssh or file; user@host:path is ssh. Never with a password
 	Branch string // empty: the remote's default branch
@@ -33,8 +33,8 @@ type Options struct {
 	Log     *slog.Logger // nil: nothing is logged
 }
 
-// Auth is how the remote knows us. Files are read when they are needed, so
-// they may be rotated.
+// Auth holds the credentials for the remote. Files are read on each use, so they
+// may be rotated.
 type Auth struct {
 	TokenFile string // http and https
 	Username  string // for Basic with the token as password; empty: x-access-token
@@ -53,7 +53,7 @@ type Signing struct {
 	PassphraseFile string // of either, when it has one
 }
 
-// Limits bound what is taken from a remote. Zero values mean the defaults.
+// Limits limit what is taken from a remote. Zero values mean the defaults.
 type Limits struct {
 	Pack    int64 // bytes of one fetch; 1 GiB
 	Refs    int64 // bytes of the list of references; 32 MiB, some 400,000 of them
@@ -130,7 +130,8 @@ func (auth Auth) fits(a address) error {
 	return nil
 }
 
-// address is where a repository is. It holds no credential and is safe to show.
+// address is the address of a repository. It holds no credential and is safe to
+// show.
 type address struct {
 	scheme string // https, http, ssh, file
 	user   string // ssh only
@@ -150,8 +151,7 @@ func (a address) String() string {
 	return u.String()
 }
 
-// parseURL reads an address. What is refused is not repeated: it may hold a
-// password.
+// parseURL parses an address. Errors do not repeat it: it may hold a password.
 func parseURL(raw string) (address, error) {
 	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return address{}, invalid("repository url: holds spaces or control characters")
@@ -210,7 +210,7 @@ func parseURL(raw string) (address, error) {
 	return a, nil
 }
 
-// validBranch holds git's rules for names of branches.
+// validBranch applies git's rules for names of branches.
 func validBranch(name string) error {
 	bad := name == "" || len(name) > 200 || name == "@" || strings.HasPrefix(name, "-") || strings.HasSuffix(name, ".") ||
 		strings.Contains(name, "..") || strings.Contains(name, "@{") ||

@@ -16,10 +16,11 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// recentCommits are looked through for an effect that is there already.
+// recentCommits is how many commits are searched for an effect that was made
+// before.
 const recentCommits = 1000
 
-// target is where a commit goes.
+// target is the branch that a commit goes to.
 type target struct {
 	name  plumbing.ReferenceName
 	old   plumbing.Hash // what the branch must still be at; zero: it must not exist
@@ -28,7 +29,7 @@ type target struct {
 	done  *commit       // the effect is there already
 }
 
-// aim finds out where the branch is, and whether there is anything to do.
+// aim returns the branch's head, and whether there is anything to do.
 func (r *Repository) aim(ctx context.Context, w write) (t *target, err error) {
 	if w.branch != "" && w.branch != r.o.Branch {
 		return r.aimNew(ctx, w)
@@ -57,8 +58,8 @@ func (r *Repository) aim(ctx context.Context, w write) (t *target, err error) {
 	return t, err
 }
 
-// aimNew is for a branch of its own, which is made from Base. Base need not be
-// the head of the configured branch: the pull request tells about conflicts.
+// aimNew is aim for a new branch that starts at Base. Base need not be the head of
+// the configured branch: the pull request shows conflicts.
 func (r *Repository) aimNew(ctx context.Context, w write) (*target, error) {
 	t := &target{name: plumbing.NewBranchReferenceName(w.branch)}
 	at, err := r.fetchRef(ctx, w.branch, 0)
@@ -100,8 +101,8 @@ func (r *Repository) recent(ctx context.Context, head plumbing.Hash, effect stri
 	return found, err
 }
 
-// push swaps the branch from old to the new commit. lost: somebody else moved
-// it first.
+// push moves the branch from old to the new commit. lost: somebody else moved it
+// first.
 func (r *Repository) push(ctx context.Context, t *target, p *pack) (lost bool, err error) {
 	return r.move(ctx, "push", &packp.Command{Name: t.name, Old: t.old, New: p.commit}, p.bytes)
 }
@@ -220,8 +221,8 @@ func (r *Repository) refusal(name plumbing.ReferenceName, report *packp.ReportSt
 	return e
 }
 
-// DeleteBranch removes a branch that is still at a commit, as after a pull
-// request was closed. A branch that is gone already is no error.
+// DeleteBranch removes a branch if it is still at a commit, for example after a
+// pull request was closed. A missing branch is no error.
 func (r *Repository) DeleteBranch(ctx context.Context, branch, sha string) error {
 	old, err := parseSHA(sha)
 	if err != nil {

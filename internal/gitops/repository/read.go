@@ -29,13 +29,13 @@ type Query struct {
 	FileBytes int64 // of one; 0: 8 MiB. A larger one is skipped, or refused when it is asked for by name
 }
 
-// Tree is what was read.
+// Tree is the result of a Query.
 type Tree struct {
 	Files   []gitops.File
 	Skipped []Skipped // what stands there and was not read
 }
 
-// Skipped is something that is not read, with the reason.
+// Skipped is an entry that is not read, with the reason.
 type Skipped struct {
 	Path string
 	Why  string
@@ -46,9 +46,9 @@ const (
 	maxPath      = 4096
 )
 
-// Files reads the files of a commit below a path. A symbolic link, a submodule
-// or a Git LFS pointer is never followed: on the way to the path, or as the
-// path, it is refused; below it, it is skipped and named.
+// Files reads the files of a commit below a path. A symbolic link, a submodule or
+// a Git LFS pointer is never followed. As a part of the path it is refused; below
+// the path it is skipped and named.
 func (r *Repository) Files(ctx context.Context, q Query) (tree Tree, err error) {
 	q.Path, err = cleanPath(q.Path)
 	if err != nil {
@@ -185,8 +185,8 @@ func special(m filemode.FileMode) string {
 	return "is of a kind that is not read"
 }
 
-// IsLFS reports whether a file is a Git LFS pointer: what it stands for is not in
-// the repository.
+// IsLFS reports whether a file is a Git LFS pointer, whose content is not in the
+// repository.
 func IsLFS(data []byte) bool {
 	return len(data) < 1024 && strings.HasPrefix(string(data), "version https://git-lfs.github.com/spec/")
 }
@@ -208,8 +208,8 @@ func (r *Repository) blob(h plumbing.Hash) ([]byte, error) {
 	return data, nil
 }
 
-// entry finds what stands at a path; the zero entry when nothing does. It does
-// not care what stands on the way.
+// entry returns what stands at a path, or the zero entry. It does not check the
+// parents.
 func (r *Repository) entry(t *object.Tree, p string) (object.TreeEntry, error) {
 	e, err := r.reach(t, p)
 	var known *fault.Error
@@ -219,7 +219,7 @@ func (r *Repository) entry(t *object.Tree, p string) (object.TreeEntry, error) {
 	return e, err
 }
 
-// reach finds what stands at a path, and refuses a link on the way.
+// reach returns what stands at a path, and refuses links among the parents.
 func (r *Repository) reach(t *object.Tree, p string) (object.TreeEntry, error) {
 	parts := strings.Split(p, "/")
 	for i, part := range parts {
@@ -249,7 +249,7 @@ func (r *Repository) reach(t *object.Tree, p string) (object.TreeEntry, error) {
 	return object.TreeEntry{}, nil
 }
 
-// cleanPath refuses paths that leave the tree or that git would not have.
+// cleanPath refuses paths that leave the tree or that git does not allow.
 func cleanPath(p string) (string, error) {
 	p = strings.TrimSuffix(p, "/")
 	if p == "" || p == "." {

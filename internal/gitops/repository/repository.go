@@ -31,14 +31,13 @@ type Repository struct {
 	carrier carrier
 	lock    *os.File
 
-	// turn holds one token: who has it owns everything below.
+	// turn holds one token. Its holder owns everything below.
 	turn  chan struct{}
 	store *filesystem.Storage // nil: not open
 	files func(dir string) billy.Filesystem
 }
 
-// New checks the options and takes the directory. It connects to nobody: a
-// remote that is down now may be up when it is needed.
+// New validates the options and locks the directory. It does not connect.
 func New(o Options) (*Repository, error) {
 	o.defaults()
 	at, err := o.validate()
@@ -55,7 +54,7 @@ func New(o Options) (*Repository, error) {
 	return r, nil
 }
 
-// lockDir keeps other processes out until the file is closed.
+// lockDir excludes other processes until the file is closed.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, &fault.Error{Reason: fault.Invalid, Message: "repository dir", Err: err}
@@ -84,8 +83,8 @@ func (r *Repository) String() string { return r.at.String() }
 
 func (r *Repository) clonePath() string { return filepath.Join(r.o.Dir, "clone") }
 
-// do runs one operation when its turn comes. A clone that turns out damaged is
-// thrown away, and the operation runs once more on a new one.
+// do runs one operation at a time. A damaged clone is discarded, and the operation
+// runs once more on a new one.
 func (r *Repository) do(ctx context.Context, doing string, f func(context.Context) error) error {
 	select {
 	case r.turn <- struct{}{}:
@@ -111,8 +110,8 @@ func (r *Repository) do(ctx context.Context, doing string, f func(context.Contex
 	return r.localError(doing, err)
 }
 
-// attempt runs an operation. The library's readers trust what is on disk, so a
-// damaged file can make them panic: that is damage like any other.
+// attempt runs an operation. The library's readers trust the files, so a damaged
+// file can make them panic: that counts as damage too.
 func (r *Repository) attempt(ctx context.Context, f func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -126,7 +125,7 @@ func (r *Repository) attempt(ctx context.Context, f func(context.Context) error)
 	return f(ctx)
 }
 
-// open opens the clone, or begins an empty one.
+// open opens the clone or creates an empty one.
 func (r *Repository) open() error {
 	if r.store != nil {
 		return nil
@@ -153,7 +152,7 @@ func (r *Repository) open() error {
 		if err := store.Init(); err != nil {
 			return err
 		}
-		// Written last: without it, what is there was never finished.
+		// Written last: without it the clone is incomplete.
 		if err := os.WriteFile(mark, []byte(r.at.String()), 0o600); err != nil {
 			return err
 		}
@@ -169,7 +168,7 @@ func (r *Repository) shut() {
 	}
 }
 
-// wipe throws the clone away.
+// wipe removes the clone.
 func (r *Repository) wipe() error {
 	r.shut()
 	if err := os.RemoveAll(r.clonePath()); err != nil {
@@ -178,8 +177,8 @@ func (r *Repository) wipe() error {
 	return r.open()
 }
 
-// tidy throws the clone away when it has become many small packs, which every
-// look-up has to go through. The next operation fetches a shallow one.
+// tidy removes a clone of many small packs, each of which every look-up has to
+// search. The next operation fetches a shallow one.
 func (r *Repository) tidy() {
 	packs, err := filepath.Glob(filepath.Join(r.clonePath(), "objects", "pack", "*.pack"))
 	if err != nil || len(packs) <= maxPacks {

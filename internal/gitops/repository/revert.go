@@ -25,7 +25,7 @@ type RevertRequest struct {
 	Message Message  // What is not used: the subject names the commits
 }
 
-// Reversal is what a revert would do.
+// Reversal is the plan of a revert.
 type Reversal struct {
 	Base    string          // the commit it was worked out on
 	Commits []gitops.Commit // newest first
@@ -33,7 +33,7 @@ type Reversal struct {
 	Deleted []string        // files that the commits had added
 }
 
-// PlanRevert works out what Revert would do, and pushes nothing.
+// PlanRevert returns what Revert would do, and pushes nothing.
 func (r *Repository) PlanRevert(ctx context.Context, q RevertRequest) (plan Reversal, err error) {
 	if q, err = cleanRevert(q); err != nil {
 		return plan, err
@@ -93,10 +93,10 @@ func (r *Repository) fill(plan *Reversal, undone []*commit, changes map[string]c
 	return nil
 }
 
-// Revert makes one commit that undoes exactly the named commits and pushes it,
-// as [Repository.Commit] does. Later changes of other lines stay. When a later
-// commit changed the same lines the error is a Conflict whose cause, a
-// [*gitops.Moved], names it.
+// Revert makes one commit that undoes exactly the named commits, and pushes it
+// like [Repository.Commit]. Later changes of other lines stay. If a later commit
+// changed the same lines, the error is a Conflict whose cause, a [*gitops.Moved],
+// names it.
 func (r *Repository) Revert(ctx context.Context, q RevertRequest) (done gitops.Commit, err error) {
 	if q, err = cleanRevert(q); err != nil {
 		return done, err
@@ -118,8 +118,7 @@ func (r *Repository) Revert(ctx context.Context, q RevertRequest) (done gitops.C
 				_, changes, err := r.reversal(ctx, base, q)
 				return changes, err
 			})
-			// Without a base, what is undone is worked out anew on whatever
-			// somebody pushed meanwhile.
+			// Without a base, the changes are computed again on whatever was pushed meanwhile.
 			if try == 3 || w.base != "" || !raced(err) {
 				return err
 			}
@@ -128,8 +127,8 @@ func (r *Repository) Revert(ctx context.Context, q RevertRequest) (done gitops.C
 	return done, err
 }
 
-// raced reports whether a push lost to another one, which took nothing of what
-// it wanted to write.
+// raced reports whether a push lost against another one that did not change the
+// same lines.
 func raced(err error) bool {
 	var m *gitops.Moved
 	return errors.As(err, &m) && !m.SameLines() && !m.Rewritten
@@ -151,7 +150,7 @@ func cleanRevert(q RevertRequest) (RevertRequest, error) {
 	return q, nil
 }
 
-// named reads the commits, newest first: each stands before its ancestors.
+// named reads the commits, newest first: each before its ancestors.
 func (r *Repository) named(ctx context.Context, shas []string) ([]*commit, error) {
 	var commits []*commit
 	for _, sha := range shas {
@@ -209,7 +208,7 @@ func (r *Repository) revertMessage(commits []*commit, q RevertRequest) (string, 
 	return m.format(lines...)
 }
 
-// reversal works out the changes that undo commits on a base.
+// reversal computes the changes that undo commits on a base.
 func (r *Repository) reversal(ctx context.Context, base *commit, q RevertRequest) ([]*commit, map[string]change, error) {
 	commits, err := r.named(ctx, q.Commits)
 	if err != nil {
@@ -251,7 +250,7 @@ func within(p string, paths []string) bool {
 	})
 }
 
-// undoing is a revert in the making.
+// undoing is a revert under construction.
 type undoing struct {
 	r       *Repository
 	base    *commit
@@ -259,8 +258,8 @@ type undoing struct {
 	changes map[string]change // so far
 }
 
-// state is what stands at a path now: the entry, or content that an earlier
-// step of the same revert made.
+// state is the current content of a path: the entry, or the result of an earlier
+// step of the same revert.
 func (u *undoing) state(p string) (object.TreeEntry, []byte, error) {
 	if ch, ok := u.changes[p]; ok {
 		if ch.deleted {
@@ -275,8 +274,8 @@ func (u *undoing) state(p string) (object.TreeEntry, []byte, error) {
 	return e, nil, err
 }
 
-// undo takes one file's change back: the whole of it when the file is still as
-// the commit left it, else line by line.
+// undo reverts one file: as a whole if it is still as the commit left it,
+// otherwise line by line.
 func (u *undoing) undo(ctx context.Context, c *commit, d delta) error {
 	now, data, err := u.state(d.path)
 	if err != nil {
@@ -322,7 +321,7 @@ func plain(m filemode.FileMode) bool { return m == filemode.Regular || m == file
 
 func binary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
 
-// clash names the later commits that are in the way.
+// clash returns an error that names the later commits that conflict.
 func (u *undoing) clash(ctx context.Context, c *commit, d delta, left, before []byte, at []hunk) error {
 	by, err := u.r.changers(ctx, c.Hash, u.base.Hash, d.path)
 	if err == nil && len(at) > 0 {

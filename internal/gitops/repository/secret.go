@@ -18,9 +18,9 @@ const (
 	recent    = 16       // rotated secrets that are still taken out of texts
 )
 
-// secrets are the credentials in use. They are read from their files every
-// time, so that a rotation needs no restart, and remembered so that what a
-// server echoes of them can be taken out.
+// secrets are the credentials in use. They are read from their files on each use,
+// so that a rotation needs no restart, and remembered, so that they can be removed
+// from what a server echoes.
 type secrets struct {
 	mu    sync.Mutex // guards known
 	known []string
@@ -47,7 +47,7 @@ func (s *secrets) read(what, file string) (string, error) {
 	return text, nil
 }
 
-// word reads a token or a passphrase, and remembers it for scrub. Keys are not
+// word reads a token or a passphrase and remembers it for scrub. Keys are not
 // remembered: they never leave the process.
 func (s *secrets) word(what, file string) (string, error) {
 	text, err := s.read(what, file)
@@ -73,8 +73,8 @@ func (s *secrets) remember(text string) {
 	}
 }
 
-// scrub takes out of a text the secrets that were read, as they are and as
-// they are written into URLs and Basic headers.
+// scrub removes the secrets that were read from a text, in plain form and as
+// encoded in URLs and Basic headers.
 func (s *secrets) scrub(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,9 +23,9 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// sshCarrier runs git's two programs over SSH. The library's own carrier has
-// no context: a host that accepts a connection and stays silent would block it
-// for ever. It also reads ~/.ssh/config, which is somebody else's.
+// sshCarrier runs git's two programs over SSH. The library's carrier has no
+// context, so a host that accepts a connection and stays silent would block it
+// forever. It also reads ~/.ssh/config, which belongs to the user.
 type sshCarrier struct {
 	at      address
 	auth    Auth
@@ -82,7 +82,7 @@ func (s *sshCarrier) open(ctx context.Context, service string) (*sshSession, err
 	if err != nil {
 		return nil, err
 	}
-	// Closing the connection is what ends every read and write below.
+	// Closing the connection ends every read and write below.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	session := &sshSession{conn: conn, stop: stop, push: service == transport.ReceivePackServiceName, refs: s.refs}
 	if err := session.start(conn, s.hostPort(), config, service+" "+quoted(home(s.at.path))); err != nil {
@@ -95,7 +95,7 @@ func (s *sshCarrier) open(ctx context.Context, service string) (*sshSession, err
 	return session, nil
 }
 
-// home takes the slash from /~user/path, as git does.
+// home removes the slash from /~user/path, like git.
 func home(path string) string {
 	if strings.HasPrefix(path, "/~") {
 		return path[1:]
@@ -103,7 +103,7 @@ func home(path string) string {
 	return path
 }
 
-// quoted is git's own quoting of a path for the shell at the other end.
+// quoted returns a path in git's quoting for the remote shell.
 func quoted(path string) string {
 	return "'" + strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path) + "'"
 }
@@ -188,7 +188,7 @@ func (s *sshSession) AdvertisedReferencesContext(ctx context.Context) (*packp.Ad
 	return adv, nil
 }
 
-// explain takes what the remote program printed for the cause.
+// explain adds the output of the remote program to the error.
 func (s *sshSession) explain(ctx context.Context, err error) error {
 	select {
 	case <-s.ended:
@@ -274,7 +274,7 @@ type limitedBuffer struct {
 	b  bytes.Buffer
 }
 
-// Write keeps up to 8 KiB and takes the rest for read.
+// Write keeps up to 8 KiB and discards the rest.
 func (l *limitedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

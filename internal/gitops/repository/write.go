@@ -32,10 +32,10 @@ type CommitRequest struct {
 	TakesBack []string // commits whose values it sets back: the message says that it reverts them
 }
 
-// Commit makes one commit on Base and pushes it. When the branch moved, nothing
-// is pushed and the error is a Conflict whose cause is a [*gitops.Moved]. When
-// a commit with the message's effect is on the branch already, that commit is
-// the answer, and nothing is pushed.
+// Commit makes one commit on Base and pushes it. If the branch moved, nothing is
+// pushed and the error is a Conflict whose cause is a [*gitops.Moved]. If a commit
+// with the message's effect is on the branch already, Commit returns it and pushes
+// nothing.
 func (r *Repository) Commit(ctx context.Context, q CommitRequest) (done gitops.Commit, err error) {
 	var reverts []string
 	for _, sha := range q.TakesBack {
@@ -79,7 +79,7 @@ func (r *Repository) Commit(ctx context.Context, q CommitRequest) (done gitops.C
 	return done, err
 }
 
-// write is one commit to be made.
+// write is one commit to make.
 type write struct {
 	base   string // empty: whatever the branch is at
 	branch string // empty: the configured one
@@ -87,7 +87,7 @@ type write struct {
 	text   string
 }
 
-// change is what becomes of one path.
+// change is the new state of one path.
 type change struct {
 	data    []byte        // new content, unless one of the next is set
 	deleted bool          // nothing stands there any more
@@ -105,7 +105,7 @@ func (r *Repository) writable(w write) error {
 	return nil
 }
 
-// write builds and pushes. changes is asked for what to change, on the base.
+// write builds and pushes a commit. changes returns what to change on the base.
 func (r *Repository) write(ctx context.Context, w write, changes func(base *commit) (map[string]change, error)) (done gitops.Commit, err error) {
 	t, err := r.aim(ctx, w)
 	if err != nil {
@@ -140,8 +140,8 @@ func (r *Repository) write(ctx context.Context, w write, changes func(base *comm
 	return next.summary, nil
 }
 
-// pushed keeps the commit in the clone. Nothing here can change that it was
-// pushed: a clone that does not keep it fetches it.
+// pushed stores the commit in the clone. A failure here changes nothing: it is
+// pushed, and a later operation fetches it.
 func (r *Repository) pushed(w write, next *pack) {
 	if err := r.keep(bytes.NewReader(next.bytes)); err != nil {
 		r.o.Log.Warn("a pushed commit was not kept in the clone", "repository", r.at.String(), "error", err.Error())
@@ -274,7 +274,8 @@ func (r *Repository) signCommit(c *commit) error {
 	return err
 }
 
-// allowed refuses to write over what is no plain file, and through links.
+// allowed refuses to overwrite anything but a plain file, and to write through
+// links.
 func (r *Repository) allowed(root *object.Tree, changes map[string]change) error {
 	for p, ch := range changes {
 		e, err := r.reach(root, p)
@@ -308,8 +309,8 @@ func (r *Repository) allowed(root *object.Tree, changes map[string]change) error
 // errInTheWay is a file where a change wants a directory.
 var errInTheWay = errors.New("a file is in the way")
 
-// tree writes a directory with its changes, and gives its hash; the zero hash
-// for one that became empty.
+// tree writes a directory with its changes and returns its hash; the zero hash for
+// one that became empty.
 func (b *builder) tree(old *object.Tree, changes map[string]change) (plumbing.Hash, error) {
 	below := map[string]map[string]change{}
 	entries := map[string]object.TreeEntry{}
@@ -342,7 +343,8 @@ func (b *builder) tree(old *object.Tree, changes map[string]change) (plumbing.Ha
 	return b.put(t)
 }
 
-// sortName is how git orders entries: a directory as if its name ended in /.
+// sortName returns the sort key of git for an entry: a directory sorts as if its
+// name ended in /.
 func sortName(e object.TreeEntry) string {
 	if e.Mode == filemode.Dir {
 		return e.Name + "/"
