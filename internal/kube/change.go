@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Scale sets the replicas of the object, if it still is as the precondition
-// says. The error is a [*fault.Error].
+// Scale sets the replicas of the object if the precondition still holds. The error
+// is a [*fault.Error].
 func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
 	o, err := c.load(ctx, ch.Ref)
 	if err != nil {
@@ -41,8 +41,8 @@ func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
 	return c.patch(ctx, o, patch, ch.DryRun)
 }
 
-// Undo sets the pod template to that of an earlier revision, if the object
-// still is as the precondition says. The error is a [*fault.Error].
+// Undo sets the pod template to that of an earlier revision if the precondition
+// still holds. The error is a [*fault.Error].
 //
 // It builds the patch of kubectl's rollback
 // (k8s.io/kubectl/pkg/polymorphichelpers, rollback.go). That code cannot be used:

@@ -69,7 +69,7 @@ func (r request) fail(err error) error {
 	case isTimeout(err):
 		e.Reason, e.Unknown = fault.Timeout, r.write && !isDial(err)
 	case isServer(err):
-		// Even a 5xx may come after the write: etcd timed out, or a proxy did.
+		// A 5xx may come after the write, too: etcd or a proxy timed out.
 		e.Reason, e.Unknown = fault.ServerError, r.write
 	default:
 		e.Reason, e.Unknown = fault.Unreachable, r.write && !isDial(err)

@@ -126,7 +126,7 @@ func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) ([]
 	r := request{verb: "patch", group: gvr.Group, resource: gvr.Resource, namespace: o.GetNamespace(), name: o.GetName()}
 	switch {
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot patch resource"):
-		// An admission plugin said no; a missing right is put in those words.
+		// An admission plugin refused it. A missing permission has the same form.
 		return nil, &fault.Error{Reason: fault.Invalid, Message: r.String(), Err: cause{err}}
 	case err != nil:
 		return nil, r.fail(err)

@@ -61,8 +61,8 @@ type NodeChange struct {
 // between read and write. Each attempt checks the precondition.
 const nodeWrites = 5
 
-// ChangeNode edits a node, if it still is as the precondition says, and gives
-// it as it is then. The error is a [*fault.Error].
+// ChangeNode edits a node if the precondition still holds, and returns the node
+// after the edit. The error is a [*fault.Error].
 func (c *Client) ChangeNode(ctx context.Context, ch NodeChange) (NodeState, error) {
 	var err error
 	for range nodeWrites {
@@ -186,9 +186,10 @@ type Eviction struct {
 	DryRun          bool
 }
 
-// Evict asks the API server to evict a pod under its disruption budgets. When a
-// budget says not now, blocked names it and nothing was done. A pod that is gone
-// already, or another one of that name, is no error. The error is a [*fault.Error].
+// Evict asks the API server to evict a pod under its disruption budgets. If a
+// budget does not allow it now, blocked is the budget's name and nothing was done.
+// A pod that is gone, or was replaced by another of that name, is no error. The
+// error is a [*fault.Error].
 //
 // It is one request of policy/v1. kubectl's drain package loops over pods
 // internally: it cannot be stopped between two pods, and it cannot be bound to the

@@ -94,8 +94,8 @@ func (c *Client) NodePods(ctx context.Context, name string) ([]NodePod, error) {
 	return out, nil
 }
 
-// NodeView returns a node with its pods, their budgets, its pool and what serves
-// on it. When any part cannot be read it is a [*fault.Error].
+// NodeView returns a node with its pods, their budgets, its pool and the workloads
+// that serve on it. It fails if any part cannot be read. The error is a [*fault.Error].
 func (c *Client) NodeView(ctx context.Context, name string) (NodeView, error) {
 	var v NodeView
 	var err error

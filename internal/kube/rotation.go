@@ -6,9 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InRotation returns the pods of a namespace that EndpointSlices call ready, by
-// UID, each with the name of such a slice: what follows it may send them new
-// requests, whatever has become of the pod. The error is a [*fault.Error].
+// InRotation returns the pods of a namespace that EndpointSlices report as ready,
+// by UID, each with the name of such a slice. Whatever follows the slice may send
+// them new requests, whatever the state of the pod. The error is a [*fault.Error].
 func (c *Client) InRotation(ctx context.Context, namespace string) (map[string]string, error) {
 	list, err := c.typed.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -35,7 +35,7 @@ func NewManualClock(start time.Time) *Clock {
 	return &Clock{pace: 1, manual: true, from: start}
 }
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,17 +49,17 @@ func (c *Clock) now() time.Time {
 	return c.from.Add(time.Duration(float64(time.Since(c.since)) * c.pace))
 }
 
-// Pace is how many virtual seconds pass in a real one now.
+// Pace returns how many virtual seconds pass in a real one now.
 func (c *Clock) Pace() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pace
 }
 
-// SetPace lets a running clock go on at another pace, e.g. at 1 while a person
-// thinks. It has no effect on a manual clock. An executor that was told another
-// pace wakes up too early and looks at the clock again; it is never late by more
-// than a wait was long.
+// SetPace changes the pace of a running clock, for example to 1 while a person
+// decides. It has no effect on a manual clock. An executor that knows another pace
+// wakes up too early and reads the clock again; it is never late by more than the
+// length of a wait.
 func (c *Clock) SetPace(pace float64) error {
 	if !(pace > 0) || pace > maxPace {
 		return fmt.Errorf("sandbox clock: the pace is virtual seconds per real second, above 0 and at most %d, not %v", maxPace, pace)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// patience is how many seconds a client waits for an engine to begin before it
-// gives up. What is given up leaves no sample, as in the real engine.
+// patience is how many seconds a client waits for the first token. A request that
+// is given up leaves no sample, as in the real engine.
 const patience = 2.5
 
 // engine is the serving engine of one pod: a queue before a prefill of fixed
@@ -99,9 +99,9 @@ var (
 	requestBounds = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 )
 
-// distribution is a histogram under way. It holds the expected number of events
-// between each two bounds; what a scrape shows is whole events, so that good and
-// bad ones both only ever grow, as in a real histogram.
+// distribution is a growing histogram. It holds the expected number of events
+// between two bounds each. A scrape shows whole events, so that the counts of good
+// and bad ones only grow, as in a real histogram.
 type distribution struct {
 	bounds []float64
 	mass   []float64 // events up to each bound and above the one before; the last: above all
@@ -138,7 +138,7 @@ func (d *distribution) observe(n float64, shape lognormal) {
 	d.sum += n * d.mean
 }
 
-// show brings what a scrape sees up to date.
+// show updates what a scrape sees.
 func (d *distribution) show() {
 	total := 0.0
 	for i, m := range d.mass {

@@ -86,8 +86,8 @@ func (x *exporter) sample(at time.Time, t *target, p *pod) {
 	}
 }
 
-// diagnoses takes one sample of the Jobs that diagnosed nodes when their repair was
-// done, as kube-state-metrics tells of them. The caller holds the store's lock.
+// diagnoses takes one sample of the Jobs that diagnose repaired nodes, as
+// kube-state-metrics exports them. The caller holds the store's lock.
 func (x *exporter) diagnoses(at time.Time, nodes []nodeSpec, start time.Time) {
 	for _, n := range nodes {
 		ended := start.Add(-n.repaired)

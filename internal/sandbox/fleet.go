@@ -54,7 +54,7 @@ type pod struct {
 // surge is how many pods a rolling update adds at once; none may be missing.
 const surge = 1
 
-// newFleet returns the workload as its first revision left it, long ago.
+// newFleet returns the workload in its first revision.
 func newFleet(spec *serviceSpec, start time.Time, rng hash) *fleet {
 	f := &fleet{
 		spec:       spec,
@@ -85,7 +85,7 @@ func (f *fleet) release(r revisionSpec, at time.Time) {
 	}
 }
 
-// revision is the number of the current revision, 0 when there is none.
+// revision returns the number of the current revision, 0 if there is none.
 func (f *fleet) revision() int64 {
 	if len(f.sets) == 0 {
 		return 0

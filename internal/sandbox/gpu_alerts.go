@@ -13,11 +13,11 @@ import (
 )
 
 // alertAfter is how long a GPU is at fault before its alert fires: the minutes
-// that a verdict looks at, and the rule's own.
+// that a verdict needs, and the rule's own.
 const alertAfter = 5 * time.Minute
 
-// nodeAlerts keeps up the alerts that name a node: those of the node agents'
-// verdicts, as deploy/prometheus has them, and those of repairs.
+// nodeAlerts maintains the alerts that name a node: those of deploy/prometheus on
+// the node agents' verdicts, and those of repairs.
 func (a *watch) nodeAlerts(ctx context.Context, now time.Time) {
 	active := map[model.Fingerprint]bool{}
 	fire := func(since time.Time, summary string, labels map[string]string) {
@@ -75,7 +75,7 @@ func (a *watch) gpuAlerts(ctx context.Context, now time.Time, fire func(time.Tim
 	}
 }
 
-// alertOf is the alert about a GPU with that verdict; empty: there is none.
+// alertOf returns the alert for a GPU with that verdict; empty: none.
 func alertOf(g judge.Judgement) string {
 	switch {
 	case g.Verdict == judge.Throttled && g.Throttle == judge.Thermal:

@@ -6,7 +6,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// gpuState is how a GPU is at a moment.
+// gpuState is the state of a GPU at a moment.
 type gpuState struct {
 	works   bool
 	reasons gpu.Reasons
@@ -18,7 +18,7 @@ type gpuState struct {
 	pending bool   // row remapping
 }
 
-// stateAt returns the state of a GPU that works, or idles.
+// stateAt returns the state of a GPU, at work or idle.
 func (w *World) stateAt(n nodeSpec, index int, at time.Time, works bool) gpuState {
 	rng := hash(w.scenario.seed ^ nameHash(n.name))
 	minute := uint64(at.Unix()/60)*64 + uint64(index)
@@ -48,7 +48,7 @@ func healthyCounters() gpu.Counters {
 	return gpu.Counters{VolatileCorrected: zero, VolatileUncorrectable: zero, AggregateUncorrectable: zero, RowsUncorrectable: zero, PCIeReplays: zero, NVLinkCRC: zero, NVLinkReplays: zero}
 }
 
-// into writes the state as a driver would tell it.
+// into sets the readings as a driver would return them.
 func (s gpuState) into(g *gpu.GPU) {
 	none, zero := gpu.Known(false), gpu.Known[uint64](0)
 	g.Clocks = gpu.Clocks{
@@ -73,7 +73,7 @@ func (s gpuState) into(g *gpu.GPU) {
 	g.Fabric = gpu.Fabric{State: gpu.Known(gpu.FabricCompleted), Status: gpu.Known[int64](0)}
 }
 
-// minute is a whole minute in that state.
+// minute returns a whole minute in that state.
 func (s gpuState) minute(start time.Time) gpu.Minute {
 	m := gpu.Minute{
 		Start: start.UTC(), Samples: 60, GPUMaxC: gpu.Known(s.celsius), MemMaxC: gpu.Known(s.celsius + 7),
@@ -84,7 +84,7 @@ func (s gpuState) minute(start time.Time) gpu.Minute {
 	return s.partly(m, m.Samples)
 }
 
-// partly is the minute that still runs.
+// partly returns the current, incomplete minute.
 func (s gpuState) partly(m gpu.Minute, samples int) gpu.Minute {
 	m.Samples, m.Reasons = samples, map[gpu.Reasons]int{}
 	for _, b := range s.reasons.Bits() {

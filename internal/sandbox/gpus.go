@@ -10,7 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 )
 
-// ailment is something that is wrong with one GPU of a node.
+// ailment is a fault of one GPU of a node.
 type ailment struct {
 	gpu  int
 	from time.Duration // after the world's start; negative: before
@@ -18,7 +18,7 @@ type ailment struct {
 	drag float64 // factor on the time of a prefill of the pod that holds it
 }
 
-// ailing is what is wrong with a GPU.
+// ailing is the kind of a fault.
 type ailing string
 
 const (
@@ -31,8 +31,8 @@ const (
 	gpuMinutes  = 15
 )
 
-// loads remembers how many pods each node had, minute by minute: a GPU's
-// history depends on when it worked.
+// loads records how many pods each node had, minute by minute: a GPU's history
+// depends on when it worked.
 type loads struct {
 	minutes []nodeLoads // the last ones, oldest first
 }
@@ -94,7 +94,7 @@ func (w *World) holder(node string, index int) *pod {
 	return nil
 }
 
-// Snapshots returns what is known of the nodes' GPUs, as far back as it is remembered.
+// Snapshots returns the readings of the nodes' GPUs, as far back as they are kept.
 func (w *World) Snapshots(_ context.Context, nodes []string, _ time.Duration) []gpu.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +113,7 @@ func (w *World) Snapshots(_ context.Context, nodes []string, _ time.Duration) []
 	return out
 }
 
-// GPUNodes names the nodes that have GPUs.
+// GPUNodes returns the nodes that have GPUs.
 func (w *World) GPUNodes(context.Context) ([]string, error) {
 	var out []string
 	for _, n := range w.scenario.nodes {
@@ -134,7 +134,7 @@ func (w *World) snapshot(n nodeSpec, now time.Time) gpu.Snapshot {
 	return s
 }
 
-// ailmentOf returns what is wrong with a GPU by a moment.
+// ailmentOf returns the fault of a GPU at a moment.
 func (w *World) ailmentOf(n nodeSpec, index int, at time.Time) (ailment, bool) {
 	for _, a := range n.ailments {
 		if a.gpu == index && !at.Before(w.start.Add(a.from)) {
@@ -168,14 +168,14 @@ func (w *World) device(n nodeSpec, index int, now time.Time) gpu.GPU {
 	return g
 }
 
-// gpuUUID is that of a GPU of a node.
+// gpuUUID returns the UUID of a GPU of a node.
 func gpuUUID(seed uint64, node string, index int) string {
 	rng := hash(seed ^ nameHash(node))
 	id := rng.of("gpu", uint64(index))
 	return fmt.Sprintf("GPU-%08x-%04x-%04x-9000-%012x", id>>32, id>>16&0xffff, id&0xffff, rng.of("uuid", uint64(index))&0xffffffffffff)
 }
 
-// bootID is that of a boot of a node's kernel.
+// bootID returns the ID of a boot of a node's kernel.
 func bootID(seed uint64, node string, boot int) string {
 	id := hash(seed^nameHash(node)).of("boot", uint64(boot))
 	return fmt.Sprintf("%08x-%04x-4000-9000-%012x", id>>32, id>>16&0xffff, id&0xffff)

@@ -13,8 +13,8 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// node is what can be changed of a simulated node. Its pods have no disruption
-// budgets, end at once when they are evicted, and come up on other nodes.
+// node is the mutable part of a simulated node. Its pods have no disruption
+// budgets, end at once when they are evicted, and start on other nodes.
 type node struct {
 	spec        nodeSpec
 	cordonedBy  string // empty: it takes pods
@@ -24,13 +24,14 @@ type node struct {
 	boot        string // id of its kernel's boot
 }
 
-// nodeProduct is the GPU that every simulated node has; its pool is named by it.
+// nodeProduct is the GPU of every simulated node, and the name of its pool.
 const nodeProduct = "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3"
 
-// drainedBy is the run that took out the nodes that are out when a world opens.
+// drainedBy is the run that drained the nodes that are cordoned when a world
+// opens.
 const drainedBy = "r-0/drain#1/apply#1"
 
-// What a node was drained for, its first GPU needed a reset, and its repair began
+// The cause of the drain: the node's first GPU needed a reset. Its repair began
 // with a reboot.
 func newNodes(sc scenario, start time.Time) []*node {
 	label, value, _ := strings.Cut(nodeProduct, "=")
@@ -143,7 +144,7 @@ func (w *World) NodeView(_ context.Context, name string) (kube.NodeView, error) 
 // InRotation returns nothing: here a pod that is gone gets no requests.
 func (w *World) InRotation(context.Context, string) (map[string]string, error) { return nil, nil }
 
-// ChangeNode edits a node, if it still is as it was looked at.
+// ChangeNode edits a node if the precondition still holds.
 func (w *World) ChangeNode(_ context.Context, c kube.NodeChange) (kube.NodeState, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +176,7 @@ func (w *World) Evict(_ context.Context, e kube.Eviction) (blocked string, err e
 	return "", w.commit(change{At: w.clock.Now(), Ref: f.ref, Pod: e.Name})
 }
 
-// fleetOf finds the workload of a pod; nil: there is no such pod.
+// fleetOf returns the workload of a pod; nil: there is no such pod.
 func (w *World) fleetOf(namespace, pod string) *fleet {
 	for _, f := range w.fleets {
 		if f.ref.Namespace == namespace && f.find(pod) >= 0 {
@@ -189,7 +190,7 @@ func (f *fleet) find(name string) int {
 	return slices.IndexFunc(f.pods, func(p *pod) bool { return p.name == name })
 }
 
-// applyNode carries out a change of a node or the eviction of a pod.
+// applyNode applies a change of a node or the eviction of a pod.
 func (w *World) applyNode(c change) {
 	if c.Pod != "" {
 		f := w.fleet(c.Ref)

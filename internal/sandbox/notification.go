@@ -89,7 +89,7 @@ func of(a playbook.Alert, ref kube.Ref) bool {
 	return a.Labels["namespace"] == ref.Namespace && a.Labels["service"] == ref.Name
 }
 
-// reason is why Alertmanager notifies of a group that fires.
+// reason returns why Alertmanager notifies of a firing group.
 func reason(alerts []playbook.Alert) string {
 	for _, a := range alerts {
 		if a.Status == playbook.Resolved {
@@ -102,7 +102,7 @@ func reason(alerts []playbook.Alert) string {
 	return "first notification"
 }
 
-// common is what all alerts have alike.
+// common returns the labels that all alerts share.
 func common(alerts []messageAlert, of func(messageAlert) map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range of(alerts[0]) {

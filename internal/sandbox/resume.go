@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// kept is what a file holds of a world: since it is deterministic, its start
-// and the changes made to it give all of it back.
+// kept is the stored form of a world. A world is deterministic, so its start and
+// its changes restore it.
 type kept struct {
 	Version  int       `json:"version"`
 	Scenario string    `json:"scenario"`
@@ -29,14 +29,14 @@ type kept struct {
 
 const keptVersion = 1
 
-// longest is how much of a world's time is simulated again when it is resumed.
-// After that the incident begins anew.
+// longest is how much of a world's time is simulated again on resume. After that
+// the incident starts over.
 const longest = 72 * time.Hour
 
-// Resume opens the world that is kept in a file, or a new one of the scenario
-// that is kept there from now on: every change is on disk before it is
-// answered. A service that was killed finds the cluster as it left it, and as
-// much later as it was away. A file of another scenario is an error.
+// Resume opens the world stored in a file, or a new one of the scenario, which is
+// stored there from then on: every change is on disk before it is answered. A
+// killed service finds the cluster as it left it, advanced by the time it was
+// away. A file of another scenario is an error.
 func Resume(file, name string, pace float64) (*World, error) {
 	sc, err := find(name)
 	if err != nil {
@@ -68,7 +68,7 @@ func Resume(file, name string, pace float64) (*World, error) {
 	return w, w.kept.write(file)
 }
 
-// remember stores a change where the world is kept in a file.
+// remember stores a change if the world has a file.
 func (w *World) remember(c change) error {
 	if w.file == "" {
 		return nil

@@ -44,26 +44,28 @@ func rules() []rule {
 	}
 }
 
-// by is what a rule's series are told apart by, so that an alert names its target.
+// by are the labels that distinguish a rule's series, so that an alert names its
+// target.
 const by = "sum by (namespace, service, model_name) "
 
-// expr is the rule's PromQL.
+// expr returns the rule's PromQL.
 func (r rule) expr() string {
 	return fmt.Sprintf("%s and %s and %s(%s) > 0.1", r.over(r.short), r.over(r.long), by, r.rate("_count", "5m"))
 }
 
-// over is the part of it for one window.
+// over returns the part of the expression for one window.
 func (r rule) over(window string) string {
 	return fmt.Sprintf("%s > (%s * 0.01)", r.ratio(window), r.factor)
 }
 
-// ratio is the share of bad events over a window, per service.
+// ratio returns the share of bad events over a window, per service.
 func (r rule) ratio(window string) string {
 	return fmt.Sprintf(`(1 - (%s(%s) / %s(%s)))`,
 		by, r.rate(fmt.Sprintf(`_bucket{le="%s"}`, r.threshold), window), by, r.rate("_count", window))
 }
 
-// rate is of a series of the metric or, where an engine has none, of the older one.
+// rate returns the rate of the metric or, for engines without it, of the older
+// one.
 func (r rule) rate(series, window string) string {
 	out := fmt.Sprintf("rate(%s%s[%s])", r.metric, series, window)
 	if r.older != "" {
@@ -72,20 +74,20 @@ func (r rule) rate(series, window string) string {
 	return out
 }
 
-// summary is the alert's annotation.
+// summary returns the alert's annotation.
 func (r rule) summary(labels map[string]string, ratio float64) string {
 	return fmt.Sprintf("%s/%s: %.4g%% of requests over the %s target; at this rate %s of the 28-day budget is gone in %s",
 		labels["namespace"], labels["service"], 100*ratio, r.what, r.share, r.long)
 }
 
-// evaluate is how often the rules are.
+// evaluate is the interval of rule evaluation.
 const evaluate = 30 * time.Second
 
-// watched is how long before a world opens its rules begin to be evaluated.
+// watched is how long before a world opens its rules are evaluated.
 const watched = 30 * time.Minute
 
-// watch is the alerting side of a world: it evaluates every rule at every
-// multiple of [evaluate], in order, and remembers what became of each alert.
+// watch is the alerting side of a world. It evaluates every rule at every multiple
+// of [evaluate], in order, and remembers the state of each alert.
 type watch struct {
 	mu    sync.Mutex // guards what follows; taken before the world's
 	world *World
@@ -111,8 +113,8 @@ func (w *World) Firing(ctx context.Context, now time.Time) ([]playbook.Alert, er
 	return slices.DeleteFunc(alerts, func(a playbook.Alert) bool { return a.Status != playbook.Firing }), nil
 }
 
-// alerts returns every alert that fired since the world opened its eyes, as it
-// stands at now.
+// alerts returns every alert that fired since the world opened, in its state at
+// now.
 func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +149,7 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 
 // evaluate evaluates one rule at one moment.
 func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
-	// The rule is a conjunction: where its cheap half is false, so is the rule.
+	// The rule is a conjunction: if its cheap half is false, so is the rule.
 	v, err := a.world.Instant(ctx, r.over(r.short), at)
 	if err == nil && len(v.Samples) > 0 {
 		v, err = a.world.Instant(ctx, r.expr(), at)
@@ -163,7 +165,7 @@ func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
 		active[fp] = true
 		al := a.seen[fp]
 		if al == nil || al.Status != playbook.Firing {
-			// No generatorURL: there is no page that it could lead to.
+			// No generatorURL: there is no page to link to.
 			al = &playbook.Alert{Fingerprint: fp.String(), Status: playbook.Firing, Labels: labels, StartsAt: at.UTC()}
 			a.seen[fp] = al
 		}

@@ -17,8 +17,8 @@ type Scenario struct {
 	Fix   string `json:"fix"`   // kind of the lever that repairs it; empty: none does
 }
 
-// scenario is the whole of one: what is simulated, with times relative to the
-// moment the world is opened (negative: before). One file each.
+// scenario is a complete incident. Times are relative to the moment the world is
+// opened (negative: before). One file each.
 type scenario struct {
 	Scenario
 	seed     uint64
@@ -39,12 +39,12 @@ type serviceSpec struct {
 	revisions []revisionSpec
 	tokens    float64 // generated per request
 
-	// leaves is how long after the first change to the workload the traffic is
-	// gone; 0: it stays.
+	// leaves is how long after the first change to the workload the traffic stops; 0:
+	// it stays.
 	leaves time.Duration
 }
 
-// shift is a factor that holds from a moment on.
+// shift is a factor that applies from a moment on.
 type shift struct {
 	from   time.Duration // after the world's start; negative: before
 	factor float64
@@ -104,7 +104,7 @@ func find(name string) (scenario, error) {
 	return scenario{}, fmt.Errorf("sandbox: there is no scenario %q; there is %s", name, strings.Join(names, ", "))
 }
 
-// factor returns the last factor that holds at since, 1 before the first.
+// factor returns the last factor that applies at since, 1 before the first.
 func factor(steps []shift, since time.Duration) float64 {
 	f := 1.0
 	for _, s := range steps {

@@ -126,7 +126,7 @@ func (w *World) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error)
 	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Run: c.Run, Key: c.Key})
 }
 
-// target finds what is to be changed and holds the precondition.
+// target returns what is to be changed and checks the precondition.
 func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 	f := w.fleet(ref)
 	if f == nil {
@@ -159,8 +159,8 @@ type change struct {
 	Pod      string         `json:"pod,omitempty"` // evicted, of Ref
 }
 
-// commit makes a change durable, where the world is kept in a file, and then
-// carries it out. The caller holds mu.
+// commit stores a change if the world has a file, and then applies it. The caller
+// holds mu.
 func (w *World) commit(c change) error {
 	c.At = c.At.UTC().Round(0)
 	if err := w.remember(c); err != nil {
@@ -170,7 +170,7 @@ func (w *World) commit(c change) error {
 	return nil
 }
 
-// apply carries a change out.
+// apply applies a change.
 func (w *World) apply(c change) {
 	if c.Edit != nil || c.Pod != "" {
 		w.applyNode(c)

@@ -53,8 +53,8 @@ func New(name string, clock *Clock) (*World, error) {
 	return build(sc, clock, clock.Now(), nil), nil
 }
 
-// build makes the world that opened at start and to which changes were made
-// since, and lets the time up to the clock's present pass.
+// build creates the world that opened at start, replays its changes, and advances
+// it to the clock's present.
 func build(sc scenario, clock *Clock, start time.Time, changes []change) *World {
 	start = start.UTC().Round(0)
 	w := &World{replay: changes, clock: clock, scenario: sc, start: start, store: newStore(), promql: newPromQL()}
@@ -99,7 +99,7 @@ func (w *World) Services() []playbook.Service {
 	return out
 }
 
-// advance lets the time up to now pass.
+// advance simulates up to now.
 func (w *World) advance() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,8 +120,8 @@ func (w *World) advanceLocked() {
 	}
 }
 
-// simulate takes the world to the moment at: what was released by then, the controllers, the
-// requests since the step before, and the scrape when one is due.
+// simulate advances the world to the moment at: releases, controllers, requests
+// since the previous step, and the scrape when one is due.
 func (w *World) simulate(at time.Time) {
 	for _, f := range w.fleets {
 		for _, r := range f.spec.revisions {
@@ -143,8 +143,8 @@ func (w *World) simulate(at time.Time) {
 	}
 }
 
-// place finds a node for a pod: the emptiest, in the scenario's order; empty
-// when all are full or take none.
+// place returns a node for a pod: the emptiest, in the scenario's order; empty
+// when all are full or cordoned.
 func (w *World) place() string {
 	used := map[string]int{}
 	for _, f := range w.fleets {
@@ -161,7 +161,7 @@ func (w *World) place() string {
 	return best
 }
 
-// fleet finds a workload. The caller holds mu.
+// fleet returns a workload. The caller holds mu.
 func (w *World) fleet(ref kube.Ref) *fleet {
 	for _, f := range w.fleets {
 		if f.ref == ref {

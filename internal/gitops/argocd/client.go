@@ -109,7 +109,7 @@ func read[T any](ctx context.Context, c *Client, r request, call func(context.Co
 	}
 }
 
-// passing reports whether the same request may well succeed a moment later.
+// passing reports whether the same request may succeed a moment later.
 func passing(r fault.Reason) bool {
 	return r == fault.Unreachable || r == fault.Throttled || r == fault.ServerError
 }

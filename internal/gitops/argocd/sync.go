@@ -40,9 +40,9 @@ const onlyDiffering = "ApplyOutOfSyncOnly=true"
 // repeated after a lost answer.
 //
 // It is refused as [fault.Throttled] while another operation runs or a sync
-// window is closed, and as [fault.Owned] when auto-sync is on: Argo CD then
-// syncs its branch and nothing else, and a refresh makes it do so now. So an
-// application with auto-sync is rolled back in Git.
+// window is closed. It is refused as [fault.Owned] if auto-sync is on: Argo CD
+// then syncs only its branch, and a refresh makes it do so now. An application
+// with auto-sync is therefore rolled back in Git.
 func (c *Client) Sync(ctx context.Context, s gitops.Sync) error {
 	if s.Key == "" || strings.ContainsFunc(s.Key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return invalid("argo cd: sync application %s: key %q: want one word, by which the sync is found again", s.Application, s.Key)

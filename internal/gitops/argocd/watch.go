@@ -22,10 +22,11 @@ const look = 30 * time.Second
 type Judge = func(gitops.Application) (gitops.Rollout, string)
 
 // Watch waits until the application is settled by a judge's rule, such as
-// [gitops.Settled], and tells progress whenever there is news. The error of a
-// failed sync has the reason [fault.Conflict]; when the context's deadline
-// comes first, it is [fault.Timeout] and says what is missing, which can be
-// that the application is degraded. A server that is away is waited for.
+// [gitops.Settled], and calls progress on every change. The error of a failed sync
+// has the reason [fault.Conflict]. If the context's deadline comes first, the
+// reason is [fault.Timeout] and the text says what is missing, for example that
+// the application is degraded. Watch keeps waiting while the server is
+// unreachable.
 func (c *Client) Watch(ctx context.Context, name string, judge Judge, progress func(string)) (gitops.Application, error) {
 	w := &watch{name: name, tell: progress, judge: judge}
 	for wait := firstWait; ; wait = min(2*wait, 5*time.Second) {

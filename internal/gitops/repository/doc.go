@@ -13,7 +13,7 @@
 // A write is recognised by its trailer Responder-Effect: while a commit with it is
 // on the branch, committing again returns that commit.
 //
-// Every error is a [fault.Error]. Unknown says that a push may have happened;
-// [Repository.Find] resolves it. What a server says is shown in errors without
-// the credentials it may echo.
+// Every error is a [fault.Error]. Unknown means that a push may have happened;
+// [Repository.Find] resolves it. Texts of a server are shown in errors without
+// credentials that they may echo.
 package repository

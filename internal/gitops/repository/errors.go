@@ -71,8 +71,8 @@ func (r *Repository) remoteError(doing string, err error, write bool) error {
 	return e
 }
 
-// definite explains errors that say for sure that nothing was done; empty: err
-// is none of them.
+// definite explains errors after which it is certain that nothing was done; empty:
+// err is none of them.
 func definite(err error, write bool) (fault.Reason, string) {
 	may := "read the repository"
 	if write {
@@ -102,7 +102,7 @@ func definite(err error, write bool) (fault.Reason, string) {
 	return "", ""
 }
 
-// lost explains an answer that did not come, or not whole.
+// lost explains an answer that is missing or incomplete.
 func lost(err error) (fault.Reason, string) {
 	var network net.Error
 	switch {

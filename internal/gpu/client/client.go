@@ -137,10 +137,10 @@ func (o Options) load() (*tls.Config, error) {
 	return config, nil
 }
 
-// Snapshots asks the agents of nodes, each once, and gives an answer for each
-// node in their order. An Err is a [*fault.Error], or says why no agent could be
-// found at all. Each remembers the time that back reaches, as far as its agent
-// does; 0: what a verdict needs.
+// Snapshots asks the agents of nodes, each once, and returns one answer per node
+// in the same order. An Err is an [*fault.Error], or the reason why no agent could
+// be found at all. Each snapshot reaches back by back, as far as its agent
+// remembers; 0: what a verdict needs.
 func (c *Client) Snapshots(ctx context.Context, nodes []string, back time.Duration) []gpu.Answer {
 	answers := make([]gpu.Answer, len(nodes))
 	fail := func(err error) []gpu.Answer {

@@ -1,5 +1,5 @@
-// Package client asks the agents of a cluster's nodes what is known of their
-// GPUs. No answer is an error, never a healthy node.
+// Package client fetches the GPU readings of a cluster's nodes from their agents.
+// A missing answer is an error, never a healthy node.
 //
 // The API server decides which agent is a node's, by the pod's address and its
 // spec.nodeName. The agent at that address authenticates with a certificate of our

@@ -66,8 +66,8 @@ func (r *round) answer(ctx context.Context, node string, pods map[string]Pod, bo
 	return gpu.Answer{Node: node, Snapshot: s}
 }
 
-// ask asks one agent. The connection is made for it and closed after it, so
-// that a thousand agents cost nothing while nobody asks.
+// ask asks one agent. It closes the connection afterwards, so that a thousand
+// agents cost nothing between calls.
 func (r *round) ask(ctx context.Context, pod Pod, body *bytes.Buffer) (gpu.Snapshot, *fault.Error) {
 	ctx, cancel := context.WithTimeout(ctx, r.c.o.Timeout)
 	defer cancel()
@@ -93,8 +93,8 @@ func (r *round) ask(ctx context.Context, pod Pod, body *bytes.Buffer) (gpu.Snaps
 	return s, nil
 }
 
-// get is one request: it reads the body of a good answer, and returns the token
-// that came with it.
+// get sends one request. It reads the body of a successful answer into body and
+// returns the token that came with it.
 func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity string, _ *fault.Error) {
 	config := r.config.Clone()
 	config.ServerName = strings.ReplaceAll(r.c.o.ServerName, NodePlaceholder, pod.Node)
@@ -148,7 +148,7 @@ func (c *Client) unanswered(pod Pod, err error) *fault.Error {
 	}
 }
 
-// verify proves that who answered is the pod, by its token.
+// verify checks by its token that the answering agent is the pod.
 func (c *Client) verify(ctx context.Context, pod Pod, token string) *fault.Error {
 	if c.o.Reviewer == nil {
 		return nil // its certificate was in the node's own name
