@@ -29,9 +29,10 @@ var mayImport = map[string][]string{
 
 	"internal/executor/machine": {"internal/fault", "internal/playbook"},
 	// The rules over all playbooks speak of levers and give the machine its terms.
-	"internal/policy":   {"internal/playbook", "internal/executor/machine", "internal/expression", "internal/yamldoc"},
-	"internal/audit":    {},
-	"internal/executor": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit"},
+	"internal/policy":          {"internal/playbook", "internal/executor/machine", "internal/expression", "internal/yamldoc"},
+	"internal/audit":           {},
+	"internal/executor":        {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit", "internal/executor/ladder"},
+	"internal/executor/ladder": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit"},
 	"internal/step": {
 		"internal/fault",
 		"internal/playbook", "internal/executor/machine",
@@ -100,13 +101,13 @@ var mayImport = map[string][]string{
 	"internal/runview": {"internal/api", "internal/playbook", "internal/executor/machine"},
 	// responder.yaml as options of what it configures.
 	"internal/config": {
-		"internal/credential", "internal/executor", "internal/gitops", "internal/gitops/repository", "internal/gpu/client", "internal/playbook",
+		"internal/credential", "internal/executor", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client", "internal/playbook",
 		"internal/runview", "internal/slack", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
 		"internal/fault",
-		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/machine",
+		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/ladder", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
 		"internal/runview", "internal/sandbox", "internal/slack", "internal/slo", "internal/step", "internal/web", "internal/webhook",

@@ -24,7 +24,7 @@ import (
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/cli/dryrun"
-	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 )
@@ -121,14 +121,14 @@ func learned(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.MkdirAll(dir, 0o700))
 	j, err := audit.Open(filepath.Join(dir, app.JournalFile), audit.Options{NoSync: true})
 	ts.Check(err)
-	id := executor.LeverID{Playbook: "inference-slo-breach", Service: "serving/inference-chat", State: args[1], Lever: args[2]}
+	id := ladder.LeverID{Playbook: "inference-slo-breach", Service: "serving/inference-chat", State: args[1], Lever: args[2]}
 	at := time.Now().Add(-24 * time.Hour)
 	for i, what := range args[3:] {
-		rec := audit.Record{Kind: executor.KindLeverResult, Time: at.Add(time.Duration(i) * time.Hour)}
-		var v any = executor.LeverResult{LeverID: id, Run: fmt.Sprintf("r-%d", i), Result: executor.Result(what), Applied: true, Undone: what != "verified"}
+		rec := audit.Record{Kind: ladder.KindLeverResult, Time: at.Add(time.Duration(i) * time.Hour)}
+		var v any = ladder.LeverResult{LeverID: id, Run: fmt.Sprintf("r-%d", i), Result: ladder.Result(what), Applied: true, Undone: what != "verified"}
 		if what == "demoted" {
-			rec.Kind = executor.KindLeverDemoted
-			v = executor.Demotion{LeverID: id, Run: "r-0", Failed: i, Since: at, To: playbook.Suggest, Verdict: fmt.Sprint(i, " ineffective")}
+			rec.Kind = ladder.KindLeverDemoted
+			v = ladder.Demotion{LeverID: id, Run: "r-0", Failed: i, Since: at, To: playbook.Suggest, Verdict: fmt.Sprint(i, " ineffective")}
 		}
 		rec.Data, err = json.Marshal(v)
 		ts.Check(err)

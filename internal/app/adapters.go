@@ -11,6 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/webhook"
 )
@@ -135,11 +136,11 @@ func notPaused(w webhook.Pause) error {
 	return &refused{as: webhook.ErrNotFound, message: fmt.Sprintf("there is no %s pause; 'responder pauses' lists those in force", w.Scope())}
 }
 
-// ladder shows and lifts what was learned of levers.
-type ladder struct{ executor *executor.Executor }
+// trackRecord shows and lifts what was learned of levers.
+type trackRecord struct{ executor *executor.Executor }
 
 // Levers lists the levers there is a record of.
-func (l ladder) Levers(service, playbook string) []api.TrackRecord {
+func (l trackRecord) Levers(service, playbook string) []api.TrackRecord {
 	var out []api.TrackRecord
 	for _, t := range l.executor.Ladder(executor.Filter{Service: service, Playbook: playbook}) {
 		x := api.TrackRecord{
@@ -162,13 +163,13 @@ func (l ladder) Levers(service, playbook string) []api.TrackRecord {
 }
 
 // Promote lifts the demotion of a lever.
-func (l ladder) Promote(ctx context.Context, p webhook.Promotion) error {
-	id := executor.LeverID{Playbook: p.Playbook, Service: p.Service, State: p.Lever}
+func (l trackRecord) Promote(ctx context.Context, p webhook.Promotion) error {
+	id := ladder.LeverID{Playbook: p.Playbook, Service: p.Service, State: p.Lever}
 	return refusalOf(l.executor.PromoteLever(ctx, id, p.By, p.Reason))
 }
 
 // Good lists what was last verified.
-func (l ladder) Good(service string) []api.LastGood {
+func (l trackRecord) Good(service string) []api.LastGood {
 	var out []api.LastGood
 	for _, g := range l.executor.Goods(service) {
 		out = append(out, api.LastGood{

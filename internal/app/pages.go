@@ -23,7 +23,7 @@ func (s *Service) openPages() (webhook.Pages, error) {
 		Runs:   pageRuns{views{s.executor}},
 		Log:    pageLog{s.journal},
 		Words:  pageWords(),
-		Ladder: func() web.Table { return ladderPage(ladder{s.executor}.Levers("", "")) },
+		Ladder: func() web.Table { return ladderPage(trackRecord{s.executor}.Levers("", "")) },
 		Policy: func() web.Table { return policyPage(s.rules) },
 		Pauses: s.pauseLines,
 		Now:    s.world.Now,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -177,16 +178,16 @@ func (p *projection) countAlerts(rec audit.Record) {
 // countLadder counts what was learned of levers. Their results are counted by
 // kind of lever from the runs themselves.
 func (p *projection) countLadder(rec audit.Record) {
-	var s executor.ShadowEnd // every kind of the stream names the playbook alike
+	var s ladder.ObservedEnd // every kind of the stream names the playbook alike
 	if json.Unmarshal(rec.Data, &s) != nil {
 		return
 	}
 	switch rec.Kind {
-	case executor.KindLeverDemoted:
+	case ladder.KindLeverDemoted:
 		p.ladder.WithLabelValues(s.Playbook, "demoted").Inc()
-	case executor.KindLeverPromoted:
+	case ladder.KindLeverPromoted:
 		p.ladder.WithLabelValues(s.Playbook, "promoted").Inc()
-	case executor.KindShadowEnded:
+	case ladder.KindObservedEnded:
 		alert := "not-recovered"
 		switch {
 		case s.Recovered && s.Acted != "":

@@ -14,6 +14,7 @@ import (
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
@@ -118,7 +119,7 @@ func (s *Service) executorOptions(o Options) executor.Options {
 		Steps:     step.New(s.steps()),
 		Guards:    o.Config.Guards.ExecutorOptions(),
 		Autonomy:  o.Config.Autonomy,
-		Ladder:    executor.LadderConfig(o.Config.Ladder),
+		Ladder:    ladder.Config(o.Config.Ladder),
 		Catalog:   s.world.Services,
 		Now:       s.world.Now,
 		Pace:      s.world.Pace,
@@ -141,7 +142,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Starter:       starter{s.executor},
 		Pauses:        pauses{s.executor, s.intake},
 		Views:         views{s.executor},
-		Ladder:        ladder{s.executor},
+		Ladder:        trackRecord{s.executor},
 		Log:           journalLog{s.journal},
 		Playbooks:     func() []*playbook.Playbook { return s.library.set().All() },
 		Services:      s.world.Services,

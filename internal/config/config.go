@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -147,7 +147,7 @@ func Default() Config {
 		Discovery:  Discovery{Interval: time.Minute},
 		GPU:        GPU{Agents: defaultAgents()},
 		Guards:     defaultGuards(),
-		Ladder:     Ladder(executor.DefaultLadder()),
+		Ladder:     Ladder(ladder.DefaultConfig()),
 		Silence:    Silence{Max: 2 * time.Hour},
 		Log:        Log{Level: "info", Format: "text"},
 	}

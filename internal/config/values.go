@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/yamldoc"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 )
 
 // Guards is the executor's guards as the configuration writes them.
@@ -49,8 +49,8 @@ type Ladder struct {
 }
 
 func (l Ladder) check(bad report) {
-	if l.DemoteAfter < 0 || l.DemoteAfter > executor.MaxDemoteAfter {
-		bad("ladder.demote_after", "", "must be between 0 and %d", executor.MaxDemoteAfter)
+	if l.DemoteAfter < 0 || l.DemoteAfter > ladder.MaxDemoteAfter {
+		bad("ladder.demote_after", "", "must be between 0 and %d", ladder.MaxDemoteAfter)
 	}
 	if l.Within <= 0 {
 		bad("ladder.within", "", "must be more than 0")

@@ -28,7 +28,7 @@ func (d *deciding) alert(a playbook.Alert) {
 		d.became(KindSuppressed, a, Dispatched{Reason: fmt.Sprintf(
 			"starts %s from now (at %s): is a clock wrong?", short(a.StartsAt.Sub(d.b.now)), a.StartsAt.UTC().Format(time.RFC3339))})
 	case !k.resolved.IsZero():
-		d.again(id, k, a)
+		d.refires(id, k, a)
 	default:
 		d.firing(id, k, a)
 	}
@@ -53,8 +53,8 @@ func (d *deciding) resolved(id string, k known, a playbook.Alert) {
 	d.episodes[id] = k
 }
 
-// again is a firing notification of a resolved episode.
-func (d *deciding) again(id string, k known, a playbook.Alert) {
+// refires is a firing notification of a resolved episode.
+func (d *deciding) refires(id string, k known, a playbook.Alert) {
 	runs := d.runs(id)
 	age := d.b.now.Sub(k.resolved)
 	switch {
@@ -195,7 +195,7 @@ func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.
 	d.became(KindMatched, a, v)
 }
 
-// ending gives the run about the same playbook and service that this very batch
+// ending returns the run about the same playbook and service that this very batch
 // ends: its last alert resolved a moment before.
 func (d *deciding) ending(s machine.Start) *run {
 	r := d.target(s)

@@ -11,6 +11,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -24,10 +25,10 @@ type batch struct {
 	staged   []*staged
 	byRun    map[*run]*staged
 	dispatch []audit.Record
-	notices  []machine.Effect // journaled with the batch, sent after it
-	control  []audit.Record   // further facts about the service
-	resolved []string         // episodes that the dispatcher has learned the end of
-	shadows  []ShadowEnd      // beside those that follow from resolved
+	notices  []machine.Effect     // journaled with the batch, sent after it
+	control  []audit.Record       // further facts about the service
+	resolved []string             // episodes that the dispatcher has learned the end of
+	observed []ladder.ObservedEnd // beside those that follow from resolved
 
 	of    *run   // the run whose owner makes the batch; it stays the owner
 	owned []*run // what the batch has locked beside that; settle gives it back
@@ -50,7 +51,7 @@ func (e *Executor) batch() *batch {
 // full reports whether there are so many facts that no further alert should
 // come into the batch: one append takes only so many.
 func (b *batch) full() bool {
-	n := len(b.dispatch) + len(b.notices) + b.e.trust.waiters(b.resolved)
+	n := len(b.dispatch) + len(b.notices) + b.e.trust.Waiters(b.resolved)
 	for _, st := range b.staged {
 		n += len(st.events)
 	}
@@ -224,14 +225,14 @@ func (b *batch) commit() error {
 // write makes the batch durable, with what it teaches of levers.
 func (b *batch) write() error {
 	t := b.e.trust
-	t.change.RLock()
-	defer t.change.RUnlock()
+	t.Change.RLock()
+	defer t.Change.RUnlock()
 	learned := b.learn()
 	appends, err := b.appends()
 	if err != nil {
 		return err
 	}
-	if a, ok := learned.append(b.now); ok {
+	if a, ok := learned.Append(b.now); ok {
 		appends = append(appends, a)
 	}
 	if len(appends) > 0 {
@@ -239,7 +240,7 @@ func (b *batch) write() error {
 			return err
 		}
 	}
-	t.take(learned, b.now)
+	t.Take(learned, b.now)
 	return nil
 }
 

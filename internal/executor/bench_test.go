@@ -54,7 +54,7 @@ func liveWith(b testing.TB, o Options) (*Executor, func()) {
 	}
 }
 
-// realistic gives an alert the size that Prometheus' own have.
+// realistic returns an alert the size that Prometheus' own have.
 func realistic(service string) playbook.Alert {
 	a := alertOf("Slow", service)
 	for i := range 12 {
@@ -250,7 +250,7 @@ func firstEffects(b *testing.B, apart time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// onDisk gives a directory on a disk: TMPDIR may be memory.
+// onDisk returns a directory on a disk: TMPDIR may be memory.
 func onDisk(b *testing.B) string {
 	b.Helper()
 	home, err := os.UserCacheDir()

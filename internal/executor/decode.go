@@ -63,7 +63,7 @@ const longText = 160 // bytes; longer ones are not looked for
 
 func newTexts() *texts { return &texts{seed: maphash.MakeSeed()} }
 
-// of gives b as a string, one that was met before if it can.
+// of returns b as a string, one that was met before if it can.
 func (t *texts) of(b []byte) string {
 	if t == nil || len(b) > longText {
 		return string(b)

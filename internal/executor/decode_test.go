@@ -64,7 +64,7 @@ func TestDecodedByOthers(t *testing.T) {
 	}
 }
 
-// filler gives every field a value that no other has.
+// filler returns every field a value that no other has.
 type filler struct {
 	size int // of lists and maps
 	n    int

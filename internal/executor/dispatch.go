@@ -78,7 +78,7 @@ func (e *Executor) dispatchSome() (bool, error) {
 	case len(notes) > 1 && (errors.As(err, &p) || errors.Is(err, audit.ErrInvalid)):
 		return true, e.oneByOne(notes)
 	case errors.As(err, &p), errors.Is(err, audit.ErrInvalid):
-		return true, e.quarantine(notes[0], err)
+		return true, e.quarantineNote(notes[0], err)
 	default:
 		return true, err
 	}
@@ -91,7 +91,7 @@ func (e *Executor) oneByOne(notes []waitingNote) error {
 		var p *panicError
 		switch {
 		case errors.As(err, &p), errors.Is(err, audit.ErrInvalid):
-			if err := e.quarantine(notes[i], err); err != nil {
+			if err := e.quarantineNote(notes[i], err); err != nil {
 				return err
 			}
 		case err != nil:
@@ -188,8 +188,8 @@ func (d *deciding) commit() error {
 	return nil
 }
 
-// quarantine sets a notification aside for good.
-func (e *Executor) quarantine(n waitingNote, why error) error {
+// quarantineNote sets a notification aside for good.
+func (e *Executor) quarantineNote(n waitingNote, why error) error {
 	e.log.Error("notification quarantined", "entry", n.seq, "err", why)
 	rec := Dispatched{Notification: n.seq, Index: n.index, Upto: len(n.data.Alerts), Done: true, Reason: why.Error()}
 	b := e.batch()
@@ -296,7 +296,7 @@ func (d *deciding) became(kind string, a playbook.Alert, v Dispatched) {
 	d.last, d.kind = v, kind
 }
 
-// get gives what is known of an episode, as the batch leaves it.
+// get returns what is known of an episode, as the batch leaves it.
 func (d *deciding) get(id string) known {
 	if k, ok := d.episodes[id]; ok {
 		return k
@@ -304,7 +304,7 @@ func (d *deciding) get(id string) known {
 	return d.e.episodes.get(id)
 }
 
-// own gives the batch an open run, locked; nil when it has ended meanwhile.
+// own returns the batch an open run, locked; nil when it has ended meanwhile.
 func (d *deciding) own(r *run) *run {
 	if r == nil {
 		return nil
@@ -336,11 +336,11 @@ func (d *deciding) tellRun(r *run, a playbook.Alert) {
 		panic(err) // the notification is quarantined, and the run dropped
 	default:
 		d.b.unstage(r)
-		d.e.setAside(r, err)
+		d.e.quarantineRun(r, err)
 	}
 }
 
-// runs gives the open runs an episode has a part in, owned by the batch. While
+// runs returns the open runs an episode has a part in, owned by the batch. While
 // one of them was waited for it may have been handed over to the next: that is
 // known by the time it can be owned.
 func (d *deciding) runs(id string) []*run {

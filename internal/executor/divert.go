@@ -14,7 +14,7 @@ import (
 // second run. Nothing was decided; see Executor.own.
 var errHandsOver = errors.New("the run is handed over to another one")
 
-// divertOf gives the playbook a run is handed over to, empty when it is not.
+// divertOf returns the playbook a run is handed over to, empty when it is not.
 func divertOf(events []machine.Event) string {
 	if n := len(events); n > 0 && events[n-1].Kind == machine.RunEnded {
 		return events[n-1].Ending.Divert

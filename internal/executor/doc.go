@@ -19,10 +19,9 @@
 //	intake       notification: playbook.Notification as JSON, written by the receiver
 //	dispatch     what became of each alert (Dispatched). The last record is the
 //	             dispatcher's cursor. Written in one batch with the run events it causes.
-//	ladder       what levers came to (LeverResult), demotions and their lifting, and
-//	             what became of alerts that were only observed. Written in one batch
+//	ladder       the track record of levers, see package ladder. Written in one batch
 //	             with the run events or the dispatcher's records that it follows from
-//	control      pauses, playbook documents by digest, runs that were set aside and
+//	control      pauses, playbook documents by digest, runs in quarantine and
 //	             released, messages that are due and what became of them
 //	run/<id>     machine.Event, one record each; the kind is the event's
 //
@@ -30,20 +29,35 @@
 //
 // # Invariants
 //
+// Each names the file that keeps it.
+//
 //   - A run's state is the fold of its stream. Nothing else is needed to go on
 //     after a restart: locks, budgets, cooldowns, waiting order and known
-//     episodes are projections, rebuilt when Run begins.
-//   - Whoever holds a run's mutex owns the run: decides, appends, folds. Effects
-//     run outside of it, at most one per run. A run that waits for people or
-//     for a time has no goroutine.
-//   - A failed append ends the executor, unless the journal says that nothing
-//     was written and it will take it later (full). Ready then says so.
+//     episodes are projections, rebuilt when Run begins (load.go).
+//   - A run has one owner at a time: whoever decides, appends and folds. Nobody
+//     owns a run without Executor.own, or a batch that may own several (run.go,
+//     batch.go).
+//   - An owner may wait for the journal. Whoever only reads does not: views,
+//     figures and probes look at what owners published (run.go, views.go,
+//     blocked_test.go).
+//   - Who owns one run owns no second one. Where a run is handed over to another
+//     open one it is decided again by an owner of many, and only one of those is
+//     at work at a time (run.go, divert.go).
+//   - Effects run while nobody owns the run, at most one per run. A run that
+//     waits for people or for a time has no goroutine (run.go, clock.go).
+//   - All that follows from one decision is appended in one batch, and is true in
+//     memory only after that (batch.go).
+//   - A failed append ends the executor, unless the journal reports that nothing
+//     was written and that it will take it later. Ready then says so (batch.go).
 //   - An append refused because the stream has moved on means that somebody
-//     else wrote: the run is folded anew and the command decided again.
-//   - Who owns one run may only try to own another. Who has to wait holds many,
-//     and takes it while owning none. The turn of a suspect (crashGuard) comes before both.
-//   - A run that was set aside keeps what it holds; one that cannot be folded
-//     keeps its service, whatever it was doing.
+//     else wrote: the run is folded again and the command decided again (run.go).
+//   - A panic over one run or notification quarantines that one (executor.go,
+//     quarantine.go). So does an end of the process, if it happens again and again
+//     (crashloop.go).
+//   - A run in quarantine keeps what it holds; one that cannot be folded keeps its
+//     service, whatever it was doing (quarantine.go, ledger.go).
+//   - Levers, demotions and observe-only outcomes are counted once, in the order
+//     of the log (package ladder).
 //
 // # What is forgotten
 //

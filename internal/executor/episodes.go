@@ -43,7 +43,7 @@ type episodes struct {
 
 func newEpisodes() *episodes { return &episodes{m: map[string]known{}, released: map[string]bool{}} }
 
-// get gives what is known of an episode, nothing when it is new.
+// get returns what is known of an episode, nothing when it is new.
 func (x *episodes) get(id string) known {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -65,7 +65,7 @@ func (x *episodes) size() int {
 	return len(x.m)
 }
 
-// note takes in that episodes have a part in a run.
+// note folds that episodes have a part in a run.
 func (x *episodes) note(s machine.State, events []machine.Event) {
 	for i := range events {
 		switch ev := &events[i]; ev.Kind {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -40,7 +41,7 @@ type Options struct {
 	Guards    GuardConfig       // the zero value: DefaultGuards
 	Policy    Policy            // nil: there is none, and only playbooks say who is asked
 	Autonomy  playbook.Autonomy // ceiling over everything; the zero value observes
-	Ladder    LadderConfig      // the zero value: DefaultLadder
+	Ladder    ladder.Config     // the zero value: ladder.DefaultConfig
 
 	// Catalog lists the services in force now, for what Ladder says of levels.
 	// Nil: levels of services are not looked at there, and no run is started by
@@ -94,13 +95,13 @@ type Executor struct {
 	slots    chan struct{} // one per check or plan under way
 	library  *library
 	ledger   *ledger
-	trust    *trust
+	trust    *ladder.TrackRecord
 	episodes *episodes
 	requests *requests
 	pauses   pauses
 	dispatch dispatcher
 	crashes  *crashGuard
-	again    chan struct{} // a pause was lifted: see reconsider
+	poked    chan struct{} // a pause was lifted: see reconsider
 	due      []Due         // messages that were due at the start
 	ids      *runIDs
 	decoders sync.Pool // of *decoder, with the texts met lately
@@ -116,14 +117,14 @@ func New(o Options) (*Executor, error) {
 	case o.Pace < 0 || o.Parallel < 0 || o.MaxOpenRuns < 0 || o.Grace < 0:
 		return nil, errors.New("executor: a bound is negative")
 	}
-	if err := errors.Join(o.Guards.check(), o.Ladder.check()); err != nil {
+	if err := errors.Join(o.Guards.check(), o.Ladder.Check()); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
-		open: map[string]*run{}, target: map[runKey]*run{}, slots: make(chan struct{}, o.Parallel), again: make(chan struct{}, 1),
-		ledger: newLedger(o.Guards), trust: newTrust(o.Ladder), episodes: newEpisodes(), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
+		open: map[string]*run{}, target: map[runKey]*run{}, slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
+		ledger: newLedger(o.Guards), trust: ladder.New(o.Ladder), episodes: newEpisodes(), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers = newTimers(e.clock, func(r *run) { e.spawn(func() { e.wake(r) }) })
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -84,7 +85,7 @@ type question struct {
 	ledger  *ledger           // locked
 
 	policy  *machine.GuardVerdict // nil: none is configured
-	demoted *Demotion             // of this lever on this service; nil: it is not
+	demoted *ladder.Demotion      // of this lever on this service; nil: it is not
 }
 
 // guard is one of the list: a question with its name in the verdict, which is
@@ -135,7 +136,7 @@ func (e *Executor) guard(r *run) machine.Outcome {
 	out := machine.Outcome{Status: machine.StatusOK}
 	out.Terms, q.policy = e.askPolicy(q)
 	if lever {
-		out.Terms, q.demoted = e.trust.terms(out.Terms, LeverID{s.Start.Playbook, s.Start.Service.Name, st.Name, st.Step})
+		out.Terms, q.demoted = e.trust.Terms(out.Terms, ladder.LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: st.Name, Lever: st.Step})
 	}
 	q.run = s.Under(out.Terms)
 	free := true

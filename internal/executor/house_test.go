@@ -199,7 +199,7 @@ func (h *house) postRaw(data []byte) {
 	synctest.Wait()
 }
 
-// runs gives all runs, oldest first.
+// runs returns all runs, oldest first.
 func (h *house) runs() []machine.State {
 	all := h.e.Runs(Filter{Limit: 1000})
 	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
@@ -208,7 +208,7 @@ func (h *house) runs() []machine.State {
 	return all
 }
 
-// only gives the one run there is.
+// only returns the one run there is.
 func (h *house) only() machine.State {
 	h.t.Helper()
 	all := h.runs()
@@ -218,7 +218,7 @@ func (h *house) only() machine.State {
 	return all[0]
 }
 
-// fates gives what became of alerts, from the stream dispatch.
+// fates returns what became of alerts, from the stream dispatch.
 func (h *house) fates() []string {
 	h.t.Helper()
 	var out []string

@@ -32,7 +32,7 @@ func (e *Executor) dispatchLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		case <-e.again:
+		case <-e.poked:
 			if err := e.reconsider(); err != nil {
 				if e.alive() {
 					e.fail(fmt.Errorf("dispatch suppressed alerts again: %w", err))
@@ -44,7 +44,7 @@ func (e *Executor) dispatchLoop(ctx context.Context) {
 			e.episodes.prune(now)
 			e.ledger.prune(now)
 			e.requests.prune(now)
-			if err := e.endShadows(); err != nil {
+			if err := e.endObserved(); err != nil {
 				if e.alive() {
 					e.fail(err)
 				}

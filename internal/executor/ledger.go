@@ -167,7 +167,7 @@ func (l *ledger) release(id string) {
 	delete(l.air, id)
 }
 
-// next gives the waiting runs none of whose locks is held or wanted by one that
+// next returns the waiting runs none of whose locks is held or wanted by one that
 // came earlier, as many as may be under way.
 func (l *ledger) next() []string {
 	var out []string
@@ -254,7 +254,7 @@ func (l *ledger) tally(service, playbook, except string, since time.Time) (lever
 	return levers, len(acted)
 }
 
-// lastBy gives the newest lever on a service by another run.
+// lastBy returns the newest lever on a service by another run.
 func (l *ledger) lastBy(service, except string) (act, bool) {
 	for i := len(l.acts) - 1; i >= 0; i-- {
 		if a := l.acts[i]; a.service == service && a.run != except {
@@ -299,7 +299,7 @@ type Standing struct {
 	Phase    machine.Phase
 }
 
-// Figures gives the executor's projections in numbers. It copies no run's
+// Figures returns the executor's projections in numbers. It copies no run's
 // state: with ten thousand of them waiting it takes a few milliseconds and the
 // space of as many pointers.
 func (e *Executor) Figures() Figures {

@@ -113,7 +113,7 @@ func (l *library) note(rec Loaded, at uint64) {
 // unknownRecord marks documents recorded since the start: they are looked for.
 const unknownRecord = ^uint64(0)
 
-// find gives a run its playbook: from the set in force, or compiled from the
+// find returns a run its playbook: from the set in force, or compiled from the
 // document in the log.
 func (l *library) find(name, digest string) (*playbook.Playbook, error) {
 	if set := l.e.o.Playbooks(); set != nil {

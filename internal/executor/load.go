@@ -22,11 +22,11 @@ func (e *Executor) load() error {
 	if err != nil {
 		return err
 	}
-	asides, err := e.loadControl()
+	quarantined, err := e.loadControl()
 	if err != nil {
 		return err
 	}
-	if err := e.loadRuns(asides); err != nil {
+	if err := e.loadRuns(quarantined); err != nil {
 		return err
 	}
 	if err := e.loadDispatch(); err != nil {
@@ -35,7 +35,7 @@ func (e *Executor) load() error {
 	if err := e.loadTrust(); err != nil {
 		return err
 	}
-	e.trust.catchUp(e.episodes)
+	e.trust.CatchUp(func(id string) time.Time { return e.episodes.get(id).resolved })
 	if first {
 		if err := e.suspectLast(); err != nil {
 			return err
@@ -45,23 +45,23 @@ func (e *Executor) load() error {
 }
 
 // loadControl folds pauses, documents and quarantined runs.
-func (e *Executor) loadControl() (map[string]aside, error) {
-	asides, dues := map[string]aside{}, map[string]Due{}
+func (e *Executor) loadControl() (map[string]quarantine, error) {
+	quarantined, dues := map[string]quarantine{}, map[string]Due{}
 	for rec, err := range e.o.Journal.Stream(streamControl, 0) {
 		if err != nil {
 			return nil, fmt.Errorf("read control: %w", err)
 		}
-		if err := e.foldControl(rec, asides, dues); err != nil {
+		if err := e.foldControl(rec, quarantined, dues); err != nil {
 			return nil, err
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(dues)) {
 		e.due = append(e.due, dues[key])
 	}
-	return asides, nil
+	return quarantined, nil
 }
 
-func (e *Executor) foldControl(rec audit.Record, asides map[string]aside, dues map[string]Due) error {
+func (e *Executor) foldControl(rec audit.Record, quarantined map[string]quarantine, dues map[string]Due) error {
 	switch rec.Kind {
 	case KindPauseSet, KindPauseLifted:
 		p, err := decode[Pause](rec)
@@ -80,7 +80,7 @@ func (e *Executor) foldControl(rec audit.Record, asides map[string]aside, dues m
 		if err != nil {
 			return err
 		}
-		asides[q.Run] = aside{errors.New(q.Error), rec.Time}
+		quarantined[q.Run] = quarantine{errors.New(q.Error), rec.Time}
 	case KindRunReleased:
 		r, err := decode[Released](rec)
 		if err != nil {
@@ -110,7 +110,7 @@ func (e *Executor) foldControl(rec audit.Record, asides map[string]aside, dues m
 }
 
 // loadRuns folds the open runs, and of the ended ones what the ledger asks for.
-func (e *Executor) loadRuns(asides map[string]aside) error {
+func (e *Executor) loadRuns(quarantined map[string]quarantine) error {
 	var ids []audit.StreamInfo
 	for info, err := range e.o.Journal.Streams(prefixRun) {
 		if err != nil {
@@ -137,7 +137,7 @@ func (e *Executor) loadRuns(asides map[string]aside) error {
 		if l.err != nil && errors.Is(l.err, audit.ErrCorrupt) {
 			return l.err
 		}
-		e.admit(l, asides)
+		e.admit(l, quarantined)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (e *Executor) loadActs(l *loadedRun, stream string) error {
 }
 
 // admit puts a loaded run into the projections. Views may read them already.
-func (e *Executor) admit(l *loadedRun, asides map[string]aside) {
+func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 	if l.err != nil {
 		l.state = e.salvage(l.id)
 	}
@@ -208,7 +208,7 @@ func (e *Executor) admit(l *loadedRun, asides map[string]aside) {
 	r.loaded = true
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a, ok := asides[l.id]; ok {
+	if a, ok := quarantined[l.id]; ok {
 		r.quarantine(a.why, a.at)
 	}
 	e.enlist(r, l.ended)
@@ -221,7 +221,7 @@ func (e *Executor) admit(l *loadedRun, asides map[string]aside) {
 	if l.err != nil {
 		e.ledger.hold(l.state)
 		if r.dead == nil {
-			e.setAside(r, l.err)
+			e.quarantineRun(r, l.err)
 		}
 		return
 	}
@@ -287,7 +287,7 @@ func (e *Executor) suspectLast() error {
 	return e.crashes.suspect(placeOfNote(e.dispatch.index, e.dispatch.offset))
 }
 
-// youngSince gives the index of the first record of a stream with that head
+// youngSince returns the index of the first record of a stream with that head
 // that is not older than that, or of the last one: in the stream dispatch it is
 // the cursor.
 func (e *Executor) youngSince(stream string, head uint64, old time.Time) (uint64, error) {
@@ -353,7 +353,7 @@ func (e *Executor) resumeAll() {
 func (o owner) resume() error {
 	e, r := o.e, o.r
 	if r.dead == nil && e.blames(r) {
-		e.setAside(r, errors.New("the process ended while it was being processed, more than once"))
+		e.quarantineRun(r, errors.New("the process ended while it was being processed, more than once"))
 	}
 	if r.dead != nil || r.state.Phase == machine.PhaseEnded {
 		return nil

@@ -83,7 +83,7 @@ func (p *pauses) why(service, playbook string) string {
 	return ""
 }
 
-// list gives the pauses, the widest and oldest first.
+// list returns the pauses, the widest and oldest first.
 func (p *pauses) list() []Pause {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -103,7 +103,7 @@ func (p *pauses) list() []Pause {
 	return out
 }
 
-// fold takes in what the log says of a pause: it was set, or lifted.
+// fold folds what the log says of a pause: it was set, or lifted.
 func (p *pauses) fold(x Pause, set bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +201,7 @@ func (e *Executor) tellSome(runs []*run) error {
 			}
 			if err := b.must(r, c); err != nil {
 				b.unstage(r)
-				e.setAside(r, err)
+				e.quarantineRun(r, err)
 			}
 		}
 		err := e.settle(b)

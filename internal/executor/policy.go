@@ -72,7 +72,7 @@ func (e *Executor) RejectPolicy(source string, problems error) error {
 	return e.appendControl(KindPolicyRejected, Rejected{Source: source, Problems: problems.Error()})
 }
 
-// askPolicy gives the terms in force now and the policy's
+// askPolicy returns the terms in force now and the policy's
 // verdict. A policy that panics refuses.
 func (e *Executor) askPolicy(q question) (terms *machine.Terms, verdict *machine.GuardVerdict) {
 	if e.o.Policy == nil {

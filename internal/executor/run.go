@@ -140,7 +140,7 @@ func (o owner) turn(c machine.Command) error {
 			b.drop(err)
 			b.giveBack()
 			if !errors.Is(err, errHandsOver) {
-				e.setAside(r, err)
+				e.quarantineRun(r, err)
 			}
 			return err
 		}
@@ -169,7 +169,7 @@ func (o owner) turn(c machine.Command) error {
 func (e *Executor) refold(r *run) error {
 	s, err := e.fold(r.id)
 	if err != nil {
-		e.setAside(r, err)
+		e.quarantineRun(r, err)
 		return err
 	}
 	e.log.Warn("run was written by somebody else and is folded anew", "run", r.id, "head", s.Head)
@@ -394,7 +394,7 @@ func (e *Executor) retire(r *run) {
 	}
 }
 
-// find gives an open run.
+// find returns an open run.
 func (e *Executor) find(id string) *run {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

@@ -298,9 +298,9 @@ func (s *simulation) mustFoldAll() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	asides, err := fresh.loadControl()
+	quarantined, err := fresh.loadControl()
 	if err == nil {
-		err = fresh.loadRuns(asides)
+		err = fresh.loadRuns(quarantined)
 	}
 	if err == nil {
 		err = fresh.loadDispatch()

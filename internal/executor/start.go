@@ -93,7 +93,7 @@ func (x *requests) get(by, key string) (Requested, bool) {
 	return r.Requested, ok && key != ""
 }
 
-// refuse gives the record of a refused request; false where enough of them are
+// refuse returns the record of a refused request; false where enough of them are
 // recorded already.
 func (x *requests) refuse(q StartRequest, why error, now time.Time) (RequestRefused, bool) {
 	x.mu.Lock()

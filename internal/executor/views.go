@@ -69,7 +69,7 @@ func (e *Executor) endedRuns(passes func(machine.State) bool, limit int) []machi
 	return out
 }
 
-// RunState gives one run, open or ended; false when there is none.
+// RunState returns one run, open or ended; false when there is none.
 func (e *Executor) RunState(id string) (machine.State, bool) {
 	if r := e.find(id); r != nil {
 		if s := r.view(); s.Head > 0 {
@@ -78,12 +78,12 @@ func (e *Executor) RunState(id string) (machine.State, bool) {
 	}
 	s, err := e.look(id)
 	if err == nil {
-		s.Shadow = e.shadowOf(s)
+		s.Shadow = e.observedOutcome(s)
 	}
 	return s, err == nil
 }
 
-// RunEvents gives the events of a run from the first on. Of one that this
+// RunEvents returns the events of a run from the first on. Of one that this
 // program cannot read it gives kind and time.
 func (e *Executor) RunEvents(id string) ([]machine.Event, error) {
 	out, err := e.RunEventsFrom(id, 0)
@@ -111,7 +111,7 @@ func (e *Executor) RunEventsFrom(id string, from uint64) ([]machine.Event, error
 	return out, nil
 }
 
-// RunHistory gives a run with its events, both as of one moment: the state is
+// RunHistory returns a run with its events, both as of one moment: the state is
 // what the events come to. Unlike RunState and RunEvents it has no answer about
 // a run that this program cannot read.
 func (e *Executor) RunHistory(id string) (machine.State, []machine.Event, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -30,16 +31,16 @@ type Released struct {
 	Error  string `json:"error"` // why it was set aside
 }
 
-// aside is a run that was set aside, as the log has it.
-type aside struct {
+// quarantine is why and since when a run is in quarantine, as the log has it.
+type quarantine struct {
 	why error
 	at  time.Time
 }
 
-// setAside stops a run that cannot be processed. What it holds stays taken:
+// quarantineRun stops a run that cannot be processed. What it holds stays taken:
 // nobody knows what it left behind, until a person has looked and releases it.
 // The caller owns the run.
-func (e *Executor) setAside(r *run, why error) {
+func (e *Executor) quarantineRun(r *run, why error) {
 	if r.dead != nil || !e.alive() {
 		return
 	}
@@ -109,20 +110,20 @@ func (e *Executor) appendRelease(r *run, d *machine.Decision) error {
 		return err
 	}
 	released := Released{Run: r.id, By: d.By, Door: d.Door, Reason: d.Reason, Error: r.dead.Error()}
-	learned := lesson{results: results(*r.state, []machine.Event{end})}
-	e.trust.change.RLock()
-	defer e.trust.change.RUnlock()
+	learned := ladder.Additions{Results: ladder.Results(*r.state, []machine.Event{end})}
+	e.trust.Change.RLock()
+	defer e.trust.Change.RUnlock()
 	appends := []audit.Append{
 		e.control(e.controlRecord(KindRunReleased, released)),
 		{Stream: streamOf(r.id), After: head, Records: []audit.Record{rec}},
 	}
-	if a, ok := learned.append(end.At); ok {
+	if a, ok := learned.Append(end.At); ok {
 		appends = append(appends, a)
 	}
 	if err := e.append(appends...); err != nil {
 		return err
 	}
-	e.trust.take(learned, end.At)
+	e.trust.Take(learned, end.At)
 	s := machine.Evolve(*r.state, end)
 	s.Head = head + 1
 	r.setState(s)
@@ -166,7 +167,7 @@ func (e *Executor) salvage(id string) machine.State {
 	return s
 }
 
-// remember takes in what an event says by itself.
+// remember folds what an event says by itself.
 func remember(s *machine.State, lever *machine.Lever, ev machine.Event) {
 	switch ev.Kind {
 	case machine.RunStarted:
@@ -227,7 +228,7 @@ func remains(rec audit.Record) machine.Event {
 	return ev
 }
 
-// look gives a run from the log, as far as it can be read.
+// look returns a run from the log, as far as it can be read.
 func (e *Executor) look(id string) (machine.State, error) {
 	s, err := e.fold(id)
 	if err == nil || errors.Is(err, ErrNotFound) {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -24,7 +25,7 @@ func TestTrustSurvivesCrashes(t *testing.T) {
 				failpoint := h.options
 				h.options = func(o *Options) {
 					failpoint(o)
-					o.Autonomy, o.Ladder = autonomy, LadderConfig{DemoteAfter: 1}
+					o.Autonomy, o.Ladder = autonomy, ladder.Config{DemoteAfter: 1}
 				}
 				h.start()
 				a := alertOf("Slow", "a")
@@ -34,7 +35,7 @@ func TestTrustSurvivesCrashes(t *testing.T) {
 					return
 				}
 				h.crashed()
-				h.end, h.options = nil, func(o *Options) { o.Autonomy, o.Ladder = autonomy, LadderConfig{DemoteAfter: 1} }
+				h.end, h.options = nil, func(o *Options) { o.Autonomy, o.Ladder = autonomy, ladder.Config{DemoteAfter: 1} }
 				h.start()
 				h.pass(time.Hour)
 				h.post(resolvedOf(a))
@@ -59,15 +60,15 @@ func TestTrustSurvivesCrashes(t *testing.T) {
 // figures are those that a plain count gives, a demotion stands exactly after so
 // many failures in a row, and promotion is only proposed.
 func TestTrustAgainstModel(t *testing.T) {
-	all := []Result{ResultVerified, ResultIneffective, ResultInconclusive, ResultOverridden, ResultRefused, ResultDenied, ResultWouldApply}
+	all := []ladder.Result{ladder.ResultVerified, ladder.ResultIneffective, ladder.ResultInconclusive, ladder.ResultOverridden, ladder.ResultRefused, ladder.ResultDenied, ladder.ResultWouldApply}
 	rapid.Check(t, func(rt *rapid.T) {
-		c := LadderConfig{DemoteAfter: rapid.IntRange(0, 4).Draw(rt, "after"), Within: 10 * time.Hour, ProposeAfter: 3}
+		c := ladder.Config{DemoteAfter: rapid.IntRange(0, 4).Draw(rt, "after"), Within: 10 * time.Hour, ProposeAfter: 3}
 		ops := rapid.SliceOfN(rapid.IntRange(0, len(all)+1), 0, 60).Draw(rt, "ops")
 		synctest.Test(t, func(t *testing.T) {
 			h := newHouse(t)
 			h.options = func(o *Options) { o.Ladder, o.Autonomy = c, playbook.Suggest }
 			h.start()
-			want, row, streak, demoted := Figured{}, []time.Time{}, 0, false
+			want, row, streak, demoted := ladder.Figured{}, []time.Time{}, 0, false
 			for i, op := range ops {
 				h.pass(time.Duration(1+op) * time.Hour)
 				switch {
@@ -85,16 +86,16 @@ func TestTrustAgainstModel(t *testing.T) {
 					}
 				default:
 					h.learn(all[op], i)
-					want.add(LeverResult{Result: all[op], Applied: all[op] == ResultVerified || all[op].failed()})
+					count(&want, all[op])
 					switch {
-					case all[op] == ResultVerified:
+					case all[op] == ladder.ResultVerified:
 						row, streak = nil, streak+1
-					case all[op].failed():
+					case failed(all[op]):
 						row, streak = append(row, time.Now()), 0
-					case all[op] == ResultOverridden, all[op] == ResultDenied:
+					case all[op] == ladder.ResultOverridden, all[op] == ladder.ResultDenied:
 						streak = 0
 					}
-					if n := len(row); c.DemoteAfter > 0 && n >= c.DemoteAfter && all[op].failed() && time.Since(row[n-c.DemoteAfter]) <= c.Within {
+					if n := len(row); c.DemoteAfter > 0 && n >= c.DemoteAfter && failed(all[op]) && time.Since(row[n-c.DemoteAfter]) <= c.Within {
 						demoted = true
 					}
 				}
@@ -111,18 +112,45 @@ func TestTrustAgainstModel(t *testing.T) {
 	})
 }
 
+func failed(r ladder.Result) bool {
+	return r == ladder.ResultIneffective || r == ladder.ResultInconclusive
+}
+
+// count is the plain count.
+func count(f *ladder.Figured, r ladder.Result) {
+	if r == ladder.ResultVerified || failed(r) {
+		f.Attempts++
+	}
+	switch r {
+	case ladder.ResultVerified:
+		f.Verified++
+	case ladder.ResultIneffective:
+		f.Ineffective++
+	case ladder.ResultInconclusive:
+		f.Inconclusive++
+	case ladder.ResultOverridden:
+		f.Overridden++
+	case ladder.ResultRefused:
+		f.Refused++
+	case ladder.ResultDenied:
+		f.Denied++
+	case ladder.ResultWouldApply:
+		f.WouldApply++
+	}
+}
+
 // learn commits a result as a run's batch does.
-func (h *house) learn(r Result, i int) {
+func (h *house) learn(r ladder.Result, i int) {
 	h.t.Helper()
 	e := h.e
-	l := lesson{results: []LeverResult{{LeverID: firstOn("a"), Run: fmt.Sprintf("r-%d", i), Result: r, Applied: r == ResultVerified || r.failed()}}}
+	l := ladder.Additions{Results: []ladder.LeverResult{{LeverID: firstOn("a"), Run: fmt.Sprintf("r-%d", i), Result: r, Applied: r == ladder.ResultVerified || failed(r)}}}
 	now := e.clock.now()
-	l.demotions = e.trust.demotions(l.results, now)
-	a, _ := l.append(now)
+	l.Demotions = e.trust.Demotions(l.Results, now)
+	a, _ := l.Append(now)
 	if err := e.append(a); err != nil {
 		h.t.Fatal(err)
 	}
-	e.trust.take(l, now)
+	e.trust.Take(l, now)
 }
 
 // BenchmarkLoadTrust folds what a hundred thousand levers came to, on a hundred
@@ -134,23 +162,23 @@ func BenchmarkLoadTrust(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer j.Close()
-	var l lesson
+	var l ladder.Additions
 	for i := range records {
-		l.results = append(l.results, LeverResult{
+		l.Results = append(l.Results, ladder.LeverResult{
 			LeverID: firstOn(fmt.Sprintf("team-%d/service", i%100)), Run: fmt.Sprintf("r-%026d", i),
-			Result: ResultVerified, Level: playbook.Auto, Applied: true,
+			Result: ladder.ResultVerified, Level: playbook.Auto, Applied: true,
 		})
-		if len(l.results) == audit.MaxBatch {
-			a, _ := l.append(time.Now())
+		if len(l.Results) == audit.MaxBatch {
+			a, _ := l.Append(time.Now())
 			if _, err := j.Append(b.Context(), a); err != nil {
 				b.Fatal(err)
 			}
-			l.results = nil
+			l.Results = nil
 		}
 	}
 	e := &Executor{o: Options{Journal: j}}
 	for b.Loop() {
-		e.trust = newTrust(LadderConfig{})
+		e.trust = ladder.New(ladder.Config{})
 		if err := e.loadTrust(); err != nil {
 			b.Fatal(err)
 		}

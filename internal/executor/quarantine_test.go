@@ -21,7 +21,7 @@ func letGo(reason string) machine.Command {
 func (h *house) setAsideNow(id string) {
 	r := h.e.find(id)
 	r.mu.Lock()
-	h.e.setAside(r, errors.New("panic: our own code is broken"))
+	h.e.quarantineRun(r, errors.New("panic: our own code is broken"))
 	r.mu.Unlock()
 	h.pass(time.Second)
 }

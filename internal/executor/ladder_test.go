@@ -8,22 +8,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // firstOn is the first lever of the playbook ladder.
-func firstOn(service string) LeverID { return LeverID{"ladder", service, "first", "test.turn"} }
+func firstOn(service string) ladder.LeverID {
+	return ladder.LeverID{Playbook: "ladder", Service: service, State: "first", Lever: "test.turn"}
+}
 
-// trustIn gives the record of a lever, none when there is none.
-func (h *house) trustIn(id LeverID) Trust {
+// trustIn returns the record of a lever, none when there is none.
+func (h *house) trustIn(id ladder.LeverID) ladder.Entry {
 	for _, t := range h.e.Ladder(Filter{}) {
 		if t.LeverID == id {
 			return t
 		}
 	}
-	return Trust{LeverID: id}
+	return ladder.Entry{LeverID: id}
 }
 
 // incident lets an alert fire and gives the run that it started, after a time.
@@ -39,7 +42,7 @@ func (h *house) incident(service string, d time.Duration) machine.State {
 // and what a fresh start would read.
 func (h *house) mustAgree(when string) {
 	h.t.Helper()
-	want := map[LeverID]Figured{}
+	want := map[ladder.LeverID]ladder.Figured{}
 	for _, s := range h.runs() {
 		events, err := h.e.RunEvents(s.Start.Run)
 		if err != nil {
@@ -50,7 +53,7 @@ func (h *house) mustAgree(when string) {
 		}
 		ended := s.Ending != nil
 		for i, ev := range events {
-			id := LeverID{s.Start.Playbook, s.Start.Service.Name, ev.State, "test.turn"}
+			id := ladder.LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: ev.State, Lever: "test.turn"}
 			left := ended
 			for _, later := range events[i:] {
 				left = left || later.Kind == machine.EdgeTaken && later.State == ev.State
@@ -83,11 +86,11 @@ func (h *house) mustAgree(when string) {
 			want[id] = f
 		}
 	}
-	got := map[LeverID]Figured{}
+	got := map[ladder.LeverID]ladder.Figured{}
 	for _, t := range h.e.Ladder(Filter{}) {
 		f := t.Figured
 		f.Refused, f.Denied, f.Recovered, f.Watched = 0, 0, 0, 0
-		if f != (Figured{}) {
+		if f != (ladder.Figured{}) {
 			got[t.LeverID] = f
 		}
 	}
@@ -119,10 +122,10 @@ func (h *house) mustFold(when string) {
 // it was verified, and only then.
 func (h *house) mustKeep(verified bool) {
 	h.t.Helper()
-	want := []Good{}
+	want := []ladder.Good{}
 	if verified {
 		run := h.runs()[0]
-		want = append(want, Good{Service: "a", Variable: "knob", Value: "5", Revision: "c2", Run: run.Start.Run, Lever: "test.turn"})
+		want = append(want, ladder.Good{Service: "a", Variable: "knob", Value: "5", Revision: "c2", Run: run.Start.Run, Lever: "test.turn"})
 	}
 	got := h.e.Goods("a")
 	for i := range got {
@@ -172,20 +175,20 @@ func TestDemotion(t *testing.T) {
 		h.pass(time.Hour)
 
 		for _, bad := range []struct {
-			id         LeverID
+			id         ladder.LeverID
 			by, reason string
 			want       error
 		}{
 			{firstOn("a"), "", "x", ErrInvalid},
 			{firstOn("a"), "user:ada", "", ErrInvalid},
 			{firstOn("c"), "user:ada", "x", ErrNotFound},
-			{LeverID{"ladder", "a", "second", ""}, "user:ada", "x", ErrNotFound},
+			{ladder.LeverID{Playbook: "ladder", Service: "a", State: "second", Lever: ""}, "user:ada", "x", ErrNotFound},
 		} {
 			if err := h.e.PromoteLever(t.Context(), bad.id, bad.by, bad.reason); !errors.Is(err, bad.want) {
 				t.Errorf("%+v: %v, want %v", bad, err, bad.want)
 			}
 		}
-		if err := h.e.PromoteLever(t.Context(), LeverID{"ladder", "a", "test.turn", ""}, "user:ada", "the cause is fixed"); err != nil {
+		if err := h.e.PromoteLever(t.Context(), ladder.LeverID{Playbook: "ladder", Service: "a", State: "test.turn", Lever: ""}, "user:ada", "the cause is fixed"); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.e.PromoteLever(t.Context(), firstOn("a"), "user:ada", "again"); !errors.Is(err, ErrConflict) {
@@ -217,9 +220,9 @@ func verdictOf(guards []machine.GuardVerdict, name string) string {
 // The ladder never loosens what a policy says, and the policy's own word is
 // kept where it is the lower one.
 func TestDemotionAndPolicy(t *testing.T) {
-	tr := newTrust(LadderConfig{})
+	tr := ladder.New(ladder.Config{})
 	id := firstOn("a")
-	tr.demote(Demotion{LeverID: id, Failed: 3, To: playbook.Suggest})
+	tr.Demote(ladder.Demotion{LeverID: id, Failed: 3, To: playbook.Suggest})
 	canary := &machine.Cap{Level: playbook.Observe, Rule: "policy canary, policy.yaml:14"}
 	for name, c := range map[string]struct {
 		terms *machine.Terms
@@ -237,7 +240,7 @@ func TestDemotionAndPolicy(t *testing.T) {
 		if c.terms != nil {
 			before = *c.terms
 		}
-		got, d := tr.terms(c.terms, id)
+		got, d := tr.Terms(c.terms, id)
 		if d == nil || got.Cap.Level != c.level || !strings.HasPrefix(got.Cap.Rule, c.rule) {
 			t.Errorf("%s: %+v", name, got.Cap)
 		}
@@ -245,7 +248,7 @@ func TestDemotionAndPolicy(t *testing.T) {
 			t.Errorf("%s: the policy's own terms were changed", name)
 		}
 	}
-	if got, d := tr.terms(nil, firstOn("b")); got != nil || d != nil {
+	if got, d := tr.Terms(nil, firstOn("b")); got != nil || d != nil {
 		t.Errorf("a lever that is not demoted gets terms %+v", got)
 	}
 }
@@ -266,16 +269,16 @@ func TestResults(t *testing.T) {
 		options func(*Options)
 		helps   func(int) bool
 		do      func(h *house, id string) // ten seconds after the alert
-		want    Figured
+		want    ladder.Figured
 	}{
-		"verified":    {want: Figured{Attempts: 1, Verified: 1}},
-		"ineffective": {helps: func(int) bool { return false }, want: Figured{Attempts: 1, Ineffective: 1, Undone: 1}},
-		"denied":      {options: suggest, do: decide(no), want: Figured{Denied: 1}},
-		"nobody":      {options: suggest, want: Figured{}},
-		"approved":    {options: suggest, do: decide(yes("ada")), want: Figured{Attempts: 1, Verified: 1}},
-		"withdrawn":   {options: suggest, do: func(h *house, _ string) { h.post(resolvedOf(h.only().Start.Alert)) }, want: Figured{}},
-		"cancelled":   {options: suggest, do: decide(stop), want: Figured{}},
-		"in mid-air":  {do: decide(stop), want: Figured{Attempts: 1, Overridden: 1, Undone: 1}},
+		"verified":    {want: ladder.Figured{Attempts: 1, Verified: 1}},
+		"ineffective": {helps: func(int) bool { return false }, want: ladder.Figured{Attempts: 1, Ineffective: 1, Undone: 1}},
+		"denied":      {options: suggest, do: decide(no), want: ladder.Figured{Denied: 1}},
+		"nobody":      {options: suggest, want: ladder.Figured{}},
+		"approved":    {options: suggest, do: decide(yes("ada")), want: ladder.Figured{Attempts: 1, Verified: 1}},
+		"withdrawn":   {options: suggest, do: func(h *house, _ string) { h.post(resolvedOf(h.only().Start.Alert)) }, want: ladder.Figured{}},
+		"cancelled":   {options: suggest, do: decide(stop), want: ladder.Figured{}},
+		"in mid-air":  {do: decide(stop), want: ladder.Figured{Attempts: 1, Overridden: 1, Undone: 1}},
 		"by others": {
 			options: suggest,
 			do: func(h *house, id string) {
@@ -286,21 +289,21 @@ func TestResults(t *testing.T) {
 				}
 				decide(yes("ada"))(h, id)
 			},
-			want: Figured{Overridden: 1},
+			want: ladder.Figured{Overridden: 1},
 		},
 		"set aside": {
 			do: func(h *house, id string) {
 				h.setAsideNow(id)
 				decide(letGo("put right by hand"))(h, id)
 			},
-			want: Figured{Attempts: 1, Overridden: 1},
+			want: ladder.Figured{Attempts: 1, Overridden: 1},
 		},
 		"refused": {options: func(o *Options) {
 			o.Policy = rules(func(PolicyInput) (machine.Terms, machine.GuardVerdict) {
 				return machine.Terms{}, machine.GuardVerdict{Why: "never"}
 			})
-		}, want: Figured{Refused: 1}},
-		"observed": {options: func(o *Options) { o.Autonomy = playbook.Observe }, want: Figured{WouldApply: 1, Watched: 1}},
+		}, want: ladder.Figured{Refused: 1}},
+		"observed": {options: func(o *Options) { o.Autonomy = playbook.Observe }, want: ladder.Figured{WouldApply: 1, Watched: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, h *house) {

@@ -1,4 +1,4 @@
-package executor
+package ladder
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Trust is the record of one lever on one service, as people see it.
-type Trust struct {
+// Entry is the record of one lever on one service, as people see it.
+type Entry struct {
 	LeverID
 	Figured
 
@@ -30,39 +30,37 @@ type Trust struct {
 	Proposal string    `json:"proposal,omitempty"` // what a person could do, with the figures; it is never done by itself
 }
 
-// Ladder lists the levers there is a record of, by playbook, service and state.
-// Of f only Service and Playbook are looked at.
-func (e *Executor) Ladder(f Filter) []Trust {
-	services := map[string]playbook.Service{}
-	if e.o.Catalog != nil {
-		for _, s := range e.o.Catalog() {
-			services[s.Name] = s
-		}
-	}
-	set := e.o.Playbooks()
-	t := e.trust
+// Levels are what configuration says of levels now.
+type Levels struct {
+	Ceiling   playbook.Autonomy
+	Services  map[string]playbook.Service // nil: levels of services are not looked at
+	Playbooks *playbook.Set
+}
+
+// List returns the levers there is a record of, by playbook, service and state;
+// empty names select all.
+func (t *TrackRecord) List(service, name string, now Levels) []Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := []Trust{}
+	out := []Entry{}
 	for id, l := range t.levers {
-		if (f.Service != "" && f.Service != id.Service) || (f.Playbook != "" && f.Playbook != id.Playbook) {
+		if (service != "" && service != id.Service) || (name != "" && name != id.Playbook) {
 			continue
 		}
-		limits := slices.Concat(e.levels(id, set, services), l.limits())
-		out = append(out, l.view(id, limits, t.config))
+		out = append(out, l.view(id, slices.Concat(now.levels(id), l.limits()), t.config))
 	}
-	slices.SortFunc(out, func(a, b Trust) int {
+	slices.SortFunc(out, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Playbook, b.Playbook), cmp.Compare(a.Service, b.Service), cmp.Compare(a.State, b.State), cmp.Compare(a.Lever, b.Lever))
 	})
 	return out
 }
 
-// Demoted counts the levers that are demoted now, by playbook.
-func (e *Executor) Demoted() map[string]int {
+// DemotedBy counts the levers that are demoted now, by playbook.
+func (t *TrackRecord) DemotedBy() map[string]int {
 	out := map[string]int{}
-	e.trust.mu.Lock()
-	defer e.trust.mu.Unlock()
-	for id, l := range e.trust.levers {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, l := range t.levers {
 		if l.demoted != nil {
 			out[id.Playbook]++
 		}
@@ -88,20 +86,20 @@ const (
 )
 
 // levels are what configuration says of a lever now, each with its place.
-func (e *Executor) levels(id LeverID, set *playbook.Set, services map[string]playbook.Service) []limit {
+func (n Levels) levels(id LeverID) []limit {
 	var out []limit
 	add := func(level playbook.Autonomy, of limiter, rule string) {
 		out = append(out, limit{machine.Cap{Level: level, Rule: rule}, of})
 	}
-	add(e.o.Autonomy, byConfiguration, "the configuration")
-	if e.o.Catalog != nil {
-		if s, ok := services[id.Service]; ok {
+	add(n.Ceiling, byConfiguration, "the configuration")
+	if n.Services != nil {
+		if s, ok := n.Services[id.Service]; ok {
 			add(s.Autonomy, byConfiguration, "service "+id.Service)
 		} else {
 			add(playbook.Observe, byAbsence, "service "+id.Service+" is not in the catalog")
 		}
 	}
-	p := set.ByName(id.Playbook)
+	p := n.Playbooks.ByName(id.Playbook)
 	if p == nil {
 		add(playbook.Observe, byAbsence, "playbook "+id.Playbook+" is not loaded")
 		return out
@@ -117,19 +115,19 @@ func (e *Executor) levels(id LeverID, set *playbook.Set, services map[string]pla
 }
 
 // limits are the policy's, as it was last asked, and the ladder's own.
-func (t *leverTrust) limits() []limit {
+func (t *leverRecord) limits() []limit {
 	var out []limit
 	if t.cap != nil {
 		out = append(out, limit{*t.cap, byPolicy})
 	}
 	if t.demoted != nil {
-		out = append(out, limit{machine.Cap{Level: t.demoted.To, Rule: t.demoted.rule()}, byLadder})
+		out = append(out, limit{machine.Cap{Level: t.demoted.To, Rule: t.demoted.Rule()}, byLadder})
 	}
 	return out
 }
 
-func (t *leverTrust) view(id LeverID, limits []limit, c LadderConfig) Trust {
-	v := Trust{
+func (t *leverRecord) view(id LeverID, limits []limit, c Config) Entry {
+	v := Entry{
 		LeverID: id, Figured: t.figures, Streak: t.streak, LastAt: t.lastAt, Level: playbook.Auto,
 		Last: []Result{}, Limits: []machine.Cap{}, Demoted: t.demoted != nil, Changed: t.changed,
 	}
@@ -149,7 +147,7 @@ func (t *leverTrust) view(id LeverID, limits []limit, c LadderConfig) Trust {
 	}
 	switch {
 	case t.demoted != nil:
-		v.Why = t.demoted.rule()
+		v.Why = t.demoted.Rule()
 	case t.promoted != nil:
 		v.Why = fmt.Sprintf("demotion lifted by %s: %s", t.promoted.By, t.promoted.Reason)
 	}
@@ -159,7 +157,7 @@ func (t *leverTrust) view(id LeverID, limits []limit, c LadderConfig) Trust {
 
 // propose says what could be raised, once the figures speak for it: to the next
 // level, with everything that holds it down, and not beyond.
-func (v Trust) propose(limits []limit, after int) string {
+func (v Entry) propose(limits []limit, after int) string {
 	if after == 0 || v.Level == playbook.Auto || v.Streak < after {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package executor
+package ladder
 
 import (
 	"cmp"
@@ -27,8 +27,8 @@ type Good struct {
 	At       time.Time `json:"at"`
 }
 
-// lastGood is what was last verified on one service.
-type lastGood struct {
+// verifiedOn is what was last verified on one service.
+type verifiedOn struct {
 	revision  string // newest commit
 	variables map[string]Good
 }
@@ -52,10 +52,10 @@ func verifiedBy(l *machine.Lever) *Verified {
 }
 
 // keep folds what a run verified. The caller holds mu.
-func (t *trust) keep(r LeverResult, at time.Time) {
+func (t *TrackRecord) keep(r LeverResult, at time.Time) {
 	g := t.good[r.Service]
 	if g == nil {
-		g = &lastGood{variables: map[string]Good{}}
+		g = &verifiedOn{variables: map[string]Good{}}
 		t.good[r.Service] = g
 	}
 	if r.Good.Revision != "" {
@@ -68,12 +68,12 @@ func (t *trust) keep(r LeverResult, at time.Time) {
 	}
 }
 
-// LastGood gives the value of a variable of a service, and the commit, that a
+// LastGood returns the value of a variable of a service, and the commit, that a
 // run last verified. An empty variable asks for the newest such commit alone.
-func (e *Executor) LastGood(service, variable string) (value, revision string, ok bool) {
-	e.trust.mu.Lock()
-	defer e.trust.mu.Unlock()
-	g := e.trust.good[service]
+func (t *TrackRecord) LastGood(service, variable string) (value, revision string, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.good[service]
 	switch {
 	case g == nil:
 		return "", "", false
@@ -86,11 +86,11 @@ func (e *Executor) LastGood(service, variable string) (value, revision string, o
 
 // Goods lists what was last verified, by service and variable. An empty service
 // selects all.
-func (e *Executor) Goods(service string) []Good {
-	e.trust.mu.Lock()
-	defer e.trust.mu.Unlock()
+func (t *TrackRecord) Goods(service string) []Good {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	out := []Good{}
-	for name, g := range e.trust.good {
+	for name, g := range t.good {
 		if service != "" && service != name {
 			continue
 		}

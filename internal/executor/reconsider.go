@@ -20,7 +20,7 @@ const stillBelieved = 24 * time.Hour
 // poke lets the dispatcher look again at what was suppressed.
 func (e *Executor) poke() {
 	select {
-	case e.again <- struct{}{}:
+	case e.poked <- struct{}{}:
 	default: // it will look anyway
 	}
 }
@@ -39,7 +39,7 @@ func (e *Executor) reconsider() error {
 			return a.Status != playbook.Firing || !slices.Contains(suppressed[seq], a.Episode())
 		})
 		for len(alerts) > 0 {
-			took, err := e.decideAgain(note, alerts[:min(len(alerts), batchAlerts)])
+			took, err := e.reconsiderAlerts(note, alerts[:min(len(alerts), batchAlerts)])
 			if err != nil {
 				return err
 			}
@@ -65,10 +65,10 @@ func (e *Executor) notification(seq uint64) (waitingNote, error) {
 	return waitingNote{}, fmt.Errorf("the log has no notification %d", seq)
 }
 
-// decideAgain decides about some alerts of a notification that was processed
+// reconsiderAlerts decides about some alerts of a notification that was processed
 // before, as many as fit one batch, and gives how many. What cannot be decided
 // is set aside, as it is for a new one.
-func (e *Executor) decideAgain(n waitingNote, alerts []playbook.Alert) (took int, err error) {
+func (e *Executor) reconsiderAlerts(n waitingNote, alerts []playbook.Alert) (took int, err error) {
 	place := fmt.Sprintf("again@%d", n.seq)
 	survived, ok := e.crashes.enter(e.ctx, place)
 	if !ok {
@@ -99,7 +99,7 @@ func (e *Executor) decideAgain(n waitingNote, alerts []playbook.Alert) (took int
 		}
 		var p *panicError
 		if errors.As(err, &p) || errors.Is(err, audit.ErrInvalid) {
-			err = d.setAside(alerts[:took], err).commit()
+			err = d.quarantineAlerts(alerts[:took], err).commit()
 		}
 		if !errors.Is(err, audit.ErrConflict) {
 			return took, err
@@ -111,8 +111,8 @@ func (e *Executor) decideAgain(n waitingNote, alerts []playbook.Alert) (took int
 	return took, nil // runs keep moving; the alerts stay suppressed until the next time
 }
 
-// setAside gives the batch that records that alerts cannot be processed.
-func (d *deciding) setAside(alerts []playbook.Alert, why error) *deciding {
+// quarantineAlerts returns the batch that records that alerts cannot be processed.
+func (d *deciding) quarantineAlerts(alerts []playbook.Alert, why error) *deciding {
 	out := d.e.deciding()
 	out.note, out.anew = d.note, true
 	for i := range alerts {
@@ -130,7 +130,7 @@ func (d *deciding) setAside(alerts []playbook.Alert, why error) *deciding {
 	return out
 }
 
-// suppressed gives the episodes that start no run only because something was in
+// suppressed returns the episodes that start no run only because something was in
 // the way, by the notification that told of them; not those that nobody has
 // mentioned since that time.
 func (x *episodes) suppressed(since time.Time) map[uint64][]string {

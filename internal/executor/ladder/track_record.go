@@ -1,4 +1,4 @@
-package executor
+package ladder
 
 import (
 	"fmt"
@@ -12,68 +12,70 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// LadderConfig is how levers move on the ladder observe < suggest < auto. Down
+// Config is how levers move on the ladder observe < suggest < auto. Down
 // they go by themselves, up only by the hand of a person. The zero value means
-// DefaultLadder.
-type LadderConfig struct {
+// DefaultConfig.
+type Config struct {
 	DemoteAfter  int           // times in a row that a lever does not help until people are asked again; 0: never; at most MaxDemoteAfter
 	Within       time.Duration // older failures do not count; 0: 30 d
 	ProposeAfter int           // times in a row that a lever is verified until the next level is proposed; 0: never
 }
 
-// MaxDemoteAfter bounds LadderConfig.DemoteAfter: so many results of a lever
+// MaxDemoteAfter bounds Config.DemoteAfter: so many results of a lever
 // are remembered in order.
 const MaxDemoteAfter = 20
 
-// DefaultLadder is what holds where nothing is configured.
-func DefaultLadder() LadderConfig {
-	return LadderConfig{DemoteAfter: 3, Within: 30 * 24 * time.Hour, ProposeAfter: 10}
+// DefaultConfig is what holds where nothing is configured.
+func DefaultConfig() Config {
+	return Config{DemoteAfter: 3, Within: 30 * 24 * time.Hour, ProposeAfter: 10}
 }
 
-func (c LadderConfig) withDefaults() LadderConfig {
-	if c == (LadderConfig{}) {
-		return DefaultLadder()
+func (c Config) withDefaults() Config {
+	if c == (Config{}) {
+		return DefaultConfig()
 	}
 	if c.Within == 0 {
-		c.Within = DefaultLadder().Within
+		c.Within = DefaultConfig().Within
 	}
 	return c
 }
 
-func (c LadderConfig) check() error {
+// Check reports settings that are out of range.
+func (c Config) Check() error {
 	if c.DemoteAfter < 0 || c.DemoteAfter > MaxDemoteAfter || c.Within < 0 || c.ProposeAfter < 0 {
 		return fmt.Errorf("executor: the ladder's settings are out of range: %+v", c)
 	}
 	return nil
 }
 
-// trust is what is known of how far each lever can be trusted, and the runs
+// TrackRecord is what is known of how far each lever can be trusted, and the runs
 // whose alerts are watched because they only observed. It is the fold of the
 // stream ladder and of nothing else, so that a start reads that stream alone.
-type trust struct {
-	config LadderConfig
+type TrackRecord struct {
+	config Config
 
-	// change is held by whoever lifts a demotion, and shared by batches that
+	// Change is held by whoever lifts a demotion, and shared by batches that
 	// bring results, each from its decision until that is folded: what is in
 	// memory was folded in an order that the log has too.
-	change sync.RWMutex
+	Change sync.RWMutex
 
 	mu      sync.Mutex // guards everything below; a leaf lock
-	levers  map[LeverID]*leverTrust
-	shadows map[string]*shadow   // by run
-	waiting map[string][]*shadow // by episode
-	good    map[string]*lastGood // by service
+	levers  map[LeverID]*leverRecord
+	watched map[string]*watchedRun   // by run
+	waiting map[string][]*watchedRun // by episode
+	good    map[string]*verifiedOn   // by service
 }
 
-func newTrust(c LadderConfig) *trust {
-	return &trust{
-		config: c.withDefaults(), levers: map[LeverID]*leverTrust{},
-		shadows: map[string]*shadow{}, waiting: map[string][]*shadow{}, good: map[string]*lastGood{},
+// New returns an empty track record.
+func New(c Config) *TrackRecord {
+	return &TrackRecord{
+		config: c.withDefaults(), levers: map[LeverID]*leverRecord{},
+		watched: map[string]*watchedRun{}, waiting: map[string][]*watchedRun{}, good: map[string]*verifiedOn{},
 	}
 }
 
-// leverTrust is the record of one lever.
-type leverTrust struct {
+// leverRecord is the record of one lever.
+type leverRecord struct {
 	figures Figured
 	last    []outcome // newest last, at most MaxDemoteAfter; those before the last promotion are forgotten
 	streak  int       // verified in a row
@@ -134,7 +136,7 @@ func (c *Figured) add(r LeverResult) {
 }
 
 // add takes in a result.
-func (t *leverTrust) add(r LeverResult, at time.Time) {
+func (t *leverRecord) add(r LeverResult, at time.Time) {
 	t.figures.add(r)
 	t.lastAt, t.cap = at, r.Cap
 	switch r.Result {
@@ -156,7 +158,7 @@ func (t *leverTrust) add(r LeverResult, at time.Time) {
 }
 
 // demotion is what the newest results ask for; false when they ask for none.
-func (t *leverTrust) demotion(id LeverID, c LadderConfig) (Demotion, bool) {
+func (t *leverRecord) demotion(id LeverID, c Config) (Demotion, bool) {
 	if c.DemoteAfter == 0 || t.demoted != nil || len(t.last) < c.DemoteAfter {
 		return Demotion{}, false
 	}
@@ -181,22 +183,25 @@ func (t *leverTrust) demotion(id LeverID, c LadderConfig) (Demotion, bool) {
 	}, true
 }
 
-// rule is the demotion as people find it.
-func (d Demotion) rule() string {
+// Rule is the demotion as people find it.
+func (d Demotion) Rule() string {
 	return fmt.Sprintf("%sdemoted after %d attempts in a row that were not proven to help (%s), on %s",
 		ladderWord, d.Failed, d.Verdict, d.At.UTC().Format(time.DateOnly))
 }
 
-// lift is the command that takes the demotion back.
-func (d Demotion) lift() string {
+// Why is the rule without the ladder's word.
+func (d Demotion) Why() string { return strings.TrimPrefix(d.Rule(), ladderWord) }
+
+// Lift is the command that takes the demotion back.
+func (d Demotion) Lift() string {
 	return fmt.Sprintf("responder ladder promote %s %s %s --reason ...", d.Playbook, d.Service, d.State)
 }
 
-// text is what people are told of it.
-func (d Demotion) text() string {
+// Text is what people are told of it.
+func (d Demotion) Text() string {
 	return fmt.Sprintf("lever %s (%s) of playbook %s is demoted to %s on service %s: %d attempts in a row were not proven to help since %s (%s). "+
 		"People are asked before it is applied, until one of them lifts that: %s",
-		d.State, d.Lever, d.Playbook, d.To, d.Service, d.Failed, d.Since.UTC().Format(time.RFC3339), d.Verdict, d.lift())
+		d.State, d.Lever, d.Playbook, d.To, d.Service, d.Failed, d.Since.UTC().Format(time.RFC3339), d.Verdict, d.Lift())
 }
 
 // ladderWord begins the rule of the ladder's own caps.
@@ -204,8 +209,8 @@ const ladderWord = "ladder: "
 
 func ladderSays(c machine.Cap) bool { return strings.HasPrefix(c.Rule, ladderWord) }
 
-// terms are those given, with the cap of a demoted lever where it is the lowest.
-func (t *trust) terms(terms *machine.Terms, id LeverID) (*machine.Terms, *Demotion) {
+// Terms are those given, with the cap of a demoted lever where it is the lowest.
+func (t *TrackRecord) Terms(terms *machine.Terms, id LeverID) (*machine.Terms, *Demotion) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.levers[id]
@@ -217,35 +222,26 @@ func (t *trust) terms(terms *machine.Terms, id LeverID) (*machine.Terms, *Demoti
 		capped = *terms
 	}
 	if capped.Cap == nil || capped.Cap.Level > l.demoted.To {
-		capped.Cap = &machine.Cap{Level: l.demoted.To, Rule: l.demoted.rule()}
+		capped.Cap = &machine.Cap{Level: l.demoted.To, Rule: l.demoted.Rule()}
 	}
 	return &capped, l.demoted
 }
 
-// guardLadder shows that people are asked because of what was learned. It keeps
-// nothing back: the cap does that.
-func guardLadder(q question) machine.GuardVerdict {
-	if q.demoted == nil {
-		return machine.GuardVerdict{}
-	}
-	return pass("ladder", "%s; to lift that: %s", strings.TrimPrefix(q.demoted.rule(), ladderWord), q.demoted.lift())
-}
-
-// get gives the record of a lever, made when it is missing. The caller holds mu.
-func (t *trust) get(id LeverID) *leverTrust {
+// get returns the record of a lever, made when it is missing. The caller holds mu.
+func (t *TrackRecord) get(id LeverID) *leverRecord {
 	l := t.levers[id]
 	if l == nil {
 		for _, name := range []*string{&id.Playbook, &id.Service, &id.State, &id.Lever} {
 			*name = unique.Make(*name).Value() // a service's levers say the same
 		}
-		l = &leverTrust{}
+		l = &leverRecord{}
 		t.levers[id] = l
 	}
 	return l
 }
 
 // result folds a result.
-func (t *trust) result(r LeverResult, at time.Time) {
+func (t *TrackRecord) result(r LeverResult, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.get(r.LeverID).add(r, at)
@@ -257,17 +253,17 @@ func (t *trust) result(r LeverResult, at time.Time) {
 	}
 }
 
-// demote folds a demotion.
-func (t *trust) demote(d Demotion) {
+// Demote folds a demotion.
+func (t *TrackRecord) Demote(d Demotion) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.get(d.LeverID)
 	l.demoted, l.changed = &d, d.At
 }
 
-// promote folds that a demotion was lifted: what led to it is forgotten, so
+// Promote folds that a demotion was lifted: what led to it is forgotten, so
 // that the next failure alone does not bring it back.
-func (t *trust) promote(p Promotion, at time.Time) {
+func (t *TrackRecord) Promote(p Promotion, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.get(p.LeverID)

@@ -1,4 +1,4 @@
-package executor
+package ladder
 
 import (
 	"time"
@@ -14,7 +14,7 @@ const (
 	KindLeverResult   = "ladder.result"   // LeverResult: a run is done with a lever
 	KindLeverDemoted  = "ladder.demoted"  // Demotion
 	KindLeverPromoted = "ladder.promoted" // Promotion: a person lifted a demotion
-	KindShadowEnded   = "ladder.shadow"   // ShadowEnd: what became of an alert that a run only observed
+	KindObservedEnded = "ladder.shadow"   // ObservedEnd: what became of an alert that a run only observed
 )
 
 // LeverID names a lever of a playbook on a service: what is learned of it there
@@ -83,9 +83,9 @@ type Promotion struct {
 	Reason string `json:"reason"`
 }
 
-// ShadowEnd is the record of what became of the alerts of a run that only
+// ObservedEnd is the record of what became of the alerts of a run that only
 // observed.
-type ShadowEnd struct {
+type ObservedEnd struct {
 	LeverID
 
 	Run       string        `json:"run"`
@@ -158,9 +158,9 @@ func verdictOn(s machine.State, ev machine.Event) Result {
 	}
 }
 
-// results finds the levers that a run is done with by these events. Few batches
+// Results finds the levers that a run is done with by these events. Few batches
 // have one, and folding is not free.
-func results(s machine.State, events []machine.Event) []LeverResult {
+func Results(s machine.State, events []machine.Event) []LeverResult {
 	leaves, plans := false, s.Lever != nil
 	for i := range events {
 		leaves = leaves || events[i].Kind == machine.EdgeTaken || events[i].Kind == machine.RunEnded

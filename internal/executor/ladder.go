@@ -1,0 +1,199 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/ladder"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// guardLadder shows that people are asked because of what was learned. It keeps
+// nothing back: the cap does that.
+func guardLadder(q question) machine.GuardVerdict {
+	if q.demoted == nil {
+		return machine.GuardVerdict{}
+	}
+	return pass("ladder", "%s; to lift that: %s", q.demoted.Why(), q.demoted.Lift())
+}
+
+// learn finds what the batch adds to the track record of levers, and what people
+// have to be told of that. The caller shares trust.Change until it is folded.
+func (b *batch) learn() ladder.Additions {
+	l := ladder.Additions{Resolved: b.resolved, Observed: b.observed}
+	for _, st := range b.staged {
+		s := *st.r.state
+		if s.Playbook == nil {
+			s.Playbook = st.state.Playbook
+		}
+		found := ladder.Results(s, st.events)
+		for _, d := range b.e.trust.Demotions(found, b.now) {
+			l.Demotions = append(l.Demotions, d)
+			b.notices = append(b.notices, demoted(d, st.state.Start))
+		}
+		l.Results = append(l.Results, found...)
+	}
+	b.e.trust.Recover(&l, b.now, b.e.ledger.actedSince)
+	return l
+}
+
+// demoted is what people are told of a demotion.
+func demoted(d ladder.Demotion, s machine.Start) machine.Effect {
+	return machine.Effect{
+		Key: fmt.Sprintf("ladder/%s/%s/demoted", d.Run, d.State), Run: d.Run, Playbook: d.Playbook, State: d.State,
+		Service: s.Service, Alert: s.Alert, Text: d.Text(),
+	}
+}
+
+// loadTrust folds the stream ladder.
+func (e *Executor) loadTrust() error {
+	for rec, err := range e.o.Journal.Stream(ladder.Stream, 0) {
+		if err == nil {
+			err = e.trust.Fold(rec)
+		}
+		if err != nil {
+			return fmt.Errorf("read ladder: %w", err)
+		}
+	}
+	return nil
+}
+
+// PromoteLever lifts the demotion of a lever: id.State names its state or, where
+// that is enough, its kind; id.Lever is not looked at. It raises nothing
+// above what configuration, service, playbook, state and policy allow, and is
+// durable when it returns. by and reason are for the record and must not be empty.
+func (e *Executor) PromoteLever(ctx context.Context, id ladder.LeverID, by, reason string) error {
+	switch {
+	case by == "":
+		return fmt.Errorf("%w: who promotes it?", ErrInvalid)
+	case reason == "":
+		return fmt.Errorf("%w: say why, for the record", ErrInvalid)
+	}
+	if err := errors.Join(ctx.Err(), e.Ready()); err != nil {
+		return err
+	}
+	e.trust.Change.Lock()
+	defer e.trust.Change.Unlock()
+	ids, err := e.trust.Named(id)
+	switch {
+	case errors.Is(err, ladder.ErrNoRecord):
+		return fmt.Errorf("%w: %w", ErrNotFound, err)
+	case errors.Is(err, ladder.ErrAmbiguous):
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	now := e.clock.now()
+	var recs []audit.Record
+	for _, id := range ids {
+		recs = append(recs, audit.Record{Kind: ladder.KindLeverPromoted, Time: now, Data: encode(ladder.Promotion{LeverID: id, By: by, Reason: reason})})
+	}
+	if err := e.append(audit.Append{Stream: ladder.Stream, After: audit.Any, Records: recs}); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		e.trust.Promote(ladder.Promotion{LeverID: id, By: by, Reason: reason}, now)
+	}
+	return nil
+}
+
+// endObserved returns up waiting for alerts that were only observed where it has
+// been long enough. Only the dispatcher calls it.
+func (e *Executor) endObserved() error {
+	const together = 256
+	ends := e.trust.Overdue(e.clock.now())
+	for part := range slices.Chunk(ends, together) {
+		b := e.batch()
+		b.observed = part
+		if err := b.commit(); err != nil {
+			return fmt.Errorf("record what became of observed alerts: %w", err)
+		}
+	}
+	return nil
+}
+
+// actedSince names another run that changed the service since then, empty when
+// none did.
+func (l *ledger) actedSince(service, except string, since time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a, ok := l.lastBy(service, except); ok && !a.at.Before(since) {
+		return a.run
+	}
+	return ""
+}
+
+// observedOutcome returns what became of the alerts of an ended run, nil when it did not
+// end observed at a lever.
+func (e *Executor) observedOutcome(s machine.State) *machine.Shadow {
+	if s.Ending == nil || s.Ending.Outcome != machine.OutcomeObserved || s.Lever == nil || !s.Lever.Would {
+		return nil
+	}
+	out := &machine.Shadow{Until: s.Ended.Add(ladder.WatchedFor)}
+	if e.trust.Watches(s.Start.Run) {
+		return out
+	}
+	end, ok := e.observedEnd(s.Start.Run, s.Ended)
+	if !ok {
+		return nil // it is older than this record
+	}
+	out.Known, out.Recovered, out.After, out.Acted = true, end.Recovered, end.After, end.Acted
+	return out
+}
+
+// observedEnd finds the record of a run that ended then. Only a day's records can
+// have it.
+func (e *Executor) observedEnd(run string, ended time.Time) (ladder.ObservedEnd, bool) {
+	const slack = time.Hour // for a clock that was set, a service that was down
+	head, err := e.o.Journal.Head(ladder.Stream)
+	if err != nil || head == 0 {
+		return ladder.ObservedEnd{}, false
+	}
+	from, err := e.youngSince(ladder.Stream, head, ended.Add(-slack))
+	if err != nil {
+		return ladder.ObservedEnd{}, false
+	}
+	for rec, err := range e.o.Journal.Stream(ladder.Stream, from) {
+		if err != nil {
+			return ladder.ObservedEnd{}, false
+		}
+		if rec.Kind != ladder.KindObservedEnded {
+			continue
+		}
+		if s, err := decode[ladder.ObservedEnd](rec); err == nil && s.Run == run {
+			return s, true
+		}
+	}
+	return ladder.ObservedEnd{}, false
+}
+
+// LastGood returns the value of a variable of a service, and the commit, that a
+// run last verified. An empty variable asks for the newest such commit alone.
+func (e *Executor) LastGood(service, variable string) (value, revision string, ok bool) {
+	return e.trust.LastGood(service, variable)
+}
+
+// Goods lists what was last verified, by service and variable. An empty service
+// selects all.
+func (e *Executor) Goods(service string) []ladder.Good { return e.trust.Goods(service) }
+
+// Ladder lists the levers there is a record of, by playbook, service and state.
+// Of f only Service and Playbook are looked at.
+func (e *Executor) Ladder(f Filter) []ladder.Entry {
+	now := ladder.Levels{Ceiling: e.o.Autonomy, Playbooks: e.o.Playbooks()}
+	if e.o.Catalog != nil {
+		now.Services = map[string]playbook.Service{}
+		for _, s := range e.o.Catalog() {
+			now.Services[s.Name] = s
+		}
+	}
+	return e.trust.List(f.Service, f.Playbook, now)
+}
+
+// Demoted counts the levers that are demoted now, by playbook.
+func (e *Executor) Demoted() map[string]int { return e.trust.DemotedBy() }
