@@ -89,6 +89,9 @@ func (w *simWorld) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 	}
 	if !calm {
 		if out, failed := w.fault(ctx, d, e); failed {
+			w.mu.Lock()
+			w.untold[e.Run] = w.untold[e.Run] || e.Action == machine.ActionNotify
+			w.mu.Unlock()
 			return out
 		}
 	}
@@ -139,11 +142,6 @@ func (w *simWorld) fault(ctx context.Context, d *rand.Rand, e machine.Effect) (m
 	}
 	if d.IntN(12) != 0 {
 		return machine.Outcome{}, false
-	}
-	if e.Action == machine.ActionNotify {
-		w.mu.Lock()
-		w.untold[e.Run] = true
-		w.mu.Unlock()
 	}
 	reasons := []fault.Reason{fault.Throttled, fault.Unreachable, fault.ServerError}
 	return machine.Outcome{Status: machine.StatusFailed, Reason: reasons[d.IntN(3)], Message: "not now"}, true
