@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/yamldoc"
 	"github.com/inference-responder/responder/internal/executor/ladder"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Guards is the executor's guards as the configuration writes them.
