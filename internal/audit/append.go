@@ -39,12 +39,12 @@ const (
 // Append writes the batch, whole or not at all, and returns its records as
 // they were written. They are on disk when it returns without an error.
 //
-// A stream's After must be its head at the moment of writing; a stream named
-// twice is at the second mention what the first made it. The error is
+// A stream's After must be its head at the moment of writing. Where a batch names
+// a stream twice, the second After counts the records of the first. The error is
 // ErrConflict, ErrFull, ErrInvalid, or one of those under ErrUnavailable; only
 // ErrOutcomeUnknown leaves open whether the batch was written. If ctx ends
 // before the commit has begun, nothing is written and the error is ctx's;
-// after that Append waits for the outcome, whatever ctx says.
+// after that Append waits for the outcome and ignores ctx.
 //
 // The records' Data must not change until Append returns.
 func (j *Journal) Append(ctx context.Context, batch ...Append) ([]Record, error) {
@@ -64,8 +64,8 @@ func (j *Journal) Append(ctx context.Context, batch ...Append) ([]Record, error)
 	return r.out, nil
 }
 
-// pack packs the request's data, here and not in the committer, which is one
-// for all callers.
+// pack packs the request's data. The caller does it, because all callers share
+// one committer.
 func (j *Journal) pack(r *request) {
 	scratch, _ := j.scratch.Get().(*[]byte)
 	if scratch == nil {
@@ -104,7 +104,7 @@ func (j *Journal) SetMeta(key string, v []byte) error {
 	return nil
 }
 
-// sign has the committer store a checkpoint over everything before it.
+// sign makes the committer store a checkpoint over everything before it.
 func (j *Journal) sign() error {
 	r := &request{sign: true, done: make(chan struct{})}
 	return j.submit(context.Background(), r)
@@ -130,7 +130,7 @@ func (j *Journal) submit(ctx context.Context, r *request) error {
 	return r.err
 }
 
-// enqueue puts r into the queue, or says why not.
+// enqueue puts r into the queue, or returns why it cannot.
 func (j *Journal) enqueue(r *request) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -147,7 +147,7 @@ func (j *Journal) enqueue(r *request) error {
 	return nil
 }
 
-// refusal says why no request is taken now. The caller holds mu.
+// refusal returns why no request is taken now, nil when one is. The caller holds mu.
 func (j *Journal) refusal(now time.Time) error {
 	switch {
 	case j.closed:
@@ -176,8 +176,8 @@ func (j *Journal) Idle() bool {
 }
 
 // Watch returns a channel that receives after every commit of records, and a
-// function that ends it. The channel holds one signal: a slow watcher misses
-// none, it only sees several as one.
+// function that ends it. The channel holds one signal, so that a slow watcher
+// sees several commits as one and misses none.
 func (j *Journal) Watch() (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
 	j.watchMu.Lock()
@@ -190,7 +190,7 @@ func (j *Journal) Watch() (<-chan struct{}, func()) {
 	}
 }
 
-// signal tells the watchers.
+// signal wakes the watchers.
 func (j *Journal) signal() {
 	j.watchMu.Lock()
 	defer j.watchMu.Unlock()

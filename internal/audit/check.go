@@ -13,9 +13,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// A Checker runs Check on a file in another process. bbolt can panic in a
-// goroutine of its own on a damaged file, which nothing in this process could
-// recover from.
+// A Checker runs Check on a file in another process. On a damaged file bbolt can
+// panic in a goroutine of its own, which no recover in this process catches.
 type Checker func(ctx context.Context, path string) error
 
 // checkTimeout is the deadline of a child that checks a file of this size: a
@@ -24,10 +23,10 @@ func checkTimeout(size int64) time.Duration {
 	return 30*time.Second + time.Duration(size>>30)*30*time.Second
 }
 
-// errCheckTimeout tells the deadline of a check from its caller's.
+// errCheckTimeout distinguishes the deadline of a check from its caller's.
 var errCheckTimeout = errors.New("check timed out")
 
-// lockTimeout is how long an open waits for another process to let go.
+// lockTimeout is how long an open waits for another process to release the file.
 const lockTimeout = time.Second
 
 // Check examines the structure of the journal's file: header, every page,
@@ -77,7 +76,7 @@ func openError(path string, err error) error {
 	return fileError(path, err)
 }
 
-// metaInfo is what the meta bucket says.
+// metaInfo is the content of the meta bucket.
 type metaInfo struct {
 	origin, public, created string
 	tree                    tree

@@ -21,7 +21,7 @@ const maxNote = 4096
 // errWrongPlace: a valid checkpoint stored under another size than its own.
 var errWrongPlace = errors.New("it is over another number of entries")
 
-// A checkpoint is what a signed note says: the log named origin had this root
+// A checkpoint is the content of a signed note: the log named origin had this root
 // when it had this many entries.
 type checkpoint struct {
 	origin string

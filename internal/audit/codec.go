@@ -139,15 +139,6 @@ func (r rawRecord) record(stream string) (Record, error) {
 	return out, nil
 }
 
-// decodeRecord is parseRecord with a copy.
-func decodeRecord(b []byte) (Record, error) {
-	raw, err := parseRecord(b)
-	if err != nil {
-		return Record{}, err
-	}
-	return raw.record(string(raw.stream))
-}
-
 // u64 is the 8-byte big-endian form used for keys and counters.
 func u64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 

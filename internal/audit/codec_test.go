@@ -16,6 +16,15 @@ import (
 	"pgregory.net/rapid"
 )
 
+// decodeRecord decodes a stored record.
+func decodeRecord(b []byte) (Record, error) {
+	raw, err := parseRecord(b)
+	if err != nil {
+		return Record{}, err
+	}
+	return raw.record(string(raw.stream))
+}
+
 // The bytes on disk and the leaf over them. If this test must change, so must
 // the version of the encoding.
 func TestRecordGolden(t *testing.T) {

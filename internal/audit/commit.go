@@ -38,8 +38,8 @@ func (j *Journal) commitLoop() {
 		}
 		for taken := j.take(); len(taken) > 0; taken = j.take() {
 			j.commit(taken)
-			// The callers just answered are about to ask again. Let them, and
-			// the next commit is for all of them and not for the first.
+			// The callers that were just answered are about to append again.
+			// Yielding to them makes the next commit one for all of them.
 			runtime.Gosched()
 		}
 		unsigned := j.Size() > j.signed
@@ -62,14 +62,14 @@ func (j *Journal) commitLoop() {
 	}
 }
 
-// isClosed reports that no request can come after those taken.
+// isClosed reports whether no request can follow those that were taken.
 func (j *Journal) isClosed() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.closed && len(j.queue) == 0
 }
 
-// writable reports that no commit has failed.
+// writable reports whether no commit has failed.
 func (j *Journal) writable() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -168,7 +168,7 @@ func (j *Journal) transact(live []*request, now time.Time) (applied bool, err er
 	return true, j.o.Failpoint("before-ack")
 }
 
-// abandon lets go of a transaction that panicked, so that Close can go on.
+// abandon rolls back a transaction that panicked, so that Close does not wait for it.
 func abandon(tx *bolt.Tx) (err error) {
 	if tx == nil {
 		return nil
@@ -201,8 +201,8 @@ func (j *Journal) visible(txid int) bool {
 	return tx.Rollback() != nil || seen >= txid
 }
 
-// fail answers the requests of a failed transaction. A full disk is waited
-// for; after anything else the journal takes no more.
+// fail answers the requests of a failed transaction. After a full disk the
+// journal tries again later; after any other failure it takes no more requests.
 func (j *Journal) fail(live []*request, cause error, applied bool, started time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -227,14 +227,14 @@ func (j *Journal) fail(live []*request, cause error, applied bool, started time.
 	}
 }
 
-// clearFull notes that there was space.
+// clearFull records that a write found space.
 func (j *Journal) clearFull() {
 	j.mu.Lock()
 	j.full = nil
 	j.mu.Unlock()
 }
 
-// release gives the requests' share of the queue bounds back.
+// release returns the requests' share of the queue bounds.
 func (j *Journal) release(taken []*request) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -244,7 +244,7 @@ func (j *Journal) release(taken []*request) {
 	}
 }
 
-// isNoSpace reports that a write failed for want of space. bbolt passes one
+// isNoSpace reports whether a write failed because the disk is full. bbolt passes one
 // such error on as text.
 func isNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||

@@ -43,7 +43,7 @@ var (
 	keyTree = u64(math.MaxUint64)
 )
 
-// allBuckets lists what a journal has, in the order it is created.
+// allBuckets returns the names of a journal's buckets, in the order of creation.
 func allBuckets() [][]byte {
 	return [][]byte{bucketMeta, bucketLog, bucketIndex, bucketCheckpoints, bucketCells}
 }
@@ -54,7 +54,7 @@ type keyPair struct {
 	public string // verifier key, as in journal.pub
 }
 
-// newFile is where a journal is built before it takes its name.
+// newFile returns the name under which a journal is built before it is renamed.
 func newFile(path string) string { return path + ".new" }
 
 // create makes a new, empty journal with new keys.
@@ -90,7 +90,7 @@ func create(path string, fail failpoint) error {
 	return finishCreate(path)
 }
 
-// finishCreate gives a complete new file its name.
+// finishCreate renames a complete new file to its final name.
 func finishCreate(path string) error {
 	if err := os.Rename(newFile(path), path); err != nil {
 		return fileError(path, err)

@@ -2,10 +2,9 @@
 // that is both the audit log and the source of state. Every fact the service
 // acts on is a record in it, written and synced before anyone acts on it.
 //
-// The package knows nothing of alerts, playbooks or runs. It stores records in
-// named streams ("intake", "run/r-01J..."); what a record means is its
-// writer's business. It may be called by the executor (append, fold, watch),
-// by projections (read), and by cmd (open, check, verify, export).
+// The package does not interpret records. It stores them in named streams
+// ("intake", "run/r-01J..."). The executor appends, folds and watches,
+// projections read, and the command line opens, checks, verifies and exports.
 //
 // # What is stored
 //
@@ -31,31 +30,31 @@
 // Interior hashes are not stored: the subtree hashes of the tree continue the
 // log, the leaf hashes rebuild everything else.
 //
-// A commit is two syncs, and what it costs besides is pages, some 17 us each
-// on a virtual disk and more for one that has no place there yet. Hence few
-// buckets, packed data, a file that is kept longer than it need be
-// (reserve.go), and a free list that gives out the lowest pages first.
+// A commit costs two syncs and its pages: about 17 us each on a virtual disk, and
+// more for a page that is not allocated yet. Therefore the file has few buckets,
+// packed data, allocated pages ahead of its end (reserve.go), and a free list that
+// uses the lowest pages first.
 //
 // # Invariants
 //
 //   - A record that Append returned is on disk. Nothing is acknowledged after
-//     a failed commit, and an append whose fate is unknown says so
-//     (ErrOutcomeUnknown).
+//     a failed commit. An append whose outcome is unknown returns
+//     ErrOutcomeUnknown.
 //   - A batch is applied whole or not at all, and only if every stream it
 //     names still has the head its caller saw.
 //   - seq has no gaps; within a stream, index has no gaps and seq ascends.
 //   - After every commit fewer than 1024 records follow the last checkpoint.
 //   - Log, leaf hashes, tree and index change in one transaction.
-//   - What Log and Stream yield matches its leaf hash: bbolt has no checksums,
-//     and a bit that rotted must not become an action.
-//   - Nothing is ever repaired silently. A file that is damaged, foreign or
-//     older than its own traces is refused with an error that says what to do.
+//   - What Log and Stream yield matches its leaf hash. bbolt has no checksums,
+//     and a flipped bit must not become an action.
+//   - Nothing is repaired silently. A file that is damaged, foreign or older than
+//     its last clean stop is refused with an error that names what to do.
 //
 // # Who writes
 //
-// One goroutine, the committer. It takes whatever callers have queued, without
-// a timer, and commits it as one bbolt transaction: a lone caller waits for
-// one sync, sixty-four callers share one.
+// One goroutine, the committer, writes. It takes everything that callers have
+// queued, without a timer, and commits it as one bbolt transaction. A single caller
+// waits for one sync, and sixty-four callers share one.
 //
 // # What a verifier can and cannot find
 //

@@ -18,13 +18,13 @@ var (
 	// errors below.
 	ErrUnavailable = errors.New("journal takes no appends")
 
-	// ErrReadOnly: a commit failed, this one before anything was written or an
-	// earlier one. Until the journal is opened again nobody can say what the
-	// disk holds, so nothing more is written; this batch was not.
+	// ErrReadOnly: a commit failed, an earlier one or this one before anything
+	// was written. What the disk holds is unknown until the journal is opened
+	// again, so nothing more is written. This batch was not.
 	ErrReadOnly = fmt.Errorf("%w: a write failed", ErrUnavailable)
 
-	// ErrOutcomeUnknown: this very commit failed at a point where the disk
-	// may or may not hold the batch. Opening the journal again will tell.
+	// ErrOutcomeUnknown: this commit failed at a point where the disk may or
+	// may not hold the batch. Opening the journal again shows which.
 	ErrOutcomeUnknown = fmt.Errorf("%w: outcome of the write is unknown", ErrUnavailable)
 
 	// ErrDiskFull: no space for this batch. It was not written. The journal
@@ -51,7 +51,7 @@ var (
 	ErrKey = errors.New("journal key mismatch")
 )
 
-// restoreAdvice ends every error about a file that a service cannot use.
+// restoreAdvice is the end of every error about a file that a service cannot use.
 const restoreAdvice = "restore a copy verified with `responder audit verify`, " +
 	"or move the journal's files away to start a new log"
 
@@ -79,8 +79,8 @@ func foreign(path, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", path, ErrForeign, fmt.Sprintf(format, args...))
 }
 
-// advised adds to an error about the file of a service what to do. Who looks at
-// a copy has nothing to move away.
+// advised adds what to do to an error about the file of a service. Errors about a
+// copy are left without it.
 func advised(err error) error {
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrForeign) {
 		return fmt.Errorf("%w; %s", err, restoreAdvice)

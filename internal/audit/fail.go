@@ -8,7 +8,7 @@ package audit
 //	                  and left nothing (syscall.ENOSPC: the disk is full)
 //	after-commit      transaction durable; an error here is a write that was
 //	                  applied but reported as failed
-//	before-ack        the journal has taken note of the commit, callers have not
+//	before-ack        the journal knows of the commit, callers do not
 //	create-database   the new database exists under its temporary name
 //	create-keys       the keys exist, the database has not got its name
 //	close-checkpoint  the last checkpoint is written, the file not closed

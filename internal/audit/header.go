@@ -36,7 +36,7 @@ type boltMeta struct {
 	txid     uint64
 }
 
-// metaState says why there is no boltMeta.
+// metaState is the reason why there is no boltMeta.
 type metaState int
 
 const (
@@ -46,7 +46,7 @@ const (
 	metaDamaged
 )
 
-// parseMeta judges the bytes of one meta page.
+// parseMeta parses and checks the bytes of one meta page.
 func parseMeta(b []byte) (boltMeta, metaState) {
 	if len(b) < pageHeader+metaSize {
 		return boltMeta{}, metaAbsent
@@ -77,7 +77,7 @@ func parseMeta(b []byte) (boltMeta, metaState) {
 }
 
 // readHeader returns the newest valid meta of the file at path, or an error
-// that says why the file cannot be a usable journal.
+// that names why the file cannot be a usable journal.
 func readHeader(path string) (_ boltMeta, _ int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -134,7 +134,7 @@ func bestMeta(r io.ReaderAt, path string) (boltMeta, error) {
 	return boltMeta{}, foreign(path, "it is not a bbolt file")
 }
 
-// metaOffsets is 0 and every page size at which the second meta may lie.
+// metaOffsets returns 0 and every page size at which the second meta may be.
 func metaOffsets() []int64 {
 	offs := []int64{0}
 	for size := int64(minPageSize); size <= maxPageSize; size *= 2 {
@@ -143,7 +143,7 @@ func metaOffsets() []int64 {
 	return offs
 }
 
-// kindOf names what is not a regular file.
+// kindOf returns the word for a file that is not regular.
 func kindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -163,8 +163,8 @@ func fileError(path string, err error) error {
 }
 
 // A clean marker is the file that Close leaves beside the journal. It names
-// the transaction and size it left, so that the next Open knows without
-// opening the file whether anything happened since.
+// the transaction and size it left, so that the next Open can tell, without
+// opening the file, whether anything was written since.
 type cleanMarker struct {
 	txid uint64
 	size int64
@@ -198,7 +198,8 @@ func writeMarker(path string) error {
 	return writeFile(markerPath(path), fmt.Appendf(nil, "%d %d\n", m.txid, size), 0o600)
 }
 
-// removeMarker removes the marker durably: from here on a crash is a crash.
+// removeMarker removes the marker durably. After a crash from here on, the next
+// Open finds none.
 func removeMarker(path string) error {
 	if err := os.Remove(markerPath(path)); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 
 // CheckEntries reads the log, the newest entries first, on all processors, and
 // finds those that were changed since they were written: entries that are
-// missing, or do not match their leaf hash. It takes about as long as it is
-// given; what it does not get to is checked when it is read.
+// missing, or do not match their leaf hash. It stops when the time is over.
+// Entries that it did not reach are checked when they are read.
 func (j *Journal) CheckEntries(within time.Duration) error {
 	c := &entryCheck{j: j, end: j.Size(), until: time.Now().Add(within)}
 	var workers sync.WaitGroup
@@ -23,17 +23,17 @@ func (j *Journal) CheckEntries(within time.Duration) error {
 	return c.err
 }
 
-// An entryCheck is how far a check of the entries has come.
+// An entryCheck is the progress of one check of the entries.
 type entryCheck struct {
 	j     *Journal
 	until time.Time
 
 	mu  sync.Mutex // guards everything below
-	end uint64     // nobody has begun with the entries before it
+	end uint64     // the entries from here on are taken by a worker
 	err error
 }
 
-// take gives the next span to check; false when there is none, or no time left.
+// take returns the next span to check. It reports false when none is left, or no time.
 func (c *entryCheck) take() (first, end uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -83,7 +83,7 @@ func (o Options) withDefaults() (Options, error) {
 type Journal struct {
 	path string
 	temp bool // the directory is ours to remove
-	copy bool // somebody only looks at the file, see [Reader]
+	copy bool // the file is only read, see [Reader]
 	o    Options
 	db   *bolt.DB
 	keys keyPair
@@ -148,7 +148,7 @@ func Open(path string, o Options) (_ *Journal, err error) {
 
 // OpenTemp opens an empty journal in a directory below dir that Close removes;
 // below the system's temporary one where dir is empty.
-// It does not sync: dry runs and tests want the behaviour, not the durability.
+// It does not sync, because dry runs and tests do not need durability.
 func OpenTemp(dir string) (*Journal, error) {
 	dir, err := os.MkdirTemp(dir, "responder-journal-")
 	if err != nil {
@@ -162,8 +162,8 @@ func OpenTemp(dir string) (*Journal, error) {
 	return j, nil
 }
 
-// examine judges the file before bbolt maps it: the header here, the
-// structure in the child.
+// examine checks the file before bbolt maps it: the header here, the structure in
+// the child process.
 func examine(path string, check Checker) error {
 	head, size, err := readHeader(path)
 	if err != nil {
@@ -189,8 +189,8 @@ func (j *Journal) openDB() (err error) {
 	if err != nil {
 		return err
 	}
-	// Should the open crash this process, the next one finds no marker and
-	// has the file checked first.
+	// If the open crashes this process, the next one finds no marker and checks
+	// the file first.
 	if err := removeMarker(j.path); err != nil {
 		return err
 	}
@@ -257,8 +257,8 @@ func (j *Journal) Origin() string { return j.keys.signer.Name() }
 // Size returns the number of records.
 func (j *Journal) Size() uint64 { return j.committed.Load().size }
 
-// Unsigned is the number of records after the last stored checkpoint: what a
-// verifier cannot vouch for yet.
+// Unsigned returns the number of records after the last stored checkpoint, which
+// no verifier can prove yet.
 func (j *Journal) Unsigned() uint64 {
 	// Read in this order, a commit in between makes the number larger, never
 	// negative.
@@ -272,8 +272,8 @@ func (j *Journal) Checkpoint() ([]byte, error) {
 	return signCheckpoint(j.committed.Load(), j.keys.signer)
 }
 
-// Err returns nil while the journal takes appends, and otherwise why it does
-// not: for a readiness probe.
+// Err returns nil while the journal takes appends, and otherwise why it does not.
+// Readiness probes call it.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -294,8 +294,8 @@ func (j *Journal) Close() error {
 	return j.closeErr
 }
 
-// closeFiles closes the database and leaves the clean marker, unless the last
-// thing that happened was a failure.
+// closeFiles closes the database and writes the clean marker, unless a commit
+// failed.
 func (j *Journal) closeFiles() error {
 	if j.temp {
 		return errors.Join(j.db.Close(), os.RemoveAll(filepath.Dir(j.path)))

@@ -12,21 +12,21 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Iterators read in chunks, each in a transaction of its own: whoever ranges
-// over one may take his time, and may append.
+// Iterators read in chunks, each in a transaction of its own. So a slow loop holds
+// up nobody, and its body may append.
 const (
 	chunkRecords = 256
 	chunkBytes   = 1 << 20
 )
 
-// A chunk is what one read transaction brought, and whether there is more.
+// A chunk is the result of one read transaction.
 type chunk struct {
 	records []Record
 	bytes   int
 	more    bool
 }
 
-// empty makes it ready for the next transaction, and lets go of what it held.
+// empty prepares the chunk for the next transaction and drops its records.
 func (c *chunk) empty() {
 	clear(c.records)
 	c.records, c.bytes, c.more = c.records[:0], 0, false

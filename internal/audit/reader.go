@@ -40,11 +40,8 @@ func OpenReader(ctx context.Context, path string, check Checker) (_ *Reader, err
 	return &Reader{j}, nil
 }
 
-// Size is the number of records.
-func (r *Reader) Size() uint64 { return r.j.Size() }
-
 // Log yields the records from seq from on, ascending.
 func (r *Reader) Log(from uint64) iter.Seq2[Record, error] { return r.j.Log(from) }
 
-// Close lets go of the file.
+// Close closes the file.
 func (r *Reader) Close() error { return r.j.db.Close() }

@@ -28,7 +28,7 @@ type Record struct {
 	Data   json.RawMessage `json:"data"` // stored and hashed as it is, never parsed here
 }
 
-// Any as Append.After: the append depends on nothing before it.
+// Any as Append.After means that the append depends on nothing before it.
 const Any = ^uint64(0)
 
 // An Append is the part of a batch that goes to one stream.
@@ -44,7 +44,7 @@ type StreamInfo struct {
 	Head uint64 `json:"head"`
 }
 
-// checkName refuses names that would break the index key or a reader's screen.
+// checkName refuses names that would break the index key or a terminal.
 func checkName(what, s string, limit int) error {
 	switch {
 	case s == "":
@@ -59,8 +59,8 @@ func checkName(what, s string, limit int) error {
 	return nil
 }
 
-// checkBatch validates what a caller hands in and returns its size: the number
-// of records and the bytes they will take.
+// checkBatch validates a batch and returns its size: the number of records and the
+// bytes they will take.
 func checkBatch(batch []Append) (records, bytes int, err error) {
 	for _, a := range batch {
 		if err := checkName("stream name", a.Stream, MaxStream); err != nil {

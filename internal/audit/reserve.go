@@ -6,17 +6,16 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// The file is kept this much longer than what is in use, in zeros that are
-// written, not skipped. A write into space that has a place on the disk is
-// synced as it is; a write into a hole makes the file system write its own
-// journal first, which takes a lone caller as long as the sync itself.
+// This many zeros are written behind the part of the file that is in use. A write
+// into allocated space is synced directly. A write into a hole makes the file
+// system write its own journal first, which takes as long as the sync itself.
 const (
 	reserveBelow = 512 << 10 // less than this is ahead: reserve more
 	reserveStep  = 1 << 20
 )
 
-// growBy is by how much more than it needs bbolt grows the file, in a hole,
-// when one transaction takes more than there is in reserve.
+// growBy is how much bbolt grows the file, as a hole, beyond what it needs when
+// one transaction takes more than the reserve.
 const growBy = 64 << 10
 
 // reserve makes sure that zeros follow the used bytes of the file. They need
@@ -46,8 +45,8 @@ func (j *Journal) reserve(used int64) error {
 	return nil
 }
 
-// logEnd is the number of records that the log holds, if its last key is the
-// tree's and the one before it is a seq.
+// logEnd returns the number of records in the log. It reports false unless the last
+// key is the tree's and the one before it is a seq.
 func logEnd(tx *bolt.Tx) (uint64, bool) {
 	cur := tx.Bucket(bucketLog).Cursor()
 	if k, _ := cur.Last(); string(k) != string(keyTree) {

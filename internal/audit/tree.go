@@ -34,7 +34,7 @@ func (t *tree) add(leaf tlog.Hash) {
 	t.size++
 }
 
-// root is the hash that tlog.TreeHash gives for the same leaves.
+// root returns the hash that tlog.TreeHash returns for the same leaves.
 func (t *tree) root() tlog.Hash {
 	if len(t.peaks) == 0 {
 		return sha256.Sum256(nil) // RFC 6962, section 2.1

@@ -20,11 +20,11 @@ type VerifyOptions struct {
 	Progress func(done, total uint64)
 
 	// Checker runs the structural check in a child process first. Without
-	// one, damage that sends bbolt in circles is not survived.
+	// one, a damaged file can crash this process or make bbolt loop.
 	Checker Checker
 }
 
-// A Report says what Verify found.
+// A Report is the result of Verify.
 type Report struct {
 	Origin      string   `json:"origin"`
 	Created     string   `json:"created"`
@@ -38,11 +38,11 @@ type Report struct {
 	FirstBad    *Finding `json:"firstBad,omitempty"`
 }
 
-// OK reports that nothing is wrong.
+// OK reports whether nothing is wrong.
 func (r *Report) OK() bool { return r.FirstBad == nil }
 
-// A Finding is the first thing that is wrong. It concerns the entries from Seq
-// to Last; if they are one and it decodes, it is named.
+// A Finding is the first problem that Verify found. It concerns the entries from
+// Seq to Last. A single entry that can be decoded is named.
 type Finding struct {
 	Seq     uint64    `json:"seq"`
 	Last    uint64    `json:"last"`
@@ -62,18 +62,18 @@ func (f *Finding) String() string {
 	return fmt.Sprintf("entry %d: %s", f.Seq, f.Problem)
 }
 
-// at makes a finding about one entry.
+// at returns a finding about one entry.
 func at(seq uint64, format string, args ...any) *Finding {
 	return &Finding{Seq: seq, Last: seq, Problem: fmt.Sprintf(format, args...)}
 }
 
-// between makes a finding about the entries from seq up to, not including, end.
+// between returns a finding about the entries from seq up to, not including, end.
 func between(seq, end uint64, format string, args ...any) *Finding {
 	return &Finding{Seq: seq, Last: max(seq+1, end) - 1, Problem: fmt.Sprintf(format, args...)}
 }
 
 // Verify checks the log at path against a public key, without writing and
-// without the private key. A log that is not what it claims is a Report with
+// without the private key. For a log that was changed it returns a Report with
 // FirstBad; an error means that the file could not be examined, or (ErrCorrupt,
 // ErrForeign) that it is too damaged to be.
 func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Report, error) {
@@ -144,7 +144,7 @@ func (v *verifier) open(ctx context.Context, path string) (_ Report, err error) 
 	return v.report, err
 }
 
-// passes runs the checks in the order in which a finding says most.
+// passes runs the checks, those with the most specific findings first.
 func (v *verifier) passes(ctx context.Context) (*Finding, error) {
 	own, err := parseKey(v.meta.public)
 	if err != nil {

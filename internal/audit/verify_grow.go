@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// A stored checkpoint is what the checkpoints bucket has for one tree size.
+// A stored checkpoint is the entry of the checkpoints bucket for one tree size.
 type stored struct {
 	checkpoint
 	bad error // why it counts for nothing
@@ -51,7 +51,7 @@ func (c *checkpoints) read(k, v []byte) {
 	c.next.size = size
 }
 
-// A growth is the tree rebuilt so far and what vouches for it.
+// A growth is the tree rebuilt so far and the checkpoints that prove it.
 type growth struct {
 	v           *verifier
 	tree        tree
@@ -59,7 +59,7 @@ type growth struct {
 	signed      uint64 // size of the last good checkpoint
 }
 
-// grow rebuilds the tree from the spans and holds it against the checkpoints.
+// grow rebuilds the tree from the spans and compares it with the checkpoints.
 func (v *verifier) grow(ctx context.Context, inOrder <-chan *span) (bad *Finding, err error) {
 	err = v.db.View(func(tx *bolt.Tx) error {
 		g := &growth{v: v, checkpoints: openCheckpoints(tx, v.key)}
@@ -121,7 +121,7 @@ func (g *growth) compare(c *stored) *Finding {
 	return nil
 }
 
-// finish checks what follows from the walk being over.
+// finish checks what can only be checked at the end of the walk.
 func (g *growth) finish() *Finding {
 	r, size := &g.v.report, g.tree.size
 	r.Entries, r.Signed, r.Unsigned, r.Root = size, g.signed, size-g.signed, g.tree.root().String()
@@ -174,7 +174,7 @@ func (v *verifier) indexes(ctx context.Context) (bad *Finding, err error) {
 	return bad, err
 }
 
-// A partition is how far the pass over the index has come.
+// A partition is the progress of the pass over the index.
 type partition struct {
 	size uint64 // of the log
 
@@ -207,7 +207,7 @@ func (p *partition) add(k, b []byte) *Finding {
 }
 
 // finish compares totals. Only if the index has too many keys is each of them
-// held against the entry it names.
+// compared with the entry it names.
 func (p *partition) finish(tx *bolt.Tx) *Finding {
 	if p.entries == p.size {
 		return nil
@@ -225,7 +225,7 @@ func (p *partition) finish(tx *bolt.Tx) *Finding {
 	return at(p.size, "the index has %d records, the log %d", p.entries, p.size)
 }
 
-// found makes a finding about the current stream.
+// found returns a finding about the current stream.
 func (p *partition) found(seq uint64, format string, args ...any) *Finding {
 	f := at(seq, format, args...)
 	f.Stream = string(p.stream)

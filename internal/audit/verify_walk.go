@@ -42,7 +42,7 @@ func (v *verifier) walk(ctx context.Context) (*Finding, error) {
 	return v.grow(ctx, inOrder)
 }
 
-// split hands out the spans, to the workers and in order to the walk.
+// split sends the spans to the workers and, in order, to the walk.
 func (v *verifier) split(ctx context.Context, todo, inOrder chan<- *span) {
 	defer close(inOrder)
 	defer close(todo)
@@ -73,7 +73,7 @@ func (v *verifier) work(ctx context.Context, todo <-chan *span) {
 	}
 }
 
-// reached is the entry that the check of the span has come to.
+// reached returns the entry that the check of the span has reached.
 func (s *span) reached() uint64 { return s.first + uint64(len(s.leaves)) }
 
 // guard turns a panic of bbolt on a damaged page, or a fault of reading it,
@@ -129,15 +129,15 @@ func (s *span) check(ctx context.Context, tx *bolt.Tx) *Finding {
 	return nil
 }
 
-// found makes a finding about the entry at seq and names what is stored there.
+// found returns a finding about the entry at seq that names what is stored there.
 func (r rawRecord) found(seq uint64, format string, args ...any) *Finding {
 	f := at(seq, format, args...)
 	f.Stream, f.Kind, f.Time = string(r.stream), string(r.kind), time.Unix(0, r.nanos).UTC()
 	return f
 }
 
-// missing makes a finding about an entry that is not there. The index may
-// still know which stream it was of.
+// missing returns a finding about an entry that is not there. The index may still
+// name its stream.
 func missing(index *bolt.Bucket, seq uint64, next []byte) *Finding {
 	f := at(seq, "missing: the log ends before it")
 	if n, ok := parseU64(next); ok && !bytes.Equal(next, keyTree) {

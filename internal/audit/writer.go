@@ -78,8 +78,8 @@ func (w *writer) set(c *cell) error {
 	return w.cells.Put([]byte(c.key), c.value)
 }
 
-// check compares the heads the batch names with those it would meet. Nothing
-// is written yet, so a conflict costs its neighbours nothing.
+// check compares the heads that the batch names with those it would find. Nothing
+// is written yet, so that a conflict does not affect other batches.
 func (w *writer) check(batch []Append) error {
 	var ahead map[string]uint64 // records of this batch, per stream, so far
 	for i, a := range batch {
@@ -101,7 +101,7 @@ func (w *writer) check(batch []Append) error {
 	return nil
 }
 
-// head returns the stream's head as this transaction has left it.
+// head returns the stream's head after what this transaction wrote.
 func (w *writer) head(stream string) (uint64, error) {
 	if head, ok := w.heads[stream]; ok {
 		return head, nil
@@ -194,7 +194,7 @@ func (w *writer) sign() error {
 	return nil
 }
 
-// flush writes what the requests have in common, once.
+// flush writes once what the requests have in common.
 func (w *writer) flush() error {
 	if len(w.heads) == 0 {
 		return nil
