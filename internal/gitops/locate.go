@@ -30,22 +30,6 @@ func Locate(files []File, t Target, v Variable) ([]Place, error) {
 	return []Place{placeOf(s)}, nil
 }
 
-// Values gives the values of several flags of the target; a flag that is not
-// set is not in the map. The errors are those of [Locate].
-func Values(files []File, t Target, flags ...string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, f := range flags {
-		places, err := Locate(files, t, Variable{Flag: f})
-		if err != nil {
-			return nil, err
-		}
-		if p := places[0]; !p.Missing {
-			out[f] = p.Value
-		}
-	}
-	return out, nil
-}
-
 var (
 	flagName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,127}$`)
 	envName  = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)

@@ -168,8 +168,10 @@ func TestAddAndTakeAway(t *testing.T) {
 			t.Fatalf("not added: %+v", added)
 		}
 		onlyAdds(t, before, string(added.Files[0].Data), value)
-		if got, err := Values(added.Files, deployment, "block-size", "max-num-seqs", "no-such"); err != nil || got["block-size"] != value || got["max-num-seqs"] != "8" || len(got) != 2 {
-			t.Fatalf("%v, %v in\n%s", got, err, added.Files[0].Data)
+		for flag, want := range map[string]string{"block-size": value, "max-num-seqs": "8", "no-such": ""} {
+			if got, err := Locate(added.Files, deployment, Variable{Flag: flag}); err != nil || got[0].Value != want || got[0].Missing != (want == "") {
+				t.Fatalf("%s is %+v, %v in\n%s", flag, got, err, added.Files[0].Data)
+			}
 		}
 		back, err := Unset(added.Files, deployment, other)
 		if err != nil {

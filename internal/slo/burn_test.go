@@ -2,53 +2,9 @@ package slo
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
 )
-
-const day = 24 * time.Hour
-
-// TestFactor holds the published figures: the Workbook's for 30 days, Sloth's
-// for 28.
-func TestFactor(t *testing.T) {
-	want := map[time.Duration][]float64{
-		30 * day: {14.4, 6, 3, 1},
-		28 * day: {13.44, 5.6, 2.8, 0.9333},
-	}
-	for period, factors := range want {
-		for i, w := range Windows() {
-			if got := w.Factor(period); math.Abs(got-factors[i]) > 1e-3 {
-				t.Errorf("%v over %v: factor %.4f, want %.4f", w.Long, period, got, factors[i])
-			}
-			if w.Short*12 != w.Long {
-				t.Errorf("short window %v is not a twelfth of %v", w.Short, w.Long)
-			}
-		}
-	}
-}
-
-func TestWindowCheck(t *testing.T) {
-	page := Windows()[0]
-	tests := []struct {
-		objective float64
-		period    time.Duration
-		want      string
-	}{
-		{0.99, 30 * day, ""},
-		{0.93, 30 * day, "cannot be"}, // 14.4 x 0.07 > 1
-		{0.95, 30 * day, ""},
-		{1, 30 * day, "between 0 and 1"},
-		{math.NaN(), 30 * day, "between 0 and 1"},
-		{0.99, time.Minute, "shorter than"},
-	}
-	for _, tt := range tests {
-		err := page.Check(tt.objective, tt.period)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("objective %v over %v: %v, want %q", tt.objective, tt.period, err, tt.want)
-		}
-	}
-}
 
 func TestBurnRate(t *testing.T) {
 	if got := BurnRate(0.144, 0.99); math.Abs(got-14.4) > 1e-9 {
