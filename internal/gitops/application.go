@@ -2,7 +2,7 @@ package gitops
 
 import "time"
 
-// Application is what Argo CD says of one application.
+// Application is the state of an Argo CD application.
 type Application struct {
 	Name      string // namespace/name
 	Project   string
@@ -57,7 +57,7 @@ func (r Resource) Same(other Resource) bool {
 	return r.Group == other.Group && r.Kind == other.Kind && r.Namespace == other.Namespace && r.Name == other.Name
 }
 
-// String says the object as group/Kind namespace/name.
+// String returns group/Kind namespace/name.
 func (r Resource) String() string {
 	s := r.Kind
 	if r.Group != "" {

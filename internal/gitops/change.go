@@ -20,7 +20,7 @@ type Touch struct {
 	Switch                      bool // as of a variable: false is to be without it
 }
 
-// Want asks for an edit that gives variables of one target their values.
+// Want asks for an edit that sets variables of one target.
 type Want struct {
 	Source Source
 	Target Target

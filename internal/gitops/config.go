@@ -13,15 +13,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// configValue finds a key of a ConfigMap that an object refers to: nil when
-// the tree has no such ConfigMap or it no such key.
+// configValue returns the value of a key of a ConfigMap that an object refers to, or
+// nil if the tree has no such ConfigMap or the ConfigMap no such key.
 func (tr *tree) configValue(o *edit.Object, name, key string) (*edit.Value, error) {
 	if name == "" || key == "" {
 		return nil, nil
 	}
 	found := tr.builds.Generated(o.Builder, name, key)
 	for _, p := range tr.Paths() {
-		if !edit.IsYAML(p) || helm.IsTemplate(tr.Tree, p) || !tr.together(o, p) {
+		if !edit.IsYAML(p) || helm.IsTemplate(tr.Tree, p) || !tr.deployedWith(o, p) {
 			continue
 		}
 		values, err := tr.configMaps(o, p, name, key)
@@ -52,15 +52,15 @@ func places(found []*edit.Value) []string {
 	return out
 }
 
-// together reports whether a file is deployed with an object.
-func (tr *tree) together(o *edit.Object, p string) bool {
+// deployedWith reports whether a file is deployed with an object.
+func (tr *tree) deployedWith(o *edit.Object, p string) bool {
 	if o.Builder == "" {
 		return !tr.builds.Reads(p)
 	}
 	return tr.builds.Deploys(o.Builder, p)
 }
 
-// configMaps reads the ConfigMaps of that name in a file.
+// configMaps returns the values of the key in the ConfigMaps of that name in a file.
 func (tr *tree) configMaps(o *edit.Object, p, name, key string) ([]*edit.Value, error) {
 	if data := string(tr.File(p)); !strings.Contains(data, "ConfigMap") || !strings.Contains(data, name) {
 		return nil, nil
@@ -91,9 +91,9 @@ func (tr *tree) configMaps(o *edit.Object, p, name, key string) ([]*edit.Value, 
 	return out, nil
 }
 
-// elsewhere locates a flag that the command line does not have: in the file
-// that --config names, or in a variable named after it.
-func (l line) elsewhere(v Variable) (*edit.Site, error) {
+// indirect returns the site of a flag that the command line does not have: in the
+// file that --config names, or in a variable named after the flag.
+func (l line) indirect(v Variable) (*edit.Site, error) {
 	files, err := l.Hits("config")
 	if err != nil || strings.EqualFold(v.Flag, "config") {
 		return nil, err
@@ -109,8 +109,8 @@ func (l line) elsewhere(v Variable) (*edit.Site, error) {
 	return l.namedAfter(v)
 }
 
-// namedAfter locates a flag in a variable of that name, which an entrypoint of
-// the image's own may read. The engines do not.
+// namedAfter returns the site of a flag in a variable of that name. The engines do not
+// read it, but the entrypoint of a custom image may.
 func (l line) namedAfter(v Variable) (*edit.Site, error) {
 	name := "VLLM_" + strings.ToUpper(strings.ReplaceAll(v.Flag, "-", "_"))
 	s, err := l.container.envSite(name)
@@ -126,7 +126,7 @@ func (l line) namedAfter(v Variable) (*edit.Site, error) {
 	return s, nil
 }
 
-// inFile locates a flag in the engine's configuration file.
+// inFile returns the site of a flag in the engine's configuration file.
 func (l line) inFile(name string, v Variable) (*edit.Site, error) {
 	held, err := l.container.mounted(name)
 	if err != nil || held == nil {
@@ -157,7 +157,7 @@ func (l line) inFile(name string, v Variable) (*edit.Site, error) {
 	return l.inConfig(d, root, held.Path, v)
 }
 
-// inConfig locates a flag among the keys of a configuration file.
+// inConfig returns the site of a flag among the keys of a configuration file.
 func (l line) inConfig(d *edit.Document, root *yaml.Node, at string, v Variable) (*edit.Site, error) {
 	flag := command.Dashes(v.Flag)
 	var found []int
@@ -188,8 +188,8 @@ func (l line) inConfig(d *edit.Document, root *yaml.Node, at string, v Variable)
 	return s, nil
 }
 
-// configBoolean: vllm serve does not act on false, so that off is written as
-// no-flag: true, and to switch is to change the key.
+// configBoolean makes a site change the key: vllm serve ignores false, so that off is
+// written as no-flag: true.
 func configBoolean(s *edit.Site, d *edit.Document, key, value *yaml.Node) error {
 	if value.Value != "true" {
 		return d.Invalid(value, fmt.Sprintf("vllm serve does not act on %s: %s here: write no-%s: true", edit.Clip(key.Value), edit.Clip(value.Value), edit.Clip(command.Dashes(key.Value))))
@@ -208,7 +208,7 @@ func configBoolean(s *edit.Site, d *edit.Document, key, value *yaml.Node) error 
 	return nil
 }
 
-// mounted finds the ConfigMap key that a container sees as a file.
+// mounted returns the value of the ConfigMap key that a container reads as a file.
 func (c container) mounted(file string) (*edit.Value, error) {
 	var best *yaml.Node
 	for _, m := range edit.List(c.Node, "volumeMounts") {

@@ -20,6 +20,7 @@ type container struct {
 	pod       *yaml.Node // its spec, with the volumes
 }
 
+// newContainer returns a container whose environment is looked up in the tree.
 func (tr *tree) newContainer(c command.Container, component string, pod *yaml.Node) container {
 	c.Environment = func(name string) (*edit.Value, error) { return tr.environment(c, name) }
 	return container{Container: c, tree: tr, component: component, pod: pod}
@@ -81,7 +82,7 @@ var llmTemplates = []template{
 
 func lws(name string) []string { return []string{"spec", "leaderWorkerTemplate", name, "spec"} }
 
-// containers gives the containers of an object that run with its pods.
+// containers returns the containers of an object's pods.
 func (tr *tree) containers(o *edit.Object) []container {
 	if o.Kind == dynamoGraph {
 		return tr.graphContainers(o)
@@ -113,7 +114,7 @@ func (tr *tree) podContainers(o *edit.Object, pod *yaml.Node, component, at stri
 	return out
 }
 
-// graphContainers gives those of a Dynamo graph: v1alpha1 keeps services in a
+// graphContainers returns the containers of a Dynamo graph: v1alpha1 has services in a
 // mapping, v1beta1 components in a list.
 func (tr *tree) graphContainers(o *edit.Object) []container {
 	var out []container
@@ -149,7 +150,7 @@ func components(o *edit.Object) []string {
 	return out
 }
 
-// chosen narrows containers to those that the target may mean.
+// matchingContainers returns the containers that the target may mean.
 func (tr *tree) matchingContainers(o *edit.Object, t Target, component string) []container {
 	var out []container
 	for _, c := range tr.containers(o) {
@@ -163,8 +164,8 @@ func (tr *tree) matchingContainers(o *edit.Object, t Target, component string) [
 	return out
 }
 
-// untold refuses to take a flag of any component for the workload's, where the
-// workload's name should tell which component it is of, and does not.
+// checkComponent returns an error if the containers are of several components and
+// the workload's name does not tell which of them it is.
 func checkComponent(o *edit.Object, t Target, component string, containers []container) error {
 	var parts []string
 	for _, c := range containers {
@@ -179,7 +180,7 @@ func checkComponent(o *edit.Object, t Target, component string, containers []con
 		o, strings.Join(parts, ", "), edit.Clip(t.Workload))}
 }
 
-// mentions reports whether any text of a container may speak of a flag.
+// mentions reports whether any text of a container may name a flag.
 func (c container) mentions(flag string) bool {
 	found := false
 	var walk func(n *yaml.Node, depth int)
@@ -196,8 +197,8 @@ func (c container) mentions(flag string) bool {
 	return found
 }
 
-// severalContainers is the error of a flag between whose containers, one of each
-// site, nothing decides, with what to write so that it does.
+// severalContainers returns the error about a flag that several containers have, one
+// for each site, with what to write so that one is chosen.
 func severalContainers(sites []*edit.Site, of []container, why string) error {
 	var names, write []string
 	for _, c := range of {

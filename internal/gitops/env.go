@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// environment finds a variable of a container: nil when it has none of that
-// name. Of several entries the last one counts, as in Kubernetes.
+// environment returns a variable of a container, or nil if it has none of that
+// name. The last of several entries takes effect, as in Kubernetes.
 func (tr *tree) environment(c command.Container, name string) (*edit.Value, error) {
 	var found *edit.Value
 	for _, e := range edit.List(c.Node, "env") {
@@ -46,7 +46,7 @@ func (tr *tree) environment(c command.Container, name string) (*edit.Value, erro
 	return found, nil
 }
 
-// envSite is where a variable that is itself an environment variable stands.
+// envSite returns the site of an environment variable, or nil if it is not set.
 func (c container) envSite(name string) (*edit.Site, error) {
 	v, err := c.Environment(name)
 	switch {
@@ -60,7 +60,7 @@ func (c container) envSite(name string) (*edit.Site, error) {
 	return v.Site(c.Object, "the container reads it at start"), nil
 }
 
-// addEnv is where an environment variable that is not there would be added.
+// addEnv returns the site of an environment variable that is not set.
 func (c container) addEnv(name string) (*edit.Site, error) {
 	env := edit.Get(c.Node, "env")
 	if !edit.IsList(env) || len(env.Content) == 0 || env.Style&yaml.FlowStyle != 0 {

@@ -7,7 +7,7 @@ import "errors"
 var ErrProtected = errors.New("the branch is protected")
 
 // ErrUnset is in an error about a variable that is certainly not set, where the
-// place to add it cannot be told.
+// place to add it is not known.
 var ErrUnset = errors.New("the variable is not set")
 
 // isUnset marks an error with [ErrUnset]; the places of an ambiguous one stay.

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// seed gives the fuzzer every file and flag of the golden cases.
+// seed adds every file and flag of the golden cases.
 func seed(f *testing.F, add func(data []byte, flag, value string)) {
 	cases, err := filepath.Glob(filepath.Join("testdata", "edit", "*.txt"))
 	if err != nil || len(cases) == 0 {

@@ -11,13 +11,13 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
-// Reading is what a live object says of a variable.
+// Reading is the value of a variable in a live object.
 type Reading struct {
 	Value string
 	Set   bool
 }
 
-// String is the reading for people.
+// String returns the reading in words.
 func (r Reading) String() string {
 	if !r.Set {
 		return "(not set)"
@@ -30,7 +30,7 @@ func (r Reading) String() string {
 // read it from; others may be autoscalers of it. A container of the target that
 // is not there is NotFound.
 //
-// A [*fault.Error] says why it cannot be read: the objects do not hold the value but
+// The error is a [*fault.Error] if it cannot be read: the objects do not hold the value but
 // a reference to it (a ConfigMap, a variable that is filled in when the pod
 // starts), or there are several. That something is not set is only said where
 // nothing else may set it.
@@ -60,7 +60,7 @@ func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
 	return Reading{}, nil
 }
 
-// withoutFile takes the place in the JSON that nobody sees out of a message.
+// withoutFile returns an error without the place in the JSON, which nobody sees.
 func withoutFile(err error) error {
 	e := new(fault.Error)
 	if !errors.As(err, &e) {
@@ -75,8 +75,8 @@ func withoutFile(err error) error {
 	return &out
 }
 
-// indirect names where a container of the target takes variables from that are
-// not in the object; empty: nowhere.
+// envSources returns where a container of the target takes variables from that are
+// not in the object, or "".
 func (tr *tree) envSources(o *edit.Object, t Target) string {
 	for _, c := range tr.containers(o) {
 		if t.Container != "" && c.Name != t.Container {

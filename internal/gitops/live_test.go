@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// liveDeployment is a Deployment as the API server gives it.
+// liveDeployment returns a Deployment as the API server does.
 func liveDeployment(t *testing.T, container map[string]any, more ...any) []byte {
 	t.Helper()
 	container["name"] = "vllm"
@@ -24,8 +24,8 @@ func liveDeployment(t *testing.T, container map[string]any, more ...any) []byte 
 	return data
 }
 
-// TestLive: a live object is read by the rules of Git, and where the value is
-// not in it that is an error and not "not set".
+// TestLive: a live object is read by the rules of Git. A value that is not in it is an
+// error, not "not set".
 func TestLive(t *testing.T) {
 	target := Target{Kind: "Deployment", Namespace: "serving", Name: "chat", Path: "apps/chat", ValueFiles: []string{"values.yaml"}}
 	args := func(words ...string) map[string]any { return map[string]any{"args": words} }

@@ -13,12 +13,11 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
-// Locate finds where a variable of the target counts in the tree. It gives one
-// place: for a flag that is not set, the place where Set would add it (Missing
-// is then true). A [*fault.Error] says why not: Ambiguous, with the places, when
-// several count and nothing decides; NotFound, with what was looked at; Invalid
-// and OutOfBounds for files that cannot be read or edited safely; Owned when
-// another target would be changed along.
+// Locate returns the place in the tree where a variable of the target takes effect.
+// For a flag that is not set, it is the place where Set would add it, and Missing is
+// true. The reason of a [*fault.Error] is Ambiguous, with the places, if several may
+// take effect; NotFound; Invalid or OutOfBounds for files that cannot be read or
+// edited safely; and Owned if a change would change another target too.
 func Locate(files []File, t Target, v Variable) ([]Place, error) {
 	s, err := resolve(files, t, v)
 	if several := new(ambiguousError); errors.As(err, &several) {
@@ -51,7 +50,7 @@ func (v Variable) check() error {
 
 func (v Variable) flag() command.Flag { return command.Flag{Name: v.Flag, Switch: v.Switch} }
 
-// String names the variable for people.
+// String returns the variable in words.
 func (v Variable) String() string {
 	switch {
 	case v.Replicas:
@@ -62,13 +61,13 @@ func (v Variable) String() string {
 	return "--" + v.Flag
 }
 
-// resolve finds the one site that counts.
+// resolve returns the one site that takes effect.
 func resolve(files []File, t Target, v Variable) (*edit.Site, error) {
 	return resolveKnown(files, t, v, nil)
 }
 
-// resolveKnown is given a document of the files that was parsed already, which
-// nobody else uses.
+// resolveKnown resolves with a document of the files that is already parsed and that
+// nothing else uses.
 func resolveKnown(files []File, t Target, v Variable, known *edit.Document) (*edit.Site, error) {
 	tr, err := newTree(files, t)
 	if err != nil {
@@ -109,7 +108,7 @@ func (tr *tree) resolve(v Variable) (*edit.Site, error) {
 	return sites[0], tr.builds.CheckShared(sites[0])
 }
 
-// byBuilds names the kustomizations that build several candidates.
+// byBuilds returns the kustomizations that build the candidates, in words.
 func byBuilds(candidates []candidate) string {
 	var dirs []string
 	for _, c := range candidates {
@@ -137,12 +136,12 @@ type candidate struct {
 	component string
 }
 
-// candidates gives the objects that are the target, or else its owners.
+// candidates returns the objects that are the target, or else its owners.
 func (tr *tree) candidates(all []*edit.Object) []candidate {
 	var exact, owners []candidate
 	for _, o := range all {
 		if o.Namespace != "" && tr.target.Namespace != "" && o.Namespace != tr.target.Namespace {
-			tr.near(o)
+			tr.addElsewhere(o)
 			continue
 		}
 		if o.Kind == tr.target.Kind && o.Name == tr.target.Name {
@@ -153,7 +152,7 @@ func (tr *tree) candidates(all []*edit.Object) []candidate {
 			}
 			owners = append(owners, candidate{o, component})
 		} else {
-			tr.near(o)
+			tr.addElsewhere(o)
 		}
 	}
 	if len(exact) > 0 {
@@ -162,8 +161,8 @@ func (tr *tree) candidates(all []*edit.Object) []candidate {
 	return owners
 }
 
-// component is the part of the object that the target is: the one that is named,
-// or the one that its workload is made of; empty: not told.
+// componentOf returns the component of the object that the target names, or that its
+// workload is made of, or "".
 func componentOf(o *edit.Object, t Target) string {
 	if t.Component != "" || t.Workload == "" {
 		return t.Component
@@ -172,8 +171,8 @@ func componentOf(o *edit.Object, t Target) string {
 	return c
 }
 
-// owns reports whether an operator makes the target from the object, by the
-// operators' own way of naming, and which component of it the target is.
+// ownedComponent reports whether an operator makes the target from the object, by the
+// way the operator names it, and returns the component.
 func ownedComponent(o *edit.Object, t Target) (component string, ok bool) {
 	rest, named := strings.CutPrefix(t.Name, o.Name)
 	switch {
@@ -196,7 +195,7 @@ func ownedComponent(o *edit.Object, t Target) (component string, ok bool) {
 	return "", false
 }
 
-// objects gives everything in the tree that may be or concern the target.
+// objects returns the objects of the tree that may be or concern the target.
 func (tr *tree) objects() ([]*edit.Object, error) {
 	built, err := tr.builds.Objects()
 	if err != nil {
@@ -206,7 +205,7 @@ func (tr *tree) objects() ([]*edit.Object, error) {
 	return append(built, plain...), err
 }
 
-// find locates the variable in an object.
+// findInObject returns the site of the variable in an object.
 func (tr *tree) findInObject(o *edit.Object, t Target, component string, v Variable, all []*edit.Object) (*edit.Site, error) {
 	if v.Replicas {
 		return tr.replicas(o, component, v, all)
@@ -224,7 +223,7 @@ func (tr *tree) findInObject(o *edit.Object, t Target, component string, v Varia
 	return findIn(containers, t, v)
 }
 
-// findIn locates a flag or a variable in one of several containers.
+// findIn returns the site of a flag or variable in one of several containers.
 func findIn(containers []container, t Target, v Variable) (*edit.Site, error) {
 	if t.Container != "" {
 		containers = slices.DeleteFunc(containers, func(c container) bool { return c.Name != t.Container })
@@ -278,15 +277,16 @@ func (tr *tree) containerNames(o *edit.Object) string {
 	return strings.Join(names, ", ")
 }
 
-// find locates a flag in a container: on its command line, else in the
-// configuration file or the variable that the command line names.
+// find returns the site of a flag in a container: on its command line, or else in the
+// configuration file or the variable that the command line names. It is nil if the
+// flag is not set.
 func (l line) find(v Variable) (*edit.Site, error) {
 	hits, err := l.Hits(v.Flag)
 	if err != nil {
 		return nil, err
 	}
 	if len(hits) == 0 {
-		return l.elsewhere(v)
+		return l.indirect(v)
 	}
 	h, rival, err := command.Last(hits)
 	if err != nil {
@@ -317,7 +317,7 @@ func (l line) find(v Variable) (*edit.Site, error) {
 	return s, nil
 }
 
-// reference follows --flag=$(NAME) to the variable.
+// reference returns the site of the variable in --flag=$(NAME).
 func (c container) reference(name string, from *edit.Site) (*edit.Site, error) {
 	if credential.Named(name) {
 		return nil, c.Object.Invalid(from.Node, fmt.Sprintf("the value is $%s, a credential, which is neither shown nor changed here", name))
@@ -336,7 +336,7 @@ func (c container) reference(name string, from *edit.Site) (*edit.Site, error) {
 	return s, nil
 }
 
-// findEnv locates a variable that is an environment variable.
+// findEnv returns the site of an environment variable in one of several containers.
 func findEnv(containers []container, v Variable) (*edit.Site, error) {
 	var sites []*edit.Site
 	var setBy []container
@@ -360,7 +360,7 @@ func findEnv(containers []container, v Variable) (*edit.Site, error) {
 	return nil, notFound("no container of %s has %s: name the container to add it to", containers[0].Object, v.Flag)
 }
 
-// absent is the place where a flag that no container sets would be added.
+// absent returns the site at which a flag that no container sets would be added.
 func absent(lines []line, v Variable) (*edit.Site, error) {
 	if len(lines) > 1 {
 		var engines []line

@@ -2,8 +2,8 @@ package gitops
 
 import "strings"
 
-// Override is a field of an application's spec that decides something of what
-// its manifests say, in their place.
+// Override is a field of an application's spec that overrides a field of its
+// manifests.
 type Override struct {
 	Field string // spec.source.helm.parameters[maxNumSeqs]; never a value: they hold secrets, too
 
@@ -13,9 +13,8 @@ type Override struct {
 	Replicas string
 }
 
-// Decides reports whether a field of the manifests certainly, or for all that
-// is known, counts no more. An item of a list that one names by its number and
-// the other by its name may be the same.
+// Decides reports whether the override may replace a field of the manifests. An item
+// of a list that one names by its index and the other by its name may be the same.
 func (o Override) Decides(t Touch) bool {
 	if o.Replicas != "" {
 		return t.Variable == (Variable{Replicas: true}).String() && t.Name == o.Replicas

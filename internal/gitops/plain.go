@@ -17,9 +17,9 @@ type Manifest struct {
 	Before []byte // nil: it is new
 }
 
-// Plain gives the objects that a change of files changes and that are deployed
-// as they are written: no chart, no kustomization and no generator makes
-// something else of them. All: the change is in such objects alone.
+// Plain returns the objects that a change of files changes and that are deployed
+// as they are written: no chart, kustomization or generator changes them. all reports
+// whether the change is only in such objects.
 func Plain(before, after []File, t Target) (out []Manifest, all bool) {
 	tr, err := newTree(after, t)
 	if err != nil {
@@ -44,8 +44,8 @@ func Plain(before, after []File, t Target) (out []Manifest, all bool) {
 	return out, all && len(out) > 0
 }
 
-// plainChanges gives the objects of a file that were others, or not there.
-// Documents that are as they were are not even parsed.
+// plainChanges returns the objects of a file that are new or changed. It does not
+// parse documents that are unchanged.
 func (tr *tree) plainChanges(p string, old []byte) (out []Manifest, plain bool) {
 	if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.builds.Reads(p) || edit.IsKustomization(p) || helm.IsTemplate(tr.Tree, p) {
 		return nil, false
@@ -72,7 +72,7 @@ func (tr *tree) plainChanges(p string, old []byte) (out []Manifest, plain bool) 
 	return out, plain
 }
 
-// formerly is the document that held an object before; nil: none did.
+// formerly returns the document that held an object before, or nil.
 func (tr *tree) formerly(object string, earlier, now []*edit.Document) []byte {
 	for _, e := range earlier {
 		if slices.ContainsFunc(now, func(d *edit.Document) bool { return string(e.Data) == string(d.Data) }) {

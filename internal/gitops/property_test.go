@@ -84,7 +84,7 @@ func scriptText(t *rapid.T, dash, flag string) string {
 	}
 }
 
-// around gives the rest of a file in which the list stands.
+// around returns a file with the list.
 func around(t *rapid.T, args string) string {
 	head := rapid.SampledFrom([]string{"", "# top\n---\n", "apiVersion: v1\nkind: Service\nmetadata:\n  name: other\n---\n", "--- # first\n"}).Draw(t, "head")
 	tail := rapid.SampledFrom([]string{"", "        image: vllm # last\n", "---\nkind: X\nmetadata: {name: vllm}\n", "\n\n# the end\n"}).Draw(t, "tail")
@@ -153,7 +153,7 @@ func checkPlace(t *rapid.T, p Place, text string) {
 }
 
 // TestAddAndTakeAway: a flag that was added is the last thing of its list, and
-// taking it away gives every byte back.
+// removing it restores every byte.
 func TestAddAndTakeAway(t *testing.T) {
 	other := Variable{Flag: "block-size"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -210,7 +210,7 @@ func onlyAdds(t *rapid.T, before, after, value string) {
 	}
 }
 
-// flatten gives every scalar of a file by its path.
+// flatten returns every scalar of a file by its path.
 func flatten(t interface{ Fatalf(string, ...any) }, text string) map[string]string {
 	out := map[string]string{}
 	var walk func(path string, n *yaml.Node)

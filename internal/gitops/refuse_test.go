@@ -90,8 +90,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestUnreadableElsewhere: a file that cannot be read matters when it speaks
-// of the target, and not otherwise.
+// TestUnreadableElsewhere: a file that cannot be read is an error only if it
+// mentions the target.
 func TestUnreadableElsewhere(t *testing.T) {
 	good := File{Path: "a.yaml", Data: []byte(goodHead + "        args: [--max-num-seqs=1]\n")}
 	for text, want := range map[string]fault.Reason{"kind: [": "", "kind: Deployment\nmetadata:\n  name: vllm\n  x: [": fault.Invalid, "name: vllm-other\n  x: [": ""} {
@@ -150,9 +150,9 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSecretBeside: a Secret in the file of a manifest is not shown, whatever its
+// TestSecretInFile: a Secret in the file of a manifest is not shown, whatever its
 // values look like.
-func TestSecretBeside(t *testing.T) {
+func TestSecretInFile(t *testing.T) {
 	text := "apiVersion: v1\nkind: Secret\nstringData:\n  motd: canary1\n---\n" + goodHead + "        args: [--max-num-seqs=128]\n---\napiVersion: v1\nkind: Secret\ndata: {motd: canary2}\n"
 	e, err := Set([]File{{Path: "a.yaml", Data: []byte(text)}}, deployment, seqs, "64")
 	if err != nil {
@@ -195,7 +195,7 @@ func TestLabelsComeFirst(t *testing.T) {
 	}
 }
 
-// What a calculation gives that went wrong is no value.
+// The result of a failed calculation is no value.
 func TestNoNumber(t *testing.T) {
 	for _, value := range []string{"NaN", "nan", "Inf", "-inf", "+Infinity"} {
 		_, err := Set([]File{{Path: "a.yaml", Data: []byte(goodHead + "        args:\n        - --max-num-seqs=1\n")}}, deployment, seqs, value)
@@ -205,9 +205,9 @@ func TestNoNumber(t *testing.T) {
 	}
 }
 
-// TestUntoldComponent: a flag of another component is not taken for that of a
-// workload whose name does not tell what it is of.
-func TestUntoldComponent(t *testing.T) {
+// TestUnknownComponent: a flag of another component is not taken for that of a
+// workload whose name does not tell its component.
+func TestUnknownComponent(t *testing.T) {
 	for kind, text := range map[string]string{
 		"DynamoGraphDeployment": "spec: {services: {VllmDecodeWorker: {extraPodSpec: {mainContainer: {args: ['python3 -m dynamo.vllm']}}}, VllmPrefillWorker: {extraPodSpec: {mainContainer: {args: ['python3 -m dynamo.vllm --max-num-seqs 8']}}}}}\n",
 		"LLMInferenceService":   "spec: {template: {containers: [{name: main, args: [serve]}]}, prefill: {template: {containers: [{name: main, args: [serve, --max-num-seqs=8]}]}}}\n",

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// replicas is where the number of an object's replicas is decided: by what
-// scales it, or by the object itself.
+// replicas returns the site of an object's replicas: in its autoscaler, or in the
+// object itself.
 func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*edit.Object) (*edit.Site, error) {
 	owners := scalers(o, component, all)
 	if len(owners) > 1 {
@@ -53,7 +53,7 @@ func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit
 	return o.Number("no autoscaler owns the replicas", append(at, "replicas")...)
 }
 
-// graphReplicas is the number of one component of a Dynamo graph.
+// graphReplicas returns the site of the replicas of one component of a Dynamo graph.
 func graphReplicas(o *edit.Object, component string) (*edit.Site, error) {
 	if component == "" {
 		names := components(o)
@@ -80,7 +80,7 @@ func graphReplicas(o *edit.Object, component string) (*edit.Site, error) {
 	return nil, notFound("%s has no component %q (it has %s)", o, edit.Clip(component), strings.Join(components(o), ", "))
 }
 
-// planner is the component of a graph that scales the others; empty: none.
+// planner returns the component of a graph that scales the others, or "".
 func planner(o *edit.Object) string {
 	services := edit.Get(o.Root, "spec", "services")
 	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
@@ -103,7 +103,7 @@ func graphNumber(o *edit.Object, service *yaml.Node, at ...string) (*edit.Site, 
 	return o.Number("the graph itself says how many", append(at, "replicas")...)
 }
 
-// itemNumber is a number in a mapping that is an item of a list.
+// itemNumber returns the site of a number in a mapping that is an item of a list.
 func itemNumber(o *edit.Object, m *yaml.Node, path, key string) (*edit.Site, error) {
 	s, err := o.Part(m, path).Number("the graph itself says how many", key)
 	if s != nil {
@@ -112,8 +112,8 @@ func itemNumber(o *edit.Object, m *yaml.Node, path, key string) (*edit.Site, err
 	return s, err
 }
 
-// scalers finds the autoscalers of an object: those built along with it, or
-// else those that stand elsewhere in the tree and belong to no other target.
+// scalers returns the autoscalers of an object: those built with it, or else those
+// elsewhere in the tree that belong to no other target.
 func scalers(o *edit.Object, component string, all []*edit.Object) []*edit.Object {
 	var near, far []*edit.Object
 	for _, s := range all {
@@ -153,7 +153,7 @@ func scales(o *edit.Object, of *edit.Object, component string) bool {
 	return kind == of.Kind && (name == of.Name || name == of.Written)
 }
 
-// bound is the bound of an autoscaler.
+// boundOf returns the site of the bound of an autoscaler.
 func boundOf(o *edit.Object, v Variable, of *edit.Object) (*edit.Site, error) {
 	why := fmt.Sprintf("%s owns the replicas of %s", o, of)
 	switch o.Kind {

@@ -13,22 +13,22 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
-// Assignment is a variable and the value it gets.
+// Assignment is a variable and its new value.
 type Assignment struct {
 	Variable Variable
 	Value    string
 }
 
-// Set changes one variable: only the bytes of its value, or the lines that add
-// it. Every edit is proved before it is given out: parsed again, the file has
-// exactly this change, and [Locate] finds the new value. The errors are those
-// of [Locate], and NothingToDo when the value is already as wanted.
+// Set changes one variable: only the bytes of its value, or the lines that add it.
+// It checks every edit: the file is parsed again and has exactly this change, and
+// [Locate] finds the new value. The errors are those of [Locate], and NothingToDo if
+// the variable already has the value.
 func Set(files []File, t Target, v Variable, value string) (Edit, error) {
 	return SetAll(files, t, []Assignment{{v, value}})
 }
 
-// SetAll changes several variables in one edit, all or none. Those that are
-// already as wanted are left; it is NothingToDo when all are.
+// SetAll changes several variables in one edit, all or none. It skips those that
+// already have the value. The error is NothingToDo if all of them have.
 func SetAll(files []File, t Target, all []Assignment) (Edit, error) {
 	work := append([]File(nil), files...)
 	var changes []Change
@@ -48,8 +48,8 @@ func SetAll(files []File, t Target, all []Assignment) (Edit, error) {
 	return edited(files, work, changes)
 }
 
-// Unset takes a flag away: the undo of adding it. A flag that is not set is
-// NothingToDo.
+// Unset removes a flag, to undo adding it. The error is NothingToDo if the flag is
+// not set.
 func Unset(files []File, t Target, v Variable) (Edit, error) {
 	work := append([]File(nil), files...)
 	s, err := resolve(work, t, v)
@@ -75,7 +75,7 @@ func Unset(files []File, t Target, v Variable) (Edit, error) {
 	return edited(files, work, []Change{{Place: placeOf(s), From: s.Value}})
 }
 
-// plain is an error without what only this package uses.
+// plain returns an error without what only this package uses.
 func plain(err error) error {
 	if several := new(ambiguousError); errors.As(err, &several) {
 		return several.err
@@ -153,13 +153,13 @@ func edited(before, after []File, changes []Change) (Edit, error) {
 
 var number = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?$`)
 
-// noNumber is what a calculation gives that went wrong.
+// noNumber matches the result of a calculation that failed.
 var noNumber = regexp.MustCompile(`(?i)^[+-]?(?:nan|inf|infinity)$`)
 
-// maxValue is the most bytes a value has.
+// maxValue limits the bytes of a value.
 const maxValue = 1024
 
-// checkValue refuses what would be more than a value.
+// checkValue returns an error for a value that would change more than the variable.
 func checkValue(v Variable, value string) error {
 	refused := func(why string) error {
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the value %q for %s %s", edit.Clip(value), v, why)}

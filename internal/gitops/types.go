@@ -40,7 +40,7 @@ type File struct {
 	Data []byte
 }
 
-// Place is where a variable stands.
+// Place is where a variable is written, or would be added.
 type Place struct {
 	File      string // path from the repository's root
 	Document  int    // of the YAML stream, from 0
@@ -54,7 +54,7 @@ type Place struct {
 	Container string // that the variable belongs to; empty: none
 	Value     string // as written, unquoted; "true"/"false" for booleans
 	Missing   bool   // not set yet: Set adds it there, in the list's own style
-	Why       string // why this place counts, in words
+	Why       string // why this place takes effect, in words
 }
 
 // Edit is a change of one or more files that is one variable.
@@ -99,5 +99,5 @@ const (
 	TrailerState  = "Responder-State"
 	TrailerPlan   = "Responder-Plan"
 	TrailerEffect = "Responder-Effect"
-	TrailerBeside = "Responder-Beside" // of what a plan lists as amiss beside it, what still was; for who lost the receipt
+	TrailerBeside = "Responder-Beside" // which part of the drift in the plan still existed; for a caller that lost the receipt
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/helm"
 )
 
-// fromValues locates the variable in Helm values, when no manifest of the
-// target is in the tree.
+// fromValues returns the site of the variable in Helm values, for a target of which
+// the tree has no manifest.
 func (tr *tree) fromValues(v Variable) (*edit.Site, error) {
 	layers, err := helm.Values(tr.Tree, tr.target.Path, tr.target.ValueFiles)
 	if err != nil {
@@ -38,15 +38,16 @@ func (tr *tree) fromValues(v Variable) (*edit.Site, error) {
 	}
 	switch len(all) {
 	case 0:
-		return nil, tr.nothing(layers)
+		return nil, tr.noManifest(layers)
 	case 1:
 		return all[0], nil
 	}
 	return nil, ambiguous(placesOf(all), "several Helm values are for "+tr.target.Kind+" "+tr.target.Name)
 }
 
-// nothing says what was looked at.
-func (tr *tree) nothing(layers []*edit.Object) error {
+// noManifest returns the error about a target of which the tree has neither a
+// manifest nor values, with what was read.
+func (tr *tree) noManifest(layers []*edit.Object) error {
 	looked := 0
 	for _, p := range tr.Paths() {
 		if edit.Below(p, tr.target.Path) {
@@ -78,8 +79,8 @@ func (tr *tree) nothing(layers []*edit.Object) error {
 	return &fault.Error{Reason: fault.NotFound, Message: message + tr.unread()}
 }
 
-// unread names what could not be read and did not seem to speak of the target:
-// it may, where its text is not what is deployed.
+// unread returns the files that could not be read, in words: they do not mention the
+// target, but may concern it.
 func (tr *tree) unread() string {
 	const most = 3
 	var causes []string

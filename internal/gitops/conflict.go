@@ -13,7 +13,7 @@ type Moved struct {
 	Files      []MovedFile
 }
 
-// MovedFile is a file that the change touches and somebody else changed.
+// MovedFile is a file that the change and a later commit of the branch both change.
 type MovedFile struct {
 	Path      string
 	SameLines bool     // the very lines, or their neighbours; otherwise others of the file
@@ -21,8 +21,8 @@ type MovedFile struct {
 	By        []Commit // who changed it, newest first; empty: not known
 }
 
-// SameLines reports whether somebody changed what the change was about, so
-// that making it anew is a person's decision.
+// SameLines reports whether a commit changed the lines of the change, so that a
+// person must decide whether to make it again.
 func (m *Moved) SameLines() bool {
 	for _, f := range m.Files {
 		if f.SameLines {
@@ -32,7 +32,7 @@ func (m *Moved) SameLines() bool {
 	return false
 }
 
-// Error says who changed what.
+// Error returns who changed what.
 func (m *Moved) Error() string {
 	var b strings.Builder
 	if m.Rewritten {

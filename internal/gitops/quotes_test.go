@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// TestTextsStayTexts: what is written is the same text for Kubernetes and Argo
-// CD, whose parser reads YAML 1.1.
+// TestTextsStayTexts: a value stays the same text for Kubernetes and Argo CD, whose
+// parser reads YAML 1.1.
 func TestTextsStayTexts(t *testing.T) {
 	files := []File{{Path: "a.yaml", Data: []byte(goodHead + "        args:\n        - --dtype\n        - auto\n        - --port=1\n        env:\n        - name: MODE\n          value: fast\n")}}
 	for _, value := range []string{

@@ -13,18 +13,18 @@ var (
 	another = Resource{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "other", Sync: "Synced", Health: "Healthy"}
 )
 
-func amiss(r Resource, sync, health, message string) Resource {
+func drifted(r Resource, sync, health, message string) Resource {
 	r.Sync, r.Health, r.Message = sync, health, message
 	return r
 }
 
-// TestWithout: what was amiss before a change neither fails it nor hides what is
-// amiss since, whatever becomes of it.
+// TestWithout: drift that existed before a change neither fails the change nor hides
+// new drift.
 func TestWithout(t *testing.T) {
-	drifts, crashes := amiss(another, "OutOfSync", "Healthy", ""), amiss(another, "Synced", "Degraded", "")
-	rolls, halted := amiss(another, "Synced", "Progressing", ""), amiss(another, "Synced", "Suspended", "")
+	drifts, crashes := drifted(another, "OutOfSync", "Healthy", ""), drifted(another, "Synced", "Degraded", "")
+	rolls, halted := drifted(another, "Synced", "Progressing", ""), drifted(another, "Synced", "Suspended", "")
 	tests := map[string]struct {
-		was    []Resource // amiss before
+		was    []Resource // drift before
 		sync   string
 		health string
 		now    []Resource
@@ -32,13 +32,13 @@ func TestWithout(t *testing.T) {
 		why    string
 	}{
 		"as before":                  {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{ownPods, drifts}, RolloutSettled, "healthy"},
-		"not amiss before":           {nil, "OutOfSync", "Healthy", []Resource{ownPods, drifts}, RolloutWaiting, "OutOfSync at 2222222222: apps/Deployment serving/other"},
-		"ours, too":                  {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{amiss(ownPods, "OutOfSync", "Healthy", ""), drifts}, RolloutWaiting, ": apps/Deployment serving/chat"},
+		"no drift before":            {nil, "OutOfSync", "Healthy", []Resource{ownPods, drifts}, RolloutWaiting, "OutOfSync at 2222222222: apps/Deployment serving/other"},
+		"ours, too":                  {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{drifted(ownPods, "OutOfSync", "Healthy", ""), drifts}, RolloutWaiting, ": apps/Deployment serving/chat"},
 		"it recovered":               {[]Resource{drifts, crashes}, "Synced", "Healthy", []Resource{ownPods, another}, RolloutSettled, "healthy"},
 		"no resource says why":       {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{ownPods, another}, RolloutWaiting, "OutOfSync"},
-		"cannot be compared":         {[]Resource{drifts}, "Unknown", "Healthy", []Resource{ownPods, amiss(another, "Unknown", "Healthy", "")}, RolloutWaiting, "Unknown"},
+		"cannot be compared":         {[]Resource{drifts}, "Unknown", "Healthy", []Resource{ownPods, drifted(another, "Unknown", "Healthy", "")}, RolloutWaiting, "Unknown"},
 		"degraded as before":         {[]Resource{crashes}, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutSettled, "healthy"},
-		"restarts again":             {[]Resource{crashes}, "Synced", "Progressing", []Resource{ownPods, amiss(another, "Synced", "Progressing", "")}, RolloutSettled, "healthy"},
+		"restarts again":             {[]Resource{crashes}, "Synced", "Progressing", []Resource{ownPods, drifted(another, "Synced", "Progressing", "")}, RolloutSettled, "healthy"},
 		"it rolled out, and failed":  {[]Resource{rolls}, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutDegraded, "but degraded: apps/Deployment serving/other"},
 		"it was halted, and failed":  {[]Resource{halted}, "Synced", "Degraded", []Resource{ownPods, crashes}, RolloutDegraded, "but degraded: apps/Deployment serving/other"},
 		"it was halted, and goes on": {[]Resource{halted}, "Synced", "Progressing", []Resource{ownPods, rolls}, RolloutWaiting, "health Progressing: apps/Deployment serving/other"},
@@ -47,18 +47,18 @@ func TestWithout(t *testing.T) {
 		"ours is hidden": {
 			[]Resource{crashes},
 			"Synced", "Degraded",
-			[]Resource{amiss(ownPods, "Synced", "Degraded", "0 of 2"), crashes},
+			[]Resource{drifted(ownPods, "Synced", "Degraded", "0 of 2"), crashes},
 			RolloutDegraded, "but degraded: apps/Deployment serving/chat: 0 of 2",
 		},
 		"ours rolls out": {
 			[]Resource{crashes},
 			"Synced", "Degraded",
-			[]Resource{amiss(ownPods, "Synced", "Progressing", "1 of 2"), crashes},
+			[]Resource{drifted(ownPods, "Synced", "Progressing", "1 of 2"), crashes},
 			RolloutWaiting, "health Progressing: apps/Deployment serving/chat: 1 of 2",
 		},
-		"out of sync, and unhealthy since": {[]Resource{drifts}, "OutOfSync", "Degraded", []Resource{ownPods, amiss(another, "OutOfSync", "Degraded", "")}, RolloutDegraded, "serving/other"},
+		"out of sync, and unhealthy since": {[]Resource{drifts}, "OutOfSync", "Degraded", []Resource{ownPods, drifted(another, "OutOfSync", "Degraded", "")}, RolloutDegraded, "serving/other"},
 		"a health nobody knows":            {[]Resource{crashes}, "Synced", "Strange", []Resource{ownPods, crashes}, RolloutWaiting, "Strange"},
-		"a resource's that nobody knows":   {[]Resource{crashes}, "Synced", "Degraded", []Resource{amiss(ownPods, "Synced", "Strange", ""), crashes}, RolloutWaiting, "Strange"},
+		"a resource's that nobody knows":   {[]Resource{crashes}, "Synced", "Degraded", []Resource{drifted(ownPods, "Synced", "Strange", ""), crashes}, RolloutWaiting, "Strange"},
 		"a hook is not counted":            {[]Resource{drifts}, "OutOfSync", "Healthy", []Resource{ownPods, drifts, {Kind: "Job", Name: "migrate", Hook: true, Sync: "OutOfSync"}}, RolloutSettled, "healthy"},
 		"no health at all":                 {[]Resource{crashes}, "Synced", "", []Resource{ownPods, crashes}, RolloutWaiting, "health (none)"},
 	}
@@ -80,19 +80,19 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// TestRemaining: what is fine by now is amiss no more, and what of it still is is.
+// TestRemaining: a resource that recovered is left out, and so is a part that did.
 func TestRemaining(t *testing.T) {
-	both, drifts, crashes := amiss(another, "OutOfSync", "Degraded", ""), amiss(another, "OutOfSync", "", ""), amiss(another, "Synced", "Degraded", "")
+	both, drifts, crashes := drifted(another, "OutOfSync", "Degraded", ""), drifted(another, "OutOfSync", "", ""), drifted(another, "Synced", "Degraded", "")
 	for name, tt := range map[string]struct {
 		now  []Resource
 		want []Resource
 	}{
 		"as before":     {[]Resource{ownPods, both}, []Resource{both}},
-		"healthy":       {[]Resource{ownPods, amiss(another, "OutOfSync", "Healthy", "")}, []Resource{drifts}},
-		"in sync":       {[]Resource{ownPods, amiss(another, "Synced", "Progressing", "")}, []Resource{crashes}},
+		"healthy":       {[]Resource{ownPods, drifted(another, "OutOfSync", "Healthy", "")}, []Resource{drifts}},
+		"in sync":       {[]Resource{ownPods, drifted(another, "Synced", "Progressing", "")}, []Resource{crashes}},
 		"fine":          {[]Resource{ownPods, another}, []Resource{}},
 		"gone":          {[]Resource{ownPods}, []Resource{}},
-		"another fails": {[]Resource{amiss(ownPods, "Synced", "Degraded", ""), another}, []Resource{}},
+		"another fails": {[]Resource{drifted(ownPods, "Synced", "Degraded", ""), another}, []Resource{}},
 	} {
 		got := Application{Resources: tt.now}.Remaining([]Resource{both})
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -101,16 +101,16 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// TestLeaves: only what a sync leaves as it is may differ while a change is made.
+// TestLeaves: a change is made only over drift that a sync leaves alone.
 func TestLeaves(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	base := func() Application {
 		app := good(shaWanted)
-		app.Sync, app.Resources = "OutOfSync", []Resource{ownPods, amiss(another, "OutOfSync", "Healthy", "")}
+		app.Sync, app.Resources = "OutOfSync", []Resource{ownPods, drifted(another, "OutOfSync", "Healthy", "")}
 		app.Automated, app.SelfHeal, app.Operation.Finished, app.Compared = true, true, at, at.Add(time.Second)
 		return app
 	}
-	prune := amiss(another, "OutOfSync", "", "")
+	prune := drifted(another, "OutOfSync", "", "")
 	prune.Prune = true
 	for name, tt := range map[string]struct {
 		change func(*Application)

@@ -35,12 +35,12 @@ func newTree(files []File, t Target) (*tree, error) {
 	return tr, nil
 }
 
-// plain gives the objects of the manifests that no kustomization uses and that
+// plain returns the objects of the manifests that no kustomization reads and that
 // may be or concern the target.
 func (tr *tree) plain() ([]*edit.Object, error) {
 	var out []*edit.Object
 	if tr.builds.Single() {
-		return nil, nil // that one alone is deployed
+		return nil, nil // only the kustomization is deployed
 	}
 	for _, p := range tr.Paths() {
 		if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.builds.Reads(p) || edit.IsKustomization(p) || helm.IsTemplate(tr.Tree, p) {
@@ -55,8 +55,8 @@ func (tr *tree) plain() ([]*edit.Object, error) {
 	return out, nil
 }
 
-// near keeps a workload of the target's name that is not the target, for people.
-func (tr *tree) near(o *edit.Object) {
+// addElsewhere records a workload that has the target's name and is not the target.
+func (tr *tree) addElsewhere(o *edit.Object) {
 	if o.Name == tr.target.Name && (templates[o.Kind] != nil || o.Kind == dynamoGraph) {
 		tr.elsewhere = append(tr.elsewhere, fmt.Sprintf("%s is in %s", o, o.Docs[0].File))
 	}

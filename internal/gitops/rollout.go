@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Rollout is how far a commit has come on its way into the cluster.
+// Rollout is the progress of a commit on its way into the cluster.
 type Rollout string
 
-// The answers of [Settled] and [Operated].
+// The results of [Settled] and [Operated].
 const (
 	RolloutWaiting  Rollout = "waiting"  // not there yet; it may still come
 	RolloutSettled  Rollout = "settled"  // synced, the operation is over, healthy
@@ -18,15 +18,14 @@ const (
 	RolloutFailed   Rollout = "failed"   // the sync of this commit failed, and Argo CD does not try again
 )
 
-// Settled reports whether the application runs the commit, and why it thinks
-// so, for people. The commit counts as there when Argo CD compared the live
-// state with it, or with a commit that contains it, found no difference, runs
-// no operation and finds the application healthy. Right after a sync began,
-// Argo CD still shows the state before it, which says all of that of another
-// commit; so everything here is tied to the commit.
+// Settled returns how far a commit is rolled out, and the reason in words. The
+// rollout is settled when Argo CD compared the live state with the commit, or with
+// one that contains it, found no difference, runs no operation and finds the
+// application healthy. Right after a sync began, Argo CD still shows the state of
+// the commit before, so each condition is checked for this commit.
 //
-// contains says whether a commit is a descendant of the wanted one; nil: none
-// is. Anything that is not known to be good is not settled.
+// contains reports whether a commit is a descendant of the wanted one; nil means
+// that none is. A rollout is not settled if anything is unknown.
 func Settled(app Application, revision string, contains func(sha string) bool) (Rollout, string) {
 	has := func(revisions []string) bool {
 		return revision != "" && slices.ContainsFunc(revisions, func(sha string) bool {
@@ -59,11 +58,11 @@ func Settled(app Application, revision string, contains func(sha string) bool) (
 	return app.byHealth(fmt.Sprintf("%s at %s", how, short(app.Revisions)))
 }
 
-// Operated reports whether an application without auto-sync was brought to
-// these revisions, one for each source, by an operation; see [Settled] for the
-// answers. After a rollback Git still has the later state and the application
-// stays out of sync, so what counts is the operation, and the health found
-// after it (to the second: ask for a refresh).
+// Operated returns how far an operation brought an application without auto-sync to
+// these revisions, one for each source, and the reason in words. After a rollback,
+// Git still has the later state and the application stays out of sync. So the result
+// depends on the operation and on the health that was found after it. Times have a
+// resolution of one second: ask for a refresh first.
 func Operated(app Application, revisions []string) (Rollout, string) {
 	op := app.Operation
 	same := len(revisions) > 0 && slices.Equal(op.Revisions, revisions)
@@ -97,7 +96,7 @@ func (app Application) byHealth(where string) (Rollout, string) {
 	}
 }
 
-// Describe says a running operation for people.
+// Describe returns a running operation in words.
 func (op Operation) Describe() string {
 	by := "Argo CD"
 	if op.By != "" {
@@ -110,11 +109,12 @@ func (op Operation) Describe() string {
 	return s + after(": ", op.Message)
 }
 
-// trouble says why Argo CD does not get on, where it says so itself.
+// trouble returns the application's problems and the window that forbids a sync.
 func (app Application) trouble() string {
 	return after("; ", strings.Join(app.Problems, "; ")) + after("; closed by ", app.Window)
 }
 
+// differing returns the resources that are out of sync, in words.
 func (app Application) differing() string {
 	var names []string
 	for _, r := range app.Resources {
@@ -128,7 +128,7 @@ func (app Application) differing() string {
 	return after(": ", strings.Join(names, ", "))
 }
 
-// short says revisions as people do.
+// short returns revisions abbreviated, in words.
 func short(revisions []string) string {
 	if len(revisions) == 0 {
 		return "nothing"
@@ -152,4 +152,22 @@ func orNone(s string) string {
 		return "(none)"
 	}
 	return s
+}
+
+// rollingOut returns the application's health message, or those of the resources
+// with the same health: Argo CD has no message for the application itself.
+func (app Application) rollingOut() string {
+	if app.Message != "" {
+		return app.Message
+	}
+	var names []string
+	for _, r := range app.Resources {
+		if r.Health == app.Health && !r.Hook {
+			names = append(names, r.String()+after(": ", r.Message))
+		}
+	}
+	if len(names) > 2 {
+		names = append(names[:2], "and more")
+	}
+	return strings.Join(names, "; ")
 }

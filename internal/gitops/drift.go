@@ -2,19 +2,17 @@ package gitops
 
 import (
 	"slices"
-	"strings"
 )
 
-// healths are Argo CD's, from good to bad; the worst of its resources is an
-// application's. One that is not listed is worse than all of them.
+// healths has Argo CD's healths from good to bad. An application has the worst one
+// of its resources. A health that is not listed is worse than all of them.
 var healths = []string{"", "Healthy", "Suspended", "Progressing", "Missing", "Degraded", "Unknown"}
 
 func unhealthy(r Resource) bool { return r.Health != "" && r.Health != "Healthy" }
 
 func outOfSync(r Resource) bool { return r.Sync != "Synced" && !r.Hook }
 
-// Amiss are the resources that are not as they should be: out of sync, or not
-// healthy.
+// Amiss returns the resources that are out of sync or not healthy.
 func (app Application) Amiss() []Resource {
 	var out []Resource
 	for _, r := range app.Resources {
@@ -25,17 +23,17 @@ func (app Application) Amiss() []Resource {
 	return out
 }
 
-// still is what of a resource that was amiss before still is.
-type still struct {
-	at  int      // of the resource among the application's
-	was Resource // as it was, but for what is fine by now
+// driftedResource is a resource that drifted before a change and still does.
+type driftedResource struct {
+	at  int      // index in the application's resources
+	was Resource // as it was before, without what recovered
 }
 
-// stillAmiss looks each of the resources that were amiss up among the
-// application's. One that is gone, or fine by now, is left out.
-func (app Application) stillAmiss(amiss []Resource) []still {
-	var out []still
-	for _, was := range amiss {
+// stillDrifted returns those of the drifted resources that still drift. It leaves
+// out resources that are gone or recovered.
+func (app Application) stillDrifted(drift []Resource) []driftedResource {
+	var out []driftedResource
+	for _, was := range drift {
 		i := slices.IndexFunc(app.Resources, was.Same)
 		if i < 0 {
 			continue
@@ -47,18 +45,18 @@ func (app Application) stillAmiss(amiss []Resource) []still {
 			was.Health = ""
 		}
 		if outOfSync(was) || unhealthy(was) {
-			out = append(out, still{i, was})
+			out = append(out, driftedResource{i, was})
 		}
 	}
 	return out
 }
 
-// Without is the application as it would be if what was amiss already were not:
-// a resource that was out of sync is taken for synced, and one that was not
-// healthy for healthy, unless its health is worse by now. All else that is amiss
-// stays so, and so does what no resource accounts for.
-func (app Application) Without(amiss []Resource) Application {
-	all := app.stillAmiss(amiss)
+// Without returns the application as it would be without the drift that existed
+// before a change. A resource that was out of sync becomes synced. One that was not
+// healthy becomes healthy, unless its health is worse by now. Other drift stays, and
+// so does a state of the application that no resource explains.
+func (app Application) Without(drift []Resource) Application {
+	all := app.stillDrifted(drift)
 	app.Resources = slices.Clone(app.Resources)
 	synced, healed := false, false
 	for _, s := range all {
@@ -79,11 +77,11 @@ func (app Application) Without(amiss []Resource) Application {
 	return app
 }
 
-// Remaining are those of the resources that are still amiss, each for what of
-// it still is. One that is gone is not among them.
-func (app Application) Remaining(amiss []Resource) []Resource {
+// Remaining returns those of the drifted resources that still drift, without what
+// recovered. It leaves out resources that are gone.
+func (app Application) Remaining(drift []Resource) []Resource {
 	out := []Resource{}
-	for _, s := range app.stillAmiss(amiss) {
+	for _, s := range app.stillDrifted(drift) {
 		out = append(out, s.was)
 	}
 	return out
@@ -95,8 +93,7 @@ func asBefore(was, now Resource) bool {
 	return then >= 0 && rank >= 0 && rank <= then
 }
 
-// worst is the health of an application of these resources, and what its worst
-// one says.
+// worst returns the worst health of the resources and the message of that resource.
 func worst(resources []Resource) (health, message string) {
 	at := slices.Index(healths, "Healthy")
 	for _, r := range resources {
@@ -112,11 +109,10 @@ func worst(resources []Resource) (health, message string) {
 	return healths[at], message
 }
 
-// Leaves reports whether a sync of the application would leave what differs now
-// as it is, so that a change takes nothing of the cluster's own back: Argo CD
-// has tried already, of itself, and it differs all the same, or it is to be
-// deleted and nothing deletes it. Whoever changed something by hand a moment ago
-// has it healed back, change or not.
+// Leaves reports whether a sync of the application would not change the resources
+// that are out of sync now, so that a change reverts nothing else in the cluster:
+// auto-sync already tried and they still differ, or they are to be deleted and
+// pruning is off. A manual change that self-heal would revert does not matter.
 func (app Application) Leaves() bool {
 	op := app.Operation
 	tried := app.Automated && app.SelfHeal && !op.Running && !op.DryRun && op.Phase == "Succeeded" &&
@@ -124,22 +120,4 @@ func (app Application) Leaves() bool {
 	differs := slices.DeleteFunc(slices.Clone(app.Resources), func(r Resource) bool { return !outOfSync(r) })
 	return app.Sync == "OutOfSync" && len(app.Problems) == 0 && len(differs) > 0 &&
 		!slices.ContainsFunc(differs, func(r Resource) bool { return !tried && (!r.Prune || app.Prunes) })
-}
-
-// rollingOut says what a health that is not good is of, in the resource's words:
-// Argo CD says nothing of the application itself.
-func (app Application) rollingOut() string {
-	if app.Message != "" {
-		return app.Message
-	}
-	var names []string
-	for _, r := range app.Resources {
-		if r.Health == app.Health && !r.Hook {
-			names = append(names, r.String()+after(": ", r.Message))
-		}
-	}
-	if len(names) > 2 {
-		names = append(names[:2], "and more")
-	}
-	return strings.Join(names, "; ")
 }

@@ -8,16 +8,17 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
+// notFound returns a [*fault.Error] with the reason NotFound.
 func notFound(format string, args ...any) error {
 	return &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-// ambiguous names the places between which nothing decides.
+// ambiguous returns the error about places of which only one may take effect.
 func ambiguous(places []Place, why string) error {
 	return undecided(places, why, "name the one that counts, or leave it in one place only")
 }
 
-// undecided is ambiguous, with what to do so that something decides.
+// undecided is like ambiguous, with what to do.
 func undecided(places []Place, why, decides string) error {
 	var at []string
 	for _, p := range places {
@@ -29,16 +30,16 @@ func undecided(places []Place, why, decides string) error {
 	}
 }
 
-// ambiguousError carries the places along to Locate.
+// ambiguousError carries the places to Locate.
 type ambiguousError struct {
 	places []Place
 	err    error // with a [*fault.Error]
 }
 
-// Error says the message of the error that callers know.
+// Error returns the message of the error for callers.
 func (e *ambiguousError) Error() string { return e.err.Error() }
 
-// Unwrap gives the error that callers know.
+// Unwrap returns the error for callers.
 func (e *ambiguousError) Unwrap() error { return e.err }
 
 // placeOf returns the place of a site.

@@ -9,8 +9,8 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// nested is a document whose last mapping, a8, holds itself 9 to the power of 8
-// times over; how is how one mapping takes in another.
+// nested returns a document whose mapping a8 holds a0 9 to the power of 8 times. how
+// returns how one mapping includes others.
 func nested(how func(refs []string) string) string {
 	text := "a0: &a0 {x: 1}\n"
 	for i := 1; i <= 12; i++ {
@@ -23,8 +23,9 @@ func nested(how func(refs []string) string) string {
 	return text
 }
 
-// TestBombs: files of a few lines that stand for millions take no time.
-func TestBombs(t *testing.T) {
+// TestAliasBombs: a file of a few lines that stands for millions of values takes no
+// time.
+func TestAliasBombs(t *testing.T) {
 	keys := nested(func(refs []string) string {
 		var pairs []string
 		for i, r := range refs {

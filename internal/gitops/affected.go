@@ -7,9 +7,9 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/kustomize"
 )
 
-// Shared names the kustomizations that are not the target's own and whose result
-// differs between two versions of a tree: changing the one into the other would
-// change what they deploy too. What cannot be followed counts as different.
+// Shared returns the kustomizations that are not the target's own and whose results
+// differ between two versions of a tree: the change changes what they deploy too. A
+// result that cannot be computed is taken to differ.
 func Shared(before, after []File, t Target) ([]string, error) {
 	old, err := results(before, t, nil)
 	if err != nil {
