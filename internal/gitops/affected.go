@@ -7,10 +7,10 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/kustomize"
 )
 
-// Shared returns the kustomizations that are not the target's own and whose results
+// Affected returns the kustomizations that are not the target's own and whose results
 // differ between two versions of a tree: the change changes what they deploy too. A
 // result that cannot be computed is taken to differ.
-func Shared(before, after []File, t Target) ([]string, error) {
+func Affected(before, after []File, t Target) ([]string, error) {
 	old, err := results(before, t, nil)
 	if err != nil {
 		return nil, err

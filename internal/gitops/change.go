@@ -50,7 +50,7 @@ type Proposal struct {
 	Within  []string // paths that the reverts are limited to; empty: all
 
 	// TakesBack are commits whose values an edit sets back, where later changes
-	// beside them keep Git from reverting their lines. Its message says that it
+	// next to them keep Git from reverting their lines. Its message says that it
 	// reverts them.
 	TakesBack []string
 
@@ -83,7 +83,7 @@ type Request struct {
 	// The commit's trailers. The effect is the idempotency key of the write.
 	Run, State, Digest, Effect string
 
-	Beside string // a trailer too, one word; empty: none
+	Drift string // a trailer too, one word: which part of the drift in the plan still exists; empty: none
 }
 
 // RepositoryName is an address without what differs between the ways to reach
@@ -117,7 +117,7 @@ type Way struct {
 type Landing struct {
 	SHA    string // of the commit on the branch; empty: it is not there
 	Plan   string // digest of the plan that it was made for: its trailer Responder-Plan, or the line of the pull request; empty: not known
-	Beside string // its trailer Responder-Beside; empty: not known
+	Drift  string // its trailer Responder-Beside; empty: not known
 	Waits  string // pull request that is open, for people: its URL
 	Closed string // pull request that was closed without being merged
 

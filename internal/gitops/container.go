@@ -34,7 +34,7 @@ type line struct {
 
 // missing returns the site at which a flag that is not set would be added.
 func (l line) missing(v Variable) (*edit.Site, error) {
-	s, err := l.Line.Missing(v.flag())
+	s, err := l.Missing(v.flag())
 	if errors.Is(err, command.ErrPatched) {
 		return nil, isUnset(err)
 	}

@@ -12,8 +12,8 @@ func unhealthy(r Resource) bool { return r.Health != "" && r.Health != "Healthy"
 
 func outOfSync(r Resource) bool { return r.Sync != "Synced" && !r.Hook }
 
-// Amiss returns the resources that are out of sync or not healthy.
-func (app Application) Amiss() []Resource {
+// Drift returns the resources that are out of sync or not healthy.
+func (app Application) Drift() []Resource {
 	var out []Resource
 	for _, r := range app.Resources {
 		if !r.Hook && (outOfSync(r) || unhealthy(r)) {

@@ -46,7 +46,7 @@ func (tr *tree) plain() ([]*edit.Object, error) {
 		if !edit.Below(p, tr.target.Path) || !edit.IsYAML(p) || tr.builds.Reads(p) || edit.IsKustomization(p) || helm.IsTemplate(tr.Tree, p) {
 			continue
 		}
-		objects, err := tr.Tree.Objects(p)
+		objects, err := tr.Objects(p)
 		if err != nil {
 			return nil, err
 		}

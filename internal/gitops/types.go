@@ -99,5 +99,5 @@ const (
 	TrailerState  = "Responder-State"
 	TrailerPlan   = "Responder-Plan"
 	TrailerEffect = "Responder-Effect"
-	TrailerBeside = "Responder-Beside" // which part of the drift in the plan still existed; for a caller that lost the receipt
+	TrailerDrift  = "Responder-Beside" // which part of the drift in the plan still existed; for a caller that lost the receipt
 )

@@ -34,7 +34,7 @@ func beside(at site, touches []gitops.Touch) []machine.Amiss {
 	}
 	leaves := at.app.Leaves() // else what is out of sync is what a sync brings in
 	var out []machine.Amiss
-	for _, r := range at.app.Amiss() {
+	for _, r := range at.app.Drift() {
 		a := machine.Amiss{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 		if r.Sync != "Synced" && leaves {
 			a.Sync = orNone(r.Sync)
@@ -112,7 +112,7 @@ func (g gitChange) besideAt(ctx context.Context, plan machine.Plan, p gitPayload
 		now = amissAt(plan, receipt)
 		return now, now
 	}
-	if list, ok := marked(plan.Beside, made.Beside); ok {
+	if list, ok := marked(plan.Beside, made.Drift); ok {
 		return list, list
 	}
 	app, err := g.a.Application(ctx, p.Application)

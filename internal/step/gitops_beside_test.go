@@ -202,7 +202,7 @@ func TestBesideUnreadable(t *testing.T) {
 	want(t, "look", looked, machine.StatusOK, "")
 	w.ArgoDown = nil
 	w.MergeAll()
-	delete(w.Head().Trailers, gitops.TrailerBeside) // as by a squash
+	delete(w.Head().Trailers, gitops.TrailerDrift) // as by a squash
 	w.Settle()
 	w.App.Health, other.Health = "Healthy", "Healthy"
 	settled := w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, looked.Data, false)

@@ -162,7 +162,7 @@ func (g gitChange) land(ctx context.Context, in Input, plan machine.Plan, p gitP
 		}
 		r := request(in, plan, prop, key)
 		r.What, r.Why, r.PullRequest = in.Service.Name+": "+subject(plan), why(plan, p), p.PullRequest
-		r.Beside = besideMark(plan.Beside, amiss)
+		r.Drift = besideMark(plan.Beside, amiss)
 		landed, err := g.c.Commit(ctx, r)
 		if errors.Is(err, gitops.ErrProtected) {
 			return none, g.protectedNow(ctx, plan, p, err)

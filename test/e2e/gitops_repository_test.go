@@ -65,7 +65,7 @@ func TestRepositoryPushFaults(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), git.Token) {
 			t.Errorf("%s: the error says the token", what)
 		}
-		var moved *gitops.Moved
+		var moved *gitops.Divergence
 		return errors.As(err, &moved) && moved.SameLines()
 	}
 	if _, err := repo.Head(t.Context()); err != nil {

@@ -110,9 +110,11 @@ func TestScripts(t *testing.T) {
 			t.Errorf("%q (-want +got):\n%s", script, diff)
 		}
 	}
-	for _, script := range []string{"a 'b", `a "b`, "a $(b", "a ${b", "a `b", `a \`, "a\r\nb", "a (b)", "fi", "cat <<EOF\na\n",
+	for _, script := range []string{
+		"a 'b", `a "b`, "a $(b", "a ${b", "a `b", `a \`, "a\r\nb", "a (b)", "fi", "cat <<EOF\na\n",
 		"bash <<EOF\na\nEOF", "cat <<EOF | bash\na\nEOF", "cat <<EOF | tee x | bash\na\nEOF", "{ cat <<EOF; } | sh\na\nEOF", "bash <<< a", "<<EOF\na\nEOF", "while a; do b; done <<EOF\na\nEOF",
-		strings.Repeat("(", 2000)} {
+		strings.Repeat("(", 2000),
+	} {
 		if s, err := split(script); err == nil {
 			t.Errorf("%q is read as %+v", script, s.words)
 		}

@@ -32,7 +32,7 @@ func (m *Manifests) Commit(ctx context.Context, r gitops.Request) (gitops.Landin
 // write pushes the commit; to is a branch to create, empty: the source's branch.
 func (b *branch) write(ctx context.Context, r gitops.Request, to string) (gitops.Commit, error) {
 	message := repository.Message{
-		What: r.What, Why: r.Why, Alert: r.Alert, Run: r.Run, State: r.State, Plan: r.Digest, Effect: r.Effect, Beside: r.Beside,
+		What: r.What, Why: r.Why, Alert: r.Alert, Run: r.Run, State: r.State, Plan: r.Digest, Effect: r.Effect, Drift: r.Drift,
 	}
 	p := r.Proposal
 	if len(p.Reverts) > 0 {
@@ -42,7 +42,7 @@ func (b *branch) write(ctx context.Context, r gitops.Request, to string) (gitops
 }
 
 func landed(c gitops.Commit) gitops.Landing {
-	return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan], Beside: c.Trailers[gitops.TrailerBeside]}
+	return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan], Drift: c.Trailers[gitops.TrailerDrift]}
 }
 
 // remembered is how far back our own commits are searched: no run is longer.

@@ -219,7 +219,7 @@ func (r reading) after(back repository.Reversal) []gitops.File {
 
 // alone refuses a revert of a file that another kustomization uses, too.
 func (r reading) alone(t gitops.Target, after []gitops.File, shas []string) error {
-	shared, err := gitops.Shared(r.files, after, r.target(t))
+	shared, err := gitops.Affected(r.files, after, r.target(t))
 	if err != nil || len(shared) == 0 {
 		return err
 	}

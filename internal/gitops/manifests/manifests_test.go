@@ -80,7 +80,7 @@ func commit(t *testing.T, m *Manifests, p gitops.Proposal, effect string) string
 	t.Helper()
 	l, err := m.Commit(t.Context(), gitops.Request{
 		Proposal: p, What: "chat: set --max-num-seqs", Why: "The KV cache is full.", Alert: "KVCachePressure of chat",
-		Run: "r-1", State: "cap", Digest: "sha256:abc", Effect: effect, Beside: "0a1b2c3d:-sb",
+		Run: "r-1", State: "cap", Digest: "sha256:abc", Effect: effect, Drift: "0a1b2c3d:-sb",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestChangeAndRevert(t *testing.T) {
 	if got := s.Show("main", "base/chat/deployment.yaml"); got != strings.Replace(base, "=256", "=192", 1) {
 		t.Errorf("committed\n%s", got)
 	}
-	if l, err := m.Find(t.Context(), src, "r-1/cap#1/apply"); err != nil || l.SHA != made || l.Plan != "sha256:abc" || l.Beside != "0a1b2c3d:-sb" {
+	if l, err := m.Find(t.Context(), src, "r-1/cap#1/apply"); err != nil || l.SHA != made || l.Plan != "sha256:abc" || l.Drift != "0a1b2c3d:-sb" {
 		t.Errorf("found %+v, %v", l, err)
 	}
 	if l, err := m.Find(t.Context(), src, "r-2/cap#1/apply"); err != nil || !l.None() {

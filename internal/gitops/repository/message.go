@@ -21,7 +21,7 @@ type Message struct {
 	// Trailers. The effect is required: it is the idempotency key.
 	Run, State, Plan, Effect string
 
-	Beside string // a trailer too; empty: none
+	Drift string // a trailer too; empty: none
 }
 
 const (
@@ -53,7 +53,7 @@ func (m Message) format(extra ...string) (string, error) {
 		{gitops.TrailerRun, m.Run},
 		{gitops.TrailerState, m.State},
 		{gitops.TrailerPlan, m.Plan},
-		{gitops.TrailerBeside, m.Beside},
+		{gitops.TrailerDrift, m.Drift},
 		{gitops.TrailerEffect, m.Effect},
 	} {
 		switch {

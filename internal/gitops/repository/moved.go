@@ -15,7 +15,7 @@ import (
 
 // conflict reports which files that a change wants to write have moved.
 func (r *Repository) conflict(ctx context.Context, base, head plumbing.Hash, want map[string]change) error {
-	m := &gitops.Moved{Base: base.String(), Head: head.String()}
+	m := &gitops.Divergence{Base: base.String(), Head: head.String()}
 	e := &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("commit: repository %s", r.at), Err: m}
 	is, err := r.contains(ctx, base, head)
 	if err != nil {
@@ -56,13 +56,13 @@ func (r *Repository) conflict(ctx context.Context, base, head plumbing.Hash, wan
 		}
 		m.Files = append(m.Files, *f)
 	}
-	slices.SortFunc(m.Files, func(a, b gitops.MovedFile) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(m.Files, func(a, b gitops.DivergedFile) int { return strings.Compare(a.Path, b.Path) })
 	return e
 }
 
 // movedFile compares one file; nil if it did not change. It returns the old
 // content too.
-func (r *Repository) movedFile(before, now *object.Tree, p string, ch change) (*gitops.MovedFile, []byte, error) {
+func (r *Repository) movedFile(before, now *object.Tree, p string, ch change) (*gitops.DivergedFile, []byte, error) {
 	a, err := r.entry(before, p)
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +74,7 @@ func (r *Repository) movedFile(before, now *object.Tree, p string, ch change) (*
 	if a == b {
 		return nil, nil, nil
 	}
-	f := &gitops.MovedFile{Path: p, SameLines: true}
+	f := &gitops.DivergedFile{Path: p, SameLines: true}
 	if a.Mode != b.Mode || special(a.Mode) != "" || ch.deleted || !ch.hash.IsZero() {
 		return f, nil, nil // not line by line
 	}

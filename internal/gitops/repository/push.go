@@ -52,7 +52,7 @@ func (r *Repository) aim(ctx context.Context, w write) (t *target, err error) {
 	if t.moved && errors.As(err, &known) && known.Reason == fault.NotFound {
 		return nil, &fault.Error{
 			Reason: fault.Conflict, Message: fmt.Sprintf("commit: repository %s", r.at),
-			Err: &gitops.Moved{Base: w.base, Head: at.Hash().String(), Rewritten: true},
+			Err: &gitops.Divergence{Base: w.base, Head: at.Hash().String(), Rewritten: true},
 		}
 	}
 	return t, err

@@ -152,12 +152,12 @@ func TestCommitMoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		files     map[string]string
 		same      bool
-		wantFiles []gitops.MovedFile
+		wantFiles []gitops.DivergedFile
 	}{
 		"other file":  {map[string]string{"b.yaml": "b: 1\n"}, false, nil},
-		"other lines": {map[string]string{"a.yaml": strings.Replace(manifest, "8000", "8001", 1)}, false, []gitops.MovedFile{{Path: "a.yaml", Lines: "7"}}},
-		"same line":   {map[string]string{"a.yaml": strings.Replace(manifest, "256", "128", 1)}, true, []gitops.MovedFile{{Path: "a.yaml", Lines: "4", SameLines: true}}},
-		"file gone":   {map[string]string{"a.yaml": ""}, true, []gitops.MovedFile{{Path: "a.yaml", SameLines: true}}},
+		"other lines": {map[string]string{"a.yaml": strings.Replace(manifest, "8000", "8001", 1)}, false, []gitops.DivergedFile{{Path: "a.yaml", Lines: "7"}}},
+		"same line":   {map[string]string{"a.yaml": strings.Replace(manifest, "256", "128", 1)}, true, []gitops.DivergedFile{{Path: "a.yaml", Lines: "4", SameLines: true}}},
+		"file gone":   {map[string]string{"a.yaml": ""}, true, []gitops.DivergedFile{{Path: "a.yaml", SameLines: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := gittest.NewServer(t)
@@ -167,7 +167,7 @@ func TestCommitMoved(t *testing.T) {
 			theirs := s.Push("somebody", test.files)
 			_, err := r.Commit(t.Context(), CommitRequest{Base: base, Files: []gitops.File{{Path: "a.yaml", Data: []byte(lower(manifest))}}, Message: message("e")})
 			wantError(t, err, fault.Conflict, theirs[:10])
-			var m *gitops.Moved
+			var m *gitops.Divergence
 			if !errors.As(err, &m) {
 				t.Fatalf("no cause in %v", err)
 			}
@@ -177,7 +177,7 @@ func TestCommitMoved(t *testing.T) {
 				}
 				m.Files[i].By = nil
 			}
-			if diff := cmp.Diff(&gitops.Moved{Base: base, Head: theirs, Files: test.wantFiles}, m); diff != "" {
+			if diff := cmp.Diff(&gitops.Divergence{Base: base, Head: theirs, Files: test.wantFiles}, m); diff != "" {
 				t.Error(diff)
 			}
 			if m.SameLines() != test.same {
@@ -231,7 +231,7 @@ func TestCommitForcePushedBase(t *testing.T) {
 	s.Git("push", "--quiet", "--force", "origin", "HEAD:main")
 	_, err := r.Commit(t.Context(), CommitRequest{Base: base, Files: []gitops.File{{Path: "a.yaml", Data: []byte(lower(manifest))}}, Message: message("e")})
 	wantError(t, err, fault.Conflict, "force")
-	var m *gitops.Moved
+	var m *gitops.Divergence
 	if !errors.As(err, &m) || !m.Rewritten {
 		t.Errorf("cause %v, want a rewritten branch", err)
 	}

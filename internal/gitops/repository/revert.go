@@ -95,7 +95,7 @@ func (r *Repository) fill(plan *Reversal, undone []*commit, changes map[string]c
 
 // Revert makes one commit that undoes exactly the named commits, and pushes it
 // like [Repository.Commit]. Later changes of other lines stay. If a later commit
-// changed the same lines, the error is a Conflict whose cause, a [*gitops.Moved],
+// changed the same lines, the error is a Conflict whose cause, a [*gitops.Divergence],
 // names it.
 func (r *Repository) Revert(ctx context.Context, q RevertRequest) (done gitops.Commit, err error) {
 	if q, err = cleanRevert(q); err != nil {
@@ -130,7 +130,7 @@ func (r *Repository) Revert(ctx context.Context, q RevertRequest) (done gitops.C
 // raced reports whether a push lost against another one that did not change the
 // same lines.
 func raced(err error) bool {
-	var m *gitops.Moved
+	var m *gitops.Divergence
 	return errors.As(err, &m) && !m.SameLines() && !m.Rewritten
 }
 
@@ -333,9 +333,9 @@ func (u *undoing) clash(ctx context.Context, c *commit, d delta, left, before []
 	return &fault.Error{
 		Reason:  fault.Conflict,
 		Message: fmt.Sprintf("revert: what commit %.10s changed was changed again", c.Hash),
-		Err: &gitops.Moved{
+		Err: &gitops.Divergence{
 			Base: c.Hash.String(), Head: u.base.Hash.String(),
-			Files: []gitops.MovedFile{{Path: d.path, SameLines: true, Lines: spans(at), By: by}},
+			Files: []gitops.DivergedFile{{Path: d.path, SameLines: true, Lines: spans(at), By: by}},
 		},
 	}
 }

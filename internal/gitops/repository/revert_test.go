@@ -66,7 +66,7 @@ func TestRevertClash(t *testing.T) {
 	r := open(t, s)
 	_, err := r.Revert(t.Context(), RevertRequest{Commits: []string{bad}, Message: message("undo")})
 	wantError(t, err, fault.Conflict, culprit[:10])
-	var m *gitops.Moved
+	var m *gitops.Divergence
 	if !errors.As(err, &m) || len(m.Files) != 1 || len(m.Files[0].By) != 1 || m.Files[0].By[0].SHA != culprit || m.Files[0].Lines != "4" {
 		t.Errorf("cause %+v, want line 4 by %s", m, culprit)
 	}

@@ -33,7 +33,7 @@ type CommitRequest struct {
 }
 
 // Commit makes one commit on Base and pushes it. If the branch moved, nothing is
-// pushed and the error is a Conflict whose cause is a [*gitops.Moved]. If a commit
+// pushed and the error is a Conflict whose cause is a [*gitops.Divergence]. If a commit
 // with the message's effect is on the branch already, Commit returns it and pushes
 // nothing.
 func (r *Repository) Commit(ctx context.Context, q CommitRequest) (done gitops.Commit, err error) {

@@ -255,7 +255,7 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 	}
 	c := gitops.Commit{Author: gitops.Person{Name: "responder"}, Subject: r.What, Reverts: append(slices.Clone(r.Proposal.Reverts), r.Proposal.TakesBack...), Trailers: map[string]string{
 		gitops.TrailerRun: r.Run, gitops.TrailerState: r.State, gitops.TrailerPlan: r.Digest, gitops.TrailerEffect: r.Effect,
-		gitops.TrailerBeside: r.Beside,
+		gitops.TrailerDrift: r.Drift,
 	}}
 	change := map[string]string{}
 	for _, t := range r.Proposal.Touches {
@@ -274,7 +274,7 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 	if g.Pushed != nil {
 		g.Pushed()
 	}
-	return gitops.Landing{SHA: made.SHA, Plan: c.Trailers[gitops.TrailerPlan], Beside: r.Beside}, nil
+	return gitops.Landing{SHA: made.SHA, Plan: c.Trailers[gitops.TrailerPlan], Drift: r.Drift}, nil
 }
 
 // Find implements [step.Commits].
@@ -284,7 +284,7 @@ func (g *Git) Find(_ context.Context, _ gitops.Source, key string) (gitops.Landi
 	}
 	for _, c := range g.Commits {
 		if c.Trailers[gitops.TrailerEffect] == key {
-			return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan], Beside: c.Trailers[gitops.TrailerBeside]}, nil
+			return gitops.Landing{SHA: c.SHA, Plan: c.Trailers[gitops.TrailerPlan], Drift: c.Trailers[gitops.TrailerDrift]}, nil
 		}
 	}
 	for _, r := range g.requests {

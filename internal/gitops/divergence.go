@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Moved is the cause of a [Conflict]: what happened on the branch since the
+// Divergence is the cause of a [fault.Conflict]: what happened on the branch since the
 // state that a change was made for.
-type Moved struct {
+type Divergence struct {
 	Base, Head string // commits: the one the change was made for, and the branch's now
 	Rewritten  bool   // the branch no longer holds Base: somebody pushed with force
-	Files      []MovedFile
+	Files      []DivergedFile
 }
 
-// MovedFile is a file that the change and a later commit of the branch both change.
-type MovedFile struct {
+// DivergedFile is a file that the change and a later commit of the branch both change.
+type DivergedFile struct {
 	Path      string
 	SameLines bool     // the very lines, or their neighbours; otherwise others of the file
 	Lines     string   // the others' lines, in Head: "12", "12-14"; empty: the whole file
@@ -23,7 +23,7 @@ type MovedFile struct {
 
 // SameLines reports whether a commit changed the lines of the change, so that a
 // person must decide whether to make it again.
-func (m *Moved) SameLines() bool {
+func (m *Divergence) SameLines() bool {
 	for _, f := range m.Files {
 		if f.SameLines {
 			return true
@@ -33,7 +33,7 @@ func (m *Moved) SameLines() bool {
 }
 
 // Error returns who changed what.
-func (m *Moved) Error() string {
+func (m *Divergence) Error() string {
 	var b strings.Builder
 	if m.Rewritten {
 		fmt.Fprintf(&b, "commit %.10s is no longer on the branch (somebody pushed with force), which is at %.10s", m.Base, m.Head)
