@@ -59,7 +59,7 @@ func TestWhatIsNotBelievedIsJournaled(t *testing.T) {
 		"well":      func(*gpu.Answer) {},
 	}
 	words := map[string]string{
-		"bits": "0x0000000000008000", "xid": "XID 4711, which is not known here", "heat": "900", "past": "more than 30s", "future": "ahead of the clock here",
+		"bits": "0x0000000000008000", "xid": "unknown XID", "heat": "900", "past": "more than 30s", "future": "ahead of the clock here",
 		"twins": "two GPUs never share one", "liar": `says that it is on node \"honest\"`, "elsewhere": `the answer is about node \"honest\"`,
 	}
 	_, w, err := OpenSandbox(DefaultScenario, time.Now(), 1)

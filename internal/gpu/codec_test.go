@@ -163,7 +163,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"fraction":                  {replace(`"gpu_c":54`, `"gpu_c":54.5`), "cannot unmarshal number"},
 		"negative counter":          {replace(`"replays":0`, `"replays":-1`), "cannot unmarshal number"},
 		"counter beyond 64 bits":    {replace(`"replays":0`, `"replays":18446744073709551616`), "cannot unmarshal number"},
-		"unknown reason":            {replace(`"gpu_c":54`, `"gpu_c":{"unknown":"fine"}`), "no reason that is known"},
+		"unknown reason":            {replace(`"gpu_c":54`, `"gpu_c":{"unknown":"fine"}`), "not a known reason"},
 		"a mask in decimal":         {replace(`"0x0000000000000000"`, `"0"`), "hexadecimal"},
 		"readings from the future":  {replace(`"taken_at":"2026-08-22T12:00:00Z","clocks"`, `"taken_at":"2026-08-22T12:00:05Z","clocks"`), "later than the snapshot"},
 		"minutes out of order":      {replace(`"start":"2026-08-22T11:51:00Z"`, `"start":"2026-08-22T11:49:00Z"`), "clock jumped"},

@@ -38,7 +38,7 @@ var absences = map[Absence]string{
 	Timeout:      "was not answered in time",
 	Denied:       "may not be read",
 	Failed:       "could not be read",
-	Implausible:  "reads as something that cannot be true",
+	Implausible:  "is implausible",
 	NotExported:  "is not exported",
 	Stale:        "is too old",
 }
@@ -135,7 +135,7 @@ func (r *Reading[T]) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		if _, ok := absences[u.Unknown]; !ok {
-			return fmt.Errorf("unknown: %q is no reason that is known here", clip(string(u.Unknown)))
+			return fmt.Errorf("unknown: %q is not a known reason", clip(string(u.Unknown)))
 		}
 		r.why = u.Unknown
 		return nil

@@ -200,7 +200,7 @@ func validErrors(errs []ReadError) error {
 	}
 	for i, e := range errs {
 		if _, ok := absences[e.Why]; !ok {
-			return fmt.Errorf("errors[%d].why: %q is no reason that is known here", i, clip(string(e.Why)))
+			return fmt.Errorf("errors[%d].why: %q is not a known reason", i, clip(string(e.Why)))
 		}
 		if err := errors.Join(text("what", e.What), text("detail", e.Detail)); err != nil {
 			return fmt.Errorf("errors[%d].%w", i, err)

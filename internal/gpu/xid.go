@@ -1,7 +1,5 @@
 package gpu
 
-import "fmt"
-
 // XIDClass is what an XID says about the GPU.
 type XIDClass string
 
@@ -129,5 +127,5 @@ func ClassifyXID(code uint64) (XIDClass, string) {
 			return XIDApplication, e.text
 		}
 	}
-	return XIDUnknown, fmt.Sprintf("XID %d, which is not known here", code)
+	return XIDUnknown, "unknown XID"
 }

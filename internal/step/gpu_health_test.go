@@ -133,7 +133,7 @@ func TestGPUHealth(t *testing.T) {
 		},
 		"a node does not answer": {
 			gpus: gpus{"node-a": func(a *gpu.Answer) { a.Err = errors.New("no answer within 2s") }}, want: health{Verdict: "unknown", HealthyNodes: 1, UnknownNodes: 1},
-			why: "node node-a: nothing is known of the node's GPUs: no answer within 2s",
+			why: "node node-a: no readings of the node's GPUs: no answer within 2s",
 		},
 		"a node answers for another": {
 			gpus: gpus{"node-a": func(a *gpu.Answer) { a.Snapshot.Node = "node-b" }}, want: health{Verdict: "unknown", HealthyNodes: 1, UnknownNodes: 1},
@@ -239,7 +239,7 @@ func TestGPUHealthRepair(t *testing.T) {
 	spent := func(index int) func(*gpu.Answer) { // a replacement, of one that fails
 		return func(a *gpu.Answer) { a.Snapshot.GPUs[index].Rows.Failed = gpu.Known(true) }
 	}
-	const aReset = "a memory row waits to be remapped, which a reset does"
+	const aReset = "a memory row waits for a reset to be remapped"
 	for name, c := range map[string]struct {
 		gpus gpus
 		want repair
@@ -287,7 +287,7 @@ func TestGPUHealthOfAGPUThatLeft(t *testing.T) {
 		why   string
 	}{
 		"alone":                {gpus{"node-b": left}, true, gone},
-		"beside another":       {gpus{"node-b": both(left, pending)}, true, "GPU 0 on node node-b: a memory row waits to be remapped, which a reset does; " + gone},
+		"beside another":       {gpus{"node-b": both(left, pending)}, true, "GPU 0 on node node-b: a memory row waits for a reset to be remapped; " + gone},
 		"on a node that stays": {gpus{"node-b": overheated}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func newReaders(o Options) (*callers, error) {
 func callersOf(o Options, flag string, accounts []string, reviewer Reviewer) (*callers, error) {
 	c := &callers{flag: flag, names: o.ClientNames, reviewer: reviewer, log: o.Log, bucket: rate.NewLimiter(reviews, 2*reviews), kept: map[[sha256.Size]byte]answer{}}
 	if len(accounts) > 0 && reviewer == nil {
-		return nil, errors.New("agent: tokens need the API server, which says whose they are")
+		return nil, errors.New("agent: service accounts need an API server that checks their tokens")
 	}
 	for _, a := range accounts {
 		namespace, name, ok := strings.Cut(a, "/")
@@ -92,7 +92,7 @@ func (c *callers) admit(r *http.Request) error {
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" || len(c.users) == 0 {
-		return &refusal{http.StatusUnauthorized, "unauthorized", "show a client certificate or a service account's token that this agent allows; " + c.flag + " names whose"}
+		return &refusal{http.StatusUnauthorized, "unauthorized", "present a client certificate or the token of an allowed service account; " + c.flag + " lists them"}
 	}
 	if len(token) > maxToken {
 		return &refusal{http.StatusUnauthorized, "unauthorized", "the token is too long"}
@@ -103,9 +103,9 @@ func (c *callers) admit(r *http.Request) error {
 	}
 	switch {
 	case user == "":
-		return &refusal{http.StatusUnauthorized, "unauthorized", "the API server does not vouch for this token for this agent's audience"}
+		return &refusal{http.StatusUnauthorized, "unauthorized", "the API server does not accept this token for this agent's audience"}
 	case !slices.Contains(c.users, user):
-		return &refusal{http.StatusForbidden, "forbidden", user + " may not ask this agent that; " + c.flag + " names who may"}
+		return &refusal{http.StatusForbidden, "forbidden", user + " is not allowed; " + c.flag + " lists who is"}
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (c *callers) userOf(ctx context.Context, token string) (string, error) {
 	user, err := c.reviewer.ReviewToken(ctx, token)
 	if err != nil {
 		c.log.Warn("a token cannot be checked", "err", err)
-		return "", &refusal{http.StatusServiceUnavailable, "unchecked", "the API server does not say whose token this is; the agent's log says why"}
+		return "", &refusal{http.StatusServiceUnavailable, "unchecked", "the API server cannot check the token; see the agent's log"}
 	}
 	c.keep(key, user, now)
 	return user, nil

@@ -63,7 +63,7 @@ func NewReviewer(o APIServer, getenv func(string) string, log *slog.Logger) (Rev
 	if url == "" {
 		host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
-			return nil, errors.New("agent: this is no pod, so the API server that checks tokens has to be named: --api-server, --api-ca-file and --api-token-file")
+			return nil, errors.New("agent: not running in a pod: name the API server that checks tokens with --api-server, --api-ca-file and --api-token-file")
 		}
 		url = "https://" + net.JoinHostPort(host, port)
 	}
@@ -71,7 +71,7 @@ func NewReviewer(o APIServer, getenv func(string) string, log *slog.Logger) (Rev
 		return nil, fmt.Errorf("agent: API server %q: it must be an https URL, for it is shown tokens", url)
 	}
 	if (o.Audience == "") != o.Own {
-		return nil, errors.New("agent: tokens for any audience would let everyone in whom a caller has ever shown one: name an audience")
+		return nil, errors.New("agent: missing audience: without one, whoever received a caller's token could use it here")
 	}
 	if _, err := os.Stat(o.TokenFile); err != nil {
 		return nil, fmt.Errorf("agent: the token to ask the API server with: %w", err)
@@ -120,7 +120,7 @@ func (r *review) ReviewToken(ctx context.Context, token string) (string, error) 
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(own)))
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("ask the API server whose token this is: %w", err)
+		return "", fmt.Errorf("check a token with the API server: %w", err)
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReview))
@@ -136,7 +136,7 @@ func (r *review) ReviewToken(ctx context.Context, token string) (string, error) 
 	}
 	var answer tokenReview
 	if err := json.Unmarshal(data, &answer); err != nil {
-		return "", errors.New("the API server's answer to a TokenReview is no TokenReview")
+		return "", errors.New("the API server answered a TokenReview with something else")
 	}
 	// An API server without audiences would answer for its own. That does not prove
 	// that the token was meant for this agent.

@@ -201,7 +201,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	body, err := gpu.Encode(s.o.Source.Snapshot().Shorter(minutes))
 	if err != nil {
 		// The driver returned something impossible: do not pass on a part of it.
-		s.o.Log.Error("what the driver says cannot be passed on", "err", err)
+		s.o.Log.Error("the driver's readings are invalid", "err", err)
 		s.refuse(w, &refusal{http.StatusInternalServerError, "implausible", err.Error()})
 		return
 	}
@@ -209,7 +209,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		token, err := os.ReadFile(s.o.IdentityFile)
 		if err != nil {
 			s.o.Log.Error("the agent's own token cannot be read", "err", err)
-			s.refuse(w, &refusal{http.StatusInternalServerError, "identity", "the agent's own token cannot be read; its log says why"})
+			s.refuse(w, &refusal{http.StatusInternalServerError, "identity", "the agent cannot read its own token; see its log"})
 			return
 		}
 		w.Header().Set(IdentityHeader, strings.TrimSpace(string(token)))
@@ -237,7 +237,7 @@ func minutesAsked(r *http.Request) (int, error) {
 
 // refuse answers a request with a refusal.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
-	no := &refusal{http.StatusInternalServerError, "error", "the agent failed; its log says why"}
+	no := &refusal{http.StatusInternalServerError, "error", "the agent failed; see its log"}
 	if !errors.As(err, &no) {
 		s.o.Log.Error("request failed", "err", err)
 	}

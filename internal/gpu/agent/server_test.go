@@ -314,9 +314,9 @@ func TestReview(t *testing.T) {
 		t.Errorf("forbidden: %v", err)
 	}
 	for text, change := range map[string]func(*APIServer){
-		"this is no pod": func(o *APIServer) { o.URL = "" },
+		"not running in a pod": func(o *APIServer) { o.URL = "" },
 		"https URL":      func(o *APIServer) { o.URL = "http://x" },
-		"any audience":   func(o *APIServer) { o.Audience = "" },
+		"missing audience":   func(o *APIServer) { o.Audience = "" },
 		"no such file":   func(o *APIServer) { o.TokenFile = "nowhere" },
 		"authorities":    func(o *APIServer) { o.CAFile = "nowhere" },
 	} {

@@ -103,15 +103,15 @@ func New(o Options) (*Client, error) {
 	o.Concurrent = cmp.Or(o.Concurrent, 64)
 	switch {
 	case o.CAFile == "":
-		return nil, errors.New("gpu agents: a file of authorities is needed, or nobody knows whom we ask")
+		return nil, errors.New("gpu agents: missing CA file: it verifies the agents' certificates")
 	case o.ServerName == "":
 		return nil, errors.New("gpu agents: the name in the agents' certificates is needed")
 	case o.Reviewer == nil && !strings.Contains(o.ServerName, NodePlaceholder):
-		return nil, errors.New("gpu agents: without tokens of the agents, the name in their certificates must hold " + NodePlaceholder + ", or one agent could speak for another's node")
+		return nil, errors.New("gpu agents: without tokens of the agents, the name in their certificates must contain " + NodePlaceholder + "; otherwise an agent could answer for another node")
 	case (o.CertFile == "") != (o.KeyFile == ""):
 		return nil, errors.New("gpu agents: a client certificate needs both a certificate file and a key file")
 	case o.CertFile == "" && o.TokenFile == "":
-		return nil, errors.New("gpu agents: a token file, or a client certificate, is needed: agents answer nobody without")
+		return nil, errors.New("gpu agents: missing credential: give a token file or a client certificate")
 	}
 	c := &Client{o: o, proven: map[proof]time.Time{}}
 	var err error

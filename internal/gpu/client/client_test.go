@@ -95,10 +95,10 @@ func TestImpostors(t *testing.T) {
 	delete(h.owners, "token-forged")
 	c := h.client(t, nil)
 	expect(t, c, "honest", "", "")
-	expect(t, c, "lies", fault.Impostor, `says that it is on node "honest"`)
-	expect(t, c, "silent", fault.Impostor, "shows no token")
-	expect(t, c, "stolen", fault.Impostor, "the token of another: "+account+", pod uid-honest, node honest")
-	expect(t, c, "forged", fault.Impostor, "does not vouch")
+	expect(t, c, "lies", fault.Impostor, `claims to be on node "honest"`)
+	expect(t, c, "silent", fault.Impostor, "presents no token")
+	expect(t, c, "stolen", fault.Impostor, "the token of another pod: "+account+", pod uid-honest, node honest")
+	expect(t, c, "forged", fault.Impostor, "does not accept the token")
 	expect(t, c, "moved", fault.Impostor, "node honest")
 	expect(t, c, "stranger", fault.Impostor, "system:serviceaccount:default:default")
 
@@ -230,12 +230,12 @@ func TestOptionsAreChecked(t *testing.T) {
 	h := newTestCluster(t)
 	good := h.client(t, nil).o
 	for text, change := range map[string]func(*Options){
-		"a file of authorities is needed": func(o *Options) { o.CAFile = "" },
+		"missing CA file": func(o *Options) { o.CAFile = "" },
 		"no such file":                    func(o *Options) { o.CAFile = "nowhere" },
 		"holds no PEM certificate":        func(o *Options) { o.CAFile = o.TokenFile },
-		"must hold {node}":                func(o *Options) { o.Reviewer = nil },
+		"must contain {node}":                func(o *Options) { o.Reviewer = nil },
 		"the name in the agents'":         func(o *Options) { o.ServerName = "" },
-		"agents answer nobody without":    func(o *Options) { o.TokenFile = "" },
+		"missing credential":    func(o *Options) { o.TokenFile = "" },
 		"both a certificate file and":     func(o *Options) { o.CertFile = "x" },
 	} {
 		o := good

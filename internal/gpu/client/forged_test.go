@@ -40,10 +40,10 @@ func lies() map[string]lie {
 	return map[string]lie{
 		"well":           {words: ""},
 		"slightly-ahead": {ahead: 3 * time.Second},
-		"new-bit":        {change: func(_ *gpu.Snapshot, g *gpu.GPU) { g.Clocks.Reasons = gpu.Known(gpu.Reasons(1 << 40)) }, words: "a clocks event reason that is not known here"},
+		"new-bit":        {change: func(_ *gpu.Snapshot, g *gpu.GPU) { g.Clocks.Reasons = gpu.Known(gpu.Reasons(1 << 40)) }, words: "an unknown clocks event reason"},
 		"new-xid": {change: func(s *gpu.Snapshot, g *gpu.GPU) {
 			g.Events = []gpu.Event{{At: s.TakenAt, Type: gpu.EventXID, Data: 1 << 50}}
-		}, words: "which is not known here"},
+		}, words: "unknown XID"},
 		"hot-as-the-sun": {change: func(_ *gpu.Snapshot, g *gpu.GPU) { g.Temperature.GPUC = gpu.Known[int64](5500) }, words: "temperature.gpu_c"},
 		"absolute-zero":  {change: func(_ *gpu.Snapshot, g *gpu.GPU) { g.Temperature.GPUC = gpu.Known[int64](-273) }, words: "temperature.gpu_c"},
 		"clock-back":     {ahead: -time.Hour, words: "more than 30s"},
@@ -64,8 +64,8 @@ func lies() map[string]lie {
 			twin.UUID = "GPU-other"
 			s.GPUs = append(s.GPUs, twin)
 		}, words: "gpus[1].index: 0 stands there already"},
-		"liar":   {change: func(s *gpu.Snapshot, _ *gpu.GPU) { s.Node = "well" }, words: `its agent says that it is on node "well": it is refused`},
-		"masked": {change: func(s *gpu.Snapshot, _ *gpu.GPU) { s.Source = gpu.SourceExporter }, words: "its agent says that it is dcgm-exporter"},
+		"liar":   {change: func(s *gpu.Snapshot, _ *gpu.GPU) { s.Node = "well" }, words: `its agent claims to be on node "well" and is refused`},
+		"masked": {change: func(s *gpu.Snapshot, _ *gpu.GPU) { s.Source = gpu.SourceExporter }, words: "its agent claims to be dcgm-exporter"},
 	}
 }
 

@@ -86,9 +86,9 @@ func (r *round) ask(ctx context.Context, pod Pod, body *bytes.Buffer) (gpu.Snaps
 	case err != nil:
 		return gpu.Snapshot{}, failure(fault.BadSnapshot, "%s; agents and responder must be of the same version", clip(err.Error()))
 	case s.Node != pod.Node:
-		return gpu.Snapshot{}, failure(fault.Impostor, "its agent says that it is on node %q: it is refused; see NODE_NAME in the DaemonSet, and who else may run pods there", clip(s.Node))
+		return gpu.Snapshot{}, failure(fault.Impostor, "its agent claims to be on node %q and is refused; check NODE_NAME in the DaemonSet, and who else may run pods there", clip(s.Node))
 	case s.Source == gpu.SourceExporter:
-		return gpu.Snapshot{}, failure(fault.Impostor, "its agent says that it is dcgm-exporter, whose times are checked less: it is refused")
+		return gpu.Snapshot{}, failure(fault.Impostor, "its agent claims to be dcgm-exporter, whose times are checked less, and is refused")
 	}
 	return s, nil
 }
@@ -140,7 +140,7 @@ func (c *Client) unanswered(pod Pod, err error) *fault.Error {
 	case errors.As(err, &certificate), errors.As(err, new(x509.HostnameError)), errors.As(err, new(x509.UnknownAuthorityError)):
 		return failure(fault.Untrusted, "its agent at %s has a certificate that is not trusted: %s; see the agents' certificate and gpu.agents.ca_file and server_name", where, clip(certificateText(err)))
 	case errors.As(err, &record):
-		return failure(fault.Untrusted, "what listens at %s speaks no TLS", where)
+		return failure(fault.Untrusted, "the server at %s does not use TLS", where)
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return failure(fault.Timeout, "its agent at %s did not answer within %s", where, c.o.Timeout)
 	default:
@@ -154,7 +154,7 @@ func (c *Client) verify(ctx context.Context, pod Pod, token string) *fault.Error
 		return nil // its certificate was in the node's own name
 	}
 	if token == "" {
-		return failure(fault.Impostor, "its agent shows no token of its own, so nobody knows which pod it is; see --identity-file in the DaemonSet")
+		return failure(fault.Impostor, "its agent presents no token of its own, so its pod cannot be verified; check --identity-file in the DaemonSet")
 	}
 	key := proof{sha256.Sum256([]byte(token)), pod.UID}
 	if c.isProven(key) {
@@ -163,11 +163,11 @@ func (c *Client) verify(ctx context.Context, pod Pod, token string) *fault.Error
 	owner, good, err := c.o.Reviewer.ReviewAgent(ctx, token)
 	switch {
 	case err != nil:
-		return failure(fault.Unchecked, "the API server does not say whose token its agent has shown: %s", clip(err.Error()))
+		return failure(fault.Unchecked, "the API server cannot check the token of its agent: %s", clip(err.Error()))
 	case !good:
-		return failure(fault.Impostor, "the API server does not vouch for the token that its agent has shown; see the audience of the DaemonSet's projected token")
+		return failure(fault.Impostor, "the API server does not accept the token of its agent; check the audience of the DaemonSet's projected token")
 	case owner.User != pod.Account || owner.PodUID != pod.UID || owner.Node != "" && owner.Node != pod.Node:
-		return failure(fault.Impostor, "its agent has shown the token of another: %s, pod %s, node %s", clip(owner.User), clip(owner.PodUID), clip(owner.Node))
+		return failure(fault.Impostor, "its agent presents the token of another pod: %s, pod %s, node %s", clip(owner.User), clip(owner.PodUID), clip(owner.Node))
 	}
 	c.prove(key)
 	return nil

@@ -71,7 +71,7 @@ func TestVerdictFromDCGM(t *testing.T) {
 		text     string // of the first reason
 		throttle judge.Throttle
 	}{
-		"all that is needed": {func(exporter) {}, judge.Healthy, "that the exporter does not give", ""},
+		"all that is needed": {func(exporter) {}, judge.Healthy, "that the exporter does not export", ""},
 		"the older name of the reasons": {func(e exporter) {
 			e[oldMaskName] = e[maskName]
 			delete(e, maskName)

@@ -262,7 +262,7 @@ func perhapsHot(t gpu.Temperature) []sign {
 		return nil
 	}
 	return []sign{{
-		outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%d °C, and nothing tells at which temperature it slows down", c),
+		outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("%d °C, and the temperature at which it slows down is unknown", c),
 		evidence: fmt.Sprintf("gpu_c=%d gpu_max_c=%s slowdown_c=%s margin_c=%s", c, t.GPUMaxC, t.SlowdownC, t.MarginC),
 	}}
 }
@@ -309,7 +309,7 @@ func newReason(u subject) []sign {
 		}
 	}
 	if all &^= knownReasons; all != 0 {
-		return []sign{{outcome: outcome{verdict: Uncertain}, text: "a clocks event reason that is not known here", evidence: all.String()}}
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: "an unknown clocks event reason", evidence: all.String()}}
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (u subject) recoveryNote(first gpu.Event, count int) sign {
 // source.
 func (u subject) recoveryChange(by string) (outcome, string) {
 	if _, known := u.gpu.Recovery.Get(); !known {
-		return outcome{verdict: Degraded, reset: true}, "the driver wants something done about the GPU" + by + ", and what cannot be read"
+		return outcome{verdict: Degraded, reset: true}, "the driver asks for a recovery action that cannot be read" + by
 	}
 	return outcome{verdict: Healthy}, "the recovery action changed" + by
 }
@@ -177,7 +177,7 @@ func eventSeen(u subject) []sign {
 		case kind == gpu.EventRecoveryAction:
 			s.outcome, s.text = u.recoveryChange("")
 		default:
-			s.outcome, s.text = outcome{verdict: Uncertain}, "an event of a kind that is not known here"
+			s.outcome, s.text = outcome{verdict: Uncertain}, "an event of an unknown kind"
 		}
 		s.text += u.since(e.At)
 		out = append(out, s)

@@ -33,13 +33,13 @@ func TestVerdictOfEvents(t *testing.T) {
 		"uncontained":                     {change: xid(95, time.Minute, 1), want: Failing, rule: "xid", text: "uncontained", reset: true},
 		"a link":                          {change: xid(74, time.Minute, 1), want: Degraded, rule: "xid", text: "NVLink"},
 		"a link again and again":          {change: xid(74, time.Minute, 4), want: Failing, rule: "xid", text: "4 times", reset: true},
-		"an XID that is new":              {change: xid(4711, time.Minute, 1), want: Uncertain, rule: "xid", text: "not known here"},
+		"an XID that is new":              {change: xid(4711, time.Minute, 1), want: Uncertain, rule: "xid", text: "unknown XID"},
 		"a number that the catalog skips": {change: xid(58, time.Minute, 1), want: Uncertain, rule: "xid"},
 		"recovery action changed to none": {change: xid(154, time.Minute, 1), want: Healthy, rule: "xid", text: "recovery action changed"},
 		"recovery action changed, unread": {change: func(g *gpu.GPU) {
 			xid(154, time.Minute, 1)(g)
 			g.Recovery = gpu.Unknown[gpu.RecoveryAction](gpu.OldDriver)
-		}, want: Degraded, rule: "xid", text: "what cannot be read", reset: true},
+		}, want: Degraded, rule: "xid", text: "recovery action that cannot be read", reset: true},
 		"fatal poison": {change: func(g *gpu.GPU) { g.Events = []gpu.Event{{At: noon, Type: gpu.EventFatalPoison}} }, want: Failing, rule: "event", text: "not contained", reset: true},
 		"not watched":  {change: func(g *gpu.GPU) { g.EventsWatched = gpu.Known(false) }, want: Uncertain, rule: "needed", text: "not watched"},
 		"row was remapped two days ago, and whether it waits is not known": {change: func(g *gpu.GPU) {
@@ -67,12 +67,12 @@ func TestVerdictOfEvents(t *testing.T) {
 		"memory could not be retired, two days ago": {change: happened(gpu.EventDRAMRetirementFailure, 48*time.Hour), want: Failing, rule: "event", text: "could not be retired", rma: true},
 		"the recovery action is another, and known": {change: happened(gpu.EventRecoveryAction, time.Minute), want: Healthy, rule: "event", text: "recovery action changed"},
 		"a change of clocks":                        {change: happened(0x10, time.Minute), want: Healthy},
-		"a kind of event that is new":               {change: happened(0x100000, time.Minute), want: Uncertain, rule: "event", text: "an event of a kind that is not known here since 11:59 UTC"},
-		"events of kinds that are new, in one":      {change: happened(0x30, time.Minute), want: Uncertain, rule: "event", text: "not known here"},
+		"a kind of event that is new":               {change: happened(0x100000, time.Minute), want: Uncertain, rule: "event", text: "an event of an unknown kind since 11:59 UTC"},
+		"events of kinds that are new, in one":      {change: happened(0x30, time.Minute), want: Uncertain, rule: "event", text: "unknown kind"},
 		"the recovery action is another, and unread": {change: func(g *gpu.GPU) {
 			happened(gpu.EventRecoveryAction, time.Minute)(g)
 			g.Recovery = gpu.Unknown[gpu.RecoveryAction](gpu.OldDriver)
-		}, want: Degraded, rule: "event", text: "what cannot be read", reset: true},
+		}, want: Degraded, rule: "event", text: "recovery action that cannot be read", reset: true},
 	} {
 		t.Run(name, c.check)
 	}

@@ -200,7 +200,7 @@ func TestTwins(t *testing.T) {
 		})
 	}
 	two := Nodes(noon, twins(node("a", h100(0), h100(1)), node("b", h100(0)))...)
-	if r := two[0].GPUs[0].Reasons[0]; r.Rule != "one-node" || !strings.Contains(r.Text, "node b says that it has this GPU") || two[0].GPUs[1].Verdict != Healthy {
+	if r := two[0].GPUs[0].Reasons[0]; r.Rule != "one-node" || !strings.Contains(r.Text, "node b reports this GPU too") || two[0].GPUs[1].Verdict != Healthy {
 		t.Errorf("%+v", two[0].GPUs)
 	}
 }

@@ -51,7 +51,7 @@ func Nodes(now time.Time, snaps ...gpu.Snapshot) []NodeJudgement {
 func Unseen(node, why string) NodeJudgement {
 	return NodeJudgement{
 		Node: node, Verdict: Uncertain, GPUs: []Judgement{},
-		Reasons: []Reason{{Rule: "no-answer", Verdict: Uncertain, Text: "nothing is known of the node's GPUs: " + why, Source: sourceOwn}},
+		Reasons: []Reason{{Rule: "no-answer", Verdict: Uncertain, Text: "no readings of the node's GPUs: " + why, Source: sourceOwn}},
 	}
 }
 

@@ -128,7 +128,7 @@ func TestVerdictOfClocks(t *testing.T) {
 				m.Violation = gpu.Violations{SWThermalNS: gpu.Known[uint64](0), HWThermalNS: gpu.Known[uint64](0), ThermalNS: gpu.Known[uint64](20_000_000_000)}
 			})
 		}, want: Healthy},
-		"a reason that is new":         {change: func(g *gpu.GPU) { g.Clocks.Reasons = gpu.Known(gpu.Reasons(0x400)) }, want: Uncertain, rule: "new-reason", text: "not known here"},
+		"a reason that is new":         {change: func(g *gpu.GPU) { g.Clocks.Reasons = gpu.Known(gpu.Reasons(0x400)) }, want: Uncertain, rule: "new-reason", text: "unknown clocks event reason"},
 		"a reason that was new lately": {change: func(g *gpu.GPU) { lastMinutes(g, 2, showing(0x8000, 1)) }, want: Uncertain, rule: "new-reason"},
 	} {
 		t.Run(name, c.check)
@@ -171,7 +171,7 @@ func TestVerdictOfTemperature(t *testing.T) {
 		"hot, and nothing says what is too hot": {change: func(g *gpu.GPU) {
 			limitless(g)
 			g.Temperature.GPUC = gpu.Known[int64](85)
-		}, want: Uncertain, rule: "temperature", text: "85 °C, and nothing tells at which temperature it slows down"},
+		}, want: Uncertain, rule: "temperature", text: "85 °C, and the temperature at which it slows down is unknown"},
 		"warm, and nothing says what is too hot": {change: func(g *gpu.GPU) {
 			limitless(g)
 			g.Temperature.GPUC = gpu.Known[int64](84)
@@ -214,7 +214,7 @@ func TestVerdictOfMemory(t *testing.T) {
 		}, want: Healthy, rule: "ecc-uncorrectable", text: "7 uncorrectable ECC errors in its life"},
 		"a life that grew shorter":  {change: func(g *gpu.GPU) { g.Baseline.Counters.AggregateUncorrectable = gpu.Known[uint64](7) }, want: Uncertain, rule: "ecc-uncorrectable", text: "went down"},
 		"row remapping failed":      {change: func(g *gpu.GPU) { g.Rows.Failed = gpu.Known(true) }, want: Failing, rule: "memory-repair", text: "could not be remapped", rma: true},
-		"row remapping pending":     {change: func(g *gpu.GPU) { g.Rows.Pending = gpu.Known(true) }, want: Degraded, rule: "memory-repair", text: "waits to be remapped", reset: true},
+		"row remapping pending":     {change: func(g *gpu.GPU) { g.Rows.Pending = gpu.Known(true) }, want: Degraded, rule: "memory-repair", text: "waits for a reset to be remapped", reset: true},
 		"sram past its threshold":   {change: func(g *gpu.GPU) { g.ECC.SRAMThresholdExceeded = gpu.Known(true) }, want: Failing, rule: "memory-repair", text: "SRAM", rma: true},
 		"a bank without spare rows": {change: func(g *gpu.GPU) { g.Rows.BanksNone = gpu.Known[uint64](1) }, want: Degraded, rule: "memory-repair", text: "1 memory bank"},
 		"retired pages": {change: func(g *gpu.GPU) {
@@ -239,7 +239,7 @@ func TestVerdictOfMemory(t *testing.T) {
 		"divided, and errors in its life before watching": {change: func(g *gpu.GPU) {
 			inParts(g)
 			g.ECC.AggregateUncorrectable, g.Baseline.Counters.AggregateUncorrectable = gpu.Known[uint64](41), gpu.Known[uint64](41)
-		}, want: Uncertain, rule: "ecc-uncorrectable", text: "41 uncorrectable ECC errors in its life, and whether one came since the driver was loaded is not known"},
+		}, want: Uncertain, rule: "ecc-uncorrectable", text: "41 uncorrectable ECC errors in its life; whether any came since the driver was loaded is unknown"},
 		"divided, and errors of which nobody knows when": {change: func(g *gpu.GPU) {
 			inParts(g)
 			g.ECC.AggregateUncorrectable, g.Baseline.Counters.AggregateUncorrectable = gpu.Known[uint64](41), gpu.Unknown[uint64](gpu.Timeout)
@@ -261,7 +261,7 @@ func TestVerdictOfMemory(t *testing.T) {
 			g.ECC = gpu.ECC{Enabled: gpu.Known(false), VolatileUncorrectable: gpu.Unknown[uint64](gpu.NotSupported)}
 		}, want: Uncertain, rule: "needed"},
 		"the driver asks for a reset":       {change: func(g *gpu.GPU) { g.Recovery = gpu.Known(gpu.RecoveryReset) }, want: Failing, rule: "recovery-action", text: "asks for a reset", reset: true},
-		"the driver asks for something new": {change: func(g *gpu.GPU) { g.Recovery = gpu.Known(gpu.RecoveryAction(9)) }, want: Uncertain, rule: "recovery-action", text: "not known"},
+		"the driver asks for something new": {change: func(g *gpu.GPU) { g.Recovery = gpu.Known(gpu.RecoveryAction(9)) }, want: Uncertain, rule: "recovery-action", text: "unknown recovery action"},
 	} {
 		t.Run(name, c.check)
 	}
@@ -308,9 +308,9 @@ func TestVerdictOfLinks(t *testing.T) {
 		"a fabric without partition": {change: func(g *gpu.GPU) { g.Fabric.Health = gpu.Known[int64](0x4aa) }, want: Degraded, rule: "fabric", text: "no partition"},
 		"a fabric rightly set up":    {change: func(g *gpu.GPU) { g.Fabric.Health = gpu.Known[int64](0x1aa) }, want: Healthy},
 		"a fabric finding that is new": {
-			change: func(g *gpu.GPU) { g.Fabric.Health = gpu.Known[int64](0x10aa) }, want: Uncertain, rule: "fabric", text: "not known here: 0x1000",
+			change: func(g *gpu.GPU) { g.Fabric.Health = gpu.Known[int64](0x10aa) }, want: Uncertain, rule: "fabric", text: "unknown bits: 0x1000",
 		},
-		"a fabric value that is new": {change: func(g *gpu.GPU) { g.Fabric.Health = gpu.Known[int64](0x3) }, want: Uncertain, rule: "fabric", text: "not known here: 0x3"},
+		"a fabric value that is new": {change: func(g *gpu.GPU) { g.Fabric.Health = gpu.Known[int64](0x3) }, want: Uncertain, rule: "fabric", text: "unknown bits: 0x3"},
 		"a fabric state that is new": {change: func(g *gpu.GPU) { g.Fabric.State = gpu.Known(gpu.FabricState(7)) }, want: Uncertain, rule: "fabric", text: "state 7"},
 	} {
 		t.Run(name, c.check)
@@ -325,7 +325,7 @@ func TestVerdictOfReadings(t *testing.T) {
 		"needs a reset": {change: func(g *gpu.GPU) {
 			g.Clocks.Reasons, g.Power.DrawMW = gpu.Unknown[gpu.Reasons](gpu.NeedsReset), gpu.Unknown[int64](gpu.NeedsReset)
 		}, want: Failing, rule: "needs-reset", text: "cannot be used before it is reset", reset: true},
-		"a call that hangs":        {change: func(g *gpu.GPU) { g.Power.DrawMW = gpu.Unknown[int64](gpu.Timeout) }, want: Uncertain, rule: "readable", text: "1 reading could not be had"},
+		"a call that hangs":        {change: func(g *gpu.GPU) { g.Power.DrawMW = gpu.Unknown[int64](gpu.Timeout) }, want: Uncertain, rule: "readable", text: "1 reading could not be read"},
 		"reasons not supported":    {change: func(g *gpu.GPU) { g.Clocks.Reasons = gpu.Unknown[gpu.Reasons](gpu.NotSupported) }, want: Uncertain, rule: "needed", text: "clocks.reasons"},
 		"an optional reading less": {change: func(g *gpu.GPU) { g.Temperature.MemoryC = gpu.Unknown[int64](gpu.NotSupported) }, want: Healthy},
 		"stale":                    {change: func(g *gpu.GPU) { g.TakenAt = noon.Add(-time.Minute) }, want: Uncertain, rule: "fresh", text: "old"},
@@ -335,7 +335,7 @@ func TestVerdictOfReadings(t *testing.T) {
 		"history that ended":       {change: func(g *gpu.GPU) { g.Minutes = g.Minutes[:5] }, want: Uncertain, rule: "history"},
 		"absurd history":           {change: func(g *gpu.GPU) { lastMinutes(g, 1, func(m *gpu.Minute) { m.GPUMaxC = gpu.Known[int64](255) }) }, want: Uncertain, rule: "plausible", text: "minutes[9].gpu_max_c"},
 		"more used than there is":  {change: func(g *gpu.GPU) { g.Use.MemoryUsedBytes = gpu.Known[uint64](81 << 30) }, want: Uncertain, rule: "readable"},
-		"pods unknown":             {change: func(g *gpu.GPU) { g.Pods = gpu.Unknown[[]gpu.Pod](gpu.Timeout) }, want: Healthy, rule: "readable", text: "any pod of the node may"},
+		"pods unknown":             {change: func(g *gpu.GPU) { g.Pods = gpu.Unknown[[]gpu.Pod](gpu.Timeout) }, want: Healthy, rule: "readable", text: "it may be any pod of the node"},
 		"nothing but a uuid":       {change: func(g *gpu.GPU) { *g = gpu.GPU{UUID: g.UUID, TakenAt: g.TakenAt} }, want: Uncertain, rule: "history"},
 	} {
 		t.Run(name, c.check)

@@ -131,7 +131,7 @@ func fabric(u subject) []sign {
 		return []sign{{outcome: outcome{verdict: Degraded}, text: "the GPU has not joined its NVLink fabric: CUDA does not start there", evidence: evidence}}
 	case gpu.FabricCompleted:
 	default:
-		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("NVLink fabric state %d is not known here", state), evidence: evidence}}
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("unknown NVLink fabric state %d", state), evidence: evidence}}
 	}
 	if status, ok := f.Status.Get(); ok && status != 0 {
 		return []sign{{outcome: outcome{verdict: Failing}, text: fmt.Sprintf("joining the NVLink fabric failed with NVML status %d", status), evidence: evidence}}
@@ -176,7 +176,7 @@ func fabricHealth(f gpu.Fabric, evidence string) []sign {
 		}
 	}
 	if rest != 0 {
-		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("the NVLink fabric's health mask has bits that are not known here: 0x%x", rest), evidence: evidence})
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("the NVLink fabric's health mask has unknown bits: 0x%x", rest), evidence: evidence})
 	}
 	return out
 }

@@ -30,7 +30,7 @@ func eccUncorrectable(u subject) []sign {
 	if before, ok := base.AggregateUncorrectable.Get(); ok && lifeKnown {
 		if lifeNow < before {
 			out = append(out, sign{
-				outcome: outcome{verdict: Uncertain}, text: "the count of uncorrectable errors of its life went down, which it never does",
+				outcome: outcome{verdict: Uncertain}, text: "the lifetime count of uncorrectable errors went down, which is impossible",
 				evidence: fmt.Sprintf("aggregate_uncorrectable %d after %d", lifeNow, before),
 			})
 		} else {
@@ -64,7 +64,7 @@ func eccUncorrectable(u subject) []sign {
 	case lifeNow > 0 && !known:
 		out = append(out, sign{
 			outcome: outcome{verdict: Uncertain}, evidence: evidence,
-			text: plural(int(min(lifeNow, 1<<30)), "uncorrectable ECC error") + " in its life, and whether one came since the driver was loaded is not known",
+			text: plural(int(min(lifeNow, 1<<30)), "uncorrectable ECC error") + " in its life; whether any came since the driver was loaded is unknown",
 		})
 	case lifeNow > 0:
 		out = append(out, sign{

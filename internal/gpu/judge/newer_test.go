@@ -26,11 +26,11 @@ func TestVerdictByMargin(t *testing.T) {
 		"one after it":                   {change: newer(0, func(t *gpu.Temperature) { t.GPUMaxMarginC = gpu.Known[int64](-1) }), want: Throttled, rule: "temperature", text: "no margin is left", throttle: Thermal},
 		"about to switch off":            {change: newer(-7, as), want: Throttled, rule: "temperature", text: "1 °C from the temperature at which it switches itself off", throttle: Thermal},
 		"past where it switches off":     {change: newer(-9, as), want: Throttled, rule: "temperature", text: "at the temperature at which it switches itself off, or past it", throttle: Thermal},
-		"a shutdown before the slowdown": {change: newer(1, func(t *gpu.Temperature) { t.ShutdownMarginC = gpu.Known[int64](0) }), want: Uncertain, rule: "readable", text: "1 reading could not be had"},
+		"a shutdown before the slowdown": {change: newer(1, func(t *gpu.Temperature) { t.ShutdownMarginC = gpu.Known[int64](0) }), want: Uncertain, rule: "readable", text: "1 reading could not be read"},
 		"without thresholds": {change: newer(51, func(t *gpu.Temperature) {
 			t.SlowdownMarginC, t.ShutdownMarginC, t.GPUMaxMarginC = gpu.Unknown[int64](gpu.NotSupported), gpu.Unknown[int64](gpu.OldDriver), gpu.Reading[int64]{}
 		}), want: Healthy},
-		"an absurd threshold": {change: newer(51, func(t *gpu.Temperature) { t.GPUMaxMarginC = gpu.Known[int64](87) }), want: Uncertain, rule: "readable", text: "1 reading could not be had"},
+		"an absurd threshold": {change: newer(51, func(t *gpu.Temperature) { t.GPUMaxMarginC = gpu.Known[int64](87) }), want: Uncertain, rule: "readable", text: "1 reading could not be read"},
 	} {
 		t.Run(name, c.check)
 	}

@@ -104,7 +104,7 @@ func onOneNode(u subject) []sign {
 	if u.twin == "" {
 		return nil
 	}
-	return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("node %s says that it has this GPU: which of the two speaks of it is not known", u.twin), evidence: "uuid=" + u.gpu.UUID}}
+	return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("node %s reports this GPU too, and one of the two is wrong", u.twin), evidence: "uuid=" + u.gpu.UUID}}
 }
 
 func needed(u subject) []sign {
@@ -199,10 +199,10 @@ func readable(u subject) []sign {
 		}
 	}
 	if len(bad) > 0 {
-		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: plural(len(bad), "reading") + " could not be had", evidence: first8(bad)})
+		out = append(out, sign{outcome: outcome{verdict: Uncertain}, text: plural(len(bad), "reading") + " could not be read", evidence: first8(bad)})
 	}
 	if len(absent) > 0 {
-		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: plural(len(absent), "reading") + " that the exporter does not give", evidence: first8(absent)})
+		out = append(out, sign{outcome: outcome{verdict: Healthy}, text: plural(len(absent), "reading") + " that the exporter does not export", evidence: first8(absent)})
 	}
 	return out
 }
@@ -218,7 +218,7 @@ func first8(names []string) string {
 // podsUnknown reports that it is unknown which pods hold the GPUs. All GPUs of the
 // node then count as a service's own.
 func podsUnknown(evidence string) sign {
-	return sign{outcome: outcome{verdict: Healthy}, text: "which pods hold its GPUs is not known: any pod of the node may", evidence: evidence}
+	return sign{outcome: outcome{verdict: Healthy}, text: "the pods that hold its GPUs are unknown: it may be any pod of the node", evidence: evidence}
 }
 
 func plausible(u subject) []sign {

@@ -20,7 +20,7 @@ const (
 	sourceDCGM  = "DCGM, gpu_hardware_limits.h"
 	sourceRows  = "NVIDIA GPU memory error management, docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt"
 	sourcePages = "NVIDIA dynamic page retirement, docs.nvidia.com/deploy/dynamic-page-retirement"
-	sourceOwn   = "what is not known is not healthy"
+	sourceOwn   = "unknown is not healthy"
 	sourcePeers = "comparison with GPUs of the same product that do the same work"
 )
 
@@ -68,10 +68,10 @@ type memoryFlag struct {
 var memoryFlags = []memoryFlag{
 	{"rows.failed", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Failed }, outcome{verdict: Failing, rma: true}, "a memory row could not be remapped: no spare row is left"},
 	{"ecc.sram_threshold_exceeded", func(g gpu.GPU) gpu.Reading[bool] { return g.ECC.SRAMThresholdExceeded }, outcome{verdict: Failing, rma: true}, "uncorrectable errors in SRAM are past the threshold for replacement"},
-	{"rows.pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Pending }, outcome{verdict: Degraded, reset: true}, "a memory row waits to be remapped, which a reset does"},
-	{"pages.pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Pages.Pending }, outcome{verdict: Degraded, reset: true}, "a memory page waits to be retired, which a reset does"},
-	{"rows.channel_repair_pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.ChannelRepairPending }, outcome{verdict: Degraded, reset: true}, "a memory channel waits for its repair, which a reset does"},
-	{"rows.tpc_repair_pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.TPCRepairPending }, outcome{verdict: Degraded, reset: true}, "a processor cluster waits for its repair, which a reset does"},
+	{"rows.pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.Pending }, outcome{verdict: Degraded, reset: true}, "a memory row waits for a reset to be remapped"},
+	{"pages.pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Pages.Pending }, outcome{verdict: Degraded, reset: true}, "a memory page waits for a reset to be retired"},
+	{"rows.channel_repair_pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.ChannelRepairPending }, outcome{verdict: Degraded, reset: true}, "a memory channel waits for a reset to be repaired"},
+	{"rows.tpc_repair_pending", func(g gpu.GPU) gpu.Reading[bool] { return g.Rows.TPCRepairPending }, outcome{verdict: Degraded, reset: true}, "a processor cluster waits for a reset to be repaired"},
 }
 
 // recoveryOutcome is what each recovery action of the driver means.
@@ -94,7 +94,7 @@ func recoveryAsked(u subject) []sign {
 	evidence := fmt.Sprintf("recovery_action=%d", action)
 	o, known := recoveryOutcome[action]
 	if !known {
-		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("the driver asks for recovery action %d, which is not known here", action), evidence: evidence}}
+		return []sign{{outcome: outcome{verdict: Uncertain}, text: fmt.Sprintf("the driver asks for unknown recovery action %d", action), evidence: evidence}}
 	}
 	return []sign{{outcome: o.outcome, text: o.text, evidence: evidence}}
 }

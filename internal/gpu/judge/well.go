@@ -44,7 +44,7 @@ func unwell(g gpu.GPU, m gpu.Minute) string {
 	}
 	for bit, n := range m.Reasons {
 		if n > 0 && bit&^knownReasons != 0 {
-			return "a clocks event reason that is not known here"
+			return "an unknown clocks event reason"
 		}
 	}
 	for _, limit := range []struct{ was, most gpu.Reading[int64] }{

@@ -54,7 +54,7 @@ func TestWellSince(t *testing.T) {
 		"too hot, between samples":  {func(m *gpu.Minute) { m.Violation.SWThermalNS = gpu.Known(uint64(10 * time.Second)) }, "software thermal slowdown in"},
 		"as hot as it may be":       {func(m *gpu.Minute) { m.GPUMaxC = gpu.Known[int64](89) }, "89 °C, where it slows down in"},
 		"its memory is":             {func(m *gpu.Minute) { m.MemMaxC = gpu.Known[int64](95) }, "95 °C, where it slows down in"},
-		"a reason nobody knows":     {func(m *gpu.Minute) { m.Reasons[1<<40] = 1 }, "not known here in"},
+		"a reason nobody knows":     {func(m *gpu.Minute) { m.Reasons[1<<40] = 1 }, "unknown clocks event reason in"},
 		"no margin left":            {func(m *gpu.Minute) { m.MarginMinC = gpu.Known[int64](0) }, "no margin left to where it slows down in the minute from 11:56:00 UTC"},
 		"a margin left":             {func(m *gpu.Minute) { m.MarginMinC = gpu.Known[int64](1) }, ""},
 		"its temperature unread":    {func(m *gpu.Minute) { m.GPUMaxC = gpu.Unknown[int64](gpu.Failed) }, "a temperature that could not be read in the minute from 11:56:00 UTC"},

@@ -32,7 +32,7 @@ func holdingsOf(list *kubelet.ListPodResourcesResponse) (holdings, error) {
 			for _, claim := range c.GetDynamicResources() {
 				for _, r := range claim.GetClaimResources() {
 					if driver := r.GetDriverName(); ofNVIDIA(driver) {
-						return nil, fmt.Errorf("pod %s/%s holds %s of driver %s by a claim, which does not say its UUID", one.Namespace, one.Name, r.GetDeviceName(), driver)
+						return nil, fmt.Errorf("pod %s/%s holds %s of driver %s by a claim without its UUID", one.Namespace, one.Name, r.GetDeviceName(), driver)
 					}
 				}
 			}
@@ -48,11 +48,11 @@ func (h holdings) devices(one gpu.Pod, d *kubelet.ContainerDevices) error {
 		switch {
 		case !strings.HasPrefix(uuid, "GPU-") && !isMIG(uuid):
 			if isGPU(d.GetResourceName()) {
-				return fmt.Errorf("pod %s/%s holds %s %q, which is no UUID of a GPU", one.Namespace, one.Name, d.GetResourceName(), id)
+				return fmt.Errorf("pod %s/%s holds %s %q, which is not the UUID of a GPU", one.Namespace, one.Name, d.GetResourceName(), id)
 			}
 			continue // another vendor's, or no GPU
 		case !named(one):
-			return fmt.Errorf("the pod that holds %s has no possible name: %.60q in namespace %.60q, container %.60q", uuid, one.Name, one.Namespace, one.Container)
+			return fmt.Errorf("the pod that holds %s has an invalid name: %.60q in namespace %.60q, container %.60q", uuid, one.Name, one.Namespace, one.Container)
 		}
 		if isMIG(uuid) {
 			one.Instance = uuid

@@ -57,7 +57,7 @@ type answer struct {
 // the options can never work.
 func Start(ctx context.Context, o Options) (*Pods, error) {
 	if !filepath.IsAbs(o.Socket) {
-		return nil, fmt.Errorf("pod resources: the kubelet's socket %q is no absolute path, such as /var/lib/kubelet/pod-resources/kubelet.sock", o.Socket)
+		return nil, fmt.Errorf("pod resources: the kubelet's socket %q is not an absolute path, such as /var/lib/kubelet/pod-resources/kubelet.sock", o.Socket)
 	}
 	if o.Every == 0 {
 		o.Every = defaultEvery
@@ -99,9 +99,9 @@ func (p *Pods) keep(ctx context.Context, conn *grpc.ClientConn) {
 		switch {
 		case a.detail == told:
 		case a.why == "":
-			p.o.Log.Info("the kubelet says which pods hold gpus", "socket", p.o.Socket)
+			p.o.Log.Info("the kubelet reports which pods hold gpus", "socket", p.o.Socket)
 		default:
-			p.o.Log.Warn("which pods hold gpus is not known", "err", a.detail)
+			p.o.Log.Warn("the pods that hold gpus are unknown", "err", a.detail)
 		}
 		told = a.detail
 		select {

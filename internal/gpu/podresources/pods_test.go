@@ -200,11 +200,11 @@ func TestWhichGPUIsNotKnown(t *testing.T) {
 		"a claim of no GPU":     {[]*kubelet.PodResources{other}, ""},
 		"a part of no GPU here": {[]*kubelet.PodResources{kubelettest.Pod("serving", "x", "nvidia.com/mig-1g.10gb", "MIG-gone")}, "MIG-gone, which no GPU of the node has"},
 		"too many":              {crowd, "more pods"},
-		"no name":               {[]*kubelet.PodResources{kubelettest.Pod("serving", "", "nvidia.com/gpu", first)}, "no possible name"},
+		"no name":               {[]*kubelet.PodResources{kubelettest.Pod("serving", "", "nvidia.com/gpu", first)}, "invalid name"},
 		"a name of control characters": {
-			[]*kubelet.PodResources{kubelettest.Pod("serving", "\x1b[2J", "nvidia.com/gpu", first)}, "no possible name",
+			[]*kubelet.PodResources{kubelettest.Pod("serving", "\x1b[2J", "nvidia.com/gpu", first)}, "invalid name",
 		},
-		"a very long name": {[]*kubelet.PodResources{kubelettest.Pod("serving", strings.Repeat("x", 300), "nvidia.com/gpu", first)}, "no possible name"},
+		"a very long name": {[]*kubelet.PodResources{kubelettest.Pod("serving", strings.Repeat("x", 300), "nvidia.com/gpu", first)}, "invalid name"},
 		"nothing":          {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
