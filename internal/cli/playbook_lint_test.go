@@ -28,7 +28,7 @@ func TestLintDirectory(t *testing.T) {
 	code := Run(t.Context(), []string{"playbook", "lint", dir}, &command.Process{Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" }})
 	got := stdout.String()
 	if code != command.ExitError || stderr.Len() > 0 || strings.Contains(got, "hidden") ||
-		!strings.Contains(got, "big.yaml: too large; a file has at most 1048576 bytes (split it)") || !strings.Contains(got, "bad.yaml:1:1: ") {
+		!strings.Contains(got, "big.yaml: the file exceeds 1048576 bytes (split it)") || !strings.Contains(got, "bad.yaml:1:1: ") {
 		t.Errorf("exit code %d\n%s%s", code, got, stderr.String())
 	}
 }

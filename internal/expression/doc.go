@@ -1,16 +1,15 @@
-// Package expression is CEL over declared fields: conditions of playbooks and
-// rules of policies are compiled here, against types that their owners declare
-// as plain [Field] lists.
+// Package expression compiles and evaluates CEL over declared fields.
+// Conditions of playbooks and rules of policies use it. Their owners declare
+// the types as plain [Field] lists.
 //
-// [Types] is the table of declared object types and makes the environment;
-// [Compile] checks a source and places every complaint at its character, with
-// the nearest word that does exist. A field of enumerated words that is compared
-// with a word it never has is a complaint too: such a condition silently never
-// holds.
+// [Types] is the table of declared object types and makes the environment.
+// [Compile] checks a source and places every error at its character, with the
+// nearest known word. Comparing an enumerated field with a word it never has is
+// also an error, because such a condition silently never holds.
 //
-// What holds: an [Expression] is typed and bounded in size, nesting and, when it
-// runs, in cost. What it cannot evaluate is an error, never false or zero; a
-// field that a value lacks can be asked for with has() and is an error otherwise.
+// An [Expression] is typed. Its size, nesting and run-time cost are bounded.
+// What it cannot evaluate is an error, never false or zero. has() tests for a
+// field that a value may lack; reading such a field is an error.
 //
-// The package knows neither playbooks nor policies, and it reads no clock.
+// The package knows neither playbooks nor policies, and reads no clock.
 package expression

@@ -10,9 +10,9 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// Environment makes the CEL environment of the house: the standard library,
-// strings, math, min and max, times in UTC unless a zone is named, and bounds on
-// what an expression may be. Options declare the variables.
+// Environment returns a CEL environment with the standard library, strings,
+// math, min and max, times in UTC unless a zone is named, and limits on
+// expressions. Options declare the variables.
 func (t *Types) Environment(opts ...cel.EnvOption) (*cel.Env, error) {
 	env, err := cel.NewCustomEnv(append([]cel.EnvOption{
 		cel.CustomTypeProvider(t), cel.CustomTypeAdapter(t.Registry),
@@ -38,8 +38,9 @@ func (minMax) CompileOptions() []cel.EnvOption {
 // ProgramOptions implements cel.Library.
 func (minMax) ProgramOptions() []cel.ProgramOption { return nil }
 
-// extremum declares a function of two numbers that gives the one whose
-// comparison with the other is want. NaN wins: it must not vanish.
+// extremum declares a function of two numbers that returns the one whose
+// comparison with the other is want. If either is NaN it returns NaN, so that
+// NaN does not vanish.
 func extremum(name string, want types.Int) cel.EnvOption {
 	pick := cel.BinaryBinding(func(a, b ref.Val) ref.Val {
 		if x, ok := a.(types.Double); ok {

@@ -39,7 +39,7 @@ func (s Scope) uses(source string, tree *ast.AST) []Use {
 	return out
 }
 
-// rootIdent gives the variable a chain of selections starts at.
+// rootIdent returns the variable at the start of a chain of selections.
 func rootIdent(e ast.Expr) string {
 	for {
 		switch e.Kind() {
@@ -54,7 +54,7 @@ func rootIdent(e ast.Expr) string {
 }
 
 // unknownWords finds comparisons of an enumerated field with a word it never
-// has: a condition that silently never holds.
+// has. Such a condition silently never holds.
 func (s Scope) unknownWords(source string, tree *ast.AST) []Error {
 	var errs []Error
 	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -97,7 +97,8 @@ func (s Scope) unknownWords(source string, tree *ast.AST) []Error {
 	return errs
 }
 
-// enumField gives the declared field that e selects, when its words are enumerated.
+// enumField returns the declared field that e selects, if its words are
+// enumerated.
 func (s Scope) enumField(tree *ast.AST, e ast.Expr) *Field {
 	if e.Kind() != ast.SelectKind {
 		return nil
@@ -116,7 +117,7 @@ var (
 	noOverload = regexp.MustCompile(`^found no matching overload for '([^']*)' applied to '([^']*)'`)
 )
 
-// explain turns CEL's complaints into ours, with hints.
+// explain converts CEL's errors to ours, with hints.
 func (s Scope) explain(source string, tree *ast.AST, errs []*common.Error) []Error {
 	out := make([]Error, 0, len(errs))
 	for _, e := range errs {
@@ -124,7 +125,7 @@ func (s Scope) explain(source string, tree *ast.AST, errs []*common.Error) []Err
 		switch {
 		case undeclared.MatchString(e.Message):
 			name := undeclared.FindStringSubmatch(e.Message)[1]
-			x.Message, x.Hint = fmt.Sprintf("%q is not known here", name), s.Hint(name)
+			x.Message, x.Hint = fmt.Sprintf("unknown name %q", name), s.Hint(name)
 		case noField.MatchString(e.Message):
 			name := noField.FindStringSubmatch(e.Message)[1]
 			x.Message, x.Hint = fmt.Sprintf("there is no field %q", name), s.hintForField(tree, e.ExprID, name)
@@ -141,7 +142,7 @@ func (s Scope) explain(source string, tree *ast.AST, errs []*common.Error) []Err
 	return out
 }
 
-// hintForField names the fields of what a selection selects from.
+// hintForField lists the fields of the selected object.
 func (s Scope) hintForField(tree *ast.AST, id int64, name string) string {
 	hint := ""
 	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -158,8 +159,8 @@ func (s Scope) hintForField(tree *ast.AST, id int64, name string) string {
 	return hint
 }
 
-// fieldsOf gives the fields of what a chain of selections ends at; none where
-// that is no declared object.
+// fieldsOf returns the fields of the object at the end of a chain of
+// selections; none if it is not a declared object.
 func (s Scope) fieldsOf(e ast.Expr) []Field {
 	switch e.Kind() {
 	case ast.IdentKind:

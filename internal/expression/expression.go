@@ -14,7 +14,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Bounds of one expression.
+// Limits of one expression.
 const (
 	maxExpression = 4096    // characters
 	maxNesting    = 64      // of the parser's recursion
@@ -37,21 +37,21 @@ type Expression struct {
 // Use is one free variable of an expression.
 type Use struct {
 	Name    string
-	Guarded bool // the expression asks has() of it
+	Guarded bool // the expression calls has() on it
 	Offset  int  // in characters, of its first mention
 }
 
-// Error is something wrong with an expression, at a character of it. It is no
-// fault.Error: it is about a text, not about a request that failed.
+// Error is an error in an expression, at one of its characters. It is not a
+// fault.Error: it concerns a text, not a failed request.
 type Error struct {
 	Offset  int // in characters from the expression's start
 	Message string
-	Hint    string // what to do about it; empty: nothing to say
+	Hint    string // what to do about it; may be empty
 }
 
 // Eval evaluates the expression to a Go value: bool, int64, float64, string,
-// time.Duration or time.Time. Vars is what CEL takes: a map by variable name,
-// or an activation. What cannot be evaluated is an error, never false or zero.
+// time.Duration or time.Time. vars is a map by variable name or an activation.
+// What cannot be evaluated is an error, never false or zero.
 func (x *Expression) Eval(vars any) (any, error) {
 	val, _, err := x.program.Eval(vars)
 	if err != nil {
@@ -60,9 +60,9 @@ func (x *Expression) Eval(vars any) (any, error) {
 	return native(val)
 }
 
-// EvalPartly evaluates the expression while some variables are not known yet;
-// a field is named like lever.with. It gives known as false where the result
-// depends on them. It is slower than Eval: for explaining, not for deciding.
+// EvalPartly evaluates the expression while some variables are unknown. A field
+// is named like lever.with. known is false if the result depends on an unknown
+// variable. EvalPartly is slower than Eval and meant for explanations.
 func (x *Expression) EvalPartly(vars any, unknown ...string) (value any, known bool, err error) {
 	patterns := make([]*cel.AttributePatternType, len(unknown))
 	for i, u := range unknown {
@@ -91,14 +91,14 @@ func (x *Expression) EvalPartly(vars any, unknown ...string) (value any, known b
 	return value, err == nil, err
 }
 
-// native gives the Go value of a result: bool, int64, float64, string,
-// time.Duration or time.Time. Lists and objects are results of no use here.
+// native returns the Go value of a result: bool, int64, float64, string,
+// time.Duration or time.Time. Lists and objects are errors.
 func native(val ref.Val) (any, error) {
 	switch v := val.(type) {
 	case types.Bool, types.Int, types.Double, types.String, types.Duration, types.Timestamp:
 		return v.Value(), nil
 	default:
-		return nil, fmt.Errorf("gave a %s", val.Type().TypeName())
+		return nil, fmt.Errorf("the result is a %s", val.Type().TypeName())
 	}
 }
 
@@ -106,29 +106,29 @@ func native(val ref.Val) (any, error) {
 func plainCELError(msg string) string {
 	msg, _, _ = strings.Cut(msg, "\n")
 	if msg == "operation cancelled: actual cost limit exceeded" {
-		return "costs too much to evaluate: make it simpler or the evidence smaller"
+		return "too expensive to evaluate: simplify the expression or reduce the evidence"
 	}
 	return msg
 }
 
-// Scope is what an expression at one place can name.
+// Scope describes what an expression can name in one place.
 type Scope struct {
 	Env   *cel.Env // declares the variables; made by [Types.Environment] or extended from it
 	Types *Types
-	// Variable reports whether a word is a variable here, and the fields of one
-	// that is an object.
+	// Variable reports whether a word is a variable, and returns its fields if
+	// it is an object.
 	Variable func(name string) (fields []Field, ok bool)
-	// Flat names functions of Env's own whose results are no longer than their
-	// arguments, so that calling them needs no metering.
+	// Flat names functions of Env whose results are no longer than their
+	// arguments, so that calls need no metering.
 	Flat []string
-	// Hint says what to write in place of a word that is not known.
+	// Hint returns what to write in place of an unknown word.
 	Hint func(name string) string
 }
 
 // Compile type-checks source in a scope. The errors name characters of source.
 func Compile(source string, s Scope) (*Expression, []Error) {
 	if n := len([]rune(source)); n > maxExpression {
-		return nil, []Error{{Message: fmt.Sprintf("expression of %d characters; at most %d", n, maxExpression)}}
+		return nil, []Error{{Message: fmt.Sprintf("expression has %d characters, at most %d allowed", n, maxExpression)}}
 	}
 	if strings.TrimSpace(source) == "" {
 		return nil, []Error{{Message: "empty expression"}}
@@ -160,9 +160,9 @@ func Compile(source string, s Scope) (*Expression, []Error) {
 	return x, nil
 }
 
-// bounded reports whether the size of an expression alone bounds what it costs,
-// so that counting, which doubles the cost, is not needed: it has no loops and
-// calls nothing whose result can be much longer than its arguments.
+// bounded reports whether the size of an expression alone bounds its cost: it
+// has no loops and calls nothing whose result can be much longer than its
+// arguments. Metering, which doubles the cost, is then not needed.
 func bounded(tree *ast.AST, flat []string) bool {
 	ok := true
 	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -184,9 +184,9 @@ func bounded(tree *ast.AST, flat []string) bool {
 	return ok
 }
 
-// widenLiterals makes 0 mean 0.0 beside a double, so that a condition may say
-// out.value == 0. It changes the literals that the errors point at and
-// reports whether there was one.
+// widenLiterals turns integer literals into doubles where they are combined
+// with a double, so that out.value == 0 compiles. It changes the literals that
+// the errors point at and reports whether there was one.
 func widenLiterals(tree *ast.AST, errs []*common.Error) bool {
 	wrong := map[int64]bool{}
 	for _, e := range errs {
@@ -216,7 +216,7 @@ func widenLiterals(tree *ast.AST, errs []*common.Error) bool {
 	return changed
 }
 
-// offsetOf gives the character offset of a CEL location.
+// offsetOf returns the character offset of a CEL location.
 func offsetOf(source string, loc common.Location) int {
 	if loc == nil || loc.Line() < 1 {
 		return 0

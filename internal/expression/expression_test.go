@@ -45,13 +45,13 @@ func TestCompileComplains(t *testing.T) {
 	for source, want := range map[string]string{
 		`thing.sice > 3`:                     `5 there is no field "sice" (did you mean "size"? allowed: name, colour, size, labels, inner)`,
 		`true || thing.inner.dept == 3`:      `19 there is no field "dept" (did you mean "depth"? allowed: depth)`,
-		`thng.size > 3`:                      `0 "thng" is not known here (write thing)`,
+		`thng.size > 3`:                      `0 unknown name "thng" (write thing)`,
 		`thing.colour == "rde"`:              `16 colour is never "rde" (did you mean "red"? allowed: red, blue)`,
 		`thing.colour in ["red", "green"]`:   `24 colour is never "green" (allowed: red, blue)`,
 		`thing.size == "3"`:                  `11 == cannot be applied to (int, string) (compare and combine values of one type; int(), double() and string() convert)`,
 		`thing.size >`:                       `12 not a CEL expression: it ends too early`,
 		` `:                                  `0 empty expression`,
-		strings.Repeat("1+", 4000) + "1 > 0": `0 expression of 8005 characters; at most 4096`,
+		strings.Repeat("1+", 4000) + "1 > 0": `0 expression has 8005 characters, at most 4096 allowed`,
 	} {
 		_, errs := Compile(source, s)
 		if len(errs) == 0 {
@@ -103,7 +103,7 @@ func TestCost(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if v, err := x.Eval(map[string]any{}); err == nil || !strings.Contains(err.Error(), "costs too much") {
+	if v, err := x.Eval(map[string]any{}); err == nil || !strings.Contains(err.Error(), "too expensive") {
 		t.Errorf("a hundred thousand rounds: %v, %v", v, err)
 	}
 }

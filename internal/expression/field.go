@@ -20,8 +20,8 @@ type Type struct {
 	Fields []Field // of an object
 }
 
-// TypeName enumerates the types there are. They map one to one to
-// CEL's types; Duration is written like 5m, Query is a string holding PromQL.
+// TypeName is the name of a type. The names map one to one to CEL's types. A
+// Duration is written like 5m; a Query is a string of PromQL.
 type TypeName string
 
 // The types.

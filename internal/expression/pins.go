@@ -6,16 +6,16 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Pin is a comparison of a text field with words that has to hold for the whole
+// Pin is a comparison of a text field with words that must hold for the whole
 // expression to hold. As && is false when either side is false, whatever the
-// other side is, an expression of which one pin fails is false: not an error.
+// other side is, an expression with a failed pin is false and not an error.
 type Pin struct {
 	Variable, Field string   // e.g. service, namespace
 	Words           []string // the field has to be one of them
 }
 
 // Pins lists the comparisons service.field == "word" and service.field in
-// ["word", ...] that stand in the expression joined by &&.
+// ["word", ...] that are joined by && at the top of the expression.
 func (x *Expression) Pins() []Pin {
 	var out []Pin
 	var visit func(e ast.Expr)
@@ -48,7 +48,7 @@ func (x *Expression) Pins() []Pin {
 	return out
 }
 
-// pin reads variable.field and texts; not ok when they are something else.
+// pin reads variable.field and texts; ok is false if they are something else.
 func pin(field ast.Expr, words []ast.Expr) (Pin, bool) {
 	if field.Kind() != ast.SelectKind || field.AsSelect().IsTestOnly() || field.AsSelect().Operand().Kind() != ast.IdentKind {
 		return Pin{}, false

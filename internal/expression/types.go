@@ -10,8 +10,9 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Types is CEL's view of declared object types. It is a types.Provider over the
-// built-in one. Fill it first; once an expression is compiled it is read-only.
+// Types is the table of declared object types. It is a types.Provider on top of
+// the built-in one. Fill it first: once an expression is compiled it is
+// read-only.
 type Types struct {
 	*types.Registry
 	objects map[string]object
@@ -25,7 +26,7 @@ type member struct {
 	cel   *cel.Type
 }
 
-// NewTypes gives an empty table.
+// NewTypes returns an empty table.
 func NewTypes() (*Types, error) {
 	registry, err := types.NewRegistry()
 	if err != nil {
@@ -105,7 +106,7 @@ func (t *Types) FindStructFieldNames(name string) ([]string, bool) {
 }
 
 // FindStructFieldType implements CEL's type provider. At run time an object is
-// a map[string]any; a field that is not in it is an error, never a zero.
+// a map[string]any. A missing field is an error, never a zero.
 func (t *Types) FindStructFieldType(name, field string) (*types.FieldType, bool) {
 	o, ok := t.objects[name]
 	if !ok {
@@ -129,7 +130,7 @@ func (t *Types) FindStructFieldType(name, field string) (*types.FieldType, bool)
 			}
 			v, set := values[field]
 			if !set {
-				return nil, fmt.Errorf("there is no %s: guard it with has() where it may be missing", field)
+				return nil, fmt.Errorf("no field %s: guard it with has() if it may be missing", field)
 			}
 			return v, nil
 		},

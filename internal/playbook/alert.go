@@ -4,18 +4,19 @@ import (
 	"time"
 )
 
-// AlertStatus is the status Alertmanager gives one alert of a notification.
+// AlertStatus is the status of one alert of a notification, as Alertmanager
+// reports it.
 type AlertStatus string
 
-// The two statuses of the webhook payload, version 4.
+// The two statuses of version 4 of the webhook payload.
 const (
 	Firing   AlertStatus = "firing"
 	Resolved AlertStatus = "resolved"
 )
 
-// Alert is one alert as matching, conditions and runs see it. Labels named in
-// the receiver's drop list are already gone, and Fingerprint is computed over
-// what is left, so that two replicas of one Prometheus mean one alert.
+// Alert is one alert as matching, conditions and runs see it. Labels in the
+// receiver's drop list are removed. Fingerprint is computed over the remaining
+// labels, so that two replicas of one Prometheus produce one alert.
 type Alert struct {
 	Fingerprint  string            `json:"fingerprint"`
 	Status       AlertStatus       `json:"status"`
@@ -26,8 +27,9 @@ type Alert struct {
 	GeneratorURL string            `json:"generatorURL,omitempty"`
 }
 
-// Episode names one firing of one alert: fingerprint and start. Repeats and
-// duplicates of a highly available pair of Alertmanagers have the same episode.
+// Episode identifies one firing of one alert: fingerprint and start. Repeats
+// and duplicates from a highly available pair of Alertmanagers belong to the
+// same episode.
 func (a Alert) Episode() string {
 	return a.Fingerprint + "@" + a.StartsAt.UTC().Format(time.RFC3339Nano)
 }

@@ -2,7 +2,7 @@ package playbook
 
 import "fmt"
 
-// String gives the level's word: observe, suggest or auto.
+// String returns the level's word: observe, suggest or auto.
 func (a Autonomy) String() string {
 	switch a {
 	case Observe:
@@ -16,8 +16,8 @@ func (a Autonomy) String() string {
 	}
 }
 
-// ParseAutonomy reads a level's word. Anything else is an error: an unknown
-// level must not become a level by accident.
+// ParseAutonomy parses a level's word. Any other word is an error, so that no
+// unknown level is used by accident.
 func ParseAutonomy(word string) (Autonomy, error) {
 	switch word {
 	case "observe":
@@ -27,19 +27,19 @@ func ParseAutonomy(word string) (Autonomy, error) {
 	case "auto":
 		return Auto, nil
 	default:
-		return Observe, fmt.Errorf("unknown autonomy level %q: allowed are observe, suggest, auto", word)
+		return Observe, fmt.Errorf("unknown autonomy level %q: want observe, suggest or auto", word)
 	}
 }
 
-// MarshalText writes the level's word, for JSON and YAML.
+// MarshalText returns the level's word, for JSON and YAML.
 func (a Autonomy) MarshalText() ([]byte, error) {
 	if a < Observe || a > Auto {
-		return nil, fmt.Errorf("autonomy level %d does not exist", int(a))
+		return nil, fmt.Errorf("invalid autonomy level %d", int(a))
 	}
 	return []byte(a.String()), nil
 }
 
-// UnmarshalText reads the level's word, for JSON and YAML.
+// UnmarshalText parses the level's word, for JSON and YAML.
 func (a *Autonomy) UnmarshalText(text []byte) error {
 	level, err := ParseAutonomy(string(text))
 	if err != nil {

@@ -25,11 +25,11 @@ func (r *reader) approve(n *yaml.Node, path string) *Approve {
 		texts, nodes := r.d.Texts(by, m.At("by"))
 		for i, who := range texts {
 			if who != "service.owners" && !deciderForm.MatchString(who) {
-				r.d.Report(nodes[i], m.At("by"), fmt.Sprintf("%q names nobody", yamldoc.Clip(who)), "service.owners, user:NAME or group:NAME")
+				r.d.Report(nodes[i], m.At("by"), fmt.Sprintf("%q is not a decider", yamldoc.Clip(who)), "service.owners, user:NAME or group:NAME")
 			}
 		}
 		if by.Kind == yaml.SequenceNode && len(by.Content) == 0 {
-			r.d.Report(by, m.At("by"), "nobody may decide", "service.owners, user:NAME or group:NAME")
+			r.d.Report(by, m.At("by"), "no deciders", "service.owners, user:NAME or group:NAME")
 		}
 		a.By = texts
 	}
@@ -41,15 +41,15 @@ func (r *reader) approve(n *yaml.Node, path string) *Approve {
 		words := []string{string(ExpiryEscalate), string(ExpiryDeny)}
 		word, ok := r.d.Text(e, m.At("on_expiry"))
 		if ok && !slices.Contains(words, word) {
-			r.d.Report(e, m.At("on_expiry"), fmt.Sprintf("a gate cannot expire into %q", yamldoc.Clip(word)), "there is no go-ahead; "+yamldoc.DidYouMean(word, words))
+			r.d.Report(e, m.At("on_expiry"), fmt.Sprintf("unknown outcome %q of an expired gate", yamldoc.Clip(word)), "an expired gate never approves; "+yamldoc.DidYouMean(word, words))
 		}
 		a.OnExpiry = Expiry(word)
 	}
 	return a
 }
 
-// quorum reads how many have to approve. Where only people are named, and no
-// group, that many have to be named.
+// quorum reads how many people must approve. If only people are listed, and no
+// group, there must be at least that many.
 func (r *reader) quorum(m *yamldoc.Mapping, a *Approve) {
 	if n, ok := m.Integer("quorum", 1, maxQuorum); ok {
 		a.Quorum = n
@@ -62,7 +62,7 @@ func (r *reader) quorum(m *yamldoc.Mapping, a *Approve) {
 		people[who] = true
 	}
 	if len(people) > 0 && a.Quorum > len(people) {
-		r.d.Report(m.Get("quorum"), m.At("quorum"), fmt.Sprintf("%d people have to approve, and by names %d", a.Quorum, len(people)), "nobody could ever complete it")
+		r.d.Report(m.Get("quorum"), m.At("quorum"), fmt.Sprintf("quorum is %d, but by lists %d people", a.Quorum, len(people)), "lower quorum or list more people")
 	}
 }
 
@@ -82,17 +82,17 @@ func (r *reader) guards(n *yaml.Node, path string) *Guards {
 	return g
 }
 
-// verify reads the proof a lever must give.
+// verify reads the proof that a lever needs.
 func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 	m := r.d.Mapping(n, path, "within", "hold", "interval", "until", "burn", "traffic", "allow_no_traffic")
 	if m == nil {
 		return nil
 	}
 	v := &Verify{Interval: defaultInterval}
-	if m.Need("within", "the deadline for the proof, from the moment of the fix, e.g. 15m") != nil {
+	if m.Need("within", "the deadline of the proof, from when the change takes effect, e.g. 15m") != nil {
 		v.Within = m.Duration("within", maxProof)
 	}
-	if m.Need("hold", "how long until must hold without a break, e.g. 5m") != nil {
+	if m.Need("hold", "how long until must hold without interruption, e.g. 5m") != nil {
 		v.Hold = m.Duration("hold", maxProof)
 	}
 	if m.Has("interval") {
@@ -112,14 +112,14 @@ func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 // proofTimes checks that the times of a proof fit together.
 func (r *reader) proofTimes(m *yamldoc.Mapping, v *Verify) {
 	if v.Within > 0 && v.Hold > v.Within {
-		r.d.Report(m.Get("hold"), m.At("hold"), fmt.Sprintf("%s is longer than within (%s): it could never be proven", FormatDuration(v.Hold), FormatDuration(v.Within)), "")
+		r.d.Report(m.Get("hold"), m.At("hold"), fmt.Sprintf("%s is longer than within (%s), so the proof can never succeed", FormatDuration(v.Hold), FormatDuration(v.Within)), "")
 	}
 	if n := m.Get("interval"); n != nil && v.Interval > 0 {
 		switch {
 		case v.Interval < leastSample:
 			r.d.Report(n, m.At("interval"), "shorter than "+FormatDuration(leastSample), "Prometheus scrapes no faster")
 		case v.Hold > 0 && v.Interval > v.Hold:
-			r.d.Report(n, m.At("interval"), "longer than hold: one sample proves nothing", "")
+			r.d.Report(n, m.At("interval"), "longer than hold: one sample is not a proof", "")
 		}
 	} else if v.Hold > 0 && v.Interval > v.Hold {
 		v.Interval = max(v.Hold, leastSample)
@@ -132,7 +132,7 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 		items = n.Content
 	}
 	if len(items) == 0 {
-		r.d.Report(n, path, "empty: nothing would be proven", "")
+		r.d.Report(n, path, "empty: nothing to prove", "")
 	}
 	var out []Expectation
 	for i, item := range items {
@@ -148,7 +148,7 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 		if op := m.Need("op", "one of "+strings.Join(ops(), " ")); op != nil {
 			word, ok := r.d.Text(op, m.At("op"))
 			if ok && !slices.Contains(ops(), word) {
-				r.d.Report(op, m.At("op"), fmt.Sprintf("%q compares nothing", yamldoc.Clip(word)), "one of "+strings.Join(ops(), " "))
+				r.d.Report(op, m.At("op"), fmt.Sprintf("unknown operator %q", yamldoc.Clip(word)), "one of "+strings.Join(ops(), " "))
 			}
 			e.Op = word
 		}
@@ -160,7 +160,7 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 	return out
 }
 
-// words reads an optional field that people read in one line.
+// words reads an optional field that is shown on one line.
 func (r *reader) words(m *yamldoc.Mapping, name string) string {
 	n := m.Get(name)
 	if n == nil {
@@ -168,12 +168,12 @@ func (r *reader) words(m *yamldoc.Mapping, name string) string {
 	}
 	text, ok := r.d.Text(n, m.At(name))
 	if ok && (strings.TrimSpace(text) == "" || len(text) > maxWords || strings.ContainsFunc(text, unicode.IsControl)) {
-		r.d.Report(n, m.At(name), fmt.Sprintf("%q is not a line of 1 to %d bytes", yamldoc.Clip(text), maxWords), "say in a few words what the number is")
+		r.d.Report(n, m.At(name), fmt.Sprintf("%q is not a line of 1 to %d bytes", yamldoc.Clip(text), maxWords), "describe the number in a few words")
 	}
 	return text
 }
 
-// maxWords bounds the words for a number.
+// maxWords limits the length of such a field, in bytes.
 const maxWords = 80
 
 func ops() []string { return []string{"<", "<=", ">", ">=", "=="} }
@@ -194,7 +194,7 @@ func (r *reader) burn(n *yaml.Node, path string, at place) *Burn {
 	}
 	b := &Burn{ErrorRatio: r.query(m, "error_ratio", place{env: at.env, state: at.state, since: true}), Max: defaultMaxBurn}
 	if v := b.ErrorRatio; v != nil && (v.parts != nil || v.constant != nil) && !v.asksSince() {
-		r.d.Report(m.Get("error_ratio"), m.At("error_ratio"), "does not use ${since}", "the window must begin at the fix: rate(...[${since}])")
+		r.d.Report(m.Get("error_ratio"), m.At("error_ratio"), "missing ${since}", "the window must begin when the change took effect: rate(...[${since}])")
 	}
 	if o := m.Need("objective", "the SLO's objective, e.g. 0.99"); o != nil {
 		f, ok := m.Number("objective")
@@ -206,14 +206,14 @@ func (r *reader) burn(n *yaml.Node, path string, at place) *Burn {
 	if n := m.Get("max"); n != nil {
 		f, ok := m.Number("max")
 		if ok && f <= 0 {
-			r.d.Report(n, m.At("max"), fmt.Sprintf("%v: no burn is that low", f), "1 uses the budget up exactly")
+			r.d.Report(n, m.At("max"), fmt.Sprintf("%v: a burn rate must be positive", f), "1 uses the budget up exactly at the end of its window")
 		}
 		b.Max = f
 	}
 	return b
 }
 
-// asksSince reports whether the value is filled in with ${since}.
+// asksSince reports whether the value depends on ${since}.
 func (v *Value) asksSince() bool {
 	return slices.ContainsFunc(v.parts, func(p part) bool { return p.slot.since })
 }
@@ -222,7 +222,7 @@ func (r *reader) traffic(m *yamldoc.Mapping, v *Verify, at place) {
 	n := m.Get("traffic")
 	if n == nil {
 		if !m.Boolean("allow_no_traffic") {
-			r.d.Report(m.Node, m.Path, "no traffic: an idle service always looks healthy",
+			r.d.Report(m.Node, m.Path, "missing field traffic: an idle service always looks healthy",
 				"add traffic: {query: ..., min_rate: ...}, or allow_no_traffic: true where traffic does not matter")
 		}
 		return
@@ -239,14 +239,14 @@ func (r *reader) traffic(m *yamldoc.Mapping, v *Verify, at place) {
 	if rate := tm.Need("min_rate", "requests per second that count as traffic, e.g. 0.1"); rate != nil {
 		f, ok := tm.Number("min_rate")
 		if ok && f <= 0 {
-			r.d.Report(rate, tm.At("min_rate"), fmt.Sprintf("%v would call silence traffic", f), "e.g. 0.1")
+			r.d.Report(rate, tm.At("min_rate"), fmt.Sprintf("%v must be positive", f), "e.g. 0.1")
 		}
 		v.MinRate = f
 	}
 	if share := tm.Get("min_share"); share != nil {
 		f, ok := tm.Number("min_share")
 		if ok && (f <= 0 || f > 1) {
-			r.d.Report(share, tm.At("min_share"), fmt.Sprintf("%v is not a share of the traffic before", f), "more than 0, at most 1")
+			r.d.Report(share, tm.At("min_share"), fmt.Sprintf("%v is not a share of the previous traffic", f), "more than 0, at most 1")
 		}
 		v.MinTraffic = f
 	}

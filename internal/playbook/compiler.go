@@ -12,7 +12,7 @@ import (
 )
 
 // compiler holds what compiling any playbook needs: the kinds and CEL's base
-// environment. It is immutable once made and shared by all documents of a set.
+// environment. It is immutable and shared by all documents of a set.
 type compiler struct {
 	kinds  map[string]*Kind
 	checks []string // names of kinds, sorted
@@ -22,7 +22,8 @@ type compiler struct {
 	types  map[string]*cel.Type // of the kinds' evidence
 }
 
-// newCompiler checks the kinds' declarations and makes CEL's environment.
+// newCompiler checks the declarations of the kinds and makes the CEL
+// environment.
 func newCompiler(kinds []Kind) (*compiler, error) {
 	table, err := expression.NewTypes()
 	if err != nil {
@@ -57,7 +58,7 @@ func newCompiler(kinds []Kind) (*compiler, error) {
 // declare adds one kind.
 func (c *compiler) declare(k *Kind) error {
 	if k.Name == "" || c.kinds[k.Name] != nil {
-		return errors.New("without a name, or declared twice")
+		return errors.New("missing name, or declared twice")
 	}
 	switch k.Role {
 	case RoleCheck:
@@ -78,7 +79,7 @@ func (c *compiler) declare(k *Kind) error {
 	return nil
 }
 
-// environments are CEL's environments of one playbook: one for each type that
+// environments are the CEL environments of one playbook, one for each type that
 // out can have. They are made on demand.
 type environments struct {
 	c      *compiler
@@ -88,7 +89,8 @@ type environments struct {
 	byOut  map[string]*cel.Env // by kind
 }
 
-// environments prepares a playbook whose states gather this evidence, by variable name.
+// environments prepares CEL for a playbook whose states gather this evidence,
+// by variable name.
 func (c *compiler) environments(checks map[string]evidenceOf, states []string) (*environments, error) {
 	opts := make([]cel.EnvOption, 0, len(checks))
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
@@ -101,8 +103,8 @@ func (c *compiler) environments(checks map[string]evidenceOf, states []string) (
 	return &environments{c: c, checks: checks, states: states, plain: plain, byOut: map[string]*cel.Env{}}, nil
 }
 
-// compile compiles source where out is the evidence of out's state (nil: none)
-// and since may or may not be named.
+// compile compiles source. out is the evidence of the state (nil: none); since
+// reports whether the source may name since.
 func (e *environments) compile(source string, out *evidenceOf, since bool) (*compiled, []exprError) {
 	env := e.plain
 	if out != nil {

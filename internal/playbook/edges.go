@@ -11,7 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// edges reads next: a state's name, or a list of edges.
+// edges reads next: the name of a state, or a list of edges.
 func (r *reader) edges(n *yaml.Node, path string, s *State) []Edge {
 	if n.Kind == yaml.ScalarNode {
 		return []Edge{{To: r.target(n, path), Line: r.d.Line + n.Line, Column: n.Column}}
@@ -45,7 +45,7 @@ func (r *reader) edges(n *yaml.Node, path string, s *State) []Edge {
 func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 	when, on := m.Get("when"), m.Get("on")
 	if when != nil && on != nil {
-		r.d.Report(on, m.Path, "when and on in one edge", "write two edges")
+		r.d.Report(on, m.Path, "an edge has both when and on", "write two edges")
 		return
 	}
 	if on != nil {
@@ -70,11 +70,11 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 		out = &evidenceOf{state: s.Name, kind: k}
 	}
 	if out == nil && (s.Kind == StateCheck || s.Kind == StateLever) {
-		return // the unknown step is reported already; so would everything about out be
+		return // the unknown step is reported already; errors about out would repeat it
 	}
 	x, errs := r.env.compile(text, out, false)
 	if len(errs) == 0 && !x.Type.IsExactType(cel.BoolType) {
-		errs = []exprError{{Message: fmt.Sprintf("a condition gives true or false, this gives %s", typeName(x.Type)), Hint: "compare it with something"}}
+		errs = []exprError{{Message: fmt.Sprintf("a condition must be true or false, this is %s", typeName(x.Type)), Hint: "compare it with something"}}
 	}
 	if len(errs) > 0 {
 		r.d.reportExpr(when, m.At("when"), errs)
@@ -84,8 +84,8 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 	r.seen = append(r.seen, sighting{state: s, next: true, node: when, path: m.At("when"), expr: x})
 }
 
-// SignalsOf are the signals a state of a kind can have; none for one that is
-// neither lever nor gate.
+// SignalsOf returns the signals of a kind of state; only levers and gates have
+// any.
 func SignalsOf(kind StateKind) []Signal {
 	switch kind {
 	case StateLever:
@@ -114,8 +114,8 @@ func (r *reader) signal(n *yaml.Node, path, word string, s *State) Signal {
 	return ""
 }
 
-// Text says what the edge is taken on: its label, signal or condition; empty
-// for one that is always taken and has no label.
+// Text returns what the edge is taken on: its label, signal or condition; empty
+// for an edge that is always taken and has no label.
 func (e Edge) Text() string {
 	switch {
 	case e.Label != "":
@@ -129,5 +129,5 @@ func (e Edge) Text() string {
 	}
 }
 
-// always reports whether the edge is taken whatever happened.
+// always reports whether the edge is taken unconditionally.
 func (e Edge) always() bool { return e.When == nil && e.On == "" }

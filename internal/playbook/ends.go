@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// ends refuses ways on which a run ends well though nothing says that it is well:
-// after a check that could not answer, or a lever that was not verified, without
-// a check that did answer, a lever that was, or a person who agreed in between.
+// ends refuses paths on which a run ends well without proof: after a check that
+// could not answer, or a lever that was not verified, without a check that
+// answered, a lever that was verified, or a person who approved in between.
 func (r *reader) ends() {
 	for _, s := range r.p.States {
 		if s.OnError != "" {
 			if way := r.unproven(s.OnError, EndResolved, EndNoAction); way != nil {
 				r.d.Report(r.nodes[s].Get("on_error"), r.pathOf(s)+".on_error",
-					fmt.Sprintf("ends %s although %s could not answer%s", r.endOf(way), s.Name, over(s, way)),
-					"lead to people, or on over a check or a lever; an unknown is never well")
+					fmt.Sprintf("ends %s although check %s could not answer%s", r.endOf(way), s.Name, over(s, way)),
+					"lead to people, or to another check or lever first; unknown is not resolved")
 			}
 		}
 		if s.Kind != StateLever {
@@ -27,14 +27,14 @@ func (r *reader) ends() {
 			}
 			if way := r.unproven(e.To, EndResolved); way != nil {
 				r.d.Report(r.atEdge(e), fmt.Sprintf("%s.next[%d]", r.pathOf(s), i),
-					fmt.Sprintf("ends resolved although %s was not verified%s", s.Name, over(s, way)), "lead there on verified only, or over a check")
+					fmt.Sprintf("ends resolved although lever %s was not verified%s", s.Name, over(s, way)), "lead there on verified only, or through another check")
 			}
 		}
 	}
 }
 
-// unproven is a way from a state to one of the ends on which nothing is proven;
-// nil: there is none.
+// unproven returns a path from a state to one of the ends on which nothing is
+// proven; nil: there is none.
 func (r *reader) unproven(from string, ends ...Outcome) []string {
 	ways := [][]string{{from}}
 	seen := map[string]bool{from: true}
@@ -58,8 +58,8 @@ func (r *reader) unproven(from string, ends ...Outcome) []string {
 	return nil
 }
 
-// proofless lists where a state leads without anything having been proven in it.
-// A gate proves something by a yes alone: a no may be nobody's, when it expires.
+// proofless lists the states that a state leads to without proof. A gate proves
+// something only by an approval: a denial may be an expiry.
 func proofless(s *State) []string {
 	var out []string
 	for _, e := range s.Next {
@@ -73,10 +73,10 @@ func proofless(s *State) []string {
 	return out
 }
 
-// endOf is how the run ends on a way.
+// endOf returns the outcome at the end of a path.
 func (r *reader) endOf(way []string) Outcome { return r.p.byName[way[len(way)-1]].End }
 
-// over spells a way out that does not lead straight to its end.
+// over formats a path that has states before its end.
 func over(from *State, way []string) string {
 	if len(way) < 2 {
 		return ""

@@ -13,10 +13,10 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// decodeEvidence turns the JSON of a check into values of the types its kind
-// declares. Fields that are absent or null stay absent: reading them is an
-// error. Fields the kind does not declare are ignored, because an older run's
-// evidence may carry them.
+// decodeEvidence converts the JSON of a check to values of the types its kind
+// declares. Fields that are absent or null stay absent; reading them is an
+// error. Undeclared fields are ignored, because an older run's evidence may
+// have them.
 func decodeEvidence(data json.RawMessage, fields []Field) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -38,7 +38,7 @@ func decodeEvidence(data json.RawMessage, fields []Field) (map[string]any, error
 	return o, nil
 }
 
-// typed converts a decoded JSON value to the declared type; nil stays nil.
+// typed converts a decoded JSON value to the declared type. nil stays nil.
 func typed(raw any, typ Type) (any, error) {
 	if raw == nil {
 		return nil, nil
@@ -128,7 +128,7 @@ func typedList(raw any, elem *Type) (any, error) {
 	return out, nil
 }
 
-// typedElem converts an element of a list or map; null is no element.
+// typedElem converts an element of a list or map. A null element is an error.
 func typedElem(raw any, elem *Type) (any, error) {
 	if raw == nil {
 		return nil, errors.New("null")
@@ -139,7 +139,8 @@ func typedElem(raw any, elem *Type) (any, error) {
 	return typed(raw, *elem)
 }
 
-// untyped is a value of an undeclared element type: numbers become doubles.
+// untyped converts a value of an undeclared element type. Numbers become
+// doubles.
 func untyped(raw any) any {
 	switch v := raw.(type) {
 	case json.Number:
@@ -169,7 +170,7 @@ func typedNumber(n json.Number, want TypeName) (any, error) {
 	}
 	f, err := n.Float64()
 	if err != nil {
-		return nil, fmt.Errorf("not a number that fits: %s", yamldoc.Clip(n.String()))
+		return nil, fmt.Errorf("number out of range: %s", yamldoc.Clip(n.String()))
 	}
 	if want == Double {
 		return f, nil

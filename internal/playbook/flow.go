@@ -8,15 +8,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxStates bounds a playbook; a longer one is several playbooks.
+// maxStates limits the size of a playbook.
 const maxStates = 250
 
-// analyse refuses playbooks that could misbehave: states that cannot be
-// reached or left, results nobody handles, changes nobody can approve, verify
-// or undo, and evidence that may not have been gathered.
+// analyse refuses playbooks that could misbehave: states that cannot be reached
+// or left, unhandled results, changes nobody can approve, verify or undo, and
+// evidence that may not have been gathered.
 func (r *reader) analyse() {
 	if len(r.p.States) > maxStates {
-		r.d.Report(r.d.Root, "spec.states", fmt.Sprintf("%d states; at most %d", len(r.p.States), maxStates), "split it with divert")
+		r.d.Report(r.d.Root, "spec.states", fmt.Sprintf("%d states, at most %d allowed", len(r.p.States), maxStates), "split it with divert")
 		return
 	}
 	for _, s := range r.p.States {
@@ -33,7 +33,7 @@ func (r *reader) analyse() {
 	r.gathered(start)
 }
 
-// at gives nodes for messages: the state's own name, or an edge of it.
+// at returns the node for messages about a state: its name.
 func (r *reader) at(s *State) *yaml.Node {
 	return &yaml.Node{Line: s.Line - r.d.Line, Column: s.Column}
 }
@@ -48,18 +48,18 @@ func (r *reader) pathOf(s *State) string { return "spec.states." + s.Name }
 func (r *reader) whole(s *State) {
 	switch s.Kind {
 	case StateCheck, StateNotify:
-		r.needs(s, "next", len(s.Next) > 0, "every state leads on or ends")
+		r.needs(s, "next", len(s.Next) > 0, "every state leads to another or ends the run")
 	case StateGate:
-		r.needs(s, "next", len(s.Next) > 0, "every state leads on or ends")
-		r.needs(s, "approve", s.Approve != nil, "who decides, and within what time")
+		r.needs(s, "next", len(s.Next) > 0, "every state leads to another or ends the run")
+		r.needs(s, "approve", s.Approve != nil, "it sets who decides, and within what time")
 	case StateLever:
-		r.needs(s, "next", len(s.Next) > 0, "every state leads on or ends")
-		r.needs(s, "verify", s.Verify != nil, "a change that nobody proves is not made")
+		r.needs(s, "next", len(s.Next) > 0, "every state leads to another or ends the run")
+		r.needs(s, "verify", s.Verify != nil, "every change must be verified")
 		level := r.p.Autonomy
 		if s.Autonomy != nil {
 			if level = min(level, *s.Autonomy); *s.Autonomy > r.p.Autonomy {
 				r.d.Report(r.nodes[s].Get("autonomy"), r.pathOf(s)+".autonomy",
-					fmt.Sprintf("%s is more than the playbook's %s, so it has no effect", *s.Autonomy, r.p.Autonomy), "a state can only lower it")
+					fmt.Sprintf("%s is higher than the playbook's %s and has no effect", *s.Autonomy, r.p.Autonomy), "a state can only lower it")
 			}
 		}
 		if level > Observe {
@@ -68,14 +68,14 @@ func (r *reader) whole(s *State) {
 	}
 }
 
-// needs reports a missing block, unless it is there but broken.
+// needs reports a missing block, unless it is present but broken.
 func (r *reader) needs(s *State, name string, there bool, hint string) {
 	if n := r.nodes[s].Get(name); n == nil || (!there && n.Kind == yaml.SequenceNode && len(n.Content) == 0) {
 		r.d.Report(r.at(s), r.pathOf(s), fmt.Sprintf("a %s without %s", s.Kind, name), hint)
 	}
 }
 
-// covers checks that exactly one edge is taken whatever happens.
+// covers checks that exactly one edge is taken in every case.
 func (r *reader) covers(s *State) {
 	if len(s.Next) == 0 || s.Kind == "" {
 		return
@@ -85,7 +85,7 @@ func (r *reader) covers(s *State) {
 		path := fmt.Sprintf("%s.next[%d]", r.pathOf(s), i)
 		if e.always() && i < len(s.Next)-1 && r.complete(s, i) {
 			r.d.Report(r.atEdge(s.Next[i+1]), fmt.Sprintf("%s.next[%d]", r.pathOf(s), i+1),
-				"is never reached: the edge before it is always taken", "put edges without a condition last")
+				"never taken: the edge before it is always taken", "put edges without a condition last")
 			return
 		}
 		if e.On != "" && slices.Contains(on, e.On) {
@@ -98,21 +98,21 @@ func (r *reader) covers(s *State) {
 	}
 	var missing []string
 	for _, sig := range SignalsOf(s.Kind) {
-		// An expired gate has its on_expiry where no edge is named for it.
+		// An expired gate uses on_expiry if no edge is named for it.
 		if sig != OnExpired && !slices.Contains(on, sig) {
 			missing = append(missing, string(sig))
 		}
 	}
 	switch {
 	case len(SignalsOf(s.Kind)) == 0:
-		r.d.Report(r.at(s), r.pathOf(s)+".next", "no edge may hold, and then the run would be stuck", "add a last edge without a condition: {to: ...}")
+		r.d.Report(r.at(s), r.pathOf(s)+".next", "possibly no edge holds, and the run would be stuck", "add a last edge without a condition: {to: ...}")
 	case len(missing) > 0:
 		r.d.Report(r.at(s), r.pathOf(s)+".next", "no edge for "+strings.Join(missing, ", "), "add them, or a last edge without a condition: {to: ...}")
 	}
 }
 
-// complete reports whether edge i was read without mistakes: one whose
-// condition is broken only looks as if it were always taken.
+// complete reports whether edge i was read without errors. An edge with a
+// broken condition only looks as if it were always taken.
 func (r *reader) complete(s *State, i int) bool {
 	n := r.nodes[s].Get("next")
 	if n.Kind != yaml.SequenceNode || i >= len(n.Content) {
@@ -126,13 +126,13 @@ func (r *reader) complete(s *State, i int) bool {
 	return true
 }
 
-// step is one way from a state to another.
+// step is one transition from a state to another.
 type step struct {
 	to    string
-	error bool // the check could not answer: its evidence is not there
+	error bool // the check could not answer; its evidence is missing
 }
 
-// steps lists the ways out of a state.
+// steps lists the transitions out of a state.
 func steps(s *State) []step {
 	var out []step
 	for _, e := range s.Next {
@@ -144,7 +144,8 @@ func steps(s *State) []step {
 	return out
 }
 
-// circles reports edges that lead back: a run must end, and a lever is tried once.
+// circles reports edges that lead back. A run must end, and a lever is tried
+// once.
 func (r *reader) circles(start *State) bool {
 	const (
 		open = 1
@@ -163,7 +164,7 @@ func (r *reader) circles(start *State) bool {
 			case to == nil:
 			case seen[to] == open:
 				circle := append(slices.Clone(trail[slices.Index(trail, to.Name):]), to.Name)
-				r.d.Report(r.at(s), r.pathOf(s)+".next", "leads back: "+strings.Join(circle, " -> "), "a run must end; lead on to another state, or retry inside a step")
+				r.d.Report(r.at(s), r.pathOf(s)+".next", "cycle: "+strings.Join(circle, " -> "), "a run must end; lead to another state, or use retry in the step")
 				found = true
 			case seen[to] == 0:
 				visit(to)
@@ -176,18 +177,19 @@ func (r *reader) circles(start *State) bool {
 	return found
 }
 
-// reachable reports states no run can get to.
+// reachable reports unreachable states.
 func (r *reader) reachable(start *State) {
 	seen := r.walk(start, nil)
 	for _, s := range r.p.States {
 		if _, ok := seen[s.Name]; !ok {
-			r.d.Report(r.at(s), r.pathOf(s), "no run can get here", "lead an edge to it or remove it")
+			r.d.Report(r.at(s), r.pathOf(s), "unreachable state", "add an edge to it or remove it")
 		}
 	}
 }
 
-// walk gives the states that can be reached from start, each with the state
-// before it. Where without holds for a state, only its error step is taken.
+// walk returns the states that can be reached from start, each with its
+// predecessor. Where without holds for a state, only its error transition is
+// taken.
 func (r *reader) walk(start *State, without func(*State) bool) map[string]string {
 	from := map[string]string{start.Name: ""}
 	queue := []*State{start}
@@ -208,7 +210,7 @@ func (r *reader) walk(start *State, without func(*State) bool) map[string]string
 	return from
 }
 
-// way spells the path out that walk found.
+// way formats the path that walk found.
 func way(from map[string]string, to string) string {
 	var names []string
 	for at := to; at != ""; at = from[at] {
@@ -218,18 +220,18 @@ func way(from map[string]string, to string) string {
 	return strings.Join(names, " -> ")
 }
 
-// looksFirst reports levers that can be reached before anything was checked.
+// looksFirst reports levers that can be reached before any check.
 func (r *reader) looksFirst(start *State) {
 	blind := r.walk(start, func(s *State) bool { return s.Kind == StateCheck })
 	for _, s := range r.p.States {
 		if _, ok := blind[s.Name]; ok && s.Kind == StateLever {
-			r.d.Report(r.at(s), r.pathOf(s), "changes production before any check: "+way(blind, s.Name), "check first")
+			r.d.Report(r.at(s), r.pathOf(s), "lever before any check: "+way(blind, s.Name), "add a check before it")
 		}
 	}
 }
 
-// gathered reports expressions that read evidence which a path to their state
-// does not gather.
+// gathered reports expressions that read evidence which some path to their
+// state does not gather.
 func (r *reader) gathered(start *State) {
 	walks := map[string]map[string]string{}
 	for _, seen := range r.seen {
@@ -245,8 +247,8 @@ func (r *reader) gathered(start *State) {
 			}
 			problem := exprError{
 				Offset:  seen.expr.offset + u.Offset,
-				Message: fmt.Sprintf("evidence of %s is not there on the path %s", u.state, way(walks[u.state], seen.state.Name)),
-				Hint:    fmt.Sprintf("gather it before, or guard it: has(%s.FIELD) && ...", u.Name),
+				Message: fmt.Sprintf("evidence of %s is missing on the path %s", u.state, way(walks[u.state], seen.state.Name)),
+				Hint:    fmt.Sprintf("gather it first, or guard it: has(%s.FIELD) && ...", u.Name),
 			}
 			r.d.reportExpr(seen.node, seen.path, []exprError{problem})
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// GraphFormat is how [Graph] draws.
+// GraphFormat is an output format of [Graph].
 type GraphFormat string
 
 // The formats of a graph.
@@ -19,7 +19,7 @@ const (
 // GraphFormats lists the formats.
 func GraphFormats() []GraphFormat { return []GraphFormat{GraphText, GraphMermaid, GraphDot} }
 
-// Graph draws the playbook's states, by their titles, and its edges. Path is
+// Graph draws the playbook's states, by their titles, and its edges. path lists
 // the states a run went through, in order; they and the edges between them are
 // marked. It may be empty.
 func Graph(p *Playbook, path []string, format GraphFormat) (string, error) {
@@ -47,7 +47,8 @@ type graph struct {
 	path []string
 }
 
-// link is an edge as drawn: error edges included, parallel ones apart.
+// link is an edge as drawn: error edges are included, parallel edges are
+// separate.
 type link struct {
 	from, to *State
 	text     string
@@ -57,7 +58,7 @@ type link struct {
 // visited reports whether the path goes through the state.
 func (g graph) visited(s *State) bool { return slices.Contains(g.path, s.Name) }
 
-// followed reports whether the path goes from one state right to the other.
+// followed reports whether the path goes directly from one state to the other.
 func (g graph) followed(from, to string) bool {
 	for i := 0; i+1 < len(g.path); i++ {
 		if g.path[i] == from && g.path[i+1] == to {
@@ -78,12 +79,12 @@ func (g graph) links(s *State) []link {
 		out = append(out, link{from: s, to: g.p.byName[e.To], text: text, taken: g.followed(s.Name, e.To)})
 	}
 	if s.OnError != "" {
-		out = append(out, link{from: s, to: g.p.byName[s.OnError], text: "cannot tell", taken: g.followed(s.Name, s.OnError)})
+		out = append(out, link{from: s, to: g.p.byName[s.OnError], text: "unknown", taken: g.followed(s.Name, s.OnError)})
 	}
 	return out
 }
 
-// what says what a state does, for people.
+// what returns what a state does, for people.
 func (s *State) what() string {
 	switch s.Kind {
 	case StateCheck, StateLever:
@@ -97,8 +98,8 @@ func (s *State) what() string {
 	}
 }
 
-// mermaid draws a state diagram. States that are titled with one word are
-// named by it, and where a run ends resolved is [*], as a person would write it.
+// mermaid draws a state diagram. A state whose title is one word is named by
+// it. The end of a resolved run is [*].
 func (g graph) mermaid() string {
 	ids := g.mermaidIDs()
 	var b strings.Builder
@@ -138,8 +139,8 @@ func (g graph) mermaid() string {
 
 const mermaidEnd = "[*]"
 
-// mermaidIDs gives each state an identifier: its title where that is one plain
-// word and unique, else its name.
+// mermaidIDs returns an identifier for each state: its title if that is one
+// plain word and unique, else its name.
 func (g graph) mermaidIDs() map[*State]string {
 	uses := map[string]int{}
 	for _, s := range g.p.States {
@@ -169,12 +170,12 @@ func plainWord(s string) bool {
 	}) < 0
 }
 
-// mermaidText makes text safe inside a label.
+// mermaidText escapes text for a label.
 func mermaidText(s string) string {
 	return strings.NewReplacer("\n", " ", `"`, "'", ":", "#58;", ";", "#59;", "<", "#lt;", ">", "#gt;", "{", "#123;", "}", "#125;").Replace(s)
 }
 
-// dot draws for Graphviz.
+// dot draws a Graphviz graph.
 func (g graph) dot() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %s {\n", dotText(g.p.Name))

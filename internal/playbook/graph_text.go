@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// graphWidth is how wide the drawing for a terminal gets at most.
+// graphWidth is the maximum width of the drawing for a terminal.
 const graphWidth = 78
 
-// text draws each state as a box, in the order runs meet them, with an arrow
-// for each edge. A graph of states that many edges lead to is easier to read
-// so than with lines that cross.
+// text draws each state as a box, in the order runs enter them, with an arrow
+// for each edge. With many edges to one state this is easier to read than
+// crossing lines.
 func (g graph) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", g.p.Title)
 	if len(g.path) > 0 {
-		b.WriteString("(the path taken is drawn double)\n")
+		b.WriteString("(double lines show the path of the run)\n")
 	}
 	b.WriteString("\n")
 	for _, s := range g.order() {
@@ -26,8 +26,8 @@ func (g graph) text() string {
 	return b.String()
 }
 
-// order gives the states in the order runs meet them: a state comes after all
-// states that lead to it, ends last.
+// order returns the states in the order runs enter them: a state comes after
+// all states that lead to it, ends last.
 func (g graph) order() []*State {
 	var out []*State
 	seen := map[*State]bool{}
@@ -56,7 +56,7 @@ func rank(s *State) int {
 	return 0
 }
 
-// lines are the characters a box or arrow is drawn with.
+// lines are the characters that draw a box or an arrow.
 type lines struct{ tl, tr, bl, br, h, v, tee, last, out string }
 
 func plainLines() lines {
@@ -118,7 +118,7 @@ func (g graph) arrow(b *strings.Builder, links []link, i int, k link) {
 	fmt.Fprintf(b, "    %s%s%s%s%s %s\n", corner, l.h, fill, strings.Repeat(l.h, dashes), "▶", to)
 }
 
-// shorten cuts text to at most n characters, on one line.
+// shorten shortens text to at most n characters on one line.
 func shorten(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if utf8.RuneCountInString(s) <= n {

@@ -2,41 +2,42 @@ package playbook
 
 import "github.com/inference-responder/responder/internal/expression"
 
-// Role says what a kind of step is.
+// Role is the role of a kind of step.
 type Role string
 
-// The roles a kind can have.
+// The roles of kinds.
 const (
 	RoleCheck Role = "check" // reads the world, changes nothing, yields evidence
 	RoleLever Role = "lever" // one mutating, reversible, single-variable change
 )
 
-// Kind is the declaration of one kind of check or lever, against which
-// playbooks are compiled. Package step declares them; this package knows none.
+// Kind declares one kind of check or lever. Playbooks are compiled against
+// kinds. Package step declares them.
 type Kind struct {
 	Name string // e.g. prometheus.query
 	Role Role
-	Doc  string  // one paragraph for the reference, Markdown
-	With []Field // parameters, in the order the reference shows them
-	// OneOf lists groups of parameters of each of which exactly one is given.
+	Doc  string  // one paragraph of Markdown for the reference
+	With []Field // parameters, in the order of the reference
+	// OneOf lists groups of parameters; exactly one of each group is required.
 	OneOf [][]string
 	// Idempotent levers may be applied again after a failure; others are applied once.
 	Idempotent bool
-	// Request levers ask somebody else for something and change nothing that
-	// serves: once a run has verified a change they need no alert that fires.
-	// Where people say that nothing is asked for, Undo takes away what says so.
+	// Request marks a lever that asks somebody else for something and changes
+	// nothing that serves: once a run has verified a change, it needs no firing
+	// alert. When the operator confirms that the request is not needed, Undo
+	// withdraws it.
 	Request bool
-	Out     []Field // evidence a check yields, or the facts a lever's plan yields; what out.* is checked against
+	Out     []Field // evidence of a check, or the facts of a lever's plan; type of out.*
 
-	// Lint says what is wrong with parameters, beyond what their fields say. It is
-	// given those that are there, and the entries of maps, with nil for what only a
-	// run can tell; a nil function: nothing more is to be said.
+	// Lint checks parameters beyond their declared fields. It gets the given
+	// parameters, and the entries of maps, with nil for values that only a run
+	// knows. It may be nil.
 	Lint func(with map[string]any) []Complaint `json:"-"`
 }
 
-// Complaint is what a kind has to say against a parameter.
+// Complaint is an error that [Kind.Lint] found in a parameter.
 type Complaint struct {
-	At      []string // name of the parameter; of an entry of a map, both names
+	At      []string // name of the parameter; for an entry of a map, both names
 	Message string
 	Hint    string // what to do
 }

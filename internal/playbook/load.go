@@ -12,13 +12,13 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// maxFiles bounds a playbook directory.
+// maxFiles limits a playbook directory.
 const maxFiles = 10_000
 
 // LoadDir loads every playbook file of a directory: *.yaml, without scenario
-// files (*.test.yaml), dotfiles and subdirectories. Links may lead anywhere
-// inside the directory, as those of a ConfigMap mount do, and nowhere else.
-// The error is a [Problems] when documents are at fault; it lists all files.
+// files (*.test.yaml), dotfiles and subdirectories. Links may point anywhere
+// inside the directory, as those of a ConfigMap mount do, but not outside. The
+// error is a [Problems] if documents are invalid; it covers all files.
 func LoadDir(dir string, kinds []Kind) (*Set, error) {
 	files, err := ReadDir(dir)
 	if err != nil {
@@ -27,7 +27,8 @@ func LoadDir(dir string, kinds []Kind) (*Set, error) {
 	return loadFiles(files, kinds)
 }
 
-// File is a playbook file as read, of at most a byte more than [Parse] takes.
+// File is the content of a playbook file, up to one byte more than [Parse]
+// accepts.
 type File struct {
 	Name string // with its directory, for messages
 	Data []byte
@@ -59,13 +60,13 @@ func loadFiles(files []File, kinds []Kind) (*Set, error) {
 	return NewSet(all)
 }
 
-// wanted reports whether a file of that name holds playbooks.
+// wanted reports whether a file of that name contains playbooks.
 func wanted(name string) bool {
 	return strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".test.yaml") && !strings.HasPrefix(name, ".")
 }
 
 // ReadDir reads the files that [LoadDir] loads, by name. An empty directory is
-// no mistake: it is an empty set. The error names the file that cannot be read.
+// valid. The error names the file that cannot be read.
 func ReadDir(dir string) ([]File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -95,18 +96,18 @@ func ReadDir(dir string) ([]File, error) {
 	return out, nil
 }
 
-// linkAdvice says where a link that cannot be followed may lead.
+// linkAdvice returns a hint for a link that cannot be followed.
 func linkAdvice(e fs.DirEntry) string {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return ""
 	}
-	return "; it is a link, which may lead to a file inside the directory only: put the file itself there"
+	return "; a link must point to a file inside the directory: copy the file there"
 }
 
 var errDirectory = errors.New("is a directory")
 
-// readFile reads a regular file below root, links followed as long as they
-// stay below it; one byte more than allowed, so that the parser says it is too big.
+// readFile reads a regular file below root, following links that stay below it.
+// It reads one byte more than allowed, so that the parser reports the size.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Stat(name)
 	switch {

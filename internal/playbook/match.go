@@ -19,8 +19,8 @@ type matcherSet struct {
 	matchers labels.Matchers
 }
 
-// matches reports whether all matchers hold. As in Alertmanager, a label that
-// is absent has the empty value.
+// matches reports whether all matchers hold. As in Alertmanager, an absent
+// label has the empty value.
 func (s matcherSet) matches(alert map[string]string) bool {
 	for _, m := range s.matchers {
 		if !m.Matches(alert[m.Name]) {
@@ -30,7 +30,7 @@ func (s matcherSet) matches(alert map[string]string) bool {
 	return true
 }
 
-// Bounds of match.
+// Limits of match.
 const (
 	maxMatcherSets = 64
 	maxMatcher     = 8192 // characters
@@ -40,10 +40,10 @@ const (
 func (d document) matchers(n *yaml.Node, path string) []matcherSet {
 	texts, nodes := d.Texts(n, path)
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		d.Report(n, path, "empty: it would match nothing", "list at least one matcher set")
+		d.Report(n, path, "empty: matches nothing", "list at least one matcher set")
 	}
 	if len(texts) > maxMatcherSets {
-		d.Report(n, path, fmt.Sprintf("%d matcher sets; at most %d", len(texts), maxMatcherSets), "")
+		d.Report(n, path, fmt.Sprintf("%d matcher sets, at most %d allowed", len(texts), maxMatcherSets), "")
 		return nil
 	}
 	var out []matcherSet
@@ -62,16 +62,16 @@ func (d document) matchers(n *yaml.Node, path string) []matcherSet {
 	return out
 }
 
-// parseMatchers reads one matcher set with Alertmanager's parsers: UTF-8
-// first, classic where only that understands it, as Alertmanager does.
+// parseMatchers parses one matcher set as Alertmanager does: as UTF-8 matchers
+// first, then as classic ones.
 func parseMatchers(text string) (matcherSet, error) {
 	if len(text) > maxMatcher {
-		return matcherSet{}, fmt.Errorf("matchers of %d bytes; at most %d", len(text), maxMatcher)
+		return matcherSet{}, fmt.Errorf("matchers have %d bytes, at most %d allowed", len(text), maxMatcher)
 	}
 	parse := compat.FallbackMatchersParser(slog.New(slog.DiscardHandler))
 	ms, err := parse(text, "playbook")
 	if err != nil {
-		return matcherSet{}, fmt.Errorf("not matchers: %w", err)
+		return matcherSet{}, fmt.Errorf("invalid matchers: %w", err)
 	}
 	set := matcherSet{source: text, matchers: ms}
 	if len(ms) == 0 || set.matches(nil) {
@@ -80,14 +80,14 @@ func parseMatchers(text string) (matcherSet, error) {
 	return set, nil
 }
 
-// key is a label and the values of it that a matcher set can match at all: what
-// an index can find the set by.
+// key is a label with all the values of it that a matcher set can match. An
+// index finds the set by it.
 type key struct {
 	label  string
 	values []string
 }
 
-// keys lists the set's keys; none: it names no value, only patterns.
+// keys lists the set's keys; none if it names only patterns.
 func (s matcherSet) keys() []key {
 	var out []key
 	for _, m := range s.matchers {
@@ -103,11 +103,12 @@ func (s matcherSet) keys() []key {
 	return out
 }
 
-// maxAlternatives bounds the index entries of one pattern.
+// maxAlternatives limits the index entries of one pattern.
 const maxAlternatives = 128
 
-// alternatives gives the words of a pattern that is only a choice of words,
-// such as A|B|C; nil for any other pattern and for one the empty word satisfies.
+// alternatives returns the words of a pattern that is only a choice of words,
+// such as A|B|C. It returns nil for any other pattern and for one that matches
+// the empty word.
 func alternatives(pattern string) []string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -125,7 +126,7 @@ func alternatives(pattern string) []string {
 	return words
 }
 
-// words expands a pattern into the words it matches, where they are few.
+// words expands a pattern into the words it matches, if there are few.
 func words(re *syntax.Regexp) ([]string, bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -181,7 +182,7 @@ func classWords(ranges []rune) ([]string, bool) {
 	return out, true
 }
 
-// Match lists the playbook's matcher sets as written.
+// Match returns the playbook's matcher sets as written.
 func (p *Playbook) Match() []string {
 	out := make([]string, len(p.match))
 	for i, s := range p.match {

@@ -8,15 +8,15 @@ import (
 )
 
 // Notification is one webhook message of Alertmanager as the receiver admitted
-// it: decoded, with the dropped labels gone. Its JSON form is what the journal
-// stores: Alertmanager's own field names, plus sender and receivedAt, minus
-// every field this program does not know. Encode it with
-// [Notification.AppendJSON], decode it with [DecodeNotification]; encoding/json
-// uses the same two. Fields are added, never renamed.
+// it: decoded, without the dropped labels. Its JSON form is stored in the
+// journal: Alertmanager's own field names, plus sender and receivedAt, without
+// fields unknown to this program. Encode it with [Notification.AppendJSON] and
+// decode it with [DecodeNotification]; encoding/json uses these too. Fields are
+// added, never renamed.
 type Notification struct {
 	Receiver string      // as Alertmanager sends it: regexp-quoted, "ml.remediator" arrives as "ml\.remediator"
-	Status   AlertStatus // of the body; with TruncatedAlerts > 0 it says nothing about the group
-	GroupKey string      // not unique over receivers; correlates, never identifies
+	Status   AlertStatus // of the body; with TruncatedAlerts > 0 it does not hold for the group
+	GroupKey string      // not unique across receivers; correlates, never identifies
 
 	GroupLabels       map[string]string
 	CommonLabels      map[string]string
@@ -25,27 +25,27 @@ type Notification struct {
 
 	ExternalURL     string
 	Version         string // of the payload: "4"
-	TruncatedAlerts int    // alerts of the group left out by max_alerts, >= 0; above 0 the blast radius is unknown
+	TruncatedAlerts int    // alerts of the group omitted by max_alerts, >= 0; above 0 the blast radius is unknown
 	Reason          string // notification_reason, Alertmanager 0.32 and later; empty otherwise
 	Alerts          []Alert
 
-	Sender     string    // who authenticated, as the receiver's configuration names it
+	Sender     string    // authenticated sender, as named in the receiver's configuration
 	ReceivedAt time.Time // UTC, when the body was complete
 }
 
-// FieldError says which field of a notification could not be decoded or is not
-// acceptable, and why. It never carries a value of the message: values may be
+// FieldError reports a field of a notification that cannot be decoded or is not
+// acceptable. It never contains a value of the message, because values may be
 // secrets.
 type FieldError struct {
-	Field   string // e.g. alerts[3].startsAt; empty: the message as a whole
-	Offset  int    // byte of the message where it was noticed; -1: not known
-	Problem string // what is wrong with it and what is wanted
+	Field   string // e.g. alerts[3].startsAt; empty: the whole message
+	Offset  int    // byte of the message where the error was found; -1: unknown
+	Problem string // what is wrong and what is expected
 }
 
-// Doubled is the problem of a name that stands twice in one object.
+// Doubled is the problem of a duplicate name in an object.
 const Doubled = "appears twice"
 
-// Error says the field, the problem and where it was noticed.
+// Error returns the field, the problem and its offset.
 func (e *FieldError) Error() string {
 	s := e.Problem
 	if e.Field != "" {
@@ -59,13 +59,13 @@ func (e *FieldError) Error() string {
 
 // DecodeNotification decodes a webhook message of Alertmanager, or what
 // [Notification.AppendJSON] wrote. It is strict about form: one JSON object and
-// nothing after it, valid UTF-8, no name twice in an object it reads, values of
-// the wanted type, nesting of at most 32 levels. Unknown fields are skipped,
-// null is as good as absent. Whether the content makes sense (version, labels,
-// fingerprints) is its caller's to judge. Every error is a [*FieldError].
+// nothing after it, valid UTF-8, no duplicate name in an object it reads,
+// values of the expected type, nesting of at most 32 levels. Unknown fields are
+// skipped; null counts as absent. The caller checks the content (version,
+// labels, fingerprints). Every error is a [*FieldError].
 //
-// Strings of one label set share one piece of memory that holds nothing else,
-// so keeping an alert does not keep data alive.
+// Strings of one label set share one allocation that holds nothing else, so a
+// retained alert does not retain data.
 func DecodeNotification(data []byte) (Notification, error) {
 	var n Notification
 	s := Scanner{data: data}
@@ -75,7 +75,7 @@ func DecodeNotification(data []byte) (Notification, error) {
 	return n, nil
 }
 
-// UnmarshalJSON is [DecodeNotification] for encoding/json.
+// UnmarshalJSON calls [DecodeNotification], for encoding/json.
 func (n *Notification) UnmarshalJSON(data []byte) error {
 	d, err := DecodeNotification(data)
 	if err != nil {
@@ -85,13 +85,13 @@ func (n *Notification) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON is [Notification.AppendJSON] for encoding/json.
+// MarshalJSON calls [Notification.AppendJSON], for encoding/json.
 func (n Notification) MarshalJSON() ([]byte, error) {
 	return n.AppendJSON(nil), nil
 }
 
-// notification reads the message's object. The fields stand in the order in
-// which Alertmanager writes them, which is where object looks first.
+// notification reads the message's object. The fields are in the order in which
+// Alertmanager writes them, which is where object looks first.
 func (s *Scanner) notification(n *Notification) *FieldError {
 	fields := [...]string{
 		"receiver", "status", "alerts", "notification_reason", "groupLabels", "commonLabels", "commonAnnotations",
@@ -153,8 +153,9 @@ func (s *Scanner) alert(a *Alert) *FieldError {
 	})
 }
 
-// alerts reads the array of alerts. Those of one group look alike, so the size
-// of the first tells how many there is room for; a wrong guess costs a copy.
+// alerts reads the array of alerts. Alerts of one group are similar, so the
+// size of the first predicts how many there are. A wrong prediction costs one
+// copy.
 func (s *Scanner) alerts(to *[]Alert) *FieldError {
 	begin := s.pos
 	return s.Array(func(i int) *FieldError {
@@ -171,8 +172,8 @@ func (s *Scanner) alerts(to *[]Alert) *FieldError {
 
 // AppendJSON appends the notification's JSON form to dst. It is compact and
 // deterministic: fields in Alertmanager's order, labels sorted by name, times
-// in UTC, empty fields left out except an alert's status, labels, startsAt and
-// fingerprint. Bytes that are not UTF-8 become U+FFFD.
+// in UTC, empty fields omitted except an alert's status, labels, startsAt and
+// fingerprint. Invalid UTF-8 becomes U+FFFD.
 func (n Notification) AppendJSON(dst []byte) []byte {
 	w := writer{buf: slices.Grow(dst, n.sizeHint())}
 	w.raw('{')
@@ -205,7 +206,7 @@ func (n Notification) AppendJSON(dst []byte) []byte {
 	return w.buf
 }
 
-// alert writes what encoding/json writes of an [Alert], its labels sorted.
+// alert writes an [Alert] as encoding/json does, with sorted labels.
 func (w *writer) alert(a *Alert) {
 	w.raw('{')
 	w.name("fingerprint")
@@ -222,8 +223,8 @@ func (w *writer) alert(a *Alert) {
 	w.raw('}')
 }
 
-// sizeHint guesses the size of the JSON form from the first alert: the alerts
-// of one group look alike, and a wrong guess costs one copy.
+// sizeHint estimates the size of the JSON form from the first alert: alerts of
+// one group are similar, and a wrong estimate costs one copy.
 func (n Notification) sizeHint() int {
 	const fixed = 512
 	if len(n.Alerts) == 0 {
@@ -237,5 +238,5 @@ func (n Notification) sizeHint() int {
 	for k, v := range a.Annotations {
 		per += len(k) + len(v) + 6
 	}
-	return fixed + per*(len(n.Alerts)+2) // common labels and annotations weigh about one alert more
+	return fixed + per*(len(n.Alerts)+2) // common labels and annotations are about one alert in size
 }

@@ -15,21 +15,21 @@ import (
 // refused here. The scanner decodes run events, too. A fuzz test compares it with
 // encoding/json.
 
-// Bounds on a message, so that a small body cannot become large in memory.
+// Limits of a message, so that a small body cannot become large in memory.
 const (
 	maxDepth  = 32     // levels of nesting, read or skipped
-	maxAlerts = 50_000 // in one message; real ones take 16 MiB for that
+	maxAlerts = 50_000 // in one message; real messages of that many have 16 MiB
 	maxLabels = 256    // labels or annotations in one set
 )
 
-// Scanner reads JSON from memory, in order: what it is asked for has to be the
-// next value. It is as strict as [DecodeNotification]. Make one with [ScanJSON].
+// Scanner reads JSON from memory, in order: each call expects the type of the
+// next value. It is as strict as [DecodeNotification]. [ScanJSON] returns one.
 type Scanner struct {
 	data  []byte
 	pos   int
 	depth int
-	exact bool   // objects may have no fields but those asked for
-	pairs []pair // scratch of labels
+	exact bool   // objects may have only the requested fields
+	pairs []pair // scratch space of labels
 }
 
 // span is the inside of a string literal in Scanner.data.
@@ -44,7 +44,8 @@ func (s *Scanner) fail(problem string) *FieldError {
 	return &FieldError{Offset: s.pos, Problem: problem}
 }
 
-// Under puts the error's field below a parent: a name, or an index in brackets.
+// Under prefixes the error's field with a parent: a name, or an index in
+// brackets.
 func (e *FieldError) Under(parent string) *FieldError {
 	switch {
 	case e.Field == "" || e.Field[0] == '[':
@@ -55,7 +56,7 @@ func (e *FieldError) Under(parent string) *FieldError {
 	return e
 }
 
-// message reads one value and insists that nothing follows it.
+// message reads one value and requires that nothing follows it.
 func (s *Scanner) message(n *Notification) *FieldError {
 	if err := s.notification(n); err != nil {
 		return err
@@ -63,7 +64,7 @@ func (s *Scanner) message(n *Notification) *FieldError {
 	return s.End()
 }
 
-// peek skips white space and gives the next byte, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (s *Scanner) peek() byte {
 	for s.pos < len(s.data) {
 		switch c := s.data[s.pos]; c {
@@ -81,7 +82,7 @@ func (s *Scanner) Null() bool {
 	return s.peek() == 'n' && s.word("null")
 }
 
-// enter reads an opening bracket, leave is its counterpart.
+// enter reads an opening bracket; leave is its counterpart.
 func (s *Scanner) enter(open byte, want string) *FieldError {
 	if c := s.peek(); c != open {
 		return s.fail("want " + want + ", not " + s.next(c))
@@ -93,8 +94,8 @@ func (s *Scanner) enter(open byte, want string) *FieldError {
 	return nil
 }
 
-// more reports whether another element follows, after the i read so far, and
-// consumes the comma before it or the closing bracket instead of it.
+// more reports whether another element follows the i read so far. It consumes
+// the comma before it, or the closing bracket.
 func (s *Scanner) more(i int, end byte) (bool, *FieldError) {
 	switch c := s.peek(); {
 	case c == end:
@@ -111,8 +112,8 @@ func (s *Scanner) more(i int, end byte) (bool, *FieldError) {
 	}
 }
 
-// Object reads an object: value is called for each of the named fields it
-// finds, of at most 64, and must consume the field's value.
+// Object reads an object. It calls value for each of the named fields it finds,
+// of at most 64. value must consume the field's value.
 func (s *Scanner) Object(fields []string, value func(field string) *FieldError) *FieldError {
 	if err := s.enter('{', "an object"); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (s *Scanner) Object(fields []string, value func(field string) *FieldError) 
 	}
 }
 
-// find gives the index of the field called name, looking at likely first.
+// find returns the index of the field called name. It looks at likely first.
 func (s *Scanner) find(fields []string, name span, likely int) int {
 	raw := s.data[name.from:name.to]
 	if name.escaped {
@@ -163,7 +164,7 @@ func (s *Scanner) find(fields []string, name span, likely int) int {
 	return slices.IndexFunc(fields, func(f string) bool { return f == string(raw) })
 }
 
-// name reads a name and the colon behind it.
+// name reads a name and the following colon.
 func (s *Scanner) name() (span, *FieldError) {
 	name, err := s.str("a name in quotes")
 	if err != nil {
@@ -176,8 +177,8 @@ func (s *Scanner) name() (span, *FieldError) {
 	return name, nil
 }
 
-// Array calls element for every element, which it must consume. Null is an
-// array without any.
+// Array calls element for every element; element must consume it. Null counts
+// as an empty array.
 func (s *Scanner) Array(element func(i int) *FieldError) *FieldError {
 	if s.Null() {
 		return nil
@@ -242,7 +243,7 @@ func (s *Scanner) labels(to *map[string]string) *FieldError {
 	return nil
 }
 
-// doubled names the first label that appears twice.
+// doubled names the first duplicate label.
 func (s *Scanner) doubled(chunk string, begin int) *FieldError {
 	seen := make(map[string]bool, len(s.pairs))
 	for _, p := range s.pairs {
@@ -256,7 +257,7 @@ func (s *Scanner) doubled(chunk string, begin int) *FieldError {
 	panic("playbook: fewer labels than pairs, yet none doubled") // unreachable
 }
 
-// of gives the string sp stands for, chunk being the text from begin on.
+// of returns the string of sp; chunk is the text from begin on.
 func (sp span) of(chunk string, begin int) string {
 	text := chunk[sp.from-begin : sp.to-begin]
 	if sp.escaped {
@@ -265,8 +266,9 @@ func (sp span) of(chunk string, begin int) string {
 	return text
 }
 
-// FieldName writes a label's name as an element of [FieldError.Field]: as it
-// is, or quoted and cut off where it could be mistaken for something else.
+// FieldName returns a label's name as an element of [FieldError.Field]:
+// unchanged, or quoted and shortened if it could be mistaken for something
+// else.
 func FieldName(name string) string {
 	const long = 64
 	plain := name != "" && len(name) <= long
@@ -296,7 +298,7 @@ func (s *Scanner) text(to *string) *FieldError {
 	return nil
 }
 
-// time reads a time, as UTC.
+// time reads a time and converts it to UTC.
 func (s *Scanner) time(to *time.Time) *FieldError {
 	if s.Null() {
 		return nil

@@ -187,7 +187,7 @@ func TestDecodeNotificationNamesTheBadField(t *testing.T) {
 		`{"status":"a","status":"a"}`:      `status: appears twice (byte 23)`,
 		`{"status":"a","st\u0061tus":"a"}`: `status: appears twice (byte 28)`,
 		`{"version":4}`:                    `version: want a string, not a number (byte 11)`,
-		`{"receiver":"a` + "\n" + `b"}`:    `receiver: control character in a string; it has to be escaped (byte 14)`,
+		`{"receiver":"a` + "\n" + `b"}`:    `receiver: unescaped control character in a string (byte 14)`,
 		`{"receiver":"a` + "\xff" + `b"}`:  `receiver: invalid UTF-8 in a string (byte 14)`,
 		`{"receiver":"\ud800"}`:            `receiver: invalid \u escape sequence in a string (byte 13)`,
 		`{"receiver":"\ud800\u0041"}`:      `receiver: invalid \u escape sequence in a string (byte 13)`,

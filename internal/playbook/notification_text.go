@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// plain gives the index of the first byte from i on that is not printable
-// ASCII or is a quote or backslash, eight bytes at a time.
+// plain returns the index of the first byte from i on that is not printable
+// ASCII or is a quote or backslash. It checks eight bytes at a time.
 func plain(data []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for i+8 <= len(data) {
 		w := binary.LittleEndian.Uint64(data[i:])
 		quote, slash := w^(ones*'"'), w^(ones*'\\')
-		// A byte's top bit is set in found if the byte is below 0x20, a
-		// quote, a backslash or not ASCII; what a borrow sets besides lies
+		// The top bit of a byte in found is set if the byte is below 0x20, a
+		// quote, a backslash or not ASCII. A borrow can also set bits, but only
 		// above the first such byte.
 		found := (w - ones*0x20) | (quote - ones) | (slash - ones) | w
 		if found &= tops; found != 0 {
@@ -33,7 +33,8 @@ func plain(data []byte, i int) int {
 	return i
 }
 
-// str reads a string literal and checks it: UTF-8, escapes, no control characters.
+// str reads and validates a string literal: UTF-8, escapes, no control
+// characters.
 func (s *Scanner) str(want string) (span, *FieldError) {
 	if c := s.peek(); c != '"' {
 		return span{}, s.fail("want " + want + ", not " + s.next(c))
@@ -56,7 +57,7 @@ func (s *Scanner) str(want string) (span, *FieldError) {
 				return sp, err
 			}
 		case c < 0x20:
-			return sp, s.fail("control character in a string; it has to be escaped")
+			return sp, s.fail("unescaped control character in a string")
 		default:
 			r, size := utf8.DecodeRune(s.data[s.pos:])
 			if r == utf8.RuneError && size == 1 {
@@ -67,7 +68,7 @@ func (s *Scanner) str(want string) (span, *FieldError) {
 	}
 }
 
-// escape checks and passes over one escape sequence, a surrogate pair being one.
+// escape validates and skips one escape sequence, or a surrogate pair.
 func (s *Scanner) escape() *FieldError {
 	rest := s.data[s.pos:]
 	if len(rest) < 2 {
@@ -88,8 +89,8 @@ func (s *Scanner) escape() *FieldError {
 	return nil
 }
 
-// unicodeEscape decodes \uXXXX, or two that are a surrogate pair, at the start
-// of text. Its size is 0 where that is not what stands there.
+// unicodeEscape decodes \uXXXX, or a surrogate pair of two, at the start of
+// text. Its size is 0 if text starts otherwise.
 func unicodeEscape[T string | []byte](text T) (rune, int) {
 	first := hex4(text)
 	if first < 0 || !utf16.IsSurrogate(first) {
@@ -109,7 +110,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// hex4 decodes \uXXXX at the start of text; -1 where something else stands there.
+// hex4 decodes \uXXXX at the start of text; -1 if text starts otherwise.
 func hex4[T string | []byte](text T) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
@@ -129,7 +130,7 @@ func hex4[T string | []byte](text T) rune {
 	return r
 }
 
-// unescape decodes the inside of a string literal that str has checked.
+// unescape decodes the inside of a string literal that str has validated.
 func unescape(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -164,8 +165,8 @@ func unescape(text string) string {
 	}
 }
 
-// skip passes over one value, checking its form. Names in objects it skips may
-// appear twice: nobody reads them.
+// skip skips one value and validates its form. Names in skipped objects may be
+// duplicated.
 func (s *Scanner) skip() *FieldError {
 	switch c := s.peek(); c {
 	case '{':
@@ -216,7 +217,7 @@ func (s *Scanner) skipWord(word string) *FieldError {
 	return nil
 }
 
-// word passes over word if it is next.
+// word skips word if it is next.
 func (s *Scanner) word(word string) bool {
 	if len(s.data)-s.pos < len(word) || string(s.data[s.pos:s.pos+len(word)]) != word {
 		return false
@@ -225,7 +226,7 @@ func (s *Scanner) word(word string) bool {
 	return true
 }
 
-// skipNumber passes over -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
+// skipNumber skips -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
 func (s *Scanner) skipNumber() *FieldError {
 	start := s.pos
 	if s.word("-"); !s.word("0") && s.digits() == 0 {
@@ -254,8 +255,8 @@ func (s *Scanner) digits() int {
 	return s.pos - from
 }
 
-// next names what stands, beginning with c, where something else was wanted.
-// It tells kinds of values apart and shows none.
+// next describes the next value, which begins with c, for an error. It names
+// the kind of the value and never shows the value.
 func (s *Scanner) next(c byte) string {
 	switch {
 	case s.pos >= len(s.data):
@@ -279,10 +280,10 @@ func (s *Scanner) next(c byte) string {
 	}
 }
 
-// writer appends JSON. A comma goes before every name but the first of an object.
+// writer appends JSON. A comma precedes every name but the first of an object.
 type writer struct {
 	buf  []byte
-	keys []string // scratch of object
+	keys []string // scratch space of object
 }
 
 func (w *writer) raw(c byte) { w.buf = append(w.buf, c) }
@@ -342,7 +343,7 @@ func (w *writer) object(m map[string]string) {
 	w.raw('}')
 }
 
-// quote writes a string literal, escaping only what JSON demands.
+// quote writes a string literal and escapes only what JSON requires.
 func (w *writer) quote(text string) {
 	const digits = "0123456789abcdef"
 	w.buf = append(w.buf, '"')

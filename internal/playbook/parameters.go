@@ -11,7 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// with reads a step's parameters against its kind, defaults included.
+// with reads a step's parameters, checks them against its kind, and adds
+// defaults.
 func (r *reader) with(m *yamldoc.Mapping, k *Kind, at place) map[string]*Value {
 	out := map[string]*Value{}
 	var given []string
@@ -34,7 +35,7 @@ func (r *reader) with(m *yamldoc.Mapping, k *Kind, at place) map[string]*Value {
 		switch {
 		case slices.Contains(given, f.Name):
 		case f.Required:
-			r.d.Report(node, path, fmt.Sprintf("%s needs %s, %s", k.Name, f.Name, article(f.Type.Name)), "")
+			r.d.Report(node, path, fmt.Sprintf("%s: missing parameter %s, %s", k.Name, f.Name, article(f.Type.Name)), "")
 		case f.Default != nil:
 			out[f.Name] = &Value{source: fmt.Sprint(f.Default), field: f, constant: plainDefault(f.Default)}
 		}
@@ -47,14 +48,14 @@ func (r *reader) with(m *yamldoc.Mapping, k *Kind, at place) map[string]*Value {
 			}
 		}
 		if n != 1 {
-			r.d.Report(node, path, fmt.Sprintf("%s needs exactly one of %s, got %d", k.Name, strings.Join(group, ", "), n), "")
+			r.d.Report(node, path, fmt.Sprintf("%s: want exactly one of %s, got %d", k.Name, strings.Join(group, ", "), n), "")
 		}
 	}
 	r.lint(k, node, path, out)
 	return out
 }
 
-// lint has the kind look at the parameters that are constants.
+// lint runs the kind's own check on the constant parameters.
 func (r *reader) lint(k *Kind, node *yaml.Node, path string, with map[string]*Value) {
 	if k.Lint == nil {
 		return
@@ -77,8 +78,8 @@ func (r *reader) lint(k *Kind, node *yaml.Node, path string, with map[string]*Va
 	}
 }
 
-// literal is what a value is before any run: its constant, or those of a map's
-// entries. Nil: only a run can tell.
+// literal returns a value as known before any run: its constant, or the
+// constants of a map's entries; nil if only a run knows it.
 func (v *Value) literal() any {
 	if v.entries == nil {
 		return v.constant
@@ -90,7 +91,8 @@ func (v *Value) literal() any {
 	return out
 }
 
-// plainDefault gives a declared default the form in which values are stored.
+// plainDefault converts a declared default to the form in which values are
+// stored.
 func plainDefault(v any) any {
 	switch v := v.(type) {
 	case int:
@@ -102,7 +104,7 @@ func plainDefault(v any) any {
 	}
 }
 
-// fields reads a mapping whose keys are the fields'.
+// fields reads a mapping with the declared fields as keys.
 func (r *reader) fields(n *yaml.Node, path string, fields []Field) *yamldoc.Mapping {
 	names := make([]string, len(fields))
 	for i, f := range fields {
@@ -116,7 +118,7 @@ func (r *reader) fields(n *yaml.Node, path string, fields []Field) *yamldoc.Mapp
 		if !slices.Contains(names, pair.Name) {
 			hint := yamldoc.DidYouMean(pair.Name, names)
 			if hint == "" {
-				hint = "it takes none"
+				hint = "the step has no parameters"
 			}
 			r.d.Report(pair.Key, path, fmt.Sprintf("unknown parameter %q", yamldoc.Clip(pair.Name)), hint)
 		}
@@ -133,7 +135,7 @@ func fieldNamed(fields []Field, name string) (Field, bool) {
 	return Field{}, false
 }
 
-// value reads one value that must be what its field says.
+// value reads one value of a declared field.
 func (r *reader) value(n *yaml.Node, path string, f Field, at place) *Value {
 	v := &Value{source: n.Value, field: f}
 	switch f.Type.Name {
@@ -171,7 +173,7 @@ func (r *reader) entries(n *yaml.Node, path string, f Field, at place, v *Value)
 	}
 	for _, ef := range f.Type.Fields {
 		if ef.Required && !m.Has(ef.Name) {
-			r.d.Report(n, path, ef.Name+" is missing", "")
+			r.d.Report(n, path, "missing field "+ef.Name, "")
 		}
 	}
 }
@@ -188,8 +190,8 @@ func (r *reader) items(n *yaml.Node, path string, f Field, at place, v *Value) {
 	}
 }
 
-// elemField is the field an element of a list or map is read as; where the
-// kind says nothing it is a text.
+// elemField returns the field of an element of a list or map; a text if the
+// kind does not declare it.
 func elemField(name string, t Type) Field {
 	if t.Elem == nil {
 		return Field{Name: name, Type: Type{Name: String}}
@@ -216,19 +218,19 @@ func (r *reader) textValue(n *yaml.Node, path string, f Field, at place, v *Valu
 	if len(parts) == 1 && parts[0].expr == nil {
 		v.parts, v.constant = nil, parts[0].text
 		if _, err := conform(parts[0].text, f); err != nil {
-			r.d.Report(n, path, fmt.Sprintf("%s cannot be %q", f.Name, yamldoc.Clip(text)), yamldoc.DidYouMean(text, f.Enum))
+			r.d.Report(n, path, fmt.Sprintf("unknown %s %q", f.Name, yamldoc.Clip(text)), yamldoc.DidYouMean(text, f.Enum))
 		}
 	}
 }
 
-// saw notes the expressions of a value for the analysis.
+// saw records the expressions of a value for the analysis.
 func (r *reader) saw(at place, n *yaml.Node, path string, v *Value) {
 	for _, x := range v.expressions() {
 		r.seen = append(r.seen, sighting{state: at.state, node: n, path: path, expr: x})
 	}
 }
 
-// scalar reads a number, bool or duration, or one ${...} that gives it.
+// scalar reads a number, bool or duration, or one ${...} that yields it.
 func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && strings.Contains(n.Value, "${") {
 		x, errs := compileScalar(n.Value, f.Type.Name, at)
@@ -250,7 +252,7 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 	v.constant = stored
 }
 
-// constantOf reads a scalar of a type; a message when it is none.
+// constantOf reads a scalar of a type. An error is returned as a message.
 func constantOf(n *yaml.Node, want TypeName) (v any, message, hint string) {
 	switch want {
 	case Int:

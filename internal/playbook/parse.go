@@ -12,17 +12,17 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// APIVersion is what a playbook document says in apiVersion.
+// APIVersion is the apiVersion of a playbook document.
 const APIVersion = "responder/v1alpha1"
 
 // Parse loads every playbook of a YAML file: it reads strictly, compiles all
-// expressions against the kinds, and analyses the graph. Source names the file
-// in messages. The error is a [Problems] that lists everything wrong with the
-// file; a file with one bad document gives no playbooks at all.
+// expressions against the kinds, and analyses the graph. source names the file
+// in messages. The error is a [Problems] with all errors of the file. If one
+// document is invalid, no playbook of the file is returned.
 func Parse(source string, data []byte, kinds []Kind) ([]*Playbook, error) {
 	c, err := newCompiler(kinds)
 	if err != nil {
-		return nil, Problems{{File: source, Message: "the kinds of steps are declared wrongly: " + err.Error()}}
+		return nil, Problems{{File: source, Message: "invalid kinds of steps: " + err.Error()}}
 	}
 	return c.parse(source, data)
 }
@@ -42,7 +42,7 @@ func (c *compiler) parse(source string, data []byte) ([]*Playbook, error) {
 		out = append(out, p)
 	}
 	if len(out) == 0 && len(problems) == 0 {
-		problems = append(problems, Problem{File: source, Message: "holds no playbook", Hint: "remove the file or write one"})
+		problems = append(problems, Problem{File: source, Message: "no playbook in the file", Hint: "add a playbook or remove the file"})
 	}
 	if err := problems.Err(); err != nil {
 		return nil, err
@@ -52,9 +52,10 @@ func (c *compiler) parse(source string, data []byte) ([]*Playbook, error) {
 
 var nameForm = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-const nameHint = "lower-case letters, digits and dashes, at most 63, beginning with a letter"
+const nameHint = "lower-case letters, digits and dashes, at most 63, starting with a letter"
 
-// playbook reads one document. What it returns is whole only when nothing was reported.
+// playbook reads one document. The result is complete only if nothing was
+// reported.
 func (c *compiler) playbook(d document) *Playbook {
 	sum := sha256.Sum256(d.Data)
 	p := &Playbook{
@@ -86,7 +87,7 @@ func (d document) metadata(n *yaml.Node, p *Playbook) {
 	if name := m.Need("name", ""); name != nil {
 		text, ok := d.Text(name, "metadata.name")
 		if ok && !nameForm.MatchString(text) {
-			d.Report(name, "metadata.name", fmt.Sprintf("%q is not a name", yamldoc.Clip(text)), nameHint)
+			d.Report(name, "metadata.name", fmt.Sprintf("invalid name %q", yamldoc.Clip(text)), nameHint)
 		} else {
 			p.Name = text
 		}
@@ -100,7 +101,7 @@ func (d document) metadata(n *yaml.Node, p *Playbook) {
 	}
 }
 
-// titleOf makes a title of a name: gpu-fault becomes Gpu fault.
+// titleOf derives a title from a name: gpu-fault becomes Gpu fault.
 func titleOf(name string) string {
 	if name == "" {
 		return ""
@@ -127,13 +128,13 @@ func (c *compiler) spec(d document, n *yaml.Node, p *Playbook) {
 	if services := m.Get("services"); services != nil {
 		p.services, _ = d.Texts(services, "spec.services")
 		if len(p.services) == 0 {
-			d.Report(services, "spec.services", "empty", "leave it out to allow every service")
+			d.Report(services, "spec.services", "empty", "remove the field to allow every service")
 		}
 	}
 	if level := m.Get("autonomy"); level != nil {
 		p.Autonomy = d.autonomy(level, "spec.autonomy")
 	}
-	start := m.Need("start", "the state a run begins in")
+	start := m.Need("start", "the first state of a run")
 	states := m.Need("states", "")
 	if states == nil {
 		return
@@ -153,7 +154,7 @@ func (c *compiler) spec(d document, n *yaml.Node, p *Playbook) {
 		if text, ok := d.Text(start, "spec.start"); ok {
 			p.Start = text
 			if p.byName[text] == nil {
-				d.Report(start, "spec.start", fmt.Sprintf("there is no state %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, r.names))
+				d.Report(start, "spec.start", fmt.Sprintf("unknown state %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, r.names))
 			}
 		}
 	}
@@ -172,8 +173,8 @@ func (d document) autonomy(n *yaml.Node, path string) Autonomy {
 	return level
 }
 
-// stateNodes reads the names and kinds of all states first, because
-// expressions of any state may name any other.
+// stateNodes reads the names and kinds of all states first, because expressions
+// of any state may name any other.
 func (d document) stateNodes(n *yaml.Node, p *Playbook) []stateNode {
 	m := d.Mapping(n, "spec.states")
 	if m == nil {
@@ -186,11 +187,11 @@ func (d document) stateNodes(n *yaml.Node, p *Playbook) []stateNode {
 	for _, pair := range m.Pairs {
 		path := m.At(pair.Name)
 		if !nameForm.MatchString(pair.Name) {
-			d.Report(pair.Key, path, fmt.Sprintf("%q is not a state's name", yamldoc.Clip(pair.Name)), nameHint)
+			d.Report(pair.Key, path, fmt.Sprintf("invalid state name %q", yamldoc.Clip(pair.Name)), nameHint)
 			continue
 		}
 		if reservedName(variableOf(pair.Name)) {
-			d.Report(pair.Key, path, fmt.Sprintf("%q has a meaning of its own in expressions", pair.Name), "choose another name")
+			d.Report(pair.Key, path, fmt.Sprintf("%q is reserved in expressions", pair.Name), "choose another name")
 			continue
 		}
 		sm := d.Mapping(pair.Value, path)
@@ -205,8 +206,8 @@ func (d document) stateNodes(n *yaml.Node, p *Playbook) []stateNode {
 	return out
 }
 
-// reservedName reports whether a word cannot name evidence: it is a variable,
-// a function or a word of CEL.
+// reservedName reports whether a word cannot name evidence, because it is a
+// variable, a function or a word of CEL.
 func reservedName(word string) bool {
 	switch word {
 	case "alert", "service", "run", "now", "out", "since", "math", "min", "max", "has",

@@ -12,22 +12,22 @@ type Playbook struct {
 	Title       string
 	Description string
 	Runbook     string // link or path of the runbook it encodes
-	Digest      string // sha256:..., over the document's bytes
+	Digest      string // sha256:..., of the document's bytes
 	Source      string // file and line, for messages
 	Autonomy    Autonomy
 	Start       string
 	States      []*State // in document order
-	Doc         []byte   // the document as read; what the digest is over and what a run keeps
+	Doc         []byte   // the document as read; Digest covers it and a run keeps it
 
 	match    []matcherSet
-	services []string // when not empty, only these
+	services []string // if not empty, only these
 	byName   map[string]*State
 }
 
 // StateKind is what a state does.
 type StateKind string
 
-// The six kinds of state.
+// The kinds of state.
 const (
 	StateCheck  StateKind = "check"
 	StateLever  StateKind = "lever"
@@ -43,41 +43,41 @@ type State struct {
 	Title   string
 	Kind    StateKind
 	Step    string // kind of step for check and lever, e.g. kube.scale
-	Request bool   // lever of a kind that only asks somebody else
+	Request bool   // the lever's kind only asks somebody else
 
 	With     map[string]*Value // parameters of the step, possibly with ${CEL}
 	Next     []Edge            // in order; the first that holds is taken
-	OnError  string            // state entered when a check cannot answer; empty: the run ends escalated
-	Timeout  time.Duration     // for one attempt of the step; 0: the default of the executor
-	Retry    Retry             // checks, and levers only where the kind is idempotent
-	Autonomy *Autonomy         // nil: the playbook's
+	OnError  string            // state entered if a check cannot answer; empty: the run ends escalated
+	Timeout  time.Duration     // of one attempt of the step; 0: the executor's default
+	Retry    Retry             // checks, and levers of an idempotent kind only
+	Autonomy *Autonomy         // nil: that of the playbook
 
 	Approve *Approve // levers and gates
 	Verify  *Verify  // levers
 	Guards  *Guards  // levers; nil: the defaults
 
-	Divert  string   // playbook handed over to
+	Divert  string   // playbook to hand over to
 	Message *Value   // notify and gate: the text
-	To      []string // notify: channels by their configured names; empty: the default ones
+	To      []string // notify: configured names of channels; empty: the default ones
 	End     Outcome  // end
 
 	Line, Column int // of the state's name in the document
 }
 
-// Outcome is how a playbook's end state says a run ended.
+// Outcome is the outcome of a run, as an end state names it.
 type Outcome string
 
-// The outcomes an end state may name.
+// The outcomes of end states.
 const (
 	EndResolved  Outcome = "resolved"  // the SLO holds again
 	EndEscalated Outcome = "escalated" // a person has to take over
-	EndNoAction  Outcome = "no-action" // the alert was not confirmed or nothing was to do
+	EndNoAction  Outcome = "no-action" // the alert was not confirmed or there was nothing to do
 )
 
-// Edge leads from one state to another. Exactly one of When and On is set,
-// or neither: then it is always taken.
+// Edge leads from one state to another. At most one of When and On is set; an
+// edge with neither is always taken.
 type Edge struct {
-	Label string // what a diagram shows; empty: the condition
+	Label string // text in a diagram; empty: the condition
 	When  *Condition
 	On    Signal
 	To    string
@@ -85,13 +85,14 @@ type Edge struct {
 	Line, Column int
 }
 
-// Signal is a result of a lever or gate that an edge can name instead of a condition.
+// Signal is a result of a lever or gate that an edge can name in place of a
+// condition.
 type Signal string
 
 // Signals of levers: verified, ineffective (verification failed; the change was
-// undone), inconclusive (could not be proven; undone), refused (plan or guard
-// said no; nothing changed), denied, expired. Signals of gates: approved,
-// denied, expired.
+// undone), inconclusive (not provable; undone), refused (by plan or guard;
+// nothing changed), denied, expired. Signals of gates: approved, denied,
+// expired.
 const (
 	OnVerified     Signal = "verified"
 	OnIneffective  Signal = "ineffective"
@@ -102,56 +103,57 @@ const (
 	OnExpired      Signal = "expired"
 )
 
-// Retry is how often a step that may be repeated is tried again.
+// Retry is how often a repeatable step is attempted.
 type Retry struct {
 	Attempts int           // total attempts, >= 1; 0 means 1 for levers, 3 for checks
 	Backoff  time.Duration // before the second attempt, doubled after; 0: 1 s
 }
 
-// Approve is who decides and by when.
+// Approve configures who decides and by when.
 type Approve struct {
 	By       []string      // user:..., group:..., service.owners
-	Quorum   int           // distinct people of By whose approval it takes; at least 1
+	Quorum   int           // distinct people of By who must approve; at least 1
 	Within   time.Duration // > 0
-	OnExpiry Expiry        // what happens when nobody decided
-	Always   bool          // ask even when the level is auto
+	OnExpiry Expiry        // outcome without a decision
+	Always   bool          // ask even at level auto
 }
 
-// Expiry is the safe outcome of a gate nobody decided. There is no "go ahead".
+// Expiry is the safe outcome of an undecided gate. No outcome approves.
 type Expiry string
 
-// The outcomes of an expired gate. Both take the edge named expired when
-// there is one; otherwise escalate ends the run escalated, deny takes denied.
+// The outcomes of an expired gate. Both take the edge named expired if there is
+// one. Otherwise escalate ends the run escalated and deny takes denied.
 const (
 	ExpiryEscalate Expiry = "escalate"
 	ExpiryDeny     Expiry = "deny"
 )
 
-// Verify is the proof that a lever helped, in PromQL. All times count from
-// the moment the change took effect.
+// Verify is the proof that a lever helped, in PromQL. All times count from when
+// the change took effect.
 type Verify struct {
-	Within   time.Duration // deadline for the proof, >= Hold
-	Hold     time.Duration // how long Until must hold without a break
+	Within   time.Duration // deadline of the proof, >= Hold
+	Hold     time.Duration // how long Until must hold without interruption
 	Interval time.Duration // between samples; default 15 s
 	Until    []Expectation // all must hold
-	Burn     *Burn         // long-window burn since the fix
+	Burn     *Burn         // burn rate over the window since the fix
 	Traffic  *Value        // PromQL: requests per second now; nil only with AllowNoTraffic
 	MinRate  float64       // requests per second that count as traffic, > 0
-	// MinTraffic is the least share of the traffic before the fix that must
-	// still be there; less is inconclusive ("did traffic leave?"). Default 0.5.
+	// MinTraffic is the smallest share of the traffic before the fix that must
+	// still arrive; less is inconclusive, because traffic may have left.
+	// Default 0.5.
 	MinTraffic float64
 }
 
-// Expectation is one PromQL expression that must satisfy one comparison.
+// Expectation is a PromQL expression that must satisfy a comparison.
 type Expectation struct {
-	Name  string // what it measures, in words; empty: the expression says it
+	Name  string // what it measures, in words; may be empty
 	Unit  string // of the number, see [Quantity]
 	Query *Value
 	Op    string  // <, <=, >, >=, ==
-	Value float64 // compared with; NaN, missing or stale never satisfies
+	Value float64 // right-hand side; NaN, missing or stale never satisfies
 }
 
-// Burn asks that the error budget burns at less than Max since the fix.
+// Burn requires that the error budget burns slower than Max since the fix.
 // ErrorRatio is PromQL with ${since}, the window from the fix to now.
 type Burn struct {
 	ErrorRatio *Value
@@ -159,11 +161,11 @@ type Burn struct {
 	Max        float64 // default 1
 }
 
-// Guards are a state's own settings of the executor's guards; a zero field
-// leaves the configured default, and a state can only tighten it.
+// Guards are a state's own settings of the executor's guards. A zero field
+// keeps the configured default. A state can only tighten it.
 type Guards struct {
 	Cooldown    time.Duration // since the last lever on this service
-	EvidenceAge time.Duration // oldest evidence a lever may act on
+	EvidenceAge time.Duration // maximum age of the evidence that a lever acts on
 	MinReady    *int          // replicas that must stay ready while it applies
 }
 
@@ -172,7 +174,7 @@ func signals() []Signal {
 	return []Signal{OnVerified, OnIneffective, OnInconclusive, OnRefused, OnApproved, OnDenied, OnExpired}
 }
 
-// signalOf gives the signal of that word, empty when it is none.
+// signalOf returns the signal of a word; empty if it is none.
 func signalOf(word string) Signal {
 	if slices.Contains(signals(), Signal(word)) {
 		return Signal(word)
@@ -180,14 +182,14 @@ func signalOf(word string) Signal {
 	return ""
 }
 
-// State gives the state of that name, nil when there is none.
+// State returns the state of a name; nil if there is none.
 func (p *Playbook) State(name string) *State { return p.byName[name] }
 
-// Serves reports whether the playbook may run for the service: it lists none,
-// or it lists this one.
+// Serves reports whether the playbook may run for a service: it lists none, or
+// this one.
 func (p *Playbook) Serves(service string) bool {
 	return len(p.services) == 0 || slices.Contains(p.services, service)
 }
 
-// Services lists the services the playbook is limited to; empty: all.
+// Services returns the services the playbook is limited to; empty: all.
 func (p *Playbook) Services() []string { return slices.Clone(p.services) }

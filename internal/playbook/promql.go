@@ -14,18 +14,18 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// promQLSlot is where an expression stands inside a query, which decides how
-// its value is written there.
+// promQLSlot is the place of an expression in a query, which decides how its
+// value is escaped.
 type promQLSlot struct {
 	quoted   bool // inside the quotes of a label matcher's value
-	regex    bool // of =~ or !~: the value is matched literally
+	regex    bool // right of =~ or !~: the value is matched literally
 	selector bool // service.selector, between braces
-	since    bool // exactly ${since}: may stay for later
+	since    bool // exactly ${since}: may stay unfilled
 	sample   string
 }
 
-// fill writes text into the slot so that it can only be what the slot is for:
-// a label's value never ends its quotes and never becomes a pattern.
+// fill writes text into the slot without changing the structure of the query: a
+// label's value never ends its quotes and never becomes a pattern.
 func (s promQLSlot) fill(text string) (string, error) {
 	switch {
 	case s.quoted && s.regex:
@@ -39,8 +39,8 @@ func (s promQLSlot) fill(text string) (string, error) {
 	}
 }
 
-// escapePromQL escapes text for a PromQL string in either kind of quotes.
-// The dollar goes too, so that no label value can look like ${since}.
+// escapePromQL escapes text for a PromQL string in either kind of quotes. It
+// also escapes the dollar, so that no label value can look like ${since}.
 func escapePromQL(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -62,11 +62,12 @@ func escapePromQL(text string) string {
 	return b.String()
 }
 
-// checkSelector holds a service's selector to label matchers only. The catalog
-// has checked it; a query is the last place to notice that it did not.
+// checkSelector requires that a service's selector contains only label
+// matchers. The catalog has checked it already; this is the last check before a
+// query.
 func checkSelector(text string) error {
 	if strings.TrimSpace(text) == "" {
-		return errors.New("the service has no selector, so the query would read every service's series: set it in the catalog")
+		return errors.New("the service has no selector, so the query would read the series of every service: set it in the catalog")
 	}
 	matchers, err := parser.ParseMetricSelector("{" + text + "}")
 	if err != nil {
@@ -74,19 +75,19 @@ func checkSelector(text string) error {
 	}
 	for _, m := range matchers {
 		if m.Name == "__name__" {
-			return fmt.Errorf("the service's selector %q names a metric: give label matchers only", yamldoc.Clip(text))
+			return fmt.Errorf("the service's selector %q names a metric: use label matchers only", yamldoc.Clip(text))
 		}
 	}
 	return nil
 }
 
-// promQLLexer follows the quotes of a query through its constant pieces.
+// promQLLexer tracks the quotes of a query through its constant pieces.
 type promQLLexer struct {
 	quote     rune // open quote, 0 outside
 	comment   bool
 	backslash bool   // the last character inside quotes was an unpaired backslash
 	before    string // the last two significant characters outside quotes
-	operator  string // what stood before the open quote
+	operator  string // what preceded the open quote
 }
 
 func (l *promQLLexer) feed(text string) {
@@ -116,18 +117,19 @@ func (l *promQLLexer) feed(text string) {
 	}
 }
 
-// slot decides whether and how an expression may stand at the lexer's place.
+// slot decides whether and how an expression may be placed at the lexer's
+// position.
 func (l *promQLLexer) slot(x *compiled) (promQLSlot, *exprError) {
-	const outside = "outside quotes only a number, a duration or service.selector may stand, so that no label can change the query"
+	const outside = "outside quotes only a number, a duration or service.selector is allowed, so that no label can change the query"
 	switch {
 	case l.comment:
-		return promQLSlot{}, &exprError{Message: "${...} in a PromQL comment", Hint: "leave the comment out"}
+		return promQLSlot{}, &exprError{Message: "${...} in a PromQL comment", Hint: "remove the comment"}
 	case l.quote == '`' || l.backslash:
 		return promQLSlot{}, &exprError{Message: "${...} in a raw string or after a backslash cannot be escaped", Hint: `put it between double quotes: label="${...}"`}
 	case l.quote != 0:
 		return l.quotedSlot(x)
 	}
-	l.before = "" // whatever is filled in is no operator
+	l.before = "" // a filled-in value is not an operator
 	switch {
 	case strings.TrimSpace(x.Source) == "since":
 		return promQLSlot{since: true, sample: "5m"}, nil
@@ -144,7 +146,7 @@ func (l *promQLLexer) slot(x *compiled) (promQLSlot, *exprError) {
 
 func (l *promQLLexer) quotedSlot(x *compiled) (promQLSlot, *exprError) {
 	if !isScalar(x.Type) {
-		return promQLSlot{}, &exprError{Message: fmt.Sprintf("a %s cannot stand in a query", typeName(x.Type))}
+		return promQLSlot{}, &exprError{Message: fmt.Sprintf("a %s cannot be used in a query", typeName(x.Type))}
 	}
 	switch {
 	case l.operator == "=~" || l.operator == "!~":
@@ -154,7 +156,7 @@ func (l *promQLLexer) quotedSlot(x *compiled) (promQLSlot, *exprError) {
 	default:
 		return promQLSlot{}, &exprError{
 			Message: "${...} in a PromQL string that is not a label matcher's value",
-			Hint:    `it may stand in label="${...}"; regular expressions of functions are not escaped`,
+			Hint:    `use it in label="${...}"; regular expressions of functions are not escaped`,
 		}
 	}
 }
@@ -186,10 +188,11 @@ func checkQuery(pieces []piece, parts []part) []exprError {
 			}
 		}
 	}
-	return []exprError{{Offset: offset, Message: "not usable PromQL: " + problem}}
+	return []exprError{{Offset: offset, Message: "invalid PromQL: " + problem}}
 }
 
-// parseQuery gives what is wrong with a query and the byte where; "" when it is fine.
+// parseQuery returns the error in a query and its byte offset; "" if the query
+// is valid.
 func parseQuery(query string) (problem string, at int) {
 	if strings.TrimSpace(query) == "" {
 		return "empty query", 0
@@ -203,7 +206,7 @@ func parseQuery(query string) (problem string, at int) {
 		return err.Error(), 0
 	}
 	if t := expr.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
-		return fmt.Sprintf("gives a %s: want an instant vector or a scalar, e.g. rate(metric[5m])", parser.DocumentedType(t)), 0
+		return fmt.Sprintf("is a %s, want an instant vector or a scalar, e.g. rate(metric[5m])", parser.DocumentedType(t)), 0
 	}
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		var err error
@@ -225,11 +228,11 @@ func parseQuery(query string) (problem string, at int) {
 	return problem, min(max(0, at), len(query))
 }
 
-// checkFilled parses a query again once real values stand in it.
+// checkFilled parses a query after real values were filled in.
 func checkFilled(query string) error {
 	sampled := strings.ReplaceAll(query, "${since}", "5m")
 	if problem, _ := parseQuery(sampled); problem != "" {
-		return fmt.Errorf("query %q: not usable PromQL once filled in: %s", yamldoc.Clip(query), problem)
+		return fmt.Errorf("query %q: invalid PromQL with the values filled in: %s", yamldoc.Clip(query), problem)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Quantity writes a measured number with its unit, as a playbook names it. A
+// Quantity formats a measured number with its unit, as a playbook names it. A
 // unit that is or begins with the word ratio is shown in percent: 0.9683 with
 // "ratio of requests" is "96.83% of requests".
 func Quantity(v float64, unit string) string {

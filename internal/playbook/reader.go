@@ -11,7 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// Bounds of times in a playbook.
+// Limits of times in a playbook.
 const (
 	maxTimeout  = time.Hour
 	maxDecision = 7 * 24 * time.Hour
@@ -38,7 +38,7 @@ type reader struct {
 	nodes map[*State]*yamldoc.Mapping
 	seen  []sighting
 
-	// broken says that states or edges could not be read: what the graph then
+	// broken is set if states or edges could not be read: what the graph then
 	// lacks would be reported twice.
 	broken bool
 }
@@ -46,13 +46,13 @@ type reader struct {
 // sighting is an expression with its place, for the analysis of evidence.
 type sighting struct {
 	state *State
-	next  bool // in the state's next, where its own evidence is there
+	next  bool // in the state's next, where its own evidence exists
 	node  *yaml.Node
 	path  string
 	expr  *compiled
 }
 
-// reader finds out which state gathers which evidence and prepares CEL for it.
+// reader collects which state gathers which evidence and prepares CEL for it.
 func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
 	r := &reader{c: c, d: d, p: p, nodes: map[*State]*yamldoc.Mapping{}}
 	checks := map[string]evidenceOf{}
@@ -73,12 +73,12 @@ func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
 	return r
 }
 
-// stateKinds are the keys of which a state has exactly one.
+// stateKinds lists the keys of which a state has exactly one.
 func stateKinds() []string {
 	return []string{string(StateCheck), string(StateLever), string(StateGate), string(StateDivert), string(StateNotify), string(StateEnd)}
 }
 
-// fieldsOf are the keys a state of a kind may have beside its kind's.
+// fieldsOf lists the further keys that a state of a kind may have.
 func fieldsOf(kind StateKind) []string {
 	switch kind {
 	case StateCheck:
@@ -94,7 +94,7 @@ func fieldsOf(kind StateKind) []string {
 	}
 }
 
-// kindOf reads which kind of state it is and, for steps, which step.
+// kindOf reads the kind of a state and, for checks and levers, its step.
 func (r *reader) kindOf(sn stateNode) {
 	var found []string
 	for _, k := range stateKinds() {
@@ -103,11 +103,11 @@ func (r *reader) kindOf(sn stateNode) {
 		}
 	}
 	if len(found) != 1 {
-		message := "no kind: a state has one of " + strings.Join(stateKinds(), ", ")
+		message := "missing kind: want one of " + strings.Join(stateKinds(), ", ")
 		if len(found) > 1 {
 			message = strings.Join(found, " and ") + " in one state"
 		}
-		r.d.Report(r.keyOf(sn), sn.m.Path, message, "one state does one thing")
+		r.d.Report(r.keyOf(sn), sn.m.Path, message, "a state has exactly one kind")
 		r.broken = true
 		return
 	}
@@ -141,7 +141,7 @@ func (r *reader) stepOf(sn stateNode, key string) {
 	k := r.c.kinds[name]
 	switch {
 	case k == nil:
-		r.d.Report(n, sn.m.At(key), fmt.Sprintf("there is no %s %q", key, yamldoc.Clip(name)), yamldoc.DidYouMean(name, names))
+		r.d.Report(n, sn.m.At(key), fmt.Sprintf("unknown %s %q", key, yamldoc.Clip(name)), yamldoc.DidYouMean(name, names))
 	case k.Role != role:
 		r.d.Report(n, sn.m.At(key), fmt.Sprintf("%s is a %s", name, k.Role), fmt.Sprintf("write %s: %s", k.Role, name))
 	default:
@@ -149,7 +149,8 @@ func (r *reader) stepOf(sn stateNode, key string) {
 	}
 }
 
-// keyOf gives a node at the state's name, for messages about the whole state.
+// keyOf returns the node of the state's name, for messages about the whole
+// state.
 func (r *reader) keyOf(sn stateNode) *yaml.Node {
 	return &yaml.Node{Line: sn.state.Line - r.d.Line, Column: sn.state.Column}
 }
@@ -198,19 +199,19 @@ func (r *reader) state(sn stateNode) {
 	}
 }
 
-// channels reads whom a notify state tells. Which channels there are is the
-// service's configuration, which checks the names when it loads the playbook.
+// channels reads the channels of a notify state. The service checks the names
+// against its configuration when it loads the playbook.
 func (r *reader) channels(n *yaml.Node, path string) []string {
 	names, nodes := r.d.Texts(n, path)
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		r.d.Report(n, path, "nobody would be told", "name channels of the configuration, or leave to out for the default ones")
+		r.d.Report(n, path, "no channels", "name configured channels, or remove 'to' to use the default ones")
 	}
 	for i, name := range names {
 		switch {
 		case !nameForm.MatchString(name):
-			r.d.Report(nodes[i], path, fmt.Sprintf("%q is not a channel's name", yamldoc.Clip(name)), nameHint)
+			r.d.Report(nodes[i], path, fmt.Sprintf("invalid channel name %q", yamldoc.Clip(name)), nameHint)
 		case slices.Contains(names[:i], name):
-			r.d.Report(nodes[i], path, fmt.Sprintf("%q is named twice", name), "keep one")
+			r.d.Report(nodes[i], path, fmt.Sprintf("duplicate channel %q", name), "keep one")
 		}
 	}
 	return names
@@ -222,7 +223,7 @@ func (r *reader) divert(m *yamldoc.Mapping) string {
 	switch {
 	case !ok:
 	case !nameForm.MatchString(name):
-		r.d.Report(n, m.At(string(StateDivert)), fmt.Sprintf("%q is not a playbook's name", yamldoc.Clip(name)), nameHint)
+		r.d.Report(n, m.At(string(StateDivert)), fmt.Sprintf("invalid playbook name %q", yamldoc.Clip(name)), nameHint)
 	case name == r.p.Name:
 		r.d.Report(n, m.At(string(StateDivert)), "a playbook cannot divert to itself", "name another playbook or end the run")
 	}
@@ -237,7 +238,7 @@ func (r *reader) end(m *yamldoc.Mapping) Outcome {
 	}
 	words := []string{string(EndResolved), string(EndEscalated), string(EndNoAction)}
 	if !slices.Contains(words, word) {
-		r.d.Report(n, m.At(string(StateEnd)), fmt.Sprintf("a run cannot end %q", yamldoc.Clip(word)), yamldoc.DidYouMean(word, words))
+		r.d.Report(n, m.At(string(StateEnd)), fmt.Sprintf("unknown outcome %q", yamldoc.Clip(word)), yamldoc.DidYouMean(word, words))
 	}
 	return Outcome(word)
 }
@@ -254,7 +255,7 @@ func (r *reader) retry(m *yamldoc.Mapping, s *State) Retry {
 	out := Retry{Backoff: rm.Duration("backoff", maxBackoff)}
 	out.Attempts, _ = rm.Integer("attempts", 1, maxAttempts)
 	if k := r.c.kinds[s.Step]; s.Kind == StateLever && k != nil && !k.Idempotent && out.Attempts > 1 {
-		r.d.Report(rm.Get("attempts"), rm.At("attempts"), s.Step+" is not idempotent: it is applied once", "leave retry out")
+		r.d.Report(rm.Get("attempts"), rm.At("attempts"), s.Step+" is not idempotent and is applied once", "remove retry")
 	}
 	return out
 }
@@ -264,7 +265,7 @@ func (r *reader) target(n *yaml.Node, path string) string {
 	name, ok := r.d.Text(n, path)
 	r.broken = r.broken || r.p.byName[name] == nil
 	if ok && r.p.byName[name] == nil {
-		r.d.Report(n, path, fmt.Sprintf("there is no state %q", yamldoc.Clip(name)), yamldoc.DidYouMean(name, r.names))
+		r.d.Report(n, path, fmt.Sprintf("unknown state %q", yamldoc.Clip(name)), yamldoc.DidYouMean(name, r.names))
 	}
 	return name
 }

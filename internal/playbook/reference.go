@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Reference gives the reference of all checks and levers as Markdown:
+// Reference returns the reference of all checks and levers as Markdown:
 // parameters, evidence, types and defaults, as declared.
 func Reference(kinds []Kind) []byte {
 	var b strings.Builder
@@ -54,7 +54,7 @@ func reference(b *strings.Builder, k Kind) {
 	}
 }
 
-// evidenceRows writes a field and, indented by its name, the fields inside it.
+// evidenceRows writes a field and, prefixed with its name, its nested fields.
 func evidenceRows(b *strings.Builder, prefix string, f Field) {
 	fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", prefix, f.Name, typeCell(f), cell(meaning(f)))
 	inner, suffix := f.Type, "."
@@ -68,7 +68,7 @@ func evidenceRows(b *strings.Builder, prefix string, f Field) {
 	}
 }
 
-// typeCell is a field's type and unit.
+// typeCell returns a field's type and unit.
 func typeCell(f Field) string {
 	if f.Unit == "" {
 		return typeWord(f.Type)
@@ -98,7 +98,7 @@ func defaultWord(f Field) string {
 	}
 }
 
-// meaning is a field's documentation with its words and bounds.
+// meaning returns a field's documentation with its words and limits.
 func meaning(f Field) string {
 	parts := []string{}
 	if f.Doc != "" {
@@ -118,7 +118,7 @@ func meaning(f Field) string {
 	return strings.Join(parts, " ")
 }
 
-// cell makes text safe inside a table.
+// cell escapes text for a table.
 func cell(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }

@@ -1,10 +1,10 @@
 package playbook
 
-// ScanJSON gives a scanner over one JSON value. Its objects may have no fields
-// but those it is asked for.
+// ScanJSON returns a scanner over one JSON value. Its objects may have only the
+// requested fields.
 func ScanJSON(data []byte) Scanner { return Scanner{data: data, exact: true} }
 
-// End insists that nothing follows the value.
+// End requires that nothing follows the value.
 func (s *Scanner) End() *FieldError {
 	if c := s.peek(); s.pos < len(s.data) {
 		return s.fail("there is " + s.next(c) + " after the end of the message")
@@ -12,7 +12,8 @@ func (s *Scanner) End() *FieldError {
 	return nil
 }
 
-// Text reads a string. The bytes belong to the scanned data: copy what is kept.
+// Text reads a string. The bytes belong to the scanned data: copy them to keep
+// them.
 func (s *Scanner) Text() ([]byte, *FieldError) {
 	sp, err := s.str("a string")
 	if err != nil {
@@ -21,8 +22,7 @@ func (s *Scanner) Text() ([]byte, *FieldError) {
 	return s.bytes(sp), nil
 }
 
-// Raw passes over any value and gives its bytes, which belong to the scanned
-// data.
+// Raw skips any value and returns its bytes, which belong to the scanned data.
 func (s *Scanner) Raw() ([]byte, *FieldError) {
 	s.peek()
 	from := s.pos
@@ -30,8 +30,8 @@ func (s *Scanner) Raw() ([]byte, *FieldError) {
 	return s.data[from:s.pos], err
 }
 
-// Entries reads an object of any names: value is called with each of them and
-// must consume what stands under it. The name belongs to the scanned data.
+// Entries reads an object with arbitrary names. It calls value with each name,
+// and value must consume what follows. The name belongs to the scanned data.
 func (s *Scanner) Entries(value func(name []byte) *FieldError) *FieldError {
 	if err := s.enter('{', "an object"); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *Scanner) Entries(value func(name []byte) *FieldError) *FieldError {
 	})
 }
 
-// bytes are those that sp stands for.
+// bytes returns the content of sp.
 func (s *Scanner) bytes(sp span) []byte {
 	text := s.data[sp.from:sp.to]
 	if sp.escaped {

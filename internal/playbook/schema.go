@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// schemaObject is a JSON Schema, or a part of one. Go writes its keys sorted, so
-// that the generated file is stable.
+// schemaObject is a JSON Schema, or a part of one. encoding/json sorts its
+// keys, so the generated file is stable.
 type schemaObject map[string]any
 
-// Schema gives the JSON Schema (draft 2020-12) of playbook documents, with the
-// parameters of these kinds. Editors use it; loading checks far more.
+// Schema returns the JSON Schema (draft 2020-12) of playbook documents, with
+// the parameters of these kinds. It is for editors; loading checks far more.
 func Schema(kinds []Kind) []byte {
 	defs := schemaObject{
 		"duration": schemaObject{
 			"type": "string", "pattern": `^([0-9]+(ms|[smhdwy]))+$`,
 			"description": "A duration such as 30s, 5m, 1h30m or 2d.",
 		},
-		"expression": schemaObject{"type": "string", "pattern": `\$\{`, "description": "${CEL} that gives the value."},
+		"expression": schemaObject{"type": "string", "pattern": `\$\{`, "description": "${CEL} that yields the value."},
 		"name":       schemaObject{"type": "string", "pattern": nameForm.String()},
 		"autonomy":   wordsSchema("How far a run may go without a person.", "observe", "suggest", "auto"),
 		"edge":       edgeSchema(),
@@ -31,9 +31,9 @@ func Schema(kinds []Kind) []byte {
 		}),
 		"approve": closed([]string{"by", "within"}, schemaObject{
 			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^(service\.owners|(user|group):[^\s:]+)$`}), "within": def("duration"),
-			"on_expiry": wordsSchema("What happens when nobody decided; there is no go-ahead.", string(ExpiryEscalate), string(ExpiryDeny)),
-			"quorum":    schemaObject{"type": "integer", "minimum": 1, "maximum": maxQuorum, "description": "Distinct people of by whose approval it takes. Default 1."},
-			"always":    schemaObject{"type": "boolean", "description": "Ask even when the level is auto."},
+			"on_expiry": wordsSchema("Outcome if nobody decides in time. It never approves.", string(ExpiryEscalate), string(ExpiryDeny)),
+			"quorum":    schemaObject{"type": "integer", "minimum": 1, "maximum": maxQuorum, "description": "Number of distinct people of by who must approve. Default 1."},
+			"always":    schemaObject{"type": "boolean", "description": "Ask even at level auto."},
 		}),
 		"guards": closed(nil, schemaObject{
 			"cooldown": def("duration"), "evidence_age": def("duration"), "min_ready": schemaObject{"type": "integer", "minimum": 0},
@@ -76,7 +76,7 @@ func oneOrMore(item schemaObject) schemaObject {
 
 func channelsSchema() schemaObject {
 	s := oneOrMore(def("name"))
-	s["description"] = "Channels of the configuration that are told. Default: those marked default."
+	s["description"] = "Configured channels to notify. Default: those marked default."
 	return s
 }
 
@@ -84,7 +84,7 @@ func wordsSchema(doc string, words ...string) schemaObject {
 	return schemaObject{"type": "string", "enum": words, "description": doc}
 }
 
-// closed is an object with these properties and no others.
+// closed returns an object with these properties and no others.
 func closed(required []string, properties schemaObject) schemaObject {
 	s := schemaObject{"type": "object", "additionalProperties": false, "properties": properties}
 	if len(required) > 0 {
@@ -102,7 +102,7 @@ func edgeSchema() schemaObject {
 		"when":  schemaObject{"type": "string", "description": "CEL condition, or a signal of a lever or gate."},
 		"on":    wordsSchema("Signal of a lever or gate.", words...),
 		"to":    def("name"),
-		"label": schemaObject{"type": "string", "description": "What a diagram shows."},
+		"label": schemaObject{"type": "string", "description": "Text in diagrams."},
 	})
 	s["not"] = schemaObject{"required": []string{"when", "on"}}
 	return s
@@ -112,8 +112,8 @@ func verifySchema() schemaObject {
 	number := schemaObject{"type": "number"}
 	expectation := closed([]string{"query", "op", "value"}, schemaObject{
 		"query": text(), "op": wordsSchema("Comparison that must hold.", ops()...), "value": number,
-		"name": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "What it measures, in words: what people see in place of the expression."},
-		"unit": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "Unit of the number. ratio, also followed by words, is shown in percent."},
+		"name": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "What the query measures, in words; shown in place of the expression."},
+		"unit": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "Unit of the number. A unit that begins with ratio is shown in percent."},
 	})
 	s := closed([]string{"within", "hold", "until"}, schemaObject{
 		"within": def("duration"), "hold": def("duration"), "interval": def("duration"),
@@ -133,7 +133,8 @@ func verifySchema() schemaObject {
 	return s
 }
 
-// stateSchema is a state: of one kind, with the fields of that kind.
+// stateSchema returns the schema of a state: of one kind, with the fields of
+// that kind.
 func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 	names := map[StateKind][]string{}
 	for _, k := range kinds {
@@ -182,7 +183,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 	return s
 }
 
-// defsOf gives the definitions of the kinds' parameters.
+// defsOf returns the definitions of the kinds' parameters.
 func defsOf(kinds []Kind) schemaObject {
 	out := schemaObject{}
 	for _, k := range kinds {
@@ -215,7 +216,8 @@ func fieldsSchema(fields []Field) schemaObject {
 	return closed(required, props)
 }
 
-// fieldSchema is one parameter: its constant form, or an expression.
+// fieldSchema returns the schema of one parameter: its constant form, or an
+// expression.
 func fieldSchema(f Field) schemaObject {
 	s := schemaObject{}
 	switch f.Type.Name {
@@ -255,7 +257,7 @@ func fieldSchema(f Field) schemaObject {
 	return s
 }
 
-// describe is a field's documentation with its unit.
+// describe returns a field's documentation with its unit.
 func describe(f Field) string {
 	if f.Unit == "" {
 		return f.Doc

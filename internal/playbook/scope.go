@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Scope is what the expressions of a playbook can read when they are evaluated.
+// Scope holds the values that the expressions of a playbook can read.
 type Scope struct {
 	Alert    Alert
 	Service  Service
 	Run      string
 	Now      time.Time
-	Evidence map[string]json.RawMessage // by state name, as the checks gave it
+	Evidence map[string]json.RawMessage // by state name, as the checks returned it
 	Out      json.RawMessage            // evidence of the current state: the variable out
-	Since    time.Duration              // from the fix to Now, in a verify block; 0: not known yet, ${since} stays as written
+	Since    time.Duration              // from the fix to Now, in a verify block; 0: unknown yet, ${since} stays unfilled
 }
 
 // Condition is a compiled boolean CEL expression of an edge. It is immutable
@@ -23,12 +23,12 @@ type Condition struct {
 	expr *compiled
 }
 
-// Source gives the expression as written.
+// Source returns the expression as written.
 func (c *Condition) Source() string { return c.expr.Source }
 
-// Eval says whether the condition holds. Evidence that is missing or of the
-// wrong type, a label that is not there and an expression that costs too much
-// are errors, never false: whoever branches on a condition must stop on one.
+// Eval reports whether the condition holds. Missing evidence, evidence of the
+// wrong type, an absent label and an expression that costs too much are errors,
+// never false: a caller that branches on a condition must stop on an error.
 func (c *Condition) Eval(s Scope) (bool, error) {
 	v, err := c.expr.eval(s)
 	if err != nil {
@@ -36,12 +36,12 @@ func (c *Condition) Eval(s Scope) (bool, error) {
 	}
 	holds, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("condition %q: gave %T instead of a bool", c.expr.Source, v)
+		return false, fmt.Errorf("condition %q: result is a %T, want a bool", c.expr.Source, v)
 	}
 	return holds, nil
 }
 
-// variable gives the value of one of the language's variables.
+// variable returns the value of one of the language's variables.
 func (s Scope) variable(u use) (any, error) {
 	switch u.Name {
 	case "alert":
@@ -54,12 +54,12 @@ func (s Scope) variable(u use) (any, error) {
 		return s.Now, nil
 	case "since":
 		if s.Since <= 0 {
-			return nil, fmt.Errorf("since is not known yet")
+			return nil, fmt.Errorf("since is unknown before the fix took effect")
 		}
 		return s.Since, nil
 	case "out":
 		if len(s.Out) == 0 {
-			return nil, fmt.Errorf("there is no evidence of this state (out)")
+			return nil, fmt.Errorf("no evidence of this state (out)")
 		}
 		v, err := decodeEvidence(s.Out, u.fields)
 		if err != nil {
@@ -69,7 +69,7 @@ func (s Scope) variable(u use) (any, error) {
 	}
 	data, ok := s.Evidence[u.state]
 	if !ok {
-		// Reading any field of it is an error, and has() says false.
+		// Reading any field of it is an error, and has() returns false.
 		return map[string]any{}, nil
 	}
 	v, err := decodeEvidence(data, u.fields)

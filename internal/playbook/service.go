@@ -7,30 +7,31 @@ import (
 )
 
 // Service is one inference endpoint as playbooks and runs see it. A run keeps
-// the Service it started with. The catalog makes them; conditions read them as
-// the variable service.
+// the Service it started with. The catalog creates services; conditions read
+// them as the variable service.
 type Service struct {
 	Name      string   `json:"name"`                // unique in the catalog: namespace/name unless configured otherwise
 	Namespace string   `json:"namespace"`           // of the workload
 	Workload  Workload `json:"workload"`            // the object whose pods serve
 	Container string   `json:"container,omitempty"` // the engine's container; empty: the first one
 	Engine    string   `json:"engine,omitempty"`    // vllm, sglang, dynamo, kserve; empty: unknown
-	Model     string   `json:"model,omitempty"`     // model_name as the engine's metrics carry it
+	Model     string   `json:"model,omitempty"`     // model_name in the engine's metrics
 	Endpoint  string   `json:"endpoint,omitempty"`  // base URL for probes, e.g. http://chat.serving:8000
 
 	SLOs     []SLO    `json:"slos,omitempty"`
 	GitOps   GitOps   `json:"gitops,omitzero"`
 	Owners   []string `json:"owners,omitempty"` // people or groups who may decide, e.g. user:ada, group:ml-platform
-	Autonomy Autonomy `json:"autonomy"`         // ceiling for this service; the zero value observes
+	Autonomy Autonomy `json:"autonomy"`         // ceiling for this service; the zero value is observe
 	MinReady int      `json:"minReady"`         // replicas that must stay ready, >= 0
-	MaxScale int      `json:"maxScale"`         // most replicas a lever may ask for; 0: no lever may scale up
+	MaxScale int      `json:"maxScale"`         // most replicas a lever may request; 0: no lever may scale up
 
 	// PromQL label matchers of this service's series, without braces:
 	// ${service.selector} in an expression.
 	Selector string `json:"selector,omitempty"`
 }
 
-// Workload names a Kubernetes object by kind and name, in the service's namespace.
+// Workload identifies a Kubernetes object by kind and name, in the service's
+// namespace.
 type Workload struct {
 	Kind string `json:"kind"` // Deployment, StatefulSet
 	Name string `json:"name"`
@@ -44,7 +45,7 @@ type SLO struct {
 	Threshold float64       `json:"threshold,omitempty"` // seconds; the histogram bucket that counts as good
 }
 
-// sloJSON is an SLO as JSON: its window is text, like 28d, as people write it.
+// sloJSON is the JSON form of an SLO. Its window is text such as 28d.
 type sloJSON struct {
 	Name      string  `json:"name"`
 	Objective float64 `json:"objective"`
@@ -71,22 +72,22 @@ func (o *SLO) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// GitOps says where Git owns the service's manifests; the zero value: nowhere known.
+// GitOps locates the service's manifests in Git; the zero value: unknown.
 type GitOps struct {
 	Application string   `json:"application,omitempty"` // Argo CD application, namespace/name or name
 	Repository  string   `json:"repository,omitempty"`  // URL without credentials
-	Branch      string   `json:"branch,omitempty"`      // empty: the application's, else the repository's default
+	Branch      string   `json:"branch,omitempty"`      // empty: that of the application, else the repository's default
 	Path        string   `json:"path,omitempty"`        // below the repository's root, slash-separated
-	Object      Workload `json:"object,omitzero"`       // that Git holds, where a controller makes the workload of it; zero: as the cluster says
+	Object      Workload `json:"object,omitzero"`       // the object in Git from which a controller makes the workload; zero: as the cluster reports
 }
 
 // Autonomy is how far a run may go without a person. The effective level of a
 // lever is the lowest of service, policy, playbook and state.
 type Autonomy int
 
-// The ladder, lowest first. The zero value is the safe one.
+// The levels, lowest first. The zero value is the safe one.
 const (
-	Observe Autonomy = iota // record what it would do
+	Observe Autonomy = iota // record what a run would do
 	Suggest                 // act after approval
 	Auto                    // act
 )

@@ -18,8 +18,8 @@ type Set struct {
 	digest   string
 	warnings Problems
 
-	index   []labelIndex // of the sets that name a value
-	pattern []entry      // of the sets that name only patterns
+	index   []labelIndex // of the matcher sets that name a value
+	pattern []entry      // of the matcher sets that name only patterns
 }
 
 // labelIndex finds matcher sets by the value of one label.
@@ -34,9 +34,9 @@ type entry struct {
 	which int // index of the playbook in Set.all
 }
 
-// NewSet puts playbooks together. Two of one name, or a circle of diverts, are
-// [Problems]; a divert to a playbook that is not there is only a warning,
-// because sets are rolled out file by file.
+// NewSet returns a set of playbooks. Duplicate names and cycles of diverts are
+// [Problems]. A divert to a missing playbook is only a warning, because sets
+// are rolled out file by file.
 func NewSet(playbooks []*Playbook) (*Set, error) {
 	s := &Set{all: slices.Clone(playbooks), byName: map[string]*Playbook{}}
 	slices.SortStableFunc(s.all, func(a, b *Playbook) int { return cmp.Compare(a.Name, b.Name) })
@@ -61,9 +61,9 @@ func NewSet(playbooks []*Playbook) (*Set, error) {
 	return s, nil
 }
 
-// build makes the index. Each matcher set is found by the one of its keys whose
-// values are the rarest in the whole set of playbooks, so that few have to be
-// tried for an alert.
+// build makes the index. Each matcher set is indexed by the one of its keys
+// whose values are the rarest in all playbooks, so that few sets are tried for
+// an alert.
 func (s *Set) build() {
 	type cell struct{ label, value string }
 	common := map[cell]int{}
@@ -106,7 +106,7 @@ func (s *Set) build() {
 	}
 }
 
-// problem is a problem of the playbook, at a state of it.
+// problem returns a problem of the playbook, at one of its states.
 func (p *Playbook) problem(at *State, path, message, hint string) Problem {
 	file, _, _ := cutLast(p.Source, ":")
 	out := Problem{File: file, Path: path, Message: message, Hint: hint}
@@ -123,7 +123,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// diverts warns of diverts that lead nowhere and refuses those that lead round.
+// diverts warns of diverts to missing playbooks and refuses cycles.
 func (s *Set) diverts() Problems {
 	const (
 		open = 1
@@ -142,10 +142,10 @@ func (s *Set) diverts() Problems {
 			next := s.byName[st.Divert]
 			switch {
 			case next == nil:
-				s.warnings = append(s.warnings, p.problem(st, path, fmt.Sprintf("diverts to playbook %s, which is not loaded", st.Divert), "a run that gets here is escalated to people"))
+				s.warnings = append(s.warnings, p.problem(st, path, fmt.Sprintf("divert to playbook %s, which is not loaded", st.Divert), "a run that reaches this state is escalated"))
 			case seen[next] == open:
 				circle := strings.Join(append(trail, p.Name, next.Name), " -> ")
-				problems = append(problems, p.problem(st, path, "diverts go in a circle: "+circle, "end one of them, or escalate"))
+				problems = append(problems, p.problem(st, path, "cycle of diverts: "+circle, "end or escalate one of them"))
 			case seen[next] == 0:
 				visit(next, append(slices.Clip(trail), p.Name))
 			}
@@ -161,23 +161,25 @@ func (s *Set) diverts() Problems {
 	return problems
 }
 
-// All gives the playbooks by name. The caller must not change the slice.
+// All returns the playbooks, sorted by name. The caller must not change the
+// slice.
 func (s *Set) All() []*Playbook { return s.all }
 
-// ByName gives the playbook of that name, nil when there is none.
+// ByName returns the playbook of a name; nil if there is none.
 func (s *Set) ByName(name string) *Playbook { return s.byName[name] }
 
-// Digest is the SHA-256 over names and digests of all playbooks, as "sha256:<hex>".
+// Digest returns the SHA-256 of the names and digests of all playbooks, as
+// "sha256:<hex>".
 func (s *Set) Digest() string { return s.digest }
 
-// Warnings lists what may be wrong with the set but does not keep it from working.
+// Warnings returns suspicious but valid parts of the set.
 func (s *Set) Warnings() Problems { return s.warnings }
 
-// Match gives the playbooks that match the alert, by name.
+// Match returns the playbooks that match the alert, sorted by name.
 func (s *Set) Match(a Alert) []*Playbook { return s.AppendMatch(nil, a) }
 
-// AppendMatch appends the playbooks that match the alert to dst, by name. It
-// allocates only to grow dst.
+// AppendMatch appends the playbooks that match the alert to dst, sorted by
+// name. It allocates only to grow dst.
 func (s *Set) AppendMatch(dst []*Playbook, a Alert) []*Playbook {
 	base := len(dst)
 	for i := range s.index {
@@ -196,7 +198,7 @@ func (s *Set) AppendMatch(dst []*Playbook, a Alert) []*Playbook {
 	return dst
 }
 
-// appendIf inserts the entry's playbook, in its place and once, if it matches.
+// appendIf inserts the entry's playbook, in order and once, if it matches.
 func (s *Set) appendIf(dst []*Playbook, base int, e *entry, alert map[string]string) []*Playbook {
 	p := s.all[e.which]
 	at := len(dst)
@@ -212,22 +214,23 @@ func (s *Set) appendIf(dst []*Playbook, base int, e *entry, alert map[string]str
 	return slices.Insert(dst, at, p)
 }
 
-// MatchResult says whether and why a playbook matches an alert.
+// MatchResult reports whether and why a playbook matches an alert.
 type MatchResult struct {
 	Playbook *Playbook   `json:"-"`
 	Name     string      `json:"playbook"`
 	Matched  bool        `json:"matched"`
-	Sets     []SetResult `json:"sets"` // one for each entry of match; one that matched suffices
+	Sets     []SetResult `json:"sets"` // one for each entry of match; one match suffices
 }
 
-// SetResult is the answer of one matcher set.
+// SetResult is the result of one matcher set.
 type SetResult struct {
 	Matchers string     `json:"matchers"`
 	Matched  bool       `json:"matched"`
 	Failed   []Mismatch `json:"failed,omitempty"`
 }
 
-// Mismatch is a matcher that does not hold, and the label value it was asked of.
+// Mismatch is a matcher that does not hold, with the label value it was
+// compared with.
 type Mismatch struct {
 	Matcher string `json:"matcher"`
 	Label   string `json:"label"`
@@ -235,7 +238,7 @@ type Mismatch struct {
 	Missing bool   `json:"missing,omitempty"` // the alert has no such label
 }
 
-// String says why in words.
+// String describes the mismatch.
 func (m Mismatch) String() string {
 	if m.Missing {
 		return fmt.Sprintf("%s: the alert has no label %s", m.Matcher, m.Label)
@@ -243,8 +246,8 @@ func (m Mismatch) String() string {
 	return fmt.Sprintf("%s: %s is %q", m.Matcher, m.Label, m.Value)
 }
 
-// Explain says of every playbook, by name, whether it matches the alert and
-// which matchers failed on which label values.
+// Explain returns for every playbook, sorted by name, whether it matches the
+// alert and which matchers failed on which label values.
 func (s *Set) Explain(a Alert) []MatchResult {
 	out := make([]MatchResult, 0, len(s.all))
 	for _, p := range s.all {

@@ -108,13 +108,13 @@ func TestNewSetProblems(t *testing.T) {
 		return p
 	}
 	_, err := NewSet([]*Playbook{divert("a", "b"), divert("b", "c"), divert("c", "a"), stub(t, "d", "x=y"), stub(t, "d", "x=y")})
-	want := "c.yaml:7:5: spec.states.away.divert: diverts go in a circle: a -> b -> c -> a (end one of them, or escalate)\n" +
+	want := "c.yaml:7:5: spec.states.away.divert: cycle of diverts: a -> b -> c -> a (end or escalate one of them)\n" +
 		"d.yaml: metadata.name: playbook d is already defined in d.yaml:1 (names are unique)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 	s := mustSet(t, divert("a", "gone"))
-	want = "a.yaml:7:5: spec.states.away.divert: diverts to playbook gone, which is not loaded (a run that gets here is escalated to people)"
+	want = "a.yaml:7:5: spec.states.away.divert: divert to playbook gone, which is not loaded (a run that reaches this state is escalated)"
 	if got := s.Warnings().Error(); got != want {
 		t.Errorf("warning\n%s\nwant\n%s", got, want)
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// piece is a piece of a text before it is compiled.
+// piece is a piece of a text before compilation.
 type piece struct {
 	text   string // constant text, or the expression inside ${}
 	dollar bool   // it is an expression
-	offset int    // in characters, of text in the source
+	offset int    // of text in the source, in characters
 }
 
-// split cuts a text at its ${...}. $${ stands for ${ itself. Braces and
-// quotes inside an expression are CEL's own.
+// split splits a text at its ${...}. $${ is an escaped ${. Braces and quotes
+// inside an expression belong to CEL.
 func split(source string) ([]piece, *exprError) {
 	runes := []rune(source)
 	var out []piece
@@ -38,7 +38,7 @@ func split(source string) ([]piece, *exprError) {
 			flush()
 			end := closing(runes, i+2)
 			if end < 0 {
-				return nil, &exprError{Offset: i, Message: "${ without its }", Hint: "write $${ where ${ itself is meant"}
+				return nil, &exprError{Offset: i, Message: "${ without }", Hint: "write $${ for a literal ${"}
 			}
 			out = append(out, piece{text: string(runes[i+2 : end]), dollar: true, offset: i + 2})
 			i, start = end, end+1
@@ -59,8 +59,8 @@ func hasPrefix(runes []rune, prefix string) bool {
 	return true
 }
 
-// closing gives the index of the } that ends the expression starting at from,
-// -1 when there is none.
+// closing returns the index of the } that ends the expression starting at from;
+// -1 if there is none.
 func closing(runes []rune, from int) int {
 	depth := 0
 	var quote rune
@@ -86,7 +86,7 @@ func closing(runes []rune, from int) int {
 	return -1
 }
 
-// place is where a value stands: which variables it can name.
+// place is the place of a value, which determines the variables it can name.
 type place struct {
 	env   *environments
 	since bool
@@ -124,7 +124,7 @@ func compileText(source string, query bool, at place) ([]part, []exprError) {
 			}
 			np.slot = slot
 		} else if !isScalar(x.Type) {
-			errs = append(errs, exprError{Offset: p.offset, Message: fmt.Sprintf("a %s cannot stand in a text", typeName(x.Type))})
+			errs = append(errs, exprError{Offset: p.offset, Message: fmt.Sprintf("a %s cannot be used in a text", typeName(x.Type))})
 			continue
 		}
 		parts = append(parts, np)
@@ -155,7 +155,7 @@ func compileScalar(source string, want TypeName, at place) (*compiled, []exprErr
 	if !fits(x.Type, want) {
 		return nil, []exprError{{
 			Offset:  pieces[0].offset,
-			Message: fmt.Sprintf("the expression gives %s, the parameter is %s", typeName(x.Type), want),
+			Message: fmt.Sprintf("the expression is %s, the parameter is %s", typeName(x.Type), want),
 			Hint:    "int(), double() and duration() convert",
 		}}
 	}
@@ -178,7 +178,7 @@ func isScalar(t *cel.Type) bool {
 	return false
 }
 
-// typeName is a CEL type's name as the language says it.
+// typeName returns the language's name of a CEL type.
 func typeName(t *cel.Type) string {
 	switch {
 	case t.IsExactType(cel.DurationType):

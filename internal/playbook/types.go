@@ -1,7 +1,7 @@
 package playbook
 
-// alertFields are the fields of the variable alert as conditions see them.
-// Names follow the language (snake case), not the JSON of the structs.
+// alertFields returns the fields of the variable alert. Their names are in
+// snake case, unlike the JSON of the structs.
 func alertFields() []Field {
 	text := Type{Name: String}
 	return []Field{
@@ -15,7 +15,7 @@ func alertFields() []Field {
 	}
 }
 
-// ServiceFields are the fields of the variable service as conditions see them.
+// ServiceFields returns the fields of the variable service.
 func ServiceFields() []Field {
 	text, whole, ratio := Type{Name: String}, Type{Name: Int}, Type{Name: Double}
 	return []Field{
@@ -43,8 +43,8 @@ func ServiceFields() []Field {
 	}
 }
 
-// alertValue is an alert as the variable alert. A missing end is left out, so
-// that a condition on it fails instead of reading the year 1.
+// alertValue converts an alert to the variable alert. A missing end is omitted,
+// so that a condition on it fails and does not read the year 1.
 func alertValue(a Alert) map[string]any {
 	v := map[string]any{
 		"fingerprint":   a.Fingerprint,
@@ -60,8 +60,8 @@ func alertValue(a Alert) map[string]any {
 	return v
 }
 
-// ServiceValue is a service as the variable service: the value of a declared
-// object with [ServiceFields].
+// ServiceValue converts a service to the variable service, an object with
+// [ServiceFields].
 func ServiceValue(s Service) map[string]any {
 	slos := make([]any, len(s.SLOs))
 	for i, o := range s.SLOs {

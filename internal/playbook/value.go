@@ -13,14 +13,14 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// Value is a parameter or a text of a playbook: a constant, or one with ${CEL}
-// in it. It is compiled against the type it must have, immutable and safe for
+// Value is a parameter or a text of a playbook: a constant, or a template with
+// ${CEL}. It is compiled against its declared type, immutable and safe for
 // concurrent use.
 type Value struct {
 	source string
-	field  Field // what it must be: name, type, bounds
+	field  Field // its declaration: name, type, limits
 
-	constant any               // when nothing else is set
+	constant any               // if nothing else is set
 	expr     *compiled         // a number, bool or duration that is one ${...}
 	parts    []part            // a text or query
 	items    []*Value          // a list
@@ -32,17 +32,17 @@ type part struct {
 	text string
 	expr *compiled
 	raw  string     // of an expression: as written, with ${}
-	slot promQLSlot // of an expression in a query: where it stands
+	slot promQLSlot // of an expression in a query: its place
 }
 
-// Source gives the value as written in the document.
+// Source returns the value as written in the document.
 func (v *Value) Source() string { return v.source }
 
-// Eval gives the value: int64, float64, bool or string, or a []any or
-// map[string]any of them. Durations are strings as [ParseDuration] reads them,
-// so that the value survives JSON. Text from alerts and services that goes into
-// a query is escaped; where it cannot be, the error says so. As long as
-// Scope.Since is 0, ${since} stays in a query as it is written.
+// Eval returns the value: int64, float64, bool or string, or a []any or
+// map[string]any of them. Durations are strings for [ParseDuration], so that
+// the value survives JSON. Text from alerts and services in a query is escaped;
+// if that is impossible, Eval returns an error. While Scope.Since is 0,
+// ${since} stays in a query as written.
 func (v *Value) Eval(s Scope) (any, error) {
 	switch {
 	case v.items != nil:
@@ -143,7 +143,7 @@ func formatScalar(v any) (string, error) {
 		return strconv.FormatInt(v, 10), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return "", fmt.Errorf("is %v, which is no usable number", v)
+			return "", fmt.Errorf("is %v, want a finite number", v)
 		}
 		return strconv.FormatFloat(v, 'g', -1, 64), nil
 	case time.Duration:
@@ -154,11 +154,11 @@ func formatScalar(v any) (string, error) {
 	case time.Time:
 		return v.UTC().Format(time.RFC3339), nil
 	default:
-		return "", fmt.Errorf("is a %T, which cannot stand in a text", v)
+		return "", fmt.Errorf("is a %T, which cannot be used in a text", v)
 	}
 }
 
-// conform checks a value against its field and gives it its stored form.
+// conform checks a value against its field and converts it to its stored form.
 func conform(v any, f Field) (any, error) {
 	switch v := v.(type) {
 	case int64:
@@ -184,20 +184,20 @@ func conform(v any, f Field) (any, error) {
 func inBounds(v float64, f Field) error {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return fmt.Errorf("is %v, which is no usable number", v)
+		return fmt.Errorf("is %v, want a finite number", v)
 	case f.Min != nil && v < *f.Min:
-		return fmt.Errorf("is %v, less than %v", v, *f.Min)
+		return fmt.Errorf("is %v, want at least %v", v, *f.Min)
 	case f.Max != nil && v > *f.Max:
-		return fmt.Errorf("is %v, more than %v", v, *f.Max)
+		return fmt.Errorf("is %v, want at most %v", v, *f.Max)
 	default:
 		return nil
 	}
 }
 
-// maxWindow bounds durations that are parameters or PromQL windows.
+// maxWindow limits durations of parameters and PromQL windows.
 const maxWindow = 92 * 24 * time.Hour
 
-// fits reports whether an expression of CEL type have may stand for a
+// fits reports whether an expression of CEL type have can be used for a
 // parameter of type want.
 func fits(have *cel.Type, want TypeName) bool {
 	switch want {

@@ -11,7 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// variables is what an expression at one place of a playbook can name.
+// variables are the names that an expression can use in one place of a
+// playbook.
 type variables struct {
 	table  *expression.Types
 	checks map[string]evidenceOf // by variable name: the states that gather evidence
@@ -20,16 +21,16 @@ type variables struct {
 	states []string              // all states, for hints
 }
 
-// evidenceOf is what a state yields.
+// evidenceOf is the evidence of a state.
 type evidenceOf struct {
 	state string
 	kind  *Kind
 }
 
-// variableOf is the name under which a state's evidence can be read.
+// variableOf returns the name of the variable with a state's evidence.
 func variableOf(state string) string { return strings.ReplaceAll(state, "-", "_") }
 
-// names lists what can be named, sorted.
+// names returns all names that can be used, sorted.
 func (v variables) names() []string {
 	names := []string{"alert", "service", "run", "now"}
 	if v.out != nil {
@@ -43,14 +44,14 @@ func (v variables) names() []string {
 	return names
 }
 
-// exprError is something wrong with an expression, at a character of it.
+// exprError is an error in an expression, at one of its characters.
 type exprError = expression.Error
 
 // compiled is a compiled expression of a playbook.
 type compiled struct {
 	*expression.Expression
 	uses   []use
-	offset int // in characters, from the start of the text it stands in
+	offset int // in characters, from the start of the surrounding text
 }
 
 // use is one free variable of an expression.
@@ -82,7 +83,7 @@ func (v variables) compile(env *cel.Env, source string) (*compiled, []exprError)
 	out := &compiled{Expression: x}
 	for _, u := range x.Uses {
 		if u.Name == "since" && !v.since {
-			errs = append(errs, exprError{Offset: u.Offset, Message: "since is known only in verify.burn.error_ratio", Hint: "it is the time since the fix"})
+			errs = append(errs, exprError{Offset: u.Offset, Message: "since exists only in verify.burn.error_ratio", Hint: "it is the time since the fix"})
 		}
 		out.uses = append(out.uses, v.use(u))
 	}
@@ -92,7 +93,7 @@ func (v variables) compile(env *cel.Env, source string) (*compiled, []exprError)
 	return out, nil
 }
 
-// fields reports whether a word is a variable, and the fields it has.
+// fields reports whether a word is a variable, and returns its fields.
 func (v variables) fields(name string) ([]Field, bool) {
 	switch name {
 	case "alert":
@@ -114,7 +115,7 @@ func (v variables) fields(name string) ([]Field, bool) {
 	return ev.kind.Out, true
 }
 
-// use says which evidence a free variable is.
+// use returns the evidence of a free variable.
 func (v variables) use(u expression.Use) use {
 	switch ev, ok := v.checks[u.Name]; {
 	case u.Name == "out":
@@ -128,7 +129,7 @@ func (v variables) use(u expression.Use) use {
 
 func (v variables) hintFor(name string) string {
 	if name == "out" {
-		return "it exists only in the conditions of a check's or lever's next; name the state whose evidence you mean, e.g. triage.value"
+		return "it exists only in the conditions of a check's or lever's next; name the state that gathers the evidence, e.g. triage.value"
 	}
 	if signalOf(name) != "" {
 		return "a signal of levers and gates: write it alone, as {when: " + name + "}"

@@ -9,21 +9,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// How [Watch] looks at a directory.
+// Times of [Watch].
 const (
-	settleTime = 250 * time.Millisecond // quiet before a change is read, and between its two readings: editors and kubelets write in several steps
-	mostDelay  = 2 * time.Second        // of a change, when it does not get quiet, and of a directory that was missing
-	pollTime   = 30 * time.Second       // network file systems and lost events
+	settleTime = 250 * time.Millisecond // quiet time before a change is read, and between its two readings: editors and kubelets write in several steps
+	mostDelay  = 2 * time.Second        // longest delay of a change that does not become quiet, and of a directory that was missing
+	pollTime   = 30 * time.Second       // for network file systems and lost events
 )
 
-// Watch loads the directory, calls fn with the result, and again whenever the
-// content of its playbook files has changed, until ctx ends; then it returns
-// nil. It understands a ConfigMap mount, whose files change by the swap of one
-// link. A change counts once it was read twice the same: half of a file that is
-// being written may be a good one. When files are bad fn gets the error and no set; keeping the last good
-// one is the caller's. A directory that is missing is an error like that of a bad
-// file, and is found when it comes. fn is called from one goroutine, never twice at
-// a time. The error says that nothing can be watched at all.
+// Watch loads the directory and calls fn with the result, and again whenever
+// the content of its playbook files changes, until ctx ends; then it returns
+// nil. It supports ConfigMap mounts, whose files change by the swap of one
+// link. A change counts once two readings are equal, because half of a file
+// that is being written may be valid. If files are invalid, fn gets the error
+// and no set; the caller keeps the last valid set. A missing directory is
+// reported like an invalid file, and is found when it appears. fn is called
+// from one goroutine, never concurrently. Watch returns an error only if
+// nothing can be watched at all.
 func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -43,7 +44,7 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.Errors: //nolint:errcheck // events were lost: the content tells
+		case <-w.Errors: // nolint:errcheck // events were lost: the content is compared anyway
 		case <-w.Events:
 			quiet.Reset(settleTime)
 			if !pending {
@@ -56,8 +57,8 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 		case <-missing.C:
 		case <-poll.C:
 		}
-		// A replaced directory has taken the watch with it. Adding the watch
-		// again costs nothing when it is still there.
+		// A replaced directory loses its watch. Adding the watch again is
+		// harmless if it still exists.
 		if w.Add(dir) != nil {
 			missing.Reset(mostDelay)
 		}
@@ -70,26 +71,26 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 	}
 }
 
-// stopped is a timer that has not been started.
+// stopped returns a timer that has not been started.
 func stopped() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return t
 }
 
-// view is what was last told of a directory.
+// view is the last reported state of a directory.
 type view struct {
 	dir   string
 	kinds []Kind
 	fn    func(*Set, error)
 	told  bool
-	last  [sha256.Size]byte // told
-	read  [sha256.Size]byte // by the look before
+	last  [sha256.Size]byte // reported
+	read  [sha256.Size]byte // from the previous reading
 }
 
-// look reads the directory and tells fn when its content or the reason why it
-// cannot be read is another than last time. After the first time it tells what
-// two looks have read the same; false: another look is needed.
+// look reads the directory and calls fn if its content, or the reason why it
+// cannot be read, differs from the last report. After the first report two
+// equal readings are needed; false: another reading is needed.
 func (v *view) look() (settled bool) {
 	files, err := ReadDir(v.dir)
 	h := sha256.New()

@@ -87,7 +87,7 @@ func TestTooBig(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "a.yaml"), document1("a")+"#"+strings.Repeat("x", yamldoc.MaxFile))
 	_, err := LoadDir(dir, testKinds())
-	if err == nil || !strings.Contains(err.Error(), "a file has at most 1048576 bytes") {
+	if err == nil || !strings.Contains(err.Error(), "exceeds 1048576 bytes") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestWatchFiles(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "b.yaml"), document1("b"))
 	expect(t, tells, told{names: []string{"a", "b"}})
 	writeFile(t, filepath.Join(dir, "a.yaml"), "spec: {}")
-	expect(t, tells, told{err: "a.yaml:1:1: metadata is missing"})
+	expect(t, tells, told{err: "a.yaml:1:1: missing field metadata"})
 	writeFile(t, filepath.Join(dir, "notes.txt"), "tells nobody anything")
 	writeFile(t, filepath.Join(dir, "a.yaml"), document1("c"))
 	expect(t, tells, told{names: []string{"b", "c"}})

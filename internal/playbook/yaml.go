@@ -8,21 +8,21 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// Problem is one thing that is wrong with a playbook document, with its place
-// and, where there is one, the remedy.
+// Problem is an error in a playbook document, with its place and, if there is
+// one, the remedy.
 type Problem = yamldoc.Problem
 
-// Problems is everything that is wrong with one or more documents, in the
-// order of their places. It is the error of [Parse].
+// Problems are all errors in one or more documents, in the order of their
+// places. [Parse] returns them as its error.
 type Problems = yamldoc.Problems
 
-// ParseDuration reads a duration as playbooks and Prometheus write it: 30s,
-// 5m, 1h30m, 2d. Negative durations do not exist in the language, fractions
-// are written in the next smaller unit.
+// ParseDuration parses a duration as playbooks and Prometheus write it: 30s,
+// 5m, 1h30m, 2d. Negative durations are errors. Fractions are written in the
+// next smaller unit.
 func ParseDuration(text string) (time.Duration, error) { return yamldoc.ParseDuration(text) }
 
-// FormatDuration writes a duration as [ParseDuration] and PromQL read it,
-// rounded down to milliseconds.
+// FormatDuration formats a duration for [ParseDuration] and PromQL, rounded
+// down to milliseconds.
 func FormatDuration(d time.Duration) string { return yamldoc.FormatDuration(d) }
 
 // document is a YAML document that holds a playbook.

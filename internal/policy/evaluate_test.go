@@ -63,7 +63,7 @@ func TestUnknownIsDenied(t *testing.T) {
 		"unknown capacity in a condition": {
 			`{name: few, when: 'plan.capacity.ready_now < 3', max_autonomy: suggest}`,
 			func(in *Input) { in.Plan.Capacity = machine.Capacity{Unknown: true} },
-			"policy few, policy.yaml:6: when cannot be evaluated: there is no ready_now: guard it with has() where it may be missing",
+			"policy few, policy.yaml:6: when cannot be evaluated: no field ready_now: guard it with has() if it may be missing",
 		},
 		"unknown capacity under a bound": {
 			`{name: bound, blast_radius: {max_lost_ready: 5}}`,
@@ -81,7 +81,7 @@ func TestUnknownIsDenied(t *testing.T) {
 			"policy bound, policy.yaml:6: 400 of 1200 tokens per second would be lost, at most 100 tokens per second lost",
 		},
 		"no replica lost, tokens unknown": {`{name: bound, blast_radius: {max_lost_tokens_per_second: 100}}`, func(*Input) {}, ""},
-		"no plan":                         {`{name: risky, when: 'plan.risk == "high"', deny: no}`, func(in *Input) { in.Plan = nil }, "policy risky, policy.yaml:6: when cannot be evaluated: there is no risk: guard it with has() where it may be missing"},
+		"no plan":                         {`{name: risky, when: 'plan.risk == "high"', deny: no}`, func(in *Input) { in.Plan = nil }, "policy risky, policy.yaml:6: when cannot be evaluated: no field risk: guard it with has() if it may be missing"},
 		"nobody counts":                   {`{name: often, budget: {levers: 2, within: 1h}}`, func(in *Input) { in.Count = nil }, "policy often, policy.yaml:6: how much was done is unknown, at most 2 levers on one service within 1h"},
 		"not counted that far": {
 			`{name: often, budget: {runs: 2, per: all, within: 7d}}`,

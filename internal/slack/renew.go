@@ -21,7 +21,7 @@ func (s Secrets) check() error {
 		return errors.New("slack token: empty: write the bot token (xoxb-...) to its file")
 	}
 	if !s.AppToken.Empty() && !strings.HasPrefix(s.AppToken.Read(), "xapp-") {
-		return errors.New("slack app token: missing prefix xapp-: Socket Mode needs an app-level token with connections:write")
+		return errors.New("slack app token: does not begin with xapp-: Socket Mode needs an app-level token with connections:write")
 	}
 	return nil
 }

@@ -1,12 +1,12 @@
-// Package yamldoc reads YAML strictly and knows the place of everything: every
-// complaint carries file, line and column, down to a character inside a folded
-// or quoted text, and a hint where there is a remedy.
+// Package yamldoc reads YAML strictly and reports every error with file, line
+// and column, down to a character inside a folded or quoted text, and with a
+// hint if there is a remedy.
 //
-// [Documents] cuts a file and refuses anchors, aliases, tags, directives and
+// [Documents] splits a file and refuses anchors, aliases, tags, directives and
 // deep nesting. [Document.Mapping] reads a mapping whose keys must be known and
-// given once; its methods read scalars of one type. Nothing is guessed: a
-// number where a text is wanted is a problem, not a text.
+// unique; its methods read scalars of one type. Nothing is guessed: a number in
+// place of a text is an error.
 //
-// The package knows nothing of what it reads. It opens no files; whoever calls
-// it hands in the bytes. A Document is for one goroutine.
+// The package knows nothing of the content and opens no files. A Document is
+// not safe for concurrent use.
 package yamldoc

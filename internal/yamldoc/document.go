@@ -11,20 +11,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of a file.
+// Limits of a file.
 const (
 	MaxFile = 1 << 20 // bytes
 	MaxDocs = 256     // documents in a file
 
 	maxYAMLDeep = 24  // levels of nesting
-	maxProblems = 200 // listed; a file with more is not one to read line by line
+	maxProblems = 200 // reported; a file with more is not worth listing
 )
 
 // Document is one YAML document of a file while it is being read.
 // The lines of its nodes count from its own first one.
 type Document struct {
 	File string
-	Line int    // lines of the file before the document's first one
+	Line int    // lines of the file before the document
 	Data []byte // as written
 	Root *yaml.Node
 
@@ -47,22 +47,22 @@ func (d *Document) add(p Problem) {
 	}
 }
 
-// ReportAt adds a problem at a character of a scalar's text: offset counts
-// from its start, in characters.
+// ReportAt adds a problem at a character of a scalar's text. offset counts
+// characters from the start of the text.
 func (d *Document) ReportAt(n *yaml.Node, path string, offset int, message, hint string) {
 	line, column := d.locate(n, offset)
 	d.add(Problem{File: d.File, Line: d.Line + line, Column: column, Path: path, Message: message, Hint: hint})
 }
 
-// problemAt is a problem with a file as a whole or at a place found before
-// there was a document.
+// problemAt returns a problem of a file, or of a place found before any
+// document was parsed.
 func problemAt(file string, line, column int, message, hint string) Problem {
 	return Problem{File: file, Line: line, Column: column, Message: message, Hint: hint}
 }
 
-// Documents cuts a file into YAML documents and parses each. Those that cannot
-// be read, and those with anchors, aliases or tags, are reported to problems
-// and left out.
+// Documents splits a file into YAML documents and parses each. Documents that
+// cannot be parsed, or that contain anchors, aliases or tags, are reported to
+// problems and omitted.
 func Documents(file string, data []byte, problems *Problems) []*Document {
 	data, ok := text(file, data, MaxFile, problems)
 	if !ok {
@@ -70,7 +70,7 @@ func Documents(file string, data []byte, problems *Problems) []*Document {
 	}
 	docs := cut(file, data, problems)
 	if len(docs) > MaxDocs {
-		*problems = append(*problems, problemAt(file, 0, 0, fmt.Sprintf("%d documents; a file has at most %d", len(docs), MaxDocs), "split it"))
+		*problems = append(*problems, problemAt(file, 0, 0, fmt.Sprintf("%d documents in one file, at most %d allowed", len(docs), MaxDocs), "split it"))
 		return nil
 	}
 	out := docs[:0]
@@ -82,8 +82,9 @@ func Documents(file string, data []byte, problems *Problems) []*Document {
 	return out
 }
 
-// Single parses a file of at most so many bytes that is one document. It returns
-// nil for a file without content, and for one that it reports to problems.
+// Single parses a file of one document and at most the given number of bytes.
+// It returns nil for an empty file and for an invalid one, which it reports to
+// problems.
 func Single(file string, data []byte, most int, problems *Problems) *Document {
 	data, ok := text(file, data, most, problems)
 	if !ok {
@@ -91,24 +92,24 @@ func Single(file string, data []byte, most int, problems *Problems) *Document {
 	}
 	docs := cut(file, data, problems)
 	if len(docs) > 1 {
-		*problems = append(*problems, problemAt(file, docs[1].Line, 1, "a second document", "this file is one document: remove the line ---"))
+		*problems = append(*problems, problemAt(file, docs[1].Line, 1, "more than one document", "this file must be one document: remove the line ---"))
 	}
 	if len(docs) != 1 || len(*problems) > 0 {
 		return nil
 	}
 	d := docs[0]
-	d.Line, d.Data, d.lines = 0, data, strings.Split(string(data), "\n") // its nodes have the lines of the file
+	d.Line, d.Data, d.lines = 0, data, strings.Split(string(data), "\n") // its nodes have the line numbers of the file
 	if !d.parse() {
 		return nil
 	}
 	return d
 }
 
-// text returns a file's text without its byte order mark, when it is UTF-8 and
-// not too large.
+// text returns a file's text without its byte order mark, if it is valid UTF-8
+// and not too large.
 func text(file string, data []byte, most int, problems *Problems) ([]byte, bool) {
 	if len(data) > most {
-		*problems = append(*problems, problemAt(file, 0, 0, fmt.Sprintf("too large; a file has at most %d bytes", most), "split it"))
+		*problems = append(*problems, problemAt(file, 0, 0, fmt.Sprintf("the file exceeds %d bytes", most), "split it"))
 		return nil, false
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -121,15 +122,15 @@ func text(file string, data []byte, most int, problems *Problems) ([]byte, bool)
 }
 
 // Part returns a value of a larger file as a document, for a reader that reports
-// to problems. It reports false, and what it found, when the value has an alias,
-// an anchor, a tag or too many levels.
+// to problems. If the value contains an alias, an anchor, a tag or too many
+// levels, it reports that and returns false.
 func Part(file string, root *yaml.Node, problems *Problems) (d *Document, ok bool) {
 	d = &Document{File: file, Root: root, problems: problems}
 	return d, d.plain(root, 0)
 }
 
-// badUTF8 gives the line and the column, from 1, of the first byte that is not
-// UTF-8; of a text that is, its end.
+// badUTF8 returns the line and the column, from 1, of the first byte that is
+// not UTF-8, or the end of a text that is valid.
 func badUTF8(data []byte) (line, column int) {
 	line, column = 1, 1
 	for len(data) > 0 {
@@ -147,8 +148,8 @@ func badUTF8(data []byte) (line, column int) {
 	return line, column
 }
 
-// cut splits a file at its --- lines. YAML gives such a line no other meaning
-// anywhere. Documents of only blanks and comments are left out.
+// cut splits a file at its --- lines, which have no other meaning in YAML.
+// Documents of only blanks and comments are omitted.
 func cut(file string, data []byte, problems *Problems) []*Document {
 	var docs []*Document
 	current := &Document{File: file, problems: problems}
@@ -175,7 +176,7 @@ func cut(file string, data []byte, problems *Problems) []*Document {
 			current, start = &Document{File: file, Line: line + 1, problems: problems}, end
 		}
 		if text == "..." || strings.HasPrefix(text, "%") {
-			*problems = append(*problems, problemAt(file, line+1, 1, "YAML directives and document ends are not used here", "separate documents with ---"))
+			*problems = append(*problems, problemAt(file, line+1, 1, "YAML directives and document end markers are not supported", "separate documents with ---"))
 			return nil
 		}
 		pos = end
@@ -196,8 +197,8 @@ func (d *Document) blank() bool {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// parse reads the document's YAML. It reports and returns false when that is
-// not possible or the document uses what is left out here.
+// parse parses the document's YAML. If that fails, or the document uses an
+// unsupported feature, it reports the error and returns false.
 func (d *Document) parse() bool {
 	var root yaml.Node
 	if err := yaml.Unmarshal(d.Data, &root); err != nil {
@@ -205,15 +206,15 @@ func (d *Document) parse() bool {
 		return false
 	}
 	if root.Kind != yaml.DocumentNode || len(root.Content) != 1 {
-		d.Report(nil, "", "not one YAML document", "")
+		d.Report(nil, "", "want exactly one YAML document", "")
 		return false
 	}
 	d.Root = root.Content[0]
 	return d.plain(d.Root, 0)
 }
 
-// reportYAML places the parser's own complaint. A tab is its most common cause
-// and the one its words hide best.
+// reportYAML places the parser's own error. A tab is its most common cause,
+// which the parser's message does not name.
 func (d *Document) reportYAML(err error) {
 	m := yamlLine.FindStringSubmatch(strings.SplitN(err.Error(), "\n", 2)[0])
 	line, message := 1, err.Error()
@@ -231,15 +232,15 @@ func (d *Document) reportYAML(err error) {
 		}
 	}
 	column := 1 + len(d.lines[line-1]) - len(strings.TrimLeft(d.lines[line-1], " "))
-	d.add(problemAt(d.File, d.Line+line, column, "not YAML: "+message, ""))
+	d.add(problemAt(d.File, d.Line+line, column, "invalid YAML: "+message, ""))
 }
 
-// plain refuses anchors, aliases, tags and deep nesting: a document says what
-// it means once, where it is read.
+// plain refuses anchors, aliases, tags and deep nesting, so that a document can
+// be read without looking anything up.
 func (d *Document) plain(n *yaml.Node, depth int) bool {
 	switch {
 	case depth > maxYAMLDeep:
-		d.Report(n, "", fmt.Sprintf("nested more than %d levels deep", maxYAMLDeep), "")
+		d.Report(n, "", fmt.Sprintf("nested deeper than %d levels", maxYAMLDeep), "")
 		return false
 	case n.Kind == yaml.AliasNode:
 		d.Report(n, "", "aliases are not allowed", "write the value out")
@@ -261,9 +262,10 @@ func (d *Document) plain(n *yaml.Node, depth int) bool {
 	return ok
 }
 
-// locate gives the line (of the document) and column of a character of a
-// scalar's text. It walks the text and the document side by side, because
-// YAML folds lines and drops quotes; where it loses track it names the scalar.
+// locate returns the line (of the document) and column of a character of a
+// scalar's text. It walks the text and the document in parallel, because YAML
+// folds lines and drops quotes. If it loses track it returns the start of the
+// scalar.
 func (d *Document) locate(n *yaml.Node, offset int) (line, column int) {
 	line, column = n.Line, n.Column
 	if line < 1 || line > len(d.lines) {

@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// ParseDuration reads a duration as people and Prometheus write it: 30s,
-// 5m, 1h30m, 2d. Negative durations do not exist here, fractions
-// are written in the next smaller unit.
+// ParseDuration parses a duration as Prometheus writes it: 30s, 5m, 1h30m, 2d.
+// Negative durations are errors. Fractions are written in the next smaller
+// unit.
 func ParseDuration(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, errors.New("empty duration: write it like 30s, 5m, 1h30m or 2d")
@@ -22,11 +22,11 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-// FormatDuration writes a duration as [ParseDuration] and PromQL read it,
-// rounded down to milliseconds.
+// FormatDuration formats a duration for [ParseDuration] and PromQL, rounded
+// down to milliseconds.
 func FormatDuration(d time.Duration) string { return model.Duration(d).String() }
 
-// Clip shortens text of strangers for messages.
+// Clip shortens untrusted text for messages.
 func Clip(text string) string {
 	const most = 80
 	runes := []rune(text)
@@ -36,15 +36,15 @@ func Clip(text string) string {
 	return string(runes[:most]) + "..."
 }
 
-// Plausible refuses durations that are nothing or absurdly long.
+// Plausible reports an error for durations that are not positive or too long.
 func Plausible(d, most time.Duration) error {
 	switch {
 	case d <= 0:
-		return fmt.Errorf("is %s; it must be longer than 0", d)
+		return fmt.Errorf("is %s, must be longer than 0", d)
 	case d < time.Millisecond:
-		return fmt.Errorf("is %s, shorter than a millisecond", d)
+		return fmt.Errorf("is %s, must be at least 1ms", d)
 	case d > most:
-		return fmt.Errorf("is %s, longer than %s", FormatDuration(d), FormatDuration(most))
+		return fmt.Errorf("is %s, must be at most %s", FormatDuration(d), FormatDuration(most))
 	default:
 		return nil
 	}

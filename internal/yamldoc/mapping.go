@@ -10,11 +10,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Mapping is a YAML mapping being read strictly: every key must be known, once.
+// Mapping is a YAML mapping that is read strictly: every key must be known and
+// unique.
 type Mapping struct {
 	Doc   *Document
 	Node  *yaml.Node
-	Path  string // of the mapping, e.g. spec.states.triage; empty: the document's root
+	Path  string // e.g. spec.states.triage; empty: the document's root
 	Pairs []Pair // in the order of the document
 
 	names map[string]int
@@ -26,8 +27,8 @@ type Pair struct {
 	Key, Value *yaml.Node
 }
 
-// Mapping reads n as a mapping with the allowed keys; no allowed keys: any.
-// It gives nil, after reporting, when n is none.
+// Mapping reads n as a mapping with the allowed keys; without any, all keys are
+// allowed. If n is not a mapping it reports that and returns nil.
 func (d *Document) Mapping(n *yaml.Node, path string, allowed ...string) *Mapping {
 	if n.Kind != yaml.MappingNode {
 		d.Report(n, path, "want a mapping, got "+Describe(n), "")
@@ -37,7 +38,7 @@ func (d *Document) Mapping(n *yaml.Node, path string, allowed ...string) *Mappin
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode {
-			d.Report(key, path, "a key must be a word, got "+Describe(key), "")
+			d.Report(key, path, "want a word as key, got "+Describe(key), "")
 			continue
 		}
 		name := key.Value
@@ -46,7 +47,7 @@ func (d *Document) Mapping(n *yaml.Node, path string, allowed ...string) *Mappin
 			continue
 		}
 		if first, twice := m.names[name]; twice {
-			d.Report(key, path, fmt.Sprintf("%q is given twice, first on line %d", Clip(name), d.Line+m.Pairs[first].Key.Line), "keep one")
+			d.Report(key, path, fmt.Sprintf("duplicate field %q, first on line %d", Clip(name), d.Line+m.Pairs[first].Key.Line), "keep one")
 			continue
 		}
 		if len(allowed) > 0 && !slices.Contains(allowed, name) {
@@ -59,7 +60,7 @@ func (d *Document) Mapping(n *yaml.Node, path string, allowed ...string) *Mappin
 	return m
 }
 
-// Get gives the value of a key; nil when it is absent.
+// Get returns the value of a key; nil if it is absent.
 func (m *Mapping) Get(name string) *yaml.Node {
 	if i, ok := m.names[name]; ok {
 		return m.Pairs[i].Value
@@ -70,8 +71,8 @@ func (m *Mapping) Get(name string) *yaml.Node {
 // Has reports whether a key is given.
 func (m *Mapping) Has(name string) bool { return m.Get(name) != nil }
 
-// Only gives the mapping without the keys that are not allowed in it, which
-// were reported already.
+// Only returns the mapping without the keys that are not allowed in it. They
+// are reported already.
 func (m *Mapping) Only(allowed []string) *Mapping {
 	out := &Mapping{Doc: m.Doc, Node: m.Node, Path: m.Path, Pairs: m.Pairs, names: map[string]int{}}
 	for name, i := range m.names {
@@ -82,7 +83,7 @@ func (m *Mapping) Only(allowed []string) *Mapping {
 	return out
 }
 
-// At is the path of a key.
+// At returns the path of a key.
 func (m *Mapping) At(name string) string {
 	if m.Path == "" {
 		return name
@@ -90,27 +91,27 @@ func (m *Mapping) At(name string) string {
 	return m.Path + "." + name
 }
 
-// Need reports a key that is missing.
+// Need returns the value of a key and reports a missing one.
 func (m *Mapping) Need(name, hint string) *yaml.Node {
 	n := m.Get(name)
 	if n == nil {
-		m.Doc.Report(m.Node, m.Path, name+" is missing", hint)
+		m.Doc.Report(m.Node, m.Path, "missing field "+name, hint)
 	}
 	return n
 }
 
-// Constant insists that a key is there and has one value.
+// Constant requires that a key has a given value.
 func (m *Mapping) Constant(name, want string) {
 	n := m.Need(name, "write "+name+": "+want)
 	if n == nil {
 		return
 	}
 	if text, ok := m.Doc.Text(n, m.At(name)); ok && text != want {
-		m.Doc.Report(n, m.At(name), fmt.Sprintf("%q is not known", Clip(text)), "this version reads "+want)
+		m.Doc.Report(n, m.At(name), fmt.Sprintf("unsupported value %q", Clip(text)), "this version reads "+want)
 	}
 }
 
-// Text reads an optional text; a null or an empty one is a mistake.
+// Text reads an optional text. A null or empty text is an error.
 func (m *Mapping) Text(name string) string {
 	n := m.Get(name)
 	if n == nil {
@@ -118,13 +119,13 @@ func (m *Mapping) Text(name string) string {
 	}
 	text, ok := m.Doc.Text(n, m.At(name))
 	if ok && strings.TrimSpace(text) == "" {
-		m.Doc.Report(n, m.At(name), "empty", "leave it out or say something")
+		m.Doc.Report(n, m.At(name), "empty", "remove the field or set a value")
 	}
 	return text
 }
 
-// Text reads a scalar that is a text, and reports one that is not. Words that YAML takes for something else
-// (true, 1, ~) must be quoted: guessing would change what was meant.
+// Text reads a scalar that is a text, and reports any other node. Words that
+// YAML reads as another type (true, 1, ~) must be quoted.
 func (d *Document) Text(n *yaml.Node, path string) (string, bool) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
 		return n.Value, true
@@ -153,7 +154,7 @@ func (d *Document) Texts(n *yaml.Node, path string) (texts []string, nodes []*ya
 	return texts, nodes
 }
 
-// Duration reads an optional duration in (0, most]; 0 when it is absent.
+// Duration reads an optional duration in (0, most]; 0 if it is absent.
 func (m *Mapping) Duration(name string, most time.Duration) time.Duration {
 	n := m.Get(name)
 	if n == nil {
@@ -166,7 +167,8 @@ func (m *Mapping) Duration(name string, most time.Duration) time.Duration {
 	return d
 }
 
-// Duration reads a duration in (0, most]. A message says what is wrong with it.
+// Duration reads a duration in (0, most]. An error is returned as message and
+// hint.
 func Duration(n *yaml.Node, most time.Duration) (d time.Duration, message, hint string) {
 	const form = "write it like 30s, 5m, 1h30m or 2d"
 	if n.Kind != yaml.ScalarNode || (n.Tag != "!!str" && n.Tag != "!!int" && n.Tag != "!!float") {
@@ -180,11 +182,11 @@ func Duration(n *yaml.Node, most time.Duration) (d time.Duration, message, hint 
 		}
 		return d, "", ""
 	case strings.HasPrefix(n.Value, "-"):
-		return 0, fmt.Sprintf("the duration %q is negative", Clip(n.Value)), form
+		return 0, fmt.Sprintf("negative duration %q", Clip(n.Value)), form
 	case n.Tag != "!!str":
-		return 0, fmt.Sprintf("the duration %q has no unit", Clip(n.Value)), form
+		return 0, fmt.Sprintf("duration %q without a unit", Clip(n.Value)), form
 	default:
-		return 0, fmt.Sprintf("not a duration: %q", Clip(n.Value)), form
+		return 0, fmt.Sprintf("invalid duration %q", Clip(n.Value)), form
 	}
 }
 
@@ -199,7 +201,7 @@ func (m *Mapping) Integer(name string, least, most int) (int, bool) {
 	case !ok:
 		m.Doc.Report(n, m.At(name), "want a whole number, got "+Describe(n), "")
 	case i < int64(least) || i > int64(most):
-		m.Doc.Report(n, m.At(name), fmt.Sprintf("%d is not between %d and %d", i, least, most), "")
+		m.Doc.Report(n, m.At(name), fmt.Sprintf("%d is out of range: want %d to %d", i, least, most), "")
 	default:
 		return int(i), true
 	}
@@ -258,7 +260,7 @@ func Bool(n *yaml.Node) (value, ok bool) {
 	return strings.EqualFold(n.Value, "true"), true
 }
 
-// Describe says what a node is, for messages.
+// Describe names the type of a node, for messages.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

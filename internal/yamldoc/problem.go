@@ -9,8 +9,8 @@ import (
 	"github.com/inference-responder/responder/internal/spelling"
 )
 
-// Problem is one thing that is wrong with a document, with its place
-// and, where there is one, the remedy.
+// Problem is an error in a document, with its place and, if there is one, the
+// remedy.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`           // 1-based; 0: the whole file
@@ -20,7 +20,8 @@ type Problem struct {
 	Hint    string `json:"hint,omitempty"` // what to do about it
 }
 
-// String says the problem in one line: file:line:column: path: message (hint).
+// String returns the problem in one line: file:line:column: path: message
+// (hint).
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -38,11 +39,11 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is everything that is wrong with one or more documents, in the
-// order of their places. It is an error.
+// Problems are all errors in one or more documents, in the order of their
+// places.
 type Problems []Problem
 
-// Error gives one line for each problem.
+// Error returns one line for each problem.
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -51,7 +52,8 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Sorted puts problems into the order of their places and drops exact repeats.
+// Sorted returns the problems in the order of their places, without exact
+// repeats.
 func (ps Problems) Sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
@@ -60,7 +62,7 @@ func (ps Problems) Sorted() Problems {
 	return slices.Compact(ps)
 }
 
-// Err gives the problems as an error, nil when there are none.
+// Err returns the problems as an error, or nil if there are none.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil
@@ -68,8 +70,8 @@ func (ps Problems) Err() error {
 	return ps.Sorted()
 }
 
-// DidYouMean is a hint that names the candidate closest to got, or lists all
-// of them when none is close.
+// DidYouMean returns a hint that names the candidate closest to got, or lists
+// all candidates if none is close.
 func DidYouMean(got string, candidates []string) string {
 	if best := spelling.Nearest(got, candidates); best != "" {
 		return fmt.Sprintf("did you mean %q? allowed: %s", best, strings.Join(candidates, ", "))

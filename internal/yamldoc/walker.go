@@ -6,17 +6,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// walker follows the text of a scalar through the lines it was written on.
+// walker follows the text of a scalar through the lines of the document.
 type walker struct {
 	lines []string
 	row   int
 	col   int // in characters
 	style yaml.Style
 	cells []rune // of row
-	held  int    // row that cells are of, plus one
+	held  int    // the row of cells, plus one
 }
 
-// line gives the characters of the current row; nil after the last.
+// line returns the characters of the current row; nil after the last.
 func (w *walker) line() []rune {
 	if w.row >= len(w.lines) {
 		return nil
@@ -27,8 +27,8 @@ func (w *walker) line() []rune {
 	return w.cells
 }
 
-// find moves to where r is written. White space of the text is wherever the
-// walker stands: lines may have been folded.
+// find moves to the place of r. White space matches at the current place,
+// because lines may have been folded.
 func (w *walker) find(r rune) bool {
 	if unicode.IsSpace(r) {
 		return w.row < len(w.lines)
@@ -77,7 +77,8 @@ func (w *walker) pass(r rune) {
 	}
 }
 
-// escapeLength is how many characters an escape of a double-quoted scalar takes.
+// escapeLength returns the length of an escape in a double-quoted scalar, in
+// characters.
 func escapeLength(cells []rune) int {
 	if len(cells) < 2 {
 		return len(cells)

@@ -66,17 +66,17 @@ func TestMappingIsStrict(t *testing.T) {
 		m.Constant("absent", "x")
 	})
 	want := []string{
-		`f.yaml:1:1: absent is missing (write absent: x)`,
+		`f.yaml:1:1: missing field absent (write absent: x)`,
 		`f.yaml:1:7: text: want a text, got the number 1 (quote it)`,
-		`f.yaml:2:8: empty: empty (leave it out or say something)`,
+		`f.yaml:2:8: empty: empty (remove the field or set a value)`,
 		`f.yaml:3:8: whole: want a whole number, got the number 1.5`,
-		`f.yaml:4:6: far: 11 is not between 0 and 10`,
-		`f.yaml:5:7: long: the duration is 2d, longer than 1d`,
-		`f.yaml:6:7: unit: the duration "30" has no unit (write it like 30s, 5m, 1h30m or 2d)`,
-		`f.yaml:7:7: span: the duration "-5m" is negative (write it like 30s, 5m, 1h30m or 2d)`,
+		`f.yaml:4:6: far: 11 is out of range: want 0 to 10`,
+		`f.yaml:5:7: long: the duration is 2d, must be at most 1d`,
+		`f.yaml:6:7: unit: duration "30" without a unit (write it like 30s, 5m, 1h30m or 2d)`,
+		`f.yaml:7:7: span: negative duration "-5m" (write it like 30s, 5m, 1h30m or 2d)`,
 		`f.yaml:8:6: yes: want true or false, got the text "on"`,
 		`f.yaml:9:1: unknown field "nmuber" (did you mean "number"? allowed: text, empty, whole, far, long, unit, span, yes, number, absent)`,
-		`f.yaml:10:1: "text" is given twice, first on line 1 (keep one)`,
+		`f.yaml:10:1: duplicate field "text", first on line 1 (keep one)`,
 	}
 	if diff := cmp.Diff(want, strings.Split(got, "\n")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
