@@ -20,36 +20,36 @@ type matchers = labels.Matchers
 
 // Lister finds the workloads that declare themselves services.
 type Lister interface {
-	// Marked gives the workloads that carry the label [LabelService] with
-	// the value true, in all namespaces it may read.
+	// Marked returns the workloads whose label [LabelService] is true, in all
+	// namespaces it may read.
 	Marked(ctx context.Context, label string) ([]kube.Marked, error)
 }
 
 // Options of a catalog.
 type Options struct {
-	Entries  []Entry           // configured; they win over discovered ones of the same name or workload
-	Ceiling  playbook.Autonomy // highest level an annotation may give
+	Entries  []Entry           // configured; they take precedence over discovered entries of the same name or workload
+	Ceiling  playbook.Autonomy // highest level that an annotation may set
 	Lister   Lister            // nil: no discovery
-	Tenants  Tenants           // nil: an alert that names only a node is about no service
+	Tenants  Tenants           // nil: an alert that names only a node belongs to no service
 	Interval time.Duration     // between refreshes; default one minute
-	MaxAge   time.Duration     // oldest answer of the cluster that still counts; default ten minutes
+	MaxAge   time.Duration     // maximum age of the cluster's last answer; default ten minutes
 	Log      *slog.Logger      // nil: silent
 }
 
-// Catalog is the set of services as it stands now.
+// Catalog is the current set of services.
 type Catalog struct {
 	o       Options
 	tenants tenants
 
-	mu    sync.RWMutex // guards what was discovered
+	mu    sync.RWMutex // guards the discovered entries
 	all   []Entry      // configured and discovered
-	at    time.Time    // of the last good refresh
+	at    time.Time    // of the last successful refresh
 	err   error        // of the last refresh
-	notes []string     // marked workloads that could not be taken, and why
+	notes []string     // marked workloads that were not accepted, and why
 }
 
-// New makes a catalog of the configured entries. With a Lister nothing is
-// known until the first [Catalog.Refresh].
+// New returns a catalog of the configured entries. With a Lister, the services
+// are unknown until the first [Catalog.Refresh].
 func New(o Options) *Catalog {
 	if o.Interval <= 0 {
 		o.Interval = time.Minute
@@ -63,7 +63,7 @@ func New(o Options) *Catalog {
 	return &Catalog{o: o, tenants: tenants{source: o.Tenants}, all: slices.Clone(o.Entries)}
 }
 
-// Run refreshes what is discovered until ctx ends.
+// Run refreshes the discovered services until ctx ends.
 func (c *Catalog) Run(ctx context.Context) error {
 	if c.o.Lister == nil {
 		<-ctx.Done()
@@ -83,8 +83,8 @@ func (c *Catalog) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh asks the cluster once. A failure keeps what is known until it is
-// older than Options.MaxAge.
+// Refresh asks the cluster once. After a failure the last answer is kept until
+// it is older than Options.MaxAge.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	if c.o.Lister == nil {
 		return nil
@@ -104,15 +104,15 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	defer c.mu.Unlock()
 	for _, n := range notes {
 		if !slices.Contains(c.notes, n) {
-			c.o.Log.Warn("marked workload is not taken into the catalog", "why", n)
+			c.o.Log.Warn("marked workload not accepted into the catalog", "why", n)
 		}
 	}
 	c.all, c.at, c.err, c.notes = all, time.Now(), nil, notes
 	return nil
 }
 
-// merge puts discovered services behind the configured ones, and leaves out
-// those that a configured one already describes.
+// merge appends discovered services to the configured ones, and omits those
+// that a configured one already describes.
 func (c *Catalog) merge(marked []kube.Marked) (all []Entry, notes []string) {
 	all = slices.Clone(c.o.Entries)
 	for _, m := range marked {
@@ -134,8 +134,8 @@ func (c *Catalog) merge(marked []kube.Marked) (all []Entry, notes []string) {
 	return all, notes
 }
 
-// entries gives the services, or an error when the cluster's answer is too old
-// to act on: a service that may be missing or gone is not "no such service".
+// entries returns the services, or an error if the cluster's answer is too old
+// to act on. A missing answer must not look like a missing service.
 func (c *Catalog) entries() ([]Entry, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -148,11 +148,11 @@ func (c *Catalog) entries() ([]Entry, error) {
 	case c.at.IsZero():
 		return nil, errors.New("discover services: not done yet")
 	default:
-		return nil, fmt.Errorf("discover services: the last answer of the cluster is of %s", c.at.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("discover services: the last answer of the cluster is too old: %s", c.at.UTC().Format(time.RFC3339))
 	}
 }
 
-// Services lists what is known now, by name.
+// Services returns the known services, sorted by name.
 func (c *Catalog) Services() []playbook.Service {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -164,7 +164,7 @@ func (c *Catalog) Services() []playbook.Service {
 	return out
 }
 
-// Missing says what the catalog lacks for readiness, one line each.
+// Missing returns what the catalog lacks for readiness, one line each.
 func (c *Catalog) Missing() []string {
 	if _, err := c.entries(); err != nil {
 		return []string{err.Error()}

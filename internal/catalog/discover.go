@@ -10,7 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// What a workload carries to be found and described.
+// The label and the annotations that declare and describe a service.
 const (
 	LabelService        = "responder.dev/service"   // label: "true" puts the workload into the catalog
 	AnnotationName      = "responder.dev/name"      // the service's name
@@ -25,8 +25,8 @@ const (
 	AnnotationSelector  = "responder.dev/selector"  // PromQL label matchers
 )
 
-// discovered makes a catalog entry of a marked workload, or says what is wrong
-// with its annotations: half a service is none.
+// discovered converts a marked workload to a catalog entry, or reports what is
+// wrong with its annotations. An incomplete service is not accepted.
 func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 	e := Entry{Source: fmt.Sprintf("%s %s/%s", m.Ref.Kind, m.Ref.Namespace, m.Ref.Name)}
 	a := m.Annotations
@@ -74,15 +74,15 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 	return e, nil
 }
 
-// inNamespace refuses an address that is not one of a Service in the namespace:
-// whoever may annotate a workload must not be able to send probes elsewhere.
+// inNamespace refuses an address outside the services of the namespace: a
+// person who can annotate a workload must not be able to send probes elsewhere.
 func inNamespace(endpoint, namespace string) error {
 	if endpoint == "" {
 		return nil
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return fmt.Errorf("%q is no address", endpoint)
+		return fmt.Errorf("%q is not an address", endpoint)
 	}
 	host := strings.TrimSuffix(strings.TrimSuffix(u.Hostname(), ".cluster.local"), ".svc")
 	if name, ns, ok := strings.Cut(host, "."); !ok || name == "" || ns != namespace {
@@ -91,8 +91,8 @@ func inNamespace(endpoint, namespace string) error {
 	return nil
 }
 
-// fromContainers fills in the engine, its container and the model, where the
-// annotations say nothing and the image or the arguments tell.
+// fromContainers derives the engine, its container and the model from the image
+// and the arguments, where the annotations do not set them.
 func fromContainers(s *playbook.Service, cs []kube.Container) {
 	for _, c := range cs {
 		if s.Container != "" && c.Name != s.Container {
@@ -115,7 +115,7 @@ func fromContainers(s *playbook.Service, cs []kube.Container) {
 
 func guessEngine(c kube.Container) string {
 	text := strings.ToLower(c.Image + " " + strings.Join(c.Command, " ") + " " + strings.Join(c.Args, " "))
-	for _, engine := range []string{"dynamo", "sglang", "vllm"} { // dynamo runs the other two inside
+	for _, engine := range []string{"dynamo", "sglang", "vllm"} { // dynamo first, because it runs the other two inside
 		if strings.Contains(text, engine) {
 			return engine
 		}
@@ -123,8 +123,8 @@ func guessEngine(c kube.Container) string {
 	return ""
 }
 
-// servedModel reads the name the engine's metrics carry: what the engine is
-// told to call the model, else the model itself.
+// servedModel returns the model name in the engine's metrics: the configured
+// name, else the model itself.
 func servedModel(c kube.Container) string {
 	args := append(append([]string(nil), c.Command...), c.Args...)
 	for _, flag := range []string{"--served-model-name", "--model", "--model-path"} {

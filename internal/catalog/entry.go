@@ -17,23 +17,24 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Entry is one service of the catalog and the alerts that are certainly its own.
+// Entry is one service of the catalog, with the alerts that certainly belong to
+// it.
 type Entry struct {
 	Service playbook.Service
-	Match   []labels.Matchers // alerts of this service, one set each; empty: by namespace and name only
+	Match   []labels.Matchers // alerts of this service, one set each; empty: matched by namespace and name only
 	Source  string            // file:line of a configured entry, kind namespace/name of a discovered one
 }
 
-// engines are the serving engines an entry may name.
+// engines lists the serving engines that an entry may name.
 var engines = []string{"vllm", "sglang", "dynamo", "kserve"}
 
-// workloadKinds are the kinds of workloads levers can change.
+// workloadKinds lists the kinds of workloads that levers can change.
 var workloadKinds = []string{"Deployment", "StatefulSet"}
 
-// maxWindow bounds an SLO's window; nobody keeps raw series for longer.
+// maxWindow limits the window of an SLO; raw series are not kept for longer.
 const maxWindow = 90 * 24 * time.Hour
 
-// finish fills in what follows from the rest.
+// finish derives empty fields from the others.
 func finish(s *playbook.Service) {
 	if s.Name == "" && s.Workload.Name != "" {
 		s.Name = s.Namespace + "/" + s.Workload.Name
@@ -43,13 +44,13 @@ func finish(s *playbook.Service) {
 	}
 }
 
-// quote writes a label value as PromQL reads it.
+// quote quotes a label value for PromQL.
 func quote(v string) string { return strconv.Quote(v) }
 
-// problem is one thing wrong with a service: the field and what to do.
+// problem is one error in a service: the field, the error and the remedy.
 type problem struct{ field, message, hint string }
 
-// validate names everything that is wrong with a finished service.
+// validate returns all errors of a finished service.
 func validate(s playbook.Service) []problem {
 	var ps []problem
 	add := func(field, message, hint string) { ps = append(ps, problem{field, message, hint}) }
@@ -62,12 +63,12 @@ func validate(s playbook.Service) []problem {
 	if !slices.Contains(workloadKinds, s.Workload.Kind) {
 		hint := "one of " + strings.Join(workloadKinds, ", ")
 		if s.Workload.Kind == "LeaderWorkerSet" {
-			hint = "give kind StatefulSet and the same name: it makes the leaders, and its groups are counted as the replicas"
+			hint = "use kind StatefulSet and the same name: it creates the leaders, and its groups are counted as the replicas"
 		}
-		add("workload.kind", fmt.Sprintf("%q is not known", s.Workload.Kind), hint)
+		add("workload.kind", fmt.Sprintf("unknown kind %q", s.Workload.Kind), hint)
 	}
 	if s.Engine != "" && !slices.Contains(engines, s.Engine) {
-		add("engine", fmt.Sprintf("%q is not known", s.Engine), "one of "+strings.Join(engines, ", "))
+		add("engine", fmt.Sprintf("unknown engine %q", s.Engine), "one of "+strings.Join(engines, ", "))
 	}
 	if s.MinReady < 0 {
 		add("min_ready", "is negative", "0 or more replicas")
@@ -87,7 +88,7 @@ func validate(s playbook.Service) []problem {
 	ps = append(ps, validateGitOps(s.GitOps)...)
 	for i, o := range s.Owners {
 		if !strings.HasPrefix(o, "user:") && !strings.HasPrefix(o, "group:") || strings.HasSuffix(o, ":") {
-			add(fmt.Sprintf("owners[%d]", i), fmt.Sprintf("%q is neither a user nor a group", o), "write user:ada or group:ml-platform")
+			add(fmt.Sprintf("owners[%d]", i), fmt.Sprintf("%q is neither user:NAME nor group:NAME", o), "write user:ada or group:ml-platform")
 		}
 	}
 	for i, slo := range s.SLOs {
@@ -116,7 +117,7 @@ func validateGitOps(g playbook.GitOps) []problem {
 		}
 	}
 	if g.Repository == "" && (g.Path != "" || g.Branch != "") && g.Application == "" {
-		add("repository", "is missing", "path and branch are of a repository, or of an application's")
+		add("repository", "is missing", "path and branch need a repository or an application")
 	}
 	return ps
 }
@@ -140,7 +141,7 @@ func validateSLO(s playbook.SLO) []problem {
 	return ps
 }
 
-// checkEndpoint accepts an absolute http or https URL without credentials; an
+// checkEndpoint accepts an absolute http or https URL without credentials. An
 // empty one means that there is nothing to probe.
 func checkEndpoint(s string) error {
 	if s == "" {
@@ -160,8 +161,8 @@ func checkEndpoint(s string) error {
 	return nil
 }
 
-// checkSelector accepts what can stand between the braces of a PromQL selector.
-// It comes from people's files and annotations and ends up in every query.
+// checkSelector accepts label matchers for the braces of a PromQL selector. The
+// text comes from files and annotations and is used in every query.
 func checkSelector(s string) error {
 	matchers, err := parser.ParseMetricSelector("{" + s + "}")
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 )
 
-// Tenants tells which pods are bound to a node: a cluster, or the sandbox.
+// Tenants lists the pods that are bound to a node: a cluster, or the sandbox.
 type Tenants interface {
 	NodePods(ctx context.Context, node string) ([]kube.NodePod, error)
 }
 
-// Alerts are decided one after the other, so that a slow cluster must not hold
-// them up: an answer is waited for this long, is good for a while, and after a
-// failure the next question waits.
+// Alerts are decided one after the other, so a slow cluster must not delay
+// them. An answer is awaited for tenantsWithin at most and cached; after a
+// failure, the next question is delayed.
 const (
 	tenantsWithin = 2 * time.Second
 	tenantsKept   = 15 * time.Second
 	tenantsRest   = 10 * time.Second
-	tenantsMost   = 1000 // nodes that are remembered
+	tenantsMost   = 1000 // cached nodes
 )
 
 // lodger is a workload with pods on a node.
@@ -32,14 +32,14 @@ type lodger struct {
 	gpus, pods int
 }
 
-// tenants remembers who is on which node.
+// tenants caches the workloads on each node.
 type tenants struct {
 	source Tenants // nil: there is no cluster
 
-	mu    sync.Mutex // one question at a time
+	mu    sync.Mutex // serializes questions
 	known map[string]answered
-	rest  time.Time // nobody is asked before
-	err   error     // of the last question, while it rests
+	rest  time.Time // earliest time of the next question
+	err   error     // of the last question, until rest
 }
 
 type answered struct {
@@ -47,7 +47,7 @@ type answered struct {
 	lodgers []lodger
 }
 
-// on gives the workloads with pods on a node.
+// on returns the workloads with pods on a node.
 func (t *tenants) on(node string) ([]lodger, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,9 +84,9 @@ func (t *tenants) on(node string) ([]lodger, error) {
 	return a.lodgers, nil
 }
 
-// byNode gives the service with the most GPUs on a node, where an alert names
-// nothing else. What is done about a node is done about all who are on it, so
-// that one run is enough, and one of them has to be its service.
+// byNode returns the service with the most GPUs on a node, for an alert that
+// names only a node. An action on a node affects all its services, so one run
+// is enough, and one of them must be its service.
 func (c *Catalog) byNode(entries []*Entry, node string) (hit *Entry, why string, err error) {
 	lodgers, err := c.tenants.on(node)
 	if err != nil {
@@ -104,10 +104,10 @@ func (c *Catalog) byNode(entries []*Entry, node string) (hit *Entry, why string,
 	}
 	switch len(there) {
 	case 0:
-		return nil, fmt.Sprintf("the alert names only node %s, and no service of the catalog has a pod there", node), nil
+		return nil, fmt.Sprintf("the alert names only node %s, where no service of the catalog has a pod", node), nil
 	case 1:
 		return there[0], fmt.Sprintf("it has pods on node %s", node), nil
 	default:
-		return there[0], fmt.Sprintf("of %s it has most on node %s", names(there), node), nil
+		return there[0], fmt.Sprintf("it has the most GPUs of %s on node %s", names(there), node), nil
 	}
 }

@@ -56,11 +56,11 @@ func TestResolveByNode(t *testing.T) {
 		why    string
 	}{
 		{"one service", map[string]string{"node": "one"}, "serving/embed", "it has pods on node one"},
-		{"two services", map[string]string{"node": "shared"}, "serving/chat", "of serving/chat, serving/embed it has most on node shared"},
-		{"two services, one in the namespace", map[string]string{"node": "shared", "namespace": "batch"}, "", "no service of the catalog has a pod there"},
+		{"two services", map[string]string{"node": "shared"}, "serving/chat", "it has the most GPUs of serving/chat, serving/embed on node shared"},
+		{"two services, one in the namespace", map[string]string{"node": "shared", "namespace": "batch"}, "", "where no service of the catalog has a pod"},
 		{"a group of pods, by its leaders", map[string]string{"node": "group"}, "batch/chat", "it has pods on node group"},
-		{"nobody of ours", map[string]string{"node": "others"}, "", "the alert names only node others, and no service of the catalog has a pod there"},
-		{"no such node", map[string]string{"node": "nope"}, "", "no service of the catalog has a pod there"},
+		{"nobody of ours", map[string]string{"node": "others"}, "", "the alert names only node others, where no service of the catalog has a pod"},
+		{"no such node", map[string]string{"node": "nope"}, "", "where no service of the catalog has a pod"},
 		{"a service and a node", map[string]string{"node": "one", "namespace": "serving", "service": "chat"}, "serving/chat", ""},
 		{"a foreign pod and a node", map[string]string{"node": "one", "pod": "exporter-abc"}, "", "no service fits"},
 	}

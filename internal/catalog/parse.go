@@ -14,11 +14,11 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// maxEntries bounds a configured catalog.
+// maxEntries limits a configured catalog.
 const maxEntries = 20_000
 
-// ParseNode reads the list of services at a node of a file. The error is
-// [playbook.Problems]: everything that is wrong, with its place.
+// ParseNode reads the list of services at a node of a file. The error is a
+// [playbook.Problems] that lists every error with its place.
 func ParseNode(source string, node *yaml.Node) ([]Entry, error) {
 	if node.Kind == 0 || node.Tag == "!!null" {
 		return nil, nil
@@ -43,12 +43,12 @@ func ParseNode(source string, node *yaml.Node) ([]Entry, error) {
 		path := fmt.Sprintf("services[%d]", i)
 		e := r.entry(n, path)
 		if where, dup := seen[e.Service.Name]; dup && e.Service.Name != "" {
-			doc.Report(n, path+".name", fmt.Sprintf("%q is also the name at %s", e.Service.Name, where), "give each service a name of its own")
+			doc.Report(n, path+".name", fmt.Sprintf("duplicate name %q, also at %s", e.Service.Name, where), "names are unique")
 		}
 		seen[e.Service.Name] = e.Source
 		workload := "\x00" + e.Service.Namespace + "/" + e.Service.Workload.Kind + "/" + e.Service.Workload.Name
 		if where, dup := seen[workload]; dup && e.Service.Workload.Name != "" {
-			doc.Report(n, path+".workload", "is also the workload at "+where, "two services on one workload would be locked and changed apart from each other")
+			doc.Report(n, path+".workload", "duplicate workload, also at "+where, "two services of one workload would be locked and changed independently")
 		}
 		seen[workload] = e.Source
 		entries = append(entries, e)
@@ -63,7 +63,7 @@ func ParseNode(source string, node *yaml.Node) ([]Entry, error) {
 type reader struct {
 	source string
 	doc    *yamldoc.Document
-	places map[string]*yaml.Node // of the fields of the entry that is read, by their path
+	places map[string]*yaml.Node // of the fields of the current entry, by path
 	bad    bool                  // a field of the entry cannot be read
 }
 
@@ -86,8 +86,8 @@ func (r *reader) fields(n *yaml.Node, path string, known map[string]func(*yaml.N
 	}
 }
 
-// entry reads one service. What is missing or out of range is found by
-// validate, and is placed at the field or, without one, at the entry.
+// entry reads one service. validate finds missing and invalid values, which are
+// reported at the field or, if it is missing, at the entry.
 func (r *reader) entry(n *yaml.Node, path string) Entry {
 	e := Entry{Source: fmt.Sprintf("%s:%d", r.source, n.Line)}
 	s := &e.Service
@@ -114,7 +114,7 @@ func (r *reader) entry(n *yaml.Node, path string) Entry {
 	})
 	finish(s)
 	if r.bad {
-		return e // what follows would only repeat it in other words
+		return e // further errors would repeat these
 	}
 	for _, p := range validate(*s) {
 		at := r.places[path+"."+p.field]
@@ -209,7 +209,8 @@ func (r *reader) autonomy(into *playbook.Autonomy) func(*yaml.Node, string) {
 	}
 }
 
-// match reads a list of matcher sets, or a mapping of labels that all must be so.
+// match reads a list of matcher sets, or a mapping of labels that must all
+// match.
 func (r *reader) match(e *Entry) func(*yaml.Node, string) {
 	sets := r.list(func(n *yaml.Node, path string) { r.matchers(e, n, path) })
 	return func(n *yaml.Node, path string) {
@@ -224,13 +225,13 @@ func (r *reader) match(e *Entry) func(*yaml.Node, string) {
 			r.text(&value)(n.Content[i+1], path+"."+name)
 			m, err := labels.NewMatcher(labels.MatchEqual, name, value)
 			if err != nil || value == "" {
-				r.report(n.Content[i], path+"."+name, "is no label with a value", "")
+				r.report(n.Content[i], path+"."+name, "is not a label with a value", "")
 				continue
 			}
 			set = append(set, m)
 		}
 		if len(n.Content) == 0 {
-			r.report(n, path, "is empty", "name at least one label, or leave it out")
+			r.report(n, path, "is empty", "name at least one label, or remove the field")
 			return
 		}
 		e.Match = append(e.Match, set)
@@ -249,5 +250,5 @@ func (r *reader) matchers(e *Entry, n *yaml.Node, path string) {
 			return
 		}
 	}
-	r.report(n, path, "matches alerts without any label", "name at least one label that must be there")
+	r.report(n, path, "matches alerts without any label", "require at least one label")
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// A clue is a label that may name a service, and how.
+// clue is a label that may name a service, and how it does.
 type clue struct {
 	label  string
 	means  func(s *playbook.Service, value string) bool
-	strict bool // a value that fits none of the services found so far is a contradiction
+	strict bool // a value that fits none of the remaining services is a contradiction
 }
 
-// clues in the order of their weight. An alert's service label is what the
-// scrape calls it, which is why it does not contradict.
+// clues are in the order of their weight. The service label of an alert is the
+// scrape's name for it, so it never contradicts.
 var clues = []clue{
 	{label: "service", means: func(s *playbook.Service, v string) bool {
 		return v == s.Workload.Name || v == s.Name || strings.HasSuffix(s.Name, "/"+v)
@@ -33,8 +33,9 @@ func workloadIs(kind string) func(*playbook.Service, string) bool {
 	return func(s *playbook.Service, v string) bool { return s.Workload.Kind == kind && s.Workload.Name == v }
 }
 
-// podOf reports whether a pod's name is one that the workload's controllers
-// give: name-hash-random for a Deployment, name-ordinal for a StatefulSet.
+// podOf reports whether a pod's name has the form that the workload's
+// controllers create: name-hash-random for a Deployment, name-ordinal for a
+// StatefulSet.
 func podOf(s *playbook.Service, pod string) bool {
 	rest, ok := strings.CutPrefix(pod, s.Workload.Name+"-")
 	if !ok {
@@ -46,15 +47,15 @@ func podOf(s *playbook.Service, pod string) bool {
 	return strings.Count(rest, "-") == 1
 }
 
-// Resolve gives the services an alert is about: exactly one when it can be
-// said. With none or several, why says what was looked at; with one, what led
-// to it where the alert's labels alone do not.
+// Resolve returns the services of an alert: exactly one if it can be
+// determined. With none or several, why describes what was considered. With
+// one, why describes what determined it, if the alert's labels alone did not.
 //
 // An entry whose matchers fit decides. Otherwise the services of the alert's
 // namespace are narrowed by the labels service, deployment, statefulset, pod
 // and model_name, in this order. An alert with none of them and the label node
-// is about the service that has most pods there; the cluster is asked for them,
-// for two seconds at most.
+// belongs to the service that has most GPUs there; the cluster is asked for at
+// most two seconds.
 func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why string, err error) {
 	entries, err := c.entries()
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why st
 		services = append(services, e.Service)
 	}
 	if len(hits) > 1 {
-		why = fmt.Sprintf("%d services fit: %s; give one of them a match that only its alerts satisfy", len(hits), names(hits))
+		why = fmt.Sprintf("%d services fit: %s; add a match to one of them that only its alerts satisfy", len(hits), names(hits))
 	}
 	if len(hits) == 0 && len(entries) == 0 {
 		why = "the catalog is empty: configure services, or label their workloads " + LabelService + "=true and enable discovery"
@@ -87,7 +88,7 @@ func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why st
 	return services, why, nil
 }
 
-// byLabels narrows the services of the alert's namespace down.
+// byLabels narrows the services of the alert's namespace.
 func (c *Catalog) byLabels(entries []Entry, a playbook.Alert) ([]*Entry, string, error) {
 	var left []*Entry
 	namespace, scoped := a.Labels["namespace"]
@@ -130,7 +131,7 @@ func byClues(left []*Entry, a playbook.Alert) ([]*Entry, string) {
 		case len(next) > 0:
 			left, found = next, true
 		case c.strict:
-			return nil, fmt.Sprintf("%s=%q names none of %s", c.label, v, names(left))
+			return nil, fmt.Sprintf("%s=%q fits none of %s", c.label, v, names(left))
 		}
 	}
 	switch {
@@ -139,11 +140,11 @@ func byClues(left []*Entry, a playbook.Alert) ([]*Entry, string) {
 	case len(used) == 0:
 		return nil, "the alert names no service: it has none of the labels service, deployment, statefulset, pod, model_name"
 	default:
-		return nil, fmt.Sprintf("no service fits %s; there are %s", strings.Join(used, ", "), names(left))
+		return nil, fmt.Sprintf("no service fits %s; candidates: %s", strings.Join(used, ", "), names(left))
 	}
 }
 
-// names lists services for a message, a few of them.
+// names lists the first services for a message.
 func names(es []*Entry) string {
 	const most = 5
 	var b strings.Builder

@@ -49,10 +49,10 @@ func TestResolve(t *testing.T) {
 		{"two of a model", map[string]string{"namespace": "serving", "model_name": "bge"}, []string{"serving/embed", "serving/embed-canary"}, "2 services fit"},
 		{"narrowed", map[string]string{"namespace": "serving", "deployment": "embed", "model_name": "bge"}, []string{"serving/embed"}, ""},
 		{"no namespace, two", map[string]string{"model_name": "llama-70b"}, []string{"serving/chat", "batch/chat"}, "2 services fit"},
-		{"contradiction", map[string]string{"namespace": "serving", "service": "chat", "deployment": "embed"}, nil, `deployment="embed" names none of serving/chat`},
+		{"contradiction", map[string]string{"namespace": "serving", "service": "chat", "deployment": "embed"}, nil, `deployment="embed" fits none of serving/chat`},
 		{"other namespace", map[string]string{"namespace": "kube-system", "service": "dns"}, nil, `no service of the catalog is in namespace "kube-system"`},
 		{"no clue", map[string]string{"namespace": "serving", "severity": "page"}, nil, "the alert names no service"},
-		{"no fit", map[string]string{"namespace": "serving", "service": "other"}, nil, `no service fits service="other"; there are serving/chat`},
+		{"no fit", map[string]string{"namespace": "serving", "service": "other"}, nil, `no service fits service="other"; candidates: serving/chat`},
 	}
 	c := testCatalog(t)
 	for _, tt := range tests {

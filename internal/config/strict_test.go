@@ -58,7 +58,7 @@ func TestStrictDecodeRefuses(t *testing.T) {
 		{"negative duration", "wait: -5m\n", `f.yaml:1:7: wait: not a duration: "-5m" (write it like 30s, 5m, 1h30m or 28d)`},
 		{"size", "size: 16MB\n", `f.yaml:1:7: size: "16MB": not a size: write 16MiB, 512KiB, 1GiB or a number of bytes`},
 		{"alias", "name: &a x\n", `f.yaml:1:7: anchors are not allowed (write the value out where it is used)`},
-		{"second document", "name: a\n---\nname: b\n", `f.yaml:2:1: a second document (this file is one document: remove the line ---)`},
+		{"second document", "name: a\n---\nname: b\n", `f.yaml:2:1: more than one document (this file must be one document: remove the line ---)`},
 		{"encoding", "name: \"\xff\"\n", `f.yaml:1:8: not UTF-8 (save the file as UTF-8)`},
 		{"syntax", "name: [a\n", `f.yaml:1:1: not YAML: did not find expected ',' or ']'`},
 		{"two at once", "on: maybe\nwait: x\n", "f.yaml:1:5: on: must be true or false, not \"maybe\"\nf.yaml:2:7: wait: not a duration: \"x\" (write it like 30s, 5m, 1h30m or 28d)"},

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Engine is what a service runs, by the catalog's name for it.
+// Engine is what a service runs, by its name in the catalog.
 type Engine struct {
-	Name     string // one of [Names]; empty: not known
+	Name     string // one of [Names]; empty: unknown
 	Title    string // for people
 	programs []*Program
 }
 
-// Program is a server with flags of its own.
+// Program is a server with its own flags.
 type Program struct {
 	Name   string // vllm, sglang, dynamo, kserve
 	Title  string
@@ -23,8 +23,8 @@ type Program struct {
 	rules  []rule
 }
 
-// table are all programs that are known. It is made when somebody asks for the
-// first time: a service whose playbooks change no flag never does.
+// table holds all known programs. It is built on first use: a service whose
+// playbooks change no flag never needs it.
 var table = sync.OnceValue(func() programs {
 	return programs{
 		vllm:   newProgram("vllm", "vLLM", vllmSource, vllmRules(), vllmFlags(), vllmFixed(), vllmRemoved()),
@@ -42,12 +42,11 @@ func newProgram(name, title, source string, rules []rule, flags ...[]Flag) *Prog
 	return p
 }
 
-// Names are those of the engines that a catalog may name, in the order people
-// list them.
+// Names returns the engines that a catalog may name, in their usual order.
 func Names() []string { return []string{"vllm", "sglang", "dynamo", "kserve"} }
 
-// Named gives the engine of that name; for a name that is not known, and for
-// none, it is [Unstated] and false.
+// Named returns the engine of a name; for an unknown or empty name it returns
+// [Unstated] and false.
 func Named(name string) (Engine, bool) {
 	t := table()
 	switch name {
@@ -63,13 +62,13 @@ func Named(name string) (Engine, bool) {
 	return Unstated(), false
 }
 
-// Unstated is the engine of a service of which nobody said what it runs: any.
+// Unstated returns the engine of a service whose engine is unknown: any.
 func Unstated() Engine {
 	t := table()
-	return Engine{Title: "an engine that is not known", programs: []*Program{t.vllm, t.sglang, t.dynamo, t.kserve}}
+	return Engine{Title: "an unknown engine", programs: []*Program{t.vllm, t.sglang, t.dynamo, t.kserve}}
 }
 
-// Programs are those whose flags the engine takes.
+// Programs returns the programs whose flags the engine takes.
 func (e Engine) Programs() []*Program { return slices.Clone(e.programs) }
 
 // named is a flag with the program that has it.
@@ -78,7 +77,7 @@ type named struct {
 	program *Program
 }
 
-// find gives the flags of that name, in any spelling, one for each program.
+// find returns the flags of a name, in any spelling, one for each program.
 func (e Engine) find(name string) []named {
 	var out []named
 	for _, p := range e.programs {
@@ -89,8 +88,8 @@ func (e Engine) find(name string) []named {
 	return out
 }
 
-// Flag gives the program's flag of that name or alias. Dashes and underscores
-// are the same, and so are dashes in front or none.
+// Flag returns the program's flag of a name or alias. Dashes equal underscores,
+// and leading dashes are ignored.
 func (p *Program) Flag(name string) (Flag, bool) {
 	name = plain(name)
 	for _, f := range p.Flags {
@@ -101,13 +100,13 @@ func (p *Program) Flag(name string) (Flag, bool) {
 	return Flag{}, false
 }
 
-// plain is a flag's name in the table's spelling. The --no- form of a boolean
-// is another value of the same flag, and nobody names it that way.
+// plain converts a flag's name to the table's spelling. The --no- form of a
+// boolean is another value of the same flag, not a name.
 func plain(name string) string {
 	return strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
 }
 
-// Flags lists the names of all flags that the engine takes, sorted.
+// Flags returns the names of all flags that the engine takes, sorted.
 func (e Engine) Flags() []string {
 	var out []string
 	for _, p := range e.programs {
@@ -119,13 +118,14 @@ func (e Engine) Flags() []string {
 	return slices.Compact(out)
 }
 
-// Known gives the flag of that name; an [*Error] with Unknown says which one was
-// probably meant. Where two programs of the engine have it, it is the first one's.
+// Known returns the flag of a name. An [*Error] with Unknown names the flag
+// that was probably meant. If two programs of the engine have the flag, it is
+// the first one's.
 func (e Engine) Known(name string) (Flag, *Error) {
 	found := e.find(name)
 	if len(found) == 0 {
 		near := e.Nearest(name)
-		hint := "'responder engine flags' lists those that are known"
+		hint := "'responder engine flags' lists the known flags"
 		if near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
@@ -134,17 +134,17 @@ func (e Engine) Known(name string) (Flag, *Error) {
 	return found[0].Flag, nil
 }
 
-// lacks begins the sentence that a flag is none.
+// lacks returns the beginning of an error about an unknown flag.
 func (e Engine) lacks() string {
 	if e.Name == "" {
-		return "no engine that is known (vLLM, SGLang, Dynamo, KServe) has a flag"
+		return "no known engine (vLLM, SGLang, Dynamo, KServe) has the flag"
 	}
-	return e.Title + " has no flag that is known as"
+	return e.Title + " has no known flag"
 }
 
-// Settable gives the flag of that name, if a run may change it. An [*Error] says
-// why not: Unknown, Fixed or Removed. Where two programs of the engine have the
-// flag, it is not enough that one lets it be changed.
+// Settable returns the flag of a name, if a run may change it. An [*Error]
+// gives the reason if not: Unknown, Fixed or Removed. If two programs of the
+// engine have the flag, both must allow the change.
 func (e Engine) Settable(name string) (Flag, *Error) {
 	first, unknown := e.Known(name)
 	if unknown != nil {
@@ -158,8 +158,8 @@ func (e Engine) Settable(name string) (Flag, *Error) {
 	return first, nil
 }
 
-// Check is Settable for a value: an [*Error] may also be BadValue. Where two
-// programs of the engine have the flag, it is enough that one takes the value.
+// Check is Settable for a value: an [*Error] may also be BadValue. If two
+// programs of the engine have the flag, one of them must take the value.
 func (e Engine) Check(name, value string) (Flag, *Error) {
 	first, err := e.Settable(name)
 	if err != nil {
@@ -177,29 +177,29 @@ func (e Engine) Check(name, value string) (Flag, *Error) {
 	return first, err
 }
 
-// Error is why a flag is not set. It is no fault.Error: it is about the table
-// of flags and what was written, not about a request that failed.
+// Error is why a flag cannot be set. It is not a fault.Error: it concerns the
+// table of flags and the input, not a failed request.
 type Error struct {
 	Problem Problem
 	Flag    string
-	Message string // what, why and where it comes from
+	Message string // what, why and its source
 	Hint    string // what to do
-	Nearest string // flag that was probably meant; empty: none
+	Nearest string // the flag that was probably meant; may be empty
 }
 
 // Problem is the kind of an [Error].
 type Problem string
 
-// The problems.
+// The kinds of an [Error].
 const (
 	Unknown  Problem = "unknown"  // no program of the engine has such a flag
-	Removed  Problem = "removed"  // the version that was read has it no longer
+	Removed  Problem = "removed"  // the version of the table no longer has it
 	Fixed    Problem = "fixed"    // a run never changes it
-	BadValue Problem = "value"    // not of its type, or out of its range
+	BadValue Problem = "value"    // not of its type, or out of range
 	Conflict Problem = "conflict" // with the value of another flag
 )
 
-// Error says the message and the hint.
+// Error returns the message and the hint.
 func (e *Error) Error() string {
 	if e.Hint == "" {
 		return e.Message
@@ -207,7 +207,7 @@ func (e *Error) Error() string {
 	return e.Message + "; " + e.Hint
 }
 
-// clip keeps what somebody wrote short enough for a message.
+// clip shortens user input for a message.
 func clip(s string) string {
 	if len(s) > 64 {
 		return s[:64] + "..."

@@ -8,7 +8,7 @@ import (
 // Kind is the type of a flag's value.
 type Kind string
 
-// The kinds.
+// The kinds of flags.
 const (
 	Int    Kind = "int"    // a whole number, plain
 	Size   Kind = "size"   // a whole number, also as 8k = 8000, 8K = 8192, 25.6k, 2G
@@ -21,30 +21,31 @@ const (
 
 // Flag is one flag of a program.
 type Flag struct {
-	Name    string   // as the program documents it, without dashes in front
-	Aliases []string // other names, without dashes in front: tp of -tp
+	Name    string   // as the program documents it, without leading dashes
+	Aliases []string // other names, without leading dashes: tp for -tp
 	Kind    Kind
-	Words   []string // of an Enum, all of them; of a number, words that it takes beside
+	Words   []string // all values of an Enum; values of a number besides numbers
 
-	// Bounds of a number, inclusive unless Above or Below say otherwise; nil: none.
+	// Limits of a number, inclusive unless Above or Below is set; nil: none.
 	Min, Max     *float64
 	Above, Below bool
 
 	Unit    string // of the number: tokens, requests, GiB; empty: none
-	Default string // in words: what holds where it is not set
-	Trades  string // what more or less of it gives and takes
-	Source  string // file and name in it that the bounds come from
-	Note    string // what moved between versions, or is read wrongly
+	Default string // in words: the value if the flag is not set
+	Trades  string // the effect of a larger or smaller value
+	Source  string // file and name in it that set the limits
+	Note    string // what changed between versions, or is easily misread
 
-	// Compiles: the value is part of what the program compiles at the start, so
-	// that the first start with a new one is slower.
+	// Compiles is set if the program compiles the value into its start, so that
+	// the first start with a new value is slower.
 	Compiles bool
-	// Contract: clients are served other than before; of those that a run may change.
+	// Contract is set if clients are served differently; only of flags that a
+	// run may change.
 	Contract bool
 
-	// Fixed is why a run never changes it; empty: it may.
+	// Fixed is why a run never changes the flag; empty: it may.
 	Fixed Reason
-	// Removed is what came instead, of a flag that the version read has no longer.
+	// Removed is the replacement of a flag that the version no longer has.
 	Removed string
 }
 
@@ -52,45 +53,45 @@ type Flag struct {
 // fault.Reason: nothing has failed.
 type Reason string
 
-// The reasons. A proof by latency, errors and traffic says nothing of these.
+// The reasons. A proof by latency, errors and traffic does not cover these.
 const (
-	Served  Reason = "it decides what is served, and a proof by latency and errors cannot tell whether the answers are still right"
-	Answers Reason = "it changes the numbers that answers are computed with, and a proof by latency and errors cannot tell whether they are still right"
-	Layout  Reason = "it goes with the GPUs, the pods and their peers, which no flag brings along"
-	Door    Reason = "it decides where the service is reached, by whom and with which credentials"
+	Served  Reason = "it decides what is served, and a proof by latency and errors does not show whether the answers are still right"
+	Answers Reason = "it changes the numerics of answers, and a proof by latency and errors does not show whether they are still right"
+	Layout  Reason = "it depends on the GPUs, the pods and their peers, which no flag changes"
+	Access  Reason = "it decides where the service is reached, by whom and with which credentials"
 	Code    Reason = "it loads code"
-	Sight   Reason = "it decides what is measured and logged, and proofs are made of that"
+	Sight   Reason = "it decides what is measured and logged, which proofs depend on"
 	Several Reason = "it holds many settings, and one variable is changed at a time"
 )
 
 // Changeable reports whether a run may change the flag.
 func (f Flag) Changeable() bool { return f.Fixed == "" && f.Removed == "" }
 
-// changeable refuses what a run never changes.
+// changeable refuses a flag that a run never changes.
 func (f Flag) changeable(p *Program) *Error {
 	switch {
 	case f.Fixed != "":
 		return &Error{
 			Problem: Fixed, Flag: f.Name,
 			Message: fmt.Sprintf("--%s of %s is never changed by a run: %s", f.Name, p.Title, f.Fixed),
-			Hint:    "change it by hand, with a review and a test of its own",
+			Hint:    "change it manually, with a review and a test",
 		}
 	case f.Removed != "":
 		return &Error{
 			Problem: Removed, Flag: f.Name,
-			Message: fmt.Sprintf("%s has no flag --%s any longer, and would not start with it (%s)", p.Title, f.Name, p.Source), Hint: f.Removed,
+			Message: fmt.Sprintf("%s no longer has the flag --%s and would not start with it (%s)", p.Title, f.Name, p.Source), Hint: f.Removed,
 		}
 	}
 	return nil
 }
 
-// Range says in words what values the flag takes.
+// Range describes the values that the flag takes.
 func (f Flag) Range() string {
 	switch f.Kind {
 	case Bool:
 		return "true or false"
 	case Switch:
-		return "true, or false to take it away"
+		return "true, or false to remove it"
 	case Enum:
 		return "one of " + strings.Join(f.Words, ", ")
 	case Text:
@@ -138,11 +139,11 @@ func (f Flag) bounds() string {
 	return low + high
 }
 
-// at makes the pointer that Min and Max want.
+// at returns a pointer for Min and Max.
 func at(v float64) *float64 { return &v }
 
-// fixed makes flags that are never changed, for one reason. A name may have
-// aliases behind it: "tensor-parallel-size tp".
+// fixed returns flags that are never changed for one reason. Aliases follow a
+// name: "tensor-parallel-size tp".
 func fixed(why Reason, names ...string) []Flag {
 	out := make([]Flag, 0, len(names))
 	for _, n := range names {

@@ -2,12 +2,12 @@ package engine
 
 import "slices"
 
-// What stands in front of an engine has few flags of its own, and those say
-// what it serves and where it belongs: none is for a run to change. All others
-// go to the engine behind.
+// A server in front of an engine has few flags of its own, which set what it
+// serves and where it belongs. A run changes none of them. All other flags
+// belong to the engine behind it.
 const (
-	dynamoSource = "Dynamo v1.4, vLLM and runtime configuration: a worker takes its engine's flags beside its own"
-	kserveSource = "KServe, python/huggingfaceserver/huggingfaceserver/__main__.py at 00397f1e8: it takes vLLM's flags beside its own"
+	dynamoSource = "Dynamo v1.4, vLLM and runtime configuration: a worker takes its engine's flags besides its own"
+	kserveSource = "KServe, python/huggingfaceserver/huggingfaceserver/__main__.py at 00397f1e8: it takes vLLM's flags besides its own"
 )
 
 func dynamoFixed() []Flag {

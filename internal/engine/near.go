@@ -6,14 +6,14 @@ import (
 	"github.com/inference-responder/responder/internal/spelling"
 )
 
-// Nearest gives the flag that a name which is none was probably meant for:
-// spelled a little differently, shortened, or named by some of its words. Empty:
-// nothing is near.
+// Nearest returns the flag that an unknown name was probably meant for: spelled
+// slightly differently, shortened, or named by some of its words. Empty: there
+// is none.
 func (e Engine) Nearest(name string) string {
 	return nearest(plain(name), e.Flags())
 }
 
-// meant is the end of a message that knows better.
+// meant returns the end of a message with a suggestion.
 func meant(near string) string {
 	if near == "" {
 		return ""
@@ -21,7 +21,8 @@ func meant(near string) string {
 	return ": did you mean " + near + "?"
 }
 
-// nearest prefers few edits, then an abbreviation, then the most words in common.
+// nearest prefers few edits, then an abbreviation, then the most words in
+// common.
 func nearest(name string, all []string) string {
 	name = strings.ToLower(name)
 	best, distance := "", max(2, len(name)/5)+1
@@ -38,7 +39,7 @@ func nearest(name string, all []string) string {
 			return c
 		}
 	}
-	shared := 2 // one word in common says little
+	shared := 2 // a single common word is not a match
 	for _, c := range all {
 		n, d := common(name, c), spelling.Distance(name, c)
 		if n > shared || n == shared && (best == "" || d < distance) {

@@ -6,22 +6,23 @@ import (
 	"slices"
 )
 
-// rule is what must hold between flags.
+// rule is a constraint between flags.
 type rule struct {
-	flags  []string // that it speaks of
+	flags  []string // the flags of the rule
 	source string
-	// broken says why it does not hold; empty: it does, as far as the values tell.
+	// broken returns why the rule is violated; empty: it is not, as far as the
+	// values show.
 	broken func(s setting) string
 }
 
-// setting is what flags are set to, as a change would leave them.
+// setting holds the values of flags as a change would leave them.
 type setting struct {
-	values  map[string]string // of those that are set; the others have their defaults
+	values  map[string]string // of the flags that are set; the others have their defaults
 	numbers map[string]float64
 	changed []string
 }
 
-// number gives the number that a flag is set to.
+// number returns the number that a flag is set to.
 func (s setting) number(flag string) (float64, bool) {
 	n, ok := s.numbers[flag]
 	return n, ok
@@ -33,11 +34,11 @@ func (s setting) is(flag, value string) bool { return s.values[flag] == value }
 // has reports whether a flag is set at all.
 func (s setting) has(flag string) bool { _, ok := s.values[flag]; return ok }
 
-// moves reports whether the change is of the flag.
+// moves reports whether the change sets the flag.
 func (s setting) moves(flag string) bool { return slices.Contains(s.changed, flag) }
 
-// Related lists the flags whose values decide whether the named ones can be
-// changed: what [Engine.Conflicts] has to be given.
+// Related returns the flags whose values decide whether the named ones can be
+// changed: the input of [Engine.Conflicts].
 func (e Engine) Related(names ...string) []string {
 	var out []string
 	for _, p := range e.programs {
@@ -52,10 +53,10 @@ func (e Engine) Related(names ...string) []string {
 	return slices.DeleteFunc(out, func(f string) bool { return slices.Contains(names, f) })
 }
 
-// Conflicts gives the rules between flags that values would break. The values
-// are those of the flags that are set once the change is made, by the table's
-// names; changed are those that the change sets. A flag that stands there with
-// something that is no value of it cannot be compared, which is a conflict too.
+// Conflicts returns the rules between flags that the values would break. values
+// holds the flags that are set after the change, by the table's names; changed
+// lists those that the change sets. An existing value that is invalid cannot be
+// compared, which is a conflict too.
 func (e Engine) Conflicts(values map[string]string, changed []string) []*Error {
 	var out []*Error
 	for _, p := range e.programs {
@@ -71,8 +72,8 @@ func (e Engine) Conflicts(values map[string]string, changed []string) []*Error {
 	return out
 }
 
-// Among gives the rules that these values break among themselves, whatever else
-// is set.
+// Among returns the rules that these values break among themselves, whatever
+// else is set.
 func (e Engine) Among(values map[string]string) []*Error {
 	var out []*Error
 	changed := slices.Sorted(maps.Keys(values))
@@ -93,7 +94,7 @@ func conflict(p *Program, r rule, why string) *Error {
 	return &Error{Problem: Conflict, Flag: r.flags[0], Message: fmt.Sprintf("%s: %s (%s)", p.Title, why, r.source)}
 }
 
-// breaks reads the values that a rule speaks of and asks it.
+// breaks evaluates a rule on the values of its flags.
 func (p *Program) breaks(r rule, values map[string]string, changed []string) string {
 	s := setting{values: map[string]string{}, numbers: map[string]float64{}, changed: changed}
 	for _, name := range r.flags {
@@ -103,7 +104,7 @@ func (p *Program) breaks(r rule, values map[string]string, changed []string) str
 		}
 		f, known := p.Flag(name)
 		if !known {
-			continue // unreachable unless a rule names a flag that the table lacks, which a test holds
+			continue // unreachable unless a rule names a flag that the table lacks; a test prevents that
 		}
 		s.values[name] = value
 		if f.Kind != Int && f.Kind != Size && f.Kind != Float || slices.Contains(f.Words, value) {
@@ -111,7 +112,7 @@ func (p *Program) breaks(r rule, values map[string]string, changed []string) str
 		}
 		n, why := f.number(value)
 		if why != "" {
-			return fmt.Sprintf("--%s is set to %q, which is %s: what goes with it cannot be told", name, clip(value), why)
+			return fmt.Sprintf("--%s is set to %q, which is %s: its constraints cannot be checked", name, clip(value), why)
 		}
 		s.numbers[name] = n
 	}

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// sglangSource is what SGLang's table was read from. Its flags are plain
-// argparse: dashes only. Most bounds are assertions of the scheduler, which ends
+// sglangSource is the source of SGLang's table. Its flags are plain argparse
+// flags: dashes only. Most limits are assertions of the scheduler, which ends
 // the server at its start.
 const sglangSource = "SGLang main 8905cbd42, 2026-07-20 (about v0.5.15), and python/sglang/srt/server_args.py at 001067fff"
 
-// Files of SGLang that bound its flags.
+// Files of SGLang that limit its flags.
 const (
 	sglangArgs    = "python/sglang/srt/server_args.py "
 	sglangWorker  = "python/sglang/srt/managers/tp_worker.py "
 	sglangManager = "python/sglang/srt/managers/scheduler.py "
 )
 
-// sglangFlags are those that a run may change. Booleans are store_true: there is
-// --flag or nothing, and no --no- form.
+// sglangFlags returns the flags that a run may change. Booleans are store_true:
+// there is --flag, but no --no- form.
 func sglangFlags() []Flag {
 	return slices.Concat(sglangAdmission(), sglangBatch(), sglangMemory())
 }
 
-// sglangAdmission is what is admitted, and who goes first.
+// sglangAdmission returns the flags of admission and priority.
 func sglangAdmission() []Flag {
 	return []Flag{
 		{
@@ -43,7 +43,7 @@ func sglangAdmission() []Flag {
 		{
 			Name: "max-prefill-tokens", Kind: Size, Min: at(1), Unit: "tokens of a prefill batch", Default: "16384",
 			Trades: "more: more prompts at once, so that first tokens come sooner; tokens between come slower", Source: sglangArgs + "max_prefill_tokens",
-			Note: "the model's context length where that is more",
+			Note: "the model's context length if that is larger",
 		},
 		{
 			Name: "prefill-max-requests", Kind: Int, Min: at(1), Unit: "requests of a prefill batch", Default: "no limit",
@@ -59,20 +59,20 @@ func sglangAdmission() []Flag {
 		},
 		{
 			Name: "schedule-policy", Kind: Enum, Words: []string{"lpm", "random", "fcfs", "dfs-weight", "lof", "priority", "routing-key"}, Default: "fcfs", Contract: true,
-			Trades: "who goes first", Source: sglangArgs + "schedule_policy",
+			Trades: "the order of requests", Source: sglangArgs + "schedule_policy",
 		},
 		{
 			Name: "enable-priority-scheduling", Kind: Switch, Default: "false", Contract: true,
-			Trades: "requests that say they matter go first, the others wait", Source: sglangArgs + "enable_priority_scheduling",
+			Trades: "requests with a priority go first, the others wait", Source: sglangArgs + "enable_priority_scheduling",
 		},
 		{
 			Name: "retraction-policy", Kind: Enum, Words: []string{"length", "priority"}, Default: "length", Contract: true,
-			Trades: "who gives way when the KV cache is full", Source: sglangArgs + "retraction_policy",
+			Trades: "which requests are retracted when the KV cache is full", Source: sglangArgs + "retraction_policy",
 		},
 	}
 }
 
-// sglangBatch is what is batched.
+// sglangBatch returns the flags of batching.
 func sglangBatch() []Flag {
 	return []Flag{
 		{
@@ -102,7 +102,7 @@ func sglangBatch() []Flag {
 	}
 }
 
-// sglangMemory is what is kept, and where.
+// sglangMemory returns the flags of caches.
 func sglangMemory() []Flag {
 	return []Flag{
 		{
@@ -116,15 +116,15 @@ func sglangMemory() []Flag {
 		},
 		{
 			Name: "max-total-tokens", Kind: Size, Min: at(1), Unit: "tokens of KV cache", Default: "what mem-fraction-static gives",
-			Trades: "fewer: less KV cache than there is memory for", Source: sglangArgs + "max_total_tokens", Note: "for development, its help says",
+			Trades: "fewer: less KV cache than there is memory for", Source: sglangArgs + "max_total_tokens", Note: "for development, according to its help",
 		},
 		{
 			Name: "disable-radix-cache", Kind: Switch, Default: "false",
-			Trades: "every prompt is computed anew", Source: sglangArgs + "disable_radix_cache", Note: "there is no flag that turns it on: it is on",
+			Trades: "every prompt is recomputed", Source: sglangArgs + "disable_radix_cache", Note: "no flag turns it on: it is on by default",
 		},
 		{
 			Name: "radix-eviction-policy", Kind: Enum, Words: []string{"lru", "lfu", "slru", "priority"}, Default: "lru",
-			Trades: "which prefixes are forgotten first", Source: sglangArgs + "radix_eviction_policy",
+			Trades: "which prefixes are evicted first", Source: sglangArgs + "radix_eviction_policy",
 		},
 		{
 			Name: "enable-hierarchical-cache", Kind: Switch, Default: "false",
@@ -145,7 +145,7 @@ func sglangMemory() []Flag {
 	}
 }
 
-// sglangRules is what must hold between SGLang's flags.
+// sglangRules returns the constraints between SGLang's flags.
 func sglangRules() []rule {
 	rules := []rule{
 		{[]string{"chunked-prefill-size", "page-size"}, sglangArgs + "check_server_args", chunkOfWholePages},
@@ -161,27 +161,27 @@ func sglangRules() []rule {
 	return rules
 }
 
-// chunkOfWholePages holds a chunk to whole pages.
+// chunkOfWholePages requires that a chunk consists of whole pages.
 func chunkOfWholePages(s setting) string {
 	chunk, a := s.number("chunked-prefill-size")
 	page, b := s.number("page-size")
 	if a && b && chunk > 0 && page >= 1 && int64(chunk)%int64(page) != 0 {
-		return fmt.Sprintf("chunked-prefill-size (%.0f) would be no multiple of page-size (%.0f), and the server does not start", chunk, page)
+		return fmt.Sprintf("chunked-prefill-size (%.0f) would not be a multiple of page-size (%.0f), and the server does not start", chunk, page)
 	}
 	return ""
 }
 
-// requestsForEachRank holds a request for each rank.
+// requestsForEachRank requires one request for each rank.
 func requestsForEachRank(s setting) string {
 	requests, a := s.number("max-running-requests")
 	ranks, b := s.number("dp-size")
 	if a && b && requests < ranks {
-		return fmt.Sprintf("max-running-requests (%.0f) would be less than dp-size (%.0f): a rank without any does not start", requests, ranks)
+		return fmt.Sprintf("max-running-requests (%.0f) would be less than dp-size (%.0f): a rank without requests does not start", requests, ranks)
 	}
 	return ""
 }
 
-// hierarchyNeedsRadix says that the hierarchical cache is one of the radix cache.
+// hierarchyNeedsRadix requires the radix cache for the hierarchical cache.
 func hierarchyNeedsRadix(s setting) string {
 	if s.is("enable-hierarchical-cache", "true") && s.is("disable-radix-cache", "true") {
 		return "enable-hierarchical-cache and disable-radix-cache exclude each other, and the server does not start"
@@ -189,15 +189,15 @@ func hierarchyNeedsRadix(s setting) string {
 	return ""
 }
 
-// mixedNotSpeculative says that mixed chunks and speculation exclude each other.
+// mixedNotSpeculative excludes mixed chunks with speculation.
 func mixedNotSpeculative(s setting) string {
 	if s.is("enable-mixed-chunk", "true") && s.has("speculative-algorithm") {
-		return "enable-mixed-chunk does not go with speculative-algorithm, and the server does not start"
+		return "enable-mixed-chunk and speculative-algorithm exclude each other, and the server does not start"
 	}
 	return ""
 }
 
-// queueNotDisaggregated says that the queue's limit is nothing with disaggregation.
+// queueNotDisaggregated: the queue limit has no effect with disaggregation.
 func queueNotDisaggregated(s setting) string {
 	if s.moves("max-queued-requests") && s.has("disaggregation-mode") && !s.is("disaggregation-mode", "null") {
 		return "max-queued-requests has no effect with disaggregation-mode"
@@ -205,15 +205,15 @@ func queueNotDisaggregated(s setting) string {
 	return ""
 }
 
-// sizeOutranksRatio says that memory in bytes outranks memory as a multiple.
+// sizeOutranksRatio: a size in bytes overrides a ratio.
 func sizeOutranksRatio(s setting) string {
 	if size, ok := s.number("hicache-size"); ok && size > 0 && s.moves("hicache-ratio") {
-		return "hicache-ratio has no effect while hicache-size is set: change that one"
+		return "hicache-ratio has no effect while hicache-size is set: change that flag"
 	}
 	return ""
 }
 
-// needs is the rule that a flag has no effect without a switch.
+// needs returns the rule that a flag has no effect without a switch.
 func needs(name, on string) rule {
 	return rule{[]string{name, on}, sglangArgs + name, func(s setting) string {
 		if s.moves(name) && !s.is(on, "true") {
@@ -223,7 +223,7 @@ func needs(name, on string) rule {
 	}}
 }
 
-// sglangFixed are the flags that a run never changes, by why.
+// sglangFixed returns the flags that a run never changes, by reason.
 func sglangFixed() []Flag {
 	number := func(f Flag) Flag { f.Kind = Int; return f } // rules read it
 	return slices.Concat(
@@ -251,7 +251,7 @@ func sglangFixed() []Flag {
 			"device", "base-gpu-id", "gpu-id-step", "numa-node", "moe-a2a-backend", "disaggregation-mode", "disaggregation-transfer-backend",
 			"disaggregation-bootstrap-port", "disaggregation-ib-device", "tokenizer-worker-num", "detokenizer-worker-num", "gated-launch-port", "use-ray",
 			"disable-hybrid-swa-memory", "enable-page-major-kv-layout", "enable-unified-memory", "radix-cache-backend"),
-		fixed(Door,
+		fixed(Access,
 			"host", "port", "grpc-port", "grpc-mode", "smg-grpc-mode", "fastapi-root-path", "enable-http2", "api-key", "admin-api-key", "ssl-keyfile", "ssl-certfile",
 			"ssl-ca-certs", "ssl-keyfile-password", "enable-ssl-refresh", "file-storage-path"),
 		fixed(Code, "trust-remote-code", "sidecar", "sidecar-args", "warmups", "custom-sigquit-handler"),

@@ -14,18 +14,18 @@ var (
 	humanSize   = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([kKmMgGtT])$`)
 )
 
-// maxNumber is the most characters that a number has: what is longer is more
-// than any flag takes, and no longer exact.
+// maxNumber limits the characters of a number. A longer number exceeds every
+// flag and is no longer exact.
 const maxNumber = 18
 
-// multipliers are those of vLLM's human_readable_int and SGLang's: small letters
+// multipliers are those of human_readable_int in vLLM and SGLang: small letters
 // are decimal, capitals binary.
 var multipliers = map[string]float64{
 	"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12,
 	"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
 }
 
-// value refuses what the flag does not take.
+// value refuses a value that the flag does not take.
 func (f Flag) value(p *Program, value string) *Error {
 	why := f.wrong(value)
 	if why == "" {
@@ -38,7 +38,7 @@ func (f Flag) value(p *Program, value string) *Error {
 	return &Error{Problem: BadValue, Flag: f.Name, Message: message, Hint: "it takes " + f.Range()}
 }
 
-// wrong says why the flag does not take a value; empty: it does.
+// wrong returns why the flag does not take a value; empty: it does.
 func (f Flag) wrong(value string) string {
 	switch f.Kind {
 	case Bool, Switch:
@@ -48,7 +48,7 @@ func (f Flag) wrong(value string) string {
 		return ""
 	case Enum:
 		if !slices.Contains(f.Words, value) {
-			return "no such word" + meant(nearest(value, f.Words))
+			return "unknown value" + meant(nearest(value, f.Words))
 		}
 		return ""
 	case Text:
@@ -63,46 +63,47 @@ func (f Flag) wrong(value string) string {
 	}
 	switch {
 	case f.Min != nil && (n < *f.Min || f.Above && n == *f.Min):
-		return "too small: it has to be " + f.bounds()
+		return "too small: must be " + f.bounds()
 	case f.Max != nil && (n > *f.Max || f.Below && n == *f.Max):
-		return "too large: it has to be " + f.bounds()
+		return "too large: must be " + f.bounds()
 	}
 	return ""
 }
 
-// number reads the value of a flag that is a number.
+// number parses the value of a numeric flag.
 func (f Flag) number(value string) (n float64, why string) {
 	switch {
 	case len(value) > maxNumber:
-		return 0, "no number of at most 18 characters"
+		return 0, "longer than 18 characters"
 	case f.Kind == Float && anyNumber.MatchString(value), wholeNumber.MatchString(value):
 		n, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return 0, "no usable number"
+			return 0, "not a finite number"
 		}
 		return n, ""
 	case f.Kind == Float:
-		return 0, "no number"
+		return 0, "not a number"
 	case f.Kind == Size:
 		return human(value)
 	case anyNumber.MatchString(value):
-		return 0, "no whole number"
+		return 0, "not a whole number"
 	}
-	return 0, "no whole number, written in digits alone"
+	return 0, "not a whole number in plain digits"
 }
 
-// human reads 8k, 8K and 25.6k as the engines do: no decimals before a capital.
+// human parses 8k, 8K and 25.6k as the engines do. Decimals before a capital
+// are errors.
 func human(value string) (n float64, why string) {
 	m := humanSize.FindStringSubmatch(value)
 	if m == nil {
-		return 0, "no whole number, nor one with k, m, g, t (decimal) or K, M, G, T (binary)"
+		return 0, "neither a whole number nor one with k, m, g, t (decimal) or K, M, G, T (binary)"
 	}
 	if strings.Contains(m[1], ".") && strings.ToUpper(m[2]) == m[2] {
-		return 0, fmt.Sprintf("decimals do not go with %s: write %s%s, or the number itself", m[2], m[1], strings.ToLower(m[2]))
+		return 0, fmt.Sprintf("decimals are not allowed with %s: write %s%s, or the number itself", m[2], m[1], strings.ToLower(m[2]))
 	}
 	n, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {
-		return 0, "no usable number"
+		return 0, "not a finite number"
 	}
 	return float64(int64(n * multipliers[m[2]])), ""
 }

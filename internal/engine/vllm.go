@@ -2,11 +2,11 @@ package engine
 
 import "slices"
 
-// vllmSource is what vLLM's table was read from. Bounds are those of the
-// pydantic fields, which the engine holds at its start.
+// vllmSource is the source of vLLM's table. The limits are those of the
+// pydantic fields, which the engine checks at its start.
 const vllmSource = "vLLM main 017e9f4448, 2026-08-17 (about v0.26), and vllm/engine/arg_utils.py at 002f10e0c"
 
-// Files of vLLM that bound its flags.
+// Files of vLLM that limit its flags.
 const (
 	vllmScheduler = "vllm/config/scheduler.py "
 	vllmCache     = "vllm/config/cache.py "
@@ -15,13 +15,13 @@ const (
 	vllmArgs      = "vllm/engine/arg_utils.py "
 )
 
-// vllmFlags are those that a run may change. Booleans are argparse's
+// vllmFlags returns the flags that a run may change. Booleans are argparse's
 // BooleanOptionalAction: --flag and --no-flag, never --flag=true.
 func vllmFlags() []Flag {
 	return slices.Concat(vllmAdmission(), vllmBatch(), vllmMemory(), vllmHost())
 }
 
-// vllmAdmission is what is admitted.
+// vllmAdmission returns the flags of admission.
 func vllmAdmission() []Flag {
 	return []Flag{
 		{
@@ -39,7 +39,7 @@ func vllmAdmission() []Flag {
 		{
 			Name: "max-num-scheduled-tokens", Kind: Size, Min: at(1), Unit: "tokens of a step", Default: "max-num-batched-tokens",
 			Trades: "fewer: room for what speculative decoding adds to a step; less is served", Source: vllmScheduler + "max_num_scheduled_tokens",
-			Note: "vLLM takes 0, with which nothing is scheduled: it is refused here",
+			Note: "vLLM accepts 0, which schedules nothing: it is refused here",
 		},
 		{
 			Name: "max-num-active-seqs", Kind: Int, Min: at(1), Unit: "sequences", Default: "max-num-seqs",
@@ -49,17 +49,17 @@ func vllmAdmission() []Flag {
 		{
 			Name: "max-num-queued-reqs", Kind: Int, Min: at(1), Unit: "requests in flight", Default: "no limit", Contract: true,
 			Trades: "fewer: requests beyond it are refused with 503 at once, instead of waiting", Source: vllmScheduler + "max_num_queued_reqs",
-			Note: "of all data-parallel ranks together; vLLM takes 0, which refuses every request: it is refused here",
+			Note: "for all data-parallel ranks together; vLLM accepts 0, which refuses every request: it is refused here",
 		},
 		{
 			Name: "max-num-queued-tokens", Kind: Size, Min: at(1), Unit: "prompt tokens in prefill", Default: "no limit", Contract: true,
 			Trades: "fewer: requests beyond it are refused with 503, so that first tokens of the others come in time", Source: vllmScheduler + "max_num_queued_tokens",
-			Note: "vLLM takes 0, which refuses every request: it is refused here",
+			Note: "vLLM accepts 0, which refuses every request: it is refused here",
 		},
 	}
 }
 
-// vllmBatch is what is batched.
+// vllmBatch returns the flags of batching.
 func vllmBatch() []Flag {
 	return []Flag{
 		{
@@ -72,7 +72,7 @@ func vllmBatch() []Flag {
 		},
 		{
 			Name: "scheduling-policy", Kind: Enum, Words: []string{"fcfs", "priority"}, Default: "fcfs", Contract: true,
-			Trades: "priority: requests that say they matter go first, the others wait", Source: vllmScheduler + "policy",
+			Trades: "priority: requests with a priority go first, the others wait", Source: vllmScheduler + "policy",
 		},
 		{
 			Name: "enable-chunked-prefill", Kind: Bool, Default: "true where the model supports it",
@@ -94,7 +94,7 @@ func vllmBatch() []Flag {
 	}
 }
 
-// vllmMemory is what is kept of the KV cache.
+// vllmMemory returns the flags of the KV cache.
 func vllmMemory() []Flag {
 	return []Flag{
 		{
@@ -114,32 +114,33 @@ func vllmMemory() []Flag {
 		},
 		{
 			Name: "enable-prefix-caching", Kind: Bool, Default: "true where the model supports it",
-			Trades: "false: every prompt is computed anew", Source: vllmCache + "enable_prefix_caching",
+			Trades: "false: every prompt is recomputed", Source: vllmCache + "enable_prefix_caching",
 			Note: "in a file given with --config, enable-prefix-caching: false is ignored by 'vllm serve': no-enable-prefix-caching: true is not",
 		},
 		{
 			Name: "scheduler-reserve-full-isl", Kind: Bool, Default: "true",
-			Trades: "false: prompts are admitted before it is sure that they fit, which thrashes the KV cache", Source: vllmScheduler + "scheduler_reserve_full_isl",
+			Trades: "false: prompts are admitted before they certainly fit, which thrashes the KV cache", Source: vllmScheduler + "scheduler_reserve_full_isl",
 		},
 		{
 			Name: "watermark", Kind: Float, Min: at(0), Max: at(1), Below: true, Unit: "fraction of the KV blocks", Default: "0",
 			Trades: "more: blocks are kept free when requests are admitted, which stops preemptions; fewer requests run at once", Source: vllmScheduler + "watermark",
-			Note: "of 2026; the engine refuses it before",
+			Note: "since 2026; older engines refuse it",
 		},
 	}
 }
 
-// vllmHost is what the host keeps, and what else takes memory or time of start.
+// vllmHost returns the flags of host memory, and others that affect memory or
+// start time.
 func vllmHost() []Flag {
 	return []Flag{
 		{
 			Name: "kv-offloading-size", Kind: Float, Min: at(0), Above: true, Unit: "GiB of the host's memory, of all ranks together", Default: "none",
 			Trades: "more: blocks that leave the GPU are kept in the host's memory, which the pod needs", Source: vllmCache + "kv_offloading_size",
-			Note: "what came instead of swap-space",
+			Note: "the replacement of swap-space",
 		},
 		{
 			Name: "kv-offloading-backend", Kind: Enum, Words: []string{"native", "lmcache"}, Default: "native",
-			Trades: "which of the two keeps the blocks", Source: vllmCache + "kv_offloading_backend",
+			Trades: "which backend keeps the blocks", Source: vllmCache + "kv_offloading_backend",
 		},
 		{
 			Name: "cpu-offload-gb", Kind: Float, Min: at(0), Unit: "GiB of weights for each GPU", Default: "0",
@@ -159,31 +160,31 @@ func vllmHost() []Flag {
 		},
 		{
 			Name: "mm-processor-cache-gb", Kind: Float, Min: at(0), Unit: "GiB for each process", Default: "4",
-			Trades: "more: images that come again are not processed again; it takes the host's memory", Source: "vllm/config/multimodal.py mm_processor_cache_gb",
+			Trades: "more: repeated images are not processed again; uses the host's memory", Source: "vllm/config/multimodal.py mm_processor_cache_gb",
 		},
 		{
 			Name: "shutdown-timeout", Kind: Int, Min: at(0), Unit: "seconds", Default: "0: requests are aborted",
-			Trades: "more: requests end before the engine does; pods take longer to go", Source: vllmArgs + "shutdown_timeout",
+			Trades: "more: requests end before the engine does; pods take longer to stop", Source: vllmArgs + "shutdown_timeout",
 		},
 	}
 }
 
-// vllmRemoved are flags with which this version does not start. Manifests of
-// older versions may have them.
+// vllmRemoved returns flags with which this version does not start. Manifests
+// of older versions may have them.
 func vllmRemoved() []Flag {
 	gone := func(name, instead string) Flag { return Flag{Name: name, Kind: Text, Removed: instead} }
 	return []Flag{
-		gone("swap-space", "removed 2026-03-07 (about v0.18), where preemption recomputes; --kv-offloading-size came instead"),
+		gone("swap-space", "removed 2026-03-07 (about v0.18), where preemption recomputes; use --kv-offloading-size"),
 		gone("num-lookahead-slots", "it is part of --speculative-config"),
 		gone("num-scheduler-steps", "multi-step scheduling was removed"),
-		gone("scheduler-delay-factor", "it was of V0"),
-		gone("preemption-mode", "preemption recomputes, always"),
-		gone("use-v2-block-manager", "it was of V0"),
+		gone("scheduler-delay-factor", "it belonged to V0"),
+		gone("preemption-mode", "preemption always recomputes"),
+		gone("use-v2-block-manager", "it belonged to V0"),
 		gone("guided-decoding-backend", "it is part of --structured-outputs-config"),
-		gone("max-seq-len-to-capture", "--max-cudagraph-capture-size came instead"),
+		gone("max-seq-len-to-capture", "use --max-cudagraph-capture-size"),
 		gone("max-num-partial-prefills", "concurrent partial prefills were removed"),
 		gone("max-long-partial-prefills", "concurrent partial prefills were removed"),
 		gone("disable-log-requests", "requests are logged only with --enable-log-requests"),
-		gone("disable-prefix-caching", "it never was a flag: enable-prefix-caching=false is --no-enable-prefix-caching"),
+		gone("disable-prefix-caching", "it was never a flag: enable-prefix-caching=false is --no-enable-prefix-caching"),
 	}
 }

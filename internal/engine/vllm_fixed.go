@@ -2,7 +2,7 @@ package engine
 
 import "slices"
 
-// vllmFixed are the flags that a run never changes, by why.
+// vllmFixed returns the flags that a run never changes, by reason.
 func vllmFixed() []Flag {
 	return slices.Concat(
 		fixed(Served,
@@ -38,7 +38,7 @@ func vllmFixed() []Flag {
 			"disable-custom-all-reduce", "fully-sharded-loras", "mm-encoder-tp-mode", "headless", "api-server-count asc",
 			"block-size", "kv-transfer-config", "kv-events-config", "ec-transfer-config", "ec-manager-config", "weight-transfer-config",
 			"num-gpu-blocks-override", "enable-fault-tolerance", "fault-tolerance-config"),
-		fixed(Door,
+		fixed(Access,
 			"host", "port", "uds", "root-path", "api-key", "hf-token", "allow-credentials", "allowed-origins", "allowed-methods", "allowed-headers",
 			"ssl-keyfile", "ssl-certfile", "ssl-ca-certs", "ssl-cert-reqs", "ssl-ciphers", "enable-ssl-refresh", "allowed-local-media-path", "allowed-media-domains",
 			"enable-request-id-headers", "disable-fastapi-docs", "enable-offline-docs", "enable-tokenizer-info-endpoint", "prefix-caching-hash-algo",

@@ -5,7 +5,7 @@ import "fmt"
 // leastBatchedTokens is the smallest default of max-num-batched-tokens on a GPU.
 const leastBatchedTokens = 2048
 
-// vllmRules is what must hold between vLLM's flags.
+// vllmRules returns the constraints between vLLM's flags.
 func vllmRules() []rule {
 	const scheduler = vllmScheduler + "verify_max_model_len"
 	return []rule{
@@ -18,13 +18,13 @@ func vllmRules() []rule {
 	}
 }
 
-// seqsWithinTokens holds a step's sequences within its tokens.
+// seqsWithinTokens limits the sequences of a step by its tokens.
 func seqsWithinTokens(s setting) string {
 	seqs, ok := s.number("max-num-seqs")
 	tokens, set := s.number("max-num-batched-tokens")
 	switch {
 	case !ok:
-		return "" // without one, it is never more than the tokens
+		return "" // the default never exceeds the tokens
 	case set && tokens < seqs:
 		return fmt.Sprintf("max-num-batched-tokens (%.0f) would be less than max-num-seqs (%.0f), and the engine does not start", tokens, seqs)
 	case !set && seqs > leastBatchedTokens:
@@ -33,7 +33,8 @@ func seqsWithinTokens(s setting) string {
 	return ""
 }
 
-// wholePromptsFit holds the longest prompt within a step where prompts are not cut.
+// wholePromptsFit requires that the longest prompt fits into a step if prompts
+// are not chunked.
 func wholePromptsFit(s setting) string {
 	tokens, set := s.number("max-num-batched-tokens")
 	longest, known := s.number("max-model-len")
@@ -48,7 +49,7 @@ func wholePromptsFit(s setting) string {
 	return ""
 }
 
-// activeWithinSeqs holds the active sequences within all.
+// activeWithinSeqs limits the active sequences by all sequences.
 func activeWithinSeqs(s setting) string {
 	active, a := s.number("max-num-active-seqs")
 	seqs, b := s.number("max-num-seqs")
@@ -58,7 +59,7 @@ func activeWithinSeqs(s setting) string {
 	return ""
 }
 
-// longWithinLength holds the threshold of a long prompt within the longest.
+// longWithinLength limits the threshold of a long prompt by the longest prompt.
 func longWithinLength(s setting) string {
 	threshold, a := s.number("long-prefill-token-threshold")
 	longest, b := s.number("max-model-len")
@@ -68,18 +69,18 @@ func longWithinLength(s setting) string {
 	return ""
 }
 
-// bytesOutrankUtilization says that memory in bytes outranks memory as a fraction.
+// bytesOutrankUtilization: memory in bytes overrides memory as a fraction.
 func bytesOutrankUtilization(s setting) string {
 	if s.moves("gpu-memory-utilization") && s.has("kv-cache-memory-bytes") {
-		return "gpu-memory-utilization has no effect while kv-cache-memory-bytes is set: change that one"
+		return "gpu-memory-utilization has no effect while kv-cache-memory-bytes is set: change that flag"
 	}
 	return ""
 }
 
-// backendNeedsSize says that a backend of offloading is nothing without a size.
+// backendNeedsSize: an offloading backend has no effect without a size.
 func backendNeedsSize(s setting) string {
 	if s.moves("kv-offloading-backend") && !s.has("kv-offloading-size") {
-		return "kv-offloading-backend has no effect while kv-offloading-size is not set: set that one"
+		return "kv-offloading-backend has no effect while kv-offloading-size is not set: set that flag"
 	}
 	return ""
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// approval is require_approval: who has to say yes.
+// approval is the effect require_approval: who must approve.
 type approval struct {
 	quorum     int
 	from       []string
-	within     time.Duration // 0: the rule does not say
+	within     time.Duration // 0: not set by the rule
 	remind     time.Duration // 0: no reminder
 	tiers      []machine.Tier
 	strong     bool
 	breakGlass []string
-	glassOwn   bool // they may break the glass for runs of their own too
+	glassOwn   bool // they may also break the glass for their own runs
 }
 
 func (a *approval) judge(*Input) finding { return finding{need: a} }
@@ -32,10 +32,9 @@ func (a *approval) String() string {
 	return text
 }
 
-// require adds what a rule demands to the terms. Time only gets shorter,
-// needs and tiers only more. Who may break the glass, and that also for a run
-// of their own, has to be said by every rule that asks; first says that there
-// was none before.
+// require adds a rule's demand to the terms. Times only get shorter; needs and
+// tiers only grow. Every rule that asks must name the people who may break the
+// glass, also for their own run. first is set if there was no need before.
 func (a *approval) require(t *machine.Terms, rule string, first bool) {
 	t.Needs = append(t.Needs, machine.Need{Rule: rule, From: slices.Clone(a.from), Quorum: a.quorum, Strong: a.strong})
 	t.Within = shorter(t.Within, a.within)
@@ -51,7 +50,7 @@ func (a *approval) require(t *machine.Terms, rule string, first bool) {
 	t.BreakGlass = slices.DeleteFunc(t.BreakGlass, func(who string) bool { return !slices.Contains(a.breakGlass, who) })
 }
 
-// shorter gives the shorter of two times, of which 0 is none.
+// shorter returns the shorter of two times; 0 is none.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -59,8 +58,8 @@ func shorter(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// addTier puts a tier in its place in time, and into one with what is told at
-// the same time.
+// addTier inserts a tier in order of time and merges it with a tier of the same
+// time.
 func addTier(tiers []machine.Tier, t machine.Tier) []machine.Tier {
 	i, there := slices.BinarySearchFunc(tiers, t.After, func(o machine.Tier, after time.Duration) int { return cmp.Compare(o.After, after) })
 	if !there {

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// protection is protect: namespaces that nothing is changed in.
+// protection is the effect protect: namespaces in which nothing is changed.
 type protection struct{ namespaces []string }
 
-// judge looks at the service's namespace and, once there is a plan, at the one
-// of the object that would be changed.
+// judge checks the service's namespace and, with a plan, that of the changed
+// object.
 func (p protection) judge(in *Input) finding {
 	for _, namespace := range namespacesOf(in) {
 		for _, glob := range p.namespaces {
-			// The glob was checked when it was read; a bad one protects everything.
+			// The glob was validated when it was read. An invalid one protects
+			// everything.
 			if ok, err := path.Match(glob, namespace); ok || err != nil {
 				return finding{deny: fmt.Sprintf("namespace %s is protected by %s", namespace, glob)}
 			}
@@ -32,7 +33,8 @@ func namespacesOf(in *Input) []string {
 
 func (p protection) String() string { return "never in " + strings.Join(p.namespaces, ", ") }
 
-// blastRadius is blast_radius: how much a lever may cost while it is under way.
+// blastRadius is the effect blast_radius: how much a lever may cost while it is
+// in progress.
 type blastRadius struct {
 	minReady    *int     // replicas that stay ready
 	lostReady   *int     // replicas
@@ -43,14 +45,14 @@ type blastRadius struct {
 func (b blastRadius) judge(in *Input) finding {
 	switch {
 	case in.Plan == nil:
-		return finding{deny: "there is no plan to say what it costs: " + b.String(), depends: b.String()}
+		return finding{deny: "no plan, so the cost is unknown: " + b.String(), depends: b.String()}
 	case in.Plan.Capacity.Unknown:
 		return finding{deny: "the effect on capacity is unknown: " + b.String()}
 	}
 	c := in.Plan.Capacity
 	switch {
-	// Where fewer are ready to begin with, it must not become fewer still:
-	// repairing an outage stays possible.
+	// If fewer are ready to begin with, the lever must not reduce them further,
+	// so that an outage can be repaired.
 	case b.minReady != nil && c.LowestReady < *b.minReady && (c.ReadyNow >= *b.minReady || c.LowestReady < c.ReadyNow):
 		return finding{deny: fmt.Sprintf("%d would stay ready of %d, %s", c.LowestReady, c.ReadyNow, b)}
 	case b.lostReady != nil && c.Lost() > *b.lostReady:
@@ -64,8 +66,8 @@ func (b blastRadius) judge(in *Input) finding {
 	}
 }
 
-// tokens bounds the tokens per second that go with the lost replicas, at what
-// each yields now.
+// tokens limits the tokens per second of the lost replicas, at their current
+// throughput.
 func (b blastRadius) tokens(in *Input) finding {
 	gone, known := in.Plan.Capacity.LostTokens()
 	switch {

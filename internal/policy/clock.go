@@ -12,26 +12,26 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// clock is the variable time: an object of CEL that functions can tell apart
-// from other objects. It is for one evaluation in one goroutine.
+// clock is the variable time: a CEL object that functions can distinguish from
+// other objects. It is for one evaluation in one goroutine.
 type clock struct {
 	now    time.Time
 	fields map[string]any
-	local  map[string]ref.Val // by zone, as far as asked for
+	local  map[string]ref.Val // by zone, on demand
 }
 
 func clockAt(now time.Time) *clock {
 	return &clock{now: now, fields: map[string]any{"now": now.UTC()}, local: map[string]ref.Val{}}
 }
 
-// ConvertToNative implements ref.Val; nothing converts a clock.
+// ConvertToNative implements ref.Val; no conversion is supported.
 func (c *clock) ConvertToNative(t reflect.Type) (any, error) {
-	return nil, fmt.Errorf("time cannot become a %s", t)
+	return nil, fmt.Errorf("cannot convert time to %s", t)
 }
 
-// ConvertToType implements ref.Val; nothing converts a clock.
+// ConvertToType implements ref.Val; no conversion is supported.
 func (c *clock) ConvertToType(t ref.Type) ref.Val {
-	return types.NewErr("time cannot become a %s", t.TypeName())
+	return types.NewErr("cannot convert time to %s", t.TypeName())
 }
 
 // Equal implements ref.Val.
@@ -43,11 +43,11 @@ func (c *clock) Equal(other ref.Val) ref.Val {
 // Type implements ref.Val.
 func (c *clock) Type() ref.Type { return cel.ObjectType("time.type") }
 
-// Value implements ref.Val: the fields.
+// Value implements ref.Val. It returns the fields.
 func (c *clock) Value() any { return c.fields }
 
-// zoneNames finds names of time zones that do not exist when a policy is
-// loaded, and not at the next incident.
+// zoneNames reports names of unknown time zones when a policy is loaded, not at
+// the next incident.
 type zoneNames struct{}
 
 // Name implements CEL's validator of expressions.

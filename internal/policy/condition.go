@@ -19,7 +19,7 @@ import (
 // activation is what CEL asks for the values of variables.
 type activation = cel.Activation
 
-// variable is one that conditions can read.
+// variable is a variable of conditions.
 type variable struct {
 	name, doc string
 	fields    []expression.Field
@@ -27,8 +27,8 @@ type variable struct {
 
 const numVariables = 8
 
-// variableIndex finds a variable by its name, -1 when there is none. The order
-// is that of declared.
+// variableIndex returns the index of a variable in declared; -1 if there is
+// none.
 func variableIndex(name string) int {
 	switch name {
 	case "service":
@@ -52,7 +52,7 @@ func variableIndex(name string) int {
 	}
 }
 
-// valueOf gives the value of a variable by its index.
+// valueOf returns the value of a variable by its index.
 func valueOf(i int, in *Input) any {
 	switch i {
 	case 0:
@@ -74,7 +74,8 @@ func valueOf(i int, in *Input) any {
 	}
 }
 
-// declared gives the variables with their fields; levers are the kinds there are.
+// declared returns the variables with their fields. levers lists the kinds of
+// levers.
 func declared(levers []string) [numVariables]variable {
 	levels := []string{"observe", "suggest", "auto"}
 	text, whole := expression.Type{Name: expression.String}, expression.Type{Name: expression.Int}
@@ -89,24 +90,24 @@ func declared(levers []string) [numVariables]variable {
 	}
 	all := [numVariables]variable{
 		{name: "service", doc: "The service, as in playbooks."},
-		{name: "playbook", doc: "The playbook that is run."},
-		{name: "state", doc: "The playbook's state: the one that holds the lever, or a gate."},
-		{name: "lever", doc: "What kind of change it is. A gate state changes nothing: its `kind` is empty, and it has no parameters."},
-		{name: "plan", doc: "What exactly would change now. That of a gate state is empty, and its effect on capacity `unknown`."},
+		{name: "playbook", doc: "The playbook of the run."},
+		{name: "state", doc: "The playbook's state: the state of the lever, or a gate."},
+		{name: "lever", doc: "The kind of the change. A gate state changes nothing: its `kind` is empty, and it has no parameters."},
+		{name: "plan", doc: "The change as planned now. For a gate state it is empty, and its effect on capacity is `unknown`."},
 		{name: "run", doc: "The run."},
-		{name: "time", doc: "When the lever would be applied, or the gate opened. `time.zone(\"Europe/Berlin\")` is that on the clocks of a zone."},
-		{name: "actor", doc: "On whose word. While nobody has decided, `name` and `door` are empty and `groups` has none: Responder itself would act."},
+		{name: "time", doc: "When the lever would be applied, or the gate opened. `time.zone(\"Europe/Berlin\")` is the local time of a zone."},
+		{name: "actor", doc: "Who decides. While nobody has decided, `name`, `door` and `groups` are empty: Responder itself would act."},
 	}
 	all[0].fields = playbook.ServiceFields()
 	all[1].fields = []expression.Field{
 		f("name", text, "Its name."), f("title", text, "Its title."), f("runbook", text, "The runbook it encodes."),
-		f("digest", text, "sha256:..., over its document."), f("autonomy", text, "The level it asks for.", levels...),
+		f("digest", text, "sha256:..., of its document."), f("autonomy", text, "The level it sets.", levels...),
 	}
 	all[2].fields = []expression.Field{
 		f("name", text, "Its name."), f("title", text, "Its title."),
-		f("kind", text, "What is asked about.", string(playbook.StateLever), string(playbook.StateGate)),
+		f("kind", text, "The kind of the state.", string(playbook.StateLever), string(playbook.StateGate)),
 		f("autonomy", text, "The effective level before policy: the lowest of configuration, service, playbook and state.", levels...),
-		f("always_asks", truth, "The playbook wants people asked at every level."),
+		f("always_asks", truth, "The playbook asks people at every level."),
 	}
 	all[3].fields = []expression.Field{
 		f("kind", text, "E.g. `kube.scale`.", levers...),
@@ -115,35 +116,35 @@ func declared(levers []string) [numVariables]variable {
 	all[4].fields = []expression.Field{
 		f("summary", text, "In one line."),
 		f("risk", text, "The lever's own judgement.", string(machine.RiskLow), string(machine.RiskMedium), string(machine.RiskHigh)),
-		f("why", text, "The reason for the risk."), f("undo", text, "What would be put back, in words."),
+		f("why", text, "The reason for the risk."), f("undo", text, "What undo would restore, in words."),
 		f("target", object(f("api_version", text, ""), f("kind", text, ""), f("namespace", text, ""), f("name", text, "")), "The object that is changed."),
 		f("changes", list(object(f("path", text, "E.g. `spec.replicas`."), f("from", text, "Empty: added."), f("to", text, "Empty: removed."))), "The diff, field by field."),
 		f("locks", list(text), "What it locks, e.g. `node:n1`."),
-		f("pull_request", truth, "It takes a pull request; false: it is pushed, or changes nothing in Git."),
+		f("pull_request", truth, "The change needs a pull request; false: it is pushed, or changes nothing in Git."),
 		f("unrepeatable", truth, "It is applied once only, because a second attempt could do harm."),
 		f("capacity", object(
-			f("unknown", truth, "The effect cannot be said. The numbers are missing then, and a rule that reads them denies."),
-			f("ready_now", whole, "Ready replicas."), f("lowest_ready", whole, "Fewest while it is under way."), f("ready_after", whole, "Afterwards."),
+			f("unknown", truth, "The effect is unknown. The numbers are then missing, and a rule that reads them denies."),
+			f("ready_now", whole, "Ready replicas."), f("lowest_ready", whole, "Fewest while it is in progress."), f("ready_after", whole, "Afterwards."),
 			f("lost_ready", whole, "`ready_now - lowest_ready`, at least 0."), f("lost_percent", ratio, "`lost_ready` in percent of `ready_now`."),
-		), "What it does to the replicas that serve."),
+		), "Its effect on the serving replicas."),
 	}
 	all[5].fields = []expression.Field{
-		f("id", text, "E.g. `r-01J...`."), f("by", text, "Who started it, e.g. `user:ada`; empty: an alert did."), f("began", moment, "When it began."), f("age", span, "Since then."),
-		f("levers", whole, "Levers it applied so far."), f("kept", whole, "Of those, verified and kept."), f("asked", whole, "Questions put to people so far."),
+		f("id", text, "E.g. `r-01J...`."), f("by", text, "Who started it, e.g. `user:ada`; empty: an alert."), f("began", moment, "When it began."), f("age", span, "Since then."),
+		f("levers", whole, "Levers it applied so far."), f("kept", whole, "Applied levers that were verified and kept."), f("asked", whole, "Questions put to people so far."),
 		f("alerts", list(object(
 			f("status", text, "", string(playbook.Firing), string(playbook.Resolved)),
-			f("labels", expression.Type{Name: expression.Map, Elem: &text}, "A label that is not there is an error: ask with `\"team\" in a.labels`."),
+			f("labels", expression.Type{Name: expression.Map, Elem: &text}, "Reading an absent label is an error: test with `\"team\" in a.labels`."),
 			f("starts_at", moment, ""),
 		)), "The alerts it works on."),
 	}
-	all[6].fields = []expression.Field{f("now", moment, "The moment, in UTC.")}
+	all[6].fields = []expression.Field{f("now", moment, "The time in UTC.")}
 	all[7].fields = []expression.Field{
 		f("name", text, "E.g. `user:ada`."), f("groups", list(text), "E.g. `ml-platform`."), f("door", text, "`cli`, `api`, `slack` or `web`."),
 	}
 	return all
 }
 
-// zoneFields are what time.zone("...") gives.
+// zoneFields returns the fields of time.zone("...").
 func zoneFields() []expression.Field {
 	return []expression.Field{
 		{Name: "weekday", Type: expression.Type{Name: expression.String}, Doc: "The day.", Enum: weekdays()},
@@ -153,12 +154,12 @@ func zoneFields() []expression.Field {
 	}
 }
 
-// weekdays are the days by time.Weekday.
+// weekdays returns the names of the days, indexed by time.Weekday.
 func weekdays() []string {
 	return []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 }
 
-// leversOf names the kinds that are levers.
+// leversOf returns the names of the kinds that are levers.
 func leversOf(kinds []playbook.Kind) []string {
 	var levers []string
 	for _, k := range kinds {
@@ -170,7 +171,7 @@ func leversOf(kinds []playbook.Kind) []string {
 	return levers
 }
 
-// scope is where conditions are compiled.
+// scope returns the scope in which conditions are compiled.
 func scope(kinds []playbook.Kind) (expression.Scope, error) {
 	table, err := expression.NewTypes()
 	if err != nil {
@@ -214,16 +215,16 @@ func scope(kinds []playbook.Kind) (expression.Scope, error) {
 	}, nil
 }
 
-// zones remembers the time zones that conditions named: reading one takes
-// longer than a rule may. There are some 600, so it cannot grow for long.
+// zones caches the time zones that conditions named: loading one takes longer
+// than a rule may. There are about 600, so the cache is bounded.
 type zones struct{ known sync.Map }
 
-// in is time.zone(name).
+// in implements time.zone(name).
 func (z *zones) in(at, name ref.Val) ref.Val {
 	c, ok := at.(*clock)
 	text, isText := name.(types.String)
 	if !ok || !isText {
-		return types.NewErr("zone() is of time, and takes a text")
+		return types.NewErr("zone() is a function of time and takes a text")
 	}
 	if v := c.local[string(text)]; v != nil {
 		return v
@@ -251,15 +252,15 @@ func (z *zones) load(name string) (*time.Location, error) {
 	return zone, err
 }
 
-// loadZone finds a time zone by name. An empty name and Local mean a different
-// time on every machine, so they are none.
+// loadZone loads a time zone by name. An empty name and Local depend on the
+// machine and are refused.
 func loadZone(name string) (*time.Location, error) {
 	if name == "" || name == "Local" {
-		return nil, fmt.Errorf("%q is no time zone: write one like Europe/Berlin or UTC", name)
+		return nil, fmt.Errorf("unknown time zone %q: use a name such as Europe/Berlin or UTC", name)
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no time zone: write one like Europe/Berlin or UTC", yamldoc.Clip(name))
+		return nil, fmt.Errorf("unknown time zone %q: use a name such as Europe/Berlin or UTC", yamldoc.Clip(name))
 	}
 	return zone, nil
 }

@@ -9,29 +9,29 @@ import (
 
 // effect is what a rule does when its condition holds.
 type effect interface {
-	// judge says what the rule makes of a lever. It is pure.
+	// judge returns the rule's finding about a lever. It is pure.
 	judge(in *Input) finding
-	// String says the effect in a few words.
+	// String describes the effect in a few words.
 	String() string
 }
 
-// finding is what one rule makes of one lever.
+// finding is the result of one rule for one lever.
 type finding struct {
-	deny    string             // refused, and why; empty: not refused
-	depends string             // what has to hold once more is known; empty: nothing is open
-	need    *approval          // people who have to say yes
+	deny    string             // why it is denied; empty: not denied
+	depends string             // what is checked once more is known; empty: nothing
+	need    *approval          // people who must approve
 	cap     *playbook.Autonomy // highest level
-	merge   machine.MergeBy    // who merges its pull request; empty: it does not say
+	merge   machine.MergeBy    // who merges its pull request; empty: not set
 }
 
-// says reports whether the rule makes a difference.
+// says reports whether the rule has an effect.
 func (f finding) says() bool {
 	return f.deny != "" || f.depends != "" || f.need != nil || f.cap != nil || f.merge != ""
 }
 
-// bounds reports whether the effect is about changes alone: how many, when, where
-// and at what cost. A gate state changes nothing, so it is not asked about one;
-// the lever behind the gate is.
+// bounds reports whether the effect limits only changes: how many, when, where
+// and at what cost. A gate state changes nothing and is exempt; the lever
+// behind the gate is not.
 func bounds(e effect) bool {
 	switch e.(type) {
 	case budget, freeze, protection, blastRadius, merging:
@@ -41,19 +41,20 @@ func bounds(e effect) bool {
 	}
 }
 
-// denial is deny: never.
+// denial is the effect deny.
 type denial struct{ why string }
 
 func (d denial) judge(*Input) finding { return finding{deny: d.why} }
-func (d denial) String() string       { return "never, because " + d.why }
+func (d denial) String() string       { return "denied: " + d.why }
 
-// ceiling is max_autonomy.
+// ceiling is the effect max_autonomy.
 type ceiling struct{ level playbook.Autonomy }
 
 func (c ceiling) judge(*Input) finding { return finding{cap: &c.level} }
 func (c ceiling) String() string       { return "at most " + c.level.String() }
 
-// merging is merge: who merges the pull request of a change that takes one.
+// merging is the effect merge: who merges the pull request of a change that
+// needs one.
 type merging struct{ by machine.MergeBy }
 
 func (m merging) judge(in *Input) finding {
@@ -69,8 +70,8 @@ func (m merging) judge(in *Input) finding {
 
 func (m merging) String() string { return "a pull request is merged by " + string(m.by) }
 
-// merger adds what a rule says to who merges. People win over Responder, and
-// the first rule that says so is named.
+// merger combines a rule's effect merge with earlier ones. People take
+// precedence over Responder. The first rule with the effective value is named.
 func merger(before *machine.Merger, by machine.MergeBy, rule string) *machine.Merger {
 	if by == "" || before != nil && (before.By == machine.MergePeople || before.By == by) {
 		return before
@@ -78,7 +79,7 @@ func merger(before *machine.Merger, by machine.MergeBy, rule string) *machine.Me
 	return &machine.Merger{By: by, Rule: rule}
 }
 
-// budget is how often within a time.
+// budget is the effect budget: how often within a time.
 type budget struct {
 	what   string // levers, runs
 	limit  int
@@ -88,7 +89,7 @@ type budget struct {
 
 func (b budget) judge(in *Input) finding {
 	if in.Count == nil {
-		return finding{deny: "how much was done is unknown, " + b.String(), depends: b.String()}
+		return finding{deny: "the number of past changes is unknown, " + b.String(), depends: b.String()}
 	}
 	q := Count{What: b.what, Since: in.Now.Add(-b.within.d)}
 	switch b.per {
@@ -100,7 +101,7 @@ func (b budget) judge(in *Input) finding {
 	n, ok := in.Count(q)
 	switch {
 	case !ok:
-		return finding{deny: "how much was done is unknown, " + b.String()}
+		return finding{deny: "the number of past changes is unknown, " + b.String()}
 	case n >= b.limit:
 		return finding{deny: fmt.Sprintf("%d already, %s", n, b)}
 	default:

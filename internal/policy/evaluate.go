@@ -7,47 +7,47 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// Guard is the name of policy among the guards.
+// Guard is the name of policy in the list of guards.
 const Guard = "policy"
 
-// Result is what the rules make of a lever or a gate state.
+// Result is the result of all rules for a lever or a gate state.
 type Result struct {
 	Terms   machine.Terms
 	Verdict machine.GuardVerdict // its Why names the first cause
-	Causes  []Cause              // the rules that made a difference, in the file's order
+	Causes  []Cause              // the rules that had an effect, in the file's order
 }
 
-// Cause is one rule that made a difference.
+// Cause is one rule that had an effect.
 type Cause struct {
 	Rule    string        `json:"rule"`  // its name
-	Place   string        `json:"place"` // as people find it: policy prod-freeze, policy.yaml:14
+	Place   string        `json:"place"` // for people: policy prod-freeze, policy.yaml:14
 	Effect  string        `json:"effect"`
 	Denies  bool          `json:"denies,omitempty"`
-	Depends bool          `json:"depends,omitempty"` // on what is not known yet; only from Explain
+	Depends bool          `json:"depends,omitempty"` // on facts that are unknown yet; only from Explain
 	Why     string        `json:"why"`
 	Need    *machine.Need `json:"need,omitempty"` // of require_approval
 	Cap     *machine.Cap  `json:"cap,omitempty"`  // of max_autonomy
 }
 
-// Evaluate asks every rule about a lever or a gate state; of the latter only
-// those that say more than what a change may cost. What is not known is a
-// denial. A nil Set passes everything.
+// Evaluate evaluates every rule for a lever or a gate state; for a gate state,
+// only the rules that do more than limit changes. Unknown facts are denied. A
+// nil Set allows everything.
 func (s *Set) Evaluate(in Input) Result { return s.ask(&in, nil) }
 
-// Explain says what Evaluate would say of a lever that nobody has planned or
-// decided yet. Rules about plan, run, actor, the lever's parameters or what was
-// done before are causes that say what they depend on; they neither deny nor
-// pass. In.Plan, In.Run, In.Actor, In.With and In.Count are not looked at.
+// Explain evaluates the rules for a lever that is neither planned nor decided.
+// Rules about plan, run, actor, the lever's parameters or past changes become
+// causes with Depends set; they neither deny nor allow. In.Plan, In.Run,
+// In.Actor, In.With and In.Count are ignored.
 func (s *Set) Explain(in Input) Result {
 	in.Plan, in.Run, in.Actor, in.With, in.Count = nil, Run{}, Actor{}, nil, nil
 	unknown := []string{"run", "actor"}
 	if !in.gate() {
-		unknown = append(unknown, "plan", "lever.with") // a gate has none, and that is known
+		unknown = append(unknown, "plan", "lever.with") // a gate has none, which is known
 	}
 	return s.ask(&in, unknown)
 }
 
-// ask evaluates; unknown names what is not known yet and may stay open.
+// ask evaluates the rules. unknown names facts that may stay open.
 func (s *Set) ask(in *Input, unknown []string) Result {
 	if s == nil {
 		return Result{Verdict: machine.GuardVerdict{Guard: Guard, OK: true, Why: "no policy is configured"}}
@@ -66,7 +66,7 @@ func (s *Set) ask(in *Input, unknown []string) Result {
 	return t.result
 }
 
-// tally adds up the answers of rules.
+// tally combines the findings of rules.
 type tally struct {
 	in      *Input
 	values  *values
@@ -75,14 +75,15 @@ type tally struct {
 	result  Result
 	denials int
 	open    int
-	asked   bool // a need was there before
+	asked   bool // there was an earlier need
 
-	// Where another lever carries the change out: as that one.
+	// The values as those of the lever that carries the change out, if that is
+	// another one.
 	routed     *values
 	routedPins []pinned
 }
 
-// ask asks one rule.
+// ask evaluates one rule.
 func (t *tally) ask(r *rule) {
 	if r.excluded(t.pins) && (t.routed == nil || r.excluded(t.routedPins)) || (t.in.gate() && bounds(r.Effect)) {
 		return
@@ -131,7 +132,7 @@ func (t *tally) holds(r *rule, of *values) (holds, known bool, err error) {
 	}
 	holds, ok := v.(bool)
 	if !ok {
-		return false, true, fmt.Errorf("gave a %T", v) // unreachable: conditions are checked to be bools
+		return false, true, fmt.Errorf("result is a %T", v) // unreachable: conditions are checked to be bools
 	}
 	return holds, true, nil
 }
@@ -155,7 +156,7 @@ func (t *tally) depends(r *rule, f finding, on string) {
 	t.result.Causes = append(t.result.Causes, c)
 }
 
-// add takes what a rule demands into the terms.
+// add adds a rule's demands to the terms.
 func (t *tally) add(r *rule, f finding) {
 	c := t.cause(r, r.Effect.String())
 	c.Need, c.Cap = f.needOf(r), f.capOf(r)
@@ -185,7 +186,7 @@ func (f finding) capOf(r *rule) *machine.Cap {
 	return &machine.Cap{Level: *f.cap, Rule: r.Place}
 }
 
-// verdict sums up for the list of guards.
+// verdict summarizes the result for the list of guards.
 func (t *tally) verdict(rules int) machine.GuardVerdict {
 	v := machine.GuardVerdict{Guard: Guard, OK: t.denials == 0}
 	for _, c := range t.result.Causes {

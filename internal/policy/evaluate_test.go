@@ -82,11 +82,11 @@ func TestUnknownIsDenied(t *testing.T) {
 		},
 		"no replica lost, tokens unknown": {`{name: bound, blast_radius: {max_lost_tokens_per_second: 100}}`, func(*Input) {}, ""},
 		"no plan":                         {`{name: risky, when: 'plan.risk == "high"', deny: no}`, func(in *Input) { in.Plan = nil }, "policy risky, policy.yaml:6: when cannot be evaluated: no field risk: guard it with has() if it may be missing"},
-		"nobody counts":                   {`{name: often, budget: {levers: 2, within: 1h}}`, func(in *Input) { in.Count = nil }, "policy often, policy.yaml:6: how much was done is unknown, at most 2 levers on one service within 1h"},
+		"nobody counts":                   {`{name: often, budget: {levers: 2, within: 1h}}`, func(in *Input) { in.Count = nil }, "policy often, policy.yaml:6: the number of past changes is unknown, at most 2 levers on one service within 1h"},
 		"not counted that far": {
 			`{name: often, budget: {runs: 2, per: all, within: 7d}}`,
 			func(in *Input) { in.Count = func(Count) (int, bool) { return 0, false } },
-			"policy often, policy.yaml:6: how much was done is unknown, at most 2 runs in all within 1w",
+			"policy often, policy.yaml:6: the number of past changes is unknown, at most 2 runs in all within 1w",
 		},
 		"repairing an outage": {
 			`{name: bound, blast_radius: {min_ready: 3}}`,

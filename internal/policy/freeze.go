@@ -13,27 +13,27 @@ import (
 
 const minutesOfWeek = 7 * 24 * 60
 
-// span is a duration that prints as people write it.
+// span is a duration with the usual text form.
 type span struct{ d time.Duration }
 
 func (s span) String() string { return playbook.FormatDuration(s.d) }
 
-// freeze is freeze: times at which nothing is changed.
+// freeze is the effect freeze: times at which nothing is changed.
 type freeze struct {
 	zone   *time.Location // of weekly
 	weekly []weekly
 	dates  []dates
 }
 
-// weekly is a time of the week on the clocks of a zone, in minutes since Sunday
-// midnight; from is in it, to is not. One that ends before it begins goes over
-// the end of the week.
+// weekly is a time of the week in a zone, in minutes since Sunday midnight. It
+// includes from and excludes to. If to is before from, it wraps around the end
+// of the week.
 type weekly struct {
 	from, to int
 	text     string
 }
 
-// dates is a time between two moments; from is in it, to is not.
+// dates is an interval that includes from and excludes to.
 type dates struct{ from, to time.Time }
 
 func (f freeze) judge(in *Input) finding {
@@ -72,38 +72,38 @@ func (f freeze) String() string {
 
 const timeForm = "write fri 16:00, or 16:00 with days; 24:00 is the end of a day"
 
-// clockTime reads 16:00 or 24:00 as minutes of a day.
+// clockTime parses 16:00 or 24:00 as minutes of a day.
 func clockTime(text string) (int, error) {
 	if text == "24:00" {
 		return 24 * 60, nil
 	}
 	t, err := time.Parse("15:04", text)
 	if err != nil || len(text) != len("15:04") {
-		return 0, fmt.Errorf("%q is no time of a day", yamldoc.Clip(text))
+		return 0, fmt.Errorf("%q is not a time of day", yamldoc.Clip(text))
 	}
 	return t.Hour()*60 + t.Minute(), nil
 }
 
-// dayOf reads fri or friday.
+// dayOf parses fri or friday.
 func dayOf(text string) (int, error) {
 	i := slices.IndexFunc(weekdays(), func(day string) bool { return text == day || text == day[:3] })
 	if i < 0 {
-		return 0, fmt.Errorf("%q is no day of the week", yamldoc.Clip(text))
+		return 0, fmt.Errorf("%q is not a day of the week", yamldoc.Clip(text))
 	}
 	return i, nil
 }
 
-// windows gives the times of the week of one entry: from and to with days of
-// their own, or times that hold on each of some days (none: every day).
+// windows returns the times of the week of one entry: from and to with their
+// own days, or times for each of some days (none: every day).
 func windows(days []int, from, to, zone string) ([]weekly, error) {
 	fromDay, fromTime, fromNamed := strings.Cut(from, " ")
 	toDay, toTime, toNamed := strings.Cut(to, " ")
 	if fromNamed != toNamed {
-		return nil, errors.New("from and to both name a day, or neither does")
+		return nil, errors.New("only one of from and to names a day")
 	}
 	if fromNamed {
 		if len(days) > 0 {
-			return nil, errors.New("days, and days in from and to")
+			return nil, errors.New("days are set both in days and in from and to")
 		}
 		a, err := weekTime(fromDay, fromTime)
 		if err != nil {
@@ -124,7 +124,7 @@ func windows(days []int, from, to, zone string) ([]weekly, error) {
 		return nil, err
 	}
 	if a == b {
-		return nil, errors.New("from and to are the same moment")
+		return nil, errors.New("from and to are equal")
 	}
 	if len(days) == 0 {
 		days = []int{0, 1, 2, 3, 4, 5, 6}
@@ -132,7 +132,7 @@ func windows(days []int, from, to, zone string) ([]weekly, error) {
 	var out []weekly
 	for _, day := range days {
 		end := day*24*60 + b
-		if b <= a { // over midnight, into the next day
+		if b <= a { // across midnight, into the next day
 			end += 24 * 60
 		}
 		w, err := one(day*24*60+a, end, fmt.Sprintf("%s %s to %s %s", weekdays()[day][:3], from, to, zone))
@@ -147,7 +147,7 @@ func windows(days []int, from, to, zone string) ([]weekly, error) {
 func one(from, to int, text string) ([]weekly, error) {
 	from, to = from%minutesOfWeek, to%minutesOfWeek
 	if from == to {
-		return nil, errors.New("from and to are the same moment")
+		return nil, errors.New("from and to are equal")
 	}
 	return []weekly{{from: from, to: to, text: text}}, nil
 }

@@ -7,27 +7,27 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Input is what is known of a lever that is about to be applied, or of a gate
-// state that is about to be opened or left by a yes.
+// Input describes a lever that is about to be applied, or a gate state that is
+// about to be opened or approved.
 type Input struct {
 	Now      time.Time
 	Service  playbook.Service
 	Playbook *playbook.Playbook // required
 	State    *playbook.State    // required: the lever's, or the gate itself
-	Autonomy playbook.Autonomy  // effective without policy: the lowest of configuration, service, playbook and state
+	Autonomy playbook.Autonomy  // effective level without policy: the lowest of configuration, service, playbook and state
 
 	With  map[string]any // the lever's parameters, evaluated
-	Plan  *machine.Plan  // what it would change; nil: not planned, and rules about it deny. A gate has none
+	Plan  *machine.Plan  // what the lever would change; nil: not planned, and rules about it deny. A gate has none
 	Run   Run
 	Actor Actor
 
-	Count func(Count) (int, bool) // what was done before; nil, or false: unknown
+	Count func(Count) (int, bool) // past changes; nil, or false: unknown
 }
 
-// Run is what rules can read of a run.
+// Run is the part of a run that rules can read.
 type Run struct {
 	ID     string
-	By     string // user:ada, who started it; empty: an alert did
+	By     string // user:ada, who started it; empty: an alert
 	Began  time.Time
 	Levers int // applied so far
 	Kept   int // of those, verified and kept
@@ -35,7 +35,7 @@ type Run struct {
 	Alerts []playbook.Alert
 }
 
-// Actor is on whose word the lever would be applied. The zero value is
+// Actor is the person whose decision applies the lever. The zero value is
 // Responder itself: nobody has decided.
 type Actor struct {
 	Name   string   // user:ada
@@ -43,20 +43,20 @@ type Actor struct {
 	Door   string   // cli, api, slack, web
 }
 
-// Count asks how much was done.
+// Count selects past changes.
 type Count struct {
-	What     string    // levers (applied, whatever came of them), runs (other runs that applied one)
-	Service  string    // on this service only; empty: on all
-	Playbook string    // by this playbook only; empty: by all
+	What     string    // levers (applied, whatever the outcome), runs (other runs that applied one)
+	Service  string    // only on this service; empty: on all
+	Playbook string    // only by this playbook; empty: by all
 	Since    time.Time // inclusive
 }
 
-// gate reports whether it is about a gate state: nothing is changed.
+// gate reports whether the input is about a gate state, which changes nothing.
 func (in *Input) gate() bool { return in.State.Kind == playbook.StateGate }
 
-// routed is the input as that of the lever that carries the change out, where
-// that is another one than the state names: a live change that became a commit.
-// Rules about either count. Nil: it is the same one.
+// routed returns the input for the lever that carries the change out, if that
+// is not the state's lever: a live change that became a commit. Rules about
+// either apply. Nil: it is the same lever.
 func (in *Input) routed() *Input {
 	if in.gate() || in.Plan == nil || in.Plan.Step == "" || in.Plan.Step == in.State.Step {
 		return nil
@@ -67,8 +67,8 @@ func (in *Input) routed() *Input {
 	return &out
 }
 
-// values gives CEL the variables of an input. Each is built when a condition
-// first asks for it, so a Set asks few of its rules for nothing. It is for one
+// values provides CEL with the variables of an input. Each is built on first
+// use, so the cost of a Set follows the rules it evaluates. It is for one
 // evaluation in one goroutine.
 type values struct {
 	in   *Input
@@ -90,7 +90,7 @@ func (v *values) ResolveName(name string) (any, bool) {
 // Parent implements CEL's activation.
 func (v *values) Parent() activation { return nil }
 
-// text gives a text field of a variable; not ok when it is not there.
+// text returns a text field of a variable; ok is false if it is absent.
 func (v *values) text(variable, field string) (string, bool) {
 	made, _ := v.ResolveName(variable)
 	object, _ := made.(map[string]any)
@@ -118,11 +118,11 @@ func leverValue(in *Input) any {
 	return v
 }
 
-// planValue leaves out what is not known, so that reading it is an error.
+// planValue omits unknown values, so that reading them is an error.
 func planValue(in *Input) any {
 	p := in.Plan
 	if in.gate() {
-		p = &machine.Plan{Capacity: machine.Capacity{Unknown: true}} // known to say nothing
+		p = &machine.Plan{Capacity: machine.Capacity{Unknown: true}} // known to have no content
 	}
 	if p == nil {
 		return map[string]any{}
@@ -174,7 +174,8 @@ func texts(words []string) []any {
 	return out
 }
 
-// lostPercent is what is lost as percent of what is ready now; 0 where nothing is.
+// lostPercent returns the lost replicas as a percentage of the ready ones; 0 if
+// none is ready.
 func lostPercent(c machine.Capacity) float64 {
 	if c.ReadyNow <= 0 {
 		return 0

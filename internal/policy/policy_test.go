@@ -163,8 +163,8 @@ func TestExplain(t *testing.T) {
 	}
 	want := []string{
 		`high depends=true: if lever.kind == "kube.scale" && plan.risk == "high": 2 of group:sre`,
-		`far depends=true: if lever.with.replicas > 9: never, because too many`,
-		`ada depends=true: if actor.name == "user:ada": never, because not her`,
+		`far depends=true: if lever.with.replicas > 9: denied: too many`,
+		`ada depends=true: if actor.name == "user:ada": denied: not her`,
 		`first depends=true: if run.levers > 0: at most suggest`,
 		`few depends=true: at most 2 levers on one service within 1h`,
 		`bound depends=true: at least 2 stay ready`,

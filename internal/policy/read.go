@@ -17,7 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// Bounds of a policy.
+// Limits of a policy.
 const (
 	maxRules    = 2000
 	maxQuorum   = 20
@@ -31,14 +31,14 @@ var (
 	principalForm = regexp.MustCompile(`^(user|group):[^\s:]+$`)
 )
 
-const nameHint = "lower-case letters, digits and dashes, at most 63, beginning with a letter"
+const nameHint = "lower-case letters, digits and dashes, at most 63, starting with a letter"
 
 // reader reads the documents of one file.
 type reader struct {
 	scope     expression.Scope
-	base      string // of the file's name
+	base      string // base name of the file
 	set       *Set
-	lines     map[string]int // of rules, by name
+	lines     map[string]int // line of each rule, by name
 	documents int
 }
 
@@ -79,7 +79,7 @@ func (r *reader) document(d *yamldoc.Document) {
 	}
 }
 
-// name reads a name that is required.
+// name reads a required name.
 func (r *reader) name(m *yamldoc.Mapping) string {
 	n := m.Need("name", nameHint)
 	if n == nil {
@@ -87,7 +87,7 @@ func (r *reader) name(m *yamldoc.Mapping) string {
 	}
 	name, ok := m.Doc.Text(n, m.At("name"))
 	if ok && !nameForm.MatchString(name) {
-		m.Doc.Report(n, m.At("name"), fmt.Sprintf("%q is not a name", yamldoc.Clip(name)), nameHint)
+		m.Doc.Report(n, m.At("name"), fmt.Sprintf("invalid name %q", yamldoc.Clip(name)), nameHint)
 	}
 	return name
 }
@@ -100,7 +100,7 @@ func (r *reader) rule(d *yamldoc.Document, n *yaml.Node, at string) {
 	}
 	out := &rule{Name: r.name(m), Line: d.Line + n.Line}
 	if first, twice := r.lines[out.Name]; twice && out.Name != "" {
-		d.Report(m.Get("name"), m.At("name"), fmt.Sprintf("rule %s is already on line %d", out.Name, first), "verdicts name rules: give each a name of its own")
+		d.Report(m.Get("name"), m.At("name"), fmt.Sprintf("duplicate rule %s, first on line %d", out.Name, first), "names are unique")
 	}
 	r.lines[out.Name] = out.Line
 	out.Place = place(out.Name, r.base, out.Line)
@@ -114,11 +114,11 @@ func (r *reader) rule(d *yamldoc.Document, n *yaml.Node, at string) {
 		}
 	}
 	if len(given) != 1 {
-		message := "does nothing: a rule has one of " + strings.Join(effects(), ", ")
+		message := "missing effect: want one of " + strings.Join(effects(), ", ")
 		if len(given) > 1 {
 			message = strings.Join(given, " and ") + " in one rule"
 		}
-		d.Report(n, at, message, "one rule says one thing")
+		d.Report(n, at, message, "a rule has exactly one effect")
 		return
 	}
 	out.Kind = given[0]
@@ -133,7 +133,7 @@ func (r *reader) when(d *yamldoc.Document, n *yaml.Node, at string, out *rule) {
 	}
 	x, errs := expression.Compile(text, r.scope)
 	if len(errs) == 0 && !x.Type.IsExactType(cel.BoolType) {
-		errs = []expression.Error{{Message: "a condition gives true or false, this gives " + x.Type.String(), Hint: "compare it with something"}}
+		errs = []expression.Error{{Message: "a condition must be true or false, this is " + x.Type.String(), Hint: "compare it with something"}}
 	}
 	for _, e := range errs {
 		d.ReportAt(n, at, e.Offset, e.Message, e.Hint)
@@ -143,8 +143,8 @@ func (r *reader) when(d *yamldoc.Document, n *yaml.Node, at string, out *rule) {
 	}
 }
 
-// effect reads the one effect of a rule. What it gives is whole only when
-// nothing was reported.
+// effect reads the one effect of a rule. The result is complete only if nothing
+// was reported.
 func (r *reader) effect(m *yamldoc.Mapping, key string) effect {
 	if key == "deny" {
 		return denial{why: m.Text(key)}
@@ -177,7 +177,7 @@ func (r *reader) ceiling(m *yamldoc.Mapping, key string) effect {
 	text, ok := m.Doc.Text(m.Get(key), m.At(key))
 	level, err := playbook.ParseAutonomy(text)
 	if ok && (err != nil || level == playbook.Auto) {
-		m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("%q limits nothing", yamldoc.Clip(text)), yamldoc.DidYouMean(text, []string{"observe", "suggest"}))
+		m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("unknown autonomy level %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, []string{"observe", "suggest"}))
 	}
 	return ceiling{level: level}
 }
@@ -186,12 +186,12 @@ func (r *reader) merging(m *yamldoc.Mapping, key string) effect {
 	text, ok := m.Doc.Text(m.Get(key), m.At(key))
 	words := []string{string(machine.MergePeople), string(machine.MergeResponder)}
 	if ok && !slices.Contains(words, text) {
-		m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("%q merges nothing", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
+		m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("unknown merger %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
 	}
 	return merging{by: machine.MergeBy(text)}
 }
 
-// principals reads who: users and groups, and the owners where they are allowed.
+// principals reads users and groups, and the owners if they are allowed.
 func (r *reader) principals(m *yamldoc.Mapping, key string, owners bool) []string {
 	n := m.Get(key)
 	if n == nil {
@@ -203,15 +203,15 @@ func (r *reader) principals(m *yamldoc.Mapping, key string, owners bool) []strin
 	}
 	words, nodes := m.Doc.Texts(n, m.At(key))
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		m.Doc.Report(n, m.At(key), "names nobody", hint)
+		m.Doc.Report(n, m.At(key), "no deciders", hint)
 	}
 	var out []string
 	for i, who := range words {
 		switch {
 		case !principalForm.MatchString(who) && (!owners || who != "service.owners"):
-			m.Doc.Report(nodes[i], m.At(key), fmt.Sprintf("%q names nobody", yamldoc.Clip(who)), hint)
+			m.Doc.Report(nodes[i], m.At(key), fmt.Sprintf("%q is not a decider", yamldoc.Clip(who)), hint)
 		case slices.Contains(out, who):
-			m.Doc.Report(nodes[i], m.At(key), who+" is named twice", "keep one")
+			m.Doc.Report(nodes[i], m.At(key), "duplicate "+who, "keep one")
 		default:
 			out = append(out, who)
 		}
@@ -225,19 +225,19 @@ func (r *reader) approval(m *yamldoc.Mapping) effect {
 	a.from = r.principals(m, "from", true)
 	a.breakGlass = r.principals(m, "break_glass", false)
 	if a.glassOwn = m.Boolean("break_glass_own"); a.glassOwn && len(a.breakGlass) == 0 {
-		m.Doc.Report(m.Get("break_glass_own"), m.At("break_glass_own"), "there is nobody who may break the glass", "name them in break_glass")
+		m.Doc.Report(m.Get("break_glass_own"), m.At("break_glass_own"), "missing break_glass", "name the people in break_glass")
 	}
 	if q, ok := m.Integer("quorum", 1, maxQuorum); ok {
 		a.quorum = q
 		everybody := !slices.ContainsFunc(a.from, func(who string) bool { return !strings.HasPrefix(who, "user:") })
 		if everybody && len(a.from) > 0 && q > len(a.from) {
-			m.Doc.Report(m.Get("quorum"), m.At("quorum"), fmt.Sprintf("%d of %d people can never say yes", q, len(a.from)), "")
+			m.Doc.Report(m.Get("quorum"), m.At("quorum"), fmt.Sprintf("quorum is %d, but from names %d people", q, len(a.from)), "")
 		}
 	}
 	a.within = m.Duration("within", maxDecision)
 	a.remind = m.Duration("remind", maxDecision)
 	if a.within > 0 && a.remind >= a.within {
-		m.Doc.Report(m.Get("remind"), m.At("remind"), "comes when the time (within) is over", "")
+		m.Doc.Report(m.Get("remind"), m.At("remind"), "not before the deadline (within)", "")
 	}
 	if n := m.Get("escalate"); n != nil {
 		a.tiers = r.tiers(m, n, a.within)
@@ -245,7 +245,7 @@ func (r *reader) approval(m *yamldoc.Mapping) effect {
 	return a
 }
 
-// tiers reads who else is told, and when.
+// tiers reads the further channels to notify, and when.
 func (r *reader) tiers(m *yamldoc.Mapping, n *yaml.Node, within time.Duration) []machine.Tier {
 	d := m.Doc
 	if n.Kind != yaml.SequenceNode {
@@ -262,19 +262,19 @@ func (r *reader) tiers(m *yamldoc.Mapping, n *yaml.Node, within time.Duration) [
 		tm.Need("to", "channels, by their configured names")
 		t := machine.Tier{After: tm.Duration("after", maxDecision)}
 		if within > 0 && t.After >= within {
-			d.Report(tm.Get("after"), tm.At("after"), "comes when the time (within) is over", "")
+			d.Report(tm.Get("after"), tm.At("after"), "not before the deadline (within)", "")
 		}
 		if i > 0 && len(out) > 0 && t.After > 0 && t.After <= out[len(out)-1].After {
-			d.Report(tm.Get("after"), tm.At("after"), "is not later than the tier before", "")
+			d.Report(tm.Get("after"), tm.At("after"), "not later than the previous tier", "")
 		}
 		if to := tm.Get("to"); to != nil {
 			names, nodes := d.Texts(to, tm.At("to"))
 			if to.Kind == yaml.SequenceNode && len(to.Content) == 0 {
-				d.Report(to, tm.At("to"), "tells nobody", "channels, by their configured names")
+				d.Report(to, tm.At("to"), "no channels", "channels, by their configured names")
 			}
 			for j, name := range names {
 				if !nameForm.MatchString(name) {
-					d.Report(nodes[j], tm.At("to"), fmt.Sprintf("%q is not a channel's name", yamldoc.Clip(name)), "as under channels in the configuration: "+nameHint)
+					d.Report(nodes[j], tm.At("to"), fmt.Sprintf("invalid channel name %q", yamldoc.Clip(name)), "use a name of channels in the configuration: "+nameHint)
 				}
 				r.set.channels = append(r.set.channels, Channel{Name: name, Line: d.Line + nodes[j].Line, Column: nodes[j].Column, Path: tm.At("to")})
 			}
@@ -291,7 +291,7 @@ func (r *reader) budget(m *yamldoc.Mapping) effect {
 	runs, hasRuns := m.Integer("runs", 1, maxCount)
 	switch {
 	case m.Has("levers") == m.Has("runs"):
-		m.Doc.Report(m.Node, m.Path, "needs exactly one of levers, runs", "")
+		m.Doc.Report(m.Node, m.Path, "want exactly one of levers, runs", "")
 	case hasLevers:
 		b.what, b.limit = "levers", levers
 	case hasRuns:
@@ -305,7 +305,7 @@ func (r *reader) budget(m *yamldoc.Mapping) effect {
 		}
 		b.per = text
 	}
-	m.Need("within", "the time it counts in, e.g. 24h")
+	m.Need("within", "the window of the count, e.g. 24h")
 	b.within = span{m.Duration("within", maxBudget)}
 	return b
 }
@@ -317,11 +317,11 @@ func (r *reader) protect(m *yamldoc.Mapping) effect {
 	}
 	globs, nodes := m.Doc.Texts(n, m.At("namespaces"))
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		m.Doc.Report(n, m.At("namespaces"), "protects nothing", "name at least one")
+		m.Doc.Report(n, m.At("namespaces"), "no namespaces", "name at least one")
 	}
 	for i, g := range globs {
 		if _, err := path.Match(g, ""); err != nil || g == "" {
-			m.Doc.Report(nodes[i], m.At("namespaces"), fmt.Sprintf("%q is no glob", yamldoc.Clip(g)), "* is any text, ? one character, [ab] one of some")
+			m.Doc.Report(nodes[i], m.At("namespaces"), fmt.Sprintf("invalid glob %q", yamldoc.Clip(g)), "* is any text, ? one character, [ab] one of some")
 		}
 	}
 	return protection{namespaces: globs}
@@ -330,7 +330,7 @@ func (r *reader) protect(m *yamldoc.Mapping) effect {
 func (r *reader) blastRadius(m *yamldoc.Mapping) effect {
 	var b blastRadius
 	if len(m.Pairs) == 0 {
-		m.Doc.Report(m.Node, m.Path, "bounds nothing", "give min_ready, max_lost_ready, max_lost_percent or max_lost_tokens_per_second")
+		m.Doc.Report(m.Node, m.Path, "no limits", "set min_ready, max_lost_ready, max_lost_percent or max_lost_tokens_per_second")
 	}
 	if n, ok := m.Integer("min_ready", 1, maxCount); ok {
 		b.minReady = &n
@@ -341,7 +341,7 @@ func (r *reader) blastRadius(m *yamldoc.Mapping) effect {
 	number := func(key string, most float64) *float64 {
 		f, ok := m.Number(key)
 		if ok && (f < 0 || f > most) {
-			m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("%v is not between 0 and %v", f, most), "")
+			m.Doc.Report(m.Get(key), m.At(key), fmt.Sprintf("%v is out of range: want 0 to %v", f, most), "")
 		}
 		if !ok {
 			return nil

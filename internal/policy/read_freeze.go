@@ -19,10 +19,10 @@ func (r *reader) freeze(m *yamldoc.Mapping) effect {
 		}
 	}
 	if !m.Has("weekly") && !m.Has("dates") {
-		m.Doc.Report(m.Node, m.Path, "freezes nothing", "give weekly or dates")
+		m.Doc.Report(m.Node, m.Path, "no times", "set weekly or dates")
 	}
 	if n := m.Get("weekly"); n != nil {
-		m.Need("zone", "the clocks that weekly means, e.g. Europe/Berlin")
+		m.Need("zone", "the time zone of weekly, e.g. Europe/Berlin")
 		each(m, "weekly", func(wm *yamldoc.Mapping) { f.weekly = append(f.weekly, r.weekly(wm, zone)...) }, "days", "from", "to")
 	}
 	each(m, "dates", func(dm *yamldoc.Mapping) {
@@ -57,7 +57,7 @@ func (r *reader) weekly(m *yamldoc.Mapping, zone string) []weekly {
 	if n := m.Get("days"); n != nil {
 		words, nodes := m.Doc.Texts(n, m.At("days"))
 		if len(n.Content) == 0 && n.Kind == yaml.SequenceNode {
-			m.Doc.Report(n, m.At("days"), "empty", "leave it out to mean every day")
+			m.Doc.Report(n, m.At("days"), "empty", "remove the field for every day")
 		}
 		for i, w := range words {
 			day, err := dayOf(w)

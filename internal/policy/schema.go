@@ -6,16 +6,16 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// schemaObject is a JSON Schema, or a part of one. Go writes its keys sorted, so
-// that the generated file is stable.
+// schemaObject is a JSON Schema, or a part of one. encoding/json sorts its
+// keys, so the generated file is stable.
 type schemaObject map[string]any
 
-// Schema gives the JSON Schema (draft 2020-12) of policy documents. Editors use
-// it; loading checks far more.
+// Schema returns the JSON Schema (draft 2020-12) of policy documents. It is for
+// editors; loading checks far more.
 func Schema() []byte {
 	rule := schemaObject{
 		"name": def("name"),
-		"when": text("CEL condition; left out: always."),
+		"when": text("CEL condition. Default: always."),
 	}
 	var forms []any
 	for _, e := range language() {
@@ -101,7 +101,7 @@ func oneOrMore(item schemaObject) schemaObject {
 	return schemaObject{"oneOf": []any{item, list(item)}}
 }
 
-// closed is an object with these properties and no others.
+// closed returns an object with these properties and no others.
 func closed(required []string, properties schemaObject) schemaObject {
 	s := schemaObject{"type": "object", "additionalProperties": false, "properties": properties}
 	if len(required) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// Set is the rules of one policy file, in order. It is immutable and safe for
-// concurrent use; a nil Set has no rules.
+// Set holds the rules of one policy file, in order. It is immutable and safe
+// for concurrent use; a nil Set has no rules.
 type Set struct {
 	rules    []*rule
 	pins     []pinned // distinct fields that rules pin
@@ -22,7 +22,7 @@ type Set struct {
 	channels []Channel
 }
 
-// Rule is one rule as people see it.
+// Rule describes one rule for people.
 type Rule struct {
 	Name  string `json:"name"`
 	Place string `json:"place"`          // policy NAME, FILE:LINE
@@ -31,13 +31,13 @@ type Rule struct {
 	Says  string `json:"says"`           // the effect in a few words
 	Line  int    `json:"line"`
 
-	// BreakGlass is who may approve alone as far as this rule goes; empty:
-	// nobody. Every other rule that asks has to name them too.
+	// BreakGlass lists who may approve alone under this rule; empty: nobody.
+	// Every other rule that asks must name them too.
 	BreakGlass []string `json:"breakGlass,omitempty"`
 }
 
-// Channel is a channel that an escalation names, with its place: whoever knows
-// the channels checks that it exists.
+// Channel is a channel that an escalation names, with its place. The caller
+// knows the channels and checks that it exists.
 type Channel struct {
 	Name         string
 	Line, Column int
@@ -54,7 +54,7 @@ type rule struct {
 	pins []pin
 }
 
-// pin is a comparison that has to hold for the rule's condition to hold.
+// pin is a comparison that must hold for the rule's condition to hold.
 type pin struct {
 	field int // of Set.pins
 	words []string
@@ -67,10 +67,10 @@ type pinned struct {
 	known           bool
 }
 
-// Compile reads a policy file: one or several documents of kind Policy. File
-// names it in problems; verdicts name its last element. Kinds are the steps
-// there are, so that a rule about a lever that does not exist is a problem. The
-// error is [yamldoc.Problems], everything that is wrong with its place.
+// Compile reads a policy file: one or several documents of kind Policy. file
+// names it in problems; verdicts use its base name. kinds are the known steps,
+// so that a rule about an unknown lever is a problem. The error is a
+// [yamldoc.Problems] that lists every error with its place.
 func Compile(file string, data []byte, kinds []playbook.Kind) (*Set, error) {
 	sc, err := scope(kinds)
 	if err != nil {
@@ -83,7 +83,7 @@ func Compile(file string, data []byte, kinds []playbook.Kind) (*Set, error) {
 		r.document(d)
 	}
 	if r.documents == 0 && len(problems) == 0 {
-		problems = append(problems, yamldoc.Problem{File: file, Message: "holds no policy", Hint: "write one, or configure none"})
+		problems = append(problems, yamldoc.Problem{File: file, Message: "no policy in the file", Hint: "add a policy, or remove the file from the configuration"})
 	}
 	if err := problems.Err(); err != nil {
 		return nil, err
@@ -91,7 +91,8 @@ func Compile(file string, data []byte, kinds []playbook.Kind) (*Set, error) {
 	return r.set, nil
 }
 
-// Digest is the SHA-256 over the file, as "sha256:<hex>"; empty without one.
+// Digest returns the SHA-256 of the file, as "sha256:<hex>"; empty without a
+// policy.
 func (s *Set) Digest() string {
 	if s == nil {
 		return ""
@@ -99,7 +100,7 @@ func (s *Set) Digest() string {
 	return s.digest
 }
 
-// Rules lists the rules in the file's order.
+// Rules returns the rules in the file's order.
 func (s *Set) Rules() []Rule {
 	if s == nil {
 		return nil
@@ -114,7 +115,7 @@ func (s *Set) Rules() []Rule {
 	return out
 }
 
-// Channels lists the channels that escalations name, in the file's order.
+// Channels returns the channels that escalations name, in the file's order.
 func (s *Set) Channels() []Channel {
 	if s == nil {
 		return nil
@@ -122,8 +123,8 @@ func (s *Set) Channels() []Channel {
 	return slices.Clone(s.channels)
 }
 
-// Horizon is how far back the budgets count: whoever answers [Input.Count] has
-// to remember that long. 0: there are none.
+// Horizon returns how far back the budgets count: [Input.Count] must cover that
+// time. 0: there are no budgets.
 func (s *Set) Horizon() time.Duration {
 	if s == nil {
 		return 0
@@ -137,7 +138,7 @@ func (s *Set) Horizon() time.Duration {
 	return longest
 }
 
-// add takes in a compiled rule.
+// add adds a compiled rule.
 func (s *Set) add(r *rule) {
 	if r.when != nil {
 		for _, p := range r.when.Pins() {
@@ -152,8 +153,8 @@ func (s *Set) add(r *rule) {
 	s.rules = append(s.rules, r)
 }
 
-// pinned looks up the pinned fields once for all rules; those of variables that
-// are not known yet stay unknown.
+// pinned looks up the pinned fields once for all rules. Fields of unknown
+// variables stay unknown.
 func (s *Set) pinned(v *values, unknown []string) []pinned {
 	out := slices.Clone(s.pins)
 	for i := range out {
@@ -164,8 +165,8 @@ func (s *Set) pinned(v *values, unknown []string) []pinned {
 	return out
 }
 
-// excluded reports whether a pin says that the condition is false, so that it
-// need not be evaluated.
+// excluded reports whether a pin makes the condition false, so that it need not
+// be evaluated.
 func (r *rule) excluded(now []pinned) bool {
 	for _, p := range r.pins {
 		if now[p.field].known && !slices.Contains(p.words, now[p.field].value) {

@@ -12,15 +12,14 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// Table is a file of tests that stands beside a policy: levers, and what the
-// policy is to make of them. What a case leaves out is harmless; see
-// [CompileTable].
+// Table is a file of tests for a policy: levers, and the expected results.
+// Omitted fields have harmless defaults; see [CompileTable].
 type Table struct {
-	Policy string // the policy file as the table names it, relative to the table
+	Policy string // the policy file, relative to the table
 	cases  []tableCase
 }
 
-// tableCase is one lever and what the policy is to make of it.
+// tableCase is one lever with the expected result.
 type tableCase struct {
 	name string
 	line int
@@ -28,38 +27,39 @@ type tableCase struct {
 	want expectation
 }
 
-// expectation is everything a case wants; what it does not name must not be.
+// expectation is the complete expected result of a case.
 type expectation struct {
-	deny     string // rule that denies first; empty: none does
-	why      string // part of the denial's words
+	deny     string // rule that denies first; empty: not denied
+	why      string // part of the reason of the denial
 	needs    []wantedNeed
 	autonomy string // highest level; empty: no rule limits it
-	merge    string // who merges; empty: no rule says
+	merge    string // who merges; empty: no rule sets it
 }
 
-// wantedNeed is a need by its rule, and where given its quorum and people.
+// wantedNeed is an expected need by its rule, and optionally its quorum and
+// people.
 type wantedNeed struct {
 	rule   string
 	quorum int
 	from   []string
 }
 
-// CaseResult is what came of one case.
+// CaseResult is the result of one case.
 type CaseResult struct {
 	Name string `json:"name"`
 	Line int    `json:"line"`
 	OK   bool   `json:"ok"`
-	Got  string `json:"got"`            // what the policy made of it, in a line
-	Want string `json:"want,omitempty"` // of a case that failed
+	Got  string `json:"got"`            // the actual result, on one line
+	Want string `json:"want,omitempty"` // of a failed case
 }
 
-// Report is what came of a table.
+// Report is the result of a table.
 type Report struct {
 	Cases []CaseResult `json:"cases"`
-	Unhit []Rule       `json:"unhit"` // rules that made no difference in any case
+	Unhit []Rule       `json:"unhit"` // rules without effect in any case
 }
 
-// Failed counts the cases that failed.
+// Failed returns the number of failed cases.
 func (r Report) Failed() int {
 	n := 0
 	for _, c := range r.Cases {
@@ -70,8 +70,8 @@ func (r Report) Failed() int {
 	return n
 }
 
-// Run asks the policy about every case. A denial or need that names a rule the
-// policy does not have fails.
+// Run evaluates the policy for every case. A case that expects a denial or need
+// of an unknown rule fails.
 func (t *Table) Run(s *Set) Report {
 	var report Report
 	hit := map[string]bool{}
@@ -90,7 +90,7 @@ func (t *Table) Run(s *Set) Report {
 	return report
 }
 
-// judge holds a result against what the case wants.
+// judge compares a result with what the case expects.
 func (c tableCase) judge(r Result) CaseResult {
 	out := CaseResult{Name: c.name, Line: c.line, Got: inWords(r)}
 	first, why := "", ""
@@ -126,7 +126,7 @@ func mergeWord(m *machine.Merger) string {
 	return string(m.By)
 }
 
-// needed reports whether exactly the wanted needs are there, in the rules' order.
+// needed reports whether the result has exactly the expected needs, in order.
 func (w expectation) needed(r Result) bool {
 	var got []Cause
 	for _, c := range r.Causes {
@@ -167,7 +167,7 @@ func (w expectation) String() string {
 	return cmp.Or(strings.Join(parts, "; "), "allowed")
 }
 
-// inWords says a result in a line, as a table wants it.
+// inWords describes a result on one line.
 func inWords(r Result) string {
 	var parts []string
 	for _, c := range r.Causes {
@@ -187,9 +187,8 @@ func inWords(r Result) string {
 	return cmp.Or(strings.Join(parts, "; "), "allowed")
 }
 
-// harmless is what a case says that says nothing: Wednesday noon in UTC, level
-// auto, a low-risk plan that costs no replicas, nothing done before, nobody
-// asked.
+// harmless returns the defaults of a case: Wednesday noon in UTC, level auto, a
+// low-risk plan that costs no replicas, no past changes, no decision.
 func harmless() Input {
 	now := time.Date(2026, 1, 7, 12, 0, 0, 0, time.UTC)
 	return Input{
@@ -203,8 +202,8 @@ func harmless() Input {
 	}
 }
 
-// CompileTable reads a table of tests: one document of kind PolicyTest. Kinds
-// are the steps there are. The error is [yamldoc.Problems].
+// CompileTable reads a table of tests: one document of kind PolicyTest. kinds
+// are the known steps. The error is a [yamldoc.Problems].
 func CompileTable(file string, data []byte, kinds []playbook.Kind) (*Table, error) {
 	var problems yamldoc.Problems
 	t := &Table{}
@@ -213,7 +212,7 @@ func CompileTable(file string, data []byte, kinds []playbook.Kind) (*Table, erro
 		(&tableReader{d: d, table: t, levers: leversOf(kinds)}).document()
 	}
 	if len(docs) != 1 && len(problems) == 0 {
-		problems = append(problems, yamldoc.Problem{File: file, Message: fmt.Sprintf("%d documents; a table of tests is one", len(docs))})
+		problems = append(problems, yamldoc.Problem{File: file, Message: fmt.Sprintf("%d documents, want one", len(docs))})
 	}
 	if err := problems.Err(); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// maxCases bounds a table.
+// maxCases limits a table.
 const maxCases = 5000
 
 // tableReader reads a table of tests.
@@ -30,7 +30,7 @@ func (r *tableReader) document() {
 	}
 	m.Constant("apiVersion", playbook.APIVersion)
 	m.Constant("kind", "PolicyTest")
-	m.Need("policy", "the policy file, relative to this one")
+	m.Need("policy", "path of the policy file, relative to this one")
 	r.table.Policy = m.Text("policy")
 	cases := m.Need("cases", "a list of cases")
 	switch {
@@ -38,7 +38,7 @@ func (r *tableReader) document() {
 	case cases.Kind != yaml.SequenceNode || len(cases.Content) == 0:
 		r.d.Report(cases, "cases", "want a list with at least one case, got "+yamldoc.Describe(cases), "")
 	case len(cases.Content) > maxCases:
-		r.d.Report(cases, "cases", fmt.Sprintf("%d cases; at most %d", len(cases.Content), maxCases), "")
+		r.d.Report(cases, "cases", fmt.Sprintf("%d cases, at most %d allowed", len(cases.Content), maxCases), "")
 	default:
 		for i, n := range cases.Content {
 			if cm := r.d.Mapping(n, fmt.Sprintf("cases[%d]", i), "name", "given", "want"); cm != nil {
@@ -50,10 +50,10 @@ func (r *tableReader) document() {
 
 func (r *tableReader) oneCase(m *yamldoc.Mapping) {
 	c := tableCase{line: r.d.Line + m.Node.Line, in: harmless()}
-	m.Need("name", "what it shows")
+	m.Need("name", "what the case shows")
 	c.name = m.Text("name")
 	if slices.Contains(r.names, c.name) && c.name != "" {
-		r.d.Report(m.Get("name"), m.At("name"), fmt.Sprintf("a second case %q", yamldoc.Clip(c.name)), "")
+		r.d.Report(m.Get("name"), m.At("name"), fmt.Sprintf("duplicate case %q", yamldoc.Clip(c.name)), "")
 	}
 	r.names = append(r.names, c.name)
 	if n := m.Get("given"); n != nil {
@@ -61,7 +61,7 @@ func (r *tableReader) oneCase(m *yamldoc.Mapping) {
 			r.given(gm, &c.in)
 		}
 	}
-	if n := m.Need("want", "{} where the lever is simply allowed"); n != nil {
+	if n := m.Need("want", "{} if the lever is allowed without conditions"); n != nil {
 		if wm := r.d.Mapping(n, m.At("want"), "deny", "why", "needs", "autonomy", "merge"); wm != nil {
 			c.want = r.want(wm)
 		}
@@ -69,7 +69,7 @@ func (r *tableReader) oneCase(m *yamldoc.Mapping) {
 	r.table.cases = append(r.table.cases, c)
 }
 
-// part reads a mapping inside another one; nil when it is absent or none.
+// part reads a nested mapping; nil if it is absent or not a mapping.
 func (r *tableReader) part(m *yamldoc.Mapping, key string, allowed ...string) *yamldoc.Mapping {
 	n := m.Get(key)
 	if n == nil {
@@ -98,7 +98,7 @@ func (r *tableReader) given(m *yamldoc.Mapping, in *Input) {
 	if lm := r.part(m, "lever", "kind", "with"); lm != nil {
 		in.State.Step = lm.Text("kind")
 		if kind := in.State.Step; kind != "" && !slices.Contains(r.levers, kind) {
-			r.d.Report(lm.Get("kind"), lm.At("kind"), fmt.Sprintf("there is no lever %q", yamldoc.Clip(kind)), yamldoc.DidYouMean(kind, r.levers))
+			r.d.Report(lm.Get("kind"), lm.At("kind"), fmt.Sprintf("unknown lever %q", yamldoc.Clip(kind)), yamldoc.DidYouMean(kind, r.levers))
 		}
 		if n := lm.Get("with"); n != nil {
 			if err := n.Decode(&in.With); err != nil {
@@ -125,8 +125,7 @@ func (r *tableReader) given(m *yamldoc.Mapping, in *Input) {
 	}
 }
 
-// stateKind reads whether the case is about a lever, which is the default, or a
-// gate.
+// stateKind reads whether the case is about a lever (the default) or a gate.
 func (r *tableReader) stateKind(m *yamldoc.Mapping, in *Input) {
 	if !m.Has("kind") {
 		return
@@ -134,12 +133,12 @@ func (r *tableReader) stateKind(m *yamldoc.Mapping, in *Input) {
 	words := []string{string(playbook.StateLever), string(playbook.StateGate)}
 	text := m.Text("kind")
 	if text != "" && !slices.Contains(words, text) {
-		r.d.Report(m.Get("kind"), m.At("kind"), fmt.Sprintf("rules are not asked about a state of kind %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
+		r.d.Report(m.Get("kind"), m.At("kind"), fmt.Sprintf("rules do not apply to a state of kind %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
 	}
 	in.State.Kind = playbook.StateKind(text)
 }
 
-// level reads autonomy; absent: what was there.
+// level reads a level of autonomy; otherwise is its default.
 func (r *tableReader) level(m *yamldoc.Mapping, otherwise playbook.Autonomy) playbook.Autonomy {
 	if !m.Has("autonomy") {
 		return otherwise
@@ -182,7 +181,7 @@ func (r *tableReader) plan(m *yamldoc.Mapping, p *machine.Plan) {
 		words := []string{string(machine.RiskLow), string(machine.RiskMedium), string(machine.RiskHigh)}
 		text := m.Text("risk")
 		if text != "" && !slices.Contains(words, text) {
-			r.d.Report(n, m.At("risk"), fmt.Sprintf("risk is never %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
+			r.d.Report(n, m.At("risk"), fmt.Sprintf("unknown risk %q", yamldoc.Clip(text)), yamldoc.DidYouMean(text, words))
 		}
 		p.Risk = machine.Risk(text)
 	}
@@ -236,13 +235,13 @@ func (r *tableReader) want(m *yamldoc.Mapping) expectation {
 		w.autonomy = r.level(m, playbook.Observe).String()
 	}
 	if w.merge = m.Text("merge"); m.Has("merge") && w.merge != string(machine.MergePeople) && w.merge != string(machine.MergeResponder) {
-		r.d.Report(m.Get("merge"), m.At("merge"), fmt.Sprintf("%q merges nothing", yamldoc.Clip(w.merge)), "people or responder")
+		r.d.Report(m.Get("merge"), m.At("merge"), fmt.Sprintf("unknown merger %q", yamldoc.Clip(w.merge)), "people or responder")
 	}
 	if w.deny != "" && (m.Has("needs") || m.Has("autonomy") || m.Has("merge")) {
-		r.d.Report(m.Get("deny"), m.At("deny"), "what is denied needs nobody", "keep deny, or needs, autonomy and merge")
+		r.d.Report(m.Get("deny"), m.At("deny"), "a denial has no needs", "keep deny, or needs, autonomy and merge")
 	}
 	if w.deny == "" && m.Has("why") {
-		r.d.Report(m.Get("why"), m.At("why"), "why is part of a denial's words", "name the rule in deny")
+		r.d.Report(m.Get("why"), m.At("why"), "why needs deny", "name the rule in deny")
 	}
 	n := m.Get("needs")
 	if n == nil {

@@ -43,7 +43,7 @@ func TestLintSetFlag(t *testing.T) {
 		"flag: '${alert.labels.flag}', value: '0'":                                                        "",
 		"flag: brand-new, value: '1', unknown_flag: change":                                               "",
 		"flag: swap-space, value: '1', unknown_flag: add":                                                 "",
-		"flag: max-num-seqs, value: '0'":                                                                  "15:41: spec.states.cap.with.value: --max-num-seqs of vLLM cannot be \"0\": too small: it has to be at least 1 (vllm/config/scheduler.py max_num_seqs) (it takes a whole number of sequences, at least 1)",
+		"flag: max-num-seqs, value: '0'":                                                                  "15:41: spec.states.cap.with.value: --max-num-seqs of vLLM cannot be \"0\": too small: must be at least 1 (vllm/config/scheduler.py max_num_seqs) (it takes a whole number of sequences, at least 1)",
 		"flag: max-num-seq, value: '${int(look.value)}'":                                                  "15:20: spec.states.cap.with.flag: no engine that is known (vLLM, SGLang, Dynamo, KServe) has a flag --max-num-seq (did you mean max-num-seqs?)",
 		"flag: brand-new, value: '1'":                                                                     "has a flag --brand-new",
 		"flag: swap-space, value: '1'":                                                                    "--kv-offloading-size came instead",

@@ -31,7 +31,7 @@ func TestSetFlagKnowsTheEngine(t *testing.T) {
 		"both at once":          {"vllm", nil, map[string]any{"flags": map[string]any{"max-num-batched-tokens": "128", "max-num-seqs": "64"}, "one_variable": "a batch"}, ""},
 		"twice":                 {"vllm", nil, map[string]any{"flags": map[string]any{"max-num-seqs": "128", "max_num_seqs": "64"}, "one_variable": "a batch"}, "given twice"},
 		"known, added":          {"vllm", nil, map[string]any{"flag": "watermark", "value": "0.05"}, ""},
-		"another engine's":      {"sglang", nil, map[string]any{"flag": "watermark", "value": "0.05"}, "SGLang has no flag that is known as --watermark"},
+		"another engine's":      {"sglang", nil, map[string]any{"flag": "watermark", "value": "0.05"}, "SGLang has no known flag --watermark"},
 		"unknown, in Git":       {"vllm", map[string]string{"--brand-new": "1"}, map[string]any{"flag": "brand-new", "value": "2"}, ""},
 		"unknown, not in Git":   {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2"}, add},
 		"unknown, only changed": {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2", "unknown_flag": "change"}, add},
