@@ -6,41 +6,41 @@ import (
 	"strconv"
 )
 
-// Capacity is what a lever does to the replicas that serve. Unknown is true
-// when it cannot be said; guards then refuse.
+// Capacity is the effect of a lever on the serving replicas. Unknown is set if
+// the effect cannot be determined; guards then refuse.
 type Capacity struct {
 	Unknown     bool `json:"unknown,omitempty"`
 	ReadyNow    int  `json:"readyNow"`
-	LowestReady int  `json:"lowestReady"` // fewest ready replicas while it is under way
+	LowestReady int  `json:"lowestReady"` // fewest ready replicas while it is in progress
 	ReadyAfter  int  `json:"readyAfter"`
 
-	// TokensPerSecond is what the service generated of late, as measured when
+	// TokensPerSecond is the recent throughput of the service, as measured when
 	// the lever was planned: >= 0; nil: unknown.
 	TokensPerSecond *float64 `json:"tokensPerSecond,omitempty"`
 }
 
-// Affected is what a lever does to the replicas of a service that is not the
-// run's own, such as its neighbour on a node.
+// Affected is the effect of a lever on the replicas of another service, such as
+// a neighbour on a node.
 type Affected struct {
-	Service  string   `json:"service"`            // by its name, or the workload where no service is known
-	MinReady int      `json:"minReady,omitempty"` // replicas that must stay ready; 0: the guard's own number
+	Service  string   `json:"service"`            // name of the service, or the workload if the service is unknown
+	MinReady int      `json:"minReady,omitempty"` // replicas that must stay ready; 0: the guard's own limit
 	Capacity Capacity `json:"capacity"`
 }
 
-// NodePool is how many nodes of a pool take no pods, for whatever reason and
-// whoever took them out, before a lever takes another one out.
+// NodePool counts the nodes of a pool that accept no pods, for whatever reason,
+// before a lever takes out another one.
 type NodePool struct {
 	Name string   `json:"name"`
-	Size int      `json:"size"`          // nodes that count, the lever's own included
-	Out  []string `json:"out,omitempty"` // those that are out, with the reason; without the lever's own
+	Size int      `json:"size"`          // counted nodes, including the lever's own
+	Out  []string `json:"out,omitempty"` // nodes that are out, with the reason; without the lever's own
 }
 
-// Lost is how many of the ready replicas are missing at worst while the lever
-// is under way, >= 0. It says nothing where the capacity is unknown.
+// Lost returns how many of the ready replicas are missing at worst while the
+// lever is in progress, >= 0. It is meaningless if the capacity is unknown.
 func (c Capacity) Lost() int { return max(0, c.ReadyNow-c.LowestReady) }
 
-// LostTokens is how many tokens per second go with the lost replicas, at what
-// each yields now. It reports false when that is unknown.
+// LostTokens returns the tokens per second of the lost replicas, at the current
+// throughput of each. It returns false if that is unknown.
 func (c Capacity) LostTokens() (float64, bool) {
 	switch {
 	case c.Unknown:
@@ -53,21 +53,22 @@ func (c Capacity) LostTokens() (float64, bool) {
 	return *c.TokensPerSecond * float64(c.Lost()) / float64(c.ReadyNow), true
 }
 
-// TokensText says for people what a lever costs in tokens per second; empty
-// where that was not measured.
+// TokensText describes for people the cost of a lever in tokens per second;
+// empty if it was not measured.
 func (c Capacity) TokensText() string {
 	gone, known := c.LostTokens()
 	switch {
 	case !known || c.TokensPerSecond == nil:
 		return ""
 	case c.Lost() == 0:
-		return fmt.Sprintf("none of about %s tokens/s gone while it is under way", rounded(*c.TokensPerSecond))
+		return fmt.Sprintf("none of about %s tokens/s lost while it is in progress", rounded(*c.TokensPerSecond))
 	default:
-		return fmt.Sprintf("about %s of %s tokens/s gone while it is under way", rounded(gone), rounded(*c.TokensPerSecond))
+		return fmt.Sprintf("about %s of %s tokens/s lost while it is in progress", rounded(gone), rounded(*c.TokensPerSecond))
 	}
 }
 
-// rounded writes a number >= 0 with three digits that count and commas: 7,400.
+// rounded formats a number >= 0 with three significant digits and commas:
+// 7,400.
 func rounded(v float64) string {
 	if v < 100 {
 		return strconv.FormatFloat(v, 'g', 3, 64)

@@ -13,11 +13,11 @@ func TestCapacityTokens(t *testing.T) {
 		known bool
 		text  string
 	}{
-		"one of four":         {Capacity{ReadyNow: 4, LowestReady: 3, TokensPerSecond: n(7398)}, 1849.5, true, "about 1,850 of 7,400 tokens/s gone while it is under way"},
-		"millions":            {Capacity{ReadyNow: 2, TokensPerSecond: n(1234567)}, 1234567, true, "about 1,230,000 of 1,230,000 tokens/s gone while it is under way"},
-		"few":                 {Capacity{ReadyNow: 2, LowestReady: 1, TokensPerSecond: n(99.96)}, 49.98, true, "about 50 of 100 tokens/s gone while it is under way"},
-		"rounded to one more": {Capacity{ReadyNow: 1, TokensPerSecond: n(999.6)}, 999.6, true, "about 1,000 of 1,000 tokens/s gone while it is under way"},
-		"none lost":           {Capacity{ReadyNow: 4, LowestReady: 4, TokensPerSecond: n(7398)}, 0, true, "none of about 7,400 tokens/s gone while it is under way"},
+		"one of four":         {Capacity{ReadyNow: 4, LowestReady: 3, TokensPerSecond: n(7398)}, 1849.5, true, "about 1,850 of 7,400 tokens/s lost while it is in progress"},
+		"millions":            {Capacity{ReadyNow: 2, TokensPerSecond: n(1234567)}, 1234567, true, "about 1,230,000 of 1,230,000 tokens/s lost while it is in progress"},
+		"few":                 {Capacity{ReadyNow: 2, LowestReady: 1, TokensPerSecond: n(99.96)}, 49.98, true, "about 50 of 100 tokens/s lost while it is in progress"},
+		"rounded to one more": {Capacity{ReadyNow: 1, TokensPerSecond: n(999.6)}, 999.6, true, "about 1,000 of 1,000 tokens/s lost while it is in progress"},
+		"none lost":           {Capacity{ReadyNow: 4, LowestReady: 4, TokensPerSecond: n(7398)}, 0, true, "none of about 7,400 tokens/s lost while it is in progress"},
 		"none lost, unknown":  {Capacity{ReadyNow: 4, LowestReady: 5}, 0, true, ""},
 		"lost, unknown":       {Capacity{ReadyNow: 4, LowestReady: 3}, 0, false, ""},
 		"not a number":        {Capacity{ReadyNow: 4, LowestReady: 3, TokensPerSecond: n(math.NaN())}, 0, false, ""},

@@ -9,8 +9,8 @@ import (
 )
 
 // Decide turns a command into the events it causes. It is pure: the same state
-// and command give the same events. When it returns an error beside events, the
-// events are facts all the same (a decision was ignored) and must be journaled.
+// and command return the same events. If it returns an error with events, the
+// events are still facts (a decision was ignored) and must be journaled.
 //
 // Every command but CmdStart needs a state with its Playbook set.
 func Decide(s State, c Command) ([]Event, error) {
@@ -22,7 +22,7 @@ func Decide(s State, c Command) ([]Event, error) {
 	return t.events, err
 }
 
-// turn is one call of Decide: the state as the events so far make it.
+// turn is one call of Decide: the state after the events so far.
 type turn struct {
 	s      State
 	now    time.Time
@@ -44,7 +44,7 @@ func (t *turn) command(c Command) error {
 		return t.start(c)
 	}
 	if t.s.Phase == "" || t.s.Playbook == nil {
-		return fmt.Errorf("%w: %s before the run has started", ErrInvalid, c.Kind)
+		return fmt.Errorf("%w: %s: the run has not started", ErrInvalid, c.Kind)
 	}
 	switch c.Kind {
 	case CmdTick:
@@ -80,11 +80,11 @@ func (t *turn) command(c Command) error {
 func (t *turn) start(c Command) error {
 	switch {
 	case t.s.Phase != "":
-		return fmt.Errorf("%w: run %s has started already", ErrInvalid, t.s.Start.Run)
+		return fmt.Errorf("%w: run %s has already started", ErrInvalid, t.s.Start.Run)
 	case c.Start == nil || c.Playbook == nil || c.Start.Run == "":
-		return fmt.Errorf("%w: a start needs a run, a playbook and an alert", ErrInvalid)
+		return fmt.Errorf("%w: start needs a run, a playbook and an alert", ErrInvalid)
 	case c.Start.Digest != c.Playbook.Digest:
-		return fmt.Errorf("%w: run %s starts with playbook digest %s, given is %s", ErrInvalid, c.Start.Run, c.Start.Digest, c.Playbook.Digest)
+		return fmt.Errorf("%w: run %s starts with playbook digest %s, but the playbook has %s", ErrInvalid, c.Start.Run, c.Start.Digest, c.Playbook.Digest)
 	}
 	t.s.Playbook = c.Playbook
 	t.emit(Event{Kind: RunStarted, Start: c.Start})
@@ -92,7 +92,7 @@ func (t *turn) start(c Command) error {
 	return nil
 }
 
-// tick looks at what time alone changes.
+// tick handles what changes with time alone.
 func (t *turn) tick() {
 	switch {
 	case t.s.Phase == PhaseDeciding && !t.now.Before(t.s.Gate.Deadline):
@@ -111,8 +111,8 @@ func (t *turn) tick() {
 	}
 }
 
-// pause stops what is not begun. An apply that waits for another attempt is
-// planned afresh when the pause is lifted.
+// pause stops what has not begun. An apply that waits for another attempt is
+// planned again when the pause is lifted.
 func (t *turn) pause(why string) {
 	if t.s.Phase == PhaseEnded || t.s.Paused == why || why == "" {
 		return
@@ -134,8 +134,8 @@ func (t *turn) unpause() {
 }
 
 // resume is the first command after a restart. The process may have died
-// between a change and its outcome, so an open change is looked for in the
-// world before anything else is done. Reads are simply asked again.
+// between a change and its outcome, so an open change is observed before
+// anything else is done. Reads are repeated.
 func (t *turn) resume() {
 	o := t.s.Open
 	if o == nil || !o.Action.Mutates() || o.Observe {
@@ -145,7 +145,7 @@ func (t *turn) resume() {
 	t.look(*o)
 }
 
-// look opens the observation of a change whose outcome is not known.
+// look starts the observation of a change with an unknown outcome.
 func (t *turn) look(o OpenEffect) {
 	t.emit(Event{
 		Kind: EffectStarted, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt + 1, Observe: true,
@@ -153,7 +153,7 @@ func (t *turn) look(o OpenEffect) {
 	})
 }
 
-// alert takes note of what Alertmanager says about an alert.
+// alert records a change of an alert.
 func (t *turn) alert(c Command) error {
 	if c.Alert == nil {
 		return fmt.Errorf("%w: an alert command without an alert", ErrInvalid)
@@ -185,10 +185,10 @@ func (t *turn) alert(c Command) error {
 	return nil
 }
 
-// clear ends a run none of whose alerts fires any more: open gates and
-// unstarted levers are withdrawn. What was changed is proven or undone first,
-// and after a verified lever the playbook walks on to its own end, but changes
-// nothing more: it only asks for repairs. It reports whether the run ended.
+// clear ends a run when none of its alerts fires: open gates and unstarted
+// levers are withdrawn. A change is proven or undone first. After a verified
+// lever the playbook continues to its end without further changes; it only asks
+// for repairs. clear reports whether the run ended.
 func (t *turn) clear() bool {
 	s := t.s
 	if s.Firing() || s.Phase == PhaseEnded || s.Closing != nil || s.InAir() {
@@ -203,34 +203,34 @@ func (t *turn) clear() bool {
 	e := Ending{Outcome: OutcomeCleared, Reason: fault.Cleared, Message: "the alert resolved before anything was changed"}
 	switch {
 	case s.Unproven != "": // whatever an earlier lever did: it was proven before, not after
-		// An alert also resolves because nothing is measured any more. That is no
-		// recovery, and here somebody has just changed something.
+		// An alert also resolves when nothing is measured any more. That is no
+		// recovery, and here a change was just made.
 		e = Ending{
 			Outcome: OutcomeEscalated, Reason: s.Unproven,
-			Message: "the alert resolved, but nothing shows that the service is well: what was changed could not be proven and has been undone",
+			Message: "the alert resolved, but nothing shows that the service recovered: the change could not be proven and was undone",
 		}
 		if s.Kept > 0 {
-			e.Message += "; what was verified before it stays"
+			e.Message += "; changes verified earlier stay"
 		}
 	case s.Kept > 0:
 		e.Outcome, e.Message = OutcomeResolved, "a lever was verified and the alert resolved"
 	case s.Levers > 0:
-		e.Message = "the alert resolved; what was changed had been undone"
+		e.Message = "the alert resolved; the change had been undone"
 	}
 	t.end(e)
 	return true
 }
 
-// cancel stops the run: at once when nothing is in the air, else when what is
-// has been undone or is known not to have happened.
+// cancel stops the run: at once if no change is in progress, else when the
+// change has been undone or is known not to have happened.
 func (t *turn) cancel(c Command) error {
 	switch {
 	case c.Decision == nil || c.Decision.By == "":
-		return fmt.Errorf("%w: who cancels?", ErrInvalid)
+		return fmt.Errorf("%w: missing the person who cancels", ErrInvalid)
 	case t.s.Phase == PhaseEnded:
 		return fmt.Errorf("cancel %s: %w %s", t.s.Start.Run, ErrEnded, t.s.Ending.Outcome)
 	case t.s.Cancel != nil || t.s.Closing != nil:
-		return nil // it is ending already
+		return nil // it is already ending
 	}
 	t.emit(Event{Kind: CancelRequested, Decision: c.Decision})
 	switch t.s.Phase {
@@ -243,7 +243,7 @@ func (t *turn) cancel(c Command) error {
 	return nil
 }
 
-// stop ends a canceled run as soon as nothing is in the air. It reports
+// stop ends a canceled run as soon as no change is in progress. It reports
 // whether the run ended.
 func (t *turn) stop() bool {
 	if t.s.Cancel == nil || t.s.Closing != nil || t.s.InAir() || t.s.Phase == PhaseEnded {
@@ -263,11 +263,11 @@ func (t *turn) stop() bool {
 	return true
 }
 
-// resolve is a person's word about a change whose outcome could not be found out.
+// resolve records a person's statement about a change with an unknown outcome.
 func (t *turn) resolve(c Command) error {
 	switch {
 	case c.Decision == nil || c.Decision.By == "":
-		return fmt.Errorf("%w: who says so?", ErrInvalid)
+		return fmt.Errorf("%w: missing the person who resolves", ErrInvalid)
 	case t.s.Phase == PhaseEnded:
 		return fmt.Errorf("resolve %s: %w %s", t.s.Start.Run, ErrEnded, t.s.Ending.Outcome)
 	case t.s.Phase != PhaseHeld:
@@ -295,11 +295,11 @@ func (t *turn) resolve(c Command) error {
 	return nil
 }
 
-// end ends the run, after telling people when they have to take over.
+// end ends the run, after notifying people if they have to take over.
 func (t *turn) end(e Ending) {
 	switch e.Outcome {
 	case OutcomeEscalated, OutcomeHandedOver, OutcomeUndoFailed:
-		if o := t.s.Open; o != nil { // its outcome matters no more
+		if o := t.s.Open; o != nil { // its outcome no longer matters
 			t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: e.Reason, Message: "given up: the run ends"})
 		}
 		t.emit(Event{

@@ -8,14 +8,14 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Action is what an effect does to or asks of the world.
+// Action is what an effect does or asks.
 type Action string
 
 // The actions. Only Apply and Undo mutate.
 const (
-	ActionCheck  Action = "check"  // run a check, yield evidence
-	ActionPlan   Action = "plan"   // compute what a lever would change now; server-side dry-run
-	ActionGuard  Action = "guard"  // evaluate the guards over the plan (the executor itself, no step)
+	ActionCheck  Action = "check"  // run a check, which returns evidence
+	ActionPlan   Action = "plan"   // compute the current change of a lever; server-side dry-run
+	ActionGuard  Action = "guard"  // evaluate the guards on the plan (by the executor, no step)
 	ActionApply  Action = "apply"  // mutate, once
 	ActionSettle Action = "settle" // has the applied change taken effect in the world?
 	ActionVerify Action = "verify" // take one sample of the proof
@@ -27,10 +27,10 @@ const (
 // Mutates reports whether the action changes production.
 func (a Action) Mutates() bool { return a == ActionApply || a == ActionUndo }
 
-// Effect is one thing a run owes the world. Its opening event was journaled
-// before it is issued; its outcome comes back as a command.
+// Effect is one action that a run owes. Its opening event is journaled before
+// it is issued; its outcome returns as a command.
 type Effect struct {
-	Key      string           `json:"key"` // idempotency key: run/state#visit/action#n; all attempts at one thing share it
+	Key      string           `json:"key"` // idempotency key: run/state#visit/action#n; shared by all attempts
 	Run      string           `json:"run"`
 	Playbook string           `json:"playbook"`
 	State    string           `json:"state"`
@@ -42,28 +42,28 @@ type Effect struct {
 	Plan     *Plan            `json:"plan,omitempty"`    // apply, settle, verify, undo, unwind
 	Receipt  json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
 	Proof    *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
-	MergeBy  MergeBy          `json:"mergeBy,omitempty"` // apply, settle, undo, unwind: who merges, where the change waits for a merge
+	MergeBy  MergeBy          `json:"mergeBy,omitempty"` // apply, settle, undo, unwind: who merges, if the change waits for a merge
 	Text     string           `json:"text,omitempty"`    // notify
 	To       []string         `json:"to,omitempty"`      // notify: channels by name; empty: the default ones
 	Urgent   bool             `json:"urgent,omitempty"`  // notify: a person has to take over
-	Asks     bool             `json:"asks,omitempty"`    // notify: of a question that was just asked
-	At       time.Time        `json:"at"`                // when it was decided; a look at an apply: when that was planned
+	Asks     bool             `json:"asks,omitempty"`    // notify: about a question that was just asked
+	At       time.Time        `json:"at"`                // when it was decided; for an observation of an apply, when that was planned
 	Attempt  int              `json:"attempt"`           // 1-based
-	NotUntil time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry back-off, next sample)
+	NotUntil time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry backoff, next sample)
 	Timeout  time.Duration    `json:"timeout"`           // for this attempt
-	Paused   string           `json:"paused,omitempty"`  // settle: why everything is paused; a change that is made step by step takes none
-	Said     bool             `json:"said,omitempty"`    // undo, unwind of a request: people said that nothing is asked for, or no more; only its traces on the target are taken away
-	Observe  bool             `json:"observe,omitempty"` // the outcome of an earlier attempt is not known: observe the world, do not apply
+	Paused   string           `json:"paused,omitempty"`  // settle: why everything is paused; a stepwise change makes no step then
+	Said     bool             `json:"said,omitempty"`    // undo, unwind of a request: the operator confirmed that nothing is requested any more; only its traces on the target are removed
+	Observe  bool             `json:"observe,omitempty"` // the outcome of an earlier attempt is unknown: observe, do not apply
 }
 
-// Proof is what one verification sample is told.
+// Proof is the input of one verification sample.
 type Proof struct {
 	Spec     VerifySpec `json:"spec"`
 	FixedAt  time.Time  `json:"fixedAt"`           // when the change took effect
 	Before   float64    `json:"before"`            // requests per second before the change; NaN is written as -1
-	Planned  time.Time  `json:"planned,omitzero"`  // when the change was planned: Before is of about then, and can be asked for again
-	HeldFrom time.Time  `json:"heldFrom,omitzero"` // since when every sample satisfied the spec; zero: the last one did not
-	LastAt   time.Time  `json:"lastAt,omitzero"`   // of the sample before this one; a gap much longer than the interval breaks the hold
+	Planned  time.Time  `json:"planned,omitzero"`  // when the change was planned: Before is from about then, and can be measured again
+	HeldFrom time.Time  `json:"heldFrom,omitzero"` // start of the samples that satisfy the spec without interruption; zero: the last one did not
+	LastAt   time.Time  `json:"lastAt,omitzero"`   // time of the previous sample; a gap much longer than the interval breaks the hold
 	Deadline time.Time  `json:"deadline"`
 }
 
@@ -90,40 +90,40 @@ type Expectation struct {
 	Value float64 `json:"value"`
 }
 
-// Outcome is what became of an effect.
+// Outcome is the outcome of an effect.
 type Outcome struct {
 	Status  Status          `json:"status"`
 	Reason  fault.Reason    `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"` // one line for people: what, where, why, what to do
-	Data    json.RawMessage `json:"data,omitempty"`    // evidence of a check, receipt of apply and undo; settle: the receipt, where it says more than apply's
-	Facts   []string        `json:"facts,omitempty"`   // one line each, how a person would say the evidence
+	Data    json.RawMessage `json:"data,omitempty"`    // evidence of a check, receipt of apply and undo; settle: the receipt, if it has more than apply's
+	Facts   []string        `json:"facts,omitempty"`   // the evidence in words, one line each
 	Plan    *Plan           `json:"plan,omitempty"`    // plan
 	Guards  []GuardVerdict  `json:"guards,omitempty"`  // guard
-	Terms   *Terms          `json:"terms,omitempty"`   // guard: what a policy demands; nil: there is none
+	Terms   *Terms          `json:"terms,omitempty"`   // guard: the policy's demands; nil: there is no policy
 	Sample  *Sample         `json:"sample,omitempty"`  // verify
-	Before  *float64        `json:"before,omitempty"`  // apply: requests per second just before, for the proof
-	Waits   string          `json:"waits,omitempty"`   // apply, settle, undo, unwind: the pull request it waits for to be merged, for people; empty: it waits for none
+	Before  *float64        `json:"before,omitempty"`  // apply: requests per second just before it, for the proof
+	Waits   string          `json:"waits,omitempty"`   // apply, settle, undo, unwind: the pull request whose merge it waits for; empty: none
 
-	// Again is, of a change that takes effect in steps, when its next one may
-	// be taken, at least a second; 0: at the usual pace.
+	// Again is when the next step of a stepwise change may be made, at least a
+	// second; 0: at the usual pace.
 	Again time.Duration `json:"again,omitempty"`
 }
 
 // Status classifies an outcome.
 type Status string
 
-// The statuses. StatusUnknown is the honest one: a mutation may or may not have
+// The statuses. StatusUnknown means that a mutation may or may not have
 // happened. StatusPending is for settle and unwind: applied, not yet in effect.
 const (
 	StatusOK      Status = "ok"
 	StatusPending Status = "pending"
-	StatusFailed  Status = "failed"  // did not happen; the world is as before
-	StatusRefused Status = "refused" // plan or guard says no; apply and settle: people did, by closing what it waited for, and the world is as before; unwind: they keep the change
+	StatusFailed  Status = "failed"  // did not happen; nothing was changed
+	StatusRefused Status = "refused" // refused by plan or guard; apply and settle: people closed its pull request, and nothing was changed; unwind: they keep the change
 	StatusUnknown Status = "unknown"
 	StatusForeign Status = "foreign" // someone else changed the target
 )
 
-// Sample is one look at the proof.
+// Sample is one measurement of the proof.
 type Sample struct {
 	At       time.Time    `json:"at"`
 	Verdict  Verdict      `json:"verdict"`
@@ -133,7 +133,7 @@ type Sample struct {
 	Values   []Reading    `json:"values,omitempty"` // one per expectation, then burn and traffic
 }
 
-// Reading is one number a sample saw.
+// Reading is one number of a sample.
 type Reading struct {
 	Name  string       `json:"name"`            // what it measures in words, else the expression; or burn, traffic
 	Unit  string       `json:"unit,omitempty"`  // see [playbook.Quantity]
@@ -144,16 +144,16 @@ type Reading struct {
 	Why   fault.Reason `json:"why,omitempty"`
 }
 
-// Verdict is what the samples so far prove.
+// Verdict is what the samples prove so far.
 type Verdict string
 
-// The verdicts. Everything but VerdictVerified and VerdictFailed goes on until the
-// deadline, at which VerdictWatching and VerdictRecovering count as failed and
-// VerdictInconclusive as inconclusive.
+// The verdicts. Sampling continues until the deadline unless the verdict is
+// VerdictVerified or VerdictFailed. At the deadline VerdictWatching and
+// VerdictRecovering count as failed, and VerdictInconclusive as inconclusive.
 const (
-	VerdictWatching     Verdict = "watching"     // not (yet) satisfied, or held too short
-	VerdictRecovering   Verdict = "recovering"   // short window fine, burn since the fix fine, hold time still running
+	VerdictWatching     Verdict = "watching"     // not satisfied yet, or not held long enough
+	VerdictRecovering   Verdict = "recovering"   // short window and burn since the fix are good; the hold time has not passed
 	VerdictVerified     Verdict = "verified"     // held for the hold time, with data and traffic
 	VerdictInconclusive Verdict = "inconclusive" // missing data, NaN, stale, no traffic
-	VerdictFailed       Verdict = "failed"       // certain already that it did not help
+	VerdictFailed       Verdict = "failed"       // certainly did not help
 )

@@ -2,31 +2,31 @@ package machine
 
 import "errors"
 
-// What a caller of Decide branches on. Test with errors.Is. When an error comes
-// with events, they are facts (a decision was ignored) and must be journaled.
+// Errors of Decide; test with errors.Is. If an error comes with events, these
+// are facts (a decision was ignored) and must be journaled.
 var (
-	// ErrInvalid: the command itself makes no sense; correct it.
+	// ErrInvalid: the command itself is invalid.
 	ErrInvalid = errors.New("invalid command")
 
-	// ErrEnded: the run has ended; nothing can change it any more.
+	// ErrEnded: the run has ended and cannot change any more.
 	ErrEnded = errors.New("run has ended")
 
-	// ErrNoGate: nothing is being asked, or not this: it was decided,
-	// withdrawn or has expired.
+	// ErrNoGate: the question is not open: it was decided, withdrawn or has
+	// expired.
 	ErrNoGate = errors.New("no such question is open")
 
 	// ErrNotAllowed: this person may not decide this.
 	ErrNotAllowed = errors.New("not allowed to decide")
 
-	// ErrVoted: this person's approval counts already; others are needed.
+	// ErrVoted: this person's approval already counts; others are needed.
 	ErrVoted = errors.New("has voted already")
 
-	// ErrTooMany: it was asked for so often that it is not done any more.
+	// ErrTooMany: the request was repeated too often.
 	ErrTooMany = errors.New("too many")
 
-	// ErrStale: the decision is about a plan that is no longer the one asked about.
+	// ErrStale: the decision is about a plan that is no longer in question.
 	ErrStale = errors.New("decision is about another plan")
 
-	// ErrNotHeld: the run does not wait for anyone to say what is true.
+	// ErrNotHeld: the run does not wait for a person to resolve it.
 	ErrNotHeld = errors.New("run is not held")
 )

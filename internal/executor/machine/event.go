@@ -8,16 +8,18 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// EventKind names a fact of a run. The names are stored; they never change meaning.
+// EventKind is the kind of a fact. The names are stored and never change
+// meaning.
 type EventKind string
 
-// The facts of a run, in the order a run usually sees them.
+// The facts of a run, in their usual order. Comments name the fields that are
+// set.
 const (
 	RunStarted      EventKind = "run.started"      // Start
 	EpisodeJoined   EventKind = "episode.joined"   // Alert: another alert belongs to this run
 	EpisodeRefired  EventKind = "episode.refired"  // Alert: resolved, then firing again under the same episode
 	EpisodeResolved EventKind = "episode.resolved" // Alert
-	AlertsTruncated EventKind = "alerts.truncated" // Alert: the notification it came with was truncated, more may be affected
+	AlertsTruncated EventKind = "alerts.truncated" // Alert: its notification was truncated, more may be affected
 	StateEntered    EventKind = "state.entered"    // State, Visit
 	EffectStarted   EventKind = "effect.started"   // Effect key, Action, Attempt: the intent; always before the effect
 	CheckCompleted  EventKind = "check.completed"  // Data, Facts
@@ -28,22 +30,22 @@ const (
 	GuardsRefused   EventKind = "guards.refused"   // Guards, Terms
 	GuardsWaiting   EventKind = "guards.waiting"   // Guards, Terms: a lock is held by another run; NotUntil
 	GateOpened      EventKind = "gate.opened"      // Gate
-	GateVoted       EventKind = "gate.voted"       // Decision: an approval that counts and does not complete what is needed
-	GateReminded    EventKind = "gate.reminded"    // nobody has completed it for Terms.Remind
-	GateEscalated   EventKind = "gate.escalated"   // Tier: others are told of it
-	GateDecided     EventKind = "gate.decided"     // Decision: the approval that completed what is needed, or a denial
-	GateVoided      EventKind = "gate.voided"      // the question or its answer holds no longer; Message, and Decision when a person asked for a fresh plan
+	GateVoted       EventKind = "gate.voted"       // Decision: an approval that counts but does not complete the needs
+	GateReminded    EventKind = "gate.reminded"    // nobody has completed it within Terms.Remind
+	GateEscalated   EventKind = "gate.escalated"   // Tier: further channels are notified
+	GateDecided     EventKind = "gate.decided"     // Decision: the approval that completed the needs, or a denial
+	GateVoided      EventKind = "gate.voided"      // the question or its answer is no longer valid; Message, and Decision if a person requested a new plan
 	GateExpired     EventKind = "gate.expired"
 	GateWithdrawn   EventKind = "gate.withdrawn"    // alert resolved, or cancelled
 	DecisionIgnored EventKind = "decision.ignored"  // Decision: late, repeated, unauthorised; Message
-	WouldApply      EventKind = "lever.would-apply" // autonomy observe: Plan stands, nothing was done
-	Applied         EventKind = "lever.applied"     // Data: receipt; Waits: it is asked for, and made when people or we merge it
-	Settled         EventKind = "lever.settled"     // Data: receipt, where more is known of the change now; it is in effect: the fix's moment. Facts: how it came to that
-	Settling        EventKind = "lever.settling"    // Message: progress; Facts: since the last look; Waits: what it waits for to be merged
+	WouldApply      EventKind = "lever.would-apply" // autonomy observe: Plan holds, nothing was done
+	Applied         EventKind = "lever.applied"     // Data: receipt; Waits: requested, and made when it is merged
+	Settled         EventKind = "lever.settled"     // Data: receipt, if more is known of the change now; it is in effect, which is the time of the fix. Facts: how it got there
+	Settling        EventKind = "lever.settling"    // Message: progress; Facts: since the last look; Waits: the merge it waits for
 	Sampled         EventKind = "verify.sampled"    // Sample
 	Verified        EventKind = "lever.verified"    // last-good moves here
-	VerifyEnded     EventKind = "verify.ended"      // Verdict failed or inconclusive: the undo follows
-	Declined        EventKind = "lever.declined"    // people closed what the change waited for: it is not made. Reason, Message
+	VerifyEnded     EventKind = "verify.ended"      // Verdict failed or inconclusive: undo follows
+	Declined        EventKind = "lever.declined"    // people closed the pull request: the change is not made. Reason, Message
 	Undone          EventKind = "lever.undone"      // Data: receipt; Waits: as of lever.applied
 	Unwound         EventKind = "lever.unwound"     // the undo is in effect
 	Notified        EventKind = "notified"
@@ -51,21 +53,21 @@ const (
 	PauseSeen       EventKind = "run.paused" // Message: which pause
 	PauseLifted     EventKind = "run.unpaused"
 	CancelRequested EventKind = "run.cancel-requested" // Decision.By, Decision.Reason
-	RunHeld         EventKind = "run.held"             // outcome unknown: waits for a person
-	HoldResolved    EventKind = "run.hold-resolved"    // a person says what is true: Decision
+	RunHeld         EventKind = "run.held"             // outcome unknown: the run waits for a person
+	HoldResolved    EventKind = "run.hold-resolved"    // a person resolved the hold: Decision
 	RunEnded        EventKind = "run.ended"            // Ending
 )
 
-// Event is one journaled fact of a run. Only the fields its kind names are set.
+// Event is one journaled fact of a run. Only the fields of its kind are set.
 type Event struct {
-	Kind    EventKind `json:"-"` // stored beside it
+	Kind    EventKind `json:"-"` // stored apart from the body
 	At      time.Time `json:"at"`
 	State   string    `json:"state,omitempty"`
 	Visit   int       `json:"visit,omitempty"` // 1-based
 	Effect  string    `json:"effect,omitempty"`
 	Action  Action    `json:"action,omitempty"`
 	Attempt int       `json:"attempt,omitempty"`
-	Observe bool      `json:"observe,omitempty"` // the effect reads back instead of applying
+	Observe bool      `json:"observe,omitempty"` // the effect observes and does not apply
 
 	Start    *Start          `json:"start,omitempty"`
 	Alert    *playbook.Alert `json:"alert,omitempty"`
@@ -91,27 +93,26 @@ type Event struct {
 	Message  string          `json:"message,omitempty"`
 }
 
-// Start is what a run starts with and never changes.
+// Start holds the constant facts of a run.
 type Start struct {
 	Run          string                     `json:"run"` // r-<ULID>
 	Playbook     string                     `json:"playbook"`
 	Digest       string                     `json:"digest"` // of the playbook's document
 	Service      playbook.Service           `json:"service"`
-	Alert        playbook.Alert             `json:"alert"`                  // of a run by hand: labels that a person gave, and no fingerprint
+	Alert        playbook.Alert             `json:"alert"`                  // of a manual run: labels that a person set, without fingerprint
 	Autonomy     playbook.Autonomy          `json:"autonomy"`               // ceiling from configuration; the playbook's and state's own may lower it
 	Truncated    bool                       `json:"truncated,omitempty"`    // the notification was truncated: blast radius unknown
 	Notification uint64                     `json:"notification"`           // its position in the log
 	DivertedFrom string                     `json:"divertedFrom,omitempty"` // run that handed over
-	By           string                     `json:"by,omitempty"`           // user:... who asked for the run; empty: an alert did. Their own yes never counts
-	Reason       string                     `json:"reason,omitempty"`       // why they did
+	By           string                     `json:"by,omitempty"`           // user:... who started the run; empty: an alert. Their own approval never counts
+	Reason       string                     `json:"reason,omitempty"`       // why they started it
 	Evidence     map[string]json.RawMessage `json:"evidence,omitempty"`     // handed over, by state
 }
 
-// ByHand reports whether a person started the run, and no alert.
+// ByHand reports whether a person started the run, not an alert.
 func (s Start) ByHand() bool { return s.By != "" && s.Alert.Fingerprint == "" }
 
-// Cause is what the run began with, in a few words: an alert's name, or who
-// started it by hand.
+// Cause returns what started the run: the name of an alert, or the person.
 func (s Start) Cause() string {
 	if s.ByHand() {
 		return "started by " + s.By
@@ -122,18 +123,18 @@ func (s Start) Cause() string {
 // RunOutcome is how a run ended.
 type RunOutcome string
 
-// The ways a run can end.
+// The outcomes of runs.
 const (
-	OutcomeResolved   RunOutcome = "resolved"    // a lever was verified, or an end state says so after verification
+	OutcomeResolved   RunOutcome = "resolved"    // a lever was verified, or an end state after verification
 	OutcomeCleared    RunOutcome = "cleared"     // the alert resolved; nothing was changed, or it was undone and had not helped
 	OutcomeNoAction   RunOutcome = "no-action"   // not confirmed, nothing to do
 	OutcomeObserved   RunOutcome = "observed"    // autonomy observe: would have acted
-	OutcomeEscalated  RunOutcome = "escalated"   // a person has to take over; nothing is half done
+	OutcomeEscalated  RunOutcome = "escalated"   // a person has to take over; no change is half done
 	OutcomeDiverted   RunOutcome = "diverted"    // handed to another playbook
-	OutcomeCanceled   RunOutcome = "canceled"    // a person stopped it; nothing is half done
+	OutcomeCanceled   RunOutcome = "canceled"    // a person stopped it; no change is half done
 	OutcomeHandedOver RunOutcome = "handed-over" // someone else changed the target
-	OutcomeUndoFailed RunOutcome = "undo-failed" // a change is still in place and could not be undone: page
-	OutcomeReleased   RunOutcome = "released"    // it could not be processed; a person looked at the world and let go of it
+	OutcomeUndoFailed RunOutcome = "undo-failed" // a change is still in place and could not be undone: page somebody
+	OutcomeReleased   RunOutcome = "released"    // it could not be processed; a person checked the target and released it
 )
 
 // Ending is how and why a run ended.

@@ -12,12 +12,12 @@ import (
 
 // Evolve folds one event into the state. It never changes what the given state
 // points to, so that views may keep states. An event that cannot happen in the
-// state's phase, or one this program does not know, panics: the log would then
-// say something this machine does not understand, and guessing is not allowed.
+// state's phase, or an unknown one, panics: the log then contains something
+// this machine does not understand, and guessing is not allowed.
 func Evolve(s State, e Event) State {
 	if !allowed(s, e.Kind) {
 		panic(fmt.Sprintf("machine: event %s cannot follow: run %s is %s in state %q after %d events (event names state %q)",
-			e.Kind, s.Start.Run, phaseWord(s), s.Current, s.Head, e.State)) // unreachable unless the log is of another program
+			e.Kind, s.Start.Run, phaseWord(s), s.Current, s.Head, e.State)) // unreachable unless another program wrote the log
 	}
 	s.Head++
 	s.Updated = e.At
@@ -50,7 +50,7 @@ func phaseWord(s State) string {
 	return string(s.Phase)
 }
 
-// allowed is the table of what can follow what.
+// allowed is the table of permitted transitions.
 func allowed(s State, k EventKind) bool {
 	in := func(phases ...Phase) bool { return slices.Contains(phases, s.Phase) }
 	open := func(a ...Action) bool { return s.Open != nil && slices.Contains(a, s.Open.Action) }
@@ -141,8 +141,8 @@ func evolvePath(s State, e Event) State {
 	return s
 }
 
-// episode keeps of an alert what identifies and names it. Annotations stay in
-// the log: ten thousand alerts may join one run.
+// episode keeps the identifying fields of an alert. Annotations stay in the
+// log, because ten thousand alerts may join one run.
 func episode(a playbook.Alert, at time.Time) *Episode {
 	a.Annotations, a.GeneratorURL = nil, ""
 	return &Episode{Alert: a, Firing: a.Status == playbook.Firing, Since: at}
@@ -164,7 +164,7 @@ func evolveEffect(s State, e Event) State {
 	return s
 }
 
-// step is the kind of step of the current state.
+// step returns the kind of step of the current state.
 func (s State) step() string {
 	if st := s.current(); st != nil {
 		return st.Step
@@ -172,7 +172,7 @@ func (s State) step() string {
 	return ""
 }
 
-// current is the playbook's state the run is in, nil before the first.
+// current returns the playbook's state the run is in; nil before the first.
 func (s State) current() *playbook.State {
 	if s.Playbook == nil || s.Current == "" {
 		return nil
@@ -227,7 +227,7 @@ func evolveStarted(s State, e Event) State {
 // actionGate counts gates among the effects of a visit.
 const actionGate Action = "gate"
 
-// lever gives a copy of the current lever to change, or a new one.
+// lever returns a copy of the current lever to change, or a new one.
 func (s State) lever() *Lever {
 	if s.Lever == nil {
 		return &Lever{State: s.Current, Before: -1}
@@ -254,7 +254,7 @@ func evolveFailed(s State, e Event) State {
 	return s
 }
 
-// again is the effect's next attempt.
+// again returns the effect's next attempt.
 func (o OpenEffect) again(e Event) *OpenEffect {
 	o.Attempt++
 	o.At, o.NotUntil = e.At, e.NotUntil
@@ -274,14 +274,14 @@ func evolvePlan(s State, e Event) State {
 		}
 	case PlanRefused:
 		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
-		s.Phase = PhaseEntering // nothing is in the air
+		s.Phase = PhaseEntering // no change is in progress
 	case WouldApply:
 		l.Would, l.Message = true, e.Message
 	}
 	return s
 }
 
-// evolveGuards folds what the guards said, of a lever or a gate state.
+// evolveGuards folds the guards' verdicts on a lever or a gate state.
 func evolveGuards(s State, e Event) State {
 	s.Open, s.Fails = nil, 0
 	s = s.consent(func(c *Consent) {
@@ -333,7 +333,7 @@ func evolveRun(s State, e Event) State {
 		s.Ending, s.Ended, s.Phase = e.Ending, e.At, PhaseEnded
 		s.Open, s.Gate, s.Held, s.Closing, s.Wake = nil, nil, nil, nil, time.Time{}
 	default:
-		panic(fmt.Sprintf("machine: unknown event %q after %d events of run %s", e.Kind, s.Head, s.Start.Run)) // unreachable unless the log is of another program
+		panic(fmt.Sprintf("machine: unknown event %q after %d events of run %s", e.Kind, s.Head, s.Start.Run)) // unreachable unless another program wrote the log
 	}
 	return s
 }

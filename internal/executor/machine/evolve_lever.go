@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// evolveLever folds how a change was made and came into effect.
+// evolveLever folds how a change was made and took effect.
 func evolveLever(s State, e Event) State {
 	l := s.lever()
 	s.Lever = l
@@ -30,7 +30,7 @@ func evolveLever(s State, e Event) State {
 	case Settling:
 		l.Message = e.Message
 		if l.Waits != "" && e.Waits == "" {
-			l.Deadline = e.At.Add(SettleWithin) // it was merged, and from now on it is rolled out
+			l.Deadline = e.At.Add(SettleWithin) // it was merged, and the rollout starts
 		}
 		l.Waits = e.Waits
 		s.Fails, s.Open = 0, s.Open.again(e)
@@ -45,7 +45,7 @@ func evolveLever(s State, e Event) State {
 	return s
 }
 
-// evolveProof folds whether a change was seen to help.
+// evolveProof folds whether a change helped.
 func evolveProof(s State, e Event) State {
 	l := s.lever()
 	s.Lever = l
@@ -69,7 +69,7 @@ func evolveProof(s State, e Event) State {
 		s.Open, s.Phase = nil, PhaseEntering
 	case VerifyEnded:
 		if l.Waits != "" {
-			l.AppliedAt = time.Time{} // it was asked for and never merged: nothing is learned of it
+			l.AppliedAt = time.Time{} // it was requested and never merged, so it counts for no track record
 		}
 		l.Signal = playbook.OnIneffective
 		if e.Verdict == VerdictInconclusive {
@@ -81,7 +81,7 @@ func evolveProof(s State, e Event) State {
 	return s
 }
 
-// evolveUndo folds how a change was taken back.
+// evolveUndo folds how a change was undone.
 func evolveUndo(s State, e Event) State {
 	l := s.lever()
 	s.Lever = l

@@ -11,8 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// gate begins a gate state. Guards and policy are asked about it before people
-// are, as about a lever.
+// gate begins a gate state. Guards and policy are evaluated before people are
+// asked, as for a lever.
 func (t *turn) gate(st *playbook.State) {
 	if _, err := t.s.text(t.now); err != nil {
 		t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: fault.Expression, Message: err.Error()})
@@ -22,7 +22,7 @@ func (t *turn) gate(st *playbook.State) {
 	t.open(ActionGuard)
 }
 
-// ask opens a gate: for a gate state, or about the plan with this digest.
+// ask opens a gate: for a gate state, or about the plan with the digest.
 func (t *turn) ask(st *playbook.State, text, digest string) {
 	terms := t.s.terms()
 	g := &Gate{
@@ -51,8 +51,8 @@ func (t *turn) ask(st *playbook.State, text, digest string) {
 	t.emit(Event{Kind: GateOpened, State: t.s.Current, Gate: g, Digest: digest})
 }
 
-// unreachable says why nobody can meet the need; empty when people can, as far
-// as names alone tell.
+// unreachable returns why nobody can meet the need; empty if people can, as far
+// as names alone show.
 func (n Need) unreachable(start Start) string {
 	people := 0
 	for _, who := range n.From {
@@ -73,8 +73,8 @@ func (n Need) unreachable(start Start) string {
 	}
 }
 
-// remind journals that people are to be told again, or others of them, each
-// once. A run never waits for the telling.
+// remind journals that people are to be reminded, or further channels notified,
+// each once. A run never waits for the notification.
 func (t *turn) remind() {
 	if g := t.s.Gate; !g.Reminded && !g.RemindAt.IsZero() && !t.now.Before(g.RemindAt) {
 		t.emit(Event{Kind: GateReminded, State: t.s.Current, Message: "still needed: " + whoOf(g.Unmet())})
@@ -93,7 +93,7 @@ func (t *turn) remind() {
 	}
 }
 
-// nextTier is when the next tier is told, if there is one.
+// nextTier returns when the next tier is notified, if there is one.
 func (g Gate) nextTier() (time.Time, bool) {
 	if g.Told >= len(g.Tiers) {
 		return time.Time{}, false
@@ -101,12 +101,12 @@ func (g Gate) nextTier() (time.Time, bool) {
 	return g.Opened.Add(g.Tiers[g.Told].After), true
 }
 
-// decide takes a person's decision. One that does not count changes nothing,
+// decide handles a person's decision. One that does not count changes nothing,
 // is journaled, and its sender is told why.
 func (t *turn) decide(c Command) error {
 	d := c.Decision
 	if d == nil || d.By == "" {
-		return fmt.Errorf("%w: who decides?", ErrInvalid)
+		return fmt.Errorf("%w: missing the person who decides", ErrInvalid)
 	}
 	if err := t.refuse(*d); err != nil {
 		t.ignore(d, err.Error())
@@ -122,56 +122,58 @@ func (t *turn) decide(c Command) error {
 	t.emit(Event{Kind: GateDecided, State: t.s.Current, Decision: &taken, Digest: g.Digest})
 	switch {
 	case st.Kind == playbook.StateLever && d.Approve:
-		t.open(ActionPlan) // the world may have moved while people thought
+		t.open(ActionPlan) // the world may have changed while people decided
 	case st.Kind == playbook.StateLever:
 		t.signal(playbook.OnDenied)
 	case d.Approve:
-		t.open(ActionGuard) // rules may have changed, and may be about who said yes
+		t.open(ActionGuard) // rules may have changed, and may depend on who approved
 	default:
 		t.leaveGate(playbook.OnDenied, "")
 	}
 	return nil
 }
 
-// ignore journals a decision that does not count. A button can be pressed a
-// million times, by anybody who sees it: a run's log is not theirs to fill.
+// ignore journals a decision that does not count, up to a limit: a button can
+// be pressed any number of times by anybody who sees it, which must not fill
+// the run's log.
 func (t *turn) ignore(d *Decision, why string) {
 	switch {
 	case t.s.Ignored >= MaxIgnored:
 		return
 	case t.s.Ignored == MaxIgnored-1:
-		why += "; more of them are answered and no longer recorded in this run"
+		why += "; further ones are answered but no longer recorded in this run"
 	}
 	t.emit(Event{Kind: DecisionIgnored, State: t.s.Current, Decision: d, Message: why})
 }
 
-// refuse says why a decision does not count; nil when it does.
+// refuse returns why a decision does not count; nil if it does.
 func (t *turn) refuse(d Decision) error {
 	g := t.s.Gate
 	switch {
 	case t.s.Phase == PhaseEnded:
-		return fmt.Errorf("%w %s: nothing is asked any more", ErrEnded, t.s.Ending.Outcome)
+		return fmt.Errorf("%w %s: no question is open", ErrEnded, t.s.Ending.Outcome)
 	case g == nil:
 		return fmt.Errorf("%w: run %s is %s", ErrNoGate, t.s.Start.Run, t.s.Phase)
 	case d.Gate != "" && d.Gate != g.ID:
-		return fmt.Errorf("%w: asked is %s, decided was %s", ErrNoGate, g.ID, d.Gate)
+		return fmt.Errorf("%w: the open question is %s, the decision is about %s", ErrNoGate, g.ID, d.Gate)
 	case !t.now.Before(g.Deadline):
-		return fmt.Errorf("%w: the time to decide ended at %s", ErrNoGate, g.Deadline.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: the deadline was %s", ErrNoGate, g.Deadline.UTC().Format(time.RFC3339))
 	case d.Digest != "" && d.Digest != g.Digest:
-		return fmt.Errorf("%w: asked is %s, decided was %s; look at the new plan", ErrStale, g.Digest, d.Digest)
+		return fmt.Errorf("%w: the current plan is %s, the decision is about %s; check the new plan", ErrStale, g.Digest, d.Digest)
 	case d.Approve && d.Gate == "" && d.Digest == "" && t.s.Asked > 1:
-		// It may be meant for an earlier question, about a plan that is void.
-		return fmt.Errorf("%w: this run has asked before; look at what it asks now and name it: gate %s%s", ErrStale, g.ID, about(g.Digest))
+		// It may be meant for an earlier question, about a voided plan.
+		return fmt.Errorf("%w: this run asked earlier questions too; check the current one and name it: gate %s%s", ErrStale, g.ID, about(g.Digest))
 	default:
 		return g.Refuse(d)
 	}
 }
 
-// replan voids the open question and plans afresh, because a person wants it.
+// replan voids the open question and plans again, because a person requested
+// it.
 func (t *turn) replan(c Command) error {
 	d := c.Decision
 	if d == nil || d.By == "" {
-		return fmt.Errorf("%w: who wants a fresh plan?", ErrInvalid)
+		return fmt.Errorf("%w: missing the person who requests a new plan", ErrInvalid)
 	}
 	if err := t.refuseReplan(*d); err != nil {
 		t.ignore(d, "fresh plan: "+err.Error())
@@ -188,19 +190,19 @@ func (t *turn) refuseReplan(d Decision) error {
 	g := t.s.Gate
 	switch {
 	case t.s.Phase == PhaseEnded:
-		return fmt.Errorf("%w %s: nothing is planned any more", ErrEnded, t.s.Ending.Outcome)
+		return fmt.Errorf("%w %s: no further planning", ErrEnded, t.s.Ending.Outcome)
 	case g == nil || t.s.Lever == nil:
-		return fmt.Errorf("%w: run %s asks about no plan now, it is %s", ErrNoGate, t.s.Start.Run, t.s.Phase)
+		return fmt.Errorf("%w: run %s has no plan in question, it is %s", ErrNoGate, t.s.Start.Run, t.s.Phase)
 	case d.Gate != "" && d.Gate != g.ID:
-		return fmt.Errorf("%w: asked is %s, not %s", ErrNoGate, g.ID, d.Gate)
+		return fmt.Errorf("%w: the open question is %s, not %s", ErrNoGate, g.ID, d.Gate)
 	case !t.now.Before(g.Deadline):
-		return fmt.Errorf("%w: the time to decide ended at %s", ErrNoGate, g.Deadline.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: the deadline was %s", ErrNoGate, g.Deadline.UTC().Format(time.RFC3339))
 	case d.Digest != "" && d.Digest != g.Digest:
-		return fmt.Errorf("%w: asked is %s, not %s; the plan is a fresh one already", ErrStale, g.Digest, d.Digest)
+		return fmt.Errorf("%w: the current plan is %s, not %s; there is already a new plan", ErrStale, g.Digest, d.Digest)
 	case !g.concerns(d):
 		return g.notAmong(d)
 	case t.s.Lever.Replans >= MaxReplans:
-		return fmt.Errorf("%w: %d fresh plans were asked for; approve or deny this one", ErrTooMany, t.s.Lever.Replans)
+		return fmt.Errorf("%w: %d new plans were requested; approve or deny this one", ErrTooMany, t.s.Lever.Replans)
 	default:
 		return nil
 	}
@@ -213,7 +215,7 @@ func about(digest string) string {
 	return ", digest " + digest
 }
 
-// expire closes a gate nobody decided. There is no go-ahead.
+// expire closes an undecided gate. Expiry never approves.
 func (t *turn) expire() {
 	g := *t.s.Gate
 	t.emit(Event{Kind: GateExpired, State: t.s.Current, Gate: &g})
@@ -224,7 +226,7 @@ func (t *turn) expire() {
 	t.unanswered(g.OnExpiry, Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg}, "")
 }
 
-// onExpiry is the safe outcome of a question that the state asks.
+// onExpiry returns the safe outcome of the state's question.
 func onExpiry(st *playbook.State) playbook.Expiry {
 	if st.Approve != nil {
 		return st.Approve.OnExpiry
@@ -233,8 +235,8 @@ func onExpiry(st *playbook.State) playbook.Expiry {
 }
 
 // unanswered takes the safe way out of a question that nobody decided, or that
-// could not be put to anybody: why says that, and is empty for the former. The
-// ending is for where that way ends the run.
+// could not be asked; why describes the latter and is empty for the former. end
+// applies if that way ends the run.
 func (t *turn) unanswered(safe playbook.Expiry, end Ending, why string) {
 	st := t.s.current()
 	named := slices.IndexFunc(st.Next, func(e playbook.Edge) bool { return e.On == playbook.OnExpired })
@@ -261,8 +263,8 @@ func withWhy(why string) string {
 	return " (" + why + ")"
 }
 
-// leaveGate leaves a gate state; why is added to what the edge says. No and
-// silence never take the edge that yes would take.
+// leaveGate leaves a gate state; why is added to the edge's text. A denial or
+// an expiry never takes the edge of an approval.
 func (t *turn) leaveGate(sig playbook.Signal, why string) {
 	if t.stop() || t.clear() {
 		return
@@ -279,13 +281,13 @@ func (t *turn) leaveGate(sig playbook.Signal, why string) {
 	case err != nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("gate %s is %s, and then: %v%s", st.Name, sig, err, withWhy(why))})
 	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Message: fmt.Sprintf("gate %s is %s and no edge says what then%s", st.Name, sig, withWhy(why))})
+		t.end(Ending{Outcome: OutcomeEscalated, Message: fmt.Sprintf("gate %s is %s and no edge handles it%s", st.Name, sig, withWhy(why))})
 	default:
 		t.take(e.To, edgeText(*e, sig)+withWhy(why))
 	}
 }
 
-// evolveGate folds what became of a question.
+// evolveGate folds the outcome of a question.
 func evolveGate(s State, e Event) State {
 	switch e.Kind {
 	case DecisionIgnored:
@@ -328,7 +330,7 @@ func evolveGate(s State, e Event) State {
 		s.Gate, s.Phase = nil, PhaseEntering
 	case GateVoided:
 		s = s.consent(func(c *Consent) { c.Approved, c.Votes = nil, nil })
-		if s.Gate != nil { // a person wants a fresh plan
+		if s.Gate != nil { // a person requested a new plan
 			l := s.lever()
 			l.Replans++
 			s.Lever, s.Gate, s.Phase = l, nil, PhaseEntering

@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// applyOutcome takes what became of an apply, or of looking for one.
+// applyOutcome handles the outcome of an apply, or of observing one.
 func (t *turn) applyOutcome(o OpenEffect, out Outcome) {
 	switch out.Status {
 	case StatusOK, StatusPending:
@@ -23,7 +23,7 @@ func (t *turn) applyOutcome(o OpenEffect, out Outcome) {
 	}
 }
 
-// applied is a change that is in the world.
+// applied handles a change that was made.
 func (t *turn) applied(out Outcome) {
 	t.emit(Event{Kind: Applied, State: t.s.Current, Data: out.Data, Before: out.Before, Message: out.Message, Waits: out.Waits})
 	if t.s.Cancel != nil {
@@ -33,11 +33,11 @@ func (t *turn) applied(out Outcome) {
 	t.open(ActionSettle)
 }
 
-// notApplied is a change that certainly did not happen: the world is as before.
+// notApplied handles a change that certainly did not happen.
 func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	switch {
 	case o.Observe && out.Reason.Retryable() && out.Status == StatusFailed && out.Reason != fault.Interrupted:
-		t.unknown(o, out) // the look itself failed: that says nothing
+		t.unknown(o, out) // the observation itself failed, which shows nothing
 		return
 	case !o.Observe && t.worthwhile(o, out) && t.applyAgain(o, out):
 		return
@@ -52,9 +52,9 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	again := (out.Reason == fault.Conflict || o.Observe) && !t.s.Lever.Panicked
 	switch {
 	case o.Observe && t.s.Lever.Plan.Unrepeatable:
-		t.hold(o, "it cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
+		t.hold(o, "the change is not visible, but an attempt may still be in flight: "+out.Message)
 	case again && t.s.plans() < MaxPlans && t.s.Cancel == nil && t.s.Wanted(st):
-		t.open(ActionPlan) // a fresh plan, and the guards again
+		t.open(ActionPlan) // a new plan, and the guards again
 	default:
 		msg := out.Message
 		if msg == "" {
@@ -65,10 +65,9 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	}
 }
 
-// applyAgain tries an apply again that certainly did not happen, after a pause,
-// and reports whether it does. What the guards, the rules and the people said
-// before a long pause may hold no longer: then it is planned afresh and they
-// are asked anew.
+// applyAgain repeats, after a pause, an apply that certainly did not happen,
+// and reports whether it does. After a long pause the answers of guards, rules
+// and people may be outdated: then it plans again and asks them again.
 func (t *turn) applyAgain(o OpenEffect, out Outcome) bool {
 	st, tries := t.s.current(), int(*t.s.Tries.of(ActionApply))
 	pause := backoff(o.Action, st, max(t.s.Fails+1, tries))
@@ -83,8 +82,8 @@ func (t *turn) applyAgain(o OpenEffect, out Outcome) bool {
 	return true
 }
 
-// withdraw takes back an apply that waits for its next attempt: the one before
-// certainly did not happen. It reports whether there was one.
+// withdraw cancels an apply that waits for its next attempt: the previous
+// attempt certainly did not happen. It reports whether there was one.
 func (t *turn) withdraw(reason fault.Reason, msg string) bool {
 	o := t.s.Open
 	if t.s.Phase != PhaseApplying || o == nil || o.Observe || !t.now.Before(o.NotUntil) {
@@ -95,8 +94,8 @@ func (t *turn) withdraw(reason fault.Reason, msg string) bool {
 	return true
 }
 
-// unknown is a change that may or may not have happened: it is looked for, and
-// when that cannot be found out either, a person is asked.
+// unknown handles a change that may or may not have happened: it is observed,
+// and if that fails too, a person is asked.
 func (t *turn) unknown(o OpenEffect, out Outcome) {
 	if !o.Observe {
 		t.retried(o, out, false)
@@ -108,10 +107,10 @@ func (t *turn) unknown(o OpenEffect, out Outcome) {
 		return
 	}
 	t.retried(o, out, false)
-	t.hold(o, fmt.Sprintf("whether the %s happened cannot be found out: %s", o.Action, out.Message))
+	t.hold(o, fmt.Sprintf("it cannot be determined whether the %s happened: %s", o.Action, out.Message))
 }
 
-// hold stops the run until a person says what is true.
+// hold stops the run until a person resolves it.
 func (t *turn) hold(o OpenEffect, msg string) {
 	t.emit(Event{Kind: RunHeld, State: t.s.Current, Effect: o.Key, Action: o.Action, Message: msg})
 	t.emit(Event{
@@ -120,8 +119,8 @@ func (t *turn) hold(o OpenEffect, msg string) {
 	})
 }
 
-// foreign hands the run over: someone else changed the target, so nothing
-// further is touched.
+// foreign hands the run over: someone else changed the target, so nothing more
+// is changed.
 func (t *turn) foreign(o OpenEffect, out Outcome, what string) {
 	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: fault.ForeignChange, Message: out.Message})
 	t.end(Ending{Outcome: OutcomeHandedOver, Reason: fault.ForeignChange, Message: fmt.Sprintf("someone else changed the target (%s); %s", out.Message, what)})
@@ -151,7 +150,7 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 	}
 }
 
-// settling goes on waiting. A look that failed says nothing of the merge.
+// settling continues waiting. A failed look says nothing about the merge.
 func (t *turn) settling(a Action, out Outcome) {
 	if out.Status != StatusPending {
 		out.Waits = t.s.Lever.Waits
@@ -159,19 +158,18 @@ func (t *turn) settling(a Action, out Outcome) {
 	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Facts: out.Facts, Reason: out.Reason, Waits: out.Waits, NotUntil: t.nextLook(out)})
 }
 
-// unmerged takes back what was asked for and is not needed any more.
+// unmerged withdraws a request that is no longer needed.
 func (t *turn) unmerged() {
 	t.abandon(VerdictInconclusive, fault.Cleared, "the alert resolved before it was merged")
 }
 
-// merged reports whether what the change waited for was merged since the last
-// look.
+// merged reports whether the awaited merge happened since the last look.
 func (t *turn) merged(out Outcome) bool {
 	return t.s.Lever.Waits != "" && out.Status == StatusPending && out.Waits == ""
 }
 
-// settleWithin is how long the change, or its undo, has to take effect, or to be
-// merged first.
+// settleWithin returns how long the change, or its undo, may take to take
+// effect, or to be merged first.
 func (l *Lever) settleWithin() time.Duration {
 	if l.Waits != "" && l.Plan != nil && l.Plan.MergeWithin > 0 {
 		return l.Plan.MergeWithin
@@ -184,7 +182,7 @@ func (t *turn) waits(out Outcome) bool {
 	return out.Status == StatusPending || out.Status == StatusUnknown || out.Reason.Retryable()
 }
 
-// nextLook is when to look again, not past the deadline.
+// nextLook returns when to look again, not past the deadline.
 func (t *turn) nextLook(out Outcome) time.Time {
 	l, waits := t.s.Lever, out.Waits
 	every, since := settleSlowly, t.now.Sub(l.Deadline.Add(-l.settleWithin()))
@@ -206,8 +204,8 @@ func (t *turn) nextLook(out Outcome) time.Time {
 	return at
 }
 
-// sampled takes one look at the proof. A look that failed is an inconclusive
-// sample: it breaks the hold.
+// sampled handles one sample of the proof. A failed sample is inconclusive: it
+// breaks the hold.
 func (t *turn) sampled(out Outcome) {
 	l := t.s.Lever
 	if out.Status == StatusForeign {
@@ -221,7 +219,7 @@ func (t *turn) sampled(out Outcome) {
 			s.At = t.now
 		}
 		if s.Verdict == VerdictVerified && slices.ContainsFunc(s.Values, func(r Reading) bool { return !r.OK }) {
-			s.Verdict, s.Message = VerdictInconclusive, "called verified, but a reading is missing or not met"
+			s.Verdict, s.Message = VerdictInconclusive, "reported as verified, but a reading is missing or not met"
 		}
 	}
 	e := Event{Kind: Sampled, State: t.s.Current, Sample: &s}
@@ -246,7 +244,7 @@ func (t *turn) sampled(out Outcome) {
 	}
 }
 
-// abandon gives a change up: exactly it is undone.
+// abandon gives up a change, which is then undone exactly.
 func (t *turn) abandon(v Verdict, reason fault.Reason, msg string) {
 	t.emit(Event{Kind: VerifyEnded, State: t.s.Current, Verdict: v, Reason: reason, Message: msg})
 	t.open(ActionUndo)
@@ -273,27 +271,27 @@ func (t *turn) undoOutcome(o OpenEffect, out Outcome) {
 }
 
 func (t *turn) undoable(o OpenEffect, out Outcome) bool {
-	again := out.Reason.Retryable() || out.Reason == fault.Conflict // the object moves, but not by a change of the field
+	again := out.Reason.Retryable() || out.Reason == fault.Conflict // the object changed, but not in this field
 	return out.Status == StatusFailed && again && o.Attempt < MaxUndos
 }
 
-// undoAgain is an undo that was looked for and is not in the world.
+// undoAgain handles an undo that was observed not to have happened.
 func (t *turn) undoAgain(o OpenEffect, out Outcome) {
 	t.retried(o, out, false)
 	switch {
 	case t.s.Lever.Plan.Unrepeatable && !t.s.Lever.Said:
-		t.hold(o, "the undo cannot be seen in the world, but an attempt may still be on its way: "+out.Message)
+		t.hold(o, "the undo is not visible, but an attempt may still be in flight: "+out.Message)
 	case t.s.Lever.Panicked || int(*t.s.Tries.of(ActionUndo)) >= MaxUndos:
 		t.undoFailed(out.Reason, out.Message)
 	default:
-		// The same key: it is the same change, under the same precondition.
+		// The same key: it is the same change with the same precondition.
 		t.emit(Event{Kind: EffectStarted, State: t.s.Current, Effect: o.Key, Action: ActionUndo, Attempt: 1})
 	}
 }
 
 func (t *turn) undoFailed(reason fault.Reason, msg string) {
 	if t.s.Lever.Said {
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: reason, Message: fmt.Sprintf("people said that nothing of %s is in place; what it left on the target could not be taken away: %s", t.s.Current, msg)})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: reason, Message: fmt.Sprintf("people confirmed that nothing of %s is in place; its traces on the target could not be removed: %s", t.s.Current, msg)})
 		return
 	}
 	t.end(Ending{Outcome: OutcomeUndoFailed, Reason: reason, Message: fmt.Sprintf("the change of %s is still in place and could not be undone: %s", t.s.Current, msg)})
@@ -323,13 +321,13 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 		t.undoFailed(out.Reason, out.Message)
 	default:
 		t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: out.Reason, Message: out.Message})
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: out.Reason, Message: "the change was undone, but that is not in effect: " + out.Message})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: out.Reason, Message: "the change was undone, but the undo is not in effect: " + out.Message})
 	}
 }
 
 // unproven reports whether the lever's change was in effect and could not be
-// measured. One that nobody merged, or that was given up because nothing fired
-// any more, never was.
+// measured. A change that was never merged, or that was given up because no
+// alert fired any more, was not in effect.
 func (l *Lever) unproven() bool {
 	return l.Signal == playbook.OnInconclusive && l.Reason != fault.Cleared && l.Reason != fault.Deadline
 }

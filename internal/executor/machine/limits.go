@@ -6,35 +6,35 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Bounds and defaults of a run. A playbook sets what differs from one lever to
-// the next; these are the same everywhere, so that a run cannot go on for ever.
+// Limits and defaults of a run. A playbook sets what differs between levers;
+// these are the same for all, so that every run ends.
 const (
 	MaxVisits   = 10        // of one state
 	MaxPath     = 100       // states entered by one run
-	MaxPlans    = 5         // plans on one visit: the world moves, approvals become void
-	MaxReplans  = 5         // fresh plans that people ask for on one visit; they do not count among MaxPlans
-	MaxUndos    = 8         // attempts at one undo, over two minutes: an API server needs that long to come back
-	MaxLooks    = 5         // attempts at finding out what became of a change
-	MaxIgnored  = 100       // decisions that do not count and are journaled; the rest are only answered
-	MaxNotices  = 3         // attempts at telling people
+	MaxPlans    = 5         // plans on one visit; when the world changes, approvals become void
+	MaxReplans  = 5         // new plans that people request on one visit; not counted in MaxPlans
+	MaxUndos    = 8         // attempts at one undo, over two minutes: an API server may need that long to return
+	MaxLooks    = 5         // attempts to observe a change
+	MaxIgnored  = 100       // journaled decisions that do not count; further ones are only answered
+	MaxNotices  = 3         // attempts to notify people
 	MaxEvidence = 256 << 10 // bytes of evidence, receipt or plan payload
 
-	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect; from its merge, where it waits for one
+	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect; after its merge, if it waits for one
 	WaitWithin    = 30 * time.Minute // for a lock
-	AskWithin     = 30 * time.Minute // for a decision, where the playbook says nothing
-	guardsHold    = 30 * time.Second // what guards let through; a later attempt asks them again
-	lookAfter     = 2 * time.Second  // before observing: a cut-off request may still be on its way
+	AskWithin     = 30 * time.Minute // for a decision, if the playbook does not set it
+	guardsHold    = 30 * time.Second // validity of the guards' answers; a later attempt asks them again
+	lookAfter     = 2 * time.Second  // before observing: a request that was cut off may still be in flight
 	settleEvery   = 5 * time.Second
 	settleSlowly  = 15 * time.Second // after the first minute
-	soonest       = time.Second      // where the next step of the change may be taken now
-	mergeSlowly   = time.Minute      // after the first ten, while people are waited for: a forge counts what it is asked
+	soonest       = time.Second      // if the next step of the change may be made now
+	mergeSlowly   = time.Minute      // after the first ten minutes, while people are waited for: forges limit requests
 	maxBackoff    = 10 * time.Minute
-	waitFirst     = 15 * time.Second // a released lock wakes its waiters; this is for what has no such bell
+	waitFirst     = 15 * time.Second // a released lock wakes its waiters; this is for what does not wake them
 	waitMost      = 5 * time.Minute
 	noticeBackoff = 5 * time.Second
 )
 
-// timeout of one attempt, unless the playbook sets one.
+// timeout returns the timeout of one attempt, unless the playbook sets one.
 func timeout(a Action, st *playbook.State) time.Duration {
 	switch a {
 	case ActionCheck, ActionPlan, ActionApply, ActionUndo, ActionNotify:
@@ -52,7 +52,7 @@ func timeout(a Action, st *playbook.State) time.Duration {
 	}
 }
 
-// attempts of one effect in all.
+// attempts returns the number of attempts of one effect.
 func attempts(a Action, st *playbook.State) int {
 	switch a {
 	case ActionCheck, ActionPlan:
@@ -71,7 +71,7 @@ func attempts(a Action, st *playbook.State) int {
 	}
 }
 
-// backoff before the attempt after the failed-th failure in a row.
+// backoff returns the pause after a number of consecutive failures.
 func backoff(a Action, st *playbook.State, failed int) time.Duration {
 	d := time.Second
 	switch {

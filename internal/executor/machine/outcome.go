@@ -9,11 +9,11 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// outcome takes what became of the open effect. Outcomes of effects that are
-// no longer open come late and change nothing: only reads are ever dropped.
+// outcome handles the outcome of the open effect. Late outcomes of effects that
+// are no longer open change nothing; only reads are dropped.
 func (t *turn) outcome(c Command) error {
 	if c.Outcome == nil {
-		return fmt.Errorf("%w: an outcome command without an outcome", ErrInvalid)
+		return fmt.Errorf("%w: outcome command without an outcome", ErrInvalid)
 	}
 	o := t.s.Open
 	if t.s.Phase == PhaseEnded || o == nil || o.Key != c.Effect || (c.Attempt != 0 && o.Attempt != c.Attempt) {
@@ -40,14 +40,14 @@ func (t *turn) outcome(c Command) error {
 	case ActionNotify:
 		t.notified(open, out)
 	default:
-		panic("machine: unknown action " + string(open.Action)) // unreachable unless the log is of another program
+		panic("machine: unknown action " + string(open.Action)) // unreachable unless another program wrote the log
 	}
 	return nil
 }
 
-// sound turns an outcome that breaks its contract into an honest failure. A
-// change that reports success stays one: losing its receipt is better than
-// forgetting it.
+// sound turns an outcome that breaks its contract into a failure. A change that
+// reports success remains one: losing its receipt is better than losing the
+// change.
 func sound(o OpenEffect, out Outcome) Outcome {
 	out = stored(out)
 	bad := func(format string, args ...any) Outcome {
@@ -58,9 +58,9 @@ func sound(o OpenEffect, out Outcome) Outcome {
 	case StatusOK, StatusPending, StatusFailed, StatusRefused, StatusUnknown, StatusForeign:
 	default:
 		if o.Action.Mutates() {
-			return Outcome{Status: StatusUnknown, Reason: fault.Invalid, Message: fmt.Sprintf("the step answered %q", out.Status)}
+			return Outcome{Status: StatusUnknown, Reason: fault.Invalid, Message: fmt.Sprintf("the step returned status %q", out.Status)}
 		}
-		return bad("the step answered %q", out.Status)
+		return bad("the step returned status %q", out.Status)
 	}
 	if o.Action.Mutates() {
 		if badData {
@@ -74,20 +74,21 @@ func sound(o OpenEffect, out Outcome) Outcome {
 	}
 	switch {
 	case badData:
-		return bad("the step's evidence is not JSON or larger than %d bytes", MaxEvidence)
+		return bad("the step's evidence is not JSON or exceeds %d bytes", MaxEvidence)
 	case o.Action == ActionCheck && len(out.Data) == 0:
-		return bad("the check gave no evidence")
+		return bad("the check returned no evidence")
 	case o.Action == ActionPlan && out.Plan == nil:
-		return bad("the lever gave no plan")
+		return bad("the lever returned no plan")
 	case o.Action == ActionPlan && (len(out.Plan.Payload) > MaxEvidence || len(out.Plan.Payload) > 0 && !json.Valid(out.Plan.Payload)):
-		return bad("the plan's payload is not JSON or larger than %d bytes", MaxEvidence)
+		return bad("the plan's payload is not JSON or exceeds %d bytes", MaxEvidence)
 	case o.Action == ActionVerify && out.Sample == nil:
-		return bad("the proof gave no sample")
+		return bad("the proof returned no sample")
 	}
 	return out
 }
 
-// retried journals the failure of an attempt, and reports whether another follows.
+// retried journals the failure of an attempt and reports whether another
+// follows.
 func (t *turn) retried(o OpenEffect, out Outcome, again bool) bool {
 	e := Event{
 		Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Observe: o.Observe,
@@ -100,7 +101,7 @@ func (t *turn) retried(o OpenEffect, out Outcome, again bool) bool {
 	return again
 }
 
-// worthwhile reports whether a read or repeatable effect may be tried again.
+// worthwhile reports whether a read or repeatable effect may be retried.
 func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
 	return out.Reason.Retryable() && o.Attempt < attempts(o.Action, t.s.current()) && t.s.Cancel == nil
 }
@@ -129,18 +130,18 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 	digest := out.Plan.Digest()
 	t.emit(Event{Kind: PlanCompleted, State: t.s.Current, Effect: o.Key, Plan: out.Plan, Digest: digest, Data: out.Data, Facts: out.Facts})
 	if a := t.s.Lever.Approved; a != nil && a.Digest != digest {
-		t.emit(Event{Kind: GateVoided, State: t.s.Current, Digest: digest, Message: "the world moved since: this is not the plan that was approved"})
+		t.emit(Event{Kind: GateVoided, State: t.s.Current, Digest: digest, Message: "the world changed since: this is not the approved plan"})
 	}
 	if n := t.s.plans(); n > MaxPlans {
-		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Conflict, Message: fmt.Sprintf("the target keeps moving: %d plans", n)})
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Conflict, Message: fmt.Sprintf("the target keeps changing: %d plans", n)})
 		t.signal(playbook.OnRefused)
 		return
 	}
 	t.open(ActionGuard)
 }
 
-// plans is how many plans were made on this visit but for those that people
-// asked for.
+// plans returns how many plans were made on this visit, without those that
+// people requested.
 func (s State) plans() int {
 	n := int(*s.Tries.of(ActionPlan))
 	if s.Lever != nil {
@@ -166,8 +167,8 @@ func (t *turn) guarded(out Outcome) {
 	}
 }
 
-// refused leaves a lever or gate that a guard keeps back, or that waited too
-// long: a gate takes the way it takes when nobody answers, which is never a yes.
+// refused leaves a lever or gate that a guard refuses, or that waited too long.
+// A gate takes its way without an answer, which never approves.
 func (t *turn) refused(why string, reason fault.Reason) {
 	if st := t.s.current(); st.Kind == playbook.StateGate {
 		if t.s.Consent().Approved != nil {
@@ -181,8 +182,8 @@ func (t *turn) refused(why string, reason fault.Reason) {
 	t.signal(playbook.OnRefused)
 }
 
-// refusals says which guards do not let the lever through, and whether all of
-// them are only a matter of time. Nobody asked is a refusal too.
+// refusals returns the guards that refuse the lever, and whether all of them
+// only wait. No guard at all is a refusal too.
 func refusals(out Outcome) (why string, wait bool) {
 	if len(out.Guards) == 0 {
 		if out.Message == "" {
@@ -201,7 +202,7 @@ func refusals(out Outcome) (why string, wait bool) {
 	return strings.Join(no, "; "), wait && len(no) > 0
 }
 
-// would ends a run that only observes: with what it would have done or asked.
+// would ends a run that only observes, with what it would have done or asked.
 func (t *turn) would(out Outcome, busy string) {
 	t.emit(Event{Kind: GuardsPassed, State: t.s.Current, Guards: out.Guards, Terms: out.Terms})
 	after := ""
@@ -214,12 +215,12 @@ func (t *turn) would(out Outcome, busy string) {
 	}
 	outcome := OutcomeObserved
 	if t.s.Levers > 0 {
-		outcome = OutcomeEscalated // it has acted before, so people expect it to go on
+		outcome = OutcomeEscalated // it has acted before, so people expect it to continue
 	}
 	if t.s.Lever == nil {
 		text, err := t.s.text(t.now)
 		if err != nil {
-			text = err.Error() // unreachable unless the text held a moment ago and does not now
+			text = err.Error() // unreachable unless the text was valid a moment ago and is not now
 		}
 		t.end(Ending{Outcome: outcome, Message: why + "; would ask: " + text + after})
 		return
@@ -229,7 +230,7 @@ func (t *turn) would(out Outcome, busy string) {
 	t.end(Ending{Outcome: outcome, Message: why + "; would have: " + plan.Summary + after})
 }
 
-// wait lets the lever stand until what it waits for may be free.
+// wait keeps the lever until what it waits for may be free.
 func (t *turn) wait(out Outcome, why string) {
 	e := Event{Kind: GuardsWaiting, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Message: why}
 	if why == "" {
@@ -247,8 +248,8 @@ func (t *turn) wait(out Outcome, why string) {
 	}
 }
 
-// passed is a lever or gate all guards let through: the lever is applied and the
-// gate left by the yes that it has, or people are asked.
+// passed handles a lever or gate that all guards allow: the lever is applied or
+// the gate left if there is an approval, else people are asked.
 func (t *turn) passed(st *playbook.State, out Outcome) {
 	var spec *VerifySpec
 	text, digest, err := "", "", error(nil)
@@ -267,7 +268,7 @@ func (t *turn) passed(st *playbook.State, out Outcome) {
 	if c := t.s.Consent(); c.Approved != nil {
 		why := t.s.lacking(st)
 		if t.now.After(c.GoodUntil) {
-			why = "the approval is too old: it was good until " + c.GoodUntil.UTC().Format("15:04:05Z")
+			why = "the approval expired at " + c.GoodUntil.UTC().Format("15:04:05Z")
 		}
 		if why != "" {
 			t.emit(Event{Kind: GateVoided, State: t.s.Current, Message: why})
@@ -295,6 +296,6 @@ func (t *turn) notified(o OpenEffect, out Outcome) {
 	case t.s.Closing != nil:
 		t.emit(Event{Kind: RunEnded, Ending: t.s.Closing})
 	default:
-		t.next() // a message that could not be delivered does not stop a remedy
+		t.next() // an undelivered message does not stop a remedy
 	}
 }

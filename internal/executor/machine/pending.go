@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Pending is the effect the run owes the world now, built in full. It may have
-// to wait for its NotUntil. While a run is paused nothing new is begun: only
-// what finishes, undoes or proves a change that is in the air, and what tells
-// people, is owed.
+// Pending returns the complete effect that the run owes now. It may have to
+// wait for its NotUntil. While a run is paused nothing new begins: due is only
+// what finishes, undoes or proves a change in progress, and what notifies
+// people.
 func Pending(s State) (Effect, bool) {
 	o := s.Open
 	if o == nil || s.Phase == PhaseEnded || (s.Paused != "" && !goesOn(s)) {
@@ -37,13 +37,13 @@ func Pending(s State) (Effect, bool) {
 	return e, true
 }
 
-// goesOn reports whether the open effect is owed even while paused.
+// goesOn reports whether the open effect is due even while paused.
 func goesOn(s State) bool {
 	switch s.Open.Action {
 	case ActionSettle, ActionVerify, ActionUndo, ActionUnwind:
 		return true
 	case ActionApply:
-		return s.Open.Observe // looking changes nothing
+		return s.Open.Observe // observing changes nothing
 	case ActionNotify:
 		return s.Closing != nil || s.Phase == PhaseHeld
 	default:
@@ -51,8 +51,8 @@ func goesOn(s State) bool {
 	}
 }
 
-// with evaluates the parameters again, with the types the kind declares; those
-// in the log went through JSON. Evidence and time are those of the intent, so
+// with evaluates the parameters again, with the types of the kind; those in the
+// log lost their types in JSON. Evidence and time are those of the intent, so
 // the values are the same.
 func (s State) with(journaled map[string]any) map[string]any {
 	at := s.Open.At
@@ -83,7 +83,7 @@ func (s State) leverEffect(e *Effect) {
 	switch e.Action {
 	case ActionApply, ActionVerify:
 		if e.Observe && !l.PlannedAt.IsZero() {
-			e.At = l.PlannedAt // the world before the change, whenever it is looked for
+			e.At = l.PlannedAt // the world before the change, whenever it is observed
 		}
 		p := &Proof{Spec: *l.Verify, FixedAt: l.FixedAt, Before: l.Before, Planned: l.PlannedAt, Deadline: l.Deadline}
 		if n := len(l.Samples); n > 0 {
@@ -93,7 +93,7 @@ func (s State) leverEffect(e *Effect) {
 	}
 }
 
-// notice is what people are told.
+// notice returns the text of a notification.
 func (s State) notice() string {
 	switch {
 	case s.Held != nil:
@@ -108,8 +108,8 @@ func (s State) notice() string {
 	return text
 }
 
-// NextWake is when the run has to be looked at again though nothing happens:
-// its next tick, or the time its pending effect is due.
+// NextWake returns when the run has to be looked at again if nothing happens:
+// its next tick, or when its pending effect is due.
 func NextWake(s State) (time.Time, bool) {
 	var at time.Time
 	sooner := func(t time.Time) {
@@ -140,7 +140,7 @@ func NextWake(s State) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// Handover is the evidence a diverted run passes on, by state.
+// Handover returns the evidence that a diverted run passes on, by state.
 func (s State) Handover() map[string]json.RawMessage {
 	if len(s.Evidence) == 0 {
 		return s.Start.Evidence

@@ -9,14 +9,13 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Proof gives what has to hold for the change of a lever state to be kept, with
-// its expressions filled in from what the run knows. ${since} stays for each
-// sample.
+// Proof returns what must hold for the change of a lever state to be kept, with
+// its expressions filled in. ${since} stays for each sample.
 func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 	s.Current = state
 	st := s.current()
 	if st == nil || st.Verify == nil {
-		return nil, fmt.Errorf("lever %s has no verify: nothing would be proven", state)
+		return nil, fmt.Errorf("lever %s has no verify block, so nothing can be proven", state)
 	}
 	v, sc := st.Verify, s.scope(now)
 	spec := &VerifySpec{Within: v.Within, Hold: v.Hold, Interval: v.Interval, MinRate: v.MinRate, MinTraffic: v.MinTraffic}
@@ -45,9 +44,10 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 	return spec, nil
 }
 
-// ProofLines says for people what has to hold for the change of a lever state
-// to be kept; none when the state changes nothing or the run's playbook is not
-// known. What cannot be filled in is said: the change would not be made.
+// ProofLines describes for people what must hold for the change of a lever
+// state to be kept; none if the state changes nothing or the playbook is
+// unknown. An expression that cannot be filled in is reported, because the
+// change would not be made.
 func (s State) ProofLines(state string, now time.Time) []ProofLine {
 	if s.Playbook == nil {
 		return nil
@@ -57,18 +57,18 @@ func (s State) ProofLines(state string, now time.Time) []ProofLine {
 	}
 	spec, err := s.Proof(state, now)
 	if err != nil {
-		return []ProofLine{{Text: "cannot be said, so nothing will be changed: " + err.Error()}}
+		return []ProofLine{{Text: "cannot be evaluated, so nothing will be changed: " + err.Error()}}
 	}
 	return spec.Lines()
 }
 
-// ProofLine is one thing that has to hold.
+// ProofLine is one condition of a proof.
 type ProofLine struct {
 	Text  string
-	Query string // the expression that Text says in words; empty: Text is all there is
+	Query string // the expression that Text describes; empty: Text is complete
 }
 
-// ProofTexts are the lines for those who want no expression that has words.
+// ProofTexts returns the lines without expressions that have a description.
 func ProofTexts(lines []ProofLine) []string {
 	var out []string
 	for _, l := range lines {
@@ -77,7 +77,7 @@ func ProofTexts(lines []ProofLine) []string {
 	return out
 }
 
-// Shown is what the expectation is called: its words, else its expression.
+// Shown returns the name of the expectation: its words, else its expression.
 func (x Expectation) Shown() string {
 	if x.Name != "" {
 		return x.Name
@@ -85,7 +85,7 @@ func (x Expectation) Shown() string {
 	return strings.Join(strings.Fields(x.Query), " ")
 }
 
-// Lines says the proof for people.
+// Lines describes the proof for people.
 func (v VerifySpec) Lines() []ProofLine {
 	number := func(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }
 	var out []ProofLine
@@ -101,7 +101,7 @@ func (v VerifySpec) Lines() []ProofLine {
 		say("the error budget burns at less than %s times since the fix", number(v.MaxBurn))
 	}
 	if v.Traffic != "" {
-		say("traffic is still there: at least %s requests per second and %s %% of before", number(v.MinRate), number(100*v.MinTraffic))
+		say("traffic still arrives: at least %s requests per second and %s %% of before", number(v.MinRate), number(100*v.MinTraffic))
 	}
 	say("it holds for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within))
 	return out

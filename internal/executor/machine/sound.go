@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Bounds of what steps say for people.
+// Limits of texts that steps return for people.
 const (
 	maxMessage = 2048
 	maxFacts   = 64
 )
 
-// stored gives an outcome the form it has after a journey through the log:
-// compact JSON, valid UTF-8, finite numbers. What a number is not (NaN,
-// infinite) is missing, and missing is never fine.
+// stored converts an outcome to the form it has after the log: compact JSON,
+// valid UTF-8, finite numbers. A number that is NaN or infinite is missing, and
+// missing is never good.
 func stored(out Outcome) Outcome {
 	out.Message = line(out.Message)
 	out.Data = compact(out.Data)
@@ -60,7 +60,7 @@ func stored(out Outcome) Outcome {
 	return out
 }
 
-// some is nil for an empty list, which the log does not keep.
+// some returns nil for an empty list, which the log does not keep.
 func some[T any](list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -77,8 +77,8 @@ func line(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// compact is what encoding/json makes of raw JSON; what is not JSON stays, to
-// be refused by whoever looks.
+// compact compacts raw JSON as encoding/json does. Invalid JSON stays, and its
+// reader refuses it.
 func compact(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Phase is where a run stands inside its current state.
+// Phase is the phase of a run within its current state.
 type Phase string
 
 // The phases of a run.
@@ -26,15 +26,15 @@ const (
 	PhaseUndoing   Phase = "undoing"
 	PhaseUnwinding Phase = "unwinding"
 	PhaseNotifying Phase = "notifying"
-	PhaseHeld      Phase = "held" // outcome unknown: a person has to say
+	PhaseHeld      Phase = "held" // outcome unknown: a person has to resolve it
 	PhaseEnded     Phase = "ended"
 )
 
-// State is what a run has come to: the fold of its events. Views render it;
-// only Evolve makes new ones.
+// State is the state of a run: the fold of its events. Only Evolve creates new
+// ones.
 type State struct {
 	Start    Start              `json:"start"`
-	Playbook *playbook.Playbook `json:"-"` // of Start.Digest; set by whoever folds
+	Playbook *playbook.Playbook `json:"-"` // of Start.Digest; set by the caller of Evolve
 	Began    time.Time          `json:"began"`
 	Head     uint64             `json:"head"` // events folded so far
 
@@ -43,36 +43,37 @@ type State struct {
 	Visits   map[string]int       `json:"visits"`
 	Path     []Visit              `json:"path"`
 	Evidence map[string]*Evidence `json:"evidence"` // by playbook state, the latest
-	Episodes map[string]*Episode  `json:"episodes"` // pointers, because ten thousand runs have mostly one; never changed in place
+	Episodes map[string]*Episode  `json:"episodes"` // pointers, because ten thousand runs mostly have one; never changed in place
 
-	Open   *OpenEffect `json:"open,omitempty"`  // at most one effect is owed at a time
+	Open   *OpenEffect `json:"open,omitempty"`  // at most one effect is due at a time
 	Lever  *Lever      `json:"lever,omitempty"` // of the current lever state
 	Gate   *Gate       `json:"gate,omitempty"`  // open
 	Held   *Hold       `json:"held,omitempty"`
-	Paused string      `json:"paused,omitempty"` // why; empty: not
+	Paused string      `json:"paused,omitempty"` // why; empty: not paused
 	Cancel *Decision   `json:"cancel,omitempty"` // requested
 	Levers int         `json:"levers"`           // applied so far
 	Kept   int         `json:"kept,omitempty"`   // of those, verified and kept
-	Asked  int         `json:"asked,omitempty"`  // questions put to people so far
+	Asked  int         `json:"asked,omitempty"`  // questions asked so far
 
-	// Unproven is why the change last undone could not be measured: the service may
-	// be unwell, whatever the alert says. Empty: none was, or a later one was measured.
+	// Unproven is why the change last undone could not be measured: the service
+	// may be unhealthy, whatever the alert shows. Empty: none, or a later
+	// change was measured.
 	Unproven fault.Reason `json:"unproven,omitempty"`
 
-	GateConsent *Consent `json:"consent,omitempty"` // of the current gate state, once its guards were asked; a lever has its own
+	GateConsent *Consent `json:"consent,omitempty"` // of the current gate state, after its guards; a lever has its own
 
-	Ignored int `json:"ignored,omitempty"` // decisions that did not count, of those journaled
+	Ignored int `json:"ignored,omitempty"` // journaled decisions that did not count
 
-	Truncated bool    `json:"truncated,omitempty"` // a notification about it was truncated: how much is affected is unknown
+	Truncated bool    `json:"truncated,omitempty"` // one of its notifications was truncated: the blast radius is unknown
 	Aside     *Aside  `json:"aside,omitempty"`     // set by views, not by events: the run cannot be processed
-	Shadow    *Shadow `json:"shadow,omitempty"`    // set by views, not by events: what became of the alert after the run only observed
+	Shadow    *Shadow `json:"shadow,omitempty"`    // set by views, not by events: the alert's outcome after a run that only observed
 
-	LookedAt time.Time `json:"lookedAt,omitzero"` // when the newest evidence is of: a check's, or a sample's
+	LookedAt time.Time `json:"lookedAt,omitzero"` // time of the newest evidence: of a check or a sample
 
 	Tries   Tries     `json:"tries,omitzero"`    // effects begun on this visit
-	Fails   int       `json:"fails,omitempty"`   // of the open effect, in a row
+	Fails   int       `json:"fails,omitempty"`   // consecutive failures of the open effect
 	Wake    time.Time `json:"wake,omitzero"`     // when a waiting run asks its guards again
-	Closing *Ending   `json:"closing,omitempty"` // people are being told; then the run ends like this
+	Closing *Ending   `json:"closing,omitempty"` // people are being notified; then the run ends like this
 
 	Ending  *Ending   `json:"ending,omitempty"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -93,7 +94,7 @@ type Tries struct {
 	Notify int16 `json:"notify,omitempty"`
 }
 
-// of is the count of an action.
+// of returns the count of an action.
 func (n *Tries) of(a Action) *int16 {
 	switch a {
 	case ActionCheck:
@@ -117,20 +118,20 @@ func (n *Tries) of(a Action) *int16 {
 	case ActionNotify:
 		return &n.Notify
 	default:
-		panic("machine: unknown action " + string(a)) // unreachable unless the log is of another program
+		panic("machine: unknown action " + string(a)) // unreachable unless another program wrote the log
 	}
 }
 
-// Visit is one step of the path taken.
+// Visit is one step of the path of a run.
 type Visit struct {
 	State string    `json:"state"`
 	Visit int       `json:"visit"`
 	At    time.Time `json:"at"`
-	Edge  string    `json:"edge,omitempty"` // how it was left: label or condition
+	Edge  string    `json:"edge,omitempty"` // the edge that left it: label or condition
 	To    string    `json:"to,omitempty"`
 }
 
-// Evidence is what a check found.
+// Evidence is the result of a check.
 type Evidence struct {
 	At    time.Time       `json:"at"`
 	Step  string          `json:"step"`
@@ -142,10 +143,10 @@ type Evidence struct {
 type Episode struct {
 	Alert  playbook.Alert `json:"alert"`
 	Firing bool           `json:"firing"`
-	Since  time.Time      `json:"since"` // when Firing last changed, as we learned it
+	Since  time.Time      `json:"since"` // when Firing last changed, as far as known
 }
 
-// OpenEffect is the effect a run owes and has journaled the intent of.
+// OpenEffect is the due effect, with its journaled intent.
 type OpenEffect struct {
 	Key      string         `json:"key"`
 	Action   Action         `json:"action"`
@@ -156,16 +157,16 @@ type OpenEffect struct {
 	Observe  bool           `json:"observe,omitempty"`
 }
 
-// Lever is the transaction under way.
+// Lever is the lever in progress.
 type Lever struct {
 	State     string          `json:"state"`
 	Step      string          `json:"step"`
 	With      map[string]any  `json:"with"`
 	Plan      *Plan           `json:"plan,omitempty"`
 	PlannedAt time.Time       `json:"plannedAt,omitzero"` // when its parameters were evaluated
-	Replans   int             `json:"replans,omitempty"`  // fresh plans people asked for on this visit
+	Replans   int             `json:"replans,omitempty"`  // new plans that people requested on this visit
 	Would     bool            `json:"would,omitempty"`    // autonomy observe: it would have been applied
-	Applied   bool            `json:"applied"`            // the world is changed and not undone
+	Applied   bool            `json:"applied"`            // the change is in place
 	Receipt   json.RawMessage `json:"receipt,omitempty"`
 	AppliedAt time.Time       `json:"appliedAt,omitzero"` // zero again once it is known that it was never merged
 	FixedAt   time.Time       `json:"fixedAt,omitzero"`   // settled
@@ -173,9 +174,9 @@ type Lever struct {
 	Verify    *VerifySpec     `json:"verify,omitempty"`
 	Samples   []Sample        `json:"samples,omitempty"`
 	Deadline  time.Time       `json:"deadline,omitzero"`  // of settling or verification
-	Waits     string          `json:"waits,omitempty"`    // pull request that it waits for to be merged, for people; empty: it waits for none
-	Said      bool            `json:"said,omitempty"`     // of a request: people said that it is not made, or is taken back; only its traces are left
-	Panicked  bool            `json:"panicked,omitempty"` // a step panicked over apply or undo: it is not tried again by itself
+	Waits     string          `json:"waits,omitempty"`    // pull request whose merge it waits for; empty: none
+	Said      bool            `json:"said,omitempty"`     // of a request: the operator confirmed that it is not made, or withdrawn; only its traces remain
+	Panicked  bool            `json:"panicked,omitempty"` // a step panicked in apply or undo: it is not retried automatically
 	Signal    playbook.Signal `json:"signal,omitempty"`   // result, once known
 	Reason    fault.Reason    `json:"reason,omitempty"`
 	Message   string          `json:"message,omitempty"`
@@ -183,7 +184,7 @@ type Lever struct {
 	Consent // to apply it
 }
 
-// Hold is why a run waits for a person to say what is true.
+// Hold is why a run waits for a person to resolve it.
 type Hold struct {
 	Action  Action    `json:"action"`
 	Effect  string    `json:"effect"`
@@ -191,27 +192,27 @@ type Hold struct {
 	At      time.Time `json:"at"`
 }
 
-// Aside is why a run cannot be processed any more. Nothing is decided about it,
-// and what it holds it keeps, until a person releases it.
+// Aside is why a run is quarantined: it cannot be processed. Nothing is decided
+// about it, and it keeps its locks, until a person releases it.
 type Aside struct {
 	Message string    `json:"message"`
 	At      time.Time `json:"at"`
 }
 
-// Shadow is what became of the alerts of a run that only observed: whether they
-// recovered without the change that it would have made.
+// Shadow is the observe-only outcome: whether the alerts of a run that only
+// observed recovered without the change that it would have made.
 type Shadow struct {
-	Known     bool          `json:"known"`           // false: they still fire, as far as was heard, and are waited for
+	Known     bool          `json:"known"`           // false: they still fire, as far as known, and are waited for
 	Until     time.Time     `json:"until,omitzero"`  // how long they are waited for
 	Recovered bool          `json:"recovered"`       // all of them resolved in that time
 	After     time.Duration `json:"after,omitempty"` // from the run's end
-	Acted     string        `json:"acted,omitempty"` // another run that changed the service meanwhile: not by itself
+	Acted     string        `json:"acted,omitempty"` // another run that changed the service meanwhile, so it was not a recovery without change
 }
 
-// Firing reports whether there is still a cause for the run: any alert of it
-// fires or, where a person started it and no alert has joined since, that
-// person's word. Once alerts joined, they say it: when all have resolved, what
-// the person asked for has been overtaken.
+// Firing reports whether there is still a cause for the run: one of its alerts
+// fires or, if a person started it and no alert joined since, that request.
+// Once alerts have joined, they decide: when all have resolved, the request is
+// obsolete.
 func (s State) Firing() bool {
 	if len(s.Episodes) == 0 {
 		return s.Start.ByHand()
@@ -224,16 +225,16 @@ func (s State) Firing() bool {
 	return false
 }
 
-// Wanted reports whether there is a cause for what the state does: the run's
-// own or, where it only asks somebody else for a repair, the change that the run
-// has verified. What was taken out of service is still broken when nobody
-// suffers from it any more.
+// Wanted reports whether there is a cause for the state: that of the run or, if
+// the state only asks somebody else for a repair, a change that the run has
+// verified. What was taken out of service stays broken when the alert has
+// resolved.
 func (s State) Wanted(state *playbook.State) bool {
 	return s.Firing() || state != nil && state.Request && s.Kept > 0
 }
 
-// Locks are the names the run holds now: those of a lever from its guards
-// until it is kept or undone.
+// Locks returns the names that the run holds now: those of a lever from its
+// guards until it is kept or undone.
 func (s State) Locks() []string {
 	switch s.Phase {
 	case PhaseApplying, PhaseSettling, PhaseVerifying, PhaseUndoing, PhaseUnwinding, PhaseHeld:
@@ -243,8 +244,8 @@ func (s State) Locks() []string {
 	}
 }
 
-// LocksWanted are the names the current lever needs: its plan's, and always
-// its service.
+// LocksWanted returns the names that the current lever needs: those of its
+// plan, and always its service.
 func (s State) LocksWanted() []string {
 	if s.Lever == nil || s.Lever.Plan == nil {
 		return nil
@@ -256,8 +257,8 @@ func (s State) LocksWanted() []string {
 	return append(slices.Clone(s.Lever.Plan.Locks), service)
 }
 
-// InAir reports whether the run changed something, or may have, that is
-// neither kept nor undone.
+// InAir reports whether the run changed something, or may have, that is neither
+// kept nor undone.
 func (s State) InAir() bool {
 	switch s.Phase {
 	case PhaseApplying, PhaseSettling, PhaseVerifying, PhaseUndoing, PhaseUnwinding, PhaseHeld:
@@ -267,9 +268,8 @@ func (s State) InAir() bool {
 	}
 }
 
-// Asks reports whether people have to be asked before the lever of that state
-// is applied, or that gate is left by a yes, and have not said it, or too few of
-// them.
+// Asks reports whether people still have to approve before the lever of the
+// state is applied, or the gate is left with an approval.
 func (s State) Asks(state *playbook.State) bool {
 	if len(s.Needs(state)) == 0 {
 		return false
@@ -277,7 +277,7 @@ func (s State) Asks(state *playbook.State) bool {
 	return s.Consent().Approved == nil || s.lacking(state) != ""
 }
 
-// Autonomy is the effective level of a playbook state: the lowest of
+// Autonomy returns the effective level of a playbook state: the lowest of
 // configuration, service, playbook, the state itself and the policy's cap.
 func (s State) Autonomy(state *playbook.State) playbook.Autonomy {
 	level := s.uncapped(state)
@@ -287,7 +287,7 @@ func (s State) Autonomy(state *playbook.State) playbook.Autonomy {
 	return level
 }
 
-// uncapped is the level without the policy's word.
+// uncapped returns the level without the policy's cap.
 func (s State) uncapped(state *playbook.State) playbook.Autonomy {
 	level := min(s.Start.Autonomy, s.Start.Service.Autonomy, s.Playbook.Autonomy)
 	if state.Autonomy != nil {

@@ -7,51 +7,51 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Consent is what guards, policy and people said of the current state: of its
-// lever, or of a gate that is a state of its own. Without it no lever applies
-// and no gate is left by a yes.
+// Consent holds the answers of guards, policy and people about the current
+// state: its lever, or the gate that is the state. Without it no lever is
+// applied and no gate is left with an approval.
 type Consent struct {
 	Guards    []GuardVerdict `json:"guards,omitempty"`
-	Terms     *Terms         `json:"terms,omitempty"`    // what the policy demands, as the guards last answered
-	WaitUntil time.Time      `json:"waitUntil,omitzero"` // while guards let it wait: when that ends
-	FirstAsk  time.Time      `json:"firstAsk,omitzero"`  // when people were first asked on this visit: they look at the evidence since
+	Terms     *Terms         `json:"terms,omitempty"`    // the policy's demands, as the guards last answered
+	WaitUntil time.Time      `json:"waitUntil,omitzero"` // end of the wait, while guards let it wait
+	FirstAsk  time.Time      `json:"firstAsk,omitzero"`  // when people were first asked on this visit, with the evidence of then
 	AskedAt   time.Time      `json:"askedAt,omitzero"`   // when the last question was opened
-	Approved  *Decision      `json:"approved,omitempty"` // of the digest in it: the one that completed what is needed
+	Approved  *Decision      `json:"approved,omitempty"` // of its digest: the one that completed the needs
 	Votes     []Decision     `json:"votes,omitempty"`    // all approvals of that question, Approved last
 	GoodUntil time.Time      `json:"goodUntil,omitzero"` // of the approval; later people are asked again
 }
 
-// Terms are what the platform team's policy demands of a lever or gate, at the
-// moment its guards are asked. They can only tighten what the playbook says.
+// Terms are the policy's demands for a lever or gate when its guards are
+// evaluated. They can only tighten the playbook.
 type Terms struct {
 	Policy     string        `json:"policy,omitempty"`     // digest of the policy in force; empty: none is configured
-	Cap        *Cap          `json:"cap,omitempty"`        // highest autonomy allowed; nil: no rule says
-	Needs      []Need        `json:"needs,omitempty"`      // every one has to be met before the lever applies
-	Within     time.Duration `json:"within,omitempty"`     // time people have, if a rule shortens it; 0: the playbook's
+	Cap        *Cap          `json:"cap,omitempty"`        // highest autonomy allowed; nil: not limited
+	Needs      []Need        `json:"needs,omitempty"`      // all must be met before the lever is applied
+	Within     time.Duration `json:"within,omitempty"`     // deadline, if a rule shortens it; 0: that of the playbook
 	Remind     time.Duration `json:"remind,omitempty"`     // after the gate opened, once; 0: no reminder
-	Tiers      []Tier        `json:"tiers,omitempty"`      // who else is told while nobody decides, in order of time
+	Tiers      []Tier        `json:"tiers,omitempty"`      // further channels to notify while nobody decides, in order of time
 	BreakGlass []string      `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
-	GlassOwn   bool          `json:"glassOwn,omitempty"`   // they may do so also for a run that they asked for themselves
-	Merge      *Merger       `json:"merge,omitempty"`      // who merges the pull request of the change; nil: no rule says, so people do
+	GlassOwn   bool          `json:"glassOwn,omitempty"`   // they may also do so for a run they started
+	Merge      *Merger       `json:"merge,omitempty"`      // who merges the pull request of the change; nil: people
 }
 
-// Merger is who merges a pull request, as a rule says.
+// Merger is who merges a pull request, by a rule.
 type Merger struct {
 	By   MergeBy `json:"by"`
-	Rule string  `json:"rule"` // as people find it: "policy canary, policy.yaml:14"
+	Rule string  `json:"rule"` // for people: "policy canary, policy.yaml:14"
 }
 
-// MergeBy is one who merges.
+// MergeBy is who merges.
 type MergeBy string
 
-// Who merges.
+// The values of MergeBy.
 const (
 	MergePeople    MergeBy = "people"
 	MergeResponder MergeBy = "responder" // as soon as no review or check that the forge requires is missing
 )
 
-// MergeBy is who merges a pull request of the current lever: people, unless the
-// policy says otherwise.
+// MergeBy returns who merges a pull request of the current lever: people,
+// unless the policy sets otherwise.
 func (s State) MergeBy() MergeBy {
 	if m := s.terms().Merge; m != nil && m.By == MergeResponder {
 		return MergeResponder
@@ -59,13 +59,13 @@ func (s State) MergeBy() MergeBy {
 	return MergePeople
 }
 
-// Cap is the highest autonomy a rule allows.
+// Cap is the highest autonomy that a rule allows.
 type Cap struct {
 	Level playbook.Autonomy `json:"level"`
-	Rule  string            `json:"rule"` // as people find it: "policy canary, policy.yaml:14", or the ladder's word
+	Rule  string            `json:"rule"` // for people: "policy canary, policy.yaml:14", or the track record
 }
 
-// Awaits says which merge the run waits for, and until when; empty: for none.
+// Awaits returns the merge that the run waits for, and until when; empty: none.
 func (s State) Awaits() (what string, until time.Time) {
 	l := s.Lever
 	if l == nil || l.Waits == "" || s.Phase != PhaseSettling && s.Phase != PhaseUnwinding {
@@ -80,15 +80,15 @@ func (s State) Awaits() (what string, until time.Time) {
 	return what, l.Deadline
 }
 
-// Need is one demand for approval: so many distinct people of a set.
+// Need is one demand for approval: a number of distinct people of a set.
 type Need struct {
-	Rule   string   `json:"rule"`             // who asks: "policy two-for-high, policy.yaml:14", "playbook bad-rollout, state rollback"
+	Rule   string   `json:"rule"`             // origin: "policy two-for-high, policy.yaml:14", "playbook bad-rollout, state rollback"
 	From   []string `json:"from"`             // user:..., group:..., service.owners
 	Quorum int      `json:"quorum"`           // distinct people, at least 1
-	Strong bool     `json:"strong,omitempty"` // counts only through a door that authenticates strongly
+	Strong bool     `json:"strong,omitempty"` // counts only decisions with strong authentication
 }
 
-// Tier is an escalation of an open gate: who is told, and when.
+// Tier is an escalation of an open gate: which channels are notified, and when.
 type Tier struct {
 	After time.Duration `json:"after"` // from the gate's opening
 	To    []string      `json:"to"`    // channels by their configured names
@@ -97,34 +97,34 @@ type Tier struct {
 // Gate is an open question to people.
 type Gate struct {
 	ID       string          `json:"id"`               // run/state#visit/gate#n
-	Digest   string          `json:"digest,omitempty"` // of the plan asked about; empty for a gate state
+	Digest   string          `json:"digest,omitempty"` // of the plan in question; empty for a gate state
 	Opened   time.Time       `json:"opened"`
 	Deadline time.Time       `json:"deadline"`
 	OnExpiry playbook.Expiry `json:"onExpiry"`
 	Text     string          `json:"text,omitempty"`
 
-	Needs      []Need   `json:"needs"`                // every one has to be met; service.owners is replaced by their names
+	Needs      []Need   `json:"needs"`                // all must be met; service.owners is replaced by the owners' names
 	BreakGlass []string `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
-	NotBy      string   `json:"notBy,omitempty"`      // who asked for the run: their own yes does not count
-	GlassOwn   bool     `json:"glassOwn,omitempty"`   // but they may break the glass, if they are among BreakGlass
+	NotBy      string   `json:"notBy,omitempty"`      // who started the run: their own approval does not count
+	GlassOwn   bool     `json:"glassOwn,omitempty"`   // but they may break the glass, if they are in BreakGlass
 
 	RemindAt time.Time `json:"remindAt,omitzero"` // zero: people are not reminded
 	Reminded bool      `json:"reminded,omitempty"`
 	Tiers    []Tier    `json:"tiers,omitempty"` // in order of time
-	Told     int       `json:"told,omitempty"`  // of Tiers, those escalated to so far
+	Told     int       `json:"told,omitempty"`  // number of Tiers that were notified
 
-	Votes []Decision `json:"votes,omitempty"` // approvals that count so far; they die with the gate
+	Votes []Decision `json:"votes,omitempty"` // approvals that count so far; closing the gate discards them
 }
 
-// Decision is what a person decided, through whichever door.
+// Decision is a person's decision, through any channel.
 type Decision struct {
-	Gate       string   `json:"gate,omitempty"`   // empty: the one that is open
-	Digest     string   `json:"digest,omitempty"` // the plan the person saw; must match when given
+	Gate       string   `json:"gate,omitempty"`   // empty: the open one
+	Digest     string   `json:"digest,omitempty"` // the plan the person saw; must match if set
 	Approve    bool     `json:"approve"`
 	By         string   `json:"by"` // user:ada
 	Groups     []string `json:"groups,omitempty"`
 	Door       string   `json:"door"`                 // cli, api, slack, web, demo
-	Strong     bool     `json:"strong,omitempty"`     // the door authenticates strongly
-	BreakGlass bool     `json:"breakGlass,omitempty"` // approves alone, past the needs; takes a reason
+	Strong     bool     `json:"strong,omitempty"`     // the channel has strong authentication
+	BreakGlass bool     `json:"breakGlass,omitempty"` // approves alone, bypassing the needs; requires a reason
 	Reason     string   `json:"reason,omitempty"`
 }

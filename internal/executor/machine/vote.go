@@ -11,23 +11,23 @@ import (
 // owners stands for the service's owners in a list of deciders.
 const owners = "service.owners"
 
-// Anonymous is who everybody is where nobody has to authenticate. Nobody can
-// tell there whether the one who approves is another than the one who asked.
+// Anonymous is everybody where nobody has to authenticate. There, the approver
+// cannot be told from the person who started the run.
 const Anonymous = "user:anonymous"
 
-// unnamed is what to do about a run of one's own where everybody is the same
-// one; empty for anybody else's.
+// unnamed returns what to do about a run of one's own where everybody is
+// anonymous; empty otherwise.
 func unnamed(by string) string {
 	if by != Anonymous {
 		return ""
 	}
-	return "; nobody has to authenticate here, so that everybody is " + Anonymous +
-		": give people credentials of their own under auth of the configuration, then start a new run, or name " + Anonymous +
+	return "; nobody has to authenticate here, so everybody is " + Anonymous +
+		": configure credentials for people under auth, then start a new run, or name " + Anonymous +
 		" in break_glass of a policy rule with break_glass_own"
 }
 
-// Who is whose approval the need takes, in words: "user:ada, group:ml", or
-// "2 of group:sre through strong authentication".
+// Who describes whose approval the need takes: "user:ada, group:ml", or "2 of
+// group:sre through strong authentication".
 func (n Need) Who() string {
 	who := strings.Join(n.From, ", ")
 	if who == "" {
@@ -42,8 +42,8 @@ func (n Need) Who() string {
 	return who
 }
 
-// Given are the distinct people whose approvals count towards the need, in the
-// order of their votes.
+// Given returns the distinct people whose approvals count towards the need, in
+// the order of their votes.
 func (n Need) Given(votes []Decision) []string {
 	var people []string
 	for _, d := range votes {
@@ -54,23 +54,23 @@ func (n Need) Given(votes []Decision) []string {
 	return people
 }
 
-// Met reports whether these approvals are enough for the need.
+// Met reports whether these approvals meet the need.
 func (n Need) Met(votes []Decision) bool { return len(n.Given(votes)) >= max(1, n.Quorum) }
 
 func (n Need) counts(d Decision) bool {
 	return d.Approve && permits(n.From, d) && (d.Strong || !n.Strong)
 }
 
-// Who is everybody whose approval the gate takes, in words.
+// Who describes everybody whose approval the gate takes.
 func (g Gate) Who() string { return whoOf(g.Needs) }
 
-// Needed is whose approvals are still missing, in words.
+// Needed describes whose approvals are still missing.
 func (g Gate) Needed() string { return whoOf(g.Unmet()) }
 
-// Unmet are the needs that the votes so far do not meet.
+// Unmet returns the needs that the votes so far do not meet.
 func (g Gate) Unmet() []Need { return unmet(g.Needs, g.Votes) }
 
-// strong reports whether any need counts strong doors only.
+// strong reports whether any need counts only strong authentication.
 func strong(needs []Need) bool {
 	return slices.ContainsFunc(needs, func(n Need) bool { return n.Strong })
 }
@@ -85,7 +85,7 @@ func unmet(needs []Need, votes []Decision) []Need {
 	return out
 }
 
-// whoOf tells needs apart by their rules where there are several.
+// whoOf names the rules of the needs if there are several.
 func whoOf(needs []Need) string {
 	if len(needs) == 1 {
 		return needs[0].Who()
@@ -97,7 +97,7 @@ func whoOf(needs []Need) string {
 	return strings.Join(parts, " and ")
 }
 
-// permits reports whether the one who decided is in the list.
+// permits reports whether the decider is in the list.
 func permits(list []string, d Decision) bool {
 	return slices.ContainsFunc(list, func(who string) bool {
 		switch {
@@ -111,25 +111,25 @@ func permits(list []string, d Decision) bool {
 	})
 }
 
-// concerns reports whether the question is put to this person at all: such a
-// one may deny it or ask for a fresh plan.
+// concerns reports whether the question is for this person, who may then deny
+// it or request a new plan.
 func (g Gate) concerns(d Decision) bool {
 	return permits(g.BreakGlass, d) || slices.ContainsFunc(g.Needs, func(n Need) bool { return permits(n.From, d) })
 }
 
-// Refuse says why a person's word on the open question does not count; nil: it
-// does. Views ask it too, so that what they offer is what will be taken. Test
-// its error with errors.Is.
+// Refuse returns why a person's decision on the open question does not count;
+// nil if it does. Views call it too, so that they offer only what will be
+// accepted. Test its error with errors.Is.
 func (g Gate) Refuse(d Decision) error {
 	switch {
 	case d.BreakGlass && !d.Approve:
-		return fmt.Errorf("%w: only an approval breaks the glass", ErrInvalid)
+		return fmt.Errorf("%w: only an approval can break the glass", ErrInvalid)
 	case !d.Approve && !g.concerns(d):
 		return g.notAmong(d)
 	case !d.Approve:
-		return nil // one veto is enough, through any door
+		return nil // one denial is enough, through any channel
 	case g.NotBy != "" && g.NotBy == d.By && (!d.BreakGlass || !g.GlassOwn):
-		return fmt.Errorf("%w: %s asked for this run, and nobody approves their own; needed: %s%s", ErrNotAllowed, d.By, g.Who(), unnamed(d.By))
+		return fmt.Errorf("%w: %s started this run, and nobody approves their own; needed: %s%s", ErrNotAllowed, d.By, g.Who(), unnamed(d.By))
 	case d.BreakGlass:
 		return g.refuseGlass(d)
 	default:
@@ -141,8 +141,8 @@ func (g Gate) notAmong(d Decision) error {
 	return fmt.Errorf("%w: %s is not among %s", ErrNotAllowed, d.By, g.Who())
 }
 
-// refuseGlass holds a break-glass approval to its conditions. It does away with
-// the number of people, not with knowing for certain who they are.
+// refuseGlass checks the conditions of a break-glass approval. It replaces the
+// number of people, not their authentication.
 func (g Gate) refuseGlass(d Decision) error {
 	switch {
 	case len(g.BreakGlass) == 0:
@@ -150,15 +150,15 @@ func (g Gate) refuseGlass(d Decision) error {
 	case !permits(g.BreakGlass, d):
 		return fmt.Errorf("%w: %s is not among those who may approve alone: %s", ErrNotAllowed, d.By, strings.Join(g.BreakGlass, ", "))
 	case strings.TrimSpace(d.Reason) == "":
-		return fmt.Errorf("%w: breaking the glass takes a reason", ErrInvalid)
+		return fmt.Errorf("%w: breaking the glass needs a reason", ErrInvalid)
 	case strong(g.Needs) && !d.Strong:
-		return fmt.Errorf("%w: this is approved through strong authentication only, breaking the glass too; use a door that has it", ErrNotAllowed)
+		return fmt.Errorf("%w: this needs strong authentication, also to break the glass; use a channel that has it", ErrNotAllowed)
 	default:
 		return nil
 	}
 }
 
-// refuseVote says why an approval adds nothing to what there is.
+// refuseVote returns why an approval adds nothing to the votes.
 func (g Gate) refuseVote(d Decision) error {
 	counts, weak := false, false
 	for _, n := range g.Needs {
@@ -172,7 +172,7 @@ func (g Gate) refuseVote(d Decision) error {
 	case counts:
 		return fmt.Errorf("%s %w; still needed: %s", d.By, ErrVoted, whoOf(g.Unmet()))
 	case weak:
-		return fmt.Errorf("%w: the approval of %s counts only through a door with strong authentication; needed: %s", ErrNotAllowed, d.By, g.Who())
+		return fmt.Errorf("%w: the approval of %s counts only with strong authentication; needed: %s", ErrNotAllowed, d.By, g.Who())
 	case permits(g.BreakGlass, d):
 		return fmt.Errorf("%w: %s is not among %s, but may break the glass, with a reason", ErrNotAllowed, d.By, g.Who())
 	default:
@@ -180,15 +180,15 @@ func (g Gate) refuseVote(d Decision) error {
 	}
 }
 
-// Needs are what an approval of the lever or gate of that state has to meet:
-// the playbook's own demand where the level makes people decide, and those of
-// the policy in any case. None: it is applied without asking.
+// Needs returns what an approval of the lever or gate of a state must meet: the
+// playbook's own demand if the level requires a decision, and those of the
+// policy in any case. None: it is applied without asking.
 func (s State) Needs(state *playbook.State) []Need {
 	var out []Need
 	terms := s.terms()
 	always := state.Kind == playbook.StateGate || (state.Approve != nil && state.Approve.Always)
 	if l := s.Lever; l != nil && l.Plan != nil && l.Plan.Unseen != "" {
-		always = true // the figures may become better without it: people judge whether that is to be tried
+		always = true // the metrics may recover without it: people judge whether to try it
 	}
 	if always || s.Autonomy(state) != playbook.Auto {
 		own := Need{Rule: fmt.Sprintf("playbook %s, state %s", s.Start.Playbook, state.Name), From: []string{owners}, Quorum: 1}
@@ -196,7 +196,7 @@ func (s State) Needs(state *playbook.State) []Need {
 			own.From, own.Quorum = state.Approve.By, max(1, state.Approve.Quorum)
 		}
 		if !always && s.uncapped(state) == playbook.Auto {
-			own.Rule = terms.Cap.Rule // but for this rule nobody would be asked
+			own.Rule = terms.Cap.Rule // without this rule nobody would be asked
 		}
 		out = append(out, own)
 	}
@@ -208,8 +208,8 @@ func (s State) Needs(state *playbook.State) []Need {
 	return out
 }
 
-// Consent is what was said of the current lever or gate so far; the zero value
-// when its guards were not asked yet.
+// Consent returns the answers about the current lever or gate so far; the zero
+// value before its guards answered.
 func (s State) Consent() Consent {
 	switch {
 	case s.Lever != nil:
@@ -221,7 +221,7 @@ func (s State) Consent() Consent {
 	}
 }
 
-// consent changes what was said, in a copy of what holds it.
+// consent changes the answers in a copy of the state.
 func (s State) consent(change func(*Consent)) State {
 	if s.Lever != nil {
 		l := s.lever()
@@ -235,7 +235,7 @@ func (s State) consent(change func(*Consent)) State {
 	return s
 }
 
-// terms are those the guards of the current lever or gate answered with last.
+// terms returns the terms of the last guards of the current lever or gate.
 func (s State) terms() Terms {
 	if t := s.Consent().Terms; t != nil {
 		return *t
@@ -243,13 +243,14 @@ func (s State) terms() Terms {
 	return Terms{}
 }
 
-// Under is the state with the terms a policy sets now, before they are facts.
+// Under returns the state with the policy's current terms, before they are
+// journaled.
 func (s State) Under(terms *Terms) State {
 	return s.consent(func(c *Consent) { c.Terms = terms })
 }
 
-// lacking says what the approval of the current lever or gate falls short of;
-// empty when it meets what is needed now.
+// lacking returns what the approval of the current lever or gate lacks; empty
+// if it meets the current needs.
 func (s State) lacking(state *playbook.State) string {
 	c, needs := s.Consent(), s.Needs(state)
 	a := c.Approved
@@ -258,7 +259,7 @@ func (s State) lacking(state *playbook.State) string {
 		case !permits(deciders(s.terms().BreakGlass, s.Start.Service.Owners), *a):
 			return fmt.Sprintf("%s approved alone, and no rule allows that any more", a.By)
 		case s.Start.By == a.By && !s.terms().GlassOwn:
-			return fmt.Sprintf("%s asked for this run and approved it alone, and no rule allows that any more", a.By)
+			return fmt.Sprintf("%s started this run and approved it alone, and no rule allows that any more", a.By)
 		case strong(needs) && !a.Strong:
 			return "strong authentication is needed now: " + whoOf(needs)
 		}
@@ -269,7 +270,7 @@ func (s State) lacking(state *playbook.State) string {
 		return ""
 	}
 	n := left[0]
-	return fmt.Sprintf("%s now asks for %s, and the approval gave %d", n.Rule, n.Who(), len(n.Given(c.Votes)))
+	return fmt.Sprintf("%s now needs %s, and the approval has %d", n.Rule, n.Who(), len(n.Given(c.Votes)))
 }
 
 // deciders replaces service.owners by the service's owners.

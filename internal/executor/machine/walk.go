@@ -10,12 +10,12 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// enter begins a state of the playbook.
+// enter enters a state of the playbook.
 func (t *turn) enter(name string) {
 	st := t.s.Playbook.State(name)
 	visit := t.s.Visits[name] + 1
 	if st == nil || visit > MaxVisits || len(t.s.Path) >= MaxPath {
-		msg := fmt.Sprintf("state %s was entered %d times, %d states in all: the playbook goes in circles", name, visit-1, len(t.s.Path))
+		msg := fmt.Sprintf("state %s was entered %d times, %d states in all: the playbook does not end", name, visit-1, len(t.s.Path))
 		if st == nil {
 			msg = "the playbook has no state " + name
 		}
@@ -37,21 +37,21 @@ func (t *turn) enter(name string) {
 	case playbook.StateEnd:
 		t.end(t.endingOf(st))
 	default:
-		panic(fmt.Sprintf("machine: state %s is a %q", name, st.Kind)) // unreachable: the loader knows six kinds
+		panic(fmt.Sprintf("machine: state %s is a %q", name, st.Kind)) // unreachable: the loader knows all kinds
 	}
 }
 
-// divert hands over to another playbook, or to people when none can take over.
+// divert hands over to another playbook, or escalates if none can take over.
 func (t *turn) divert(st *playbook.State) {
 	if t.noDivert != "" {
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.NotFound, Message: fmt.Sprintf("should be handed over to playbook %s, but %s", st.Divert, t.noDivert)})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.NotFound, Message: fmt.Sprintf("cannot hand over to playbook %s: %s", st.Divert, t.noDivert)})
 		return
 	}
 	t.end(Ending{Outcome: OutcomeDiverted, Message: "handed over to playbook " + st.Divert, Divert: st.Divert})
 }
 
-// endingOf is how an end state ends the run. People who have to take over are
-// told what led there.
+// endingOf returns how an end state ends the run. People who have to take over
+// are told what led there.
 func (t *turn) endingOf(st *playbook.State) Ending {
 	title := st.Title
 	if title == "" {
@@ -73,13 +73,13 @@ func (t *turn) endingOf(st *playbook.State) Ending {
 	}
 }
 
-// key names the next effect of an action on this visit.
+// key returns the key of the next effect of an action on this visit.
 func (t *turn) key(a Action) string {
 	return fmt.Sprintf("%s/%s#%d/%s#%d", t.s.Start.Run, t.s.Current, t.s.Visits[t.s.Current], a, int(*t.s.Tries.of(a))+1)
 }
 
-// open journals the intent of a new effect. Its parameters are evaluated now;
-// what cannot be evaluated is not done.
+// open journals the intent of a new effect. Its parameters are evaluated now.
+// What cannot be evaluated is not done.
 func (t *turn) open(a Action) { t.openWith(a, Event{}) }
 
 func (t *turn) openWith(a Action, e Event) {
@@ -103,7 +103,7 @@ func (t *turn) openWith(a Action, e Event) {
 	t.emit(e)
 }
 
-// expression is an effect that could not be asked for.
+// expression handles an effect whose parameters cannot be evaluated.
 func (t *turn) expression(a Action, err error) {
 	if a == ActionPlan {
 		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Expression, Message: err.Error()})
@@ -114,7 +114,7 @@ func (t *turn) expression(a Action, err error) {
 	t.failed(fault.Expression, err.Error())
 }
 
-// failed leaves a state that could not do its work.
+// failed leaves a state that failed.
 func (t *turn) failed(reason fault.Reason, msg string) {
 	if t.stop() || t.clear() {
 		return
@@ -162,7 +162,7 @@ func (t *turn) signal(sig playbook.Signal) {
 	case err != nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("lever %s is %s, and then: %v", st.Name, sig, err)})
 	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("lever %s is %s and no edge says what then%s", st.Name, sig, t.because())})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("lever %s is %s and no edge handles it%s", st.Name, sig, t.because())})
 	default:
 		t.take(e.To, edgeText(*e, sig))
 	}
@@ -189,8 +189,9 @@ func edgeText(e playbook.Edge, sig playbook.Signal) string {
 	return string(sig)
 }
 
-// firstEdge is the first that holds: named by the signal, by its condition, or
-// always. A condition that cannot be evaluated is an error, never false.
+// firstEdge returns the first edge that holds: by its signal, by its condition,
+// or unconditionally. A condition that cannot be evaluated is an error, never
+// false.
 func firstEdge(s State, edges []playbook.Edge, sig playbook.Signal, now time.Time) (*playbook.Edge, error) {
 	sc := s.scope(now)
 	for i := range edges {
@@ -215,7 +216,7 @@ func firstEdge(s State, edges []playbook.Edge, sig playbook.Signal, now time.Tim
 	return nil, nil
 }
 
-// scope is what the playbook's expressions read.
+// scope returns the values that the playbook's expressions read.
 func (s State) scope(now time.Time) playbook.Scope {
 	sc := playbook.Scope{Alert: s.Start.Alert, Service: s.Start.Service, Run: s.Start.Run, Now: now}
 	sc.Evidence = make(map[string]json.RawMessage, len(s.Evidence))
@@ -228,7 +229,8 @@ func (s State) scope(now time.Time) playbook.Scope {
 	return sc
 }
 
-// evalWith evaluates the parameters of the current state, as the kind types them.
+// evalWith evaluates the parameters of the current state with the types of its
+// kind.
 func evalWith(s State, now time.Time) (map[string]any, error) {
 	st := s.current()
 	if len(st.With) == 0 {
@@ -246,17 +248,17 @@ func evalWith(s State, now time.Time) (map[string]any, error) {
 	return out, nil
 }
 
-// lacksAlert adds to an error of an expression why there may be nothing to read:
-// a run that a person started has no alert.
+// lacksAlert adds the likely cause to an error of an expression: a run that a
+// person started has no alert.
 func (s State) lacksAlert(err error) error {
 	if !s.Start.ByHand() || !strings.Contains(err.Error(), "no such key") {
 		return err
 	}
-	return fmt.Errorf("%w (%s started this run by hand: there is no alert, only the labels given with --label)", err, s.Start.By)
+	return fmt.Errorf("%w (%s started this run manually: there is no alert, only the labels of --label)", err, s.Start.By)
 }
 
-// plainMap gives values the types they have after a journey through JSON, so
-// that a state folded from the log equals the one that was never written.
+// plainMap converts values to the types they have after JSON, so that a state
+// folded from the log equals the one that was never written.
 func plainMap(m map[string]any) map[string]any {
 	if m == nil {
 		return nil
@@ -285,7 +287,7 @@ func plain(v any) any {
 	}
 }
 
-// text is the message of the current notify or gate state.
+// text returns the message of the current notify or gate state.
 func (s State) text(now time.Time) (string, error) {
 	st := s.current()
 	if st.Message == nil {
@@ -298,9 +300,8 @@ func (s State) text(now time.Time) (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-// Burn gives the error ratio that the current lever's proof asks about, PromQL
-// with ${since} in it, and the objective it is held against; false when it asks
-// about none.
+// Burn returns the error ratio of the current lever's proof, PromQL with
+// ${since}, and its objective; false if the proof has none.
 func (s State) Burn(now time.Time) (ratio string, objective float64, ok bool) {
 	st := s.current()
 	if st == nil || st.Verify == nil || st.Verify.Burn == nil {
