@@ -46,7 +46,7 @@ func TestLintSetFlag(t *testing.T) {
 		"flag: max-num-seqs, value: '0'":                                                                  "15:41: spec.states.cap.with.value: --max-num-seqs of vLLM cannot be \"0\": too small: must be at least 1 (vllm/config/scheduler.py max_num_seqs) (it takes a whole number of sequences, at least 1)",
 		"flag: max-num-seq, value: '${int(look.value)}'":                                                  "15:20: spec.states.cap.with.flag: no engine that is known (vLLM, SGLang, Dynamo, KServe) has a flag --max-num-seq (did you mean max-num-seqs?)",
 		"flag: brand-new, value: '1'":                                                                     "has a flag --brand-new",
-		"flag: swap-space, value: '1'":                                                                    "--kv-offloading-size came instead",
+		"flag: swap-space, value: '1'":                                                                    "use --kv-offloading-size",
 		"flag: VLLM_SLEEP, value: '1'":                                                                    "environment variable",
 		"flag: tensor-parallel-size, value: '2', unknown_flag: add":                                       "never changed by a run",
 		"flags: {max-num-seqs: '9.5', max-num-batched-tokens: 8k}, one_variable: b":                       "15:36: spec.states.cap.with.flags.max-num-seqs:",

@@ -37,7 +37,7 @@ func TestSetFlagKnowsTheEngine(t *testing.T) {
 		"unknown, only changed": {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2", "unknown_flag": "change"}, add},
 		"unknown, added":        {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2", "unknown_flag": "add"}, ""},
 		"removed, in Git":       {"vllm", map[string]string{"--swap-space": "4"}, map[string]any{"flag": "swap-space", "value": "8"}, ""},
-		"removed, not in Git":   {"vllm", nil, map[string]any{"flag": "swap-space", "value": "8"}, "--kv-offloading-size came instead"},
+		"removed, not in Git":   {"vllm", nil, map[string]any{"flag": "swap-space", "value": "8"}, "use --kv-offloading-size"},
 		"a variable, in Git":    {"vllm", map[string]string{"VLLM_SLEEP": "1"}, map[string]any{"flag": "VLLM_SLEEP", "value": "0"}, ""},
 		"a variable, not":       {"vllm", nil, map[string]any{"flag": "VLLM_SLEEP", "value": "0"}, "is an environment variable"},
 		"no engine, changed":    {"", nil, map[string]any{"flag": "max-num-seqs", "value": "192"}, ""},

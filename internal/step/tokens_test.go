@@ -58,9 +58,9 @@ func TestTokensPerSecond(t *testing.T) {
 		edit func(*playbook.Service)
 		want string // tokens per second in words, else why they are unknown
 	}{
-		"measured":           {good, vllm, "about 1,500 of 3,000 tokens/s gone while it is under way"},
-		"SGLang":             {good, func(s *playbook.Service) { s.Engine = "sglang" }, "about 1,500 of 3,000 tokens/s gone while it is under way"},
-		"idle":               {generating{fresh: []float64{2}, rate: []float64{0}}, vllm, "about 0 of 0 tokens/s gone while it is under way"},
+		"measured":           {good, vllm, "about 1,500 of 3,000 tokens/s lost while it is in progress"},
+		"SGLang":             {good, func(s *playbook.Service) { s.Engine = "sglang" }, "about 1,500 of 3,000 tokens/s lost while it is in progress"},
+		"idle":               {generating{fresh: []float64{2}, rate: []float64{0}}, vllm, "about 0 of 0 tokens/s lost while it is in progress"},
 		"other engine":       {good, func(s *playbook.Service) { s.Engine = "dynamo" }, "no metric of the engine dynamo counts them"},
 		"no engine":          {good, func(s *playbook.Service) { s.Engine = "" }, "the service names no engine"},
 		"no selector":        {good, func(s *playbook.Service) { s.Selector = "" }, "the service has no selector"},
