@@ -101,7 +101,7 @@ func TestPeopleDecideOnThePage(t *testing.T) {
 	_, _, page := browser{t, base, "ada"}.do(http.MethodGet, at, nil)
 	for _, want := range []string{
 		"you are <b>ada</b>", "Waits for", "roll Deployment serving/inference-chat back", "vllm/vllm-openai:v0.11.0", "0 of 2", "Triage (check kube.changes)",
-		"min-ready: at least 4 stay ready", "it is undone: put the pod template", "▶", `name="digest" value="` + run.Gate.Digest,
+		"min-ready: at least 4 stay ready", "undo: put the pod template", "▶", `name="digest" value="` + run.Gate.Digest,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -122,12 +122,12 @@ func TestPeopleDecideOnThePage(t *testing.T) {
 		shown     string
 	}{
 		{"eve", "approve", seen, "forbidden", "you may not decide this"},
-		{"bob", "approve", other, "stale", "not the one that is asked about any more"},
+		{"bob", "approve", other, "stale", "no longer the current one"},
 		{"ada", "deny", seen, "reason", "a denial needs a reason"},
 		{"ada", "approve", seen, "approve", "Your decision is recorded"},
-		{"ada", "approve", seen, "again", "your approval counts already"},
+		{"ada", "approve", seen, "again", "your approval already counts"},
 		{"bob", "approve", seen, "approve", "APPROVED by user:bob (web)"},
-		{"bob", "approve", seen, "late", "What you decided before: APPROVED by user:bob (web)"},
+		{"bob", "approve", seen, "late", "Your earlier decision: APPROVED by user:bob (web)"},
 	} {
 		b := browser{t, base, step.who}
 		status, to, body := b.do(http.MethodPost, at+"/"+step.verb, step.form)
@@ -154,7 +154,7 @@ func TestEveryPage(t *testing.T) {
 	b := browser{t, base, "ada"}
 	for path, want := range map[string]string{
 		"/": "serving/inference-chat", "/?service=none": "No run is open on none", "/audit": "gate.opened", "/ladder": "no lever has come to a result yet",
-		"/policy": "policy.yaml:", "/runs/" + run.Start.Run: "The whole playbook",
+		"/policy": "policy.yaml:", "/runs/" + run.Start.Run: "The playbook with the path",
 	} {
 		if status, _, body := b.do(http.MethodGet, path, nil); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, lacks %q", path, status, want)

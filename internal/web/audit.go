@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// pageEntries is how many entries one page of the log shows.
+// pageEntries is the number of entries on one page of the log.
 const pageEntries = 50
 
 // auditData is one page of the log, newest entry first.
 type auditData struct {
 	Entries      []Entry
 	Size         uint64
-	Older, Newer string // before= of the pages around; empty: there is none
+	Older, Newer string // before= of the adjacent pages; empty: none
 	Checkpoint   string
 	Unreadable   bool // the log, or the checkpoint
 }
@@ -37,7 +37,7 @@ func (s *Site) fillAudit(d *auditData, before uint64) {
 	from := before - min(before, pageEntries)
 	for e, err := range s.o.Log.Entries(from) {
 		if err != nil {
-			s.o.Logger.Error("page cannot read the log", "err", err)
+			s.o.Logger.Error("audit page cannot read the log", "err", err)
 			d.Unreadable = true
 			break
 		}
@@ -55,7 +55,7 @@ func (s *Site) fillAudit(d *auditData, before uint64) {
 	}
 	note, err := s.o.Log.Checkpoint()
 	if err != nil {
-		s.o.Logger.Error("page cannot read the checkpoint", "err", err)
+		s.o.Logger.Error("audit page cannot read the checkpoint", "err", err)
 		d.Unreadable = true
 	}
 	d.Checkpoint = string(note)

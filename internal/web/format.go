@@ -12,15 +12,15 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Bounds of what is shown of one value, in characters.
+// Limits of one shown value, in characters.
 const (
 	maxShort = 60
 	maxLine  = 300     // of names, labels, messages
 	maxLong  = 4000    // of expressions
-	maxValue = 100_000 // of one side of a diff, which is shown whole
+	maxValue = 100_000 // of one side of a diff, which is shown in full
 )
 
-// clip cuts a text that is longer than n characters and says how much is missing.
+// clip shortens a text to n characters and appends how much is missing.
 func clip(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s
@@ -29,7 +29,7 @@ func clip(s string, n int) string {
 	return fmt.Sprintf("%s … (%d more characters)", string(r[:n]), len(r)-n)
 }
 
-// short is the beginning of a text.
+// short returns the beginning of a text.
 func short(s string) string {
 	if r := []rune(clip(s, maxLine)); len(r) > maxShort {
 		return string(r[:maxShort]) + "…"
@@ -37,8 +37,8 @@ func short(s string) string {
 	return s
 }
 
-// visible replaces what could turn a line around, or is not seen at all. It is
-// applied to whole pages, so that no place is forgotten.
+// visible replaces invisible characters and those that change the direction of
+// text. It is applied to whole pages, so that no place is missed.
 func visible(r rune) rune {
 	if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
 		return utf8.RuneError
@@ -53,7 +53,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// span is a duration in its one or two largest units, as people say an age.
+// span formats a duration in its one or two largest units.
 func span(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -75,8 +75,8 @@ func until(d time.Duration) string {
 	return "in " + span(d)
 }
 
-// link gives an address that may be linked: http or https, with a host, not
-// too long; else nothing. Everything else is shown as text.
+// link returns an address that may be linked: http or https, with a host, not
+// too long; else nothing. All others are shown as text.
 func link(address string) string {
 	if len(address) > 8192 || strings.ContainsFunc(address, unicode.IsControl) {
 		return ""
@@ -88,13 +88,14 @@ func link(address string) string {
 	return u.String()
 }
 
-// segment is an identifier as one part of an address of ours. A colon is
-// escaped as well, so that no identifier is taken for a scheme.
+// segment escapes an identifier as one segment of our own addresses. A colon is
+// escaped too, so that no identifier is read as a scheme.
 func segment(id string) string {
 	return strings.ReplaceAll(url.PathEscape(id), ":", "%3A")
 }
 
-// runOf is the run that a stream of the journal belongs to; empty: it is none's.
+// runOf returns the run of a stream of the journal; empty if it belongs to
+// none.
 func runOf(stream string) string {
 	id, ok := strings.CutPrefix(stream, "run/")
 	if !ok || strings.Contains(id, "/") {
@@ -103,12 +104,12 @@ func runOf(stream string) string {
 	return id
 }
 
-// reading is a number that a sample saw, against its limit.
+// reading formats a number of a sample with its limit.
 func reading(r machine.Reading) string {
 	if r.Value == nil {
-		return fmt.Sprintf("nothing (%s), wanted %s %s", r.Why, r.Op, playbook.Quantity(r.Limit, r.Unit))
+		return fmt.Sprintf("no value (%s), want %s %s", r.Why, r.Op, playbook.Quantity(r.Limit, r.Unit))
 	}
-	return fmt.Sprintf("%s, wanted %s %s", playbook.Quantity(*r.Value, r.Unit), r.Op, playbook.Quantity(r.Limit, r.Unit))
+	return fmt.Sprintf("%s, want %s %s", playbook.Quantity(*r.Value, r.Unit), r.Op, playbook.Quantity(r.Limit, r.Unit))
 }
 
 func count(n int, noun string) string {

@@ -13,11 +13,11 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Bounds of the list.
+// Limits of the list.
 const (
 	maxOpen   = 200
 	maxEnded  = 50
-	scanEnded = 200 // newest ended runs that are looked through for an outcome
+	scanEnded = 200 // newest ended runs that are searched for an outcome
 )
 
 // listData is the list of runs.
@@ -25,8 +25,8 @@ type listData struct {
 	Service, Outcome string // the filter
 	Outcomes         []machine.RunOutcome
 	Open, Ended      []row
-	MoreOpen         bool // there are more than are shown
-	Scanned          int  // ended runs that were looked through
+	MoreOpen         bool // there are more than shown
+	Scanned          int  // number of ended runs that were searched
 	MoreEnded        bool // there may be older ones
 }
 
@@ -34,7 +34,7 @@ type listData struct {
 type row struct {
 	ID, Service, Playbook, Alert, State string
 	Status, Why, Tone                   string
-	For                                 string    // who is waited for
+	For                                 string    // who has to act
 	Deadline                            time.Time // of the question
 	Began                               time.Time
 	Took                                string // ended runs
@@ -62,7 +62,7 @@ func (s *Site) list(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	return s.write(w, r, http.StatusOK, p)
 }
 
-// fillList makes the rows: those that wait for people first.
+// fillList fills the rows; those that wait for people come first.
 func (s *Site) fillList(d *listData, open []machine.State) {
 	if d.Outcome == "" {
 		for _, run := range open {
@@ -86,7 +86,7 @@ func (s *Site) fillList(d *listData, open []machine.State) {
 func urgency(r row) int {
 	switch {
 	case r.Tone == toneBad:
-		return 0 // held, or set aside: nothing moves without a person
+		return 0 // held, or quarantined: nothing continues without a person
 	case r.For != "":
 		return 1
 	default:
@@ -94,7 +94,7 @@ func urgency(r row) int {
 	}
 }
 
-// listTag changes when a run starts, moves or ends.
+// listTag changes when a run starts, progresses or ends.
 func listTag(open []machine.State, pauses []string) string {
 	h := sha256.New()
 	for _, run := range open {
@@ -116,12 +116,12 @@ func (s *Site) row(run machine.State) row {
 	case run.Aside == nil && run.Gate != nil:
 		out.For, out.Deadline = run.Gate.Needed(), run.Gate.Deadline
 	case run.Aside != nil || run.Held != nil:
-		out.For = "a person who says what is true"
+		out.For = "a person to resolve it"
 	}
 	return out
 }
 
-// title is how the playbook calls a state.
+// title returns the playbook's title of a state.
 func title(book *playbook.Playbook, name string) string {
 	if book != nil {
 		if st := book.State(name); st != nil && st.Title != "" {

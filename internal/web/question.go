@@ -8,18 +8,18 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// question is what people are asked now, as one visitor sees it.
+// question is the open question, as one visitor sees it.
 type question struct {
 	machine.Gate
 	NeedList  []need
-	Silence   string // what happens when nobody decides
+	Silence   string // what happens without a decision
 	Tell      []string
-	NoApprove string // why this visitor's yes does not count; empty: it does
+	NoApprove string // why this visitor's approval does not count; empty: it does
 	NoDeny    string
 	Glass     bool // the visitor may approve alone
 }
 
-// need is one demand and how far it is met.
+// need is one demand for approval and the votes it has.
 type need struct {
 	Who, Rule string
 	Given     []string
@@ -36,9 +36,9 @@ func ask(g machine.Gate, v Visitor) *question {
 		q.NeedList = append(q.NeedList, need{Who: n.Who(), Rule: n.Rule, Given: n.Given(g.Votes), Quorum: max(1, n.Quorum), Met: n.Met(g.Votes)})
 	}
 	for i, t := range g.Tiers {
-		word := "is told at " + stamp(g.Opened.Add(t.After))
+		word := "is notified at " + stamp(g.Opened.Add(t.After))
 		if i < g.Told {
-			word = "was told after " + playbook.FormatDuration(t.After)
+			word = "was notified after " + playbook.FormatDuration(t.After)
 		}
 		q.Tell = append(q.Tell, strings.Join(t.To, ", ")+" "+word)
 	}
@@ -54,15 +54,14 @@ func ask(g machine.Gate, v Visitor) *question {
 	return q
 }
 
-// banner says what became of the visitor's own decision.
+// banner describes the result of the visitor's own decision.
 type banner struct {
 	Good         bool
 	Text, Detail string
 }
 
-// banner takes the word that the receiver sent the browser back with. A word
-// of success is not believed, since anybody can write an address: the run's
-// events have to say it too.
+// banner renders the result code of the redirect after a decision. Anybody can
+// write an address, so success is shown only if the run's events confirm it.
 func (s *Site) banner(word string, v Visitor, events []machine.Event) *banner {
 	counted := s.own(latest(events, v.by(), true))
 	switch word {
@@ -70,7 +69,7 @@ func (s *Site) banner(word string, v Visitor, events []machine.Event) *banner {
 		if counted != "" {
 			return &banner{Good: true, Text: "Your decision is recorded.", Detail: counted}
 		}
-		return nil // of a release, the run's end says it
+		return nil // the end of the run shows a release
 	}
 	text := refusals()[word]
 	if text == "" {
@@ -78,12 +77,12 @@ func (s *Site) banner(word string, v Visitor, events []machine.Event) *banner {
 	}
 	b := &banner{Text: text, Detail: s.own(latest(events, v.by(), false))}
 	if counted != "" && word != "reason" && word != "stale" {
-		b.Detail = strings.TrimSpace(b.Detail + " What you decided before: " + counted)
+		b.Detail = strings.TrimSpace(b.Detail + " Your earlier decision: " + counted)
 	}
 	return b
 }
 
-// own says the visitor's decision.
+// own describes the visitor's decision.
 func (s *Site) own(e *machine.Event) string {
 	if e == nil {
 		return ""
@@ -92,17 +91,17 @@ func (s *Site) own(e *machine.Event) string {
 	return fmt.Sprintf("%s (%s).", what, stamp(e.At))
 }
 
-// refusals are the run's answers to decisions that do not count, by the word
-// the receiver has for them.
+// refusals are the run's answers to decisions that do not count, by the
+// receiver's result code.
 func refusals() map[string]string {
 	return map[string]string{
-		"reason":    "Not taken: a denial needs a reason. Say why below, then deny again.",
-		"stale":     "Not taken: the plan you saw is not the one that is asked about any more. Look at the plan below and decide again.",
-		"again":     "Not taken again: your approval counts already, and others are needed.",
-		"ended":     "Too late: the run has ended. Nothing was changed by your decision.",
-		"late":      "Too late: that question is not open any more. It was decided, withdrawn, or its time ran out.",
-		"many":      "Not taken: that was asked for too often in this run.",
-		"forbidden": "Not taken: you may not decide this. Who may stands below.",
-		"conflict":  "Not taken: the run is not in a state in which that is possible. Where it stands is below.",
+		"reason":    "Not accepted: a denial needs a reason. Enter it below, then deny again.",
+		"stale":     "Not accepted: the plan you saw is no longer the current one. Check the plan below and decide again.",
+		"again":     "Not counted again: your approval already counts, and others are needed.",
+		"ended":     "Too late: the run has ended. Your decision changed nothing.",
+		"late":      "Too late: that question is no longer open. It was decided, withdrawn, or has expired.",
+		"many":      "Not accepted: this was requested too often in this run.",
+		"forbidden": "Not accepted: you may not decide this. The people who may are listed below.",
+		"conflict":  "Not accepted: this is not possible in the current state of the run, which is shown below.",
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Bounds of a run's page.
+// Limits of a run's page.
 const (
 	maxEvents = 1000 // the newest ones
 	maxAlerts = 20
@@ -25,17 +25,17 @@ type runData struct {
 
 	Run      machine.State
 	Alerts   []alertData
-	More     int // alerts that are not shown
+	More     int // number of alerts that are not shown
 	Evidence []evidence
 	Changes  []*change // oldest first
 	Ask      *question
 	Held     *machine.Hold
 	Shadow   string
-	Alone    *machine.Decision // who broke the glass
+	Alone    *machine.Decision // decision of the person who broke the glass
 	Locks    []string
 	Ended    string // how long it took
 	Stops    bool   // it can be cancelled
-	May      string // why the visitor's credential decides nothing; empty: it may
+	May      string // why the visitor's credential cannot decide; empty: it can
 
 	Said     *banner
 	Timeline []line
@@ -50,18 +50,18 @@ type runData struct {
 type alertData struct {
 	Line, Summary string
 	Firing        bool
-	Hand          bool // a person began the run, and Line says who
+	Hand          bool // a person started the run, named in Line
 	Since         time.Time
 }
 
-// evidence is what one check found.
+// evidence is the result of one check.
 type evidence struct {
 	Title, Step string
 	At          time.Time
 	Facts       []string
 	More        int
 	State       string
-	Query       string // what was asked, where that is known
+	Query       string // the query, if known
 }
 
 // visit is one step of the path.
@@ -75,13 +75,13 @@ type address struct{ Name, URL, Text string }
 func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string) error {
 	run, ok := s.o.Runs.Run(id)
 	if !ok {
-		return fmt.Errorf("%w: no run %.64q; it may never have been, or the address was cut", ErrNotFound, id)
+		return fmt.Errorf("%w: no run %.64q: it never existed, or the address is incomplete", ErrNotFound, id)
 	}
 	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, "")
 	p.Here = "./" + segment(id)
 	p.Tag, p.Live = runTag(run, p.Pauses), run.Phase != machine.PhaseEnded
 	if run.Phase != machine.PhaseEnded && run.Gate == nil && run.Held == nil && run.Aside == nil {
-		p.Refresh = 15 // nobody writes on it
+		p.Refresh = 15 // no form on it loses input
 	}
 	if r.Method != http.MethodHead {
 		p.Main = s.runView(p, s.runData(run, v, r.URL.Query().Get("said")))
@@ -89,7 +89,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 	return s.write(w, r, http.StatusOK, p)
 }
 
-// runTag changes with everything a run's page shows.
+// runTag changes with everything that a run's page shows.
 func runTag(run machine.State, pauses []string) string {
 	return listTag([]machine.State{run}, append(slices.Clone(pauses), fmt.Sprint(run.Aside != nil, run.Shadow != nil && run.Shadow.Known)))
 }
@@ -102,7 +102,7 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	}
 	d.Status, d.Why = s.o.Words.Standing(run)
 	if !v.Decides {
-		d.May = "Your credential reads only: it lacks the scope decide."
+		d.May = "Your credential is read-only: it lacks the scope decide."
 	}
 	if run.Shadow != nil {
 		d.Shadow = s.o.Words.Shadow(*run.Shadow)
@@ -132,7 +132,7 @@ func (s *Site) events(d *runData, run machine.State) []machine.Event {
 	}
 	events, err := s.o.Runs.Events(d.ID, d.Skipped)
 	if err != nil {
-		s.o.Logger.Error("page cannot read a run", "run", d.ID, "err", err)
+		s.o.Logger.Error("run page cannot read the run", "run", d.ID, "err", err)
 		d.Broken = true
 		return nil
 	}
@@ -151,7 +151,7 @@ func (s *Site) events(d *runData, run machine.State) []machine.Event {
 	return events
 }
 
-// alerts lists the run's alerts, the one it began with first.
+// alerts lists the run's alerts; the one that started it comes first.
 func (s *Site) alerts(run machine.State) (shown []alertData, more int) {
 	if run.Start.ByHand() {
 		line := run.Start.Cause()
@@ -170,7 +170,7 @@ func (s *Site) alerts(run machine.State) (shown []alertData, more int) {
 		}
 		return cmp.Compare(a, b)
 	})
-	if len(ids) == 0 { // of a run that this program cannot read, only the start may be known
+	if len(ids) == 0 { // only the start may be known of a run that this program cannot read
 		return []alertData{{Line: s.o.Words.Alert(run.Start.Alert), Summary: summary(run.Start.Alert), Firing: run.Start.Alert.Status == playbook.Firing, Since: run.Start.Alert.StartsAt}}, 0
 	}
 	for _, id := range ids[:min(len(ids), maxAlerts)] {
@@ -188,7 +188,7 @@ func summary(a playbook.Alert) string {
 	return cmp.Or(a.Annotations["summary"], a.Annotations["description"], a.Annotations["message"])
 }
 
-// collected is the evidence, in the order it was found.
+// collected returns the evidence in the order of its collection.
 func collected(run machine.State) []evidence {
 	var out []evidence
 	for name, e := range run.Evidence {
@@ -217,8 +217,8 @@ func (s *Site) path(d *runData, run machine.State) {
 	}
 }
 
-// links gives what leads elsewhere. A runbook that is no address is a path in
-// somebody's repository, and shown as text.
+// links returns the external links. A runbook that is not an address is a path
+// in a repository and shown as text.
 func links(run machine.State) (out []address) {
 	var runbook string
 	add := func(name, text string) {

@@ -119,9 +119,9 @@ func TestWordsOfTheAddress(t *testing.T) {
 		{"release", nil, nil},
 		{"<script>", nil, nil},
 		{"evil words", nil, nil},
-		{"stale", []machine.Event{ignored}, []string{`notice bad" role="alert"`, "not the one that is asked about any more", "decision.ignored s user:ada  not yours"}},
-		{"late", []machine.Event{voted, ignored}, []string{"Too late", "What you decided before: gate.voted s user:ada it is"}},
-		{"again", []machine.Event{voted}, []string{"counts already"}},
+		{"stale", []machine.Event{ignored}, []string{`notice bad" role="alert"`, "no longer the current one", "decision.ignored s user:ada  not yours"}},
+		{"late", []machine.Event{voted, ignored}, []string{"Too late", "Your earlier decision: gate.voted s user:ada it is"}},
+		{"again", []machine.Event{voted}, []string{"already counts"}},
 		{"forbidden", nil, []string{"you may not decide this"}},
 		{"reason", nil, []string{"a denial needs a reason"}},
 	} {
@@ -227,7 +227,7 @@ func TestWhoMayDecide(t *testing.T) {
 		approve, deny, alone bool
 		says                 string
 	}{
-		{Visitor{Name: "ada", Groups: []string{"oncall"}, Decides: true}, false, true, false, "counts only through a door with strong authentication"},
+		{Visitor{Name: "ada", Groups: []string{"oncall"}, Decides: true}, false, true, false, "counts only with strong authentication"},
 		{Visitor{Name: "ada", Groups: []string{"oncall"}, Decides: true, Strong: true}, true, true, false, "1 of 2"},
 		{Visitor{Name: "cleo", Groups: []string{"oncall"}, Decides: true, Strong: true}, false, true, false, "has voted already"},
 		{Visitor{Name: "bob", Groups: []string{"oncall"}, Decides: true, Strong: true}, false, true, false, "nobody approves their own"},

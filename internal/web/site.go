@@ -22,37 +22,37 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// ErrNotFound says that there is no such page or run.
+// ErrNotFound reports that a page or run does not exist.
 var ErrNotFound = errors.New("not found")
 
-// Runs reads runs. What it returns is not changed afterwards.
+// Runs reads runs. Its results are not modified afterwards.
 type Runs interface {
-	// Runs lists runs, newest first, at most f.Limit.
+	// Runs returns runs, newest first, at most f.Limit.
 	Runs(f Filter) []machine.State
-	// Run gives one run; false when there is none.
+	// Run returns one run; false if it does not exist.
 	Run(id string) (machine.State, bool)
-	// Events gives a run's events from index from (the first is 0) on.
+	// Events returns a run's events from an index on; the first event is 0.
 	Events(id string, from uint64) ([]machine.Event, error)
 }
 
-// Filter selects runs; zero fields select everything.
+// Filter selects runs; zero fields select all.
 type Filter struct {
 	Service string
-	Open    bool // runs that have not ended, or else those that have
+	Open    bool // runs that have not ended, else those that have
 	Limit   int  // > 0
 }
 
 // Log is the journal.
 type Log interface {
-	// Size is the number of entries.
+	// Size returns the number of entries.
 	Size() uint64
-	// Entries yields the entries from seq from on, ascending.
+	// Entries yields the entries from a sequence number on, ascending.
 	Entries(from uint64) iter.Seq2[Entry, error]
-	// Checkpoint gives the newest signed checkpoint; empty when there is none.
+	// Checkpoint returns the newest signed checkpoint; empty if there is none.
 	Checkpoint() ([]byte, error)
 }
 
-// Entry is one entry of the journal, said in a line.
+// Entry is one entry of the journal, on one line.
 type Entry struct {
 	Seq    uint64
 	Time   time.Time
@@ -61,7 +61,7 @@ type Entry struct {
 	What   string
 }
 
-// Words say facts as the CLI says them. All of them are required.
+// Words renders facts in the words of the CLI. All fields are required.
 type Words struct {
 	Event    func(machine.Event) (what string, details []string) // empty: of no interest to people
 	Standing func(machine.State) (status, why string)            // where a run stands, in a word and a line
@@ -78,30 +78,30 @@ type Table struct {
 	Head  []string
 	Rows  [][]string
 	Notes []string // below it
-	Empty string   // what is said when there are no rows
+	Empty string   // text of an empty table
 }
 
-// Options are what a Site shows. Runs, Log, Words, Now and Logger are required.
+// Options configure a Site. Runs, Log, Words, Now and Logger are required.
 type Options struct {
 	Runs   Runs
 	Log    Log
 	Words  Words
-	Ladder func() Table    // how far each lever may go; nil: no such page
-	Policy func() Table    // rules in force; nil: no such page
-	Pauses func() []string // what is paused now, one line each; nil: none
+	Ladder func() Table    // the track record of levers; nil: no such page
+	Policy func() Table    // the rules in force; nil: no such page
+	Pauses func() []string // current pauses, one line each; nil: none
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Visitor is who looks at a page.
+// Visitor is the person who views a page.
 type Visitor struct {
 	Name    string
-	Groups  []string // as approval rules name them, without the prefix group:
+	Groups  []string // as in approval rules, without the prefix group:
 	Strong  bool     // the credential proves strong authentication
-	Decides bool     // the credential is good for decisions at all
+	Decides bool     // the credential may decide at all
 }
 
-// decision is what the visitor's word would be.
+// decision returns the visitor's decision.
 func (v Visitor) decision(approve bool) machine.Decision {
 	return machine.Decision{Approve: approve, By: v.by(), Groups: v.Groups, Door: "web", Strong: v.Strong}
 }
@@ -116,7 +116,7 @@ type Site struct {
 	js     string
 }
 
-// New makes a site. It refuses options that lack what is required.
+// New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
 	w := o.Words
 	switch {
@@ -138,32 +138,33 @@ func New(o Options) (*Site, error) {
 	return &Site{o: o, policy: policy, css: string(style), js: string(script)}, nil
 }
 
-// hashSource names an inline style or script in a Content-Security-Policy.
+// hashSource returns the source of an inline style or script for a
+// Content-Security-Policy.
 func hashSource(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// page is what the layout shows around every page's own part.
+// page is what the layout shows around the content of a page.
 type page struct {
 	Title   string
-	Root    string // of the site, relative to the page: right behind a proxy that adds a prefix
-	At      string // which part of the navigation the page is
-	Name    string // who looks; empty: nobody known
+	Root    string // of the site, relative to the page, which also works behind a proxy that adds a prefix
+	At      string // the page's part of the navigation
+	Name    string // name of the visitor; empty: unknown
 	Parts   []part
 	Pauses  []string
-	Tag     string // changes with what the page shows
-	Live    bool   // it can still change: a script looks whether the tag has
-	Refresh int    // seconds until a browser without scripts loads it again; 0: never
-	Here    string // the page's own address, without a word of what was done
+	Tag     string // changes with the content of the page
+	Live    bool   // it can still change: a script checks the tag
+	Refresh int    // seconds until a browser without scripts reloads it; 0: never
+	Here    string // the page's own address, without a result code
 	Now     time.Time
-	Main    g.Node // the page's own part; nil when only the headers are asked for
+	Main    g.Node // the page's content; nil if only the headers are requested
 }
 
 type part struct{ Path, Name string }
 
-// Page answers GET or HEAD of a page. It returns [ErrNotFound], having
-// answered nothing, when there is no such page.
+// Page answers GET or HEAD of a page. If there is no such page, it writes
+// nothing and returns [ErrNotFound].
 func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	path := r.URL.Path
 	switch id, isRun := strings.CutPrefix(path, "/runs/"); {
@@ -200,7 +201,7 @@ func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 	return p
 }
 
-// root leads from a path back to the site's first page.
+// root returns the relative path to the site's first page.
 func root(path string) string {
 	if n := strings.Count(path, "/"); n > 1 {
 		return strings.Repeat("../", n-1)
@@ -208,7 +209,7 @@ func root(path string) string {
 	return "./"
 }
 
-// write renders a page whole before the first byte of it is sent.
+// write renders a page completely before it sends the first byte.
 func (s *Site) write(w http.ResponseWriter, r *http.Request, status int, p page) error {
 	s.secure(w.Header())
 	if p.Tag != "" {
@@ -229,9 +230,9 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, status int, p page)
 	return nil
 }
 
-// secure sets the headers of every page. A referrer goes to pages of this
-// service only; with no-referrer browsers would also hide from us that a form
-// is our own, by Origin: null.
+// secure sets the headers of every page. Referrers go only to pages of this
+// service. With no-referrer, browsers would also send Origin: null with our own
+// forms.
 func (s *Site) secure(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", s.policy)
@@ -242,15 +243,15 @@ func (s *Site) secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// Problem is why there is no page.
+// Problem is why a page cannot be shown.
 type Problem struct {
 	Status  int
 	Message string
 	Hint    string
-	Doors   []string // how people authenticate; set when nobody has
+	Doors   []string // ways to authenticate; set if nobody is authenticated
 }
 
-// Problem answers with a page that says p.
+// Problem answers with a page that describes p.
 func (s *Site) Problem(w http.ResponseWriter, r *http.Request, p Problem) {
 	f := s.frame(r, Visitor{}, http.StatusText(p.Status), "")
 	f.Main = problemView(f, p)

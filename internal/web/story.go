@@ -9,24 +9,23 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// change is one lever of a run as its page tells it: what it would change, what
-// was said about it, and what came of it. It is a fold over the run's events,
-// as the run's own state is.
+// change is one lever of a run on its page: its plan, the decisions about it,
+// and its result. It is a fold of the run's events, like the run's state.
 type change struct {
 	State, Title string
 	Plan         *machine.Plan
 	Digest       string
-	Old          bool // another lever, or another visit, came after it
+	Old          bool // another lever, or another visit, followed
 	Guards       []machine.GuardVerdict
 	Terms        *machine.Terms
 	Votes        []machine.Decision
-	Proof        []machine.ProofLine // what has to hold
+	Proof        []machine.ProofLine // what must hold
 	Samples      []machine.Sample
 	Applied      time.Time
 	Results      []line
 }
 
-// line is something that happened, as the CLI says it.
+// line is one entry of the timeline, in the words of the CLI.
 type line struct {
 	At      time.Time
 	What    string
@@ -34,15 +33,15 @@ type line struct {
 	Tone    string
 }
 
-// story is what a run's events tell beside its state.
+// timeline is what the page takes from a run's events in addition to its state.
 type story struct {
 	words    Words
 	run      machine.State
 	book     *playbook.Playbook
 	changes  []*change
 	timeline []line
-	queries  map[string]string // what the checks asked, by their states
-	last     machine.Verdict   // of the sample before, so that of like ones only the first is told
+	queries  map[string]string // queries of the checks, by state
+	last     machine.Verdict   // of the previous sample, so that of equal verdicts only the first is shown
 }
 
 func (s *story) add(e machine.Event) {
@@ -82,7 +81,7 @@ func (s *story) add(e machine.Event) {
 	}
 }
 
-// current is the lever that an event is about; nil when it is about none.
+// current returns the lever of an event; nil if it has none.
 func (s *story) current(e machine.Event) *change {
 	n := len(s.changes)
 	switch {
@@ -126,12 +125,12 @@ func (s *story) tell(e machine.Event) {
 		}
 	}
 	if n := len(s.timeline); n > 0 && len(details) == 0 && s.timeline[n-1].What == what {
-		return // the same again, as while a change takes effect
+		return // a repetition, as while a change takes effect
 	}
 	s.timeline = append(s.timeline, line{At: e.At, What: what, Details: details, Tone: lineTone(e)})
 }
 
-// lineTone marks what people look for in a timeline.
+// lineTone marks the important lines of a timeline.
 func lineTone(e machine.Event) string {
 	switch e.Kind {
 	case machine.Verified:
@@ -155,7 +154,7 @@ func lineTone(e machine.Event) string {
 	return ""
 }
 
-// Readings are those of the newest sample.
+// Readings returns the readings of the newest sample.
 func (c *change) Readings() []machine.Reading {
 	if len(c.Samples) == 0 {
 		return nil
@@ -163,13 +162,13 @@ func (c *change) Readings() []machine.Reading {
 	return c.Samples[len(c.Samples)-1].Values
 }
 
-// Passed reports whether every guard that was asked let the change through.
+// Passed reports whether every evaluated guard allowed the change.
 func (c *change) Passed() bool {
 	return len(c.Guards) > 0 && !slices.ContainsFunc(c.Guards, func(g machine.GuardVerdict) bool { return !g.OK })
 }
 
-// latest finds the newest event that tells what became of a person's own
-// decision: of one that counted, or of one that did not.
+// latest returns the newest event about a person's own decision: one that
+// counted, or one that did not.
 func latest(events []machine.Event, by string, counted bool) *machine.Event {
 	for i, e := range slices.Backward(events) {
 		if e.Decision == nil || e.Decision.By != by {

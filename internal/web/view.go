@@ -12,7 +12,7 @@ import (
 const icon = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='7' fill='%232a6fb0'/%3E" +
 	"%3Cpath d='M4 8.5l3 3 5-6' fill='none' stroke='white' stroke-width='2'/%3E%3C/svg%3E"
 
-// layout is a whole page: its own part, and what stands around it.
+// layout renders a whole page.
 func (s *Site) layout(p page) g.Node {
 	return h.Doctype(h.HTML(h.Lang("en"), g.If(p.Tag != "", h.Data("tag", p.Tag)),
 		h.Head(
@@ -28,14 +28,13 @@ func (s *Site) layout(p page) g.Node {
 			h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
 			banners(p),
 			h.Main(h.ID("main"), p.Main),
-			h.Footer(g.Text("Times are UTC. Loaded "), clock(p.Now), g.Text(". This page shows the journal; every decision on it is recorded there.")),
+			h.Footer(g.Text("Times are UTC. Loaded "), clock(p.Now), g.Text(". This page shows the journal, which records every decision.")),
 			g.If(p.Live, h.Script(g.Raw(s.js))), //nolint:forbidigo // the program's own file
 		),
 	))
 }
 
-// banners are what stands above a page's own part. Two of them only the script
-// shows.
+// banners are above the content of a page. Only the script shows two of them.
 func banners(p page) g.Node {
 	return g.Group{
 		h.Header(
@@ -49,25 +48,25 @@ func banners(p page) g.Node {
 		),
 		g.Map(p.Pauses, func(pause string) g.Node { return notice(toneBad, h.Role("status"), g.Text("Paused: "), text(pause)) }),
 		notice(toneWait, h.ID("moved"), h.Role("status"), g.Attr("hidden"),
-			g.Text("There is something new. "), h.A(h.Href(p.Here), g.Text("Load it")), g.Text("; what you have typed here is lost then.")),
-		notice(toneBad, h.ID("silent"), h.Role("status"), g.Attr("hidden"), g.Text("The service does not answer. What you see may be old.")),
+			g.Text("New events. "), h.A(h.Href(p.Here), g.Text("Reload")), g.Text("; your input on this page will be lost.")),
+		notice(toneBad, h.ID("silent"), h.Role("status"), g.Attr("hidden"), g.Text("The service does not answer. This page may be outdated.")),
 	}
 }
 
-// text is a line from outside, cut where it is long. Like all text it is
-// escaped: only the layout has anything that is not.
+// text renders a line from outside, shortened if it is long. Like all text it
+// is escaped; only the layout contains raw parts.
 func text(s string) g.Node { return g.Text(clip(s, maxLine)) }
 
-// long is an expression or a message of several lines.
+// long renders an expression or a message of several lines.
 func long(s string) g.Node { return g.Text(clip(s, maxLong)) }
 
-// value is one side of a diff.
+// value renders one side of a diff.
 func value(s string) g.Node { return g.Text(clip(s, maxValue)) }
 
-// some are nodes that stand on the page only if show.
+// some renders nodes only if show is set.
 func some(show bool, nodes ...g.Node) g.Node { return g.If(show, g.Group(nodes)) }
 
-// after is a text that follows a mark, or nothing when there is no text.
+// after renders a mark and a text, or nothing without a text.
 func after(mark, s string) g.Node { return some(s != "", g.Text(mark), text(s)) }
 
 func clock(t time.Time) g.Node {
@@ -78,19 +77,19 @@ func pill(tone, status string) g.Node { return h.Span(h.Class("pill "+tone), tex
 
 func quiet(nodes ...g.Node) g.Node { return h.P(h.Class("quiet"), g.Group(nodes)) }
 
-// notice is a paragraph that stands out.
+// notice renders a highlighted paragraph.
 func notice(tone string, nodes ...g.Node) g.Node {
 	return h.P(h.Class("notice "+tone), g.Group(nodes))
 }
 
 func code(s string) g.Node { return h.Code(g.Text(s)) }
 
-// section is a part of a page that its heading names.
+// section renders a part of a page with its heading.
 func section(id, heading string, nodes ...g.Node) g.Node {
 	return h.Section(h.Aria("labelledby", id), h.H2(h.ID(id), g.Text(heading)), g.Group(nodes))
 }
 
-// wide is what scrolls sideways on a small screen.
+// wide wraps content that scrolls sideways on a small screen.
 func wide(class, label string, nodes ...g.Node) g.Node {
 	return h.Div(h.Class(class), h.TabIndex("0"), h.Role("group"), h.Aria("label", label), g.Group(nodes))
 }
@@ -115,7 +114,7 @@ func problemView(p page, d Problem) g.Node {
 		h.H1(g.Text(strconv.Itoa(d.Status) + " " + p.Title)),
 		notice(toneBad, h.Role("alert"), h.B(text(d.Message)), some(d.Hint != "", h.Br(), text(d.Hint))),
 		some(len(d.Doors) > 0,
-			h.H2(g.Text("How to get in")),
+			h.H2(g.Text("How to authenticate")),
 			h.Ul(g.Map(d.Doors, func(s string) g.Node { return h.Li(g.Text(s)) })),
 		),
 		h.P(h.A(h.Href(p.Root), g.Text("All runs"))),
@@ -125,9 +124,9 @@ func problemView(p page, d Problem) g.Node {
 func auditView(p page, d *auditData) g.Node {
 	return g.Group{
 		h.H1(g.Text("Audit log")),
-		h.P(g.Textf("%d entries, newest first. Copies are checked offline by ", d.Size), code("responder audit verify"), g.Text(".")),
-		some(d.Unreadable, notice(toneBad, h.Role("alert"), h.B(g.Text("The log cannot be read whole.")),
-			g.Text(" The service's log says why; "), code("responder audit verify"), g.Text(" checks the file."))),
+		h.P(g.Textf("%d entries, newest first. To check a copy offline, run ", d.Size), code("responder audit verify"), g.Text(".")),
+		some(d.Unreadable, notice(toneBad, h.Role("alert"), h.B(g.Text("Part of the log cannot be read.")),
+			g.Text(" The service's log shows why; "), code("responder audit verify"), g.Text(" checks the file."))),
 		some(len(d.Entries) > 0, wide("wide", "Entries", h.Table(h.Class("log"),
 			h.THead(h.Tr(g.Map([]string{"Entry", "Time (UTC)", "Stream", "Kind", "What"}, func(s string) g.Node { return h.Th(g.Text(s)) }))),
 			h.TBody(g.Map(d.Entries, func(e Entry) g.Node { return entryView(p, e) })),
@@ -139,7 +138,7 @@ func auditView(p page, d *auditData) g.Node {
 		),
 		some(d.Checkpoint != "",
 			h.H2(g.Text("Newest signed checkpoint")),
-			quiet(g.Text("Keep it: a copy of the log that does not continue it was changed.")),
+			quiet(g.Text("Keep it: a copy of the log that does not extend it was tampered with.")),
 			h.Pre(h.TabIndex("0"), g.Text(d.Checkpoint)),
 		),
 	}

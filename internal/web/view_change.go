@@ -7,8 +7,8 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// changeView is a lever, from its plan to what came of it. One that another
-// came after is folded.
+// changeView renders a lever, from its plan to its result. It is folded if
+// another lever followed.
 func changeView(c *change, capacity func(machine.Capacity) string) g.Node {
 	heading := h.H2(text(c.Title))
 	if c.Plan != nil {
@@ -20,7 +20,7 @@ func changeView(c *change, capacity func(machine.Capacity) string) g.Node {
 		proofView(c.Proof),
 		guardsView(c),
 		some(len(c.Votes) > 0, h.H3(g.Text("Decided")), h.Ul(g.Map(c.Votes, voteView))),
-		some(len(c.Results) > 0, h.H3(g.Text("What came of it")), h.Ul(h.Class("guards"), g.Map(c.Results, func(l line) g.Node {
+		some(len(c.Results) > 0, h.H3(g.Text("Result")), h.Ul(h.Class("guards"), g.Map(c.Results, func(l line) g.Node {
 			return h.Li(g.If(l.Tone != "", h.Class(l.Tone)), text(l.What), g.Text(" "), h.Small(clock(l.At)))
 		}))),
 		readingsView(c.Readings()),
@@ -54,7 +54,7 @@ func planView(p *machine.Plan, capacity func(machine.Capacity) string) g.Node {
 		h.Dl(
 			entry("Risk", text(string(p.Risk)), after(": ", p.Why)),
 			entry("Ready replicas", text(capacity(p.Capacity))),
-			entry("If it does not help", g.Text("it is undone: "), text(p.Undo)),
+			entry("If it does not help", g.Text("undo: "), text(p.Undo)),
 			g.Map(p.Notes, func(s string) g.Node { return entry("Note", text(s)) }),
 			some(p.Lacks != "", entry("Lacks", text(p.Lacks))),
 		),
@@ -87,9 +87,9 @@ func guardsView(c *change) g.Node {
 	switch n := len(terms.Needs); n {
 	case 0:
 	case 1:
-		said += ", 1 rule asks for people"
+		said += ", 1 rule requires approval"
 	default:
-		said += ", " + count(n, "rule") + " ask for people"
+		said += ", " + count(n, "rule") + " require approval"
 	}
 	list := g.Map(c.Guards, func(v machine.GuardVerdict) g.Node {
 		tone, word := toneBad, "refused"

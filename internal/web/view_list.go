@@ -12,7 +12,7 @@ func listView(p page, d *listData) g.Node {
 		some(d.Outcome == "",
 			h.H2(g.Text("Open")),
 			some(len(d.Open) > 0, h.Ul(h.Class("runs"), g.Map(d.Open, func(r row) g.Node { return openRow(p, r) }))),
-			some(d.MoreOpen, quiet(g.Text("There are more. Filter by service, or ask "), code("responder runs list --open --limit 1000"), g.Text("."))),
+			some(d.MoreOpen, quiet(g.Text("There are more. Filter by service, or run "), code("responder runs list --open --limit 1000"), g.Text("."))),
 			some(len(d.Open) == 0, quiet(g.Text("No run is open"), after(" on ", d.Service), g.Text("."))),
 		),
 		h.H2(g.Text("Ended")),
@@ -40,7 +40,7 @@ func outcomeOptions(d *listData) g.Node {
 	return out
 }
 
-// rowView is a run in the list, with what of it stands below its status.
+// rowView renders a run in the list, with its details below its status.
 func rowView(p page, r row, below ...g.Node) g.Node {
 	return h.Li(h.Class(r.Tone),
 		h.A(h.Class("run"), h.Href(p.Root+"runs/"+segment(r.ID)), h.B(text(r.Service)), g.Text(" "), text(r.Playbook)),

@@ -8,7 +8,7 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// askView is the question and the forms of this visitor's answers to it.
+// askView renders the question with the forms for this visitor's answers.
 func askView(d *runData) g.Node {
 	q := d.Ask
 	if q == nil {
@@ -17,7 +17,7 @@ func askView(d *runData) g.Node {
 	return h.Section(h.Class("ask"), h.Aria("labelledby", "decide"), h.H2(h.ID("decide"), g.Text("Decide")),
 		h.P(text(q.Text)),
 		h.Ul(h.Class("needs"), g.Map(q.NeedList, needView)),
-		some(q.NotBy != "", h.P(text(q.NotBy), g.Text(" asked for the run and cannot approve it."))),
+		some(q.NotBy != "", h.P(text(q.NotBy), g.Text(" started the run and cannot approve it."))),
 		g.Map(q.Tell, func(s string) g.Node { return quiet(text(s)) }),
 		h.P(g.Text("If nobody decides by "), clock(q.Deadline), g.Text(", "+q.Silence+".")),
 		answersView(d, q),
@@ -34,7 +34,7 @@ func needView(n need) g.Node {
 }
 
 func answersView(d *runData, q *question) g.Node {
-	who := g.Group{g.Text(" Who may: "), text(q.Who()), after("; alone: ", strings.Join(q.BreakGlass, ", ")), g.Text(".")}
+	who := g.Group{g.Text(" Who can: "), text(q.Who()), after("; alone: ", strings.Join(q.BreakGlass, ", ")), g.Text(".")}
 	switch {
 	case d.May != "":
 		return notice(toneWait, h.B(g.Text("You cannot decide here.")), g.Text(" "+d.May), who)
@@ -44,18 +44,18 @@ func answersView(d *runData, q *question) g.Node {
 	bound := g.Group{hidden("gate", q.ID), hidden("digest", q.Digest)}
 	return g.Group{
 		post(d.ID, "approve", bound,
-			h.Label(h.For("why"), g.Text("Reason "), h.Small(g.Text("needed to deny"))),
+			h.Label(h.For("why"), g.Text("Reason "), h.Small(g.Text("required to deny"))),
 			reason("why"),
 			h.P(h.Class("buttons"),
 				some(q.NoApprove == "", h.Button(h.Class("yes"), g.Text("Approve"))),
 				some(q.NoDeny == "", h.Button(h.Class("no"), h.FormAction(verb(d.ID, "deny")), g.Text("Deny"))),
-				some(q.Digest != "" && q.NoDeny == "", h.Button(h.FormAction(verb(d.ID, "replan")), g.Text("Fresh plan"))),
+				some(q.Digest != "" && q.NoDeny == "", h.Button(h.FormAction(verb(d.ID, "replan")), g.Text("New plan"))),
 			),
 			some(q.NoApprove != "", quiet(g.Text("Your approval would not count: "), text(q.NoApprove), g.Text("."))),
 		),
 		some(q.Glass, h.Details(h.Summary(g.Text("Break the glass: approve alone")),
 			post(d.ID, "approve", bound, hidden("breakGlass", "true"),
-				h.Label(h.For("glass"), g.Text("Why nobody else can be asked "), h.Small(g.Text("stands out in the log"))),
+				h.Label(h.For("glass"), g.Text("Why can nobody else be asked? "), h.Small(g.Text("shown prominently in the log"))),
 				reason("glass", h.Required()),
 				h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Approve alone"))),
 			),
@@ -63,23 +63,23 @@ func answersView(d *runData, q *question) g.Node {
 	}
 }
 
-// standingView asks what is true of a run that does not move by itself any
-// more: it was set aside, or is held.
+// standingView renders the forms for a run that needs a person to continue: it
+// is quarantined, or held.
 func standingView(d *runData) g.Node {
 	var form, said g.Node
 	id, heading := "release", "Set aside"
 	switch aside, held := d.Run.Aside, d.Held; {
 	case aside != nil && d.Ended == "":
-		said = h.P(g.Text("Since "+stamp(aside.At)+": "), text(aside.Message), g.Text(". Nothing is decided about it any more"),
+		said = h.P(g.Text("Since "+stamp(aside.At)+": "), text(aside.Message), g.Text(". It is no longer processed"),
 			after("; it holds ", strings.Join(d.Locks, ", ")), g.Text("."))
 		form = post(d.ID, "release",
-			h.Label(h.For("found"), g.Text("What it left behind "), h.Small(g.Text("look first"))),
+			h.Label(h.For("found"), g.Text("What it left in place "), h.Small(g.Text("check first"))),
 			reason("found", h.Required()),
-			h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Let go of it"))),
+			h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Release"))),
 		)
 	case aside == nil && held != nil:
-		id, heading = "held", "Held: say what is true"
-		said = h.P(g.Text("Whether its "+string(held.Action)+" happened is not known: "), text(held.Message), g.Text(". Look at the target, then say which it is."))
+		id, heading = "held", "Held: resolve it"
+		said = h.P(g.Text("It is unknown whether its "+string(held.Action)+" happened: "), text(held.Message), g.Text(". Check the target, then choose."))
 		form = post(d.ID, "resolve",
 			h.Label(h.For("know"), g.Text("How you know")),
 			reason("know", h.Required()),
@@ -101,7 +101,7 @@ func stopView(d *runData) g.Node {
 	return some(d.Stops && d.May == "", section("stop", "Stop",
 		h.Details(h.Summary(g.Text("Cancel this run")),
 			post(d.ID, "cancel",
-				h.P(g.Text("A change that is half done is finished or undone first.")),
+				h.P(g.Text("A change in progress is finished or undone first.")),
 				h.Label(h.For("cancel"), g.Text("Reason")),
 				reason("cancel", h.Required()),
 				h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Cancel the run"))),
@@ -110,19 +110,19 @@ func stopView(d *runData) g.Node {
 	))
 }
 
-// post is a form that the receiver takes as a decision about a run.
+// post renders a form that posts a decision about a run.
 func post(id, what string, nodes ...g.Node) g.Node {
 	return h.Form(h.Method("post"), h.Action(verb(id, what)), g.Group(nodes))
 }
 
-// verb is the address of a decision, relative to the run's page.
+// verb returns the address of a decision, relative to the run's page.
 func verb(id, what string) string { return segment(id) + "/" + what }
 
 func hidden(name, value string) g.Node {
 	return h.Input(h.Type("hidden"), h.Name(name), h.Value(value))
 }
 
-// reason is where people write why.
+// reason renders the input for a reason.
 func reason(id string, nodes ...g.Node) g.Node {
 	return h.Textarea(h.ID(id), h.Name("reason"), h.Rows("2"), h.MaxLength("2000"), g.Group(nodes))
 }

@@ -25,7 +25,7 @@ func (s *Site) runView(p page, d *runData) g.Node {
 	}
 }
 
-// runHead says where the run stands, in the order of what matters most.
+// runHead renders the state of the run, the most important facts first.
 func runHead(p page, d *runData) g.Node {
 	took := "took " + d.Ended
 	if d.Ended == "" {
@@ -42,15 +42,15 @@ func runHead(p page, d *runData) g.Node {
 		out = append(out, notice(toneBad, h.B(g.Text("BREAK-GLASS:")), g.Text(" approved alone by "), text(a.By), g.Text(": "), text(a.Reason)))
 	}
 	if c := d.Run.Cancel; c != nil {
-		out = append(out, notice(toneWait, text(c.By), g.Text(" asked it to stop: "), text(c.Reason)))
+		out = append(out, notice(toneWait, text(c.By), g.Text(" requested to cancel it: "), text(c.Reason)))
 	}
 	out = append(out,
-		some(d.Shadow != "", h.P(h.Class("notice"), g.Text("It only observed: "), text(d.Shadow))),
+		some(d.Shadow != "", h.P(h.Class("notice"), g.Text("Observe only: "), text(d.Shadow))),
 		some(d.Broken, notice(toneBad, h.Role("alert"), h.B(g.Text("The events of this run cannot be read.")),
-			g.Text(" What stands here is what is known of it without them. The service's log says why; "), code("responder audit verify"), g.Text(" checks the journal."))),
+			g.Text(" This page shows what is known without them. The service's log shows why; "), code("responder audit verify"), g.Text(" checks the journal."))),
 	)
 	if what, until := d.Run.Awaits(); what != "" {
-		out = append(out, notice(toneWait, h.B(g.Text("Waits for "), text(what)), g.Text(" until "), clock(until), g.Text(", then it is given up.")))
+		out = append(out, notice(toneWait, h.B(g.Text("Waits for "), text(what)), g.Text(" until "), clock(until), g.Text(", then it is abandoned.")))
 	}
 	if q := d.Ask; q != nil {
 		out = append(out, notice(toneWait, h.B(g.Text("Waits for "), text(q.Needed())), g.Text(" until "), clock(q.Deadline),
@@ -94,7 +94,7 @@ func brokenView(p page, d *runData) g.Node {
 	)
 }
 
-// tense is one of two headings: of a run that goes on, and of one that ended.
+// tense selects one of two headings: of an open run, and of one that ended.
 func tense(d *runData, open, ended string) string {
 	if d.Ended == "" {
 		return open
@@ -124,13 +124,13 @@ func pathView(d *runData) g.Node {
 			return h.Li(h.B(text(v.What)), g.Text(" "), h.Small(clock(v.At)),
 				some(v.Edge != "", h.Br(), h.Span(h.Class("edge"), g.Text("→ "), text(v.Edge))))
 		})),
-		some(d.Path != "", h.Details(h.Summary(g.Text("The whole playbook, with the path")), h.Pre(h.TabIndex("0"), g.Text(d.Path)))),
+		some(d.Path != "", h.Details(h.Summary(g.Text("The playbook with the path of the run")), h.Pre(h.TabIndex("0"), g.Text(d.Path)))),
 	)
 }
 
 func timelineView(d *runData) g.Node {
 	return section("timeline", "Timeline",
-		some(d.Skipped > 0, quiet(g.Textf("%d earlier events are not shown here; ", d.Skipped), code("responder runs show "+d.ID), g.Text(" has them."))),
+		some(d.Skipped > 0, quiet(g.Textf("%d earlier events are not shown; ", d.Skipped), code("responder runs show "+d.ID), g.Text(" shows them."))),
 		h.Ol(h.Class("timeline"), g.Map(d.Timeline, func(l line) g.Node {
 			return h.Li(g.If(l.Tone != "", h.Class(l.Tone)), clock(l.At), g.Text(" "),
 				h.Span(text(l.What), g.Map(l.Details, func(s string) g.Node { return g.Group{h.Br(), h.Small(text(s))} })))
