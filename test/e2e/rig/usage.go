@@ -16,6 +16,7 @@ import (
 // Memory is what the kernel counts of a process, in bytes.
 type Memory struct {
 	Resident int64
+	Own      int64 // resident pages that only this process can free
 	Peak     int64 // most that was ever resident
 	Files    int64 // resident pages of files: the program, and the journal's map
 }
@@ -38,7 +39,7 @@ func (p *Process) Memory(t testing.TB) Memory {
 		t.Fatalf("no %s in /proc/PID/status", field)
 		return 0
 	}
-	return Memory{Resident: read("VmRSS"), Peak: read("VmHWM"), Files: read("RssFile")}
+	return Memory{Resident: read("VmRSS"), Own: read("RssAnon"), Peak: read("VmHWM"), Files: read("RssFile")}
 }
 
 // Others begins to measure what share of the processors is used by programs that
