@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // judged is what gpu.health says. Of a verdict that is unknown, one node is not known.
@@ -128,7 +128,7 @@ func TestNodeReturnProbe(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "# probe", "probe")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set, err := playbook.LoadDir(filepath.Dir(file), step.Kinds())
+	set, err := playbook.LoadDir(filepath.Dir(file), kinds.Declarations())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 func load(t *testing.T) *playbook.Set {
 	t.Helper()
-	set, err := playbook.LoadDir(".", step.Kinds())
+	set, err := playbook.LoadDir(".", kinds.Declarations())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestEmbedded(t *testing.T) {
 
 func TestSchemaUpToDate(t *testing.T) {
 	const file = "schema/playbook.schema.json"
-	want := playbook.Schema(step.Kinds())
+	want := playbook.Schema(kinds.Declarations())
 	got, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

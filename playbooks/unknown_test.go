@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // untold is what checks say that could be asked and know nothing, by their kind. A
@@ -181,7 +181,7 @@ func TestUnknownIsFound(t *testing.T) {
 		if text == string(data) {
 			t.Fatalf("%s has no %q", c.playbook, c.from)
 		}
-		all, err := playbook.Parse("changed.yaml", []byte(text), step.Kinds())
+		all, err := playbook.Parse("changed.yaml", []byte(text), kinds.Declarations())
 		if err != nil {
 			t.Fatal(err)
 		}

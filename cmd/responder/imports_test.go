@@ -33,10 +33,21 @@ var mayImport = map[string][]string{
 	"internal/audit":           {},
 	"internal/executor":        {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit", "internal/executor/ladder"},
 	"internal/executor/ladder": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit"},
+	// The contract speaks of workloads, places in Git, series and GPUs, so it imports their types.
 	"internal/step": {
-		"internal/fault",
-		"internal/playbook", "internal/executor/machine",
-		"internal/kube", "internal/gitops", "internal/engine", "internal/slo", "internal/gpu", "internal/gpu/judge", "internal/gpu/dcgm", "internal/slack", "internal/dial",
+		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/kube", "internal/gitops", "internal/slo", "internal/gpu",
+	},
+	// One file for each check and lever; siblings never import each other.
+	"internal/step/kube":   {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube"},
+	"internal/step/git":    {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/gitops", "internal/engine"},
+	"internal/step/gpu":    {"internal/playbook", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/dcgm", "internal/gpu/judge"},
+	"internal/step/node":   {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
+	"internal/step/slo":    {"internal/playbook", "internal/fault", "internal/step", "internal/slo"},
+	"internal/step/engine": {"internal/playbook", "internal/step", "internal/dial"},
+	// The one map of kinds.
+	"internal/step/kinds": {
+		"internal/playbook", "internal/step", "internal/step/engine", "internal/step/git", "internal/step/gpu", "internal/step/kube",
+		"internal/step/node", "internal/step/slo",
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
@@ -82,7 +93,7 @@ var mayImport = map[string][]string{
 	"internal/notify/notifytest":            {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
 	"internal/slack/slacktest":              {}, // Slack as Slack documents it: of our own client it knows nothing
 	"internal/webhook/oidctest":             {}, // an OpenID Connect issuer: of who verifies its tokens it knows nothing
-	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/gitops"},
+	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/step/kinds", "internal/kube", "internal/gitops"},
 
 	// The catalog makes playbook.Service values, which runs keep.
 	"internal/catalog": {"internal/playbook", "internal/kube", "internal/yamldoc"},
@@ -110,7 +121,7 @@ var mayImport = map[string][]string{
 		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/ladder", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
-		"internal/runview", "internal/sandbox", "internal/slack", "internal/slo", "internal/step", "internal/web", "internal/webhook",
+		"internal/runview", "internal/sandbox", "internal/slack", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
 	// Commands print what pure packages know and ask a running service for the rest; what acts is built by app.
@@ -118,7 +129,7 @@ var mayImport = map[string][]string{
 		"internal/api", "internal/app", "internal/audit", "internal/catalog", "internal/cli/agentflags", "internal/cli/client", "internal/cli/command",
 		"internal/cli/demo", "internal/cli/dryrun", "internal/config", "internal/engine", "internal/executor/machine", "internal/gitops",
 		"internal/gitops/manifests", "internal/gpu/judge", "internal/playbook", "internal/policy", "internal/runview", "internal/sandbox",
-		"internal/slack", "internal/spelling", "internal/step", "internal/webhook", "internal/yamldoc",
+		"internal/slack", "internal/spelling", "internal/step", "internal/step/git", "internal/step/kinds", "internal/webhook", "internal/yamldoc",
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
 	"internal/cli/client":  {"internal/api", "internal/app", "internal/cli/command", "internal/config", "internal/runview", "internal/webhook"},
@@ -129,7 +140,7 @@ var mayImport = map[string][]string{
 	"internal/cli/dryrun": {
 		"internal/fault",
 		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/gitops",
-		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/webhook",
+		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/step/git", "internal/webhook",
 	},
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},
 	"cmd/responder/agent": {"internal/cli/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/judge", "internal/gpu/nvml", "internal/gpu/podresources"},

@@ -20,6 +20,7 @@ import (
 	"github.com/inference-responder/responder/internal/notify/notifytest"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 func tempFile(t testing.TB, name, content string) string {
@@ -184,7 +185,7 @@ func TestPlaybooksNameConfiguredChannels(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(doc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set, err := playbook.LoadDir(dir, step.Kinds())
+	set, err := playbook.LoadDir(dir, kinds.Declarations())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/git"
 )
 
+// CheckGitops asks every configured repository and Argo CD whether they can be
+// used as the configuration says. It writes nothing.
 func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding, err error) {
 	c, err := config.Load(file)
 	if err != nil {
@@ -109,7 +111,7 @@ func found(name, detail string, err error, fix string) Finding {
 // checkService looks up what is said of a service. Where Argo CD does not answer
 // it looks at what Git alone tells.
 func (g *gitopsWorld) checkService(ctx context.Context, svc playbook.Service, answers bool) (string, error) {
-	target := step.ManifestOf(svc)
+	target := git.ManifestOf(svc)
 	asks := g.argocd != nil && svc.GitOps.Application != ""
 	switch {
 	case asks && !answers && svc.GitOps.Repository == "":
@@ -119,10 +121,10 @@ func (g *gitopsWorld) checkService(ctx context.Context, svc playbook.Service, an
 		if err != nil {
 			return "", err
 		}
-		if err := step.Manages(app, target); err != nil {
+		if err := git.Manages(app, target); err != nil {
 			return "", err
 		}
-		if _, err := step.SourceOf(svc, app); err != nil {
+		if _, err := git.SourceOf(svc, app); err != nil {
 			return "", err
 		}
 	}

@@ -19,6 +19,8 @@ type Finding struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
+// CheckSlack asks Slack whether the configured workspace, its channels, people
+// and groups can be used.
 func CheckSlack(ctx context.Context, file string, noEmail bool) ([]Finding, error) {
 	c, err := config.Load(file)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/repository"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/git"
 )
 
 // gitopsWorld is Git and Argo CD as the configuration describes them.
@@ -131,5 +132,5 @@ func (g *gitopsWorld) Source(ctx context.Context, svc playbook.Service) (gitops.
 	if err != nil {
 		return gitops.Source{}, err
 	}
-	return step.SourceOf(svc, app)
+	return git.SourceOf(svc, app)
 }

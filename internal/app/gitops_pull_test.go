@@ -16,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/repository"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // pullHouse is a service in a repository whose main branch only pull requests
@@ -54,7 +55,7 @@ func newPullHouse(t *testing.T, kind string) *pullHouse {
 		}
 	})
 	deps.Manifests, deps.Commits, deps.Pulls, deps.History = m, m, m, m
-	return &pullHouse{gitHouse: h, t: t, forge: f, set: step.New(deps)}
+	return &pullHouse{gitHouse: h, t: t, forge: f, set: kinds.New(deps)}
 }
 
 // do carries out an action of the lever, merged by Responder, and holds the

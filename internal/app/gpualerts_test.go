@@ -18,7 +18,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu/agent"
 	"github.com/inference-responder/responder/internal/gpu/dcgm"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // aGPU is a node with a GPU of which all that is needed for a metric is known.
@@ -52,7 +52,7 @@ func agentSeries(t *testing.T) string {
 // them: what they ask for is exported, a playbook matches them, and they name a
 // node and nothing that would lead to another service.
 func TestGPUAlerts(t *testing.T) {
-	shipped, err := playbook.LoadDir("../../playbooks", step.Kinds())
+	shipped, err := playbook.LoadDir("../../playbooks", kinds.Declarations())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/gpu"
 )
 
 // openGPUs puts into deps what the state of GPUs is read from: nothing, where
@@ -25,8 +26,8 @@ func openGPUs(c config.Config, api *kube.Client, deps *step.Deps, log *slog.Logg
 		deps.GPUs = agents
 	}
 	if c.GPU.DCGM.Enabled {
-		dcgm := step.DCGM{Querier: deps.Querier, NodeLabel: c.GPU.DCGM.NodeLabel, Selector: c.GPU.DCGM.Selector, Now: time.Now}
-		deps.GPUs, deps.XIDs = step.GPUSources(deps.GPUs, dcgm), dcgm
+		dcgm := gpu.DCGM{Querier: deps.Querier, NodeLabel: c.GPU.DCGM.NodeLabel, Selector: c.GPU.DCGM.Selector, Now: time.Now}
+		deps.GPUs, deps.XIDs = gpu.GPUSources(deps.GPUs, dcgm), dcgm
 	}
 	return nil
 }

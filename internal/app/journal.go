@@ -10,6 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/audit"
 )
 
+// JournalFile is the name of the journal's file in its directory.
 const JournalFile = "journal.db"
 
 // openJournal opens or creates DIR/journal.db. The file is first examined by a

@@ -16,7 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 	"github.com/inference-responder/responder/internal/yamldoc"
 	"github.com/inference-responder/responder/playbooks"
 )
@@ -84,7 +84,7 @@ func lastGood(journal *audit.Journal) (*playbook.Set, error) {
 	}
 	var all []*playbook.Playbook
 	for name, digest := range last.Playbooks {
-		loaded, err := playbook.Parse("journal:"+name, []byte(documents[digest]), step.Kinds())
+		loaded, err := playbook.Parse("journal:"+name, []byte(documents[digest]), kinds.Declarations())
 		if err != nil {
 			return nil, fmt.Errorf("the earlier set no longer compiles: %w", err)
 		}
@@ -117,7 +117,7 @@ func (l *library) run(ctx context.Context) error {
 	if !l.await(ctx) {
 		return nil
 	}
-	return playbook.Watch(ctx, l.dir, step.Kinds(), l.replace)
+	return playbook.Watch(ctx, l.dir, kinds.Declarations(), l.replace)
 }
 
 // await waits until rejections can be recorded; false when ctx ends before.
@@ -180,7 +180,7 @@ func LoadPlaybooks(path string) (*playbook.Set, error) {
 		return nil, fmt.Errorf("read playbooks: %w", err)
 	}
 	if info.IsDir() {
-		return playbook.LoadDir(path, step.Kinds())
+		return playbook.LoadDir(path, kinds.Declarations())
 	}
 	loaded, err := ParsePlaybookFile(path)
 	if err != nil {
@@ -189,14 +189,16 @@ func LoadPlaybooks(path string) (*playbook.Set, error) {
 	return playbook.NewSet(loaded)
 }
 
+// ParsePlaybookFile compiles the playbooks of one file.
 func ParsePlaybookFile(path string) ([]*playbook.Playbook, error) {
 	data, err := ReadPlaybookFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return playbook.Parse(path, data, step.Kinds())
+	return playbook.Parse(path, data, kinds.Declarations())
 }
 
+// ReadPlaybookFile returns the content of a playbook file, bounded.
 func ReadPlaybookFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -227,7 +229,7 @@ func LoadShipped() (*playbook.Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read shipped playbook: %w", err)
 		}
-		loaded, err := playbook.Parse("playbooks/"+name, data, step.Kinds())
+		loaded, err := playbook.Parse("playbooks/"+name, data, kinds.Declarations())
 		if err != nil {
 			return nil, fmt.Errorf("shipped playbook %s: %w", name, err)
 		}
@@ -236,6 +238,7 @@ func LoadShipped() (*playbook.Set, error) {
 	return playbook.NewSet(all)
 }
 
+// PlaybookNames returns the names of the playbooks of a set.
 func PlaybookNames(s *playbook.Set) []string {
 	var names []string
 	for _, pb := range s.All() {

@@ -21,7 +21,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -90,7 +90,7 @@ func readRules(file string, allows allowsRules) (*policy.Set, []byte, error) {
 }
 
 func compileRules(file string, data []byte, allows allowsRules) (*policy.Set, error) {
-	set, err := policy.Compile(file, data, step.Kinds())
+	set, err := policy.Compile(file, data, kinds.Declarations())
 	if err == nil {
 		err = allows(file, set)
 	}
@@ -274,7 +274,7 @@ func LoadPolicy(file string) (*policy.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policy.Compile(file, data, step.Kinds())
+	return policy.Compile(file, data, kinds.Declarations())
 }
 
 // LoadPolicyTable reads a file of tests.
@@ -283,7 +283,7 @@ func LoadPolicyTable(file string) (*policy.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policy.CompileTable(file, data, step.Kinds())
+	return policy.CompileTable(file, data, kinds.Declarations())
 }
 
 func readPolicyFile(file string) ([]byte, error) {

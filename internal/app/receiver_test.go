@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // The receiver to add to Alertmanager gets every alert of the shipped rules that
@@ -45,7 +45,7 @@ func TestReceiverGetsWhatPlaybooksMatch(t *testing.T) {
 		}
 		return false
 	}
-	shipped, err := playbook.LoadDir("../../playbooks", step.Kinds())
+	shipped, err := playbook.LoadDir("../../playbooks", kinds.Declarations())
 	if err != nil {
 		t.Fatal(err)
 	}

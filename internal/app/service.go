@@ -18,6 +18,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -114,9 +115,9 @@ func (s *Service) executorOptions(o Options) executor.Options {
 		Policy:    s.rules.policy(),
 		Journal:   s.journal,
 		Playbooks: s.library.set,
-		Kinds:     step.Kinds(),
+		Kinds:     kinds.Declarations(),
 		Services:  resolver(s.world.Resolve),
-		Steps:     step.New(s.steps()),
+		Steps:     kinds.New(s.steps()),
 		Guards:    o.Config.Guards.ExecutorOptions(),
 		Autonomy:  o.Config.Autonomy,
 		Ladder:    ladder.Config(o.Config.Ladder),

@@ -17,7 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/slo"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // budgetSource answers for the ratio over a month and over an hour.
@@ -68,7 +68,7 @@ func TestErrorBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := playbook.Parse("p.yaml", doc, step.Kinds())
+	all, err := playbook.Parse("p.yaml", doc, kinds.Declarations())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/spelling"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/git"
 )
 
 // placeFlags say which variable of which service, and where its manifests are.
@@ -108,7 +108,7 @@ func (f *placeFlags) open(ctx context.Context, p *command.Process) (manifestTree
 	if err != nil {
 		return nil, nil, errors.Join(err, g.Close())
 	}
-	return prompt{inRepository{g.Manifests, src, step.ManifestOf(svc)}}, g.Close, nil
+	return prompt{inRepository{g.Manifests, src, git.ManifestOf(svc)}}, g.Close, nil
 }
 
 // prompt lets go of a calculation when ctx ends. Large manifests take their time,

@@ -14,7 +14,7 @@ import (
 	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/git"
 )
 
 func newGitopsSetCommand(p *command.Process) *cobra.Command {
@@ -92,7 +92,7 @@ func (f *placeFlags) checked(ctx context.Context, tree manifestTree, a gitops.As
 		notes, err := f.bounded(ctx, tree, a)
 		return a, notes, err
 	}
-	checked, err := step.CheckFlags(step.FlagRules{
+	checked, err := git.CheckFlags(git.FlagRules{
 		Service: f.service, Engine: f.engine, Unknown: f.unknown,
 		Name: "name it with --engine, or in the service's catalog entry (" + strings.Join(engine.Names(), ", ") + ")",
 		Look: func(container string, vs []gitops.Variable) ([]gitops.Place, error) {
@@ -116,7 +116,7 @@ func (f *placeFlags) bounded(ctx context.Context, tree manifestTree, a gitops.As
 		return nil, err
 	}
 	for _, at := range places {
-		if err := step.CheckReplicas(f.bounds, at, to); err != nil {
+		if err := git.CheckReplicas(f.bounds, at, to); err != nil {
 			return nil, err
 		}
 		if at.Missing {

@@ -15,7 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 //go:generate go run ../../cmd/responder internal generate ../../docs/reference ../../playbooks/schema
@@ -33,7 +33,7 @@ func newGenerateCommand() *cobra.Command {
 			if err := writeFiles(args[0], referencePages(cmd.Root())); err != nil {
 				return fmt.Errorf("generate: %w", err)
 			}
-			schema := map[string]string{"playbook.schema.json": string(playbook.Schema(step.Kinds()))}
+			schema := map[string]string{"playbook.schema.json": string(playbook.Schema(kinds.Declarations()))}
 			if err := writeFiles(args[1], schema); err != nil {
 				return fmt.Errorf("generate: %w", err)
 			}
@@ -61,7 +61,7 @@ func referencePages(root *cobra.Command) map[string]string {
 		"api.md":    apiReference(),
 		"cli.md":    cliReference(root),
 		"config.md": configReference(),
-		"steps.md":  string(playbook.Reference(step.Kinds())),
+		"steps.md":  string(playbook.Reference(kinds.Declarations())),
 		"policy.md": string(policy.Reference()),
 
 		"engine-flags.md": engineReference(),

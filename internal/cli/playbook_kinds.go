@@ -11,7 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/spelling"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 func newPlaybookKindsCommand(p *command.Process) *cobra.Command {
@@ -23,7 +23,7 @@ func newPlaybookKindsCommand(p *command.Process) *cobra.Command {
 		Example: `  responder playbook kinds
   responder playbook kinds kube.scale`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			kinds := step.Kinds()
+			kinds := kinds.Declarations()
 			if len(args) == 1 {
 				return describeKind(p.Stdout, &out, kinds, args[0])
 			}

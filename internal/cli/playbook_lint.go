@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 func newPlaybookLintCommand(p *command.Process) *cobra.Command {
@@ -55,7 +55,7 @@ func lintPlaybooks(p *command.Process, out *command.Output, args []string) error
 	report := lintReport{Problems: []playbook.Problem{}}
 	var good []*playbook.Playbook
 	for _, f := range files {
-		loaded, err := playbook.Parse(f.Name, f.Data, step.Kinds())
+		loaded, err := playbook.Parse(f.Name, f.Data, kinds.Declarations())
 		var problems playbook.Problems
 		switch {
 		case errors.As(err, &problems):
@@ -133,7 +133,7 @@ func newPlaybookSchemaCommand(p *command.Process) *cobra.Command {
   # first line of a playbook, for editors with a YAML language server:
   # yaml-language-server: $schema=playbook.schema.json`,
 		RunE: func(*cobra.Command, []string) error {
-			schema := playbook.Schema(step.Kinds())
+			schema := playbook.Schema(kinds.Declarations())
 			return out.Print(p.Stdout, json.RawMessage(schema), func(w io.Writer) error {
 				_, err := w.Write(schema)
 				return err

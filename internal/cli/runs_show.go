@@ -14,7 +14,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 func newRunsShowCommand(p *command.Process) *cobra.Command {
@@ -92,7 +92,7 @@ func parseDocument(s machine.State, document string) (*playbook.Playbook, error)
 	if document == "" {
 		return nil, fmt.Errorf("the service has not kept the document of %s", s.Start.Playbook)
 	}
-	loaded, err := playbook.Parse(s.Start.Playbook, []byte(document), step.Kinds())
+	loaded, err := playbook.Parse(s.Start.Playbook, []byte(document), kinds.Declarations())
 	if err != nil {
 		return nil, fmt.Errorf("the playbook of %s is not of this version of the program: %w", s.Start.Run, err)
 	}

@@ -36,6 +36,7 @@ type slackChannel struct {
 	Channel string `yaml:"channel" doc:"Id of the channel, e.g. C0123456789."`
 }
 
+// Silence configures silences at Alertmanager.
 type Silence struct {
 	Enabled         bool          `yaml:"enabled" doc:"Silence the alert while a change made for it takes effect and is proven, and no longer."`
 	AlertmanagerURL string        `yaml:"alertmanager_url" doc:"Base URL of one replica, e.g. http://alertmanager.monitoring:9093."`

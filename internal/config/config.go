@@ -44,11 +44,13 @@ type Config struct {
 	set  places // where in it things were set, for messages
 }
 
+// TLS is the certificate that the service serves with.
 type TLS struct {
 	CertFile string `yaml:"cert_file" doc:"PEM certificate chain."`
 	KeyFile  string `yaml:"key_file" doc:"PEM private key."`
 }
 
+// Auth lists who may talk to the service.
 type Auth struct {
 	Tokens   []Token  `yaml:"tokens" doc:"Bearer tokens. The files are read again when they change."`
 	Basic    []Basic  `yaml:"basic" doc:"Users with passwords."`
@@ -58,6 +60,7 @@ type Auth struct {
 	Insecure bool     `yaml:"insecure" doc:"Let everyone in, as everyone. Logged loudly."`
 }
 
+// Token is one bearer token.
 type Token struct {
 	Name   string   `yaml:"name" doc:"Who this is, e.g. alertmanager or ada. Decisions are recorded as user:NAME; the prefix may be written."`
 	File   string   `yaml:"file" doc:"File with the token. With two lines both are valid, for rotation."`
@@ -65,6 +68,7 @@ type Token struct {
 	Groups []string `yaml:"groups" doc:"Groups it belongs to when it decides, e.g. ml-platform, as approval rules name them after group:."`
 }
 
+// Basic is one user with a password.
 type Basic struct {
 	Name         string   `yaml:"name" doc:"The user name."`
 	PasswordFile string   `yaml:"password_file" doc:"File with the password."`
@@ -72,11 +76,13 @@ type Basic struct {
 	Groups       []string `yaml:"groups" doc:"As for tokens."`
 }
 
+// MTLS admits client certificates.
 type MTLS struct {
 	CAFile  string       `yaml:"ca_file" doc:"PEM certificates of the authorities that vouch for clients."`
 	Clients []MTLSClient `yaml:"clients" doc:"The clients that may come in."`
 }
 
+// MTLSClient is one client that may come in by its certificate.
 type MTLSClient struct {
 	Name   string   `yaml:"name" doc:"Common name, or one of the DNS, e-mail or URI names of the certificate."`
 	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens."`
@@ -84,6 +90,7 @@ type MTLSClient struct {
 	Strong bool     `yaml:"strong" doc:"The key cannot be copied, e.g. from a smart card, so that the certificate proves strong authentication."`
 }
 
+// Receiver bounds the Alertmanager receiver.
 type Receiver struct {
 	DropLabels    []string `yaml:"drop_labels" doc:"Labels removed before an alert's identity is computed, so that replicas of one Prometheus mean one alert."`
 	MaxBody       ByteSize `yaml:"max_body" doc:"Largest body of one notification. More is answered 413."`
@@ -91,18 +98,22 @@ type Receiver struct {
 	MaxConcurrent int      `yaml:"max_concurrent" doc:"Open connections. More wait to be accepted."`
 }
 
+// Journal says where the journal is.
 type Journal struct {
 	Dir string `yaml:"dir" doc:"Directory of journal.db, journal.key and journal.pub. It is created when missing."`
 }
 
+// Playbooks says where playbooks are read from.
 type Playbooks struct {
 	Dir string `yaml:"dir" doc:"Directory of playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: the shipped ones."`
 }
 
+// Policy says where the rules over all playbooks are.
 type Policy struct {
 	File string `yaml:"file" doc:"File of rules, also in a mounted ConfigMap. Changes are picked up; a bad or missing file keeps the last good rules, and at the start it keeps the service from starting. Empty: there are no rules."`
 }
 
+// Prometheus says where PromQL is evaluated.
 type Prometheus struct {
 	URL       string        `yaml:"url" doc:"Base URL, e.g. http://prometheus.monitoring:9090."`
 	TokenFile string        `yaml:"token_file" doc:"File with a bearer token."`
@@ -111,6 +122,7 @@ type Prometheus struct {
 	Timeout   time.Duration `yaml:"timeout" doc:"For one query."`
 }
 
+// Kubernetes names the cluster.
 type Kubernetes struct {
 	Kubeconfig string `yaml:"kubeconfig" doc:"Path of a kubeconfig file."`
 	Context    string `yaml:"context" doc:"Context in it. Empty: the current one."`
@@ -121,11 +133,13 @@ type Kubernetes struct {
 // Configured reports whether there is a cluster at all.
 func (k Kubernetes) Configured() bool { return k.InCluster || k.Kubeconfig != "" }
 
+// Discovery finds services in the cluster.
 type Discovery struct {
 	Enabled  bool          `yaml:"enabled" doc:"Look for services in the cluster."`
 	Interval time.Duration `yaml:"interval" doc:"How often."`
 }
 
+// Log configures the service's own log.
 type Log struct {
 	Level  string `yaml:"level" enum:"debug,info,warn,error" doc:"Least severity that is written."`
 	Format string `yaml:"format" enum:"text,json" doc:"text for people, json for collectors."`

@@ -29,6 +29,7 @@ func (a Auth) ReceiverOptions() webhook.Auth {
 	return auth
 }
 
+// GrantOf returns what a credential may do. Prefixes of names and groups are cut.
 func GrantOf(name string, scopes, groups []string) webhook.Grant {
 	g := webhook.Grant{Name: strings.TrimPrefix(name, "user:")}
 	for _, s := range scopes {

@@ -26,12 +26,14 @@ type personName struct {
 	Email string `yaml:"email" doc:"E-mail address."`
 }
 
+// Signing is the key that signs commits.
 type Signing struct {
 	SSHKeyFile     string `yaml:"ssh_key_file" doc:"File with a private SSH key. This or openpgp_key_file."`
 	OpenPGPKeyFile string `yaml:"openpgp_key_file" doc:"File with an armored OpenPGP private key."`
 	PassphraseFile string `yaml:"passphrase_file" doc:"File with the passphrase of either."`
 }
 
+// Repository is one Git repository.
 type Repository struct {
 	URL     string        `yaml:"url" doc:"Address without credentials: https, ssh or file."`
 	Branch  string        `yaml:"branch" doc:"Branch, where neither the service nor its application names one. Empty: the repository's default branch."`
@@ -41,6 +43,7 @@ type Repository struct {
 	Timeout time.Duration `yaml:"timeout" doc:"Of one exchange with the server. 0: 1m."`
 }
 
+// GitAuth is the credential of a repository.
 type GitAuth struct {
 	TokenFile      string `yaml:"token_file" doc:"https: file with a token."`
 	Username       string `yaml:"username" doc:"https: user name that goes with the token. Default: x-access-token."`
@@ -60,6 +63,7 @@ func (a GitAuth) RepositoryAuth() repository.Auth {
 	}
 }
 
+// Forge is where pull requests of a repository are opened.
 type Forge struct {
 	Kind       string `yaml:"kind" enum:"github,gitlab,gitea" doc:"Whose API it is. Forgejo speaks gitea's."`
 	API        string `yaml:"api" doc:"Base of the API, e.g. https://git.example/api/v1. Default: of github.com and gitlab.com."`
@@ -72,6 +76,7 @@ type Forge struct {
 	MergeWithin time.Duration `yaml:"merge_within" doc:"How long a pull request may wait for reviews, checks and its merge; then it is closed, and the run goes on. The service is locked for other runs meanwhile. From 1m to 24h. 0: 1h. Who merges is said by a policy (merge)."`
 }
 
+// ArgoCD names the Argo CD server.
 type ArgoCD struct {
 	Server     string        `yaml:"server" doc:"Address of its API server, HOST or HOST:PORT."`
 	TokenFile  string        `yaml:"token_file" doc:"File with a token of an account or project role that may get and sync applications, and nothing else."`

@@ -15,6 +15,7 @@ type GPU struct {
 	Repairs Repairs `yaml:"repairs" doc:"Whoever repairs GPUs, for gpu.reset_request. Left out: it asks by a label on the node."`
 }
 
+// DCGM reads the series of dcgm-exporter.
 type DCGM struct {
 	Enabled   bool   `yaml:"enabled" doc:"Ask for them. A GPU is judged healthy only where the exporter is told to give DCGM_FI_DEV_CLOCKS_EVENT_REASONS, DCGM_FI_DEV_ECC_DBE_VOL_TOTAL and DCGM_FI_DEV_ROW_REMAP_PENDING too, which it does not by default; otherwise it is unknown, or worse. node.uncordon asks for DCGM_FI_DEV_SLOWDOWN_TEMP or DCGM_FI_DEV_GPU_MAX_OP_TEMP as well, and Prometheus for DCGM_FI_DEV_XID_ERRORS of all the time that the node was out, also of one whose agent has forgotten it."`
 	NodeLabel string `yaml:"node_label" doc:"Label with the name of the node as Kubernetes has it. Default: Hostname, which is that where the exporter's NODE_NAME is set."`

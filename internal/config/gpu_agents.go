@@ -10,6 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 )
 
+// Agents reads the node agents.
 type Agents struct {
 	Enabled    bool          `yaml:"enabled" doc:"Ask them."`
 	Namespace  string        `yaml:"namespace" doc:"Namespace of their pods."`

@@ -12,6 +12,7 @@ import (
 // defaultStrongAge is how long ago a login may be, where the file says nothing.
 const defaultStrongAge = 15 * time.Minute
 
+// OIDC admits bearer tokens of an OpenID Connect issuer.
 type OIDC struct {
 	Issuer        string   `yaml:"issuer" doc:"Its https URL, exactly as its tokens write it in iss. It is asked for its keys at the start and then while tokens come; the service starts without it."`
 	Audience      string   `yaml:"audience" doc:"What tokens must name in aud. Give the service one of its own: tokens made for others with the same audience are accepted."`
@@ -22,12 +23,14 @@ type OIDC struct {
 	Strong        *Strong  `yaml:"strong" doc:"Which tokens prove strong authentication, for levers that need it: those with one value of acr or amr, of a login that is recent. Left out: none does."`
 }
 
+// Strong says which tokens prove strong authentication.
 type Strong struct {
 	ACR    []string      `yaml:"acr" doc:"Values of the claim acr."`
 	AMR    []string      `yaml:"amr" doc:"Values of the claim amr, e.g. mfa or hwk."`
 	MaxAge time.Duration `yaml:"max_age" doc:"Time since the login, from the claim auth_time. 0: 15m."`
 }
 
+// Person is one person with all credentials.
 type Person struct {
 	Name   string   `yaml:"name" doc:"Who this is, whatever the door. Decisions are recorded as user:NAME."`
 	OIDC   string   `yaml:"oidc" doc:"The value of auth.oidc.username_claim."`
@@ -100,6 +103,7 @@ func checkPeople(people []Person, bad report) {
 	}
 }
 
+// IsSpace reports whether r is white space of a credential file.
 func IsSpace(r rune) bool { return strings.ContainsRune(" \t\r\n", r) }
 
 func (o *OIDC) receiver() *webhook.OIDC {

@@ -26,6 +26,7 @@ type Slack struct {
 	APIURL            string       `yaml:"api_url" doc:"Where the Web API is, for tests. Empty: Slack's. The tokens are sent there."`
 }
 
+// SlackRoute sends some runs to a channel of their own.
 type SlackRoute struct {
 	Service  string `yaml:"service" doc:"Name of the service. Empty: any."`
 	Playbook string `yaml:"playbook" doc:"Name of the playbook. Empty: any."`

@@ -254,6 +254,7 @@ func (d *strictDecoder) scalar(n *yaml.Node, v reflect.Value, path, enum string)
 	}
 }
 
+// Join returns the path of a field below a path.
 func Join(path, name string) string {
 	if path == "" {
 		return name

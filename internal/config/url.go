@@ -19,6 +19,7 @@ func QuotedURL(raw string) string {
 	return strconv.Quote(raw)
 }
 
+// IsHTTP reports whether raw is an http or https URL with a host.
 func IsHTTP(raw string) bool {
 	u, err := url.Parse(raw)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""

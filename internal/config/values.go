@@ -28,6 +28,7 @@ type NodesOut struct {
 	Percent int `yaml:"percent" doc:"Share of the pool's nodes with GPUs, rounded up. 0: no limit."`
 }
 
+// Budget bounds how many changes are made in a time.
 type Budget struct {
 	Window           time.Duration `yaml:"window" doc:"The window that the following count in."`
 	RunsPerService   int           `yaml:"runs_per_service" doc:"Runs that may act on one service. 0: no limit."`
@@ -36,6 +37,7 @@ type Budget struct {
 	Levers           int           `yaml:"levers" doc:"Levers over all services. 0: no limit."`
 }
 
+// Concurrency bounds how many changes are under way at once.
 type Concurrency struct {
 	Levers           int `yaml:"levers" doc:"Levers under way over all services. 0: no limit."`
 	LeversPerService int `yaml:"levers_per_service" doc:"Levers under way on one service. 0: no limit."`

@@ -84,6 +84,15 @@ type Revision struct {
 	Fields  map[string]string // the pod template, flattened: containers[vllm].image, containers[vllm].args[--max-num-seqs], containers[vllm].env[X]; values of env from secrets are references only
 }
 
+// Became returns when the revision became current, or when it was created where
+// that is not known.
+func (r Revision) Became() time.Time {
+	if r.Active.IsZero() {
+		return r.Created
+	}
+	return r.Active
+}
+
 // Node is a node that runs pods of the workload.
 type Node struct {
 	Name          string

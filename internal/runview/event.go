@@ -215,6 +215,7 @@ func JoinClauses(a, b string) string {
 	return a + ": " + b
 }
 
+// OrDash returns s, or a dash when it is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "always"

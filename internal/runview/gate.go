@@ -54,6 +54,7 @@ func needLine(n machine.Need, votes []machine.Decision) string {
 	return line + strings.Join(given, ", ") + " approved"
 }
 
+// UnmetLines lists what a gate still needs.
 func UnmetLines(g machine.Gate) string {
 	var b strings.Builder
 	for _, n := range g.Unmet() {

@@ -8,6 +8,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 )
 
+// LadderTable returns the table of the levers and their autonomy.
 func LadderTable(levers []api.TrackRecord) *Table {
 	t := &Table{
 		Columns: []Column{
@@ -45,6 +46,7 @@ func LadderTable(levers []api.TrackRecord) *Table {
 	return t
 }
 
+// LimitWords lists the rules that hold a lever at its level.
 func LimitWords(l api.TrackRecord) string {
 	var rules []string
 	for _, x := range l.HeldBy {

@@ -29,10 +29,12 @@ type Renderer struct {
 	Err   error
 }
 
+// NewRenderer returns a renderer that writes to w.
 func NewRenderer(w io.Writer) *Renderer {
 	return &Renderer{w: w, plans: map[string]bool{}}
 }
 
+// Printf writes a line, unless an earlier write failed.
 func (r *Renderer) Printf(format string, args ...any) {
 	if r.Err == nil {
 		_, r.Err = io.WriteString(r.w, Printable(fmt.Sprintf(format, args...)))
@@ -126,6 +128,7 @@ func AlertLine(a playbook.Alert) string {
 	return a.Labels["alertname"] + "{" + strings.Join(parts, ", ") + "}"
 }
 
+// Time formats a time in UTC.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -218,6 +221,7 @@ func (r *Renderer) behind(query string) {
 	}
 }
 
+// CapacityLine describes what a plan means for serving capacity.
 func CapacityLine(c machine.Capacity) string {
 	if c.Unknown {
 		return "cannot be said, so guards will refuse"
@@ -235,6 +239,7 @@ func (r *Renderer) guards(verdicts []machine.GuardVerdict) {
 	}
 }
 
+// GuardWord returns the word for a guard's verdict.
 func GuardWord(g machine.GuardVerdict) string {
 	switch {
 	case g.OK:

@@ -51,6 +51,7 @@ type Table struct {
 	Empty   string // what to say when there are no rows
 }
 
+// Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 // Write prints the table. Unless wide, flexible columns are cut, the widest
@@ -195,6 +196,7 @@ func Wrap(text string, width int) []string {
 	return lines
 }
 
+// OrText returns s, or otherwise when s is empty.
 func OrText(s, otherwise string) string {
 	if s == "" {
 		return otherwise

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // TestRepairedNodeIsProbed: the diagnosis that the shipped playbook node-return has
@@ -16,7 +17,7 @@ import (
 func TestRepairedNodeIsProbed(t *testing.T) {
 	w, clock := open(t, "node-return")
 	svc, _ := chat(w)
-	set := step.New(step.Deps{Workloads: w, Nodes: w, NodeChanger: w, GPUs: w, Querier: w, Now: clock.Now})
+	set := kinds.New(step.Deps{Workloads: w, Nodes: w, NodeChanger: w, GPUs: w, Querier: w, Now: clock.Now})
 	const node = "gpu-h100-01"
 	for name, c := range map[string]struct {
 		job    string
@@ -55,7 +56,7 @@ func TestNodeIsEmptiedAndGivenBack(t *testing.T) {
 	svc, ref := chat(w)
 	w.file = filepath.Join(t.TempDir(), "sandbox.json")
 	w.kept = kept{Version: keptVersion, Scenario: "bad-rollout", Start: w.start, Virtual: w.start, Real: w.start, Pace: 1}
-	set := step.New(step.Deps{Workloads: w, Nodes: w, NodeChanger: w, GPUs: w, Now: clock.Now})
+	set := kinds.New(step.Deps{Workloads: w, Nodes: w, NodeChanger: w, GPUs: w, Now: clock.Now})
 	do := func(kind string, a machine.Action, plan *machine.Plan) machine.Outcome {
 		return set.Do(t.Context(), machine.Effect{
 			Key: "r-1/" + kind + "#1/" + string(a) + "#1", Run: "r-1", State: kind, Action: a, Step: kind, Service: svc, Plan: plan,

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // A plan measures what its service generates, in PromQL that Prometheus
@@ -17,7 +18,7 @@ import (
 func TestPlanMeasuresTokens(t *testing.T) {
 	w, clock := open(t, "bad-rollout")
 	svc, ref := chat(w)
-	set := step.New(step.Deps{Querier: w, Workloads: w, Changer: w, Now: clock.Now})
+	set := kinds.New(step.Deps{Querier: w, Workloads: w, Changer: w, Now: clock.Now})
 	plan := func() *machine.Plan {
 		t.Helper()
 		o := set.Do(t.Context(), machine.Effect{

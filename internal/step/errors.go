@@ -12,7 +12,7 @@ import (
 // unknown, someone else's change is foreign, and what trying again may help
 // has failed; everything else is otherwise.
 func outcomeOf(err error, otherwise machine.Status) machine.Outcome {
-	e := wrap(err)
+	e := AsError(err)
 	out := machine.Outcome{Status: otherwise, Reason: e.Reason, Message: e.Error()}
 	switch {
 	case e.Unknown:
@@ -25,8 +25,8 @@ func outcomeOf(err error, otherwise machine.Status) machine.Outcome {
 	return out
 }
 
-// wrap returns the [fault.Error] in err, or gives one to an error without.
-func wrap(err error) *fault.Error {
+// AsError returns the [fault.Error] in err, or gives one to an error without.
+func AsError(err error) *fault.Error {
 	var e *fault.Error
 	switch {
 	case errors.As(err, &e):
@@ -38,7 +38,7 @@ func wrap(err error) *fault.Error {
 	}
 }
 
-// missing is the error of a step whose part of the world is not configured.
-func missing(what, setting string) error {
+// NotConfigured is the error of a step whose part of the world is not configured.
+func NotConfigured(what, setting string) error {
 	return &fault.Error{Reason: fault.Invalid, Message: "no " + what + " is configured: set " + setting}
 }

@@ -15,39 +15,39 @@ import (
 // This file holds what levers on a workload share: who may change a field, and
 // how a change of ours is told from one of someone else.
 
-// owned refuses a field that someone else owns and would change back.
-func owned(kind string, w kube.Workload, field string) error {
+// Owned refuses a field that someone else owns and would change back.
+func Owned(kind string, w kube.Workload, field string) error {
 	for _, o := range w.Owners {
 		if o.Field == "*" || o.Field == field || strings.HasPrefix(o.Field, field+".") || strings.HasPrefix(field, o.Field+".") {
 			what := "change it there, it would change it back"
 			if o.Kind == "Flux" {
-				what = byFlux
+				what = ByFlux
 			}
 			return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-				"%s: %s of %s belongs to %s (%s): %s", kind, field, place(w.Ref), ownerName(o), o.Why, what)}
+				"%s: %s of %s belongs to %s (%s): %s", kind, field, RefText(w.Ref), OwnerName(o), o.Why, what)}
 		}
 	}
 	return nil
 }
 
-// byFlux is what to do about what Flux owns.
-const byFlux = "Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand in the repository that Flux deploys from, or suspend it there while you change it live"
+// ByFlux is what to do about what Flux owns.
+const ByFlux = "Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand in the repository that Flux deploys from, or suspend it there while you change it live"
 
-// ownerName names an owner as people do.
-func ownerName(o kube.Owner) string {
+// OwnerName names an owner as people do.
+func OwnerName(o kube.Owner) string {
 	if o.Kind == "ArgoCD" {
 		return "Argo CD application " + o.Name
 	}
 	return o.Kind + " " + o.Name
 }
 
-// ownsReplicas reports whether someone else moves the replicas.
-func ownsReplicas(w kube.Workload) bool {
-	return owned("", w, "spec.replicas") != nil
+// OwnsReplicas reports whether someone else moves the replicas.
+func OwnsReplicas(w kube.Workload) bool {
+	return Owned("", w, "spec.replicas") != nil
 }
 
-// target names the very object of a plan.
-func target(w kube.Workload) machine.Target {
+// Target names the very object of a plan.
+func Target(w kube.Workload) machine.Target {
 	api := w.APIVersion
 	if api == "" {
 		api = "apps/v1"
@@ -58,115 +58,116 @@ func target(w kube.Workload) machine.Target {
 	}
 }
 
-// refOfTarget names the object of a plan.
-func refOfTarget(t machine.Target) kube.Ref {
+// RefOfTarget names the object of a plan.
+func RefOfTarget(t machine.Target) kube.Ref {
 	return kube.Ref{Kind: t.Kind, Namespace: t.Namespace, Name: t.Name}
 }
 
-// ours reports whether the last change recorded on the object was made by this
+// Ours reports whether the last change recorded on the object was made by this
 // run's visit of this state, as the given action. The attempt does not matter:
 // an earlier one may have got through after all.
-func ours(w kube.Workload, in Input, action machine.Action) bool {
-	return w.Annotations[kube.AnnotationRun] == in.Run && oursKey(w.Annotations[kube.AnnotationEffect], in, action)
+func Ours(w kube.Workload, in Input, action machine.Action) bool {
+	return w.Annotations[kube.AnnotationRun] == in.Run && OursKey(w.Annotations[kube.AnnotationEffect], in, action)
 }
 
-// oursKey reports whether an effect's recorded key is of this run's visit of
+// OursKey reports whether an effect's recorded key is of this run's visit of
 // this state and of the given action, whichever attempt.
-func oursKey(recorded string, in Input, action machine.Action) bool {
-	rest, ok := strings.CutPrefix(recorded, visit(in.Key)+"/")
+func OursKey(recorded string, in Input, action machine.Action) bool {
+	rest, ok := strings.CutPrefix(recorded, Visit(in.Key)+"/")
 	return recorded != "" && ok && (rest == string(action) || strings.HasPrefix(rest, string(action)+"#"))
 }
 
-// visit is the part of an effect's key that names the run and the visit of
+// Visit is the part of an effect's key that names the run and the visit of
 // the state: run/state#visit of run/state#visit/action#attempt.
-func visit(key string) string {
+func Visit(key string) string {
 	if i := strings.LastIndexByte(key, '/'); i >= 0 {
 		return key[:i]
 	}
 	return key
 }
 
-// isReason reports whether err carries the reason.
-func isReason(err error, r fault.Reason) bool { return err != nil && wrap(err).Reason == r }
+// HasReason reports whether err carries the reason.
+func HasReason(err error, r fault.Reason) bool { return err != nil && AsError(err).Reason == r }
 
-// afterConflict looks at what a refused write ran into. Our own change, made by
+// AfterConflict looks at what a refused write ran into. Our own change, made by
 // an attempt whose answer was lost, must not be reported as not made.
-func afterConflict(err error, w kube.Workload, readErr error, in Input, action machine.Action) error {
-	if !isReason(err, fault.Conflict) {
+func AfterConflict(err error, w kube.Workload, readErr error, in Input, action machine.Action) error {
+	if !HasReason(err, fault.Conflict) {
 		return err
 	}
-	if readErr != nil || ours(w, in, action) {
-		e := *wrap(err)
+	if readErr != nil || Ours(w, in, action) {
+		e := *AsError(err)
 		e.Unknown = true
 		return &e
 	}
 	return err
 }
 
-// applied is the end of an apply: its receipt, or what the refused write ran
+// Applied is the end of an apply: its receipt, or what the refused write ran
 // into, which takes another look at the target.
-func applied(ctx context.Context, ws Workloads, in Input, plan machine.Plan, receipt json.RawMessage, err error) (json.RawMessage, error) {
+func Applied(ctx context.Context, ws Workloads, in Input, plan machine.Plan, receipt json.RawMessage, err error) (json.RawMessage, error) {
 	if err == nil {
 		return receipt, nil
 	}
-	w, readErr := ws.Workload(ctx, refOfTarget(plan.Target))
-	return nil, afterConflict(err, w, readErr, in, machine.ActionApply)
+	w, readErr := ws.Workload(ctx, RefOfTarget(plan.Target))
+	return nil, AfterConflict(err, w, readErr, in, machine.ActionApply)
 }
 
-// look is what every observation of a workload begins with. P is the lever's payload.
-type look[P any] struct {
-	planned P
-	w       kube.Workload
-	over    *Observation // the target was deleted, or made anew: there is no more to see
+// Look is what every observation of a workload begins with. P is the lever's payload.
+type Look[P any] struct {
+	Planned P
+	W       kube.Workload
+	Over    *Observation // the target was deleted, or made anew: there is no more to see
 }
 
-func lookAt[P any](ctx context.Context, ws Workloads, plan machine.Plan) (look[P], error) {
-	var l look[P]
+// LookAt reads the target of a plan and the payload that the lever stored with it.
+func LookAt[P any](ctx context.Context, ws Workloads, plan machine.Plan) (Look[P], error) {
+	var l Look[P]
 	var err error
-	if l.planned, err = payload[P](plan.Step, plan.Payload); err != nil {
+	if l.Planned, err = Payload[P](plan.Step, plan.Payload); err != nil {
 		return l, err
 	}
 	if ws == nil {
-		return l, missing("cluster", "kubernetes")
+		return l, NotConfigured("cluster", "kubernetes")
 	}
-	if l.w, err = ws.Workload(ctx, refOfTarget(plan.Target)); err != nil {
+	if l.W, err = ws.Workload(ctx, RefOfTarget(plan.Target)); err != nil {
 		o, err := gone(plan.Target, err)
-		l.over = &o
+		l.Over = &o
 		return l, err
 	}
-	if l.w.UID != plan.Target.UID {
-		o := foreign(l.w, "it was deleted and made anew")
-		l.over = &o
+	if l.W.UID != plan.Target.UID {
+		o := Foreign(l.W, "it was deleted and made anew")
+		l.Over = &o
 	}
 	return l, nil
 }
 
-// inPlace is the observation of our own change as it stands.
-func inPlace(w kube.Workload, action machine.Action, replicas int) Observation {
-	o := Observation{Applied: true, Receipt: encode(changeReceipt{Action: action, UID: w.UID, Generation: w.Generation})}
-	rolled(&o, w, replicas)
+// InPlace is the observation of our own change as it stands.
+func InPlace(w kube.Workload, action machine.Action, replicas int) Observation {
+	o := Observation{Applied: true, Receipt: EncodeJSON(ChangeReceipt{Action: action, UID: w.UID, Generation: w.Generation})}
+	Rolled(&o, w, replicas)
 	return o
 }
 
 // gone is the observation of a target that was deleted or made anew.
 func gone(t machine.Target, err error) (Observation, error) {
-	if isReason(err, fault.NotFound) {
-		return Observation{Foreign: true, Progress: place(refOfTarget(t)) + " is gone: someone deleted it"}, nil
+	if HasReason(err, fault.NotFound) {
+		return Observation{Foreign: true, Progress: RefText(RefOfTarget(t)) + " is gone: someone deleted it"}, nil
 	}
 	return Observation{}, err
 }
 
-// foreign is the observation of someone else's change.
-func foreign(w kube.Workload, what string) Observation {
+// Foreign is the observation of someone else's change.
+func Foreign(w kube.Workload, what string) Observation {
 	by := ""
 	if run := w.Annotations[kube.AnnotationRun]; run != "" {
 		by = "; the last recorded change is of run " + run
 	}
-	return Observation{Foreign: true, Progress: place(w.Ref) + ": " + what + by}
+	return Observation{Foreign: true, Progress: RefText(w.Ref) + ": " + what + by}
 }
 
-// rolled fills in how far a change has taken effect.
-func rolled(o *Observation, w kube.Workload, replicas int) {
+// Rolled fills in how far a change has taken effect.
+func Rolled(o *Observation, w kube.Workload, replicas int) {
 	old := 0
 	for _, p := range w.Pods {
 		// Those on their way out get no new requests.
@@ -190,18 +191,18 @@ func rolled(o *Observation, w kube.Workload, replicas int) {
 	}
 }
 
-// payload reads what a lever stored in its plan or receipt.
-func payload[T any](kind string, data json.RawMessage) (T, error) {
+// Payload reads what a lever stored in its plan or receipt.
+func Payload[T any](kind string, data json.RawMessage) (T, error) {
 	var v T
 	if err := json.Unmarshal(data, &v); err != nil {
-		return v, invalid("%s: what was stored with the plan cannot be read: %v", kind, err)
+		return v, Invalid("%s: what was stored with the plan cannot be read: %v", kind, err)
 	}
 	return v, nil
 }
 
-// undone puts a change back. It looks first, so that what is put back is
+// Undone puts a change back. It looks first, so that what is put back is
 // exactly what was left, and looks again when the write ran into a conflict.
-func undone(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt json.RawMessage, write func() error) error {
+func Undone(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt json.RawMessage, write func() error) error {
 	for range 3 {
 		o, err := l.Observe(ctx, in, plan, receipt, false)
 		switch {
@@ -213,7 +214,7 @@ func undone(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt j
 			return &fault.Error{Reason: fault.NothingToDo, Message: plan.Step + ": the change is not in the world, there is nothing to undo"}
 		}
 		err = write()
-		if !isReason(err, fault.Conflict) {
+		if !HasReason(err, fault.Conflict) {
 			return err
 		}
 	}
@@ -232,41 +233,41 @@ func undoBlocked(ctx context.Context, l Lever, in Input, plan machine.Plan, rece
 	return &fault.Error{Reason: fault.ForeignChange, Message: seen.Progress, Err: errors.New("nothing was put back")}
 }
 
-// changeReceipt is what an apply or undo left behind.
-type changeReceipt struct {
+// ChangeReceipt is what an apply or undo left behind.
+type ChangeReceipt struct {
 	Action     machine.Action `json:"action"`
 	UID        string         `json:"uid"`
 	Generation int64          `json:"generation"`
 }
 
-// leftAt is the generation at which an apply left the object. Without a
+// LeftAt is the generation at which an apply left the object. Without a
 // receipt it is the one after the plan's: an apply is one write.
-func leftAt(plan machine.Plan, receipt json.RawMessage) (int64, error) {
+func LeftAt(plan machine.Plan, receipt json.RawMessage) (int64, error) {
 	if len(receipt) == 0 {
 		return plan.Target.Generation + 1, nil
 	}
-	r, err := payload[changeReceipt](plan.Step, receipt)
+	r, err := Payload[ChangeReceipt](plan.Step, receipt)
 	return r.Generation, err
 }
 
-// mine reports whether the object stands as this run's action left it: by what
+// Mine reports whether the object stands as this run's action left it: by what
 // is recorded on it, or by the receipt.
-func mine(w kube.Workload, in Input, action machine.Action, receipt json.RawMessage) bool {
-	if ours(w, in, action) {
+func Mine(w kube.Workload, in Input, action machine.Action, receipt json.RawMessage) bool {
+	if Ours(w, in, action) {
 		return true
 	}
-	var r changeReceipt
+	var r ChangeReceipt
 	if len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {
 		return false
 	}
 	return r.Action == action && r.UID == w.UID && r.Generation == w.Generation
 }
 
-// lackedRight tells a dry-run that the server refused for lack of a right from
+// LackedRight tells a dry-run that the server refused for lack of a right from
 // one that failed. RBAC cannot grant a dry-run alone, so a service that only
 // observes has no such right; its plan stands, says so, and the guard named
 // rights keeps it from being applied.
-func lackedRight(err error) (lacks string, rest error) {
+func LackedRight(err error) (lacks string, rest error) {
 	if kube.IsForbidden(err) {
 		return err.Error(), nil
 	}

@@ -3,9 +3,12 @@ package step
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // routes are the levers on live objects, and what they are where Git owns the
@@ -29,10 +32,10 @@ var routes = map[string]struct {
 // carries it out from there on.
 func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused error) (*machine.Plan, error) {
 	route, known := routes[e.Step]
-	if !known || !isReason(refused, fault.Owned) || s.deps.Workloads == nil || s.deps.Manifests == nil || s.deps.Applications == nil {
+	if !known || !HasReason(refused, fault.Owned) || s.deps.Workloads == nil || s.deps.Manifests == nil || s.deps.Applications == nil {
 		return nil, refused
 	}
-	w, err := s.deps.Workloads.Workload(ctx, refOf(in.Service))
+	w, err := s.deps.Workloads.Workload(ctx, RefOf(in.Service))
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +49,7 @@ func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused er
 	if err != nil {
 		return nil, err
 	}
-	plan.Notes = append([]string{fmt.Sprintf("%s is done as %s, because %s", e.Step, plan.Step, wrap(refused).Message)}, plan.Notes...)
+	plan.Notes = append([]string{fmt.Sprintf("%s is done as %s, because %s", e.Step, plan.Step, AsError(refused).Message)}, plan.Notes...)
 	return &plan, nil
 }
 
@@ -58,4 +61,13 @@ func (s *Set) leverOf(e machine.Effect) (Lever, bool) {
 	}
 	l, ok := s.levers[e.Step]
 	return l, ok
+}
+
+// inGit reports whether Git owns the workload and the service says where, so
+// that a live change has to become a commit.
+func inGit(svc playbook.Service, w kube.Workload) bool {
+	if svc.GitOps == (playbook.GitOps{}) {
+		return false
+	}
+	return slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == "ArgoCD" })
 }

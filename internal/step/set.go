@@ -20,26 +20,23 @@ type Set struct {
 	levers map[string]Lever
 }
 
-// New makes the steps over what they need of the world.
-func New(d Deps) *Set {
+// NewSet returns these kinds of steps over what they need of the world.
+func NewSet(d Deps, kinds map[string]Kind) *Set {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.Prober == nil {
-		d.Prober = newNetProber()
-	}
 	if d.Notifier == nil {
 		d.Notifier = logNotifier{d.Log}
 	}
 	s := &Set{deps: d, checks: map[string]Check{}, levers: map[string]Lever{}}
-	for name, k := range kinds() {
-		if k.check != nil {
-			s.checks[name] = k.check(d)
+	for name, k := range kinds {
+		if k.Check != nil {
+			s.checks[name] = k.Check(d)
 		} else {
-			s.levers[name] = k.lever(d)
+			s.levers[name] = k.Lever(d)
 		}
 	}
 	return s
@@ -76,14 +73,14 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 	case machine.ActionApply, machine.ActionUndo, machine.ActionSettle, machine.ActionUnwind:
 		return s.change(ctx, e, in)
 	default:
-		return outcomeOf(invalid("no step carries out %q", e.Action), machine.StatusFailed)
+		return outcomeOf(Invalid("no step carries out %q", e.Action), machine.StatusFailed)
 	}
 }
 
 func (s *Set) check(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
 	c, ok := s.checks[e.Step]
 	if !ok {
-		return outcomeOf(invalid("no check is called %q", e.Step), machine.StatusFailed)
+		return outcomeOf(Invalid("no check is called %q", e.Step), machine.StatusFailed)
 	}
 	found, err := c.Run(ctx, in)
 	if err != nil {
@@ -91,7 +88,7 @@ func (s *Set) check(ctx context.Context, e machine.Effect, in Input) machine.Out
 	}
 	data, err := json.Marshal(found.Out)
 	if err != nil {
-		return outcomeOf(invalid("%s: evidence cannot be written: %v", e.Step, err), machine.StatusFailed)
+		return outcomeOf(Invalid("%s: evidence cannot be written: %v", e.Step, err), machine.StatusFailed)
 	}
 	return machine.Outcome{Status: machine.StatusOK, Data: data, Facts: found.Facts}
 }
@@ -99,7 +96,7 @@ func (s *Set) check(ctx context.Context, e machine.Effect, in Input) machine.Out
 func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
 	l, ok := s.levers[e.Step]
 	if !ok {
-		return outcomeOf(invalid("no lever is called %q", e.Step), machine.StatusFailed)
+		return outcomeOf(Invalid("no lever is called %q", e.Step), machine.StatusFailed)
 	}
 	plan, err := l.Plan(ctx, in)
 	if err != nil {
@@ -123,16 +120,16 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 	}
 	switch {
 	case !ok:
-		return outcomeOf(invalid("no lever is called %q", e.Step), otherwise)
+		return outcomeOf(Invalid("no lever is called %q", e.Step), otherwise)
 	case e.Plan == nil:
-		return outcomeOf(invalid("%s: %s without a plan", e.Step, e.Action), otherwise)
+		return outcomeOf(Invalid("%s: %s without a plan", e.Step, e.Action), otherwise)
 	case e.Action == machine.ActionSettle, e.Action == machine.ActionUnwind:
 		return s.settle(ctx, e, in, l)
 	case e.Observe:
 		return s.observe(ctx, e, in, l)
 	case e.Action == machine.ActionUndo:
 		receipt, err := l.Undo(ctx, in, *e.Plan, e.Receipt)
-		if isReason(err, fault.NothingToDo) {
+		if HasReason(err, fault.NothingToDo) {
 			return outcomeOf(err, machine.StatusRefused)
 		}
 		if err != nil {
@@ -190,7 +187,7 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 
 // waitsFor is the pull request that a receipt names, for people; empty: none.
 func waitsFor(receipt json.RawMessage) string {
-	var r gitReceipt
+	var r GitReceipt
 	if len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {
 		return ""
 	}
@@ -202,16 +199,16 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	undo := e.Action == machine.ActionUnwind
 	o, err := s.current(ctx, e, in, l, undo)
 	if n, ok := l.(nudger); ok && err == nil && (o.Applied || o.Pending && in.MergeBy == machine.MergeResponder) && !o.Settled && !o.over() {
-		switch nudged := n.nudge(ctx, in, *e.Plan, undo); {
+		switch nudged := n.Nudge(ctx, in, *e.Plan, undo); {
 		case nudged == nil:
 		case o.Pending:
-			o.Progress += "; " + wrap(nudged).Error()
+			o.Progress += "; " + AsError(nudged).Error()
 		case o.Unread == nil:
 			o.Unread = nudged
 		}
 	}
 	if f, ok := l.(follower); ok && err == nil && o.Applied && !o.Settled && !o.over() && o.Unread == nil {
-		told, news := f.follow(ctx, *e.Plan, o.Receipt)
+		told, news := f.Follow(ctx, *e.Plan, o.Receipt)
 		o.seen(told)
 		if seen := o.Seen; news {
 			o, err = l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
@@ -254,7 +251,7 @@ func (s *Set) current(ctx context.Context, e machine.Effect, in Input, l Lever, 
 		}
 		return o, err
 	}
-	return x.advance(ctx, in, *e.Plan)
+	return x.Advance(ctx, in, *e.Plan)
 }
 
 // prove takes one sample of the proof. It looks at the target first: numbers
@@ -262,7 +259,7 @@ func (s *Set) current(ctx context.Context, e machine.Effect, in Input, l Lever, 
 func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
 	l, ok := s.leverOf(e)
 	if !ok || e.Plan == nil {
-		return outcomeOf(invalid("%s: nothing to verify", e.Step), machine.StatusFailed)
+		return outcomeOf(Invalid("%s: nothing to verify", e.Step), machine.StatusFailed)
 	}
 	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, false)
 	switch {
@@ -276,8 +273,8 @@ func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Out
 	}
 	out := s.verify(ctx, e, in.Now)
 	if k, ok := l.(keeper); ok && out.Sample != nil && out.Sample.Verdict == machine.VerdictVerified {
-		if why := k.kept(ctx, in, *e.Plan); why != nil {
-			out.Sample.Verdict, out.Sample.Reason = machine.VerdictInconclusive, wrap(why).Reason
+		if why := k.Kept(ctx, in, *e.Plan); why != nil {
+			out.Sample.Verdict, out.Sample.Reason = machine.VerdictInconclusive, AsError(why).Reason
 			out.Sample.Message = "the figures are met, and do not count yet: " + why.Error()
 		}
 	}
@@ -307,5 +304,5 @@ func (l logNotifier) Notify(_ context.Context, n Notice) error {
 // Prober asks an endpoint; *http.Client is one.
 var _ Prober = (*http.Client)(nil)
 
-// locks are the names a lever on the service's workload holds.
-func locks(svc playbook.Service) []string { return []string{"service:" + svc.Name} }
+// Locks are the names a lever on the service's workload holds.
+func Locks(svc playbook.Service) []string { return []string{"service:" + svc.Name} }

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/slo"
 )
 
 // Input is what every step is told.
@@ -78,53 +76,3 @@ type Observation struct {
 
 // over reports whether waiting and asking again changes nothing.
 func (o Observation) over() bool { return o.Foreign || o.Degraded || o.Defeated }
-
-// Querier answers PromQL: Prometheus, or the sandbox.
-type Querier interface {
-	// Instant evaluates expr at the given time.
-	Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error)
-	// Range evaluates expr over [from, to].
-	Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (slo.Matrix, error)
-}
-
-// Workloads reads workloads and what happened to them: a cluster, or the sandbox.
-type Workloads interface {
-	// Workload gives the state of one workload and its pods.
-	Workload(ctx context.Context, ref kube.Ref) (kube.Workload, error)
-	// Revisions gives the revision history, oldest first.
-	Revisions(ctx context.Context, ref kube.Ref) ([]kube.Revision, error)
-	// Nodes gives the conditions of the nodes the workload's pods run on.
-	Nodes(ctx context.Context, ref kube.Ref) ([]kube.Node, error)
-}
-
-// Changer changes workloads. Every method takes dryRun, which asks the server
-// to validate and default the change without storing it, and a precondition on
-// the object's UID and generation.
-type Changer interface {
-	// Scale sets the replicas of the object.
-	Scale(ctx context.Context, c kube.ScaleChange) (kube.Applied, error)
-	// Undo sets the pod template to that of an earlier revision.
-	Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, error)
-}
-
-// Nodes reads nodes and what runs on them: a cluster, or the sandbox.
-type Nodes interface {
-	// Node gives one node.
-	Node(ctx context.Context, name string) (kube.NodeState, error)
-	// NodePods gives the pods bound to it; their budgets need not be known.
-	NodePods(ctx context.Context, name string) ([]kube.NodePod, error)
-	// NodeView gives the node with its pods and their budgets, its pool and what serves on it.
-	NodeView(ctx context.Context, name string) (kube.NodeView, error)
-	// InRotation gives the pods of a namespace that may get new requests, by UID, each with the EndpointSlice that says so.
-	InRotation(ctx context.Context, namespace string) (map[string]string, error)
-}
-
-// NodeChanger changes nodes and moves pods off them, one request each. Both
-// methods have a dry-run that the server validates and forgets.
-type NodeChanger interface {
-	// ChangeNode edits a node on the precondition that it is still as it was looked at.
-	ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeState, error)
-	// Evict asks for one pod, this very one, to leave. Blocked: a disruption
-	// budget says not now. A pod that is gone is no error.
-	Evict(ctx context.Context, e kube.Eviction) (blocked string, err error)
-}

@@ -106,13 +106,13 @@ func (s *Set) one(ctx context.Context, expr string, now time.Time) (number float
 	v, err := s.deps.Querier.Instant(ctx, expr, now)
 	switch {
 	case err != nil:
-		return 0, wrap(err).Error()
-	case warnings(v.Warnings) != "":
-		return 0, "the answer may be partial: " + warnings(v.Warnings)
+		return 0, AsError(err).Error()
+	case Warnings(v.Warnings) != "":
+		return 0, "the answer may be partial: " + Warnings(v.Warnings)
 	case len(v.Samples) != 1:
-		return 0, "no fresh series answers " + shorten(expr)
-	case !isFinite(v.Samples[0].Value) || v.Samples[0].Value < 0:
-		return 0, "not a finite number: " + shorten(expr)
+		return 0, "no fresh series answers " + Shorten(expr)
+	case !IsFinite(v.Samples[0].Value) || v.Samples[0].Value < 0:
+		return 0, "not a finite number: " + Shorten(expr)
 	}
 	return v.Samples[0].Value, ""
 }

@@ -22,9 +22,9 @@ const freshness = 2 * time.Minute
 func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machine.Outcome {
 	switch {
 	case e.Proof == nil:
-		return outcomeOf(invalid("%s: nothing to verify against", e.State), machine.StatusFailed)
+		return outcomeOf(Invalid("%s: nothing to verify against", e.State), machine.StatusFailed)
 	case s.deps.Querier == nil:
-		return outcomeOf(missing("Prometheus", "prometheus.url"), machine.StatusFailed)
+		return outcomeOf(NotConfigured("Prometheus", "prometheus.url"), machine.StatusFailed)
 	}
 	p := e.Proof
 	proof := slo.Proof{
@@ -35,11 +35,11 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 	for _, x := range p.Spec.Until {
 		say := func(v float64) string { return playbook.Quantity(v, x.Unit) }
 		proof.Until = append(proof.Until, slo.Target{Name: x.Shown(), Op: x.Op, Limit: x.Value, Say: say})
-		r.Until = append(r.Until, s.read(ctx, x.Query, now, worst(x.Op, x.Value)))
+		r.Until = append(r.Until, s.read(ctx, x.Query, now, Worst(x.Op, x.Value)))
 	}
 	if p.Spec.ErrorRatio != "" {
 		proof.Burn = &slo.BurnTarget{Objective: p.Spec.Objective, Max: p.Spec.MaxBurn}
-		r.ErrorRatio = s.read(ctx, slo.Since(p.Spec.ErrorRatio, p.FixedAt, now, p.Spec.Interval), now, worst("<", 0))
+		r.ErrorRatio = s.read(ctx, slo.Since(p.Spec.ErrorRatio, p.FixedAt, now, p.Spec.Interval), now, Worst("<", 0))
 	}
 	if p.Spec.Traffic != "" {
 		proof.Traffic = &slo.TrafficTarget{MinRate: p.Spec.MinRate, Share: p.Spec.MinTraffic, Before: s.before(ctx, e)}
@@ -77,40 +77,40 @@ func (s *Set) before(ctx context.Context, e machine.Effect) float64 {
 
 // read asks one question of the proof and whether its answer is fresh.
 func (s *Set) read(ctx context.Context, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
-	return readFresh(ctx, s.deps.Querier, expr, now, fold)
+	return ReadFresh(ctx, s.deps.Querier, expr, now, fold)
 }
 
-// readFresh asks one question, and whether its answer is fresh.
-func readFresh(ctx context.Context, q Querier, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
+// ReadFresh asks one question, and whether its answer is fresh.
+func ReadFresh(ctx context.Context, q Querier, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
 	v, err := q.Instant(ctx, expr, now)
 	if err != nil {
-		e := wrap(err)
+		e := AsError(err)
 		return slo.Reading{Reason: e.Reason, Detail: e.Error()}
 	}
-	if w := warnings(v.Warnings); w != "" {
+	if w := Warnings(v.Warnings); w != "" {
 		return slo.Reading{Reason: fault.NoData, Detail: "the answer may be partial: " + w}
 	}
 	if len(v.Samples) == 0 {
 		return slo.Reading{Reason: fault.NoData}
 	}
-	newest, asked, err := newestSample(ctx, q, expr, now)
+	newest, asked, err := NewestSample(ctx, q, expr, now)
 	if err != nil {
-		e := wrap(err)
+		e := AsError(err)
 		return slo.Reading{Reason: e.Reason, Detail: "how old the samples are: " + e.Error()}
 	}
 	if asked && newest.IsZero() {
 		return slo.Reading{Reason: fault.NoData, Detail: "the answer is a constant, no series is behind it"}
 	}
 	if age := now.Sub(newest); asked && age > freshness {
-		return slo.Reading{Reason: fault.Stale, Detail: "the newest sample is " + ago(age, newest)}
+		return slo.Reading{Reason: fault.Stale, Detail: "the newest sample is " + Ago(age, newest)}
 	}
 	return slo.Reading{Value: fold(v.Samples)}
 }
 
-// newestSample tells when the newest sample behind an expression was taken;
+// NewestSample tells when the newest sample behind an expression was taken;
 // zero: there is none. It reports false when that cannot be asked, because the
 // expression names no series of now.
-func newestSample(ctx context.Context, q Querier, expr string, now time.Time) (time.Time, bool, error) {
+func NewestSample(ctx context.Context, q Querier, expr string, now time.Time) (time.Time, bool, error) {
 	ask, _, err := slo.FreshnessQuery(expr)
 	if err != nil || ask == "" {
 		return time.Time{}, false, err
@@ -123,16 +123,16 @@ func newestSample(ctx context.Context, q Querier, expr string, now time.Time) (t
 	return at, true, nil
 }
 
-// ago says an age, or that it is beyond Prometheus's look-back.
-func ago(age time.Duration, at time.Time) string {
+// Ago says an age, or that it is beyond Prometheus's look-back.
+func Ago(age time.Duration, at time.Time) string {
 	if at.Unix() == 0 {
 		return "older than Prometheus looks back (5m by default)"
 	}
 	return fmt.Sprintf("%s old", age.Round(time.Second))
 }
 
-// warnings joins what Prometheus warns of; remarks on style are left out.
-func warnings(all []string) string {
+// Warnings joins what Prometheus warns of; remarks on style are left out.
+func Warnings(all []string) string {
 	var out []string
 	for _, w := range all {
 		if !strings.HasPrefix(w, "PromQL info") {
@@ -142,9 +142,9 @@ func warnings(all []string) string {
 	return strings.Join(out, "; ")
 }
 
-// worst picks, of several series, the one that is furthest from satisfying the
+// Worst picks, of several series, the one that is furthest from satisfying the
 // comparison: all of them must.
-func worst(op string, limit float64) func([]slo.Sample) float64 {
+func Worst(op string, limit float64) func([]slo.Sample) float64 {
 	badness := func(v float64) float64 {
 		switch op {
 		case ">", ">=":
@@ -190,10 +190,10 @@ func (s *Set) traffic(ctx context.Context, e machine.Effect, at time.Time) (rate
 		return nil, "", nil
 	}
 	if s.deps.Querier == nil {
-		return nil, "", missing("Prometheus", "prometheus.url")
+		return nil, "", NotConfigured("Prometheus", "prometheus.url")
 	}
 	v, err := s.deps.Querier.Instant(ctx, e.Proof.Spec.Traffic, at)
-	if err == nil && len(v.Samples) == 0 && warnings(v.Warnings) == "" {
+	if err == nil && len(v.Samples) == 0 && Warnings(v.Warnings) == "" {
 		return s.trafficWas(ctx, e.Proof.Spec.Traffic, at)
 	}
 	rate, err = trafficOf(sum(v.Samples), e.Proof.Spec.Traffic, v.Warnings, err)
@@ -230,10 +230,10 @@ func (s *Set) trafficWas(ctx context.Context, expr string, at time.Time) (*float
 // trafficOf is a rate that the proof can be compared with.
 func trafficOf(rate float64, expr string, warned []string, err error) (*float64, error) {
 	if err != nil {
-		x := wrap(err)
+		x := AsError(err)
 		return nil, &fault.Error{Reason: x.Reason, Message: "traffic before the change cannot be read, nothing was changed", Err: x}
 	}
-	if w := warnings(warned); w != "" {
+	if w := Warnings(warned); w != "" {
 		return nil, &fault.Error{Reason: fault.NoData, Message: "traffic before the change may be partial, nothing was changed: " + w}
 	}
 	if math.IsNaN(rate) || math.IsInf(rate, 0) {

@@ -13,24 +13,24 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// duration is a time.Duration as parameters and payloads store it: 5m.
-type duration time.Duration
+// Duration is a time.Duration as parameters and payloads store it: 5m.
+type Duration time.Duration
 
 // UnmarshalJSON reads the language's form.
-func (d *duration) UnmarshalJSON(b []byte) error {
+func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("want a duration like 5m, got %s", b)
 	}
 	v, err := playbook.ParseDuration(s)
-	*d = duration(v)
+	*d = Duration(v)
 	return err
 }
 
-// decode reads parameters strictly against the declaration, defaults included.
+// Decode reads parameters strictly against the declaration, defaults included.
 // Playbooks were checked when they were loaded; this guards against values that
 // expressions gave and against callers that are not playbooks.
-func decode[T any](k playbook.Kind, with map[string]any) (T, error) {
+func Decode[T any](k playbook.Kind, with map[string]any) (T, error) {
 	var out T
 	full := map[string]any{}
 	for _, f := range k.With {
@@ -38,18 +38,18 @@ func decode[T any](k playbook.Kind, with map[string]any) (T, error) {
 		switch {
 		case given && v != nil:
 			if err := within(f, v); err != nil {
-				return out, invalid("%s: %s %s", k.Name, f.Name, err)
+				return out, Invalid("%s: %s %s", k.Name, f.Name, err)
 			}
 			full[f.Name] = stored(v)
 		case f.Required:
-			return out, invalid("%s: %s is missing", k.Name, f.Name)
+			return out, Invalid("%s: %s is missing", k.Name, f.Name)
 		case f.Default != nil:
 			full[f.Name] = f.Default
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(with)) {
 		if !slices.ContainsFunc(k.With, func(f playbook.Field) bool { return f.Name == name }) {
-			return out, invalid("%s: unknown parameter %q; it knows %s", k.Name, name, names(k.With))
+			return out, Invalid("%s: unknown parameter %q; it knows %s", k.Name, name, names(k.With))
 		}
 	}
 	for _, group := range k.OneOf {
@@ -60,17 +60,17 @@ func decode[T any](k playbook.Kind, with map[string]any) (T, error) {
 			}
 		}
 		if n != 1 {
-			return out, invalid("%s: give exactly one of %s, not %d", k.Name, strings.Join(group, ", "), n)
+			return out, Invalid("%s: give exactly one of %s, not %d", k.Name, strings.Join(group, ", "), n)
 		}
 	}
 	b, err := json.Marshal(full)
 	if err != nil {
-		return out, invalid("%s: parameters: %v", k.Name, err)
+		return out, Invalid("%s: parameters: %v", k.Name, err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&out); err != nil {
-		return out, invalid("%s: parameters: %v", k.Name, err)
+		return out, Invalid("%s: parameters: %v", k.Name, err)
 	}
 	return out, nil
 }
@@ -118,12 +118,13 @@ func within(f playbook.Field, v any) error {
 	return nil
 }
 
-func invalid(format string, args ...any) error {
+// Invalid returns an error with the reason invalid.
+func Invalid(format string, args ...any) error {
 	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// encode is JSON of our own structs.
-func encode(v any) json.RawMessage {
+// EncodeJSON is JSON of our own structs.
+func EncodeJSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("step: cannot encode: " + err.Error()) // unreachable unless a struct of this package holds NaN or a channel

@@ -16,7 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/slo"
-	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/gpu"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -154,7 +154,7 @@ func nodeReturnsByDCGM(t *testing.T, f *faults) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	xids, uuids := step.DCGM{Querier: querier, Now: time.Now}, []string{"GPU-" + node + "-0", "GPU-" + node + "-1"}
+	xids, uuids := gpu.DCGM{Querier: querier, Now: time.Now}, []string{"GPU-" + node + "-0", "GPU-" + node + "-1"}
 	if err := xids.Quiet(t.Context(), node, uuids, since); err != nil {
 		t.Errorf("XIDs since %s: %v; want to know that none came", since, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 	language "github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 	"github.com/inference-responder/responder/internal/step/steptest"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
@@ -111,7 +112,7 @@ func TestNodeReturnsRebooted(t *testing.T) {
 	at := time.Now().UTC().Format(time.RFC3339)
 	cp.Kubectl(t, "annotate", "node", node, fmt.Sprintf("%s=%s boot=boot-of-%s reset=GPU-0", kube.GPUsWhenOut, at, node))
 	plan := func() machine.Outcome {
-		return step.New(step.Deps{Workloads: client, Nodes: client, NodeChanger: client, GPUs: wellGPU{}}).Do(t.Context(), machine.Effect{
+		return kinds.New(step.Deps{Workloads: client, Nodes: client, NodeChanger: client, GPUs: wellGPU{}}).Do(t.Context(), machine.Effect{
 			Key: "r-1/back#1/plan#1", Run: "r-1", State: "back", Action: machine.ActionPlan, Step: lever.kind, Attempt: 1,
 			With: map[string]any{"node": node, "healthy_for": "1ms"}, Service: lever.world(cp, client, ns, node).Service,
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 	language "github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -127,7 +128,7 @@ func (r *referee) ours(t *testing.T, with map[string]any) map[string]string {
 	}
 	with = maps.Clone(with)
 	with["node"] = r.node
-	o := step.New(step.Deps{Workloads: client, Nodes: client, NodeChanger: client, Now: time.Now}).Do(t.Context(), machine.Effect{
+	o := kinds.New(step.Deps{Workloads: client, Nodes: client, NodeChanger: client, Now: time.Now}).Do(t.Context(), machine.Effect{
 		Key: "r-1/drain#1/plan#1", Run: "r-1", State: "drain", Action: machine.ActionPlan, Step: "node.drain", With: with, Attempt: 1,
 		Service: language.Service{Name: r.ns + "/deployment", Namespace: r.ns, Workload: language.Workload{Kind: "Deployment", Name: "deployment"}},
 	})

@@ -37,6 +37,7 @@ type Client struct {
 	Credentials
 }
 
+// AddFlags adds the flags that name the service and the credential.
 func (c *Client) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.Server, "server", "", "URL of the running service (default $"+serverVariable+", else "+defaultServer+")")
 	c.Credentials.addFlags(cmd)

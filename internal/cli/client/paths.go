@@ -2,6 +2,7 @@ package client
 
 import "net/url"
 
+// RunPath returns the path of one run.
 func RunPath(id string) string { return RunsPath + "/" + url.PathEscape(id) }
 
 // Paths of the API.

@@ -48,6 +48,7 @@ func (o *Output) Set(s string) error {
 	return nil
 }
 
+// AddFlag adds -o, with table as its default.
 func (o *Output) AddFlag(cmd *cobra.Command) {
 	o.Format = formatTable
 	cmd.Flags().VarP(o, "output", "o", "how to print")

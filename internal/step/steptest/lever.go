@@ -16,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // World is one workload on which a lever can act, ready and settled.
@@ -65,7 +66,7 @@ func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *tes
 			case w.Deps.Commits != nil:
 				w.Deps.Commits = f
 			}
-			tt.run(t, &trial{World: w, writer: f, kind: kind, with: with, run: "r-1", set: step.New(w.Deps)})
+			tt.run(t, &trial{World: w, writer: f, kind: kind, with: with, run: "r-1", set: kinds.New(w.Deps)})
 		})
 	}
 }

@@ -1,0 +1,41 @@
+package step
+
+import (
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+)
+
+// RolloutCapacity is how few replicas may be ready while the rollout goes on.
+// The controller takes ready pods away only down to what the strategy allows.
+func RolloutCapacity(w kube.Workload) machine.Capacity {
+	c := machine.Capacity{ReadyNow: w.Ready, ReadyAfter: w.Replicas}
+	switch {
+	case w.Strategy.Type == "Recreate":
+	case w.Strategy.Type == "RollingUpdate" && w.Strategy.MaxUnavailable >= 0:
+		c.LowestReady = min(w.Ready, max(w.Replicas-w.Strategy.MaxUnavailable, 0))
+	default:
+		c.Unknown = true
+	}
+	return c
+}
+
+// RolloutRisk says nothing of how many are ready now: the plan's digest must
+// not move by itself.
+func RolloutRisk(plan *machine.Plan, w kube.Workload) {
+	plan.Risk, plan.Why = machine.RiskMedium, "replaces every pod, step by step as its strategy allows"
+	switch {
+	case plan.Capacity.Unknown:
+		plan.Risk, plan.Why = machine.RiskHigh, "replaces every pod; how many stay ready cannot be said"
+	case w.Strategy.Type == "Recreate" || w.Strategy.MaxUnavailable >= w.Replicas:
+		plan.Risk, plan.Why = machine.RiskHigh, "replaces every pod; its strategy lets all of them be missing at once"
+	}
+	if w.Ref.Kind == "StatefulSet" && w.Ready < w.Replicas {
+		plan.Notes = append(plan.Notes, "a StatefulSet waits for broken pods to become ready: they may have to be deleted by hand")
+	}
+}
+
+// RolloutPlan fills in what a change of the pod template means for capacity.
+func RolloutPlan(plan *machine.Plan, w kube.Workload) {
+	plan.Capacity = RolloutCapacity(w)
+	RolloutRisk(plan, w)
+}

@@ -1,0 +1,226 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// ChangesKind declares gitops.changes.
+func ChangesKind() playbook.Kind {
+	text, whole, yes := step.Scalar(playbook.String), step.Scalar(playbook.Int), step.Scalar(playbook.Bool)
+	return playbook.Kind{
+		Name: "gitops.changes",
+		Role: playbook.RoleCheck,
+		Doc: `Reads what changed the service in Git and in Argo CD within the window: which commits touched its manifests, by whom, which flags, images and
+replicas they moved, and what was deployed when. A commit counts when it was made within the window, and when Argo CD deployed it within the
+window, however old it was then. A history that cannot be read, or does not reach back that far, is an error, never "no change".`,
+		With: []playbook.Field{
+			{Name: "window", Type: step.Scalar(playbook.Duration), Required: true, Doc: "How long ago counts: the burn window of the alert, e.g. 1h."},
+		},
+		Out: []playbook.Field{
+			{Name: "changed", Type: yes, Doc: "A commit of somebody other than Responder that touched the service's manifests was made or deployed within the window."},
+			{Name: "count", Type: whole, Doc: "How many such commits."},
+			{Name: "deployed", Type: yes, Doc: "Argo CD deployed something else than before within the window, or something of which its history does not tell what was before."},
+			{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since the newest of those commits, by its own age_seconds; -1: there is none."},
+			{Name: "deployed_age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since Argo CD's newest deployment; -1: it never deployed."},
+			{Name: "ours", Type: yes, Doc: "The newest commit that touched the service within the window is one of Responder's: a repair, not a cause."},
+			{Name: "flags_changed", Type: yes, Doc: "A flag of the engine moved in those commits."},
+			{Name: "images_changed", Type: yes, Doc: "An image moved."},
+			{Name: "replicas_changed", Type: yes, Doc: "The number of replicas, or a bound of it, moved."},
+			{Name: "variables", Type: step.ListOf(text), Doc: "What moved, each once: --max-num-seqs, image, replicas, or the path of a field."},
+			{Name: "commits", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "sha", Type: text, Doc: "The commit."},
+				playbook.Field{Name: "subject", Type: text, Doc: "Its first line."},
+				playbook.Field{Name: "author", Type: text, Doc: "Who wrote it."},
+				playbook.Field{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since it was committed; of a commit older than the window, since it was deployed."},
+				playbook.Field{Name: "ours", Type: yes, Doc: "It is one of Responder's."},
+			)), Doc: "All that touched the service within the window, newest first."},
+			{Name: "diff", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "sha", Type: text, Doc: "The commit."},
+				playbook.Field{Name: "variable", Type: text, Doc: "What moved."},
+				playbook.Field{Name: "file", Type: text, Doc: "In which file."},
+				playbook.Field{Name: "from", Type: text, Doc: "Value before; empty: it was added."},
+				playbook.Field{Name: "to", Type: text, Doc: "Value after; empty: it was removed."},
+			)), Doc: "What those commits moved, field by field, as far as it can be told."},
+			{Name: "deployments", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "id", Type: whole, Doc: "Of Argo CD's history."},
+				playbook.Field{Name: "revision", Type: text, Doc: "What was deployed."},
+				playbook.Field{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since then."},
+				playbook.Field{Name: "by", Type: text, Doc: "Who asked for it; empty: automated, or not known."},
+			)), Doc: "Argo CD's deployments within the window, newest first."},
+		},
+	}
+}
+
+type gitopsChanges struct{ Change }
+
+// NewChanges returns the check gitops.changes.
+func NewChanges(d step.Deps) step.Check { return gitopsChanges{NewChange(d)} }
+
+type gitChangesOut struct {
+	Changed            bool            `json:"changed"`
+	Count              int             `json:"count"`
+	Deployed           bool            `json:"deployed"`
+	AgeSeconds         float64         `json:"age_seconds"`
+	DeployedAgeSeconds float64         `json:"deployed_age_seconds"`
+	Ours               bool            `json:"ours"`
+	FlagsChanged       bool            `json:"flags_changed"`
+	ImagesChanged      bool            `json:"images_changed"`
+	ReplicasChanged    bool            `json:"replicas_changed"`
+	Variables          []string        `json:"variables"`
+	Commits            []commitOut     `json:"commits"`
+	Diff               []touchOut      `json:"diff"`
+	Deployments        []deploymentOut `json:"deployments"`
+}
+
+type commitOut struct {
+	SHA        string  `json:"sha"`
+	Subject    string  `json:"subject"`
+	Author     string  `json:"author"`
+	AgeSeconds float64 `json:"age_seconds"`
+	Ours       bool    `json:"ours"`
+}
+
+type touchOut struct {
+	SHA      string `json:"sha"`
+	Variable string `json:"variable"`
+	File     string `json:"file"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+}
+
+type deploymentOut struct {
+	ID         int64   `json:"id"`
+	Revision   string  `json:"revision"`
+	AgeSeconds float64 `json:"age_seconds"`
+	By         string  `json:"by"`
+}
+
+type changesWith struct {
+	Window step.Duration `json:"window"`
+}
+
+// Run implements [Check].
+func (c gitopsChanges) Run(ctx context.Context, in step.Input) (step.Finding, error) {
+	with, err := step.Decode[changesWith](ChangesKind(), in.With)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	switch {
+	case c.h == nil:
+		return step.Finding{}, step.NotConfigured("Git repository", "gitops.repositories")
+	case c.a == nil:
+		return step.Finding{}, step.NotConfigured("Argo CD", "gitops.argocd")
+	case c.w == nil:
+		return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
+	}
+	at, err := c.find(ctx, in)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	if len(at.app.History) == 0 {
+		return step.Finding{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
+			"Argo CD application %s has no history: it was never synced, or its revisionHistoryLimit is 0; what was deployed when is not known", at.app.Name)}
+	}
+	window := time.Duration(with.Window)
+	changes, err := c.arrivals(ctx, at, in.Now.Add(-window))
+	if err != nil {
+		return step.Finding{}, err
+	}
+	out := gitChangesOut{
+		AgeSeconds: -1, DeployedAgeSeconds: -1,
+		Variables: []string{}, Commits: []commitOut{}, Diff: []touchOut{}, Deployments: []deploymentOut{},
+	}
+	for i, ch := range changes {
+		out.commit(ch, in.Now, i == 0)
+	}
+	out.deployments(at, in.Now, window)
+	return step.Finding{Out: out, Facts: out.facts(in.Service.Name, at, window)}, nil
+}
+
+// commit takes a commit in; newest first.
+func (o *gitChangesOut) commit(ch arrival, now time.Time, newest bool) {
+	age := max(now.Sub(ch.At).Seconds(), 0)
+	ours := repairs(ch.Commit)
+	o.Commits = append(o.Commits, commitOut{ch.Commit.SHA, ch.Commit.Subject, ch.Commit.Author.Name, age, ours})
+	if newest {
+		o.Ours = ours
+	}
+	if ours {
+		return
+	}
+	if !o.Changed {
+		o.AgeSeconds = age
+	}
+	o.Changed = true
+	o.Count++
+	for _, t := range ch.Touches {
+		o.Diff = append(o.Diff, touchOut{ch.Commit.SHA, t.Variable, t.File, t.From, t.To})
+		if !slices.Contains(o.Variables, t.Variable) {
+			o.Variables = append(o.Variables, t.Variable)
+		}
+		o.FlagsChanged = o.FlagsChanged || strings.HasPrefix(t.Variable, "--")
+		o.ImagesChanged = o.ImagesChanged || t.Variable == "image"
+		o.ReplicasChanged = o.ReplicasChanged || t.Variable == (gitops.Variable{Replicas: true}).String()
+	}
+}
+
+// deployments takes the application's history in.
+func (o *gitChangesOut) deployments(at site, now time.Time, window time.Duration) {
+	h := at.app.History
+	revision := func(d gitops.Deployment) string {
+		if at.index < len(d.Revisions) {
+			return d.Revisions[at.index]
+		}
+		return strings.Join(d.Revisions, ",")
+	}
+	for i := len(h) - 1; i >= 0; i-- {
+		age := max(now.Sub(h[i].At), 0)
+		if i == len(h)-1 {
+			o.DeployedAgeSeconds = age.Seconds()
+		}
+		if age > window {
+			return
+		}
+		o.Deployments = append(o.Deployments, deploymentOut{h[i].ID, revision(h[i]), age.Seconds(), h[i].By})
+		// What the oldest entry took the place of is not known.
+		o.Deployed = o.Deployed || i == 0 || revision(h[i-1]) != revision(h[i])
+	}
+}
+
+func (o *gitChangesOut) facts(service string, at site, window time.Duration) []string {
+	seconds := func(s float64) string { return step.DurationText(time.Duration(s * float64(time.Second))) }
+	var facts []string
+	if len(o.Commits) == 0 {
+		facts = append(facts, fmt.Sprintf("no commit of the last %s touched the manifests of %s", step.DurationText(window), service))
+	}
+	for i, c := range o.Commits {
+		if i == 10 {
+			facts = append(facts, fmt.Sprintf("and %d more commits", len(o.Commits)-i))
+			break
+		}
+		by := c.Author
+		if c.Ours {
+			by = "Responder"
+		}
+		line := fmt.Sprintf("%s %q by %s, %s ago", short(c.SHA), c.Subject, step.OrNone(by), seconds(c.AgeSeconds))
+		for _, d := range o.Diff {
+			if d.SHA == c.SHA {
+				line += fmt.Sprintf("; %s %s -> %s", d.Variable, step.OrNone(d.From), step.OrNone(d.To))
+			}
+		}
+		facts = append(facts, line)
+	}
+	if len(o.Deployments) > 0 {
+		facts = append(facts, fmt.Sprintf("Argo CD application %s deployed %s %s ago", at.app.Name, short(o.Deployments[0].Revision), seconds(o.Deployments[0].AgeSeconds)))
+	}
+	return facts
+}

@@ -1,0 +1,216 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/engine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// What may be done with a flag that no table knows. Empty is change, for a flag
+// whose name is only known once the run is there.
+const (
+	unknownChange = "change" // where it stands in Git already
+	unknownAdd    = "add"    // where it does not, too
+)
+
+// FlagRules say what flags of a service are checked against.
+type FlagRules struct {
+	Service string
+	Engine  string // as the catalog names it; empty: not known
+	Unknown string // what may be done with flags that no table knows: change (or empty), add
+	Name    string // what to do so that the engine is known
+
+	// Look gives where variables stand in Git, of one container where it is named.
+	Look func(container string, vs []gitops.Variable) ([]gitops.Place, error)
+}
+
+// CheckedFlags are flags that the engine takes.
+type CheckedFlags struct {
+	Set      []gitops.Assignment // by the names that the engine's table has
+	Notes    []string            // what people should know before they say yes
+	Contract []string            // flags with which clients are served other than before
+}
+
+// CheckFlags refuses flags that the engine of a service does not take: unknown
+// ones that would be added, values of another type or out of range, what a run
+// never changes, and what does not go with the other flags that are set.
+func CheckFlags(r FlagRules, wanted []gitops.Assignment) (CheckedFlags, error) {
+	e, known := engine.Named(r.Engine)
+	c := flagCheck{FlagRules: r, engine: e, stated: known}
+	for _, a := range wanted {
+		if err := c.add(a); err != nil {
+			return CheckedFlags{}, err
+		}
+	}
+	if err := c.places(); err != nil {
+		return CheckedFlags{}, err
+	}
+	if err := c.together(); err != nil {
+		return CheckedFlags{}, err
+	}
+	if !known {
+		c.out.Notes = append(c.out.Notes, fmt.Sprintf("the engine of service %s is not known, so the values were checked against all engines: %s", r.Service, r.Name))
+	}
+	return c.out, nil
+}
+
+// flagCheck is a check under way.
+type flagCheck struct {
+	FlagRules
+	engine  engine.Engine
+	stated  bool
+	out     CheckedFlags
+	unknown map[string]*engine.Error // by the names of flags that no table knows
+	inside  []string                 // container of each of out.Set; empty: of all, or not known
+}
+
+// add checks one flag and its value alone.
+func (c *flagCheck) add(a gitops.Assignment) error {
+	f, err := c.engine.Check(a.Variable.Flag, a.Value)
+	if environment(a.Variable) {
+		err = &engine.Error{Problem: engine.Unknown, Message: a.Variable.Flag + " is an environment variable, of which no table is kept"}
+	}
+	switch {
+	case err == nil:
+		a.Variable.Flag, a.Variable.Switch = f.Name, f.Kind == engine.Switch
+		c.out.Notes = append(c.out.Notes, trade(f))
+		if f.Contract {
+			c.out.Contract = append(c.out.Contract, f.Name)
+		}
+	case err.Problem == engine.Unknown || err.Problem == engine.Removed:
+		if c.unknown == nil {
+			c.unknown = map[string]*engine.Error{}
+		}
+		c.unknown[a.Variable.Flag] = err
+		c.out.Notes = append(c.out.Notes, err.Message+": its value is not checked")
+	default:
+		return refusedFlag(err)
+	}
+	if slices.ContainsFunc(c.out.Set, func(b gitops.Assignment) bool { return b.Variable.Flag == a.Variable.Flag }) {
+		return step.Invalid("--%s is given twice, in two spellings", a.Variable.Flag)
+	}
+	c.out.Set = append(c.out.Set, a)
+	return nil
+}
+
+// environment reports whether a variable is one of the environment.
+func environment(v gitops.Variable) bool { return v.String() == v.Flag }
+
+// trade is what people should know of a flag.
+func trade(f engine.Flag) string {
+	text := "--" + f.Name + ": " + f.Trades
+	if f.Compiles {
+		text += "; the engine compiles anew, so that its first start is slower"
+	}
+	return text
+}
+
+// places looks where the flags stand, and refuses to add what is not known.
+func (c *flagCheck) places() error {
+	var vs []gitops.Variable
+	for _, a := range c.out.Set {
+		vs = append(vs, a.Variable)
+	}
+	places, err := c.Look("", vs)
+	if err != nil {
+		return err
+	}
+	if len(places) != len(vs) {
+		return step.Invalid("asked where %d flags stand, %d were answered", len(vs), len(places))
+	}
+	for i, p := range places {
+		c.inside = append(c.inside, p.Container)
+		if !p.Missing || c.Unknown == unknownAdd {
+			continue
+		}
+		if unknown := c.unknown[vs[i].Flag]; unknown != nil {
+			return step.Invalid("%s; it stands nowhere in Git, and a flag that is not known is not added unless unknown_flag: add (--unknown-flag add) says so", unknown)
+		}
+		if !c.stated {
+			return step.Invalid("%s stands nowhere in Git, and the engine of service %s is not known: %s; unknown_flag: add (--unknown-flag add) adds it all the same", vs[i], c.Service, c.Name)
+		}
+	}
+	return nil
+}
+
+// together checks what the flags are together with the others that are set, in
+// each container by itself: each runs an engine of its own.
+func (c *flagCheck) together() error {
+	containers := slices.Compact(slices.Sorted(slices.Values(c.inside)))
+	if len(containers) > 1 && containers[0] == "" {
+		containers = containers[1:]
+	}
+	for _, name := range containers {
+		if err := c.within(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within is together, in one container. A flag of which no container is known
+// counts in all of them.
+func (c *flagCheck) within(container string) error {
+	values, set := map[string]string{}, map[string]string{}
+	var changed []string
+	for i, a := range c.out.Set {
+		if c.inside[i] != "" && c.inside[i] != container {
+			continue
+		}
+		set[a.Variable.Flag] = a.Value
+		if c.unknown[a.Variable.Flag] == nil {
+			changed = append(changed, a.Variable.Flag)
+		}
+	}
+	for _, name := range c.engine.Related(changed...) {
+		value, stands, err := c.standing(container, name)
+		if err != nil {
+			e := *step.AsError(err)
+			e.Message = fmt.Sprintf("--%s goes with --%s, and where that stands cannot be told: %s", strings.Join(changed, ", --"), name, e.Message)
+			return &e
+		}
+		if stands {
+			values[name] = value
+		}
+	}
+	maps.Copy(values, set)
+	for _, err := range c.engine.Conflicts(values, changed) {
+		return refusedFlag(err)
+	}
+	return nil
+}
+
+// standing is what a flag is set to in Git, by whichever of its names.
+func (c *flagCheck) standing(container, name string) (value string, set bool, err error) {
+	f, unknown := c.engine.Known(name)
+	if unknown != nil {
+		return "", false, unknown // unreachable unless a rule names a flag that no table has
+	}
+	for _, n := range append([]string{f.Name}, f.Aliases...) {
+		places, err := c.Look(container, []gitops.Variable{{Flag: n, Switch: f.Kind == engine.Switch}})
+		if errors.Is(err, gitops.ErrUnset) {
+			continue // it is not to be added here, so it does not matter where
+		}
+		if err != nil {
+			return "", false, err
+		}
+		for _, p := range places {
+			if !p.Missing {
+				return p.Value, true, nil
+			}
+		}
+	}
+	return "", false, nil
+}
+
+// refusedFlag is what the table says, as an outcome of a lever.
+func refusedFlag(err *engine.Error) error {
+	return &fault.Error{Reason: fault.Invalid, Message: err.Error()}
+}

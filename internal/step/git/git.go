@@ -1,0 +1,185 @@
+package git
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// SourceOf is where a service's manifests are: as its catalog entry says or,
+// where it names no repository, its application.
+func SourceOf(svc playbook.Service, app gitops.Application) (gitops.Source, error) {
+	src, _, err := source(svc, app)
+	return src, err
+}
+
+// ManifestOf is the object that Git holds for a service, as far as its catalog
+// entry tells.
+func ManifestOf(svc playbook.Service) gitops.Target { return manifestOf(svc, kube.Workload{}) }
+
+// source is where a service's manifests are, as its catalog entry and its
+// application say. Both saying different things is refused: a change of a place
+// that nobody deploys would be no change.
+func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, error) {
+	g := svc.GitOps
+	refuse := func(format string, args ...any) (gitops.Source, int, error) {
+		return gitops.Source{}, 0, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(format, args...)}
+	}
+	var fits []int
+	for i, s := range app.Sources {
+		if i < len(app.Chart) && app.Chart[i] != "" {
+			continue // a chart repository; its values may be in Git
+		}
+		if s.Repository != "" && (g.Repository == "" || sameRepository(g.Repository, s.Repository)) && (g.Path == "" || samePath(g.Path, s.Path)) {
+			fits = append(fits, i)
+		}
+	}
+	switch {
+	case len(app.Sources) == 0:
+		return refuse("Argo CD application %s names no source", app.Name)
+	case len(fits) == 0:
+		return refuse("service %s keeps its manifests in %s %s, and Argo CD application %s deploys from %s: make gitops.repository and gitops.path of the catalog agree with it",
+			svc.Name, step.OrNone(g.Repository), g.Path, app.Name, sourcesText(app.Sources))
+	case len(fits) > 1:
+		return refuse("Argo CD application %s deploys from several sources, %s: set gitops.repository and gitops.path of service %s to the one that holds its manifests",
+			app.Name, sourcesText(app.Sources), svc.Name)
+	}
+	i := fits[0]
+	src := app.Sources[i]
+	if g.Repository != "" {
+		src.Repository = g.Repository // reached the way it is configured: ssh here may be https there
+	}
+	target := followed(app, i)
+	if strings.HasPrefix(target, "refs/") || isSHA(target) {
+		return refuse("Argo CD application %s is pinned to %s, which is no branch: a commit would not be deployed", app.Name, target)
+	}
+	if g.Branch != "" && target != "" && g.Branch != target {
+		return refuse("service %s names branch %s, and Argo CD application %s deploys %s: make gitops.branch agree with it", svc.Name, g.Branch, app.Name, target)
+	}
+	src.Branch = target
+	if src.Branch == "" {
+		src.Branch = g.Branch
+	}
+	return src, i, nil
+}
+
+// followed is the branch that an application names for one of its sources; empty:
+// HEAD, which is whatever branch the remote has as its default. It may be no
+// branch at all: a tag or a commit.
+func followed(app gitops.Application, index int) string {
+	if index >= len(app.Target) || app.Target[index] == "HEAD" {
+		return ""
+	}
+	return strings.TrimPrefix(app.Target[index], "refs/heads/")
+}
+
+// valueFiles are the Helm value files that a source's manifests are made of,
+// from the repository's root: those beside its chart, and those that another
+// source takes from it.
+func valueFiles(app gitops.Application, index int) []string {
+	var out []string
+	for i, files := range app.Values {
+		for _, f := range files {
+			ref, file, named := strings.Cut(f, "/")
+			switch {
+			case strings.HasPrefix(ref, "$") && named && len(app.Sources) > 1 && i != index:
+				out = append(out, file)
+			case i == index && !strings.HasPrefix(f, "$") && !strings.Contains(f, "://"):
+				out = append(out, path.Join(app.Sources[i].Path, f))
+			}
+		}
+	}
+	return out
+}
+
+func isSHA(s string) bool { return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" }
+
+func sourcesText(ss []gitops.Source) string {
+	var out []string
+	for _, s := range ss {
+		out = append(out, strings.TrimSpace(s.Repository+" "+s.Path))
+	}
+	return strings.Join(out, ", ")
+}
+
+// sameRepository compares two addresses of one repository as people write them:
+// https and ssh, with and without .git.
+func sameRepository(a, b string) bool { return gitops.RepositoryName(a) == gitops.RepositoryName(b) }
+
+func samePath(a, b string) bool { return strings.Trim(a, "/.") == strings.Trim(b, "/.") }
+
+// manifestOf is the object that Git holds for the service: its workload, or the
+// object that makes the workload.
+func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
+	t := gitops.Target{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name, Container: svc.Container}
+	for _, o := range w.Owners {
+		if o.Field == "*" && o.Kind != "ArgoCD" && o.Kind != "Flux" {
+			t.Kind, t.Name = o.Kind, o.Name
+		}
+	}
+	if o := svc.GitOps.Object; o.Kind != "" {
+		t.Kind, t.Name = o.Kind, o.Name
+	}
+	if t.Kind != svc.Workload.Kind || t.Name != svc.Workload.Name {
+		t.Workload = svc.Workload.Name
+	}
+	return t
+}
+
+// Manages refuses an application that does not manage the object.
+func Manages(app gitops.Application, t gitops.Target) error { return managed(app, t) }
+
+// managed refuses an application that does not manage the object.
+func managed(app gitops.Application, t gitops.Target) error {
+	if slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool {
+		return r.Kind == t.Kind && r.Name == t.Name && (r.Namespace == t.Namespace || r.Namespace == "")
+	}) {
+		return nil
+	}
+	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
+		"Argo CD application %s does not manage %s %s/%s: set gitops.application to the one that does", app.Name, t.Kind, t.Namespace, t.Name)}
+}
+
+// applicationOf names the application of a service: the catalog's, or the one
+// that the object itself declares.
+func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
+	for _, o := range w.Owners {
+		if o.Kind == "Flux" {
+			return "", &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
+				"service %s: %s belongs to %s (%s): %s", svc.Name, step.RefText(w.Ref), step.OwnerName(o), o.Why, step.ByFlux)}
+		}
+	}
+	if svc.GitOps.Application != "" {
+		return svc.GitOps.Application, nil
+	}
+	for _, o := range w.Owners {
+		if o.Kind == "ArgoCD" {
+			return o.Name, nil
+		}
+	}
+	return "", &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(
+		"no Argo CD application is known for service %s: set gitops.application in its catalog entry", svc.Name)}
+}
+
+// short is a commit as people write it.
+func short(sha string) string {
+	if isSHA(sha) {
+		return sha[:9]
+	}
+	return sha
+}
+
+func shorts(shas []string) []string {
+	var out []string
+	for _, s := range shas {
+		out = append(out, short(s))
+	}
+	return out
+}

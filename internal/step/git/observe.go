@@ -1,0 +1,228 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// Observe implements [Lever]. Whether a commit was made Git alone knows, by the
+// key in its trailer; whether it is in effect Argo CD knows.
+func (g Change) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
+	p, err := step.Payload[gitPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return step.Observation{}, err
+	}
+	if err := g.configured(); err != nil {
+		return step.Observation{}, err
+	}
+	made, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionApply))
+	if err != nil {
+		return step.Observation{}, err
+	}
+	if late := lateCommit(plan, made); late != nil {
+		return step.Observation{Foreign: true, Progress: late.Error()}, nil
+	}
+	told := step.GitReceipt{Action: machine.ActionApply} // what the next receipt says
+	plan.Beside, told.Beside = g.besideAt(ctx, plan, p, receipt, made)
+	if undo {
+		told.Action, told.Left = machine.ActionUndo, leftBehind(receipt)
+		return g.observeUndo(ctx, in, plan, p, made, told)
+	}
+	switch {
+	case made.Changed != "":
+		return step.Observation{Foreign: true, Progress: "somebody changed the pull request: " + made.Changed}, nil
+	case made.SHA == "" && made.Waits != "":
+		return awaits(in, "", made, told), nil
+	case made.SHA == "" && made.Closed != "":
+		return step.Observation{Declined: true, Progress: made.Closed + " was closed without being merged: that is a no"}, nil
+	case made.SHA == "":
+		return g.notMade(ctx, in, p)
+	}
+	if why, err := g.gone(ctx, in, p, made.SHA); err != nil || why != "" {
+		return step.Observation{Foreign: why != "", Progress: why}, err
+	}
+	told.Revision = made.SHA
+	return g.standing(ctx, in, plan, p, told), nil
+}
+
+// notMade is the observation of a commit that is nowhere. A value that is
+// neither as before, nor ours, is someone else's.
+func (g Change) notMade(ctx context.Context, in step.Input, p gitPayload) (step.Observation, error) {
+	before := step.Observation{Progress: "no commit of this run is on " + branchOf(p)}
+	if len(p.Set) == 0 {
+		_, err := g.propose(ctx, p, in.Service.Namespace)
+		if r := reasonOf(err); r == fault.Conflict || r == fault.NothingToDo {
+			return step.Observation{Foreign: true, Progress: "someone else changed the same lines: " + err.Error()}, nil
+		}
+		return before, err
+	}
+	places, err := g.places(ctx, in, p)
+	if err != nil {
+		return step.Observation{}, err
+	}
+	for i, a := range p.Set {
+		if now := valueAt(places[i]); now != a.From {
+			return step.Observation{Foreign: true, Progress: fmt.Sprintf("someone else set %s to %s (%s:%d)", a.variable(), step.OrNone(now), places[i].File, places[i].Line)}, nil
+		}
+	}
+	return before, nil
+}
+
+func reasonOf(err error) fault.Reason {
+	if err == nil {
+		return ""
+	}
+	return step.AsError(err).Reason
+}
+
+func (g Change) places(ctx context.Context, in step.Input, p gitPayload) ([]gitops.Place, error) {
+	var vs []gitops.Variable
+	for _, a := range p.Set {
+		vs = append(vs, a.variable())
+	}
+	places, err := g.m.Places(ctx, p.src(), p.target(in.Service.Namespace), vs)
+	if err == nil && len(places) != len(vs) {
+		err = step.Invalid("asked where %d variables stand, %d were answered", len(vs), len(places))
+	}
+	return places, err
+}
+
+func valueAt(p gitops.Place) string {
+	if p.Missing {
+		return ""
+	}
+	return p.Value
+}
+
+// gone says what became of a commit that is on the branch and no longer counts:
+// someone changed the same place afterwards. Empty: it counts.
+func (g Change) gone(ctx context.Context, in step.Input, p gitPayload, sha string) (string, error) {
+	undone, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
+	switch {
+	case err != nil:
+		return "", err
+	case undone.SHA != "":
+		return "commit " + short(undone.SHA) + " has reverted it", nil
+	}
+	if len(p.Set) == 0 {
+		_, err := g.m.Reverting(ctx, p.src(), p.target(in.Service.Namespace), []string{sha})
+		if r := reasonOf(err); r == fault.Conflict || r == fault.NothingToDo {
+			return "someone else changed the same lines after commit " + short(sha) + ": " + err.Error(), nil
+		}
+		return "", err
+	}
+	places, err := g.places(ctx, in, p)
+	if r := reasonOf(err); r == fault.NotFound || r == fault.Ambiguous {
+		return "someone else changed the manifests after commit " + short(sha) + ": " + err.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for i, a := range p.Set {
+		if now := valueAt(places[i]); !a.made(now) {
+			return fmt.Sprintf("someone else set %s to %s after commit %s (%s:%d)", a.variable(), step.OrNone(now), short(sha), places[i].File, places[i].Line), nil
+		}
+	}
+	return "", nil
+}
+
+// observeUndo tells what became of the undo, and what it left behind.
+func (g Change) observeUndo(ctx context.Context, in step.Input, plan machine.Plan, p gitPayload, made gitops.Landing, told step.GitReceipt) (step.Observation, error) {
+	back, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
+	if err != nil {
+		return step.Observation{}, err
+	}
+	left := told.Left
+	told.Left = ""
+	switch {
+	case back.Changed != "":
+		return step.Observation{Foreign: true, Progress: "somebody changed the pull request that takes the change back: " + back.Changed}, nil
+	case back.SHA != "":
+		if why, err := g.againChanged(ctx, in, p, back.SHA); err != nil || why != "" {
+			return step.Observation{Foreign: why != "", Progress: why}, err
+		}
+		told.Revision = back.SHA
+		return g.standing(ctx, in, plan, p, told), nil
+	case back.Waits != "":
+		return awaits(in, plan.Undo+": ", back, told), nil
+	case back.Closed != "":
+		return step.Observation{Declined: true, Progress: back.Closed + ", which takes the change back, was closed without being merged"}, nil
+	case made.SHA == "" && made.Waits == "":
+		// Withdrawn before it was merged, or never asked for: the branch is as it was.
+		o := step.Observation{Applied: true, Settled: true, Progress: "nothing of it is on " + branchOf(p), Receipt: step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Left: left})}
+		if left != "" {
+			o.Progress, o.Seen = o.Progress+"; "+left, []string{left}
+		}
+		return o, nil
+	case made.SHA == "":
+		return step.Observation{Progress: made.Waits + " is still open"}, nil
+	}
+	if why, err := g.gone(ctx, in, p, made.SHA); err != nil || why != "" {
+		return step.Observation{Foreign: why != "", Progress: why}, err
+	}
+	return step.Observation{Progress: "commit " + short(made.SHA) + " is in place, nothing has reverted it"}, nil
+}
+
+// againChanged says who changed the place after it was put back.
+func (g Change) againChanged(ctx context.Context, in step.Input, p gitPayload, back string) (string, error) {
+	if len(p.Set) == 0 {
+		return "", nil
+	}
+	places, err := g.places(ctx, in, p)
+	if err != nil {
+		return "", err
+	}
+	for i, a := range p.Set {
+		if now := valueAt(places[i]); now != a.From {
+			return fmt.Sprintf("someone else set %s to %s after commit %s put it back", a.variable(), step.OrNone(now), short(back)), nil
+		}
+	}
+	return "", nil
+}
+
+// standing is the observation of a commit that is on the branch and counts.
+func (g Change) standing(ctx context.Context, in step.Input, plan machine.Plan, p gitPayload, made step.GitReceipt) step.Observation {
+	o, sha := step.Observation{Applied: true, Receipt: step.EncodeJSON(made)}, made.Revision
+	app, err := g.a.Application(ctx, p.Application)
+	if err != nil {
+		o.Unread, o.Progress = err, "commit "+short(sha)+" is on the branch; Argo CD cannot be asked: "+err.Error()
+		return o
+	}
+	state, why := g.judge(ctx, plan, p, sha)(app)
+	g.recovery.rollout(&o, state, why, app, in.Now)
+	if o.Settled {
+		g.inEffect(ctx, in, p, &o, app, made.Action == machine.ActionUndo)
+	}
+	return o
+}
+
+// judge says how far an application has come with a commit. What was amiss before
+// the change does not count, for it or against it.
+func (g Change) judge(ctx context.Context, plan machine.Plan, p gitPayload, sha string) func(gitops.Application) (gitops.Rollout, string) {
+	return func(app gitops.Application) (gitops.Rollout, string) {
+		return gitops.Settled(app.Without(amissOf(plan.Beside)), sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
+	}
+}
+
+// recovery is how long an application may be unhealthy after a sync before that
+// counts: health is known a moment after the sync, and pods take their time.
+// 0 stands for the default.
+type recovery time.Duration
+
+const defaultRecovery = recovery(3 * time.Minute)
+
+// rollout fills in how far Argo CD has come.
+func (r recovery) rollout(o *step.Observation, state gitops.Rollout, why string, app gitops.Application, now time.Time) {
+	r = cmp.Or(r, defaultRecovery)
+	o.Progress = app.Name + ": " + why
+	o.Settled = state == gitops.RolloutSettled
+	o.Degraded = state == gitops.RolloutFailed || state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > time.Duration(r)
+}

@@ -1,0 +1,242 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// site is where a change of a service would be made, as it stands now.
+type site struct {
+	w      kube.Workload
+	app    gitops.Application
+	src    gitops.Source
+	index  int // of src among the application's sources
+	object gitops.Target
+}
+
+// deployed is the commit that runs; empty: not known. The revision of an
+// application that is out of sync is what it was compared with, not what runs.
+func (s site) deployed() string {
+	at := s.app.Revisions
+	if s.app.Sync != "Synced" {
+		at = running(s.app)
+	}
+	if s.index < len(at) {
+		return at[s.index]
+	}
+	return ""
+}
+
+// find looks up the workload, the application that owns it and where its
+// manifests are.
+func (g Change) find(ctx context.Context, in step.Input) (site, error) {
+	var s site
+	var err error
+	if s.w, err = g.w.Workload(ctx, step.RefOf(in.Service)); err != nil {
+		return s, err
+	}
+	name, err := applicationOf(in.Service, s.w)
+	if err != nil {
+		return s, err
+	}
+	if s.app, err = g.a.Application(ctx, name); err != nil {
+		return s, err
+	}
+	s.object = manifestOf(in.Service, s.w)
+	if err := managed(s.app, s.object); err != nil {
+		return s, err
+	}
+	if s.src, s.index, err = source(in.Service, s.app); err == nil {
+		s.object.ValueFiles = valueFiles(s.app, s.index)
+	}
+	return s, err
+}
+
+// planSet plans one commit that gives variables their values.
+func (g Change) planSet(ctx context.Context, in step.Input, at site, stepName string, set []gitops.Assignment, because string) (machine.Plan, effect, error) {
+	var e effect
+	prop, err := g.m.Propose(ctx, gitops.Want{Source: at.src, Target: at.object, Set: set, Deployed: at.deployed()})
+	if err == nil {
+		err = alone(at, prop)
+	}
+	if err == nil {
+		e, err = g.reach(ctx, in, at, prop)
+	}
+	if err == nil && len(e.decided) > 0 {
+		err = overridden(stepName, at, e.decided)
+	}
+	var notes []string
+	if err == nil {
+		notes, err = g.try(ctx, in, stepName, prop, e)
+	}
+	if err != nil {
+		return machine.Plan{}, e, err
+	}
+	p := payloadAt(at, prop)
+	p.Because, p.Live = because, e.live
+	var does, undoes []string
+	var good []machine.Setting
+	for _, a := range set {
+		i := slices.IndexFunc(prop.Touches, func(t gitops.Touch) bool { return t.Variable == a.Variable.String() })
+		if i < 0 {
+			notes = append(notes, fmt.Sprintf("%s is %s already", a.Variable, a.Value))
+			continue
+		}
+		t := prop.Touches[i]
+		p.Set = append(p.Set, assignment{Flag: a.Variable.Flag, Switch: a.Variable.Switch, Replicas: a.Variable.Replicas, From: t.From, To: t.To})
+		does = append(does, fmt.Sprintf("set %s from %s to %s", a.Variable, step.OrNone(t.From), t.To))
+		undoes = append(undoes, fmt.Sprintf("%s goes back to %s", a.Variable, step.OrNone(t.From)))
+		good = append(good, machine.Setting{Name: a.Variable.String(), Value: t.To})
+	}
+	plan, err := g.planOf(ctx, in, at, stepName, p, prop)
+	if err != nil {
+		return machine.Plan{}, effect{}, err
+	}
+	plan.Summary = strings.Join(does, ", ") + " in " + filesText(prop) + plan.Summary
+	plan.Undo = "revert that commit: " + strings.Join(undoes, ", ")
+	plan.Good = good
+	plan.Notes = append(plan.Notes, notes...)
+	if because != "" {
+		plan.Notes = append(plan.Notes, "one variable, because: "+because)
+	}
+	return plan, e, nil
+}
+
+// payloadAt is the part of a payload that says where.
+func payloadAt(at site, prop gitops.Proposal) gitPayload {
+	follows := followed(at.app, at.index)
+	return gitPayload{
+		Application: at.app.Name, Index: at.index, Follows: &follows,
+		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
+		Object: objectName{at.object.Kind, at.object.Name, at.object.Workload}, Container: at.object.Container,
+		ValueFiles: at.object.ValueFiles, Read: prop.Read,
+	}
+}
+
+// planOf is the part of a plan that all commits have. The undo is the caller's,
+// and what comes before the summary, which says the way here.
+func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName string, p gitPayload, prop gitops.Proposal) (machine.Plan, error) {
+	way, err := g.p.Way(ctx, p.src())
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	p.PullRequest = way.PullRequest
+	plan := machine.Plan{Step: stepName, Target: step.Target(at.w), Locks: step.Locks(in.Service), Payload: step.EncodeJSON(p)}
+	// The application's syncs move the generation; the manifests that were read
+	// are the precondition.
+	plan.Target.Generation = 0
+	for _, t := range prop.Touches {
+		plan.Diff = append(plan.Diff, machine.FieldChange{Path: fileLine(t) + " " + t.Path, From: t.From, To: t.To})
+	}
+	for _, f := range prop.Files {
+		plan.Locks = append(plan.Locks, "file:"+gitops.RepositoryName(p.Repository)+"#"+f.Path)
+	}
+	for _, path := range prop.Deleted {
+		plan.Locks = append(plan.Locks, "file:"+gitops.RepositoryName(p.Repository)+"#"+path)
+	}
+	if way.PullRequest {
+		plan.Summary, plan.MergeWithin = byPullRequest, way.Within
+		plan.Notes = append(plan.Notes, fmt.Sprintf("a pull request to %s, over %s, on %s, because %s; closed unless it is merged within %s",
+			branchOf(p), short(prop.Base), way.Forge, way.Why, step.DurationText(way.Within)))
+	} else {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("a commit on %s, over %s", branchOf(p), short(prop.Base)))
+	}
+	if at.app.Automated {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s syncs it by itself", at.app.Name))
+	} else {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s is synced to that commit", at.app.Name))
+		if plan.Lacks, err = g.a.Lacks(ctx, at.app.Name); err != nil {
+			return machine.Plan{}, err
+		}
+	}
+	if len(at.app.Overrides) > 0 {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("the application decides some things beside Git, so what runs is read after the sync: %s", fields(at.app.Overrides)))
+	}
+	apart(&plan, at, prop.Touches)
+	if at.app.Generator != "" {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s makes the application", at.app.Generator))
+	}
+	return plan, nil
+}
+
+// filesText names the files that change.
+func filesText(prop gitops.Proposal) string {
+	var out []string
+	for _, f := range prop.Files {
+		out = append(out, f.Path)
+	}
+	return strings.Join(out, ", ")
+}
+
+// alone refuses to carry other people's changes out along with this one.
+func alone(at site, prop gitops.Proposal) error {
+	switch {
+	case at.deployed() == "":
+		return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
+			"Argo CD application %s was never synced, as far as its history tells: what would go out along with this change is not known", at.app.Name)}
+	case len(prop.Ahead) > 0:
+		return waiting(at, prop.Ahead)
+	case !inSync(at.app, beside(at, prop.Touches)):
+		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
+			"Argo CD application %s is %s, and no commit says why%s; what the cluster has of its own would be taken back along with this change: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
+			at.app.Name, step.OrNone(at.app.Sync), differing(at.app))}
+	}
+	return nil
+}
+
+// differing names resources of which the cluster has something else than Git,
+// and what keeps Argo CD from comparing them.
+func differing(app gitops.Application) string {
+	var names []string
+	for _, r := range app.Resources {
+		switch {
+		case r.Sync == "Synced" || r.Hook:
+		case r.Prune:
+			names = append(names, r.String()+" is no longer in Git")
+		case r.Health == "Missing":
+			names = append(names, r.String()+" is not in the cluster")
+		default:
+			names = append(names, r.String()+" differs")
+		}
+	}
+	names = append(names, app.Problems...)
+	if len(names) == 0 {
+		return ""
+	}
+	return ": " + few(names)
+}
+
+// waiting refuses to carry commits out along with a change.
+func waiting(at site, ahead []gitops.Commit) error {
+	var list []string
+	for i, c := range ahead {
+		if i == 5 {
+			list = append(list, fmt.Sprintf("and %d more", len(ahead)-i))
+			break
+		}
+		list = append(list, commitText(c))
+	}
+	return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
+		"%s would go out along with this change, because Argo CD application %s is still at %s: %s",
+		count(len(ahead), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
+}
+
+// commitText says a commit on one line.
+func commitText(c gitops.Commit) string {
+	return fmt.Sprintf("%s %q by %s", short(c.SHA), c.Subject, step.OrNone(c.Author.Name))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,237 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// RevertKind declares gitops.revert.
+func RevertKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "gitops.revert",
+		Role: playbook.RoleLever,
+		Doc: `Reverts commits that touched the service's manifests, as one commit, and waits until Argo CD has synced it and the application is Healthy.
+Undo reverts the revert.
+
+Which commits: those of a window, such as the burn window of the alert; the last one; or those since what moved last was last verified. What later
+commits changed stays. Refused, with the list, when more than one variable moved, unless ` + "`together`" + ` says why they are one: routes, image and
+model artifact that moved together go back together. Commits of Responder's own are repairs and are never taken for a cause.
+What runs is read as by gitops.set_flag: a commit that nothing of is in effect is not reverted, and what cannot be read, or stays as it is because
+something else decides it, is named, is asked about, and does not become last good.
+Refused, too, when other commits would go out along with it, when the cluster has something of its own that the sync would take back, in a
+closed sync window, and while somebody else's sync is under way.
+kube.rollout_undo becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
+		OneOf:      [][]string{{"window", "to"}},
+		Idempotent: true,
+		With: []playbook.Field{
+			{Name: "window", Type: step.Scalar(playbook.Duration), Doc: "Revert the commits that are this young, or were deployed this short ago: the burn window of the alert, e.g. 1h."},
+			{Name: "to", Type: step.Scalar(playbook.String), Enum: []string{"previous", lastGood}, Doc: "previous: revert the last commit that touched the service. last_good: revert what came after the last verified commit of the variable that moved last."},
+			{Name: "together", Type: step.Scalar(playbook.String), Doc: "Why several variables go back as one. Unset: more than one is refused."},
+		},
+	}
+}
+
+type gitopsRevert struct{ Change }
+
+// NewRevert returns the lever gitops.revert.
+func NewRevert(d step.Deps) step.Lever { return gitopsRevert{NewChange(d)} }
+
+type revertWith struct {
+	Window   step.Duration `json:"window"`
+	To       string        `json:"to"`
+	Together string        `json:"together"`
+}
+
+// Plan implements [Lever].
+func (l gitopsRevert) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
+	with, err := step.Decode[revertWith](RevertKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.configured(); err != nil {
+		return machine.Plan{}, err
+	}
+	at, err := l.find(ctx, in)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := free(at.app); err != nil {
+		return machine.Plan{}, err
+	}
+	changes, err := l.suspects(ctx, in, at, with)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	return l.planRevert(ctx, in, at, "gitops.revert", changes, with.Together)
+}
+
+// historyReach is how far back the last commit is looked for.
+const historyReach = 30 * 24 * time.Hour
+
+// suspects are the commits to take back, newest first.
+func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with revertWith) ([]gitops.Touched, error) {
+	if with.To == lastGood {
+		return l.sinceGood(ctx, in, at, "gitops.revert", "")
+	}
+	since := in.Now.Add(-time.Duration(with.Window))
+	none := fmt.Sprintf("no commit of the last %s touched the manifests of %s", step.DurationText(time.Duration(with.Window)), in.Service.Name)
+	var changes []gitops.Touched
+	var err error
+	if with.To == "previous" {
+		since = in.Now.Add(-historyReach)
+		none = fmt.Sprintf("no commit of the last %s touched the manifests of %s", step.DurationText(historyReach), in.Service.Name)
+		changes, err = l.h.Changes(ctx, at.src, at.object, since)
+	} else {
+		var came []arrival
+		came, err = l.arrivals(ctx, at, since)
+		for _, a := range came {
+			changes = append(changes, a.Touched)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if with.To == "previous" && len(changes) > 0 && repairs(changes[0].Commit) {
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
+			"gitops.revert: the last commit that touched %s is a repair of Responder's own, %s", in.Service.Name, commitText(changes[0].Commit))}
+	}
+	repaired := takenBack(changes, repairs)
+	changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired[c.Commit.SHA] })
+	if with.To == "previous" && len(changes) > 1 {
+		changes = changes[:1]
+	}
+	if len(changes) == 0 {
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: "gitops.revert: " + none}
+	}
+	return changes, nil
+}
+
+// repairs reports whether a commit is one of Responder's own. A merge that
+// people made of one of its pull requests names the branch.
+func repairs(c gitops.Commit) bool {
+	return c.Trailers[gitops.TrailerEffect] != "" || len(c.Parents) > 1 && strings.Contains(c.Subject, gitops.BranchPrefix+"r-")
+}
+
+// planRevert plans one commit that takes these back.
+func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName string, changes []gitops.Touched, together string) (machine.Plan, error) {
+	var shas, list, moved []string
+	for _, c := range changes {
+		shas = append(shas, c.Commit.SHA)
+		list = append(list, commitText(c.Commit)+": "+touchesText(c.Touches))
+	}
+	prop, err := g.m.Reverting(ctx, at.src, at.object, shas)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := g.onlyThese(ctx, at, prop, shas); err != nil {
+		return machine.Plan{}, err
+	}
+	var good []machine.Setting
+	for _, t := range prop.Touches {
+		if !slices.Contains(moved, t.Variable) {
+			moved = append(moved, t.Variable)
+			good = append(good, machine.Setting{Name: t.Variable, Value: t.To})
+		}
+	}
+	if len(moved) > 1 && strings.TrimSpace(together) == "" {
+		return machine.Plan{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
+			"%s: %d variables moved, and one is changed at a time: %s; in %s. Give together with the reason why they go back as one",
+			stepName, len(moved), few(moved), few(list))}
+	}
+	effect, err := g.reach(ctx, in, at, prop)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if len(effect.live) == 0 && len(effect.decided) > 0 {
+		return machine.Plan{}, overridden(stepName, at, effect.decided)
+	}
+	effect.unseen = append(effect.unseen, effect.decided...)
+	notes, err := g.try(ctx, in, stepName, prop, effect)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	p := payloadAt(at, prop)
+	p.Revert, p.Because, p.Live = shas, together, effect.live
+	plan, err := g.planOf(ctx, in, at, stepName, p, prop)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Summary = fmt.Sprintf("revert %s of %s", commitsText(changes), in.Service.Name) + plan.Summary
+	plan.Undo = "revert that revert"
+	plan.Good = good
+	for _, line := range list {
+		plan.Notes = append(plan.Notes, "reverts "+line)
+	}
+	if together != "" {
+		plan.Notes = append(plan.Notes, "one variable, because: "+together)
+	}
+	plan.Notes = append(plan.Notes, notes...)
+	step.RolloutPlan(&plan, at.w)
+	cautious(&plan, effect)
+	return plan, nil
+}
+
+// few joins a list, of a long one its beginning.
+func few(list []string) string { return step.FirstOf(list, 8, "; ") }
+
+// onlyThese refuses a revert that would carry out other commits, which wait to
+// be deployed, along with it, or would take back what the cluster has of its own.
+// Where the head is not deployed, it is what those commits wait for that differs.
+func (g Change) onlyThese(ctx context.Context, at site, prop gitops.Proposal, shas []string) error {
+	deployed := at.deployed()
+	switch deployed {
+	case prop.Base, "":
+		return alone(at, prop)
+	}
+	since, err := g.h.Since(ctx, at.src, gitops.Target{}, deployed)
+	if err != nil {
+		return err
+	}
+	var others []gitops.Commit
+	for _, c := range since {
+		if !slices.Contains(shas, c.Commit.SHA) {
+			others = append(others, c.Commit)
+		}
+	}
+	if len(others) > 0 {
+		return waiting(at, others)
+	}
+	return nil
+}
+
+// commitsText names commits on one line.
+func commitsText(changes []gitops.Touched) string {
+	if len(changes) == 1 {
+		return "commit " + commitText(changes[0].Commit)
+	}
+	var out []string
+	for _, c := range changes {
+		out = append(out, short(c.Commit.SHA))
+	}
+	return fmt.Sprintf("%d commits (%s)", len(out), strings.Join(out, ", "))
+}
+
+// touchesText says what a commit changed.
+func touchesText(ts []gitops.Touch) string {
+	if len(ts) == 0 {
+		return "fields that cannot be told"
+	}
+	var out []string
+	for i, t := range ts {
+		if i == 5 {
+			out = append(out, fmt.Sprintf("and %d more", len(ts)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("%s %s -> %s", t.Variable, step.OrNone(t.From), step.OrNone(t.To)))
+	}
+	return strings.Join(out, ", ")
+}

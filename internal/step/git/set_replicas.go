@@ -1,0 +1,126 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// SetReplicasKind declares gitops.set_replicas.
+func SetReplicasKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "gitops.set_replicas",
+		Role: playbook.RoleLever,
+		Doc: `Sets the number of replicas of the service's workload in Git: the field of its manifest or its Helm value, or the lower bound of the
+autoscaler that owns it (minReplicas of an HPA, minReplicaCount of a ScaledObject, minReplicas of a KServe predictor). Undo reverts exactly that commit.
+What runs is read before the commit and after the sync, as by gitops.set_flag.
+
+The bounds are those of kube.scale: never above the service's ` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at them,
+` + "`replicas`" + ` is refused beyond them. kube.scale becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
+		OneOf:      step.ScaleAlternatives(),
+		Idempotent: true,
+		With:       step.ScaleParameters(),
+	}
+}
+
+type gitopsSetReplicas struct{ Change }
+
+// NewSetReplicas returns the lever gitops.set_replicas.
+func NewSetReplicas(d step.Deps) step.Lever { return gitopsSetReplicas{NewChange(d)} }
+
+// Plan implements [Lever].
+func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
+	const kind = "gitops.set_replicas"
+	with, err := step.Decode[step.ScaleWith](SetReplicasKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := l.configured(); err != nil {
+		return machine.Plan{}, err
+	}
+	at, err := l.find(ctx, in)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := free(at.app); err != nil {
+		return machine.Plan{}, err
+	}
+	variable := gitops.Variable{Replicas: true}
+	places, err := l.m.Places(ctx, at.src, at.object, []gitops.Variable{variable})
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if len(places) != 1 {
+		return machine.Plan{}, step.Invalid("%s: asked where the replicas stand, %d places were answered", kind, len(places))
+	}
+	now, err := replicasAt(kind, places[0], at.w.Replicas)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	to, note, err := step.ScaleTarget(kind, with, in.Service, now)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan, effect, err := l.planSet(ctx, in, at, kind, []gitops.Assignment{{Variable: variable, Value: strconv.Itoa(to)}}, "")
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Risk, plan.Why = machine.RiskLow, "adds replicas; those that serve are not touched"
+	plan.Capacity = machine.Capacity{ReadyNow: at.w.Ready, LowestReady: at.w.Ready, ReadyAfter: max(to, at.w.Ready)}
+	if to < now {
+		plan.Risk, plan.Why = machine.RiskHigh, fmt.Sprintf("takes %d replicas away from a service in trouble", now-to)
+		plan.Capacity.LowestReady, plan.Capacity.ReadyAfter = min(at.w.Ready, to), to
+	}
+	if note != "" {
+		plan.Notes = append(plan.Notes, note)
+	}
+	if ownsBound(places[0]) {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("it is the bound of %s, which still decides above it", places[0].Object))
+	}
+	cautious(&plan, effect)
+	return plan, nil
+}
+
+// replicasAt is what is in Git, which is what a commit changes. Where it says
+// nothing, an autoscaler or the API server's default decides, and what runs is
+// the start.
+func replicasAt(kind string, at gitops.Place, running int) (int, error) {
+	v := valueAt(at)
+	if v == "" {
+		return running, nil
+	}
+	now, err := strconv.Atoi(v)
+	if err != nil {
+		return 0, step.Invalid("%s: %s:%d says %q, which is no number of replicas", kind, at.File, at.Line, v)
+	}
+	return now, nil
+}
+
+// CheckReplicas refuses a number of replicas that gitops.set_replicas refuses to
+// set there, with its words: of the service only its bounds count. What runs is
+// not asked, so that of a place that says nothing just what is refused whatever
+// runs is.
+func CheckReplicas(svc playbook.Service, at gitops.Place, to int) error {
+	kind := SetReplicasKind()
+	with, err := step.Decode[step.ScaleWith](kind, map[string]any{"replicas": to})
+	if err != nil || at.Missing {
+		return err
+	}
+	now, err := replicasAt(kind.Name, at, 0)
+	if err != nil {
+		return err
+	}
+	_, _, err = step.ScaleTarget(kind.Name, with, svc, now)
+	return err
+}
+
+// ownsBound reports whether the place is a bound of something that scales.
+func ownsBound(p gitops.Place) bool {
+	return strings.Contains(p.Path, "minReplica")
+}

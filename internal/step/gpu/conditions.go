@@ -1,0 +1,63 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gpu/judge"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// heard is what others say of a node.
+type heard struct {
+	bad    []string // its bad conditions
+	unread error    // why they could not be read, of a node that is there
+}
+
+// conditionsOf reads the bad conditions of nodes, which others set there, and says
+// which nodes are gone: those have none.
+func (c gpuHealth) conditionsOf(ctx context.Context, nodes []string) (byNode map[string]heard, gone []string) {
+	byNode = map[string]heard{}
+	if c.n == nil {
+		return byNode, nil
+	}
+	for _, name := range nodes {
+		switch n, err := c.n.Node(ctx, name); {
+		case step.HasReason(err, fault.NotFound):
+			gone = append(gone, fmt.Sprintf("the conditions of node %s are not known: %v", name, err))
+		case err != nil:
+			byNode[name] = heard{unread: err}
+		default:
+			byNode[name] = heard{bad: n.Conditions}
+		}
+	}
+	return byNode, gone
+}
+
+// told adds to what is thought of a node what others on it say of its GPUs, such
+// as node-problem-detector. Of a node that seems well nobody knows then who is
+// right: its GPUs are not known to be well, and not known to be at fault. Nor are
+// they where nobody can hear what is said.
+func told(j judge.NodeJudgement, h heard) judge.NodeJudgement {
+	bad := kube.GPUTroubles(h.bad)
+	r := judge.Reason{Rule: "node-condition", Verdict: judge.Uncertain, Source: "who sets node conditions there, such as node-problem-detector"}
+	switch {
+	case h.unread != nil:
+		r.Text = fmt.Sprintf("its conditions could not be read: %v", h.unread)
+	case len(bad) == 0:
+		return j
+	case len(bad) == 1:
+		r.Text, r.Evidence = "its condition "+bad[0]+" tells of a fault of its GPUs", bad[0]
+	default:
+		r.Text, r.Evidence = "its conditions "+strings.Join(bad, ", ")+" tell of a fault of its GPUs", strings.Join(bad, " ")
+	}
+	j.Reasons = append(slices.Clone(j.Reasons), r)
+	if judge.Uncertain.WorseThan(j.Verdict) {
+		j.Verdict = judge.Uncertain
+	}
+	return j
+}

@@ -1,0 +1,387 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/judge"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// HealthKind declares gpu.health.
+func HealthKind() playbook.Kind {
+	text, whole, yes := step.Scalar(playbook.String), step.Scalar(playbook.Int), step.Scalar(playbook.Bool)
+	verdict := playbook.Field{Name: "verdict", Type: text, Enum: verdictNames()}
+	with := func(f playbook.Field, doc string) playbook.Field { f.Doc = doc; return f }
+	return playbook.Kind{
+		Name: "gpu.health",
+		Role: playbook.RoleCheck,
+		Doc: `Judges the GPUs that the service's pods hold, on every node where they run, or all GPUs of one node. GPUs of the same product are compared with
+each other. What cannot be read, or is old, makes a verdict ` + "`unknown`" + `, never ` + "`healthy`" + `; so does a service without a running pod, and a configuration
+without node agents and dcgm-exporter; and so does a bad condition of the node that names GPUs, such as those of node-problem-detector: who is right is
+not known then; and so do conditions that cannot be read. Reasons name the rule, the raw values and where the rule comes from.
+
+Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should), ` + "`unknown`, `degraded`" + ` (works, worse than it should), ` + "`throttled`" + `
+(slowed down now by heat, power brake or hardware), ` + "`failing`" + ` (gives or will give errors).`,
+		With: []playbook.Field{
+			{Name: "node", Type: text, Doc: "Judge this node and all its GPUs, whoever holds them, instead of the service's."},
+			{Name: "also", Type: text, Doc: "Judge this node and all its GPUs too, beside the service's: the one that an alert names. Empty: none."},
+		},
+		Out: []playbook.Field{
+			with(verdict, "The worst of the GPUs that count: those the service's pods hold, or all of their nodes where that is not known."),
+			{Name: "throttle", Type: text, Enum: []string{"", string(judge.Thermal), string(judge.PowerBrake), string(judge.Hardware)}, Doc: "What slows down the worst of the GPUs that count; empty: nothing."},
+			{Name: "why", Type: text, Doc: "The worst finding in a sentence; empty: nothing is wrong."},
+			{Name: "node", Type: text, Doc: "The node with the worst of them that is degraded, throttled or failing; empty: there is none."},
+			{Name: "gpu", Type: text, Doc: "UUID of the worst GPU there; empty: there is none, or the whole node is at fault."},
+			{Name: "reset", Type: yes, Doc: "A GPU there that counts, or one that has left the bus, needs a reset, by NVIDIA's documents."},
+			{Name: "rma", Type: yes, Doc: "A GPU there that counts is to be replaced, by NVIDIA's documents."},
+			{Name: "repair_gpus", Type: step.ListOf(text), Doc: "UUIDs of all GPUs there that count and need one of both: those to be replaced first, and the worst of them. None where one has left the bus, so that nobody can name it: a request is for all of the node's then."},
+			{Name: "repair_why", Type: text, Doc: "The findings that ask for it in a sentence, GPUs of which the same was found together; empty: there is none."},
+			{Name: "healthy_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which all GPUs that count are healthy or busy."},
+			{Name: "unknown_nodes", Type: whole, Unit: "nodes", Doc: "Nodes of which too little is known."},
+			{Name: "bad_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is degraded, throttled or failing."},
+			{Name: "hot_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is slowed down by heat, whatever else is wrong there."},
+			{Name: "bad_pods", Type: step.ListOf(text), Doc: "Pods of the service on those nodes."},
+			{Name: "nodes", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "name", Type: text, Doc: "Node."},
+				with(verdict, "Of the GPUs that count there."),
+				playbook.Field{Name: "node_verdict", Type: text, Enum: verdictNames(), Doc: "Of the whole node."},
+				playbook.Field{Name: "throttle", Type: text, Doc: "What slows its worst GPU down."},
+				playbook.Field{Name: "source", Type: text, Doc: "nvml (the node agent), dcgm, sandbox; empty: there was no answer."},
+				playbook.Field{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Of the readings; -1: there are none."},
+				playbook.Field{Name: "gpus", Type: whole, Doc: "GPUs of the node that were seen."},
+				playbook.Field{Name: "pods", Type: step.ListOf(text), Doc: "Pods of the service on the node."},
+				playbook.Field{Name: "conditions", Type: step.ListOf(text), Doc: "Conditions of the node that are bad, e.g. GPUMissing=True."},
+			)), Doc: "The nodes that were asked about, worst first."},
+			{Name: "reasons", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "node", Type: text, Doc: "Node."},
+				playbook.Field{Name: "gpu", Type: whole, Doc: "Index of the GPU; -1: about the node."},
+				playbook.Field{Name: "uuid", Type: text, Doc: "Of the GPU."},
+				playbook.Field{Name: "rule", Type: text, Doc: "Stable name of the rule."},
+				with(verdict, "What this finding alone says."),
+				playbook.Field{Name: "text", Type: text, Doc: "For people."},
+				playbook.Field{Name: "evidence", Type: text, Doc: "The raw values."},
+				playbook.Field{Name: "source", Type: text, Doc: "Where the rule comes from."},
+			)), Doc: "Findings that make a GPU that counts worse than busy, worst first, at most 20."},
+		},
+	}
+}
+
+func verdictNames() []string {
+	var out []string
+	for _, v := range judge.Verdicts() {
+		out = append(out, string(v))
+	}
+	return out
+}
+
+// maxReasons bounds the findings that evidence keeps: it goes into the journal.
+const maxReasons = 20
+
+type gpuHealth struct {
+	gpus step.GPUs
+	w    step.Workloads
+	n    step.Nodes // nil: what others say of nodes is not known
+	now  func() time.Time
+}
+
+// NewHealth returns the check gpu.health.
+func NewHealth(d step.Deps) step.Check { return gpuHealth{d.GPUs, d.Workloads, d.Nodes, d.Now} }
+
+type healthWith struct {
+	Node string `json:"node"`
+	Also string `json:"also"`
+}
+
+type healthOut struct {
+	Verdict      judge.Verdict  `json:"verdict"`
+	Throttle     judge.Throttle `json:"throttle"`
+	Why          string         `json:"why"`
+	Node         string         `json:"node"`
+	GPU          string         `json:"gpu"`
+	Reset        bool           `json:"reset"`
+	RMA          bool           `json:"rma"`
+	RepairGPUs   []string       `json:"repair_gpus"`
+	RepairWhy    string         `json:"repair_why"`
+	HealthyNodes int            `json:"healthy_nodes"`
+	UnknownNodes int            `json:"unknown_nodes"`
+	BadNodes     int            `json:"bad_nodes"`
+	HotNodes     int            `json:"hot_nodes"`
+	BadPods      []string       `json:"bad_pods"`
+	Nodes        []gpuNodeOut   `json:"nodes"`
+	Reasons      []gpuFoundOut  `json:"reasons"`
+}
+
+type gpuNodeOut struct {
+	Name        string         `json:"name"`
+	Verdict     judge.Verdict  `json:"verdict"`
+	NodeVerdict judge.Verdict  `json:"node_verdict"`
+	Throttle    judge.Throttle `json:"throttle"`
+	Source      string         `json:"source"`
+	AgeSeconds  float64        `json:"age_seconds"`
+	GPUs        int            `json:"gpus"`
+	Pods        []string       `json:"pods"`
+	Conditions  []string       `json:"conditions"`
+}
+
+type gpuFoundOut struct {
+	Node     string        `json:"node"`
+	GPU      int           `json:"gpu"`
+	UUID     string        `json:"uuid"`
+	Rule     string        `json:"rule"`
+	Verdict  judge.Verdict `json:"verdict"`
+	Text     string        `json:"text"`
+	Evidence string        `json:"evidence"`
+	Source   string        `json:"source"`
+}
+
+// Run implements [Check].
+func (c gpuHealth) Run(ctx context.Context, in step.Input) (step.Finding, error) {
+	with, err := step.Decode[healthWith](HealthKind(), in.With)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	if with.Node != "" && with.Also != "" {
+		return step.Finding{}, step.Invalid("gpu.health: node %s alone, or also node %s, not both", with.Node, with.Also)
+	}
+	pods := map[string][]string{with.Node: nil}
+	if with.Node == "" {
+		if c.w == nil {
+			return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
+		}
+		w, err := c.w.Workload(ctx, step.RefOf(in.Service))
+		if err != nil {
+			return step.Finding{}, err
+		}
+		pods = podsByNode(w.Pods)
+		if _, there := pods[with.Also]; with.Also != "" && !there {
+			pods[with.Also] = nil
+		}
+	}
+	nodes := make([]string, 0, len(pods))
+	for n := range pods {
+		nodes = append(nodes, n)
+	}
+	slices.Sort(nodes)
+	var answers []gpu.Answer
+	if c.gpus == nil {
+		for _, n := range nodes {
+			answers = append(answers, gpu.Answer{Node: n, Err: step.ErrNoGPUSource})
+		}
+	} else {
+		answers = c.gpus.Snapshots(ctx, nodes, 0)
+	}
+	// The readings are younger than the question, and in the sandbox time flies.
+	others, gone := c.conditionsOf(ctx, nodes)
+	out, facts := healthOf(c.now(), in.Service.Namespace, answers, others, pods, with.Also)
+	return step.Finding{Out: out, Facts: append(facts, gone...)}, nil
+}
+
+// podsByNode groups the pods that have a node.
+func podsByNode(pods []kube.Pod) map[string][]string {
+	out := map[string][]string{}
+	for _, p := range pods {
+		if p.Node != "" {
+			out[p.Node] = append(out[p.Node], p.Name)
+		}
+	}
+	return out
+}
+
+// healthOf turns answers into evidence and what people are told. Of the node
+// called whole, every GPU counts.
+func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[string]heard, pods map[string][]string, whole string) (healthOut, []string) {
+	counts := map[string]nodeCount{}
+	out := healthOut{Verdict: judge.Healthy, BadPods: []string{}, RepairGPUs: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
+	if len(answers) == 0 {
+		out.Verdict, out.Why = judge.Uncertain, "no pod of the service runs on a node"
+	}
+	for i, j := range judge.Answers(now, answers) {
+		counted := pods[j.Node]
+		if j.Node == whole {
+			counted = nil
+		}
+		j = told(j, others[j.Node])
+		n := countNode(j, answers[i], namespace, counted)
+		counts[j.Node] = n
+		row := gpuNodeOut{Name: j.Node, Verdict: n.verdict, NodeVerdict: j.Verdict, Throttle: n.throttle, Source: j.Source, AgeSeconds: -1, GPUs: len(j.GPUs), Pods: append([]string{}, pods[j.Node]...), Conditions: append([]string{}, others[j.Node].bad...)}
+		if !j.TakenAt.IsZero() {
+			row.AgeSeconds = now.Sub(j.TakenAt).Seconds()
+		}
+		out.Nodes = append(out.Nodes, row)
+		out.Reasons = append(out.Reasons, n.reasons...)
+		out.add(n, row)
+	}
+	slices.SortStableFunc(out.Nodes, func(a, b gpuNodeOut) int { return worseFirst(a.Verdict, b.Verdict) })
+	slices.SortStableFunc(out.Reasons, func(a, b gpuFoundOut) int { return worseFirst(a.Verdict, b.Verdict) })
+	if len(out.Nodes) > 0 && out.Nodes[0].Verdict.WorseThan(judge.Uncertain) {
+		out.Node = out.Nodes[0].Name
+		n := counts[out.Node]
+		out.GPU = n.worst
+		out.Reset, out.RMA, out.RepairGPUs, out.RepairWhy = n.repair()
+	}
+	if len(out.Reasons) > 0 {
+		out.Why = out.Reasons[0].say()
+	}
+	facts := out.facts()
+	if whole := counts[out.Node].whole; whole != "" { // of a GPU that nobody can name
+		out.Reset, out.RepairGPUs = true, []string{}
+		out.RepairWhy = strings.TrimPrefix(out.RepairWhy+"; "+gpuFoundOut{Node: out.Node, GPU: -1, Text: whole}.say(), "; ")
+	}
+	out.Reasons = out.Reasons[:min(len(out.Reasons), maxReasons)]
+	return out, facts
+}
+
+// add counts a node into the whole.
+func (o *healthOut) add(n nodeCount, row gpuNodeOut) {
+	if n.verdict.WorseThan(o.Verdict) {
+		o.Verdict, o.Throttle = n.verdict, n.throttle
+	}
+	if n.hot {
+		o.HotNodes++
+	}
+	switch {
+	case n.verdict.WorseThan(judge.Uncertain):
+		o.BadNodes++
+		o.BadPods = append(o.BadPods, row.Pods...)
+	case n.verdict.WorseThan(judge.Busy):
+		o.UnknownNodes++
+	default:
+		o.HealthyNodes++
+	}
+}
+
+func worseFirst(a, b judge.Verdict) int {
+	switch {
+	case a.WorseThan(b):
+		return -1
+	case b.WorseThan(a):
+		return 1
+	default:
+		return 0
+	}
+}
+
+// nodeCount is a node as far as it counts for the service.
+type nodeCount struct {
+	node     string
+	verdict  judge.Verdict
+	throttle judge.Throttle
+	hot      bool              // heat slows one of the GPUs down
+	whole    string            // finding about the node that asks for a reset; empty: none
+	repairs  []judge.Judgement // of the GPUs that need a reset or a replacement
+	reasons  []gpuFoundOut     // worse than busy
+	worst    string            // UUID of the GPU; empty: none is worse than busy
+}
+
+// countNode judges the GPUs of a node that count: those the pods hold where
+// that is known, else all of them. What is wrong with the node as a whole
+// counts always.
+func countNode(j judge.NodeJudgement, a gpu.Answer, namespace string, pods []string) nodeCount {
+	n := nodeCount{node: j.Node, verdict: judge.Healthy}
+	note := func(index int, uuid string, found []judge.Reason) {
+		for _, r := range found {
+			if r.Verdict.WorseThan(n.verdict) {
+				n.verdict = r.Verdict
+			}
+			if r.Verdict.WorseThan(judge.Busy) {
+				n.reasons = append(n.reasons, gpuFoundOut{j.Node, index, uuid, r.Rule, r.Verdict, r.Text, r.Evidence, r.Source})
+			}
+		}
+	}
+	n.whole = j.Repair
+	note(-1, "", j.Reasons)
+	names := map[string]bool{}
+	for _, p := range pods {
+		names[p] = true
+	}
+	held, known := a.Snapshot.Held(namespace, names)
+	worst := judge.Healthy
+	for _, g := range j.GPUs {
+		if known && len(held) > 0 && !held[g.UUID] {
+			continue
+		}
+		note(g.Index, g.UUID, g.Reasons)
+		n.hot = n.hot || g.Throttle == judge.Thermal
+		if g.Reset || g.RMA {
+			n.repairs = append(n.repairs, g)
+		}
+		if g.Verdict.WorseThan(worst) {
+			n.throttle, worst = g.Throttle, g.Verdict
+			if worst.WorseThan(judge.Busy) {
+				n.worst = g.UUID
+			}
+		}
+	}
+	return n
+}
+
+// repair tells what the GPUs of the node need, which of them a repair is to be
+// asked for, the most urgent first, and why those.
+func (n nodeCount) repair() (reset, rma bool, uuids []string, why string) {
+	slices.SortStableFunc(n.repairs, func(a, b judge.Judgement) int {
+		if a.RMA != b.RMA {
+			return map[bool]int{true: -1, false: 1}[a.RMA]
+		}
+		return worseFirst(a.Verdict, b.Verdict)
+	})
+	uuids = []string{}
+	var texts []string
+	indices := map[string][]string{}
+	for _, g := range n.repairs {
+		reset, rma = reset || g.Reset, rma || g.RMA
+		uuids = append(uuids, g.UUID)
+		if indices[g.Repair] == nil {
+			texts = append(texts, g.Repair)
+		}
+		indices[g.Repair] = append(indices[g.Repair], fmt.Sprint(g.Index))
+	}
+	for i, text := range texts {
+		where := "GPU " + strings.Join(indices[text], ", ")
+		if len(indices[text]) > 1 {
+			where = "GPUs " + strings.Join(indices[text], ", ")
+		}
+		if i == 0 {
+			where += " on node " + n.node
+		}
+		texts[i] = where + ": " + text
+	}
+	return reset, rma, uuids, strings.Join(texts, "; ")
+}
+
+// say is a finding in a sentence.
+func (r gpuFoundOut) say() string {
+	if r.GPU < 0 {
+		return fmt.Sprintf("node %s: %s", r.Node, r.Text)
+	}
+	return fmt.Sprintf("GPU %d on node %s: %s", r.GPU, r.Node, r.Text)
+}
+
+// facts are the verdict and the findings behind it, for people.
+func (o healthOut) facts() []string {
+	facts := []string{fmt.Sprintf("GPUs: %s; nodes: %d healthy, %d bad, %d unknown", o.Verdict, o.HealthyNodes, o.BadNodes, o.UnknownNodes)}
+	const most = 6
+	for i, r := range o.Reasons {
+		if i == most {
+			return append(facts, fmt.Sprintf("and %d more findings", len(o.Reasons)-most))
+		}
+		line := r.say()
+		if r.Evidence != "" {
+			line += " (" + r.Evidence + ")"
+		}
+		facts = append(facts, line)
+	}
+	if len(o.Reasons) == 0 && o.Why != "" {
+		facts = append(facts, o.Why)
+	}
+	if len(o.BadPods) > 0 {
+		facts = append(facts, fmt.Sprintf("replicas on bad nodes: %s", strings.Join(o.BadPods, ", ")))
+	}
+	return facts
+}

@@ -1,0 +1,67 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/gpu/dcgm"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// xidsQuery asks four things of one selector of the XID gauge, of each GPU over a
+// span: at how many steps it was young enough, and the lowest and the highest
+// value that it had. What is no XID (NaN, DCGM's values for "there is none") is
+// as good as no answer.
+const xidsQuery = `label_replace(count_over_time((max by (UUID, uuid) (timestamp(%[1]s) and (%[1]s >= 0 < 1e6)) > time() - %[2]d)[%[3]ds:%[4]ds]), "of", "steps", "", "") or ` +
+	`label_replace(min_over_time((min by (UUID, uuid) (%[1]s))[%[3]ds:%[4]ds]), "of", "lowest", "", "") or ` +
+	`label_replace(max_over_time((max by (UUID, uuid) (%[1]s))[%[3]ds:%[4]ds]), "of", "highest", "", "")`
+
+// Quiet implements [XIDs]. The gauge holds the last XID until another one comes,
+// so one value over all of the time is no other XID, and the same once more does not
+// matter where that one is harmless. What dcgm-exporter does not see is not seen
+// here either: what comes in the seconds between a scrape and its own new start.
+func (d DCGM) Quiet(ctx context.Context, node string, uuids []string, since time.Time) error {
+	// Steps lie at multiples of their length: half a step beside one, a span of
+	// whole steps has the same number of them whether its ends count or not. What
+	// is younger than that is in every snapshot.
+	at := d.Now().UTC().Truncate(dcgm.Step).Add(-dcgm.Step / 2)
+	steps := max(int(at.Sub(since)/dcgm.Step), 0) + 2 // one of them before it
+	young := int(gpu.Snapshot{PeriodMS: dcgm.Step.Milliseconds()}.MaxAge() / time.Second)
+	gauge := d.selector(d.label(), []string{node}, []string{dcgm.XIDGauge})
+	every := int(dcgm.Step / time.Second)
+	v, err := d.Querier.Instant(ctx, fmt.Sprintf(xidsQuery, gauge, young, steps*every, every), at)
+	if err != nil {
+		return fmt.Errorf("ask for XIDs since %s: %w", since.UTC().Format(time.RFC3339), err)
+	}
+	if w := step.Warnings(v.Warnings); w != "" {
+		return fmt.Errorf("Prometheus could not read everything: %s", w) //nolint:staticcheck // a name
+	}
+	seen := map[string]map[string]float64{}
+	for _, s := range v.Samples {
+		uuid := s.Labels["UUID"] + s.Labels["uuid"]
+		if seen[uuid] == nil {
+			seen[uuid] = map[string]float64{}
+		}
+		seen[uuid][s.Labels["of"]] = s.Value
+	}
+	for _, uuid := range slices.Sorted(slices.Values(uuids)) {
+		of, there := seen[uuid]
+		lowest, low := of["lowest"]
+		highest, high := of["highest"]
+		switch {
+		case !there:
+			return fmt.Errorf("%s is not in Prometheus for GPU %s", dcgm.XIDGauge, uuid)
+		case !(of["steps"] >= float64(steps)): // NaN too
+			return fmt.Errorf("%s of GPU %s was scraped at %.0f of %d steps of %s", dcgm.XIDGauge, uuid, of["steps"], steps, dcgm.Step)
+		case !low || !high || lowest != highest:
+			return fmt.Errorf("GPU %s had another XID meanwhile, or its exporter was started anew", uuid)
+		}
+		if code := uint64(lowest); !gpu.HarmlessXID(code) {
+			return fmt.Errorf("GPU %s had XID %d last: the same once more would not show", uuid, code)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,403 @@
+package kinds_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// prom answers each expression with what was put there; freshness questions
+// with an age.
+type prom struct {
+	values   map[string][]float64
+	warnings []string
+	age      time.Duration
+	err      error
+}
+
+func (p prom) Instant(_ context.Context, expr string, at time.Time) (slo.Vector, error) {
+	if strings.HasPrefix(expr, "label_replace(max(timestamp") {
+		return slo.Vector{Samples: []slo.Sample{{Value: float64(at.Add(-p.age).Unix())}}}, nil
+	}
+	v := slo.Vector{Warnings: p.warnings}
+	for _, x := range p.values[expr] {
+		v.Samples = append(v.Samples, slo.Sample{Labels: map[string]string{"pod": "a"}, Value: x, At: at})
+	}
+	return v, p.err
+}
+
+func (p prom) Range(_ context.Context, expr string, from, _ time.Time, step time.Duration) (slo.Matrix, error) {
+	var s slo.Series
+	for i, x := range p.values[expr] {
+		s.Points = append(s.Points, slo.Point{At: from.Add(time.Duration(i) * step), Value: x})
+	}
+	return slo.Matrix{Series: []slo.Series{s}}, p.err
+}
+
+// fleet is a workload in trouble after a rollout.
+type fleet struct{}
+
+func (fleet) Workload(context.Context, kube.Ref) (kube.Workload, error) {
+	return kube.Workload{
+		Ref: ref("Deployment"), APIVersion: "apps/v1", UID: "uid-chat", Generation: 7, Observed: 7,
+		Replicas: 3, Ready: 2, Updated: 1, Available: 2, Unavailable: 1, Revision: 5,
+		Strategy: kube.Strategy{Type: "RollingUpdate", MaxUnavailable: 1, MaxSurge: 1},
+		Stuck:    `ProgressDeadlineExceeded: ReplicaSet "chat-6d5f" has timed out progressing.`,
+		Pods: []kube.Pod{
+			{Name: "chat-1", Node: "node-a", Phase: "Running", Ready: true, Revision: 4},
+			{Name: "chat-2", Node: "node-b", Phase: "Running", Ready: true, Revision: 4},
+			{Name: "chat-3", Node: "node-b", Phase: "Running", Revision: 5, Restarts: 6, OOMKilled: true, Waiting: "CrashLoopBackOff"},
+			{Name: "chat-4", Phase: "Pending", Revision: 5, Message: "0/8 nodes are available: 8 Insufficient nvidia.com/gpu."},
+		},
+		Events: []kube.EventCount{{Reason: "BackOff", Object: "Pod/chat-3", Message: "Back-off restarting failed container", Count: 12}},
+	}, nil
+}
+
+func (fleet) Nodes(context.Context, kube.Ref) ([]kube.Node, error) {
+	return []kube.Node{{Name: "node-a", Ready: true, Pods: 1}, {Name: "node-b", Ready: true, Conditions: []string{"GPUUnhealthy=True"}, Unschedulable: true, Pods: 2}}, nil
+}
+
+func (fleet) Revisions(context.Context, kube.Ref) ([]kube.Revision, error) {
+	return []kube.Revision{
+		{Number: 3, Created: noon.Add(-72 * time.Hour), Fields: map[string]string{"containers[vllm].image": "vllm:v0.10"}},
+		{Number: 4, Created: noon.Add(-48 * time.Hour), Fields: map[string]string{"containers[vllm].image": "vllm:v0.10", "containers[vllm].args[--max-num-seqs]": "256"}},
+		{Number: 5, Created: noon.Add(-12 * time.Minute), Current: true, Cause: "bump", Fields: map[string]string{"containers[vllm].image": "vllm:v0.11", "containers[vllm].env[X]": "1"}},
+	}, nil
+}
+
+func (fleet) Scale(_ context.Context, c kube.ScaleChange) (kube.Applied, error) {
+	return kube.Applied{Replicas: c.Replicas}, nil
+}
+
+func (fleet) Undo(context.Context, kube.UndoChange) (kube.Applied, error) {
+	return kube.Applied{}, nil
+}
+
+// TestKinds holds every kind to its declaration: a name, a role and a doc for
+// all and everything, and evidence or a plan as the golden file has it, whose
+// fields are exactly the declared ones.
+func TestKinds(t *testing.T) {
+	const query = `sum(rate(vllm:request_success_total[5m]))`
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer srv.Close()
+	with := map[string]map[string]any{
+		"prometheus.query":  {"query": query, "range": "10m"},
+		"gpu.health":        nil,
+		"http.probe":        {"path": "/health?x=1"},
+		"kube.changes":      {"window": "1h"},
+		"kube.scale":        {"by": int64(2)},
+		"kube.workload":     nil,
+		"kube.rollout_undo": nil,
+
+		"gpu.reset_request":   {"node": "node-0", "gpus": "GPU-8f6d", "reason": "row remapping failed"},
+		"node.cordon":         {"node": "node-0"},
+		"node.drain":          {"node": "node-0"},
+		"node.taint":          {"node": "node-0"},
+		"node.uncordon":       {"node": "node-0"},
+		"node.untaint":        {"node": "node-0"},
+		"pod.evict_from_node": {"node": "node-0"},
+
+		"argocd.rollback":     nil,
+		"argocd.sync":         nil,
+		"gitops.changes":      {"window": "1h"},
+		"gitops.revert":       {"window": "1h"},
+		"gitops.set_flag":     seqs,
+		"gitops.set_replicas": {"by": int64(2)},
+	}
+	svc := service("Deployment")
+	svc.Endpoint = srv.URL
+	querier := prom{values: map[string][]float64{query: {2, 4, 3}}, age: 20 * time.Second}
+	live := kinds.New(step.Deps{Querier: querier, Workloads: fleet{}, Changer: fleet{}, GPUs: gpus{"node-b": overheated}, Now: func() time.Time { return noon }})
+	for _, k := range kinds.Declarations() {
+		t.Run(k.Name, func(t *testing.T) {
+			if k.Doc == "" || (k.Role != playbook.RoleCheck && k.Role != playbook.RoleLever) {
+				t.Errorf("role %q, doc %q", k.Role, k.Doc)
+			}
+			documented(t, k.Name, append(append([]playbook.Field{}, k.With...), k.Out...))
+			args, known := with[k.Name]
+			if !known {
+				t.Fatal("this test knows no parameters for it: give it some")
+			}
+			e := machine.Effect{Key: "r-1/s#1/x#1", Run: "r-1", Step: k.Name, Service: svc, With: args, Action: machine.ActionCheck}
+			if k.Role == playbook.RoleLever {
+				e.Action = machine.ActionPlan
+			}
+			o := stepsFor(t, k.Name, live).Do(t.Context(), e)
+			if o.Status != machine.StatusOK {
+				t.Fatalf("%s %s %s", o.Status, o.Reason, o.Message)
+			}
+			if k.Role == playbook.RoleCheck {
+				conforms(t, k.Name, o.Data, k.Out)
+			}
+			golden(t, k.Name, struct {
+				Facts []string        `json:"facts"`
+				Out   json.RawMessage `json:"out,omitempty"`
+				Plan  *machine.Plan   `json:"plan,omitempty"`
+			}{o.Facts, o.Data, o.Plan}, srv.URL)
+		})
+	}
+}
+
+func documented(t *testing.T, path string, fields []playbook.Field) {
+	t.Helper()
+	for _, f := range fields {
+		if f.Doc == "" || f.Type.Name == "" {
+			t.Errorf("%s.%s: doc %q, type %q", path, f.Name, f.Doc, f.Type.Name)
+		}
+		documented(t, path+"."+f.Name, f.Type.Fields)
+		if f.Type.Elem != nil {
+			documented(t, path+"."+f.Name, f.Type.Elem.Fields)
+		}
+	}
+}
+
+// conforms fails unless an object holds exactly declared fields.
+func conforms(t *testing.T, path string, data json.RawMessage, fields []playbook.Field) {
+	t.Helper()
+	var got map[string]json.RawMessage
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	for _, f := range fields {
+		raw, ok := got[f.Name]
+		delete(got, f.Name)
+		if !ok {
+			t.Errorf("%s.%s is declared and not there", path, f.Name)
+			continue
+		}
+		if f.Type.Name == playbook.List && f.Type.Elem.Name == playbook.Object {
+			var items []json.RawMessage
+			if err := json.Unmarshal(raw, &items); err != nil || items == nil {
+				t.Errorf("%s.%s: %v in %s", path, f.Name, err, raw)
+			}
+			for _, item := range items {
+				conforms(t, path+"."+f.Name, item, f.Type.Elem.Fields)
+			}
+		}
+		if string(raw) == "null" {
+			t.Errorf("%s.%s is null", path, f.Name)
+		}
+	}
+	for name := range got {
+		t.Errorf("%s.%s is not declared", path, name)
+	}
+}
+
+func golden(t *testing.T, name string, v any, url string) {
+	t.Helper()
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.ReplaceAll(string(b), url, "http://chat.serving:8000") + "\n"
+	file := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v: go test -update writes it", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func do(t *testing.T, d step.Deps, e machine.Effect) machine.Outcome {
+	t.Helper()
+	d.Now = func() time.Time { return noon }
+	e.Key, e.Run = "r-1/s#1/x#1", "r-1"
+	if e.Service.Name == "" {
+		e.Service = service("Deployment")
+	}
+	return kinds.New(d).Do(t.Context(), e)
+}
+
+// TestQueryStatus: every way in which a number can be worthless has its name,
+// and then there is no number.
+func TestQueryStatus(t *testing.T) {
+	tests := []struct {
+		name   string
+		values []float64
+		age    time.Duration
+		want   string
+		value  bool
+	}{
+		{"ok", []float64{0.25}, time.Minute, "ok", true},
+		{"empty", nil, 0, "empty", false},
+		{"nan", []float64{math.NaN()}, 0, "nan", false},
+		{"infinite", []float64{math.Inf(1)}, 0, "nan", false},
+		{"stale", []float64{0.25}, 3 * time.Minute, "stale", false},
+		{"stale wins over nan", []float64{math.NaN()}, 3 * time.Minute, "stale", false},
+		{"two series", []float64{1, 2}, 0, "ok", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := do(t, step.Deps{Querier: prom{values: map[string][]float64{"up": tt.values}, age: tt.age}}, machine.Effect{
+				Action: machine.ActionCheck, Step: "prometheus.query", With: map[string]any{"query": "up"},
+			})
+			var out map[string]any
+			if err := json.Unmarshal(o.Data, &out); err != nil {
+				t.Fatalf("%v: %s", err, o.Message)
+			}
+			if _, value := out["value"]; out["status"] != tt.want || value != tt.value {
+				t.Errorf("got %s, want status %s, value %v", o.Data, tt.want, tt.value)
+			}
+		})
+	}
+}
+
+func TestQueryThatCannotBeAsked(t *testing.T) {
+	check := func(q step.Querier, with map[string]any) machine.Outcome {
+		return do(t, step.Deps{Querier: q}, machine.Effect{Action: machine.ActionCheck, Step: "prometheus.query", With: with})
+	}
+	down := prom{err: &fault.Error{Reason: fault.Unreachable, Message: "down"}}
+	for name, tt := range map[string]struct {
+		o    machine.Outcome
+		want fault.Reason
+	}{
+		"unreachable":    {check(down, map[string]any{"query": "up"}), fault.Unreachable},
+		"not configured": {check(nil, map[string]any{"query": "up"}), fault.Invalid},
+		"no query":       {check(prom{}, nil), fault.Invalid},
+		"no duration":    {check(prom{}, map[string]any{"query": "up", "range": "5 minutes"}), fault.Invalid},
+		"too fine":       {check(prom{}, map[string]any{"query": "up", "range": "7d", "step": "1s"}), fault.Invalid},
+	} {
+		if tt.o.Status != machine.StatusFailed || tt.o.Reason != tt.want || tt.o.Message == "" {
+			t.Errorf("%s: %s %s %q, want failed %s", name, tt.o.Status, tt.o.Reason, tt.o.Message, tt.want)
+		}
+	}
+}
+
+func proofOf(p machine.Proof) machine.Effect {
+	p.Spec.Hold, p.Spec.Interval = time.Minute, 15*time.Second
+	p.Spec.Until = []machine.Expectation{{Query: "slow", Op: "<", Value: 0.01}}
+	p.Spec.ErrorRatio, p.Spec.Objective, p.Spec.MaxBurn = "bad[${since}]", 0.99, 1
+	p.Spec.Traffic, p.Spec.MinRate, p.Spec.MinTraffic = "sum(rate(reqs[2m]))", 0.1, 0.5
+	p.FixedAt, p.Before = noon.Add(-5*time.Minute), 10
+	return machine.Effect{
+		Action: machine.ActionVerify, Step: "kube.scale", Proof: &p,
+		// The fleet stands as this left it.
+		Plan:    &machine.Plan{Target: machine.Target{UID: "uid-chat", Generation: 6}, Payload: []byte(`{"from":1,"to":3}`)},
+		Receipt: []byte(`{"action":"apply","uid":"uid-chat","generation":7}`),
+	}
+}
+
+// TestVerify: what the world says becomes the verdict that package slo gives.
+func TestVerify(t *testing.T) {
+	good := func() map[string][]float64 {
+		return map[string][]float64{"slow": {0.001, 0.002}, "bad[300s]": {0.005}, "sum(rate(reqs[2m]))": {9}}
+	}
+	held := machine.Proof{HeldFrom: noon.Add(-2 * time.Minute), LastAt: noon.Add(-15 * time.Second)}
+	tests := []struct {
+		name   string
+		change func(*prom)
+		want   machine.Verdict
+		reason fault.Reason
+	}{
+		{"all good", func(*prom) {}, machine.VerdictVerified, ""},
+		{"the worst series counts", func(p *prom) { p.values["slow"] = []float64{0.001, 0.5} }, machine.VerdictWatching, fault.NotMet},
+		{"one series is not a number", func(p *prom) { p.values["slow"] = []float64{0.001, math.NaN()} }, machine.VerdictInconclusive, fault.NotANumber},
+		{"burning", func(p *prom) { p.values["bad[300s]"] = []float64{0.5} }, machine.VerdictWatching, fault.Burning},
+		{"missing", func(p *prom) { delete(p.values, "slow") }, machine.VerdictInconclusive, fault.NoData},
+		{"traffic left", func(p *prom) { p.values["sum(rate(reqs[2m]))"] = []float64{1} }, machine.VerdictInconclusive, fault.NoTraffic},
+		{"stale", func(p *prom) { p.age = 3 * time.Minute }, machine.VerdictInconclusive, fault.Stale},
+		{"partial answer", func(p *prom) { p.warnings = []string{"one store did not answer"} }, machine.VerdictInconclusive, fault.NoData},
+		{"remark on style", func(p *prom) { p.warnings = []string{"PromQL info: metric might not be a counter"} }, machine.VerdictVerified, ""},
+		{"unreachable", func(p *prom) { p.err = &fault.Error{Reason: fault.Unreachable} }, machine.VerdictInconclusive, fault.Unreachable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := prom{values: good(), age: 20 * time.Second}
+			tt.change(&p)
+			e := proofOf(held)
+			// The freshness of "bad[300s]" cannot be asked: it is no expression.
+			e.Proof.Spec.ErrorRatio = "max_over_time(bad[${since}])"
+			p.values["max_over_time(bad[300s])"] = p.values["bad[300s]"]
+			o := do(t, step.Deps{Querier: p, Workloads: fleet{}}, e)
+			if o.Status != machine.StatusOK || o.Sample == nil || o.Sample.Verdict != tt.want || o.Sample.Reason != tt.reason {
+				t.Fatalf("%s %s: %+v", o.Status, o.Message, o.Sample)
+			}
+			if len(o.Sample.Values) != 3 || !o.Sample.At.Equal(noon) {
+				t.Errorf("sample %+v", o.Sample)
+			}
+			if _, err := json.Marshal(o); err != nil {
+				t.Errorf("cannot be journaled: %v", err)
+			}
+		})
+	}
+}
+
+// TestVerifyLooksAtTheTarget: good numbers prove nothing about a change that
+// someone else has replaced since.
+func TestVerifyLooksAtTheTarget(t *testing.T) {
+	e := proofOf(machine.Proof{})
+	e.Receipt = []byte(`{"action":"apply","uid":"uid-chat","generation":6}`)
+	if o := do(t, step.Deps{Querier: prom{}, Workloads: fleet{}}, e); o.Status != machine.StatusForeign || o.Reason != fault.ForeignChange {
+		t.Errorf("%s %s %s", o.Status, o.Reason, o.Message)
+	}
+}
+
+// TestTrafficBefore: without it the proof could never be made, so nothing is
+// changed.
+func TestTrafficBefore(t *testing.T) {
+	const traffic = "sum(rate(reqs[2m]))"
+	for name, tt := range map[string]struct {
+		p      prom
+		status machine.Status
+		before float64
+	}{
+		"known":       {prom{values: map[string][]float64{traffic: {7}}}, machine.StatusOK, 7},
+		"none at all": {prom{}, machine.StatusOK, 0},
+		"unreachable": {prom{err: &fault.Error{Reason: fault.Unreachable}}, machine.StatusFailed, -1},
+		"not known":   {prom{values: map[string][]float64{traffic: {math.NaN()}}}, machine.StatusFailed, -1},
+	} {
+		e := proofOf(machine.Proof{})
+		e.Action = machine.ActionApply
+		e.Plan = &machine.Plan{Step: "kube.scale", Payload: []byte(`{"from":3,"to":5}`)}
+		c := &counting{}
+		o := do(t, step.Deps{Querier: tt.p, Workloads: fleet{}, Changer: c}, e)
+		if o.Status != tt.status {
+			t.Errorf("%s: %s %s", name, o.Status, o.Message)
+		}
+		if (c.n == 1) != (tt.status == machine.StatusOK) {
+			t.Errorf("%s: %d writes", name, c.n)
+		}
+		if tt.before >= 0 && (o.Before == nil || *o.Before != tt.before) {
+			t.Errorf("%s: before %v", name, o.Before)
+		}
+	}
+}
+
+type counting struct {
+	fleet
+	n int
+}
+
+func (c *counting) Scale(ctx context.Context, ch kube.ScaleChange) (kube.Applied, error) {
+	c.n++
+	return c.fleet.Scale(ctx, ch)
+}

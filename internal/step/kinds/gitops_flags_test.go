@@ -1,0 +1,155 @@
+package kinds_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/step/git"
+	"github.com/inference-responder/responder/internal/step/kinds"
+)
+
+// TestSetFlagKnowsTheEngine: what the service's engine does not take is refused
+// before anything is committed, with the reason and what would be taken.
+func TestSetFlagKnowsTheEngine(t *testing.T) {
+	const add = "unknown_flag: add"
+	for name, tt := range map[string]struct {
+		engine string
+		git    map[string]string // what stands in Git beside
+		with   map[string]any
+		words  string // of the refusal; empty: planned
+	}{
+		"fits":                  {"vllm", nil, map[string]any{"flag": "max-num-seqs", "value": "192"}, ""},
+		"zero":                  {"vllm", nil, map[string]any{"flag": "max-num-seqs", "value": "0"}, "at least 1 (vllm/config/scheduler.py"},
+		"a fraction":            {"vllm", nil, map[string]any{"flag": "max-num-seqs", "value": "192.5"}, "a whole number"},
+		"mistyped":              {"vllm", nil, map[string]any{"flag": "max-num-seq", "value": "192"}, "did you mean max-num-seqs?"},
+		"never changed":         {"vllm", map[string]string{"--tensor-parallel-size": "2"}, map[string]any{"flag": "tensor-parallel-size", "value": "4"}, "never changed by a run"},
+		"too few tokens":        {"vllm", nil, map[string]any{"flag": "max-num-batched-tokens", "value": "128"}, "less than max-num-seqs (256)"},
+		"both at once":          {"vllm", nil, map[string]any{"flags": map[string]any{"max-num-batched-tokens": "128", "max-num-seqs": "64"}, "one_variable": "a batch"}, ""},
+		"twice":                 {"vllm", nil, map[string]any{"flags": map[string]any{"max-num-seqs": "128", "max_num_seqs": "64"}, "one_variable": "a batch"}, "given twice"},
+		"known, added":          {"vllm", nil, map[string]any{"flag": "watermark", "value": "0.05"}, ""},
+		"another engine's":      {"sglang", nil, map[string]any{"flag": "watermark", "value": "0.05"}, "SGLang has no known flag --watermark"},
+		"unknown, in Git":       {"vllm", map[string]string{"--brand-new": "1"}, map[string]any{"flag": "brand-new", "value": "2"}, ""},
+		"unknown, not in Git":   {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2"}, add},
+		"unknown, only changed": {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2", "unknown_flag": "change"}, add},
+		"unknown, added":        {"vllm", nil, map[string]any{"flag": "brand-new", "value": "2", "unknown_flag": "add"}, ""},
+		"removed, in Git":       {"vllm", map[string]string{"--swap-space": "4"}, map[string]any{"flag": "swap-space", "value": "8"}, ""},
+		"removed, not in Git":   {"vllm", nil, map[string]any{"flag": "swap-space", "value": "8"}, "use --kv-offloading-size"},
+		"a variable, in Git":    {"vllm", map[string]string{"VLLM_SLEEP": "1"}, map[string]any{"flag": "VLLM_SLEEP", "value": "0"}, ""},
+		"a variable, not":       {"vllm", nil, map[string]any{"flag": "VLLM_SLEEP", "value": "0"}, "is an environment variable"},
+		"no engine, changed":    {"", nil, map[string]any{"flag": "max-num-seqs", "value": "192"}, ""},
+		"no engine, out of all": {"", nil, map[string]any{"flag": "max-num-seqs", "value": "0"}, "at least 1"},
+		"no engine, added":      {"", nil, map[string]any{"flag": "watermark", "value": "0.05"}, "engine of service serving/chat is not known"},
+		"no engine, told to":    {"", nil, map[string]any{"flag": "watermark", "value": "0.05", "unknown_flag": "add"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inGit(true)
+			if tt.git != nil {
+				maps.Copy(w.Head().Values, tt.git)
+			}
+			svc := service("Deployment")
+			svc.Engine = tt.engine
+			before := w.Head().SHA
+			o := kinds.New(w.deps).Do(t.Context(), machine.Effect{
+				Key: "r-1/cap#1/plan#1", Run: "r-1", State: "cap", Action: machine.ActionPlan, Step: "gitops.set_flag", With: tt.with, Service: svc, Attempt: 1,
+			})
+			switch {
+			case tt.words == "" && o.Status != machine.StatusOK:
+				t.Fatalf("%s %s: %s", o.Status, o.Reason, o.Message)
+			case tt.words != "" && (o.Status != machine.StatusRefused || o.Reason != fault.Invalid || !strings.Contains(o.Message, tt.words)):
+				t.Fatalf("%s %s: %s, want it refused: ...%s...", o.Status, o.Reason, o.Message, tt.words)
+			case w.Head().SHA != before:
+				t.Error("something was committed")
+			}
+			if notes := strings.Join(o.Facts, "\n"); tt.words == "" && tt.engine == "" && !strings.Contains(notes, "set engine in its catalog entry") {
+				t.Errorf("nobody is told that the engine is not known:\n%s", notes)
+			}
+		})
+	}
+}
+
+// TestSetFlagSaysWhatItTrades: people who are asked see what the flag does, and
+// that clients are served other than before is a high risk.
+func TestSetFlagSaysWhatItTrades(t *testing.T) {
+	w := inGit(true)
+	plan := w.plan(t, "gitops.set_flag", seqs)
+	if notes := strings.Join(plan.Notes, "\n"); !strings.Contains(notes, "fewer preemptions") || !strings.Contains(notes, "compiles anew") {
+		t.Errorf("the notes are\n%s", notes)
+	}
+	plan = w.plan(t, "gitops.set_flag", map[string]any{"flag": "max-model-len", "value": "8k"})
+	if plan.Risk != machine.RiskHigh || !strings.Contains(plan.Why, "clients are served other than before by --max-model-len") {
+		t.Errorf("risk %s, %s", plan.Risk, plan.Why)
+	}
+}
+
+// TestSwitchGoesOff: a flag without a --no- form is false by not being there.
+func TestSwitchGoesOff(t *testing.T) {
+	files := []gitops.File{{Path: "chat.yaml", Data: []byte(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec: {template: {spec: {containers: [{name: sglang, image: lmsysorg/sglang, args: [--max-running-requests=64, --disable-radix-cache]}]}}}
+`)}}
+	target := gitops.Target{Kind: "Deployment", Name: "chat"}
+	checked, err := git.CheckFlags(git.FlagRules{Service: "chat", Engine: "sglang", Look: lookIn(files, target)}, []gitops.Assignment{{Variable: gitops.Variable{Flag: "disable-radix-cache"}, Value: "false"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := gitops.SetAll(files, target, checked.Set)
+	if err != nil || strings.Contains(string(e.Files[0].Data), "radix") {
+		t.Errorf("%v\n%s", err, e.Diff())
+	}
+}
+
+// lookIn finds variables in files.
+func lookIn(files []gitops.File, target gitops.Target) func(string, []gitops.Variable) ([]gitops.Place, error) {
+	return func(container string, vs []gitops.Variable) (out []gitops.Place, err error) {
+		target := target
+		target.Container = container
+		for _, v := range vs {
+			at, err := gitops.Locate(files, target, v)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, at...)
+		}
+		return out, nil
+	}
+}
+
+// TestEachContainerByItself: two engines in one pod have flags of the same names,
+// and each flag is checked against those of its own.
+func TestEachContainerByItself(t *testing.T) {
+	target := gitops.Target{Kind: "Deployment", Name: "chat"}
+	files := []gitops.File{{Path: "chat.yaml", Data: []byte(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: decode, image: vllm/vllm-openai, args: [serve, llama, --max-num-batched-tokens=512, --max-num-seqs=256]}
+      - {name: prefill, image: vllm/vllm-openai, args: [serve, llama, --watermark=0.01, --max-num-seqs=8]}
+`)}}
+	for name, tt := range map[string]struct {
+		set   map[string]string
+		words string // of the refusal; empty: none
+	}{
+		"both fit":                  {map[string]string{"max-num-batched-tokens": "300", "watermark": "0.05"}, ""},
+		"the first breaks its own":  {map[string]string{"max-num-batched-tokens": "128", "watermark": "0.05"}, "less than max-num-seqs (256)"},
+		"alone":                     {map[string]string{"max-num-batched-tokens": "128"}, "less than max-num-seqs (256)"},
+		"one that is nowhere known": {map[string]string{"max-num-batched-tokens": "300", "max-num-seqs": "64"}, "several containers"},
+	} {
+		var wanted []gitops.Assignment
+		for _, flag := range slices.Sorted(maps.Keys(tt.set)) {
+			wanted = append(wanted, gitops.Assignment{Variable: gitops.Variable{Flag: flag}, Value: tt.set[flag]})
+		}
+		_, err := git.CheckFlags(git.FlagRules{Service: "chat", Engine: "vllm", Look: lookIn(files, target)}, wanted)
+		if (err != nil) != (tt.words != "") || err != nil && !strings.Contains(err.Error(), tt.words) {
+			t.Errorf("%s: %v, want ...%s...", name, err, tt.words)
+		}
+	}
+}

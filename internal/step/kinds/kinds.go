@@ -1,0 +1,56 @@
+package kinds
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/engine"
+	"github.com/inference-responder/responder/internal/step/git"
+	"github.com/inference-responder/responder/internal/step/gpu"
+	"github.com/inference-responder/responder/internal/step/kube"
+	"github.com/inference-responder/responder/internal/step/node"
+	"github.com/inference-responder/responder/internal/step/slo"
+)
+
+// All is the one list of steps. A new check or lever is one file and one
+// line here.
+func All() map[string]step.Kind {
+	return map[string]step.Kind{
+		"argocd.rollback":     {Decl: git.ArgocdRollbackKind(), Lever: git.NewArgocdRollback},
+		"argocd.sync":         {Decl: git.ArgocdSyncKind(), Lever: git.NewArgocdSync},
+		"gitops.changes":      {Decl: git.ChangesKind(), Check: git.NewChanges},
+		"gitops.revert":       {Decl: git.RevertKind(), Lever: git.NewRevert},
+		"gitops.set_flag":     {Decl: git.SetFlagKind(), Lever: git.NewSetFlag},
+		"gitops.set_replicas": {Decl: git.SetReplicasKind(), Lever: git.NewSetReplicas},
+		"gpu.health":          {Decl: gpu.HealthKind(), Check: gpu.NewHealth},
+		"gpu.reset_request":   {Decl: node.ResetRequestKind(), Lever: node.NewResetRequest},
+		"http.probe":          {Decl: engine.ProbeKind(), Check: engine.NewProbe},
+		"kube.changes":        {Decl: kube.ChangesKind(), Check: func(d step.Deps) step.Check { return kube.NewChanges(d, git.NewChange(d)) }},
+		"kube.rollout_undo":   {Decl: kube.RolloutUndoKind(), Lever: kube.NewRolloutUndo},
+		"kube.scale":          {Decl: kube.ScaleKind(), Lever: kube.NewScale},
+		"kube.workload":       {Decl: kube.WorkloadKind(), Check: kube.NewWorkload},
+		"node.cordon":         {Decl: node.CordonKind(), Lever: node.NewCordon},
+		"node.drain":          {Decl: node.DrainKind(), Lever: node.NewDrain},
+		"node.taint":          {Decl: node.TaintKind(), Lever: node.NewTaint},
+		"node.uncordon":       {Decl: node.UncordonKind(), Lever: node.NewUncordon},
+		"node.untaint":        {Decl: node.UntaintKind(), Lever: node.NewUntaint},
+		"pod.evict_from_node": {Decl: node.EvictPodKind(), Lever: node.NewEvictPod},
+		"prometheus.query":    {Decl: slo.QueryKind(), Check: slo.NewQuery},
+	}
+}
+
+// Declarations returns the declarations of all checks and levers, sorted by name. It
+// needs no dependencies: playbooks are compiled against it offline.
+func Declarations() []playbook.Kind {
+	all := All()
+	out := make([]playbook.Kind, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, all[name].Decl)
+	}
+	return out
+}
+
+// New returns the steps over what they need of the world.
+func New(d step.Deps) *step.Set { return step.NewSet(d, All()) }

@@ -1,0 +1,65 @@
+package kinds_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// TestPoolCountsNodesWithoutTheirGPUs: a node whose device plugin offers no GPU
+// is of the pool all the same, and out of it: whichever node is taken out, the
+// guard counts the same nodes under the same lock.
+func TestPoolCountsNodesWithoutTheirGPUs(t *testing.T) {
+	unlabelled := func(n *corev1.Node) { n.Labels = nil }
+	for name, c := range map[string]struct {
+		edit func(*corev1.Node)
+		pool string
+		size int
+	}{
+		"by a label":     {nil, "nvidia.com/gpu.product=NVIDIA-H200", 5},
+		"by having GPUs": {unlabelled, "all nodes with GPUs", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for target, out := range map[string][]string{
+				"node-0": {"node-3 (none of its GPUs is offered)", "node-4 (none of its GPUs is offered)"},
+				"node-3": {"node-4 (none of its GPUs is offered)"},
+			} {
+				x := newNodeTrial(t, "node.cordon", map[string]any{"node": target})
+				for _, n := range []string{"node-0", "node-1", "node-2"} {
+					x.Node(t, n, 8, c.edit)
+				}
+				x.Node(t, "node-3", 0, c.edit)
+				x.Node(t, "node-4", 0, c.edit)
+				x.Node(t, "cpu-0", 0, func(n *corev1.Node) {
+					n.Labels, n.Status.Capacity = nil, corev1.ResourceList{"cpu": resource.MustParse("64")}
+				})
+				plan := x.plan(t)
+				if diff := cmp.Diff(&machine.NodePool{Name: c.pool, Size: c.size, Out: out}, plan.Pool); diff != "" {
+					t.Errorf("the pool of %s (-want +got):\n%s", target, diff)
+				}
+				if !slices.Contains(plan.Locks, "pool:"+c.pool) {
+					t.Errorf("the locks for %s are %v", target, plan.Locks)
+				}
+			}
+		})
+	}
+}
+
+// TestPoolTakesANodeAsItIsShared: GPUs that are offered under the name of shared
+// ones are offered; a label alone does not tell whether GPUs are.
+func TestPoolTakesANodeAsItIsShared(t *testing.T) {
+	x := newNodeTrial(t, "node.cordon", nil)
+	x.Node(t, "node-1", 0, func(n *corev1.Node) { n.Status.Capacity["nvidia.com/gpu.shared"] = resource.MustParse("32") })
+	x.Node(t, "node-2", 0, func(n *corev1.Node) {
+		n.Labels["nvidia.com/gpu.present"] = "true"
+		n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("64")} // devices by dynamic resource allocation only
+	})
+	if pool := x.plan(t).Pool; pool.Size != 3 || len(pool.Out) > 0 {
+		t.Errorf("the pool is %+v, want 3 nodes, none out", pool)
+	}
+}

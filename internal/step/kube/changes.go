@@ -1,0 +1,160 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// ChangesKind declares kube.changes.
+func ChangesKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "kube.changes",
+		Role: playbook.RoleCheck,
+		Doc: `Reads the workload's revision history: did what runs now become current within the window, and how does its pod template differ from the revision
+before? Values of secrets are never read, and values of variables and flags whose names look secret are shown as redacted.`,
+		With: []playbook.Field{
+			{Name: "window", Type: step.Scalar(playbook.Duration), Required: true, Doc: "How long ago counts: the burn window of the alert, e.g. 1h."},
+		},
+		Out: []playbook.Field{
+			{Name: "changed", Type: step.Scalar(playbook.Bool), Doc: "The current revision became current within the window, and there is an earlier one."},
+			{Name: "count", Type: step.Scalar(playbook.Int), Doc: "Revisions that became current within the window, as far as the history tells."},
+			{Name: "current", Type: step.Scalar(playbook.Int), Doc: "Number of the current revision."},
+			{Name: "previous", Type: step.Scalar(playbook.Int), Doc: "Number of the revision before it; 0: there is none."},
+			{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since the current revision became current."},
+			{Name: "ours", Type: step.Scalar(playbook.Bool), Doc: "The current revision was put in place by a rollback or a commit of Responder's, and nobody changed the pod template since. It is a repair, not a cause."},
+			{Name: "cause", Type: step.Scalar(playbook.String), Doc: "Its kubernetes.io/change-cause; often empty."},
+			{Name: "diff", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "path", Type: step.Scalar(playbook.String), Doc: "Field, e.g. containers[vllm].args[--max-num-seqs]."},
+				playbook.Field{Name: "from", Type: step.Scalar(playbook.String), Doc: "Value before; empty: it was added."},
+				playbook.Field{Name: "to", Type: step.Scalar(playbook.String), Doc: "Value now; empty: it was removed."},
+			)), Doc: "Pod template of the previous revision against the current one."},
+			{Name: "images_changed", Type: step.Scalar(playbook.Bool), Doc: "The diff touches an image."},
+		},
+	}
+}
+
+type kubeChanges struct {
+	w   step.Workloads
+	git committer // for what Argo CD put in place
+}
+
+// committer reports whether a current revision comes from a commit of
+// Responder. An answer that cannot be found out is no, with a note.
+type committer interface {
+	Committed(ctx context.Context, in step.Input, current kube.Revision) (ours bool, note string)
+}
+
+// NewChanges returns the check kube.changes.
+func NewChanges(d step.Deps, git committer) step.Check { return kubeChanges{d.Workloads, git} }
+
+type changesWith struct {
+	Window step.Duration `json:"window"`
+}
+
+type changesOut struct {
+	Changed       bool      `json:"changed"`
+	Count         int       `json:"count"`
+	Current       int64     `json:"current"`
+	Previous      int64     `json:"previous"`
+	AgeSeconds    float64   `json:"age_seconds"`
+	Ours          bool      `json:"ours"`
+	Cause         string    `json:"cause"`
+	Diff          []diffOut `json:"diff"`
+	ImagesChanged bool      `json:"images_changed"`
+}
+
+type diffOut struct {
+	Path string `json:"path"`
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Run implements [Check].
+func (c kubeChanges) Run(ctx context.Context, in step.Input) (step.Finding, error) {
+	with, err := step.Decode[changesWith](ChangesKind(), in.With)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	if c.w == nil {
+		return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
+	}
+	ref := step.RefOf(in.Service)
+	revisions, err := c.w.Revisions(ctx, ref)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	current, previous := newestTwo(revisions)
+	if current == nil {
+		return step.Finding{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("kube.changes: %s has no revision history yet", step.RefText(ref))}
+	}
+	window := time.Duration(with.Window)
+	age := in.Now.Sub(current.Became())
+	out := changesOut{Current: current.Number, AgeSeconds: max(age.Seconds(), 0), Ours: current.Ours, Cause: current.Cause, Diff: []diffOut{}}
+	note := ""
+	if !out.Ours {
+		out.Ours, note = c.git.Committed(ctx, in, *current)
+	}
+	for _, r := range revisions {
+		if in.Now.Sub(r.Became()) <= window {
+			out.Count++
+		}
+	}
+	if previous == nil {
+		return step.Finding{Out: out, Facts: []string{fmt.Sprintf("%s has one revision only, %d, out for %s", step.RefText(ref), current.Number, step.DurationText(age))}}, nil
+	}
+	out.Previous = previous.Number
+	out.Changed = age <= window
+	for _, d := range kube.Diff(previous.Fields, current.Fields) {
+		out.Diff = append(out.Diff, diffOut{d.Path, d.From, d.To})
+		out.ImagesChanged = out.ImagesChanged || strings.HasSuffix(d.Path, ".image")
+	}
+	facts := changesFacts(ref, out, age, window)
+	if note != "" {
+		facts = append(facts, note)
+	}
+	return step.Finding{Out: out, Facts: facts}, nil
+}
+
+// newestTwo finds the current revision and the one before it.
+func newestTwo(revisions []kube.Revision) (current, previous *kube.Revision) {
+	for i := range revisions {
+		if revisions[i].Current {
+			current = &revisions[i]
+		}
+	}
+	for i := range revisions {
+		r := &revisions[i]
+		if current != nil && r.Number < current.Number && (previous == nil || r.Number > previous.Number) {
+			previous = r
+		}
+	}
+	return current, previous
+}
+
+func changesFacts(ref kube.Ref, out changesOut, age, window time.Duration) []string {
+	verdict := "outside the window of " + step.DurationText(window)
+	if out.Changed {
+		verdict = "inside the window of " + step.DurationText(window)
+	}
+	facts := []string{fmt.Sprintf("%s: revision %d replaced %d %s ago, %s", step.RefText(ref), out.Current, out.Previous, step.DurationText(age), verdict)}
+	if out.Ours {
+		facts[0] += ", put back by Responder"
+	}
+	if out.Cause != "" {
+		facts[0] += ", because: " + out.Cause
+	}
+	for i, d := range out.Diff {
+		if i == 10 {
+			return append(facts, fmt.Sprintf("and %d more fields", len(out.Diff)-i))
+		}
+		facts = append(facts, fmt.Sprintf("%s: %s -> %s", d.Path, step.OrNone(d.From), step.OrNone(d.To)))
+	}
+	return facts
+}

@@ -1,0 +1,247 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// RolloutUndoKind declares kube.rollout_undo.
+func RolloutUndoKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "kube.rollout_undo",
+		Role: playbook.RoleLever,
+		Doc: `Puts the pod template of an earlier revision back, as ` + "`kubectl rollout undo`" + ` does. Undo puts the revision it replaced back in its turn.
+
+Refused when Argo CD, Flux or a controlling object owns the pod template, when rollouts are paused, when there is no earlier revision, or when
+the earlier one does not differ.`,
+		// Applied on the planned revision only: a second time is a conflict.
+		Idempotent: true,
+		With: []playbook.Field{
+			{Name: "to_revision", Type: step.Scalar(playbook.Int), Min: step.Limit(0), Doc: "Revision to go back to; unset or 0: the one before the current."},
+		},
+	}
+}
+
+type kubeRolloutUndo struct {
+	w step.Workloads
+	c step.Changer
+}
+
+// NewRolloutUndo returns the lever kube.rollout_undo.
+func NewRolloutUndo(d step.Deps) step.Lever { return kubeRolloutUndo{d.Workloads, d.Changer} }
+
+type rolloutUndoWith struct {
+	ToRevision int64 `json:"to_revision"`
+}
+
+// rolloutPayload is what a plan of kube.rollout_undo needs. Revisions stand for
+// pod templates, which may hold secrets and never go into the journal.
+type rolloutPayload struct {
+	From int64 `json:"from"` // current revision when planned; the undo goes back to it
+	To   int64 `json:"to"`
+}
+
+// Plan implements [Lever].
+func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
+	with, err := step.Decode[rolloutUndoWith](RolloutUndoKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if l.w == nil || l.c == nil {
+		return machine.Plan{}, step.NotConfigured("cluster", "kubernetes")
+	}
+	ref := step.RefOf(in.Service)
+	w, err := l.w.Workload(ctx, ref)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := rolloutAllowed(w); err != nil {
+		return machine.Plan{}, err
+	}
+	revisions, err := l.w.Revisions(ctx, ref)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	from, to, err := rolloutTarget(ref, revisions, with.ToRevision)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	_, err = l.c.Undo(ctx, kube.UndoChange{
+		Ref: ref, Revision: to.Number, DryRun: true, Run: in.Run, Key: in.Key,
+		Pre: kube.Precondition{UID: w.UID, Generation: w.Generation},
+	})
+	lacks, err := step.LackedRight(err)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan := machine.Plan{
+		Step: "kube.rollout_undo", Target: step.Target(w), Lacks: lacks,
+		Summary: fmt.Sprintf("roll %s back from revision %d to %d", step.RefText(ref), from.Number, to.Number),
+		Undo:    fmt.Sprintf("put the pod template of revision %d back", from.Number),
+		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(rolloutPayload{From: from.Number, To: to.Number}),
+		Capacity: step.RolloutCapacity(w),
+	}
+	for _, d := range kube.Diff(from.Fields, to.Fields) {
+		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "spec.template." + d.Path, From: d.From, To: d.To})
+	}
+	if len(plan.Diff) == 0 {
+		// The dry-run says that it differs: in a secret that is never shown.
+		plan.Diff = []machine.FieldChange{{Path: "spec.template", From: "(redacted)", To: fmt.Sprintf("(redacted, as of revision %d)", to.Number)}}
+	}
+	if step.OwnsReplicas(w) {
+		// An autoscaler moves the generation all the time; the revision, which
+		// apply checks as well, moves with the pod template only.
+		plan.Target.Generation = 0
+	}
+	step.RolloutRisk(&plan, w)
+	return plan, nil
+}
+
+func rolloutAllowed(w kube.Workload) error {
+	refuse := func(r fault.Reason, why string) error {
+		return &fault.Error{Reason: r, Message: "kube.rollout_undo: " + step.RefText(w.Ref) + " " + why}
+	}
+	switch {
+	case step.Owned("kube.rollout_undo", w, "spec.template") != nil:
+		return step.Owned("kube.rollout_undo", w, "spec.template")
+	case w.Paused:
+		return refuse(fault.OutOfBounds, "has its rollouts paused: resume them first (kubectl rollout resume)")
+	case w.Strategy.Type == "OnDelete":
+		return refuse(fault.OutOfBounds, "has the update strategy OnDelete: nothing would replace its pods")
+	case w.Strategy.Partition > 0:
+		return refuse(fault.OutOfBounds, fmt.Sprintf("updates ordinals from %d on only: the others would keep what they run", w.Strategy.Partition))
+	case w.Observed < w.Generation:
+		return refuse(fault.Conflict, "was just changed and its controller has not seen it yet: plan again in a moment")
+	}
+	return nil
+}
+
+// rolloutTarget finds the current revision and the one to go back to.
+func rolloutTarget(ref kube.Ref, revisions []kube.Revision, to int64) (from, target kube.Revision, err error) {
+	current, previous := newestTwo(revisions)
+	switch {
+	case current == nil:
+		return from, target, &fault.Error{Reason: fault.NoData, Message: "kube.rollout_undo: " + step.RefText(ref) + " has no revision history yet"}
+	case to == current.Number:
+		return from, target, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("kube.rollout_undo: %s runs revision %d already", step.RefText(ref), to)}
+	case to == 0 && previous == nil:
+		return from, target, &fault.Error{Reason: fault.NothingToDo, Message: "kube.rollout_undo: " + step.RefText(ref) +
+			" has no earlier revision to go back to (see spec.revisionHistoryLimit)"}
+	case to == 0:
+		return *current, *previous, nil
+	}
+	for _, r := range revisions {
+		if r.Number == to {
+			return *current, r, nil
+		}
+	}
+	return from, target, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("kube.rollout_undo: %s has no revision %d any more", step.RefText(ref), to)}
+}
+
+// Apply implements [Lever].
+func (l kubeRolloutUndo) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json.RawMessage, error) {
+	p, err := step.Payload[rolloutPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if l.w == nil || l.c == nil {
+		return nil, step.NotConfigured("cluster", "kubernetes")
+	}
+	ref := step.RefOfTarget(plan.Target)
+	generation := plan.Target.Generation
+	if generation == 0 {
+		w, err := l.w.Workload(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if w.UID != plan.Target.UID || w.Revision != p.From || w.Observed < w.Generation {
+			err := &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("kube.rollout_undo: %s moved on to revision %d since it was planned", step.RefText(ref), w.Revision)}
+			return nil, step.AfterConflict(err, w, nil, in, machine.ActionApply)
+		}
+		generation = w.Generation
+	}
+	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, generation)
+	return step.Applied(ctx, l.w, in, plan, receipt, err)
+}
+
+// Undo implements [Lever].
+func (l kubeRolloutUndo) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
+	p, err := step.Payload[rolloutPayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	var out json.RawMessage
+	err = step.Undone(ctx, l, in, plan, receipt, func() error {
+		// Between the look and the write nothing may move, an autoscaler's
+		// write included; what the look saw stands in its receipt.
+		o, err := l.Observe(ctx, in, plan, receipt, false)
+		if err != nil {
+			return err
+		}
+		if !o.Applied {
+			return &fault.Error{Reason: fault.Conflict, Message: o.Progress}
+		}
+		seen, err := step.Payload[step.ChangeReceipt](plan.Step, o.Receipt)
+		if err != nil {
+			return err
+		}
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, seen.Generation)
+		return err
+	})
+	return out, err
+}
+
+func (l kubeRolloutUndo) set(ctx context.Context, in step.Input, plan machine.Plan, action machine.Action, revision, generation int64) (json.RawMessage, error) {
+	if l.w == nil || l.c == nil {
+		return nil, step.NotConfigured("cluster", "kubernetes")
+	}
+	a, err := l.c.Undo(ctx, kube.UndoChange{
+		Ref: step.RefOfTarget(plan.Target), Revision: revision, Run: in.Run, Key: in.Key,
+		Pre: kube.Precondition{UID: plan.Target.UID, Generation: generation},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return step.EncodeJSON(step.ChangeReceipt{Action: action, UID: a.UID, Generation: a.Generation}), nil
+}
+
+// Observe implements [Lever]. Each pod template that becomes current gets the
+// next revision number, so that a third party's rollout never goes unseen,
+// while an autoscaler's change of the replicas is none of this lever's business.
+func (l kubeRolloutUndo) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
+	at, err := step.LookAt[rolloutPayload](ctx, l.w, plan)
+	if err != nil {
+		return step.Observation{}, err
+	}
+	if at.Over != nil {
+		return *at.Over, nil
+	}
+	p, w := at.Planned, at.W
+	before, action := p.From, machine.ActionApply
+	if undo {
+		before, action = p.From+1, machine.ActionUndo
+	}
+	made := step.Mine(w, in, action, receipt)
+	seen := w.Observed >= w.Generation
+	switch {
+	case w.Revision < before || w.Revision > before+1:
+		if undo && w.Revision == p.From && !seen && step.Ours(w, in, machine.ActionUndo) {
+			break // both changes are written, the controller has seen neither
+		}
+		return step.Foreign(w, fmt.Sprintf("someone else rolled it out: revision %d", w.Revision)), nil
+	case !made && w.Revision == before:
+		return step.Observation{Progress: fmt.Sprintf("revision %d, as before", w.Revision)}, nil
+	case !made:
+		return step.Foreign(w, fmt.Sprintf("someone else rolled it out: revision %d", w.Revision)), nil
+	case seen && w.Revision == before:
+		return step.Foreign(w, fmt.Sprintf("someone else put revision %d back", w.Revision)), nil
+	}
+	return step.InPlace(w, action, w.Replicas), nil
+}

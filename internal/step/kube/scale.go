@@ -1,0 +1,168 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// ScaleKind declares kube.scale.
+func ScaleKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "kube.scale",
+		Role: playbook.RoleLever,
+		Doc: `Sets the number of replicas of the service's workload. Undo sets the former number.
+
+Refused when an autoscaler, Argo CD, Flux or a controlling object owns the replicas, and beyond the service's own bounds: never above its
+` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at those bounds, ` + "`replicas`" + ` is refused beyond them.`,
+		OneOf: step.ScaleAlternatives(),
+		// Applied on the planned generation only: a second time is a conflict.
+		Idempotent: true,
+		With:       step.ScaleParameters(),
+	}
+}
+
+type kubeScale struct {
+	w step.Workloads
+	c step.Changer
+}
+
+// NewScale returns the lever kube.scale.
+func NewScale(d step.Deps) step.Lever { return kubeScale{d.Workloads, d.Changer} }
+
+// scalePayload is what a plan of kube.scale needs to be applied and undone.
+type scalePayload struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
+// Plan implements [Lever].
+func (l kubeScale) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
+	with, err := step.Decode[step.ScaleWith](ScaleKind(), in.With)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if l.w == nil || l.c == nil {
+		return machine.Plan{}, step.NotConfigured("cluster", "kubernetes")
+	}
+	ref := step.RefOf(in.Service)
+	w, err := l.w.Workload(ctx, ref)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if err := step.Owned("kube.scale", w, "spec.replicas"); err != nil {
+		return machine.Plan{}, err
+	}
+	to, note, err := step.ScaleTarget("kube.scale", with, in.Service, w.Replicas)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	applied, err := l.c.Scale(ctx, kube.ScaleChange{
+		Ref: ref, Replicas: to, DryRun: true, Run: in.Run, Key: in.Key,
+		Pre: kube.Precondition{UID: w.UID, Generation: w.Generation},
+	})
+	lacks, err := step.LackedRight(err)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if lacks == "" && applied.Replicas != to {
+		return machine.Plan{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(
+			"kube.scale: the server makes %d of %d replicas of %s: an admission webhook changes them", applied.Replicas, to, step.RefText(ref))}
+	}
+	plan := machine.Plan{
+		Step: "kube.scale", Target: step.Target(w), Lacks: lacks,
+		Summary: fmt.Sprintf("scale %s from %d to %d replicas", step.RefText(ref), w.Replicas, to),
+		Diff:    []machine.FieldChange{{Path: "spec.replicas", From: fmt.Sprint(w.Replicas), To: fmt.Sprint(to)}},
+		Undo:    fmt.Sprintf("set spec.replicas back to %d", w.Replicas),
+		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(scalePayload{From: w.Replicas, To: to}),
+		Risk: machine.RiskLow, Why: "adds replicas; those that serve are not touched",
+		Capacity: machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: to},
+	}
+	if to < w.Replicas {
+		plan.Risk, plan.Why = machine.RiskHigh, fmt.Sprintf("takes %d replicas away from a service in trouble", w.Replicas-to)
+		plan.Capacity.LowestReady = min(w.Ready, to)
+	}
+	if note != "" {
+		plan.Notes = append(plan.Notes, note)
+	}
+	if w.Ready < w.Replicas {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("%d of the %d replicas there are not ready", w.Replicas-w.Ready, w.Replicas))
+	}
+	return plan, nil
+}
+
+// Apply implements [Lever].
+func (l kubeScale) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json.RawMessage, error) {
+	p, err := step.Payload[scalePayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, plan.Target.Generation)
+	return step.Applied(ctx, l.w, in, plan, receipt, err)
+}
+
+// Undo implements [Lever].
+func (l kubeScale) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
+	p, err := step.Payload[scalePayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, err
+	}
+	left, err := step.LeftAt(plan, receipt)
+	if err != nil {
+		return nil, err
+	}
+	var out json.RawMessage
+	err = step.Undone(ctx, l, in, plan, receipt, func() error {
+		var err error
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, left)
+		return err
+	})
+	return out, err
+}
+
+func (l kubeScale) set(ctx context.Context, in step.Input, plan machine.Plan, action machine.Action, replicas int, generation int64) (json.RawMessage, error) {
+	if l.w == nil || l.c == nil {
+		return nil, step.NotConfigured("cluster", "kubernetes")
+	}
+	a, err := l.c.Scale(ctx, kube.ScaleChange{
+		Ref: step.RefOfTarget(plan.Target), Replicas: replicas, Run: in.Run, Key: in.Key,
+		Pre: kube.Precondition{UID: plan.Target.UID, Generation: generation},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return step.EncodeJSON(step.ChangeReceipt{Action: action, UID: a.UID, Generation: a.Generation}), nil
+}
+
+// Observe implements [Lever]. Every write of the object's spec moves its
+// generation by one, so that a third party's write never goes unseen.
+func (l kubeScale) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
+	at, err := step.LookAt[scalePayload](ctx, l.w, plan)
+	if err != nil {
+		return step.Observation{}, err
+	}
+	if at.Over != nil {
+		return *at.Over, nil
+	}
+	w := at.W
+	planned, action := plan.Target.Generation, machine.ActionApply
+	want, before := at.Planned.To, at.Planned.From
+	if undo {
+		// An apply is one write after the plan, its undo the one after that.
+		planned, action = planned+1, machine.ActionUndo
+		want, before = before, want
+	}
+	switch {
+	case w.Generation == planned && w.Replicas == before:
+		return step.Observation{Progress: fmt.Sprintf("%d replicas, as before", w.Replicas)}, nil
+	case w.Generation != planned+1 || w.Replicas != want || !step.Mine(w, in, action, receipt):
+		return step.Foreign(w, fmt.Sprintf("someone else changed it: %d replicas, generation %d", w.Replicas, w.Generation)), nil
+	}
+	return step.InPlace(w, action, want), nil
+}

@@ -1,0 +1,213 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// WorkloadKind declares kube.workload.
+func WorkloadKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "kube.workload",
+		Role: playbook.RoleCheck,
+		Doc: `Looks at the service's workload: replicas and readiness, restarts, containers killed for memory or waiting, pods that cannot be scheduled, the nodes
+its pods run on, warnings of the last hour, and who else owns fields of it. When any part cannot be read, the check fails: a partial
+answer would look healthier than the truth. The StatefulSet of a LeaderWorkerSet's leaders has the workers' pods too, and a replica of it is ready
+when all of its group is; so has the Deployment of the head of KServe's InferenceService with a workerSpec.`,
+		Out: []playbook.Field{
+			{Name: "desired", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas asked for."},
+			{Name: "ready", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas that are ready."},
+			{Name: "updated", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas of the current revision."},
+			{Name: "available", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas ready for as long as the workload demands."},
+			{Name: "unavailable", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas missing to the desired number."},
+			{Name: "restarts", Type: step.Scalar(playbook.Int), Doc: "Container restarts, summed over the pods that exist now."},
+			{Name: "oom_killed", Type: step.Scalar(playbook.Int), Unit: "pods", Doc: "Pods whose container was last ended for using too much memory."},
+			{Name: "waiting", Type: step.ListOf(step.Scalar(playbook.String)), Doc: "Why containers wait, each reason once: CrashLoopBackOff, ImagePullBackOff, ..."},
+			{Name: "unschedulable", Type: step.Scalar(playbook.Int), Unit: "pods", Doc: "Pods no node takes."},
+			{Name: "stuck", Type: step.Scalar(playbook.String), Doc: "Why a rollout cannot go on (progress deadline exceeded, replica failure); empty: it can."},
+			{Name: "paused", Type: step.Scalar(playbook.Bool), Doc: "Rollouts of the workload are paused."},
+			{Name: "nodes", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "name", Type: step.Scalar(playbook.String), Doc: "Node."},
+				playbook.Field{Name: "ready", Type: step.Scalar(playbook.Bool), Doc: "Its Ready condition is True."},
+				playbook.Field{Name: "unschedulable", Type: step.Scalar(playbook.Bool), Doc: "It is cordoned."},
+				playbook.Field{Name: "conditions", Type: step.ListOf(step.Scalar(playbook.String)), Doc: "Conditions that are bad, e.g. MemoryPressure, Ready=Unknown."},
+				playbook.Field{Name: "pods", Type: step.Scalar(playbook.Int), Unit: "pods", Doc: "Pods of the workload on it."},
+			)), Doc: "Nodes that run pods of the workload."},
+			{Name: "bad_nodes", Type: step.Scalar(playbook.Int), Unit: "nodes", Doc: "Nodes among them that are not ready or have a bad condition."},
+			{Name: "events", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "reason", Type: step.Scalar(playbook.String), Doc: "Reason, e.g. FailedScheduling."},
+				playbook.Field{Name: "object", Type: step.Scalar(playbook.String), Doc: "Kind/name it is about."},
+				playbook.Field{Name: "message", Type: step.Scalar(playbook.String), Doc: "Message."},
+				playbook.Field{Name: "count", Type: step.Scalar(playbook.Int), Doc: "How often."},
+			)), Doc: "Warnings of the last hour, newest first, at most 20."},
+			{Name: "owners", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "field", Type: step.Scalar(playbook.String), Doc: "Field owned; * for all."},
+				playbook.Field{Name: "kind", Type: step.Scalar(playbook.String), Doc: "HorizontalPodAutoscaler, ScaledObject, ArgoCD, Flux, or a controlling object's kind."},
+				playbook.Field{Name: "name", Type: step.Scalar(playbook.String), Doc: "Its name."},
+			)), Doc: "Who else would change fields of the workload back."},
+		},
+	}
+}
+
+// maxEvents bounds the events that evidence keeps.
+const maxEvents = 20
+
+type kubeWorkload struct{ w step.Workloads }
+
+// NewWorkload returns the check kube.workload.
+func NewWorkload(d step.Deps) step.Check { return kubeWorkload{d.Workloads} }
+
+type workloadOut struct {
+	Desired       int        `json:"desired"`
+	Ready         int        `json:"ready"`
+	Updated       int        `json:"updated"`
+	Available     int        `json:"available"`
+	Unavailable   int        `json:"unavailable"`
+	Restarts      int        `json:"restarts"`
+	OOMKilled     int        `json:"oom_killed"`
+	Waiting       []string   `json:"waiting"`
+	Unschedulable int        `json:"unschedulable"`
+	Stuck         string     `json:"stuck"`
+	Paused        bool       `json:"paused"`
+	Nodes         []nodeOut  `json:"nodes"`
+	BadNodes      int        `json:"bad_nodes"`
+	Events        []eventOut `json:"events"`
+	Owners        []ownerOut `json:"owners"`
+}
+
+type nodeOut struct {
+	Name          string   `json:"name"`
+	Ready         bool     `json:"ready"`
+	Unschedulable bool     `json:"unschedulable"`
+	Conditions    []string `json:"conditions"`
+	Pods          int      `json:"pods"`
+}
+
+type eventOut struct {
+	Reason  string `json:"reason"`
+	Object  string `json:"object"`
+	Message string `json:"message"`
+	Count   int    `json:"count"`
+}
+
+type ownerOut struct {
+	Field string `json:"field"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+}
+
+// Run implements [Check].
+func (c kubeWorkload) Run(ctx context.Context, in step.Input) (step.Finding, error) {
+	if _, err := step.Decode[struct{}](WorkloadKind(), in.With); err != nil {
+		return step.Finding{}, err
+	}
+	if c.w == nil {
+		return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
+	}
+	ref := step.RefOf(in.Service)
+	w, err := c.w.Workload(ctx, ref)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	nodes, err := c.w.Nodes(ctx, ref)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	out := workloadEvidence(w)
+	for _, n := range nodes {
+		out.Nodes = append(out.Nodes, nodeOut{n.Name, n.Ready, n.Unschedulable, append([]string{}, n.Conditions...), n.Pods})
+		if !n.Ready || len(n.Conditions) > 0 {
+			out.BadNodes++
+		}
+	}
+	return step.Finding{Out: out, Facts: workloadFacts(ref, w, out)}, nil
+}
+
+func workloadEvidence(w kube.Workload) workloadOut {
+	out := workloadOut{
+		Desired: w.Replicas, Ready: w.Ready, Updated: w.Updated, Available: w.Available,
+		Unavailable: max(w.Unavailable, w.Replicas-w.Available, 0),
+		Waiting:     []string{}, Stuck: w.Stuck, Paused: w.Paused,
+		Nodes: []nodeOut{}, Events: []eventOut{}, Owners: []ownerOut{},
+	}
+	for _, p := range w.Pods {
+		out.Restarts += p.Restarts
+		if p.OOMKilled {
+			out.OOMKilled++
+		}
+		if p.Waiting != "" && !slices.Contains(out.Waiting, p.Waiting) {
+			out.Waiting = append(out.Waiting, p.Waiting)
+		}
+		if p.Node == "" && p.Phase == "Pending" && p.Message != "" {
+			out.Unschedulable++
+		}
+	}
+	slices.Sort(out.Waiting)
+	for _, e := range w.Events[:min(len(w.Events), maxEvents)] {
+		out.Events = append(out.Events, eventOut{e.Reason, e.Object, e.Message, e.Count})
+	}
+	for _, o := range w.Owners {
+		out.Owners = append(out.Owners, ownerOut{o.Field, o.Kind, o.Name})
+	}
+	return out
+}
+
+func workloadFacts(ref kube.Ref, w kube.Workload, out workloadOut) []string {
+	facts := []string{fmt.Sprintf("%s: %d of %d replicas ready, %d of the current revision %d",
+		step.RefText(ref), out.Ready, out.Desired, out.Updated, w.Revision)}
+	add := func(yes bool, format string, args ...any) {
+		if yes {
+			facts = append(facts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(out.Stuck != "", "rollout is stuck: %s", out.Stuck)
+	add(out.Paused, "rollouts are paused")
+	add(out.Restarts > 0, "%d container restarts", out.Restarts)
+	add(out.OOMKilled > 0, "%d pods were killed for using too much memory", out.OOMKilled)
+	add(len(out.Waiting) > 0, "containers wait: %s", strings.Join(out.Waiting, ", "))
+	add(out.Unschedulable > 0, "%d pods cannot be scheduled: %s", out.Unschedulable, firstPending(w.Pods))
+	for _, n := range out.Nodes {
+		add(!n.Ready || len(n.Conditions) > 0, "node %s with %d of its pods: %s", n.Name, n.Pods, nodeState(n))
+	}
+	add(out.BadNodes == 0 && len(out.Nodes) > 0, "all %d nodes are healthy by their conditions", len(out.Nodes))
+	for _, o := range w.Owners {
+		facts = append(facts, fmt.Sprintf("%s is owned by %s (%s)", fieldName(o.Field), step.OwnerName(o), o.Why))
+	}
+	for _, e := range out.Events[:min(len(out.Events), 5)] {
+		facts = append(facts, fmt.Sprintf("%dx %s on %s: %s", e.Count, e.Reason, e.Object, e.Message))
+	}
+	return facts
+}
+
+func firstPending(pods []kube.Pod) string {
+	for _, p := range pods {
+		if p.Node == "" && p.Message != "" {
+			return p.Message
+		}
+	}
+	return ""
+}
+
+func nodeState(n nodeOut) string {
+	state := append([]string{}, n.Conditions...)
+	if !n.Ready && len(state) == 0 {
+		state = append(state, "not ready")
+	}
+	if n.Unschedulable {
+		state = append(state, "cordoned")
+	}
+	return strings.Join(state, ", ")
+}
+
+func fieldName(field string) string {
+	if field == "*" {
+		return "every field"
+	}
+	return field
+}

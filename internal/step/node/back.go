@@ -1,0 +1,45 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// comesBack is the plan of an edit that lets pods onto a node again, of which words
+// has what people read. Where something is to be proven before that, proof says how.
+func (l node) comesBack(ctx context.Context, in step.Input, n kube.NodeState, proof *proofWith, p nodePayload, words machine.Plan) (machine.Plan, error) {
+	var proven []string
+	if proof != nil {
+		var err error
+		if proven, err = l.proven(ctx, words.Step, n, in.Now, *proof); err != nil {
+			return machine.Plan{}, err
+		}
+	}
+	plan, err := l.plan(ctx, in, words.Step, n, p)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	plan.Summary, plan.Diff, plan.Undo, plan.Risk, plan.Why = words.Summary, words.Diff, words.Undo, words.Risk, words.Why
+	plan.Notes = slices.Concat(proven, plan.Notes, words.Notes)
+	plan.Capacity, err = l.untouched(ctx, in.Service)
+	return plan, err
+}
+
+// forget has the edit take away why the node went out, and its undo put it back:
+// nothing of Responder's keeps pods away after it.
+func (p *nodePayload) forget(n kube.NodeState) {
+	was := n.Annotations[kube.GPUsWhenOut]
+	if was == "" {
+		return
+	}
+	for edit, text := range map[*kube.NodeEdit]string{&p.Do: "", &p.Back: was} {
+		if edit.Annotate == nil {
+			edit.Annotate = map[string]string{}
+		}
+		edit.Annotate[kube.GPUsWhenOut] = text
+	}
+}

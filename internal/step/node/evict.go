@@ -1,0 +1,275 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// far is how far the evictions of a plan are.
+type far struct {
+	node    string
+	here    []kube.NodePod // of the plan, still there and not leaving
+	leaving []kube.NodePod // of the plan, on their way out
+	alone   int            // of those that leave, those without a budget
+	others  []kube.NodePod // not of the plan, on their way out, and in the way of an empty node
+	came    []string       // not of the plan, and in the way of an empty node
+	late    time.Duration  // past the time there is; 0: not
+	blocked []string       // what holds pods back, by whom
+	listed  []string       // gone, and in rotation all the same, with the EndpointSlice
+}
+
+// howFar looks at the pods on the node.
+func howFar(in step.Input, n kube.NodeState, p nodePayload, pods []kube.NodePod) far {
+	f := far{node: n.Name}
+	there := map[string]kube.NodePod{}
+	for _, pod := range pods {
+		there[pod.UID] = pod
+	}
+	for _, x := range p.Pods {
+		switch pod, ok := there[x.UID]; {
+		case !ok:
+		case pod.Leaving:
+			f.leave(pod)
+		default:
+			f.here = append(f.here, pod)
+		}
+	}
+	if p.Whole {
+		f.came, f.others = arrived(p, pods), departing(p, pods)
+	}
+	if _, began := kube.ParseMark(n.Annotations[p.Mark]); !began.IsZero() {
+		f.late = max(0, in.Now.Sub(began)-readSpan(p.Within))
+	}
+	return f
+}
+
+// departing are the pods that nobody of the plan is and that are on their way
+// out: until they have gone they run, and the node is not empty.
+func departing(p nodePayload, pods []kube.NodePod) []kube.NodePod {
+	var out []kube.NodePod
+	for _, pod := range pods {
+		planned := slices.ContainsFunc(p.Pods, func(x podRef) bool { return x.UID == pod.UID })
+		if !planned && departs(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// departs reports whether a pod is on its way out, and a node is not empty with it.
+func departs(p kube.NodePod) bool { return p.Leaving && !p.Static && !p.Daemon() && !p.Done }
+
+// rotation asks, once the pods have gone, whether that is known to those who
+// send requests: until no EndpointSlice calls a pod ready it does not count as
+// gone.
+func (l evictor) rotation(ctx context.Context, f *far, p nodePayload) error {
+	if len(f.here)+len(f.leaving) > 0 {
+		return nil
+	}
+	for _, namespace := range namespacesOf(p.Pods) {
+		ready, err := l.n.InRotation(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		for _, pod := range p.Pods {
+			if slice, ok := ready[pod.UID]; ok && pod.Namespace == namespace {
+				f.listed = append(f.listed, fmt.Sprintf("%s (EndpointSlice %s)", pod, slice))
+			}
+		}
+	}
+	return nil
+}
+
+func namespacesOf(pods []podRef) []string {
+	all := map[string]bool{}
+	for _, pod := range pods {
+		all[pod.Namespace] = true
+	}
+	return sortedKeys(all)
+}
+
+// leave counts a pod that is on its way out.
+func (f *far) leave(pod kube.NodePod) {
+	f.leaving = append(f.leaving, pod)
+	if len(pod.Budgets) == 0 {
+		f.alone++
+	}
+}
+
+// may reports whether a pod may leave beside those that do. It asks about the
+// budgets, which only a [kube.NodeView] has.
+func (f far) may(pod kube.NodePod, p nodePayload) bool {
+	if p.AtOnce > 0 {
+		return len(f.leaving) < p.AtOnce
+	}
+	return len(pod.Budgets) > 0 || f.alone == 0
+}
+
+// tooFew says why a pod must not go now: its workload would have fewer ready
+// replicas than the guards and people agreed to when they saw the plan. Empty:
+// it may go. A plan that does not say how many, which is one of an earlier
+// version, lets no replica go: it is given up in its time, and undone. Where it
+// cannot be told any more how many are ready, a pod that is goes only if all of
+// them may: it is so too once the first pod of such a workload has left. A
+// replica that has recovered since the plan is none that anybody agreed to lose:
+// it goes only when another one stays, also where none had to.
+func tooFew(plan machine.Plan, p nodePayload, serving []kube.Serving, pod kube.NodePod) string {
+	if !pod.Serves && !untold(pod, serving) {
+		return "" // there is no replica to be lost
+	}
+	lowest, known := plan.Lowest[step.RefText(pod.Owner)]
+	if !known {
+		return "the plan does not say how many replicas of " + step.RefText(pod.Owner) + " have to stay ready"
+	}
+	recovered := ""
+	if !slices.ContainsFunc(p.Pods, func(x podRef) bool { return x.UID == pod.UID && x.Counted }) && lowest == 0 {
+		lowest, recovered = 1, ": it was not ready when this was planned"
+	}
+	for _, s := range serving {
+		switch {
+		case s.Ref != pod.Owner, s.Unknown && lowest == 0:
+		case s.Unknown:
+			return fmt.Sprintf("how many replicas of %s are ready is not known, and %d have to stay%s", step.RefText(s.Ref), lowest, recovered)
+		case s.Ready <= lowest:
+			return fmt.Sprintf("%s has %s, and %d have to stay%s", step.RefText(s.Ref), readyReplicas(s.Ready), lowest, recovered)
+		}
+	}
+	return ""
+}
+
+func readyReplicas(n int) string {
+	if n == 1 {
+		return "1 ready replica"
+	}
+	return fmt.Sprintf("%d ready replicas", n)
+}
+
+// observation adds to what the node says how far the pods are.
+func (f far) observation(o step.Observation, p nodePayload) step.Observation {
+	left := len(f.here) + len(f.leaving)
+	o.Settled = left == 0 && len(f.came)+len(f.others)+len(f.listed) == 0
+	o.Progress = fmt.Sprintf("%d of %d pods have left node %s", len(p.Pods)-left, len(p.Pods), f.node)
+	if len(f.leaving) > 0 {
+		o.Progress += ", leaving: " + names5(f.leaving)
+	}
+	if len(f.here) > 0 {
+		o.Progress += ", still there: " + names5(f.here)
+	}
+	if len(f.others) > 0 {
+		o.Progress += ", on their way out by others: " + names5(f.others)
+	}
+	if len(f.blocked) > 0 {
+		o.Progress += "; held back: " + strings.Join(f.blocked, "; ")
+	}
+	if len(f.listed) > 0 {
+		o.Progress += ", in rotation all the same: " + first5(f.listed)
+	}
+	switch {
+	case o.Settled:
+	case left == 0 && len(f.came) > 0:
+		o.Degraded = true
+		o.Progress += "; came back all the same: " + strings.Join(f.came, ", ") + ": it tolerates the cordon"
+	case f.late > 0:
+		o.Degraded = true
+		o.Progress += fmt.Sprintf("; not done within %s", step.DurationText(readSpan(p.Within)))
+	}
+	return o
+}
+
+// names5 names pods, the first five.
+func names5(pods []kube.NodePod) string {
+	names := make([]string, 0, len(pods))
+	for _, p := range pods {
+		names = append(names, p.String())
+	}
+	return first5(names)
+}
+
+// How soon the next pod may go: at once where it may leave beside the others,
+// else when it is worth while to look whether one has gone.
+const (
+	againBeside = time.Second
+	againWaits  = 5 * time.Second
+)
+
+// Advance implements [stepwise]: it evicts the next pod, one at most, so that a
+// cancel stops it before the one after. The intent is the apply's, which was
+// journaled with every pod's name; a pod that was evicted twice went once,
+// because the request names that very pod. What the guards asked is asked again
+// before each: replicas that were lost elsewhere since are replicas that may not
+// be lost here.
+func (l evictor) Advance(ctx context.Context, in step.Input, plan machine.Plan) (step.Observation, error) {
+	o, n, p, err := l.look(ctx, in, plan, false)
+	if err != nil || !o.Applied {
+		return o, err
+	}
+	v, err := l.n.NodeView(ctx, n.Name)
+	if err != nil {
+		return o, err
+	}
+	f := howFar(in, n, p, v.Pods)
+	if err := l.rotation(ctx, &f, p); err != nil {
+		return o, err
+	}
+	if seen := f.observation(o, p); seen.Settled || len(f.here) == 0 {
+		return seen, nil
+	}
+	for i, pod := range f.here {
+		if f.late == 0 && !f.may(pod, p) {
+			continue
+		}
+		// Past its time nobody leaves any more: it only asks what is in the way. So
+		// it does where too few replicas would stay, for a budget may say so too.
+		lack := tooFew(plan, p, v.Serving, pod)
+		stays := f.late > 0 || lack != ""
+		blocked, err := l.c.Evict(ctx, kube.Eviction{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: graceOf(pod, p), DryRun: stays})
+		if err != nil {
+			return o, err
+		}
+		if why := joined(lack, blocked); why != "" {
+			f.blocked = append(f.blocked, pod.String()+": "+why)
+		} else if !stays {
+			f.here = append(f.here[:i:i], f.here[i+1:]...)
+			f.leave(pod)
+			o.Again = againBeside
+			break
+		}
+	}
+	switch {
+	case len(f.here) == 0:
+		o.Again = 0
+	case o.Again == 0 || !slices.ContainsFunc(f.here, func(pod kube.NodePod) bool { return f.may(pod, p) }):
+		o.Again = againWaits
+	}
+	return f.observation(o, p), nil
+}
+
+// joined is what both say; empty where neither says anything.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", and " + b
+}
+
+// graceOf is the time a pod gets; 0: its own.
+func graceOf(pod kube.NodePod, p nodePayload) time.Duration {
+	if g := readSpan(p.Grace); g > pod.Grace {
+		return g
+	}
+	return 0
+}
+
+func podCount(pods []kube.NodePod) string {
+	if len(pods) == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", len(pods))
+}

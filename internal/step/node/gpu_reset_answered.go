@@ -1,0 +1,155 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// resetAnswered is the annotation that keeps which GPUs the requests were for that
+// were answered before the last one: the other annotations tell only of that.
+const resetAnswered = "responder.dev/gpu-reset-answered"
+
+// mended are the GPUs of requests that were answered while a node was out.
+type mended struct {
+	at   time.Time // when the first of them was made; zero: there was none
+	all  bool      // one was for all of the node's
+	gpus []string
+}
+
+// String writes it as the annotation has it: 2026-05-04T12:00:00Z UUID,UUID, or
+// all in place of the UUIDs; empty: there were none.
+func (m mended) String() string {
+	switch {
+	case m.all:
+		return m.at.UTC().Format(time.RFC3339) + " all"
+	case len(m.gpus) > 0:
+		return m.at.UTC().Format(time.RFC3339) + " " + strings.Join(m.gpus, ",")
+	default:
+		return ""
+	}
+}
+
+// readMended reads the annotation; what is no words of ours tells of nothing.
+func readMended(s string) mended {
+	when, list, _ := strings.Cut(s, " ")
+	at, err := time.Parse(time.RFC3339, when)
+	switch {
+	case err != nil:
+		return mended{}
+	case list == "all":
+		return mended{at: at, all: true}
+	default:
+		return mended{at: at, gpus: gpusListed(list)}
+	}
+}
+
+// and adds what another request was for.
+func (m mended) and(o mended) mended {
+	if m.at.IsZero() || !o.at.IsZero() && o.at.Before(m.at) {
+		m.at = o.at
+	}
+	m.all, m.gpus = m.all || o.all, gpusListed(strings.Join(slices.Concat(m.gpus, o.gpus), ","))
+	return m
+}
+
+// without leaves out GPUs that are asked for anew: what was said of them before
+// says nothing of now. None means all.
+func (m mended) without(gpus []string) mended {
+	if m.all || len(gpus) == 0 {
+		return mended{}
+	}
+	m.gpus = slices.DeleteFunc(slices.Clone(m.gpus), func(g string) bool { return slices.Contains(gpus, g) })
+	return m
+}
+
+// told is what the requests were for that were answered since the node went out.
+func (o wentOut) told(n kube.NodeState) mended {
+	var out mended
+	if openReset(n) != "" {
+		return out
+	}
+	if before := readMended(n.Annotations[resetAnswered]); !before.at.Before(o.at.Truncate(time.Second)) {
+		out = before
+	}
+	if o.answered(n) {
+		_, at := kube.ParseMark(n.Annotations[kube.MarkReset])
+		gpus, all := asksFor(n.Annotations[resetWhy])
+		out = out.and(mended{at: at, all: all, gpus: gpus})
+	}
+	return out
+}
+
+// answeredBefore is what a request for these GPUs has to keep of those before it:
+// once it is answered too, and as long as that is not known. One that is sent
+// again has kept it already.
+func answeredBefore(n kube.NodeState, gpus []string) (then, now mended) {
+	if openReset(n) != "" {
+		then = readMended(n.Annotations[resetAnswered])
+		return then, then
+	}
+	out, err := readWentOut(n.Annotations[kube.GPUsWhenOut])
+	if err != nil {
+		return mended{}, mended{}
+	}
+	then = out.told(n)
+	return then, then.without(gpus)
+}
+
+// openReset is the label of a request for a reset that nobody has taken away yet,
+// whatever whoever took it up made of its value; empty: there is none. Nothing
+// else of Responder's labels a node.
+func openReset(n kube.NodeState) string {
+	for _, k := range sortedKeys(n.Labels) {
+		if strings.HasPrefix(k, taintPrefix) {
+			return k + "=" + n.Labels[k]
+		}
+	}
+	return ""
+}
+
+// unlabel is how a request's label is taken away by hand.
+func unlabel(n kube.NodeState) string {
+	key, _, _ := strings.Cut(openReset(n), "=")
+	return "kubectl label node " + n.Name + " " + key + "-"
+}
+
+// unasked refuses a node for which a request is open. This run's own, whose
+// answer was lost, may be sent again to a receiver that takes it once.
+func (l gpuResetRequest) unasked(in step.Input, n kube.NodeState, label string, gpus []string) error {
+	open := openReset(n)
+	asking := strings.HasSuffix(open, "="+resetAsking)
+	switch {
+	case open == "":
+		return nil
+	case open == label+"="+resetAsking && oursOn(n, kube.MarkReset, in, machine.ActionApply) && (l.repairs == nil || l.repairs.Once()):
+		return nil
+	}
+	text := fmt.Sprintf("gpu.reset_request: node %s has the label %s already%s", n.Name, open, askedBy(n))
+	switch of, all := asksFor(n.Annotations[resetWhy]); {
+	case asking:
+		text += "; an answer was lost: if nobody has the request, take the label away"
+	case all || len(gpus) > 0 && !slices.ContainsFunc(gpus, func(g string) bool { return !slices.Contains(of, g) }):
+		text += ": it was asked for; who has done it takes the label away"
+	default:
+		text += fmt.Sprintf(": one request at a time; tell who has that one of %s too, or ask again when it is done and its label taken away", whichGPUs(gpus))
+	}
+	return &fault.Error{Reason: fault.NothingToDo, Message: text + ": " + unlabel(n)}
+}
+
+// askedBy says whose request the label is, as far as the node tells.
+func askedBy(n kube.NodeState) string {
+	key, at := kube.ParseMark(n.Annotations[kube.MarkReset])
+	why := step.Shorten(n.Annotations[resetWhy])
+	if key == "" || at.IsZero() || why == "" {
+		return ""
+	}
+	run, _, _ := strings.Cut(key, "/")
+	return fmt.Sprintf(" (run %s at %s UTC%s: %s)", run, at.UTC().Format("2006-01-02 15:04"), as(step.Shorten(n.Annotations[resetTicket])), why)
+}

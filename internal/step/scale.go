@@ -1,0 +1,65 @@
+package step
+
+import (
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// ScaleWith is the parameters of levers that set a number of replicas.
+type ScaleWith struct {
+	Replicas *int `json:"replicas"`
+	By       *int `json:"by"`
+	Max      *int `json:"max"`
+}
+
+// ScaleTarget is the number to set. Relative steps stop at the bounds, absolute
+// numbers are refused beyond them.
+func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to int, note string, err error) {
+	low, high := max(svc.MinReady, 1), svc.MaxScale
+	if with.Max != nil {
+		high = min(high, *with.Max)
+	}
+	refuse := func(format string, args ...any) (int, string, error) {
+		return 0, "", &fault.Error{Reason: fault.OutOfBounds, Message: kind + ": " + fmt.Sprintf(format, args...)}
+	}
+	relative := with.By != nil
+	if relative {
+		// Bounded before adding, so that no number wraps around.
+		to = now + max(min(*with.By, 1_000_000), -1_000_000)
+	} else {
+		to = *with.Replicas
+	}
+	switch {
+	case to > now && svc.MaxScale <= 0:
+		return refuse("service %s sets no max_scale, so nothing may scale it up", svc.Name)
+	case to > now && now >= high:
+		return refuse("%d replicas already, %d are the most allowed", now, high)
+	case to > high && to > now && !relative:
+		return refuse("%d replicas are more than the %d allowed", to, high)
+	case to > high && to > now:
+		return high, fmt.Sprintf("stops at %d, the most allowed, instead of %d", high, to), nil
+	case to < now && now <= low:
+		return refuse("%d replicas already, %d are the fewest allowed", now, low)
+	case to < low && to < now && !relative:
+		return refuse("%d replicas are fewer than the %d allowed", to, low)
+	case to < low && to < now:
+		return low, fmt.Sprintf("stops at %d, the fewest allowed, instead of %d", low, to), nil
+	case to == now:
+		return 0, "", &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %d replicas already", kind, now)}
+	}
+	return to, "", nil
+}
+
+// ScaleParameters returns the parameters of levers that set a number of replicas.
+func ScaleParameters() []playbook.Field {
+	return []playbook.Field{
+		{Name: "replicas", Type: Scalar(playbook.Int), Min: Limit(1), Unit: "replicas", Doc: "Number to set. Exactly one of replicas and by."},
+		{Name: "by", Type: Scalar(playbook.Int), Unit: "replicas", Doc: "Number to add; negative: to take away."},
+		{Name: "max", Type: Scalar(playbook.Int), Min: Limit(1), Unit: "replicas", Doc: "Most replicas to end at; can only tighten the service's max_scale."},
+	}
+}
+
+// ScaleAlternatives returns the groups of those parameters of which exactly one is given.
+func ScaleAlternatives() [][]string { return [][]string{{"replicas", "by"}} }

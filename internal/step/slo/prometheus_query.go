@@ -1,0 +1,266 @@
+package slo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// QueryKind declares prometheus.query.
+func QueryKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "prometheus.query",
+		Role: playbook.RoleCheck,
+		Doc: `Evaluates PromQL now, or over a range when ` + "`range`" + ` is given.
+
+` + "`status`" + ` says what the answer is worth: ` + "`ok`; `empty`" + ` (no series: missing is not zero); ` + "`stale`" + ` (the newest sample behind it is older than
+` + "`max_age`" + `); ` + "`nan`" + ` (not a finite number, as 0/0 of an idle or hung engine gives). Only with ` + "`ok`" + ` are the numbers set; a condition that
+reads an unset number is an error, never false or zero. ` + "`value`" + ` is set when exactly one series answers: aggregate in the query.`,
+		With: []playbook.Field{
+			{Name: "query", Type: step.Scalar(playbook.Query), Required: true, Doc: "PromQL to evaluate. `${service.selector}` is the service's label matchers."},
+			{Name: "asks", Type: step.Scalar(playbook.String), Doc: "What the query measures, in words: what people see in place of the expression."},
+			{Name: "unit", Type: step.Scalar(playbook.String), Doc: "Unit of the numbers. `ratio`, also followed by words (`ratio of requests`), is shown in percent."},
+			{Name: "range", Type: step.Scalar(playbook.Duration), Doc: "Evaluate over this long up to now, instead of now only."},
+			{Name: "step", Type: step.Scalar(playbook.Duration), Doc: "Distance of the points of a range. Unset: a sixtieth of the range, at least 1s."},
+			{Name: "max_age", Type: step.Scalar(playbook.Duration), Default: "2m", Doc: "Oldest that the newest sample behind the answer may be."},
+		},
+		Out: []playbook.Field{
+			{Name: "status", Type: step.Scalar(playbook.String), Enum: []string{"ok", "empty", "stale", "nan", "partial"}, Doc: "What the answer is worth. Ask for it first. partial: Prometheus warns that it could not read everything."},
+			{Name: "value", Type: step.Scalar(playbook.Double), Doc: "The value of the one series; of a range, its last point."},
+			{Name: "series", Type: step.ListOf(step.Object(
+				playbook.Field{Name: "labels", Type: step.MapOf(step.Scalar(playbook.String)), Doc: "Labels of the series."},
+				playbook.Field{Name: "value", Type: step.Scalar(playbook.Double), Doc: "Its value; unset when not a finite number."},
+			)), Doc: "The series that answered, at most 50."},
+			{Name: "min", Type: step.Scalar(playbook.Double), Doc: "Lowest point of the range, over all series."},
+			{Name: "max", Type: step.Scalar(playbook.Double), Doc: "Highest point of the range, over all series."},
+			{Name: "avg", Type: step.Scalar(playbook.Double), Doc: "Mean of the points of the range, over all series."},
+			{Name: "first", Type: step.Scalar(playbook.Double), Doc: "First point of the range, when one series answers."},
+			{Name: "last", Type: step.Scalar(playbook.Double), Doc: "Last point of the range, when one series answers."},
+			{Name: "at", Type: step.Scalar(playbook.Timestamp), Doc: "When the newest sample behind the answer was taken, as far as known; else when the query was evaluated."},
+		},
+	}
+}
+
+// maxSeries bounds the series that evidence keeps: it goes into the journal.
+const maxSeries = 50
+
+// maxPoints is below Prometheus's own bound of 11,000 points per series.
+const maxPoints = 10_000
+
+type prometheusQuery struct{ q step.Querier }
+
+// NewQuery returns the check prometheus.query.
+func NewQuery(d step.Deps) step.Check { return prometheusQuery{d.Querier} }
+
+type queryWith struct {
+	Query  string        `json:"query"`
+	Asks   string        `json:"asks"`
+	Unit   string        `json:"unit"`
+	Range  step.Duration `json:"range"`
+	Step   step.Duration `json:"step"`
+	MaxAge step.Duration `json:"max_age"`
+}
+
+type queryOut struct {
+	Status string      `json:"status"`
+	Value  *float64    `json:"value,omitempty"`
+	Series []seriesOut `json:"series"`
+	Min    *float64    `json:"min,omitempty"`
+	Max    *float64    `json:"max,omitempty"`
+	Avg    *float64    `json:"avg,omitempty"`
+	First  *float64    `json:"first,omitempty"`
+	Last   *float64    `json:"last,omitempty"`
+	At     time.Time   `json:"at"`
+}
+
+type seriesOut struct {
+	Labels map[string]string `json:"labels"`
+	Value  *float64          `json:"value,omitempty"`
+}
+
+// Run implements [Check].
+func (c prometheusQuery) Run(ctx context.Context, in step.Input) (step.Finding, error) {
+	with, err := step.Decode[queryWith](QueryKind(), in.With)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	if c.q == nil {
+		return step.Finding{}, step.NotConfigured("Prometheus", "prometheus.url")
+	}
+	series, remarks, err := c.ask(ctx, with, in.Now)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	warned := step.Warnings(remarks)
+	out := queryOut{Status: "ok", Series: []seriesOut{}, At: in.Now.UTC()}
+	newest, known, err := step.NewestSample(ctx, c.q, with.Query, in.Now)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	known = known && !newest.IsZero()
+	stale := known && in.Now.Sub(newest) > time.Duration(with.MaxAge)
+	if known && newest.Unix() != 0 && newest.Before(in.Now) {
+		out.At = newest.UTC()
+	}
+	switch {
+	case len(series) == 0:
+		out.Status = "empty"
+	case stale:
+		out.Status = "stale"
+	case !finite(series):
+		out.Status = "nan"
+	case warned != "":
+		out.Status = "partial"
+	}
+	fill(&out, series, with.Range > 0)
+	facts := out.facts(with, in.Now.Sub(newest), newest)
+	if warned != "" {
+		facts = append(facts, "Prometheus warns: "+warned)
+	}
+	return step.Finding{Out: out, Facts: facts}, nil
+}
+
+// ask gives the answer as series of points, one point each for an instant query.
+func (c prometheusQuery) ask(ctx context.Context, with queryWith, now time.Time) ([]slo.Series, []string, error) {
+	if with.Range == 0 {
+		v, err := c.q.Instant(ctx, with.Query, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		var out []slo.Series
+		for _, s := range v.Samples {
+			out = append(out, slo.Series{Labels: s.Labels, Points: []slo.Point{{At: s.At, Value: s.Value}}})
+		}
+		return out, v.Warnings, nil
+	}
+	span, step := time.Duration(with.Range), time.Duration(with.Step)
+	if step == 0 {
+		step = max(span/60, time.Second)
+	}
+	if span/step > maxPoints {
+		return nil, nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(
+			"prometheus.query: %s in steps of %s is more than %d points: use a longer step", span, step, maxPoints)}
+	}
+	m, err := c.q.Range(ctx, with.Query, now.Add(-span), now, step)
+	if err != nil {
+		return nil, nil, err
+	}
+	var out []slo.Series
+	for _, s := range m.Series {
+		if len(s.Points) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, m.Warnings, nil
+}
+
+// fill sets the numbers; those of the answer as a whole only when it is ok.
+func fill(out *queryOut, series []slo.Series, ranged bool) {
+	for _, s := range series[:min(len(series), maxSeries)] {
+		so := seriesOut{Labels: s.Labels}
+		if so.Labels == nil {
+			so.Labels = map[string]string{}
+		}
+		if v := s.Points[len(s.Points)-1].Value; out.Status != "stale" && step.IsFinite(v) {
+			so.Value = &v
+		}
+		out.Series = append(out.Series, so)
+	}
+	if out.Status != "ok" {
+		return
+	}
+	if len(series) == 1 {
+		points := series[0].Points
+		out.Value = &points[len(points)-1].Value
+		if ranged {
+			out.First, out.Last = &points[0].Value, out.Value
+		}
+	}
+	if !ranged {
+		return
+	}
+	low, high, total, n := math.Inf(1), math.Inf(-1), 0.0, 0
+	for _, s := range series {
+		for _, p := range s.Points {
+			low, high, total, n = min(low, p.Value), max(high, p.Value), total+p.Value, n+1
+		}
+	}
+	avg := total / float64(n)
+	out.Min, out.Max, out.Avg = &low, &high, &avg
+}
+
+// facts says the answer in the playbook's words, one line for each series of
+// several. Without words the expression has to say what was asked.
+func (out queryOut) facts(with queryWith, age time.Duration, newest time.Time) []string {
+	what, is := with.Asks, ": "
+	if what == "" {
+		what, is = step.Shorten(with.Query), " is "
+	}
+	say := func(v float64) string { return playbook.Quantity(v, with.Unit) }
+	switch {
+	case out.Status == "empty":
+		return []string{what + ": no series answers (missing is not zero)"}
+	case out.Status == "stale":
+		return []string{fmt.Sprintf("%s: stale, the newest sample is %s, allowed %s", what, step.Ago(age, newest), step.DurationText(time.Duration(with.MaxAge)))}
+	case out.Status == "nan":
+		return []string{what + ": not a finite number (nothing was measured)"}
+	case out.Status == "partial":
+		return []string{what + ": the answer may be partial, so it is not used"}
+	case with.Range > 0:
+		return []string{fmt.Sprintf("%s over %s: min %s, avg %s, max %s", what, step.DurationText(time.Duration(with.Range)), say(*out.Min), say(*out.Avg), say(*out.Max))}
+	case out.Value != nil:
+		return []string{what + is + say(*out.Value)}
+	}
+	var lines []string
+	for i, s := range out.Series {
+		if i == maxFacts {
+			lines = append(lines, fmt.Sprintf("and %d more series", len(out.Series)-i))
+			break
+		}
+		lines = append(lines, seriesName(s.Labels, with.Asks != "")+is+say(*s.Value))
+	}
+	return append(lines, "asked: "+what)
+}
+
+// seriesName tells a series from the others of its answer. Where the playbook
+// speaks in words, the value of the one label is such words too.
+func seriesName(labels map[string]string, words bool) string {
+	if words && len(labels) == 1 {
+		for _, v := range labels {
+			return v
+		}
+	}
+	return labelText(labels)
+}
+
+// maxFacts is how many series of an answer are said in words.
+const maxFacts = 5
+
+// labelText writes labels as PromQL does.
+func labelText(labels map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, fmt.Sprintf("%s=%q", k, labels[k]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func finite(series []slo.Series) bool {
+	for _, s := range series {
+		for _, p := range s.Points {
+			if !step.IsFinite(p.Value) {
+				return false
+			}
+		}
+	}
+	return true
+}
