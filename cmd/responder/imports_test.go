@@ -235,7 +235,7 @@ func checkImports(t *testing.T, dir string, imports []string) {
 	}
 }
 
-// packageDirs gives the directories of this module that may hold packages,
+// packageDirs returns the directories of this module that may hold packages,
 // as slash-separated paths; nested modules and test data are not of it.
 func packageDirs(t *testing.T, root string) []string {
 	t.Helper()

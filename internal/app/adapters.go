@@ -27,7 +27,7 @@ const (
 	runStreams     = "run/"
 )
 
-// journalRefusal says in the receiver's words why the journal did not take
+// journalRefusal reports in the receiver's words why the journal did not take
 // something.
 func journalRefusal(err error) error {
 	switch {
@@ -50,7 +50,7 @@ func (c control) Command(ctx context.Context, run string, cmd machine.Command) e
 	return refusalOf(c.executor.Command(ctx, run, cmd))
 }
 
-// refusalOf says in the receiver's words why the executor did not do something.
+// refusalOf reports in the receiver's words why the executor did not do something.
 func refusalOf(err error) error {
 	for _, kind := range []struct{ theirs, ours error }{
 		{executor.ErrNotFound, webhook.ErrNotFound},
@@ -187,10 +187,10 @@ func (v views) Runs(f webhook.RunFilter) []machine.State {
 	return v.executor.Runs(executor.Filter{Service: f.Service, Playbook: f.Playbook, Open: f.Open, Limit: f.Limit})
 }
 
-// Run gives one run.
+// Run returns one run.
 func (v views) Run(id string) (machine.State, bool) { return v.executor.RunState(id) }
 
-// Events gives a run's events from index from on.
+// Events returns a run's events from index from on.
 func (v views) Events(id string, from uint64) ([]machine.Event, error) {
 	events, err := v.executor.RunEventsFrom(id, from)
 	return events, refusalOf(err)
@@ -210,7 +210,7 @@ func (l journalLog) Entries(from uint64) iter.Seq2[api.Entry, error] {
 	}
 }
 
-// Checkpoint gives a signed checkpoint over everything.
+// Checkpoint returns a signed checkpoint over everything.
 func (l journalLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
 
 // Snapshot writes a consistent copy of the whole journal.

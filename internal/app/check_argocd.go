@@ -40,7 +40,7 @@ func (g *gitopsWorld) checkArgoCD(ctx context.Context, names []string) (out []Fi
 	return out, true
 }
 
-// argocdFix says what helps against an error of the server.
+// argocdFix reports what helps against an error of the server.
 func argocdFix(err error, answers bool) string {
 	switch reasonOf(err) {
 	case fault.Unreachable:

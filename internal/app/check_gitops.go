@@ -66,7 +66,7 @@ func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding,
 	return out, nil
 }
 
-// repositoryFix says what helps against an error of a repository, or of the
+// repositoryFix reports what helps against an error of a repository, or of the
 // forge that it is on: they are asked with credentials of their own.
 func repositoryFix(r manifests.Checked) string {
 	reason := reasonOf(r.Err)

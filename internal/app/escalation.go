@@ -72,7 +72,7 @@ func (c *channels) undecided(f runFact) (step.Notice, bool) {
 	return n, true
 }
 
-// asks says what nobody has decided, as far as it is known.
+// asks reports what nobody has decided, as far as it is known.
 func (f runFact) asks(g *machine.Gate) string {
 	how := fmt.Sprintf("responder approve %s, or responder deny %s --reason ...", f.Run, f.Run)
 	if g == nil {

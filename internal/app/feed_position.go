@@ -62,7 +62,7 @@ func (f *feed) begin() error {
 	return nil
 }
 
-// openQuestions gives where the log ends, and where it says that the questions
+// openQuestions returns where the log ends, and where it says that the questions
 // open there were reminded of and escalated. It reads the whole log, and of an
 // entry its kind alone.
 func openQuestions(journal *audit.Journal) (end uint64, told []uint64, err error) {

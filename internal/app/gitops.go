@@ -92,7 +92,7 @@ func remoteOf(r config.Repository, g config.Gitops) (manifests.Remote, error) {
 	return out, err
 }
 
-// Close gives the clones and the connection back.
+// Close releases the clones and the connection.
 func (g *gitopsWorld) Close() error {
 	var err error
 	if g.Manifests != nil {

@@ -81,7 +81,7 @@ func (i *intake) Admit(ctx context.Context, n playbook.Notification) error {
 	return journalRefusal(err)
 }
 
-// paused gives the pause in force, nil when there is none.
+// paused returns the pause in force, nil when there is none.
 func (i *intake) paused() *webhook.Pause { return i.off.Load() }
 
 // pause refuses notifications until unpause, also over restarts.

@@ -70,7 +70,7 @@ type slackDown struct{ down func() map[string]string }
 // Describe sends nothing: channels come and go.
 func (slackDown) Describe(chan<- *prometheus.Desc) {}
 
-// Collect gives 0 or 1 for all of Slack, and 1 for each channel that is down.
+// Collect returns 0 or 1 for all of Slack, and 1 for each channel that is down.
 func (s slackDown) Collect(ch chan<- prometheus.Metric) {
 	desc := prometheus.NewDesc("responder_slack_down", "1 while Slack takes no messages about runs: scope workspace, or a channel's id.", []string{"scope"}, nil)
 	down := s.down()

@@ -91,7 +91,7 @@ func (l pageLog) Entries(from uint64) iter.Seq2[web.Entry, error] {
 	}
 }
 
-// Checkpoint gives a signed checkpoint over everything.
+// Checkpoint returns a signed checkpoint over everything.
 func (l pageLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
 
 // pauseLines are the pauses in force, for people.

@@ -93,7 +93,7 @@ func lastGood(journal *audit.Journal) (*playbook.Set, error) {
 	return playbook.NewSet(all)
 }
 
-// set gives the playbooks in force.
+// set returns the playbooks in force.
 func (l *library) set() *playbook.Set { return l.current.Load() }
 
 // step is the lever or check of a state; empty when there is no such state now.

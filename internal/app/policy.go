@@ -259,7 +259,7 @@ func countActs(in executor.PolicyInput, c policy.Count) (int, bool) {
 	return in.Count(acts)
 }
 
-// alertsOf gives the alerts of a run in a fixed order.
+// alertsOf returns the alerts of a run in a fixed order.
 func alertsOf(s machine.State) []playbook.Alert {
 	out := make([]playbook.Alert, 0, len(s.Episodes))
 	for _, id := range slices.Sorted(maps.Keys(s.Episodes)) {

@@ -126,7 +126,7 @@ func (p *projection) catchUp() error {
 	return nil
 }
 
-// oldestGate gives how many questions are open and when the oldest was asked.
+// oldestGate returns how many questions are open and when the oldest was asked.
 func (p *projection) oldestGate() (open int, oldest time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

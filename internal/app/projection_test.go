@@ -16,7 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// scrape gives the samples of a scrape by name and labels.
+// scrape returns the samples of a scrape by name and labels.
 func scrape(t *testing.T, m *metrics) map[string]string {
 	t.Helper()
 	w := httptest.NewRecorder()

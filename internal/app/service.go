@@ -166,7 +166,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 	return o
 }
 
-// missing says what keeps the service from doing its work, one line each.
+// missing reports what keeps the service from doing its work, one line each.
 func (s *Service) missing() []string {
 	var missing []string
 	if err := s.journal.Err(); err != nil {
@@ -294,7 +294,7 @@ func (s *Service) Close() error {
 // verifiedValues asks the executor, which is made after the steps.
 type verifiedValues struct{ s *Service }
 
-// LastGood gives what was last verified.
+// LastGood returns what was last verified.
 func (l verifiedValues) LastGood(service, variable string) (value, sha string, ok bool) {
 	return l.s.executor.LastGood(service, variable)
 }

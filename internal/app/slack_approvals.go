@@ -133,7 +133,7 @@ func (r deskRuns) Open() []machine.State {
 	return r.executor.Runs(executor.Filter{Open: &open})
 }
 
-// Run gives a run and its events.
+// Run returns a run and its events.
 func (r deskRuns) Run(id string) (machine.State, []machine.Event, bool) {
 	s, events, err := r.executor.RunHistory(id)
 	return s, events, err == nil

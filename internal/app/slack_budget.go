@@ -18,7 +18,7 @@ const (
 	budgetFresh = 5 * time.Minute // oldest sample that says anything about a time
 )
 
-// errorBudget says what is left of a service's error budget, by the error ratio
+// errorBudget reports what is left of a service's error budget, by the error ratio
 // that the playbook proves a fix with, over the window of the service's
 // objective. What cannot be said for certain is not said.
 type errorBudget struct {
@@ -26,7 +26,7 @@ type errorBudget struct {
 	now     func() time.Time
 }
 
-// of gives the budget of a run's service; nil: not known.
+// of returns the budget of a run's service; nil: not known.
 func (b *errorBudget) of(ctx context.Context, st machine.State) *slack.Budget {
 	now := b.now()
 	ratio, objective, ok := st.Burn(now)

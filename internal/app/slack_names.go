@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/slack"
 )
 
-// slackNames says who a Slack user is to the rules: the person of auth.people
+// slackNames reports who a Slack user is to the rules: the person of auth.people
 // with that user ID or that e-mail address, or else the address itself, as it
 // is for tokens of an issuer. Nothing is guessed: who cannot be told apart for
 // certain decides through another door.

@@ -150,7 +150,7 @@ func TestDecidedElsewhereWhileSlackIsDown(t *testing.T) {
 	h.proven(t)
 }
 
-// decodedDesk gives the desk's newest question.
+// decodedDesk returns the desk's newest question.
 func decodedDesk(t *testing.T, s *Service) desk.Record {
 	t.Helper()
 	var last desk.Record

@@ -189,7 +189,7 @@ func (h slackHouse) question(t *testing.T, text string) slacktest.Message {
 	return found
 }
 
-// messages gives those of a thread, or of the channel itself.
+// messages returns those of a thread, or of the channel itself.
 func (h slackHouse) messages(thread string) []slacktest.Message {
 	return slices.DeleteFunc(h.slack.Messages(slackChannelOfTests), func(m slacktest.Message) bool {
 		if strings.HasPrefix(m.Text, "A person is needed") {

@@ -42,7 +42,7 @@ func ReadBuildInfo() BuildInfo {
 	return b
 }
 
-// commit says which commit it was built from, and whether of nothing else.
+// commit reports which commit it was built from, and whether of nothing else.
 func (b BuildInfo) commit() string {
 	if b.Revision == "" {
 		return "commit not recorded (built with -buildvcs=false, or from no clone)"

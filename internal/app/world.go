@@ -58,7 +58,7 @@ type World struct {
 	// Close gives back what the world holds, after Run has returned. Nil: nothing.
 	Close func() error
 
-	// Missing says what the world cannot answer now, one line each, for
+	// Missing reports what the world cannot answer now, one line each, for
 	// readiness. Nil: nothing is missing.
 	Missing func() []string
 }

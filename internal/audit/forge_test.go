@@ -107,7 +107,7 @@ type tampering struct {
 	// forge edits the log; everything derived is then made consistent. It
 	// returns an entry that the named range must contain.
 	forge func(f *forgery) int
-	// external says that only the exported checkpoint can show it.
+	// external reports that only the exported checkpoint can show it.
 	external bool
 }
 

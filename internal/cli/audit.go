@@ -47,7 +47,7 @@ func (f entryFilter) matches(e api.Entry) bool {
 	return inStream && (f.kind == "" || e.Kind == f.kind)
 }
 
-// entries gives the selected entries, ascending.
+// entries returns the selected entries, ascending.
 func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]api.Entry, error) {
 	if s.file == "" {
 		return s.fromServer(ctx, f)

@@ -20,7 +20,7 @@ const (
 	whereJournals = "a service keeps its journal as " + app.JournalFile + " in journal.dir of its configuration, and 'responder audit export --to FILE' copies it while it runs"
 )
 
-// wantJournal says what is wrong with a path that is to name a journal's file,
+// wantJournal reports what is wrong with a path that is to name a journal's file,
 // as far as can be told without opening it.
 func wantJournal(path string) error {
 	info, err := os.Stat(path)

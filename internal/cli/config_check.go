@@ -40,7 +40,7 @@ func newConfigCheckCommand(p *command.Process) *cobra.Command {
 // summaryIndent is where values stand in the summary.
 const summaryIndent = 14
 
-// policyLines says the policy for people: the file, and below it who may break the
+// policyLines describes the policy for people: the file, and below it who may break the
 // glass by which rule.
 func policyLines(s *app.PolicySummary) []string {
 	if s == nil {

@@ -183,7 +183,7 @@ func flagTable(views []flagView, all bool) *runview.Table {
 	return t
 }
 
-// describeFlags says all about one flag, of each engine that has it.
+// describeFlags describes all about one flag, of each engine that has it.
 func describeFlags(w io.Writer, views []flagView) error {
 	var b strings.Builder
 	for i, v := range views {

@@ -55,7 +55,7 @@ func writeFiles(dir string, texts map[string]string) error {
 	return nil
 }
 
-// referencePages gives the pages by file name.
+// referencePages returns the pages by file name.
 func referencePages(root *cobra.Command) map[string]string {
 	return map[string]string{
 		"api.md":    apiReference(),

@@ -130,7 +130,7 @@ func exactly(missing string, n int) cobra.PositionalArgs {
 	}
 }
 
-// standingLine says how far a lever may go, and why not further.
+// standingLine reports how far a lever may go, and why not further.
 func standingLine(l api.TrackRecord) string {
 	line := fmt.Sprintf("%s of playbook %s on %s is at %s", l.Lever, l.Playbook, l.Service, l.Level)
 	if why := runview.LimitWords(l); why != "" {

@@ -272,7 +272,7 @@ func unknownName(what, got string, names []string) error {
 	return fmt.Errorf("no %s is named %q; %sthere is %s", what, got, hint, runview.OrText(strings.Join(names, ", "), "none"))
 }
 
-// explainPlaybook says what would become of each lever and gate of a playbook.
+// explainPlaybook reports what would become of each lever and gate of a playbook.
 func (f explainFlags) explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, c config.Config, at time.Time, caps map[stateName]machine.Cap) []leverExplanation {
 	var out []leverExplanation
 	for _, st := range pb.States {

@@ -32,7 +32,7 @@ func (a policyExplanation) write(w io.Writer) error {
 	return err
 }
 
-// inWords says the answer as a sentence.
+// inWords describes the answer as a sentence.
 func (e leverExplanation) inWords() string {
 	switch e.Answer {
 	case leverDenied:

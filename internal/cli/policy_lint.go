@@ -67,7 +67,7 @@ func lintPolicies(p *command.Process, out *command.Output, files []string) error
 	return err
 }
 
-// lintPolicy gives the number of rules of a file.
+// lintPolicy returns the number of rules of a file.
 func lintPolicy(file string) (int, error) {
 	if strings.HasSuffix(file, "_test.yaml") {
 		_, err := app.LoadPolicyTable(file)

@@ -244,7 +244,7 @@ func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// unknownVerb says which verbs there are, and which one was probably meant.
+// unknownVerb reports which verbs there are, and which one was probably meant.
 func unknownVerb(cmd *cobra.Command, got string) error {
 	var names []string
 	for _, c := range cmd.Commands() {

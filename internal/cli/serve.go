@@ -170,7 +170,7 @@ func serveWorld(ctx context.Context, p *command.Process, c config.Config, w app.
 	return err
 }
 
-// sandboxHints says how to point something at the sandbox, and leaves a webhook
+// sandboxHints reports how to point something at the sandbox, and leaves a webhook
 // body of its incident in the directory.
 func sandboxHints(ctx context.Context, w io.Writer, sim *sandbox.World, addr net.Addr, dir string) error {
 	body, err := sim.Notification(ctx, sim.Clock().Now())

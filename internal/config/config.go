@@ -98,22 +98,22 @@ type Receiver struct {
 	MaxConcurrent int      `yaml:"max_concurrent" doc:"Open connections. More wait to be accepted."`
 }
 
-// Journal says where the journal is.
+// Journal names the directory of the journal.
 type Journal struct {
 	Dir string `yaml:"dir" doc:"Directory of journal.db, journal.key and journal.pub. It is created when missing."`
 }
 
-// Playbooks says where playbooks are read from.
+// Playbooks names the directory of the playbooks.
 type Playbooks struct {
 	Dir string `yaml:"dir" doc:"Directory of playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: the shipped ones."`
 }
 
-// Policy says where the rules over all playbooks are.
+// Policy names the file of the rules over all playbooks.
 type Policy struct {
 	File string `yaml:"file" doc:"File of rules, also in a mounted ConfigMap. Changes are picked up; a bad or missing file keeps the last good rules, and at the start it keeps the service from starting. Empty: there are no rules."`
 }
 
-// Prometheus says where PromQL is evaluated.
+// Prometheus names the server that evaluates PromQL.
 type Prometheus struct {
 	URL       string        `yaml:"url" doc:"Base URL, e.g. http://prometheus.monitoring:9090."`
 	TokenFile string        `yaml:"token_file" doc:"File with a bearer token."`
@@ -170,7 +170,7 @@ func Default() Config {
 // NoFileError is the file that a configuration was looked for in.
 type NoFileError string
 
-// Error says how to name another.
+// Error reports how to name another.
 func (f NoFileError) Error() string {
 	return fmt.Sprintf("no configuration at %s; --config names the file", string(f))
 }

@@ -23,7 +23,7 @@ type OIDC struct {
 	Strong        *Strong  `yaml:"strong" doc:"Which tokens prove strong authentication, for levers that need it: those with one value of acr or amr, of a login that is recent. Left out: none does."`
 }
 
-// Strong says which tokens prove strong authentication.
+// Strong selects the tokens that prove strong authentication.
 type Strong struct {
 	ACR    []string      `yaml:"acr" doc:"Values of the claim acr."`
 	AMR    []string      `yaml:"amr" doc:"Values of the claim amr, e.g. mfa or hwk."`

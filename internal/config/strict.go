@@ -51,7 +51,7 @@ type places map[string]linePlace
 
 type linePlace struct{ line, column int }
 
-// of gives the place of a path, or of the nearest thing around it that was
+// of returns the place of a path, or of the nearest thing around it that was
 // set; the beginning of the file when nothing was.
 func (p places) of(path string) linePlace {
 	for path != "" {
@@ -145,7 +145,7 @@ func (d *strictDecoder) object(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// structFields gives the YAML names of a struct's fields in order, and where they are.
+// structFields returns the YAML names of a struct's fields in order, and where they are.
 func structFields(t reflect.Type) (names []string, index map[string]int) {
 	index = map[string]int{}
 	for i := range t.NumField() {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Secrets gives the nodes of a document of YAML that are of a Secret, whose values
+// Secrets returns the nodes of a document of YAML that are of a Secret, whose values
 // need not look like credentials, with all that is in them: a mapping whose kind
 // is Secret or SecretList, however deep it stands; a kustomize patch whose target
 // may be a Secret; what a secretGenerator makes one of; any stringData; the value
@@ -112,7 +112,7 @@ func operates(n *yaml.Node) bool {
 	})
 }
 
-// values gives what a mapping has under a key: several, where it repeats it.
+// values returns what a mapping has under a key: several, where it repeats it.
 func values(n *yaml.Node, key string) []*yaml.Node {
 	var out []*yaml.Node
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {

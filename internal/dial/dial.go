@@ -13,7 +13,7 @@ import (
 // name cannot smuggle one in.
 func Control(_, address string, _ syscall.RawConn) error { return Allowed(address) }
 
-// Refused says that an address is never asked, whoever wrote it.
+// Refused reports that an address is never asked, whoever wrote it.
 type Refused struct {
 	Address netip.Addr
 	Kind    string // e.g. "a metadata address"

@@ -182,7 +182,7 @@ func admit(b testing.TB, j *audit.Journal, n playbook.Notification) {
 	}
 }
 
-// first says when the first effect of each run was issued.
+// first reports when the first effect of each run was issued.
 type first struct{ at chan time.Time }
 
 // Do implements Steps.

@@ -265,7 +265,7 @@ func (h *house) stateOn(service string) machine.State {
 	return machine.State{}
 }
 
-// resting says how a service's alert has come to rest; empty: it has not.
+// resting reports how a service's alert has come to rest; empty: it has not.
 func (h *house) resting(service string) string {
 	if s := h.stateOn(service); s.Aside != nil {
 		return "set aside"

@@ -28,7 +28,7 @@ var (
 	ErrNotReady = fmt.Errorf("%w: the executor is not running", audit.ErrUnavailable)
 )
 
-// refusal says in the executor's words why the machine did not do something.
+// refusal reports in the executor's words why the machine did not do something.
 func refusal(err error) error {
 	switch {
 	case err == nil:

@@ -235,7 +235,7 @@ func (e *Executor) drain() {
 	<-done
 }
 
-// Ready says why the executor does not work; nil when it does.
+// Ready reports why the executor does not work; nil when it does.
 func (e *Executor) Ready() error {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

@@ -192,7 +192,7 @@ func (l *ledger) next() []string {
 	return out
 }
 
-// lockedBy says who keeps a run from its locks: who holds one, or came earlier.
+// lockedBy reports who keeps a run from its locks: who holds one, or came earlier.
 func (l *ledger) lockedBy(id string, wants []string) (name, by string) {
 	if holder := l.locks[everything]; holder != "" && holder != id {
 		return everything, holder
@@ -228,7 +228,7 @@ func (l *ledger) acted(a Acts, except string, now time.Time) (int, bool) {
 	return levers, true
 }
 
-// count says how many levers and runs acted since then, on one service or
+// count reports how many levers and runs acted since then, on one service or
 // (empty) on all. Levers let through and not applied yet count too; a run that
 // asks does not count itself among the runs.
 func (l *ledger) count(service, except string, since time.Time) (levers, runs int) {

@@ -174,7 +174,7 @@ func (h *house) deliver(m *model, alerts []playbook.Alert) {
 	h.pass(time.Second)
 }
 
-// differs says how the executor differs from the model.
+// differs reports how the executor differs from the model.
 func (h *house) differs(m *model) string {
 	runs := h.runs()
 	if len(runs) != m.runs {

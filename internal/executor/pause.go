@@ -69,7 +69,7 @@ type pauses struct {
 	set map[Scope]Pause
 }
 
-// why says which pause covers a playbook on a service, empty when none does.
+// why reports which pause covers a playbook on a service, empty when none does.
 func (p *pauses) why(service, playbook string) string {
 	for _, x := range p.list() {
 		if x.Scope.covers(service, playbook) {

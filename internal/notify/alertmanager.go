@@ -74,7 +74,7 @@ func (k keptSilence) ours() (foundSilence, bool) {
 	}, true
 }
 
-// list gives our silences, those that have ended too when asked for.
+// list returns our silences, those that have ended too when asked for.
 func (s *Silences) list(ctx context.Context, ended bool) ([]foundSilence, error) {
 	body, err := s.ask(ctx, request{
 		method: http.MethodGet, path: "api/v2/silences", maxAnswer: maxSilences,
@@ -99,7 +99,7 @@ func (s *Silences) list(ctx context.Context, ended bool) ([]foundSilence, error)
 	return out, nil
 }
 
-// get gives one silence of ours.
+// get returns one silence of ours.
 func (s *Silences) get(ctx context.Context, id string) (foundSilence, error) {
 	if !plainID(id) {
 		return foundSilence{}, invalid("silence: %q is not an identifier", oneLine(id, 40))
@@ -124,7 +124,7 @@ type keptAlert struct {
 	Labels map[string]string `json:"labels"`
 }
 
-// alerts gives the alerts that have not resolved.
+// alerts returns the alerts that have not resolved.
 func (s *Silences) alerts(ctx context.Context) ([]keptAlert, error) {
 	body, err := s.ask(ctx, request{
 		method: http.MethodGet, path: "api/v2/alerts", maxAnswer: maxAlerts,

@@ -21,7 +21,7 @@ const (
 	routingKeyLength  = 32        // characters
 )
 
-// PagerDutyOptions says which integration events go to.
+// PagerDutyOptions names the integration that events go to.
 type PagerDutyOptions struct {
 	RoutingKeyFile string        // the 32 characters of an Events API v2 integration, read again for every event
 	URL            string        // empty: PagerDutyURL; https://events.eu.pagerduty.com in the EU
@@ -140,13 +140,13 @@ func (p *PagerDuty) Trigger(ctx context.Context, a Alert) error {
 	})
 }
 
-// Acknowledge says that somebody works on the alert with this key. One that is
+// Acknowledge reports that somebody works on the alert with this key. One that is
 // not open is no error.
 func (p *PagerDuty) Acknowledge(ctx context.Context, key string) error {
 	return p.follow(ctx, "acknowledge", key)
 }
 
-// Resolve says that the alert with this key is over. One that is not open is
+// Resolve reports that the alert with this key is over. One that is not open is
 // no error.
 func (p *PagerDuty) Resolve(ctx context.Context, key string) error {
 	return p.follow(ctx, "resolve", key)

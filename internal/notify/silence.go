@@ -22,7 +22,7 @@ const (
 	runAnnotation = "responder.run"
 )
 
-// SilencesOptions says which Alertmanager is asked. One replica of a cluster is
+// SilencesOptions names the Alertmanager that is asked. One replica of a cluster is
 // enough: silences spread by gossip.
 type SilencesOptions struct {
 	URL       string        // http(s)://host[:port][/prefix]
@@ -223,7 +223,7 @@ func carries(alerts []keptAlert, labels map[string]string) bool {
 	return false
 }
 
-// List gives those of our silences that have not ended, of every run. After a
+// List returns those of our silences that have not ended, of every run. After a
 // crash it tells which ones were created.
 func (s *Silences) List(ctx context.Context) ([]Silence, error) {
 	found, err := s.list(ctx, false)

@@ -14,7 +14,7 @@ import (
 // specification asks every intermediary to forward that much, and no more.
 const MaxEvent = 64 << 10
 
-// WebhookOptions says where JSON is posted to. URL alone is enough.
+// WebhookOptions names the URL that JSON is posted to. URL alone is enough.
 type WebhookOptions struct {
 	Name      string        // what errors call it; empty: webhook
 	URL       string        // http(s)://host/path; its path and query are in no error

@@ -19,7 +19,7 @@ type validator struct {
 	root map[string]any
 }
 
-// valid says why v does not satisfy the schema; "" when it does.
+// valid reports why v does not satisfy the schema; "" when it does.
 func (k validator) valid(schema map[string]any, v any, path string) string {
 	for word, arg := range schema {
 		if why := k.word(schema, word, arg, v, path); why != "" {

@@ -92,7 +92,7 @@ func TestAddingARuleNeverLoosens(t *testing.T) {
 	})
 }
 
-// loosened says in which way b allows more than a; empty when in none.
+// loosened reports in which way b allows more than a; empty when in none.
 func loosened(a, b Result) string {
 	s, t := a.Terms, b.Terms
 	var kept []machine.Need

@@ -47,7 +47,7 @@ type entryGist struct {
 	} `json:"ending"`
 }
 
-// EntrySummary says an entry in one line: the words that most payloads have.
+// EntrySummary describes an entry in one line: the words that most payloads have.
 func EntrySummary(data json.RawMessage) string {
 	var d entryGist
 	var other *json.UnmarshalTypeError // a field that this kind uses otherwise

@@ -6,7 +6,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// DescribeEvent says one event in one line, and details below it. Events that only
+// DescribeEvent describes one event in one line, and details below it. Events that only
 // matter to the machine give nothing.
 func DescribeEvent(kind machine.EventKind, e machine.Event) (what string, details []string) {
 	switch kind {
@@ -101,7 +101,7 @@ func describeHoldResolved(e machine.Event) string {
 	return fmt.Sprintf("told by %s: it %s", decisionLine(e.Decision), word)
 }
 
-// describeLever says the events of a lever and its gate.
+// describeLever describes the events of a lever and its gate.
 func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 	switch kind {
 	case machine.PlanCompleted:

@@ -91,7 +91,7 @@ func orNothing(locks []string) string {
 	return strings.Join(locks, ", ")
 }
 
-// StatusLine says where a run stands or how it ended.
+// StatusLine reports where a run stands or how it ended.
 func StatusLine(s machine.State) string {
 	if s.Ending != nil {
 		return fmt.Sprintf("%s after %s: %s", s.Ending.Outcome, Round(s.Ended.Sub(s.Began)), s.Ending.Message)
@@ -102,7 +102,7 @@ func StatusLine(s machine.State) string {
 	return fmt.Sprintf("%s in state %s since %s", s.Phase, s.Current, Time(s.Updated))
 }
 
-// ShadowLine says what became of the alert after a run that only observed.
+// ShadowLine reports what became of the alert after a run that only observed.
 func ShadowLine(s machine.Shadow) string {
 	after := playbook.FormatDuration(s.After.Round(time.Second))
 	switch {
@@ -284,7 +284,7 @@ func Standing(s machine.State) (status, why string) {
 	return run.Status, run.Why
 }
 
-// startedBy says who started a run by hand, and why.
+// startedBy reports who started a run by hand, and why.
 func startedBy(s machine.Start) string {
 	text := s.Cause()
 	if len(s.Alert.Labels) > 0 {
@@ -293,7 +293,7 @@ func startedBy(s machine.Start) string {
 	return JoinClauses(text, s.Reason)
 }
 
-// StateWhat says what a state does.
+// StateWhat reports what a state does.
 func StateWhat(s *playbook.State) string {
 	if s == nil {
 		return ""

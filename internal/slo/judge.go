@@ -20,7 +20,7 @@ const (
 	Failed       Verdict = "failed"       // the hold time no longer fits before the deadline
 )
 
-// Proof says what must hold, since when, and how the samples so far went.
+// Proof reports what must hold, since when, and how the samples so far went.
 type Proof struct {
 	Until    []Target
 	Burn     *BurnTarget // nil: not asked
@@ -95,7 +95,7 @@ type Judged struct {
 	Text  string // for people, when not OK
 }
 
-// Judge says what a sample taken at now proves. It is pure.
+// Judge reports what a sample taken at now proves. It is pure.
 //
 // Nothing missing is ever good: an absent, stale, non-finite or unanswered
 // reading makes the sample inconclusive and the hold time starts anew, as it
@@ -196,7 +196,7 @@ func judgeAll(p Proof, r Readings) []Judged {
 	return out
 }
 
-// Judge says whether a reading meets the target. One that is missing does not.
+// Judge reports whether a reading meets the target. One that is missing does not.
 func (t Target) Judge(r Reading) Judged { return judgeTarget(t, r, fault.NotMet) }
 
 func judgeTarget(t Target, r Reading, missed fault.Reason) Judged {

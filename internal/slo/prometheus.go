@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Options says where Prometheus is and how to talk to it. URL alone is enough.
+// Options names the Prometheus server and the credential. URL alone is enough.
 type Options struct {
 	URL     string        // http(s)://host[:port][/prefix]
 	Timeout time.Duration // for one query; 0: 10s
@@ -237,7 +237,7 @@ type statusError struct {
 	text string
 }
 
-// Error gives the status and the beginning of the body.
+// Error returns the status and the beginning of the body.
 func (e *statusError) Error() string {
 	return fmt.Sprintf("HTTP %d %s: %s", e.code, http.StatusText(e.code), clip(e.text, 200))
 }

@@ -73,6 +73,6 @@ const maxTold = 8
 // [Lever.Observe] may not have looked: whoever made the change in effect says of
 // nothing then, such as an application that is out of sync.
 type keeper interface {
-	// Kept says why a change cannot be said to be in effect; nil: it is.
+	// Kept reports why a change cannot be said to be in effect; nil: it is.
 	Kept(ctx context.Context, in Input, plan machine.Plan) error
 }

@@ -123,7 +123,7 @@ func NewestSample(ctx context.Context, q Querier, expr string, now time.Time) (t
 	return at, true, nil
 }
 
-// Ago says an age, or that it is beyond Prometheus's look-back.
+// Ago describes an age, or that it is beyond Prometheus's look-back.
 func Ago(age time.Duration, at time.Time) string {
 	if at.Unix() == 0 {
 		return "older than Prometheus looks back (5m by default)"

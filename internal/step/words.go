@@ -10,7 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// RefText says a reference as people write it: Deployment serving/chat.
+// RefText describes a reference as people write it: Deployment serving/chat.
 func RefText(r kube.Ref) string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
 // RefOf names the service's workload.
@@ -38,7 +38,7 @@ func OrNone(s string) string {
 	return s
 }
 
-// DurationText says a duration as people do: 12m, 3h, 4d.
+// DurationText describes a duration as people do: 12m, 3h, 4d.
 func DurationText(d time.Duration) string {
 	switch {
 	case d < time.Minute:

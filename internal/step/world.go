@@ -16,7 +16,7 @@ import (
 // Manifests reads what Git says of a service and computes changes of it. It
 // writes nothing. Every answer is of the branch's head at the time of asking.
 type Manifests interface {
-	// Places gives where each variable stands, in the order they were asked.
+	// Places returns where each variable stands, in the order they were asked.
 	Places(ctx context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error)
 	// Propose computes the one edit that gives the variables their values.
 	Propose(ctx context.Context, w gitops.Want) (gitops.Proposal, error)
@@ -51,10 +51,10 @@ type Pulls interface {
 
 // History tells who changed what in Git.
 type History interface {
-	// Changes gives the commits since then that touched the manifests of the
+	// Changes returns the commits since then that touched the manifests of the
 	// target, newest first. A history that does not reach back that far is an error.
 	Changes(ctx context.Context, src gitops.Source, t gitops.Target, since time.Time) ([]gitops.Touched, error)
-	// Since gives those that came after a commit; with an empty target, those of
+	// Since returns those that came after a commit; with an empty target, those of
 	// every workload. Those of ours are known as such, whoever merged them.
 	Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error)
 	// Contains tells whether a commit is in the history of another one.
@@ -63,11 +63,11 @@ type History interface {
 
 // Applications knows the applications of Argo CD.
 type Applications interface {
-	// Application gives the state of one, by namespace/name or name.
+	// Application returns the state of one, by namespace/name or name.
 	Application(ctx context.Context, name string) (gitops.Application, error)
 	// Refresh asks for a fresh comparison with Git.
 	Refresh(ctx context.Context, name string) error
-	// Lacks says which right to sync it is missing, for people; empty: none.
+	// Lacks reports which right to sync it is missing, for people; empty: none.
 	Lacks(ctx context.Context, name string) (string, error)
 	// Sync begins a sync of an application at these revisions, one for each
 	// source, older ones too. One that runs already is throttled.
@@ -80,7 +80,7 @@ type Applications interface {
 // Objects reads live objects of any kind and has the API server judge
 // manifests: the cluster.
 type Objects interface {
-	// Object gives an object as it is now, as JSON. One that is not there is NotFound.
+	// Object returns an object as it is now, as JSON. One that is not there is NotFound.
 	Object(ctx context.Context, id kube.ObjectID) ([]byte, error)
 	// Try asks whether the server would take a manifest, and stores nothing. It
 	// gives the object as it would be, as JSON. The namespace is for manifests
@@ -91,7 +91,7 @@ type Objects interface {
 
 // LastGood knows what was last verified.
 type LastGood interface {
-	// LastGood gives the value of a variable of a service, and the commit, that
+	// LastGood returns the value of a variable of a service, and the commit, that
 	// a run last proved to be good. An empty variable asks for the commit alone.
 	LastGood(service, variable string) (value, sha string, ok bool)
 }
@@ -139,11 +139,11 @@ type Querier interface {
 
 // Workloads reads workloads and what happened to them: a cluster, or the sandbox.
 type Workloads interface {
-	// Workload gives the state of one workload and its pods.
+	// Workload returns the state of one workload and its pods.
 	Workload(ctx context.Context, ref kube.Ref) (kube.Workload, error)
-	// Revisions gives the revision history, oldest first.
+	// Revisions returns the revision history, oldest first.
 	Revisions(ctx context.Context, ref kube.Ref) ([]kube.Revision, error)
-	// Nodes gives the conditions of the nodes the workload's pods run on.
+	// Nodes returns the conditions of the nodes the workload's pods run on.
 	Nodes(ctx context.Context, ref kube.Ref) ([]kube.Node, error)
 }
 
@@ -159,13 +159,13 @@ type Changer interface {
 
 // Nodes reads nodes and what runs on them: a cluster, or the sandbox.
 type Nodes interface {
-	// Node gives one node.
+	// Node returns one node.
 	Node(ctx context.Context, name string) (kube.NodeState, error)
-	// NodePods gives the pods bound to it; their budgets need not be known.
+	// NodePods returns the pods bound to it; their budgets need not be known.
 	NodePods(ctx context.Context, name string) ([]kube.NodePod, error)
 	// NodeView gives the node with its pods and their budgets, its pool and what serves on it.
 	NodeView(ctx context.Context, name string) (kube.NodeView, error)
-	// InRotation gives the pods of a namespace that may get new requests, by UID, each with the EndpointSlice that says so.
+	// InRotation returns the pods of a namespace that may get new requests, by UID, each with the EndpointSlice that says so.
 	InRotation(ctx context.Context, namespace string) (map[string]string, error)
 }
 
@@ -182,7 +182,7 @@ type NodeChanger interface {
 // GPUs reads what is known of the GPUs of nodes: node agents, dcgm-exporter, or
 // the sandbox.
 type GPUs interface {
-	// Snapshots gives one answer for each node, in their order. A node that
+	// Snapshots returns one answer for each node, in their order. A node that
 	// cannot be asked, in time, is an answer with an error. Freshness and what
 	// the readings mean are the caller's to judge: [judge.Answers]. Each
 	// remembers the time that back reaches, as far as its source does; 0: what a

@@ -49,7 +49,7 @@ func (w *Watched) Listener() *tls.Config {
 	}
 }
 
-// Fresh gives the present configuration, which nobody may change.
+// Fresh returns the present configuration, which nobody may change.
 func (w *Watched) Fresh() *tls.Config {
 	w.mu.Lock()
 	defer w.mu.Unlock()

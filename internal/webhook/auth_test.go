@@ -127,7 +127,7 @@ func TestSlackIsNotAskedForACredential(t *testing.T) {
 	}
 }
 
-// scopesOfRoutes says which scope each route asks for.
+// scopesOfRoutes reports which scope each route asks for.
 func scopesOfRoutes() map[string]Scope {
 	routes := map[string]Scope{
 		"POST /": ScopeIntake, "POST /api/v1/alertmanager": ScopeIntake,

@@ -196,7 +196,7 @@ func (h fakeLog) Snapshot(w io.Writer) error {
 	return err
 }
 
-// fakePages says what it was asked to show.
+// fakePages reports what it was asked to show.
 type fakePages struct{}
 
 func (fakePages) Page(w http.ResponseWriter, r *http.Request, who Identity) error {

@@ -38,7 +38,7 @@ func withIssuer(t *testing.T, h *fakeHouse, i *oidctest.Issuer, change func(*Aut
 	return s
 }
 
-// who gives the identity of a bearer token.
+// who returns the identity of a bearer token.
 func who(t *testing.T, s *Server, token string) (Identity, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/api/v1/runs/r-1/approve", untouchable{t})

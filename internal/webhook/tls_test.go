@@ -45,7 +45,7 @@ func newAuthority(t *testing.T, name string) authority {
 	return authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
-// issue gives a certificate and its key in PEM.
+// issue returns a certificate and its key in PEM.
 func (a authority) issue(t *testing.T, template x509.Certificate) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -61,7 +61,7 @@ Exit codes:
   responder agent probe --library /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1`
 )
 
-// Reading says how GPUs are read.
+// Reading reports how GPUs are read.
 type Reading struct {
 	Library string
 	Period  time.Duration
@@ -142,7 +142,7 @@ func (s *Serve) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&s.LogFormat, "log-format", "text", "text for people, json for collectors")
 }
 
-// Check says which value cannot be.
+// Check reports which value cannot be.
 func (s *Serve) Check() error {
 	var level slog.Level
 	switch {
@@ -172,7 +172,7 @@ func (p *Probe) Add(fs *pflag.FlagSet) {
 	fs.StringVarP(&p.Output, "output", "o", "table", "how to print: table or json")
 }
 
-// Check says which value cannot be.
+// Check reports which value cannot be.
 func (p *Probe) Check() error {
 	switch {
 	case p.For <= 0:

@@ -235,7 +235,7 @@ func unreachable(base string, err error) error {
 	}
 }
 
-// refusal says what the server answered and what the caller can do about it.
+// refusal reports what the server answered and what the caller can do about it.
 func refusal(base, credential string, resp *http.Response) error {
 	said := ServerMessage(resp.Body)
 	if got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); got == "text/html" {

@@ -179,7 +179,7 @@ func (c Credentials) kind() string {
 	}
 }
 
-// readSecret gives the first line of a file that says something: where two
+// readSecret returns the first line of a file that says something: where two
 // are valid, as while one is rotated, either will do.
 func readSecret(what, file, names string) (string, error) {
 	f, err := os.Open(file)
@@ -229,7 +229,7 @@ func (c Credentials) transport() (http.RoundTripper, error) {
 	return t, nil
 }
 
-// tlsAdvice says what to do about a connection that failed over certificates;
+// tlsAdvice reports what to do about a connection that failed over certificates;
 // empty when it did not.
 func tlsAdvice(err error) string {
 	var unknown x509.UnknownAuthorityError

@@ -2,6 +2,6 @@
 
 package command
 
-// Failpoint gives nothing: places to die at are compiled in with the tag
+// Failpoint returns nothing: places to die at are compiled in with the tag
 // failpoints only.
 func Failpoint(func(string) string) func(string) error { return nil }

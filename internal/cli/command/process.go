@@ -25,7 +25,7 @@ func (e *CodedError) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *CodedError) Unwrap() error { return e.err }
 
 // ExitCode is an error that only carries a code.

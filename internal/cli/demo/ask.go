@@ -127,7 +127,7 @@ func (d *show) leverQuestion(st machine.State) {
 	s.label("if not", plain, "undone: %s", p.Undo)
 }
 
-// proofLine says what a verification looks at.
+// proofLine reports what a verification looks at.
 func proofLine(v machine.VerifySpec) string {
 	parts := make([]string, 0, len(v.Until)+2)
 	for _, u := range v.Until {

@@ -56,7 +56,7 @@ func (c chart) lines() []string {
 	return append(out, c.axis()...)
 }
 
-// columns gives the mean of the points of each slice, NaN where there is none.
+// columns returns the mean of the points of each slice, NaN where there is none.
 func (c chart) columns() []float64 {
 	sum, n := make([]float64, chartColumns), make([]float64, chartColumns)
 	for _, p := range c.points {

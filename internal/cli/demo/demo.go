@@ -217,7 +217,7 @@ func (d *demo) finish(ctx context.Context, state machine.State, r Report) error 
 	return nil
 }
 
-// left says in what state a run left the simulated cluster, after a semicolon.
+// left reports in what state a run left the simulated cluster, after a semicolon.
 func left(s machine.State) string {
 	switch {
 	case s.Levers == 0:

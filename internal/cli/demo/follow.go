@@ -23,7 +23,7 @@ const (
 	cancelLimit = 60 * time.Second // for a cancelled run to clean up behind itself
 )
 
-// describeService says how a service's workload stands.
+// describeService reports how a service's workload stands.
 func describeService(ctx context.Context, w *sandbox.World, svc playbook.Service) string {
 	ref := kube.Ref{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name}
 	now, err := w.Workload(ctx, ref)
@@ -133,7 +133,7 @@ func (d *demo) cancelRun(ctx context.Context, id string) {
 	}
 }
 
-// explain says in what state an interrupted demo is left.
+// explain reports in what state an interrupted demo is left.
 func (d *demo) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted, and the run did not end within %s: the simulated change may still be in place; nothing outside this program was touched", cancelLimit)

@@ -125,7 +125,7 @@ func (d *demoService) release() error {
 	return err
 }
 
-// playbook gives a playbook in force.
+// playbook returns a playbook in force.
 func (d *demoService) playbook(name string) *playbook.Playbook {
 	return d.service.Playbooks().ByName(name)
 }

@@ -28,7 +28,7 @@ func newShow(s *screen, w *sandbox.World) *show {
 	return &show{screen: s, world: w, shown: map[string]bool{}}
 }
 
-// opening says what is about to be seen.
+// opening reports what is about to be seen.
 func (d *show) opening(speed float64) {
 	sc := d.world.Scenario()
 	d.screen.block("", bold, "Responder demo: "+sc.Title)
@@ -104,7 +104,7 @@ func (d *show) other(e machine.Event) {
 	}
 }
 
-// alertWords says what an alert of the run did.
+// alertWords reports what an alert of the run did.
 func alertWords(e machine.Event) string {
 	name := ""
 	if e.Alert != nil {

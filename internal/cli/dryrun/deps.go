@@ -11,7 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// readOnly gives the dependencies of a dry run: everything that could change
+// readOnly returns the dependencies of a dry run: everything that could change
 // something is refused before it reaches the world. Autonomy observe already
 // keeps the executor from asking; this keeps a mistake from mattering.
 func readOnly(d step.Deps) step.Deps {

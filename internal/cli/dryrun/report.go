@@ -288,7 +288,7 @@ func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State
 	return a
 }
 
-// judge gives the verdict over everything.
+// judge returns the verdict over everything.
 func (r *Report) judge() (Verdict, int) {
 	refused := false
 	for _, run := range r.Runs {

@@ -50,7 +50,7 @@ func (s Source) Check(sandbox bool) error {
 	}
 }
 
-// bodies gives webhook bodies as Alertmanager would post them.
+// bodies returns webhook bodies as Alertmanager would post them.
 func (s Source) bodies(ctx context.Context, p *command.Process, now time.Time) ([][]byte, error) {
 	switch {
 	case s.File == "-":

@@ -155,7 +155,7 @@ func (t *leverRecord) view(id LeverID, limits []limit, c Config) Entry {
 	return v
 }
 
-// propose says what could be raised, once the figures speak for it: to the next
+// propose reports what could be raised, once the figures speak for it: to the next
 // level, with everything that holds it down, and not beyond.
 func (v Entry) propose(limits []limit, after int) string {
 	if after == 0 || v.Level == playbook.Auto || v.Streak < after {

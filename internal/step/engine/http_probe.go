@@ -120,7 +120,7 @@ func probeURL(service, endpoint, path string) (string, error) {
 	return u.String(), nil
 }
 
-// probeError says the cause without the URL, which the fact names already.
+// probeError describes the cause without the URL, which the fact names already.
 func probeError(err error) string {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -216,7 +216,7 @@ func actionOf(receipt json.RawMessage) machine.Action {
 	return made.Action
 }
 
-// byOthers says what somebody else did to an application.
+// byOthers reports what somebody else did to an application.
 func byOthers(app gitops.Application, p argoPayload) string {
 	op := app.Operation
 	switch {

@@ -88,7 +88,7 @@ func (l argocdSync) Plan(ctx context.Context, in step.Input) (machine.Plan, erro
 	return plan, nil
 }
 
-// brings says which commits come with a sync, as far as a repository tells.
+// brings reports which commits come with a sync, as far as a repository tells.
 func (l argocdSync) brings(ctx context.Context, in step.Input, at site) string {
 	const unknown = "which commits come with it is not known: "
 	if l.git.h == nil {

@@ -50,7 +50,7 @@ func beside(at site, touches []gitops.Touch) []machine.Amiss {
 	return out
 }
 
-// amissOf gives them back as the application's resources were.
+// amissOf returns them as the application's resources were.
 func amissOf(list []machine.Amiss) []gitops.Resource {
 	var out []gitops.Resource
 	for _, a := range list {
@@ -127,7 +127,7 @@ func (g Change) besideAt(ctx context.Context, plan machine.Plan, p gitPayload, r
 // maxMarked is how many resources of a plan's list a commit speaks of.
 const maxMarked = 200
 
-// besideMark says in a word what of a plan's list still was amiss when its commit
+// besideMark reports in a word what of a plan's list still was amiss when its commit
 // was made: which list, and of each resource whether it was out of sync (s), not
 // healthy (h), both (b) or neither (-). Empty: it is not said.
 func besideMark(list, remaining []machine.Amiss) string {
@@ -182,7 +182,7 @@ func listName(list []machine.Amiss) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// besideText says them on one line, for the plan.
+// besideText describes them on one line, for the plan.
 func besideText(list []machine.Amiss) string {
 	var out []string
 	for i, r := range amissOf(list) {

@@ -248,7 +248,7 @@ func stateOf(key string) string {
 	return state
 }
 
-// why says in a commit what its subject does not.
+// why reports in a commit what its subject does not.
 func why(plan machine.Plan, p gitPayload) string {
 	var parts []string
 	for _, d := range plan.Diff {

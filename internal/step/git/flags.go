@@ -27,7 +27,7 @@ type FlagRules struct {
 	Unknown string // what may be done with flags that no table knows: change (or empty), add
 	Name    string // what to do so that the engine is known
 
-	// Look gives where variables stand in Git, of one container where it is named.
+	// Look returns where variables stand in Git, of one container where it is named.
 	Look func(container string, vs []gitops.Variable) ([]gitops.Place, error)
 }
 

@@ -31,7 +31,7 @@ func free(app gitops.Application) error {
 	return nil
 }
 
-// syncing says whose sync is under way.
+// syncing reports whose sync is under way.
 func syncing(app gitops.Application) string {
 	by := app.Operation.By
 	if by == "" {

@@ -100,7 +100,7 @@ func (g Change) movedWith(ctx context.Context, in step.Input, at site, c gitops.
 	return slices.DeleteFunc(line, func(a gitops.Touched) bool { return !moved[a.Commit.SHA] }), nil
 }
 
-// withoutRepairs gives what going back takes back, of commits newest first. A
+// withoutRepairs returns what going back takes back, of commits newest first. A
 // repair of Responder's own whose cause goes back along with it is left out, and
 // the cause too: both together change nothing. Any other repair that is still
 // in effect would be lost, so going back is refused.

@@ -148,7 +148,7 @@ var (
 	inDocument  = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*) (\S+): `)
 )
 
-// liveOf says how a field that a change moves is read from what runs; why: it
+// liveOf reports how a field that a change moves is read from what runs; why: it
 // cannot be.
 func liveOf(at site, t gitops.Touch) (l liveValue, why string) {
 	l = liveValue{Variable: t.Variable, From: t.From, To: t.To, Container: at.object.Container, Switch: t.Switch}

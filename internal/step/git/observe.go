@@ -102,7 +102,7 @@ func valueAt(p gitops.Place) string {
 	return p.Value
 }
 
-// gone says what became of a commit that is on the branch and no longer counts:
+// gone reports what became of a commit that is on the branch and no longer counts:
 // someone changed the same place afterwards. Empty: it counts.
 func (g Change) gone(ctx context.Context, in step.Input, p gitPayload, sha string) (string, error) {
 	undone, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
@@ -171,7 +171,7 @@ func (g Change) observeUndo(ctx context.Context, in step.Input, plan machine.Pla
 	return step.Observation{Progress: "commit " + short(made.SHA) + " is in place, nothing has reverted it"}, nil
 }
 
-// againChanged says who changed the place after it was put back.
+// againChanged reports who changed the place after it was put back.
 func (g Change) againChanged(ctx context.Context, in step.Input, p gitPayload, back string) (string, error) {
 	if len(p.Set) == 0 {
 		return "", nil
@@ -204,7 +204,7 @@ func (g Change) standing(ctx context.Context, in step.Input, plan machine.Plan, 
 	return o
 }
 
-// judge says how far an application has come with a commit. What was amiss before
+// judge reports how far an application has come with a commit. What was amiss before
 // the change does not count, for it or against it.
 func (g Change) judge(ctx context.Context, plan machine.Plan, p gitPayload, sha string) func(gitops.Application) (gitops.Rollout, string) {
 	return func(app gitops.Application) (gitops.Rollout, string) {

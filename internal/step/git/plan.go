@@ -229,7 +229,7 @@ func waiting(at site, ahead []gitops.Commit) error {
 		count(len(ahead), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
 }
 
-// commitText says a commit on one line.
+// commitText describes a commit on one line.
 func commitText(c gitops.Commit) string {
 	return fmt.Sprintf("%s %q by %s", short(c.SHA), c.Subject, step.OrNone(c.Author.Name))
 }

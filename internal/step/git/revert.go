@@ -220,7 +220,7 @@ func commitsText(changes []gitops.Touched) string {
 	return fmt.Sprintf("%d commits (%s)", len(out), strings.Join(out, ", "))
 }
 
-// touchesText says what a commit changed.
+// touchesText reports what a commit changed.
 func touchesText(ts []gitops.Touch) string {
 	if len(ts) == 0 {
 		return "fields that cannot be told"

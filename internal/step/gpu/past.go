@@ -23,7 +23,7 @@ const (
 // again for each instance of a divided one.
 const pastQuery = `count_values by (__name__, UUID, uuid, %[1]s) ("value", %[2]s) or max by (__name__, UUID, uuid, %[1]s, clock_event) (%[3]s)`
 
-// past gives by node what the series of GPUs were before a moment.
+// past returns by node what the series of GPUs were before a moment.
 func (d DCGM) past(ctx context.Context, label string, nodes, uuids []string, to time.Time) (map[string][]dcgm.Series, error) {
 	out := map[string][]dcgm.Series{}
 	values, counts := dcgm.PastNames()

@@ -127,7 +127,7 @@ func (d DCGM) label() string { return cmp.Or(d.NodeLabel, "Hostname") }
 // exporter's default counters.
 const scrapedName = "DCGM_FI_DEV_GPU_TEMP"
 
-// counts gives by node the most GPUs that the exporter gave at two points in a
+// counts returns by node the most GPUs that the exporter gave at two points in a
 // row. One point alone may be of two machines that had the name one after the
 // other: Prometheus gives the series of the first for some minutes more.
 func (d DCGM) counts(ctx context.Context, label string, nodes []string, now time.Time) (map[string]int64, error) {

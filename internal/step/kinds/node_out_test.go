@@ -19,7 +19,7 @@ const (
 	bootB   = "b1d5f3c2-0a67-4f3e-8a39-9d7e1c6b2f22"
 )
 
-// annotation gives what the node has there.
+// annotation returns what the node has there.
 func (x *nodeTrial) annotation(t *testing.T, key string) string {
 	t.Helper()
 	n, err := x.Client(t).Node(t.Context(), "node-0")

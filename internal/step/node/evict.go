@@ -112,7 +112,7 @@ func (f far) may(pod kube.NodePod, p nodePayload) bool {
 	return len(pod.Budgets) > 0 || f.alone == 0
 }
 
-// tooFew says why a pod must not go now: its workload would have fewer ready
+// tooFew reports why a pod must not go now: its workload would have fewer ready
 // replicas than the guards and people agreed to when they saw the plan. Empty:
 // it may go. A plan that does not say how many, which is one of an earlier
 // version, lets no replica go: it is given up in its time, and undone. Where it

@@ -143,7 +143,7 @@ func (l gpuResetRequest) unasked(in step.Input, n kube.NodeState, label string, 
 	return &fault.Error{Reason: fault.NothingToDo, Message: text + ": " + unlabel(n)}
 }
 
-// askedBy says whose request the label is, as far as the node tells.
+// askedBy reports whose request the label is, as far as the node tells.
 func askedBy(n kube.NodeState) string {
 	key, at := kube.ParseMark(n.Annotations[kube.MarkReset])
 	why := step.Shorten(n.Annotations[resetWhy])

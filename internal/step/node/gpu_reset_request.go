@@ -129,7 +129,7 @@ func gpusListed(text string) []string {
 	return out
 }
 
-// whichGPUs says which are meant.
+// whichGPUs reports which are meant.
 func whichGPUs(gpus []string) string {
 	switch len(gpus) {
 	case 0:
@@ -141,7 +141,7 @@ func whichGPUs(gpus []string) string {
 	}
 }
 
-// requestText says in the annotation of a request which GPUs are meant, and why.
+// requestText reports in the annotation of a request which GPUs are meant, and why.
 func requestText(gpus []string, reason string) string { return whichGPUs(gpus) + ": " + reason }
 
 // asksFor reads which GPUs the text of a request names, or that it means all; one

@@ -196,7 +196,7 @@ func (l gpuResetRequest) see(ctx context.Context, in step.Input, plan machine.Pl
 	return o, n, p, err
 }
 
-// earlier says what becomes of a request that a version made which left nothing
+// earlier reports what becomes of a request that a version made which left nothing
 // on the node: nothing more can be seen of it, or said to its receiver.
 func (l gpuResetRequest) earlier(plan machine.Plan, receipt json.RawMessage) error {
 	what, where := "what was asked for", ""

@@ -12,7 +12,7 @@ import (
 // the runbooks give a pod that is taken out, and KServe its vLLM.
 const enoughGrace = time.Minute
 
-// partings says what of the requests is lost when pods that serve with GPUs
+// partings reports what of the requests is lost when pods that serve with GPUs
 // leave, and cannot be told from how many replicas stay: an engine that is given
 // too little time cuts answers off, one that is told to stop at the moment at
 // which it is taken out of rotation refuses what gateways still send, and a

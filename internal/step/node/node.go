@@ -89,7 +89,7 @@ func unclaimed(kind string, n kube.NodeState) error {
 		"%s: node %s belongs to %s: Responder leaves it alone until that is taken away", kind, n.Name, owners(n))}
 }
 
-// free gives a node that is nobody else's.
+// free returns a node that is nobody else's.
 func (l node) free(ctx context.Context, kind, name string) (kube.NodeState, error) {
 	if err := l.ready(); err != nil {
 		return kube.NodeState{}, err
@@ -101,7 +101,7 @@ func (l node) free(ctx context.Context, kind, name string) (kube.NodeState, erro
 	return n, unclaimed(kind, n)
 }
 
-// freeView gives a node that is nobody else's, with what is on it and around it.
+// freeView returns a node that is nobody else's, with what is on it and around it.
 func (l node) freeView(ctx context.Context, kind, name string) (kube.NodeView, error) {
 	if err := l.ready(); err != nil {
 		return kube.NodeView{}, err
@@ -306,7 +306,7 @@ func foreignNode(n kube.NodeState, mark, what string) step.Observation {
 	return step.Observation{Foreign: true, Progress: "node " + n.Name + ": " + what + by}
 }
 
-// nodeFacts says how a node stands.
+// nodeFacts reports how a node stands.
 func nodeFacts(n kube.NodeState) string {
 	facts := []string{"takes pods"}
 	if n.Unschedulable {

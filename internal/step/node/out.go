@@ -188,7 +188,7 @@ func (l node) seenGoing(ctx context.Context, n kube.NodeState) (o wentOut, snap 
 	return o, snap
 }
 
-// unmended says what of a node has not been mended since it went out; empty:
+// unmended reports what of a node has not been mended since it went out; empty:
 // everything, or it needed nothing. The kernel's boot id is the proof; of a reset
 // without a reboot there is none but somebody's word, who took the annotation
 // away, or the label of a request for them that was made after it.
@@ -212,7 +212,7 @@ func (o wentOut) unmended(n kube.NodeState) string {
 	return ""
 }
 
-// findings says what was wrong when the node went out.
+// findings reports what was wrong when the node went out.
 func (o wentOut) findings() []string {
 	var out []string
 	if len(o.reset)+len(o.replace) > 0 {

@@ -18,7 +18,7 @@ func nodeField() playbook.Field {
 	return playbook.Field{Name: "node", Type: step.Scalar(playbook.String), Required: true, Doc: "Name of the node."}
 }
 
-// notOurCordon says why a node's cordon is not ours to work on; nil: it takes
+// notOurCordon reports why a node's cordon is not ours to work on; nil: it takes
 // pods, or the cordon is Responder's own.
 func notOurCordon(kind string, n kube.NodeState) error {
 	if n.Unschedulable && (n.CordonedBy != kube.FieldManager || n.Annotations[kube.MarkCordon] == "" && n.Annotations[kube.MarkDrain] == "") {
@@ -92,7 +92,7 @@ func (l node) untouched(ctx context.Context, svc playbook.Service) (machine.Capa
 	return machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: w.Ready}, nil
 }
 
-// capacity says what evicting pods costs: the run's own service, the others
+// capacity reports what evicting pods costs: the run's own service, the others
 // that are known or use GPUs, and in words the rest. Replicas whose pods all
 // stay are not lost.
 func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Service, v kube.NodeView) error {

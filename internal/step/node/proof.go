@@ -51,7 +51,7 @@ func decodeProof(k playbook.Kind, with map[string]any) (proofWith, error) {
 	return out, nil
 }
 
-// proven says by what the node is known to be well, or refuses: by what is seen of
+// proven reports by what the node is known to be well, or refuses: by what is seen of
 // it, and then by the probe.
 func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now time.Time, with proofWith) ([]string, error) {
 	notes, err := l.seenWell(ctx, kind, n, now, time.Duration(with.HealthyFor))
@@ -74,7 +74,7 @@ func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now tim
 	return append(notes, fmt.Sprintf("%s is %.4g, wanted %s %.4g", target.Name, *j.Value, with.Op, with.Value)), nil
 }
 
-// seenWell says by what the node and its GPUs are seen to be well, or refuses.
+// seenWell reports by what the node and its GPUs are seen to be well, or refuses.
 func (l node) seenWell(ctx context.Context, kind string, n kube.NodeState, now time.Time, hold time.Duration) ([]string, error) {
 	unproven := func(format string, args ...any) ([]string, error) {
 		return nil, &fault.Error{Reason: fault.NotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: ", kind, n.Name) + fmt.Sprintf(format, args...)}
@@ -218,7 +218,7 @@ func worstFinding(v judge.NodeJudgement) string {
 	return ""
 }
 
-// exactly says a duration to the second: what misses the time by one is not to
+// exactly describes a duration to the second: what misses the time by one is not to
 // read as if it did not.
 func exactly(d time.Duration) string { return playbook.FormatDuration(max(d, 0).Truncate(time.Second)) }
 

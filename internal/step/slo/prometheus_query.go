@@ -129,7 +129,7 @@ func (c prometheusQuery) Run(ctx context.Context, in step.Input) (step.Finding, 
 	return step.Finding{Out: out, Facts: facts}, nil
 }
 
-// ask gives the answer as series of points, one point each for an instant query.
+// ask returns the answer as series of points, one point each for an instant query.
 func (c prometheusQuery) ask(ctx context.Context, with queryWith, now time.Time) ([]slo.Series, []string, error) {
 	if with.Range == 0 {
 		v, err := c.q.Instant(ctx, with.Query, now)
@@ -198,7 +198,7 @@ func fill(out *queryOut, series []slo.Series, ranged bool) {
 	out.Min, out.Max, out.Avg = &low, &high, &avg
 }
 
-// facts says the answer in the playbook's words, one line for each series of
+// facts describes the answer in the playbook's words, one line for each series of
 // several. Without words the expression has to say what was asked.
 func (out queryOut) facts(with queryWith, age time.Duration, newest time.Time) []string {
 	what, is := with.Asks, ": "

@@ -27,7 +27,7 @@ type World struct {
 	Settle  func(t testing.TB)        // waits until the controllers are done
 	Meddle  func(t testing.TB)        // someone else changes what the lever changes
 
-	// Finds says that a write which was made already is found and answered, not
+	// Finds reports that a write which was made already is found and answered, not
 	// refused; and that someone else's change since the plan is told from others.
 	Finds bool
 }

@@ -142,7 +142,7 @@ func (i *Issuer) Asked() int {
 	return i.asked
 }
 
-// Key gives the present key and its name.
+// Key returns the present key and its name.
 func (i *Issuer) Key(algorithm jose.SignatureAlgorithm) (crypto.Signer, string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
