@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/inference-responder/responder/internal/fault"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // maxSilences bounds a list of silences, in bytes. A silence is about 1 KiB.

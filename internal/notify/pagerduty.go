@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"github.com/inference-responder/responder/internal/fault"
 	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // PagerDuty's address outside the EU, and its limits.

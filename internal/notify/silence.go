@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/inference-responder/responder/internal/fault"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Bounds of a silence.

@@ -1,8 +1,9 @@
 package slack
 
 import (
-	"github.com/inference-responder/responder/internal/fault"
 	"testing"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // TestReasons pins the meaning of some codes in Slack's reference whose name

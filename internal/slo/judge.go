@@ -2,10 +2,11 @@ package slo
 
 import (
 	"fmt"
-	"github.com/inference-responder/responder/internal/fault"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Verdict is what the samples of a proof show so far.

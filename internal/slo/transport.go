@@ -5,12 +5,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"github.com/inference-responder/responder/internal/fault"
 	"net"
 	"net/http"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // transport is the HTTP transport the options ask for. Files that can be read

@@ -2,10 +2,11 @@ package machine
 
 import (
 	"encoding/json"
-	"github.com/inference-responder/responder/internal/fault"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Limits of texts that steps return for people.

@@ -315,10 +315,10 @@ func TestReview(t *testing.T) {
 	}
 	for text, change := range map[string]func(*APIServer){
 		"not running in a pod": func(o *APIServer) { o.URL = "" },
-		"https URL":      func(o *APIServer) { o.URL = "http://x" },
-		"missing audience":   func(o *APIServer) { o.Audience = "" },
-		"no such file":   func(o *APIServer) { o.TokenFile = "nowhere" },
-		"authorities":    func(o *APIServer) { o.CAFile = "nowhere" },
+		"https URL":            func(o *APIServer) { o.URL = "http://x" },
+		"missing audience":     func(o *APIServer) { o.Audience = "" },
+		"no such file":         func(o *APIServer) { o.TokenFile = "nowhere" },
+		"authorities":          func(o *APIServer) { o.CAFile = "nowhere" },
 	} {
 		bad := o
 		change(&bad)

@@ -230,13 +230,13 @@ func TestOptionsAreChecked(t *testing.T) {
 	h := newTestCluster(t)
 	good := h.client(t, nil).o
 	for text, change := range map[string]func(*Options){
-		"missing CA file": func(o *Options) { o.CAFile = "" },
-		"no such file":                    func(o *Options) { o.CAFile = "nowhere" },
-		"holds no PEM certificate":        func(o *Options) { o.CAFile = o.TokenFile },
-		"must contain {node}":                func(o *Options) { o.Reviewer = nil },
-		"the name in the agents'":         func(o *Options) { o.ServerName = "" },
-		"missing credential":    func(o *Options) { o.TokenFile = "" },
-		"both a certificate file and":     func(o *Options) { o.CertFile = "x" },
+		"missing CA file":             func(o *Options) { o.CAFile = "" },
+		"no such file":                func(o *Options) { o.CAFile = "nowhere" },
+		"holds no PEM certificate":    func(o *Options) { o.CAFile = o.TokenFile },
+		"must contain {node}":         func(o *Options) { o.Reviewer = nil },
+		"the name in the agents'":     func(o *Options) { o.ServerName = "" },
+		"missing credential":          func(o *Options) { o.TokenFile = "" },
+		"both a certificate file and": func(o *Options) { o.CertFile = "x" },
 	} {
 		o := good
 		change(&o)
