@@ -190,8 +190,9 @@ func (j *Journal) Watch() (<-chan struct{}, func()) {
 	}
 }
 
-// signal wakes the watchers.
-func (j *Journal) signal() {
+// Wake signals the watchers without an append, for a writer whose own views
+// follow the journal a moment later.
+func (j *Journal) Wake() {
 	j.watchMu.Lock()
 	defer j.watchMu.Unlock()
 	for c := range j.watchers {

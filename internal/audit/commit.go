@@ -120,7 +120,7 @@ func (j *Journal) commit(taken []*request) {
 		close(r.done)
 	}
 	if j.Size() > before {
-		j.signal()
+		j.Wake()
 	}
 }
 

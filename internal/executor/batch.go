@@ -219,6 +219,7 @@ func (b *batch) commit() error {
 	for _, n := range b.notices {
 		b.e.deliver(n)
 	}
+	b.e.o.Journal.Wake() // whoever looked between the append and now looks again
 	return nil
 }
 

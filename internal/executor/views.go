@@ -72,7 +72,7 @@ func (e *Executor) endedRuns(passes func(machine.State) bool, limit int) []machi
 // RunState returns one run, open or ended; false when there is none.
 func (e *Executor) RunState(id string) (machine.State, bool) {
 	if r := e.find(id); r != nil {
-		if s := r.view(); s.Head > 0 {
+		if s := e.current(r); s.Head > 0 {
 			return s, true
 		}
 	}
@@ -81,6 +81,30 @@ func (e *Executor) RunState(id string) (machine.State, bool) {
 		s.Shadow = e.observedOutcome(s)
 	}
 	return s, err == nil
+}
+
+// current returns the state of an open run as the journal has it. An owner
+// publishes after it has appended; whoever was woken by the append must not see
+// the state from before it. Reading waits for no append.
+func (e *Executor) current(r *run) machine.State {
+	s := r.view()
+	err := guarded(func() error {
+		for rec, err := range e.o.Journal.Stream(streamOf(r.id), s.Head) {
+			if err != nil {
+				return err
+			}
+			ev, err := event(rec)
+			if err != nil {
+				return err
+			}
+			s = machine.Evolve(s, ev)
+		}
+		return nil
+	})
+	if err != nil {
+		return r.view() // what was published is right, if late
+	}
+	return s
 }
 
 // RunEvents returns the events of a run from the first on. Of one that this
