@@ -19,7 +19,8 @@ const modulePath = "github.com/inference-responder/responder"
 // libraries. A package that is not a key may import nothing of the module, so
 // a new package needs a row. Change a row only with a reason beside it.
 var mayImport = map[string][]string{
-	"internal/fault": {}, // why something failed: a leaf, one Reason and one Error
+	"internal/outbound": {}, // how other servers are connected to: a leaf
+	"internal/fault":    {}, // why something failed: a leaf, one Reason and one Error
 
 	"internal/playbook": {"internal/expression", "internal/yamldoc"},
 	// Two parts of the language that policies are written in, too.
@@ -43,7 +44,7 @@ var mayImport = map[string][]string{
 	"internal/step/gpu":    {"internal/playbook", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/dcgm", "internal/gpu/judge"},
 	"internal/step/node":   {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
 	"internal/step/slo":    {"internal/playbook", "internal/fault", "internal/step", "internal/slo"},
-	"internal/step/engine": {"internal/playbook", "internal/step", "internal/dial"},
+	"internal/step/engine": {"internal/playbook", "internal/step", "internal/outbound"},
 	// The one map of kinds.
 	"internal/step/kinds": {
 		"internal/playbook", "internal/step", "internal/step/engine", "internal/step/git", "internal/step/gpu", "internal/step/kube",
@@ -59,29 +60,27 @@ var mayImport = map[string][]string{
 	"internal/gitops/kustomize": {"internal/fault", "internal/gitops/edit"},
 	"internal/gitops/helm":      {"internal/fault", "internal/gitops/edit", "internal/gitops/command"},
 
-	"internal/gitops/forge": {"internal/fault", "internal/gitops", "internal/dial"},
+	"internal/gitops/forge": {"internal/fault", "internal/gitops", "internal/outbound"},
 	// The editor, the repositories and the pull requests put together, for the levers' interfaces.
 	"internal/gitops/manifests": {"internal/fault", "internal/gitops", "internal/gitops/forge", "internal/gitops/repository", "internal/credential"},
 
-	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/dial"}, // go-git and signing: one edge package holds them
-	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/dial"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
+	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/outbound"}, // go-git and signing: one edge package holds them
+	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
 
 	"internal/engine":           {"internal/spelling"},
-	"internal/slo":              {"internal/fault"},
+	"internal/slo":              {"internal/fault", "internal/outbound"},
 	"internal/cli/agentflags":   {}, // flags that the agent and `responder agent` share
 	"internal/gpu":              {},
-	"internal/slack":            {"internal/fault"},
+	"internal/slack":            {"internal/fault", "internal/outbound"},
 	"internal/gpu/judge":        {"internal/gpu"},                       // pure, like the readings
 	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
-	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/tlsfile"},
-	"internal/gpu/client":       {"internal/fault", "internal/gpu", "internal/tlsfile", "internal/dial"},
+	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/outbound"},
+	"internal/gpu/client":       {"internal/fault", "internal/gpu", "internal/outbound"},
 	"internal/gpu/podresources": {"internal/gpu"}, // gRPC and the kubelet's messages: only the node agent links them
 	"internal/gpu/nvml":         {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
 	"internal/goruntime":        {},               // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
 	"internal/credential":       {},               // one rule of what is a credential, for everybody who shows what others wrote
-	"internal/dial":             {},               // one list of addresses that are never asked, for everybody who asks an address somebody wrote
-	"internal/tlsfile":          {},               // certificates that are read again when they change: for two servers, and for who asks the second
-	"internal/notify":           {"internal/fault", "internal/dial"},
+	"internal/notify":           {"internal/fault", "internal/outbound"},
 	// The desk turns runs into messages and clicks into decisions, so it speaks of both.
 	"internal/desk": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/slack"},
 
@@ -99,7 +98,7 @@ var mayImport = map[string][]string{
 	"internal/catalog": {"internal/playbook", "internal/kube", "internal/yamldoc"},
 	// The answers of the API are projections of what it must not show as it is stored.
 	"internal/api":     {"internal/fault", "internal/playbook", "internal/executor/machine"},
-	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/dial", "internal/tlsfile"},
+	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/outbound"},
 	"internal/web":     {"internal/playbook", "internal/executor/machine"},
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
@@ -117,7 +116,7 @@ var mayImport = map[string][]string{
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
-		"internal/fault",
+		"internal/fault", "internal/outbound",
 		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/ladder", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
@@ -132,7 +131,7 @@ var mayImport = map[string][]string{
 		"internal/slack", "internal/spelling", "internal/step", "internal/step/git", "internal/step/kinds", "internal/webhook", "internal/yamldoc",
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
-	"internal/cli/client":  {"internal/api", "internal/app", "internal/cli/command", "internal/config", "internal/runview", "internal/webhook"},
+	"internal/cli/client":  {"internal/api", "internal/app", "internal/cli/command", "internal/config", "internal/outbound", "internal/runview", "internal/webhook"},
 	"internal/cli/demo": {
 		"internal/api", "internal/app", "internal/audit", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine",
 		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo", "internal/webhook",

@@ -3,13 +3,12 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/outbound"
 	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
@@ -134,21 +133,9 @@ func readSlackSecret(file string) (slack.Secret, error) {
 	if file == "" {
 		return slack.Secret{}, nil
 	}
-	f, err := os.Open(file)
+	text, err := outbound.ReadToken(file)
 	if err != nil {
 		return slack.Secret{}, err
-	}
-	defer f.Close()
-	data, err := config.ReadAtMost(f, 4<<10)
-	if err != nil {
-		return slack.Secret{}, fmt.Errorf("read %s: %w", file, err)
-	}
-	text := strings.TrimSpace(string(data))
-	switch {
-	case text == "":
-		return slack.Secret{}, fmt.Errorf("%s is empty", file)
-	case strings.ContainsFunc(text, config.IsSpace):
-		return slack.Secret{}, fmt.Errorf("%s holds more than one word", file)
 	}
 	return slack.NewSecret(text), nil
 }

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
 	"github.com/inference-responder/responder/internal/gitops/helm"
-	"go.yaml.in/yaml/v3"
 )
 
 // configValue returns the value of a key of a ConfigMap that an object refers to, or

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
-	"go.yaml.in/yaml/v3"
 )
 
 // container is one container of a workload, or the values that a chart makes one of.

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // seed adds every file and flag of the golden cases.

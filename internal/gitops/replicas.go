@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/edit"
-	"go.yaml.in/yaml/v3"
 )
 
 // replicas returns the site of an object's replicas: in its autoscaler, or in the

@@ -10,13 +10,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/fault"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Scale sets the replicas of the object if the precondition still holds. The error

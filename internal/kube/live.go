@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/fault"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // ObjectID identifies an object of any kind. The server's preferred version is

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/fault"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // NodeEdit is a change of one thing of a node.

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/fault"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Revisions returns the revision history, oldest first.

@@ -3,28 +3,23 @@ package notify
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 const (
 	defaultTimeout = 10 * time.Second
 	maxQuiet       = 10 * time.Minute // longest time a server's Retry-After is believed
-	maxSecret      = 16 << 10         // bytes of a token or key file
 	maxAnswer      = 64 << 10         // bytes of an answer that says only whether it worked
 )
 
@@ -52,43 +47,19 @@ func newEndpoint(what, raw, caFile string, timeout time.Duration) (*endpoint, er
 	case u.Fragment != "":
 		return nil, fmt.Errorf("%s url: has a fragment (#...), which is never sent: leave it out", what)
 	}
-	if ip := net.ParseIP(u.Hostname()); ip != nil {
-		// The dialer does not see it when a proxy is between.
-		if err := dial.Allowed(net.JoinHostPort(ip.String(), "1")); err != nil {
-			return nil, fmt.Errorf("%s url: %w", what, err)
-		}
+	if err := outbound.AllowedURL(u); err != nil {
+		return nil, fmt.Errorf("%s url: %w", what, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
-		if err != nil {
-			return nil, fmt.Errorf("%s ca file: %w", what, err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s ca file %s: holds no PEM certificate", what, caFile)
-		}
+	transport, err := outbound.Options{CAFile: caFile}.Transport()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
-	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: dial.Control}
 	return &endpoint{
 		what: what, base: u, where: u.Scheme + "://" + u.Host, timeout: timeout,
-		client: &http.Client{
-			Transport: &http.Transport{
-				Proxy:                  http.ProxyFromEnvironment,
-				DialContext:            dialer.DialContext,
-				TLSClientConfig:        config,
-				TLSHandshakeTimeout:    5 * time.Second,
-				ForceAttemptHTTP2:      true,
-				MaxIdleConnsPerHost:    2,
-				IdleConnTimeout:        30 * time.Second,
-				MaxResponseHeaderBytes: 64 << 10,
-			},
-			// A redirect would carry the message, and the token, elsewhere.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		client: outbound.Client(transport),
 	}, nil
 }
 
@@ -206,24 +177,11 @@ func (e *endpoint) leave(after time.Duration) {
 
 // readSecret reads a token or key. The file is named, its content is not.
 func readSecret(what, file string) (string, error) {
-	f, err := os.Open(file)
+	secret, err := outbound.ReadToken(file)
 	if err != nil {
 		return "", &fault.Error{Reason: fault.Forbidden, Message: what + " file cannot be read", Err: err}
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	s := strings.TrimSpace(string(b))
-	switch {
-	case err != nil:
-		return "", &fault.Error{Reason: fault.Forbidden, Message: what + " file cannot be read", Err: err}
-	case len(b) > maxSecret:
-		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s file %s has more than %d bytes", what, file, maxSecret)}
-	case s == "":
-		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s file %s is empty", what, file)}
-	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s file %s holds more than one word of plain characters", what, file)}
-	}
-	return s, nil
+	return secret, nil
 }
 
 // bearer reads an optional token file.

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // accepted marks an error after a 2xx: the server took the request, and the
@@ -30,7 +30,7 @@ func invalid(format string, args ...any) *fault.Error {
 // failedRequest is a request without a usable answer. The URL in a client's
 // error may hold a secret in its path, so only the cause is kept.
 func failedRequest(what, where string, err error) *fault.Error {
-	var refused *dial.Refused
+	var refused *outbound.Refused
 	var certificate *tls.CertificateVerificationError
 	var network net.Error
 	var dialed *net.OpError

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Finding is the result of one check.

@@ -13,8 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Options configure a [Client]. Token is required; the rest has useful zero
@@ -27,10 +29,9 @@ type Options struct {
 	AppID  string
 	TeamID string
 
-	APIURL     string        // empty: that of Slack
-	HTTPClient *http.Client  // nil: one with Timeout and the proxy of the environment
-	Timeout    time.Duration // of one call; 0: 10 s
-	Logger     *slog.Logger  // nil: none
+	APIURL  string        // empty: that of Slack
+	Timeout time.Duration // of one call; 0: 10 s
+	Logger  *slog.Logger  // nil: none
 }
 
 // Client calls Slack's Web API. It is safe for concurrent use.
@@ -80,27 +81,16 @@ func New(o Options) (*Client, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &http.Client{}
-	if o.HTTPClient != nil {
-		*h = *o.HTTPClient
+	transport, err := outbound.Options{AnyAddress: true}.Transport() // only the operator writes the address
+	if err != nil {
+		return nil, fmt.Errorf("slack: %w", err)
 	}
-	if h.Timeout == 0 || h.Timeout > o.Timeout {
-		h.Timeout = o.Timeout
-	}
-	h.Transport = bounded{defaultTransport(h.Transport)}
-	// The token is in the body, which a redirect would send elsewhere.
-	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	h := outbound.Client(bounded{transport}) // the token is in the body, which a redirect would send elsewhere
+	h.Timeout = o.Timeout
 	c := &Client{o: o, http: h, log: o.Logger, asking: make(chan struct{}, 1), closed: map[string]time.Time{}}
 	c.live.Store(c.speaking(o.Secrets))
 	c.o.Secrets = Secrets{}
 	return c, nil
-}
-
-func defaultTransport(t http.RoundTripper) http.RoundTripper {
-	if t == nil {
-		return http.DefaultTransport
-	}
-	return t
 }
 
 // bounded limits the size of an answer.
@@ -112,10 +102,7 @@ const maxAnswer = 32 << 20 // bytes; a page of history with large messages has s
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.next.RoundTrip(r)
 	if err == nil {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, maxAnswer), resp.Body}
+		outbound.SetBody(resp, io.LimitReader(resp.Body, maxAnswer))
 	}
 	return resp, err
 }

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // eventType marks our messages in Slack's metadata.

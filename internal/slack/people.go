@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Person is a Slack user, described by facts that the user cannot choose.

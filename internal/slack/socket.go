@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	"github.com/inference-responder/responder/internal/fault"
 	"github.com/slack-go/slack"
 	"github.com/slack-go/slack/socketmode"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 const (
@@ -111,23 +112,13 @@ func (h *holder) connect(ctx context.Context) error {
 	}
 }
 
-// dialer uses the proxy and the certificates of the HTTP client. The write
-// buffer is larger than Slack's largest answer, which Slack wants in one frame.
+// dialer uses the proxy of the environment. The write buffer is larger than
+// Slack's largest answer, which Slack wants in one frame.
 func (r *Receiver) dialer() *websocket.Dialer {
-	d := &websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: r.client.o.Timeout, WriteBufferSize: 32 << 10}
-	if r.client.o.HTTPClient != nil {
-		if t, ok := r.client.o.HTTPClient.Transport.(*http.Transport); ok {
-			d.Proxy = t.Proxy
-			if t.TLSClientConfig != nil {
-				d.TLSClientConfig = t.TLSClientConfig.Clone()
-				d.TLSClientConfig.NextProtos = nil // HTTP/2 has no upgrade
-			}
-		}
+	return &websocket.Dialer{
+		Proxy: http.ProxyFromEnvironment, HandshakeTimeout: r.client.o.Timeout, WriteBufferSize: 32 << 10,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
-	if d.TLSClientConfig == nil {
-		d.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return d
 }
 
 func (h *holder) event(ctx context.Context, s *socketmode.Client, event socketmode.Event) {

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // maxSelectors bounds the freshness query; an expression with more selectors

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"pgregory.net/rapid"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 var t0 = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Options names the Prometheus server and the credential. URL alone is enough.
@@ -58,11 +60,7 @@ func NewPrometheus(o Options) (*Prometheus, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &http.Client{
-		Transport: &boundary{next: transport, maxBody: defaulted(o.MaxBody, 16<<20)},
-		// A redirect would carry the credentials to wherever it points.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := outbound.Client(&boundary{next: transport, maxBody: defaulted(o.MaxBody, 16<<20)})
 	c, err := api.NewClient(api.Config{Address: o.URL, Client: client})
 	if err != nil {
 		return nil, fmt.Errorf("prometheus client: %w", err)
@@ -208,28 +206,8 @@ func (b *boundary) RoundTrip(req *http.Request) (*http.Response, error) {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // only for the message
 		return nil, &statusError{code: code, text: strings.TrimSpace(string(text))}
 	}
-	resp.Body = &limited{ReadCloser: resp.Body, left: b.maxBody}
+	outbound.SetBody(resp, outbound.Limit(resp.Body, b.maxBody, errTooLarge))
 	return resp, nil
-}
-
-// limited fails, rather than ends, when the answer is longer than allowed: cut
-// data must not look complete.
-type limited struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read implements [io.Reader].
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errTooLarge
-	}
-	if int64(len(p)) > l.left {
-		p = p[:l.left]
-	}
-	n, err := l.ReadCloser.Read(p)
-	l.left -= int64(n)
-	return n, err
 }
 
 type statusError struct {

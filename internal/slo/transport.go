@@ -1,65 +1,27 @@
 package slo
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // transport is the HTTP transport the options ask for. Files that can be read
 // now are read now, so that a wrong path is found at the start and not in an
 // incident.
 func (o Options) transport() (http.RoundTripper, error) {
-	t := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   5 * time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          16,
-		MaxIdleConnsPerHost:   16,
-		IdleConnTimeout:       90 * time.Second,
-		ResponseHeaderTimeout: defaulted(o.Timeout, 10*time.Second),
-		TLSClientConfig: &tls.Config{
-			MinVersion:         tls.VersionTLS12,
-			ServerName:         o.ServerName,
-			InsecureSkipVerify: o.InsecureSkipVerify, //nolint:gosec // the operator asked for it by that name
-		},
+	t, err := outbound.Options{
+		CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName, SkipVerify: o.InsecureSkipVerify,
+		AnyAddress: true, // only the operator writes it
+	}.Transport()
+	if err != nil {
+		return nil, fmt.Errorf("prometheus: %w", err)
 	}
-	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("prometheus ca file: %w", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("prometheus ca file %s: holds no PEM certificate", o.CAFile)
-		}
-		t.TLSClientConfig.RootCAs = pool
-	}
-	if (o.CertFile == "") != (o.KeyFile == "") {
-		return nil, errors.New("prometheus: a client certificate needs both the certificate and the key file")
-	}
-	if o.CertFile != "" {
-		load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			cert, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-			if err != nil {
-				return nil, fmt.Errorf("prometheus client certificate: %w", err)
-			}
-			return &cert, nil
-		}
-		if _, err := load(nil); err != nil {
-			return nil, err
-		}
-		t.TLSClientConfig.GetClientCertificate = load
-	}
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 16, 16
+	t.ResponseHeaderTimeout = defaulted(o.Timeout, 10*time.Second)
 	c := &credentials{next: t, tokenFile: o.BearerTokenFile, user: o.Username, passwordFile: o.PasswordFile}
 	if _, err := c.header(); err != nil {
 		return nil, err
@@ -100,13 +62,9 @@ func (c *credentials) header() (func(*http.Request), error) {
 }
 
 func secret(what, file string) (string, error) {
-	b, err := os.ReadFile(file)
+	text, err := outbound.ReadSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("prometheus %s file: %w", what, err)
 	}
-	s := strings.TrimSpace(string(b))
-	if s == "" {
-		return "", fmt.Errorf("prometheus %s file %s is empty", what, file)
-	}
-	return s, nil
+	return text, nil
 }

@@ -3,15 +3,11 @@ package webhook
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
-	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Limits on what an issuer is asked for, and on what it may answer.
@@ -151,20 +147,12 @@ func isFetchError(err error) bool {
 // transport connects over verified TLS. It reads the CA file anew, so that a
 // rotated one is used.
 func (i *issuer) transport() (*issuerTransport, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DisableKeepAlives = true
-	t.DialContext = (&net.Dialer{Control: dial.Control}).DialContext // the issuer names the address of its keys
-	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	if i.caFile != "" {
-		pem, err := os.ReadFile(i.caFile)
-		if err != nil {
-			return nil, fmt.Errorf("webhook: load OIDC authorities: %w", err)
-		}
-		t.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("webhook: load OIDC authorities: %s holds no PEM certificate", i.caFile)
-		}
+	// The issuer names the address of its keys, so some addresses are refused.
+	t, err := outbound.Options{CAFile: i.caFile}.Transport()
+	if err != nil {
+		return nil, fmt.Errorf("webhook: load OIDC authorities: %w", err)
 	}
+	t.DisableKeepAlives = true
 	return &issuerTransport{next: t, limit: rate.NewLimiter(rate.Every(i.retry), 2)}, nil // discovery and keys
 }
 
@@ -190,10 +178,7 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if answer, t.err = t.send(r); t.err != nil {
 		return nil, t.err
 	}
-	answer.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(answer.Body, maxKeysBody), answer.Body}
+	outbound.SetBody(answer, io.LimitReader(answer.Body, maxKeysBody))
 	return answer, nil
 }
 

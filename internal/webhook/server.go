@@ -17,7 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/net/netutil"
 
-	"github.com/inference-responder/responder/internal/tlsfile"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Limits of connections that need no option.
@@ -35,7 +35,7 @@ const (
 type Server struct {
 	o       Options
 	auth    *authenticator
-	tls     *tlsfile.Watched // nil: plain HTTP
+	tls     *outbound.Watched // nil: plain HTTP
 	bodies  *bodies
 	metrics *metrics
 	echo    *echo.Echo

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/inference-responder/responder/internal/tlsfile"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // TLS is what the server proves itself with, in PEM files that are read again
@@ -18,7 +18,7 @@ type TLS struct {
 }
 
 // newTLSFiles loads the files; nil without a certificate.
-func newTLSFiles(o TLS, clients []Client, logger *slog.Logger) (*tlsfile.Watched, error) {
+func newTLSFiles(o TLS, clients []Client, logger *slog.Logger) (*outbound.Watched, error) {
 	switch {
 	case o == TLS{} && len(clients) == 0:
 		return nil, nil
@@ -32,7 +32,7 @@ func newTLSFiles(o TLS, clients []Client, logger *slog.Logger) (*tlsfile.Watched
 			return nil, err
 		}
 	}
-	return tlsfile.Watch(o.load, logger, o.CertFile, o.KeyFile, o.ClientCAFile)
+	return outbound.Watch(o.load, logger, o.CertFile, o.KeyFile, o.ClientCAFile)
 }
 
 func (o TLS) load() (*tls.Config, error) {
@@ -44,7 +44,7 @@ func (o TLS) load() (*tls.Config, error) {
 	if o.ClientCAFile == "" {
 		return config, nil
 	}
-	if config.ClientCAs, err = tlsfile.Authorities(o.ClientCAFile); err != nil {
+	if config.ClientCAs, err = outbound.Authorities(o.ClientCAFile); err != nil {
 		return nil, fmt.Errorf("webhook: client certificates: %w", err)
 	}
 	// Tokens and probes need no certificate; one that is shown has to be good.

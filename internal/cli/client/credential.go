@@ -8,13 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
-	"github.com/inference-responder/responder/internal/config"
 	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // The environment's words for the flags of the same meaning.
@@ -182,20 +184,12 @@ func (c Credentials) kind() string {
 // readSecret returns the first line of a file that says something: where two
 // are valid, as while one is rotated, either will do.
 func readSecret(what, file, names string) (string, error) {
-	f, err := os.Open(file)
+	text, err := outbound.ReadSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w; %s name the file", what, err, names)
 	}
-	defer f.Close()
-	b, err := config.ReadAtMost(f, maxTokenBytes)
-	if err != nil {
-		return "", fmt.Errorf("read %s %s: %w; %s name the file", what, file, err, names)
-	}
-	secret, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
-	if secret = strings.TrimSpace(secret); secret == "" {
-		return "", fmt.Errorf("read %s: %s is empty", what, file)
-	}
-	if strings.ContainsFunc(secret, unicode.IsControl) {
+	secret, _, _ := strings.Cut(text, "\n")
+	if secret = strings.TrimSpace(secret); strings.ContainsFunc(secret, unicode.IsControl) {
 		return "", fmt.Errorf("read %s: %s is no file of text; %s name the file", what, file, names)
 	}
 	return secret, nil
@@ -204,28 +198,14 @@ func readSecret(what, file, names string) (string, error) {
 // transport carries requests over connections that know the server by the CA
 // certificates and show it the client's.
 func (c Credentials) transport() (http.RoundTripper, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone()
+	t, err := outbound.Options{
+		Connect: 10 * time.Second, CAFile: c.caFile, CertFile: c.certFile, KeyFile: c.keyFile,
+		AnyAddress: true, // whoever runs the command names the server
+	}.Transport()
+	if err != nil {
+		return nil, fmt.Errorf("%w; --ca-file and $%s name the file of the server's authorities, --cert-file and $%s that of the client", err, caVariable, certVariable)
+	}
 	t.DisableCompression = true
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.caFile != "" {
-		pem, err := os.ReadFile(c.caFile)
-		if err != nil {
-			return nil, fmt.Errorf("read CA certificates: %w; --ca-file and $%s name the file", err, caVariable)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read CA certificates: %s holds no PEM certificate", c.caFile)
-		}
-	}
-	if c.certFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read certificate %s and key %s: %w", c.certFile, c.keyFile, err)
-		}
-		// Shown whichever authorities the server names: it then says what is wrong with it.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
-	}
-	t.TLSClientConfig = config
 	return t, nil
 }
 

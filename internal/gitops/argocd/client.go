@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/argoproj/argo-cd/v2/pkg/apiclient/account"
@@ -17,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Options configure the connection to an Argo CD server.
@@ -139,33 +138,11 @@ func withToken(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "token", token)
 }
 
-// A token has a few hundred bytes. A larger file is not a token.
-const maxToken = 64 << 10
-
 // token reads the token. Errors name the file and never what is in it.
 func (c *Client) token() (string, error) {
-	bad := func(why string) error {
-		return &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("argo cd: token file %s %s", c.tokens, why)}
-	}
-	info, err := os.Stat(c.tokens)
+	token, err := outbound.ReadToken(c.tokens)
 	if err != nil {
-		return "", &fault.Error{Reason: fault.Forbidden, Message: "argo cd: read token", Err: err}
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxToken {
-		return "", bad("is no file of a token: want one line of at most 64 KiB")
-	}
-	data, err := os.ReadFile(c.tokens)
-	if err != nil {
-		return "", &fault.Error{Reason: fault.Forbidden, Message: "argo cd: read token", Err: err}
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" {
-		return "", bad("is empty: write the account's token into it")
-	}
-	for _, b := range []byte(token) {
-		if b <= ' ' || b >= 0x7f {
-			return "", bad("does not hold a token: want one line without spaces")
-		}
+		return "", &fault.Error{Reason: fault.Forbidden, Message: "argo cd: token file (want one line without spaces, of at most 64 KiB)", Err: err}
 	}
 	return token, nil
 }

@@ -3,9 +3,7 @@ package argocd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // An application with thousands of resources is a few MB; the rest of a longer
@@ -61,17 +59,9 @@ func (o Options) tls() (*tls.Config, error) {
 	if o.Plaintext {
 		return nil, nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName, InsecureSkipVerify: o.SkipVerify} //nolint:gosec // only when asked for by name
-	if o.CAFile == "" {
-		return config, nil
-	}
-	pem, err := os.ReadFile(o.CAFile)
+	config, err := outbound.Options{CAFile: o.CAFile, ServerName: o.ServerName, SkipVerify: o.SkipVerify}.TLS()
 	if err != nil {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: "argo cd: read certificates", Err: err}
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, invalid("argo cd: file %s holds no certificate: want PEM", o.CAFile)
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "argo cd", Err: err}
 	}
 	return config, nil
 }
@@ -86,7 +76,7 @@ func (o Options) connect(address string) (*grpc.ClientConn, error) {
 	if config != nil {
 		creds = credentials.NewTLS(config)
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: dial.Control}
+	dialer := outbound.Dialer(10 * time.Second)
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {

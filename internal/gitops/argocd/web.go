@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // web makes calls as gRPC-Web, which every HTTP proxy passes on. The generated
@@ -28,11 +30,7 @@ type web struct {
 }
 
 func newWeb(address, root string, config *tls.Config, dial func(context.Context, string, string) (net.Conn, error)) *web {
-	w := &web{base: "https://" + address, client: &http.Client{
-		Transport: &http.Transport{TLSClientConfig: config, DialContext: dial, ForceAttemptHTTP2: true},
-		// The token is for this server only, so redirects are not followed.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	w := &web{base: "https://" + address, client: outbound.Client(&http.Transport{TLSClientConfig: config, DialContext: dial, ForceAttemptHTTP2: true})}
 	if config == nil {
 		w.base = "http://" + address
 	}

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/edit"
-	"go.yaml.in/yaml/v3"
 )
 
 // Flag is a flag of an engine.

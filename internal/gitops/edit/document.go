@@ -8,8 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Limits of what is read.

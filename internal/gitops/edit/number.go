@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Number returns the site of a whole number of the object, or, if it is missing, of

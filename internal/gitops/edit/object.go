@@ -1,8 +1,9 @@
 package edit
 
 import (
-	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // PatchRole is the role of a document that patches objects.

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/fault"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/fault"
 )
 
 // Tree is the files of a commit in which one workload is looked for. It reads each

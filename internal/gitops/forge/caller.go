@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,19 +12,17 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 const (
-	maxSecret = 16 << 10         // bytes of a token file
 	maxAnswer = 8 << 20          // bytes of an answer: a page of pull requests with their texts
 	maxQuiet  = 30 * time.Minute // longest time a forge's wish to be left alone is believed
 )
@@ -50,39 +47,16 @@ func newCaller(o Options) (*caller, error) {
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, invalid("forge api: holds credentials, a query or a fragment: use the token file, and the plain address")
 	}
-	if ip := net.ParseIP(u.Hostname()); ip != nil {
-		if err := dial.Allowed(net.JoinHostPort(ip.String(), "1")); err != nil {
-			return nil, &fault.Error{Reason: fault.Invalid, Message: "forge api", Err: err}
-		}
+	if err := outbound.AllowedURL(u); err != nil {
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "forge api", Err: err}
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, &fault.Error{Reason: fault.Invalid, Message: "forge CA file", Err: err}
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, invalid("forge CA file %s: holds no PEM certificate", o.CAFile)
-		}
+	transport, err := outbound.Options{Connect: 10 * time.Second, CAFile: o.CAFile}.Transport()
+	if err != nil {
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "forge CA file", Err: err}
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: dial.Control}
 	return &caller{
 		kind: o.Kind, base: u, token: o.TokenFile, timeout: o.Timeout,
-		client: &http.Client{
-			Transport: &http.Transport{
-				Proxy:                  http.ProxyFromEnvironment,
-				DialContext:            dialer.DialContext,
-				TLSClientConfig:        config,
-				TLSHandshakeTimeout:    10 * time.Second,
-				ForceAttemptHTTP2:      true,
-				MaxIdleConnsPerHost:    2,
-				IdleConnTimeout:        30 * time.Second,
-				MaxResponseHeaderBytes: 64 << 10,
-			},
-			// A redirect would carry the token, or the request, elsewhere.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		client: outbound.Client(transport),
 	}, nil
 }
 
@@ -176,31 +150,11 @@ func (c *caller) request(ctx context.Context, q call, token string) (*http.Reque
 
 // secret reads the token. Errors name the file, never its content.
 func (c *caller) secret() (string, error) {
-	b, err := readBounded(c.token)
-	s := strings.TrimSpace(string(b))
-	bad := func(why string) error {
-		return &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("forge token file %s %s", c.token, why)}
-	}
-	switch {
-	case err != nil:
-		return "", &fault.Error{Reason: fault.Forbidden, Message: "forge token file cannot be read", Err: err}
-	case len(b) > maxSecret:
-		return "", bad(fmt.Sprintf("has more than %d bytes", maxSecret))
-	case s == "":
-		return "", bad("is empty")
-	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return "", bad("holds more than one word of plain characters")
-	}
-	return s, nil
-}
-
-func readBounded(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	token, err := outbound.ReadToken(c.token)
 	if err != nil {
-		return nil, err
+		return "", &fault.Error{Reason: fault.Forbidden, Message: "forge token file cannot be read", Err: err}
 	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSecret+1))
+	return token, nil
 }
 
 // failed returns the error of a request without a complete answer.
@@ -209,7 +163,7 @@ func (c *caller) failed(q call, token string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err // it would name the whole URL
 	}
-	var refused *dial.Refused
+	var refused *outbound.Refused
 	var certificate *tls.CertificateVerificationError
 	var network net.Error
 	e := &fault.Error{Reason: fault.Unreachable, Unknown: q.writes()}

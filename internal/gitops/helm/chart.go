@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
-	"go.yaml.in/yaml/v3"
 )
 
 // Chart is the values of one chart.

@@ -4,9 +4,10 @@ import (
 	"path"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/edit"
-	"go.yaml.in/yaml/v3"
 )
 
 // role is the role of a file of values.

@@ -51,25 +51,3 @@ func (r *Repository) newCarrier() (carrier, error) {
 		return newHTTPCarrier(r.at, r.o, &r.secrets)
 	}
 }
-
-// bounded reads at most n bytes, and then fails.
-type boundedReader struct {
-	r io.Reader
-	n int64
-}
-
-func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.n <= 0 {
-		var one [1]byte
-		if n, err := b.r.Read(one[:]); n == 0 {
-			return 0, err
-		}
-		return 0, errTooLarge
-	}
-	if int64(len(p)) > b.n {
-		p = p[:b.n]
-	}
-	n, err := b.r.Read(p)
-	b.n -= int64(n)
-	return n, err
-}

@@ -19,8 +19,8 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/skeema/knownhosts"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // errTooLarge stops a remote that sends more than the limit.
@@ -78,7 +78,7 @@ func definite(err error, write bool) (fault.Reason, string) {
 	if write {
 		may = "write to the repository"
 	}
-	var refused *dial.Refused
+	var refused *outbound.Refused
 	var certificate *tls.CertificateVerificationError
 	var mismatch *hostKeyError
 	switch {

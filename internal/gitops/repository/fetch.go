@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // patience is the factor by which a transfer may exceed Timeout while data
@@ -181,7 +182,7 @@ func (r *Repository) receive(ctx context.Context, s fetching, adv *packp.AdvRefs
 		return err
 	}
 	defer resp.Close()
-	var pack io.Reader = &boundedReader{beating{resp, beat}, r.o.Limits.Pack}
+	var pack io.Reader = outbound.Limit(beating{resp, beat}, r.o.Limits.Pack, errTooLarge)
 	switch {
 	case req.Capabilities.Supports(capability.Sideband64k):
 		pack = sideband.NewDemuxer(sideband.Sideband64k, pack)

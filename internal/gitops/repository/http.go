@@ -2,12 +2,8 @@ package repository
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -15,8 +11,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // basicHeader matches an Authorization value that a server or a proxy echoes.
@@ -32,30 +28,12 @@ func newHTTPCarrier(at address, o Options, s *secrets) (*httpCarrier, error) {
 	if err != nil {
 		return nil, invalid("repository %s: the address cannot be used", at)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.Auth.CAFile != "" {
-		pem, err := os.ReadFile(o.Auth.CAFile)
-		if err != nil {
-			return nil, &fault.Error{Reason: fault.Invalid, Message: "repository " + at.String() + ": CA file", Err: err}
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, invalid("repository %s: CA file %s holds no PEM certificate", at, o.Auth.CAFile)
-		}
+	next, err := outbound.Options{Connect: 10 * time.Second, CAFile: o.Auth.CAFile}.Transport()
+	if err != nil {
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "repository " + at.String() + ": CA file", Err: err}
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: dial.Control}
-	client := &http.Client{
-		Transport: &authorized{at: at, auth: o.Auth, secrets: s, limits: o.Limits, next: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            dialer.DialContext,
-			TLSClientConfig:        config,
-			TLSHandshakeTimeout:    10 * time.Second,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    2,
-			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		}},
-	}
+	// Redirects within the host are followed: see leaves.
+	client := &http.Client{Transport: &authorized{at: at, auth: o.Auth, secrets: s, limits: o.Limits, next: next}}
 	return &httpCarrier{githttp.NewClient(client), ep}, nil
 }
 
@@ -108,19 +86,12 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 		return nil, errRedirect
 	case resp.StatusCode/100 != 2:
-		limit = 64 << 10
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, limit), resp.Body} // an error's text: cut, not refused
+		outbound.SetBody(resp, io.LimitReader(resp.Body, 64<<10)) // an error's text: cut, not refused
 		return resp, nil
 	case strings.HasSuffix(req.URL.Path, "/info/refs"):
 		limit = a.limits.Refs
 	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{&boundedReader{resp.Body, limit}, resp.Body}
+	outbound.SetBody(resp, outbound.Limit(resp.Body, limit, errTooLarge))
 	return resp, nil
 }
 

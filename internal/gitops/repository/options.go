@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Options select a repository and configure access to it.
@@ -201,10 +200,8 @@ func parseURL(raw string) (address, error) {
 	default:
 		return address{}, invalid("repository url: want https, http, ssh or file")
 	}
-	if ip := net.ParseIP(u.Hostname()); ip != nil {
-		if err := dial.Allowed(net.JoinHostPort(ip.String(), "1")); err != nil {
-			return address{}, &fault.Error{Reason: fault.Invalid, Message: "repository url", Err: err}
-		}
+	if err := outbound.AllowedURL(u); err != nil {
+		return address{}, &fault.Error{Reason: fault.Invalid, Message: "repository url", Err: err}
 	}
 	a.path = cmp.Or(relative, a.path)
 	return a, nil

@@ -3,20 +3,16 @@ package repository
 import (
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
-const (
-	maxSecret = 64 << 10 // bytes of a token or key file
-	recent    = 16       // rotated secrets that are still taken out of texts
-)
+const recent = 16 // rotated secrets that are still taken out of texts
 
 // secrets are the credentials in use. They are read from their files on each use,
 // so that a rotation needs no restart, and remembered, so that they can be removed
@@ -29,20 +25,9 @@ type secrets struct {
 // read returns the content of a credential's file. The file is named in errors,
 // its content is not.
 func (s *secrets) read(what, file string) (string, error) {
-	f, err := os.Open(file)
+	text, err := outbound.ReadSecret(file)
 	if err != nil {
 		return "", &fault.Error{Reason: fault.Forbidden, Message: what + " cannot be read", Err: err}
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	text := strings.TrimSpace(string(b))
-	switch {
-	case err != nil:
-		return "", &fault.Error{Reason: fault.Forbidden, Message: what + " cannot be read", Err: err}
-	case len(b) > maxSecret:
-		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s %s has more than %d bytes", what, file, maxSecret)}
-	case text == "":
-		return "", &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("%s %s is empty", what, file)}
 	}
 	return text, nil
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // sshCarrier runs git's two programs over SSH. The library's carrier has no
@@ -77,8 +77,7 @@ func (s *sshCarrier) open(ctx context.Context, service string) (*sshSession, err
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: dial.Control}
-	conn, err := dialer.DialContext(ctx, "tcp", s.hostPort())
+	conn, err := outbound.Dialer(10*time.Second).DialContext(ctx, "tcp", s.hostPort())
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +168,7 @@ func (s *sshSession) AdvertisedReferencesContext(ctx context.Context) (*packp.Ad
 		return s.adv, nil
 	}
 	adv := packp.NewAdvRefs()
-	err := adv.Decode(&boundedReader{s.out, s.refs})
+	err := adv.Decode(outbound.Limit(s.out, s.refs, errTooLarge))
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/tlsfile"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // APIServer is the API server that checks callers' tokens.
@@ -76,10 +76,10 @@ func NewReviewer(o APIServer, getenv func(string) string, log *slog.Logger) (Rev
 	if _, err := os.Stat(o.TokenFile); err != nil {
 		return nil, fmt.Errorf("agent: the token to ask the API server with: %w", err)
 	}
-	watched, err := tlsfile.Watch(func() (*tls.Config, error) {
-		pool, err := tlsfile.Authorities(o.CAFile)
+	watched, err := outbound.Watch(func() (*tls.Config, error) {
+		pool, err := outbound.Authorities(o.CAFile) // never the system's: it is shown tokens
 		if err != nil {
-			return nil, fmt.Errorf("agent: API server: %w", err)
+			return nil, fmt.Errorf("agent: authorities of the API server: %w", err)
 		}
 		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 	}, log, o.CAFile)
@@ -92,9 +92,7 @@ func NewReviewer(o APIServer, getenv func(string) string, log *slog.Logger) (Rev
 			return (&tls.Dialer{Config: watched.Fresh()}).DialContext(ctx, network, address)
 		},
 	}
-	return &review{o: o, url: strings.TrimSuffix(url, "/") + "/apis/authentication.k8s.io/v1/tokenreviews", client: &http.Client{
-		Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	return &review{o: o, url: strings.TrimSuffix(url, "/") + "/apis/authentication.k8s.io/v1/tokenreviews", client: outbound.Client(transport)}, nil
 }
 
 // ReviewToken implements Reviewer.

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/inference-responder/responder/internal/gpu"
-	"github.com/inference-responder/responder/internal/tlsfile"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // IdentityHeader carries the agent's own token in an answer.
@@ -68,9 +68,9 @@ type Options struct {
 // Server answers for one node.
 type Server struct {
 	o       Options
-	tls     *tlsfile.Watched // nil: plain HTTP
-	callers *callers         // of /v1/health
-	readers *callers         // of /metrics
+	tls     *outbound.Watched // nil: plain HTTP
+	callers *callers          // of /v1/health
+	readers *callers          // of /metrics
 	bucket  *rate.Limiter
 	metrics *metrics
 	mux     *http.ServeMux
@@ -93,7 +93,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("agent: client certificates need TLS: give a certificate file and a key file")
 	}
 	if o.CertFile != "" {
-		if s.tls, err = tlsfile.Watch(o.load, o.Log, o.CertFile, o.KeyFile, o.ClientCAFile); err != nil {
+		if s.tls, err = outbound.Watch(o.load, o.Log, o.CertFile, o.KeyFile, o.ClientCAFile); err != nil {
 			return nil, err
 		}
 	}
@@ -129,7 +129,7 @@ func (o Options) load() (*tls.Config, error) {
 	if o.ClientCAFile == "" {
 		return config, nil
 	}
-	if config.ClientCAs, err = tlsfile.Authorities(o.ClientCAFile); err != nil {
+	if config.ClientCAs, err = outbound.Authorities(o.ClientCAFile); err != nil {
 		return nil, fmt.Errorf("agent: client certificates: %w", err)
 	}
 	// The kubelet's probe has no certificate. One that is presented must be valid.

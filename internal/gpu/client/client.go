@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gpu"
-	"github.com/inference-responder/responder/internal/tlsfile"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // NodePlaceholder in Options.ServerName stands for the node's name.
@@ -76,7 +76,7 @@ func (a noAgent) Unwrap() error { return a.error }
 // Client asks agents. It is safe for concurrent use.
 type Client struct {
 	o   Options
-	tls *tlsfile.Watched
+	tls *outbound.Watched
 
 	mu     sync.Mutex // guards what follows
 	pods   map[string]Pod
@@ -115,14 +115,14 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, proven: map[proof]time.Time{}}
 	var err error
-	if c.tls, err = tlsfile.Watch(o.load, o.Log, o.CAFile, o.CertFile, o.KeyFile); err != nil {
+	if c.tls, err = outbound.Watch(o.load, o.Log, o.CAFile, o.CertFile, o.KeyFile); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 func (o Options) load() (*tls.Config, error) {
-	pool, err := tlsfile.Authorities(o.CAFile)
+	pool, err := outbound.Authorities(o.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("gpu agents: %w", err)
 	}

@@ -18,9 +18,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/inference-responder/responder/internal/dial"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // identityHeader carries an agent's own token.
@@ -100,9 +100,8 @@ func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity 
 	config.ServerName = strings.ReplaceAll(r.c.o.ServerName, NodePlaceholder, pod.Node)
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: config,
-		DialContext: (&net.Dialer{Control: dial.Control}).DialContext,
+		DialContext: outbound.Dialer(0).DialContext,
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	url := "https://" + net.JoinHostPort(pod.Address, strconv.Itoa(r.c.o.Port)) + "/v1/health" + r.query
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -111,7 +110,7 @@ func (r *round) get(ctx context.Context, pod Pod, body *bytes.Buffer) (identity 
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
-	resp, err := client.Do(req)
+	resp, err := outbound.Client(transport).Do(req)
 	if err != nil {
 		return "", r.c.unanswered(pod, err)
 	}

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/dial"
+	"github.com/inference-responder/responder/internal/outbound"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -136,15 +135,13 @@ func probeError(err error) string {
 // follows redirects on the same host only, ignores proxies of the environment
 // and refuses addresses at which clouds hand out credentials.
 func newNetProber() *http.Client {
-	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: dial.Control}
+	transport, err := outbound.Options{NoProxy: true}.Transport()
+	if err != nil {
+		panic(err) // unreachable unless the options name a file
+	}
+	transport.MaxIdleConns = 32
 	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:            dialer.DialContext,
-			TLSHandshakeTimeout:    5 * time.Second,
-			MaxIdleConns:           32,
-			IdleConnTimeout:        30 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
+		Transport: transport,
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > 3 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 				return http.ErrUseLastResponse

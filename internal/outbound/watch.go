@@ -1,11 +1,7 @@
-// Package tlsfile keeps a TLS configuration that is made of files, and makes it
-// again when one of them changes. Half a rotation must not take a server down,
-// so files that cannot be used leave the last good configuration.
-package tlsfile
+package outbound
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,7 +9,10 @@ import (
 	"time"
 )
 
-// Watched is a TLS configuration made of files. It may be used by many goroutines.
+// Watched is a TLS configuration made of files, for clients and servers. It is
+// made again when one of the files changes. Half a rotation must not take a
+// server down, so files that cannot be used leave the last good configuration.
+// It may be used by many goroutines.
 type Watched struct {
 	Every time.Duration // how often files are looked at while connections come; one second unless set before use
 
@@ -27,7 +26,7 @@ type Watched struct {
 	current *tls.Config
 }
 
-// Watch makes the configuration once and fails where that does. An empty file
+// Watch makes the configuration once, and fails if load does. An empty file
 // name is no file.
 func Watch(load func() (*tls.Config, error), logger *slog.Logger, files ...string) (*Watched, error) {
 	w := &Watched{Every: time.Second, load: load, files: files, logger: logger}
@@ -40,7 +39,7 @@ func Watch(load func() (*tls.Config, error), logger *slog.Logger, files ...strin
 	return w, nil
 }
 
-// Listener is the configuration for a listener: each connection gets the fresh one.
+// Listener returns the configuration for a listener: each connection gets the fresh one.
 func (w *Watched) Listener() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -49,7 +48,7 @@ func (w *Watched) Listener() *tls.Config {
 	}
 }
 
-// Fresh returns the present configuration, which nobody may change.
+// Fresh returns the current configuration, which nobody may change.
 func (w *Watched) Fresh() *tls.Config {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,17 +78,4 @@ func (w *Watched) stat() (stamp string) {
 		}
 	}
 	return stamp
-}
-
-// Authorities reads a file of PEM certificates.
-func Authorities(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("load authorities: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("load authorities: %s holds no PEM certificate", file)
-	}
-	return pool, nil
 }
