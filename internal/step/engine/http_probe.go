@@ -1,3 +1,6 @@
+// Package engine holds the check http.probe, which sends one HTTP request to a
+// service's own endpoint. The address comes from the catalog only. Redirects to
+// another host are not followed, and link-local and metadata addresses are refused.
 package engine
 
 import (

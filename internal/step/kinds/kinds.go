@@ -1,3 +1,7 @@
+// Package kinds holds the one map from the name of a check or lever to its
+// declaration and its code. Playbooks are compiled against the declarations, and
+// [New] builds the steps over a world. The tests of all steps are here too,
+// because most call a step through the map, as a run does.
 package kinds
 
 import (

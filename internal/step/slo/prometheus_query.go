@@ -1,3 +1,6 @@
+// Package slo holds the check prometheus.query, which evaluates a PromQL query
+// over a time range. Missing, stale and NaN samples are a status of the evidence
+// and never count as zero.
 package slo
 
 import (
