@@ -118,7 +118,7 @@ func TestSlackSecretsAtTheStart(t *testing.T) {
 		"missing":          {"", "xapp-1", "f.yaml:3:15: slack.token_file: open "},
 		"empty":            {"\n", "xapp-1", "slack.token_file: "},
 		"of a user":        {"xoxp-canary", "xapp-1", "slack.token_file: the token does not begin with xoxb-"},
-		"no app's":         {"xoxb-1", "xoxb-canary", "missing prefix xapp-"},
+		"no app's":         {"xoxb-1", "xoxb-canary", "does not begin with xapp-"},
 		"two of them":      {"xoxb-canary xoxb-2", "xapp-1", "more than one word"},
 		"both are missing": {"", "", "slack.app_token_file"},
 	} {
