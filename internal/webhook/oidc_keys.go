@@ -1,18 +1,25 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
@@ -27,6 +34,8 @@ const (
 	keysWait    = 2 * time.Second  // that one request waits for keys
 	keysTimeout = 5 * time.Second  // for one request to the issuer
 	maxKeysBody = 1 << 20          // bytes of an answer
+	maxKeys     = 100              // in a key set
+	minRSABits  = 2048             // of an RSA key
 )
 
 var (
@@ -36,8 +45,8 @@ var (
 
 // issuer keeps the key set of an OpenID Connect issuer. go-oidc fetches and
 // caches the keys. This type adds what go-oidc lacks: tokens made up by
-// strangers cause no load on the issuer, and a key that the issuer withdrew
-// verifies nothing after keysDead.
+// strangers cause no load on the issuer, unfit keys are ignored, and a key that
+// the issuer withdrew verifies nothing after keysDead.
 type issuer struct {
 	url, caFile   string
 	logger        *slog.Logger
@@ -131,7 +140,16 @@ func (i *issuer) fetch() (*keySet, error) {
 	if err := provider.Claims(&metadata); err != nil {
 		return nil, fmt.Errorf("discover the issuer: %w", err)
 	}
-	set.RemoteKeySet, set.algorithms = oidc.NewRemoteKeySet(ctx, metadata.Keys), metadata.Algorithms
+	for _, a := range signatures {
+		if slices.Contains(metadata.Algorithms, string(a)) {
+			set.algorithms = append(set.algorithms, string(a))
+		}
+	}
+	if len(set.algorithms) == 0 {
+		return nil, fmt.Errorf("discover the issuer: it signs with %q, none of which may be used", metadata.Algorithms)
+	}
+	transport.filter = true // every request from here on is for the key set
+	set.RemoteKeySet = oidc.NewRemoteKeySet(ctx, metadata.Keys)
 	if _, err := set.VerifySignature(ctx, noSignature); isFetchError(err) {
 		return nil, err
 	}
@@ -159,8 +177,9 @@ func (i *issuer) transport() (*issuerTransport, error) {
 // issuerTransport bounds how often an issuer is asked and how much is read of
 // its answer, and follows no redirect.
 type issuerTransport struct {
-	next  http.RoundTripper
-	limit *rate.Limiter
+	next   http.RoundTripper
+	limit  *rate.Limiter
+	filter bool // answers are key sets, of which only the fit keys are returned
 
 	mu  sync.Mutex
 	err error // of the last request that was sent
@@ -178,7 +197,16 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if answer, t.err = t.send(r); t.err != nil {
 		return nil, t.err
 	}
-	outbound.SetBody(answer, io.LimitReader(answer.Body, maxKeysBody))
+	body := io.LimitReader(answer.Body, maxKeysBody)
+	if t.filter {
+		var fit []byte
+		fit, t.err = fitKeys(body)
+		if t.err = errors.Join(t.err, answer.Body.Close()); t.err != nil {
+			return nil, fmt.Errorf("%s: %w", r.URL, t.err)
+		}
+		answer.ContentLength, body = int64(len(fit)), bytes.NewReader(fit)
+	}
+	outbound.SetBody(answer, body)
 	return answer, nil
 }
 
@@ -191,4 +219,60 @@ func (t *issuerTransport) send(r *http.Request) (*http.Response, error) {
 		err = errors.Join(fmt.Errorf("%s answered %s; redirects are not followed", r.URL, answer.Status), answer.Body.Close())
 	}
 	return answer, err
+}
+
+// fitKeys returns the JSON Web Key Set in body without the keys that are unfit
+// to verify tokens. It fails if no key is left. A panic of a parser becomes an
+// error, because the issuer must not be able to end the process.
+func fitKeys(body io.Reader) (fit []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			fit, err = nil, fmt.Errorf("read a key set: panic: %v", v)
+		}
+	}()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return nil, fmt.Errorf("read a key set: %w", err)
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(data, &set); err != nil {
+		return nil, fmt.Errorf("read a key set: %w", err)
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("read a key set: it has %d keys, more than %d", len(set.Keys), maxKeys)
+	}
+	var keys []json.RawMessage
+	for _, raw := range set.Keys {
+		if key, ok := fitKey(raw); ok {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("read a key set: none of the %d keys can verify signatures", len(set.Keys))
+	}
+	set.Keys = keys
+	return json.Marshal(set)
+}
+
+// fitKey encodes a JSON Web Key anew, with the fields that verify a signature. It
+// returns false for a key that is malformed, of an unknown kind, secret, weak
+// or for another use.
+func fitKey(raw json.RawMessage) (json.RawMessage, bool) {
+	var k jose.JSONWebKey
+	if k.UnmarshalJSON(raw) != nil || !k.Valid() || k.Use != "" && k.Use != "sig" {
+		return nil, false
+	}
+	switch key := k.Key.(type) {
+	case *rsa.PublicKey:
+		if key.N.BitLen() < minRSABits {
+			return nil, false
+		}
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+	default:
+		return nil, false
+	}
+	fit, err := jose.JSONWebKey{Key: k.Key, KeyID: k.KeyID, Algorithm: k.Algorithm, Use: k.Use}.MarshalJSON()
+	return fit, err == nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/time/rate"
 
@@ -166,12 +167,22 @@ func TestKnownKeysOutliveAnOutage(t *testing.T) {
 }
 
 func TestDiscoveryThatCannotBeTrusted(t *testing.T) {
+	elsewhere := oidctest.New(t)
+	elsewhere.Fail(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"keys":[{"kty":"oct","k":"AAAA","kid":"x"}]}`))
+	})
 	for want, change := range map[string]func(*oidctest.Issuer){
 		"did not match":    func(i *oidctest.Issuer) { i.Discover("issuer", "https://evil.example") },
 		"not an https URL": func(i *oidctest.Issuer) { i.Discover("jwks_uri", "http"+strings.TrimPrefix(i.URL, "https")+"/keys") },
 		"never asked":      func(i *oidctest.Issuer) { i.Discover("jwks_uri", "https://169.254.169.254/keys") },
-		"unexpected end":   func(i *oidctest.Issuer) { i.Show(strings.Repeat("x", maxKeysBody)) },
-		"are not followed": func(i *oidctest.Issuer) { moveKeys(t, i) },
+		`"none"], none of which`: func(i *oidctest.Issuer) {
+			i.Discover("id_token_signing_alg_values_supported", []string{"HS256", "none"})
+		},
+		"[], none of which": func(i *oidctest.Issuer) { i.Discover("id_token_signing_alg_values_supported", nil) },
+		"unexpected end":    func(i *oidctest.Issuer) { i.Show(strings.Repeat("x", maxKeysBody)) },
+		"101 keys":          func(i *oidctest.Issuer) { showMany(i, maxKeys-1) },
+		"none of the 1 ":    func(i *oidctest.Issuer) { i.Discover("jwks_uri", elsewhere.URL+"/keys") },
+		"are not followed":  func(i *oidctest.Issuer) { moveKeys(t, i) },
 	} {
 		i := oidctest.New(t)
 		change(i)
@@ -185,6 +196,40 @@ func TestDiscoveryThatCannotBeTrusted(t *testing.T) {
 	s := withIssuer(t, newHouse(), i, func(a *Auth) { a.OIDC.CAFile = "" })
 	if _, err := who(t, s, i.Token(t, nil)); !errors.Is(err, errIssuerDown) {
 		t.Errorf("an authority that does not vouch: %v", err)
+	}
+}
+
+// TestHundredKeys lists as many keys as a set may have.
+func TestHundredKeys(t *testing.T) {
+	i := oidctest.New(t)
+	showMany(i, maxKeys-2)
+	if _, err := who(t, withIssuer(t, newHouse(), i, nil), i.Token(t, nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+func showMany(i *oidctest.Issuer, n int) {
+	for range n {
+		i.Show(map[string]any{"kty": "new"})
+	}
+}
+
+// panicking is an answer that makes its reader panic.
+type panicking struct{}
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: panicking{}}, nil
+}
+func (panicking) Read([]byte) (int, error) { panic("bad key") }
+func (panicking) Close() error             { return nil }
+
+// TestPanicInKeySet fetches in a goroutine of go-oidc, where a panic would end
+// the process.
+func TestPanicInKeySet(t *testing.T) {
+	client := &http.Client{Transport: &issuerTransport{next: panicking{}, limit: rate.NewLimiter(rate.Inf, 0), filter: true}}
+	set := oidc.NewRemoteKeySet(oidc.ClientContext(t.Context(), client), "https://idp.example/keys")
+	if _, err := set.VerifySignature(t.Context(), noSignature); !isFetchError(err) || !strings.Contains(err.Error(), "bad key") {
+		t.Error(err)
 	}
 }
 

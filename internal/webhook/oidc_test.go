@@ -198,21 +198,28 @@ func TestForgedTokens(t *testing.T) {
 	}
 }
 
-// TestKeysThatVerifyNothing lists keys that are secret or of an unknown kind
-// under names of their own, and signs with them.
+// TestKeysThatVerifyNothing lists keys that are weak, secret, for another use,
+// malformed or of an unknown kind, and signs with them.
 func TestKeysThatVerifyNothing(t *testing.T) {
 	i := oidctest.New(t)
+	weak, encryption := anyKey(t, 1024), anyKey(t, 2048)
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	secret := []byte("0123456789abcdef0123456789abcdef")
 	i.Discover("id_token_signing_alg_values_supported", []string{"RS256", "HS256", "EdDSA"})
+	i.Show(jose.JSONWebKey{Key: weak.Public(), KeyID: "weak"})
+	i.Show(jose.JSONWebKey{Key: encryption.Public(), KeyID: "enc", Use: "enc"})
 	i.Show(jose.JSONWebKey{Key: secret, KeyID: "secret"})
 	i.Show(jose.JSONWebKey{Key: edwards, KeyID: "private"})
 	i.Show(map[string]any{"kty": "new", "kid": "unknown kind"})
+	i.Show(map[string]any{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "not on the curve"})
+	i.Show("not a key")
 	s := withIssuer(t, newHouse(), i, nil)
 	for name, key := range map[string]jose.SigningKey{
+		"weak":    {Algorithm: jose.RS256, Key: weak},
+		"enc":     {Algorithm: jose.RS256, Key: encryption},
 		"secret":  {Algorithm: jose.HS256, Key: secret},
 		"private": {Algorithm: jose.EdDSA, Key: crypto.Signer(edwards)},
 	} {
