@@ -115,7 +115,7 @@ func RunOf(s machine.State) Run {
 func (r Run) Machine() machine.State {
 	s := machine.State{
 		Start: machine.Start{
-			Run: r.RunSummary.Run, Playbook: r.Playbook, Digest: r.Digest, Service: r.ServiceSpec.Playbook(),
+			Run: r.Run, Playbook: r.Playbook, Digest: r.Digest, Service: r.ServiceSpec.Playbook(),
 			Autonomy: parseAutonomy(r.Autonomy), DivertedFrom: r.DivertedFrom,
 		},
 		Phase: machine.Phase(r.Status), Current: r.State, Began: r.Began, Updated: r.Updated, Ended: r.Ended, Head: r.Events,

@@ -19,11 +19,12 @@ import (
 // The receiver knows neither the journal nor the executor. What it asks of
 // them goes through the adapters of this file, which translate and add nothing.
 
+// The journal's streams; see the executor's package documentation.
 const (
 	intakeStream   = "intake"
 	dispatchStream = "dispatch"
 	controlStream  = "control"
-	LadderStream   = "ladder"
+	LadderStream   = "ladder" // LadderStream holds the track record of levers
 	runStreams     = "run/"
 )
 

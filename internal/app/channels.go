@@ -26,9 +26,9 @@ type channel interface {
 	tell(ctx context.Context, n step.Notice) error
 }
 
-// channels tells people: the channels a notice names, or the default ones, and
+// Channels tells people: the channels a notice names, or the default ones, and
 // always the log. It is safe for concurrent use.
-type channels struct {
+type Channels struct {
 	log      *slog.Logger
 	byName   map[string]channel
 	defaults []string
@@ -46,11 +46,11 @@ const toldMost = 1000
 
 // openChannels makes the channels of a configuration; nil when it has none. It
 // connects to nothing. slack is nil when none is configured.
-func openChannels(c config.Config, slack *workspace, log *slog.Logger) (*channels, error) {
+func openChannels(c config.Config, slack *workspace, log *slog.Logger) (*Channels, error) {
 	if len(c.Channels) == 0 {
 		return nil, nil
 	}
-	all := &channels{log: log, byName: map[string]channel{}, told: map[string][]string{}}
+	all := &Channels{log: log, byName: map[string]channel{}, told: map[string][]string{}}
 	link := linker(c.ExternalURL)
 	for i, ch := range c.Channels {
 		if err := all.open(ch, slack, link); err != nil {
@@ -63,7 +63,7 @@ func openChannels(c config.Config, slack *workspace, log *slog.Logger) (*channel
 	return all, nil
 }
 
-func (c *channels) open(ch config.Channel, slack *workspace, link linker) error {
+func (c *Channels) open(ch config.Channel, slack *workspace, link linker) error {
 	switch {
 	case ch.Webhook != nil:
 		w, err := notify.NewWebhook(notify.WebhookOptions{URL: ch.Webhook.URL, TokenFile: ch.Webhook.TokenFile, CAFile: ch.Webhook.CAFile})
@@ -96,7 +96,7 @@ func (c *channels) open(ch config.Channel, slack *workspace, link linker) error 
 
 // Notify tells every channel the notice is for, at once. A channel that is not
 // configured any more is made up for by the default ones: people are told.
-func (c *channels) Notify(ctx context.Context, n step.Notice) error {
+func (c *Channels) Notify(ctx context.Context, n step.Notice) error {
 	c.log.Info("notification", "run", n.Run, "playbook", n.Playbook, "step", n.State, "text", n.Text)
 	names := c.namesFor(n)
 	failures := make([]error, len(names))
@@ -115,7 +115,7 @@ func (c *channels) Notify(ctx context.Context, n step.Notice) error {
 	return notTold(names, failures)
 }
 
-func (c *channels) namesFor(n step.Notice) []string {
+func (c *Channels) namesFor(n step.Notice) []string {
 	var names []string
 	for _, name := range n.To {
 		if c.byName[name] == nil && c.any {
@@ -161,13 +161,13 @@ func notTold(names []string, failures []error) error {
 	return &fault.Error{Reason: reason, Message: "not told: " + strings.Join(lines, "; ")}
 }
 
-func (c *channels) has(key, name string) bool {
+func (c *Channels) has(key, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return key != "" && slices.Contains(c.told[key], name)
 }
 
-func (c *channels) remember(key, name string) {
+func (c *Channels) remember(key, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.told[key] == nil {
@@ -182,11 +182,11 @@ func (c *channels) remember(key, name string) {
 
 // knows reports whether a name that a playbook or a policy tells is a channel's.
 // A nil receiver has none.
-func (c *channels) knows(name string) bool { return c != nil && c.byName[name] != nil }
+func (c *Channels) knows(name string) bool { return c != nil && c.byName[name] != nil }
 
 // refuse refuses what tells channels that are not configured, one problem each.
 // Where any name will do, it only says that a service will.
-func (c *channels) refuse(unknown []string) error {
+func (c *Channels) refuse(unknown []string) error {
 	if c == nil || !c.any {
 		return errors.New(strings.Join(unknown, "\n"))
 	}
@@ -197,7 +197,7 @@ func (c *channels) refuse(unknown []string) error {
 }
 
 // allows refuses playbooks that name channels which are not configured.
-func (c *channels) allows(set *playbook.Set) error {
+func (c *Channels) allows(set *playbook.Set) error {
 	var unknown []string
 	for _, pb := range set.All() {
 		for _, st := range pb.States {
@@ -216,7 +216,7 @@ func (c *channels) allows(set *playbook.Set) error {
 }
 
 // escalates refuses a policy that names channels which are not configured.
-func (c *channels) escalates(file string, set *policy.Set) error {
+func (c *Channels) escalates(file string, set *policy.Set) error {
 	var unknown []string
 	for _, ch := range set.Channels() {
 		if !c.knows(ch.Name) {

@@ -33,7 +33,7 @@ func tempFile(t testing.TB, name, content string) string {
 }
 
 // channelsOf opens the channels that a configuration describes.
-func channelsOf(t *testing.T, yaml string) *channels {
+func channelsOf(t *testing.T, yaml string) *Channels {
 	t.Helper()
 	c, err := config.Parse(filepath.Join(t.TempDir(), "f.yaml"), []byte("auth: {insecure: true}\n"+yaml))
 	if err != nil {
@@ -193,7 +193,7 @@ func TestPlaybooksNameConfiguredChannels(t *testing.T) {
 	if err := all.allows(set); err == nil || strings.Contains(err.Error(), "oncall") || !strings.Contains(err.Error(), `channel "nobody"`) {
 		t.Errorf("allows: %v", err)
 	}
-	if err := (*channels)(nil).allows(set); err == nil {
+	if err := (*Channels)(nil).allows(set); err == nil {
 		t.Error("without channels nothing is named, yet it is allowed")
 	}
 }
@@ -216,7 +216,7 @@ func (f fakeRuns) RunEvents(string) ([]machine.Event, error) {
 }
 
 // startFeeds follows a service's journal until the returned function is called.
-func startFeeds(t *testing.T, s *Service, all *channels, runs runBook) (stop func()) {
+func startFeeds(t *testing.T, s *Service, all *Channels, runs runBook) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, len(all.feeds))

@@ -21,7 +21,7 @@ func openArgoCD(a config.ArgoCD, log *slog.Logger) (*argocd.Client, error) {
 
 // checkArgoCD proves that the server answers, and that the token has the rights
 // that are needed and no others. Answers is whether it can be asked for more.
-func (g *gitopsWorld) checkArgoCD(ctx context.Context, names []string) (out []Finding, answers bool) {
+func (g *GitOps) checkArgoCD(ctx context.Context, names []string) (out []Finding, answers bool) {
 	if g.argocd == nil {
 		return nil, false
 	}

@@ -110,7 +110,7 @@ func found(name, detail string, err error, fix string) Finding {
 
 // checkService looks up what is said of a service. Where Argo CD does not answer
 // it looks at what Git alone tells.
-func (g *gitopsWorld) checkService(ctx context.Context, svc playbook.Service, answers bool) (string, error) {
+func (g *GitOps) checkService(ctx context.Context, svc playbook.Service, answers bool) (string, error) {
 	target := git.ManifestOf(svc)
 	asks := g.argocd != nil && svc.GitOps.Application != ""
 	switch {

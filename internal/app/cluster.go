@@ -53,7 +53,7 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	}
 	open := openGitops
 	if temp != nil {
-		open = func(c config.Config, log *slog.Logger) (*gitopsWorld, error) { return OpenGitopsOnce(c, temp, log) }
+		open = func(c config.Config, log *slog.Logger) (*GitOps, error) { return OpenGitopsOnce(c, temp, log) }
 	}
 	git, err := open(c, log)
 	if err != nil {

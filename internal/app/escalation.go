@@ -15,7 +15,7 @@ import (
 // reminder where questions are told by default, an escalation where its tier
 // names the channel. Each channel follows the journal by itself, so neither
 // Slack nor another channel that is down keeps it from being told.
-func (c *channels) escalating(o feedOptions) feedOptions {
+func (c *Channels) escalating(o feedOptions) feedOptions {
 	facts, send := slices.Clone(o.kinds), o.send
 	o.send = func(ctx context.Context, f runFact) error {
 		if n, open := c.undecided(f); open && slices.Contains(c.namesFor(n), o.name) {
@@ -41,7 +41,7 @@ func (c *channels) escalating(o feedOptions) feedOptions {
 // meanwhile and concerns nobody any more. A reminder is not repeated in the
 // Slack channel where the question itself stands: its thread has it. Whom a tier
 // names that cannot be read, nobody knows: every channel is told.
-func (c *channels) undecided(f runFact) (step.Notice, bool) {
+func (c *Channels) undecided(f runFact) (step.Notice, bool) {
 	kind, tier, start := f.Event.Kind, f.Event.Tier, f.State.Start
 	if kind != machine.GateReminded && kind != machine.GateEscalated {
 		return step.Notice{}, false

@@ -20,8 +20,8 @@ import (
 	"github.com/inference-responder/responder/internal/step/git"
 )
 
-// gitopsWorld is Git and Argo CD as the configuration describes them.
-type gitopsWorld struct {
+// GitOps is Git and Argo CD as the configuration describes them.
+type GitOps struct {
 	Manifests *manifests.Manifests // nil: no repository is configured
 	argocd    *argocd.Client       // nil: no Argo CD is
 	recovery  time.Duration        // see step.Deps
@@ -29,11 +29,11 @@ type gitopsWorld struct {
 }
 
 // openGitops makes both. It connects to nobody. Nil: nothing is configured.
-func openGitops(c config.Config, log *slog.Logger) (_ *gitopsWorld, err error) {
+func openGitops(c config.Config, log *slog.Logger) (_ *GitOps, err error) {
 	if !c.Gitops.Configured() {
-		return &gitopsWorld{}, nil
+		return &GitOps{}, nil
 	}
-	g := &gitopsWorld{}
+	g := &GitOps{}
 	if a := c.Gitops.ArgoCD; a != nil {
 		if g.argocd, err = openArgoCD(*a, log); err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func openGitops(c config.Config, log *slog.Logger) (_ *gitopsWorld, err error) {
 
 // OpenGitopsOnce is openGitops for a command that ends. Its clones are in a
 // temporary directory, since a service beside it has its own locked.
-func OpenGitopsOnce(c config.Config, temp TempDir, log *slog.Logger) (*gitopsWorld, error) {
+func OpenGitopsOnce(c config.Config, temp TempDir, log *slog.Logger) (*GitOps, error) {
 	dir, remove, err := temp("responder-git-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the clones: %w", err)
@@ -93,7 +93,7 @@ func remoteOf(r config.Repository, g config.Gitops) (manifests.Remote, error) {
 }
 
 // Close releases the clones and the connection.
-func (g *gitopsWorld) Close() error {
+func (g *GitOps) Close() error {
 	var err error
 	if g.Manifests != nil {
 		err = g.Manifests.Close()
@@ -108,7 +108,7 @@ func (g *gitopsWorld) Close() error {
 }
 
 // into gives the steps what there is.
-func (g *gitopsWorld) into(d *step.Deps) {
+func (g *GitOps) into(d *step.Deps) {
 	if g.Manifests != nil {
 		d.Manifests, d.Commits, d.Pulls, d.History = g.Manifests, g.Manifests, g.Manifests, g.Manifests
 	}
@@ -118,7 +118,7 @@ func (g *gitopsWorld) into(d *step.Deps) {
 }
 
 // Source is where the manifests of a service are.
-func (g *gitopsWorld) Source(ctx context.Context, svc playbook.Service) (gitops.Source, error) {
+func (g *GitOps) Source(ctx context.Context, svc playbook.Service) (gitops.Source, error) {
 	o := svc.GitOps
 	switch {
 	case g.Manifests == nil:

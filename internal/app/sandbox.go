@@ -53,8 +53,8 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 
 // SandboxChannels print to the log whatever a policy or a playbook tells, by any
 // name: nothing is configured in the sandbox, and nobody is paged from it.
-func SandboxChannels(log *slog.Logger) *channels {
-	c := &channels{
+func SandboxChannels(log *slog.Logger) *Channels {
+	c := &Channels{
 		log: log, byName: map[string]channel{"log": logChannel{log}}, defaults: []string{"log"},
 		told: map[string][]string{}, any: true,
 	}

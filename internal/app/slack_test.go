@@ -222,7 +222,7 @@ func TestForgedClicks(t *testing.T) {
 func TestSlackNoticesOnce(t *testing.T) {
 	s := startSlack(t)
 	c := slackConfiguration(t, s, false, t.TempDir())
-	open := func() *channels {
+	open := func() *Channels {
 		log := slog.New(slog.DiscardHandler)
 		w, err := openSlack(c, log)
 		if err != nil {

@@ -215,7 +215,7 @@ func said(m slacktest.Message) string {
 // theRun is the only run.
 func (h slackHouse) theRun(t *testing.T) machine.State {
 	t.Helper()
-	all, err := h.Service.AllRuns()
+	all, err := h.AllRuns()
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d runs: %v", len(all), err)
 	}

@@ -23,7 +23,7 @@ type World struct {
 	Deps step.Deps
 
 	// Channels are where people are told, beside the log; nil: none.
-	Channels *channels
+	Channels *Channels
 
 	// Slack is where runs ask and people decide; nil: nowhere.
 	Slack *workspace

@@ -81,7 +81,7 @@ func apiTypes(file *ast.File) string {
 			continue
 		}
 		for _, spec := range general.Specs {
-			named := spec.(*ast.TypeSpec) //nolint:errcheck // unreachable otherwise: the declaration is one of types
+			named := spec.(*ast.TypeSpec) // unreachable otherwise: the declaration is one of types
 			fields, ok := named.Type.(*ast.StructType)
 			if !ok {
 				continue

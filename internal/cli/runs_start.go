@@ -58,7 +58,7 @@ user:anonymous, so that what such a run asks is never approved.`,
 				return err
 			}
 			return out.Print(p.Stdout, answer.Run, func(w io.Writer) error {
-				id := answer.Run.RunSummary.Run
+				id := answer.Run.Run
 				said := "started " + id
 				if status == http.StatusOK { // 201 is a new one
 					said = "already started as " + id

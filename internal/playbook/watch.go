@@ -44,7 +44,7 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.Errors: // nolint:errcheck // events were lost: the content is compared anyway
+		case <-w.Errors: //nolint:errcheck // events were lost: the content is compared anyway
 		case <-w.Events:
 			quiet.Reset(settleTime)
 			if !pending {

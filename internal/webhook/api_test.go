@@ -63,7 +63,7 @@ func TestDecisions(t *testing.T) {
 		h := newHouse()
 		s := mustNew(t, options(t, h))
 		w := ask(s, http.MethodPost, "/api/v1/runs/r-1/"+c.verb, decideToken, strings.NewReader(c.body))
-		if got := decoded[api.RunDetail](t, w); got.Run.RunSummary.Run != "r-1" || got.Run.Events != 1 {
+		if got := decoded[api.RunDetail](t, w); got.Run.Run != "r-1" || got.Run.Events != 1 {
 			t.Errorf("%s %s: answered %+v, want the run as it is afterwards", c.verb, c.body, got.Run)
 		}
 		want := plan

@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	defaultServer   = "http://127.0.0.1:8080"
-	serverVariable  = "RESPONDER_SERVER"
-	maxAnswerBytes  = 64 << 20
+	defaultServer  = "http://127.0.0.1:8080"
+	serverVariable = "RESPONDER_SERVER"
+	maxAnswerBytes = 64 << 20
+	// RequestDeadline bounds a request and its answer, streams and exports aside.
 	RequestDeadline = 30 * time.Second
 )
 
@@ -40,7 +41,7 @@ type Client struct {
 // AddFlags adds the flags that name the service and the credential.
 func (c *Client) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.Server, "server", "", "URL of the running service (default $"+serverVariable+", else "+defaultServer+")")
-	c.Credentials.addFlags(cmd)
+	c.addCredentialFlags(cmd)
 }
 
 // base is the service's URL without a trailing slash.

@@ -51,7 +51,7 @@ type Identity struct {
 	transport     http.RoundTripper
 }
 
-func (c *Credentials) addFlags(cmd *cobra.Command) {
+func (c *Credentials) addCredentialFlags(cmd *cobra.Command) {
 	flag := func(into *string, name, variable, usage string) {
 		cmd.Flags().StringVar(into, name, "", usage+" (default $"+variable+")")
 	}

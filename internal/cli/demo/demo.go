@@ -33,6 +33,7 @@ type Options struct {
 }
 
 const (
+	// DefaultSpeed is how many simulated seconds pass in a real one.
 	DefaultSpeed = 20
 	maxSpeed     = 120 // beyond it a simulated scrape interval is shorter than a query takes
 )
