@@ -182,7 +182,7 @@ func (r *Repository) receive(ctx context.Context, s fetching, adv *packp.AdvRefs
 		return err
 	}
 	defer resp.Close()
-	var pack io.Reader = outbound.Limit(beating{resp, beat}, r.o.Limits.Pack, errTooLarge)
+	pack := outbound.Limit(beating{resp, beat}, r.o.Limits.Pack, errTooLarge)
 	switch {
 	case req.Capabilities.Supports(capability.Sideband64k):
 		pack = sideband.NewDemuxer(sideband.Sideband64k, pack)
