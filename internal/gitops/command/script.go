@@ -314,10 +314,12 @@ func (s *words) bytes(w *word, from, to int) {
 func (s *words) literal(w *word, n *syntax.Lit, quoted bool) {
 	for i, end := offset(n.Pos()), offset(n.End()); i < end; i++ {
 		switch c := s.src[i]; {
-		case c != '\\' || i+1 == end:
+		case c != '\\' || i+1 == len(s.src):
 			w.add(c, i, 1)
 		case s.src[i+1] == '\n':
-			i++ // the line goes on
+			i++ // the line goes on; the node may end before the line does
+		case i+1 == end:
+			w.add(c, i, 1)
 		case !quoted || strings.IndexByte("$`\"\\", s.src[i+1]) >= 0:
 			w.add(s.src[i+1], i, 2)
 			i++

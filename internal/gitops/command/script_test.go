@@ -47,6 +47,22 @@ func TestWordsAsTheShellReads(t *testing.T) {
 	})
 }
 
+// TestLineGoesOnInQuotes: a backslash before the end of a line joins the lines,
+// also where the quoted text ends there.
+func TestLineGoesOnInQuotes(t *testing.T) {
+	s, err := split("a \"b\\\n\" '\"a 'b\"a\\\n\"")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range s.words {
+		got = append(got, w.text)
+	}
+	if diff := cmp.Diff([]string{"a", "b", `"a ba`}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // TestAssigned: a variable that a script sets is known as such, unless it keeps
 // what it has.
 func TestAssigned(t *testing.T) {
