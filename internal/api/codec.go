@@ -138,13 +138,13 @@ func (r Run) Machine() machine.State {
 		s.Ending = &machine.Ending{Outcome: machine.RunOutcome(r.Status), Reason: fault.Reason(r.Reason), Message: r.Why, Divert: r.DivertedTo}
 	}
 	for _, a := range r.Alerts {
-		alert := a.playbook()
+		alert := a.Playbook()
 		s.Episodes[alert.Episode()] = &machine.Episode{Alert: alert, Firing: alert.Status == playbook.Firing, Since: a.Since}
 	}
 	if r.StartedBy != nil {
 		r.StartedBy.into(&s.Start)
 	} else if len(r.Alerts) > 0 {
-		s.Start.Alert = r.Alerts[0].playbook()
+		s.Start.Alert = r.Alerts[0].Playbook()
 	}
 	for name, e := range r.Evidence {
 		s.Evidence[name] = &machine.Evidence{At: e.Time, Step: e.Check, Data: e.Data, Facts: e.Facts}
@@ -183,13 +183,13 @@ func alertsOf(s machine.State) []Alert {
 		}
 	})
 	if s.Episodes[first] == nil && !s.Start.ByHand() {
-		return append([]Alert{alertOf(s.Start.Alert)}, each(keys, func(k string) Alert { return episodeOf(*s.Episodes[k]) })...)
+		return append([]Alert{AlertOf(s.Start.Alert)}, each(keys, func(k string) Alert { return episodeOf(*s.Episodes[k]) })...)
 	}
 	return each(keys, func(k string) Alert { return episodeOf(*s.Episodes[k]) })
 }
 
 func episodeOf(e machine.Episode) Alert {
-	a := alertOf(e.Alert)
+	a := AlertOf(e.Alert)
 	a.Since, a.Status = e.Since.UTC(), string(playbook.Resolved)
 	if e.Firing {
 		a.Status = string(playbook.Firing)
@@ -197,14 +197,16 @@ func episodeOf(e machine.Episode) Alert {
 	return a
 }
 
-func alertOf(a playbook.Alert) Alert {
+// AlertOf returns an alert.
+func AlertOf(a playbook.Alert) Alert {
 	return Alert{
 		Fingerprint: a.Fingerprint, Status: string(a.Status), Labels: a.Labels, Annotations: a.Annotations,
 		StartsAt: a.StartsAt.UTC(), EndsAt: utc(a.EndsAt), GeneratorURL: a.GeneratorURL,
 	}
 }
 
-func (a Alert) playbook() playbook.Alert {
+// Playbook returns the alert as playbooks see it.
+func (a Alert) Playbook() playbook.Alert {
 	return playbook.Alert{
 		Fingerprint: a.Fingerprint, Status: playbook.AlertStatus(a.Status), Labels: a.Labels, Annotations: a.Annotations,
 		StartsAt: a.StartsAt, EndsAt: a.EndsAt, GeneratorURL: a.GeneratorURL,
@@ -365,7 +367,7 @@ func EventOf(seq uint64, e machine.Event) Event {
 	return Event{
 		Seq: seq, Time: e.At.UTC(), Kind: string(e.Kind), State: e.State, Visit: e.Visit, To: e.To, Effect: e.Effect,
 		Action: string(e.Action), Attempt: e.Attempt, ReadBack: e.Observe, NotBefore: utc(e.NotUntil), Started: one(e.Start, startedOf),
-		Alert: one(e.Alert, alertOf), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, PlanOf), Digest: e.Digest,
+		Alert: one(e.Alert, AlertOf), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, PlanOf), Digest: e.Digest,
 		Guards: some(e.Guards, GuardOf), Gate: one(e.Gate, gateOf), Tier: e.Tier, Decision: one(e.Decision, decisionOf),
 		Sample: one(e.Sample, sampleOf), Verdict: string(e.Verdict), WaitsFor: e.Waits, Reason: string(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x machine.Ending) Ending {
@@ -380,7 +382,7 @@ func (e Event) Machine() machine.Event {
 	return machine.Event{
 		Kind: machine.EventKind(e.Kind), At: e.Time, State: e.State, Visit: e.Visit, To: e.To, Effect: e.Effect,
 		Action: machine.Action(e.Action), Attempt: e.Attempt, Observe: e.ReadBack, NotUntil: e.NotBefore, Start: one(e.Started, Started.machine),
-		Alert: one(e.Alert, Alert.playbook), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, Plan.machine), Digest: e.Digest,
+		Alert: one(e.Alert, Alert.Playbook), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, Plan.machine), Digest: e.Digest,
 		Guards: some(e.Guards, Guard.machine), Gate: one(e.Gate, Gate.machine), Tier: e.Tier, Decision: one(e.Decision, Decision.machine),
 		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Waits: e.WaitsFor, Reason: fault.Reason(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x Ending) machine.Ending {
@@ -395,7 +397,7 @@ func startedOf(s machine.Start) Started {
 		StartedBy: startedBy(s), DivertedFrom: s.DivertedFrom, Truncated: s.Truncated,
 	}
 	if out.StartedBy == nil {
-		out.Alert = one(&s.Alert, alertOf)
+		out.Alert = one(&s.Alert, AlertOf)
 	}
 	return out
 }
@@ -409,7 +411,7 @@ func (s Started) machine() machine.Start {
 		s.StartedBy.into(&out)
 	}
 	if s.Alert != nil {
-		out.Alert = s.Alert.playbook()
+		out.Alert = s.Alert.Playbook()
 	}
 	return out
 }
@@ -456,6 +458,13 @@ func PlaybookOf(p *playbook.Playbook) Playbook {
 		Playbook: p.Name, Title: p.Title, Description: p.Description, Runbook: p.Runbook, Digest: p.Digest, Source: p.Source,
 		Autonomy: p.Autonomy.String(), Start: p.Start, States: len(p.States),
 	}
+}
+
+// MatchOf returns whether and why a playbook matches an alert.
+func MatchOf(m playbook.MatchResult) Match {
+	return Match{Playbook: m.Name, Matched: m.Matched, Sets: each(m.Sets, func(s playbook.SetResult) MatcherSet {
+		return MatcherSet{s.Matchers, s.Matched, some(s.Failed, func(f playbook.Mismatch) Mismatch { return Mismatch(f) })}
+	})}
 }
 
 // LimitOf returns what holds a lever at a level.

@@ -84,8 +84,40 @@ func event() machine.Event {
 	}
 }
 
-// TestAnswers holds the bytes of the API.
-func TestAnswers(t *testing.T) {
+// dryRun is one in which every field of its own is set.
+func dryRun() DryRun {
+	p, need := PlanOf(plan), NeedOf(gate.Needs[0])
+	match := playbook.MatchResult{Name: "p", Sets: []playbook.SetResult{{Matchers: "{a=b}", Failed: []playbook.Mismatch{{Matcher: "a=b", Label: "a", Missing: true}}}}}
+	return DryRun{
+		Verdict: "would-act", ExitCode: 2, Notes: []string{"n"},
+		Alerts: []DryRunAlert{{
+			Alert: AlertOf(alert), Services: []string{"serving/chat"}, Why: "w",
+			Decisions: []Dispatch{{"matched", "p", "r-1", "r"}}, Playbooks: []Match{MatchOf(match)},
+		}},
+		Runs: []DryRunRun{{Run: RunOf(machine.State{}), Events: []Event{}, Levers: []DryRunLever{{
+			State: "rollback", Kind: "lever", Step: "kube.rollback", Would: true, Refused: "no", Plan: &p, Digest: p.Digest, Guards: []Guard{GuardOf(guards[0])},
+			Approval: DryRunApproval{
+				Autonomy: "suggest", Why: "the configuration", Needed: true, Needs: []Need{need}, Within: "15m", OnExpiry: "escalate",
+				Tiers: []Tier{TierOf(gate.Tiers[0])}, BreakGlass: []string{"user:ada"},
+			},
+			Then: []Branch{{Result: "ineffective", First: "undo", To: "triage", What: "check", Reaches: []string{"end"}}},
+		}}}},
+	}
+}
+
+// explanation is one in which every field is set.
+func explanation() PolicyExplanation {
+	need, limit := NeedOf(gate.Needs[0]), Limit{Level: "suggest", Rule: "r"}
+	cause := Cause{Rule: "two", Place: "policy two, policy.yaml:4", Effect: "require_approval", Why: "w", Need: &need, Cap: &limit}
+	return PolicyExplanation{Service: "serving/chat", At: noon, Policy: "policy.yaml", Digest: "sha256:1", Levers: []LeverExplanation{{
+		Playbook: "p", State: "rollback", Kind: "lever", Lever: "kube.rollback", Answer: "asks", Autonomy: "suggest", HeldBy: []Limit{limit}, Cap: &limit,
+		Denied: []Cause{cause}, Needs: []Need{need}, Within: "15m", Tiers: []Tier{TierOf(gate.Tiers[0])}, BreakGlass: []string{"user:ada"}, Depends: []Cause{cause},
+	}}}
+}
+
+// TestAPI holds the bytes of the API.
+func TestAPI(t *testing.T) {
+	yes := true
 	ended := state()
 	ended.Phase, ended.Ending, ended.Ended, ended.Aside, ended.Lever, ended.Open = machine.PhaseEnded, &ending, later, nil, nil, nil
 	byHand := machine.State{
@@ -105,6 +137,12 @@ func TestAnswers(t *testing.T) {
 		"last_good": LastGoodList{Good: []LastGood{{Service: "serving/chat", Variable: "image", Value: "v1", Commit: "c", Verified: noon, Run: "r-1", Lever: "git.revert"}}},
 		"audit":     AuditPage{Entries: []Entry{{Seq: 1, Time: noon, Stream: "run/r-1", Index: 0, Kind: "run.started", Data: json.RawMessage(`{"at":"x"}`)}}, Next: 2, More: true},
 		"readyz":    Readiness{Missing: []string{"journal is being checked"}},
+		"start":     StartRequest{Playbook: "p", Service: "serving/chat", Labels: map[string]string{"sli": "ttft"}, Reason: "slow"},
+		"decide":    DecisionRequest{Reason: "r", Digest: "sha256:1", Gate: "g", BreakGlass: true, Applied: &yes},
+		"pause":     PauseRequest{Service: "serving/chat", Playbook: "p", Intake: true, Reason: "load test"},
+		"promote":   Promotion{Playbook: "p", Service: "serving/chat", Lever: "rollback", Reason: "r"},
+		"dry_run":   dryRun(),
+		"policy":    explanation(),
 		"problem":   map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
 	} {
 		got, err := json.MarshalIndent(answer, "", "  ")

@@ -1,9 +1,9 @@
-// Package api holds the types of the answers of the HTTP API, /api/v1, and of
-// the CLI's -o json. They are projections: the journal's records, the machine's
-// state and the playbook's types change without changing an answer.
+// Package api holds the types of what the HTTP API, /api/v1, takes and answers,
+// and of the CLI's -o json. The answers are projections: the journal's records,
+// the machine's state and the playbook's types change without changing them.
 //
 // The package has no behaviour but the conversions in codec.go. The files in
-// testdata hold the bytes of one answer each; a change of them is a change of
+// testdata hold the bytes of one request or answer each; a change of them is a change of
 // the API.
 //
 // # Fields
@@ -25,5 +25,5 @@ import "embed"
 // Source is the source of the types, which docs/reference/api.md is generated
 // from.
 //
-//go:embed doc.go run.go event.go lever.go gate.go service.go
+//go:embed doc.go run.go event.go lever.go gate.go service.go request.go dryrun.go policy.go
 var Source embed.FS

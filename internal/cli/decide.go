@@ -12,7 +12,6 @@ import (
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // decision is a command that tells a run what a person decides.
@@ -26,7 +25,7 @@ type decision struct {
 
 // command completes a command that has words and flags of its own already. d is
 // what is sent.
-func (o decision) command(p *command.Process, d *webhook.DecisionRequest, cmd *cobra.Command) *cobra.Command {
+func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra.Command) *cobra.Command {
 	c := client.Client{Process: p}
 	var out command.Output
 	cmd.Args = one(whichRun)
@@ -60,13 +59,13 @@ func says(format string) func(string, api.Run) string {
 }
 
 // addQuestionFlags names the question and the plan that are decided about.
-func addQuestionFlags(cmd *cobra.Command, d *webhook.DecisionRequest) {
+func addQuestionFlags(cmd *cobra.Command, d *api.DecisionRequest) {
 	cmd.Flags().StringVar(&d.Digest, "digest", "", "digest of the plan you saw; a different one is refused")
 	cmd.Flags().StringVar(&d.Gate, "gate", "", "the question you answer (default: the one that is open)")
 }
 
 func newApproveCommand(p *command.Process) *cobra.Command {
-	var d webhook.DecisionRequest
+	var d api.DecisionRequest
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
 		Short: "Approve the plan that a run asks about",
@@ -102,7 +101,7 @@ that; it takes --reason and stands out in the log.`,
 }
 
 func newDenyCommand(p *command.Process) *cobra.Command {
-	var d webhook.DecisionRequest
+	var d api.DecisionRequest
 	cmd := &cobra.Command{
 		Use:     "deny RUN --reason TEXT",
 		Short:   "Deny the plan that a run asks about",
@@ -116,7 +115,7 @@ func newDenyCommand(p *command.Process) *cobra.Command {
 }
 
 func newReplanCommand(p *command.Process) *cobra.Command {
-	var d webhook.DecisionRequest
+	var d api.DecisionRequest
 	cmd := &cobra.Command{
 		Use:   "replan RUN",
 		Short: "Ask for a fresh plan instead of the one a run asks about",
@@ -134,7 +133,7 @@ may ask for this, a few times for one lever.`,
 }
 
 func newRunsCancelCommand(p *command.Process) *cobra.Command {
-	var d webhook.DecisionRequest
+	var d api.DecisionRequest
 	cmd := &cobra.Command{
 		Use:     "cancel RUN --reason TEXT",
 		Short:   "Stop a run; a change that is half done is finished or undone first",
@@ -147,7 +146,7 @@ func newRunsCancelCommand(p *command.Process) *cobra.Command {
 }
 
 func newRunsResolveCommand(p *command.Process) *cobra.Command {
-	var d webhook.DecisionRequest
+	var d api.DecisionRequest
 	var applied, notApplied bool
 	cmd := &cobra.Command{
 		Use:   "resolve RUN --applied|--not-applied --reason TEXT",
@@ -173,7 +172,7 @@ target yourself, then say which it is; the run goes on from there.`,
 }
 
 func newRunsReleaseCommand(p *command.Process) *cobra.Command {
-	var d webhook.DecisionRequest
+	var d api.DecisionRequest
 	cmd := &cobra.Command{
 		Use:   "release RUN --reason TEXT",
 		Short: "Let go of a run that was set aside",

@@ -22,14 +22,14 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 |---|---|---|
 | ` + "`POST /api/v1/alertmanager`" + ` | intake | 200 once the notification of Alertmanager is on disk |
 | ` + "`GET /api/v1/runs`" + ` | read | [RunList](#runlist); ` + "`service`, `playbook`, `open` and `limit`" + ` select |
-| ` + "`POST /api/v1/runs`" + ` | decide | [RunDetail](#rundetail), 201 for a new run; body ` + "`playbook`, `service`, `labels`, `reason`" + `; the header ` + "`Idempotency-Key`" + ` names the request |
+| ` + "`POST /api/v1/runs`" + ` | decide | [RunDetail](#rundetail), 201 for a new run; body [StartRequest](#startrequest); the header ` + "`Idempotency-Key`" + ` names the request |
 | ` + "`GET /api/v1/runs/{run}`" + ` | read | [RunDetail](#rundetail) |
 | ` + "`GET /api/v1/runs/{run}/events`" + ` | read | one [Event](#event) a line; ` + "`from`" + ` is the first seq, ` + "`follow=1`" + ` goes on until the run ends |
-| ` + "`POST /api/v1/runs/{run}/approve`, `deny`, `replan`" + ` | decide | [RunDetail](#rundetail); body ` + "`reason`, `digest`, `gate`, `breakGlass`" + ` |
-| ` + "`POST /api/v1/runs/{run}/cancel`, `resolve`, `release`" + ` | decide | [RunDetail](#rundetail); body ` + "`reason`, for resolve also `applied`" + ` |
-| ` + "`GET`, `POST`, `DELETE /api/v1/pauses`" + ` | read, decide | [PauseList](#pauselist); body or query ` + "`service`, `playbook`, `intake`, `reason`" + ` |
+| ` + "`POST /api/v1/runs/{run}/approve`, `deny`, `replan`" + ` | decide | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
+| ` + "`POST /api/v1/runs/{run}/cancel`, `resolve`, `release`" + ` | decide | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
+| ` + "`GET`, `POST`, `DELETE /api/v1/pauses`" + ` | read, decide | [PauseList](#pauselist); body [PauseRequest](#pauserequest), for DELETE also as query |
 | ` + "`GET /api/v1/ladder`" + ` | read | [LeverList](#leverlist); ` + "`service` and `playbook`" + ` select |
-| ` + "`POST /api/v1/ladder/promote`" + ` | decide | [LeverList](#leverlist); body ` + "`playbook`, `service`, `lever`, `reason`" + ` |
+| ` + "`POST /api/v1/ladder/promote`" + ` | decide | [LeverList](#leverlist); body [Promotion](#promotion) |
 | ` + "`GET /api/v1/last-good`" + ` | read | [LastGoodList](#lastgoodlist); ` + "`service`" + ` selects |
 | ` + "`GET /api/v1/services`" + ` | read | [ServiceList](#servicelist) |
 | ` + "`GET /api/v1/playbooks`" + ` | read | [PlaybookList](#playbooklist) |
@@ -42,12 +42,12 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 
 `
 
-// apiReference describes the answers of the API from the source of their types.
+// apiReference describes the requests and answers of the API from the source of their types.
 func apiReference() string {
 	var b strings.Builder
 	b.WriteString(generatedNote + "# HTTP API\n\n")
 	types := ""
-	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go"} {
+	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "request.go", "dryrun.go", "policy.go"} {
 		source, err := api.Source.ReadFile(name)
 		if err != nil {
 			panic("cli: " + err.Error()) // unreachable: the files are embedded by name

@@ -15,7 +15,6 @@ import (
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 const ladderLong = `Show how far each lever can be trusted on each service: how often it was tried,
@@ -85,7 +84,7 @@ enough.`,
 			if reason == "" {
 				return errors.New("why? a promotion takes --reason, which the journal keeps")
 			}
-			r := webhook.Promotion{Playbook: args[0], Service: args[1], Lever: args[2], Reason: reason}
+			r := api.Promotion{Playbook: args[0], Service: args[1], Lever: args[2], Reason: reason}
 			var answer api.LeverList
 			if err := c.Send(cmd.Context(), http.MethodPost, client.PromotePath, r, &answer); err != nil {
 				return err

@@ -11,7 +11,6 @@ import (
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 const pauseLong = `Keep runs from acting: everything, or one service or playbook. Alerts are still
@@ -24,7 +23,7 @@ still fires. Runs go on.`
 
 func newPauseCommand(p *command.Process) *cobra.Command {
 	c := client.Client{Process: p}
-	var r webhook.PauseRequest
+	var r api.PauseRequest
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "pause --reason TEXT",
@@ -56,7 +55,7 @@ func newPauseCommand(p *command.Process) *cobra.Command {
 
 func newUnpauseCommand(p *command.Process) *cobra.Command {
 	c := client.Client{Process: p}
-	var r webhook.PauseRequest
+	var r api.PauseRequest
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "unpause",
@@ -80,7 +79,7 @@ one over everything. Runs that waited look again before they act.`,
 	return cmd
 }
 
-func addPauseFlags(cmd *cobra.Command, r *webhook.PauseRequest) {
+func addPauseFlags(cmd *cobra.Command, r *api.PauseRequest) {
 	cmd.Flags().StringVar(&r.Service, "service", "", "only this service")
 	cmd.Flags().StringVar(&r.Playbook, "playbook", "", "only this playbook")
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")

@@ -12,14 +12,16 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // startRequest is a request for a run with its key.
-type startRequest webhook.StartRequest
+type startRequest struct {
+	api.StartRequest
+	key string
+}
 
 // IdempotencyKey names the request for the server.
-func (r startRequest) IdempotencyKey() string { return r.Key }
+func (r startRequest) IdempotencyKey() string { return r.key }
 
 func newRunsStartCommand(p *command.Process) *cobra.Command {
 	c := client.Client{Process: p}
@@ -49,8 +51,8 @@ user:anonymous, so that what such a run asks is never approved.`,
 			if r.Service == "" {
 				return errors.New("on which service? name it with --service; 'responder services' lists them")
 			}
-			if r.Playbook = args[0]; r.Key == "" {
-				r.Key = rand.Text()
+			if r.Playbook = args[0]; r.key == "" {
+				r.key = rand.Text()
 			}
 			var answer api.RunDetail
 			status, err := c.SendFor(cmd.Context(), http.MethodPost, client.RunsPath, r, &answer)
@@ -73,6 +75,6 @@ user:anonymous, so that what such a run asks is never approved.`,
 	cmd.Flags().StringVar(&r.Service, "service", "", "service, as the catalog names it")
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
 	cmd.Flags().StringToStringVar(&r.Labels, "label", nil, "NAME=VALUE in place of an alert's label; may be given several times")
-	cmd.Flags().StringVar(&r.Key, "key", "", "names the request: sent again with the same key it gives the same run (default: a random one)")
+	cmd.Flags().StringVar(&r.key, "key", "", "names the request: sent again with the same key it gives the same run (default: a random one)")
 	return cmd
 }

@@ -25,25 +25,6 @@ const (
 	maxReason  = 2000     // characters
 )
 
-// DecisionRequest is the body of POST /api/v1/runs/{id}/approve, deny, replan,
-// cancel, resolve and release. The credential says who decides, not the body.
-type DecisionRequest struct {
-	Reason     string `json:"reason,omitempty"`     // required for deny, cancel, resolve, release and to break the glass
-	Digest     string `json:"digest,omitempty"`     // of the plan the person saw; approve, deny and replan
-	Gate       string `json:"gate,omitempty"`       // empty: the one that is open; approve, deny and replan
-	BreakGlass bool   `json:"breakGlass,omitempty"` // approve: alone, without the other approvals; for people that a policy names
-	Applied    *bool  `json:"applied,omitempty"`    // resolve: whether the change is made
-}
-
-// PauseRequest is the body of POST and DELETE /api/v1/pauses. DELETE takes the
-// same as query parameters.
-type PauseRequest struct {
-	Service  string `json:"service,omitempty"`
-	Playbook string `json:"playbook,omitempty"`
-	Intake   bool   `json:"intake,omitempty"` // the receiver, instead of runs
-	Reason   string `json:"reason,omitempty"`
-}
-
 // The decisions about a run, which are the last element of their paths.
 const (
 	verbApprove = "approve"
@@ -62,8 +43,8 @@ func verbs() []string {
 // checks whether the person may decide and whether the plan is still the same.
 func (s *Server) decides(verb string) handler {
 	return func(c echo.Context, id Identity) error {
-		var req DecisionRequest
-		if err := decodeRequest(c, &req); err != nil {
+		var req api.DecisionRequest
+		if err := decodeRequest(c, &req, &req.Reason); err != nil {
 			return err
 		}
 		channel := "api"
@@ -78,8 +59,8 @@ func (s *Server) decides(verb string) handler {
 }
 
 // decide handles the decisions of the API, the CLI and the page.
-func (s *Server) decide(c echo.Context, verb string, id Identity, channel string, req DecisionRequest) error {
-	if err := req.check(verb); err != nil {
+func (s *Server) decide(c echo.Context, verb string, id Identity, channel string, req api.DecisionRequest) error {
+	if err := checkDecision(verb, req); err != nil {
 		return err
 	}
 	cmd := machine.Command{Kind: commandKind(verb), Now: time.Now().UTC(), Decision: &machine.Decision{
@@ -111,8 +92,8 @@ func commandKind(verb string) machine.CommandKind {
 	}
 }
 
-// check refuses fields that the verb does not take and missing ones that it needs.
-func (r DecisionRequest) check(verb string) error {
+// checkDecision refuses fields that the verb does not take and missing ones that it needs.
+func checkDecision(verb string, r api.DecisionRequest) error {
 	plain := r.Digest == "" && r.Gate == "" && !r.BreakGlass
 	needsReason := false
 	switch verb {
@@ -167,7 +148,7 @@ func (s *Server) replyPauses(c echo.Context, note string) error {
 // unknownName returns a note if no service or playbook has the name in req. The
 // pause is not refused: a catalog that is read from the cluster may lack the
 // service for now. The note keeps people from believing that something is paused.
-func (s *Server) unknownName(req PauseRequest) string {
+func (s *Server) unknownName(req api.PauseRequest) string {
 	switch {
 	case req.Service != "" && s.o.Services != nil &&
 		!slices.ContainsFunc(s.o.Services(), func(v playbook.Service) bool { return v.Name == req.Service }):
@@ -183,27 +164,27 @@ func (s *Server) unknownName(req PauseRequest) string {
 const holdsUp = "%q: the pause stops nothing now, and holds if one with this name appears"
 
 func (s *Server) setPause(c echo.Context, id Identity) error {
-	var req PauseRequest
-	if err := decodeRequest(c, &req); err != nil {
+	var req api.PauseRequest
+	if err := decodeRequest(c, &req, &req.Reason); err != nil {
 		return err
 	}
 	if req.Reason == "" {
 		return invalid("reason", "missing")
 	}
-	if err := req.check(); err != nil {
+	if err := checkPause(req); err != nil {
 		return err
 	}
 	if s.o.Pauses == nil {
 		return ErrNotFound
 	}
-	if err := s.o.Pauses.Pause(c.Request().Context(), req.by(id)); err != nil {
+	if err := s.o.Pauses.Pause(c.Request().Context(), pauseBy(req, id)); err != nil {
 		return err
 	}
 	return s.replyPauses(c, s.unknownName(req))
 }
 
 func (s *Server) liftPause(c echo.Context, id Identity) error {
-	req := PauseRequest{Service: c.QueryParam("service"), Playbook: c.QueryParam("playbook"), Reason: c.QueryParam("reason")}
+	req := api.PauseRequest{Service: c.QueryParam("service"), Playbook: c.QueryParam("playbook"), Reason: c.QueryParam("reason")}
 	if text := c.QueryParam("intake"); text != "" {
 		var err error
 		if req.Intake, err = strconv.ParseBool(text); err != nil {
@@ -214,36 +195,37 @@ func (s *Server) liftPause(c echo.Context, id Identity) error {
 		if c.Request().URL.RawQuery != "" {
 			return invalid("", "name the pause in the query or in the body, not in both")
 		}
-		if err := decodeRequest(c, &req); err != nil {
+		if err := decodeRequest(c, &req, &req.Reason); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(checkReason(req.Reason), req.check()); err != nil {
+	if err := errors.Join(checkReason(req.Reason), checkPause(req)); err != nil {
 		return err
 	}
 	if s.o.Pauses == nil {
 		return ErrNotFound
 	}
-	if err := s.o.Pauses.Unpause(c.Request().Context(), req.by(id)); err != nil {
+	if err := s.o.Pauses.Unpause(c.Request().Context(), pauseBy(req, id)); err != nil {
 		return err
 	}
 	return s.listPauses(c, id)
 }
 
-// check refuses a scope with two meanings.
-func (r PauseRequest) check() error {
+// checkPause refuses a scope with two meanings.
+func checkPause(r api.PauseRequest) error {
 	if r.Intake && (r.Service != "" || r.Playbook != "") {
 		return invalid("intake", "cannot be combined with service or playbook: a notification is refused before they are known")
 	}
 	return nil
 }
 
-func (r PauseRequest) by(id Identity) Pause {
+func pauseBy(r api.PauseRequest, id Identity) Pause {
 	return Pause{Service: r.Service, Playbook: r.Playbook, Intake: r.Intake, By: "user:" + id.Name, Reason: r.Reason, Since: time.Now().UTC()}
 }
 
-// decodeRequest reads a small JSON object strictly. No body is an empty object.
-func decodeRequest(c echo.Context, to any) error {
+// decodeRequest reads a small JSON object strictly, and trims and checks the
+// reason in it. No body is an empty object.
+func decodeRequest(c echo.Context, to any, reason *string) error {
 	data, err := io.ReadAll(http.MaxBytesReader(nil, c.Request().Body, maxRequest))
 	var large *http.MaxBytesError
 	switch {
@@ -264,22 +246,7 @@ func decodeRequest(c echo.Context, to any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return invalid("body", "has data after the JSON object")
 	}
-	switch r := to.(type) {
-	case *DecisionRequest:
-		return takeReason(&r.Reason)
-	case *PauseRequest:
-		return takeReason(&r.Reason)
-	case *Promotion:
-		return takeReason(&r.Reason)
-	case *StartRequest:
-		return takeReason(&r.Reason)
-	}
-	return nil
-}
-
-// takeReason checks a reason and trims it. A reason of blanks only is empty.
-func takeReason(reason *string) error {
-	*reason = strings.TrimSpace(*reason)
+	*reason = strings.TrimSpace(*reason) // one of blanks only is empty
 	return checkReason(*reason)
 }
 

@@ -21,15 +21,10 @@ type Ladder interface {
 	Good(service string) []api.LastGood
 }
 
-// Promotion is the body of POST /api/v1/ladder/promote. The
-// credential says who promotes, not the body.
+// Promotion is a request to lift a demotion, with who makes it.
 type Promotion struct {
-	Playbook string `json:"playbook"`
-	Service  string `json:"service"`
-	Lever    string `json:"lever"` // its state, or its kind where that is enough
-	Reason   string `json:"reason"`
-
-	By string `json:"-"`
+	api.Promotion
+	By string // user:ada
 }
 
 func (s *Server) listLevers(c echo.Context, _ Identity) error {
@@ -61,7 +56,7 @@ func (s *Server) levers(c echo.Context, service, playbook string) error {
 // promote lifts a demotion. It raises no level above the configured one.
 func (s *Server) promote(c echo.Context, id Identity) error {
 	var p Promotion
-	if err := decodeRequest(c, &p); err != nil {
+	if err := decodeRequest(c, &p.Promotion, &p.Reason); err != nil {
 		return err
 	}
 	for _, f := range []struct{ name, value, hint string }{

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/inference-responder/responder/internal/api"
 )
 
 // keyHeader names a request so that it can be sent again.
@@ -31,24 +33,18 @@ type Starter interface {
 	Start(ctx context.Context, r StartRequest) (run string, again bool, err error)
 }
 
-// StartRequest is the body of POST /api/v1/runs. The credential says
-// who starts it. The header Idempotency-Key names the request: when it is sent
-// again, it returns the run that the first one started.
+// StartRequest is a request for a run, with who makes it.
 type StartRequest struct {
-	Playbook string            `json:"playbook"`
-	Service  string            `json:"service"`
-	Labels   map[string]string `json:"labels,omitempty"` // stand for the labels of an alert
-	Reason   string            `json:"reason,omitempty"`
-
-	Key string `json:"-"`
-	By  string `json:"-"` // user:ada
+	api.StartRequest
+	Key string // names the request; may be empty
+	By  string // user:ada
 }
 
 // startRun answers with the run: 201 if this request started it, 200 if an
 // earlier one did.
 func (s *Server) startRun(c echo.Context, id Identity) error {
 	var r StartRequest
-	if err := decodeRequest(c, &r); err != nil {
+	if err := decodeRequest(c, &r.StartRequest, &r.Reason); err != nil {
 		return err
 	}
 	r.Key, r.By = c.Request().Header.Get(keyHeader), "user:"+id.Name

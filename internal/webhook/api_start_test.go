@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/api"
 )
 
 // start posts a request for a run, under a key.
@@ -31,7 +33,10 @@ func TestStartRun(t *testing.T) {
 			t.Fatalf("request %d: %d %v %s", i, w.Code, w.Header(), w.Body)
 		}
 	}
-	want := StartRequest{Playbook: "p", Service: "chat", Labels: map[string]string{"sli": "ttft"}, Reason: "slow", Key: "k-1", By: "user:decide"}
+	want := StartRequest{
+		StartRequest: api.StartRequest{Playbook: "p", Service: "chat", Labels: map[string]string{"sli": "ttft"}, Reason: "slow"},
+		Key:          "k-1", By: "user:decide",
+	}
 	if diff := cmp.Diff([]StartRequest{want, want}, h.started); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

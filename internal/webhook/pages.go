@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -86,7 +87,7 @@ func (s *Server) takeForm(verb string) handler {
 // bound refuses an answer to a question that does not name the question and
 // the plan that the person saw. The API allows it for a person at a terminal;
 // every form of a page has both.
-func (s *Server) bound(c echo.Context, verb string, req DecisionRequest) error {
+func (s *Server) bound(c echo.Context, verb string, req api.DecisionRequest) error {
 	if verb != verbApprove && verb != verbDeny && verb != verbReplan {
 		return nil
 	}
@@ -140,8 +141,8 @@ func formResultOf(verb string, err error) formResult {
 }
 
 // decodeForm reads a page's form strictly.
-func decodeForm(r *http.Request) (DecisionRequest, error) {
-	var req DecisionRequest
+func decodeForm(r *http.Request) (api.DecisionRequest, error) {
+	var req api.DecisionRequest
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != echo.MIMEApplicationForm {
 		return req, problem(http.StatusUnsupportedMediaType, "unsupported_media_type", "a decision on this page is a form", "load the run's page and use its buttons")
 	}
@@ -161,15 +162,15 @@ func decodeForm(r *http.Request) (DecisionRequest, error) {
 		if len(given) != 1 || !utf8.ValidString(given[0]) {
 			return req, invalid("body", "a field is there twice, or is not UTF-8")
 		}
-		if err := req.set(name, given[0]); err != nil {
+		if err := setField(&req, name, given[0]); err != nil {
 			return req, err
 		}
 	}
 	return req, checkReason(req.Reason)
 }
 
-// set takes one field of a form.
-func (r *DecisionRequest) set(name, value string) error {
+// setField takes one field of a form.
+func setField(r *api.DecisionRequest, name, value string) error {
 	switch name {
 	case "gate":
 		r.Gate = value

@@ -5,12 +5,11 @@ import (
 	"net/http"
 
 	"github.com/inference-responder/responder/internal/api"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // Decide sends what a person decides about a run, and returns the run
 // after it. Who that is follows from the token.
-func (c *Client) Decide(ctx context.Context, run, verb string, d webhook.DecisionRequest) (api.Run, error) {
+func (c *Client) Decide(ctx context.Context, run, verb string, d api.DecisionRequest) (api.Run, error) {
 	var answer api.RunDetail
 	err := c.Send(ctx, http.MethodPost, RunPath(run)+"/"+verb, d, &answer)
 	return answer.Run, err

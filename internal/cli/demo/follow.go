@@ -15,7 +15,6 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/sandbox"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 const (
@@ -128,7 +127,7 @@ func (d *demo) follow(ctx, running context.Context, id string) (machine.State, [
 // cancelRun asks the run to stop because of an interrupt.
 func (d *demo) cancelRun(ctx context.Context, id string) {
 	fmt.Fprintln(d.process.Stderr, "\nresponder: interrupted; the run is being cancelled and takes back what is not proven (again: stop at once)")
-	if _, err := d.client.Decide(ctx, id, "cancel", webhook.DecisionRequest{Reason: "interrupted at the terminal"}); err != nil {
+	if _, err := d.client.Decide(ctx, id, "cancel", api.DecisionRequest{Reason: "interrupted at the terminal"}); err != nil {
 		fmt.Fprintf(d.process.Stderr, "responder: the run could not be cancelled: %v\n", err)
 	}
 }
@@ -215,7 +214,7 @@ func (f *follower) decide(ctx, running context.Context) error {
 	if said.approve {
 		verb = "approve"
 	}
-	request := webhook.DecisionRequest{Reason: said.reason, Gate: f.state.Gate.ID, Digest: f.state.Gate.Digest}
+	request := api.DecisionRequest{Reason: said.reason, Gate: f.state.Gate.ID, Digest: f.state.Gate.Digest}
 	if _, err := d.client.Decide(running, f.id, verb, request); err != nil && ctx.Err() == nil {
 		d.show.screen.detail(yellow, "the answer came too late: %s", err)
 	}
