@@ -38,7 +38,7 @@ func newDryRunCommand(p *command.Process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := out.Print(p.Stdout, report, func(w io.Writer) error { return dryrun.Write(w, report, out.Wide()) }); err != nil {
+			if err := out.Print(p.Stdout, report.DryRun, func(w io.Writer) error { return dryrun.Write(w, report, out.Wide()) }); err != nil {
 				return err
 			}
 			return command.ExitCode(report.ExitCode)

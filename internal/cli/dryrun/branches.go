@@ -3,20 +3,21 @@ package dryrun
 import (
 	"slices"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
 // branchesOf walks the edges of a lever or gate: what each result leads to.
-func branchesOf(pb *playbook.Playbook, st *playbook.State) []Branch {
-	var out []Branch
+func branchesOf(pb *playbook.Playbook, st *playbook.State) []api.Branch {
+	var out []api.Branch
 	for _, result := range []playbook.Signal{
 		playbook.OnApproved, playbook.OnVerified, playbook.OnIneffective, playbook.OnInconclusive, playbook.OnDenied, playbook.OnExpired,
 	} {
 		if !slices.Contains(playbook.SignalsOf(st.Kind), result) {
 			continue
 		}
-		b := Branch{Result: string(result)}
+		b := api.Branch{Result: string(result)}
 		if result == playbook.OnIneffective || result == playbook.OnInconclusive {
 			b.First = "the change is undone"
 		}

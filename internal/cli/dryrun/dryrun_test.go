@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gitops"
@@ -208,30 +209,32 @@ func (r *recordingChanger) Undo(_ context.Context, c kube.UndoChange) (kube.Appl
 
 // The exit code is what scripts go by.
 func TestDryRunVerdicts(t *testing.T) {
-	lever := func(l Lever) []RunReport { return []RunReport{{Levers: []Lever{l}}} }
-	ended := func(o machine.RunOutcome) []RunReport {
-		return []RunReport{{state: machine.State{Ending: &machine.Ending{Outcome: o}}}}
+	report := func(alerts []api.DryRunAlert, state machine.State, levers ...api.DryRunLever) Report {
+		return Report{DryRun: api.DryRun{Alerts: alerts, Runs: []api.DryRunRun{{Levers: levers}}}, walked: []walked{{state: state}}}
 	}
-	firing := []Alert{{Alert: firingAlert()}}
+	ended := func(o machine.RunOutcome) machine.State { return machine.State{Ending: &machine.Ending{Outcome: o}} }
+	two := func(a, b Report) Report {
+		a.Runs, a.walked = append(a.Runs, b.Runs...), append(a.walked, b.walked...)
+		return a
+	}
+	firing := []api.DryRunAlert{{Alert: api.Alert{Status: string(playbook.Firing)}}}
 	for name, c := range map[string]struct {
 		report Report
 		want   int
 	}{
-		"would apply":            {Report{Alerts: firing, Runs: lever(Lever{Would: true})}, command.ExitWouldAct},
-		"refused":                {Report{Alerts: firing, Runs: lever(Lever{Refused: "guards"})}, command.ExitRefused},
-		"refused, then would":    {Report{Alerts: firing, Runs: append(lever(Lever{Refused: "x"}), lever(Lever{Would: true})...)}, command.ExitWouldAct},
-		"would ask at a gate":    {Report{Alerts: firing, Runs: ended(machine.OutcomeObserved)}, command.ExitWouldAct},
-		"checked, nothing to do": {Report{Alerts: firing, Runs: ended(machine.OutcomeNoAction)}, command.ExitOK},
-		"no playbook":            {Report{Alerts: firing}, command.ExitNoMatch},
-		"nothing fires any more": {Report{Alerts: []Alert{{}}}, command.ExitOK},
+		"would apply":            {report(firing, machine.State{}, api.DryRunLever{Would: true}), command.ExitWouldAct},
+		"refused":                {report(firing, machine.State{}, api.DryRunLever{Refused: "guards"}), command.ExitRefused},
+		"refused, then would":    {two(report(firing, machine.State{}, api.DryRunLever{Refused: "x"}), report(firing, machine.State{}, api.DryRunLever{Would: true})), command.ExitWouldAct},
+		"would ask at a gate":    {report(firing, ended(machine.OutcomeObserved)), command.ExitWouldAct},
+		"checked, nothing to do": {report(firing, ended(machine.OutcomeNoAction)), command.ExitOK},
+		"no playbook":            {Report{DryRun: api.DryRun{Alerts: firing}}, command.ExitNoMatch},
+		"nothing fires any more": {Report{DryRun: api.DryRun{Alerts: []api.DryRunAlert{{}}}}, command.ExitOK},
 	} {
 		if _, got := c.report.judge(); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", name, got, c.want)
 		}
 	}
 }
-
-func firingAlert() playbook.Alert { return playbook.Alert{Status: playbook.Firing} }
 
 // Alerts that somebody silenced, or that another inhibits, are not asked for.
 func TestFetchAlerts(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/runview"
@@ -17,22 +19,23 @@ func Write(w io.Writer, report Report, wide bool) error {
 	for _, a := range report.Alerts {
 		writeDryRunAlert(r, a)
 	}
-	for _, run := range report.Runs {
+	for i, run := range report.Runs {
+		state := report.walked[i].state
 		r.Printf("\nrun of playbook %s on %s\n", run.Run.Playbook, run.Run.Service)
-		r.Began, r.Book, r.Run = run.state.Began, run.state.Playbook, run.state
-		for _, e := range run.events {
+		r.Began, r.Book, r.Run = state.Began, state.Playbook, state
+		for _, e := range report.walked[i].events {
 			r.Event(e.Kind, e)
 		}
 		for _, l := range run.Levers {
 			writeDryRunLever(r, l)
 		}
-		if run.Graph != "" {
-			r.Printf("\npath through the playbook\n%s", run.Graph)
+		if state.Playbook != nil {
+			r.Printf("\npath through the playbook\n%s", runview.DrawPath(state.Playbook, state.Path))
 		}
 	}
 	r.Printf("\n")
-	for _, run := range report.Runs {
-		r.Printf("run of %s: %s\n", run.Run.Playbook, runview.StatusLine(run.state))
+	for i, run := range report.Runs {
+		r.Printf("run of %s: %s\n", run.Run.Playbook, runview.StatusLine(report.walked[i].state))
 	}
 	for _, n := range report.Notes {
 		r.Printf("note: %s\n", n)
@@ -54,8 +57,8 @@ func verdictText(report Report) string {
 	}
 }
 
-func writeDryRunAlert(r *runview.Renderer, a Alert) {
-	r.Printf("alert    %s %s\n", a.Alert.Status, runview.AlertLine(a.Alert))
+func writeDryRunAlert(r *runview.Renderer, a api.DryRunAlert) {
+	r.Printf("alert    %s %s\n", a.Alert.Status, runview.AlertLine(a.Alert.Playbook()))
 	switch {
 	case len(a.Services) == 1:
 		r.Printf("service  %s\n", a.Services[0])
@@ -66,13 +69,13 @@ func writeDryRunAlert(r *runview.Renderer, a Alert) {
 	}
 	for _, m := range a.Playbooks {
 		if m.Matched {
-			r.Printf("playbook %s: matched\n", m.Name)
+			r.Printf("playbook %s: matched\n", m.Playbook)
 			continue
 		}
-		r.Printf("playbook %s: no match\n", m.Name)
+		r.Printf("playbook %s: no match\n", m.Playbook)
 		for _, set := range m.Sets {
 			for _, f := range set.Failed {
-				r.Printf("         %s\n", f.String())
+				r.Printf("         %s\n", playbook.Mismatch(f).String())
 			}
 		}
 	}
@@ -84,8 +87,8 @@ func writeDryRunAlert(r *runview.Renderer, a Alert) {
 	}
 }
 
-func writeDryRunLever(r *runview.Renderer, l Lever) {
-	if l.Kind == playbook.StateGate {
+func writeDryRunLever(r *runview.Renderer, l api.DryRunLever) {
+	if l.Kind == string(playbook.StateGate) {
 		r.Printf("\ngate %s\n", l.State)
 	} else {
 		r.Printf("\nlever %s in state %s\n", l.Step, l.State)
@@ -96,12 +99,16 @@ func writeDryRunLever(r *runview.Renderer, l Lever) {
 	a := l.Approval
 	switch {
 	case a.Needed:
-		who := a.who
+		var gate machine.Gate
+		for _, n := range a.Needs {
+			gate.Needs = append(gate.Needs, machine.Need(n))
+		}
+		who := gate.Who()
 		if len(a.Needs) == 1 && len(a.Needs[0].From) == 0 {
 			who = "nobody (no owners are configured), so it would expire"
 		}
 		r.Printf("  approval  %s, within %s, else %s\n", who, a.Within, a.OnExpiry)
-	case a.Autonomy == playbook.Auto:
+	case a.Autonomy == playbook.Auto.String():
 		r.Printf("  approval  none needed\n")
 	default:
 		r.Printf("  approval  none asked: it would only be recorded\n")
