@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
@@ -27,7 +26,7 @@ func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding,
 	if !c.Gitops.Configured() {
 		return nil, fmt.Errorf("%s configures no Git and no Argo CD; gitops.repositories and gitops.argocd begin it, and docs/reference/config.md has the rest", file)
 	}
-	entries, err := catalog.ParseNode(c.File, &c.Services)
+	services, err := ConfiguredServices(c)
 	if err != nil {
 		return nil, err
 	}
@@ -46,21 +45,21 @@ func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding,
 		}
 	}
 	var names []string
-	for _, e := range entries {
-		if app := e.Service.GitOps.Application; app != "" {
+	for _, s := range services {
+		if app := s.GitOps.Application; app != "" {
 			names = append(names, app)
 		}
 	}
 	argo, answers := g.checkArgoCD(ctx, names)
 	out = append(out, argo...)
-	for _, e := range entries {
-		if e.Service.GitOps != (playbook.GitOps{}) {
-			detail, err := g.checkService(ctx, e.Service, answers)
+	for _, s := range services {
+		if s.GitOps != (playbook.GitOps{}) {
+			detail, err := g.checkService(ctx, s, answers)
 			fix := "correct gitops of the service in the catalog"
 			if errors.Is(err, errNoArgoCD) {
 				fix = "check again once Argo CD answers"
 			}
-			out = append(out, found("service "+e.Service.Name, detail, err, fix))
+			out = append(out, found("service "+s.Name, detail, err, fix))
 		}
 	}
 	return out, nil

@@ -7,9 +7,21 @@ import (
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
+
+// ConfiguredServices returns the services that the configuration lists, without
+// those that are discovered.
+func ConfiguredServices(c config.Config) ([]playbook.Service, error) {
+	entries, err := catalog.ParseNode(c.File, &c.Services)
+	services := make([]playbook.Service, 0, len(entries))
+	for _, e := range entries {
+		services = append(services, e.Service)
+	}
+	return services, err
+}
 
 // OpenCluster returns the world of a configuration: its cluster, its Prometheus
 // and its services. It connects to nothing: what is down now may be up when it

@@ -12,14 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/app"
-	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/spelling"
 	"github.com/inference-responder/responder/internal/step/git"
 )
 
@@ -92,9 +90,13 @@ func (f *placeFlags) open(ctx context.Context, p *command.Process) (manifestTree
 	if err != nil {
 		return nil, nil, err
 	}
-	svc, err := findService(c, f.service)
+	services, err := app.ConfiguredServices(c)
 	if err != nil {
 		return nil, nil, err
+	}
+	svc, err := findService(services, f.service)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w in %s; services found in the cluster are known to a running service only, and --path looks in a checkout", err, c.File)
 	}
 	if f.container != "" {
 		svc.Container = f.container
@@ -141,26 +143,6 @@ func promptly[T any](ctx context.Context, f func() (T, error)) (T, error) {
 		var none T
 		return none, errors.New("interrupted; nothing was changed")
 	}
-}
-
-// findService finds a service of the configured catalog.
-func findService(c config.Config, name string) (playbook.Service, error) {
-	entries, err := catalog.ParseNode(c.File, &c.Services)
-	if err != nil {
-		return playbook.Service{}, err
-	}
-	var names []string
-	for _, e := range entries {
-		if e.Service.Name == name {
-			return e.Service, nil
-		}
-		names = append(names, e.Service.Name)
-	}
-	hint := ""
-	if near := spelling.Nearest(name, names); near != "" {
-		hint = fmt.Sprintf("; did you mean %q?", near)
-	}
-	return playbook.Service{}, fmt.Errorf("%s configures no service %q%s (services that are discovered are known to a running service only; --path looks in a checkout)", c.File, name, hint)
 }
 
 // inRepository are the manifests of a service in its repository.

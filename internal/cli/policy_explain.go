@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
-	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
@@ -52,11 +51,15 @@ the configuration, such as cooldown and budget, come on top.`,
   responder policy explain -f policy.yaml --service serving/chat --at 2026-12-24T23:00:00+01:00
   responder policy explain -f policy.yaml --service serving/chat --playbook inference-slo-breach -o yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := explainPolicy(cmd.Context(), f, &c, time.Now())
+			at, err := parseMoment(f.at, time.Now())
 			if err != nil {
 				return err
 			}
-			return out.Print(p.Stdout, answer, answer.write)
+			answer, err := explainPolicy(cmd.Context(), f, &c, at)
+			if err != nil {
+				return err
+			}
+			return out.Print(p.Stdout, answer, func(w io.Writer) error { return writeExplanation(w, answer, at) })
 		},
 	}
 	cmd.Flags().StringVarP(&f.file, "file", "f", "", "policy file (default: the configuration's)")
@@ -70,42 +73,8 @@ the configuration, such as cooldown and budget, come on top.`,
 	return cmd
 }
 
-// policyExplanation is the answer of policy explain.
-type policyExplanation struct {
-	Service string             `json:"service"`
-	At      time.Time          `json:"at"`
-	Policy  string             `json:"policy"` // the file
-	Digest  string             `json:"digest"`
-	Levers  []leverExplanation `json:"levers"` // and gate states
-}
-
-// leverExplanation is what would become of one lever, or one gate state.
-type leverExplanation struct {
-	Playbook string         `json:"playbook"`
-	State    string         `json:"state"`
-	Kind     string         `json:"kind"`             // lever, gate
-	Lever    string         `json:"lever,omitempty"`  // of a lever: its kind of step
-	Answer   string         `json:"answer"`           // denied, observed, asks, applies
-	Autonomy string         `json:"autonomy"`         // effective, policy included
-	HeldBy   []heldBy       `json:"heldBy,omitempty"` // what keeps it below auto; all of them have to be raised
-	Cap      *machine.Cap   `json:"cap,omitempty"`
-	Denied   []policy.Cause `json:"denied,omitempty"`
-	Needs    []machine.Need `json:"needs,omitempty"` // who would have to say yes, each of them
-	Within   string         `json:"within,omitempty"`
-	Tiers    []machine.Tier `json:"tiers,omitempty"`
-
-	BreakGlass []string       `json:"breakGlass,omitempty"`
-	Depends    []policy.Cause `json:"depends,omitempty"` // what may change the answer once there is a plan
-}
-
-// heldBy is a setting of autonomy that holds a lever back.
-type heldBy struct {
-	Level string `json:"level"`
-	By    string `json:"by"`
-}
-
 // holds lists the settings that are at the lowest level, where that is below auto.
-func (f explainFlags) holds(c config.Config, pb *playbook.Playbook, st *playbook.State, service playbook.Service) []heldBy {
+func (f explainFlags) holds(c config.Config, pb *playbook.Playbook, st *playbook.State, service playbook.Service) []api.Limit {
 	configured := "autonomy in " + f.config
 	if !c.IsSet("autonomy") {
 		configured += ", which does not set it"
@@ -126,10 +95,10 @@ func (f explainFlags) holds(c config.Config, pb *playbook.Playbook, st *playbook
 	for _, x := range all {
 		lowest = min(lowest, x.level)
 	}
-	var out []heldBy
+	var out []api.Limit
 	for _, x := range all {
 		if x.level == lowest && lowest < playbook.Auto {
-			out = append(out, heldBy{x.level.String(), x.by})
+			out = append(out, api.Limit{Level: x.level.String(), Rule: x.by})
 		}
 	}
 	return out
@@ -143,14 +112,10 @@ const (
 	leverApplies  = "applies"
 )
 
-func explainPolicy(ctx context.Context, f explainFlags, server *client.Client, now time.Time) (policyExplanation, error) {
-	var none policyExplanation
+func explainPolicy(ctx context.Context, f explainFlags, server *client.Client, at time.Time) (api.PolicyExplanation, error) {
+	var none api.PolicyExplanation
 	if f.service == "" {
 		return none, errors.New("which service? name it with --service")
-	}
-	at, err := parseMoment(f.at, now)
-	if err != nil {
-		return none, err
 	}
 	c, err := config.Load(f.config)
 	if err != nil {
@@ -179,7 +144,7 @@ func explainPolicy(ctx context.Context, f explainFlags, server *client.Client, n
 	if err != nil {
 		return none, err
 	}
-	answer := policyExplanation{Service: service.Name, At: at, Policy: file, Digest: set.Digest(), Levers: []leverExplanation{}}
+	answer := api.PolicyExplanation{Service: service.Name, At: at.UTC(), Policy: file, Digest: set.Digest(), Levers: []api.LeverExplanation{}}
 	for _, pb := range books.All() {
 		if (f.playbook == "" || pb.Name == f.playbook) && pb.Serves(service.Name) {
 			answer.Levers = append(answer.Levers, f.explainPlaybook(set, pb, service, c, at, caps)...)
@@ -210,36 +175,26 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 // explainedService finds a service by its name: at the running service, if one
 // is named, else in the configuration.
 func explainedService(ctx context.Context, c config.Config, server *client.Client, name string) (playbook.Service, error) {
-	var services []playbook.Service
 	if server.Server != "" {
 		var answer api.ServiceList
 		if err := server.Get(ctx, client.ServicesPath, nil, &answer); err != nil {
 			return playbook.Service{}, err
 		}
+		var services []playbook.Service
 		for _, s := range answer.Services {
 			services = append(services, s.Playbook())
 		}
-	} else {
-		entries, err := catalog.ParseNode(c.File, &c.Services)
-		if err != nil {
-			return playbook.Service{}, err
-		}
-		for _, e := range entries {
-			services = append(services, e.Service)
-		}
+		return findService(services, name)
 	}
-	var names []string
-	for _, s := range services {
-		if s.Name == name {
-			return s, nil
-		}
-		names = append(names, s.Name)
+	services, err := app.ConfiguredServices(c)
+	if err != nil {
+		return playbook.Service{}, err
 	}
-	err := unknownName("service", name, names)
-	if c.Discovery.Enabled && server.Server == "" {
+	s, err := findService(services, name)
+	if err != nil && c.Discovery.Enabled {
 		err = fmt.Errorf("%w; services found in the cluster are known to a running service: name it with --server", err)
 	}
-	return playbook.Service{}, err
+	return s, err
 }
 
 // stateName is a playbook's state.
@@ -264,6 +219,17 @@ func demotions(ctx context.Context, server *client.Client, service string) (map[
 	return out, nil
 }
 
+func findService(services []playbook.Service, name string) (playbook.Service, error) {
+	var names []string
+	for _, s := range services {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return playbook.Service{}, unknownName("service", name, names)
+}
+
 func unknownName(what, got string, names []string) error {
 	hint := ""
 	if near := spelling.Nearest(got, names); near != "" {
@@ -273,8 +239,8 @@ func unknownName(what, got string, names []string) error {
 }
 
 // explainPlaybook reports what would become of each lever and gate of a playbook.
-func (f explainFlags) explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, c config.Config, at time.Time, caps map[stateName]machine.Cap) []leverExplanation {
-	var out []leverExplanation
+func (f explainFlags) explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, c config.Config, at time.Time, caps map[stateName]machine.Cap) []api.LeverExplanation {
+	var out []api.LeverExplanation
 	for _, st := range pb.States {
 		if st.Kind != playbook.StateLever && st.Kind != playbook.StateGate {
 			continue
@@ -285,45 +251,71 @@ func (f explainFlags) explainPlaybook(set *policy.Set, pb *playbook.Playbook, se
 			result.Terms.Cap = &most
 		}
 		run = run.Under(&result.Terms)
-		e := leverExplanation{
-			Playbook: pb.Name, State: st.Name, Kind: string(st.Kind), Lever: st.Step, Autonomy: run.Autonomy(st).String(), Cap: result.Terms.Cap,
+		e := api.LeverExplanation{
+			Playbook: pb.Name, State: st.Name, Kind: string(st.Kind), Lever: st.Step, Autonomy: run.Autonomy(st).String(),
 			HeldBy: f.holds(c, pb, st, service),
-			Needs:  run.Needs(st), Tiers: result.Terms.Tiers, BreakGlass: result.Terms.BreakGlass,
+		}
+		if most := result.Terms.Cap; most != nil {
+			e.Cap = limitOf(*most)
 		}
 		for _, cause := range result.Causes {
 			switch {
 			case cause.Denies:
-				e.Denied = append(e.Denied, cause)
+				e.Denied = append(e.Denied, causeOf(cause))
 			case cause.Depends:
-				e.Depends = append(e.Depends, cause)
+				e.Depends = append(e.Depends, causeOf(cause))
 			}
 		}
-		e.answer(st, result.Terms, run.Autonomy(st))
+		addAnswer(&e, st, run, result.Terms)
 		out = append(out, e)
 	}
 	return out
 }
 
-// answer sums up in a word, and drops what that word makes pointless.
-func (e *leverExplanation) answer(st *playbook.State, terms machine.Terms, level playbook.Autonomy) {
+// addAnswer sets the answer, and who is asked if that is the answer.
+func addAnswer(e *api.LeverExplanation, st *playbook.State, run machine.State, terms machine.Terms) {
+	needs := run.Needs(st)
 	switch {
 	case len(e.Denied) > 0:
 		e.Answer = leverDenied
-	case level == playbook.Observe:
-		e.Answer = leverObserved
-	case len(e.Needs) > 0:
-		e.Answer = leverAsks
-		within := machine.AskWithin
-		if st.Approve != nil && st.Approve.Within > 0 {
-			within = st.Approve.Within
-		}
-		if terms.Within > 0 {
-			within = min(within, terms.Within)
-		}
-		e.Within = playbook.FormatDuration(within)
 		return
-	default:
+	case run.Autonomy(st) == playbook.Observe:
+		e.Answer = leverObserved
+		return
+	case len(needs) == 0:
 		e.Answer = leverApplies
+		return
 	}
-	e.Needs, e.Tiers, e.BreakGlass = slices.Clip(e.Needs[:0]), nil, nil
+	e.Answer = leverAsks
+	within := machine.AskWithin
+	if st.Approve != nil && st.Approve.Within > 0 {
+		within = st.Approve.Within
+	}
+	if terms.Within > 0 {
+		within = min(within, terms.Within)
+	}
+	e.Within, e.BreakGlass = playbook.FormatDuration(within), terms.BreakGlass
+	for _, n := range needs {
+		e.Needs = append(e.Needs, api.NeedOf(n))
+	}
+	for _, t := range terms.Tiers {
+		e.Tiers = append(e.Tiers, api.TierOf(t))
+	}
+}
+
+func causeOf(c policy.Cause) api.Cause {
+	out := api.Cause{Rule: c.Rule, Place: c.Place, Effect: c.Effect, Why: c.Why}
+	if c.Need != nil {
+		need := api.NeedOf(*c.Need)
+		out.Need = &need
+	}
+	if c.Cap != nil {
+		out.Cap = limitOf(*c.Cap)
+	}
+	return out
+}
+
+func limitOf(c machine.Cap) *api.Limit {
+	limit := api.LimitOf(c)
+	return &limit
 }

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
-	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-// write prints the explanation: a table, and below it the reasons.
-func (a policyExplanation) write(w io.Writer) error {
-	fmt.Fprintf(w, "%s at %s\npolicy %s\n\n", runview.Printable(a.Service), a.At.Format("Mon 2006-01-02 15:04 MST"), runview.Printable(a.Policy))
+// writeExplanation prints a table, and below it the reasons. at is the time in
+// the zone that it was asked for.
+func writeExplanation(w io.Writer, a api.PolicyExplanation, at time.Time) error {
+	fmt.Fprintf(w, "%s at %s\npolicy %s\n\n", runview.Printable(a.Service), at.Format("Mon 2006-01-02 15:04 MST"), runview.Printable(a.Policy))
 	t := &runview.Table{
 		Columns: []runview.Column{{Head: "PLAYBOOK", Flex: true}, {Head: "STATE", Flex: true}, {Head: "LEVER"}, {Head: "LEVEL"}, {Head: "ANSWER"}},
 		Empty:   "no playbook with a lever or gate may run for this service",
@@ -25,15 +26,15 @@ func (a policyExplanation) write(w io.Writer) error {
 	}
 	var b strings.Builder
 	for _, l := range a.Levers {
-		fmt.Fprintf(&b, "\n%s, %s (%s): %s\n", l.Playbook, l.State, runview.OrText(l.Lever, l.Kind), l.inWords())
-		l.reasons(&b)
+		fmt.Fprintf(&b, "\n%s, %s (%s): %s\n", l.Playbook, l.State, runview.OrText(l.Lever, l.Kind), answerWords(l))
+		writeReasons(&b, l)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// inWords describes the answer as a sentence.
-func (e leverExplanation) inWords() string {
+// answerWords describes the answer in a few words.
+func answerWords(e api.LeverExplanation) string {
 	switch e.Answer {
 	case leverDenied:
 		return "denied"
@@ -46,8 +47,8 @@ func (e leverExplanation) inWords() string {
 	}
 }
 
-// reasons writes why, one thing below the other.
-func (e leverExplanation) reasons(b *strings.Builder) {
+// writeReasons writes one reason below the other.
+func writeReasons(b *strings.Builder, e api.LeverExplanation) {
 	for _, c := range e.Denied {
 		writeReason(b, "denied", c.Why, c.Place)
 	}
@@ -55,10 +56,10 @@ func (e leverExplanation) reasons(b *strings.Builder) {
 		return // nothing else matters
 	}
 	for _, h := range e.HeldBy {
-		writeReason(b, "level", h.Level+" by "+h.By, "")
+		writeReason(b, "level", h.Level+" by "+h.Rule, "")
 	}
 	if e.Cap != nil {
-		writeReason(b, "level", "at most "+e.Cap.Level.String(), e.Cap.Rule)
+		writeReason(b, "level", "at most "+e.Cap.Level, e.Cap.Rule)
 	}
 	for _, n := range e.Needs {
 		writeReason(b, "yes from", needWords(n), n.Rule)
@@ -67,14 +68,14 @@ func (e leverExplanation) reasons(b *strings.Builder) {
 		writeReason(b, "or alone", strings.Join(e.BreakGlass, ", ")+", with a reason", "")
 	}
 	for _, t := range e.Tiers {
-		writeReason(b, "told", strings.Join(t.To, ", ")+" after "+playbook.FormatDuration(t.After), "")
+		writeReason(b, "told", strings.Join(t.To, ", ")+" after "+t.After, "")
 	}
 	for _, c := range e.Depends {
 		writeReason(b, "depends", c.Why, c.Place)
 	}
 }
 
-func needWords(n machine.Need) string {
+func needWords(n api.Need) string {
 	who := runview.OrText(strings.Join(n.From, ", "), "nobody: the service names no owners")
 	text := fmt.Sprintf("%d of %s", n.Quorum, who)
 	if n.Strong {
