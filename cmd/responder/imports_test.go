@@ -96,7 +96,7 @@ var mayImport = map[string][]string{
 
 	// The catalog makes playbook.Service values, which runs keep.
 	"internal/catalog": {"internal/playbook", "internal/kube", "internal/yamldoc"},
-	// The answers of the API are projections of what it must not show as it is stored.
+	// What the API takes and answers: projections of what it must not show as it is stored.
 	"internal/api":     {"internal/fault", "internal/playbook", "internal/executor/machine"},
 	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/outbound"},
 	"internal/web":     {"internal/playbook", "internal/executor/machine"},
@@ -123,23 +123,33 @@ var mayImport = map[string][]string{
 		"internal/runview", "internal/sandbox", "internal/slack", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
-	// Commands print what pure packages know and ask a running service for the rest; what acts is built by app.
+	// A command asks a running service through client, or reads files through app
+	// and config. What else it imports is the command's own subject.
 	"internal/cli": {
-		"internal/api", "internal/app", "internal/audit", "internal/catalog", "internal/cli/agentflags", "internal/cli/client", "internal/cli/command",
-		"internal/cli/demo", "internal/cli/dryrun", "internal/config", "internal/engine", "internal/executor/machine", "internal/gitops",
-		"internal/gitops/manifests", "internal/gpu/judge", "internal/playbook", "internal/policy", "internal/runview", "internal/sandbox",
-		"internal/slack", "internal/spelling", "internal/step", "internal/step/git", "internal/step/kinds", "internal/webhook", "internal/yamldoc",
+		"internal/api", "internal/app", "internal/config", "internal/runview",
+		"internal/cli/agentflags", "internal/cli/client", "internal/cli/command", "internal/cli/demo", "internal/cli/dryrun",
+		"internal/audit",                                                    // audit verify and export: the files of a journal, without a service
+		"internal/engine",                                                   // engine flags
+		"internal/executor/machine",                                         // policy explain: what the machine would ask; runs: the state that runview shows
+		"internal/gitops", "internal/gitops/manifests", "internal/step/git", // gitops locate and set: the editor, and the checks of the levers
+		"internal/gpu/judge",                                           // gpu: judgements of nodes
+		"internal/playbook", "internal/step/kinds", "internal/yamldoc", // playbook lint, graph and kinds: the language and its problems
+		"internal/policy",   // policy lint, test and explain: the rules
+		"internal/sandbox",  // the names of scenarios; serve --sandbox
+		"internal/slack",    // slack manifest
+		"internal/spelling", // hints for misspelled names
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
-	"internal/cli/client":  {"internal/api", "internal/app", "internal/cli/command", "internal/config", "internal/outbound", "internal/runview", "internal/webhook"},
+	// The same service over HTTP: the build information of app, the URL checks of config, secrets and TLS of outbound.
+	"internal/cli/client": {"internal/api", "internal/app", "internal/cli/command", "internal/config", "internal/outbound", "internal/runview"},
 	"internal/cli/demo": {
 		"internal/api", "internal/app", "internal/audit", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine",
-		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo", "internal/webhook",
+		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo",
 	},
 	"internal/cli/dryrun": {
 		"internal/fault",
 		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/gitops",
-		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/step/git", "internal/webhook",
+		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/step/git",
 	},
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},
 	"cmd/responder/agent": {"internal/cli/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/judge", "internal/gpu/nvml", "internal/gpu/podresources"},
