@@ -277,7 +277,7 @@ func PlanOf(p machine.Plan) Plan {
 			return AffectedService{a.Service, a.MinReady, Capacity(a.Capacity)}
 		}),
 		NodePool: one(p.Pool, func(n machine.NodePool) NodePool { return NodePool(n) }), Notes: p.Notes, LowestReady: p.Lowest,
-		PreExistingDrift: some(p.Beside, func(a machine.Amiss) Drift { return Drift(a) }),
+		PreExistingDrift: some(p.Drift, func(a machine.Drift) Drift { return Drift(a) }),
 	}
 }
 
@@ -294,7 +294,7 @@ func (p Plan) machine() machine.Plan {
 			return machine.Affected{Service: a.Service, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
 		}),
 		Pool: one(p.NodePool, func(n NodePool) machine.NodePool { return machine.NodePool(n) }), Notes: p.Notes, Lowest: p.LowestReady,
-		Beside: some(p.PreExistingDrift, func(d Drift) machine.Amiss { return machine.Amiss(d) }),
+		Drift: some(p.PreExistingDrift, func(d Drift) machine.Drift { return machine.Drift(d) }),
 	}
 }
 
@@ -351,14 +351,14 @@ func TierOf(t machine.Tier) Tier {
 func decisionOf(d machine.Decision) Decision {
 	return Decision{
 		Gate: d.Gate, Digest: d.Digest, Approve: d.Approve, By: d.By, Groups: d.Groups,
-		Channel: d.Door, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason,
+		Channel: d.Channel, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason,
 	}
 }
 
 func (d Decision) machine() machine.Decision {
 	return machine.Decision{
 		Gate: d.Gate, Digest: d.Digest, Approve: d.Approve, By: d.By, Groups: d.Groups,
-		Door: d.Channel, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason,
+		Channel: d.Channel, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason,
 	}
 }
 

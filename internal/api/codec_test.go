@@ -29,7 +29,7 @@ var (
 		Selector: `model_name="llama"`, SLOs: []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5}},
 		GitOps: playbook.GitOps{Application: "argocd/chat", Repository: "https://git.example/fleet", Branch: "main", Path: "apps/chat", Object: playbook.Workload{Kind: "InferenceService", Name: "chat"}},
 	}
-	decision = machine.Decision{Gate: "r-1/rollback#1/gate#1", Digest: "sha256:1", Approve: true, By: "user:ada", Groups: []string{"group:ml-platform"}, Door: "slack", Strong: true, BreakGlass: true, Reason: "all asleep"}
+	decision = machine.Decision{Gate: "r-1/rollback#1/gate#1", Digest: "sha256:1", Approve: true, By: "user:ada", Groups: []string{"group:ml-platform"}, Channel: "slack", Strong: true, BreakGlass: true, Reason: "all asleep"}
 	guards   = []machine.GuardVerdict{{Guard: "firing", OK: true, Why: "1 alert fires"}, {Guard: "lock", Wait: true, Why: "held by r-2"}}
 	plan     = machine.Plan{
 		Step: "kube.rollback", Target: machine.Target{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "serving", Name: "chat", UID: "u", Generation: 7},
@@ -39,7 +39,7 @@ var (
 		Capacity: machine.Capacity{ReadyNow: 4, LowestReady: 3, ReadyAfter: 4, TokensPerSecond: &number},
 		Others:   []machine.Affected{{Service: "serving/code", MinReady: 1, Capacity: machine.Capacity{Unknown: true}}},
 		Pool:     &machine.NodePool{Name: "h100", Size: 8, Out: []string{"gpu-1: cordoned"}}, Notes: []string{"a PDB allows 1"},
-		Lowest: map[string]int{"Deployment serving/chat": 3}, Beside: []machine.Amiss{{Kind: "Service", Name: "chat", Sync: "OutOfSync"}},
+		Lowest: map[string]int{"Deployment serving/chat": 3}, Drift: []machine.Drift{{Kind: "Service", Name: "chat", Sync: "OutOfSync"}},
 	}
 	sample = machine.Sample{At: later, Verdict: machine.VerdictRecovering, Reason: fault.NotMet, Message: "held for 30s", HeldFrom: noon, Values: []machine.Reading{
 		{Name: "slow first tokens", Unit: "ratio", Value: &number, Limit: 2, Op: "<", OK: true}, {Name: "traffic", Limit: 1, Op: ">", Why: fault.NoData},

@@ -38,8 +38,8 @@ func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding,
 	if g.Manifests != nil {
 		for _, r := range g.Manifests.Check(ctx) {
 			way := "changes are pushed"
-			if r.Way.PullRequest {
-				way = fmt.Sprintf("changes go by pull request on %s, because %s", r.Way.Forge, r.Way.Why)
+			if r.Delivery.PullRequest {
+				way = fmt.Sprintf("changes go by pull request on %s, because %s", r.Delivery.Forge, r.Delivery.Why)
 			}
 			out = append(out, found("repository "+r.Repository, "at "+runview.ShortCommit(r.Head)+"; "+way, r.Err, repositoryFix(r)))
 		}

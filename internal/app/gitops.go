@@ -88,7 +88,7 @@ func remoteOf(r config.Repository, g config.Gitops) (manifests.Remote, error) {
 	client, err := forge.New(forge.Options{
 		Kind: forge.Kind(f.Kind), API: f.API, Repository: r.ForgeRepository(), TokenFile: f.TokenFile, CAFile: f.CAFile, Method: forge.Method(f.Method),
 	})
-	out.Forge, out.Way, out.Within = client, manifests.Way(r.Way), f.MergeWithin
+	out.Forge, out.Delivery, out.Within = client, manifests.Mode(r.Way), f.MergeWithin
 	return out, err
 }
 

@@ -143,7 +143,7 @@ func TestPeopleDecideOnThePage(t *testing.T) {
 		return ok && now.Levers == 1
 	})
 	now, _ := s.executor.RunState(run.Start.Run)
-	if v := now.Lever.Votes; len(v) != 2 || v[0].Door != "web" || v[1].By != "user:bob" || v[1].Digest != run.Gate.Digest {
+	if v := now.Lever.Votes; len(v) != 2 || v[0].Channel != "web" || v[1].By != "user:bob" || v[1].Digest != run.Gate.Digest {
 		t.Errorf("votes %+v", v)
 	}
 }

@@ -239,7 +239,7 @@ func policyInput(in executor.PolicyInput) policy.Input {
 		out.With, out.Plan = l.With, l.Plan
 	}
 	if d := s.Consent().Approved; d != nil {
-		out.Actor = policy.Actor{Name: d.By, Door: d.Door}
+		out.Actor = policy.Actor{Name: d.By, Channel: d.Channel}
 		for _, g := range d.Groups {
 			out.Actor.Groups = append(out.Actor.Groups, strings.TrimPrefix(g, "group:"))
 		}

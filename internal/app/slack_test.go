@@ -110,7 +110,7 @@ func TestDenyInSlack(t *testing.T) {
 			t.Error("a denied change was made")
 		}
 	}
-	if len(decisions) != 1 || decisions[0].Door != "slack" || decisions[0].Approve || decisions[0].Strong || !slices.Contains(decisions[0].Groups, "ml-platform") {
+	if len(decisions) != 1 || decisions[0].Channel != "slack" || decisions[0].Approve || decisions[0].Strong || !slices.Contains(decisions[0].Groups, "ml-platform") {
 		t.Errorf("decided: %+v", decisions)
 	}
 	if got := scrape(t, h.metrics)[`responder_slack_clicks_refused_total{reason="unknown_person"}`]; got != "1" {
@@ -135,7 +135,7 @@ func TestDecidedElsewhereWhileSlackIsDown(t *testing.T) {
 	if h.theRun(t).Gate == nil {
 		t.Fatal("while nobody could say who clicked, the click decided")
 	}
-	if err := h.executor.Command(t.Context(), run, machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{By: "user:ada", Groups: []string{"ml-platform"}, Approve: true, Door: "cli"}}); err != nil {
+	if err := h.executor.Command(t.Context(), run, machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{By: "user:ada", Groups: []string{"ml-platform"}, Approve: true, Channel: "cli"}}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the outage is shown", func() bool { return scrape(t, h.metrics)[`responder_slack_down{scope="workspace"}`] == "1" })

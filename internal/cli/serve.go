@@ -199,7 +199,7 @@ then:
   responder runs list
 Time passes %v times as fast as life: a question for 15 minutes is open for %s. --pace 1 is life.
 
-`, sc.Title, sc.Story, file, addr, addr, addr, pace, open)
+`, sc.Title, sc.Description, file, addr, addr, addr, pace, open)
 	return err
 }
 

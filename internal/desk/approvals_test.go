@@ -215,7 +215,7 @@ func TestOutage(t *testing.T) {
 	h.asking("r-2")
 	until(t, s, "that it is on record", func() bool { return len(h.records(KindOutage)) == 1 })
 	// Slack is down: the run is decided on the command line and goes on.
-	if err := h.do("r-1", machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{By: "user:ada", Approve: true, Door: "cli"}}); err != nil {
+	if err := h.do("r-1", machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{By: "user:ada", Approve: true, Channel: "cli"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.applied("r-1")
@@ -325,7 +325,7 @@ func TestRefusedMessageIsAskedInPlainWords(t *testing.T) {
 	h.asking("r-1")
 	until(t, s, "the plain question", func() bool { p := posts(s); return len(p) == 1 && says(p[0], "responder approve r-1") })
 	until(t, s, "that it was seen", func() bool { return len(h.records(KindSent)) == 1 })
-	if err := h.do("r-1", machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{By: "user:ada", Door: "cli", Reason: "no"}}); err != nil {
+	if err := h.do("r-1", machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{By: "user:ada", Channel: "cli", Reason: "no"}}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, s, "the decision in the same message", func() bool { p := posts(s); return len(p) == 1 && says(p[0], "Denied") })

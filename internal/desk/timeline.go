@@ -109,7 +109,7 @@ func (s *timeline) decided(d machine.Decision, at time.Time) {
 		s.state = slack.Approved
 		s.voted = append(slices.Clip(s.voted), d)
 	}
-	s.end = &slack.Outcome{Who: []string{d.By}, At: at, Why: d.Reason, Channel: d.Door, BreakGlass: d.BreakGlass}
+	s.end = &slack.Outcome{Who: []string{d.By}, At: at, Why: d.Reason, Channel: d.Channel, BreakGlass: d.BreakGlass}
 	if d.Approve && !d.BreakGlass {
 		s.end.Who = nil
 		for _, v := range s.voted {

@@ -24,7 +24,7 @@ func (h *harness) ended(run string) {
 
 func (h *harness) ordered(run string, c machine.CommandKind) {
 	h.t.Helper()
-	if err := h.do(run, machine.Command{Kind: c, Decision: &machine.Decision{By: "user:ada", Approve: true, Door: "cli", Reason: "test"}}); err != nil {
+	if err := h.do(run, machine.Command{Kind: c, Decision: &machine.Decision{By: "user:ada", Approve: true, Channel: "cli", Reason: "test"}}); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -64,7 +64,7 @@ func BenchmarkDecision(b *testing.B) {
 			id = all[0].Start.Run
 		}
 	}
-	word := machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{Approve: true, By: "user:eve", Door: "api"}}
+	word := machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{Approve: true, By: "user:eve", Channel: "api"}}
 	var took []time.Duration
 	for b.Loop() {
 		began := time.Now()

@@ -50,7 +50,7 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 		case "lowest":
 			return d.other(&p.Lowest)
 		default: // beside
-			return d.other(&p.Beside)
+			return d.other(&p.Drift)
 		}
 	})
 }

@@ -24,11 +24,11 @@ type Quarantined struct {
 // having looked at what it may have left behind. The end of the run is in the
 // same batch.
 type Released struct {
-	Run    string `json:"run"`
-	By     string `json:"by"`
-	Door   string `json:"door,omitempty"`
-	Reason string `json:"reason"`
-	Error  string `json:"error"` // why it was set aside
+	Run     string `json:"run"`
+	By      string `json:"by"`
+	Channel string `json:"door,omitempty"`
+	Reason  string `json:"reason"`
+	Error   string `json:"error"` // why it was set aside
 }
 
 // quarantine is why and since when a run is in quarantine, as the log has it.
@@ -109,7 +109,7 @@ func (e *Executor) appendRelease(r *run, d *machine.Decision) error {
 	if err != nil {
 		return err
 	}
-	released := Released{Run: r.id, By: d.By, Door: d.Door, Reason: d.Reason, Error: r.dead.Error()}
+	released := Released{Run: r.id, By: d.By, Channel: d.Channel, Reason: d.Reason, Error: r.dead.Error()}
 	learned := ladder.Additions{Results: ladder.Results(*r.state, []machine.Event{end})}
 	e.trust.Change.RLock()
 	defer e.trust.Change.RUnlock()

@@ -14,7 +14,7 @@ import (
 
 // letGo is a person's word that a run may be released.
 func letGo(reason string) machine.Command {
-	return machine.Command{Kind: machine.CmdRelease, Decision: &machine.Decision{By: "user:ada", Door: "cli", Reason: reason}}
+	return machine.Command{Kind: machine.CmdRelease, Decision: &machine.Decision{By: "user:ada", Channel: "cli", Reason: reason}}
 }
 
 // setAsideNow sets the run aside as a panic of our own code would.

@@ -189,7 +189,7 @@ func TestStarterDoesNotApprove(t *testing.T) {
 		}
 		for _, door := range []string{"cli", "api", "slack", "web"} {
 			for _, glass := range []bool{false, true} {
-				d := &machine.Decision{Approve: true, By: "user:ada", Door: door, BreakGlass: glass, Reason: "because"}
+				d := &machine.Decision{Approve: true, By: "user:ada", Channel: door, BreakGlass: glass, Reason: "because"}
 				if err := h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdDecide, Decision: d}); !errors.Is(err, ErrForbidden) {
 					t.Errorf("ada over %s, alone %v: %v", door, glass, err)
 				}

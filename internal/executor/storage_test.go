@@ -34,7 +34,7 @@ func TestStoredForm(t *testing.T) {
 			`{"at":"2026-11-21T08:00:00.000000005Z","state":"scale","effect":"r-1/scale#1/apply#1","action":"apply","attempt":1,"digest":"sha256:ab"}`,
 		},
 		{
-			machine.Event{Kind: machine.GateDecided, At: at, State: "scale", Decision: &machine.Decision{Gate: "g", Digest: "sha256:ab", Approve: true, By: "user:ada", Door: "cli"}},
+			machine.Event{Kind: machine.GateDecided, At: at, State: "scale", Decision: &machine.Decision{Gate: "g", Digest: "sha256:ab", Approve: true, By: "user:ada", Channel: "cli"}},
 			`{"at":"2026-11-21T08:00:00.000000005Z","state":"scale","decision":{"gate":"g","digest":"sha256:ab","approve":true,"by":"user:ada","door":"cli"}}`,
 		},
 		{

@@ -105,8 +105,8 @@ func RepositoryName(address string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(s, "/"), ".git"))
 }
 
-// Way is how a change of a branch is made.
-type Way struct {
+// Delivery is how a change of a branch is made.
+type Delivery struct {
 	PullRequest bool          // by a pull request; false: by pushing to the branch
 	Why         string        // in words: "branch main is protected"; empty where it is pushed
 	Forge       string        // where it is opened, for people: "github acme/fleet"

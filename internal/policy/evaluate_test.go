@@ -197,7 +197,7 @@ func TestVariablesAreThere(t *testing.T) {
 	in := harmless()
 	in.With = map[string]any{"replicas": int64(3)}
 	in.Run.Alerts = []playbook.Alert{{Status: playbook.Firing, Labels: map[string]string{"team": "chat"}, StartsAt: in.Now}}
-	in.Actor = Actor{Name: "user:ada", Groups: []string{"sre"}, Door: "cli"}
+	in.Actor = Actor{Name: "user:ada", Groups: []string{"sre"}, Channel: "cli"}
 	in.Service = playbook.Service{Name: "prod/chat", Namespace: "prod", Owners: []string{"user:ada"}, SLOs: []playbook.SLO{{Name: "ttft"}}}
 	in.Plan.Diff = []machine.FieldChange{{Path: "spec.replicas", From: "2", To: "3"}}
 	var all []string

@@ -38,9 +38,9 @@ type Run struct {
 // Actor is the person whose decision applies the lever. The zero value is
 // Responder itself: nobody has decided.
 type Actor struct {
-	Name   string   // user:ada
-	Groups []string // without the prefix group:
-	Door   string   // cli, api, slack, web
+	Name    string   // user:ada
+	Groups  []string // without the prefix group:
+	Channel string   // cli, api, slack, web
 }
 
 // Count selects past changes.
@@ -163,7 +163,7 @@ func runValue(in *Input) any {
 }
 
 func actorValue(in *Input) any {
-	return map[string]any{"name": in.Actor.Name, "groups": texts(in.Actor.Groups), "door": in.Actor.Door}
+	return map[string]any{"name": in.Actor.Name, "groups": texts(in.Actor.Groups), "door": in.Actor.Channel}
 }
 
 func texts(words []string) []any {

@@ -113,7 +113,7 @@ func (r *tableReader) given(m *yamldoc.Mapping, in *Input) {
 		r.run(rm, in)
 	}
 	if am := r.part(m, "actor", "name", "groups", "door"); am != nil {
-		in.Actor = Actor{Name: am.Text("name"), Groups: r.list(am, "groups"), Door: am.Text("door")}
+		in.Actor = Actor{Name: am.Text("name"), Groups: r.list(am, "groups"), Channel: am.Text("door")}
 	}
 	if dm := r.part(m, "done", "levers", "runs"); dm != nil {
 		levers, _ := dm.Integer("levers", 0, maxCount)

@@ -201,8 +201,8 @@ func decisionLine(d *machine.Decision) string {
 		return "someone"
 	}
 	line := d.By
-	if d.Door != "" {
-		line += " (" + d.Door + ")"
+	if d.Channel != "" {
+		line += " (" + d.Channel + ")"
 	}
 	return JoinClauses(line, d.Reason)
 }

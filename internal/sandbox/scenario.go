@@ -10,11 +10,11 @@ import (
 
 // Scenario is an incident that can be chosen by name.
 type Scenario struct {
-	Name  string `json:"name"`
-	Title string `json:"title"` // a line
-	Story string `json:"story"` // what happened and what repairs it, a sentence or two
-	Cause string `json:"cause"` // what began it, a few words
-	Fix   string `json:"fix"`   // kind of the lever that repairs it; empty: none does
+	Name        string `json:"name"`
+	Title       string `json:"title"` // a line
+	Description string `json:"story"` // what happened and what repairs it, a sentence or two
+	Cause       string `json:"cause"` // what began it, a few words
+	Fix         string `json:"fix"`   // kind of the lever that repairs it; empty: none does
 }
 
 // scenario is a complete incident. Times are relative to the moment the world is

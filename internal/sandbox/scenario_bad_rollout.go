@@ -26,11 +26,11 @@ func badRollout() scenario {
 	})
 	return scenario{
 		Scenario: Scenario{
-			Name:  "bad-rollout",
-			Title: "A release made the first token slow",
-			Story: "Twelve minutes ago a new revision cut the prefill budget; nearly every first token now comes after 500 ms. Rolling back repairs it.",
-			Cause: "release 2026.47 is rolled out",
-			Fix:   "kube.rollout_undo",
+			Name:        "bad-rollout",
+			Title:       "A release made the first token slow",
+			Description: "Twelve minutes ago a new revision cut the prefill budget; nearly every first token now comes after 500 ms. Rolling back repairs it.",
+			Cause:       "release 2026.47 is rolled out",
+			Fix:         "kube.rollout_undo",
 		},
 		seed:     1,
 		age:      rolloutAge,

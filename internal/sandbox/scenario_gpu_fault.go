@@ -13,11 +13,11 @@ func gpuFault() scenario {
 	chat := chatService()
 	s := scenario{
 		Scenario: Scenario{
-			Name:  "gpu-fault",
-			Title: "One GPU makes a quarter of the requests slow",
-			Story: "Three quarters of an hour ago a GPU under one replica began to fail: memory errors, hardware slowdown. Nothing was released, and more replicas only thin the slow answers out. Draining the node repairs it.",
-			Cause: "GPU 3 of gpu-h100-01 begins to fail",
-			Fix:   "node.drain",
+			Name:        "gpu-fault",
+			Title:       "One GPU makes a quarter of the requests slow",
+			Description: "Three quarters of an hour ago a GPU under one replica began to fail: memory errors, hardware slowdown. Nothing was released, and more replicas only thin the slow answers out. Draining the node repairs it.",
+			Cause:       "GPU 3 of gpu-h100-01 begins to fail",
+			Fix:         "node.drain",
 		},
 		seed:     5,
 		age:      gpuFaultAge,

@@ -5,10 +5,10 @@ package sandbox
 func noHelp() scenario {
 	s := badRollout()
 	s.Scenario = Scenario{
-		Name:  "no-help",
-		Title: "Longer prompts, blamed on an innocent release",
-		Cause: "prompts get longer, release 2026.47 is rolled out",
-		Story: "Twelve minutes ago a release and a wave of long prompts arrived together. The release is innocent: rolling it back does not help and is undone, nor does any other lever.",
+		Name:        "no-help",
+		Title:       "Longer prompts, blamed on an innocent release",
+		Cause:       "prompts get longer, release 2026.47 is rolled out",
+		Description: "Twelve minutes ago a release and a wave of long prompts arrived together. The release is innocent: rolling it back does not help and is undone, nor does any other lever.",
 	}
 	s.seed = 3
 	chat := &s.services[0]

@@ -7,11 +7,11 @@ import "time"
 func nodeReturn() scenario {
 	s := scenario{
 		Scenario: Scenario{
-			Name:  "node-return",
-			Title: "A node comes back from its repair",
-			Story: "Three hours ago a node was drained for a GPU at fault. It was repaired, and the system of those who did it says so. The node is proven healthy and takes pods again.",
-			Cause: "gpu-h100-01 is repaired",
-			Fix:   "node.uncordon",
+			Name:        "node-return",
+			Title:       "A node comes back from its repair",
+			Description: "Three hours ago a node was drained for a GPU at fault. It was repaired, and the system of those who did it says so. The node is proven healthy and takes pods again.",
+			Cause:       "gpu-h100-01 is repaired",
+			Fix:         "node.uncordon",
 		},
 		seed:     8,
 		age:      25 * time.Minute,

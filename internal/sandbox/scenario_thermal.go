@@ -7,11 +7,11 @@ import "time"
 func thermalEmergency() scenario {
 	s := scenario{
 		Scenario: Scenario{
-			Name:  "thermal-emergency",
-			Title: "One GPU is too hot and slows down",
-			Story: "A fan fails: a GPU under one replica has slowed down for heat for twelve minutes. Its node agent says so before the SLO is breached. Draining the node lets it cool, and repairs the service.",
-			Cause: "GPU 3 of gpu-h100-01 gets too hot",
-			Fix:   "node.drain",
+			Name:        "thermal-emergency",
+			Title:       "One GPU is too hot and slows down",
+			Description: "A fan fails: a GPU under one replica has slowed down for heat for twelve minutes. Its node agent says so before the SLO is breached. Draining the node lets it cool, and repairs the service.",
+			Cause:       "GPU 3 of gpu-h100-01 gets too hot",
+			Fix:         "node.drain",
 		},
 		seed:      6,
 		age:       12 * time.Minute,
@@ -28,10 +28,10 @@ func thermalEmergency() scenario {
 func hotRoom() scenario {
 	s := thermalEmergency()
 	s.Scenario = Scenario{
-		Name:  "hot-room",
-		Title: "Three nodes are too hot at once",
-		Story: "The cooling of a row fails: GPUs on three of the service's four nodes slow down for heat. That is no fault of a node; nothing is moved, and people are called.",
-		Cause: "the cooling of a row fails",
+		Name:        "hot-room",
+		Title:       "Three nodes are too hot at once",
+		Description: "The cooling of a row fails: GPUs on three of the service's four nodes slow down for heat. That is no fault of a node; nothing is moved, and people are called.",
+		Cause:       "the cooling of a row fails",
 	}
 	s.seed, s.age = 7, 7*time.Minute
 	for i := range 3 {

@@ -15,11 +15,11 @@ func trafficBurst() scenario {
 	chat.traffic = []shift{{from: -burstAge, factor: 3}}
 	return scenario{
 		Scenario: Scenario{
-			Name:  "traffic-burst",
-			Title: "Three times the usual traffic",
-			Story: "Five minutes ago the arrivals tripled; nothing was deployed. Requests queue before their first token. More replicas repair it.",
-			Cause: "the arrivals triple",
-			Fix:   "kube.scale",
+			Name:        "traffic-burst",
+			Title:       "Three times the usual traffic",
+			Description: "Five minutes ago the arrivals tripled; nothing was deployed. Requests queue before their first token. More replicas repair it.",
+			Cause:       "the arrivals triple",
+			Fix:         "kube.scale",
 		},
 		seed:     2,
 		age:      burstAge,

@@ -60,7 +60,7 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now(), Said: e.Said, MergeBy: e.MergeBy}
+	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now(), OperatorConfirmed: e.OperatorConfirmed, MergeBy: e.MergeBy}
 	switch e.Action {
 	case machine.ActionCheck:
 		return s.check(ctx, e, in)
@@ -136,7 +136,7 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 			return outcomeOf(err, machine.StatusFailed)
 		}
 		out := machine.Outcome{Status: machine.StatusOK, Data: receipt, Waits: waitsFor(receipt)}
-		if e.Said {
+		if e.OperatorConfirmed {
 			out.Message = "people said that it is not in place; what it left on the target was taken off"
 		}
 		return out
@@ -226,7 +226,7 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 		return outcomeOf(o.Unread, machine.StatusFailed)
 	case o.Foreign, !o.Applied:
 		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
-	case o.Defeated:
+	case o.Overridden:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Overridden, Message: o.Progress}
 	case o.Degraded:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Degraded, Message: o.Progress}
@@ -267,7 +267,7 @@ func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Out
 		return outcomeOf(err, machine.StatusFailed)
 	case o.Foreign, !o.Applied:
 		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
-	case o.Defeated:
+	case o.Overridden:
 		sample := machine.Sample{At: in.Now, Verdict: machine.VerdictFailed, Reason: fault.Overridden, Message: o.Progress}
 		return machine.Outcome{Status: machine.StatusOK, Sample: &sample}
 	}

@@ -17,9 +17,9 @@ type GitReceipt struct {
 
 	Left string `json:"left,omitempty"` // of a pull request that was withdrawn: its branch, and why it was not deleted
 
-	// Beside is what of the plan's was still amiss when the change was made. Nil:
+	// Drift is what of the plan's was still amiss when the change was made. Nil:
 	// nobody looked; empty: nothing.
-	Beside []machine.Amiss `json:"beside,omitzero"`
+	Drift []machine.Drift `json:"beside,omitzero"`
 }
 
 // nudger is a lever whose change others carry out once it is made, and who may

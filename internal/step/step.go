@@ -11,14 +11,14 @@ import (
 
 // Input is what every step is told.
 type Input struct {
-	Run     string // for annotations and messages
-	Key     string // idempotency key of the effect
-	Service playbook.Service
-	Alert   playbook.Alert
-	With    map[string]any // parameters, typed as the kind declares them
-	Now     time.Time
-	Said    bool            // undo of a request: people said that nothing is asked for, or no more; only its traces on the target are taken away
-	MergeBy machine.MergeBy // who merges a pull request of the change; empty: people
+	Run               string // for annotations and messages
+	Key               string // idempotency key of the effect
+	Service           playbook.Service
+	Alert             playbook.Alert
+	With              map[string]any // parameters, typed as the kind declares them
+	Now               time.Time
+	OperatorConfirmed bool            // undo of a request: people said that nothing is asked for, or no more; only its traces on the target are taken away
+	MergeBy           machine.MergeBy // who merges a pull request of the change; empty: people
 }
 
 // Check reads the world and changes nothing. The value it returns is a struct
@@ -58,21 +58,21 @@ type Lever interface {
 
 // Observation is what a lever sees of its own change.
 type Observation struct {
-	Applied  bool            // the change is in the world
-	Settled  bool            // and has taken effect (rolled out, ready)
-	Foreign  bool            // the target is neither as before nor as planned: someone else changed it
-	Degraded bool            // it will not take effect by itself (progress deadline exceeded)
-	Pending  bool            // it was asked for and waits for somebody else, such as a merge; Applied is false until then
-	Waits    string          // with Pending: the pull request that has to be merged, for people
-	Declined bool            // people closed what it waited for: it is not made, and nobody else changed the target
-	Unsure   bool            // Applied is as far as the target tells: whether the change was made elsewhere too cannot be read back, and takes somebody's word
-	Unread   error           // Applied is certain, whether it has taken effect could not be asked
-	Defeated bool            // it is made, and what runs has another value: something else decides it
-	Progress string          // for people: "2 of 3 replicas updated"
-	Seen     []string        // how it came to that during the look, for people, oldest first
-	Receipt  json.RawMessage // as Apply would have returned it, when Applied
-	Again    time.Duration   // not settled: when its next step may be taken; 0: nothing says so
+	Applied    bool            // the change is in the world
+	Settled    bool            // and has taken effect (rolled out, ready)
+	Foreign    bool            // the target is neither as before nor as planned: someone else changed it
+	Degraded   bool            // it will not take effect by itself (progress deadline exceeded)
+	Pending    bool            // it was asked for and waits for somebody else, such as a merge; Applied is false until then
+	Waits      string          // with Pending: the pull request that has to be merged, for people
+	Declined   bool            // people closed what it waited for: it is not made, and nobody else changed the target
+	Unsure     bool            // Applied is as far as the target tells: whether the change was made elsewhere too cannot be read back, and takes somebody's word
+	Unread     error           // Applied is certain, whether it has taken effect could not be asked
+	Overridden bool            // it is made, and what runs has another value: something else decides it
+	Progress   string          // for people: "2 of 3 replicas updated"
+	Seen       []string        // how it came to that during the look, for people, oldest first
+	Receipt    json.RawMessage // as Apply would have returned it, when Applied
+	Again      time.Duration   // not settled: when its next step may be taken; 0: nothing says so
 }
 
 // over reports whether waiting and asking again changes nothing.
-func (o Observation) over() bool { return o.Foreign || o.Degraded || o.Defeated }
+func (o Observation) over() bool { return o.Foreign || o.Degraded || o.Overridden }

@@ -31,7 +31,7 @@ type Commits interface {
 	// Commit makes one commit of a proposal whose base is still the head, the way
 	// the request says. It is idempotent under the request's key. A base that
 	// moved is a conflict; a push that is refused because the branch is protected
-	// has [gitops.ErrProtected] in its error, and from then on Way says so.
+	// has [gitops.ErrProtected] in its error, and from then on Delivery reports a pull request.
 	Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error)
 	// Find tells what became of the commit with that key.
 	Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
@@ -39,9 +39,9 @@ type Commits interface {
 
 // Pulls steers the pull requests that commits may wait in.
 type Pulls interface {
-	// Way tells how a change of the source's branch is made now: pushed, or by a
+	// Delivery returns how a change of the source's branch is made now: pushed, or by a
 	// pull request. What cannot be found out is an error.
-	Way(ctx context.Context, src gitops.Source) (gitops.Way, error)
+	Delivery(ctx context.Context, src gitops.Source) (gitops.Delivery, error)
 	// Withdraw closes that of the commit with that key, if it is open.
 	Withdraw(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
 	// Merge merges it, as soon as no review or check is missing; what is missing

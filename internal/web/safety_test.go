@@ -49,7 +49,7 @@ func poisoned(t *testing.T, s string) (machine.State, []machine.Event) {
 		e := &events[i]
 		e.Message, e.State, e.Facts = s, s, []string{s}
 		if e.Decision != nil {
-			e.Decision = &machine.Decision{By: s, Door: s, Reason: s, Approve: true}
+			e.Decision = &machine.Decision{By: s, Channel: s, Reason: s, Approve: true}
 		}
 		if e.Plan != nil {
 			p := *e.Plan

@@ -103,7 +103,7 @@ type Visitor struct {
 
 // decision returns the visitor's decision.
 func (v Visitor) decision(approve bool) machine.Decision {
-	return machine.Decision{Approve: approve, By: v.by(), Groups: v.Groups, Door: "web", Strong: v.Strong}
+	return machine.Decision{Approve: approve, By: v.by(), Groups: v.Groups, Channel: "web", Strong: v.Strong}
 }
 
 func (v Visitor) by() string { return "user:" + v.Name }

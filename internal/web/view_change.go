@@ -121,7 +121,7 @@ func voteView(d machine.Decision) g.Node {
 	case d.Approve:
 		word = "approved"
 	}
-	return h.Li(h.B(g.Text(word)), g.Text(" by "), text(d.By), g.Text(" ("), text(d.Door), g.Text(")"), after(": ", d.Reason))
+	return h.Li(h.B(g.Text(word)), g.Text(" by "), text(d.By), g.Text(" ("), text(d.Channel), g.Text(")"), after(": ", d.Reason))
 }
 
 func readingsView(list []machine.Reading) g.Node {

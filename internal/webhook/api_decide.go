@@ -65,7 +65,7 @@ func (s *Server) decide(c echo.Context, verb string, id Identity, channel string
 	}
 	cmd := machine.Command{Kind: commandKind(verb), Now: time.Now().UTC(), Decision: &machine.Decision{
 		Gate: req.Gate, Digest: req.Digest, By: "user:" + id.Name, Groups: id.Groups,
-		Door: channel, Strong: id.Strong, BreakGlass: req.BreakGlass, Reason: req.Reason,
+		Channel: channel, Strong: id.Strong, BreakGlass: req.BreakGlass, Reason: req.Reason,
 		Approve: verb == verbApprove || req.Applied != nil && *req.Applied,
 	}}
 	if s.o.Control == nil {

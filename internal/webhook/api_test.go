@@ -37,7 +37,7 @@ func decoded[T any](t testing.TB, w *httptest.ResponseRecorder) (v T) {
 
 // What is decided comes from the body, who decides from the credential.
 func TestDecisions(t *testing.T) {
-	plan := machine.Decision{By: "user:decide", Groups: []string{"g-decide"}, Door: "api"}
+	plan := machine.Decision{By: "user:decide", Groups: []string{"g-decide"}, Channel: "api"}
 	for _, c := range []struct {
 		verb, body string
 		want       func(*machine.Decision)

@@ -32,7 +32,7 @@ func submit(s *Server, token, path, form string) *httptest.ResponseRecorder {
 // A form is the same decision as the API's, through the door web, of who
 // authenticated.
 func TestForms(t *testing.T) {
-	plan := machine.Decision{By: "user:decide", Groups: []string{"g-decide"}, Door: "web"}
+	plan := machine.Decision{By: "user:decide", Groups: []string{"g-decide"}, Channel: "web"}
 	for _, c := range []struct {
 		verb, form string
 		want       func(*machine.Decision)

@@ -32,7 +32,7 @@ func newShow(s *screen, w *sandbox.World) *show {
 func (d *show) opening(speed float64) {
 	sc := d.world.Scenario()
 	d.screen.block("", bold, "Responder demo: "+sc.Title)
-	d.screen.block("", plain, sc.Story)
+	d.screen.block("", plain, sc.Description)
 	d.screen.block("", dim, fmt.Sprintf("The cluster is simulated, %g times as fast as life; everything else is real.", speed))
 }
 

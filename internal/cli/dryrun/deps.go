@@ -99,9 +99,9 @@ func (c readingCommits) Find(ctx context.Context, src gitops.Source, key string)
 // readingPulls asks which way a change would go and steers nothing.
 type readingPulls struct{ next step.Pulls }
 
-// Way asks.
-func (p readingPulls) Way(ctx context.Context, src gitops.Source) (gitops.Way, error) {
-	return p.next.Way(ctx, src)
+// Delivery asks.
+func (p readingPulls) Delivery(ctx context.Context, src gitops.Source) (gitops.Delivery, error) {
+	return p.next.Delivery(ctx, src)
 }
 
 // Withdraw is refused.

@@ -280,12 +280,12 @@ func (t *turn) resolve(c Command) error {
 		t.applied(Outcome{})
 	case held.Action == ActionApply:
 		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Interrupted, Message: c.Decision.By + " says it was not applied"})
-		if t.s.Lever.Said {
+		if t.s.Lever.OperatorConfirmed {
 			t.open(ActionUndo)
 			return nil
 		}
 		t.signal(playbook.OnRefused)
-	case c.Decision.Approve && t.s.Lever.Said:
+	case c.Decision.Approve && t.s.Lever.OperatorConfirmed:
 		t.open(ActionUndo)
 	case c.Decision.Approve:
 		t.undone(Outcome{})

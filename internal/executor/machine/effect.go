@@ -30,30 +30,30 @@ func (a Action) Mutates() bool { return a == ActionApply || a == ActionUndo }
 // Effect is one action that a run owes. Its opening event is journaled before
 // it is issued; its outcome returns as a command.
 type Effect struct {
-	Key      string           `json:"key"` // idempotency key: run/state#visit/action#n; shared by all attempts
-	Run      string           `json:"run"`
-	Playbook string           `json:"playbook"`
-	State    string           `json:"state"`
-	Action   Action           `json:"action"`
-	Step     string           `json:"step,omitempty"` // kind of step, e.g. kube.scale
-	Service  playbook.Service `json:"service"`
-	Alert    playbook.Alert   `json:"alert"` // the first alert of the run
-	With     map[string]any   `json:"with,omitempty"`
-	Plan     *Plan            `json:"plan,omitempty"`    // apply, settle, verify, undo, unwind
-	Receipt  json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
-	Proof    *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
-	MergeBy  MergeBy          `json:"mergeBy,omitempty"` // apply, settle, undo, unwind: who merges, if the change waits for a merge
-	Text     string           `json:"text,omitempty"`    // notify
-	To       []string         `json:"to,omitempty"`      // notify: channels by name; empty: the default ones
-	Urgent   bool             `json:"urgent,omitempty"`  // notify: a person has to take over
-	Asks     bool             `json:"asks,omitempty"`    // notify: about a question that was just asked
-	At       time.Time        `json:"at"`                // when it was decided; for an observation of an apply, when that was planned
-	Attempt  int              `json:"attempt"`           // 1-based
-	NotUntil time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry backoff, next sample)
-	Timeout  time.Duration    `json:"timeout"`           // for this attempt
-	Paused   string           `json:"paused,omitempty"`  // settle: why everything is paused; a stepwise change makes no step then
-	Said     bool             `json:"said,omitempty"`    // undo, unwind of a request: the operator confirmed that nothing is requested any more; only its traces on the target are removed
-	Observe  bool             `json:"observe,omitempty"` // the outcome of an earlier attempt is unknown: observe, do not apply
+	Key               string           `json:"key"` // idempotency key: run/state#visit/action#n; shared by all attempts
+	Run               string           `json:"run"`
+	Playbook          string           `json:"playbook"`
+	State             string           `json:"state"`
+	Action            Action           `json:"action"`
+	Step              string           `json:"step,omitempty"` // kind of step, e.g. kube.scale
+	Service           playbook.Service `json:"service"`
+	Alert             playbook.Alert   `json:"alert"` // the first alert of the run
+	With              map[string]any   `json:"with,omitempty"`
+	Plan              *Plan            `json:"plan,omitempty"`    // apply, settle, verify, undo, unwind
+	Receipt           json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
+	Proof             *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
+	MergeBy           MergeBy          `json:"mergeBy,omitempty"` // apply, settle, undo, unwind: who merges, if the change waits for a merge
+	Text              string           `json:"text,omitempty"`    // notify
+	To                []string         `json:"to,omitempty"`      // notify: channels by name; empty: the default ones
+	Urgent            bool             `json:"urgent,omitempty"`  // notify: a person has to take over
+	Asks              bool             `json:"asks,omitempty"`    // notify: about a question that was just asked
+	At                time.Time        `json:"at"`                // when it was decided; for an observation of an apply, when that was planned
+	Attempt           int              `json:"attempt"`           // 1-based
+	NotUntil          time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry backoff, next sample)
+	Timeout           time.Duration    `json:"timeout"`           // for this attempt
+	Paused            string           `json:"paused,omitempty"`  // settle: why everything is paused; a stepwise change makes no step then
+	OperatorConfirmed bool             `json:"said,omitempty"`    // undo, unwind of a request: the operator confirmed that nothing is requested any more; only its traces on the target are removed
+	Observe           bool             `json:"observe,omitempty"` // the outcome of an earlier attempt is unknown: observe, do not apply
 }
 
 // Proof is the input of one verification sample.

@@ -325,7 +325,7 @@ func evolveRun(s State, e Event) State {
 		}
 		if st := s.current(); st != nil && st.Request && s.Lever != nil && e.Decision != nil && (s.Held.Action == ActionApply) != e.Decision.Approve {
 			l := s.lever()
-			l.Said = true
+			l.OperatorConfirmed = true
 			s.Lever = l
 		}
 		s.Held, s.Open = nil, nil

@@ -279,7 +279,7 @@ func (t *turn) undoable(o OpenEffect, out Outcome) bool {
 func (t *turn) undoAgain(o OpenEffect, out Outcome) {
 	t.retried(o, out, false)
 	switch {
-	case t.s.Lever.Plan.Unrepeatable && !t.s.Lever.Said:
+	case t.s.Lever.Plan.Unrepeatable && !t.s.Lever.OperatorConfirmed:
 		t.hold(o, "the undo is not visible, but an attempt may still be in flight: "+out.Message)
 	case t.s.Lever.Panicked || int(*t.s.Tries.of(ActionUndo)) >= MaxUndos:
 		t.undoFailed(out.Reason, out.Message)
@@ -290,7 +290,7 @@ func (t *turn) undoAgain(o OpenEffect, out Outcome) {
 }
 
 func (t *turn) undoFailed(reason fault.Reason, msg string) {
-	if t.s.Lever.Said {
+	if t.s.Lever.OperatorConfirmed {
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: reason, Message: fmt.Sprintf("people confirmed that nothing of %s is in place; its traces on the target could not be removed: %s", t.s.Current, msg)})
 		return
 	}

@@ -72,7 +72,7 @@ func (s State) leverEffect(e *Effect) {
 		return // the guards of a gate state
 	}
 	e.Step, e.Plan, e.Receipt = l.Step, l.Plan, l.Receipt
-	e.Said = l.Said && (e.Action == ActionUndo || e.Action == ActionUnwind)
+	e.OperatorConfirmed = l.OperatorConfirmed && (e.Action == ActionUndo || e.Action == ActionUnwind)
 	if l.Plan != nil && l.Plan.MergeWithin > 0 {
 		e.MergeBy = s.MergeBy()
 	}

@@ -47,14 +47,14 @@ type Plan struct {
 	// stepwise.
 	Lowest map[string]int `json:"lowest,omitempty"`
 
-	// Beside is the pre-existing drift: objects in the same rollout that were
+	// Drift is the pre-existing drift: objects in the same rollout that were
 	// out of sync or unhealthy before the change. The change is not blamed for
 	// it.
-	Beside []Amiss `json:"beside,omitempty"`
+	Drift []Drift `json:"beside,omitempty"`
 }
 
-// Amiss is an object that is out of sync or unhealthy.
-type Amiss struct {
+// Drift is an object that is out of sync or unhealthy.
+type Drift struct {
 	Group     string `json:"group,omitempty"`
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
@@ -99,7 +99,7 @@ const (
 // Digest returns the SHA-256 of the deciding part of the plan, as
 // "sha256:<hex>". An approval is bound to it.
 func (p Plan) Digest() string {
-	p.Capacity, p.Others, p.Pool, p.Notes, p.Lowest, p.Beside = Capacity{}, nil, nil, nil, nil, nil
+	p.Capacity, p.Others, p.Pool, p.Notes, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, nil, nil
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON

@@ -61,7 +61,7 @@ func TestIgnoredDecisionsAreBounded(t *testing.T) {
 	state := s.state
 	for i := range 3 * MaxIgnored {
 		kind := []CommandKind{CmdDecide, CmdReplan}[i%2]
-		events, err := Decide(state, Command{Kind: kind, Now: s.now, Decision: &Decision{By: "user:eve", Approve: true, Door: "slack"}})
+		events, err := Decide(state, Command{Kind: kind, Now: s.now, Decision: &Decision{By: "user:eve", Approve: true, Channel: "slack"}})
 		if !errors.Is(err, ErrNotAllowed) {
 			t.Fatalf("press %d: %v, want %v", i, err, ErrNotAllowed)
 		}

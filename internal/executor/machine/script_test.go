@@ -214,7 +214,7 @@ func (s *script) parse(words []string) Command {
 	}
 	has := func(f string) bool { return strings.Contains(" "+strings.Join(flags, " ")+" ", " "+f+" ") }
 	d := &Decision{
-		By: "user:ada", Door: "cli", Digest: opts["digest"], Gate: opts["gate"], Reason: strings.ReplaceAll(opts["reason"], "_", " "),
+		By: "user:ada", Channel: "cli", Digest: opts["digest"], Gate: opts["gate"], Reason: strings.ReplaceAll(opts["reason"], "_", " "),
 		Strong: has("strong"), BreakGlass: has("glass"),
 	}
 	if by := opts["by"]; by != "" {

@@ -159,27 +159,27 @@ type OpenEffect struct {
 
 // Lever is the lever in progress.
 type Lever struct {
-	State     string          `json:"state"`
-	Step      string          `json:"step"`
-	With      map[string]any  `json:"with"`
-	Plan      *Plan           `json:"plan,omitempty"`
-	PlannedAt time.Time       `json:"plannedAt,omitzero"` // when its parameters were evaluated
-	Replans   int             `json:"replans,omitempty"`  // new plans that people requested on this visit
-	Would     bool            `json:"would,omitempty"`    // autonomy observe: it would have been applied
-	Applied   bool            `json:"applied"`            // the change is in place
-	Receipt   json.RawMessage `json:"receipt,omitempty"`
-	AppliedAt time.Time       `json:"appliedAt,omitzero"` // zero again once it is known that it was never merged
-	FixedAt   time.Time       `json:"fixedAt,omitzero"`   // settled
-	Before    float64         `json:"before"`             // requests per second; -1: unknown
-	Verify    *VerifySpec     `json:"verify,omitempty"`
-	Samples   []Sample        `json:"samples,omitempty"`
-	Deadline  time.Time       `json:"deadline,omitzero"`  // of settling or verification
-	Waits     string          `json:"waits,omitempty"`    // pull request whose merge it waits for; empty: none
-	Said      bool            `json:"said,omitempty"`     // of a request: the operator confirmed that it is not made, or withdrawn; only its traces remain
-	Panicked  bool            `json:"panicked,omitempty"` // a step panicked in apply or undo: it is not retried automatically
-	Signal    playbook.Signal `json:"signal,omitempty"`   // result, once known
-	Reason    fault.Reason    `json:"reason,omitempty"`
-	Message   string          `json:"message,omitempty"`
+	State             string          `json:"state"`
+	Step              string          `json:"step"`
+	With              map[string]any  `json:"with"`
+	Plan              *Plan           `json:"plan,omitempty"`
+	PlannedAt         time.Time       `json:"plannedAt,omitzero"` // when its parameters were evaluated
+	Replans           int             `json:"replans,omitempty"`  // new plans that people requested on this visit
+	Would             bool            `json:"would,omitempty"`    // autonomy observe: it would have been applied
+	Applied           bool            `json:"applied"`            // the change is in place
+	Receipt           json.RawMessage `json:"receipt,omitempty"`
+	AppliedAt         time.Time       `json:"appliedAt,omitzero"` // zero again once it is known that it was never merged
+	FixedAt           time.Time       `json:"fixedAt,omitzero"`   // settled
+	Before            float64         `json:"before"`             // requests per second; -1: unknown
+	Verify            *VerifySpec     `json:"verify,omitempty"`
+	Samples           []Sample        `json:"samples,omitempty"`
+	Deadline          time.Time       `json:"deadline,omitzero"`  // of settling or verification
+	Waits             string          `json:"waits,omitempty"`    // pull request whose merge it waits for; empty: none
+	OperatorConfirmed bool            `json:"said,omitempty"`     // of a request: the operator confirmed that it is not made, or withdrawn; only its traces remain
+	Panicked          bool            `json:"panicked,omitempty"` // a step panicked in apply or undo: it is not retried automatically
+	Signal            playbook.Signal `json:"signal,omitempty"`   // result, once known
+	Reason            fault.Reason    `json:"reason,omitempty"`
+	Message           string          `json:"message,omitempty"`
 
 	Consent // to apply it
 }

@@ -123,7 +123,7 @@ type Decision struct {
 	Approve    bool     `json:"approve"`
 	By         string   `json:"by"` // user:ada
 	Groups     []string `json:"groups,omitempty"`
-	Door       string   `json:"door"`                 // cli, api, slack, web, demo
+	Channel    string   `json:"door"`                 // cli, api, slack, web, demo
 	Strong     bool     `json:"strong,omitempty"`     // the channel has strong authentication
 	BreakGlass bool     `json:"breakGlass,omitempty"` // approves alone, bypassing the needs; requires a reason
 	Reason     string   `json:"reason,omitempty"`

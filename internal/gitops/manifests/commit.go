@@ -13,7 +13,7 @@ import (
 // branch, or on one of its own for which a pull request is opened. It is
 // idempotent under the effect. A push that is refused because the branch is
 // protected is an error with [gitops.ErrProtected] in it. It is remembered: from
-// then on [Manifests.Way] returns another mode.
+// then on [Manifests.Delivery] returns another mode.
 func (m *Manifests) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error) {
 	b, err := m.branch(r.Proposal.Source)
 	if err != nil {

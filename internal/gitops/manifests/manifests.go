@@ -26,19 +26,19 @@ type Remote struct {
 	Branch     string             // where a source names none; empty: the remote's default
 
 	// Forge is where pull requests are opened; nil: commits are pushed directly.
-	Forge  *forge.Client
-	Way    Way           // with a forge; empty: WayAuto
-	Within time.Duration // what is not merged in that time is closed; 0: MergeWithin
+	Forge    *forge.Client
+	Delivery Mode          // with a forge; empty: Auto
+	Within   time.Duration // what is not merged in that time is closed; 0: MergeWithin
 }
 
-// Way is how changes of a repository are made.
-type Way string
+// Mode is how changes of a repository are made.
+type Mode string
 
-// The ways.
+// The modes.
 const (
-	WayAuto        Way = "auto"         // pushed, and by pull request where the branch is protected
-	WayPush        Way = "push"         // pushed, whatever the forge says
-	WayPullRequest Way = "pull_request" // by pull request, always
+	Auto        Mode = "auto"         // pushed, and by pull request where the branch is protected
+	Push        Mode = "push"         // pushed, whatever the forge says
+	PullRequest Mode = "pull_request" // by pull request, always
 )
 
 // MergeWithin is how long a pull request may wait by default. The service is
@@ -156,7 +156,7 @@ func (m *Manifests) Check(ctx context.Context) []Checked {
 			c.Head, err = b.repo.Head(ctx)
 		}
 		if err == nil {
-			c.Way, err = m.Way(ctx, b.src)
+			c.Delivery, err = m.Delivery(ctx, b.src)
 			c.Forge = err != nil && b.remote.Forge != nil
 		}
 		c.Err = err
@@ -170,7 +170,7 @@ type Checked struct {
 	Repository string
 	Branch     string // empty: its default branch
 	Head       string
-	Way        gitops.Way // a change would be made
+	Delivery   gitops.Delivery // a change would be made
 	Err        error
 	Forge      bool // Err is of the forge's API; the repository itself was read
 }

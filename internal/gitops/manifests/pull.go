@@ -18,37 +18,37 @@ import (
 // answer counts again, or the next push shows it.
 const refusedFor = time.Hour
 
-// Way returns how a change of the source's branch is delivered now. If the forge
+// Delivery returns how a change of the source's branch is delivered now. If the forge
 // cannot be asked, it is an error: otherwise a push that nobody may make would be
 // planned.
-func (m *Manifests) Way(ctx context.Context, src gitops.Source) (gitops.Way, error) {
+func (m *Manifests) Delivery(ctx context.Context, src gitops.Source) (gitops.Delivery, error) {
 	b, err := m.branch(src)
 	if err != nil {
-		return gitops.Way{}, err
+		return gitops.Delivery{}, err
 	}
 	r := b.remote
 	switch {
-	case r.Forge == nil, r.Way == WayPush:
-		return gitops.Way{}, nil
-	case r.Way == WayPullRequest:
+	case r.Forge == nil, r.Delivery == Push:
+		return gitops.Delivery{}, nil
+	case r.Delivery == PullRequest:
 		return b.byRequest("way is pull_request"), nil
 	}
 	base, err := b.base(ctx)
 	if err != nil {
-		return gitops.Way{}, err
+		return gitops.Delivery{}, err
 	}
 	if b.wasRefused(time.Now()) {
 		return b.byRequest("branch " + base + " is protected"), nil
 	}
 	p, err := r.Forge.Protection(ctx, base)
 	if err != nil || !p.Protected {
-		return gitops.Way{}, err
+		return gitops.Delivery{}, err
 	}
 	return b.byRequest(p.Why), nil
 }
 
-func (b *branch) byRequest(why string) gitops.Way {
-	return gitops.Way{PullRequest: true, Why: why, Forge: b.remote.Forge.String(), Within: cmp.Or(b.remote.Within, MergeWithin)}
+func (b *branch) byRequest(why string) gitops.Delivery {
+	return gitops.Delivery{PullRequest: true, Why: why, Forge: b.remote.Forge.String(), Within: cmp.Or(b.remote.Within, MergeWithin)}
 }
 
 // refuses remembers that a push was refused because the branch is protected.

@@ -229,14 +229,14 @@ func TestWay(t *testing.T) {
 			{"other", "auto", false, ""},
 			{"other", "pull_request", true, "way is pull_request"},
 		} {
-			_, f, m, src := protected(t, kind, func(r *Remote) { r.Way, r.Branch = Way(test.way), test.branch })
+			_, f, m, src := protected(t, kind, func(r *Remote) { r.Delivery, r.Branch = Mode(test.way), test.branch })
 			src.Branch = test.branch
-			w, err := m.Way(t.Context(), src)
+			w, err := m.Delivery(t.Context(), src)
 			if err != nil || w.PullRequest != test.pull || !strings.Contains(w.Why, test.why) || test.pull && (w.Within != time.Hour || w.Forge == "") {
 				t.Errorf("%s %+v: %+v, %v", kind, test, w, err)
 			}
 			f.Close()
-			if _, err := m.Way(t.Context(), src); (err != nil) != (test.way == "" || test.way == "auto") {
+			if _, err := m.Delivery(t.Context(), src); (err != nil) != (test.way == "" || test.way == "auto") {
 				t.Errorf("%s %+v: without an answer: %v", kind, test, err)
 			}
 		}
@@ -250,7 +250,7 @@ func TestOnlyThePushTells(t *testing.T) {
 	src.Branch = "" // the default one is found out
 	f.Unprotect("main")
 	s.Hook("update", `test "$1" != refs/heads/main || { echo 'error: GH006: Protected branch update failed for refs/heads/main.' >&2; exit 1; }`)
-	if w, err := m.Way(t.Context(), src); err != nil || w.PullRequest {
+	if w, err := m.Delivery(t.Context(), src); err != nil || w.PullRequest {
 		t.Fatalf("before: %+v, %v", w, err)
 	}
 	p := propose(t, m, gitops.Want{Source: src, Target: chat, Set: []gitops.Assignment{{Variable: seqs, Value: "192"}}})
@@ -261,7 +261,7 @@ func TestOnlyThePushTells(t *testing.T) {
 	if l, err := m.Find(t.Context(), src, effect); err != nil || !l.None() || len(f.Pulls()) > 0 {
 		t.Errorf("left behind: %+v, %v", l, err)
 	}
-	if w, err := m.Way(t.Context(), src); err != nil || !w.PullRequest || !strings.Contains(w.Why, "main is protected") {
+	if w, err := m.Delivery(t.Context(), src); err != nil || !w.PullRequest || !strings.Contains(w.Why, "main is protected") {
 		t.Errorf("after: %+v, %v", w, err)
 	}
 	r.PullRequest = true
@@ -274,7 +274,7 @@ func TestOnlyThePushTells(t *testing.T) {
 // would be made, and that the forge's token may ask.
 func TestCheckSaysTheWay(t *testing.T) {
 	_, f, m, _ := protected(t, "gitlab")
-	if all := m.Check(t.Context()); len(all) != 1 || all[0].Err != nil || all[0].Forge || !all[0].Way.PullRequest || all[0].Head == "" {
+	if all := m.Check(t.Context()); len(all) != 1 || all[0].Err != nil || all[0].Forge || !all[0].Delivery.PullRequest || all[0].Head == "" {
 		t.Errorf("checked: %+v", all)
 	}
 	f.Close()

@@ -27,7 +27,7 @@ func requesting(t *testing.T, s *gittest.Server) (*Manifests, *gittest.Forge) {
 		t.Fatal(err)
 	}
 	m, err := New(Options{Dir: t.TempDir(), Remotes: []Remote{{
-		Branch: "main", Forge: c, Way: WayPullRequest,
+		Branch: "main", Forge: c, Delivery: PullRequest,
 		Repository: repository.Options{URL: s.RepositoryURL(), Author: gitops.Person{Name: "responder", Email: "r@example.com"}},
 	}}})
 	if err != nil {

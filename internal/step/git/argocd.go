@@ -152,7 +152,7 @@ func (l argo) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json
 	}
 	app.Resources = untouched(app)
 	return step.EncodeJSON(step.GitReceipt{
-		Action: machine.ActionApply, Revision: strings.Join(p.To, ","), Beside: listed(app.Remaining(amissOf(plan.Beside))),
+		Action: machine.ActionApply, Revision: strings.Join(p.To, ","), Drift: listed(app.Remaining(amissOf(plan.Drift))),
 	}), nil
 }
 
@@ -252,7 +252,7 @@ func (l argo) Observe(ctx context.Context, in step.Input, plan machine.Plan, rec
 		return step.Observation{Foreign: true, Progress: byOthers(app, p)}, nil
 	}
 	beside := amissNow(plan, receipt, app)
-	o := step.Observation{Applied: true, Receipt: step.EncodeJSON(step.GitReceipt{Action: want, Revision: strings.Join(at, ","), Beside: beside})}
+	o := step.Observation{Applied: true, Receipt: step.EncodeJSON(step.GitReceipt{Action: want, Revision: strings.Join(at, ","), Drift: beside})}
 	state, why := gitops.Operated(app.Without(amissOf(beside)), at)
 	l.recovery.rollout(&o, state, why, app, in.Now)
 	return o, nil
@@ -300,5 +300,5 @@ func (l argo) Undo(ctx context.Context, in step.Input, plan machine.Plan, receip
 	if err := l.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: p.From, Key: effectKey(in.Key, machine.ActionUndo)}); err != nil {
 		return nil, err
 	}
-	return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: strings.Join(p.From, ","), Beside: amissAt(plan, receipt)}), nil
+	return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: strings.Join(p.From, ","), Drift: amissAt(plan, receipt)}), nil
 }

@@ -28,15 +28,15 @@ var lasting = []string{"Degraded", "Missing", "Suspended"}
 // beside are the resources of an application that are amiss before a change, but
 // for its own: the service's workload, the object that Git holds for it, and what
 // the change touches. Those count afterwards, however they were.
-func beside(at site, touches []gitops.Touch) []machine.Amiss {
+func beside(at site, touches []gitops.Touch) []machine.Drift {
 	own := func(r gitops.Resource) bool {
 		return r.Kind == at.w.Ref.Kind && r.Name == at.w.Ref.Name || r.Kind == at.object.Kind && r.Name == at.object.Name ||
 			slices.ContainsFunc(touches, func(t gitops.Touch) bool { return t.Kind == r.Kind && t.Name == r.Name && t.Kind != "" })
 	}
 	leaves := at.app.Leaves() // else what is out of sync is what a sync brings in
-	var out []machine.Amiss
+	var out []machine.Drift
 	for _, r := range at.app.Drift() {
-		a := machine.Amiss{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+		a := machine.Drift{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 		if r.Sync != "Synced" && leaves {
 			a.Sync = step.OrNone(r.Sync)
 		}
@@ -51,7 +51,7 @@ func beside(at site, touches []gitops.Touch) []machine.Amiss {
 }
 
 // amissOf returns them as the application's resources were.
-func amissOf(list []machine.Amiss) []gitops.Resource {
+func amissOf(list []machine.Drift) []gitops.Resource {
 	var out []gitops.Resource
 	for _, a := range list {
 		r := gitops.Resource{Group: a.Group, Kind: a.Kind, Namespace: a.Namespace, Name: a.Name, Sync: a.Sync, Health: a.Health}
@@ -64,10 +64,10 @@ func amissOf(list []machine.Amiss) []gitops.Resource {
 }
 
 // listed is the other way round.
-func listed(rs []gitops.Resource) []machine.Amiss {
-	out := []machine.Amiss{}
+func listed(rs []gitops.Resource) []machine.Drift {
+	out := []machine.Drift{}
 	for _, r := range rs {
-		a := machine.Amiss{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Health: r.Health}
+		a := machine.Drift{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Health: r.Health}
 		if r.Sync != "Synced" {
 			a.Sync = r.Sync
 		}
@@ -79,46 +79,46 @@ func listed(rs []gitops.Resource) []machine.Amiss {
 // amissAt is what of a plan's list does not count after a change: what was still
 // amiss when it was made, which may be long after the plan. Where no receipt
 // tells, it is the plan's.
-func amissAt(plan machine.Plan, receipt json.RawMessage) []machine.Amiss {
+func amissAt(plan machine.Plan, receipt json.RawMessage) []machine.Drift {
 	if list, ok := amissIn(receipt); ok {
 		return list
 	}
-	return plan.Beside
+	return plan.Drift
 }
 
 // amissIn is what a receipt tells of it. False: it does not, or there is none.
-func amissIn(receipt json.RawMessage) ([]machine.Amiss, bool) {
+func amissIn(receipt json.RawMessage) ([]machine.Drift, bool) {
 	var made step.GitReceipt
-	if len(receipt) == 0 || json.Unmarshal(receipt, &made) != nil || made.Beside == nil {
+	if len(receipt) == 0 || json.Unmarshal(receipt, &made) != nil || made.Drift == nil {
 		return nil, false
 	}
-	return made.Beside, true
+	return made.Drift, true
 }
 
 // amissNow is amissAt of a change whose receipt was lost, in a crash between the
 // write and the journal: what is fine by now is not excused any more.
-func amissNow(plan machine.Plan, receipt json.RawMessage, app gitops.Application) []machine.Amiss {
-	if list, ok := amissIn(receipt); ok || len(plan.Beside) == 0 {
+func amissNow(plan machine.Plan, receipt json.RawMessage, app gitops.Application) []machine.Drift {
+	if list, ok := amissIn(receipt); ok || len(plan.Drift) == 0 {
 		return list
 	}
-	return listed(app.Remaining(amissOf(plan.Beside)))
+	return listed(app.Remaining(amissOf(plan.Drift)))
 }
 
 // besideAt is amissAt of a commit: that says it, too, where the receipt was lost.
 // After a squash it does not, and what is fine by now is not excused any more.
 // Where Argo CD cannot be asked, the plan's list is of this look alone: kept,
 // what a receipt may say, is then nil, so that the next look asks again.
-func (g Change) besideAt(ctx context.Context, plan machine.Plan, p gitPayload, receipt json.RawMessage, made gitops.Landing) (now, kept []machine.Amiss) {
-	if _, told := amissIn(receipt); told || made.None() || len(plan.Beside) == 0 {
+func (g Change) besideAt(ctx context.Context, plan machine.Plan, p gitPayload, receipt json.RawMessage, made gitops.Landing) (now, kept []machine.Drift) {
+	if _, told := amissIn(receipt); told || made.None() || len(plan.Drift) == 0 {
 		now = amissAt(plan, receipt)
 		return now, now
 	}
-	if list, ok := marked(plan.Beside, made.Drift); ok {
+	if list, ok := marked(plan.Drift, made.Drift); ok {
 		return list, list
 	}
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
-		return plan.Beside, nil
+		return plan.Drift, nil
 	}
 	now = amissNow(plan, receipt, app)
 	return now, now
@@ -130,7 +130,7 @@ const maxMarked = 200
 // besideMark reports in a word what of a plan's list still was amiss when its commit
 // was made: which list, and of each resource whether it was out of sync (s), not
 // healthy (h), both (b) or neither (-). Empty: it is not said.
-func besideMark(list, remaining []machine.Amiss) string {
+func besideMark(list, remaining []machine.Drift) string {
 	if len(list) == 0 || len(list) > maxMarked {
 		return ""
 	}
@@ -152,12 +152,12 @@ func besideMark(list, remaining []machine.Amiss) string {
 }
 
 // marked reads what besideMark said. False: it speaks of another list, or not.
-func marked(list []machine.Amiss, mark string) ([]machine.Amiss, bool) {
+func marked(list []machine.Drift, mark string) ([]machine.Drift, bool) {
 	name, marks, ok := strings.Cut(mark, ":")
 	if !ok || name != listName(list) || len(marks) != len(list) {
 		return nil, false
 	}
-	out := []machine.Amiss{}
+	out := []machine.Drift{}
 	for i, a := range list {
 		switch marks[i] {
 		case 'b':
@@ -177,13 +177,13 @@ func marked(list []machine.Amiss, mark string) ([]machine.Amiss, bool) {
 
 // listName tells one plan's list from another's: a fresh plan with the same digest
 // may list other things.
-func listName(list []machine.Amiss) string {
+func listName(list []machine.Drift) string {
 	sum := sha256.Sum256(step.EncodeJSON(list))
 	return hex.EncodeToString(sum[:4])
 }
 
 // besideText describes them on one line, for the plan.
-func besideText(list []machine.Amiss) string {
+func besideText(list []machine.Drift) string {
 	var out []string
 	for i, r := range amissOf(list) {
 		var how []string
@@ -200,13 +200,13 @@ func besideText(list []machine.Amiss) string {
 
 // inSync reports whether an application is in sync but for what was out of sync
 // before the change and is left so by any sync.
-func inSync(app gitops.Application, list []machine.Amiss) bool {
+func inSync(app gitops.Application, list []machine.Drift) bool {
 	return app.Sync == "Synced" || app.Leaves() && app.Without(amissOf(list)).Sync == "Synced"
 }
 
 // apart adds to a plan what does not count of what it is rolled out with.
 func apart(plan *machine.Plan, at site, touches []gitops.Touch) {
-	if plan.Beside = beside(at, touches); len(plan.Beside) > 0 {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("amiss before it in application %s, so that it does not count: %s", at.app.Name, besideText(plan.Beside)))
+	if plan.Drift = beside(at, touches); len(plan.Drift) > 0 {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("amiss before it in application %s, so that it does not count: %s", at.app.Name, besideText(plan.Drift)))
 	}
 }

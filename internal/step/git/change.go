@@ -130,7 +130,7 @@ func (g Change) land(ctx context.Context, in step.Input, plan machine.Plan, p gi
 	found, err := g.c.Find(ctx, p.src(), key)
 	if err != nil || !found.None() {
 		made := madeBy(found)
-		_, made.Beside = g.besideAt(ctx, plan, p, nil, found)
+		_, made.Drift = g.besideAt(ctx, plan, p, nil, found)
 		return made, errors.Join(lateCommit(plan, found), err) // the foreign change first: it decides the outcome
 	}
 	if err := g.sameWay(ctx, plan, p); err != nil {
@@ -150,14 +150,14 @@ func (g Change) land(ctx context.Context, in step.Input, plan machine.Plan, p gi
 		}
 		r := request(in, plan, prop, key)
 		r.What, r.Why, r.PullRequest = in.Service.Name+": "+subject(plan), why(plan, p), p.PullRequest
-		r.Drift = besideMark(plan.Beside, amiss)
+		r.Drift = besideMark(plan.Drift, amiss)
 		landed, err := g.c.Commit(ctx, r)
 		if errors.Is(err, gitops.ErrProtected) {
 			return none, g.protectedNow(ctx, plan, p, err)
 		}
 		if !step.HasReason(err, fault.Conflict) || step.AsError(err).Unknown {
 			made := madeBy(landed)
-			made.Beside = amiss
+			made.Drift = amiss
 			return made, errors.Join(lateCommit(plan, landed), err)
 		}
 		// Somebody pushed meanwhile. What they pushed decides whether the plan holds.

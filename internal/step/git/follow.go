@@ -34,7 +34,7 @@ func (g Change) Follow(ctx context.Context, plan machine.Plan, receipt json.RawM
 	if err != nil || json.Unmarshal(receipt, &made) != nil || made.Revision == "" {
 		return nil, false
 	}
-	plan.Beside = amissAt(plan, receipt)
+	plan.Drift = amissAt(plan, receipt)
 	within := followFor
 	if deadline, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(deadline)-lookNeeds)

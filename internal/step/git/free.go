@@ -48,7 +48,7 @@ func syncing(app gitops.Application) string {
 //
 // An undo does not ask: the branch is put right at once, and Argo CD takes it up
 // when its window opens.
-func (g Change) stillFree(ctx context.Context, in step.Input, plan machine.Plan, p gitPayload, base string) ([]machine.Amiss, error) {
+func (g Change) stillFree(ctx context.Context, in step.Input, plan machine.Plan, p gitPayload, base string) ([]machine.Drift, error) {
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
 		return nil, err
@@ -76,10 +76,10 @@ func (g Change) stillFree(ctx context.Context, in step.Input, plan machine.Plan,
 	}
 	// A revert of what waits to be deployed finds the application out of sync: for that very reason.
 	deployed := site{app: app, index: p.Index}.deployed()
-	if (len(p.Set) > 0 || deployed == "" || deployed == base) && !inSync(app, plan.Beside) {
+	if (len(p.Set) > 0 || deployed == "" || deployed == base) && !inSync(app, plan.Drift) {
 		return nil, moved("Argo CD application %s is %s since it was planned%s", app.Name, step.OrNone(app.Sync), differing(app))
 	}
-	return listed(app.Remaining(amissOf(plan.Beside))), nil
+	return listed(app.Remaining(amissOf(plan.Drift))), nil
 }
 
 // follows reports whether an application deploys the branch that a plan is for.

@@ -298,7 +298,7 @@ func (g Change) inEffect(ctx context.Context, in step.Input, p gitPayload, o *st
 	}
 	if why != "" {
 		made := slices.ContainsFunc(p.Live, func(l liveValue) bool { return l.Indirect })
-		o.Defeated = !made || in.Now.Sub(app.Operation.Finished) > time.Duration(cmp.Or(g.recovery, defaultRecovery))
+		o.Overridden = !made || in.Now.Sub(app.Operation.Finished) > time.Duration(cmp.Or(g.recovery, defaultRecovery))
 		wait("%s%s", why, overrides(app))
 		return
 	}

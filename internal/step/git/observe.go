@@ -31,7 +31,7 @@ func (g Change) Observe(ctx context.Context, in step.Input, plan machine.Plan, r
 		return step.Observation{Foreign: true, Progress: late.Error()}, nil
 	}
 	told := step.GitReceipt{Action: machine.ActionApply} // what the next receipt says
-	plan.Beside, told.Beside = g.besideAt(ctx, plan, p, receipt, made)
+	plan.Drift, told.Drift = g.besideAt(ctx, plan, p, receipt, made)
 	if undo {
 		told.Action, told.Left = machine.ActionUndo, leftBehind(receipt)
 		return g.observeUndo(ctx, in, plan, p, made, told)
@@ -208,7 +208,7 @@ func (g Change) standing(ctx context.Context, in step.Input, plan machine.Plan, 
 // the change does not count, for it or against it.
 func (g Change) judge(ctx context.Context, plan machine.Plan, p gitPayload, sha string) func(gitops.Application) (gitops.Rollout, string) {
 	return func(app gitops.Application) (gitops.Rollout, string) {
-		return gitops.Settled(app.Without(amissOf(plan.Beside)), sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
+		return gitops.Settled(app.Without(amissOf(plan.Drift)), sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
 	}
 }
 

@@ -124,7 +124,7 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 // planOf is the part of a plan that all commits have. The undo is the caller's,
 // and what comes before the summary, which says the way here.
 func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName string, p gitPayload, prop gitops.Proposal) (machine.Plan, error) {
-	way, err := g.p.Way(ctx, p.src())
+	way, err := g.p.Delivery(ctx, p.src())
 	if err != nil {
 		return machine.Plan{}, err
 	}

@@ -29,7 +29,7 @@ func (g Change) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 	case err != nil:
 		return nil, err
 	case back.SHA != "" || back.Waits != "":
-		return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: back.SHA, Waits: back.Waits, Beside: beside}), g.ask(ctx, in, p, back.SHA, machine.ActionUndo)
+		return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: back.SHA, Waits: back.Waits, Drift: beside}), g.ask(ctx, in, p, back.SHA, machine.ActionUndo)
 	case made.SHA == "" && made.Waits != "":
 		return g.withdraw(ctx, in, p, made)
 	case made.SHA == "":
@@ -64,7 +64,7 @@ func (g Change) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 			return nil, err
 		}
 		_ = g.ask(ctx, in, p, landed.SHA, machine.ActionUndo) // unwinding asks again
-		return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: landed.SHA, Waits: landed.Waits, Beside: beside}), nil
+		return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: landed.SHA, Waits: landed.Waits, Drift: beside}), nil
 	}
 	return nil, &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": " + branchOf(p) + " keeps moving: " + plan.Undo + " could not be done yet"}
 }

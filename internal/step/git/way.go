@@ -21,7 +21,7 @@ func subject(plan machine.Plan) string { return strings.TrimSuffix(plan.Summary,
 // sameWay refuses to make a change another way than its plan says: what people
 // read and the guards passed is that plan. The way it goes now is a fresh one.
 func (g Change) sameWay(ctx context.Context, plan machine.Plan, p gitPayload) error {
-	way, err := g.p.Way(ctx, p.src())
+	way, err := g.p.Delivery(ctx, p.src())
 	switch {
 	case err != nil:
 		return err
@@ -37,7 +37,7 @@ func (g Change) sameWay(ctx context.Context, plan machine.Plan, p gitPayload) er
 // protectedNow is a push that was refused where the plan says push: nothing was
 // changed. Where a pull request can be opened instead, that is a fresh plan.
 func (g Change) protectedNow(ctx context.Context, plan machine.Plan, p gitPayload, refused error) error {
-	if way, err := g.p.Way(ctx, p.src()); err != nil || !way.PullRequest {
+	if way, err := g.p.Delivery(ctx, p.src()); err != nil || !way.PullRequest {
 		return refused
 	}
 	return &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": planned as a push, and it takes a pull request: " + refused.Error()}
@@ -49,7 +49,7 @@ func (g Change) undoWay(ctx context.Context, p gitPayload) (bool, error) {
 	if p.PullRequest {
 		return true, nil
 	}
-	way, err := g.p.Way(ctx, p.src())
+	way, err := g.p.Delivery(ctx, p.src())
 	return way.PullRequest, err
 }
 

@@ -144,8 +144,8 @@ func TestNoForge(t *testing.T) {
 // pushOnly is a repository without a forge.
 type pushOnly struct{ step.Pulls }
 
-func (pushOnly) Way(context.Context, gitops.Source) (gitops.Way, error) {
-	return gitops.Way{}, nil
+func (pushOnly) Delivery(context.Context, gitops.Source) (gitops.Delivery, error) {
+	return gitops.Delivery{}, nil
 }
 
 // TestUndoOfAPushByRequest: the branch became protected after the change was

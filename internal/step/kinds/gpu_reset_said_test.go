@@ -17,7 +17,7 @@ func (x *nodeTrial) said(t *testing.T, a machine.Action, plan *machine.Plan, obs
 	t.Helper()
 	return kinds.New(x.deps).Do(t.Context(), machine.Effect{
 		Key: "r-1/fix#1/" + string(a) + "#1", Run: "r-1", State: "fix", Action: a, Step: x.kind, With: x.with,
-		Service: service("Deployment"), Plan: plan, Attempt: 1, Observe: observe, Said: true,
+		Service: service("Deployment"), Plan: plan, Attempt: 1, Observe: observe, OperatorConfirmed: true,
 	})
 }
 

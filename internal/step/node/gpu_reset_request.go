@@ -164,7 +164,7 @@ func asksFor(text string) (gpus []string, all bool) {
 // keeps what it was asked, and nothing can be read back from it: the label says
 // whether it was asked at all, and whether it said yes.
 func (l gpuResetRequest) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
-	if in.Said && undo {
+	if in.OperatorConfirmed && undo {
 		o, _, _, err := l.traces(ctx, in, plan)
 		return o, err
 	}

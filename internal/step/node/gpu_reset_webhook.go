@@ -213,7 +213,7 @@ func (l gpuResetRequest) earlier(plan machine.Plan, receipt json.RawMessage) err
 // Undo implements [Lever]. What nobody has taken up is withdrawn first: as long
 // as the receiver has not said yes to that, the label stands.
 func (l gpuResetRequest) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
-	if in.Said {
+	if in.OperatorConfirmed {
 		return l.takeOff(ctx, in, plan)
 	}
 	p, err := step.Payload[resetPayload](plan.Step, plan.Payload)

@@ -306,12 +306,12 @@ func (g *Git) Withdraw(ctx context.Context, src gitops.Source, key string) (gito
 	return l, err
 }
 
-// Way implements [step.Pulls].
-func (g *Git) Way(context.Context, gitops.Source) (gitops.Way, error) {
+// Delivery implements [step.Pulls].
+func (g *Git) Delivery(context.Context, gitops.Source) (gitops.Delivery, error) {
 	if !g.Protected || g.Silent {
-		return gitops.Way{}, g.Down
+		return gitops.Delivery{}, g.Down
 	}
-	return gitops.Way{PullRequest: true, Why: "branch main is protected", Forge: "github ml/serving", Within: time.Hour}, g.Down
+	return gitops.Delivery{PullRequest: true, Why: "branch main is protected", Forge: "github ml/serving", Within: time.Hour}, g.Down
 }
 
 // Merge implements [step.Pulls].
