@@ -9,9 +9,9 @@ import (
 
 // ScaleWith is the parameters of levers that set a number of replicas.
 type ScaleWith struct {
-	Replicas *int `json:"replicas"`
-	By       *int `json:"by"`
-	Max      *int `json:"max"`
+	Replicas *int `json:"replicas" min:"1" unit:"replicas" doc:"Number to set. Exactly one of replicas and by."`
+	By       *int `json:"by" unit:"replicas" doc:"Number to add; negative: to take away."`
+	Max      *int `json:"max" min:"1" unit:"replicas" doc:"Most replicas to end at; can only tighten the service's max_scale."`
 }
 
 // ScaleTarget is the number to set. Relative steps stop at the bounds, absolute
@@ -50,15 +50,6 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 		return 0, "", &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %d replicas already", kind, now)}
 	}
 	return to, "", nil
-}
-
-// ScaleParameters returns the parameters of levers that set a number of replicas.
-func ScaleParameters() []playbook.Field {
-	return []playbook.Field{
-		{Name: "replicas", Type: Scalar(playbook.Int), Min: Limit(1), Unit: "replicas", Doc: "Number to set. Exactly one of replicas and by."},
-		{Name: "by", Type: Scalar(playbook.Int), Unit: "replicas", Doc: "Number to add; negative: to take away."},
-		{Name: "max", Type: Scalar(playbook.Int), Min: Limit(1), Unit: "replicas", Doc: "Most replicas to end at; can only tighten the service's max_scale."},
-	}
 }
 
 // ScaleAlternatives returns the groups of those parameters of which exactly one is given.

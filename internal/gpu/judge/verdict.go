@@ -20,6 +20,15 @@ func Verdicts() []Verdict {
 	return []Verdict{Healthy, Busy, Uncertain, Degraded, Throttled, Failing}
 }
 
+// Enum returns the values of a verdict as text, mildest first.
+func (Verdict) Enum() []string {
+	var out []string
+	for _, v := range Verdicts() {
+		out = append(out, string(v))
+	}
+	return out
+}
+
 // WorseThan reports whether v is worse than o. An undefined verdict is worse than
 // all others.
 func (v Verdict) WorseThan(o Verdict) bool { return v.rank() > o.rank() }

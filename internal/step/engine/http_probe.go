@@ -26,18 +26,8 @@ func ProbeKind() playbook.Kind {
 		Doc: `Asks the service's own endpoint over HTTP, once. The address comes from the catalog only, never from an alert or a playbook; redirects to another
 host are not followed, and link-local and metadata addresses are refused. A hung engine may well answer ` + "`/health`" + ` with 200: this proves that
 the server listens, not that it makes progress.`,
-		With: []playbook.Field{
-			{Name: "path", Type: step.Scalar(playbook.String), Default: "/health", Doc: "Path and query below the service's endpoint."},
-			{Name: "method", Type: step.Scalar(playbook.String), Enum: []string{"GET", "HEAD"}, Default: "GET", Doc: "HTTP method. Only safe ones: a check changes nothing."},
-			{Name: "expect_status", Type: step.Scalar(playbook.Int), Default: 200, Min: step.Limit(100), Max: step.Limit(599), Doc: "Status code that counts as well."},
-			{Name: "timeout", Type: step.Scalar(playbook.Duration), Default: "5s", Doc: "For the whole exchange."},
-		},
-		Out: []playbook.Field{
-			{Name: "ok", Type: step.Scalar(playbook.Bool), Doc: "It answered in time with the expected status."},
-			{Name: "status", Type: step.Scalar(playbook.Int), Doc: "HTTP status code; 0 when there was no answer."},
-			{Name: "latency_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Until the header of the answer, or until giving up."},
-			{Name: "error", Type: step.Scalar(playbook.String), Doc: "Why there was no answer; empty otherwise."},
-		},
+		With: step.Fields[probeWith](),
+		Out:  step.Fields[probeOut](),
 	}
 }
 
@@ -59,17 +49,17 @@ func NewProbe(d step.Deps) step.Check {
 }
 
 type probeWith struct {
-	Path         string        `json:"path"`
-	Method       string        `json:"method"`
-	ExpectStatus int           `json:"expect_status"`
-	Timeout      step.Duration `json:"timeout"`
+	Path         string        `json:"path" default:"/health" doc:"Path and query below the service's endpoint."`
+	Method       string        `json:"method" default:"GET" enum:"GET,HEAD" doc:"HTTP method. Only safe ones: a check changes nothing."`
+	ExpectStatus int           `json:"expect_status" default:"200" min:"100" max:"599" doc:"Status code that counts as well."`
+	Timeout      step.Duration `json:"timeout" default:"5s" doc:"For the whole exchange."`
 }
 
 type probeOut struct {
-	OK             bool    `json:"ok"`
-	Status         int     `json:"status"`
-	LatencySeconds float64 `json:"latency_seconds"`
-	Error          string  `json:"error"`
+	OK             bool    `json:"ok" doc:"It answered in time with the expected status."`
+	Status         int     `json:"status" doc:"HTTP status code; 0 when there was no answer."`
+	LatencySeconds float64 `json:"latency_seconds" unit:"seconds" doc:"Until the header of the answer, or until giving up."`
+	Error          string  `json:"error" doc:"Why there was no answer; empty otherwise."`
 }
 
 // Run implements [Check]. No answer is a finding, not an error.

@@ -30,10 +30,7 @@ back too. It is refused where undo could not put back what runs (the last sync f
 and where the application itself had other parameters then, which go back with no revision. Either way, a rollback that would take back a repair of Responder's
 own, of any service, is refused.`,
 		Idempotent: true,
-		With: []playbook.Field{
-			{Name: "to", Type: step.Scalar(playbook.String), Enum: []string{"previous", lastGood}, Default: "previous", Doc: "previous: what was deployed before the current revision. last_good: what was deployed before anything came to the variable that moved last since its last verified commit, as gitops.revert counts it."},
-			{Name: "together", Type: step.Scalar(playbook.String), Doc: "Why several variables go back as one; an application that syncs by itself only."},
-		},
+		With:       step.Fields[rollbackWith](),
 	}
 }
 
@@ -48,8 +45,8 @@ func NewArgocdRollback(d step.Deps) step.Lever {
 }
 
 type rollbackWith struct {
-	To       string `json:"to"`
-	Together string `json:"together"`
+	To       string `json:"to" default:"previous" enum:"previous,last_good" doc:"previous: what was deployed before the current revision. last_good: what was deployed before anything came to the variable that moved last since its last verified commit, as gitops.revert counts it."`
+	Together string `json:"together" doc:"Why several variables go back as one; an application that syncs by itself only."`
 }
 
 // Plan implements [Lever].

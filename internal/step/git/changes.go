@@ -15,48 +15,14 @@ import (
 
 // ChangesKind declares gitops.changes.
 func ChangesKind() playbook.Kind {
-	text, whole, yes := step.Scalar(playbook.String), step.Scalar(playbook.Int), step.Scalar(playbook.Bool)
 	return playbook.Kind{
 		Name: "gitops.changes",
 		Role: playbook.RoleCheck,
 		Doc: `Reads what changed the service in Git and in Argo CD within the window: which commits touched its manifests, by whom, which flags, images and
 replicas they moved, and what was deployed when. A commit counts when it was made within the window, and when Argo CD deployed it within the
 window, however old it was then. A history that cannot be read, or does not reach back that far, is an error, never "no change".`,
-		With: []playbook.Field{
-			{Name: "window", Type: step.Scalar(playbook.Duration), Required: true, Doc: "How long ago counts: the burn window of the alert, e.g. 1h."},
-		},
-		Out: []playbook.Field{
-			{Name: "changed", Type: yes, Doc: "A commit of somebody other than Responder that touched the service's manifests was made or deployed within the window."},
-			{Name: "count", Type: whole, Doc: "How many such commits."},
-			{Name: "deployed", Type: yes, Doc: "Argo CD deployed something else than before within the window, or something of which its history does not tell what was before."},
-			{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since the newest of those commits, by its own age_seconds; -1: there is none."},
-			{Name: "deployed_age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since Argo CD's newest deployment; -1: it never deployed."},
-			{Name: "ours", Type: yes, Doc: "The newest commit that touched the service within the window is one of Responder's: a repair, not a cause."},
-			{Name: "flags_changed", Type: yes, Doc: "A flag of the engine moved in those commits."},
-			{Name: "images_changed", Type: yes, Doc: "An image moved."},
-			{Name: "replicas_changed", Type: yes, Doc: "The number of replicas, or a bound of it, moved."},
-			{Name: "variables", Type: step.ListOf(text), Doc: "What moved, each once: --max-num-seqs, image, replicas, or the path of a field."},
-			{Name: "commits", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "sha", Type: text, Doc: "The commit."},
-				playbook.Field{Name: "subject", Type: text, Doc: "Its first line."},
-				playbook.Field{Name: "author", Type: text, Doc: "Who wrote it."},
-				playbook.Field{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since it was committed; of a commit older than the window, since it was deployed."},
-				playbook.Field{Name: "ours", Type: yes, Doc: "It is one of Responder's."},
-			)), Doc: "All that touched the service within the window, newest first."},
-			{Name: "diff", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "sha", Type: text, Doc: "The commit."},
-				playbook.Field{Name: "variable", Type: text, Doc: "What moved."},
-				playbook.Field{Name: "file", Type: text, Doc: "In which file."},
-				playbook.Field{Name: "from", Type: text, Doc: "Value before; empty: it was added."},
-				playbook.Field{Name: "to", Type: text, Doc: "Value after; empty: it was removed."},
-			)), Doc: "What those commits moved, field by field, as far as it can be told."},
-			{Name: "deployments", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "id", Type: whole, Doc: "Of Argo CD's history."},
-				playbook.Field{Name: "revision", Type: text, Doc: "What was deployed."},
-				playbook.Field{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since then."},
-				playbook.Field{Name: "by", Type: text, Doc: "Who asked for it; empty: automated, or not known."},
-			)), Doc: "Argo CD's deployments within the window, newest first."},
-		},
+		With: step.Fields[changesWith](),
+		Out:  step.Fields[gitChangesOut](),
 	}
 }
 
@@ -66,46 +32,46 @@ type gitopsChanges struct{ Change }
 func NewChanges(d step.Deps) step.Check { return gitopsChanges{NewChange(d)} }
 
 type gitChangesOut struct {
-	Changed            bool            `json:"changed"`
-	Count              int             `json:"count"`
-	Deployed           bool            `json:"deployed"`
-	AgeSeconds         float64         `json:"age_seconds"`
-	DeployedAgeSeconds float64         `json:"deployed_age_seconds"`
-	Ours               bool            `json:"ours"`
-	FlagsChanged       bool            `json:"flags_changed"`
-	ImagesChanged      bool            `json:"images_changed"`
-	ReplicasChanged    bool            `json:"replicas_changed"`
-	Variables          []string        `json:"variables"`
-	Commits            []commitOut     `json:"commits"`
-	Diff               []touchOut      `json:"diff"`
-	Deployments        []deploymentOut `json:"deployments"`
+	Changed            bool            `json:"changed" doc:"A commit of somebody other than Responder that touched the service's manifests was made or deployed within the window."`
+	Count              int             `json:"count" doc:"How many such commits."`
+	Deployed           bool            `json:"deployed" doc:"Argo CD deployed something else than before within the window, or something of which its history does not tell what was before."`
+	AgeSeconds         float64         `json:"age_seconds" unit:"seconds" doc:"Since the newest of those commits, by its own age_seconds; -1: there is none."`
+	DeployedAgeSeconds float64         `json:"deployed_age_seconds" unit:"seconds" doc:"Since Argo CD's newest deployment; -1: it never deployed."`
+	Ours               bool            `json:"ours" doc:"The newest commit that touched the service within the window is one of Responder's: a repair, not a cause."`
+	FlagsChanged       bool            `json:"flags_changed" doc:"A flag of the engine moved in those commits."`
+	ImagesChanged      bool            `json:"images_changed" doc:"An image moved."`
+	ReplicasChanged    bool            `json:"replicas_changed" doc:"The number of replicas, or a bound of it, moved."`
+	Variables          []string        `json:"variables" doc:"What moved, each once: --max-num-seqs, image, replicas, or the path of a field."`
+	Commits            []commitOut     `json:"commits" doc:"All that touched the service within the window, newest first."`
+	Diff               []touchOut      `json:"diff" doc:"What those commits moved, field by field, as far as it can be told."`
+	Deployments        []deploymentOut `json:"deployments" doc:"Argo CD's deployments within the window, newest first."`
 }
 
 type commitOut struct {
-	SHA        string  `json:"sha"`
-	Subject    string  `json:"subject"`
-	Author     string  `json:"author"`
-	AgeSeconds float64 `json:"age_seconds"`
-	Ours       bool    `json:"ours"`
+	SHA        string  `json:"sha" doc:"The commit."`
+	Subject    string  `json:"subject" doc:"Its first line."`
+	Author     string  `json:"author" doc:"Who wrote it."`
+	AgeSeconds float64 `json:"age_seconds" unit:"seconds" doc:"Since it was committed; of a commit older than the window, since it was deployed."`
+	Ours       bool    `json:"ours" doc:"It is one of Responder's."`
 }
 
 type touchOut struct {
-	SHA      string `json:"sha"`
-	Variable string `json:"variable"`
-	File     string `json:"file"`
-	From     string `json:"from"`
-	To       string `json:"to"`
+	SHA      string `json:"sha" doc:"The commit."`
+	Variable string `json:"variable" doc:"What moved."`
+	File     string `json:"file" doc:"In which file."`
+	From     string `json:"from" doc:"Value before; empty: it was added."`
+	To       string `json:"to" doc:"Value after; empty: it was removed."`
 }
 
 type deploymentOut struct {
-	ID         int64   `json:"id"`
-	Revision   string  `json:"revision"`
-	AgeSeconds float64 `json:"age_seconds"`
-	By         string  `json:"by"`
+	ID         int64   `json:"id" doc:"Of Argo CD's history."`
+	Revision   string  `json:"revision" doc:"What was deployed."`
+	AgeSeconds float64 `json:"age_seconds" unit:"seconds" doc:"Since then."`
+	By         string  `json:"by" doc:"Who asked for it; empty: automated, or not known."`
 }
 
 type changesWith struct {
-	Window step.Duration `json:"window"`
+	Window step.Duration `json:"window" required:"true" doc:"How long ago counts: the burn window of the alert, e.g. 1h."`
 }
 
 // Run implements [Check].

@@ -32,11 +32,7 @@ closed sync window, and while somebody else's sync is under way.
 kube.rollout_undo becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
 		OneOf:      [][]string{{"window", "to"}},
 		Idempotent: true,
-		With: []playbook.Field{
-			{Name: "window", Type: step.Scalar(playbook.Duration), Doc: "Revert the commits that are this young, or were deployed this short ago: the burn window of the alert, e.g. 1h."},
-			{Name: "to", Type: step.Scalar(playbook.String), Enum: []string{"previous", lastGood}, Doc: "previous: revert the last commit that touched the service. last_good: revert what came after the last verified commit of the variable that moved last."},
-			{Name: "together", Type: step.Scalar(playbook.String), Doc: "Why several variables go back as one. Unset: more than one is refused."},
-		},
+		With:       step.Fields[revertWith](),
 	}
 }
 
@@ -46,9 +42,9 @@ type gitopsRevert struct{ Change }
 func NewRevert(d step.Deps) step.Lever { return gitopsRevert{NewChange(d)} }
 
 type revertWith struct {
-	Window   step.Duration `json:"window"`
-	To       string        `json:"to"`
-	Together string        `json:"together"`
+	Window   step.Duration `json:"window" doc:"Revert the commits that are this young, or were deployed this short ago: the burn window of the alert, e.g. 1h."`
+	To       string        `json:"to" enum:"previous,last_good" doc:"previous: revert the last commit that touched the service. last_good: revert what came after the last verified commit of the variable that moved last."`
+	Together string        `json:"together" doc:"Why several variables go back as one. Unset: more than one is refused."`
 }
 
 // Plan implements [Lever].

@@ -39,14 +39,8 @@ with, and whether a run may change it at all. What decides what is served, on wh
 		OneOf: [][]string{{"flag", "flags"}},
 		// A second apply finds its own commit.
 		Idempotent: true,
-		With: []playbook.Field{
-			{Name: "flag", Type: step.Scalar(playbook.String), Doc: "The flag as the engine documents it, without dashes in front: max-num-seqs."},
-			{Name: "value", Type: step.Scalar(playbook.String), Doc: "Its new value; true or false for a flag without one; last_good: the value that was last verified on this service."},
-			{Name: "flags", Type: step.MapOf(step.Scalar(playbook.String)), Doc: "Several flags and their values, in one commit. They need one_variable."},
-			{Name: "one_variable", Type: step.Scalar(playbook.String), Doc: "Why several flags are one variable, for the plan and the commit: one makes no sense without the other."},
-			{Name: "unknown_flag", Type: step.Scalar(playbook.String), Enum: []string{unknownChange, unknownAdd}, Doc: "What may be done with a flag that no engine is known to have, unchecked: `change` it where it stands in Git already, or `add` it, too. Without it such a name in a playbook is a mistake."},
-		},
-		Lint: lintSetFlag,
+		With:       step.Fields[setFlagWith](),
+		Lint:       lintSetFlag,
 	}
 }
 
@@ -56,11 +50,11 @@ type gitopsSetFlag struct{ Change }
 func NewSetFlag(d step.Deps) step.Lever { return gitopsSetFlag{NewChange(d)} }
 
 type setFlagWith struct {
-	Flag        string            `json:"flag"`
-	Value       *string           `json:"value"`
-	Flags       map[string]string `json:"flags"`
-	OneVariable string            `json:"one_variable"`
-	UnknownFlag string            `json:"unknown_flag"`
+	Flag        string            `json:"flag" doc:"The flag as the engine documents it, without dashes in front: max-num-seqs."`
+	Value       *string           `json:"value" doc:"Its new value; true or false for a flag without one; last_good: the value that was last verified on this service."`
+	Flags       map[string]string `json:"flags" doc:"Several flags and their values, in one commit. They need one_variable."`
+	OneVariable string            `json:"one_variable" doc:"Why several flags are one variable, for the plan and the commit: one makes no sense without the other."`
+	UnknownFlag string            "json:\"unknown_flag\" enum:\"change,add\" doc:\"What may be done with a flag that no engine is known to have, unchecked: `change` it where it stands in Git already, or `add` it, too. Without it such a name in a playbook is a mistake.\""
 }
 
 // Plan implements [Lever].

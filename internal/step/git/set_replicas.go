@@ -25,7 +25,7 @@ The bounds are those of kube.scale: never above the service's ` + "`max_scale`" 
 ` + "`replicas`" + ` is refused beyond them. kube.scale becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
 		OneOf:      step.ScaleAlternatives(),
 		Idempotent: true,
-		With:       step.ScaleParameters(),
+		With:       step.Fields[step.ScaleWith](),
 	}
 }
 

@@ -16,9 +16,6 @@ import (
 
 // HealthKind declares gpu.health.
 func HealthKind() playbook.Kind {
-	text, whole, yes := step.Scalar(playbook.String), step.Scalar(playbook.Int), step.Scalar(playbook.Bool)
-	verdict := playbook.Field{Name: "verdict", Type: text, Enum: verdictNames()}
-	with := func(f playbook.Field, doc string) playbook.Field { f.Doc = doc; return f }
 	return playbook.Kind{
 		Name: "gpu.health",
 		Role: playbook.RoleCheck,
@@ -29,56 +26,9 @@ not known then; and so do conditions that cannot be read. Reasons name the rule,
 
 Verdicts, mildest first: ` + "`healthy`, `busy`" + ` (at full load, as it should), ` + "`unknown`, `degraded`" + ` (works, worse than it should), ` + "`throttled`" + `
 (slowed down now by heat, power brake or hardware), ` + "`failing`" + ` (gives or will give errors).`,
-		With: []playbook.Field{
-			{Name: "node", Type: text, Doc: "Judge this node and all its GPUs, whoever holds them, instead of the service's."},
-			{Name: "also", Type: text, Doc: "Judge this node and all its GPUs too, beside the service's: the one that an alert names. Empty: none."},
-		},
-		Out: []playbook.Field{
-			with(verdict, "The worst of the GPUs that count: those the service's pods hold, or all of their nodes where that is not known."),
-			{Name: "throttle", Type: text, Enum: []string{"", string(judge.Thermal), string(judge.PowerBrake), string(judge.Hardware)}, Doc: "What slows down the worst of the GPUs that count; empty: nothing."},
-			{Name: "why", Type: text, Doc: "The worst finding in a sentence; empty: nothing is wrong."},
-			{Name: "node", Type: text, Doc: "The node with the worst of them that is degraded, throttled or failing; empty: there is none."},
-			{Name: "gpu", Type: text, Doc: "UUID of the worst GPU there; empty: there is none, or the whole node is at fault."},
-			{Name: "reset", Type: yes, Doc: "A GPU there that counts, or one that has left the bus, needs a reset, by NVIDIA's documents."},
-			{Name: "rma", Type: yes, Doc: "A GPU there that counts is to be replaced, by NVIDIA's documents."},
-			{Name: "repair_gpus", Type: step.ListOf(text), Doc: "UUIDs of all GPUs there that count and need one of both: those to be replaced first, and the worst of them. None where one has left the bus, so that nobody can name it: a request is for all of the node's then."},
-			{Name: "repair_why", Type: text, Doc: "The findings that ask for it in a sentence, GPUs of which the same was found together; empty: there is none."},
-			{Name: "healthy_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which all GPUs that count are healthy or busy."},
-			{Name: "unknown_nodes", Type: whole, Unit: "nodes", Doc: "Nodes of which too little is known."},
-			{Name: "bad_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is degraded, throttled or failing."},
-			{Name: "hot_nodes", Type: whole, Unit: "nodes", Doc: "Nodes on which a GPU that counts is slowed down by heat, whatever else is wrong there."},
-			{Name: "bad_pods", Type: step.ListOf(text), Doc: "Pods of the service on those nodes."},
-			{Name: "nodes", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "name", Type: text, Doc: "Node."},
-				with(verdict, "Of the GPUs that count there."),
-				playbook.Field{Name: "node_verdict", Type: text, Enum: verdictNames(), Doc: "Of the whole node."},
-				playbook.Field{Name: "throttle", Type: text, Doc: "What slows its worst GPU down."},
-				playbook.Field{Name: "source", Type: text, Doc: "nvml (the node agent), dcgm, sandbox; empty: there was no answer."},
-				playbook.Field{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Of the readings; -1: there are none."},
-				playbook.Field{Name: "gpus", Type: whole, Doc: "GPUs of the node that were seen."},
-				playbook.Field{Name: "pods", Type: step.ListOf(text), Doc: "Pods of the service on the node."},
-				playbook.Field{Name: "conditions", Type: step.ListOf(text), Doc: "Conditions of the node that are bad, e.g. GPUMissing=True."},
-			)), Doc: "The nodes that were asked about, worst first."},
-			{Name: "reasons", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "node", Type: text, Doc: "Node."},
-				playbook.Field{Name: "gpu", Type: whole, Doc: "Index of the GPU; -1: about the node."},
-				playbook.Field{Name: "uuid", Type: text, Doc: "Of the GPU."},
-				playbook.Field{Name: "rule", Type: text, Doc: "Stable name of the rule."},
-				with(verdict, "What this finding alone says."),
-				playbook.Field{Name: "text", Type: text, Doc: "For people."},
-				playbook.Field{Name: "evidence", Type: text, Doc: "The raw values."},
-				playbook.Field{Name: "source", Type: text, Doc: "Where the rule comes from."},
-			)), Doc: "Findings that make a GPU that counts worse than busy, worst first, at most 20."},
-		},
+		With: step.Fields[healthWith](),
+		Out:  step.Fields[healthOut](),
 	}
-}
-
-func verdictNames() []string {
-	var out []string
-	for _, v := range judge.Verdicts() {
-		out = append(out, string(v))
-	}
-	return out
 }
 
 // maxReasons bounds the findings that evidence keeps: it goes into the journal.
@@ -95,50 +45,50 @@ type gpuHealth struct {
 func NewHealth(d step.Deps) step.Check { return gpuHealth{d.GPUs, d.Workloads, d.Nodes, d.Now} }
 
 type healthWith struct {
-	Node string `json:"node"`
-	Also string `json:"also"`
+	Node string `json:"node" doc:"Judge this node and all its GPUs, whoever holds them, instead of the service's."`
+	Also string `json:"also" doc:"Judge this node and all its GPUs too, beside the service's: the one that an alert names. Empty: none."`
 }
 
 type healthOut struct {
-	Verdict      judge.Verdict  `json:"verdict"`
-	Throttle     judge.Throttle `json:"throttle"`
-	Why          string         `json:"why"`
-	Node         string         `json:"node"`
-	GPU          string         `json:"gpu"`
-	Reset        bool           `json:"reset"`
-	RMA          bool           `json:"rma"`
-	RepairGPUs   []string       `json:"repair_gpus"`
-	RepairWhy    string         `json:"repair_why"`
-	HealthyNodes int            `json:"healthy_nodes"`
-	UnknownNodes int            `json:"unknown_nodes"`
-	BadNodes     int            `json:"bad_nodes"`
-	HotNodes     int            `json:"hot_nodes"`
-	BadPods      []string       `json:"bad_pods"`
-	Nodes        []gpuNodeOut   `json:"nodes"`
-	Reasons      []gpuFoundOut  `json:"reasons"`
+	Verdict      judge.Verdict  `json:"verdict" doc:"The worst of the GPUs that count: those the service's pods hold, or all of their nodes where that is not known."`
+	Throttle     judge.Throttle `json:"throttle" enum:",thermal,power_brake,hardware" doc:"What slows down the worst of the GPUs that count; empty: nothing."`
+	Why          string         `json:"why" doc:"The worst finding in a sentence; empty: nothing is wrong."`
+	Node         string         `json:"node" doc:"The node with the worst of them that is degraded, throttled or failing; empty: there is none."`
+	GPU          string         `json:"gpu" doc:"UUID of the worst GPU there; empty: there is none, or the whole node is at fault."`
+	Reset        bool           `json:"reset" doc:"A GPU there that counts, or one that has left the bus, needs a reset, by NVIDIA's documents."`
+	RMA          bool           `json:"rma" doc:"A GPU there that counts is to be replaced, by NVIDIA's documents."`
+	RepairGPUs   []string       `json:"repair_gpus" doc:"UUIDs of all GPUs there that count and need one of both: those to be replaced first, and the worst of them. None where one has left the bus, so that nobody can name it: a request is for all of the node's then."`
+	RepairWhy    string         `json:"repair_why" doc:"The findings that ask for it in a sentence, GPUs of which the same was found together; empty: there is none."`
+	HealthyNodes int            `json:"healthy_nodes" unit:"nodes" doc:"Nodes on which all GPUs that count are healthy or busy."`
+	UnknownNodes int            `json:"unknown_nodes" unit:"nodes" doc:"Nodes of which too little is known."`
+	BadNodes     int            `json:"bad_nodes" unit:"nodes" doc:"Nodes on which a GPU that counts is degraded, throttled or failing."`
+	HotNodes     int            `json:"hot_nodes" unit:"nodes" doc:"Nodes on which a GPU that counts is slowed down by heat, whatever else is wrong there."`
+	BadPods      []string       `json:"bad_pods" doc:"Pods of the service on those nodes."`
+	Nodes        []gpuNodeOut   `json:"nodes" doc:"The nodes that were asked about, worst first."`
+	Reasons      []gpuFoundOut  `json:"reasons" doc:"Findings that make a GPU that counts worse than busy, worst first, at most 20."`
 }
 
 type gpuNodeOut struct {
-	Name        string         `json:"name"`
-	Verdict     judge.Verdict  `json:"verdict"`
-	NodeVerdict judge.Verdict  `json:"node_verdict"`
-	Throttle    judge.Throttle `json:"throttle"`
-	Source      string         `json:"source"`
-	AgeSeconds  float64        `json:"age_seconds"`
-	GPUs        int            `json:"gpus"`
-	Pods        []string       `json:"pods"`
-	Conditions  []string       `json:"conditions"`
+	Name        string         `json:"name" doc:"Node."`
+	Verdict     judge.Verdict  `json:"verdict" doc:"Of the GPUs that count there."`
+	NodeVerdict judge.Verdict  `json:"node_verdict" doc:"Of the whole node."`
+	Throttle    judge.Throttle `json:"throttle" doc:"What slows its worst GPU down."`
+	Source      string         `json:"source" doc:"nvml (the node agent), dcgm, sandbox; empty: there was no answer."`
+	AgeSeconds  float64        `json:"age_seconds" unit:"seconds" doc:"Of the readings; -1: there are none."`
+	GPUs        int            `json:"gpus" doc:"GPUs of the node that were seen."`
+	Pods        []string       `json:"pods" doc:"Pods of the service on the node."`
+	Conditions  []string       `json:"conditions" doc:"Conditions of the node that are bad, e.g. GPUMissing=True."`
 }
 
 type gpuFoundOut struct {
-	Node     string        `json:"node"`
-	GPU      int           `json:"gpu"`
-	UUID     string        `json:"uuid"`
-	Rule     string        `json:"rule"`
-	Verdict  judge.Verdict `json:"verdict"`
-	Text     string        `json:"text"`
-	Evidence string        `json:"evidence"`
-	Source   string        `json:"source"`
+	Node     string        `json:"node" doc:"Node."`
+	GPU      int           `json:"gpu" doc:"Index of the GPU; -1: about the node."`
+	UUID     string        `json:"uuid" doc:"Of the GPU."`
+	Rule     string        `json:"rule" doc:"Stable name of the rule."`
+	Verdict  judge.Verdict `json:"verdict" doc:"What this finding alone says."`
+	Text     string        `json:"text" doc:"For people."`
+	Evidence string        `json:"evidence" doc:"The raw values."`
+	Source   string        `json:"source" doc:"Where the rule comes from."`
 }
 
 // Run implements [Check].

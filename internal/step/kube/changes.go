@@ -19,24 +19,8 @@ func ChangesKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Reads the workload's revision history: did what runs now become current within the window, and how does its pod template differ from the revision
 before? Values of secrets are never read, and values of variables and flags whose names look secret are shown as redacted.`,
-		With: []playbook.Field{
-			{Name: "window", Type: step.Scalar(playbook.Duration), Required: true, Doc: "How long ago counts: the burn window of the alert, e.g. 1h."},
-		},
-		Out: []playbook.Field{
-			{Name: "changed", Type: step.Scalar(playbook.Bool), Doc: "The current revision became current within the window, and there is an earlier one."},
-			{Name: "count", Type: step.Scalar(playbook.Int), Doc: "Revisions that became current within the window, as far as the history tells."},
-			{Name: "current", Type: step.Scalar(playbook.Int), Doc: "Number of the current revision."},
-			{Name: "previous", Type: step.Scalar(playbook.Int), Doc: "Number of the revision before it; 0: there is none."},
-			{Name: "age_seconds", Type: step.Scalar(playbook.Double), Unit: "seconds", Doc: "Since the current revision became current."},
-			{Name: "ours", Type: step.Scalar(playbook.Bool), Doc: "The current revision was put in place by a rollback or a commit of Responder's, and nobody changed the pod template since. It is a repair, not a cause."},
-			{Name: "cause", Type: step.Scalar(playbook.String), Doc: "Its kubernetes.io/change-cause; often empty."},
-			{Name: "diff", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "path", Type: step.Scalar(playbook.String), Doc: "Field, e.g. containers[vllm].args[--max-num-seqs]."},
-				playbook.Field{Name: "from", Type: step.Scalar(playbook.String), Doc: "Value before; empty: it was added."},
-				playbook.Field{Name: "to", Type: step.Scalar(playbook.String), Doc: "Value now; empty: it was removed."},
-			)), Doc: "Pod template of the previous revision against the current one."},
-			{Name: "images_changed", Type: step.Scalar(playbook.Bool), Doc: "The diff touches an image."},
-		},
+		With: step.Fields[changesWith](),
+		Out:  step.Fields[changesOut](),
 	}
 }
 
@@ -55,25 +39,25 @@ type committer interface {
 func NewChanges(d step.Deps, git committer) step.Check { return kubeChanges{d.Workloads, git} }
 
 type changesWith struct {
-	Window step.Duration `json:"window"`
+	Window step.Duration `json:"window" required:"true" doc:"How long ago counts: the burn window of the alert, e.g. 1h."`
 }
 
 type changesOut struct {
-	Changed       bool      `json:"changed"`
-	Count         int       `json:"count"`
-	Current       int64     `json:"current"`
-	Previous      int64     `json:"previous"`
-	AgeSeconds    float64   `json:"age_seconds"`
-	Ours          bool      `json:"ours"`
-	Cause         string    `json:"cause"`
-	Diff          []diffOut `json:"diff"`
-	ImagesChanged bool      `json:"images_changed"`
+	Changed       bool      `json:"changed" doc:"The current revision became current within the window, and there is an earlier one."`
+	Count         int       `json:"count" doc:"Revisions that became current within the window, as far as the history tells."`
+	Current       int64     `json:"current" doc:"Number of the current revision."`
+	Previous      int64     `json:"previous" doc:"Number of the revision before it; 0: there is none."`
+	AgeSeconds    float64   `json:"age_seconds" unit:"seconds" doc:"Since the current revision became current."`
+	Ours          bool      `json:"ours" doc:"The current revision was put in place by a rollback or a commit of Responder's, and nobody changed the pod template since. It is a repair, not a cause."`
+	Cause         string    `json:"cause" doc:"Its kubernetes.io/change-cause; often empty."`
+	Diff          []diffOut `json:"diff" doc:"Pod template of the previous revision against the current one."`
+	ImagesChanged bool      `json:"images_changed" doc:"The diff touches an image."`
 }
 
 type diffOut struct {
-	Path string `json:"path"`
-	From string `json:"from"`
-	To   string `json:"to"`
+	Path string `json:"path" doc:"Field, e.g. containers[vllm].args[--max-num-seqs]."`
+	From string `json:"from" doc:"Value before; empty: it was added."`
+	To   string `json:"to" doc:"Value now; empty: it was removed."`
 }
 
 // Run implements [Check].

@@ -23,9 +23,7 @@ Refused when Argo CD, Flux or a controlling object owns the pod template, when r
 the earlier one does not differ.`,
 		// Applied on the planned revision only: a second time is a conflict.
 		Idempotent: true,
-		With: []playbook.Field{
-			{Name: "to_revision", Type: step.Scalar(playbook.Int), Min: step.Limit(0), Doc: "Revision to go back to; unset or 0: the one before the current."},
-		},
+		With:       step.Fields[rolloutUndoWith](),
 	}
 }
 
@@ -38,7 +36,7 @@ type kubeRolloutUndo struct {
 func NewRolloutUndo(d step.Deps) step.Lever { return kubeRolloutUndo{d.Workloads, d.Changer} }
 
 type rolloutUndoWith struct {
-	ToRevision int64 `json:"to_revision"`
+	ToRevision int64 `json:"to_revision" min:"0" doc:"Revision to go back to; unset or 0: the one before the current."`
 }
 
 // rolloutPayload is what a plan of kube.rollout_undo needs. Revisions stand for

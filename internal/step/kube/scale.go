@@ -24,7 +24,7 @@ Refused when an autoscaler, Argo CD, Flux or a controlling object owns the repli
 		OneOf: step.ScaleAlternatives(),
 		// Applied on the planned generation only: a second time is a conflict.
 		Idempotent: true,
-		With:       step.ScaleParameters(),
+		With:       step.Fields[step.ScaleWith](),
 	}
 }
 

@@ -20,38 +20,7 @@ func WorkloadKind() playbook.Kind {
 its pods run on, warnings of the last hour, and who else owns fields of it. When any part cannot be read, the check fails: a partial
 answer would look healthier than the truth. The StatefulSet of a LeaderWorkerSet's leaders has the workers' pods too, and a replica of it is ready
 when all of its group is; so has the Deployment of the head of KServe's InferenceService with a workerSpec.`,
-		Out: []playbook.Field{
-			{Name: "desired", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas asked for."},
-			{Name: "ready", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas that are ready."},
-			{Name: "updated", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas of the current revision."},
-			{Name: "available", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas ready for as long as the workload demands."},
-			{Name: "unavailable", Type: step.Scalar(playbook.Int), Unit: "replicas", Doc: "Replicas missing to the desired number."},
-			{Name: "restarts", Type: step.Scalar(playbook.Int), Doc: "Container restarts, summed over the pods that exist now."},
-			{Name: "oom_killed", Type: step.Scalar(playbook.Int), Unit: "pods", Doc: "Pods whose container was last ended for using too much memory."},
-			{Name: "waiting", Type: step.ListOf(step.Scalar(playbook.String)), Doc: "Why containers wait, each reason once: CrashLoopBackOff, ImagePullBackOff, ..."},
-			{Name: "unschedulable", Type: step.Scalar(playbook.Int), Unit: "pods", Doc: "Pods no node takes."},
-			{Name: "stuck", Type: step.Scalar(playbook.String), Doc: "Why a rollout cannot go on (progress deadline exceeded, replica failure); empty: it can."},
-			{Name: "paused", Type: step.Scalar(playbook.Bool), Doc: "Rollouts of the workload are paused."},
-			{Name: "nodes", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "name", Type: step.Scalar(playbook.String), Doc: "Node."},
-				playbook.Field{Name: "ready", Type: step.Scalar(playbook.Bool), Doc: "Its Ready condition is True."},
-				playbook.Field{Name: "unschedulable", Type: step.Scalar(playbook.Bool), Doc: "It is cordoned."},
-				playbook.Field{Name: "conditions", Type: step.ListOf(step.Scalar(playbook.String)), Doc: "Conditions that are bad, e.g. MemoryPressure, Ready=Unknown."},
-				playbook.Field{Name: "pods", Type: step.Scalar(playbook.Int), Unit: "pods", Doc: "Pods of the workload on it."},
-			)), Doc: "Nodes that run pods of the workload."},
-			{Name: "bad_nodes", Type: step.Scalar(playbook.Int), Unit: "nodes", Doc: "Nodes among them that are not ready or have a bad condition."},
-			{Name: "events", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "reason", Type: step.Scalar(playbook.String), Doc: "Reason, e.g. FailedScheduling."},
-				playbook.Field{Name: "object", Type: step.Scalar(playbook.String), Doc: "Kind/name it is about."},
-				playbook.Field{Name: "message", Type: step.Scalar(playbook.String), Doc: "Message."},
-				playbook.Field{Name: "count", Type: step.Scalar(playbook.Int), Doc: "How often."},
-			)), Doc: "Warnings of the last hour, newest first, at most 20."},
-			{Name: "owners", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "field", Type: step.Scalar(playbook.String), Doc: "Field owned; * for all."},
-				playbook.Field{Name: "kind", Type: step.Scalar(playbook.String), Doc: "HorizontalPodAutoscaler, ScaledObject, ArgoCD, Flux, or a controlling object's kind."},
-				playbook.Field{Name: "name", Type: step.Scalar(playbook.String), Doc: "Its name."},
-			)), Doc: "Who else would change fields of the workload back."},
-		},
+		Out: step.Fields[workloadOut](),
 	}
 }
 
@@ -64,42 +33,42 @@ type kubeWorkload struct{ w step.Workloads }
 func NewWorkload(d step.Deps) step.Check { return kubeWorkload{d.Workloads} }
 
 type workloadOut struct {
-	Desired       int        `json:"desired"`
-	Ready         int        `json:"ready"`
-	Updated       int        `json:"updated"`
-	Available     int        `json:"available"`
-	Unavailable   int        `json:"unavailable"`
-	Restarts      int        `json:"restarts"`
-	OOMKilled     int        `json:"oom_killed"`
-	Waiting       []string   `json:"waiting"`
-	Unschedulable int        `json:"unschedulable"`
-	Stuck         string     `json:"stuck"`
-	Paused        bool       `json:"paused"`
-	Nodes         []nodeOut  `json:"nodes"`
-	BadNodes      int        `json:"bad_nodes"`
-	Events        []eventOut `json:"events"`
-	Owners        []ownerOut `json:"owners"`
+	Desired       int        `json:"desired" unit:"replicas" doc:"Replicas asked for."`
+	Ready         int        `json:"ready" unit:"replicas" doc:"Replicas that are ready."`
+	Updated       int        `json:"updated" unit:"replicas" doc:"Replicas of the current revision."`
+	Available     int        `json:"available" unit:"replicas" doc:"Replicas ready for as long as the workload demands."`
+	Unavailable   int        `json:"unavailable" unit:"replicas" doc:"Replicas missing to the desired number."`
+	Restarts      int        `json:"restarts" doc:"Container restarts, summed over the pods that exist now."`
+	OOMKilled     int        `json:"oom_killed" unit:"pods" doc:"Pods whose container was last ended for using too much memory."`
+	Waiting       []string   `json:"waiting" doc:"Why containers wait, each reason once: CrashLoopBackOff, ImagePullBackOff, ..."`
+	Unschedulable int        `json:"unschedulable" unit:"pods" doc:"Pods no node takes."`
+	Stuck         string     `json:"stuck" doc:"Why a rollout cannot go on (progress deadline exceeded, replica failure); empty: it can."`
+	Paused        bool       `json:"paused" doc:"Rollouts of the workload are paused."`
+	Nodes         []nodeOut  `json:"nodes" doc:"Nodes that run pods of the workload."`
+	BadNodes      int        `json:"bad_nodes" unit:"nodes" doc:"Nodes among them that are not ready or have a bad condition."`
+	Events        []eventOut `json:"events" doc:"Warnings of the last hour, newest first, at most 20."`
+	Owners        []ownerOut `json:"owners" doc:"Who else would change fields of the workload back."`
 }
 
 type nodeOut struct {
-	Name          string   `json:"name"`
-	Ready         bool     `json:"ready"`
-	Unschedulable bool     `json:"unschedulable"`
-	Conditions    []string `json:"conditions"`
-	Pods          int      `json:"pods"`
+	Name          string   `json:"name" doc:"Node."`
+	Ready         bool     `json:"ready" doc:"Its Ready condition is True."`
+	Unschedulable bool     `json:"unschedulable" doc:"It is cordoned."`
+	Conditions    []string `json:"conditions" doc:"Conditions that are bad, e.g. MemoryPressure, Ready=Unknown."`
+	Pods          int      `json:"pods" unit:"pods" doc:"Pods of the workload on it."`
 }
 
 type eventOut struct {
-	Reason  string `json:"reason"`
-	Object  string `json:"object"`
-	Message string `json:"message"`
-	Count   int    `json:"count"`
+	Reason  string `json:"reason" doc:"Reason, e.g. FailedScheduling."`
+	Object  string `json:"object" doc:"Kind/name it is about."`
+	Message string `json:"message" doc:"Message."`
+	Count   int    `json:"count" doc:"How often."`
 }
 
 type ownerOut struct {
-	Field string `json:"field"`
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
+	Field string `json:"field" doc:"Field owned; * for all."`
+	Kind  string `json:"kind" doc:"HorizontalPodAutoscaler, ScaledObject, ArgoCD, Flux, or a controlling object's kind."`
+	Name  string `json:"name" doc:"Its name."`
 }
 
 // Run implements [Check].

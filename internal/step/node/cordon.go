@@ -21,7 +21,7 @@ Refused on a node that belongs to somebody else: NVSentinel, medik8s, kured, Kar
 manager of the GPU operator, a person who cordoned it. Refused by the guard ` + "`nodes`" + ` where too many nodes of the pool are out already, whoever took them out.`,
 		// On the planned stamp only: a second time is a conflict.
 		Idempotent: true,
-		With:       []playbook.Field{nodeField()},
+		With:       step.Fields[nodeWith](),
 	}
 }
 
@@ -30,8 +30,9 @@ type nodeCordon struct{ node }
 // NewCordon returns the lever node.cordon.
 func NewCordon(d step.Deps) step.Lever { return nodeCordon{newNode(d)} }
 
+// nodeWith is the parameter that every lever on a node has.
 type nodeWith struct {
-	Node string `json:"node"`
+	Node string `json:"node" required:"true" doc:"Name of the node."`
 }
 
 // Plan implements [Lever].

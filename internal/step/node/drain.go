@@ -42,20 +42,13 @@ is unknown, and the drain is refused where a ready one is on the node, or the he
 Pods that are leaving already are waited for, since they run until they have gone. After each pod the run says how far
 it is, and what holds the others back; a person's cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up and undone.`,
 		Idempotent: true,
-		With: append([]playbook.Field{
-			nodeField(),
-			{Name: "delete_emptydir_data", Type: step.Scalar(playbook.Bool), Default: false, Doc: "Evict pods with an emptyDir on disk too; its content is lost."},
-		}, evictionFields()...),
+		With:       step.Fields[drainWith](),
 	}
 }
 
-// evictionFields are the parameters of levers that evict pods.
-func evictionFields() []playbook.Field {
-	return []playbook.Field{
-		{Name: "grace", Type: step.Scalar(playbook.Duration), Doc: "Least time that each pod gets to finish; its own terminationGracePeriod where that is longer."},
-		{Name: "within", Type: step.Scalar(playbook.Duration), Default: "20m", Doc: "Time for all of it, at most 29m."},
-		{Name: "at_once", Type: step.Scalar(playbook.Int), Min: step.Limit(1), Max: step.Limit(100), Unit: "pods", Doc: "Most pods that may be leaving at the same time. Unset: as many as their budgets let go, and one without a budget."},
-	}
+type drainWith struct {
+	nodeWith
+	evictionWith
 }
 
 type nodeDrain struct{ evictor }
@@ -66,11 +59,11 @@ func NewDrain(d step.Deps) step.Lever { return nodeDrain{evictor{newNode(d)}} }
 // Plan implements [Lever].
 func (l nodeDrain) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "node.drain"
-	with, err := step.Decode[evictionWith](DrainKind(), in.With)
+	with, err := step.Decode[drainWith](DrainKind(), in.With)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	v, p, err := l.opening(ctx, kind, with)
+	v, p, err := l.opening(ctx, kind, with.Node, with.evictionWith)
 	if err != nil {
 		return machine.Plan{}, err
 	}
@@ -104,13 +97,12 @@ func (l nodeDrain) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 // effect, each by one request for that very pod.
 type evictor struct{ node }
 
+// evictionWith is the parameters of levers that evict pods.
 type evictionWith struct {
-	Node     string `json:"node"`
-	EmptyDir bool   `json:"delete_emptydir_data"`
-
-	Grace  step.Duration `json:"grace"`
-	Within step.Duration `json:"within"`
-	AtOnce int           `json:"at_once"`
+	EmptyDir bool          `json:"delete_emptydir_data" default:"false" doc:"Evict pods with an emptyDir on disk too; its content is lost."`
+	Grace    step.Duration `json:"grace" doc:"Least time that each pod gets to finish; its own terminationGracePeriod where that is longer."`
+	Within   step.Duration `json:"within" default:"20m" doc:"Time for all of it, at most 29m."`
+	AtOnce   int           `json:"at_once" min:"1" max:"100" unit:"pods" doc:"Most pods that may be leaving at the same time. Unset: as many as their budgets let go, and one without a budget."`
 }
 
 // maxWithin keeps a drain inside the time that a change has to take effect, so
@@ -126,12 +118,12 @@ func (w evictionWith) payload(kind string) (nodePayload, error) {
 
 // opening is what the plan of each of them begins with: a node that nobody else
 // works on, and how its pods are to go.
-func (l evictor) opening(ctx context.Context, kind string, with evictionWith) (kube.NodeView, nodePayload, error) {
+func (l evictor) opening(ctx context.Context, kind, name string, with evictionWith) (kube.NodeView, nodePayload, error) {
 	p, err := with.payload(kind)
 	if err != nil {
 		return kube.NodeView{}, p, err
 	}
-	v, err := l.freeView(ctx, kind, with.Node)
+	v, err := l.freeView(ctx, kind, name)
 	return v, p, err
 }
 

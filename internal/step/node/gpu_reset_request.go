@@ -33,13 +33,7 @@ has the label taken off, and so has who says that a request whose withdrawal was
 It needs no alert that still fires once the run has verified a change: what was drained is still broken.`,
 		Request:    true,
 		Idempotent: true,
-		With: []playbook.Field{
-			nodeField(),
-			{Name: "gpus", Type: step.Scalar(playbook.String), Doc: "UUIDs or indices of the GPUs, with commas between them; unset or empty: all of the node's."},
-			{Name: "reason", Type: step.Scalar(playbook.String), Required: true, Doc: "Why, as the person or controller who does it should read it."},
-			{Name: "via", Type: step.Scalar(playbook.String), Enum: []string{viaLabel, viaWebhook}, Doc: "How it is asked for. Unset: by the webhook where one is configured, else by the label."},
-			{Name: "label", Type: step.Scalar(playbook.String), Default: resetLabel, Doc: "Key of the label; it begins with responder.dev/."},
-		},
+		With:       step.Fields[resetWith](),
 	}
 }
 
@@ -60,11 +54,11 @@ type gpuResetRequest struct {
 func NewResetRequest(d step.Deps) step.Lever { return gpuResetRequest{newNode(d), d.Repairs} }
 
 type resetWith struct {
-	Node   string `json:"node"`
-	GPUs   string `json:"gpus"`
-	Reason string `json:"reason"`
-	Via    string `json:"via"`
-	Label  string `json:"label"`
+	nodeWith
+	GPUs   string `json:"gpus" doc:"UUIDs or indices of the GPUs, with commas between them; unset or empty: all of the node's."`
+	Reason string `json:"reason" required:"true" doc:"Why, as the person or controller who does it should read it."`
+	Via    string `json:"via" enum:"label,webhook" doc:"How it is asked for. Unset: by the webhook where one is configured, else by the label."`
+	Label  string `json:"label" default:"responder.dev/gpu-reset" doc:"Key of the label; it begins with responder.dev/."`
 }
 
 // Plan implements [Lever].

@@ -13,11 +13,6 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// nodeField is the parameter that every lever on a node has.
-func nodeField() playbook.Field {
-	return playbook.Field{Name: "node", Type: step.Scalar(playbook.String), Required: true, Doc: "Name of the node."}
-}
-
 // notOurCordon reports why a node's cordon is not ours to work on; nil: it takes
 // pods, or the cordon is Responder's own.
 func notOurCordon(kind string, n kube.NodeState) error {

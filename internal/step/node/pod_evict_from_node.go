@@ -22,11 +22,7 @@ successors come up on other nodes. There is nothing to put back: what undo takes
 
 Refused on a node that takes pods, where the pod could come back: cordon it first. What holds for pods in node.drain holds here.`,
 		Idempotent: true,
-		With: append([]playbook.Field{
-			nodeField(),
-			{Name: "pod", Type: step.Scalar(playbook.String), Doc: "Name of the pod; unset: all of the service's on that node."},
-			{Name: "delete_emptydir_data", Type: step.Scalar(playbook.Bool), Default: false, Doc: "Evict pods with an emptyDir on disk too; its content is lost."},
-		}, evictionFields()...),
+		With:       step.Fields[evictWith](),
 	}
 }
 
@@ -36,7 +32,8 @@ type podEvictFromNode struct{ evictor }
 func NewEvictPod(d step.Deps) step.Lever { return podEvictFromNode{evictor{newNode(d)}} }
 
 type evictWith struct {
-	Pod string `json:"pod"`
+	nodeWith
+	Pod string `json:"pod" doc:"Name of the pod; unset: all of the service's on that node."`
 	evictionWith
 }
 
@@ -47,7 +44,7 @@ func (l podEvictFromNode) Plan(ctx context.Context, in step.Input) (machine.Plan
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	v, p, err := l.opening(ctx, kind, with.evictionWith)
+	v, p, err := l.opening(ctx, kind, with.Node, with.evictionWith)
 	if err != nil {
 		return machine.Plan{}, err
 	}

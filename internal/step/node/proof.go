@@ -19,25 +19,14 @@ import (
 // MaxHealthyFor is the longest time for which health can be proven.
 const MaxHealthyFor = 30 * time.Minute
 
-// proofFields are the parameters of levers that let pods onto a node again.
-func proofFields() []playbook.Field {
-	return []playbook.Field{
-		{Name: "healthy_for", Type: step.Scalar(playbook.Duration), Default: "5m", Doc: "How long the node, and its GPUs, must have been healthy without a gap, at most 30m."},
-		{Name: "probe", Type: step.Scalar(playbook.Query), Doc: "PromQL of a test that the node must have passed as well, such as the Job that ran a diagnosis on it: nothing is run here. Asked when the rest is proven; every series has to meet it, and the newest sample behind it is at most 2m old. Let it ask for a test since the repair. Unset: none."},
-		{Name: "probe_asks", Type: step.Scalar(playbook.String), Doc: "What the probe tests, in words: what people see in place of the expression."},
-		{Name: "probe_op", Type: step.Scalar(playbook.String), Enum: []string{"<", "<=", ">", ">=", "=="}, Default: "==", Doc: "How the probe is compared with probe_value."},
-		{Name: "probe_value", Type: step.Scalar(playbook.Double), Default: 1.0, Doc: "What the probe is compared with; 1 is a Job that succeeded."},
-	}
-}
-
+// proofWith is the parameters of levers that let pods onto a node again.
 type proofWith struct {
-	Node       string        `json:"node"`
-	HealthyFor step.Duration `json:"healthy_for"`
-
-	Probe string  `json:"probe"`
-	Asks  string  `json:"probe_asks"`
-	Op    string  `json:"probe_op"`
-	Value float64 `json:"probe_value"`
+	nodeWith
+	HealthyFor step.Duration `json:"healthy_for" default:"5m" doc:"How long the node, and its GPUs, must have been healthy without a gap, at most 30m."`
+	Probe      string        `json:"probe" type:"query" doc:"PromQL of a test that the node must have passed as well, such as the Job that ran a diagnosis on it: nothing is run here. Asked when the rest is proven; every series has to meet it, and the newest sample behind it is at most 2m old. Let it ask for a test since the repair. Unset: none."`
+	Asks       string        `json:"probe_asks" doc:"What the probe tests, in words: what people see in place of the expression."`
+	Op         string        `json:"probe_op" enum:"<,<=,>,>=,==" default:"==" doc:"How the probe is compared with probe_value."`
+	Value      float64       `json:"probe_value" default:"1" doc:"What the probe is compared with; 1 is a Job that succeeded."`
 }
 
 func decodeProof(k playbook.Kind, with map[string]any) (proofWith, error) {

@@ -31,12 +31,7 @@ Undo takes it off, and node.untaint does, when a run ended and left it.
 There is no NoExecute: it deletes pods without asking their disruption budgets. To move pods is what node.drain is for. Refused where
 node.cordon is.`,
 		Idempotent: true,
-		With: []playbook.Field{
-			nodeField(),
-			{Name: "key", Type: step.Scalar(playbook.String), Default: "responder.dev/out", Doc: "Key of the taint; it begins with responder.dev/."},
-			{Name: "value", Type: step.Scalar(playbook.String), Doc: "Value of the taint."},
-			{Name: "effect", Type: step.Scalar(playbook.String), Enum: []string{"NoSchedule", preferNoSchedule}, Default: "NoSchedule", Doc: "What it does to pods that do not tolerate it."},
-		},
+		With:       step.Fields[taintWith](),
 	}
 }
 
@@ -46,10 +41,10 @@ type nodeTaint struct{ node }
 func NewTaint(d step.Deps) step.Lever { return nodeTaint{newNode(d)} }
 
 type taintWith struct {
-	Node   string `json:"node"`
-	Key    string `json:"key"`
-	Value  string `json:"value"`
-	Effect string `json:"effect"`
+	nodeWith
+	Key    string `json:"key" default:"responder.dev/out" doc:"Key of the taint; it begins with responder.dev/."`
+	Value  string `json:"value" doc:"Value of the taint."`
+	Effect string `json:"effect" default:"NoSchedule" enum:"NoSchedule,PreferNoSchedule" doc:"What it does to pods that do not tolerate it."`
 }
 
 // Plan implements [Lever].

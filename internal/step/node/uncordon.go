@@ -37,7 +37,7 @@ GPU, or for all of the node, that was made after that time: one from before it d
 With ` + "`probe`" + ` it also wants a test to have passed that others ran on the node. That may have been long ago, so let the query ask for one since the
 repair, and give nothing otherwise: ` + "`kube_job_status_succeeded{job_name=\"X\"} and on (job_name) (time() - kube_job_status_completion_time < 86400)`" + `.`,
 		Idempotent: true,
-		With:       append([]playbook.Field{nodeField()}, proofFields()...),
+		With:       step.Fields[proofWith](),
 	}
 }
 

@@ -23,7 +23,7 @@ Only the very taint is taken off that node.taint recorded on the node, whatever 
 (NoSchedule) is taken off only of a node that is proven healthy, as node.uncordon wants it; one that only advises (PreferNoSchedule) needs no proof. A
 cordon stays: that is node.uncordon's.`,
 		Idempotent: true,
-		With:       append([]playbook.Field{nodeField()}, proofFields()...),
+		With:       step.Fields[proofWith](),
 	}
 }
 

@@ -28,28 +28,8 @@ func QueryKind() playbook.Kind {
 ` + "`status`" + ` says what the answer is worth: ` + "`ok`; `empty`" + ` (no series: missing is not zero); ` + "`stale`" + ` (the newest sample behind it is older than
 ` + "`max_age`" + `); ` + "`nan`" + ` (not a finite number, as 0/0 of an idle or hung engine gives). Only with ` + "`ok`" + ` are the numbers set; a condition that
 reads an unset number is an error, never false or zero. ` + "`value`" + ` is set when exactly one series answers: aggregate in the query.`,
-		With: []playbook.Field{
-			{Name: "query", Type: step.Scalar(playbook.Query), Required: true, Doc: "PromQL to evaluate. `${service.selector}` is the service's label matchers."},
-			{Name: "asks", Type: step.Scalar(playbook.String), Doc: "What the query measures, in words: what people see in place of the expression."},
-			{Name: "unit", Type: step.Scalar(playbook.String), Doc: "Unit of the numbers. `ratio`, also followed by words (`ratio of requests`), is shown in percent."},
-			{Name: "range", Type: step.Scalar(playbook.Duration), Doc: "Evaluate over this long up to now, instead of now only."},
-			{Name: "step", Type: step.Scalar(playbook.Duration), Doc: "Distance of the points of a range. Unset: a sixtieth of the range, at least 1s."},
-			{Name: "max_age", Type: step.Scalar(playbook.Duration), Default: "2m", Doc: "Oldest that the newest sample behind the answer may be."},
-		},
-		Out: []playbook.Field{
-			{Name: "status", Type: step.Scalar(playbook.String), Enum: []string{"ok", "empty", "stale", "nan", "partial"}, Doc: "What the answer is worth. Ask for it first. partial: Prometheus warns that it could not read everything."},
-			{Name: "value", Type: step.Scalar(playbook.Double), Doc: "The value of the one series; of a range, its last point."},
-			{Name: "series", Type: step.ListOf(step.Object(
-				playbook.Field{Name: "labels", Type: step.MapOf(step.Scalar(playbook.String)), Doc: "Labels of the series."},
-				playbook.Field{Name: "value", Type: step.Scalar(playbook.Double), Doc: "Its value; unset when not a finite number."},
-			)), Doc: "The series that answered, at most 50."},
-			{Name: "min", Type: step.Scalar(playbook.Double), Doc: "Lowest point of the range, over all series."},
-			{Name: "max", Type: step.Scalar(playbook.Double), Doc: "Highest point of the range, over all series."},
-			{Name: "avg", Type: step.Scalar(playbook.Double), Doc: "Mean of the points of the range, over all series."},
-			{Name: "first", Type: step.Scalar(playbook.Double), Doc: "First point of the range, when one series answers."},
-			{Name: "last", Type: step.Scalar(playbook.Double), Doc: "Last point of the range, when one series answers."},
-			{Name: "at", Type: step.Scalar(playbook.Timestamp), Doc: "When the newest sample behind the answer was taken, as far as known; else when the query was evaluated."},
-		},
+		With: step.Fields[queryWith](),
+		Out:  step.Fields[queryOut](),
 	}
 }
 
@@ -65,29 +45,29 @@ type prometheusQuery struct{ q step.Querier }
 func NewQuery(d step.Deps) step.Check { return prometheusQuery{d.Querier} }
 
 type queryWith struct {
-	Query  string        `json:"query"`
-	Asks   string        `json:"asks"`
-	Unit   string        `json:"unit"`
-	Range  step.Duration `json:"range"`
-	Step   step.Duration `json:"step"`
-	MaxAge step.Duration `json:"max_age"`
+	Query  string        "json:\"query\" type:\"query\" required:\"true\" doc:\"PromQL to evaluate. `${service.selector}` is the service's label matchers.\""
+	Asks   string        `json:"asks" doc:"What the query measures, in words: what people see in place of the expression."`
+	Unit   string        "json:\"unit\" doc:\"Unit of the numbers. `ratio`, also followed by words (`ratio of requests`), is shown in percent.\""
+	Range  step.Duration `json:"range" doc:"Evaluate over this long up to now, instead of now only."`
+	Step   step.Duration `json:"step" doc:"Distance of the points of a range. Unset: a sixtieth of the range, at least 1s."`
+	MaxAge step.Duration `json:"max_age" default:"2m" doc:"Oldest that the newest sample behind the answer may be."`
 }
 
 type queryOut struct {
-	Status string      `json:"status"`
-	Value  *float64    `json:"value,omitempty"`
-	Series []seriesOut `json:"series"`
-	Min    *float64    `json:"min,omitempty"`
-	Max    *float64    `json:"max,omitempty"`
-	Avg    *float64    `json:"avg,omitempty"`
-	First  *float64    `json:"first,omitempty"`
-	Last   *float64    `json:"last,omitempty"`
-	At     time.Time   `json:"at"`
+	Status string      `json:"status" enum:"ok,empty,stale,nan,partial" doc:"What the answer is worth. Ask for it first. partial: Prometheus warns that it could not read everything."`
+	Value  *float64    `json:"value,omitempty" doc:"The value of the one series; of a range, its last point."`
+	Series []seriesOut `json:"series" doc:"The series that answered, at most 50."`
+	Min    *float64    `json:"min,omitempty" doc:"Lowest point of the range, over all series."`
+	Max    *float64    `json:"max,omitempty" doc:"Highest point of the range, over all series."`
+	Avg    *float64    `json:"avg,omitempty" doc:"Mean of the points of the range, over all series."`
+	First  *float64    `json:"first,omitempty" doc:"First point of the range, when one series answers."`
+	Last   *float64    `json:"last,omitempty" doc:"Last point of the range, when one series answers."`
+	At     time.Time   `json:"at" doc:"When the newest sample behind the answer was taken, as far as known; else when the query was evaluated."`
 }
 
 type seriesOut struct {
-	Labels map[string]string `json:"labels"`
-	Value  *float64          `json:"value,omitempty"`
+	Labels map[string]string `json:"labels" doc:"Labels of the series."`
+	Value  *float64          `json:"value,omitempty" doc:"Its value; unset when not a finite number."`
 }
 
 // Run implements [Check].
