@@ -210,8 +210,8 @@ func (r *reader) walk(start *State, without func(*State) bool) map[string]string
 	return from
 }
 
-// way formats the path that walk found.
-func way(from map[string]string, to string) string {
+// path formats the path that walk found.
+func path(from map[string]string, to string) string {
 	var names []string
 	for at := to; at != ""; at = from[at] {
 		names = append(names, at)
@@ -225,7 +225,7 @@ func (r *reader) looksFirst(start *State) {
 	blind := r.walk(start, func(s *State) bool { return s.Kind == StateCheck })
 	for _, s := range r.p.States {
 		if _, ok := blind[s.Name]; ok && s.Kind == StateLever {
-			r.d.Report(r.at(s), r.pathOf(s), "lever before any check: "+way(blind, s.Name), "add a check before it")
+			r.d.Report(r.at(s), r.pathOf(s), "lever before any check: "+path(blind, s.Name), "add a check before it")
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (r *reader) gathered(start *State) {
 			}
 			problem := exprError{
 				Offset:  seen.expr.offset + u.Offset,
-				Message: fmt.Sprintf("evidence of %s is missing on the path %s", u.state, way(walks[u.state], seen.state.Name)),
+				Message: fmt.Sprintf("evidence of %s is missing on the path %s", u.state, path(walks[u.state], seen.state.Name)),
 				Hint:    fmt.Sprintf("gather it first, or guard it: has(%s.FIELD) && ...", u.Name),
 			}
 			r.d.reportExpr(seen.node, seen.path, []exprError{problem})

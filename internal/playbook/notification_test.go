@@ -316,7 +316,7 @@ func foldsNames(data []byte) bool {
 }
 
 // storm is a body of n alerts like a real one, about 1.2 KB each.
-func storm(n int) []byte {
+func burst(n int) []byte {
 	m := peerNotification{Receiver: "remediator", Status: Firing, Version: "4", GroupKey: `{}:{alertname="InferenceTTFTFastBurn"}`}
 	for i := range n {
 		a := Alert{
@@ -342,7 +342,7 @@ func storm(n int) []byte {
 }
 
 func BenchmarkDecodeNotification(b *testing.B) {
-	data := storm(10)
+	data := burst(10)
 	b.Run("ours", func(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
@@ -365,7 +365,7 @@ func BenchmarkDecodeNotification(b *testing.B) {
 }
 
 func BenchmarkNotificationAppendJSON(b *testing.B) {
-	n, err := DecodeNotification(storm(10))
+	n, err := DecodeNotification(burst(10))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 		}
 		out := machine.Outcome{Status: machine.StatusOK, Data: receipt, Waits: waitsFor(receipt)}
 		if e.OperatorConfirmed {
-			out.Message = "people said that it is not in place; what it left on the target was taken off"
+			out.Message = "the operator confirmed that it is not in place; its marks on the target were removed"
 		}
 		return out
 	}

@@ -17,7 +17,7 @@ type GitReceipt struct {
 
 	Left string `json:"left,omitempty"` // of a pull request that was withdrawn: its branch, and why it was not deleted
 
-	// Drift is what of the plan's was still amiss when the change was made. Nil:
+	// Drift is what remained of the plan's drift when the change was made. Nil:
 	// nobody looked; empty: nothing.
 	Drift []machine.Drift `json:"beside,omitzero"`
 }

@@ -17,7 +17,7 @@ type Input struct {
 	Alert             playbook.Alert
 	With              map[string]any // parameters, typed as the kind declares them
 	Now               time.Time
-	OperatorConfirmed bool            // undo of a request: people said that nothing is asked for, or no more; only its traces on the target are taken away
+	OperatorConfirmed bool            // undo of a request: the operator confirmed that nothing is requested; only its marks on the target are removed
 	MergeBy           machine.MergeBy // who merges a pull request of the change; empty: people
 }
 
@@ -67,7 +67,7 @@ type Observation struct {
 	Declined   bool            // people closed what it waited for: it is not made, and nobody else changed the target
 	Unsure     bool            // Applied is as far as the target tells: whether the change was made elsewhere too cannot be read back, and takes somebody's word
 	Unread     error           // Applied is certain, whether it has taken effect could not be asked
-	Overridden bool            // it is made, and what runs has another value: something else decides it
+	Overridden bool            // it is made, and what runs has another value: something else sets it
 	Progress   string          // for people: "2 of 3 replicas updated"
 	Seen       []string        // how it came to that during the look, for people, oldest first
 	Receipt    json.RawMessage // as Apply would have returned it, when Applied

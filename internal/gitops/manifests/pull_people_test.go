@@ -214,9 +214,9 @@ func TestPullRequestMergedByUs(t *testing.T) {
 	}
 }
 
-// TestWay: a change is pushed or asked for as the forge, the configuration or
+// TestDelivery: a change is pushed or asked for as the forge, the configuration or
 // the last push says, and nothing is guessed where the forge does not answer.
-func TestWay(t *testing.T) {
+func TestDelivery(t *testing.T) {
 	for _, kind := range []string{"github", "gitlab", "gitea"} {
 		for _, test := range []struct {
 			branch, way string
@@ -270,9 +270,9 @@ func TestOnlyThePushTells(t *testing.T) {
 	}
 }
 
-// TestCheckSaysTheWay: people learn before the first incident how a change
+// TestCheckReportsDelivery: people learn before the first incident how a change
 // would be made, and that the forge's token may ask.
-func TestCheckSaysTheWay(t *testing.T) {
+func TestCheckReportsDelivery(t *testing.T) {
 	_, f, m, _ := protected(t, "gitlab")
 	if all := m.Check(t.Context()); len(all) != 1 || all[0].Err != nil || all[0].Forge || !all[0].Delivery.PullRequest || all[0].Head == "" {
 		t.Errorf("checked: %+v", all)

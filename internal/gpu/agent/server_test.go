@@ -221,7 +221,7 @@ func TestAliveAndMetrics(t *testing.T) {
 	}
 }
 
-func TestServeIsCareful(t *testing.T) {
+func TestServeBounds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	all, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {

@@ -101,7 +101,7 @@ func (l argo) find(ctx context.Context, in step.Input) (site, error) {
 	if err := managed(at.app, at.object); err != nil {
 		return at, err
 	}
-	return at, free(at.app)
+	return at, syncable(at.app)
 }
 
 // planned is the part of a plan that both levers have.
@@ -152,7 +152,7 @@ func (l argo) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json
 	}
 	app.Resources = untouched(app)
 	return step.EncodeJSON(step.GitReceipt{
-		Action: machine.ActionApply, Revision: strings.Join(p.To, ","), Drift: listed(app.Remaining(amissOf(plan.Drift))),
+		Action: machine.ActionApply, Revision: strings.Join(p.To, ","), Drift: driftOf(app.Remaining(driftedResources(plan.Drift))),
 	}), nil
 }
 
@@ -251,9 +251,9 @@ func (l argo) Observe(ctx context.Context, in step.Input, plan machine.Plan, rec
 	default:
 		return step.Observation{Foreign: true, Progress: byOthers(app, p)}, nil
 	}
-	beside := amissNow(plan, receipt, app)
-	o := step.Observation{Applied: true, Receipt: step.EncodeJSON(step.GitReceipt{Action: want, Revision: strings.Join(at, ","), Drift: beside})}
-	state, why := gitops.Operated(app.Without(amissOf(beside)), at)
+	drift := remainingDrift(plan, receipt, app)
+	o := step.Observation{Applied: true, Receipt: step.EncodeJSON(step.GitReceipt{Action: want, Revision: strings.Join(at, ","), Drift: drift})}
+	state, why := gitops.Operated(app.Without(driftedResources(drift)), at)
 	l.recovery.rollout(&o, state, why, app, in.Now)
 	return o, nil
 }
@@ -300,5 +300,5 @@ func (l argo) Undo(ctx context.Context, in step.Input, plan machine.Plan, receip
 	if err := l.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: p.From, Key: effectKey(in.Key, machine.ActionUndo)}); err != nil {
 		return nil, err
 	}
-	return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: strings.Join(p.From, ","), Drift: amissAt(plan, receipt)}), nil
+	return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: strings.Join(p.From, ","), Drift: driftAt(plan, receipt)}), nil
 }

@@ -95,7 +95,7 @@ func goesBack(at site, entry gitops.Deployment) error {
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 			"%s: when %s was at %s, the application itself was another (%s), which a sync to that revision does not bring back: roll it back by hand (argocd app rollback %s %d)",
 			rollback, at.app.Name, strings.Join(shorts(entry.Revisions), ", "), entry.Differs, at.app.Name, entry.ID)}
-	case slices.Equal(at.app.Revisions, from) && !inSync(at.app, beside(at, nil)):
+	case slices.Equal(at.app.Revisions, from) && !inSync(at.app, preExistingDrift(at, nil)):
 		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
 			"%s: %s is %s, and no commit says why%s; what the cluster has of its own would be taken back, and undo could not put it back: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
 			rollback, at.app.Name, step.OrNone(at.app.Sync), differing(at.app))}
@@ -115,7 +115,7 @@ func (l argocdRollback) inGit(ctx context.Context, in step.Input, at site, with 
 	}
 	var changes []gitops.Touched
 	if with.To == lastGood {
-		changes, err = l.git.sinceGood(ctx, in, at, rollback, "")
+		changes, err = l.git.sinceLastGood(ctx, in, at, rollback, "")
 	} else {
 		changes, err = l.sincePrevious(ctx, in, at)
 	}
@@ -226,7 +226,7 @@ func (l argocdRollback) beforeSuspects(ctx context.Context, in step.Input, at si
 	if now == "" {
 		return gitops.Deployment{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s: %s was never synced, as far as its history tells", rollback, at.app.Name)}
 	}
-	suspects, err := l.git.sinceGood(ctx, in, at, rollback, now)
+	suspects, err := l.git.sinceLastGood(ctx, in, at, rollback, now)
 	if err != nil {
 		return gitops.Deployment{}, err
 	}

@@ -83,7 +83,7 @@ func (l argocdSync) Plan(ctx context.Context, in step.Input) (machine.Plan, erro
 	plan.Undo = "sync it back to " + strings.Join(shorts(from), ", ")
 	plan.Notes = append(plan.Notes, l.brings(ctx, in, at))
 	at.app.Resources = untouched(at.app)
-	apart(&plan, at, nil)
+	noteDrift(&plan, at, nil)
 	step.RolloutPlan(&plan, at.w)
 	return plan, nil
 }

@@ -130,10 +130,10 @@ func (g Change) land(ctx context.Context, in step.Input, plan machine.Plan, p gi
 	found, err := g.c.Find(ctx, p.src(), key)
 	if err != nil || !found.None() {
 		made := madeBy(found)
-		_, made.Drift = g.besideAt(ctx, plan, p, nil, found)
+		_, made.Drift = g.driftAfter(ctx, plan, p, nil, found)
 		return made, errors.Join(lateCommit(plan, found), err) // the foreign change first: it decides the outcome
 	}
-	if err := g.sameWay(ctx, plan, p); err != nil {
+	if err := g.sameDelivery(ctx, plan, p); err != nil {
 		return none, err
 	}
 	for range 3 {
@@ -144,20 +144,20 @@ func (g Change) land(ctx context.Context, in step.Input, plan machine.Plan, p gi
 		if prop.Read != p.Read {
 			return none, g.moved(ctx, in, plan, p, prop)
 		}
-		amiss, err := g.stillFree(ctx, in, plan, p, prop.Base)
+		drift, err := g.recheck(ctx, in, plan, p, prop.Base)
 		if err != nil {
 			return none, err
 		}
 		r := request(in, plan, prop, key)
 		r.What, r.Why, r.PullRequest = in.Service.Name+": "+subject(plan), why(plan, p), p.PullRequest
-		r.Drift = besideMark(plan.Drift, amiss)
+		r.Drift = driftMark(plan.Drift, drift)
 		landed, err := g.c.Commit(ctx, r)
 		if errors.Is(err, gitops.ErrProtected) {
 			return none, g.protectedNow(ctx, plan, p, err)
 		}
 		if !step.HasReason(err, fault.Conflict) || step.AsError(err).Unknown {
 			made := madeBy(landed)
-			made.Drift = amiss
+			made.Drift = drift
 			return made, errors.Join(lateCommit(plan, landed), err)
 		}
 		// Somebody pushed meanwhile. What they pushed decides whether the plan holds.
@@ -356,7 +356,7 @@ func (g Change) Nudge(ctx context.Context, in step.Input, plan machine.Plan, und
 			return nil // others do, or what is missing was said already
 		}
 		if !undo { // the merge is the write; an undo is written whenever it can be
-			if err := g.stillMergeable(ctx, in, plan, p); err != nil {
+			if err := g.recheckMerge(ctx, in, plan, p); err != nil {
 				return err
 			}
 		}

@@ -349,7 +349,7 @@ func fields(list []gitops.Override) string {
 	return few(out)
 }
 
-// overrides names what an application sets beside its manifests.
+// overrides names what an application sets in addition to its manifests.
 func overrides(app gitops.Application) string {
 	if len(app.Overrides) == 0 {
 		return ": the application sets nothing beside Git, so an autoscaler, an admission webhook, another controller or a person decides it"

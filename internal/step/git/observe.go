@@ -31,7 +31,7 @@ func (g Change) Observe(ctx context.Context, in step.Input, plan machine.Plan, r
 		return step.Observation{Foreign: true, Progress: late.Error()}, nil
 	}
 	told := step.GitReceipt{Action: machine.ActionApply} // what the next receipt says
-	plan.Drift, told.Drift = g.besideAt(ctx, plan, p, receipt, made)
+	plan.Drift, told.Drift = g.driftAfter(ctx, plan, p, receipt, made)
 	if undo {
 		told.Action, told.Left = machine.ActionUndo, leftBehind(receipt)
 		return g.observeUndo(ctx, in, plan, p, made, told)
@@ -40,7 +40,7 @@ func (g Change) Observe(ctx context.Context, in step.Input, plan machine.Plan, r
 	case made.Changed != "":
 		return step.Observation{Foreign: true, Progress: "somebody changed the pull request: " + made.Changed}, nil
 	case made.SHA == "" && made.Waits != "":
-		return awaits(in, "", made, told), nil
+		return awaitsMerge(in, "", made, told), nil
 	case made.SHA == "" && made.Closed != "":
 		return step.Observation{Declined: true, Progress: made.Closed + " was closed without being merged: that is a no"}, nil
 	case made.SHA == "":
@@ -152,7 +152,7 @@ func (g Change) observeUndo(ctx context.Context, in step.Input, plan machine.Pla
 		told.Revision = back.SHA
 		return g.standing(ctx, in, plan, p, told), nil
 	case back.Waits != "":
-		return awaits(in, plan.Undo+": ", back, told), nil
+		return awaitsMerge(in, plan.Undo+": ", back, told), nil
 	case back.Closed != "":
 		return step.Observation{Declined: true, Progress: back.Closed + ", which takes the change back, was closed without being merged"}, nil
 	case made.SHA == "" && made.Waits == "":
@@ -204,11 +204,11 @@ func (g Change) standing(ctx context.Context, in step.Input, plan machine.Plan, 
 	return o
 }
 
-// judge reports how far an application has come with a commit. What was amiss before
-// the change does not count, for it or against it.
+// judge returns a function that tells how far an application has come with a commit.
+// Pre-existing drift does not count, neither for nor against it.
 func (g Change) judge(ctx context.Context, plan machine.Plan, p gitPayload, sha string) func(gitops.Application) (gitops.Rollout, string) {
 	return func(app gitops.Application) (gitops.Rollout, string) {
-		return gitops.Settled(app.Without(amissOf(plan.Drift)), sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
+		return gitops.Settled(app.Without(driftedResources(plan.Drift)), sha, func(descendant string) bool { return g.contains(ctx, p)(sha, descendant) })
 	}
 }
 
@@ -225,4 +225,45 @@ func (r recovery) rollout(o *step.Observation, state gitops.Rollout, why string,
 	o.Progress = app.Name + ": " + why
 	o.Settled = state == gitops.RolloutSettled
 	o.Degraded = state == gitops.RolloutFailed || state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > time.Duration(r)
+}
+
+// watcher is an [Applications] that tells when an application is settled by a
+// judge's rule, or has failed by it.
+type watcher interface {
+	Watch(ctx context.Context, name string, judge func(gitops.Application) (gitops.Rollout, string), progress func(string)) (gitops.Application, error)
+}
+
+// Following ends early enough for a look after it, and is short, because what
+// people change in Git meanwhile is seen by looking only.
+const (
+	followFor = 15 * time.Second
+	lookNeeds = 5 * time.Second
+)
+
+// Follow implements [follower].
+func (g Change) Follow(ctx context.Context, plan machine.Plan, receipt json.RawMessage) (told []step.Progress, news bool) {
+	w, ok := g.a.(watcher)
+	if !ok {
+		return nil, false
+	}
+	p, err := step.Payload[gitPayload](plan.Step, plan.Payload)
+	var made step.GitReceipt
+	if err != nil || json.Unmarshal(receipt, &made) != nil || made.Revision == "" {
+		return nil, false
+	}
+	plan.Drift = driftAt(plan, receipt)
+	within := followFor
+	if deadline, ok := ctx.Deadline(); ok {
+		within = min(within, time.Until(deadline)-lookNeeds)
+	}
+	if within <= 0 {
+		return nil, false
+	}
+	watched, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	_, err = w.Watch(watched, p.Application, g.judge(ctx, plan, p, made.Revision), func(text string) {
+		told = append(told, step.Progress{At: time.Now(), Text: p.Application + ": " + text})
+	})
+	// An error that is not the end of the time is news too: a sync that failed.
+	return told, ctx.Err() == nil && (err == nil || watched.Err() == nil)
 }

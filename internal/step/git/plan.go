@@ -75,7 +75,7 @@ func (g Change) planSet(ctx context.Context, in step.Input, at site, stepName st
 	}
 	var notes []string
 	if err == nil {
-		notes, err = g.try(ctx, in, stepName, prop, e)
+		notes, err = g.dryRun(ctx, in, stepName, prop, e)
 	}
 	if err != nil {
 		return machine.Plan{}, e, err
@@ -160,7 +160,7 @@ func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName str
 	if len(at.app.Overrides) > 0 {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("the application decides some things beside Git, so what runs is read after the sync: %s", fields(at.app.Overrides)))
 	}
-	apart(&plan, at, prop.Touches)
+	noteDrift(&plan, at, prop.Touches)
 	if at.app.Generator != "" {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s makes the application", at.app.Generator))
 	}
@@ -184,7 +184,7 @@ func alone(at site, prop gitops.Proposal) error {
 			"Argo CD application %s was never synced, as far as its history tells: what would go out along with this change is not known", at.app.Name)}
 	case len(prop.Ahead) > 0:
 		return waiting(at, prop.Ahead)
-	case !inSync(at.app, beside(at, prop.Touches)):
+	case !inSync(at.app, preExistingDrift(at, prop.Touches)):
 		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
 			"Argo CD application %s is %s, and no commit says why%s; what the cluster has of its own would be taken back along with this change: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
 			at.app.Name, step.OrNone(at.app.Sync), differing(at.app))}

@@ -60,7 +60,7 @@ func (l gitopsRevert) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := free(at.app); err != nil {
+	if err := syncable(at.app); err != nil {
 		return machine.Plan{}, err
 	}
 	changes, err := l.suspects(ctx, in, at, with)
@@ -76,7 +76,7 @@ const historyReach = 30 * 24 * time.Hour
 // suspects are the commits to take back, newest first.
 func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with revertWith) ([]gitops.Touched, error) {
 	if with.To == lastGood {
-		return l.sinceGood(ctx, in, at, "gitops.revert", "")
+		return l.sinceLastGood(ctx, in, at, "gitops.revert", "")
 	}
 	since := in.Now.Add(-time.Duration(with.Window))
 	none := fmt.Sprintf("no commit of the last %s touched the manifests of %s", step.DurationText(time.Duration(with.Window)), in.Service.Name)
@@ -151,7 +151,7 @@ func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName
 		return machine.Plan{}, overridden(stepName, at, effect.decided)
 	}
 	effect.unseen = append(effect.unseen, effect.decided...)
-	notes, err := g.try(ctx, in, stepName, prop, effect)
+	notes, err := g.dryRun(ctx, in, stepName, prop, effect)
 	if err != nil {
 		return machine.Plan{}, err
 	}

@@ -74,7 +74,7 @@ func (l gitopsSetFlag) Plan(ctx context.Context, in step.Input) (machine.Plan, e
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := free(at.app); err != nil {
+	if err := syncable(at.app); err != nil {
 		return machine.Plan{}, err
 	}
 	for i, a := range wanted {

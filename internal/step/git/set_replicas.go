@@ -48,7 +48,7 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := free(at.app); err != nil {
+	if err := syncable(at.app); err != nil {
 		return machine.Plan{}, err
 	}
 	variable := gitops.Variable{Replicas: true}

@@ -24,12 +24,12 @@ func (g Change) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 	}
 	key := effectKey(in.Key, machine.ActionUndo)
 	made, back, err := g.both(ctx, in, p)
-	_, beside := g.besideAt(ctx, plan, p, receipt, made)
+	_, drift := g.driftAfter(ctx, plan, p, receipt, made)
 	switch {
 	case err != nil:
 		return nil, err
 	case back.SHA != "" || back.Waits != "":
-		return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: back.SHA, Waits: back.Waits, Drift: beside}), g.ask(ctx, in, p, back.SHA, machine.ActionUndo)
+		return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: back.SHA, Waits: back.Waits, Drift: drift}), g.ask(ctx, in, p, back.SHA, machine.ActionUndo)
 	case made.SHA == "" && made.Waits != "":
 		return g.withdraw(ctx, in, p, made)
 	case made.SHA == "":
@@ -49,7 +49,7 @@ func (g Change) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 		}
 		r := request(in, plan, prop, key)
 		r.What = fmt.Sprintf("Revert %q", in.Service.Name+": "+subject(plan))
-		if r.PullRequest, err = g.undoWay(ctx, p); err != nil {
+		if r.PullRequest, err = g.undoByPullRequest(ctx, p); err != nil {
 			return nil, err
 		}
 		r.Why = fmt.Sprintf("The change of commit %s was not proven to help.", short(made.SHA))
@@ -64,7 +64,7 @@ func (g Change) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 			return nil, err
 		}
 		_ = g.ask(ctx, in, p, landed.SHA, machine.ActionUndo) // unwinding asks again
-		return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: landed.SHA, Waits: landed.Waits, Drift: beside}), nil
+		return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Revision: landed.SHA, Waits: landed.Waits, Drift: drift}), nil
 	}
 	return nil, &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": " + branchOf(p) + " keeps moving: " + plan.Undo + " could not be done yet"}
 }

@@ -76,8 +76,8 @@ func TestPullRequest(t *testing.T) {
 	})
 }
 
-// TestPlanSaysTheWay: what is pushed and what takes a pull request are two plans.
-func TestPlanSaysTheWay(t *testing.T) {
+// TestPlanNamesDelivery: what is pushed and what takes a pull request are two plans.
+func TestPlanNamesDelivery(t *testing.T) {
 	w := inGit(true)
 	pushed := w.plan(t, "gitops.set_flag", seqs)
 	w.Protected = true
@@ -98,9 +98,9 @@ func TestPlanSaysTheWay(t *testing.T) {
 	want(t, "plan", w.do(t, "gitops.set_flag", machine.ActionPlan, seqs, nil, nil, false), machine.StatusFailed, "no route")
 }
 
-// TestAnotherWay: a change is made the way its plan says or not at all; the
+// TestDeliveryChanged: a change is made the way its plan says or not at all; the
 // other way is a fresh plan.
-func TestAnotherWay(t *testing.T) {
+func TestDeliveryChanged(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, after func(*gitWorld)
 		text          string

@@ -19,7 +19,7 @@ const resetAnswered = "responder.dev/gpu-reset-answered"
 // is one of another run.
 type twice struct {
 	*nodeTrial
-	d    *desk
+	d    *repairServer
 	runs int
 }
 
@@ -123,7 +123,7 @@ func TestAnsweredRequestsAreRememberedTogether(t *testing.T) {
 		"none of all of those that were unseen": {outAB + " unseen", []ask{{answered, "GPU-a"}, {answered, "GPU-b"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := &twice{nodeTrial: newNodeTrial(t, "", nil), d: &desk{}}
+			x := &twice{nodeTrial: newNodeTrial(t, "", nil), d: &repairServer{}}
 			x.deps.Repairs = x.d
 			ourCordon(x.Server)
 			x.boots(bootA)

@@ -31,7 +31,7 @@ func (u *unwritable) ChangeNode(ctx context.Context, c kube.NodeChange) (kube.No
 }
 
 // killed applies a plan in a process that ends when the receiver has the request.
-func (x *nodeTrial) killed(t *testing.T, d *desk, plan *machine.Plan) {
+func (x *nodeTrial) killed(t *testing.T, d *repairServer, plan *machine.Plan) {
 	t.Helper()
 	x.deps.Repairs = between{d, func() { panic("the process ends") }}
 	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusUnknown {
@@ -43,7 +43,7 @@ func (x *nodeTrial) killed(t *testing.T, d *desk, plan *machine.Plan) {
 // TestResetKilledAfterTheYes: the node says that it is asked for, a person's word
 // suffices to go on, and what was asked for can be withdrawn.
 func TestResetKilledAfterTheYes(t *testing.T) {
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	x.killed(t, d, plan)
@@ -72,7 +72,7 @@ func TestResetKilledAfterTheYes(t *testing.T) {
 
 // TestResetThatCannotBeLabelledAnew: it was asked for, whatever the node says.
 func TestResetThatCannotBeLabelledAnew(t *testing.T) {
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	w := &unwritable{NodeChanger: x.deps.NodeChanger}
@@ -109,7 +109,7 @@ func (d *deaf) ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeStat
 // reason to ask people; one that its receiver refuses then leaves nothing.
 func TestResetWhoseLabelIsNotAnswered(t *testing.T) {
 	for _, refused := range []bool{false, true} {
-		d := &desk{}
+		d := &repairServer{}
 		x := resetTrial(t, d, nil)
 		plan, want, label := x.plan(t), machine.StatusOK, "requested"
 		if refused {
@@ -126,7 +126,7 @@ func TestResetWhoseLabelIsNotAnswered(t *testing.T) {
 // plan may be tried again.
 func TestResetRefusedLeavesNothing(t *testing.T) {
 	no := &fault.Error{Reason: fault.Unreachable, Message: "503"}
-	d := &desk{fail: []error{no, no}}
+	d := &repairServer{fail: []error{no, no}}
 	x := resetTrial(t, d, nil)
 	x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
 		n["metadata"].(map[string]any)["annotations"] = map[string]any{resetTicket: "OLD-9", kube.MarkReset: "r-0/fix#1/apply#1 2026-05-04T11:30:00Z"}
@@ -149,7 +149,7 @@ func TestResetRefusedLeavesNothing(t *testing.T) {
 // TestResetSentAgain: an answer that is lost is not found by one that is refused
 // for now; one that is refused for good is.
 func TestResetSentAgain(t *testing.T) {
-	d := &desk{once: true}
+	d := &repairServer{once: true}
 	x := resetTrial(t, d, nil)
 	x.killed(t, d, x.plan(t))
 	d.fail = []error{&fault.Error{Reason: fault.Unreachable, Message: "503"}, &fault.Error{Reason: fault.Invalid, Message: "422"}}
@@ -171,7 +171,7 @@ func TestResetSentAgain(t *testing.T) {
 // TestResetTakenUpAtOnce: a label that somebody changed while the receiver
 // answered is theirs.
 func TestResetTakenUpAtOnce(t *testing.T) {
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	x.deps.Repairs = between{d, func() {
@@ -191,7 +191,7 @@ func TestResetTakenUpAtOnce(t *testing.T) {
 // TestResetOfAnEarlierVersion: what left nothing on the node ends with the
 // ticket's name, and is nobody else's change.
 func TestResetOfAnEarlierVersion(t *testing.T) {
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	plan.Payload = []byte(`{"via":"webhook","gpu":"GPU-8f6d","reason":"a row could not be remapped"}`)

@@ -16,8 +16,8 @@ import (
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
-// desk takes requests for repairs, and keeps their keys.
-type desk struct {
+// repairServer accepts repair requests and records their keys.
+type repairServer struct {
 	once bool
 	fail []error // answers still to come; nil: it is taken
 	lost bool    // what fails has arrived all the same
@@ -25,10 +25,10 @@ type desk struct {
 	last step.RepairRequest
 }
 
-func (d *desk) Where() string { return "https://tickets.example" }
-func (d *desk) Once() bool    { return d.once }
+func (d *repairServer) Where() string { return "https://tickets.example" }
+func (d *repairServer) Once() bool    { return d.once }
 
-func (d *desk) Ask(_ context.Context, r step.RepairRequest) (string, error) {
+func (d *repairServer) Ask(_ context.Context, r step.RepairRequest) (string, error) {
 	var err error
 	if len(d.fail) > 0 {
 		err, d.fail = d.fail[0], d.fail[1:]
@@ -41,17 +41,17 @@ func (d *desk) Ask(_ context.Context, r step.RepairRequest) (string, error) {
 
 // between lets something happen to the cluster while a request is answered.
 type between struct {
-	*desk
+	*repairServer
 	then func()
 }
 
 func (b between) Ask(ctx context.Context, r step.RepairRequest) (string, error) {
 	b.then()
-	return b.desk.Ask(ctx, r)
+	return b.repairServer.Ask(ctx, r)
 }
 
 // resetTrial drives gpu.reset_request by webhook.
-func resetTrial(t *testing.T, d *desk, with map[string]any) *nodeTrial {
+func resetTrial(t *testing.T, d *repairServer, with map[string]any) *nodeTrial {
 	all := map[string]any{"gpus": "GPU-8f6d", "reason": "a row could not be remapped"}
 	for k, v := range with {
 		all[k] = v
@@ -82,7 +82,7 @@ func (x *nodeTrial) again(t *testing.T, a machine.Action, plan *machine.Plan, re
 
 // TestResetByWebhook: asked for once, kept while it stands, and withdrawn.
 func TestResetByWebhook(t *testing.T) {
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	if !plan.Unrepeatable || plan.Risk != machine.RiskLow || plan.Target.Name != "node-0" || !strings.Contains(plan.Summary, "https://tickets.example") || len(d.keys) > 0 {
@@ -118,7 +118,7 @@ func TestResetByWebhook(t *testing.T) {
 // TestResetByWebhookHoldsTheNode: as long as a request is open, whatever its way,
 // the node stays out and nobody is asked twice; who closes it takes the label away.
 func TestResetByWebhookHoldsTheNode(t *testing.T) {
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusOK {
@@ -161,7 +161,7 @@ func TestResetOfANodeThatMoved(t *testing.T) {
 			n["metadata"].(map[string]any)["annotations"] = map[string]any{"responder.dev/other": "yes"}
 		})
 	}
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	touch(x)
@@ -179,7 +179,7 @@ func TestResetOfANodeThatMoved(t *testing.T) {
 
 // TestResetOfSeveral: each is named, once.
 func TestResetOfSeveral(t *testing.T) {
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, map[string]any{"gpus": "GPU-1, GPU-2,, GPU-1 3"})
 	plan := x.plan(t)
 	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusOK || !slices.Equal(d.last.GPUs, []string{"GPU-1", "GPU-2", "3"}) {
@@ -196,7 +196,7 @@ func TestResetOfSeveral(t *testing.T) {
 func TestResetWhoseAnswerIsLost(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		lost := &fault.Error{Reason: fault.Timeout, Message: "no answer", Unknown: true}
-		d := &desk{once: once, fail: []error{lost}, lost: true}
+		d := &repairServer{once: once, fail: []error{lost}, lost: true}
 		x := resetTrial(t, d, nil)
 		plan := x.plan(t)
 		if plan.Unrepeatable == once {
@@ -225,7 +225,7 @@ func TestResetWhoseAnswerIsLost(t *testing.T) {
 // what it does not give back stands.
 func TestResetThatIsRefused(t *testing.T) {
 	no := &fault.Error{Reason: fault.Invalid, Message: "422"}
-	d := &desk{fail: []error{no, nil, no}}
+	d := &repairServer{fail: []error{no, nil, no}}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusFailed || len(d.keys) > 0 {
@@ -242,15 +242,15 @@ func TestResetThatIsRefused(t *testing.T) {
 func TestWayOfAReset(t *testing.T) {
 	tests := []struct {
 		name string
-		desk *desk
+		desk *repairServer
 		with map[string]any
 		want string // in the plan's summary, or the refusal
 	}{
 		{"no webhook", nil, nil, "ask for a reset of GPU GPU-8f6d of node node-0"},
-		{"the label all the same", &desk{}, map[string]any{"via": "label"}, "ask for a reset of GPU GPU-8f6d of node node-0"},
-		{"all of them", &desk{}, map[string]any{"gpus": ""}, "ask https://tickets.example for a reset of all GPUs of node node-0"},
+		{"the label all the same", &repairServer{}, map[string]any{"via": "label"}, "ask for a reset of GPU GPU-8f6d of node node-0"},
+		{"all of them", &repairServer{}, map[string]any{"gpus": ""}, "ask https://tickets.example for a reset of all GPUs of node node-0"},
 		{"a webhook that is not there", nil, map[string]any{"via": "webhook"}, "set gpu.repairs"},
-		{"neither", &desk{}, map[string]any{"via": "mail"}, `"mail"; allowed are label, webhook`},
+		{"neither", &repairServer{}, map[string]any{"via": "mail"}, `"mail"; allowed are label, webhook`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestWayOfAReset(t *testing.T) {
 		})
 	}
 	t.Run("somebody else's node", func(t *testing.T) {
-		x := resetTrial(t, &desk{}, nil)
+		x := resetTrial(t, &repairServer{}, nil)
 		x.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
 			n["metadata"].(map[string]any)["labels"].(map[string]any)["dgxc.nvidia.com/nvsentinel-state"] = "quarantined"
 		})

@@ -16,9 +16,9 @@ import (
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 )
 
-// careful gives the engine of a pod what it needs to leave without losing
+// graceful gives the engine of a pod what it needs to leave without losing
 // requests, and that many seconds for it.
-func careful(seconds int64) func(*corev1.Pod) {
+func graceful(seconds int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.TerminationGracePeriodSeconds = &seconds
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 15}}}
@@ -35,20 +35,20 @@ func TestPlanSaysWhatRequestsAreLost(t *testing.T) {
 		edit func(*corev1.Pod)
 		says []string // notes that begin so, with the pod
 	}{
-		"as it should be":       {edit: careful(60)},
-		"a second too short":    {edit: careful(59), says: []string{short}},
-		"none at all":           {edit: careful(0), says: []string{short}},
-		"grace makes up for it": {with: map[string]any{"grace": "90s"}, edit: careful(30), says: []string{given}},
-		"grace is too short":    {with: map[string]any{"grace": "45s"}, edit: careful(30), says: []string{short}},
-		"grace is not needed":   {with: map[string]any{"grace": "10s"}, edit: careful(60)},
+		"as it should be":       {edit: graceful(60)},
+		"a second too short":    {edit: graceful(59), says: []string{short}},
+		"none at all":           {edit: graceful(0), says: []string{short}},
+		"grace makes up for it": {with: map[string]any{"grace": "90s"}, edit: graceful(30), says: []string{given}},
+		"grace is too short":    {with: map[string]any{"grace": "45s"}, edit: graceful(30), says: []string{short}},
+		"grace is not needed":   {with: map[string]any{"grace": "10s"}, edit: graceful(60)},
 		"nothing is said":       {says: []string{short, abrupt, unproven}},
 		"the hook is a sidecar's": {edit: func(p *corev1.Pod) {
-			careful(60)(p)
+			graceful(60)(p)
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "proxy", Lifecycle: p.Spec.Containers[0].Lifecycle})
 			p.Spec.Containers[0].Lifecycle = nil
 		}, says: []string{abrupt}},
 		"a sidecar has none": {edit: func(p *corev1.Pod) {
-			careful(60)(p)
+			graceful(60)(p)
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "proxy"})
 		}},
 		"it has no GPU": {edit: func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = nil }},

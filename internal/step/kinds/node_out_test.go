@@ -76,9 +76,9 @@ func TestWhatGPUsNeededIsKept(t *testing.T) {
 		"nobody tells of GPUs":         {kind: "node.drain", want: at + " unseen"},
 		"a UUID that is none":          {kind: "node.drain", gpus: agentOf(func(g *gpu.GPU) { xid(79)(g); g.UUID = "GPU-1 boot=x" }), want: at + " unseen"},
 		"one of its GPUs is not there": {kind: "node.drain", gpus: missingOne{}, want: at + " reset=some"},
-		"one at fault, one not known":  {kind: "node.drain", gpus: beside{hot, unread}, want: at + " unseen"},
+		"one at fault, one not known":  {kind: "node.drain", gpus: twoGPUs{hot, unread}, want: at + " unseen"},
 		"hot, the rest of it unread":   {kind: "node.drain", gpus: agentOf(func(g *gpu.GPU) { hot(g); g.Rows, g.Pages = gpu.Rows{}, gpu.Pages{} }), want: at + " unseen"},
-		"one for a reset, one unread":  {kind: "node.drain", gpus: beside{xid(79), unread}, want: at + " reset=GPU-node-0-1 unseen"},
+		"one for a reset, one unread":  {kind: "node.drain", gpus: twoGPUs{xid(79), unread}, want: at + " reset=GPU-node-0-1 unseen"},
 		"others tell of it":            {kind: "node.drain", gpus: agentOf(func(*gpu.GPU) {}), bad: map[string]string{"GpuXidError": "True", "KernelDeadlock": "True"}, want: at + " told=GpuXidError"},
 		"two of them, and the agent":   {kind: "node.cordon", gpus: xid(79), bad: map[string]string{"GPUMissing": "Unknown", "AcceleratedHardwareReady": "False"}, want: at + " reset=GPU-node-0-1 told=AcceleratedHardwareReady,GPUMissing"},
 		"all is well, say others":      {kind: "node.drain", gpus: agentOf(func(*gpu.GPU) {}), bad: map[string]string{"GpuXidError": "False"}, want: at},
@@ -116,10 +116,10 @@ func (missingOne) Snapshots(_ context.Context, nodes []string, back time.Duratio
 	return out
 }
 
-// beside is a node of two GPUs.
-type beside [2]agentOf
+// twoGPUs is a node with two GPUs.
+type twoGPUs [2]agentOf
 
-func (b beside) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
+func (b twoGPUs) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
 	out := b[0].at(atNoon(), nodes, back)
 	second := b[1].at(atNoon(), nodes, back)[0].Snapshot.GPUs[0]
 	second.UUID, second.Index = "GPU-node-0-2", 2

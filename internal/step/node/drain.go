@@ -153,7 +153,7 @@ func (l evictor) evictions(ctx context.Context, in step.Input, kind string, v ku
 		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "pods[" + pod.String() + "]", From: "on " + v.Node.Name, To: "evicted"})
 	}
 	plan.Notes = append(append(plan.Notes, notes...), m.notes...)
-	plan.Notes = append(append(plan.Notes, longest(m.pods, p)...), partings(m.pods, p)...)
+	plan.Notes = append(append(plan.Notes, longest(m.pods, p)...), disruptionWarnings(m.pods, p)...)
 	if err := l.capacity(ctx, &plan, in.Service, v); err != nil {
 		return machine.Plan{}, err
 	}

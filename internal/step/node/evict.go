@@ -42,7 +42,7 @@ func howFar(in step.Input, n kube.NodeState, p nodePayload, pods []kube.NodePod)
 		}
 	}
 	if p.Whole {
-		f.came, f.others = arrived(p, pods), departing(p, pods)
+		f.came, f.others = arrived(p, pods), leavingOthers(p, pods)
 	}
 	if _, began := kube.ParseMark(n.Annotations[p.Mark]); !began.IsZero() {
 		f.late = max(0, in.Now.Sub(began)-readSpan(p.Within))
@@ -50,9 +50,9 @@ func howFar(in step.Input, n kube.NodeState, p nodePayload, pods []kube.NodePod)
 	return f
 }
 
-// departing are the pods that nobody of the plan is and that are on their way
-// out: until they have gone they run, and the node is not empty.
-func departing(p nodePayload, pods []kube.NodePod) []kube.NodePod {
+// leavingOthers returns the pods outside the plan that are leaving: they run until
+// they have gone, and the node is not empty until then.
+func leavingOthers(p nodePayload, pods []kube.NodePod) []kube.NodePod {
 	var out []kube.NodePod
 	for _, pod := range pods {
 		planned := slices.ContainsFunc(p.Pods, func(x podRef) bool { return x.UID == pod.UID })
@@ -103,7 +103,7 @@ func (f *far) leave(pod kube.NodePod) {
 	}
 }
 
-// may reports whether a pod may leave beside those that do. It asks about the
+// may reports whether a pod may leave together with those that are leaving. It asks about the
 // budgets, which only a [kube.NodeView] has.
 func (f far) may(pod kube.NodePod, p nodePayload) bool {
 	if p.AtOnce > 0 {
@@ -192,11 +192,11 @@ func names5(pods []kube.NodePod) string {
 	return first5(names)
 }
 
-// How soon the next pod may go: at once where it may leave beside the others,
-// else when it is worth while to look whether one has gone.
+// When to try the next pod: at once if it may leave together with the others, else
+// when one of them may have gone.
 const (
-	againBeside = time.Second
-	againWaits  = 5 * time.Second
+	nextPodNow   = time.Second
+	nextPodLater = 5 * time.Second
 )
 
 // Advance implements [stepwise]: it evicts the next pod, one at most, so that a
@@ -238,7 +238,7 @@ func (l evictor) Advance(ctx context.Context, in step.Input, plan machine.Plan) 
 		} else if !stays {
 			f.here = append(f.here[:i:i], f.here[i+1:]...)
 			f.leave(pod)
-			o.Again = againBeside
+			o.Again = nextPodNow
 			break
 		}
 	}
@@ -246,7 +246,7 @@ func (l evictor) Advance(ctx context.Context, in step.Input, plan machine.Plan) 
 	case len(f.here) == 0:
 		o.Again = 0
 	case o.Again == 0 || !slices.ContainsFunc(f.here, func(pod kube.NodePod) bool { return f.may(pod, p) }):
-		o.Again = againWaits
+		o.Again = nextPodLater
 	}
 	return f.observation(o, p), nil
 }

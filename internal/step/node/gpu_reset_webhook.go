@@ -214,7 +214,7 @@ func (l gpuResetRequest) earlier(plan machine.Plan, receipt json.RawMessage) err
 // as the receiver has not said yes to that, the label stands.
 func (l gpuResetRequest) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	if in.OperatorConfirmed {
-		return l.takeOff(ctx, in, plan)
+		return l.removeMarks(ctx, in, plan)
 	}
 	p, err := step.Payload[resetPayload](plan.Step, plan.Payload)
 	switch {

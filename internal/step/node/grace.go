@@ -8,16 +8,15 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// enoughGrace is what an engine needs to finish the requests that it has: what
-// the runbooks give a pod that is taken out, and KServe its vLLM.
+// enoughGrace is the time that an engine needs to finish its requests: the value in
+// the runbooks, and the one that KServe gives vLLM.
 const enoughGrace = time.Minute
 
-// partings reports what of the requests is lost when pods that serve with GPUs
-// leave, and cannot be told from how many replicas stay: an engine that is given
-// too little time cuts answers off, one that is told to stop at the moment at
-// which it is taken out of rotation refuses what gateways still send, and a
-// successor without a readiness probe counts before it serves.
-func partings(pods []kube.NodePod, p nodePayload) []string {
+// disruptionWarnings lists the pods with GPUs whose eviction may lose requests
+// although enough replicas stay: an engine with too little grace cuts responses
+// off, one without a preStop hook refuses what gateways still send, and a successor
+// without a readiness probe counts as ready before it serves.
+func disruptionWarnings(pods []kube.NodePod, p nodePayload) []string {
 	var short, given, abrupt, unproven []string
 	for _, pod := range pods {
 		if pod.GPUs == 0 || !pod.Ready {
@@ -49,5 +48,5 @@ func partings(pods []kube.NodePod, p nodePayload) []string {
 	return out
 }
 
-// first5 lists the first five.
+// first5 joins the first five.
 func first5(all []string) string { return step.FirstOf(all, 5, ", ") }

@@ -137,7 +137,7 @@ func (l node) joinWentOut(ctx context.Context, n kube.NodeState, before string, 
 	}
 	union := func(a, b []string) []string { return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b)))) }
 	now.conditions = union(was.conditions, now.conditions)
-	now.reset, now.replace, now.unseen = union(was.reset, now.reset), union(was.replace, now.replace), was.unseen || now.unseen || l.unwatched(ctx, n, was, now.at, snap) != ""
+	now.reset, now.replace, now.unseen = union(was.reset, now.reset), union(was.replace, now.replace), was.unseen || now.unseen || l.xidGap(ctx, n, was, now.at, snap) != ""
 	if was.mends() && was.boot == "" {
 		now.boot = "" // a reboot since then cannot be told
 	}

@@ -109,10 +109,10 @@ func (l node) seenWell(ctx context.Context, kind string, n kube.NodeState, now t
 	case out.unreplaced(n, well.uuids) != "":
 		return unproven("%s", out.unreplaced(n, well.uuids))
 	}
-	unwatched := l.unwatched(ctx, n, out, now, well.snap)
+	gap := l.xidGap(ctx, n, out, now, well.snap)
 	switch {
-	case unwatched != "":
-		return unproven("%s", unwatched)
+	case gap != "":
+		return unproven("%s", gap)
 	case now.Sub(well.since) < hold:
 		return unproven("its GPUs are healthy for %s, wanted are %s: %s", exactly(now.Sub(well.since)), exactly(hold), well.but)
 	}

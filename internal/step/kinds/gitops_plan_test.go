@@ -11,9 +11,9 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// TestGitPlanAlone: a change goes out alone. What the cluster has of its own, and
+// TestGitPlanRefusesOtherChanges: a change goes out alone. What the cluster has of its own, and
 // commits that wait, would go along with it.
-func TestGitPlanAlone(t *testing.T) {
+func TestGitPlanRefusesOtherChanges(t *testing.T) {
 	drifted := func(w *gitWorld) {
 		w.App.Sync, w.App.Resources[0].Sync = "OutOfSync", "OutOfSync"
 	}

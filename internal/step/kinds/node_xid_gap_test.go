@@ -115,7 +115,7 @@ func TestUncordonAsksForEachGPU(t *testing.T) {
 	x.boots(bootA)
 	x.applied(t)
 	x.kind, x.with, x.now = "node.uncordon", map[string]any{"node": "node-0", "healthy_for": "10m"}, atNoon().Add(time.Hour)
-	x.deps.GPUs = besideLater{}
+	x.deps.GPUs = laterTwoGPUs{}
 	asked := []string{}
 	x.deps.XIDs = exporterSays{errors.New("no"), &asked}
 	if o := x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NotMet || strings.Join(asked, ";") != "node-0 GPU-node-0-2 since 12:00" {
@@ -123,10 +123,10 @@ func TestUncordonAsksForEachGPU(t *testing.T) {
 	}
 }
 
-// besideLater is two GPUs an hour later, of which the second was lost sight of.
-type besideLater struct{}
+// laterTwoGPUs is two GPUs an hour later, of which the second was lost sight of.
+type laterTwoGPUs struct{}
 
-func (besideLater) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
+func (laterTwoGPUs) Snapshots(_ context.Context, nodes []string, back time.Duration) []gpu.Answer {
 	now := atNoon().Add(time.Hour)
 	out := agentOf(func(*gpu.GPU) {}).at(now, nodes, back)
 	second := agentOf(func(g *gpu.GPU) { g.EventsSince = now.Add(-20 * time.Minute) }).at(now, nodes, back)[0].Snapshot.GPUs[0]

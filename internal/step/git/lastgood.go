@@ -16,7 +16,7 @@ import (
 // another variable was verified later says nothing of this one, and what was
 // never verified cannot be gone back to. With a revision, only what that has
 // counts.
-func (g Change) sinceGood(ctx context.Context, in step.Input, at site, stepName, revision string) ([]gitops.Touched, error) {
+func (g Change) sinceLastGood(ctx context.Context, in step.Input, at site, stepName, revision string) ([]gitops.Touched, error) {
 	all, err := g.h.Changes(ctx, at.src, at.object, in.Now.Add(-historyReach))
 	if err == nil && revision != "" {
 		all, err = g.deployedWith(ctx, at, all, revision)

@@ -10,13 +10,13 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 )
 
-// unwatched says of which time since the node went out nobody knows the XIDs of
-// its GPUs; empty: of all of it somebody does. One that came then, and that an
-// agent has forgotten, may need a reset that nobody has made. A reboot mends it,
-// and who has answered a request for the GPU, or for all of the node, speaks for
-// the time before the request was made: when it was answered nobody has written
-// down, so what came between the two and was forgotten may have come after the reset.
-func (l node) unwatched(ctx context.Context, n kube.NodeState, out wentOut, now time.Time, snap gpu.Snapshot) string {
+// xidGap describes the interval since the node went out for which no XID history
+// of its GPUs exists; empty means full coverage. An XID in the gap may need a reset
+// that nobody has made. A reboot closes the gap. An answered request for the GPU,
+// or for all GPUs of the node, covers the time before the request was made. It does
+// not cover the time until the answer, which is not recorded: an XID between the
+// two may have come after the reset.
+func (l node) xidGap(ctx context.Context, n kube.NodeState, out wentOut, now time.Time, snap gpu.Snapshot) string {
 	if out.at.IsZero() || out.rebooted(n) {
 		return ""
 	}
@@ -27,7 +27,7 @@ func (l node) unwatched(ctx context.Context, n kube.NodeState, out wentOut, now 
 	from, till := now, time.Time{}
 	var uuids []string
 	for _, g := range snap.GPUs {
-		since, known := out.spokenFor(n, g.UUID, now), eventsKnown(g, snap.TakenAt, now)
+		since, known := out.coveredUntil(n, g.UUID, now), eventsKnown(g, snap.TakenAt, now)
 		if !known.IsZero() && !known.After(since) {
 			continue
 		}
@@ -58,11 +58,10 @@ func (l node) unwatched(ctx context.Context, n kube.NodeState, out wentOut, now 
 		out.at.UTC().Format(day), from.UTC().Format(day), till.UTC().Format(day), snap.Source, why, kube.GPUsWhenOut)
 }
 
-// spokenFor is the time up to which nothing that a GPU of the node had counts:
-// when the node went out, or when a request for the GPU was made since that
-// somebody has answered. Of several only the times of the first and of the last
-// are known.
-func (o wentOut) spokenFor(n kube.NodeState, uuid string, now time.Time) time.Time {
+// coveredUntil returns the time up to which XIDs of a GPU do not count: when the
+// node went out, or when an answered request for the GPU was made since. Of several
+// requests only the times of the first and the last are known.
+func (o wentOut) coveredUntil(n kube.NodeState, uuid string, now time.Time) time.Time {
 	till := o.at
 	speaks := func(at time.Time, all bool, gpus []string) {
 		if (all || slices.Contains(gpus, uuid)) && at.After(till) && !at.After(now) {
@@ -80,9 +79,9 @@ func (o wentOut) spokenFor(n kube.NodeState, uuid string, now time.Time) time.Ti
 	return till
 }
 
-// eventsKnown is from when on all events of a GPU are known, by the clock here;
-// zero: that is not known. Where the node's clock is behind, its times look
-// earlier than they are, so how long ago it was counts.
+// eventsKnown returns the time since when all events of a GPU are known, by the
+// local clock; zero: not known. If the node's clock is behind, its times look
+// earlier than they are, so the age counts.
 func eventsKnown(g gpu.GPU, takenAt, now time.Time) time.Time {
 	if g.EventsSince.IsZero() {
 		return time.Time{}

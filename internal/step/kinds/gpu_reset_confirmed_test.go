@@ -12,8 +12,8 @@ import (
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
-// said carries out an action after somebody said that nothing is asked for.
-func (x *nodeTrial) said(t *testing.T, a machine.Action, plan *machine.Plan, observe bool) machine.Outcome {
+// confirmed carries out an action after the operator confirmed that nothing is requested.
+func (x *nodeTrial) confirmed(t *testing.T, a machine.Action, plan *machine.Plan, observe bool) machine.Outcome {
 	t.Helper()
 	return kinds.New(x.deps).Do(t.Context(), machine.Effect{
 		Key: "r-1/fix#1/" + string(a) + "#1", Run: "r-1", State: "fix", Action: a, Step: x.kind, With: x.with,
@@ -35,13 +35,13 @@ func TestResetByTheWordOfPeople(t *testing.T) {
 		}
 	}
 	lost := &fault.Error{Reason: fault.Timeout, Message: "no answer", Unknown: true}
-	asks := func(t *testing.T, x *nodeTrial, d *desk) *machine.Plan {
+	asks := func(t *testing.T, x *nodeTrial, d *repairServer) *machine.Plan {
 		plan := x.plan(t)
 		x.killed(t, d, plan)
 		return plan
 	}
 	for name, c := range map[string]struct {
-		held    func(*testing.T, *nodeTrial, *desk) *machine.Plan
+		held    func(*testing.T, *nodeTrial, *repairServer) *machine.Plan
 		world   func(*nodeTrial)
 		foreign bool
 	}{
@@ -55,13 +55,13 @@ func TestResetByTheWordOfPeople(t *testing.T) {
 			})
 			label("")(x)
 		}},
-		"never labelled": {held: func(t *testing.T, x *nodeTrial, _ *desk) *machine.Plan { return x.plan(t) }},
+		"never labelled": {held: func(t *testing.T, x *nodeTrial, _ *repairServer) *machine.Plan { return x.plan(t) }},
 		"made anew":      {held: asks, world: func(x *nodeTrial) { x.Delete(kubetest.NodePath("node-0")); x.Node(t, "node-0", 8, nil) }},
-		"by label": {held: func(t *testing.T, x *nodeTrial, _ *desk) *machine.Plan {
+		"by label": {held: func(t *testing.T, x *nodeTrial, _ *repairServer) *machine.Plan {
 			x.with["via"] = "label"
 			return x.applied(t)
 		}},
-		"the withdrawal is not answered": {held: func(t *testing.T, x *nodeTrial, d *desk) *machine.Plan {
+		"the withdrawal is not answered": {held: func(t *testing.T, x *nodeTrial, d *repairServer) *machine.Plan {
 			plan := x.plan(t)
 			applied := x.again(t, machine.ActionApply, plan, nil, false)
 			d.fail = []error{lost}
@@ -72,28 +72,28 @@ func TestResetByTheWordOfPeople(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &desk{}
+			d := &repairServer{}
 			x := resetTrial(t, d, nil)
 			plan := c.held(t, x, d)
 			if c.world != nil {
 				c.world(x)
 			}
 			asked := len(d.keys)
-			o := x.said(t, machine.ActionUndo, plan, false)
+			o := x.confirmed(t, machine.ActionUndo, plan, false)
 			if c.foreign {
 				if o.Reason != fault.ForeignChange || x.node(t).Labels[resetLabel] != "in-progress" {
 					t.Errorf("undo: %s %s %s, labels %v", o.Status, o.Reason, o.Message, x.node(t).Labels)
 				}
 				return
 			}
-			if o.Status != machine.StatusOK || !strings.Contains(o.Message, "people said") || len(d.keys) != asked {
+			if o.Status != machine.StatusOK || !strings.Contains(o.Message, "operator confirmed") || len(d.keys) != asked {
 				t.Fatalf("undo: %s %s %s after requests %v", o.Status, o.Reason, o.Message, d.keys)
 			}
 			n := x.node(t)
 			if n.Labels[resetLabel] != "" || strings.Contains(n.Annotations["responder.dev/gpu-reset-requested"], "GPU") {
 				t.Errorf("the node has %v %v", n.Labels, n.Annotations)
 			}
-			for _, look := range []machine.Outcome{x.said(t, machine.ActionUndo, plan, true), x.said(t, machine.ActionUnwind, plan, false)} {
+			for _, look := range []machine.Outcome{x.confirmed(t, machine.ActionUndo, plan, true), x.confirmed(t, machine.ActionUnwind, plan, false)} {
 				if look.Status != machine.StatusOK {
 					t.Errorf("looked: %s %s %s", look.Status, look.Reason, look.Message)
 				}
@@ -106,23 +106,23 @@ func TestResetByTheWordOfPeople(t *testing.T) {
 // TestResetByTheWordOfPeopleTriedAgain: what cannot be taken off is still there, and
 // is seen to be.
 func TestResetByTheWordOfPeopleTriedAgain(t *testing.T) {
-	d := &desk{}
+	d := &repairServer{}
 	x := resetTrial(t, d, nil)
 	plan := x.plan(t)
 	x.killed(t, d, plan)
 	w := &unwritable{NodeChanger: x.deps.NodeChanger, now: true}
 	x.deps.NodeChanger = w
-	if o := x.said(t, machine.ActionUndo, plan, false); o.Status != machine.StatusFailed || o.Reason != fault.Unreachable {
+	if o := x.confirmed(t, machine.ActionUndo, plan, false); o.Status != machine.StatusFailed || o.Reason != fault.Unreachable {
 		t.Errorf("undo: %s %s %s", o.Status, o.Reason, o.Message)
 	}
-	if o := x.said(t, machine.ActionUndo, plan, true); o.Status != machine.StatusFailed || o.Reason != fault.Interrupted || !strings.Contains(o.Message, "still says that a reset is asked for") {
+	if o := x.confirmed(t, machine.ActionUndo, plan, true); o.Status != machine.StatusFailed || o.Reason != fault.Interrupted || !strings.Contains(o.Message, "still says that a reset is asked for") {
 		t.Errorf("looked: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 	w.now = false
 	x.deps.NodeChanger = meddled{w, func() {
 		x.Change(kubetest.NodePath("node-0"), func(n map[string]any) { n["spec"].(map[string]any)["unschedulable"] = true })
 	}}
-	if o := x.said(t, machine.ActionUndo, plan, false); o.Status != machine.StatusOK || x.node(t).Labels[resetLabel] != "" {
+	if o := x.confirmed(t, machine.ActionUndo, plan, false); o.Status != machine.StatusOK || x.node(t).Labels[resetLabel] != "" {
 		t.Errorf("undo: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 }

@@ -18,43 +18,44 @@ const byPullRequest = ", by pull request"
 // it is the same change.
 func subject(plan machine.Plan) string { return strings.TrimSuffix(plan.Summary, byPullRequest) }
 
-// sameWay refuses to make a change another way than its plan says: what people
-// read and the guards passed is that plan. The way it goes now is a fresh one.
-func (g Change) sameWay(ctx context.Context, plan machine.Plan, p gitPayload) error {
-	way, err := g.p.Delivery(ctx, p.src())
+// sameDelivery refuses a change whose delivery differs from its plan by now: people
+// and guards approved that plan. The other delivery needs a fresh plan.
+func (g Change) sameDelivery(ctx context.Context, plan machine.Plan, p gitPayload) error {
+	delivery, err := g.p.Delivery(ctx, p.src())
 	switch {
 	case err != nil:
 		return err
-	case way.PullRequest == p.PullRequest:
+	case delivery.PullRequest == p.PullRequest:
 		return nil
-	case way.PullRequest:
-		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a push, and it takes a pull request: %s", plan.Step, way.Why)}
+	case delivery.PullRequest:
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a push, and it takes a pull request: %s", plan.Step, delivery.Why)}
 	default:
 		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a pull request, and %s may be pushed to now", plan.Step, branchOf(p))}
 	}
 }
 
-// protectedNow is a push that was refused where the plan says push: nothing was
-// changed. Where a pull request can be opened instead, that is a fresh plan.
+// protectedNow returns the error for a push that was refused although the plan says
+// push. Nothing was changed. A pull request instead needs a fresh plan.
 func (g Change) protectedNow(ctx context.Context, plan machine.Plan, p gitPayload, refused error) error {
-	if way, err := g.p.Delivery(ctx, p.src()); err != nil || !way.PullRequest {
+	if delivery, err := g.p.Delivery(ctx, p.src()); err != nil || !delivery.PullRequest {
 		return refused
 	}
 	return &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": planned as a push, and it takes a pull request: " + refused.Error()}
 }
 
-// undoWay is how a change is taken back: as it was made, or by a pull request
-// where the branch became protected since. It takes no further approval.
-func (g Change) undoWay(ctx context.Context, p gitPayload) (bool, error) {
+// undoByPullRequest reports whether a change is reverted by pull request: because
+// it was made by one, or because the branch became protected since. It needs no
+// further approval.
+func (g Change) undoByPullRequest(ctx context.Context, p gitPayload) (bool, error) {
 	if p.PullRequest {
 		return true, nil
 	}
-	way, err := g.p.Delivery(ctx, p.src())
-	return way.PullRequest, err
+	delivery, err := g.p.Delivery(ctx, p.src())
+	return delivery.PullRequest, err
 }
 
-// awaits is the observation of a change that waits for its merge.
-func awaits(in step.Input, what string, l gitops.Landing, made step.GitReceipt) step.Observation {
+// awaitsMerge returns the observation of a change that waits for its merge.
+func awaitsMerge(in step.Input, what string, l gitops.Landing, made step.GitReceipt) step.Observation {
 	by := "people"
 	if in.MergeBy == machine.MergeResponder {
 		by = "Responder"

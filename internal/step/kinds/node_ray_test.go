@@ -69,9 +69,9 @@ func TestDrainOfAllThatWorksAsOne(t *testing.T) {
 	}
 }
 
-// TestDrainBesideWhatServesNobody: pods without GPUs that are of no service hold
+// TestDrainWithPodsThatServeNobody: pods without GPUs that are of no service hold
 // no drain back, and it is told that they go.
-func TestDrainBesideWhatServesNobody(t *testing.T) {
+func TestDrainWithPodsThatServeNobody(t *testing.T) {
 	x := newNodeTrial(t, "node.drain", map[string]any{"at_once": int64(9)})
 	x.ray(t, "big-head", "node-0", false)
 	x.ray(t, "big-w-1", "", false)

@@ -11,8 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// beside adds a resource to the application that is amiss, and will be.
-func (w *gitWorld) beside(sync, health string) {
+// drift adds a resource with pre-existing drift to the application.
+func (w *gitWorld) drift(sync, health string) {
 	w.App.Resources = append(w.App.Resources, gitops.Resource{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "other", Sync: sync, Health: health})
 	if sync != "Synced" {
 		w.App.Sync = sync
@@ -24,9 +24,9 @@ func (w *gitWorld) beside(sync, health string) {
 	w.App.Compared = w.now
 }
 
-// TestBeside: what was amiss beside the service before the change keeps nobody
+// TestDrift: what had drifted besides the service before the change keeps nobody
 // from making it, and says nothing of what became of it.
-func TestBeside(t *testing.T) {
+func TestDrift(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sync, health, note string
 		automated          bool
@@ -39,9 +39,9 @@ func TestBeside(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(tt.automated)
-			w.beside(tt.sync, tt.health)
+			w.drift(tt.sync, tt.health)
 			plan := w.plan(t, "gitops.set_flag", seqs)
-			if !strings.Contains(strings.Join(plan.Notes, "; "), "amiss before it in application argocd/chat, so that it does not count: "+tt.note) {
+			if !strings.Contains(strings.Join(plan.Notes, "; "), "pre-existing drift of application argocd/chat, which does not count: "+tt.note) {
 				t.Errorf("the plan does not say it: %q", plan.Notes)
 			}
 			alone := inGit(tt.automated)
@@ -60,11 +60,11 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestBesideHidesNothing: what of the service is amiss counts as before, and so
-// does what is amiss only since the change.
-func TestBesideHidesNothing(t *testing.T) {
+// TestDriftHidesNothing: drift of the service itself counts as before, and so
+// does drift that began after the change.
+func TestDriftHidesNothing(t *testing.T) {
 	w := inGit(true)
-	w.beside("OutOfSync", "Degraded")
+	w.drift("OutOfSync", "Degraded")
 	plan := w.plan(t, "gitops.set_flag", seqs)
 	o := w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false)
 	w.Settle()
@@ -80,9 +80,9 @@ func TestBesideHidesNothing(t *testing.T) {
 	want(t, "since", w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false), machine.StatusPending, ": Service serving/chat")
 }
 
-// TestBesideRefused: what a sync would take back along with the change, or what
+// TestDriftRefused: what a sync would take back along with the change, or what
 // makes the sync of the change fail, is not carried out.
-func TestBesideRefused(t *testing.T) {
+func TestDriftRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*gitWorld)
 		text   string
@@ -95,7 +95,7 @@ func TestBesideRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(true)
-			w.beside("OutOfSync", "Healthy")
+			w.drift("OutOfSync", "Healthy")
 			good := w.plan(t, "gitops.set_flag", seqs)
 			tt.change(w)
 			o := w.do(t, "gitops.set_flag", machine.ActionPlan, seqs, nil, nil, false)
@@ -111,9 +111,9 @@ func TestBesideRefused(t *testing.T) {
 	}
 }
 
-// TestBesideSince: what became amiss between the plan and the change, or ended
+// TestDriftSincePlan: what drifted between the plan and the change, or ended
 // worse than it was, is not excused.
-func TestBesideSince(t *testing.T) {
+func TestDriftSincePlan(t *testing.T) {
 	for name, tt := range map[string]struct{ before, applied string }{
 		"rolled out, and failed":        {"Progressing", "Progressing"},
 		"rolled out, well, and failed":  {"Progressing", "Healthy"},
@@ -122,7 +122,7 @@ func TestBesideSince(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(true)
-			w.beside("Synced", tt.before)
+			w.drift("Synced", tt.before)
 			other := &w.App.Resources[len(w.App.Resources)-1]
 			plan := w.plan(t, "gitops.set_flag", seqs)
 			other.Health = tt.applied // while it waits for its approval
@@ -137,10 +137,10 @@ func TestBesideSince(t *testing.T) {
 	}
 }
 
-// TestBesideWithoutReceipt: a crash between the write and the journal excuses
-// nothing more, and nothing less. A commit says what was still amiss when it was
+// TestDriftWithoutReceipt: a crash between the write and the journal excuses
+// nothing more, and nothing less. A commit says which drift was left when it was
 // made; of a sync, and of a pull request, what is fine at the next look is not.
-func TestBesideWithoutReceipt(t *testing.T) {
+func TestDriftWithoutReceipt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kind                  string
 		protected             bool
@@ -165,7 +165,7 @@ func TestBesideWithoutReceipt(t *testing.T) {
 				w.Push("ada", "new router", map[string]string{"replicas": "4"})
 				w.refresh()
 			}
-			w.beside("Synced", tt.before)
+			w.drift("Synced", tt.before)
 			if tt.kind == "argocd.sync" {
 				w.App.Sync = "OutOfSync"
 			}
@@ -188,12 +188,12 @@ func TestBesideWithoutReceipt(t *testing.T) {
 	}
 }
 
-// TestBesideUnreadable: while Argo CD cannot be asked nothing is settled of what does
+// TestDriftUnreadable: while Argo CD cannot be asked nothing is settled of what does
 // not count: what is fine at a later look is not excused after it.
-func TestBesideUnreadable(t *testing.T) {
+func TestDriftUnreadable(t *testing.T) {
 	w := inGit(true)
 	w.Protected = true
-	w.beside("Synced", "Degraded")
+	w.drift("Synced", "Degraded")
 	other := &w.App.Resources[len(w.App.Resources)-1]
 	plan := w.plan(t, "gitops.set_flag", seqs)
 	want(t, "apply", w.do(t, "gitops.set_flag", machine.ActionApply, seqs, plan, nil, false), machine.StatusOK, "")
@@ -234,7 +234,7 @@ func TestSyncHidesNothingOfItsOwn(t *testing.T) {
 				w.Push("ada", "new router", map[string]string{"replicas": "4"})
 				w.refresh()
 			}
-			w.beside(tt.sync, tt.before)
+			w.drift(tt.sync, tt.before)
 			if tt.kind == "argocd.sync" {
 				w.App.Sync = "OutOfSync"
 			}
