@@ -77,7 +77,7 @@ func (d *deciding) firing(id string, k known, a playbook.Alert) {
 	before := k
 	k.firing = true
 	d.episodes[id] = k
-	playbooks := d.set.Match(a)
+	playbooks := d.b.set.Match(a)
 	if len(playbooks) == 0 && len(k.runs) == 0 {
 		d.without(id, before, k, a, KindUnmatched, Dispatched{Reason: "no playbook matches its labels"})
 		return
@@ -97,7 +97,7 @@ func (d *deciding) firing(id string, k known, a playbook.Alert) {
 		d.became(KindRepeated, a, Dispatched{Run: refIDs(k.runs)})
 		return
 	}
-	services, why, err := d.e.o.Services.Resolve(a)
+	services, why, err := d.resolve(id, a)
 	if err != nil || len(services) != 1 {
 		d.noService(id, before, k, a, services, why, err)
 		return
@@ -161,19 +161,21 @@ func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.
 		Run: d.e.ids.next(d.b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
 		Autonomy: d.e.o.Autonomy, Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq,
 	}
-	r := d.own(d.target(start))
-	if r == nil {
-		r = d.own(d.target(start)) // another one may have been handed over to meanwhile
-	}
-	if r != nil {
+	r := d.b.about(keyOf(start))
+	if d.usable(r) {
 		d.tellRun(r, a)
 		v.Run = r.id
 		d.part(id, r.id, p.Name)
 		d.became(KindCoalesced, a, v)
 		return
 	}
+	if r != nil {
+		v.Run, v.Reason = r.id, "run "+r.id+" on it is set aside: people have to look at it first"
+		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
+		return
+	}
 	reason := d.e.pauses.why(svc.Name, p.Name)
-	if reason == "" && d.e.countOpen()+len(d.b.staged) >= d.e.o.MaxOpenRuns {
+	if reason == "" && d.e.countOpen()+len(d.b.runs) >= d.e.o.MaxOpenRuns {
 		reason = fmt.Sprintf("%d runs are open already", d.e.o.MaxOpenRuns)
 	}
 	if reason != "" {
@@ -181,35 +183,12 @@ func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
 		return
 	}
-	fresh, taken := d.b.claim(start, d.ending(start))
-	if taken != nil {
-		v.Run, v.Reason = taken.id, "run "+taken.id+" on it is set aside: people have to look at it first"
-		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
-		return
-	}
-	if err := d.b.start(fresh, start, p, nil); err != nil {
+	if err := d.b.start(start, p, nil); err != nil {
 		panic(err) // unreachable unless the machine refuses its own start: the notification is quarantined
 	}
 	v.Run = start.Run
 	d.part(id, start.Run, p.Name)
 	d.became(KindMatched, a, v)
-}
-
-// ending returns the run about the same playbook and service that this very batch
-// ends: its last alert resolved a moment before.
-func (d *deciding) ending(s machine.Start) *run {
-	r := d.target(s)
-	if r == nil || r.dead != nil || d.b.byRun[r] == nil || d.state(r).Phase != machine.PhaseEnded {
-		return nil
-	}
-	return r
-}
-
-// target finds the open run about the same playbook and service.
-func (d *deciding) target(s machine.Start) *run {
-	d.e.mu.RLock()
-	defer d.e.mu.RUnlock()
-	return d.e.target[keyOf(s)]
 }
 
 // part records within the batch that an episode has a part in a run.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -17,22 +16,29 @@ import (
 )
 
 // batch is one atomic append in the making: the events of one or more runs, the
-// dispatcher's records about them, and what people have to be told. Its runs
-// are owned by whoever makes it.
+// dispatcher's records about them, and what people have to be told. Only the loop
+// makes batches. Nothing of it is true in memory before publish.
 type batch struct {
-	e        *Executor
-	now      time.Time
-	staged   []*staged
+	e   *Executor
+	now time.Time
+	staging
+	undo map[*run]undone // of what changed since the last mark
+
+	set     *playbook.Set    // in force for all that the batch decides
+	learned ladder.Additions // what follows for levers
+}
+
+// staging is what a batch holds so far.
+type staging struct {
+	runs     []*staged // in the order in which they were staged
 	byRun    map[*run]*staged
 	dispatch []audit.Record
+	control  []audit.Record       // facts about the service
+	ladder   []audit.Record       // demotions that a person lifted
 	notices  []machine.Effect     // journaled with the batch, sent after it
-	control  []audit.Record       // further facts about the service
 	resolved []string             // episodes that the dispatcher has learned the end of
 	observed []ladder.ObservedEnd // beside those that follow from resolved
-
-	of    *run   // the run whose owner makes the batch; it stays the owner
-	owned []*run // what the batch has locked beside that; settle gives it back
-	many  bool   // its maker holds Executor.many: it may own other runs
+	loaded   *Loaded              // the set, where the log does not have it yet
 }
 
 // staged is a run as the batch would leave it.
@@ -40,67 +46,119 @@ type staged struct {
 	r      *run
 	state  machine.State
 	events []machine.Event
-	fresh  bool // started by this batch; locked by it
-	after  *run // the run whose place it took: it ends in the same batch
+	after  uint64 // the head of its stream that the events follow
+	fresh  bool   // started by this batch
+}
+
+// undone is what was staged for a run at the mark; nil: nothing.
+type undone struct {
+	at  *staged
+	was staged
 }
 
 func (e *Executor) batch() *batch {
-	return &batch{e: e, now: e.clock.now(), byRun: map[*run]*staged{}}
+	return &batch{e: e, now: e.clock.now(), set: e.o.Playbooks(), staging: staging{byRun: map[*run]*staged{}}}
 }
 
-// full reports whether there are so many facts that no further alert should
-// come into the batch: one append takes only so many.
+// stageAll lets tasks stage what they want, as long as there is room, and returns
+// those that did. A task that fails is answered and leaves nothing behind.
+func (b *batch) stageAll(group []*task) []*task {
+	var in []*task
+	for i, t := range group {
+		if i > 0 && b.full() {
+			break
+		}
+		if err := t.ctx.Err(); err != nil {
+			t.answer(err)
+			continue
+		}
+		before := b.mark()
+		if err := guarded(func() error { return t.decide(b) }); err != nil {
+			b.rollBack(before)
+			t.answer(err)
+			continue
+		}
+		in = append(in, t)
+	}
+	return in
+}
+
+// mark remembers what is staged now.
+func (b *batch) mark() staging {
+	b.undo = map[*run]undone{}
+	return b.staging
+}
+
+// rollBack forgets what was staged since the mark.
+func (b *batch) rollBack(to staging) {
+	b.staging = to
+	for r, u := range b.undo {
+		if u.at == nil {
+			delete(b.byRun, r)
+			continue
+		}
+		*u.at = u.was
+		b.byRun[r] = u.at
+	}
+}
+
+// full reports whether there are so many facts that nothing further should come
+// into the batch: one append takes only so many.
 func (b *batch) full() bool {
-	n := len(b.dispatch) + len(b.notices) + b.e.trust.Waiters(b.resolved)
-	for _, st := range b.staged {
+	n := len(b.dispatch) + len(b.control) + len(b.notices) + b.e.trust.Waiters(b.resolved)
+	for _, st := range b.runs {
 		n += len(st.events)
 	}
 	return n >= batchRecords
 }
 
-// own locks a run for the batch, once, and reports whether it did. Only who holds
-// Executor.many may own several: nobody who waits for that keeps a run meanwhile.
-func (b *batch) own(r *run) bool {
-	switch {
-	case r == b.of, slices.Contains(b.owned, r):
-		return true
-	case b.byRun[r] != nil && b.byRun[r].fresh:
-		return true // started by this batch, locked by claim
-	case !b.many:
-		return false
-	}
-	r.mu.Lock()
-	b.owned = append(b.owned, r)
-	return true
-}
-
-// unstage forgets what was decided for a run.
-func (b *batch) unstage(r *run) {
-	delete(b.byRun, r)
-	b.staged = slices.DeleteFunc(b.staged, func(st *staged) bool { return st.r == r })
-}
-
-// giveBack unlocks what the batch has locked, but for the runs it starts.
-func (b *batch) giveBack() {
-	for _, r := range b.owned {
-		r.mu.Unlock()
-	}
-	b.owned = nil
-}
-
+// stage makes the run one of the batch's, to be changed.
 func (b *batch) stage(r *run) *staged {
 	st := b.byRun[r]
+	if _, marked := b.undo[r]; !marked && b.undo != nil {
+		u := undone{at: st}
+		if st != nil {
+			u.was = *st
+			u.was.events = slices.Clip(st.events)
+		}
+		b.undo[r] = u
+	}
 	if st == nil {
-		st = &staged{r: r, state: *r.state}
+		st = &staged{r: r, state: *r.state, after: r.state.Head}
 		b.byRun[r] = st
-		b.staged = append(b.staged, st)
+		b.runs = append(b.runs, st)
 	}
 	return st
 }
 
-// decide decides a command on the staged state. refused is the machine's
-// answer, which may come with events; err means that the run cannot be decided
-// at all.
+// unstage forgets what was decided for a run.
+func (b *batch) unstage(r *run) {
+	b.stage(r) // for the undo
+	delete(b.byRun, r)
+	b.runs = slices.DeleteFunc(slices.Clone(b.runs), func(st *staged) bool { return st.r == r })
+}
+
+// state is the run's as the batch leaves it.
+func (b *batch) state(r *run) machine.State {
+	if st := b.byRun[r]; st != nil {
+		return st.state
+	}
+	return *r.state
+}
+
+// turn decides a command to a run. refused is the machine's answer, which may
+// come with events; err means that nothing can be decided for the run.
+func (b *batch) turn(r *run, c machine.Command) (refused, err error) {
+	if r.dead != nil {
+		return nil, fmt.Errorf("%w: run %s is set aside (%w); look what it left behind, then release it", ErrConflict, r.id, r.dead)
+	}
+	if refused, err = b.decide(r, c); err != nil {
+		b.e.quarantineRun(r, err)
+	}
+	return refused, err
+}
+
+// decide is turn without the run's quarantine.
 func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 	st := b.stage(r)
 	if f := r.flight; f != nil && c.Kind != machine.CmdOutcome && f.effect.Action.Mutates() && c.Now.Before(f.effect.NotUntil) {
@@ -115,11 +173,7 @@ func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 		events, refused = machine.Decide(st.state, c)
 		next := after(st.state, events)
 		if to := divertOf(events); to != "" {
-			why, err := b.divert(next, to)
-			if err != nil {
-				return err
-			}
-			if why != "" {
+			if why := b.divert(next, to); why != "" {
 				c.NoDivert = why
 				events, refused = machine.Decide(st.state, c)
 				next = after(st.state, events)
@@ -145,8 +199,27 @@ func after(s machine.State, events []machine.Event) machine.State {
 	return s
 }
 
-// start decides the beginning of a new run, which the batch owns.
-func (b *batch) start(r *run, s machine.Start, p *playbook.Playbook, also []playbook.Alert) error {
+// about returns the one run about a playbook and a service that is open once the
+// batch is committed, nil when there is none.
+func (b *batch) about(k runKey) *run {
+	for _, st := range b.runs {
+		if st.fresh && keyOf(st.state.Start) == k && st.state.Phase != machine.PhaseEnded {
+			return st.r
+		}
+	}
+	r := b.e.target[k]
+	if r == nil || b.state(r).Phase == machine.PhaseEnded {
+		return nil
+	}
+	return r
+}
+
+// start stages a new run, with further alerts of it. The caller has made sure
+// that no other is open about the same.
+func (b *batch) start(s machine.Start, p *playbook.Playbook, also []playbook.Alert) error {
+	b.recordPlaybooks()
+	r := newRun(s.Run, machine.State{})
+	b.stage(r).fresh = true
 	if err := b.must(r, machine.Command{Kind: machine.CmdStart, Now: b.now, Start: &s, Playbook: p}); err != nil {
 		return err
 	}
@@ -161,88 +234,19 @@ func (b *batch) start(r *run, s machine.Start, p *playbook.Playbook, also []play
 	return nil
 }
 
-// claim makes the one open run about a playbook and a service, locked, or gives
-// the one that is there, unless it is the one that ends in this batch.
-func (b *batch) claim(s machine.Start, ending *run) (fresh, taken *run) {
-	b.e.mu.Lock()
-	defer b.e.mu.Unlock()
-	if r := b.e.target[keyOf(s)]; r != nil && r != ending {
-		return nil, r
-	}
-	r := newRun(s.Run, machine.State{})
-	r.mu.Lock() // nobody else knows it yet
-	b.e.target[keyOf(s)] = r
-	st := b.stage(r)
-	st.fresh, st.after = true, ending
-	return r, nil
+// record adds a fact about the service itself.
+func (b *batch) record(kind string, v any) {
+	b.control = append(b.control, audit.Record{Kind: kind, Time: b.now, Data: encode(v)})
 }
 
-// runIDs makes ids that sort by the time of the start, also within a
-// millisecond.
-type runIDs struct {
-	mu      sync.Mutex // guards entropy
-	entropy *ulid.MonotonicEntropy
-}
-
-func newRunIDs() *runIDs { return &runIDs{entropy: ulid.Monotonic(rand.Reader, 0)} }
-
-func (x *runIDs) next(now time.Time) string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	id, err := ulid.New(ulid.Timestamp(now), x.entropy)
-	if err != nil { // ids of this millisecond are used up
-		id = ulid.MustNew(ulid.Timestamp(now)+1, rand.Reader)
-	}
-	return "r-" + id.String()
-}
-
-// commit appends the batch and makes it the runs' state. After an error nothing
-// has changed in memory, and new runs are gone.
-func (b *batch) commit() error {
-	if err := b.write(); err != nil {
-		b.drop(err)
-		return err
-	}
-	for _, st := range b.staged {
-		st.r.setState(st.state)
-		b.e.ledger.note(st.state, st.events)
-		b.e.episodes.note(st.state, st.events)
-	}
-	for _, st := range b.staged {
-		if st.fresh {
-			b.e.register(st.r)
-			b.e.follow(st.r)
-			st.r.mu.Unlock()
-		}
-		b.e.announce(st.state, st.events)
-	}
-	for _, n := range b.notices {
-		b.e.deliver(n)
-	}
-	b.e.o.Journal.Wake() // whoever looked between the append and now looks again
-	return nil
-}
-
-// write makes the batch durable, with what it teaches of levers.
+// write makes the batch durable.
 func (b *batch) write() error {
-	t := b.e.trust
-	t.Change.RLock()
-	defer t.Change.RUnlock()
-	learned := b.learn()
+	b.learn()
 	appends, err := b.appends()
-	if err != nil {
+	if err != nil || len(appends) == 0 {
 		return err
 	}
-	if a, ok := learned.Append(b.now); ok {
-		appends = append(appends, a)
-	}
-	if len(appends) > 0 {
-		if err := b.e.append(appends...); err != nil {
-			return err
-		}
-	}
-	t.Take(learned, b.now)
-	return nil
+	return b.e.append(appends...)
 }
 
 func (b *batch) appends() ([]audit.Append, error) {
@@ -250,53 +254,55 @@ func (b *batch) appends() ([]audit.Append, error) {
 	if len(b.dispatch) > 0 {
 		out = append(out, audit.Append{Stream: streamDispatch, After: b.e.dispatch.head, Records: b.dispatch})
 	}
-	if recs := append(dues(b.now, b.notices), b.control...); len(recs) > 0 {
+	if recs := slices.Concat(b.control, dues(b.now, b.notices)); len(recs) > 0 {
 		out = append(out, audit.Append{Stream: streamControl, After: audit.Any, Records: recs})
 	}
-	for _, st := range b.staged {
+	for _, st := range b.runs {
 		if len(st.events) == 0 {
 			continue
 		}
 		recs, err := records(st.events)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", audit.ErrInvalid, err)
 		}
-		out = append(out, audit.Append{Stream: streamOf(st.r.id), After: st.r.state.Head, Records: recs})
+		out = append(out, audit.Append{Stream: streamOf(st.r.id), After: st.after, Records: recs})
+	}
+	if recs := slices.Concat(b.ladder, b.learned.Records(b.now)); len(recs) > 0 {
+		out = append(out, audit.Append{Stream: ladder.Stream, After: audit.Any, Records: recs})
 	}
 	return out, nil
 }
 
-// drop forgets the runs the batch would have started.
-func (b *batch) drop(err error) {
-	for _, st := range b.staged {
-		if !st.fresh {
-			continue
+// publish makes what is durable true in memory, and sees to what follows.
+func (b *batch) publish(in []*task) {
+	e := b.e
+	for _, st := range b.runs {
+		st.r.setState(st.state)
+		e.ledger.note(st.state, st.events)
+		e.episodes.note(st.state, st.events)
+		if st.fresh {
+			e.register(st.r)
 		}
-		b.e.mu.Lock()
-		for k, r := range b.e.target {
-			switch {
-			case r != st.r:
-			case st.after != nil:
-				b.e.target[k] = st.after
-			default:
-				delete(b.e.target, k)
-			}
-		}
-		b.e.mu.Unlock()
-		st.r.dead = err
-		st.r.mu.Unlock()
 	}
+	e.trust.Take(b.learned, b.now)
+	e.library.recorded(b)
+	for _, t := range in {
+		if t.then != nil {
+			t.then()
+		}
+	}
+	for _, st := range b.runs {
+		e.follow(st.r)
+		e.announce(st.state, st.events)
+	}
+	for _, n := range b.notices {
+		e.deliver(n)
+	}
+	e.o.Journal.Wake() // whoever looked between the append and now looks again
 }
 
-func (e *Executor) register(r *run) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.open[r.id] = r
-}
-
-// append writes to the journal. While the journal is full nothing is written
-// and it is tried again; a conflict or an impossible record is the caller's;
-// everything else ends the executor.
+// append writes to the journal, once. An error that is neither a conflict nor an
+// impossible record nor a journal that is full ends the executor.
 func (e *Executor) append(batch ...audit.Append) error {
 	before, after := "run-before-append", "run-after-append"
 	if batch[0].Stream == streamDispatch {
@@ -305,54 +311,48 @@ func (e *Executor) append(batch ...audit.Append) error {
 	if err := e.at(before); err != nil {
 		return err
 	}
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		_, err := e.o.Journal.Append(e.ctx, batch...)
-		switch {
-		case err == nil:
-			e.setStalled(nil)
-			return e.at(after)
-		case errors.Is(err, audit.ErrConflict), errors.Is(err, audit.ErrInvalid), e.ctx.Err() != nil:
-			return err
-		case errors.Is(err, audit.ErrFull), errors.Is(err, audit.ErrDiskFull):
-			e.setStalled(err)
-		default:
-			err = fmt.Errorf("append to the journal: %w", err)
-			e.fail(err)
-			return err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-e.ctx.Done():
-			timer.Stop()
-			return err
-		}
+	_, err := e.o.Journal.Append(e.ctx, batch...)
+	switch {
+	case err == nil:
+		e.setStalled(nil)
+		return e.at(after)
+	case errors.Is(err, audit.ErrConflict), errors.Is(err, audit.ErrInvalid), isStall(err), e.ctx.Err() != nil:
+		return err
+	default:
+		err = fmt.Errorf("append to the journal: %w", err)
+		e.fail(err)
+		return err
 	}
 }
 
-func (e *Executor) setStalled(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if (err == nil) != (e.stalled == nil) {
-		if err != nil {
-			e.log.Error("journal takes nothing, trying again", "err", err)
-		} else {
-			e.log.Info("journal takes records again")
+// refoldAll folds anew what somebody else wrote.
+func (e *Executor) refoldAll(b *batch) error {
+	if len(b.dispatch) > 0 {
+		if err := e.checkDispatch(); err != nil {
+			return err
 		}
 	}
-	e.stalled = err
+	for _, st := range b.runs {
+		if st.after == 0 || st.r.dead != nil {
+			continue
+		}
+		if head, err := e.o.Journal.Head(streamOf(st.r.id)); err == nil && head != st.r.state.Head {
+			e.refold(st.r)
+		}
+	}
+	return nil
 }
 
-// appendControl records a fact about the service itself. Such facts depend on
-// nothing before them.
-func (e *Executor) appendControl(kind string, v any) error {
-	return e.append(e.control(e.controlRecord(kind, v)))
-}
+// runIDs makes ids that sort by the time of the start, also within a
+// millisecond. Only the loop asks for them.
+type runIDs struct{ entropy *ulid.MonotonicEntropy }
 
-func (e *Executor) control(recs ...audit.Record) audit.Append {
-	return audit.Append{Stream: streamControl, After: audit.Any, Records: recs}
-}
+func newRunIDs() runIDs { return runIDs{entropy: ulid.Monotonic(rand.Reader, 0)} }
 
-func (e *Executor) controlRecord(kind string, v any) audit.Record {
-	return audit.Record{Kind: kind, Time: e.clock.now(), Data: encode(v)}
+func (x runIDs) next(now time.Time) string {
+	id, err := ulid.New(ulid.Timestamp(now), x.entropy)
+	if err != nil { // ids of this millisecond are used up
+		id = ulid.MustNew(ulid.Timestamp(now)+1, rand.Reader)
+	}
+	return "r-" + id.String()
 }

@@ -2,8 +2,6 @@ package executor
 
 import (
 	"container/heap"
-	"context"
-	"sync"
 	"time"
 )
 
@@ -31,15 +29,11 @@ func (c clock) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.pace)
 }
 
-// timers wakes runs at their times, from one goroutine, so that ten thousand
-// waiting runs cost ten thousand small entries.
+// timers holds when runs want to be looked at, so that ten thousand waiting runs
+// cost ten thousand small entries. It is the loop's.
 type timers struct {
 	clock clock
-	fire  func(*run)
-
-	mu    sync.Mutex // guards queue
 	queue timerQueue
-	poke  chan struct{}
 }
 
 type timerEntry struct {
@@ -48,73 +42,39 @@ type timerEntry struct {
 	index int
 }
 
-func newTimers(c clock, fire func(*run)) *timers {
-	return &timers{clock: c, fire: fire, poke: make(chan struct{}, 1)}
-}
-
-// set wakes the run at that time, and not at the one set before; zero: never.
+// set has the run looked at then, and not at the time set before; zero: never.
 func (t *timers) set(r *run, at time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	switch {
 	case at.IsZero() && r.timer == nil:
-		return
 	case at.IsZero():
 		heap.Remove(&t.queue, r.timer.index)
 		r.timer = nil
 	case r.timer == nil:
 		r.timer = &timerEntry{at: at, run: r}
 		heap.Push(&t.queue, r.timer)
-	case r.timer.at.Equal(at):
-		return
 	default:
 		r.timer.at = at
 		heap.Fix(&t.queue, r.timer.index)
 	}
-	if len(t.queue) > 0 && t.queue[0].run == r {
-		select {
-		case t.poke <- struct{}{}:
-		default:
-		}
-	}
 }
 
-// run fires until ctx is done.
-func (t *timers) run(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		due, next := t.take()
-		for _, r := range due {
-			t.fire(r)
-		}
-		if len(due) > 0 {
-			continue
-		}
-		timer.Reset(next)
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.poke:
-		case <-timer.C:
-		}
-	}
-}
-
-// take removes the runs that are due and says how long to wait for the next.
-func (t *timers) take() (due []*run, next time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// due removes the runs whose time has come.
+func (t *timers) due() (due []*run) {
 	now := t.clock.now()
 	for len(t.queue) > 0 && !t.queue[0].at.After(now) {
 		entry := heap.Pop(&t.queue).(*timerEntry)
 		entry.run.timer = nil
 		due = append(due, entry.run)
 	}
+	return due
+}
+
+// next is how long to wait for the next, in real time.
+func (t *timers) next() time.Duration {
 	if len(t.queue) == 0 {
-		return due, time.Hour
+		return time.Hour
 	}
-	return due, max(t.clock.real(t.queue[0].at), time.Millisecond)
+	return max(t.clock.real(t.queue[0].at), time.Millisecond)
 }
 
 // timerQueue is a heap by time.

@@ -24,30 +24,26 @@ func (e *Executor) Command(ctx context.Context, id string, c machine.Command) er
 		return err
 	}
 	if c.Kind == machine.CmdRelease {
-		return e.releaseByID(id, c.Decision)
+		return e.release(ctx, id, c.Decision)
 	}
 	c.Now = e.clock.now()
 	if r := e.find(id); r != nil {
-		return e.command(r, c)
+		return e.command(ctx, r, c)
 	}
-	return e.commandEnded(id, c)
+	return e.commandEnded(ctx, id, c)
 }
 
 // commandEnded answers a command for a run that has ended, or was never there.
 // A decision that came too late is a fact all the same.
-func (e *Executor) commandEnded(id string, c machine.Command) error {
-	s, err := e.fold(id)
-	if err != nil {
+func (e *Executor) commandEnded(ctx context.Context, id string, c machine.Command) error {
+	var refused error
+	err := e.do(ctx, &task{person: true, decide: func(b *batch) error {
+		s, err := e.fold(id)
+		if err == nil {
+			refused, err = b.decide(newRun(id, s), c)
+		}
 		return err
-	}
-	r := newRun(id, s)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b := e.batch()
-	refused, err := b.decide(r, c)
-	if err == nil {
-		err = b.commit()
-	}
+	}})
 	if err != nil {
 		return err
 	}

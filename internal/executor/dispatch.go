@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -61,43 +62,37 @@ type dispatcher struct {
 
 // dispatchSome decides the next notifications in one batch. It reports whether
 // there may be more.
-func (e *Executor) dispatchSome() (bool, error) {
+func (e *Executor) dispatchSome(ctx context.Context) (bool, error) {
 	notes, err := e.read()
 	if err != nil || len(notes) == 0 {
 		return false, err
 	}
-	if err := e.library.ensure(); err != nil {
-		return false, err
-	}
 	notes = e.withoutSuspects(notes)
-	err = e.dispatchBatch(notes)
-	var p *panicError
-	switch {
-	case errors.Is(err, audit.ErrConflict):
-		return true, e.checkDispatch() // a run was written by somebody else: it was folded anew
-	case len(notes) > 1 && (errors.As(err, &p) || errors.Is(err, audit.ErrInvalid)):
-		return true, e.oneByOne(notes)
-	case errors.As(err, &p), errors.Is(err, audit.ErrInvalid):
-		return true, e.quarantineNote(notes[0], err)
-	default:
-		return true, err
+	err = e.dispatchBatch(ctx, notes)
+	if len(notes) > 1 && isBroken(err) {
+		return true, e.oneByOne(ctx, notes)
 	}
+	if isBroken(err) {
+		err = e.quarantineNote(ctx, notes[0], err)
+	}
+	return true, err
+}
+
+// isBroken reports whether what was decided about cannot be processed.
+func isBroken(err error) bool {
+	var p *panicError
+	return errors.As(err, &p) || errors.Is(err, audit.ErrInvalid)
 }
 
 // oneByOne finds the notification in a batch that cannot be processed.
-func (e *Executor) oneByOne(notes []waitingNote) error {
+func (e *Executor) oneByOne(ctx context.Context, notes []waitingNote) error {
 	for i := range notes {
-		err := e.dispatchBatch(notes[i : i+1])
-		var p *panicError
-		switch {
-		case errors.As(err, &p), errors.Is(err, audit.ErrInvalid):
-			if err := e.quarantineNote(notes[i], err); err != nil {
-				return err
-			}
-		case err != nil:
+		err := e.dispatchBatch(ctx, notes[i:i+1])
+		if isBroken(err) {
+			err = e.quarantineNote(ctx, notes[i], err)
+		}
+		if err != nil || e.dispatch.offset != 0 { // a large notification goes on in the next batch
 			return err
-		case e.dispatch.offset != 0:
-			return nil // a large notification goes on in the next batch
 		}
 	}
 	return nil
@@ -138,17 +133,14 @@ func (e *Executor) checkDispatch() error {
 }
 
 // dispatchBatch decides notifications and commits what follows.
-func (e *Executor) dispatchBatch(notes []waitingNote) error {
-	survived, ok := e.crashes.enter(e.ctx, e.places(notes)...)
+func (e *Executor) dispatchBatch(ctx context.Context, notes []waitingNote) error {
+	survived, ok := e.crashes.enter(ctx, e.places(notes)...)
 	if !ok {
 		return nil // the executor stops
 	}
 	defer survived()
-	e.many.Lock()
-	defer e.many.Unlock()
-	d := e.deciding()
-	defer func() { d.b.giveBack() }()
-	err := guarded(func() error {
+	found := e.resolveAll(notes)
+	return e.dispatching(ctx, found, func(d *deciding) {
 		left := batchAlerts
 		for i := range notes {
 			left -= d.notification(notes[i], left)
@@ -156,51 +148,39 @@ func (e *Executor) dispatchBatch(notes []waitingNote) error {
 				break
 			}
 		}
-		return nil
+		survived() // what follows is the disk's
 	})
-	if err != nil {
-		d.b.drop(err)
-		return err
-	}
-	survived() // what follows is the disk's
-	return d.commit()
 }
 
-// deciding begins a batch. The caller holds Executor.many.
-func (e *Executor) deciding() *deciding {
-	d := &deciding{e: e, b: e.batch(), episodes: map[string]known{}, set: e.o.Playbooks(), next: e.dispatch}
-	d.b.many = true
-	return d
+// dispatching has the loop decide something about alerts, and makes it true.
+func (e *Executor) dispatching(ctx context.Context, found resolved, decide func(d *deciding)) error {
+	t := &task{}
+	t.decide = func(b *batch) error {
+		d := &deciding{e: e, b: b, found: found, episodes: map[string]known{}, next: e.dispatch}
+		decide(d)
+		t.then = d.commit
+		return nil
+	}
+	return e.do(ctx, t)
 }
 
 // commit makes what was decided true.
-func (d *deciding) commit() error {
+func (d *deciding) commit() {
 	d.next.head += uint64(len(d.b.dispatch))
-	if err := d.e.settle(d.b); err != nil {
-		return err
-	}
 	d.e.dispatch = d.next
 	for id, k := range d.episodes {
-		// Runs were noted by commit: they know more than the copy does.
+		// Runs were noted before: they know more than the copy does.
 		k.runs = d.e.episodes.get(id).runs
 		d.e.episodes.put(id, k)
 	}
-	return nil
 }
 
 // quarantineNote sets a notification aside for good.
-func (e *Executor) quarantineNote(n waitingNote, why error) error {
-	e.log.Error("notification quarantined", "entry", n.seq, "err", why)
-	rec := Dispatched{Notification: n.seq, Index: n.index, Upto: len(n.data.Alerts), Done: true, Reason: why.Error()}
-	b := e.batch()
-	b.dispatch = []audit.Record{{Kind: KindQuarantined, Time: b.now, Data: encode(rec)}}
-	b.notices = []machine.Effect{n.quarantined(why.Error())}
-	if err := b.commit(); err != nil {
-		return err
-	}
-	e.dispatch.head++
-	e.dispatch.index, e.dispatch.offset = n.index+1, 0
-	return nil
+func (e *Executor) quarantineNote(ctx context.Context, n waitingNote, why error) error {
+	return e.dispatching(ctx, nil, func(d *deciding) {
+		d.note = n
+		d.whole(KindQuarantined, why.Error())
+	})
 }
 
 // quarantined is what people are told of a notification that was set aside.
@@ -215,7 +195,7 @@ func (n waitingNote) quarantined(why string) machine.Effect {
 type deciding struct {
 	e        *Executor
 	b        *batch
-	set      *playbook.Set
+	found    resolved
 	next     dispatcher
 	episodes map[string]known     // as the batch leaves them
 	strays   map[string]*unserved // by reason: what people are told once
@@ -304,27 +284,12 @@ func (d *deciding) get(id string) known {
 	return d.e.episodes.get(id)
 }
 
-// own returns the batch an open run, locked; nil when it has ended meanwhile.
-func (d *deciding) own(r *run) *run {
-	if r == nil {
-		return nil
-	}
-	d.b.own(r)
-	if d.state(r).Phase == machine.PhaseEnded || d.state(r).Phase == "" || r.dead != nil {
-		return nil
-	}
-	return r
+// usable reports whether a run can be told of alerts.
+func (d *deciding) usable(r *run) bool {
+	return r != nil && r.dead == nil && d.b.state(r).Phase != machine.PhaseEnded
 }
 
-// state is the run's as the batch leaves it.
-func (d *deciding) state(r *run) machine.State {
-	if st := d.b.byRun[r]; st != nil {
-		return st.state
-	}
-	return *r.state
-}
-
-// tellRun hands an alert to a run the batch owns. A panic over it sets the run
+// tellRun hands an alert to a run. A panic over it sets the run
 // aside, not the notification, unless the run begins with it: then there is
 // none yet.
 func (d *deciding) tellRun(r *run, a playbook.Alert) {
@@ -340,32 +305,22 @@ func (d *deciding) tellRun(r *run, a playbook.Alert) {
 	}
 }
 
-// runs returns the open runs an episode has a part in, owned by the batch. While
-// one of them was waited for it may have been handed over to the next: that is
-// known by the time it can be owned.
+// runs returns the open runs an episode has a part in.
 func (d *deciding) runs(id string) []*run {
 	var out []*run
-	for n := 0; ; {
-		refs := d.get(id).runs
-		if known := d.e.episodes.get(id).runs; len(known) > len(refs) {
-			refs = known
-		}
-		if n >= len(refs) {
-			return out
-		}
-		for ; n < len(refs); n++ {
-			if r := d.own(d.open(refs[n].id)); r != nil {
-				out = append(out, r)
-			}
+	for _, ref := range d.get(id).runs {
+		if r := d.open(ref.id); d.usable(r) {
+			out = append(out, r)
 		}
 	}
+	return out
 }
 
 // open finds an open run, also one that this batch starts.
 func (d *deciding) open(id string) *run {
-	for r := range d.b.byRun {
-		if r.id == id {
-			return r
+	for _, st := range d.b.runs {
+		if st.r.id == id {
+			return st.r
 		}
 	}
 	return d.e.find(id)

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,10 +8,6 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
-
-// errHandsOver: another open run takes the alerts over, and the batch may own no
-// second run. Nothing was decided; see Executor.own.
-var errHandsOver = errors.New("the run is handed over to another one")
 
 // divertOf returns the playbook a run is handed over to, empty when it is not.
 func divertOf(events []machine.Event) string {
@@ -23,38 +18,28 @@ func divertOf(events []machine.Event) string {
 }
 
 // divert hands a run over in the same batch: to a new run, or to the open one
-// of that playbook and service. why says why nobody can take over, empty when
+// of that playbook and service. why is why nobody can take over, empty when
 // somebody does.
-func (b *batch) divert(from machine.State, name string) (why string, err error) {
-	p := b.e.o.Playbooks().ByName(name)
+func (b *batch) divert(from machine.State, name string) (why string) {
+	p := b.set.ByName(name)
 	switch {
 	case p == nil:
-		return "that playbook is not loaded", nil
+		return "that playbook is not loaded"
 	case !p.Serves(from.Start.Service.Name):
-		return "that playbook is not for service " + from.Start.Service.Name, nil
+		return "that playbook is not for service " + from.Start.Service.Name
 	case b.e.divertedBefore(from.Start, name):
-		return "that playbook was tried already", nil
-	}
-	if err := b.e.library.ensure(); err != nil {
-		return err.Error(), nil
+		return "that playbook was tried already"
 	}
 	start, also := handedOver(from)
 	start.Run, start.Playbook, start.Digest = b.e.ids.next(b.now), p.Name, p.Digest
-	for range 3 {
-		r, taken := b.claim(start, nil)
-		if taken == nil {
-			return errorText(b.start(r, start, p, also)), nil
-		}
-		alerts := also
-		if !start.ByHand() {
-			alerts = append(alerts, start.Alert)
-		}
-		why, err := b.join(taken, alerts, from.Truncated)
-		if !errors.Is(err, errGone) {
-			return why, err
-		}
+	r := b.about(keyOf(start))
+	if r == nil {
+		return errorText(b.start(start, p, also))
 	}
-	return "a run about it keeps ending", nil
+	if !start.ByHand() {
+		also = append(also, start.Alert)
+	}
+	return b.join(r, also, from.Truncated)
 }
 
 // handedOver is what the next run starts with: what the run was about and has
@@ -100,33 +85,20 @@ func firingAlerts(s machine.State) []playbook.Alert {
 	return out
 }
 
-// errGone: the run has ended meanwhile.
-var errGone = errors.New("the run has ended")
-
 // join lets the open run take the alerts over, in the same batch: after a crash
 // either both runs know of it or neither.
-func (b *batch) join(to *run, alerts []playbook.Alert, truncated bool) (why string, err error) {
-	if !b.own(to) {
-		return "", errHandsOver
-	}
-	s := *to.state
-	if st := b.byRun[to]; st != nil {
-		s = st.state
-	}
-	switch {
-	case s.Phase == machine.PhaseEnded, s.Phase == "":
-		return "", errGone
-	case to.dead != nil:
-		return fmt.Sprintf("run %s on it is set aside: people have to look at it first", to.id), nil
+func (b *batch) join(to *run, alerts []playbook.Alert, truncated bool) (why string) {
+	if to.dead != nil {
+		return fmt.Sprintf("run %s on it is set aside: people have to look at it first", to.id)
 	}
 	for i := range alerts {
 		c := machine.Command{Kind: machine.CmdAlert, Now: b.now, Alert: &alerts[i], Truncated: truncated}
 		if err := b.must(to, c); err != nil {
 			b.unstage(to)
-			return fmt.Sprintf("run %s cannot take its alerts over: %v", to.id, err), nil
+			return fmt.Sprintf("run %s cannot take its alerts over: %v", to.id, err)
 		}
 	}
-	return "", nil
+	return ""
 }
 
 func errorText(err error) string {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -78,10 +76,9 @@ type Executor struct {
 	log   *slog.Logger
 	clock clock
 
-	mu      sync.RWMutex // guards the fields below it
+	mu      sync.RWMutex // guards the fields below it; a leaf lock
 	open    map[string]*run
-	ended   []string        // ids of ended runs, oldest first
-	target  map[runKey]*run // open runs by what they are about
+	ended   []string // ids of ended runs, oldest first
 	ready   bool
 	ending  bool // Run is about to return: nothing new is begun
 	failure error
@@ -90,9 +87,12 @@ type Executor struct {
 	ctx     context.Context //nolint:containedctx // what effects and appends of the running Run live under; Command comes from outside of it
 	stop    context.CancelCauseFunc
 
-	many     sync.Mutex // held by whoever owns several runs at once
-	timers   *timers
-	slots    chan struct{} // one per check or plan under way
+	tasks *tasks        // for the loop
+	slots chan struct{} // one per check or plan under way
+
+	// What the loop decides from. Where others read it, too, it has a leaf lock.
+	target   map[runKey]*run // open runs by what they are about
+	timers   timers
 	library  *library
 	ledger   *ledger
 	trust    *ladder.TrackRecord
@@ -103,7 +103,7 @@ type Executor struct {
 	crashes  *crashGuard
 	poked    chan struct{} // a pause was lifted: see reconsider
 	due      []Due         // messages that were due at the start
-	ids      *runIDs
+	ids      runIDs
 	decoders sync.Pool // of *decoder, with the texts met lately
 }
 
@@ -123,10 +123,10 @@ func New(o Options) (*Executor, error) {
 	o = o.withDefaults()
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
-		open: map[string]*run{}, target: map[runKey]*run{}, slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
+		open: map[string]*run{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
 		ledger: newLedger(o.Guards), trust: ladder.New(o.Ladder), episodes: newEpisodes(), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
-	e.timers = newTimers(e.clock, func(r *run) { e.spawn(func() { e.wake(r) }) })
+	e.timers.clock = e.clock
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
 	e.crashes = newCrashGuard(o.Journal, e.alive)
 	return e, nil
@@ -176,15 +176,19 @@ func (e *Executor) Run(ctx context.Context) error {
 		e.fail(fmt.Errorf("start the executor: %w", err))
 		return e.err()
 	}
-	var loops sync.WaitGroup
-	looping, endLoops := context.WithCancel(ctx)
-	defer endLoops()
+	var loop, readers sync.WaitGroup
+	end := make(chan struct{})
+	loop.Go(func() { e.loop(end) })
+	reading, endReaders := context.WithCancel(ctx)
+	defer endReaders()
+	if err := e.RecordPlaybooks(); err != nil && e.alive() {
+		e.fail(fmt.Errorf("record playbooks: %w", err))
+	}
 	e.resumeAll() // before anything else can move a run
 	e.deliverDue()
 	e.setReady(true)
-	loops.Go(func() { e.timers.run(looping) })
-	loops.Go(func() { e.dispatchLoop(looping) })
-	loops.Go(func() { e.crashes.run(looping) })
+	readers.Go(func() { e.dispatchLoop(reading) })
+	readers.Go(func() { e.crashes.run(reading) })
 	e.log.Info("executor ready", "runs", e.countOpen())
 	debug.FreeOSMemory() // folding left as much garbage as it kept
 	select {
@@ -193,9 +197,11 @@ func (e *Executor) Run(ctx context.Context) error {
 	}
 	e.setReady(false)
 	e.crashes.end()
-	endLoops()
-	loops.Wait()
+	endReaders()
+	readers.Wait()
 	e.drain()
+	close(end)
+	loop.Wait()
 	if err := e.crashes.stopped(e.err()); err != nil {
 		return errors.Join(e.err(), err)
 	}
@@ -207,15 +213,15 @@ func (e *Executor) Run(ctx context.Context) error {
 func (e *Executor) drain() {
 	e.mu.Lock()
 	e.ending = true
-	runs := slices.Collect(maps.Values(e.open))
 	e.mu.Unlock()
-	for _, r := range runs {
-		r.mu.Lock()
-		if r.flight != nil && !r.flight.effect.Action.Mutates() {
-			r.flight.cut() // reads are asked again at the next start
+	_ = e.do(e.ctx, &task{decide: func(*batch) error { //nolint:errcheck // the executor has failed: then all is cut off
+		for _, r := range e.openRuns() {
+			if r.flight != nil && !r.flight.effect.Action.Mutates() {
+				r.flight.cut() // reads are asked again at the next start
+			}
 		}
-		r.mu.Unlock()
-	}
+		return nil
+	}})
 	done := make(chan struct{})
 	go func() {
 		e.workers.Wait()
@@ -233,6 +239,33 @@ func (e *Executor) drain() {
 	}
 	e.stop(context.Canceled)
 	<-done
+}
+
+func (e *Executor) setStalled(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if (err == nil) != (e.stalled == nil) {
+		if err != nil {
+			e.log.Error("journal takes nothing, trying again", "err", err)
+		} else {
+			e.log.Info("journal takes records again")
+		}
+	}
+	e.stalled = err
+}
+
+func (e *Executor) stallError() error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.stalled
+}
+
+// register makes a run one of the open ones.
+func (e *Executor) register(r *run) {
+	e.target[keyOf(r.state.Start)] = r
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open[r.id] = r
 }
 
 // Ready reports why the executor does not work; nil when it does.
@@ -307,7 +340,11 @@ func (e *Executor) at(name string) error {
 // by the caller; the process goes on.
 func guarded(fn func() error) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case *panicError:
+			err = p // met again where it is counted
+		default:
 			err = &panicError{value: p, stack: debug.Stack()}
 		}
 	}()

@@ -122,8 +122,7 @@ func guards() []guard {
 // budget are taken in the same moment, so that two runs cannot pass on the same
 // free lock; the run's next event confirms or returns them. Where people are
 // asked first, nothing is taken: the guards are asked again after their answer.
-func (e *Executor) guard(r *run) machine.Outcome {
-	s := r.view()
+func (e *Executor) guard(s machine.State) machine.Outcome {
 	st := s.Playbook.State(s.Current)
 	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}

@@ -98,6 +98,14 @@ func (h *house) start() {
 	synctest.Wait()
 }
 
+// inLoop has the loop do something, and waits for it.
+func (h *house) inLoop(decide func(b *batch) error) {
+	h.t.Helper()
+	if err := h.e.do(context.Background(), &task{decide: decide}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // stop stops it in order.
 func (h *house) stop() error {
 	if h.end == nil {

@@ -23,10 +23,10 @@ func guardLadder(q question) machine.GuardVerdict {
 }
 
 // learn finds what the batch adds to the track record of levers, and what people
-// have to be told of that. The caller shares trust.Change until it is folded.
-func (b *batch) learn() ladder.Additions {
-	l := ladder.Additions{Resolved: b.resolved, Observed: b.observed}
-	for _, st := range b.staged {
+// have to be told of that.
+func (b *batch) learn() {
+	l := ladder.Additions{Resolved: b.resolved, Observed: slices.Clone(b.observed)}
+	for _, st := range b.runs {
 		s := *st.r.state
 		if s.Playbook == nil {
 			s.Playbook = st.state.Playbook
@@ -39,7 +39,7 @@ func (b *batch) learn() ladder.Additions {
 		l.Results = append(l.Results, found...)
 	}
 	b.e.trust.Recover(&l, b.now, b.e.ledger.actedSince)
-	return l
+	b.learned = l
 }
 
 // demoted is what people are told of a demotion.
@@ -77,40 +77,44 @@ func (e *Executor) PromoteLever(ctx context.Context, id ladder.LeverID, by, reas
 	if err := errors.Join(ctx.Err(), e.Ready()); err != nil {
 		return err
 	}
-	e.trust.Change.Lock()
-	defer e.trust.Change.Unlock()
-	ids, err := e.trust.Named(id)
-	switch {
-	case errors.Is(err, ladder.ErrNoRecord):
-		return fmt.Errorf("%w: %w", ErrNotFound, err)
-	case errors.Is(err, ladder.ErrAmbiguous):
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrConflict, err)
+	t := &task{person: true}
+	t.decide = func(b *batch) error {
+		ids, err := e.trust.Named(id)
+		switch {
+		case errors.Is(err, ladder.ErrNoRecord):
+			return fmt.Errorf("%w: %w", ErrNotFound, err)
+		case errors.Is(err, ladder.ErrAmbiguous):
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrConflict, err)
+		}
+		var lifted []ladder.Promotion
+		for _, id := range ids {
+			p := ladder.Promotion{LeverID: id, By: by, Reason: reason}
+			lifted = append(lifted, p)
+			b.ladder = append(b.ladder, audit.Record{Kind: ladder.KindLeverPromoted, Time: b.now, Data: encode(p)})
+		}
+		t.then = func() {
+			for _, p := range lifted {
+				e.trust.Promote(p, b.now)
+			}
+		}
+		return nil
 	}
-	now := e.clock.now()
-	var recs []audit.Record
-	for _, id := range ids {
-		recs = append(recs, audit.Record{Kind: ladder.KindLeverPromoted, Time: now, Data: encode(ladder.Promotion{LeverID: id, By: by, Reason: reason})})
-	}
-	if err := e.append(audit.Append{Stream: ladder.Stream, After: audit.Any, Records: recs}); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		e.trust.Promote(ladder.Promotion{LeverID: id, By: by, Reason: reason}, now)
-	}
-	return nil
+	return e.do(ctx, t)
 }
 
 // endObserved returns up waiting for alerts that were only observed where it has
-// been long enough. Only the dispatcher calls it.
-func (e *Executor) endObserved() error {
+// been long enough.
+func (e *Executor) endObserved(ctx context.Context) error {
 	const together = 256
 	ends := e.trust.Overdue(e.clock.now())
 	for part := range slices.Chunk(ends, together) {
-		b := e.batch()
-		b.observed = part
-		if err := b.commit(); err != nil {
+		err := e.do(ctx, &task{decide: func(b *batch) error {
+			b.observed = part
+			return nil
+		}})
+		if err != nil {
 			return fmt.Errorf("record what became of observed alerts: %w", err)
 		}
 	}

@@ -1,7 +1,7 @@
 package executor
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"sync"
 
@@ -13,11 +13,10 @@ import (
 type library struct {
 	e *Executor
 
-	change   sync.Mutex // guards last and recorded; held while documents are appended
-	last     *playbook.Set
-	recorded string // digest of the set that is in force by the log; empty: by it none ever was
+	last    *playbook.Set // the set that was looked at last; the loop's
+	inForce string        // digest of the set that is in force by the log; empty: by it none ever was; the loop's
 
-	mu       sync.Mutex                    // guards everything below; never held while the journal is written
+	mu       sync.Mutex                    // guards everything below; a leaf lock
 	at       map[string]uint64             // digest to the record of the stream control that holds the document
 	compiled map[string]*playbook.Playbook // of digests that are no longer in the set
 }
@@ -39,10 +38,19 @@ type Rejected struct {
 
 // RejectPlaybooks records that playbooks could not be loaded.
 func (e *Executor) RejectPlaybooks(source string, problems error) error {
+	return e.recordControl(KindRejected, Rejected{Source: source, Problems: problems.Error()})
+}
+
+// recordControl records a fact about the service itself, which depends on nothing
+// before it.
+func (e *Executor) recordControl(kind string, v any) error {
 	if !e.alive() {
 		return ErrNotReady
 	}
-	return e.appendControl(KindRejected, Rejected{Source: source, Problems: problems.Error()})
+	return e.do(context.Background(), &task{shared: true, decide: func(b *batch) error {
+		b.record(kind, v)
+		return nil
+	}})
 }
 
 // RecordPlaybooks records the set in force, unless the log has it as the last
@@ -52,22 +60,21 @@ func (e *Executor) RecordPlaybooks() error {
 	if !e.alive() {
 		return ErrNotReady
 	}
-	return e.library.ensure()
+	return e.do(context.Background(), &task{shared: true, decide: func(b *batch) error {
+		b.recordPlaybooks()
+		return nil
+	}})
 }
 
-// ensure records the set in force before any run starts with it.
-func (l *library) ensure() error {
-	set := l.e.o.Playbooks()
-	if set == nil {
-		return errors.New("there is no set of playbooks, not even an empty one")
+// recordPlaybooks adds the batch's set to it, unless the log has that set as the
+// last one. It is called before any run starts with it.
+func (b *batch) recordPlaybooks() {
+	l := b.e.library
+	if b.set == l.last || b.loaded != nil {
+		return
 	}
-	l.change.Lock()
-	defer l.change.Unlock()
-	if set == l.last {
-		return nil
-	}
-	rec := Loaded{Set: set.Digest(), Playbooks: map[string]string{}, Documents: map[string]string{}}
-	for _, p := range set.All() {
+	rec := Loaded{Set: b.set.Digest(), Playbooks: map[string]string{}, Documents: map[string]string{}}
+	for _, p := range b.set.All() {
 		rec.Playbooks[p.Name] = p.Digest
 		if !l.has(p.Digest) {
 			rec.Documents[p.Digest] = string(p.Doc)
@@ -75,15 +82,21 @@ func (l *library) ensure() error {
 	}
 	// A set without documents is recorded, too: playbooks that were taken away
 	// must not come back, as the last good ones, from what the log had before.
-	if rec.Set != l.recorded && (l.recorded != "" || len(rec.Playbooks) > 0) {
-		if err := l.e.appendControl(KindLoaded, rec); err != nil {
-			return fmt.Errorf("record playbooks: %w", err)
-		}
-		l.note(rec, unknownRecord)
-		l.recorded = rec.Set
+	if rec.Set == l.inForce || (l.inForce == "" && len(rec.Playbooks) == 0) {
+		l.last = b.set
+		return
 	}
-	l.last = set
-	return nil
+	b.record(KindLoaded, rec)
+	b.loaded = &rec
+}
+
+// recorded folds the set that the batch has recorded.
+func (l *library) recorded(b *batch) {
+	if b.loaded == nil {
+		return
+	}
+	l.last, l.inForce = b.set, b.loaded.Set
+	l.note(*b.loaded, unknownRecord)
 }
 
 // has reports whether the log has the document of that digest.
@@ -96,9 +109,7 @@ func (l *library) has(digest string) bool {
 
 // fold records where in the log documents are, and which set is in force by it.
 func (l *library) fold(rec Loaded, at uint64) {
-	l.change.Lock()
-	defer l.change.Unlock()
-	l.recorded = rec.Set
+	l.inForce = rec.Set
 	l.note(rec, at)
 }
 

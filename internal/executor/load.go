@@ -41,7 +41,7 @@ func (e *Executor) load() error {
 			return err
 		}
 	}
-	return e.library.ensure()
+	return nil
 }
 
 // loadControl folds pauses, documents and quarantined runs.
@@ -206,8 +206,6 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 	e.ledger.note(l.state, l.acts)
 	r := newRun(l.id, l.state)
 	r.loaded = true
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if a, ok := quarantined[l.id]; ok {
 		r.quarantine(a.why, a.at)
 	}
@@ -340,45 +338,34 @@ func (e *Executor) foldDispatched(rec audit.Record, d Dispatched) {
 // resumeAll begins the loaded runs again. Whatever may have changed the world
 // is looked for before anything else happens.
 func (e *Executor) resumeAll() {
+	var resumed []*task
 	for _, r := range e.openRuns() {
-		if err := e.own(r, owner.resume); err != nil && e.alive() {
-			e.log.Error("run could not be resumed", "run", r.id, "err", err)
+		t := &task{shared: true, decide: func(b *batch) error { return b.resume(r) }, then: func() { r.loaded = false }}
+		if e.post(t) == nil {
+			resumed = append(resumed, t)
 		}
-		if !e.alive() {
-			return
+	}
+	for _, t := range resumed {
+		if err := <-t.done; err != nil && e.alive() {
+			e.log.Error("run could not be resumed", "err", err)
 		}
 	}
 }
 
-func (o owner) resume() error {
-	e, r := o.e, o.r
-	if r.dead == nil && e.blames(r) {
-		e.quarantineRun(r, errors.New("the process ended while it was being processed, more than once"))
+func (b *batch) resume(r *run) error {
+	if r.dead == nil && b.e.blames(r) {
+		b.e.quarantineRun(r, errors.New("the process ended while it was being processed, more than once"))
 	}
-	if r.dead != nil || r.state.Phase == machine.PhaseEnded {
+	if r.dead != nil || b.state(r).Phase == machine.PhaseEnded {
 		return nil
 	}
-	now := e.clock.now()
-	if open := r.state.Open; open != nil && open.Action.Mutates() && !open.Observe {
-		if err := o.turn(machine.Command{Kind: machine.CmdResume, Now: now}); err != nil {
-			return err
+	b.stage(r)
+	if open := b.state(r).Open; open != nil && open.Action.Mutates() && !open.Observe {
+		if refused, err := b.turn(r, machine.Command{Kind: machine.CmdResume, Now: b.now}); refused != nil || err != nil {
+			return fmt.Errorf("run %s: %w", r.id, errors.Join(refused, err))
 		}
 	}
-	r.loaded = false
-	why := e.pauses.why(r.state.Start.Service.Name, r.state.Start.Playbook)
-	if why != r.state.Paused {
-		c := machine.Command{Kind: machine.CmdPause, Now: now, Message: why}
-		if why == "" {
-			c.Kind = machine.CmdUnpause
-		}
-		if err := o.turn(c); err != nil {
-			return err
-		}
-	}
-	if r.flight == nil {
-		e.follow(r)
-	}
-	return nil
+	return b.tellPause(r)
 }
 
 // blames reports whether the process died over this run too often, at the place

@@ -95,7 +95,7 @@ func (e *Executor) deliver(eff machine.Effect) {
 }
 
 func (e *Executor) send(eff machine.Effect) {
-	out := e.do(e.ctx, eff)
+	out := e.step(e.ctx, eff)
 	n := Notice{Key: eff.Key, Text: eff.Text}
 	if out.Status != machine.StatusOK {
 		if e.ctx.Err() != nil {
@@ -112,7 +112,7 @@ func (e *Executor) send(eff machine.Effect) {
 		n.Error = out.Message
 		e.log.Warn("people could not be told", "run", eff.Run, "err", out.Message)
 	}
-	if err := e.appendControl(KindNotice, n); err != nil && e.alive() {
+	if err := e.recordControl(KindNotice, n); err != nil && e.alive() {
 		e.log.Error("notice could not be recorded", "run", eff.Run, "err", err)
 	}
 }

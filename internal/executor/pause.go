@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,9 +64,7 @@ type Pause struct {
 
 // pauses is the projection of the pauses in the log.
 type pauses struct {
-	change sync.Mutex // one change at a time, from the log to the runs
-
-	mu  sync.RWMutex // guards set; a leaf lock
+	mu  sync.RWMutex // guards set, which only the loop changes; a leaf lock
 	set map[Scope]Pause
 }
 
@@ -114,6 +113,14 @@ func (p *pauses) fold(x Pause, set bool) {
 	}
 }
 
+// has reports whether there is a pause with exactly that scope.
+func (p *pauses) has(s Scope) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	_, ok := p.set[s]
+	return ok
+}
+
 // Pauses lists what is paused now.
 func (e *Executor) Pauses() []Pause { return e.pauses.list() }
 
@@ -130,14 +137,17 @@ func (e *Executor) Pause(ctx context.Context, s Scope, by, reason string) error 
 	if err := e.Ready(); err != nil {
 		return err
 	}
-	e.pauses.change.Lock()
-	defer e.pauses.change.Unlock()
-	p := Pause{Scope: s, By: by, Reason: reason, Since: e.clock.now()}
-	if err := e.appendControl(KindPauseSet, p); err != nil {
+	t := &task{person: true}
+	t.decide = func(b *batch) error {
+		p := Pause{Scope: s, By: by, Reason: reason, Since: b.now}
+		b.record(KindPauseSet, p)
+		t.then = func() { e.pauses.fold(p, true) }
+		return nil
+	}
+	if err := e.do(ctx, t); err != nil {
 		return err
 	}
-	e.pauses.fold(p, true)
-	return e.tellPauses()
+	return e.tellPauses(ctx)
 }
 
 // Unpause lifts the pause with exactly that scope. Alerts that it kept from
@@ -153,92 +163,64 @@ func (e *Executor) Unpause(ctx context.Context, s Scope, by, reason string) erro
 	if err := e.Ready(); err != nil {
 		return err
 	}
-	e.pauses.change.Lock()
-	defer e.pauses.change.Unlock()
-	e.pauses.mu.RLock()
-	_, ok := e.pauses.set[s]
-	e.pauses.mu.RUnlock()
-	if !ok {
-		return fmt.Errorf("%w: %s is not paused", ErrNotFound, s)
+	t := &task{person: true}
+	t.decide = func(b *batch) error {
+		if !e.pauses.has(s) {
+			return fmt.Errorf("%w: %s is not paused", ErrNotFound, s)
+		}
+		p := Pause{Scope: s, By: by, Reason: reason, Since: b.now}
+		b.record(KindPauseLifted, p)
+		t.then = func() { e.pauses.fold(p, false) }
+		return nil
 	}
-	lifted := Pause{Scope: s, By: by, Reason: reason, Since: e.clock.now()}
-	if err := e.appendControl(KindPauseLifted, lifted); err != nil {
+	if err := e.do(ctx, t); err != nil {
 		return err
 	}
-	e.pauses.fold(lifted, false)
 	defer e.poke()
-	return e.tellPauses()
+	return e.tellPauses(ctx)
 }
 
 // tellPauses brings every open run in line with the pauses. The runs' own
 // record of it is for their readers: what a pause forbids is asked of the
 // pauses themselves, which are in force before any run is told.
-func (e *Executor) tellPauses() error {
-	const together = 200
-	runs := e.openRuns()
-	for part := range slices.Chunk(runs, together) {
-		if err := e.tellSome(part); err != nil {
+func (e *Executor) tellPauses(ctx context.Context) error {
+	var told []*task
+	for _, r := range e.openRuns() {
+		t := &task{shared: true, decide: func(b *batch) error { return b.tellPause(r) }}
+		if err := e.post(t); err != nil {
 			return err
+		}
+		told = append(told, t)
+	}
+	for _, t := range told {
+		select {
+		case err := <-t.done:
+			if err != nil && !errors.Is(err, ErrConflict) {
+				return err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("it is in force, and runs are still being told: %w", ctx.Err())
 		}
 	}
 	return nil
 }
 
-func (e *Executor) tellSome(runs []*run) error {
-	e.many.Lock()
-	defer e.many.Unlock()
-	for range 3 {
-		b := e.batch()
-		b.many = true
-		for _, r := range runs {
-			b.own(r)
-			c := machine.Command{Kind: machine.CmdUnpause, Now: b.now}
-			if why := e.pauses.why(r.state.Start.Service.Name, r.state.Start.Playbook); why != "" {
-				c.Kind, c.Message = machine.CmdPause, why
-			}
-			if r.dead != nil || r.state.Phase == machine.PhaseEnded || r.state.Paused == c.Message {
-				continue
-			}
-			if err := b.must(r, c); err != nil {
-				b.unstage(r)
-				e.quarantineRun(r, err)
-			}
-		}
-		err := e.settle(b)
-		if err == nil || !e.alive() {
-			return err
-		}
+// tellPause brings a run in line with the pauses.
+func (b *batch) tellPause(r *run) error {
+	s := b.state(r)
+	c := machine.Command{Kind: machine.CmdUnpause, Now: b.now}
+	if why := b.e.pauses.why(s.Start.Service.Name, s.Start.Playbook); why != "" {
+		c.Kind, c.Message = machine.CmdPause, why
 	}
-	return fmt.Errorf("%w: runs keep moving, they learn of the pause later", ErrConflict)
-}
-
-// settle commits a batch over several runs, sees to what follows and gives
-// back what it owns. After a conflict the runs are folded anew.
-func (e *Executor) settle(b *batch) error {
-	defer b.giveBack()
-	err := b.commit()
-	for _, r := range b.owned {
-		switch st := b.byRun[r]; {
-		case err == nil && st != nil && !st.fresh && len(st.events) > 0:
-			e.follow(r)
-		case err != nil && e.alive() && r.state.Head > 0 && r.dead == nil:
-			if head, herr := e.o.Journal.Head(streamOf(r.id)); herr == nil && head != r.state.Head {
-				err = joinRefold(err, e.refold(r))
-			}
-		}
+	if r.dead != nil || s.Phase == machine.PhaseEnded || s.Paused == c.Message {
+		return nil
 	}
-	return err
-}
-
-func joinRefold(err, again error) error {
-	if again != nil {
-		return fmt.Errorf("%w; %w", err, again)
-	}
-	return err
+	refused, err := b.turn(r, c)
+	return errors.Join(refused, err)
 }
 
 // openRuns lists the open runs, in the order of their ids, which is that of
-// their start. Whoever locks several locks them in this order.
+// their start.
 func (e *Executor) openRuns() []*run {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

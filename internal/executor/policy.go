@@ -10,8 +10,8 @@ import (
 // Policy is the platform team's rules over all playbooks. Terms is asked about
 // every lever and every gate state right before it would be applied or put to
 // people, and again after they decided. The verdict's Guard is ignored. A rule that cannot be
-// evaluated is a verdict that is not OK. It is called under a lock of the
-// executor: it must neither block nor call the executor back.
+// evaluated is a verdict that is not OK. The executor's loop calls it: it must
+// neither block nor call the executor back.
 type Policy interface {
 	Terms(in PolicyInput) (machine.Terms, machine.GuardVerdict)
 }
@@ -43,10 +43,7 @@ type PolicyLoaded struct {
 
 // RecordPolicy records that a policy came into force.
 func (e *Executor) RecordPolicy(p PolicyLoaded) error {
-	if !e.alive() {
-		return ErrNotReady
-	}
-	return e.appendControl(KindPolicyLoaded, p)
+	return e.recordControl(KindPolicyLoaded, p)
 }
 
 // PolicyRemoved is the record of a start without a policy where one was in force
@@ -58,18 +55,12 @@ type PolicyRemoved struct {
 
 // RemovePolicy records that the policy is gone.
 func (e *Executor) RemovePolicy(p PolicyRemoved) error {
-	if !e.alive() {
-		return ErrNotReady
-	}
-	return e.appendControl(KindPolicyRemoved, p)
+	return e.recordControl(KindPolicyRemoved, p)
 }
 
 // RejectPolicy records that a policy could not be loaded.
 func (e *Executor) RejectPolicy(source string, problems error) error {
-	if !e.alive() {
-		return ErrNotReady
-	}
-	return e.appendControl(KindPolicyRejected, Rejected{Source: source, Problems: problems.Error()})
+	return e.recordControl(KindPolicyRejected, Rejected{Source: source, Problems: problems.Error()})
 }
 
 // askPolicy returns the terms in force now and the policy's

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
-	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -39,7 +39,6 @@ type quarantine struct {
 
 // quarantineRun stops a run that cannot be processed. What it holds stays taken:
 // nobody knows what it left behind, until a person has looked and releases it.
-// The caller owns the run.
 func (e *Executor) quarantineRun(r *run, why error) {
 	if r.dead != nil || !e.alive() {
 		return
@@ -47,94 +46,69 @@ func (e *Executor) quarantineRun(r *run, why error) {
 	r.quarantine(why, e.clock.now())
 	e.timers.set(r, time.Time{})
 	e.log.Error("run quarantined", "run", r.id, "err", why)
-	s := *r.state
-	q := Quarantined{Run: r.id, Head: s.Head, Error: why.Error()}
-	n := machine.Effect{
-		Key: "run/" + r.id + "/quarantined", Run: r.id, Playbook: s.Start.Playbook, State: s.Current, Urgent: true,
-		Service: s.Start.Service, Alert: s.Start.Alert,
-		Text: fmt.Sprintf("run %s cannot be processed and was set aside; if it changed anything, that is still in place. Look, then: responder runs release %s --reason ... (%v)", r.id, r.id, why),
-	}
-	e.spawn(func() {
-		recs := append([]audit.Record{e.controlRecord(KindRunQuarantined, q)}, dues(e.clock.now(), []machine.Effect{n})...)
-		if err := e.append(e.control(recs...)); err != nil {
-			e.log.Error("quarantine could not be recorded", "run", q.Run, "err", err)
-			return
-		}
-		e.deliver(n)
-	})
+	e.later(KindRunQuarantined, &task{shared: true, decide: func(b *batch) error {
+		s := b.state(r)
+		b.record(KindRunQuarantined, Quarantined{Run: r.id, Head: s.Head, Error: why.Error()})
+		b.notices = append(b.notices, machine.Effect{
+			Key: "run/" + r.id + "/quarantined", Run: r.id, Playbook: s.Start.Playbook, State: s.Current, Urgent: true,
+			Service: s.Start.Service, Alert: s.Start.Alert,
+			Text: fmt.Sprintf("run %s cannot be processed and was set aside; if it changed anything, that is still in place. Look, then: responder runs release %s --reason ... (%v)", r.id, r.id, why),
+		})
+		return nil
+	}})
 	e.wakeWaiters(e.ledger.leave(r.id))
 }
 
 // release ends a run that was set aside, on the word of a person: its locks,
 // its place among the open runs and its alerts are free again.
-func (e *Executor) release(r *run, d *machine.Decision) error {
+func (e *Executor) release(ctx context.Context, id string, d *machine.Decision) error {
 	switch {
 	case d == nil || d.By == "":
 		return fmt.Errorf("%w: who releases it?", ErrInvalid)
 	case d.Reason == "":
 		return fmt.Errorf("%w: say what you found, for the record", ErrInvalid)
 	}
-	e.many.Lock() // the dispatcher keeps copies of what it knows of episodes
-	defer e.many.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	return e.do(ctx, &task{
+		person: true,
+		decide: func(b *batch) error {
+			r := e.find(id)
+			if r == nil {
+				return e.noRelease(id)
+			}
+			return b.release(r, d)
+		},
+		then: func() {
+			e.episodes.forget(id)
+			e.poke() // others were suppressed because of it
+		},
+	})
+}
+
+// release stages the end of a run that was set aside.
+func (b *batch) release(r *run, d *machine.Decision) error {
 	switch {
-	case r.state.Phase == machine.PhaseEnded:
-		return fmt.Errorf("%w: run %s has ended", ErrConflict, r.id)
 	case r.dead == nil:
 		return fmt.Errorf("%w: run %s is not set aside; cancel it, or resolve it when it is held", ErrConflict, r.id)
 	case r.flight != nil && r.flight.effect.Action.Mutates():
 		return fmt.Errorf("%w: a change of run %s is still under way, try again in a moment", ErrConflict, r.id)
 	}
-	if err := e.appendRelease(r, d); err != nil {
-		return err
-	}
-	e.episodes.forget(r.id)
-	e.wakeWaiters(e.ledger.sync(*r.state))
-	e.retire(r)
-	e.poke() // others were suppressed because of it
-	return nil
-}
-
-func (e *Executor) appendRelease(r *run, d *machine.Decision) error {
-	head, err := e.o.Journal.Head(streamOf(r.id))
+	head, err := b.e.o.Journal.Head(streamOf(r.id))
 	if err != nil {
 		return fmt.Errorf("read run %s: %w", r.id, err)
 	}
-	end := machine.Event{Kind: machine.RunEnded, At: e.clock.now(), Ending: &machine.Ending{
+	b.record(KindRunReleased, Released{Run: r.id, By: d.By, Channel: d.Channel, Reason: d.Reason, Error: r.dead.Error()})
+	end := machine.Event{Kind: machine.RunEnded, At: b.now, Ending: &machine.Ending{
 		Outcome: machine.OutcomeReleased,
 		Message: fmt.Sprintf("it was set aside (%v); released by %s: %s", r.dead, d.By, d.Reason),
 	}}
-	rec, err := record(end)
-	if err != nil {
-		return err
-	}
-	released := Released{Run: r.id, By: d.By, Channel: d.Channel, Reason: d.Reason, Error: r.dead.Error()}
-	learned := ladder.Additions{Results: ladder.Results(*r.state, []machine.Event{end})}
-	e.trust.Change.RLock()
-	defer e.trust.Change.RUnlock()
-	appends := []audit.Append{
-		e.control(e.controlRecord(KindRunReleased, released)),
-		{Stream: streamOf(r.id), After: head, Records: []audit.Record{rec}},
-	}
-	if a, ok := learned.Append(end.At); ok {
-		appends = append(appends, a)
-	}
-	if err := e.append(appends...); err != nil {
-		return err
-	}
-	e.trust.Take(learned, end.At)
-	s := machine.Evolve(*r.state, end)
-	s.Head = head + 1
-	r.setState(s)
+	st := b.stage(r)
+	st.state, st.events, st.after = machine.Evolve(st.state, end), []machine.Event{end}, head // what could not be read is behind it
+	st.state.Head = head + 1
 	return nil
 }
 
-// releaseByID releases an open run, or says why that cannot be.
-func (e *Executor) releaseByID(id string, d *machine.Decision) error {
-	if r := e.find(id); r != nil {
-		return e.release(r, d)
-	}
+// noRelease is why a run that is not open cannot be released.
+func (e *Executor) noRelease(id string) error {
 	if s, ok := e.RunState(id); ok {
 		if s.Ending == nil {
 			return fmt.Errorf("%w: run %s is only just starting, try again in a moment", ErrConflict, id)

@@ -19,10 +19,10 @@ func letGo(reason string) machine.Command {
 
 // setAsideNow sets the run aside as a panic of our own code would.
 func (h *house) setAsideNow(id string) {
-	r := h.e.find(id)
-	r.mu.Lock()
-	h.e.quarantineRun(r, errors.New("panic: our own code is broken"))
-	r.mu.Unlock()
+	h.inLoop(func(*batch) error {
+		h.e.quarantineRun(h.e.find(id), errors.New("panic: our own code is broken"))
+		return nil
+	})
 	h.pass(time.Second)
 }
 

@@ -1,14 +1,13 @@
 package executor
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -28,7 +27,7 @@ func (e *Executor) poke() {
 // reconsider decides anew about alerts that were suppressed and still fire.
 // Alertmanager would mention them only hours later. It is done when a pause is
 // lifted, and at the start: the process may have died in between.
-func (e *Executor) reconsider() error {
+func (e *Executor) reconsider(ctx context.Context) error {
 	suppressed := e.episodes.suppressed(e.clock.now().Add(-stillBelieved))
 	for _, seq := range slices.Sorted(maps.Keys(suppressed)) {
 		note, err := e.notification(seq)
@@ -39,7 +38,7 @@ func (e *Executor) reconsider() error {
 			return a.Status != playbook.Firing || !slices.Contains(suppressed[seq], a.Episode())
 		})
 		for len(alerts) > 0 {
-			took, err := e.reconsiderAlerts(note, alerts[:min(len(alerts), batchAlerts)])
+			took, err := e.reconsiderAlerts(ctx, note, alerts[:min(len(alerts), batchAlerts)])
 			if err != nil {
 				return err
 			}
@@ -68,66 +67,49 @@ func (e *Executor) notification(seq uint64) (waitingNote, error) {
 // reconsiderAlerts decides about some alerts of a notification that was processed
 // before, as many as fit one batch, and gives how many. What cannot be decided
 // is set aside, as it is for a new one.
-func (e *Executor) reconsiderAlerts(n waitingNote, alerts []playbook.Alert) (took int, err error) {
+func (e *Executor) reconsiderAlerts(ctx context.Context, n waitingNote, alerts []playbook.Alert) (took int, err error) {
 	place := fmt.Sprintf("again@%d", n.seq)
-	survived, ok := e.crashes.enter(e.ctx, place)
+	survived, ok := e.crashes.enter(ctx, place)
 	if !ok {
 		return len(alerts), nil // the executor stops
 	}
 	defer survived()
-	e.many.Lock()
-	defer e.many.Unlock()
-	for range 3 {
-		d := e.deciding()
-		d.note, d.anew = n, true
-		err := guarded(func() error {
-			if e.crashes.blames(place) {
-				panic("the process ended over it, more than once")
-			}
-			for took = 0; took < len(alerts) && (took == 0 || !d.b.full()); took++ {
-				d.alert(alerts[took])
-			}
-			return nil
-		})
-		survived()
-		if err == nil {
-			err = d.commit()
-		} else {
-			d.b.drop(err)
-			d.b.giveBack()
-			took = len(alerts)
-		}
-		var p *panicError
-		if errors.As(err, &p) || errors.Is(err, audit.ErrInvalid) {
-			err = d.quarantineAlerts(alerts[:took], err).commit()
-		}
-		if !errors.Is(err, audit.ErrConflict) {
-			return took, err
-		}
-		if err := e.checkDispatch(); err != nil {
-			return took, err
-		}
+	found := resolved{}
+	if !e.crashes.blames(place) {
+		e.resolveSome(found, e.o.Playbooks(), alerts)
 	}
-	return took, nil // runs keep moving; the alerts stay suppressed until the next time
+	err = e.dispatching(ctx, found, func(d *deciding) {
+		d.note, d.anew = n, true
+		if e.crashes.blames(place) {
+			panic("the process ended over it, more than once")
+		}
+		for took = 0; took < len(alerts) && (took == 0 || !d.b.full()); took++ {
+			d.alert(alerts[took])
+		}
+		survived()
+	})
+	if isBroken(err) {
+		took = len(alerts)
+		err = e.dispatching(ctx, nil, func(d *deciding) { d.quarantineAlerts(n, alerts, err) })
+	}
+	return took, err
 }
 
-// quarantineAlerts returns the batch that records that alerts cannot be processed.
-func (d *deciding) quarantineAlerts(alerts []playbook.Alert, why error) *deciding {
-	out := d.e.deciding()
-	out.note, out.anew = d.note, true
+// quarantineAlerts records that alerts cannot be processed.
+func (d *deciding) quarantineAlerts(n waitingNote, alerts []playbook.Alert, why error) {
+	d.note, d.anew = n, true
 	for i := range alerts {
 		id := alerts[i].Episode()
-		k := out.get(id)
+		k := d.get(id)
 		k.kind, k.reason = KindQuarantined, why.Error()
-		out.episodes[id] = k
-		out.became(KindQuarantined, alerts[i], Dispatched{Reason: why.Error()})
+		d.episodes[id] = k
+		d.became(KindQuarantined, alerts[i], Dispatched{Reason: why.Error()})
 	}
-	d.e.log.Error("suppressed alerts quarantined", "entry", d.note.seq, "err", why)
-	out.b.notices = append(out.b.notices, machine.Effect{
-		Key:  fmt.Sprintf("again/%d/%s/quarantined", d.note.seq, alerts[0].Episode()),
-		Text: fmt.Sprintf("%d alerts of notification %d cannot be processed and were set aside, they start no run: %v", len(alerts), d.note.seq, why),
+	d.e.log.Error("suppressed alerts quarantined", "entry", n.seq, "err", why)
+	d.b.notices = append(d.b.notices, machine.Effect{
+		Key:  fmt.Sprintf("again/%d/%s/quarantined", n.seq, alerts[0].Episode()),
+		Text: fmt.Sprintf("%d alerts of notification %d cannot be processed and were set aside, they start no run: %v", len(alerts), n.seq, why),
 	})
-	return out
 }
 
 // suppressed returns the episodes that start no run only because something was in

@@ -132,7 +132,7 @@ func TestClockSetBackWhileApplying(t *testing.T) {
 			if err := b.must(r, c); err != nil {
 				t.Fatal(err)
 			}
-			if s := b.byRun[r].state; s.Phase != machine.PhaseApplying || s.Open == nil {
+			if s := b.state(r); s.Phase != machine.PhaseApplying || s.Open == nil {
 				t.Errorf("%s: the run is %s, the apply under way is forgotten", c.Kind, s.Phase)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -60,8 +59,6 @@ const (
 // request which is sent again starts nothing. It is a projection of the stream
 // control.
 type requests struct {
-	change sync.Mutex // one start at a time: a repeat waits for the first
-
 	mu      sync.Mutex // guards all below; a leaf lock
 	m       map[requestKey]requested
 	since   time.Time // the hour in which refused ones are counted began
@@ -134,13 +131,19 @@ func (e *Executor) StartRun(ctx context.Context, q StartRequest) (run string, ag
 	if err := e.Ready(); err != nil {
 		return "", false, err
 	}
-	e.requests.change.Lock()
-	defer e.requests.change.Unlock()
-	run, again, err = e.startOnce(q)
+	t := &task{person: true}
+	t.decide = func(b *batch) (err error) {
+		run, again, err = b.startByHand(q, t)
+		return err
+	}
+	err = e.do(ctx, t)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid) {
 		e.recordRefused(q, err)
 	}
-	return run, again, err
+	if err != nil {
+		return "", false, err
+	}
+	return run, again, nil
 }
 
 // recordRefused records that a request was refused. Nothing follows from it, so
@@ -150,36 +153,46 @@ func (e *Executor) recordRefused(q StartRequest, why error) {
 	if !record {
 		return
 	}
-	if err := e.appendControl(KindRequestRefused, r); err != nil {
+	if err := e.recordControl(KindRequestRefused, r); err != nil {
 		e.log.Error("the journal did not take a refused request for a run", "playbook", r.Playbook, "err", err)
 	}
 }
 
-// startOnce starts the run of a request, or finds the one it started before.
-// The caller holds requests.change.
-func (e *Executor) startOnce(q StartRequest) (run string, again bool, err error) {
+// startByHand stages the request and the run's beginning, or finds the run that
+// the same request started before.
+func (b *batch) startByHand(q StartRequest, t *task) (run string, again bool, err error) {
+	e := b.e
 	if was, ok := e.requests.get(q.By, q.Key); ok {
 		if was.Playbook != q.Playbook || was.Service != q.Service || was.Reason != q.Reason || !maps.Equal(was.Labels, q.Labels) {
 			return "", false, fmt.Errorf("%w: key %q was used for another request, which started run %s; use a new key for a new request", ErrConflict, q.Key, was.Run)
 		}
 		return was.Run, true, nil
 	}
-	if err := e.library.ensure(); err != nil {
-		return "", false, err
-	}
-	p, svc, err := e.wanted(q)
+	p, svc, err := b.wanted(q)
 	if err != nil {
 		return "", false, err
 	}
-	run, err = e.startByHand(q, p, svc)
-	return run, false, err
+	start := machine.Start{
+		Run: e.ids.next(b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Autonomy: e.o.Autonomy, By: q.By, Reason: q.Reason,
+		Alert: playbook.Alert{Labels: maps.Clone(q.Labels), StartsAt: b.now},
+	}
+	if open := b.about(keyOf(start)); open != nil {
+		return "", false, fmt.Errorf("%w: run %s of playbook %s on %s is open already; 'responder runs show %s' says where it stands", ErrConflict, open.id, p.Name, svc.Name, open.id)
+	}
+	if err := b.start(start, p, nil); err != nil {
+		return "", false, fmt.Errorf("%w: the run cannot start: %s", ErrConflict, strings.TrimPrefix(err.Error(), "executor: "))
+	}
+	record := Requested{Run: start.Run, Key: q.Key, Playbook: q.Playbook, Service: q.Service, Labels: q.Labels, Reason: q.Reason, By: q.By}
+	b.record(KindRunRequested, record)
+	t.then = func() { e.requests.fold(record, b.now) }
+	return start.Run, false, nil
 }
 
 // wanted finds the playbook and the service of a request, and says why no run
 // may start.
-func (e *Executor) wanted(q StartRequest) (*playbook.Playbook, playbook.Service, error) {
+func (b *batch) wanted(q StartRequest) (*playbook.Playbook, playbook.Service, error) {
 	var svc playbook.Service
-	p := e.o.Playbooks().ByName(q.Playbook)
+	e, p := b.e, b.set.ByName(q.Playbook)
 	if p == nil {
 		return nil, svc, fmt.Errorf("%w: no playbook is named %.*q; 'responder playbook list --server URL' shows those in force", ErrNotFound, maxWritten, q.Playbook)
 	}
@@ -201,32 +214,4 @@ func (e *Executor) wanted(q StartRequest) (*playbook.Playbook, playbook.Service,
 		return nil, svc, fmt.Errorf("%w: %d runs are open already", ErrConflict, e.o.MaxOpenRuns)
 	}
 	return p, all[i], nil
-}
-
-// startByHand writes the request and the run's beginning in one batch.
-func (e *Executor) startByHand(q StartRequest, p *playbook.Playbook, svc playbook.Service) (string, error) {
-	e.many.Lock()
-	defer e.many.Unlock()
-	b := e.batch()
-	b.many = true
-	start := machine.Start{
-		Run: e.ids.next(b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Autonomy: e.o.Autonomy, By: q.By, Reason: q.Reason,
-		Alert: playbook.Alert{Labels: maps.Clone(q.Labels), StartsAt: b.now},
-	}
-	fresh, taken := b.claim(start, nil)
-	if taken != nil {
-		return "", fmt.Errorf("%w: run %s of playbook %s on %s is open already; 'responder runs show %s' says where it stands", ErrConflict, taken.id, p.Name, svc.Name, taken.id)
-	}
-	record := Requested{Run: start.Run, Key: q.Key, Playbook: q.Playbook, Service: q.Service, Labels: q.Labels, Reason: q.Reason, By: q.By}
-	b.control = []audit.Record{e.controlRecord(KindRunRequested, record)}
-	if err := b.start(fresh, start, p, nil); err != nil {
-		b.drop(err)
-		b.giveBack()
-		return "", fmt.Errorf("%w: the run cannot start: %s", ErrConflict, strings.TrimPrefix(err.Error(), "executor: "))
-	}
-	if err := e.settle(b); err != nil {
-		return "", err
-	}
-	e.requests.fold(record, b.now)
-	return start.Run, nil
 }

@@ -60,20 +60,14 @@ func TestNoServiceStormOfReasons(t *testing.T) {
 func TestFreshRunIsNotSetAside(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		h.start()
-		h.e.many.Lock()
-		defer h.e.many.Unlock()
-		d := h.e.deciding()
 		a := alertOf("Slow", "a")
-		d.alert(a)
-		for _, st := range d.b.staged {
-			st.state.Playbook = nil // our own code is broken
-		}
-		err := guarded(func() error {
-			d.tellRun(d.b.staged[0].r, a)
-			return nil
+		err := h.e.dispatching(t.Context(), nil, func(d *deciding) {
+			d.alert(a)
+			for _, st := range d.b.runs {
+				st.state.Playbook = nil // our own code is broken
+			}
+			d.tellRun(d.b.runs[0].r, a)
 		})
-		d.b.drop(err)
-		d.b.giveBack()
 		if h.e.target[runKey{"ladder", "a"}] != nil || err == nil || h.lastControl(KindRunQuarantined) != "" {
 			t.Errorf("the run that never was stands in the way: %v, %v", h.e.target, err)
 		}

@@ -78,13 +78,8 @@ func (t *TrackRecord) Recover(l *Additions, now time.Time, actedBy func(service,
 	}
 }
 
-// Append is what the additions bring to the log; false: nothing.
-func (l Additions) Append(now time.Time) (audit.Append, bool) {
-	recs := l.records(now)
-	return audit.Append{Stream: Stream, After: audit.Any, Records: recs}, len(recs) > 0
-}
-
-func (l Additions) records(now time.Time) []audit.Record {
+// Records are what the additions bring to the stream.
+func (l Additions) Records(now time.Time) []audit.Record {
 	var out []audit.Record
 	add := func(kind string, v any) { out = append(out, audit.Record{Kind: kind, Time: now, Data: encode(v)}) }
 	for _, r := range l.Results {

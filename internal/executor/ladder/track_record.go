@@ -54,11 +54,6 @@ func (c Config) Check() error {
 type TrackRecord struct {
 	config Config
 
-	// Change is held by whoever lifts a demotion, and shared by batches that
-	// bring results, each from its decision until that is folded: what is in
-	// memory was folded in an order that the log has too.
-	Change sync.RWMutex
-
 	mu      sync.Mutex // guards everything below; a leaf lock
 	levers  map[LeverID]*leverRecord
 	watched map[string]*watchedRun   // by run

@@ -1,0 +1,236 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+)
+
+// follow sees to what a run's new state asks for: its effect, its timer, its
+// place in the projections.
+func (e *Executor) follow(r *run) {
+	s := *r.state
+	if r.dead != nil && s.Phase != machine.PhaseEnded {
+		return // what it holds stays taken
+	}
+	e.wakeWaiters(e.ledger.sync(s))
+	if s.Phase == machine.PhaseEnded {
+		e.retire(r)
+		return
+	}
+	eff, owed := machine.Pending(s)
+	if f := r.flight; f != nil {
+		gone := !owed || f.effect.Key != eff.Key || f.effect.Attempt != eff.Attempt
+		if gone && !f.effect.Action.Mutates() {
+			f.cut() // only a read: its outcome no longer matters
+		}
+		e.timers.set(r, r.wakeAt())
+		return
+	}
+	now := e.clock.now()
+	if owed && !eff.NotUntil.After(now) {
+		e.begin(r, eff)
+	}
+	at := r.wakeAt()
+	if r.idle == s.Head && r.flight == nil && !at.IsZero() && !at.After(now) {
+		at = now.Add(time.Second) // nothing came of the last tick: do not spin
+	}
+	e.timers.set(r, at)
+}
+
+// wakeAt is when to look at the run again; zero: not by itself.
+func (r *run) wakeAt() time.Time {
+	at, ok := machine.NextWake(*r.state)
+	if !ok || (r.flight != nil && r.state.Gate == nil && r.state.Phase != machine.PhaseWaiting) {
+		return time.Time{}
+	}
+	return at
+}
+
+// ticks returns the tasks of runs whose time has come.
+func (e *Executor) ticks() []*task {
+	var out []*task
+	for _, r := range e.timers.due() {
+		head := r.state.Head
+		t := &task{shared: true, ctx: context.Background(), done: make(chan error, 1)}
+		t.decide = func(b *batch) error {
+			if r.dead != nil || b.state(r).Phase == machine.PhaseEnded {
+				return nil
+			}
+			_, err := b.turn(r, machine.Command{Kind: machine.CmdTick, Now: b.now})
+			return err
+		}
+		t.then = func() {
+			if r.state.Head == head {
+				r.idle = head
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// begin starts an effect.
+func (e *Executor) begin(r *run, eff machine.Effect) {
+	if r.loaded {
+		return
+	}
+	ctx, cut := context.WithCancel(e.ctx)
+	f := &flight{effect: eff, cut: cut}
+	r.flight = f
+	if !e.spawn(func() { e.work(ctx, r, f) }) {
+		r.flight = nil
+		cut()
+	}
+}
+
+// work carries out an effect of a run and hands its outcome to the loop.
+func (e *Executor) work(ctx context.Context, r *run, f *flight) {
+	defer f.cut()
+	out, survived, ok := e.perform(ctx, r, f.effect)
+	defer survived() // also what is decided over its outcome
+	landed := func() {
+		if r.flight == f {
+			r.flight = nil
+		}
+	}
+	at := e.clock.now()
+	var refused error
+	err := e.do(context.WithoutCancel(ctx), &task{shared: true, then: landed, decide: func(b *batch) (err error) {
+		if !ok || r.dead != nil {
+			b.stage(r) // the effect was cut off because another is owed
+			return nil
+		}
+		if f.effect.Action == machine.ActionGuard {
+			out = e.guard(b.state(r))
+		}
+		refused, err = b.turn(r, machine.Command{
+			Kind: machine.CmdOutcome, Now: at, Effect: f.effect.Key, Attempt: f.effect.Attempt, Outcome: &out,
+		})
+		if err != nil {
+			landed() // it cannot be decided
+		}
+		return err
+	}})
+	if err = cmp.Or(err, refused); err != nil && e.alive() {
+		e.log.Error("outcome could not be recorded", "run", r.id, "kind", string(f.effect.Action), "err", err)
+	}
+}
+
+// perform carries out one effect. It reports false when the outcome does not
+// matter or must not be recorded: a read that was cut off, a stopped executor.
+// survived is called when the outcome has been dealt with.
+func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out machine.Outcome, survived func(), ok bool) {
+	nothing := func() {}
+	if eff.Action == machine.ActionCheck || eff.Action == machine.ActionPlan {
+		select {
+		case e.slots <- struct{}{}:
+			defer func() { <-e.slots }()
+		case <-ctx.Done():
+			return out, nothing, false
+		}
+	}
+	if e.at("effect-before") != nil {
+		return out, nothing, false
+	}
+	if survived, ok = e.crashes.enter(ctx, placeOfEffect(eff)); !ok {
+		return out, nothing, false
+	}
+	if eff.Action == machine.ActionApply && !eff.Observe && !e.owes(ctx, r, eff) {
+		return out, survived, false // a pause came while it waited for its turn
+	}
+	if eff.Action != machine.ActionGuard { // the loop asks the guards, with the outcome
+		out = e.step(ctx, eff)
+	}
+	if e.at("effect-after") != nil {
+		return out, survived, false
+	}
+	return out, survived, eff.Action.Mutates() || ctx.Err() == nil
+}
+
+// owes asks the loop whether the run still owes that attempt.
+func (e *Executor) owes(ctx context.Context, r *run, eff machine.Effect) bool {
+	owed := false
+	err := e.do(ctx, &task{shared: true, decide: func(b *batch) error {
+		now, ok := machine.Pending(b.state(r))
+		owed = ok && now.Key == eff.Key && now.Attempt == eff.Attempt
+		return nil
+	}})
+	return owed && err == nil
+}
+
+// placeOfEffect names one attempt at an effect.
+func placeOfEffect(eff machine.Effect) string {
+	return fmt.Sprintf("%s%s@%s/%d", prefixRun, eff.Run, eff.Key, eff.Attempt)
+}
+
+// step hands an effect to the steps. A panic is an outcome: unknown for changes,
+// failed for reads, and never tried again by itself.
+func (e *Executor) step(ctx context.Context, eff machine.Effect) (out machine.Outcome) {
+	err := guarded(func() error {
+		out = e.o.Steps.Do(ctx, eff)
+		return nil
+	})
+	var p *panicError
+	if !errors.As(err, &p) {
+		return out
+	}
+	e.log.Error("step panicked", "run", eff.Run, "step", eff.Step, "kind", string(eff.Action), "err", err, "stack", string(p.stack))
+	out = machine.Outcome{Status: machine.StatusFailed, Reason: fault.Panic, Message: eff.Step + ": " + err.Error()}
+	if eff.Action.Mutates() {
+		out.Status = machine.StatusUnknown
+	}
+	return out
+}
+
+// retire forgets an ended run; views fold it from the journal.
+func (e *Executor) retire(r *run) {
+	e.timers.set(r, time.Time{})
+	if r.flight != nil {
+		r.flight.cut()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open[r.id] == r {
+		delete(e.open, r.id)
+		if k := keyOf(r.state.Start); e.target[k] == r {
+			delete(e.target, k)
+		}
+		e.ended = append(e.ended, r.id)
+	}
+}
+
+// find returns an open run.
+func (e *Executor) find(id string) *run {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.open[id]
+}
+
+func (e *Executor) countOpen() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return len(e.open)
+}
+
+// wakeWaiters lets runs whose locks may be free ask their guards again.
+func (e *Executor) wakeWaiters(ids []string) {
+	for _, id := range ids {
+		r := e.find(id)
+		if r == nil {
+			continue
+		}
+		e.later("retry", &task{shared: true, decide: func(b *batch) error {
+			if r.dead != nil {
+				return nil
+			}
+			_, err := b.turn(r, machine.Command{Kind: machine.CmdRetry, Now: b.now})
+			return err
+		}})
+	}
+}
