@@ -30,10 +30,12 @@ var mayImport = map[string][]string{
 
 	"internal/executor/machine": {"internal/fault", "internal/playbook"},
 	// The rules over all playbooks speak of levers and give the machine its terms.
-	"internal/policy":          {"internal/playbook", "internal/executor/machine", "internal/expression", "internal/yamldoc"},
-	"internal/audit":           {},
-	"internal/executor":        {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit", "internal/executor/ladder"},
-	"internal/executor/ladder": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit"},
+	"internal/policy":            {"internal/playbook", "internal/executor/machine", "internal/expression", "internal/yamldoc"},
+	"internal/audit":             {},
+	"internal/executor":          {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder"},
+	"internal/executor/dispatch": {"internal/playbook", "internal/executor/machine", "internal/audit"},
+	"internal/executor/guard":    {"internal/playbook", "internal/executor/machine", "internal/executor/ladder"},
+	"internal/executor/ladder":   {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit"},
 	// The contract speaks of workloads, places in Git, series and GPUs, so it imports their types.
 	"internal/step": {
 		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/kube", "internal/gitops", "internal/slo", "internal/gpu",

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/webhook"
 )
@@ -52,7 +52,7 @@ func TestDefaultsAreSafe(t *testing.T) {
 	if c.Autonomy != playbook.Observe || !strings.HasPrefix(c.Listen, "127.0.0.1:") {
 		t.Errorf("defaults: autonomy %s, listen %s", c.Autonomy, c.Listen)
 	}
-	if diff := cmp.Diff(executor.DefaultGuards(), c.Guards.ExecutorOptions()); diff != "" {
+	if diff := cmp.Diff(guard.Defaults(), c.Guards.ExecutorOptions()); diff != "" {
 		t.Errorf("guards differ from the executor's own, -executor +configuration:\n%s", diff)
 	}
 }

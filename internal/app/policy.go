@@ -18,6 +18,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
@@ -119,7 +120,7 @@ func lastPolicy(journal *audit.Journal) (executor.PolicyLoaded, error) {
 }
 
 // policy is what the executor asks; nil where no policy is configured.
-func (r *rules) policy() executor.Policy {
+func (r *rules) policy() guard.Policy {
 	if r.file == "" {
 		return nil
 	}
@@ -222,13 +223,13 @@ func (r *rules) keep(err error) bool {
 }
 
 // Terms asks the rules in force about a lever or a gate state.
-func (r *rules) Terms(in executor.PolicyInput) (machine.Terms, machine.GuardVerdict) {
+func (r *rules) Terms(in guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 	result := r.current.Load().Evaluate(policyInput(in))
 	return result.Terms, result.Verdict
 }
 
 // policyInput is a lever or a gate state as the rules see it.
-func policyInput(in executor.PolicyInput) policy.Input {
+func policyInput(in guard.PolicyInput) policy.Input {
 	s := in.Run
 	out := policy.Input{
 		Now: in.Now, Service: s.Start.Service, Playbook: s.Playbook, State: in.State, Autonomy: s.Autonomy(in.State),
@@ -247,8 +248,8 @@ func policyInput(in executor.PolicyInput) policy.Input {
 	return out
 }
 
-func countActs(in executor.PolicyInput, c policy.Count) (int, bool) {
-	acts := executor.Acts{Service: c.Service, Playbook: c.Playbook, Since: c.Since}
+func countActs(in guard.PolicyInput, c policy.Count) (int, bool) {
+	acts := guard.Acts{Service: c.Service, Playbook: c.Playbook, Since: c.Since}
 	switch c.What {
 	case "levers":
 	case "runs":

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -51,20 +51,20 @@ func (c Config) ServerTLS() webhook.TLS {
 }
 
 // ExecutorOptions is the guards in the executor's words.
-func (g Guards) ExecutorOptions() executor.GuardConfig {
-	return executor.GuardConfig{
+func (g Guards) ExecutorOptions() guard.Config {
+	return guard.Config{
 		Cooldown:    g.Cooldown,
 		EvidenceAge: g.EvidenceAge,
 		MinReady:    g.MinReady,
-		Budget:      executor.Budget(g.Budget),
-		Concurrency: executor.Concurrency(g.Concurrency),
-		NodesOut:    executor.NodesOut(g.NodesOut),
+		Budget:      guard.Budget(g.Budget),
+		Concurrency: guard.Concurrency(g.Concurrency),
+		NodesOut:    guard.NodesOut(g.NodesOut),
 	}
 }
 
 // defaultGuards are the executor's own.
 func defaultGuards() Guards {
-	g := executor.DefaultGuards()
+	g := guard.Defaults()
 	return Guards{
 		Cooldown:    g.Cooldown,
 		EvidenceAge: g.EvidenceAge,

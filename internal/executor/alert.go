@@ -209,3 +209,11 @@ func refIDs(refs []runRef) string {
 	}
 	return out
 }
+
+// short writes a duration without seconds nobody needs.
+func short(d time.Duration) string {
+	if d >= time.Minute {
+		return playbook.FormatDuration(d.Round(time.Second))
+	}
+	return d.Round(100 * time.Millisecond).String()
+}

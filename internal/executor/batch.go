@@ -278,7 +278,7 @@ func (b *batch) publish(in []*task) {
 	e := b.e
 	for _, st := range b.runs {
 		st.r.setState(st.state)
-		e.ledger.note(st.state, st.events)
+		e.ledger.Note(st.state, st.events)
 		e.episodes.note(st.state, st.events)
 		if st.fresh {
 			e.register(st.r)

@@ -18,7 +18,7 @@ func (e *Executor) follow(r *run) {
 	if r.dead != nil && s.Phase != machine.PhaseEnded {
 		return // what it holds stays taken
 	}
-	e.wakeWaiters(e.ledger.sync(s))
+	e.wakeWaiters(e.ledger.Sync(s))
 	if s.Phase == machine.PhaseEnded {
 		e.retire(r)
 		return

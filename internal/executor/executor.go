@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -36,8 +37,8 @@ type Options struct {
 	Kinds     []playbook.Kind      // to compile playbooks of runs whose document is no longer in the set
 	Services  Services
 	Steps     Steps
-	Guards    GuardConfig       // the zero value: DefaultGuards
-	Policy    Policy            // nil: there is none, and only playbooks say who is asked
+	Guards    guard.Config      // the zero value: guard.Defaults
+	Policy    guard.Policy      // nil: there is none, and only playbooks say who is asked
 	Autonomy  playbook.Autonomy // ceiling over everything; the zero value observes
 	Ladder    ladder.Config     // the zero value: ladder.DefaultConfig
 
@@ -94,7 +95,7 @@ type Executor struct {
 	target   map[runKey]*run // open runs by what they are about
 	timers   timers
 	library  *library
-	ledger   *ledger
+	ledger   *guard.Ledger
 	trust    *ladder.TrackRecord
 	episodes *episodes
 	requests *requests
@@ -117,14 +118,14 @@ func New(o Options) (*Executor, error) {
 	case o.Pace < 0 || o.Parallel < 0 || o.MaxOpenRuns < 0 || o.Grace < 0:
 		return nil, errors.New("executor: a bound is negative")
 	}
-	if err := errors.Join(o.Guards.check(), o.Ladder.Check()); err != nil {
+	if err := errors.Join(o.Guards.Check(), o.Ladder.Check()); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
 		open: map[string]*run{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
-		ledger: newLedger(o.Guards), trust: ladder.New(o.Ladder), episodes: newEpisodes(), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
+		ledger: guard.NewLedger(o.Guards), trust: ladder.New(o.Ladder), episodes: newEpisodes(), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers.clock = e.clock
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
@@ -133,7 +134,6 @@ func New(o Options) (*Executor, error) {
 }
 
 func (o Options) withDefaults() Options {
-	o.Guards = o.Guards.withDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -76,7 +77,7 @@ func (h *house) start() {
 	o := Options{
 		Journal: h.journal, Playbooks: func() *playbook.Set { return h.set }, Kinds: testKinds(),
 		Services: testServices(), Steps: h.world, Autonomy: playbook.Auto,
-		Guards: GuardConfig{EvidenceAge: 10 * time.Minute},
+		Guards: guard.Config{EvidenceAge: 10 * time.Minute},
 		Log:    slog.New(slog.DiscardHandler),
 	}
 	if testing.Verbose() && os.Getenv("EXECUTOR_LOG") != "" {

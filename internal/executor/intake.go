@@ -56,7 +56,7 @@ func (e *Executor) dispatchAll(ctx context.Context) error {
 func (e *Executor) prune(ctx context.Context) error {
 	now := e.clock.now()
 	e.episodes.prune(now)
-	e.ledger.prune(now)
+	e.ledger.Prune(now)
 	e.requests.prune(now)
 	return e.endObserved(ctx)
 }

@@ -13,15 +13,6 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// guardLadder shows that people are asked because of what was learned. It keeps
-// nothing back: the cap does that.
-func guardLadder(q question) machine.GuardVerdict {
-	if q.demoted == nil {
-		return machine.GuardVerdict{}
-	}
-	return pass("ladder", "%s; to lift that: %s", q.demoted.Why(), q.demoted.Lift())
-}
-
 // learn finds what the batch adds to the track record of levers, and what people
 // have to be told of that.
 func (b *batch) learn() {
@@ -38,7 +29,7 @@ func (b *batch) learn() {
 		}
 		l.Results = append(l.Results, found...)
 	}
-	b.e.trust.Recover(&l, b.now, b.e.ledger.actedSince)
+	b.e.trust.Recover(&l, b.now, b.e.ledger.ActedSince)
 	b.learned = l
 }
 
@@ -119,17 +110,6 @@ func (e *Executor) endObserved(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// actedSince names another run that changed the service since then, empty when
-// none did.
-func (l *ledger) actedSince(service, except string, since time.Time) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a, ok := l.lastBy(service, except); ok && !a.at.Before(since) {
-		return a.run
-	}
-	return ""
 }
 
 // observedOutcome returns what became of the alerts of an ended run, nil when it did not

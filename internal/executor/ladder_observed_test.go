@@ -75,7 +75,7 @@ func TestShadowNotByItself(t *testing.T) {
 		a := alertOf("Slow", "a")
 		h.post(a)
 		h.pass(time.Minute)
-		h.e.ledger.applied(machine.Start{Run: "r-other", Service: playbook.Service{Name: "a"}}, time.Now())
+		h.e.ledger.Note(machine.State{Start: machine.Start{Run: "r-other", Service: playbook.Service{Name: "a"}}}, []machine.Event{{Kind: machine.Applied, At: time.Now()}})
 		h.pass(time.Minute)
 		h.post(resolvedOf(a))
 		if sh := h.shadow("a"); sh == nil || sh.Acted != "r-other" || h.trustIn(firstOn("a")).Recovered != 0 {

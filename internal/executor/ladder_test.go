@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
@@ -299,7 +300,7 @@ func TestResults(t *testing.T) {
 			want: ladder.Figured{Attempts: 1, Overridden: 1},
 		},
 		"refused": {options: func(o *Options) {
-			o.Policy = rules(func(PolicyInput) (machine.Terms, machine.GuardVerdict) {
+			o.Policy = rules(func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 				return machine.Terms{}, machine.GuardVerdict{Why: "never"}
 			})
 		}, want: ladder.Figured{Refused: 1}},

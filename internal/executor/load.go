@@ -160,7 +160,7 @@ func (e *Executor) loadRun(info audit.StreamInfo) *loadedRun {
 			return l
 		}
 		l.ended = rec.Kind == string(machine.RunEnded)
-		if l.ended && e.clock.now().Sub(rec.Time) > e.ledger.horizon() {
+		if l.ended && e.clock.now().Sub(rec.Time) > e.ledger.Horizon() {
 			return l
 		}
 	}
@@ -203,7 +203,7 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 	if l.err != nil {
 		l.state = e.salvage(l.id)
 	}
-	e.ledger.note(l.state, l.acts)
+	e.ledger.Note(l.state, l.acts)
 	r := newRun(l.id, l.state)
 	r.loaded = true
 	if a, ok := quarantined[l.id]; ok {
@@ -217,15 +217,15 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 		e.episodes.has(ep.Alert, l.state.Start, l.state.Updated)
 	}
 	if l.err != nil {
-		e.ledger.hold(l.state)
+		e.ledger.Hold(l.state)
 		if r.dead == nil {
 			e.quarantineRun(r, l.err)
 		}
 		return
 	}
-	e.ledger.sync(l.state)
+	e.ledger.Sync(l.state)
 	if r.dead != nil {
-		e.ledger.leave(l.id)
+		e.ledger.Leave(l.id)
 	}
 }
 

@@ -3,35 +3,12 @@ package executor
 import (
 	"time"
 
+	"github.com/inference-responder/responder/internal/executor/guard"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
-
-// Policy is the platform team's rules over all playbooks. Terms is asked about
-// every lever and every gate state right before it would be applied or put to
-// people, and again after they decided. The verdict's Guard is ignored. A rule that cannot be
-// evaluated is a verdict that is not OK. The executor's loop calls it: it must
-// neither block nor call the executor back.
-type Policy interface {
-	Terms(in PolicyInput) (machine.Terms, machine.GuardVerdict)
-}
-
-// PolicyInput is what a policy is told of a lever or a gate state.
-type PolicyInput struct {
-	Now   time.Time
-	Run   machine.State   // without terms; its Lever has a plan, or is nil for a gate state; Consent().Approved is set once people said yes
-	State *playbook.State // the lever's, or the gate itself
-	Count func(Acts) (int, bool)
-}
-
-// Acts asks how much was done before: applied levers, or other runs that
-// applied one. Levers let through and not applied yet count too.
-type Acts struct {
-	Runs     bool      // count runs other than the one asked about, instead of levers
-	Service  string    // on this service only; empty: on all
-	Playbook string    // by this playbook only; empty: by all
-	Since    time.Time // inclusive; false is answered for a time before what is remembered
-}
 
 // PolicyLoaded is the record of a policy that came into force. Terms name it by
 // its digest.
@@ -63,14 +40,31 @@ func (e *Executor) RejectPolicy(source string, problems error) error {
 	return e.recordControl(KindPolicyRejected, Rejected{Source: source, Problems: problems.Error()})
 }
 
-// askPolicy returns the terms in force now and the policy's
-// verdict. A policy that panics refuses.
-func (e *Executor) askPolicy(q question) (terms *machine.Terms, verdict *machine.GuardVerdict) {
+// guard asks the guards about the run's lever or gate state.
+func (e *Executor) guard(s machine.State) machine.Outcome {
+	st := s.Playbook.State(s.Current)
+	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}
+	}
+	q := guard.Question{Now: e.clock.now(), State: st, Ceiling: e.o.Autonomy, Paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
+	out := machine.Outcome{Status: machine.StatusOK}
+	out.Terms, q.Policy = e.askPolicy(q.Now, s, st)
+	if s.Lever != nil {
+		out.Terms, q.Demoted = e.trust.Terms(out.Terms, ladder.LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: st.Name, Lever: st.Step})
+	}
+	q.Run = s.Under(out.Terms)
+	out.Guards = e.ledger.Ask(q)
+	return out
+}
+
+// askPolicy returns the terms in force now and the policy's verdict. A policy that
+// panics refuses.
+func (e *Executor) askPolicy(now time.Time, s machine.State, st *playbook.State) (terms *machine.Terms, verdict *machine.GuardVerdict) {
 	if e.o.Policy == nil {
 		return nil, nil
 	}
-	in := PolicyInput{Now: q.now, Run: q.run.Under(nil), State: q.state, Count: func(a Acts) (int, bool) {
-		return q.ledger.acted(a, q.run.Start.Run, q.now)
+	in := guard.PolicyInput{Now: now, Run: s.Under(nil), State: st, Count: func(a guard.Acts) (int, bool) {
+		return e.ledger.Acted(a, s.Start.Run, now)
 	}}
 	v := machine.GuardVerdict{}
 	err := guarded(func() error {
@@ -80,7 +74,7 @@ func (e *Executor) askPolicy(q question) (terms *machine.Terms, verdict *machine
 		return nil
 	})
 	if err != nil {
-		e.log.Error("policy panicked", "run", q.run.Start.Run, "err", err)
+		e.log.Error("policy panicked", "run", s.Start.Run, "err", err)
 		terms, v = nil, machine.GuardVerdict{Why: "the policy could not be evaluated: " + err.Error()}
 	}
 	v.Guard, v.Wait = "policy", false

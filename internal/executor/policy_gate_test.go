@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -15,7 +16,7 @@ func TestPolicyIsAskedAboutGateStates(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		var actors []string
 		h.options = func(o *Options) {
-			o.Policy = rules(func(in PolicyInput) (machine.Terms, machine.GuardVerdict) {
+			o.Policy = rules(func(in guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 				if in.State.Kind != playbook.StateGate || in.Run.Lever != nil {
 					t.Errorf("asked about %s with lever %v", in.State.Name, in.Run.Lever)
 				}
@@ -60,10 +61,10 @@ func TestPolicyIsAskedAboutGateStates(t *testing.T) {
 // safe way and says why.
 func TestPolicyRefusesGateStates(t *testing.T) {
 	for name, policy := range map[string]rules{
-		"never": func(PolicyInput) (machine.Terms, machine.GuardVerdict) {
+		"never": func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 			return machine.Terms{}, machine.GuardVerdict{Why: "policy no-questions, policy.yaml:14: never"}
 		},
-		"panic": func(PolicyInput) (machine.Terms, machine.GuardVerdict) { panic("never") },
+		"panic": func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict) { panic("never") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, h *house) {

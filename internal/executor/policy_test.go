@@ -5,18 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // rules are a policy of the test's own.
-type rules func(PolicyInput) (machine.Terms, machine.GuardVerdict)
+type rules func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict)
 
 // Terms implements Policy.
-func (r rules) Terms(in PolicyInput) (machine.Terms, machine.GuardVerdict) { return r(in) }
+func (r rules) Terms(in guard.PolicyInput) (machine.Terms, machine.GuardVerdict) { return r(in) }
 
 func allow(terms machine.Terms) rules {
-	return func(PolicyInput) (machine.Terms, machine.GuardVerdict) {
+	return func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 		return terms, machine.GuardVerdict{OK: true, Why: "2 rules apply"}
 	}
 }
@@ -65,10 +66,10 @@ func TestPolicyAsksForTwo(t *testing.T) {
 // What a policy refuses, or panics over, is not done, and its words are kept.
 func TestPolicyRefuses(t *testing.T) {
 	for name, policy := range map[string]rules{
-		"refused": func(PolicyInput) (machine.Terms, machine.GuardVerdict) {
+		"refused": func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 			return machine.Terms{}, machine.GuardVerdict{Why: "policy freeze, policy.yaml:14: not at night"}
 		},
-		"panic":    func(PolicyInput) (machine.Terms, machine.GuardVerdict) { panic("the rules are broken") },
+		"panic":    func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict) { panic("the rules are broken") },
 		"observes": allow(machine.Terms{Cap: &machine.Cap{Level: playbook.Observe, Rule: "policy canary, policy.yaml:2"}}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,12 +95,12 @@ func TestPolicyIsAskedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		asked, terms := 0, twoOf("oncall")
 		h.options = func(o *Options) {
-			o.Policy = rules(func(in PolicyInput) (machine.Terms, machine.GuardVerdict) {
+			o.Policy = rules(func(in guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 				asked++
-				if n, ok := in.Count(Acts{Service: "a", Since: in.Now.Add(-time.Hour)}); n != 0 || !ok {
+				if n, ok := in.Count(guard.Acts{Service: "a", Since: in.Now.Add(-time.Hour)}); n != 0 || !ok {
 					t.Errorf("%d levers before the first, known %v", n, ok)
 				}
-				if _, ok := in.Count(Acts{Since: in.Now.Add(-365 * 24 * time.Hour)}); ok {
+				if _, ok := in.Count(guard.Acts{Since: in.Now.Add(-365 * 24 * time.Hour)}); ok {
 					t.Error("a year is remembered")
 				}
 				return terms, machine.GuardVerdict{OK: true}

@@ -56,7 +56,7 @@ func (e *Executor) quarantineRun(r *run, why error) {
 		})
 		return nil
 	}})
-	e.wakeWaiters(e.ledger.leave(r.id))
+	e.wakeWaiters(e.ledger.Leave(r.id))
 }
 
 // release ends a run that was set aside, on the word of a person: its locks,

@@ -163,11 +163,6 @@ func TestUnreadableRunHoldsItsService(t *testing.T) {
 				if f := h.e.Figures(); f.Locks["service:a"] != id || f.InAir != 1 || f.Levers != 1 {
 					t.Errorf("it holds nothing, or its lever does not count: %+v", f)
 				}
-				q := goodQuestion()
-				q.ledger, q.run.Start.Service.Name = h.e.ledger, "a"
-				if v := guardLock(q); v.OK || !strings.Contains(v.Why, id) {
-					t.Errorf("another run may act on a: %+v", v)
-				}
 				other := alertOf("Slow", "a")
 				other.Fingerprint = "other"
 				h.post(other)

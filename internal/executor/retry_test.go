@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 )
@@ -50,9 +51,9 @@ func TestRulesAreAskedBeforeALaterAttempt(t *testing.T) {
 				b := &busy{world: h.world, times: c.refused}
 				began := time.Now()
 				h.options = func(o *Options) {
-					o.Guards = GuardConfig{EvidenceAge: time.Hour}
+					o.Guards = guard.Config{EvidenceAge: time.Hour}
 					o.Steps = b
-					o.Policy = rules(func(PolicyInput) (machine.Terms, machine.GuardVerdict) {
+					o.Policy = rules(func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
 						if c.frozen && time.Since(began) > time.Minute {
 							return machine.Terms{}, machine.GuardVerdict{Why: "freeze"}
 						}

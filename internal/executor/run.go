@@ -147,4 +147,3 @@ func (e *Executor) foldEach(id string, each func(machine.Event)) (machine.State,
 	}
 	return s, err
 }
-

@@ -10,60 +10,6 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// While a run that its guards let through waits to write that down, other
-// events of it (an alert joins) come first. Its locks must not be given away
-// meanwhile: two runs would change the same service.
-func TestGuardKeepsLocksUntilItsOutcome(t *testing.T) {
-	q := goodQuestion()
-	s := q.run
-	s.Phase, s.Open = machine.PhaseGuarding, &machine.OpenEffect{Key: "k", Action: machine.ActionGuard, Attempt: 1}
-	l := q.ledger
-	l.take(startOf("r-1", "a"), s.LocksWanted())
-	l.sync(s) // an alert joined
-	if _, by := l.lockedBy("r-2", []string{"service:a"}); by != "r-1" {
-		t.Fatalf("service:a is held by %q between the guards and the apply, want r-1", by)
-	}
-	s.Paused = "everything is paused by ada"
-	l.sync(s)
-	if _, by := l.lockedBy("r-2", []string{"service:a"}); by != "" {
-		t.Errorf("a paused run keeps service:a: its guards are asked again after the pause")
-	}
-	l.take(startOf("r-1", "a"), s.LocksWanted())
-	s.Paused, s.Phase, s.Open = "", machine.PhaseWaiting, nil
-	l.sync(s)
-	if holder := l.locks["service:a"]; holder != "" {
-		t.Errorf("a waiting run holds service:a")
-	}
-}
-
-// The operator lowered the ceiling and restarted: runs that began under the
-// higher one act no more than the new one allows.
-func TestGuardCeiling(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		ceiling  playbook.Autonomy
-		approved bool
-		want     bool
-	}{
-		{"unchanged", playbook.Auto, false, true},
-		{"people are asked now and were not", playbook.Suggest, false, false},
-		{"people are asked now and were", playbook.Suggest, true, true},
-		{"nothing is done any more", playbook.Observe, true, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			q := goodQuestion()
-			q.ceiling = tt.ceiling
-			if tt.approved {
-				q.run.Lever.AskedAt, q.run.Lever.Approved = q.now, &machine.Decision{Approve: true}
-			}
-			no := ask(q)
-			if (len(no) == 0) != tt.want || len(no) > 0 && no[0].Guard != "autonomy" {
-				t.Errorf("refused by %+v", no)
-			}
-		})
-	}
-}
-
 // slow takes ten seconds over an apply and says whether it was cut off.
 type slow struct {
 	*world

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -258,24 +259,22 @@ func (s *simulation) decided() {
 
 // simProjections is what the executor keeps in memory beside the runs.
 type simProjections struct {
-	Acts     []string
-	Air      []string
-	Locks    map[string]string
-	Waiting  []string
+	Holdings guard.Holdings
+	Acts     []string // since which each service was acted on last, and how often
 	Episodes map[string]string
 	Pauses   []Pause
 	Open     []string
 }
 
 func (s *simulation) projections(e *Executor) simProjections {
-	p := simProjections{Locks: maps.Clone(e.ledger.locks), Episodes: map[string]string{}, Pauses: e.Pauses()}
-	for _, a := range e.ledger.acts {
-		p.Acts = append(p.Acts, a.run+" "+a.service+" "+a.at.String())
-	}
-	slices.Sort(p.Acts) // those of one instant are in any order
-	p.Air = slices.Sorted(maps.Keys(e.ledger.air))
-	for _, w := range e.ledger.waiting {
-		p.Waiting = append(p.Waiting, w.run)
+	now := e.clock.now()
+	p := simProjections{Holdings: e.ledger.Holdings(now), Episodes: map[string]string{}, Pauses: e.Pauses()}
+	for _, service := range simServices {
+		for ago := time.Duration(0); ago < e.ledger.Horizon(); ago += time.Hour {
+			if n, _ := e.ledger.Acted(guard.Acts{Service: service, Since: now.Add(-ago)}, "", now); n > 0 {
+				p.Acts = append(p.Acts, fmt.Sprintf("%s %s %d", service, ago, n))
+			}
+		}
 	}
 	for id, k := range e.episodes.m {
 		var runs []string

@@ -20,6 +20,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -136,7 +137,7 @@ func simulate(t *testing.T, seed uint64, known *simCounts) {
 	}
 	s.options = func(o *Options) {
 		o.Steps, o.Failpoint, o.Services, o.Catalog = s.w, s.failpoint, simCatalog(), simList
-		o.Guards = GuardConfig{EvidenceAge: 10 * time.Minute, Cooldown: time.Minute, Concurrency: Concurrency{Levers: 3, LeversPerService: 1}}
+		o.Guards = guard.Config{EvidenceAge: 10 * time.Minute, Cooldown: time.Minute, Concurrency: guard.Concurrency{Levers: 3, LeversPerService: 1}}
 	}
 	s.start()
 	for range 45 {

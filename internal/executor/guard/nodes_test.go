@@ -1,4 +1,4 @@
-package executor
+package guard
 
 import (
 	"strings"
@@ -29,7 +29,7 @@ func TestGuardNodes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			q := question{run: machine.State{Lever: &machine.Lever{Plan: &machine.Plan{Pool: tt.pool}}}, ledger: &ledger{config: GuardConfig{NodesOut: tt.limit}}}
+			q := Question{Run: machine.State{Lever: &machine.Lever{Plan: &machine.Plan{Pool: tt.pool}}}, ledger: &Ledger{config: Config{NodesOut: tt.limit}}}
 			v := guardNodes(q)
 			if v.OK != tt.ok || !strings.Contains(v.Why, tt.why) || (v.Guard == "") != (tt.why == "") {
 				t.Errorf("guard says %+v, want %v %q", v, tt.ok, tt.why)
@@ -41,20 +41,20 @@ func TestGuardNodes(t *testing.T) {
 // TestMinReadyOfNeighbours: what a lever takes from other services is bounded
 // as what it takes from the run's own.
 func TestMinReadyOfNeighbours(t *testing.T) {
-	others := func(a ...machine.Affected) question {
-		return question{
-			run: machine.State{
+	others := func(a ...machine.Affected) Question {
+		return Question{
+			Run: machine.State{
 				Start: machine.Start{Service: playbook.Service{MinReady: 2}},
 				Lever: &machine.Lever{Plan: &machine.Plan{Capacity: machine.Capacity{ReadyNow: 3, LowestReady: 2}, Others: a}},
 			},
-			state: &playbook.State{}, ledger: &ledger{config: GuardConfig{MinReady: 1}},
+			State: &playbook.State{}, ledger: &Ledger{config: Config{MinReady: 1}},
 		}
 	}
 	side := func(now, low, need int) machine.Affected {
 		return machine.Affected{Service: "serving/side", MinReady: need, Capacity: machine.Capacity{ReadyNow: now, LowestReady: low}}
 	}
 	for name, tt := range map[string]struct {
-		q   question
+		q   Question
 		ok  bool
 		why string
 	}{

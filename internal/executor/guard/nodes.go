@@ -1,4 +1,4 @@
-package executor
+package guard
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ type NodesOut struct {
 
 // guardNodes asks whether a pool can spare another node. Levers that take none
 // out are not asked.
-func guardNodes(q question) machine.GuardVerdict {
-	pool := q.run.Lever.Plan.Pool
+func guardNodes(q Question) machine.GuardVerdict {
+	pool := q.Run.Lever.Plan.Pool
 	if pool == nil {
 		return machine.GuardVerdict{}
 	}

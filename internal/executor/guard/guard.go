@@ -1,4 +1,4 @@
-package executor
+package guard
 
 import (
 	"errors"
@@ -7,13 +7,12 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// GuardConfig is what must hold right before a lever applies. A playbook can
-// only tighten it. The zero value means DefaultGuards.
-type GuardConfig struct {
+// Config is what must hold right before a lever applies. A playbook can only
+// tighten it. The zero value means Defaults.
+type Config struct {
 	Cooldown    time.Duration // least time since another run's last lever on the service; 0: none
 	EvidenceAge time.Duration // oldest that the newest evidence may be; 0: 5 m
 	MinReady    int           // replicas that must stay ready, where the service does not say; 0: none
@@ -39,9 +38,9 @@ type Concurrency struct {
 
 const maxCooldown = 7 * 24 * time.Hour // the longest a playbook may ask for
 
-// DefaultGuards are careful enough for a fleet nobody has tuned for yet.
-func DefaultGuards() GuardConfig {
-	return GuardConfig{
+// Defaults are careful enough for a fleet nobody has tuned for yet.
+func Defaults() Config {
+	return Config{
 		Cooldown:    10 * time.Minute,
 		EvidenceAge: 5 * time.Minute,
 		MinReady:    1,
@@ -51,9 +50,9 @@ func DefaultGuards() GuardConfig {
 	}
 }
 
-func (c GuardConfig) withDefaults() GuardConfig {
-	if c == (GuardConfig{}) {
-		return DefaultGuards()
+func (c Config) withDefaults() Config {
+	if c == (Config{}) {
+		return Defaults()
 	}
 	if c.EvidenceAge == 0 {
 		c.EvidenceAge = 5 * time.Minute
@@ -64,34 +63,35 @@ func (c GuardConfig) withDefaults() GuardConfig {
 	return c
 }
 
-func (c GuardConfig) check() error {
+// Check reports settings that are out of range.
+func (c Config) Check() error {
 	b, p, n := c.Budget, c.Concurrency, c.NodesOut
 	if min(c.Cooldown, c.EvidenceAge, b.Window) < 0 || min(c.MinReady, b.RunsPerService, b.LeversPerService, b.Runs, b.Levers, p.Levers, p.LeversPerService, n.Max, n.Percent) < 0 {
-		return errors.New("executor: a guard's setting is negative")
+		return errors.New("guards: a guard's setting is negative")
 	}
 	if n.Percent > 100 {
-		return errors.New("executor: more than 100 percent of the nodes may be out")
+		return errors.New("guards: more than 100 percent of the nodes may be out")
 	}
 	return nil
 }
 
-// question is what every guard is asked.
-type question struct {
-	now     time.Time
-	run     machine.State
-	state   *playbook.State
-	paused  string
-	ceiling playbook.Autonomy // in force now; the run began under its own
-	ledger  *ledger           // locked
+// Question is what every guard is asked about a run's lever or gate state.
+type Question struct {
+	Now     time.Time
+	Run     machine.State // under the terms in force now
+	State   *playbook.State
+	Paused  string                // which pause covers it; empty: none does
+	Ceiling playbook.Autonomy     // in force now; the run began under its own
+	Policy  *machine.GuardVerdict // nil: none is configured
+	Demoted *ladder.Demotion      // of this lever on this service; nil: it is not
 
-	policy  *machine.GuardVerdict // nil: none is configured
-	demoted *ladder.Demotion      // of this lever on this service; nil: it is not
+	ledger *Ledger // locked
 }
 
 // guard is one of the list: a question with its name in the verdict, which is
 // empty where the guard has nothing to say.
 type guard struct {
-	ask   func(question) machine.GuardVerdict
+	ask   func(Question) machine.GuardVerdict
 	gates bool // asked about gate states too; the others are about a change, and a gate is none
 }
 
@@ -117,39 +117,28 @@ func guards() []guard {
 	}
 }
 
-// guard asks the guards about the run's lever or gate state. When all let a
-// lever through and it will be applied now, its locks and its place in the
-// budget are taken in the same moment, so that two runs cannot pass on the same
-// free lock; the run's next event confirms or returns them. Where people are
-// asked first, nothing is taken: the guards are asked again after their answer.
-func (e *Executor) guard(s machine.State) machine.Outcome {
-	st := s.Playbook.State(s.Current)
-	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
-		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}
-	}
-	lever := s.Lever != nil
-	l := e.ledger
+// Ask asks the guards. When all let a lever through and it will be applied now,
+// its locks and its place in the budget are taken in the same moment, so that two
+// runs cannot pass on the same free lock; the run's next event confirms or returns
+// them. Where people are asked first, nothing is taken: the guards are asked again
+// after their answer.
+func (l *Ledger) Ask(q Question) []machine.GuardVerdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q := question{now: e.clock.now(), run: s, state: st, ledger: l, ceiling: e.o.Autonomy, paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
-	out := machine.Outcome{Status: machine.StatusOK}
-	out.Terms, q.policy = e.askPolicy(q)
-	if lever {
-		out.Terms, q.demoted = e.trust.Terms(out.Terms, ladder.LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: st.Name, Lever: st.Step})
-	}
-	q.run = s.Under(out.Terms)
-	free := true
+	q.ledger = l
+	lever, free := q.Run.Lever != nil, true
+	var out []machine.GuardVerdict
 	for _, g := range guards() {
 		if !lever && !g.gates {
 			continue
 		}
 		if v := g.ask(q); v.Guard != "" {
 			free = free && v.OK
-			out.Guards = append(out.Guards, v)
+			out = append(out, v)
 		}
 	}
-	if free && lever && !q.run.Asks(st) && q.run.Autonomy(st) != playbook.Observe {
-		l.take(s.Start, s.LocksWanted())
+	if free && lever && !q.Run.Asks(q.State) && q.Run.Autonomy(q.State) != playbook.Observe {
+		l.take(q.Run.Start, q.Run.LocksWanted())
 	}
 	return out
 }
@@ -166,34 +155,34 @@ func later(name, format string, args ...any) machine.GuardVerdict {
 	return machine.GuardVerdict{Guard: name, Wait: true, Why: fmt.Sprintf(format, args...)}
 }
 
-func guardPaused(q question) machine.GuardVerdict {
-	if q.paused != "" {
-		return later("paused", "%s", q.paused)
+func guardPaused(q Question) machine.GuardVerdict {
+	if q.Paused != "" {
+		return later("paused", "%s", q.Paused)
 	}
 	return pass("paused", "nothing is paused")
 }
 
-func guardFiring(q question) machine.GuardVerdict {
-	if s := q.run; len(s.Episodes) == 0 && s.Start.ByHand() {
+func guardFiring(q Question) machine.GuardVerdict {
+	if s := q.Run; len(s.Episodes) == 0 && s.Start.ByHand() {
 		return pass("firing", "started by %s, and no alert is asked", s.Start.By)
 	}
 	firing := 0
-	for _, ep := range q.run.Episodes {
+	for _, ep := range q.Run.Episodes {
 		if ep.Firing {
 			firing++
 		}
 	}
-	if firing == 0 && q.run.Wanted(q.state) {
-		return pass("firing", "none of %d alerts fires any more; a request for a repair needs none, after a change that was verified", len(q.run.Episodes))
+	if firing == 0 && q.Run.Wanted(q.State) {
+		return pass("firing", "none of %d alerts fires any more; a request for a repair needs none, after a change that was verified", len(q.Run.Episodes))
 	}
 	if firing == 0 {
-		return refuse("firing", "none of %d alerts fires any more", len(q.run.Episodes))
+		return refuse("firing", "none of %d alerts fires any more", len(q.Run.Episodes))
 	}
-	return pass("firing", "%d of %d alerts fire", firing, len(q.run.Episodes))
+	return pass("firing", "%d of %d alerts fire", firing, len(q.Run.Episodes))
 }
 
-func guardBlastRadius(q question) machine.GuardVerdict {
-	if q.run.Truncated {
+func guardBlastRadius(q Question) machine.GuardVerdict {
+	if q.Run.Truncated {
 		return refuse("blast-radius", "the notification was truncated (max_alerts): how much is affected is unknown")
 	}
 	return pass("blast-radius", "the notification was complete: one service")
@@ -203,20 +192,20 @@ func guardBlastRadius(q question) machine.GuardVerdict {
 // have been asked, it is the age at which they were first asked: they look at it
 // since, what they approve is a fresh plan, and their answer has a limit of its
 // own.
-func guardEvidence(q question) machine.GuardVerdict {
+func guardEvidence(q Question) machine.GuardVerdict {
 	limit := q.ledger.config.EvidenceAge
-	if g := q.state.Guards; g != nil && g.EvidenceAge > 0 {
+	if g := q.State.Guards; g != nil && g.EvidenceAge > 0 {
 		limit = min(limit, g.EvidenceAge)
 	}
-	if q.run.LookedAt.IsZero() {
+	if q.Run.LookedAt.IsZero() {
 		return refuse("evidence", "there is none")
 	}
-	at, when := q.now, ""
-	people := q.run.Lever.Approved != nil || q.run.Asks(q.state)
-	if asked := q.run.Lever.FirstAsk; people && !asked.IsZero() && asked.Before(at) {
+	at, when := q.Now, ""
+	people := q.Run.Lever.Approved != nil || q.Run.Asks(q.State)
+	if asked := q.Run.Lever.FirstAsk; people && !asked.IsZero() && asked.Before(at) {
 		at, when = asked, " when people were asked"
 	}
-	age := at.Sub(q.run.LookedAt)
+	age := at.Sub(q.Run.LookedAt)
 	if age > limit {
 		return refuse("evidence", "newest is %s old%s, limit %s", short(age), when, short(limit))
 	}
@@ -226,16 +215,16 @@ func guardEvidence(q question) machine.GuardVerdict {
 // guardMinReady asks how few replicas stay ready. Where fewer are ready to
 // begin with, it asks that they do not become fewer still: repairing an outage
 // must stay possible.
-func guardMinReady(q question) machine.GuardVerdict {
-	need := q.run.Start.Service.MinReady
+func guardMinReady(q Question) machine.GuardVerdict {
+	need := q.Run.Start.Service.MinReady
 	if need == 0 {
 		need = q.ledger.config.MinReady
 	}
-	if g := q.state.Guards; g != nil && g.MinReady != nil {
+	if g := q.State.Guards; g != nil && g.MinReady != nil {
 		need = max(need, *g.MinReady)
 	}
-	own := stayReady("", q.run.Lever.Plan.Capacity, need)
-	for _, other := range q.run.Lever.Plan.Others {
+	own := stayReady("", q.Run.Lever.Plan.Capacity, need)
+	for _, other := range q.Run.Lever.Plan.Others {
 		need := other.MinReady
 		if need == 0 {
 			need = q.ledger.config.MinReady
@@ -244,7 +233,7 @@ func guardMinReady(q question) machine.GuardVerdict {
 			own = v
 		}
 	}
-	if n := len(q.run.Lever.Plan.Others); own.OK && n > 0 {
+	if n := len(q.Run.Lever.Plan.Others); own.OK && n > 0 {
 		own.Why += fmt.Sprintf(", and enough of the %d other services it touches", n)
 	}
 	return own
@@ -266,26 +255,26 @@ func stayReady(of string, c machine.Capacity, need int) machine.GuardVerdict {
 
 // guardCooldown keeps runs apart. Levers of the same run are one ladder; the
 // budget bounds them.
-func guardCooldown(q question) machine.GuardVerdict {
+func guardCooldown(q Question) machine.GuardVerdict {
 	limit := q.ledger.config.Cooldown
-	if g := q.state.Guards; g != nil {
+	if g := q.State.Guards; g != nil {
 		limit = max(limit, g.Cooldown)
 	}
-	last, ok := q.ledger.lastBy(q.run.Start.Service.Name, q.run.Start.Run)
+	last, ok := q.ledger.lastBy(q.Run.Start.Service.Name, q.Run.Start.Run)
 	if !ok {
 		return pass("cooldown", "no other run's lever on this service, cooldown %s", short(limit))
 	}
-	age := q.now.Sub(last.at)
+	age := q.Now.Sub(last.at)
 	if age < limit {
 		return refuse("cooldown", "last lever %s ago by %s, cooldown %s", short(age), last.run, short(limit))
 	}
 	return pass("cooldown", "last lever %s ago, cooldown %s", short(age), short(limit))
 }
 
-func guardBudget(q question) machine.GuardVerdict {
+func guardBudget(q Question) machine.GuardVerdict {
 	b := q.ledger.config.Budget
-	since := q.now.Add(-b.Window)
-	id, service := q.run.Start.Run, q.run.Start.Service.Name
+	since := q.Now.Add(-b.Window)
+	id, service := q.Run.Start.Run, q.Run.Start.Service.Name
 	levers, runs := q.ledger.count(service, id, since)
 	allLevers, allRuns := q.ledger.count("", id, since)
 	for _, x := range []struct {
@@ -305,15 +294,15 @@ func guardBudget(q question) machine.GuardVerdict {
 		levers, limitWord(b.LeversPerService), allLevers, limitWord(b.Levers), short(b.Window))
 }
 
-func guardConcurrency(q question) machine.GuardVerdict {
+func guardConcurrency(q Question) machine.GuardVerdict {
 	c := q.ledger.config.Concurrency
 	all, here := 0, 0
 	for id, f := range q.ledger.air {
-		if id == q.run.Start.Run {
+		if id == q.Run.Start.Run {
 			continue
 		}
 		all++
-		if f.service == q.run.Start.Service.Name {
+		if f.service == q.Run.Start.Service.Name {
 			here++
 		}
 	}
@@ -327,9 +316,9 @@ func guardConcurrency(q question) machine.GuardVerdict {
 	}
 }
 
-func guardLock(q question) machine.GuardVerdict {
-	wants := q.run.LocksWanted()
-	if name, by := q.ledger.lockedBy(q.run.Start.Run, wants); name != "" {
+func guardLock(q Question) machine.GuardVerdict {
+	wants := q.Run.LocksWanted()
+	if name, by := q.ledger.lockedBy(q.Run.Start.Run, wants); name != "" {
 		return later("lock", "%s is held or awaited by %s", name, by)
 	}
 	return pass("lock", "%d free", len(wants))

@@ -1,4 +1,4 @@
-package executor
+package guard
 
 import (
 	"cmp"
@@ -10,13 +10,13 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// ledger is what guards ask of the past and of other runs: which levers were
+// Ledger is what guards ask of the past and of other runs: which levers were
 // applied when, who holds which lock, who waits. It is a projection of the
 // runs' events, plus what guards have let through and the log does not say yet.
-type ledger struct {
-	config GuardConfig
+type Ledger struct {
+	config Config
 
-	mu      sync.Mutex // guards everything below; a leaf lock
+	mu      sync.Mutex // guards everything below, which only the executor's loop changes; a leaf lock
 	acts    []act      // levers applied, by time
 	air     map[string]*flying
 	locks   map[string]string // lock to run
@@ -44,17 +44,18 @@ type waiter struct {
 	wants []string
 }
 
-func newLedger(c GuardConfig) *ledger {
-	return &ledger{config: c.withDefaults(), air: map[string]*flying{}, locks: map[string]string{}}
+// NewLedger returns an empty ledger.
+func NewLedger(c Config) *Ledger {
+	return &Ledger{config: c.withDefaults(), air: map[string]*flying{}, locks: map[string]string{}}
 }
 
-// horizon is how far back acts matter.
-func (l *ledger) horizon() time.Duration {
+// Horizon is how far back acts matter.
+func (l *Ledger) Horizon() time.Duration {
 	return max(l.config.Budget.Window, l.config.Cooldown, maxCooldown)
 }
 
-// note takes in the events of a run.
-func (l *ledger) note(s machine.State, events []machine.Event) {
+// Note folds the events of a run.
+func (l *Ledger) Note(s machine.State, events []machine.Event) {
 	for i := range events {
 		if events[i].Kind == machine.Applied {
 			l.applied(s.Start, events[i].At)
@@ -63,7 +64,7 @@ func (l *ledger) note(s machine.State, events []machine.Event) {
 }
 
 // applied records a lever. Acts come nearly in order of time.
-func (l *ledger) applied(s machine.Start, at time.Time) {
+func (l *Ledger) applied(s machine.Start, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := act{run: s.Run, service: s.Service.Name, playbook: s.Playbook, at: at}
@@ -77,9 +78,9 @@ func (l *ledger) applied(s machine.Start, at time.Time) {
 	}
 }
 
-// sync brings the ledger in line with a run's state, and gives the runs that
+// Sync brings the ledger in line with a run's state, and returns the runs that
 // may now get what they wait for.
-func (l *ledger) sync(s machine.State) []string {
+func (l *Ledger) Sync(s machine.State) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := s.Start.Run
@@ -120,9 +121,9 @@ func (l *ledger) sync(s machine.State) []string {
 // long as it is held, nobody gets any other.
 const everything = "everything"
 
-// hold keeps for a run that cannot be folded what its record shows, and counts
+// Hold keeps for a run that cannot be folded what its record shows, and counts
 // it as in the air.
-func (l *ledger) hold(s machine.State) {
+func (l *Ledger) Hold(s machine.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wants := s.LocksWanted()
@@ -132,9 +133,9 @@ func (l *ledger) hold(s machine.State) {
 	l.take(s.Start, wants).counted = s.Levers > 0
 }
 
-// leave takes a run out of the line of those who wait, and gives the runs that
+// Leave takes a run out of the line of those who wait, and returns the runs that
 // may now get what they wait for.
-func (l *ledger) leave(id string) []string {
+func (l *Ledger) Leave(id string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.IndexFunc(l.waiting, func(w waiter) bool { return w.run == id })
@@ -145,7 +146,7 @@ func (l *ledger) leave(id string) []string {
 	return l.next()
 }
 
-func (l *ledger) take(s machine.Start, wants []string) *flying {
+func (l *Ledger) take(s machine.Start, wants []string) *flying {
 	f := l.air[s.Run]
 	if f == nil {
 		f = &flying{service: s.Service.Name, playbook: s.Playbook}
@@ -158,7 +159,7 @@ func (l *ledger) take(s machine.Start, wants []string) *flying {
 	return f
 }
 
-func (l *ledger) release(id string) {
+func (l *Ledger) release(id string) {
 	for _, name := range l.air[id].locks {
 		if l.locks[name] == id {
 			delete(l.locks, name)
@@ -169,7 +170,7 @@ func (l *ledger) release(id string) {
 
 // next returns the waiting runs none of whose locks is held or wanted by one that
 // came earlier, as many as may be under way.
-func (l *ledger) next() []string {
+func (l *Ledger) next() []string {
 	var out []string
 	claimed := map[string]bool{}
 	slots := len(l.waiting)
@@ -193,7 +194,7 @@ func (l *ledger) next() []string {
 }
 
 // lockedBy reports who keeps a run from its locks: who holds one, or came earlier.
-func (l *ledger) lockedBy(id string, wants []string) (name, by string) {
+func (l *Ledger) lockedBy(id string, wants []string) (name, by string) {
 	if holder := l.locks[everything]; holder != "" && holder != id {
 		return everything, holder
 	}
@@ -215,10 +216,12 @@ func (l *ledger) lockedBy(id string, wants []string) (name, by string) {
 	return "", ""
 }
 
-// acted answers a policy how much was done. It is asked under mu. False: the
-// time lies before what is remembered.
-func (l *ledger) acted(a Acts, except string, now time.Time) (int, bool) {
-	if a.Since.Before(now.Add(-l.horizon())) {
+// Acted answers a policy how much was done. False: the time lies before what is
+// remembered.
+func (l *Ledger) Acted(a Acts, except string, now time.Time) (int, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.Since.Before(now.Add(-l.Horizon())) {
 		return 0, false
 	}
 	levers, runs := l.tally(a.Service, a.Playbook, except, a.Since)
@@ -231,11 +234,11 @@ func (l *ledger) acted(a Acts, except string, now time.Time) (int, bool) {
 // count reports how many levers and runs acted since then, on one service or
 // (empty) on all. Levers let through and not applied yet count too; a run that
 // asks does not count itself among the runs.
-func (l *ledger) count(service, except string, since time.Time) (levers, runs int) {
+func (l *Ledger) count(service, except string, since time.Time) (levers, runs int) {
 	return l.tally(service, "", except, since)
 }
 
-func (l *ledger) tally(service, playbook, except string, since time.Time) (levers, runs int) {
+func (l *Ledger) tally(service, playbook, except string, since time.Time) (levers, runs int) {
 	is := func(s, p string) bool { return (service == "" || service == s) && (playbook == "" || playbook == p) }
 	acted := map[string]bool{}
 	for _, a := range l.acts {
@@ -255,7 +258,7 @@ func (l *ledger) tally(service, playbook, except string, since time.Time) (lever
 }
 
 // lastBy returns the newest lever on a service by another run.
-func (l *ledger) lastBy(service, except string) (act, bool) {
+func (l *Ledger) lastBy(service, except string) (act, bool) {
 	for i := len(l.acts) - 1; i >= 0; i-- {
 		if a := l.acts[i]; a.service == service && a.run != except {
 			return a, true
@@ -264,11 +267,11 @@ func (l *ledger) lastBy(service, except string) (act, bool) {
 	return act{}, false
 }
 
-// prune forgets acts that no guard asks for any more.
-func (l *ledger) prune(now time.Time) {
+// Prune forgets acts that no guard asks for any more.
+func (l *Ledger) Prune(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	old := now.Add(-l.horizon())
+	old := now.Add(-l.Horizon())
 	i := 0
 	for i < len(l.acts) && l.acts[i].at.Before(old) {
 		i++
@@ -276,57 +279,30 @@ func (l *ledger) prune(now time.Time) {
 	l.acts = slices.Delete(l.acts, 0, i)
 }
 
-// Figures are the executor's projections in numbers, for metrics and views.
-type Figures struct {
-	Open     int               // runs that have not ended
-	Phases   map[Standing]int  // those by playbook and phase
-	Aside    int               // of those, set aside until a person releases them
-	InAir    int               // of those, with a change that is neither kept nor undone
-	Waiting  int               // of those, waiting for a lock
-	Levers   int               // applied within the budget's window
-	Locks    map[string]string // lock to run
-	Holders  map[string]string // of the runs that hold locks, run to playbook
-	Episodes int               // known
+// Holdings is what runs hold and wait for now.
+type Holdings struct {
+	Locks   map[string]string // lock to run
+	InAir   int               // runs with a change that is neither kept nor undone
+	Waiting int               // runs that wait for a lock
+	Levers  int               // applied within the budget's window
 }
 
-// SetAside stands for the phase of a run that cannot be processed: its own says
-// only where it was.
-const SetAside machine.Phase = "set-aside"
-
-// Standing is what open runs are counted by.
-type Standing struct {
-	Playbook string
-	Phase    machine.Phase
-}
-
-// Figures returns the executor's projections in numbers. It copies no run's
-// state: with ten thousand of them waiting it takes a few milliseconds and the
-// space of as many pointers.
-func (e *Executor) Figures() Figures {
-	f := Figures{Phases: map[Standing]int{}, Holders: map[string]string{}, Episodes: e.episodes.size()}
-	e.ledger.figures(&f, e.clock.now())
-	for _, id := range f.Locks {
-		f.Holders[id] = ""
-	}
-	runs := e.openRuns()
-	f.Open = len(runs)
-	for _, r := range runs {
-		at := r.standing()
-		f.Phases[at]++
-		if at.Phase == SetAside {
-			f.Aside++
-		}
-		if _, holds := f.Holders[r.id]; holds {
-			f.Holders[r.id] = at.Playbook
-		}
-	}
-	return f
-}
-
-// figures fills in what the ledger knows.
-func (l *ledger) figures(f *Figures, now time.Time) {
+// Holdings returns what runs hold and wait for now.
+func (l *Ledger) Holdings(now time.Time) Holdings {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f.InAir, f.Waiting, f.Locks = len(l.air), len(l.waiting), maps.Clone(l.locks)
-	f.Levers, _ = l.count("", "", now.Add(-l.config.Budget.Window))
+	h := Holdings{Locks: maps.Clone(l.locks), InAir: len(l.air), Waiting: len(l.waiting)}
+	h.Levers, _ = l.count("", "", now.Add(-l.config.Budget.Window))
+	return h
+}
+
+// ActedSince returns another run that changed the service since then, empty when
+// none did.
+func (l *Ledger) ActedSince(service, except string, since time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a, ok := l.lastBy(service, except); ok && !a.at.Before(since) {
+		return a.run
+	}
+	return ""
 }
