@@ -113,13 +113,13 @@ var mayImport = map[string][]string{
 	"internal/runview": {"internal/api", "internal/playbook", "internal/executor/machine"},
 	// responder.yaml as options of what it configures.
 	"internal/config": {
-		"internal/credential", "internal/executor", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client", "internal/playbook",
+		"internal/credential", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client", "internal/playbook",
 		"internal/runview", "internal/slack", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
 		"internal/fault", "internal/outbound",
-		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/ladder", "internal/executor/machine",
+		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
 		"internal/runview", "internal/sandbox", "internal/slack", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/web", "internal/webhook",
@@ -167,10 +167,12 @@ var forbidden = map[string]map[string]string{
 	"internal/policy": {
 		"os": "rules are pure", "net": "rules are pure", "log": "rules are pure", "context": "rules are pure",
 	},
-	"internal/executor": withReason("the executor reaches the world only through steps", clientLibraries...),
-	"internal/playbook": withReason("the language runs nothing", clientLibraries...),
-	"internal/audit":    withReason("the journal knows no subject", clientLibraries...),
-	"internal/webhook":  withReason("the receiver only receives", "k8s.io", "github.com/slack-go", "github.com/argoproj"),
+	"internal/executor":          withReason("the executor reaches the world only through steps", clientLibraries...),
+	"internal/executor/dispatch": withReason("the executor reaches the world only through steps", clientLibraries...),
+	"internal/executor/guard":    withReason("the executor reaches the world only through steps", clientLibraries...),
+	"internal/playbook":          withReason("the language runs nothing", clientLibraries...),
+	"internal/audit":             withReason("the journal knows no subject", clientLibraries...),
+	"internal/webhook":           withReason("the receiver only receives", "k8s.io", "github.com/slack-go", "github.com/argoproj"),
 }
 
 // everywhere lists what no package of the program reaches directly, cmd

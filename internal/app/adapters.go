@@ -11,8 +11,10 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -21,11 +23,9 @@ import (
 
 // The journal's streams; see the executor's package documentation.
 const (
-	intakeStream   = "intake"
-	dispatchStream = "dispatch"
-	controlStream  = "control"
-	LadderStream   = "ladder" // LadderStream holds the track record of levers
-	runStreams     = "run/"
+	controlStream = "control"
+	LadderStream  = "ladder" // LadderStream holds the track record of levers
+	runStreams    = "run/"
 )
 
 // journalRefusal reports in the receiver's words why the journal did not take
@@ -41,6 +41,18 @@ func journalRefusal(err error) error {
 	default:
 		return err
 	}
+}
+
+// admission hands notifications to the intake.
+type admission struct{ intake *dispatch.Intake }
+
+// Admit makes a notification durable.
+func (a admission) Admit(ctx context.Context, n playbook.Notification) error {
+	err := a.intake.Admit(ctx, n)
+	if errors.Is(err, dispatch.ErrPaused) {
+		return &refused{as: webhook.ErrPaused, because: err, message: err.Error()}
+	}
+	return journalRefusal(err)
 }
 
 // control hands commands to the executor.
@@ -97,14 +109,14 @@ func (s starter) Start(ctx context.Context, r webhook.StartRequest) (string, boo
 // pauses switches automation and intake off and on.
 type pauses struct {
 	executor *executor.Executor
-	intake   *intake
+	intake   *dispatch.Intake
 }
 
 // Pauses lists what is paused now.
 func (p pauses) Pauses() []webhook.Pause {
 	var all []webhook.Pause
-	if off := p.intake.paused(); off != nil {
-		all = append(all, *off)
+	if off := p.intake.Paused(); off != nil {
+		all = append(all, webhook.Pause{Intake: true, By: off.By, Reason: off.Reason, Since: off.Since})
 	}
 	for _, s := range p.executor.Pauses() {
 		all = append(all, webhook.Pause{Service: s.Scope.Service, Playbook: s.Scope.Playbook, By: s.By, Reason: s.Reason, Since: s.Since})
@@ -115,7 +127,7 @@ func (p pauses) Pauses() []webhook.Pause {
 // Pause stops what p names.
 func (p pauses) Pause(ctx context.Context, w webhook.Pause) error {
 	if w.Intake {
-		return p.intake.pause(ctx, w)
+		return journalRefusal(p.intake.Pause(ctx, w.By, w.Reason))
 	}
 	return refusalOf(p.executor.Pause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason))
 }
@@ -123,7 +135,11 @@ func (p pauses) Pause(ctx context.Context, w webhook.Pause) error {
 // Unpause lifts the pause with the same scope.
 func (p pauses) Unpause(ctx context.Context, w webhook.Pause) error {
 	if w.Intake {
-		return p.intake.unpause(ctx, w)
+		err := p.intake.Unpause(ctx, w.By, w.Reason)
+		if errors.Is(err, dispatch.ErrNotPaused) {
+			return notPaused(w)
+		}
+		return journalRefusal(err)
 	}
 	err := p.executor.Unpause(ctx, executor.Scope{Service: w.Service, Playbook: w.Playbook}, w.By, w.Reason)
 	if errors.Is(err, executor.ErrNotFound) {

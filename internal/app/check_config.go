@@ -64,7 +64,7 @@ func CheckConfig(file string, temp TempDir) (_ ConfigSummary, err error) {
 		return ConfigSummary{}, c.Unread(err, "policy.file")
 	}
 	probe := webhook.Options{
-		Intake: &intake{}, Auth: c.Auth.ReceiverOptions(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
+		Intake: admission{}, Auth: c.Auth.ReceiverOptions(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
 		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
 	}
 	if _, err := webhook.New(probe); err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/audit"
-	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -33,7 +33,7 @@ func (s *Service) WaitQuiet(ctx context.Context) error {
 }
 
 func (s *Service) isQuiet() (bool, error) {
-	taken, err := s.journal.Head(intakeStream)
+	taken, err := s.journal.Head(dispatch.StreamIntake)
 	if err != nil {
 		return false, err
 	}
@@ -58,15 +58,15 @@ func (s *Service) isQuiet() (bool, error) {
 // dispatched is how many notifications the executor is done with: the last
 // record of the stream dispatch is its cursor.
 func dispatched(j *audit.Journal) (uint64, error) {
-	head, err := j.Head(dispatchStream)
+	head, err := j.Head(dispatch.Stream)
 	if err != nil || head == 0 {
 		return 0, err
 	}
-	for rec, err := range j.Stream(dispatchStream, head-1) {
+	for rec, err := range j.Stream(dispatch.Stream, head-1) {
 		if err != nil {
 			return 0, err
 		}
-		var d executor.Dispatched
+		var d dispatch.Record
 		if err := json.Unmarshal(rec.Data, &d); err != nil {
 			return 0, fmt.Errorf("read the dispatcher's cursor: %w", err)
 		}
@@ -100,7 +100,7 @@ func (s *Service) AllRuns() ([]machine.State, error) {
 // Notifications yields every notification that was taken in, oldest first.
 func (s *Service) Notifications() iter.Seq2[playbook.Notification, error] {
 	return func(yield func(playbook.Notification, error) bool) {
-		for rec, err := range s.journal.Stream(intakeStream, 0) {
+		for rec, err := range s.journal.Stream(dispatch.StreamIntake, 0) {
 			var n playbook.Notification
 			if err == nil {
 				err = json.Unmarshal(rec.Data, &n)
@@ -115,16 +115,16 @@ func (s *Service) Notifications() iter.Seq2[playbook.Notification, error] {
 // Dispatch is what became of alerts of one notification.
 type Dispatch struct {
 	Kind string // of the record
-	executor.Dispatched
+	dispatch.Record
 }
 
 // Dispatches yields what became of every alert, oldest first.
 func (s *Service) Dispatches() iter.Seq2[Dispatch, error] {
 	return func(yield func(Dispatch, error) bool) {
-		for rec, err := range s.journal.Stream(dispatchStream, 0) {
+		for rec, err := range s.journal.Stream(dispatch.Stream, 0) {
 			d := Dispatch{Kind: rec.Kind}
 			if err == nil {
-				err = json.Unmarshal(rec.Data, &d.Dispatched)
+				err = json.Unmarshal(rec.Data, &d.Record)
 			}
 			if !yield(d, err) || err != nil {
 				return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
@@ -146,7 +147,7 @@ func (p *projection) count(rec audit.Record) {
 	switch {
 	case strings.HasPrefix(rec.Stream, runStreams):
 		p.countRun(strings.TrimPrefix(rec.Stream, runStreams), rec)
-	case rec.Stream == dispatchStream:
+	case rec.Stream == dispatch.Stream:
 		p.countAlerts(rec)
 	case rec.Stream == LadderStream:
 		p.countLadder(rec)
@@ -161,7 +162,7 @@ func (p *projection) count(rec audit.Record) {
 
 // countAlerts counts what became of alerts; neighbours share a record.
 func (p *projection) countAlerts(rec audit.Record) {
-	if rec.Kind == executor.KindQuarantined {
+	if rec.Kind == dispatch.KindQuarantined {
 		p.quarantined.Inc()
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -99,8 +100,8 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 			policy:  func() (bool, bool) { return true, true },
 			figures: func() executor.Figures {
 				return executor.Figures{
-					Phases: map[executor.Standing]int{{Playbook: "pb", Phase: machine.PhaseDeciding}: 1},
-					Locks:  map[string]string{"service:chat": "r-3"}, Holders: map[string]string{"r-3": "pb"},
+					Phases:   map[executor.Standing]int{{Playbook: "pb", Phase: machine.PhaseDeciding}: 1},
+					Holdings: guard.Holdings{Locks: map[string]string{"service:chat": "r-3"}}, Holders: map[string]string{"r-3": "pb"},
 				}
 			},
 			pauses:    func() []string { return []string{"service:serving/chat"} },

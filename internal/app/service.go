@@ -14,6 +14,7 @@ import (
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -29,7 +30,7 @@ type Service struct {
 	journal  *audit.Journal
 	library  *library
 	rules    *rules
-	intake   *intake
+	intake   *dispatch.Intake
 	executor *executor.Executor
 	receiver *webhook.Server
 	door     *slackDoor // nil: no Slack
@@ -73,7 +74,7 @@ func New(o Options) (_ *Service, err error) {
 	if s.rules, err = newRules(o.Config.Policy.File, s.journal, s.world.Channels.escalates, o.Log); err != nil {
 		return nil, o.Config.Unread(err, "policy.file")
 	}
-	if s.intake, err = newIntake(s.journal, s.world.Now); err != nil {
+	if s.intake, err = dispatch.NewIntake(s.journal, s.world.Now); err != nil {
 		return nil, err
 	}
 	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
@@ -138,7 +139,8 @@ func (s *Service) steps() step.Deps {
 
 func (s *Service) receiverOptions(c config.Config) webhook.Options {
 	o := webhook.Options{
-		Intake:        s.intake,
+		Intake:        admission{s.intake},
+		Now:           s.world.Now,
 		Control:       control{s.executor},
 		Starter:       starter{s.executor},
 		Pauses:        pauses{s.executor, s.intake},

@@ -13,7 +13,6 @@ import (
 
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
-	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // startService runs a service on loopback until the test ends.
@@ -208,7 +207,7 @@ func TestPausedIntakeSurvivesRestart(t *testing.T) {
 	t.Run("paused", func(t *testing.T) {
 		s, url := startServiceWith(t, c, false)
 		until(t, "ready", func() bool { return len(s.missing()) == 0 })
-		if err := s.intake.pause(t.Context(), webhook.Pause{Intake: true, By: "user:ada", Reason: "the volume moves"}); err != nil {
+		if err := s.intake.Pause(t.Context(), "user:ada", "the volume moves"); err != nil {
 			t.Fatal(err)
 		}
 		if got := post(url); got != http.StatusServiceUnavailable {
@@ -221,7 +220,7 @@ func TestPausedIntakeSurvivesRestart(t *testing.T) {
 		if got := post(url); got != http.StatusServiceUnavailable {
 			t.Errorf("paused before the restart: %d, want 503", got)
 		}
-		if err := s.intake.unpause(t.Context(), webhook.Pause{Intake: true, By: "user:ada"}); err != nil {
+		if err := s.intake.Unpause(t.Context(), "user:ada", ""); err != nil {
 			t.Fatal(err)
 		}
 		if got := post(url); got != http.StatusOK {

@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -101,6 +102,10 @@ func (b *batch) rollBack(to staging) {
 		b.byRun[r] = u.at
 	}
 }
+
+// batchRecords is how many facts a batch takes before nothing further comes into
+// it: what comes last may start many runs, and has to fit too.
+const batchRecords = audit.MaxBatch / 2
 
 // full reports whether there are so many facts that nothing further should come
 // into the batch: one append takes only so many.
@@ -252,7 +257,7 @@ func (b *batch) write() error {
 func (b *batch) appends() ([]audit.Append, error) {
 	var out []audit.Append
 	if len(b.dispatch) > 0 {
-		out = append(out, audit.Append{Stream: streamDispatch, After: b.e.dispatch.head, Records: b.dispatch})
+		out = append(out, audit.Append{Stream: dispatch.Stream, After: b.e.dispatch.Head(), Records: b.dispatch})
 	}
 	if recs := slices.Concat(b.control, dues(b.now, b.notices)); len(recs) > 0 {
 		out = append(out, audit.Append{Stream: streamControl, After: audit.Any, Records: recs})
@@ -279,7 +284,7 @@ func (b *batch) publish(in []*task) {
 	for _, st := range b.runs {
 		st.r.setState(st.state)
 		e.ledger.Note(st.state, st.events)
-		e.episodes.note(st.state, st.events)
+		e.dispatch.Note(st.state, st.events)
 		if st.fresh {
 			e.register(st.r)
 		}
@@ -305,7 +310,7 @@ func (b *batch) publish(in []*task) {
 // impossible record nor a journal that is full ends the executor.
 func (e *Executor) append(batch ...audit.Append) error {
 	before, after := "run-before-append", "run-after-append"
-	if batch[0].Stream == streamDispatch {
+	if batch[0].Stream == dispatch.Stream {
 		before, after = "dispatch-before-append", "dispatch-after-append"
 	}
 	if err := e.at(before); err != nil {
@@ -328,7 +333,7 @@ func (e *Executor) append(batch ...audit.Append) error {
 // refoldAll folds anew what somebody else wrote.
 func (e *Executor) refoldAll(b *batch) error {
 	if len(b.dispatch) > 0 {
-		if err := e.checkDispatch(); err != nil {
+		if err := e.dispatch.Check(); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -54,7 +55,7 @@ func BenchmarkDecision(b *testing.B) {
 		Alerts: []playbook.Alert{alertOf("Slow", "a")}, ReceivedAt: time.Now().UTC(),
 	}
 	if _, err := j.Append(ctx, audit.Append{
-		Stream: streamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
+		Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
 	}); err != nil {
 		b.Fatal(err)
 	}

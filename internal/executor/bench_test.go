@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/goruntime"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -175,7 +176,7 @@ func admit(b testing.TB, j *audit.Journal, n playbook.Notification) {
 	b.Helper()
 	n.Version, n.ReceivedAt = "4", time.Now().UTC()
 	_, err := j.Append(context.Background(), audit.Append{
-		Stream: streamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
+		Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
 	})
 	if err != nil {
 		b.Fatal(err)

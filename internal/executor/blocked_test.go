@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -60,7 +61,7 @@ func TestViewsDoNotWaitForTheJournal(t *testing.T) {
 	go func() { // the dispatcher, too, has something to write
 		n := playbook.Notification{Alerts: []playbook.Alert{alertOf("Slow", "n1"), resolvedOf(alertOf("Slow", "b"))}}
 		_, _ = j.Append(context.Background(), audit.Append{ //nolint:errcheck // what becomes of it is not asked
-			Stream: streamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
+			Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
 		})
 	}()
 	write := func(do func() error) {

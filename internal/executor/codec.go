@@ -13,10 +13,8 @@ import (
 
 // Streams.
 const (
-	streamIntake   = "intake"
-	streamDispatch = "dispatch"
-	streamControl  = "control"
-	prefixRun      = "run/"
+	streamControl = "control"
+	prefixRun     = "run/"
 )
 
 func streamOf(run string) string { return prefixRun + run }

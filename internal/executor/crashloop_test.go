@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -216,7 +217,7 @@ func TestChild(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
-	head, err := j.Head(streamIntake)
+	head, err := j.Head(dispatch.StreamIntake)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,7 @@ func TestChild(t *testing.T) {
 func (h *house) postNow(service string) {
 	n := playbook.Notification{Version: "4", Status: playbook.Firing, GroupKey: "{}", Alerts: []playbook.Alert{alertOf("Slow", service)}, ReceivedAt: time.Now().UTC()}
 	_, err := h.journal.Append(context.Background(), audit.Append{
-		Stream: streamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
+		Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -272,8 +273,8 @@ func (h *house) resting(service string) string {
 	} else if s.Phase == machine.PhaseDeciding {
 		return "asks"
 	}
-	for rec, err := range h.journal.Stream(streamDispatch, 0) {
-		if d, derr := decode[Dispatched](rec); err == nil && derr == nil && rec.Kind == KindQuarantined && d.Index == 1 && service == "b" {
+	for rec, err := range h.journal.Stream(dispatch.Stream, 0) {
+		if d, derr := dispatch.DecodeRecord(rec); err == nil && derr == nil && rec.Kind == dispatch.KindQuarantined && d.Index == 1 && service == "b" {
 			return "set aside"
 		}
 	}

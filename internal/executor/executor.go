@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -23,19 +24,12 @@ type Steps interface {
 	Do(ctx context.Context, e machine.Effect) machine.Outcome
 }
 
-// Services finds the services an alert is about, and says why when there is
-// none or more than one. It is called concurrently and must answer
-// within seconds, since alerts are decided one after the other.
-type Services interface {
-	Resolve(a playbook.Alert) (services []playbook.Service, why string, err error)
-}
-
 // Options of New. Journal, Playbooks, Services and Steps are required.
 type Options struct {
 	Journal   *audit.Journal
 	Playbooks func() *playbook.Set // the set in force now; never nil
 	Kinds     []playbook.Kind      // to compile playbooks of runs whose document is no longer in the set
-	Services  Services
+	Services  dispatch.Services
 	Steps     Steps
 	Guards    guard.Config      // the zero value: guard.Defaults
 	Policy    guard.Policy      // nil: there is none, and only playbooks say who is asked
@@ -57,9 +51,6 @@ type Options struct {
 	Log       *slog.Logger            // nil: nothing is logged
 	Failpoint func(name string) error // called at the places Failpoints lists; an error stops the executor there. Nil in production
 }
-
-// EpisodesKept is how long an episode that nobody mentions is remembered.
-const EpisodesKept = 14 * 24 * time.Hour
 
 // Failpoints lists the places at which tests stop the executor, in the order a
 // run reaches them.
@@ -97,10 +88,9 @@ type Executor struct {
 	library  *library
 	ledger   *guard.Ledger
 	trust    *ladder.TrackRecord
-	episodes *episodes
 	requests *requests
 	pauses   pauses
-	dispatch dispatcher
+	dispatch *dispatch.Dispatcher
 	crashes  *crashGuard
 	poked    chan struct{} // a pause was lifted: see reconsider
 	due      []Due         // messages that were due at the start
@@ -125,11 +115,12 @@ func New(o Options) (*Executor, error) {
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
 		open: map[string]*run{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
-		ledger: guard.NewLedger(o.Guards), trust: ladder.New(o.Ladder), episodes: newEpisodes(), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
+		ledger: guard.NewLedger(o.Guards), trust: ladder.New(o.Ladder), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers.clock = e.clock
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
 	e.crashes = newCrashGuard(o.Journal, e.alive)
+	e.dispatch = dispatch.New(o.Journal, o.Services, e.crashes.blames, o.Log)
 	return e, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -200,7 +201,7 @@ func (h *house) postTruncated(truncated int, alerts ...playbook.Alert) {
 func (h *house) postRaw(data []byte) {
 	h.t.Helper()
 	_, err := h.journal.Append(context.Background(), audit.Append{
-		Stream: streamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: data}},
+		Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: data}},
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -231,11 +232,11 @@ func (h *house) only() machine.State {
 func (h *house) fates() []string {
 	h.t.Helper()
 	var out []string
-	for rec, err := range h.journal.Stream(streamDispatch, 0) {
+	for rec, err := range h.journal.Stream(dispatch.Stream, 0) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		d, err := decode[Dispatched](rec)
+		d, err := dispatch.DecodeRecord(rec)
 		if err != nil {
 			h.t.Fatal(err)
 		}

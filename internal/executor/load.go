@@ -29,13 +29,13 @@ func (e *Executor) load() error {
 	if err := e.loadRuns(quarantined); err != nil {
 		return err
 	}
-	if err := e.loadDispatch(); err != nil {
+	if err := e.dispatch.Load(e.clock.now()); err != nil {
 		return err
 	}
 	if err := e.loadTrust(); err != nil {
 		return err
 	}
-	e.trust.CatchUp(func(id string) time.Time { return e.episodes.get(id).resolved })
+	e.trust.CatchUp(e.dispatch.ResolvedAt)
 	if first {
 		if err := e.suspectLast(); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (e *Executor) foldControl(rec audit.Record, quarantined map[string]quaranti
 		if err != nil {
 			return err
 		}
-		e.episodes.released[r.Run] = true
+		e.dispatch.Released(r.Run)
 	case KindRunRequested:
 		r, err := decode[Requested](rec)
 		if err != nil {
@@ -214,7 +214,7 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 		return
 	}
 	for _, ep := range l.state.Episodes {
-		e.episodes.has(ep.Alert, l.state.Start, l.state.Updated)
+		e.dispatch.Has(ep.Alert, l.state.Start, l.state.Updated)
 	}
 	if l.err != nil {
 		e.ledger.Hold(l.state)
@@ -243,46 +243,14 @@ func (e *Executor) enlist(r *run, ended bool) {
 	}
 }
 
-// loadDispatch finds the cursor and rebuilds the known episodes from the
-// records young enough to matter.
-func (e *Executor) loadDispatch() error {
-	head, err := e.o.Journal.Head(streamDispatch)
-	if err != nil {
-		return fmt.Errorf("read dispatch: %w", err)
-	}
-	e.dispatch.head = head
-	from, err := e.youngSince(streamDispatch, head, e.clock.now().Add(-EpisodesKept))
-	if err != nil {
-		return err
-	}
-	for rec, err := range e.o.Journal.Stream(streamDispatch, from) {
-		if err != nil {
-			return fmt.Errorf("read dispatch: %w", err)
-		}
-		d, err := decode[Dispatched](rec)
-		if err != nil {
-			return err
-		}
-		e.foldDispatched(rec, d)
-		e.dispatch.index, e.dispatch.offset = d.Index, d.Upto
-		if d.Done {
-			e.dispatch.index, e.dispatch.offset = d.Index+1, 0
-		}
-	}
-	return nil
-}
-
 // suspectLast counts the end of a process that wrote nothing down against the
 // notification that was next, when no other was waiting.
 func (e *Executor) suspectLast() error {
-	head, err := e.o.Journal.Head(streamIntake)
-	if err != nil {
-		return fmt.Errorf("read intake: %w", err)
+	place, ok, err := e.dispatch.OnlyWaiting()
+	if err != nil || !ok {
+		return err
 	}
-	if head != e.dispatch.index+1 {
-		return nil
-	}
-	return e.crashes.suspect(placeOfNote(e.dispatch.index, e.dispatch.offset))
+	return e.crashes.suspect(place)
 }
 
 // youngSince returns the index of the first record of a stream with that head
@@ -301,38 +269,6 @@ func (e *Executor) youngSince(stream string, head uint64, old time.Time) (uint64
 		return true
 	})
 	return uint64(i), failed
-}
-
-// foldDispatched is what a record of the stream dispatch says about episodes.
-func (e *Executor) foldDispatched(rec audit.Record, d Dispatched) {
-	for _, id := range d.Episodes {
-		k := e.episodes.get(id)
-		if !d.Again {
-			k.seen = rec.Time
-		}
-		switch rec.Kind {
-		case KindMatched, KindCoalesced:
-			k.firing, k.kind, k.reason = true, "", ""
-			if ref := (runRef{d.Run, d.Playbook}); !slices.Contains(k.runs, ref) && !e.episodes.released[d.Run] {
-				k.runs = append(slices.Clip(k.runs), ref)
-			}
-		case KindResolved:
-			k.firing = false
-			if k.resolved.IsZero() {
-				k.resolved = rec.Time
-			}
-		case KindRefired:
-			k.firing, k.resolved = true, time.Time{}
-		case KindUnmatched, KindNoService, KindSuppressed:
-			if strings.HasPrefix(d.Reason, "starts ") {
-				continue // clock skew: not remembered
-			}
-			k.firing, k.kind, k.reason, k.note = true, rec.Kind, d.Reason, d.Notification
-		case KindQuarantined:
-			k.kind, k.reason = rec.Kind, d.Reason
-		}
-		e.episodes.put(id, k)
-	}
 }
 
 // resumeAll begins the loaded runs again. Whatever may have changed the world

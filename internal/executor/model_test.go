@@ -49,12 +49,12 @@ func (m *model) deliver(a playbook.Alert, now time.Time) {
 		}
 		return
 	}
-	if a.StartsAt.After(now.Add(ahead)) {
+	if a.StartsAt.After(now.Add(5 * time.Minute)) {
 		return // a clock is wrong
 	}
 	if at, ok := m.resolved[id]; ok {
 		// Late, or the same episode again: at most its open run hears of it.
-		if _, part := m.open[service]; part && m.had[id] && now.Sub(at) >= lateWithin && m.inOpen[service][id] {
+		if _, part := m.open[service]; part && m.had[id] && now.Sub(at) >= 5*time.Minute && m.inOpen[service][id] {
 			m.open[service][id] = true
 			delete(m.resolved, id)
 		}

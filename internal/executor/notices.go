@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
@@ -123,38 +122,4 @@ func (e *Executor) deliverDue() {
 		e.deliver(d.effect())
 	}
 	e.due = nil
-}
-
-// mostStrays is how many reasons why alerts belong to no service are told one
-// by one in a batch. A storm may have one for each alert.
-const mostStrays = 3
-
-// unserved is a message about alerts of one batch that belong to no service: a
-// storm of them is few messages.
-type unserved struct {
-	at   int // among the batch's notices
-	more int
-	why  string
-}
-
-// unserved tells people of an alert that belongs to no service.
-func (d *deciding) unserved(a playbook.Alert, reason string) {
-	key, why := reason, reason
-	if d.strays[reason] == nil && len(d.strays) >= mostStrays {
-		key, why = "", "several reasons, see responder audit list; the first is: "+reason
-	}
-	if u := d.strays[key]; u != nil {
-		u.more++
-		first := &d.b.notices[u.at]
-		first.Text = fmt.Sprintf("alert %s and %d more start no run: %s", first.Alert.Labels["alertname"], u.more, u.why)
-		return
-	}
-	if d.strays == nil {
-		d.strays = map[string]*unserved{}
-	}
-	d.strays[key] = &unserved{at: len(d.b.notices), why: why}
-	d.b.notices = append(d.b.notices, machine.Effect{
-		Key: fmt.Sprintf("dispatch/%s/no-service/%d", a.Episode(), d.note.seq), Alert: a,
-		Text: fmt.Sprintf("alert %s starts no run: %s", a.Labels["alertname"], why),
-	})
 }

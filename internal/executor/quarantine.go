@@ -78,7 +78,7 @@ func (e *Executor) release(ctx context.Context, id string, d *machine.Decision) 
 			return b.release(r, d)
 		},
 		then: func() {
-			e.episodes.forget(id)
+			e.dispatch.Forget(id)
 			e.poke() // others were suppressed because of it
 		},
 	})

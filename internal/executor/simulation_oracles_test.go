@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
@@ -229,11 +230,11 @@ func (s *simulation) owned(l landing, oracle string) {
 // decided checks that each alert of each admitted notification was decided.
 func (s *simulation) decided() {
 	seen, done := map[string]bool{}, uint64(0)
-	for rec, err := range s.journal.Stream(streamDispatch, 0) {
+	for rec, err := range s.journal.Stream(dispatch.Stream, 0) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		d, err := decode[Dispatched](rec)
+		d, err := dispatch.DecodeRecord(rec)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -243,7 +244,7 @@ func (s *simulation) decided() {
 		if d.Done {
 			done = d.Index + 1
 		}
-		if rec.Kind == KindQuarantined {
+		if rec.Kind == dispatch.KindQuarantined {
 			s.violated("quarantine", "notification %d was set aside: %s", d.Notification, d.Reason)
 		}
 	}
@@ -268,21 +269,13 @@ type simProjections struct {
 
 func (s *simulation) projections(e *Executor) simProjections {
 	now := e.clock.now()
-	p := simProjections{Holdings: e.ledger.Holdings(now), Episodes: map[string]string{}, Pauses: e.Pauses()}
+	p := simProjections{Holdings: e.ledger.Holdings(now), Episodes: e.dispatch.Remembered(), Pauses: e.Pauses()}
 	for _, service := range simServices {
 		for ago := time.Duration(0); ago < e.ledger.Horizon(); ago += time.Hour {
 			if n, _ := e.ledger.Acted(guard.Acts{Service: service, Since: now.Add(-ago)}, "", now); n > 0 {
 				p.Acts = append(p.Acts, fmt.Sprintf("%s %s %d", service, ago, n))
 			}
 		}
-	}
-	for id, k := range e.episodes.m {
-		var runs []string
-		for _, r := range k.runs {
-			runs = append(runs, r.id)
-		}
-		slices.Sort(runs)
-		p.Episodes[id] = strings.Join(append(runs, k.kind), " ")
 	}
 	for _, r := range e.openRuns() {
 		p.Open = append(p.Open, r.id)
@@ -302,7 +295,7 @@ func (s *simulation) mustFoldAll() {
 		err = fresh.loadRuns(quarantined)
 	}
 	if err == nil {
-		err = fresh.loadDispatch()
+		err = fresh.dispatch.Load(fresh.clock.now())
 	}
 	if err != nil {
 		s.t.Fatal(err)

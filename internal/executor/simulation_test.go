@@ -20,6 +20,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -281,7 +282,7 @@ func (s *simulation) keepUp() {
 func (s *simulation) admit(alerts []playbook.Alert) bool {
 	n := playbook.Notification{Receiver: "responder", Version: "4", Status: playbook.Firing, GroupKey: "{}", Alerts: alerts, ReceivedAt: time.Now().UTC()}
 	_, err := s.journal.Append(context.Background(), audit.Append{
-		Stream: streamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
+		Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
 	})
 	if err == nil {
 		s.posted++

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -113,7 +114,7 @@ func (x *requests) refuse(q StartRequest, why error, now time.Time) (RequestRefu
 func (x *requests) prune(now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	maps.DeleteFunc(x.m, func(_ requestKey, r requested) bool { return now.Sub(r.at) > EpisodesKept })
+	maps.DeleteFunc(x.m, func(_ requestKey, r requested) bool { return now.Sub(r.at) > dispatch.EpisodesKept })
 }
 
 // StartRun starts a run because a person wants it, and gives its id. From there

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -59,7 +60,7 @@ func TestStoredForm(t *testing.T) {
 			t.Errorf("%s comes back differently: %v %s", tt.event.Kind, err, d)
 		}
 	}
-	d := encode(Dispatched{Notification: 7, Index: 3, Upto: 2, Done: true, Episodes: []string{"f@t"}, Run: "r-1", Playbook: "p", Service: "s", Status: "firing"})
+	d := encode(dispatch.Record{Notification: 7, Index: 3, Upto: 2, Done: true, Episodes: []string{"f@t"}, Run: "r-1", Playbook: "p", Service: "s", Status: "firing"})
 	if want := `{"notification":7,"index":3,"upto":2,"done":true,"episodes":["f@t"],"run":"r-1","playbook":"p","service":"s","status":"firing"}`; string(d) != want {
 		t.Errorf("a dispatched alert is stored as %s", d)
 	}

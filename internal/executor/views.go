@@ -223,7 +223,7 @@ type Standing struct {
 // state: with ten thousand of them waiting it takes a few milliseconds and the
 // space of as many pointers.
 func (e *Executor) Figures() Figures {
-	f := Figures{Phases: map[Standing]int{}, Holders: map[string]string{}, Episodes: e.episodes.size(), Holdings: e.ledger.Holdings(e.clock.now())}
+	f := Figures{Phases: map[Standing]int{}, Holders: map[string]string{}, Episodes: e.dispatch.Size(), Holdings: e.ledger.Holdings(e.clock.now())}
 	for _, id := range f.Locks {
 		f.Holders[id] = ""
 	}

@@ -30,7 +30,7 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 		return err
 	}
 	b.drop()
-	n.Sender, n.ReceivedAt = id.Name, time.Now().UTC()
+	n.Sender, n.ReceivedAt = id.Name, s.o.Now().UTC()
 	if err := s.o.Intake.Admit(r.Context(), n); err != nil {
 		return s.admitProblem(err)
 	}

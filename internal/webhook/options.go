@@ -88,6 +88,7 @@ type Options struct {
 
 	Auth Auth
 	TLS  TLS
+	Now  func() time.Time // when a notification was received; default time.Now
 
 	DropLabels    []string      // labels removed before an alert's identity is computed
 	MaxBody       int64         // bytes of one notification; default 16 MiB
@@ -149,6 +150,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxConns == 0 {
 		o.MaxConns = 2048
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.SlowTimeout == 0 {
 		o.SlowTimeout = 10 * time.Second

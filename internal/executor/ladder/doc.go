@@ -13,7 +13,7 @@
 //
 //   - The track record is the fold of its stream and of nothing else
 //     (track_record.go, learn.go).
-//   - Results are folded in the order of the log: see TrackRecord.Change.
+//   - Results are folded in the order of the log, by the executor's loop.
 //   - Readers wait for no append: mu is held for moments only.
 //
 // Only package executor appends here and folds.

@@ -1,4 +1,4 @@
-package executor
+package dispatch
 
 import (
 	"slices"
@@ -9,6 +9,9 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
+
+// EpisodesKept is how long an episode that nobody mentions is remembered.
+const EpisodesKept = 14 * 24 * time.Hour
 
 // lateWithin is how long after a resolution a firing notification of the same
 // episode counts as late: written before the resolution and delivered after it,
@@ -59,28 +62,28 @@ func (x *episodes) put(id string, k known) {
 	x.m[id] = k
 }
 
-func (x *episodes) size() int {
+func (x *episodes) Size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.m)
 }
 
-// note folds that episodes have a part in a run.
-func (x *episodes) note(s machine.State, events []machine.Event) {
+// Note folds that episodes have a part in a run.
+func (x *episodes) Note(s machine.State, events []machine.Event) {
 	for i := range events {
 		switch ev := &events[i]; ev.Kind {
 		case machine.RunStarted:
 			if ev.Start.ByHand() {
 				continue // no alert has a part in it
 			}
-			x.has(ev.Start.Alert, s.Start, ev.At)
+			x.Has(ev.Start.Alert, s.Start, ev.At)
 		case machine.EpisodeJoined:
-			x.has(*ev.Alert, s.Start, ev.At)
+			x.Has(*ev.Alert, s.Start, ev.At)
 		}
 	}
 }
 
-func (x *episodes) has(a playbook.Alert, s machine.Start, at time.Time) {
+func (x *episodes) Has(a playbook.Alert, s machine.Start, at time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	id := a.Episode()
@@ -94,8 +97,8 @@ func (x *episodes) has(a playbook.Alert, s machine.Start, at time.Time) {
 	x.m[id] = k
 }
 
-// forget lets the alerts of a run that was released start another.
-func (x *episodes) forget(run string) {
+// Forget lets the alerts of a run that was released start another.
+func (x *episodes) Forget(run string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.released[run] = true
@@ -107,8 +110,8 @@ func (x *episodes) forget(run string) {
 	}
 }
 
-// prune forgets what nobody has mentioned for EpisodesKept.
-func (x *episodes) prune(now time.Time) {
+// Prune forgets what nobody has mentioned for EpisodesKept.
+func (x *episodes) Prune(now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old := now.Add(-EpisodesKept)
@@ -117,4 +120,39 @@ func (x *episodes) prune(now time.Time) {
 			delete(x.m, id)
 		}
 	}
+}
+
+// Released records at the start that people let go of a run.
+func (x *episodes) Released(run string) { x.released[run] = true }
+
+// ResolvedAt returns when an episode was known to be resolved; zero: it was not.
+func (x *episodes) ResolvedAt(id string) time.Time { return x.get(id).resolved }
+
+// suppressed returns the episodes that start no run only because something was in
+// the way, by the notification that told of them; not those that nobody has
+// mentioned since that time.
+func (x *episodes) suppressed(since time.Time) map[uint64][]string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := map[uint64][]string{}
+	for id, k := range x.m {
+		if k.kind == KindSuppressed && k.firing && k.resolved.IsZero() && !k.seen.Before(since) {
+			out[k.note] = append(out[k.note], strings.Clone(id))
+		}
+	}
+	return out
+}
+
+// Remembered returns what is known of each episode, as text: its runs, and what
+// became of it when no run did. Two dispatchers that know the same return the same.
+func (x *episodes) Remembered() map[string]string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := map[string]string{}
+	for id, k := range x.m {
+		runs := strings.Fields(refIDs(k.runs))
+		slices.Sort(runs)
+		out[id] = strings.Join(append(runs, k.kind), " ")
+	}
+	return out
 }

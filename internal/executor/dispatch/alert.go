@@ -1,7 +1,8 @@
-package executor
+package dispatch
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -12,21 +13,21 @@ import (
 // a playbook never gets a second one under it, and one that resolved never
 // starts any: a firing notification that arrives afterwards is older than what
 // we know, or the same trouble that a run has already dealt with.
-func (d *deciding) alert(a playbook.Alert) {
+func (d *Decision) alert(a playbook.Alert) {
 	id := a.Episode()
 	k := d.get(id)
 	if !d.anew {
-		k.seen = d.b.now
+		k.seen = d.now
 	}
 	if a.Status != playbook.Firing {
 		d.resolved(id, k, a)
 		return
 	}
 	switch {
-	case a.StartsAt.After(d.b.now.Add(ahead)):
+	case a.StartsAt.After(d.now.Add(ahead)):
 		// Not remembered: when the clocks agree again, a repeat starts a run.
-		d.became(KindSuppressed, a, Dispatched{Reason: fmt.Sprintf(
-			"starts %s from now (at %s): is a clock wrong?", short(a.StartsAt.Sub(d.b.now)), a.StartsAt.UTC().Format(time.RFC3339))})
+		d.became(KindSuppressed, a, Record{Reason: fmt.Sprintf(
+			"starts %s from now (at %s): is a clock wrong?", short(a.StartsAt.Sub(d.now)), a.StartsAt.UTC().Format(time.RFC3339))})
 	case !k.resolved.IsZero():
 		d.refires(id, k, a)
 	default:
@@ -35,16 +36,16 @@ func (d *deciding) alert(a playbook.Alert) {
 }
 
 // resolved tells the episode's runs.
-func (d *deciding) resolved(id string, k known, a playbook.Alert) {
-	v := Dispatched{}
+func (d *Decision) resolved(id string, k known, a playbook.Alert) {
+	v := Record{}
 	if k.resolved.IsZero() {
-		runs := d.runs(id)
+		runs := d.open(id)
 		for _, r := range runs {
-			d.tellRun(r, a)
+			d.tell(r, a)
 		}
-		v.Run = idsOf(runs)
-		k.resolved = d.b.now
-		d.b.resolved = append(d.b.resolved, id)
+		v.Run = strings.Join(runs, " ")
+		k.resolved = d.now
+		d.Resolved = append(d.Resolved, id)
 	} else {
 		v.Reason = "known to be resolved"
 	}
@@ -54,32 +55,32 @@ func (d *deciding) resolved(id string, k known, a playbook.Alert) {
 }
 
 // refires is a firing notification of a resolved episode.
-func (d *deciding) refires(id string, k known, a playbook.Alert) {
-	runs := d.runs(id)
-	age := d.b.now.Sub(k.resolved)
+func (d *Decision) refires(id string, k known, a playbook.Alert) {
+	runs := d.open(id)
+	age := d.now.Sub(k.resolved)
 	switch {
 	case age < lateWithin:
-		d.became(KindRepeated, a, Dispatched{Reason: "late: it resolved " + short(age) + " ago"})
+		d.became(KindRepeated, a, Record{Reason: "late: it resolved " + short(age) + " ago"})
 	case len(runs) == 0:
-		d.became(KindRepeated, a, Dispatched{Reason: "it resolved before; an episode starts no run after that"})
+		d.became(KindRepeated, a, Record{Reason: "it resolved before; an episode starts no run after that"})
 	default:
 		for _, r := range runs {
-			d.tellRun(r, a)
+			d.tell(r, a)
 		}
 		k.resolved, k.firing = time.Time{}, true
-		d.became(KindRefired, a, Dispatched{Run: idsOf(runs)})
+		d.became(KindRefired, a, Record{Run: strings.Join(runs, " ")})
 	}
 	d.episodes[id] = k
 }
 
 // firing is an episode that fires: new, or known and without a run so far.
-func (d *deciding) firing(id string, k known, a playbook.Alert) {
+func (d *Decision) firing(id string, k known, a playbook.Alert) {
 	before := k
 	k.firing = true
 	d.episodes[id] = k
-	playbooks := d.b.set.Match(a)
+	playbooks := d.set.Match(a)
 	if len(playbooks) == 0 && len(k.runs) == 0 {
-		d.without(id, before, k, a, KindUnmatched, Dispatched{Reason: "no playbook matches its labels"})
+		d.without(id, before, k, a, KindUnmatched, Record{Reason: "no playbook matches its labels"})
 		return
 	}
 	var left []*playbook.Playbook
@@ -90,11 +91,11 @@ func (d *deciding) firing(id string, k known, a playbook.Alert) {
 	}
 	if len(left) == 0 {
 		if d.note.data.TruncatedAlerts > 0 { // the group has grown beyond what we are told
-			for _, r := range d.runs(id) {
-				d.tellRun(r, a)
+			for _, r := range d.open(id) {
+				d.tell(r, a)
 			}
 		}
-		d.became(KindRepeated, a, Dispatched{Run: refIDs(k.runs)})
+		d.became(KindRepeated, a, Record{Run: refIDs(k.runs)})
 		return
 	}
 	services, why, err := d.resolve(id, a)
@@ -110,7 +111,7 @@ func (d *deciding) firing(id string, k known, a playbook.Alert) {
 		}
 	}
 	if !started {
-		d.without(id, before, k, a, KindUnmatched, Dispatched{
+		d.without(id, before, k, a, KindUnmatched, Record{
 			Service: services[0].Name, Reason: "the playbooks that match its labels are for other services",
 		})
 	}
@@ -118,7 +119,7 @@ func (d *deciding) firing(id string, k known, a playbook.Alert) {
 
 // without records that an episode starts no run. When the same was found
 // before, it is a repeat.
-func (d *deciding) without(id string, before, k known, a playbook.Alert, kind string, v Dispatched) {
+func (d *Decision) without(id string, before, k known, a playbook.Alert, kind string, v Record) {
 	same := before.kind == kind && before.reason == v.Reason && before.firing
 	if kind == KindSuppressed && d.note.data.TruncatedAlerts > 0 && !d.anew {
 		same = false // the run it may start later must know
@@ -140,7 +141,7 @@ func (d *deciding) without(id string, before, k known, a playbook.Alert, kind st
 	d.episodes[id] = k
 }
 
-func (d *deciding) noService(id string, before, k known, a playbook.Alert, services []playbook.Service, why string, err error) {
+func (d *Decision) noService(id string, before, k known, a playbook.Alert, services []playbook.Service, why string, err error) {
 	switch {
 	case err != nil:
 		why = "the catalog cannot say: " + err.Error()
@@ -150,49 +151,42 @@ func (d *deciding) noService(id string, before, k known, a playbook.Alert, servi
 	default:
 		why = fmt.Sprintf("it belongs to %d services of the catalog", len(services))
 	}
-	d.without(id, before, k, a, KindNoService, Dispatched{Reason: why})
+	d.without(id, before, k, a, KindNoService, Record{Reason: why})
 }
 
 // begin lets an episode join the open run of a playbook on a service, or start
 // one. why is what led to the service, where the alert's labels alone do not.
-func (d *deciding) begin(id string, before known, a playbook.Alert, p *playbook.Playbook, svc playbook.Service, why string) {
-	v := Dispatched{Playbook: p.Name, Service: svc.Name, Reason: why}
+func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.Playbook, svc playbook.Service, why string) {
+	v := Record{Playbook: p.Name, Service: svc.Name, Reason: why}
+	if r, ok := d.runs.About(p.Name, svc.Name); ok {
+		v.Run = r.ID
+		if r.Usable {
+			d.tell(r.ID, a)
+			d.part(id, r.ID, p.Name)
+			d.became(KindCoalesced, a, v)
+			return
+		}
+		v.Reason = "run " + r.ID + " on it is set aside: people have to look at it first"
+		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
+		return
+	}
 	start := machine.Start{
-		Run: d.e.ids.next(d.b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
-		Autonomy: d.e.o.Autonomy, Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq,
+		Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
+		Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq,
 	}
-	r := d.b.about(keyOf(start))
-	if d.usable(r) {
-		d.tellRun(r, a)
-		v.Run = r.id
-		d.part(id, r.id, p.Name)
-		d.became(KindCoalesced, a, v)
-		return
-	}
-	if r != nil {
-		v.Run, v.Reason = r.id, "run "+r.id+" on it is set aside: people have to look at it first"
+	run, refused := d.runs.Start(start, p)
+	if refused != "" {
+		v.Reason = refused
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
 		return
 	}
-	reason := d.e.pauses.why(svc.Name, p.Name)
-	if reason == "" && d.e.countOpen()+len(d.b.runs) >= d.e.o.MaxOpenRuns {
-		reason = fmt.Sprintf("%d runs are open already", d.e.o.MaxOpenRuns)
-	}
-	if reason != "" {
-		v.Reason = reason
-		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
-		return
-	}
-	if err := d.b.start(start, p, nil); err != nil {
-		panic(err) // unreachable unless the machine refuses its own start: the notification is quarantined
-	}
-	v.Run = start.Run
-	d.part(id, start.Run, p.Name)
+	v.Run = run
+	d.part(id, run, p.Name)
 	d.became(KindMatched, a, v)
 }
 
 // part records within the batch that an episode has a part in a run.
-func (d *deciding) part(id, run, name string) {
+func (d *Decision) part(id, run, name string) {
 	k := d.episodes[id]
 	k.runs = append(k.runs[:len(k.runs):len(k.runs)], runRef{run, name})
 	k.kind, k.reason = "", ""
@@ -216,4 +210,38 @@ func short(d time.Duration) string {
 		return playbook.FormatDuration(d.Round(time.Second))
 	}
 	return d.Round(100 * time.Millisecond).String()
+}
+
+// mostStrays is how many reasons why alerts belong to no service are told one
+// by one in a batch. A storm may have one for each alert.
+const mostStrays = 3
+
+// unserved is a message about alerts of one batch that belong to no service: a
+// storm of them is few messages.
+type unserved struct {
+	at   int // among the batch's notices
+	more int
+	why  string
+}
+
+// unserved tells people of an alert that belongs to no service.
+func (d *Decision) unserved(a playbook.Alert, reason string) {
+	key, why := reason, reason
+	if d.strays[reason] == nil && len(d.strays) >= mostStrays {
+		key, why = "", "several reasons, see responder audit list; the first is: "+reason
+	}
+	if u := d.strays[key]; u != nil {
+		u.more++
+		first := &d.Notices[u.at]
+		first.Text = fmt.Sprintf("alert %s and %d more start no run: %s", first.Alert.Labels["alertname"], u.more, u.why)
+		return
+	}
+	if d.strays == nil {
+		d.strays = map[string]*unserved{}
+	}
+	d.strays[key] = &unserved{at: len(d.Notices), why: why}
+	d.Notices = append(d.Notices, machine.Effect{
+		Key: fmt.Sprintf("dispatch/%s/no-service/%d", a.Episode(), d.note.seq), Alert: a,
+		Text: fmt.Sprintf("alert %s starts no run: %s", a.Labels["alertname"], why),
+	})
 }

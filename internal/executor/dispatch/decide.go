@@ -1,0 +1,207 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Bounds of one batch of the dispatcher: a storm shares appends, a lone
+// notification waits for nobody.
+const (
+	batchNotifications = 64
+	batchAlerts        = 256
+	batchRecords       = audit.MaxBatch / 4 // of the stream dispatch: what follows for runs has to fit, too
+	ahead              = 5 * time.Minute    // clock skew that is still believed
+)
+
+// quarantined is what people are told of a notification that was set aside.
+func (n Note) quarantined(why string) machine.Effect {
+	return machine.Effect{
+		Key:  fmt.Sprintf("intake/%d/quarantined", n.index),
+		Text: fmt.Sprintf("notification %d cannot be processed and was set aside, its alerts start no run: %s", n.seq, why),
+	}
+}
+
+// Runs is what the executor lets a decision do to runs, all in one batch. Nothing
+// of it is true before the batch is committed.
+type Runs interface {
+	// About returns the run that is open about a playbook and a service; false when
+	// there is none.
+	About(playbook, service string) (Run, bool)
+
+	// Open returns an open run; false when there is none.
+	Open(id string) (Run, bool)
+
+	// Tell hands an alert to a run. It panics where a run that this batch starts
+	// cannot take it.
+	Tell(run string, a playbook.Alert, truncated bool)
+
+	// Start starts a run, and returns its id; or why none may start now, such as a
+	// pause. The executor adds the id and its own autonomy to s.
+	Start(s machine.Start, p *playbook.Playbook) (id, refused string)
+
+	// Full reports whether no further alert should come into the batch.
+	Full() bool
+}
+
+// Run is an open run.
+type Run struct {
+	ID     string
+	Usable bool // it can be told of alerts; one in quarantine cannot
+}
+
+// Decision is what becomes of alerts, in one batch of the executor: its records
+// are appended with the events of the runs, and Commit is called when they are
+// durable.
+type Decision struct {
+	Records  []audit.Record   // of the stream dispatch, after Head
+	Notices  []machine.Effect // what people are told
+	Resolved []string         // episodes whose end was learned
+
+	d        *Dispatcher
+	runs     Runs
+	now      time.Time
+	set      *playbook.Set
+	found    Resolved
+	next     cursor
+	episodes map[string]known     // as the batch leaves them
+	strays   map[string]*unserved // by reason: what people are told once
+
+	note Note
+	anew bool   // the note was decided before, and these alerts of it suppressed
+	last Record // the record that the next alert may share
+	kind string
+}
+
+// Decide begins a decision with the set of playbooks that is in force.
+func (d *Dispatcher) Decide(runs Runs, now time.Time, set *playbook.Set, found Resolved) *Decision {
+	return &Decision{d: d, runs: runs, now: now, set: set, found: found, next: d.cursor, episodes: map[string]known{}}
+}
+
+// Notifications decides alerts of notifications, as many as fit the batch.
+func (d *Decision) Notifications(notes []Note) {
+	left := batchAlerts
+	for i := range notes {
+		left -= d.notification(notes[i], left)
+		if left <= 0 || d.full() {
+			return
+		}
+	}
+}
+
+func (d *Decision) full() bool { return d.runs.Full() || len(d.Records) >= batchRecords }
+
+// Quarantine sets a notification aside for good.
+func (d *Decision) Quarantine(n Note, why error) {
+	d.note = n
+	d.whole(KindQuarantined, why.Error())
+}
+
+// Commit makes what was decided true in memory.
+func (d *Decision) Commit() {
+	d.next.head += uint64(len(d.Records))
+	d.d.cursor = d.next
+	for id, k := range d.episodes {
+		// Runs were noted before: they know more than the copy does.
+		k.runs = d.d.get(id).runs
+		d.d.put(id, k)
+	}
+}
+
+// notification decides alerts of one notification, at most so many and until
+// the batch is full, and returns how many it took.
+func (d *Decision) notification(n Note, most int) int {
+	d.note = n
+	d.last, d.kind = Record{}, ""
+	switch {
+	case n.broken != nil:
+		d.whole(KindQuarantined, n.broken.Error())
+		return 1
+	case d.d.blames(Place(n.index, d.next.offset)):
+		d.whole(KindQuarantined, "the process ended while it was being processed, more than once")
+		return 1
+	case len(n.data.Alerts) == 0:
+		d.whole(KindEmpty, "")
+		return 1
+	}
+	rest := n.data.Alerts[min(d.next.offset, len(n.data.Alerts)):]
+	if len(rest) > most {
+		rest = rest[:most]
+	}
+	took := 0
+	for ; took < len(rest) && (took == 0 || !d.full()); took++ {
+		d.next.offset++
+		d.alert(rest[took])
+	}
+	d.next.large = n
+	if d.next.offset >= len(n.data.Alerts) {
+		d.next.index, d.next.offset, d.next.large = n.index+1, 0, Note{}
+	}
+	return max(1, took)
+}
+
+// whole records what became of a whole notification.
+func (d *Decision) whole(kind, reason string) {
+	d.next.index, d.next.offset = d.note.index+1, 0
+	d.record(kind, Record{
+		Notification: d.note.seq, Index: d.note.index, Upto: len(d.note.data.Alerts), Done: true, Reason: reason,
+	})
+	if kind == KindQuarantined {
+		d.d.log.Error("notification quarantined", "entry", d.note.seq, "err", reason)
+		d.Notices = append(d.Notices, d.note.quarantined(reason))
+	}
+}
+
+func (d *Decision) record(kind string, v Record) {
+	d.Records = append(d.Records, audit.Record{Kind: kind, Time: d.now, Data: encode(v)})
+}
+
+// became records what became of an alert. Neighbours with the same fate share a
+// record: a notification can carry ten thousand.
+func (d *Decision) became(kind string, a playbook.Alert, v Record) {
+	v.Notification, v.Index, v.Status = d.note.seq, d.note.index, string(a.Status)
+	v.Upto, v.Done = d.next.offset, d.next.offset >= len(d.note.data.Alerts)
+	if d.anew {
+		v.Again, v.Index, v.Upto, v.Done = true, d.next.index, d.next.offset, d.next.offset == 0
+		if v.Done {
+			v.Index-- // the last one that is done
+		}
+	}
+	last := d.last
+	if d.kind == kind && last.Run == v.Run && last.Playbook == v.Playbook && last.Service == v.Service && last.Reason == v.Reason && last.Status == v.Status {
+		v.Episodes = append(last.Episodes, a.Episode())
+		d.Records = d.Records[:len(d.Records)-1]
+	} else {
+		v.Episodes = []string{a.Episode()}
+	}
+	d.record(kind, v)
+	d.last, d.kind = v, kind
+}
+
+// get returns what is known of an episode, as the batch leaves it.
+func (d *Decision) get(id string) known {
+	if k, ok := d.episodes[id]; ok {
+		return k
+	}
+	return d.d.get(id)
+}
+
+// tell hands an alert to a run.
+func (d *Decision) tell(run string, a playbook.Alert) {
+	d.runs.Tell(run, a, d.note.data.TruncatedAlerts > 0)
+}
+
+// open returns the open runs that an episode has a part in.
+func (d *Decision) open(id string) []string {
+	var out []string
+	for _, ref := range d.get(id).runs {
+		if r, ok := d.runs.Open(ref.id); ok && r.Usable {
+			out = append(out, r.ID)
+		}
+	}
+	return out
+}

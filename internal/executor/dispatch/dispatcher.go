@@ -1,0 +1,202 @@
+package dispatch
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Services finds the services an alert is about, and says why when there is
+// none or more than one. It must answer within seconds, since alerts are decided
+// one after the other.
+type Services interface {
+	Resolve(a playbook.Alert) (services []playbook.Service, why string, err error)
+}
+
+// Dispatcher reads notifications and decides what becomes of their alerts. One
+// goroutine reads with it; Decision and what it does belong to the executor's
+// loop, which that goroutine waits for.
+type Dispatcher struct {
+	journal  *audit.Journal
+	services Services
+	blames   func(place string) bool
+	log      *slog.Logger
+
+	*episodes
+	cursor cursor
+}
+
+// cursor is where the dispatcher stands.
+type cursor struct {
+	index  uint64 // of the next notification in the stream intake
+	offset int    // of its next alert
+	head   uint64 // of the stream dispatch
+
+	large Note // the notification at index, when it is decided in parts
+}
+
+// New returns a dispatcher that has read nothing. blames reports whether the
+// process died over a place too often: see Place.
+func New(journal *audit.Journal, services Services, blames func(place string) bool, log *slog.Logger) *Dispatcher {
+	return &Dispatcher{journal: journal, services: services, blames: blames, log: log, episodes: newEpisodes()}
+}
+
+// Head is the head of the stream dispatch.
+func (d *Dispatcher) Head() uint64 { return d.cursor.head }
+
+// Halfway reports whether the next notification is decided in part.
+func (d *Dispatcher) Halfway() bool { return d.cursor.offset != 0 }
+
+// Check makes sure that nobody else dispatches.
+func (d *Dispatcher) Check() error {
+	head, err := d.journal.Head(Stream)
+	if err == nil && head != d.cursor.head {
+		err = fmt.Errorf("stream dispatch has %d records, %d were expected: does a second executor run on this journal?", head, d.cursor.head)
+	}
+	return err
+}
+
+// Place names a notification that is decided from an alert on.
+func Place(index uint64, offset int) string { return fmt.Sprintf("intake@%d/%d", index, offset) }
+
+// Places names notifications that are decided in one batch.
+func (d *Dispatcher) Places(notes []Note) []string {
+	out := []string{Place(notes[0].index, d.cursor.offset)}
+	for _, n := range notes[1:] {
+		out = append(out, Place(n.index, 0))
+	}
+	return out
+}
+
+// OnlyWaiting names the notification that waits, when no other does.
+func (d *Dispatcher) OnlyWaiting() (place string, ok bool, err error) {
+	head, err := d.journal.Head(StreamIntake)
+	if err != nil {
+		return "", false, fmt.Errorf("read intake: %w", err)
+	}
+	return Place(d.cursor.index, d.cursor.offset), head == d.cursor.index+1, nil
+}
+
+// Load finds the cursor and rebuilds the known episodes from the
+// records young enough to matter.
+func (d *Dispatcher) Load(now time.Time) error {
+	head, err := d.journal.Head(Stream)
+	if err != nil {
+		return fmt.Errorf("read dispatch: %w", err)
+	}
+	d.cursor.head = head
+	from, err := d.since(head, now.Add(-EpisodesKept))
+	if err != nil {
+		return err
+	}
+	for rec, err := range d.journal.Stream(Stream, from) {
+		if err != nil {
+			return fmt.Errorf("read dispatch: %w", err)
+		}
+		r, err := DecodeRecord(rec)
+		if err != nil {
+			return err
+		}
+		d.fold(rec, r)
+		d.cursor.index, d.cursor.offset = r.Index, r.Upto
+		if r.Done {
+			d.cursor.index, d.cursor.offset = r.Index+1, 0
+		}
+	}
+	return nil
+}
+
+// fold folds what a record of the stream dispatch says about episodes.
+func (d *Dispatcher) fold(rec audit.Record, r Record) {
+	for _, id := range r.Episodes {
+		k := d.get(id)
+		if !r.Again {
+			k.seen = rec.Time
+		}
+		switch rec.Kind {
+		case KindMatched, KindCoalesced:
+			k.firing, k.kind, k.reason = true, "", ""
+			if ref := (runRef{r.Run, r.Playbook}); !slices.Contains(k.runs, ref) && !d.released[r.Run] {
+				k.runs = append(slices.Clip(k.runs), ref)
+			}
+		case KindResolved:
+			k.firing = false
+			if k.resolved.IsZero() {
+				k.resolved = rec.Time
+			}
+		case KindRefired:
+			k.firing, k.resolved = true, time.Time{}
+		case KindUnmatched, KindNoService, KindSuppressed:
+			if strings.HasPrefix(r.Reason, "starts ") {
+				continue // clock skew: not remembered
+			}
+			k.firing, k.kind, k.reason, k.note = true, rec.Kind, r.Reason, r.Notification
+		case KindQuarantined:
+			k.kind, k.reason = rec.Kind, r.Reason
+		}
+		d.put(id, k)
+	}
+}
+
+// since returns the index of the first record of the stream dispatch with that head
+// that is not older than that, or of the last one, which is the cursor.
+func (d *Dispatcher) since(head uint64, old time.Time) (uint64, error) {
+	if head == 0 {
+		return 0, nil
+	}
+	var failed error
+	i := sort.Search(int(head-1), func(i int) bool {
+		for rec, err := range d.journal.Stream(Stream, uint64(i)) {
+			failed = cmp.Or(failed, err)
+			return !rec.Time.Before(old)
+		}
+		return true
+	})
+	return uint64(i), failed
+}
+
+// Note is a notification to be decided.
+type Note struct {
+	seq, index uint64
+	data       playbook.Notification
+	broken     error
+}
+
+// Next reads the next notifications, as many as fit one batch.
+func (d *Dispatcher) Next() ([]Note, error) {
+	if l := d.cursor.large; d.cursor.offset > 0 && l.index == d.cursor.index && len(l.data.Alerts) > 0 {
+		return []Note{l}, nil
+	}
+	var out []Note
+	alerts := 0
+	for rec, err := range d.journal.Stream(StreamIntake, d.cursor.index) {
+		if err != nil {
+			return nil, fmt.Errorf("read notifications: %w", err)
+		}
+		n := Note{seq: rec.Seq, index: rec.Index}
+		n.data, n.broken = decodeNotification(rec.Data)
+		out = append(out, n)
+		alerts += len(n.data.Alerts)
+		if len(out) == batchNotifications || alerts >= batchAlerts {
+			break
+		}
+	}
+	return out, nil
+}
+
+// decodeNotification decodes a notification; a panic over it is an error, too.
+func decodeNotification(data []byte) (n playbook.Notification, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return playbook.DecodeNotification(data)
+}
