@@ -39,7 +39,7 @@ func (a *ArgoCD) generate() error {
 		return err
 	}
 	state, ok := await(30*time.Second, func(ctx context.Context) (bool, string) { // there is nothing to wait for before its first status
-		_, err := a.cp.TryKubectl(ctx, "wait", "--for=condition=Established", "--timeout=10s", "-f", crds)
+		_, err := a.cp.TryKubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
 		return err == nil, fmt.Sprint(err)
 	})
 	if !ok {
