@@ -22,7 +22,6 @@ func (s *Service) openPages() (webhook.Pages, error) {
 	site, err := web.New(web.Options{
 		Runs:   pageRuns{views{s.executor}},
 		Log:    pageLog{s.journal},
-		Words:  pageWords(),
 		Ladder: func() web.Table { return ladderPage(trackRecord{s.executor}.Levers("", "")) },
 		Policy: func() web.Table { return policyPage(s.rules) },
 		Pauses: s.pauseLines,
@@ -33,20 +32,6 @@ func (s *Service) openPages() (webhook.Pages, error) {
 		return nil, err
 	}
 	return pages{site}, nil
-}
-
-// pageWords are the words of the CLI.
-func pageWords() web.Words {
-	return web.Words{
-		Event:    func(e machine.Event) (string, []string) { return runview.DescribeEvent(e.Kind, e) },
-		Standing: runview.Standing,
-		Alert:    runview.AlertLine,
-		State:    runview.StateWhat,
-		Capacity: runview.CapacityLine,
-		Shadow:   runview.ShadowLine,
-		Curves:   runview.Curves,
-		Path:     runview.DrawPath,
-	}
 }
 
 // pages hands the receiver's visitors to the site.
@@ -103,67 +88,28 @@ func (s *Service) pauseLines() []string {
 	return lines
 }
 
-// ladderPage is the table of 'responder ladder'; its counts by kind of failure,
-// which -o wide has, would not fit a page.
+// ladderPage is the table of 'responder ladder'.
 func ladderPage(levers []api.TrackRecord) web.Table {
-	page := tablePage(runview.LadderTable(levers))
-	for _, l := range levers {
-		if l.Demoted {
-			page.Notes = append(page.Notes, l.Lever+" on "+l.Service+": "+l.Why)
-		}
-		if l.Proposal != "" {
-			page.Notes = append(page.Notes, l.Lever+" on "+l.Service+": "+l.Proposal)
-		}
+	return web.Table{
+		Table: runview.LadderTable(levers),
+		Notes: append(runview.LadderNotes(levers), "Every count, by how it ended: responder ladder -o wide"),
 	}
-	page.Notes = append(page.Notes, "Every count, by how it ended: responder ladder -o wide")
-	return page
 }
 
 // policyPage is the rules in force.
 func policyPage(r *rules) web.Table {
-	page := web.Table{
-		Head: []string{"Rule", "Effect", "Says", "When", "May approve alone"}, Empty: "No policy is configured: policy.file in the configuration names one.",
-	}
+	page := web.Table{Table: &runview.Table{
+		Columns: []runview.Column{{Head: "RULE"}, {Head: "EFFECT"}, {Head: "SAYS"}, {Head: "WHEN"}, {Head: "MAY APPROVE ALONE"}},
+		Empty:   "No policy is configured: policy.file in the configuration names one.",
+	}}
 	set := r.current.Load()
 	if set == nil {
 		return page
 	}
 	page.Empty = "The policy has no rules."
 	for _, rule := range set.Rules() {
-		page.Rows = append(page.Rows, []string{rule.Place, rule.Kind, rule.Says, runview.OrDash(rule.When), orNobody(rule.BreakGlass)})
+		page.Add(rule.Place, rule.Kind, rule.Says, runview.OrDash(rule.When), runview.OrText(strings.Join(rule.BreakGlass, ", "), "nobody"))
 	}
 	page.Notes = []string{"digest " + set.Digest(), "What may run, when, and who would have to say yes: responder policy explain"}
 	return page
-}
-
-func orNobody(who []string) string {
-	if len(who) == 0 {
-		return "nobody"
-	}
-	return strings.Join(who, ", ")
-}
-
-// tablePage is what a table shows in a terminal, whole.
-func tablePage(t *runview.Table) web.Table {
-	page := web.Table{Empty: t.Empty, Rows: make([][]string, len(t.Rows))}
-	for i, c := range t.Columns {
-		if c.Wide {
-			continue
-		}
-		page.Head = append(page.Head, headline(c.Head))
-		for n, row := range t.Rows {
-			page.Rows[n] = append(page.Rows[n], row[i])
-		}
-	}
-	return page
-}
-
-// headline is a terminal's heading as a page has it: "Level", not "LEVEL". What
-// stands in brackets is a unit, and stays.
-func headline(head string) string {
-	word, unit, _ := strings.Cut(head, " (")
-	if word == "" {
-		return head
-	}
-	return word[:1] + strings.ToLower(word[1:]) + head[len(word):len(head)-len(unit)] + unit
 }

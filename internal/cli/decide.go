@@ -95,7 +95,7 @@ that; it takes --reason and stands out in the log.`,
 			if g := after.Gate; g != nil && len(g.Votes) > 0 {
 				return fmt.Sprintf("your approval of %s counts; still needed:\n%s", id, strings.TrimSuffix(runview.Printable(runview.UnmetLines(*after.Machine().Gate)), "\n"))
 			}
-			return fmt.Sprintf("approved %s; follow it with: responder runs watch %s", id, id)
+			return fmt.Sprintf("approved %s; follow it with: %s", id, runview.WatchCommand(id))
 		},
 	}.command(p, &d, cmd)
 }
@@ -128,7 +128,9 @@ may ask for this, a few times for one lever.`,
 	addQuestionFlags(cmd, &d)
 	return decision{
 		verb: "replan", reason: "why, for the record",
-		said: says("%[1]s plans afresh; look at what it asks then with: responder runs show %[1]s"),
+		said: func(id string, _ api.Run) string {
+			return id + " plans afresh; look at what it asks then with: " + runview.ShowCommand(id)
+		},
 	}.command(p, &d, cmd)
 }
 

@@ -144,19 +144,9 @@ func writeLadder(w io.Writer, levers []api.TrackRecord, wide bool) error {
 	if err := runview.LadderTable(levers).Write(w, wide); err != nil {
 		return err
 	}
-	for _, l := range levers {
-		var notes []string
-		if l.Demoted {
-			notes = append(notes, l.Why)
-		}
-		if l.Proposal != "" {
-			notes = append(notes, l.Proposal)
-		}
-		for _, note := range notes {
-			text := fmt.Sprintf("%s on %s: %s", l.Lever, l.Service, note)
-			if _, err := fmt.Fprintf(w, "\n%s\n", runview.Printable(strings.Join(runview.Wrap(text, runview.Width-2), "\n  "))); err != nil {
-				return err
-			}
+	for _, note := range runview.LadderNotes(levers) {
+		if _, err := fmt.Fprintf(w, "\n%s\n", runview.Printable(strings.Join(runview.Wrap(note, runview.Width-2), "\n  "))); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -70,7 +70,7 @@ func writeRun(w io.Writer, report api.RunReport, document string, wide bool) err
 	var samples []machine.Sample
 	for _, e := range report.Events {
 		fact := e.Machine()
-		r.Event(fact.Kind, fact)
+		r.Event(fact)
 		if fact.Sample != nil {
 			samples = append(samples, *fact.Sample)
 		}

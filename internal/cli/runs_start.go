@@ -12,6 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // startRequest is a request for a run with its key.
@@ -65,7 +66,7 @@ user:anonymous, so that what such a run asks is never approved.`,
 				if status == http.StatusOK { // 201 is a new one
 					said = "already started as " + id
 				}
-				_, err := fmt.Fprintf(w, "%s; follow it with: responder runs watch %s\n", said, id)
+				_, err := fmt.Fprintf(w, "%s; follow it with: %s\n", said, runview.WatchCommand(id))
 				return err
 			})
 		},

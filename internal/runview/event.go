@@ -169,7 +169,7 @@ func describeGate(kind machine.EventKind, e machine.Event) string {
 	case machine.GateEscalated:
 		return JoinClauses(fmt.Sprintf("escalated to tier %d", e.Tier), e.Message)
 	case machine.GateDecided:
-		return decisionWord(e.Decision) + " by " + decisionLine(e.Decision)
+		return VoteLine(e.Decision)
 	case machine.GateVoided:
 		if e.Decision != nil {
 			return JoinClauses("question void", JoinClauses(e.Message, e.Decision.Reason))
@@ -183,6 +183,9 @@ func describeGate(kind machine.EventKind, e machine.Event) string {
 		return fmt.Sprintf("decision of %s ignored: %s", decisionLine(e.Decision), e.Message)
 	}
 }
+
+// VoteLine is what a person decided about a question.
+func VoteLine(d *machine.Decision) string { return decisionWord(d) + " by " + decisionLine(d) }
 
 // decisionWord is loud about an approval past the needs.
 func decisionWord(d *machine.Decision) string {

@@ -18,17 +18,13 @@ func (r *Renderer) gate(run string, g machine.Gate) {
 		}
 	}
 	if g.NotBy != "" {
-		r.Printf("          %s asked for the run and cannot approve it\n", g.NotBy)
+		r.Printf("          %s\n", NotByLine(g))
 	}
 	if !g.RemindAt.IsZero() && !g.Reminded {
 		r.Printf("          people are reminded at %s\n", Time(g.RemindAt))
 	}
-	for i, t := range g.Tiers {
-		word := "is told at " + Time(g.Opened.Add(t.After))
-		if i < g.Told {
-			word = "was told after " + playbook.FormatDuration(t.After)
-		}
-		r.Printf("          tier %d: %s %s\n", i+1, strings.Join(t.To, ", "), word)
+	for _, line := range TierLines(g) {
+		r.Printf("          %s\n", line)
 	}
 	r.Printf("          responder approve %s, or responder deny %s --reason ...\n", run, run)
 	if g.Digest != "" {
@@ -37,6 +33,22 @@ func (r *Renderer) gate(run string, g machine.Gate) {
 	if len(g.BreakGlass) > 0 {
 		r.Printf("          alone: %s, by responder approve %s --break-glass --reason ...\n", strings.Join(g.BreakGlass, ", "), run)
 	}
+}
+
+// NotByLine names the person who may not approve.
+func NotByLine(g machine.Gate) string { return g.NotBy + " started the run and cannot approve it" }
+
+// TierLines lists who is told while nobody decides.
+func TierLines(g machine.Gate) []string {
+	var lines []string
+	for i, t := range g.Tiers {
+		word := "is told at " + Time(g.Opened.Add(t.After))
+		if i < g.Told {
+			word = "was told after " + playbook.FormatDuration(t.After)
+		}
+		lines = append(lines, fmt.Sprintf("tier %d: %s %s", i+1, strings.Join(t.To, ", "), word))
+	}
+	return lines
 }
 
 // plainGate reports whether one yes of those named is all there is to say.

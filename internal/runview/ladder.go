@@ -71,3 +71,18 @@ func limitKinds(l api.TrackRecord) string {
 func recoveredWord(l api.TrackRecord) string {
 	return fmt.Sprintf("%d of %d", l.Recovered, l.WouldApply-l.Watched)
 }
+
+// LadderNotes returns what the table is too narrow for: why levers were demoted,
+// and what could be raised.
+func LadderNotes(levers []api.TrackRecord) []string {
+	var notes []string
+	for _, l := range levers {
+		if l.Demoted {
+			notes = append(notes, l.Lever+" on "+l.Service+": "+l.Why)
+		}
+		if l.Proposal != "" {
+			notes = append(notes, l.Lever+" on "+l.Service+": "+l.Proposal)
+		}
+	}
+	return notes
+}

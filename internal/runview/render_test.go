@@ -54,7 +54,7 @@ func TestEveryEventHasWords(t *testing.T) {
 			t.Errorf("%s is shown as its stored name", kind)
 		}
 		r := NewRenderer(&strings.Builder{})
-		r.Event(kind, machine.Event{Kind: kind, Sample: &machine.Sample{}, Plan: &machine.Plan{}, Guards: []machine.GuardVerdict{{}}})
+		r.Event(machine.Event{Kind: kind, Sample: &machine.Sample{}, Plan: &machine.Plan{}, Guards: []machine.GuardVerdict{{}}})
 		if r.Err != nil {
 			t.Errorf("%s: %v", kind, r.Err)
 		}
@@ -157,7 +157,7 @@ func TestGateInFull(t *testing.T) {
 	want := `gate      user:ada (playbook bad-rollout, state rollback) and 2 of group:oncall through strong authentication (policy two, policy.yaml:4), until 2026-11-21 08:15:00Z, else escalate
           needs user:ada (playbook bad-rollout, state rollback): user:ada approved
           needs 2 of group:oncall through strong authentication (policy two, policy.yaml:4): user:bob approved
-          user:eve asked for the run and cannot approve it
+          user:eve started the run and cannot approve it
           people are reminded at 2026-11-21 08:05:00Z
           tier 1: pager was told after 1m
           tier 2: boss, pager is told at 2026-11-21 08:10:00Z
@@ -173,14 +173,14 @@ func TestGateInFull(t *testing.T) {
 // What a check asked and what a proof measures is said in words; the query
 // behind them is for those who want it.
 func TestQueriesAreForThoseWhoWantThem(t *testing.T) {
-	started := machine.Event{Action: machine.ActionCheck, With: map[string]any{"query": "sum(\n  slow\n)", "asks": "slow requests"}}
-	found := machine.Event{Facts: []string{"slow requests: 3"}}
+	started := machine.Event{Kind: machine.EffectStarted, Action: machine.ActionCheck, With: map[string]any{"query": "sum(\n  slow\n)", "asks": "slow requests"}}
+	found := machine.Event{Kind: machine.CheckCompleted, Facts: []string{"slow requests: 3"}}
 	for _, wide := range []bool{false, true} {
 		var b strings.Builder
 		r := NewRenderer(&b)
 		r.Wide = wide
-		r.Event(machine.EffectStarted, started)
-		r.Event(machine.CheckCompleted, found)
+		r.Event(started)
+		r.Event(found)
 		got := b.String()
 		if !strings.Contains(got, "slow requests: 3\n") || strings.Contains(got, "query  sum( slow )\n") != wide {
 			t.Errorf("wide %t:\n%s", wide, got)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -21,12 +22,15 @@ type Renderer struct {
 	Book  *playbook.Playbook // of the run; nil: states are shown by name only
 	Run   machine.State      // as it is; zero: what a change is proven by is not shown
 	Began time.Time
-	plans map[string]bool // digests already shown
-	Brief bool            // of like samples in a row only the first
-	Wide  bool            // with the queries behind numbers and conditions
-	query string          // of the check under way
-	last  machine.Verdict
+	Brief bool                      // see [Timeline]
+	Wide  bool                      // with the queries behind numbers and conditions
+	Width int                       // lines of events are wrapped to it; 0: they are not
+	Paint func(Tone, string) string // marks a line; nil: nothing is marked
 	Err   error
+
+	lines Timeline
+	plans map[string]bool // digests already shown
+	query string          // of the check under way
 }
 
 // NewRenderer returns a renderer that writes to w.
@@ -36,8 +40,34 @@ func NewRenderer(w io.Writer) *Renderer {
 
 // Printf writes a line, unless an earlier write failed.
 func (r *Renderer) Printf(format string, args ...any) {
+	r.write(Printable(fmt.Sprintf(format, args...)))
+}
+
+// line writes text after a head.
+func (r *Renderer) line(head, text string, tone Tone) {
+	lines := []string{Printable(text)}
+	if r.Width > 0 {
+		lines = Wrap(lines[0], r.Width-utf8.RuneCountInString(head))
+	}
+	for _, l := range lines {
+		if r.Paint != nil {
+			l = r.Paint(tone, l)
+		}
+		r.write(head + l + "\n")
+		head = strings.Repeat(" ", utf8.RuneCountInString(head))
+	}
+}
+
+// detail writes a line that begins with blanks.
+func (r *Renderer) detail(format string, args ...any) {
+	whole := fmt.Sprintf(format, args...)
+	text := strings.TrimLeft(whole, " ")
+	r.line(whole[:len(whole)-len(text)], text, "")
+}
+
+func (r *Renderer) write(text string) {
 	if r.Err == nil {
-		_, r.Err = io.WriteString(r.w, Printable(fmt.Sprintf(format, args...)))
+		_, r.Err = io.WriteString(r.w, text)
 	}
 }
 
@@ -149,28 +179,24 @@ func Round(d time.Duration) time.Duration {
 }
 
 // Event writes one event. The first one sets the zero of the time column.
-func (r *Renderer) Event(kind machine.EventKind, e machine.Event) {
+func (r *Renderer) Event(e machine.Event) {
 	if r.Began.IsZero() {
 		r.Began = e.At
 	}
-	what, details := DescribeEvent(kind, e)
-	if e.Action == machine.ActionCheck && kind == machine.EffectStarted {
+	if e.Action == machine.ActionCheck && e.Kind == machine.EffectStarted {
 		r.query, _ = e.With["query"].(string)
 	}
-	if what == "" || r.Brief && r.repeats(e) {
+	r.lines.Book, r.lines.Brief = r.Book, r.Brief
+	line, shown := r.lines.Line(e)
+	if !shown {
 		return
 	}
-	if kind == machine.StateEntered && r.Book != nil {
-		if st := r.Book.State(e.State); st != nil {
-			what += ": " + StateWhat(st)
-		}
-	}
-	r.Printf("%9s  %s\n", "+"+Round(e.At.Sub(r.Began)).String(), what)
-	for _, d := range details {
-		r.Printf("%11s%s\n", "", d)
+	r.line(fmt.Sprintf("%9s  ", "+"+Round(e.At.Sub(r.Began)).String()), line.What, line.Tone)
+	for _, d := range line.Details {
+		r.detail("%11s%s", "", d)
 	}
 	switch {
-	case kind == machine.CheckCompleted:
+	case e.Kind == machine.CheckCompleted:
 		r.behind(r.query)
 	case e.Plan != nil:
 		r.plan(e.State, *e.Plan)
@@ -188,36 +214,36 @@ func (r *Renderer) plan(state string, p machine.Plan) {
 		return
 	}
 	r.plans[digest] = true
-	r.Printf("             target  %s %s/%s\n", p.Target.Kind, p.Target.Namespace, p.Target.Name)
+	r.detail("             target  %s %s/%s", p.Target.Kind, p.Target.Namespace, p.Target.Name)
 	for _, c := range p.Diff {
-		r.Printf("             %s\n", c.Path)
+		r.detail("             %s", c.Path)
 		if c.From != "" {
-			r.Printf("               - %s\n", c.From)
+			r.detail("               - %s", c.From)
 		}
 		if c.To != "" {
-			r.Printf("               + %s\n", c.To)
+			r.detail("               + %s", c.To)
 		}
 	}
 	word := "verify"
 	r.Run.Playbook = r.Book
 	for _, line := range r.Run.ProofLines(state, r.Run.Updated) {
-		r.Printf("             %-7s %s\n", word, line.Text)
+		r.detail("             %-7s %s", word, line.Text)
 		r.behind(line.Query)
 		word = ""
 	}
-	r.Printf("             undo    %s\n", p.Undo)
-	r.Printf("             risk    %s: %s\n", p.Risk, p.Why)
-	r.Printf("             ready   %s\n", CapacityLine(p.Capacity))
+	r.detail("             undo    %s", p.Undo)
+	r.detail("             risk    %s: %s", p.Risk, p.Why)
+	r.detail("             ready   %s", CapacityLine(p.Capacity))
 	for _, n := range p.Notes {
-		r.Printf("             note    %s\n", n)
+		r.detail("             note    %s", n)
 	}
-	r.Printf("             digest  %s\n", digest)
+	r.detail("             digest  %s", digest)
 }
 
 // behind writes the query that a line above says in words, for those who want it.
 func (r *Renderer) behind(query string) {
 	if r.Wide && query != "" {
-		r.Printf("               query  %s\n", strings.Join(strings.Fields(query), " "))
+		r.detail("               query  %s", strings.Join(strings.Fields(query), " "))
 	}
 }
 
@@ -235,7 +261,7 @@ func CapacityLine(c machine.Capacity) string {
 
 func (r *Renderer) guards(verdicts []machine.GuardVerdict) {
 	for _, g := range verdicts {
-		r.Printf("             %-7s %s: %s\n", GuardWord(g), g.Guard, g.Why)
+		r.detail("             %-7s %s: %s", GuardWord(g), g.Guard, g.Why)
 	}
 }
 
@@ -251,23 +277,18 @@ func GuardWord(g machine.GuardVerdict) string {
 	}
 }
 
-// repeats reports whether a sample says what the one before said.
-func (r *Renderer) repeats(e machine.Event) bool {
-	if e.Sample == nil {
-		return false
-	}
-	same := r.last == e.Sample.Verdict
-	r.last = e.Sample.Verdict
-	return same
-}
-
 // sample writes the readings that are not as they should be.
 func (r *Renderer) sample(s machine.Sample) {
 	for _, v := range s.Values {
 		if !v.OK {
-			r.Printf("             no  %s %s %s %s\n", readingValue(v), v.Op, playbook.Quantity(v.Limit, v.Unit), Cut(Cell(v.Name), 50))
+			r.detail("             no  %s: %s", Cut(Cell(v.Name), 50), ReadingText(v))
 		}
 	}
+}
+
+// ReadingText returns a number of a sample with its limit.
+func ReadingText(v machine.Reading) string {
+	return fmt.Sprintf("%s, want %s %s", readingValue(v), v.Op, playbook.Quantity(v.Limit, v.Unit))
 }
 
 func readingValue(v machine.Reading) string {

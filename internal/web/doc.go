@@ -2,9 +2,9 @@
 // rules, as HTML for a browser on a phone at three in the morning.
 //
 // It is a projection like the CLI. What a run has come to is its
-// [machine.State]; how an event, a status or a path is said comes from the CLI
-// itself through [Words], so that terminal and page never differ. The package
-// keeps nothing, changes nothing and decides nothing: the forms on a page are
+// [machine.State]; the words for an event, a status or a path are those of
+// package runview, as on a terminal. The package keeps nothing, changes nothing
+// and decides nothing: the forms on a page are
 // taken by the receiver, which authenticates, refuses the pages of other
 // sites, and hands the decision to the run.
 //

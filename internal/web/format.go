@@ -7,9 +7,6 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // Limits of one shown value, in characters.
@@ -102,19 +99,4 @@ func runOf(stream string) string {
 		return ""
 	}
 	return id
-}
-
-// reading formats a number of a sample with its limit.
-func reading(r machine.Reading) string {
-	if r.Value == nil {
-		return fmt.Sprintf("no value (%s), want %s %s", r.Why, r.Op, playbook.Quantity(r.Limit, r.Unit))
-	}
-	return fmt.Sprintf("%s, want %s %s", playbook.Quantity(*r.Value, r.Unit), r.Op, playbook.Quantity(r.Limit, r.Unit))
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

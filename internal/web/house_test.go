@@ -5,18 +5,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // house stands for journal and executor. It counts what is read of it.
@@ -85,54 +83,17 @@ func (h *house) add(s machine.State, events ...machine.Event) {
 	h.events[s.Start.Run] = events
 }
 
-// words are short ones of the test's own; the CLI's are tested where they are.
-func words() Words {
-	return Words{
-		Event: func(e machine.Event) (string, []string) {
-			if e.Kind == machine.EffectStarted {
-				return "", nil
-			}
-			by := ""
-			if e.Decision != nil {
-				by = " " + e.Decision.By + " " + e.Decision.Reason
-			}
-			return strings.TrimSpace(string(e.Kind) + " " + e.State + by + " " + e.Message), e.Facts
-		},
-		Standing: func(s machine.State) (string, string) {
-			switch {
-			case s.Ending != nil:
-				return string(s.Ending.Outcome), s.Ending.Message
-			case s.Aside != nil:
-				return "set aside", s.Aside.Message
-			default:
-				return string(s.Phase), s.Paused
-			}
-		},
-		Alert:    func(a playbook.Alert) string { return a.Labels["alertname"] + "{" + a.Labels["service"] + "}" },
-		State:    func(st *playbook.State) string { return st.Title },
-		Capacity: func(c machine.Capacity) string { return fmt.Sprintf("%d now, %d after", c.ReadyNow, c.ReadyAfter) },
-		Shadow:   func(machine.Shadow) string { return "the alert recovered by itself" },
-		Curves: func(samples []machine.Sample) []string {
-			if len(samples) == 0 {
-				return nil
-			}
-			return []string{fmt.Sprintf("%d samples", len(samples))}
-		},
-		Path: func(*playbook.Playbook, []machine.Visit) string { return "a drawing <of> it" },
-	}
-}
-
 // now is some time after the recorded runs began.
 var now = time.Date(2026, 11, 22, 0, 10, 0, 0, time.UTC)
 
 func site(t testing.TB, h *house) *Site {
 	t.Helper()
 	s, err := New(Options{
-		Runs: h, Log: h, Words: words(), Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
+		Runs: h, Log: h, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 		Ladder: func() Table {
-			return Table{Head: []string{"SERVICE"}, Rows: [][]string{{"<b>chat</b>"}}, Notes: []string{"a note"}}
+			return Table{Table: &runview.Table{Columns: []runview.Column{{Head: "SERVICE"}}, Rows: [][]string{{"<b>chat</b>"}}}, Notes: []string{"a note"}}
 		},
-		Policy: func() Table { return Table{Empty: "No policy is configured."} },
+		Policy: func() Table { return Table{Table: &runview.Table{Empty: "No policy is configured."}} },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // Limits of the list.
@@ -66,7 +67,7 @@ func (s *Site) list(w http.ResponseWriter, r *http.Request, v Visitor) error {
 func (s *Site) fillList(d *listData, open []machine.State) {
 	if d.Outcome == "" {
 		for _, run := range open {
-			d.Open = append(d.Open, s.row(run))
+			d.Open = append(d.Open, rowOf(run))
 		}
 		slices.SortStableFunc(d.Open, func(a, b row) int { return urgency(a) - urgency(b) })
 	}
@@ -78,7 +79,7 @@ func (s *Site) fillList(d *listData, open []machine.State) {
 	d.Scanned, d.MoreEnded = len(ended), len(ended) >= limit
 	for _, run := range ended[:min(len(ended), limit)] {
 		if d.Outcome == "" || run.Ending != nil && string(run.Ending.Outcome) == d.Outcome {
-			d.Ended = append(d.Ended, s.row(run))
+			d.Ended = append(d.Ended, rowOf(run))
 		}
 	}
 }
@@ -104,11 +105,11 @@ func listTag(open []machine.State, pauses []string) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-func (s *Site) row(run machine.State) row {
-	status, why := s.o.Words.Standing(run)
+func rowOf(run machine.State) row {
+	status, why := runview.Standing(run)
 	out := row{
 		ID: run.Start.Run, Service: run.Start.Service.Name, Playbook: run.Start.Playbook, Alert: run.Start.Cause(),
-		State: title(run.Playbook, run.Current), Status: status, Why: why, Tone: tone(run), Began: run.Began,
+		State: title(run.Playbook, run.Current), Status: status, Why: why, Tone: string(runview.RunTone(run)), Began: run.Began,
 	}
 	switch {
 	case run.Phase == machine.PhaseEnded:
@@ -131,38 +132,12 @@ func title(book *playbook.Playbook, name string) string {
 	return name
 }
 
-// The tones of a status.
+// The tones of runs and notices, which are classes of the style sheet.
 const (
-	toneGood = "good"
-	toneWait = "wait" // people are asked
-	toneBad  = "bad"  // a person has to take over
-	toneBusy = "busy"
-	toneDone = "done"
+	toneGood = string(runview.ToneGood)
+	toneWait = string(runview.ToneWait)
+	toneBad  = string(runview.ToneBad)
 )
-
-func tone(run machine.State) string {
-	switch {
-	case run.Ending != nil:
-		return endTone(run.Ending.Outcome)
-	case run.Aside != nil || run.Held != nil:
-		return toneBad
-	case run.Gate != nil:
-		return toneWait
-	default:
-		return toneBusy
-	}
-}
-
-func endTone(o machine.RunOutcome) string {
-	switch o {
-	case machine.OutcomeResolved, machine.OutcomeCleared:
-		return toneGood
-	case machine.OutcomeEscalated, machine.OutcomeHandedOver, machine.OutcomeUndoFailed:
-		return toneBad
-	default:
-		return toneDone
-	}
-}
 
 func outcomes() []machine.RunOutcome {
 	return []machine.RunOutcome{

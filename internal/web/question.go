@@ -6,6 +6,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // question is the open question, as one visitor sees it.
@@ -13,7 +14,6 @@ type question struct {
 	machine.Gate
 	NeedList  []need
 	Silence   string // what happens without a decision
-	Tell      []string
 	NoApprove string // why this visitor's approval does not count; empty: it does
 	NoDeny    string
 	Glass     bool // the visitor may approve alone
@@ -35,13 +35,6 @@ func ask(g machine.Gate, v Visitor) *question {
 	for _, n := range g.Needs {
 		q.NeedList = append(q.NeedList, need{Who: n.Who(), Rule: n.Rule, Given: n.Given(g.Votes), Quorum: max(1, n.Quorum), Met: n.Met(g.Votes)})
 	}
-	for i, t := range g.Tiers {
-		word := "is notified at " + stamp(g.Opened.Add(t.After))
-		if i < g.Told {
-			word = "was notified after " + playbook.FormatDuration(t.After)
-		}
-		q.Tell = append(q.Tell, strings.Join(t.To, ", ")+" "+word)
-	}
 	if err := g.Refuse(v.decision(true)); err != nil {
 		q.NoApprove = err.Error()
 	}
@@ -60,10 +53,10 @@ type banner struct {
 	Text, Detail string
 }
 
-// banner renders the result code of the redirect after a decision. Anybody can
+// bannerOf renders the result code of the redirect after a decision. Anybody can
 // write an address, so success is shown only if the run's events confirm it.
-func (s *Site) banner(word string, v Visitor, events []machine.Event) *banner {
-	counted := s.own(latest(events, v.by(), true))
+func bannerOf(word string, v Visitor, events []machine.Event) *banner {
+	counted := own(latest(events, v.by(), true))
 	switch word {
 	case "approve", "deny", "replan", "cancel", "resolve":
 		if counted != "" {
@@ -75,7 +68,7 @@ func (s *Site) banner(word string, v Visitor, events []machine.Event) *banner {
 	if text == "" {
 		return nil
 	}
-	b := &banner{Text: text, Detail: s.own(latest(events, v.by(), false))}
+	b := &banner{Text: text, Detail: own(latest(events, v.by(), false))}
 	if counted != "" && word != "reason" && word != "stale" {
 		b.Detail = strings.TrimSpace(b.Detail + " Your earlier decision: " + counted)
 	}
@@ -83,11 +76,11 @@ func (s *Site) banner(word string, v Visitor, events []machine.Event) *banner {
 }
 
 // own describes the visitor's decision.
-func (s *Site) own(e *machine.Event) string {
+func own(e *machine.Event) string {
 	if e == nil {
 		return ""
 	}
-	what, _ := s.o.Words.Event(*e)
+	what, _ := runview.DescribeEvent(e.Kind, *e)
 	return fmt.Sprintf("%s (%s).", what, stamp(e.At))
 }
 

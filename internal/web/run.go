@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // Limits of a run's page.
@@ -38,7 +39,7 @@ type runData struct {
 	May      string // why the visitor's credential cannot decide; empty: it can
 
 	Said     *banner
-	Timeline []line
+	Timeline []runview.Line
 	Skipped  uint64 // events before those that were read
 	Broken   bool   // the events cannot be read
 	Curves   []string
@@ -84,7 +85,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 		p.Refresh = 15 // no form on it loses input
 	}
 	if r.Method != http.MethodHead {
-		p.Main = s.runView(p, s.runData(run, v, r.URL.Query().Get("said")))
+		p.Main = runView(p, s.runData(run, v, r.URL.Query().Get("said")))
 	}
 	return s.write(w, r, http.StatusOK, p)
 }
@@ -97,15 +98,15 @@ func runTag(run machine.State, pauses []string) string {
 func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	d := &runData{
 		ID: run.Start.Run, Service: run.Start.Service.Name, Playbook: run.Start.Playbook, Digest: run.Start.Digest,
-		Run: run, Tone: tone(run), State: title(run.Playbook, run.Current), Held: run.Held, Locks: run.Locks(),
+		Run: run, Tone: string(runview.RunTone(run)), State: title(run.Playbook, run.Current), Held: run.Held, Locks: run.Locks(),
 		Stops: run.Phase != machine.PhaseEnded && run.Aside == nil,
 	}
-	d.Status, d.Why = s.o.Words.Standing(run)
+	d.Status, d.Why = runview.Standing(run)
 	if !v.Decides {
 		d.May = "Your credential is read-only: it lacks the scope decide."
 	}
 	if run.Shadow != nil {
-		d.Shadow = s.o.Words.Shadow(*run.Shadow)
+		d.Shadow = runview.ShadowLine(*run.Shadow)
 	}
 	if run.Phase == machine.PhaseEnded {
 		d.Ended = span(run.Ended.Sub(run.Began))
@@ -113,15 +114,15 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	if l := run.Lever; l != nil && l.Approved != nil && l.Approved.BreakGlass {
 		d.Alone = l.Approved
 	}
-	d.Alerts, d.More = s.alerts(run)
+	d.Alerts, d.More = alerts(run)
 	d.Evidence = collected(run)
 	d.Links = links(run)
-	s.path(d, run)
+	addPath(d, run)
 	events := s.events(d, run)
 	if run.Gate != nil && run.Aside == nil {
 		d.Ask = ask(*run.Gate, v)
 	}
-	d.Said = s.banner(word, v, events)
+	d.Said = bannerOf(word, v, events)
 	return d
 }
 
@@ -136,23 +137,23 @@ func (s *Site) events(d *runData, run machine.State) []machine.Event {
 		d.Broken = true
 		return nil
 	}
-	t := story{words: s.o.Words, run: run, book: run.Playbook, queries: map[string]string{}}
+	t := newTimeline(run)
 	for _, e := range events[:min(len(events), 2*maxEvents)] {
 		t.add(e)
 	}
-	d.Timeline, d.Changes = t.timeline, t.changes
+	d.Timeline, d.Changes = t.lines, t.changes
 	for i := range d.Evidence {
 		d.Evidence[i].Query = t.queries[d.Evidence[i].State]
 	}
 	if n := len(d.Changes); n > 0 {
-		d.Curves = s.o.Words.Curves(d.Changes[n-1].Samples)
+		d.Curves = runview.Curves(d.Changes[n-1].Samples)
 		d.Changes[n-1].Old = false
 	}
 	return events
 }
 
 // alerts lists the run's alerts; the one that started it comes first.
-func (s *Site) alerts(run machine.State) (shown []alertData, more int) {
+func alerts(run machine.State) (shown []alertData, more int) {
 	if run.Start.ByHand() {
 		line := run.Start.Cause()
 		if run.Start.Reason != "" {
@@ -171,7 +172,7 @@ func (s *Site) alerts(run machine.State) (shown []alertData, more int) {
 		return cmp.Compare(a, b)
 	})
 	if len(ids) == 0 { // only the start may be known of a run that this program cannot read
-		return []alertData{{Line: s.o.Words.Alert(run.Start.Alert), Summary: summary(run.Start.Alert), Firing: run.Start.Alert.Status == playbook.Firing, Since: run.Start.Alert.StartsAt}}, 0
+		return []alertData{{Line: runview.AlertLine(run.Start.Alert), Summary: summary(run.Start.Alert), Firing: run.Start.Alert.Status == playbook.Firing, Since: run.Start.Alert.StartsAt}}, 0
 	}
 	for _, id := range ids[:min(len(ids), maxAlerts)] {
 		e := run.Episodes[id]
@@ -179,7 +180,7 @@ func (s *Site) alerts(run machine.State) (shown []alertData, more int) {
 		if id == first {
 			a = run.Start.Alert // with its annotations
 		}
-		shown = append(shown, alertData{Line: s.o.Words.Alert(a), Summary: summary(a), Firing: e.Firing, Since: a.StartsAt})
+		shown = append(shown, alertData{Line: runview.AlertLine(a), Summary: summary(a), Firing: e.Firing, Since: a.StartsAt})
 	}
 	return shown, max(0, len(ids)-maxAlerts)
 }
@@ -202,18 +203,18 @@ func collected(run machine.State) []evidence {
 	return out
 }
 
-func (s *Site) path(d *runData, run machine.State) {
+func addPath(d *runData, run machine.State) {
 	for _, v := range run.Path[max(0, len(run.Path)-100):] {
 		x := visit{What: v.State, Edge: v.Edge, At: v.At}
 		if run.Playbook != nil {
 			if st := run.Playbook.State(v.State); st != nil {
-				x.What = s.o.Words.State(st)
+				x.What = runview.StateWhat(st)
 			}
 		}
 		d.Visits = append(d.Visits, x)
 	}
 	if run.Playbook != nil {
-		d.Path = s.o.Words.Path(run.Playbook, run.Path)
+		d.Path = runview.DrawPath(run.Playbook, run.Path)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	g "maragu.dev/gomponents"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 //go:embed assets
@@ -61,31 +61,16 @@ type Entry struct {
 	What   string
 }
 
-// Words renders facts in the words of the CLI. All fields are required.
-type Words struct {
-	Event    func(machine.Event) (what string, details []string) // empty: of no interest to people
-	Standing func(machine.State) (status, why string)            // where a run stands, in a word and a line
-	Alert    func(playbook.Alert) string
-	State    func(*playbook.State) string
-	Capacity func(machine.Capacity) string
-	Shadow   func(machine.Shadow) string
-	Curves   func([]machine.Sample) []string // lines of a chart
-	Path     func(*playbook.Playbook, []machine.Visit) string
-}
-
 // Table is a page that is one table.
 type Table struct {
-	Head  []string
-	Rows  [][]string
+	*runview.Table
 	Notes []string // below it
-	Empty string   // text of an empty table
 }
 
-// Options configure a Site. Runs, Log, Words, Now and Logger are required.
+// Options configure a Site. Runs, Log, Now and Logger are required.
 type Options struct {
 	Runs   Runs
 	Log    Log
-	Words  Words
 	Ladder func() Table    // the track record of levers; nil: no such page
 	Policy func() Table    // the rules in force; nil: no such page
 	Pauses func() []string // current pauses, one line each; nil: none
@@ -118,12 +103,8 @@ type Site struct {
 
 // New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
-	w := o.Words
-	switch {
-	case o.Runs == nil || o.Log == nil || o.Now == nil || o.Logger == nil:
+	if o.Runs == nil || o.Log == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: runs, log, now and logger are required")
-	case w.Event == nil || w.Standing == nil || w.Alert == nil || w.State == nil || w.Capacity == nil || w.Shadow == nil || w.Curves == nil || w.Path == nil:
-		return nil, errors.New("web: words are missing")
 	}
 	style, err := assets.ReadFile("assets/style.css")
 	if err != nil {

@@ -2,10 +2,13 @@ package web
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
+
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // icon is a tick in a circle.
@@ -94,19 +97,41 @@ func wide(class, label string, nodes ...g.Node) g.Node {
 	return h.Div(h.Class(class), h.TabIndex("0"), h.Role("group"), h.Aria("label", label), g.Group(nodes))
 }
 
+// tableView renders a table as on a terminal, without the columns of -o wide.
 func tableView(name string, d Table) g.Node {
 	cells := func(cell func(...g.Node) g.Node, texts []string) g.Node {
 		return h.Tr(g.Map(texts, func(s string) g.Node { return cell(text(s)) }))
 	}
+	var heads []string
+	rows := make([][]string, len(d.Rows))
+	for i, c := range d.Columns {
+		if c.Wide {
+			continue
+		}
+		heads = append(heads, headline(c.Head))
+		for n, row := range d.Rows {
+			rows[n] = append(rows[n], row[i])
+		}
+	}
 	return g.Group{
 		h.H1(g.Text(name)),
-		some(len(d.Rows) > 0, wide("wide", name, h.Table(
-			h.THead(cells(h.Th, d.Head)),
-			h.TBody(g.Map(d.Rows, func(row []string) g.Node { return cells(h.Td, row) })),
+		some(len(rows) > 0, wide("wide", name, h.Table(
+			h.THead(cells(h.Th, heads)),
+			h.TBody(g.Map(rows, func(row []string) g.Node { return cells(h.Td, row) })),
 		))),
-		some(len(d.Rows) == 0, quiet(g.Text(d.Empty))),
+		some(len(rows) == 0, quiet(g.Text(d.Empty))),
 		g.Map(d.Notes, func(s string) g.Node { return h.P(text(s)) }),
 	}
+}
+
+// headline returns a heading of a terminal as a page has it: "Level" for
+// "LEVEL". A unit in brackets stays as it is.
+func headline(head string) string {
+	word, unit, _ := strings.Cut(head, " (")
+	if word == "" {
+		return head
+	}
+	return word[:1] + strings.ToLower(word[1:]) + head[len(word):len(head)-len(unit)] + unit
 }
 
 func problemView(p page, d Problem) g.Node {
@@ -124,9 +149,9 @@ func problemView(p page, d Problem) g.Node {
 func auditView(p page, d *auditData) g.Node {
 	return g.Group{
 		h.H1(g.Text("Audit log")),
-		h.P(g.Textf("%d entries, newest first. To check a copy offline, run ", d.Size), code("responder audit verify"), g.Text(".")),
+		h.P(g.Textf("%d entries, newest first. To check a copy offline, run ", d.Size), code(runview.VerifyCommand), g.Text(".")),
 		some(d.Unreadable, notice(toneBad, h.Role("alert"), h.B(g.Text("Part of the log cannot be read.")),
-			g.Text(" The service's log shows why; "), code("responder audit verify"), g.Text(" checks the file."))),
+			g.Text(" The service's log shows why; "), code(runview.VerifyCommand), g.Text(" checks the file."))),
 		some(len(d.Entries) > 0, wide("wide", "Entries", h.Table(h.Class("log"),
 			h.THead(h.Tr(g.Map([]string{"Entry", "Time (UTC)", "Stream", "Kind", "What"}, func(s string) g.Node { return h.Th(g.Text(s)) }))),
 			h.TBody(g.Map(d.Entries, func(e Entry) g.Node { return entryView(p, e) })),

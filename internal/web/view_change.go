@@ -5,23 +5,24 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // changeView renders a lever, from its plan to its result. It is folded if
 // another lever followed.
-func changeView(c *change, capacity func(machine.Capacity) string) g.Node {
+func changeView(c *change) g.Node {
 	heading := h.H2(text(c.Title))
 	if c.Plan != nil {
 		heading = h.H2(g.Text("Plan: "), text(c.Plan.Summary))
 	}
 	body := h.Section(
 		heading,
-		planView(c.Plan, capacity),
+		planView(c.Plan),
 		proofView(c.Proof),
 		guardsView(c),
 		some(len(c.Votes) > 0, h.H3(g.Text("Decided")), h.Ul(g.Map(c.Votes, voteView))),
-		some(len(c.Results) > 0, h.H3(g.Text("Result")), h.Ul(h.Class("guards"), g.Map(c.Results, func(l line) g.Node {
-			return h.Li(g.If(l.Tone != "", h.Class(l.Tone)), text(l.What), g.Text(" "), h.Small(clock(l.At)))
+		some(len(c.Results) > 0, h.H3(g.Text("Result")), h.Ul(h.Class("guards"), g.Map(c.Results, func(l runview.Line) g.Node {
+			return h.Li(g.If(l.Tone != "", h.Class(string(l.Tone))), text(l.What), g.Text(" "), h.Small(clock(l.At)))
 		}))),
 		readingsView(c.Readings()),
 		some(c.Digest != "", quiet(g.Text("digest "), code(c.Digest))),
@@ -30,12 +31,12 @@ func changeView(c *change, capacity func(machine.Capacity) string) g.Node {
 		return body
 	}
 	return h.Details(h.Class("old"),
-		h.Summary(g.Text("Tried before: "), text(c.Title), g.Map(c.Results, func(l line) g.Node { return g.Text(" · " + short(l.What)) })),
+		h.Summary(g.Text("Tried before: "), text(c.Title), g.Map(c.Results, func(l runview.Line) g.Node { return g.Text(" · " + short(l.What)) })),
 		body,
 	)
 }
 
-func planView(p *machine.Plan, capacity func(machine.Capacity) string) g.Node {
+func planView(p *machine.Plan) g.Node {
 	if p == nil {
 		return nil
 	}
@@ -53,7 +54,7 @@ func planView(p *machine.Plan, capacity func(machine.Capacity) string) g.Node {
 		})),
 		h.Dl(
 			entry("Risk", text(string(p.Risk)), after(": ", p.Why)),
-			entry("Ready replicas", text(capacity(p.Capacity))),
+			entry("Ready replicas", text(runview.CapacityLine(p.Capacity))),
 			entry("If it does not help", g.Text("undo: "), text(p.Undo)),
 			g.Map(p.Notes, func(s string) g.Node { return entry("Note", text(s)) }),
 			some(p.Lacks != "", entry("Lacks", text(p.Lacks))),
@@ -79,7 +80,7 @@ func guardsView(c *change) g.Node {
 	}
 	said, terms := "not all passed", machine.Terms{}
 	if c.Passed() {
-		said = count(len(c.Guards), "guard") + " passed"
+		said = runview.Count(len(c.Guards), "guard") + " passed"
 	}
 	if c.Terms != nil {
 		terms = *c.Terms
@@ -89,17 +90,17 @@ func guardsView(c *change) g.Node {
 	case 1:
 		said += ", 1 rule requires approval"
 	default:
-		said += ", " + count(n, "rule") + " require approval"
+		said += ", " + runview.Count(n, "rule") + " require approval"
 	}
 	list := g.Map(c.Guards, func(v machine.GuardVerdict) g.Node {
-		tone, word := toneBad, "refused"
+		tone := toneBad
 		switch {
 		case v.OK:
-			tone, word = toneGood, "ok"
+			tone = toneGood
 		case v.Wait:
-			tone, word = toneWait, "wait"
+			tone = toneWait
 		}
-		return h.Li(h.Class(tone), h.B(g.Text(word)), g.Text(" "), text(v.Guard), g.Text(": "), text(v.Why))
+		return h.Li(h.Class(tone), h.B(g.Text(runview.GuardWord(v))), g.Text(" "), text(v.Guard), g.Text(": "), text(v.Why))
 	})
 	if most := terms.Cap; most != nil {
 		list = append(list, h.Li(h.B(g.Text("at most")), g.Text(" "+most.Level.String()+": "), text(most.Rule)))
@@ -113,16 +114,7 @@ func guardsView(c *change) g.Node {
 	return h.Details(g.If(!c.Passed(), g.Attr("open")), h.Summary(g.Text("Guards and policy: "+said)), h.Ul(h.Class("guards"), list))
 }
 
-func voteView(d machine.Decision) g.Node {
-	word := "denied"
-	switch {
-	case d.BreakGlass:
-		word = "BREAK-GLASS, approved alone"
-	case d.Approve:
-		word = "approved"
-	}
-	return h.Li(h.B(g.Text(word)), g.Text(" by "), text(d.By), g.Text(" ("), text(d.Channel), g.Text(")"), after(": ", d.Reason))
-}
+func voteView(d machine.Decision) g.Node { return h.Li(text(runview.VoteLine(&d))) }
 
 func readingsView(list []machine.Reading) g.Node {
 	return some(len(list) > 0, h.H3(g.Text("Newest sample")), h.Ul(h.Class("guards"), g.Map(list, func(r machine.Reading) g.Node {
@@ -130,6 +122,6 @@ func readingsView(list []machine.Reading) g.Node {
 		if r.OK {
 			tone, word = toneGood, "ok"
 		}
-		return h.Li(h.Class(tone), h.B(g.Text(word)), g.Text(" "), text(r.Name), g.Text(": "), text(reading(r)))
+		return h.Li(h.Class(tone), h.B(g.Text(word)), g.Text(" "), text(r.Name), g.Text(": "), text(runview.ReadingText(r)))
 	})))
 }

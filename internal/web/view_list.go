@@ -3,6 +3,8 @@ package web
 import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
+
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 func listView(p page, d *listData) g.Node {
@@ -62,7 +64,7 @@ func endedView(p page, d *listData) g.Node {
 	if len(d.Ended) == 0 {
 		outcome := ""
 		if d.Outcome != "" {
-			outcome = " " + d.Outcome + ", of the newest " + count(d.Scanned, "ended run")
+			outcome = " " + d.Outcome + ", of the newest " + runview.Count(d.Scanned, "ended run")
 		}
 		return quiet(g.Text("No run has ended"), after(" on ", d.Service), g.Text(outcome+"."))
 	}
@@ -71,7 +73,7 @@ func endedView(p page, d *listData) g.Node {
 			return rowView(p, r, h.P(g.Text("began "), clock(r.Began), g.Text(", took "+r.Took), after(" · ", r.Alert)))
 		})),
 		some(d.MoreEnded, quiet(
-			some(d.Outcome != "", g.Text("Of the newest "+count(d.Scanned, "ended run")+".")),
+			some(d.Outcome != "", g.Text("Of the newest "+runview.Count(d.Scanned, "ended run")+".")),
 			g.Text(" Older ones: "), code("responder runs list --ended --limit 1000"),
 			g.Text(", or the "), h.A(h.Href(p.Root+"audit"), g.Text("audit log")), g.Text("."),
 		)),

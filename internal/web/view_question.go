@@ -6,6 +6,8 @@ import (
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
+
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // askView renders the question with the forms for this visitor's answers.
@@ -17,8 +19,8 @@ func askView(d *runData) g.Node {
 	return h.Section(h.Class("ask"), h.Aria("labelledby", "decide"), h.H2(h.ID("decide"), g.Text("Decide")),
 		h.P(text(q.Text)),
 		h.Ul(h.Class("needs"), g.Map(q.NeedList, needView)),
-		some(q.NotBy != "", h.P(text(q.NotBy), g.Text(" started the run and cannot approve it."))),
-		g.Map(q.Tell, func(s string) g.Node { return quiet(text(s)) }),
+		some(q.NotBy != "", h.P(text(runview.NotByLine(q.Gate)), g.Text("."))),
+		g.Map(runview.TierLines(q.Gate), func(s string) g.Node { return quiet(text(s)) }),
 		h.P(g.Text("If nobody decides by "), clock(q.Deadline), g.Text(", "+q.Silence+".")),
 		answersView(d, q),
 	)

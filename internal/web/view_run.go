@@ -5,14 +5,16 @@ import (
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
+
+	"github.com/inference-responder/responder/internal/runview"
 )
 
-func (s *Site) runView(p page, d *runData) g.Node {
+func runView(p page, d *runData) g.Node {
 	return g.Group{
 		runHead(p, d),
 		brokenView(p, d),
 		some(len(d.Evidence) > 0, section("evidence", "Evidence", g.Map(d.Evidence, evidenceView))),
-		g.Map(d.Changes, func(c *change) g.Node { return changeView(c, s.o.Words.Capacity) }),
+		g.Map(d.Changes, changeView),
 		askView(d),
 		curvesView(d),
 		pathView(d),
@@ -47,7 +49,7 @@ func runHead(p page, d *runData) g.Node {
 	out = append(out,
 		some(d.Shadow != "", h.P(h.Class("notice"), g.Text("Observe only: "), text(d.Shadow))),
 		some(d.Broken, notice(toneBad, h.Role("alert"), h.B(g.Text("The events of this run cannot be read.")),
-			g.Text(" This page shows what is known without them. The service's log shows why; "), code("responder audit verify"), g.Text(" checks the journal."))),
+			g.Text(" This page shows what is known without them. The service's log shows why; "), code(runview.VerifyCommand), g.Text(" checks the journal."))),
 	)
 	if what, until := d.Run.Awaits(); what != "" {
 		out = append(out, notice(toneWait, h.B(g.Text("Waits for "), text(what)), g.Text(" until "), clock(until), g.Text(", then it is abandoned.")))
@@ -84,7 +86,7 @@ func brokenView(p page, d *runData) g.Node {
 			}
 			return h.P(some(a.Summary != "", h.B(text(a.Summary)), h.Br()), h.Code(text(a.Line)), h.Br(), g.Text(state+", began "), clock(a.Since))
 		}),
-		some(d.More > 0, quiet(g.Text("and "+count(d.More, "more alert")))),
+		some(d.More > 0, quiet(g.Text("and "+runview.Count(d.More, "more alert")))),
 		some(len(d.Links) > 0, h.Ul(h.Class("links"), g.Map(d.Links, func(a address) g.Node {
 			if a.URL == "" {
 				return h.Li(g.Text(a.Name+": "), h.Code(text(a.Text)))
@@ -130,9 +132,9 @@ func pathView(d *runData) g.Node {
 
 func timelineView(d *runData) g.Node {
 	return section("timeline", "Timeline",
-		some(d.Skipped > 0, quiet(g.Textf("%d earlier events are not shown; ", d.Skipped), code("responder runs show "+d.ID), g.Text(" shows them."))),
-		h.Ol(h.Class("timeline"), g.Map(d.Timeline, func(l line) g.Node {
-			return h.Li(g.If(l.Tone != "", h.Class(l.Tone)), clock(l.At), g.Text(" "),
+		some(d.Skipped > 0, quiet(g.Textf("%d earlier events are not shown; ", d.Skipped), code(runview.ShowCommand(d.ID)), g.Text(" shows them."))),
+		h.Ol(h.Class("timeline"), g.Map(d.Timeline, func(l runview.Line) g.Node {
+			return h.Li(g.If(l.Tone != "", h.Class(string(l.Tone))), clock(l.At), g.Text(" "),
 				h.Span(text(l.What), g.Map(l.Details, func(s string) g.Node { return g.Group{h.Br(), h.Small(text(s))} })))
 		})),
 	)

@@ -24,7 +24,7 @@ func Write(w io.Writer, report Report, wide bool) error {
 		r.Printf("\nrun of playbook %s on %s\n", run.Run.Playbook, run.Run.Service)
 		r.Began, r.Book, r.Run = state.Began, state.Playbook, state
 		for _, e := range report.walked[i].events {
-			r.Event(e.Kind, e)
+			r.Event(e)
 		}
 		for _, l := range run.Levers {
 			writeDryRunLever(r, l)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // change is one lever of a run on its page: its plan, the decisions about it,
@@ -22,34 +22,35 @@ type change struct {
 	Proof        []machine.ProofLine // what must hold
 	Samples      []machine.Sample
 	Applied      time.Time
-	Results      []line
-}
-
-// line is one entry of the timeline, in the words of the CLI.
-type line struct {
-	At      time.Time
-	What    string
-	Details []string
-	Tone    string
+	Results      []runview.Line
 }
 
 // timeline is what the page takes from a run's events in addition to its state.
-type story struct {
-	words    Words
-	run      machine.State
-	book     *playbook.Playbook
-	changes  []*change
-	timeline []line
-	queries  map[string]string // queries of the checks, by state
-	last     machine.Verdict   // of the previous sample, so that of equal verdicts only the first is shown
+type timeline struct {
+	run     machine.State
+	words   runview.Timeline
+	changes []*change
+	lines   []runview.Line
+	queries map[string]string // queries of the checks, by state
 }
 
-func (s *story) add(e machine.Event) {
+func newTimeline(run machine.State) *timeline {
+	return &timeline{run: run, words: runview.Timeline{Book: run.Playbook, Brief: true}, queries: map[string]string{}}
+}
+
+func (t *timeline) add(e machine.Event) {
 	if query, ok := e.With["query"].(string); ok && e.Action == machine.ActionCheck {
-		s.queries[e.State] = query
+		t.queries[e.State] = query
 	}
-	s.tell(e)
-	c := s.current(e)
+	line, shown := t.words.Line(e)
+	if shown {
+		shortened := line
+		if n := len(line.Details) - maxFacts; n > 0 {
+			shortened.Details = append(slices.Clone(line.Details[:maxFacts]), fmt.Sprintf("and %d more", n))
+		}
+		t.lines = append(t.lines, shortened)
+	}
+	c := t.current(e)
 	if c == nil {
 		return
 	}
@@ -76,82 +77,30 @@ func (s *story) add(e machine.Event) {
 	switch e.Kind {
 	case machine.PlanRefused, machine.GuardsRefused, machine.WouldApply, machine.Applied, machine.Settled, machine.Verified,
 		machine.VerifyEnded, machine.Declined, machine.Undone, machine.Unwound, machine.GateExpired, machine.GateWithdrawn, machine.GateVoided:
-		what, _ := s.words.Event(e)
-		c.Results = append(c.Results, line{At: e.At, What: what, Tone: lineTone(e)})
+		c.Results = append(c.Results, line)
 	}
 }
 
 // current returns the lever of an event; nil if it has none.
-func (s *story) current(e machine.Event) *change {
-	n := len(s.changes)
+func (t *timeline) current(e machine.Event) *change {
+	n := len(t.changes)
 	switch {
 	case e.Kind == machine.StateEntered:
 		if n > 0 {
-			s.changes[n-1].Old = true
+			t.changes[n-1].Old = true
 		}
 		return nil
 	case e.Kind == machine.PlanCompleted, e.Kind == machine.PlanRefused:
-		if n > 0 && !s.changes[n-1].Old {
-			return s.changes[n-1]
+		if n > 0 && !t.changes[n-1].Old {
+			return t.changes[n-1]
 		}
-		s.changes = append(s.changes, &change{State: e.State, Title: title(s.book, e.State), Proof: s.run.ProofLines(e.State, e.At)})
-		return s.changes[n]
-	case n == 0 || s.changes[n-1].Old && e.State != s.changes[n-1].State:
+		t.changes = append(t.changes, &change{State: e.State, Title: title(t.run.Playbook, e.State), Proof: t.run.ProofLines(e.State, e.At)})
+		return t.changes[n]
+	case n == 0 || t.changes[n-1].Old && e.State != t.changes[n-1].State:
 		return nil
 	default:
-		return s.changes[n-1]
+		return t.changes[n-1]
 	}
-}
-
-// tell adds an event to the timeline.
-func (s *story) tell(e machine.Event) {
-	what, details := s.words.Event(e)
-	if n := len(details) - maxFacts; n > 0 {
-		details = append(slices.Clone(details[:maxFacts]), fmt.Sprintf("and %d more", n))
-	}
-	if e.Sample != nil {
-		same := s.last == e.Sample.Verdict
-		s.last = e.Sample.Verdict
-		if same {
-			return
-		}
-	}
-	if what == "" {
-		return
-	}
-	if e.Kind == machine.StateEntered && s.book != nil {
-		if st := s.book.State(e.State); st != nil {
-			what += ": " + s.words.State(st)
-		}
-	}
-	if n := len(s.timeline); n > 0 && len(details) == 0 && s.timeline[n-1].What == what {
-		return // a repetition, as while a change takes effect
-	}
-	s.timeline = append(s.timeline, line{At: e.At, What: what, Details: details, Tone: lineTone(e)})
-}
-
-// lineTone marks the important lines of a timeline.
-func lineTone(e machine.Event) string {
-	switch e.Kind {
-	case machine.Verified:
-		return toneGood
-	case machine.GateOpened:
-		return toneWait
-	case machine.RunHeld, machine.GuardsRefused, machine.PlanRefused, machine.EffectFailed, machine.VerifyEnded, machine.Declined:
-		return toneBad
-	case machine.Applied, machine.Undone:
-		return toneBusy
-	case machine.GateDecided:
-		if e.Decision != nil && (!e.Decision.Approve || e.Decision.BreakGlass) {
-			return toneBad
-		}
-		return toneGood
-	case machine.RunEnded:
-		if e.Ending != nil {
-			return endTone(e.Ending.Outcome)
-		}
-	}
-	return ""
 }
 
 // Readings returns the readings of the newest sample.
