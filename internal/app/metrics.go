@@ -24,14 +24,12 @@ const countInterval = 10 * time.Second
 // anything else that grows without bound.
 type metrics struct {
 	registry *prometheus.Registry
-	appends  prometheus.Histogram
 	counts   *projection
 	sources  metricSources
 	log      *slog.Logger
 }
 
-// metricSources is where gauges come from. It is complete before the first
-// scrape.
+// metricSources is where gauges come from.
 type metricSources struct {
 	journal   *audit.Journal
 	figures   func() executor.Figures
@@ -43,38 +41,30 @@ type metricSources struct {
 	now       func() time.Time
 }
 
-// newMetrics makes the registry. The journal needs observeAppend before it is
-// open; connect adds everything that needs the journal.
-func newMetrics(log *slog.Logger) *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		log:      log,
-		appends: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "responder_journal_append_seconds", Help: "Time until an append to the journal was on disk.",
-			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5},
-		}),
-	}
+// newAppendTimes makes the histogram that the journal fills. It is made first,
+// because every other source needs the open journal.
+func newAppendTimes() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "responder_journal_append_seconds", Help: "Time until an append to the journal was on disk.",
+		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5},
+	})
+}
+
+func newMetrics(appends prometheus.Histogram, s metricSources, log *slog.Logger) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), counts: newProjection(s.journal, s.step), sources: s, log: log}
 	b := ReadBuildInfo()
 	m.registry.MustRegister(
-		m.appends,
+		appends,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "responder_build_info", Help: "What the binary was built from; always 1.",
 			ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
 		}, func() float64 { return 1 }),
+		gauges{m},
 	)
-	return m
-}
-
-func (m *metrics) observeAppend(took time.Duration) { m.appends.Observe(took.Seconds()) }
-
-// connect adds what is read from the journal and the executor.
-func (m *metrics) connect(s metricSources) {
-	m.sources = s
-	m.counts = newProjection(s.journal, s.step)
 	m.registry.MustRegister(m.counts.collectors()...)
-	m.registry.MustRegister(gauges{m})
+	return m
 }
 
 // run counts the journal's history, and goes on until ctx is done. A scrape

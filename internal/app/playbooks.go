@@ -30,18 +30,22 @@ type library struct {
 	allows  func(*playbook.Set) error // what the configuration has no channels for is not put in force
 	log     *slog.Logger
 	current atomic.Pointer[playbook.Set]
+	begun   chan struct{} // closed once records can be written
+}
 
-	// Set before run. ready is nil once record and reject can write.
-	ready  func() error
-	record func() error
-	reject func(source string, problems error) error
+// playbookRecords is where it is recorded what became of a load. Ready returns
+// nil once records can be written.
+type playbookRecords interface {
+	Ready() error
+	RecordPlaybooks() error // those in force, unless they are recorded
+	RejectPlaybooks(source string, problems error) error
 }
 
 // newLibrary loads the first set. When the directory's is bad, or allows says
 // that it does not fit the configuration, the one that was last in force
 // according to the journal is taken; without one it is an error.
 func newLibrary(dir string, journal *audit.Journal, allows func(*playbook.Set) error, log *slog.Logger) (*library, error) {
-	l := &library{dir: dir, allows: allows, log: log}
+	l := &library{dir: dir, allows: allows, log: log, begun: make(chan struct{})}
 	set, err := LoadPlaybooks(dir)
 	if err == nil {
 		err = allows(set)
@@ -108,40 +112,51 @@ func (l *library) step(name, state string) string {
 	return ""
 }
 
-// run follows the directory until ctx is done.
-func (l *library) run(ctx context.Context) error {
+// follow puts what is in the directory in force until ctx is done.
+func (l *library) follow(ctx context.Context, to playbookRecords) error {
+	if !l.begin(ctx, to) {
+		return nil
+	}
 	if info, err := os.Stat(l.dir); l.dir == "" || err == nil && !info.IsDir() {
 		<-ctx.Done() // the shipped ones, or one file of a dry run
 		return nil
 	}
-	if !l.await(ctx) {
-		return nil
-	}
-	return playbook.Watch(ctx, l.dir, kinds.Declarations(), l.replace)
+	return playbook.Watch(ctx, l.dir, kinds.Declarations(), func(set *playbook.Set, err error) { l.replace(to, set, err) })
 }
 
-// await waits until rejections can be recorded; false when ctx ends before.
-func (l *library) await(ctx context.Context) bool {
+// begin waits until records can be written; false when ctx ends before.
+func (l *library) begin(ctx context.Context, to playbookRecords) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for l.ready() != nil {
+	for to.Ready() != nil {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return false
 		}
 	}
+	close(l.begun)
 	return true
 }
 
+// await waits until follow has begun; false when ctx ends before.
+func (l *library) await(ctx context.Context) bool {
+	select {
+	case <-l.begun:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // replace puts a set in force, or records why it could not be.
-func (l *library) replace(set *playbook.Set, err error) {
+func (l *library) replace(to playbookRecords, set *playbook.Set, err error) {
 	if err == nil {
 		err = l.allows(set)
 	}
 	if err != nil {
 		l.log.Warn("playbooks rejected, the last good set stays", "dir", l.dir, "err", err)
-		if err := l.reject(l.dir, err); err != nil {
+		if err := to.RejectPlaybooks(l.dir, err); err != nil {
 			l.log.Error("playbooks rejected, and the journal did not take it", "err", err)
 		}
 		return
@@ -151,7 +166,7 @@ func (l *library) replace(set *playbook.Set, err error) {
 	}
 	l.current.Store(set)
 	l.tell(set)
-	if err := l.record(); err != nil { // and before a run starts it is recorded in any case
+	if err := to.RecordPlaybooks(); err != nil { // and before a run starts it is recorded in any case
 		l.log.Error("playbooks loaded, and the journal did not take it", "err", err)
 	}
 }
@@ -199,17 +214,20 @@ func ParsePlaybookFile(path string) ([]*playbook.Playbook, error) {
 }
 
 // ReadPlaybookFile returns the content of a playbook file, bounded.
-func ReadPlaybookFile(path string) ([]byte, error) {
+func ReadPlaybookFile(path string) ([]byte, error) { return readDocument("playbook", path) }
+
+// readDocument reads a file of what: a playbook or a policy.
+func readDocument(what, path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read playbook: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	defer f.Close()
-	// One byte more than allowed, so that the parser says that it is too big, as
-	// one of the file's problems.
+	// One byte more than allowed, so that the parser reports the size as one of
+	// the file's problems.
 	data, err := io.ReadAll(io.LimitReader(f, yamldoc.MaxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read playbook %s: %w", path, err)
+		return nil, fmt.Errorf("read %s %s: %w", what, path, err)
 	}
 	return data, nil
 }

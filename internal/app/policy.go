@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,7 +21,6 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/step/kinds"
-	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // rulesPoll is how often the policy file is read. It is small, and a mounted
@@ -53,12 +50,15 @@ type rules struct {
 	recorded string                 // digest that the journal knows as the one in force
 	removed  executor.PolicyRemoved // none is configured, and this one was in force
 	bad      atomic.Bool            // the file could not be loaded when it was last looked at
+}
 
-	// Set before run.
-	ready  func() error
-	record func(executor.PolicyLoaded) error
-	reject func(source string, problems error) error
-	remove func(executor.PolicyRemoved) error
+// policyRecords is where it is recorded what became of the file. Ready returns
+// nil once records can be written.
+type policyRecords interface {
+	Ready() error
+	RecordPolicy(executor.PolicyLoaded) error
+	RejectPolicy(source string, problems error) error
+	RemovePolicy(executor.PolicyRemoved) error
 }
 
 func newRules(file string, journal *audit.Journal, allows allowsRules, log *slog.Logger) (*rules, error) {
@@ -127,8 +127,8 @@ func (r *rules) policy() guard.Policy {
 	return r
 }
 
-// run follows the file until ctx is done.
-func (r *rules) run(ctx context.Context) error {
+// follow puts what is in the file in force until ctx is done.
+func (r *rules) follow(ctx context.Context, to policyRecords) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -139,14 +139,14 @@ func (r *rules) run(ctx context.Context) error {
 		}
 		wait := rulesPoll
 		switch {
-		case r.ready() != nil: // the record should stand before what the rules are used for
+		case to.Ready() != nil: // the record should stand before what the rules are used for
 			wait = rulesSettle
 		case r.file == "":
-			if r.gone() {
+			if r.gone(to) {
 				<-ctx.Done()
 				return nil
 			}
-		case !r.look():
+		case !r.look(to):
 			wait = rulesSettle
 		}
 		next.Reset(wait)
@@ -155,13 +155,13 @@ func (r *rules) run(ctx context.Context) error {
 
 // gone records that the policy which was in force is configured no more. It
 // reports whether nothing is left to record.
-func (r *rules) gone() bool {
+func (r *rules) gone(to policyRecords) bool {
 	if r.removed.Digest == "" {
 		return true
 	}
 	r.log.Error("the policy is gone: none is configured, and what it forbade or asked for does not hold any more; was that meant?",
 		"file", r.removed.Source, "digest", r.removed.Digest)
-	if !r.keep(r.remove(r.removed)) {
+	if !r.keep(to.RemovePolicy(r.removed)) {
 		return false
 	}
 	r.removed = executor.PolicyRemoved{}
@@ -174,7 +174,7 @@ func (r *rules) figures() (inForce, bad bool) { return r.file != "", r.bad.Load(
 
 // look takes up what has changed in the file, once two looks have read the same;
 // false: another look is needed soon.
-func (r *rules) look() (settled bool) {
+func (r *rules) look(to policyRecords) (settled bool) {
 	data, err := readPolicyFile(r.file)
 	if err == nil && bytes.Equal(data, r.seen) && r.recorded == r.current.Load().Digest() {
 		r.said, r.read = "", string(data)
@@ -200,14 +200,14 @@ func (r *rules) look() (settled bool) {
 	case err != nil && err.Error() == r.said:
 	case err != nil:
 		r.log.Warn("policy rejected, the last good rules stay", "file", r.file, "err", err)
-		if r.keep(r.reject(r.file, err)) {
+		if r.keep(to.RejectPolicy(r.file, err)) {
 			r.said = err.Error()
 		}
 	default:
 		r.said, r.seen = "", data
 		r.current.Store(set)
 		r.log.Info("policy loaded", "file", r.file, "rules", len(set.Rules()), "digest", set.Digest())
-		if r.keep(r.record(executor.PolicyLoaded{Digest: set.Digest(), Source: r.file, Document: string(data)})) {
+		if r.keep(to.RecordPolicy(executor.PolicyLoaded{Digest: set.Digest(), Source: r.file, Document: string(data)})) {
 			r.recorded = set.Digest()
 		}
 	}
@@ -288,18 +288,9 @@ func LoadPolicyTable(file string) (*policy.Table, error) {
 }
 
 func readPolicyFile(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	data, err := readDocument("policy", file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read policy: %w; name a file that is there (policy.file counts from the configuration's directory)", err)
+		err = fmt.Errorf("%w; name a file that is there (policy.file counts from the configuration's directory)", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read policy: %w", err)
-	}
-	defer f.Close()
-	// One byte more, so that the parser says it is too big.
-	data, err := io.ReadAll(io.LimitReader(f, yamldoc.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read policy %s: %w", file, err)
-	}
-	return data, nil
+	return data, err
 }

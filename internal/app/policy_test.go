@@ -33,20 +33,22 @@ type written struct {
 	full     bool
 }
 
-func (w *written) watch(r *rules) {
-	r.ready = func() error { return nil }
-	r.record = func(p executor.PolicyLoaded) error {
-		if w.full {
-			return audit.ErrFull
-		}
-		w.loaded = append(w.loaded, p.Digest)
-		return nil
+func (w *written) Ready() error { return nil }
+
+func (w *written) RecordPolicy(p executor.PolicyLoaded) error {
+	if w.full {
+		return audit.ErrFull
 	}
-	r.reject = func(_ string, problems error) error {
-		w.rejected = append(w.rejected, problems.Error())
-		return nil
-	}
+	w.loaded = append(w.loaded, p.Digest)
+	return nil
 }
+
+func (w *written) RejectPolicy(_ string, problems error) error {
+	w.rejected = append(w.rejected, problems.Error())
+	return nil
+}
+
+func (w *written) RemovePolicy(executor.PolicyRemoved) error { return nil }
 
 // watchedRules are rules of a file that put writes, and what they recorded.
 func watchedRules(t *testing.T) (r *rules, w *written, put func(text string)) {
@@ -67,9 +69,7 @@ func watchedRules(t *testing.T) (r *rules, w *written, put func(text string)) {
 	if r, err = newRules(file, j, func(string, *policy.Set) error { return nil }, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	w = &written{}
-	w.watch(r)
-	return r, w, put
+	return r, &written{}, put
 }
 
 // Rules change under a running service. What is bad or gone keeps the last good
@@ -77,23 +77,23 @@ func watchedRules(t *testing.T) (r *rules, w *written, put func(text string)) {
 func TestRulesReload(t *testing.T) {
 	r, w, put := watchedRules(t)
 	w.full = true
-	r.look()
+	r.look(w)
 	w.full = false
-	r.look() // the journal takes it now
-	r.look()
+	r.look(w) // the journal takes it now
+	r.look(w)
 	first := r.current.Load().Digest()
 	if len(w.loaded) != 1 || w.loaded[0] != first {
 		t.Fatalf("recorded at the start: %q, in force is %s", w.loaded, first)
 	}
 	put(strings.Replace(twoOfOncall, "quorum", "quorun", 1))
 	for range 3 {
-		r.look()
+		r.look(w)
 	}
 	if err := os.Remove(r.file); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		r.look()
+		r.look(w)
 	}
 	if inForce, bad := r.figures(); !inForce || !bad {
 		t.Errorf("with a bad file: in force %v, bad %v", inForce, bad)
@@ -105,8 +105,8 @@ func TestRulesReload(t *testing.T) {
 		t.Error("a bad file replaced the last good rules")
 	}
 	put(strings.Replace(twoOfOncall, "quorum: 2", "quorum: 3", 1))
-	r.look()
-	r.look()
+	r.look(w)
+	r.look(w)
 	if len(w.loaded) != 2 || r.current.Load().Digest() != w.loaded[1] || w.loaded[1] == first {
 		t.Errorf("recorded after the repair: %q", w.loaded)
 	}
@@ -118,19 +118,19 @@ func TestRulesReload(t *testing.T) {
 // Half of a file that is being written may be a good policy with fewer rules.
 func TestRulesHalfWritten(t *testing.T) {
 	r, w, put := watchedRules(t)
-	r.look()
+	r.look(w)
 	first := r.current.Load().Digest()
 	put("")
-	if r.look() {
+	if r.look(w) {
 		t.Error("the empty file that a writer begins with was taken for what is to come")
 	}
 	next := strings.Replace(twoOfOncall, "quorum: 2", "quorum: 3", 1)
 	put(next)
-	if r.look() || r.current.Load().Digest() != first {
+	if r.look(w) || r.current.Load().Digest() != first {
 		t.Error("half of a file may be a good policy with fewer rules: it was taken up after one look")
 	}
 	put(next + "    - {name: never, deny: at no time}\n")
-	if r.look() || !r.look() || len(r.current.Load().Rules()) != 2 {
+	if r.look(w) || !r.look(w) || len(r.current.Load().Rules()) != 2 {
 		t.Errorf("after the whole file was read twice %d rules are in force", len(r.current.Load().Rules()))
 	}
 	if len(w.loaded) != 2 || len(w.rejected) != 0 {

@@ -94,8 +94,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 	defer j.Close()
 	at := journalOfTwoRuns(t, j)
 	connect := func() *metrics {
-		m := newMetrics(slog.New(slog.DiscardHandler))
-		m.connect(metricSources{
+		return newMetrics(newAppendTimes(), metricSources{
 			journal: j,
 			policy:  func() (bool, bool) { return true, true },
 			figures: func() executor.Figures {
@@ -109,8 +108,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 			playbooks: func() []string { return []string{"pb", "second", "third"} },
 			step:      func(_, state string) string { return "kube." + state },
 			now:       func() time.Time { return at.Add(90 * time.Second) },
-		})
-		return m
+		}, slog.New(slog.DiscardHandler))
 	}
 	want := map[string]string{
 		`responder_runs_total{outcome="resolved",playbook="pb"}`:             "1",

@@ -81,12 +81,11 @@ func exportedSeries(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = j.Close() })
-	m := newMetrics(slog.New(slog.DiscardHandler))
-	m.connect(metricSources{
+	m := newMetrics(newAppendTimes(), metricSources{
 		journal: j, figures: func() executor.Figures { return executor.Figures{} }, pauses: func() []string { return nil }, demoted: func() map[string]int { return nil },
 		policy:    func() (bool, bool) { return true, false },
 		playbooks: func() []string { return []string{"pb"} }, step: func(string, string) string { return "" }, now: time.Now,
-	})
+	}, slog.New(slog.DiscardHandler))
 	newSlackMetrics(m.registry).connect(func() map[string]string { return nil }, true)
 	var b strings.Builder
 	b.WriteString("\n")

@@ -56,11 +56,13 @@ type Options struct {
 // New builds a service. Nothing runs yet; close gives everything back,
 // also when run was never called.
 func New(o Options) (_ *Service, err error) {
-	s := &Service{world: o.World, externalURL: o.Config.ExternalURL, log: o.Log, metrics: newMetrics(o.Log), processors: o.Processors}
+	s := &Service{world: o.World, externalURL: o.Config.ExternalURL, log: o.Log, processors: o.Processors}
 	if s.world.Now == nil {
 		s.world.Now = time.Now
 	}
-	if s.journal, err = s.openJournal(o); err != nil {
+	appends := newAppendTimes()
+	observe := func(took time.Duration) { appends.Observe(took.Seconds()) }
+	if s.journal, err = openJournalOf(o, observe); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -80,10 +82,7 @@ func New(o Options) (_ *Service, err error) {
 	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
 		return nil, err
 	}
-	s.library.ready, s.library.record, s.library.reject = s.executor.Ready, s.executor.RecordPlaybooks, s.executor.RejectPlaybooks
-	s.rules.ready, s.rules.record, s.rules.reject = s.executor.Ready, s.executor.RecordPolicy, s.executor.RejectPolicy
-	s.rules.remove = s.executor.RemovePolicy
-	s.metrics.connect(metricSources{
+	s.metrics = newMetrics(appends, metricSources{
 		journal:   s.journal,
 		figures:   s.executor.Figures,
 		demoted:   s.executor.Demoted,
@@ -92,7 +91,7 @@ func New(o Options) (_ *Service, err error) {
 		playbooks: func() []string { return PlaybookNames(s.library.set()) },
 		step:      s.library.step,
 		now:       s.world.Now,
-	})
+	}, o.Log)
 	if s.door, err = s.openDoor(o); err != nil {
 		return nil, err
 	}
@@ -104,11 +103,11 @@ func New(o Options) (_ *Service, err error) {
 	return s, o.Config.Blame(err, "auth", "tls")
 }
 
-func (s *Service) openJournal(o Options) (*audit.Journal, error) {
+func openJournalOf(o Options, observe func(time.Duration)) (*audit.Journal, error) {
 	if o.Temporary != "" {
 		return audit.OpenTemp(o.Temporary)
 	}
-	return openJournal(o.Config.Journal.Dir, s.metrics.observeAppend, o.Failpoint)
+	return openJournal(o.Config.Journal.Dir, observe, o.Failpoint)
 }
 
 func (s *Service) executorOptions(o Options) executor.Options {
@@ -207,8 +206,8 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 		})
 	}
 	start("executor", s.executor.Run)
-	start("playbooks", s.library.run)
-	start("policy", s.rules.run)
+	start("playbooks", func(ctx context.Context) error { return s.library.follow(ctx, s.executor) })
+	start("policy", func(ctx context.Context) error { return s.rules.follow(ctx, s.executor) })
 	start("metrics", s.count)
 	start("memory", s.rest)
 	start("garbage", s.collect)
