@@ -3,17 +3,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -39,35 +35,13 @@ func newRunsWatchCommand(p *command.Process) *cobra.Command {
 func watchRun(ctx context.Context, p *command.Process, c *client.Client, out *command.Output, id string) error {
 	r := runview.NewRenderer(p.Stdout)
 	r.Wide = out.Wide()
-	var next uint64
-	ended := false
-	each := func(line json.RawMessage) error {
-		var e api.Event
-		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("the server's answer is not what this version expects: %w", err)
-		}
-		next = e.Seq + 1
-		// Late decisions are recorded, as ignored, after the end.
-		ended = ended || e.Kind == string(machine.RunEnded)
+	return c.Follow(ctx, id, func(e api.Event) error {
 		if out.Structured() {
 			return writeLine(p, out, e)
 		}
-		fact := e.Machine()
-		r.Event(fact.Kind, fact)
+		r.Event(e.Machine())
 		return r.Err
-	}
-	for !ended {
-		before := next
-		query := url.Values{"follow": {"1"}, "from": {strconv.FormatUint(next, 10)}}
-		if err := c.Stream(ctx, client.RunPath(id)+"/events", query, each); err != nil {
-			return err
-		}
-		if !ended && next == before {
-			// The server said goodbye without an event: it is stopping.
-			return errors.New("the service ended the stream; watch again when it is back")
-		}
-	}
-	return nil
+	})
 }
 
 func writeLine(p *command.Process, out *command.Output, e api.Event) error {

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/cli/client"
@@ -65,7 +63,7 @@ func Run(ctx context.Context, p *command.Process, o Options) error {
 	if o.Out.Structured() {
 		w = io.Discard // a program reads the report only
 	}
-	show := newShow(newScreen(w, p.Getenv), world)
+	show := &show{screen: newScreen(w, p.Getenv), world: world}
 	show.opening(o.Speed)
 	d := demo{process: p, options: o, world: world, show: show}
 	if !o.Yes {
@@ -228,13 +226,4 @@ func left(s machine.State) string {
 	default:
 		return "; what was changed is as it was before"
 	}
-}
-
-// decodeEvent reads one line of a run's event stream.
-func decodeEvent(line json.RawMessage) (seq uint64, e machine.Event, err error) {
-	var answer api.Event
-	if err := json.Unmarshal(line, &answer); err != nil {
-		return 0, e, fmt.Errorf("read an event: %w", err)
-	}
-	return answer.Seq, answer.Machine(), nil
 }

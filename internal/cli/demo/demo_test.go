@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
@@ -133,7 +132,7 @@ func TestScreenIsPlainAndSafe(t *testing.T) {
 	var b bytes.Buffer
 	s := newScreen(&b, func(string) string { return "" })
 	s.at(demoMorning, red, "an alert\x1b[2J says %s", strings.Repeat("much ", 40))
-	s.item("fact\x07")
+	s.detail(plain, "fact\x07")
 	for line := range strings.Lines(b.String()) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > runview.Width {
 			t.Errorf("%d columns: %q", n, line)
@@ -144,41 +143,29 @@ func TestScreenIsPlainAndSafe(t *testing.T) {
 	}
 }
 
-// A person who thinks must not let the question expire: meanwhile the world
-// runs at life's pace.
-func TestQuestionShowsWhatADecisionNeeds(t *testing.T) {
-	clock := sandbox.NewManualClock(demoMorning)
+// Whoever decides has seen the evidence, the change, its risk, the guards, how it
+// is proven and what undoes it before the question.
+func TestTheQuestionComesAfterWhatADecisionNeeds(t *testing.T) {
+	t.Parallel()
+	clock, err := sandbox.NewClock(time.Now(), 40)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w, err := sandbox.New("bad-rollout", clock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := app.LoadShipped()
-	if err != nil {
-		t.Fatal(err)
+	_, shown := playDemo(t, w)
+	before, _, asked := strings.Cut(shown, "Approval needed: Rollback")
+	if !asked {
+		t.Fatalf("nobody is asked:\n%s", shown)
 	}
-	var b bytes.Buffer
-	show := newShow(newScreen(&b, func(string) string { return "" }), w)
-	show.question(machine.State{
-		Current: "rollback", Playbook: set.ByName("inference-slo-breach"),
-		Start: machine.Start{Service: playbook.Service{Name: "serving/chat", Selector: `namespace="serving"`}},
-		Gate:  &machine.Gate{Needs: []machine.Need{{From: []string{"group:ml-platform"}, Quorum: 1}}, Deadline: demoMorning.Add(15 * time.Minute), OnExpiry: playbook.ExpiryEscalate},
-		Evidence: map[string]*machine.Evidence{
-			"triage": {Facts: []string{"revision 3 replaced 2 12m ago"}},
-		},
-		Lever: &machine.Lever{
-			Plan: &machine.Plan{
-				Step: "kube.rollout_undo", Summary: "roll back", Undo: "put revision 3 back", Risk: machine.RiskMedium, Why: "replaces every pod",
-				Diff: []machine.FieldChange{{Path: "spec.template.containers[vllm].image", From: "v2", To: "v1"}},
-			},
-			Consent: machine.Consent{Guards: []machine.GuardVerdict{{Guard: "cooldown", OK: true, Why: "no other lever"}}},
-		},
-	})
 	for _, want := range []string{
-		"containers[vllm].image", "- v2", "+ v1", "revision 3 replaced 2", "medium: replaces every pod", "cooldown: no other lever",
-		"slow TTFT (over 500 ms) < 1%", "burn since the fix under 1x", "3m0s without a break", "put revision 3 back", "group:ml-platform, until 09:15:00, else escalate",
+		"state triage: Triage", "revision 3 replaced 2", "containers[vllm].args", "- 512", "+ 8192", "risk    medium: ", "ready   4 now", "ok      cooldown: ",
+		"verify  ", "slow TTFT", "undo    ", "asks group:ml-platform", "else escalate",
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("the question does not show %q:\n%s", want, b.String())
+		if !strings.Contains(before, want) {
+			t.Errorf("%q is not shown before the question:\n%s", want, before)
 		}
 	}
 }

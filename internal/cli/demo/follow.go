@@ -2,11 +2,8 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/inference-responder/responder/internal/api"
@@ -14,6 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/sandbox"
 )
 
@@ -84,6 +82,7 @@ type follower struct {
 	demo   *demo
 	id     string
 	events []machine.Event
+	view   *runview.Renderer
 	asked  map[string]bool // gates
 	state  machine.State
 	book   *playbook.Playbook
@@ -92,7 +91,7 @@ type follower struct {
 // follow shows the run as it goes, asks where it asks, and returns when it has
 // ended. When ctx ends before, the run is cancelled and followed to its end.
 func (d *demo) follow(ctx, running context.Context, id string) (machine.State, []machine.Event, error) {
-	f := &follower{demo: d, id: id, asked: map[string]bool{}}
+	f := &follower{demo: d, id: id, view: d.show.view(), asked: map[string]bool{}}
 	running, cancel := context.WithCancel(running)
 	defer cancel()
 	go d.service.pump(running)
@@ -108,20 +107,11 @@ func (d *demo) follow(ctx, running context.Context, id string) (machine.State, [
 		case <-running.Done():
 		}
 	}()
-	for f.state.Phase != machine.PhaseEnded {
-		before := len(f.events)
-		query := url.Values{"follow": {"1"}, "from": {strconv.Itoa(before)}}
-		err := d.client.Stream(running, client.RunPath(id)+"/events", query, func(line json.RawMessage) error {
-			return f.event(ctx, running, line)
-		})
-		if err != nil {
-			return f.state, f.events, d.explain(ctx, err)
-		}
-		if len(f.events) == before {
-			return f.state, f.events, errors.New("the service stopped before the run ended")
-		}
+	err := d.client.Follow(running, id, func(e api.Event) error { return f.event(ctx, running, e.Machine()) })
+	if err != nil {
+		err = d.explain(ctx, err)
 	}
-	return f.state, f.events, nil
+	return f.state, f.events, err
 }
 
 // cancelRun asks the run to stop because of an interrupt.
@@ -141,19 +131,14 @@ func (d *demo) explain(ctx context.Context, err error) error {
 }
 
 // event shows one event and answers the question it may ask.
-func (f *follower) event(ctx, running context.Context, line json.RawMessage) error {
-	index, e, err := decodeEvent(line)
-	if err != nil {
-		return err
-	}
-	if index < uint64(len(f.events)) {
-		return nil
-	}
+func (f *follower) event(ctx, running context.Context, e machine.Event) error {
 	f.events = append(f.events, e)
 	if err := f.refresh(running, e.Kind); err != nil {
 		return err
 	}
-	f.demo.show.event(running, e, f.state)
+	f.view.Book, f.view.Run = f.book, f.state
+	f.view.Event(e)
+	f.demo.show.after(running, e)
 	if g := f.state.Gate; e.Kind == machine.GateOpened && g != nil && !f.asked[g.ID] {
 		f.asked[g.ID] = true
 		return f.decide(ctx, running)
@@ -187,7 +172,7 @@ func (f *follower) refresh(ctx context.Context, kind machine.EventKind) error {
 // world runs at life's pace while somebody thinks.
 func (f *follower) decide(ctx, running context.Context) error {
 	d := f.demo
-	d.show.question(f.state)
+	d.show.screen.title("Approval needed: %s", stateTitle(f.state.Playbook, f.state.Current))
 	said := answer{approve: true, reason: "--yes"}
 	if d.answers == nil {
 		d.show.screen.detail(dim, "--yes approves it")

@@ -43,14 +43,14 @@ func TestGPUPlaybooks(t *testing.T) {
 		},
 		{
 			"hot-room", machine.OutcomeEscalated, "thermal-emergency", 0,
-			[]string{"GPUThermalThrottle fires", "joins the run", "after diagnose: several hot nodes"},
-			"to people: serving/inference-chat: 3 of its nodes are too hot at once",
+			[]string{"GPUThermalThrottle fires", "alert joined", "after diagnose: several hot nodes"},
+			"notify: serving/inference-chat: 3 of its nodes are too hot at once",
 			false, "", 1,
 		},
 		{
 			"node-return", machine.OutcomeResolved, "node-return", 1,
 			[]string{"GPUNodeRepaired fires", "uncordon node " + node, "VERIFIED"},
-			"notes its GPUs are healthy for",
+			"note its GPUs are healthy for",
 			false, "", 0,
 		},
 	}
@@ -111,7 +111,7 @@ func playDemo(t *testing.T, world *sandbox.World) (Report, string) {
 	var stdout, stderr, screen bytes.Buffer
 	p := &command.Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" }, Temp: &command.Temporary{}}
 	o := Options{Scenario: world.Scenario().Name, Yes: true, Dir: t.TempDir(), Speed: world.Clock().Pace(), Out: command.Output{Format: "json"}}
-	d := demo{process: p, options: o, world: world, show: newShow(newScreen(&screen, p.Getenv), world)}
+	d := demo{process: p, options: o, world: world, show: &show{screen: newScreen(&screen, p.Getenv), world: world}}
 	err := d.run(t.Context())
 	var report Report
 	if bad := json.Unmarshal(stdout.Bytes(), &report); bad != nil {

@@ -66,18 +66,9 @@ func timeline(w *sandbox.World, events []machine.Event) []Moment {
 				break // of the same alert
 			}
 			out = append(out, Moment{e.Start.Alert.StartsAt, e.Start.Alert.Labels["alertname"] + " fires"})
-		case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired:
-			what = alertWords(e)
-		case machine.GateOpened:
-			what = "asks " + e.Gate.Who() + ": " + e.Gate.Text
-		case machine.VerifyEnded:
-			what = fmt.Sprintf("verification %s: %s", e.Verdict, e.Message)
-		case machine.Applied:
-			what = "the change is applied"
-		case machine.Settled:
-			what = "it is in effect"
-		case machine.GuardsRefused, machine.GateDecided, machine.GateWithdrawn, machine.GateExpired,
-			machine.Verified, machine.Declined, machine.Undone, machine.Unwound,
+		case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired,
+			machine.GuardsRefused, machine.GateOpened, machine.GateDecided, machine.GateWithdrawn, machine.GateExpired,
+			machine.Applied, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Declined, machine.Undone, machine.Unwound,
 			machine.RunHeld, machine.CancelRequested, machine.RunEnded:
 		default:
 			continue

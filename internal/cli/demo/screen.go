@@ -19,8 +19,6 @@ type screen struct {
 	w     io.Writer
 	color bool
 	ascii bool
-	live  bool // a line may be rewritten
-	dirty bool // the rewritable line is on the screen
 	err   error
 }
 
@@ -43,9 +41,8 @@ const detailIndent = 10
 func newScreen(w io.Writer, getenv func(string) string) *screen {
 	f, ok := w.(*os.File)
 	tty := ok && term.IsTerminal(int(f.Fd()))
-	dumb := getenv("TERM") == "dumb"
-	fancy := tty && !dumb && getenv("NO_COLOR") == ""
-	return &screen{w: w, color: fancy, ascii: !fancy, live: tty && !dumb}
+	fancy := tty && getenv("TERM") != "dumb" && getenv("NO_COLOR") == ""
+	return &screen{w: w, color: fancy, ascii: !fancy}
 }
 
 // at writes a line that begins something at a moment of the world.
@@ -58,25 +55,13 @@ func (s *screen) detail(st style, format string, args ...any) {
 	s.block(strings.Repeat(" ", detailIndent), st, fmt.Sprintf(format, args...))
 }
 
-// item writes one of several lines that belong to the one above.
-func (s *screen) item(text string) {
-	s.block(strings.Repeat(" ", detailIndent)+"- ", plain, text)
-}
-
-// label writes a word and what it stands for, aligned.
-func (s *screen) label(word string, st style, format string, args ...any) {
-	s.block(fmt.Sprintf("%*s%-9s ", detailIndent, "", word), st, fmt.Sprintf(format, args...))
-}
-
 // title writes a heading after an empty line.
 func (s *screen) title(format string, args ...any) {
-	s.clear()
 	s.write("\n" + s.paint(bold, runview.Printable(fmt.Sprintf(format, args...))) + "\n")
 }
 
 // block writes text after a head, wrapped and aligned behind it.
 func (s *screen) block(head string, st style, text string) {
-	s.clear()
 	width := runview.Width - utf8.RuneCountInString(head)
 	for _, line := range runview.Wrap(runview.Printable(text), width) {
 		s.write(head + s.paint(st, line) + "\n")
@@ -86,29 +71,8 @@ func (s *screen) block(head string, st style, text string) {
 
 // raw writes lines as they are.
 func (s *screen) raw(lines ...string) {
-	s.clear()
 	for _, l := range lines {
 		s.write(l + "\n")
-	}
-}
-
-// status shows a line that the next output replaces. Where lines cannot be
-// rewritten it shows nothing and says so.
-func (s *screen) status(text string) bool {
-	if !s.live {
-		return false
-	}
-	s.clear()
-	s.write(strings.Repeat(" ", detailIndent) + runview.Cut(runview.Printable(text), runview.Width-detailIndent-1))
-	s.dirty = true
-	return true
-}
-
-// clear removes the rewritable line.
-func (s *screen) clear() {
-	if s.dirty {
-		s.dirty = false
-		s.write("\r\x1b[K")
 	}
 }
 
