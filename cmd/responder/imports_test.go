@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"internal/slo":              {"internal/fault", "internal/outbound"},
 	"internal/cli/agentflags":   {}, // flags that the agent and `responder agent` share
 	"internal/gpu":              {},
-	"internal/slack":            {"internal/fault", "internal/outbound"},
+	"internal/notify/slack":     {"internal/fault", "internal/outbound"},
 	"internal/gpu/judge":        {"internal/gpu"},                       // pure, like the readings
 	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
 	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/outbound"},
@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 	"internal/credential":       {},               // one rule of what is a credential, for everybody who shows what others wrote
 	"internal/notify":           {"internal/fault", "internal/outbound"},
 	// The desk turns runs into messages and clicks into decisions, so it speaks of both.
-	"internal/desk": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/slack"},
+	"internal/notify/slack/approvals": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/notify/slack"},
 
 	// For tests only: servers, and the conformance test of levers.
 	"internal/gitops/gittest":               {}, // git's own HTTP server on repositories of a test's own
@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 	"internal/gpu/nvml/nvmltest":            {}, // NVIDIA's driver library, as C: of who calls it it knows nothing
 	"internal/kube/kubetest":                {"internal/kube"},
 	"internal/notify/notifytest":            {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
-	"internal/slack/slacktest":              {}, // Slack as Slack documents it: of our own client it knows nothing
+	"internal/notify/slack/slacktest":       {}, // Slack as Slack documents it: of our own client it knows nothing
 	"internal/webhook/oidctest":             {}, // an OpenID Connect issuer: of who verifies its tokens it knows nothing
 	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/step/kinds", "internal/kube", "internal/gitops"},
 
@@ -114,15 +114,15 @@ var mayImport = map[string][]string{
 	// responder.yaml as options of what it configures.
 	"internal/config": {
 		"internal/credential", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client", "internal/playbook",
-		"internal/runview", "internal/slack", "internal/webhook", "internal/yamldoc",
+		"internal/runview", "internal/notify/slack", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
 		"internal/fault", "internal/outbound",
-		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/desk", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine",
+		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/notify/slack/approvals", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
-		"internal/runview", "internal/sandbox", "internal/slack", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/web", "internal/webhook",
+		"internal/runview", "internal/sandbox", "internal/notify/slack", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
 	// A command asks a running service through client, or reads files through app
@@ -136,10 +136,10 @@ var mayImport = map[string][]string{
 		"internal/gitops", "internal/gitops/manifests", "internal/step/git", // gitops locate and set: the editor, and the checks of the levers
 		"internal/gpu/judge",                                           // gpu: judgements of nodes
 		"internal/playbook", "internal/step/kinds", "internal/yamldoc", // playbook lint, graph and kinds: the language and its problems
-		"internal/policy",   // policy lint, test and explain: the rules
-		"internal/sandbox",  // the names of scenarios; serve --sandbox
-		"internal/slack",    // slack manifest
-		"internal/spelling", // hints for misspelled names
+		"internal/policy",       // policy lint, test and explain: the rules
+		"internal/sandbox",      // the names of scenarios; serve --sandbox
+		"internal/notify/slack", // slack manifest
+		"internal/spelling",     // hints for misspelled names
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
 	// The same service over HTTP: the build information of app, the URL checks of config, secrets and TLS of outbound.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 	"github.com/inference-responder/responder/internal/webhook/oidctest"
 )
 

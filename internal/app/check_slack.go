@@ -7,8 +7,8 @@ import (
 	"log/slog"
 
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/slack"
 )
 
 // Finding is one line of slack check.

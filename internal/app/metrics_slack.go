@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
 )
 
 // slackMetrics is what /metrics shows of Slack.

@@ -7,10 +7,10 @@ import (
 	"strconv"
 
 	"github.com/inference-responder/responder/internal/audit"
-	"github.com/inference-responder/responder/internal/desk"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/slack/approvals"
 )
 
 // deskStream is where the desk keeps what it showed. Only the desk writes it.
@@ -18,7 +18,7 @@ const deskStream = "desk"
 
 // slackDoor is the door to Slack: the desk, and what takes the clicks.
 type slackDoor struct {
-	desk     *desk.Approvals
+	desk     *approvals.Approvals
 	receiver *slack.Receiver
 	refused  chan slack.Refused
 	metrics  *slackMetrics
@@ -37,11 +37,11 @@ func (s *Service) openDoor(o Options) (*slackDoor, error) {
 	}
 	d := &slackDoor{refused: make(chan slack.Refused, refusedMost), metrics: newSlackMetrics(s.metrics.registry), socket: w.Transport() == slack.SocketMode}
 	link := linker(s.externalURL)
-	options := desk.Options{
+	options := approvals.Options{
 		Runs: deskRuns{s.executor}, Control: control{s.executor}, Memory: deskMemory{s.journal}, Slack: w.client, Names: w.names,
 		Channel: func(st machine.State) string { return w.ChannelOf(st.Start.Service.Name, st.Start.Playbook) },
 		Link:    link.run,
-		Burst:   desk.Burst{Gates: w.Storm.Gates, Window: w.Storm.Window},
+		Burst:   approvals.Burst{Gates: w.Storm.Gates, Window: w.Storm.Window},
 		Pace:    w.pace, Now: s.world.Now, Log: o.Log,
 		Observe: d.metrics.called, Refusing: d.metrics.refused,
 	}
@@ -49,7 +49,7 @@ func (s *Service) openDoor(o Options) (*slackDoor, error) {
 		options.Budget = (&errorBudget{querier: s.world.Deps.Querier, now: s.world.Now}).of
 	}
 	var err error
-	if d.desk, err = desk.New(options); err != nil {
+	if d.desk, err = approvals.New(options); err != nil {
 		return nil, err
 	}
 	w.renewed = d.desk.Renewed
@@ -146,7 +146,7 @@ type deskMemory struct{ journal *audit.Journal }
 const deskFrom = "desk/from"
 
 // Fold yields every record that was not forgotten.
-func (m deskMemory) Fold(each func(desk.Record)) error {
+func (m deskMemory) Fold(each func(approvals.Record)) error {
 	from, err := m.from()
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (m deskMemory) Forget(before uint64) error {
 }
 
 // Append makes records durable.
-func (m deskMemory) Append(ctx context.Context, records ...desk.Record) (uint64, error) {
+func (m deskMemory) Append(ctx context.Context, records ...approvals.Record) (uint64, error) {
 	batch := make([]audit.Record, len(records))
 	for i, r := range records {
 		data, err := json.Marshal(r)
@@ -203,8 +203,8 @@ func (m deskMemory) Append(ctx context.Context, records ...desk.Record) (uint64,
 	return done[0].Index, nil
 }
 
-func decodeDeskRecord(rec audit.Record) (desk.Record, error) {
-	r := desk.Record{Kind: rec.Kind, At: rec.Time, Index: rec.Index}
+func decodeDeskRecord(rec audit.Record) (approvals.Record, error) {
+	r := approvals.Record{Kind: rec.Kind, At: rec.Time, Index: rec.Index}
 	if err := json.Unmarshal(rec.Data, &r); err != nil {
 		return r, fmt.Errorf("entry %d of the journal: %w", rec.Seq, err)
 	}

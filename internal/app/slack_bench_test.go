@@ -14,10 +14,10 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/desk"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/notify/slack/approvals"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
 // betweenClicks is more than a run needs to carry on after its decision.
@@ -44,11 +44,11 @@ func manyQuestions(b *testing.B, c config.Config, s *slacktest.Server, n int) (s
 	messages := map[string]string{}
 	until(b, "all ask", func() bool {
 		sent := 0
-		if err := (deskMemory{h.journal}).Fold(func(r desk.Record) {
+		if err := (deskMemory{h.journal}).Fold(func(r approvals.Record) {
 			switch r.Kind {
-			case desk.KindPosted:
+			case approvals.KindPosted:
 				messages[r.Run] = r.TS
-			case desk.KindSent:
+			case approvals.KindSent:
 				sent++
 			}
 		}); err != nil {
@@ -171,14 +171,14 @@ func BenchmarkDeskStart(b *testing.B) {
 // closeQuestions journals questions from their beginning to their end.
 func closeQuestions(b *testing.B, memory deskMemory, n int) {
 	b.Helper()
-	var batch []desk.Record
+	var batch []approvals.Record
 	for i := range n {
 		run := fmt.Sprintf("r-%d", i)
 		batch = append(batch,
-			desk.Record{Kind: desk.KindAsking, Run: run, Gate: run + "/scale#1/gate#1", Digest: "sha256:0123456789abcdef", ID: "0123456789abcdef" + run, Channel: slackChannelOfTests},
-			desk.Record{Kind: desk.KindPosted, Run: run, Channel: slackChannelOfTests, TS: "1700000000.000100"},
-			desk.Record{Kind: desk.KindSent, Run: run, Head: 9},
-			desk.Record{Kind: desk.KindClosed, Run: run},
+			approvals.Record{Kind: approvals.KindAsking, Run: run, Gate: run + "/scale#1/gate#1", Digest: "sha256:0123456789abcdef", ID: "0123456789abcdef" + run, Channel: slackChannelOfTests},
+			approvals.Record{Kind: approvals.KindPosted, Run: run, Channel: slackChannelOfTests, TS: "1700000000.000100"},
+			approvals.Record{Kind: approvals.KindSent, Run: run, Head: 9},
+			approvals.Record{Kind: approvals.KindClosed, Run: run},
 		)
 		if len(batch) < 2000 && i < n-1 {
 			continue
@@ -195,7 +195,7 @@ func startDesk(b *testing.B, memory deskMemory) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	var none noRuns
-	d, err := desk.New(desk.Options{Runs: none, Control: none, Memory: memory, Slack: struct{ desk.Slack }{}, Names: none, Channel: func(machine.State) string { return "" }})
+	d, err := approvals.New(approvals.Options{Runs: none, Control: none, Memory: memory, Slack: struct{ approvals.Slack }{}, Names: none, Channel: func(machine.State) string { return "" }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -215,4 +215,6 @@ func (noRuns) Changes(context.Context) <-chan string                  { return n
 func (noRuns) Open() []machine.State                                  { return nil }
 func (noRuns) Run(string) (machine.State, []machine.Event, bool)      { return machine.State{}, nil, false }
 func (noRuns) Command(context.Context, string, machine.Command) error { return nil }
-func (noRuns) Person(context.Context, string) (desk.Person, error)    { return desk.Person{}, nil }
+func (noRuns) Person(context.Context, string) (approvals.Person, error) {
+	return approvals.Person{}, nil
+}

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/desk"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/slack/approvals"
 )
 
 // slackNames reports who a Slack user is to the rules: the person of auth.people
@@ -81,20 +81,20 @@ func credentialNames(a config.Auth) []string {
 	return all
 }
 
-// Person implements [desk.Names].
-func (n *slackNames) Person(ctx context.Context, userID string) (desk.Person, error) {
+// Person implements [approvals.Names].
+func (n *slackNames) Person(ctx context.Context, userID string) (approvals.Person, error) {
 	// Also who is listed is asked about: they may have left since.
 	known, err := n.people.Person(ctx, userID)
 	if err != nil {
-		return desk.Person{}, unnamed(err)
+		return approvals.Person{}, unnamed(err)
 	}
 	p, err := n.name(userID, known.Email)
 	if err != nil {
-		return desk.Person{}, err
+		return approvals.Person{}, err
 	}
 	in, err := n.people.In(ctx, userID, n.handles...)
 	if err != nil {
-		return desk.Person{}, fmt.Errorf("your user groups could not be looked up: %w", err)
+		return approvals.Person{}, fmt.Errorf("your user groups could not be looked up: %w", err)
 	}
 	for _, handle := range in {
 		if g := n.groups[handle]; !slices.Contains(p.Groups, g) {
@@ -106,29 +106,29 @@ func (n *slackNames) Person(ctx context.Context, userID string) (desk.Person, er
 
 // name finds the identity of a Slack user with that address, which is in lower
 // case and may be empty.
-func (n *slackNames) name(userID, email string) (desk.Person, error) {
+func (n *slackNames) name(userID, email string) (approvals.Person, error) {
 	const hint = "; the operator maps people under auth.people"
 	p, listed := n.byID[userID]
 	other, has := n.byEmail[email]
 	switch {
 	case listed && has && other.Name != p.Name:
-		return desk.Person{}, errors.New("your Slack user is listed as " + p.Name + ", and your e-mail address is " + other.Name + "'s" + hint)
+		return approvals.Person{}, errors.New("your Slack user is listed as " + p.Name + ", and your e-mail address is " + other.Name + "'s" + hint)
 	case listed:
 	case has && other.Slack != "" && other.Slack != userID:
-		return desk.Person{}, errors.New("your e-mail address is " + other.Name + "'s, who has another Slack user" + hint)
+		return approvals.Person{}, errors.New("your e-mail address is " + other.Name + "'s, who has another Slack user" + hint)
 	case has:
 		p = other
 	case email == "":
-		return desk.Person{}, errors.New("slack shows no e-mail address of you, and your Slack user is not listed" + hint)
+		return approvals.Person{}, errors.New("slack shows no e-mail address of you, and your Slack user is not listed" + hint)
 	case n.foreign:
-		return desk.Person{}, errors.New("your Slack user is not listed, and elsewhere people are not named by their e-mail address" + hint)
+		return approvals.Person{}, errors.New("your Slack user is not listed, and elsewhere people are not named by their e-mail address" + hint)
 	case n.taken[email] || !plainAddress(email):
-		return desk.Person{}, errors.New("your e-mail address cannot be your name here" + hint)
+		return approvals.Person{}, errors.New("your e-mail address cannot be your name here" + hint)
 	default:
-		return desk.Person{Name: email}, nil
+		return approvals.Person{Name: email}, nil
 	}
 	g := config.GrantOf(p.Name, nil, p.Groups)
-	return desk.Person{Name: g.Name, Groups: slices.Clone(g.Groups)}, nil
+	return approvals.Person{Name: g.Name, Groups: slices.Clone(g.Groups)}, nil
 }
 
 func plainAddress(s string) bool {

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/desk"
-	"github.com/inference-responder/responder/internal/slack"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/slack/approvals"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 // Who a Slack user is. One human is one name whatever the door, and where that
@@ -30,17 +30,17 @@ auth:
 `
 	for _, c := range []struct {
 		user, email, claim string
-		want               desk.Person
+		want               approvals.Person
 		no                 string
 	}{
-		{user: "U0ADA", email: "whatever@example.com", want: desk.Person{Name: "ada", Groups: []string{"sre"}}},
-		{user: "U0ADA", want: desk.Person{Name: "ada", Groups: []string{"sre"}}},
+		{user: "U0ADA", email: "whatever@example.com", want: approvals.Person{Name: "ada", Groups: []string{"sre"}}},
+		{user: "U0ADA", want: approvals.Person{Name: "ada", Groups: []string{"sre"}}},
 		{user: "U0ADA", email: "bob@example.com", no: "your e-mail address is bob's"},
-		{user: "U1", email: "bob@example.com", want: desk.Person{Name: "bob"}},
-		{user: "U1", email: "cyd@example.com", want: desk.Person{Name: "cyd"}}, // the same address names her token
+		{user: "U1", email: "bob@example.com", want: approvals.Person{Name: "bob"}},
+		{user: "U1", email: "cyd@example.com", want: approvals.Person{Name: "cyd"}}, // the same address names her token
 		{user: "U1", email: "cyd@example.com", claim: ", username_claim: sub", no: "are not named by their e-mail address"},
 		{user: "U1", email: "dee@example.com", no: "dee's, who has another Slack user"},
-		{user: "U1", email: "eve@example.com", want: desk.Person{Name: "eve@example.com"}},
+		{user: "U1", email: "eve@example.com", want: approvals.Person{Name: "eve@example.com"}},
 		{user: "U1", email: "eve@example.com", claim: ", username_claim: sub", no: "not listed"},
 		{user: "U1", email: "deploy@example.com", no: "cannot be your name"},
 		{user: "U1", email: "user:ada@example.com", no: "cannot be your name"},
@@ -76,7 +76,7 @@ func TestSlackNamesFailClosed(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	p, err := w.names.Person(t.Context(), slackGrace)
-	if diff := cmp.Diff(desk.Person{Name: "grace@example.com", Groups: []string{"ml-platform"}}, p); err != nil || diff != "" {
+	if diff := cmp.Diff(approvals.Person{Name: "grace@example.com", Groups: []string{"ml-platform"}}, p); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
 	var no *slack.UnfitError

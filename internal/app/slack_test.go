@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-responder/responder/internal/desk"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/slack/approvals"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 // A person approves in Slack, and sees it carried out and proven there.
@@ -151,11 +151,11 @@ func TestDecidedElsewhereWhileSlackIsDown(t *testing.T) {
 }
 
 // decodedDesk returns the desk's newest question.
-func decodedDesk(t *testing.T, s *Service) desk.Record {
+func decodedDesk(t *testing.T, s *Service) approvals.Record {
 	t.Helper()
-	var last desk.Record
-	if err := (deskMemory{s.journal}).Fold(func(r desk.Record) {
-		if r.Kind == desk.KindAsking {
+	var last approvals.Record
+	if err := (deskMemory{s.journal}).Fold(func(r approvals.Record) {
+		if r.Kind == approvals.KindAsking {
 			last = r
 		}
 	}); err != nil {
@@ -204,7 +204,7 @@ func TestForgedClicks(t *testing.T) {
 			if bytes.Contains(rec.Data, []byte("canary")) {
 				t.Errorf("journaled: %s", rec.Data)
 			}
-			if rec.Kind == desk.KindRefused {
+			if rec.Kind == approvals.KindRefused {
 				n++
 			}
 		}

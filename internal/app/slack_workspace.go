@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/outbound"
-	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/sandbox"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/slack"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 

@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 // approved approves a run on the command line.

@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
 )
 
 // listed is how many runs one list holds. Slack shows fewer at once; the rest

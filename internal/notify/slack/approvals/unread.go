@@ -1,10 +1,10 @@
-package desk
+package approvals
 
 import (
 	"context"
 	"time"
 
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
 )
 
 // Retries of a run that cannot be read. A slow reader of its journal is a

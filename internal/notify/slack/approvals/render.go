@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/slack"
 )
 
 // approval returns the run's message while it has a question, and after.

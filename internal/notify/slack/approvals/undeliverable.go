@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/slack"
 )
 
 // unseen reports whether a run's message is certainly in no channel: it was not

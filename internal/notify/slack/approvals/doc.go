@@ -1,4 +1,4 @@
-// Package desk implements approvals in Slack: it turns what runs ask and do
+// Package approvals implements approvals in Slack: it turns what runs ask and do
 // into messages, and what people click into decisions.
 //
 // It is a projection of the journal. A run never waits for it: a gate can be
@@ -29,4 +29,4 @@
 //     desk.recovered) and retried with a growing pause.
 //
 // Only internal/app calls it.
-package desk
+package approvals

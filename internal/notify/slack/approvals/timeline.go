@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
 )
 
 // timeline is a run as it is shown to people: the current or last question, its

@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 // burstOf starts the service over as many questions as make a list of two.

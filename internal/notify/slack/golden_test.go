@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

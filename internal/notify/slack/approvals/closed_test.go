@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/slack"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 // A refused click that is journaled before the memory is folded does not make a

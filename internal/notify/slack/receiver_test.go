@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 // refusals collects what a receiver refused.

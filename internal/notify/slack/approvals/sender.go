@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
 )
 
 // sender holds what waits to be sent, and when it may be sent.

@@ -1,10 +1,10 @@
-package desk
+package approvals
 
 import (
 	"slices"
 	"time"
 
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
 )
 
 // Kinds of records in the stream. The names are stored and never change

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 func secretsOf(token, app, signing string) Secrets {

@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 )
 
 func says(m slacktest.Message, text string) bool {

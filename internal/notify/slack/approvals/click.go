@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
 )
 
 // channel names Slack in recorded decisions.

@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/slack"
+	"github.com/inference-responder/responder/internal/notify/slack"
 )
 
 // Runs reads runs. Its methods may be called concurrently.

@@ -1,4 +1,4 @@
-package desk
+package approvals
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/slack"
-	"github.com/inference-responder/responder/internal/slack/slacktest"
 )
 
 const (
