@@ -21,6 +21,8 @@ const modulePath = "github.com/inference-responder/responder"
 var mayImport = map[string][]string{
 	"internal/outbound": {}, // how other servers are connected to: a leaf
 	"internal/fault":    {}, // why something failed: a leaf, one Reason and one Error
+	// One HTTP server that is asked: bounded answers, reasons, no secret in an error.
+	"internal/outbound/endpoint": {"internal/fault", "internal/outbound"},
 
 	"internal/playbook": {"internal/expression", "internal/yamldoc"},
 	// Two parts of the language that policies are written in, too.
@@ -73,27 +75,39 @@ var mayImport = map[string][]string{
 	"internal/slo":              {"internal/fault", "internal/outbound"},
 	"internal/cli/agentflags":   {}, // flags that the agent and `responder agent` share
 	"internal/gpu":              {},
-	"internal/notify/slack":     {"internal/fault", "internal/outbound"},
 	"internal/gpu/judge":        {"internal/gpu"},                       // pure, like the readings
 	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
 	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/outbound"},
 	"internal/gpu/client":       {"internal/fault", "internal/gpu", "internal/outbound"},
-	"internal/gpu/podresources": {"internal/gpu"}, // gRPC and the kubelet's messages: only the node agent links them
-	"internal/gpu/nvml":         {"internal/gpu"}, // go-nvml and cgo: one edge package holds them
-	"internal/goruntime":        {},               // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
-	"internal/credential":       {},               // one rule of what is a credential, for everybody who shows what others wrote
-	"internal/notify":           {"internal/fault", "internal/outbound"},
-	// The desk turns runs into messages and clicks into decisions, so it speaks of both.
-	"internal/notify/slack/approvals": {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/notify/slack"},
+	"internal/gpu/repair":       {"internal/config/setting", "internal/outbound/endpoint"}, // whoever repairs GPUs
+	"internal/gpu/podresources": {"internal/gpu"},                                          // gRPC and the kubelet's messages: only the node agent links them
+	"internal/gpu/nvml":         {"internal/gpu"},                                          // go-nvml and cgo: one edge package holds them
+	"internal/goruntime":        {},                                                        // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
+	"internal/credential":       {},                                                        // one rule of what is a credential, for everybody who shows what others wrote
+	// Messages and who gets them. The feed follows the journal and tells events of
+	// runs, so it speaks of both. A channel maps them to its protocol, and declares
+	// its own block of responder.yaml.
+	"internal/notify":           {"internal/audit", "internal/config/setting", "internal/executor/machine", "internal/fault", "internal/playbook"},
+	"internal/notify/webhook":   {"internal/config/setting", "internal/executor/machine", "internal/notify", "internal/outbound/endpoint", "internal/playbook", "internal/runview"},
+	"internal/notify/pagerduty": {"internal/config/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/runview"},
+	"internal/notify/slack":     {"internal/config/setting", "internal/fault", "internal/notify", "internal/outbound"},
+	// Approvals turn runs into messages and clicks into decisions, and show the error budget.
+	"internal/notify/slack/approvals": {
+		"internal/audit", "internal/executor/machine", "internal/fault", "internal/notify/slack", "internal/playbook", "internal/runview", "internal/slo",
+	},
+	// The silencer follows the journal, and admits what resolved in silence.
+	"internal/notify/alertmanager": {
+		"internal/audit", "internal/config/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/playbook",
+	},
 
 	// For tests only: servers, and the conformance test of levers.
 	"internal/gitops/gittest":               {}, // git's own HTTP server on repositories of a test's own
 	"internal/gpu/podresources/kubelettest": {}, // the kubelet's API, as a real gRPC server: of who asks it it knows nothing
 	"internal/gpu/nvml/nvmltest":            {}, // NVIDIA's driver library, as C: of who calls it it knows nothing
 	"internal/kube/kubetest":                {"internal/kube"},
-	"internal/notify/notifytest":            {}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
-	"internal/notify/slack/slacktest":       {}, // Slack as Slack documents it: of our own client it knows nothing
-	"internal/webhook/oidctest":             {}, // an OpenID Connect issuer: of who verifies its tokens it knows nothing
+	"internal/notify/notifytest":            {"internal/fault"}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
+	"internal/notify/slack/slacktest":       {},                 // Slack as Slack documents it: of our own client it knows nothing
+	"internal/webhook/oidctest":             {},                 // an OpenID Connect issuer: of who verifies its tokens it knows nothing
 	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/step/kinds", "internal/kube", "internal/gitops"},
 
 	// The catalog makes playbook.Service values, which runs keep.
@@ -111,18 +125,21 @@ var mayImport = map[string][]string{
 
 	// Events and runs in words, tables and pictures: once, for CLI, page, Slack and demo.
 	"internal/runview": {"internal/api", "internal/playbook", "internal/executor/machine"},
+	// Rules that blocks of responder.yaml share, for packages that declare their own block.
+	"internal/config/setting": {"internal/credential"},
 	// responder.yaml as options of what it configures.
 	"internal/config": {
-		"internal/credential", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client", "internal/playbook",
-		"internal/runview", "internal/notify/slack", "internal/webhook", "internal/yamldoc",
+		"internal/config/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
+		"internal/gpu/repair", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/slack", "internal/notify/webhook",
+		"internal/playbook", "internal/runview", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
 		"internal/fault", "internal/outbound",
-		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/notify/slack/approvals", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine",
+		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
-		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/kube", "internal/notify", "internal/playbook", "internal/policy",
-		"internal/runview", "internal/sandbox", "internal/notify/slack", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/web", "internal/webhook",
+		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy",
+		"internal/runview", "internal/sandbox", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
 	// A command asks a running service through client, or reads files through app
@@ -142,15 +159,15 @@ var mayImport = map[string][]string{
 		"internal/spelling",     // hints for misspelled names
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
-	// The same service over HTTP: the build information of app, the URL checks of config, secrets and TLS of outbound.
-	"internal/cli/client": {"internal/api", "internal/app", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/outbound", "internal/runview"},
+	// The same service over HTTP: the build information of app, the URL checks of setting, secrets and TLS of outbound.
+	"internal/cli/client": {"internal/api", "internal/app", "internal/cli/command", "internal/config/setting", "internal/executor/machine", "internal/outbound", "internal/runview"},
 	"internal/cli/demo": {
 		"internal/api", "internal/app", "internal/audit", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine",
 		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo",
 	},
 	"internal/cli/dryrun": {
 		"internal/fault",
-		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine", "internal/gitops",
+		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/config/setting", "internal/executor/machine", "internal/gitops",
 		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/step/git",
 	},
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},

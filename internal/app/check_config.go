@@ -56,10 +56,10 @@ func CheckConfig(file string, temp TempDir) (_ ConfigSummary, err error) {
 	if err != nil {
 		return ConfigSummary{}, c.Unread(err, "playbooks.dir")
 	}
-	if err := w.Channels.allows(set); err != nil {
+	if err := playbooksTell(w.Channels)(set); err != nil {
 		return ConfigSummary{}, err
 	}
-	rules, err := checkPolicy(c.Policy.File, w.Channels.escalates)
+	rules, err := checkPolicy(c.Policy.File, policyTells(w.Channels))
 	if err != nil {
 		return ConfigSummary{}, c.Unread(err, "policy.file")
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
@@ -79,11 +80,13 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
 		return w, err // it has its place
 	}
-	if w.Silences, err = openSilences(c); err != nil {
-		return w, c.Blame(err, "silence")
+	if c.Silence.Enabled {
+		if w.Silences, err = alertmanager.NewSilences(c.Silence); err != nil {
+			return w, c.Blame(err, "silence")
+		}
 	}
 	if w.Channels != nil {
-		w.Deps.Notifier = w.Channels
+		w.Deps.Notifier = notifier{w.Channels}
 	}
 	services := catalog.New(options)
 	w.Resolve, w.Services = services.Resolve, services.Services

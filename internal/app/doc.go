@@ -6,9 +6,8 @@
 // playbooks, the executor and the receiver around a world; [Service.Run] runs them
 // until one fails or the context ends. The adapters between the parts are here,
 // because no part knows another's types: the receiver's view of the executor
-// (adapters.go), the channels that tell people (channels*.go, feed*.go), Slack's
-// approvals (slack_approvals.go), silences (silencer.go), metrics (projection.go,
-// metrics*.go) and the page (pages.go).
+// (adapters.go), the channels of the configuration (channels.go), Slack
+// (slack.go), metrics (projection.go, metrics.go) and the page (pages.go).
 //
 // Only the command line imports it.
 package app

@@ -9,8 +9,8 @@ import (
 
 	"github.com/inference-responder/responder/internal/config"
 	agents "github.com/inference-responder/responder/internal/gpu/client"
+	"github.com/inference-responder/responder/internal/gpu/repair"
 	"github.com/inference-responder/responder/internal/kube"
-	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/gpu"
 )
@@ -88,7 +88,7 @@ func openRepairs(c config.Config) (step.Repairs, error) {
 	if r.URL == "" {
 		return nil, nil
 	}
-	client, err := notify.NewWebhook(notify.WebhookOptions{Name: "repairs", URL: r.URL, TokenFile: r.TokenFile, CAFile: r.CAFile, Timeout: r.Timeout})
+	client, err := repair.New(r)
 	if err != nil {
 		return nil, fmt.Errorf("gpu.%w", err)
 	}
@@ -97,7 +97,7 @@ func openRepairs(c config.Config) (step.Repairs, error) {
 
 // repairs speaks to the client in the words of steps.
 type repairs struct {
-	client *notify.Webhook
+	client *repair.Client
 	once   bool
 }
 
@@ -109,7 +109,7 @@ func (r repairs) Once() bool { return r.once }
 
 // Ask implements [step.Repairs].
 func (r repairs) Ask(ctx context.Context, ask step.RepairRequest) (string, error) {
-	body := notify.Repair{
+	body := repair.Request{
 		Action: "request", Key: ask.Key, Of: ask.Withdraw, Ticket: ask.Ticket,
 		Node: ask.Node, GPUs: ask.GPUs, Reason: ask.Reason, Run: ask.Run, Service: ask.Service,
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/sandbox"
@@ -53,19 +54,16 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 
 // SandboxChannels print to the log whatever a policy or a playbook tells, by any
 // name: nothing is configured in the sandbox, and nobody is paged from it.
-func SandboxChannels(log *slog.Logger) *Channels {
-	c := &Channels{
-		log: log, byName: map[string]channel{"log": logChannel{log}}, defaults: []string{"log"},
-		told: map[string][]string{}, any: true,
-	}
-	c.feeds = []feedOptions{c.escalating(feedOptions{name: "log"})}
-	return c
+func SandboxChannels(log *slog.Logger) *notify.Router {
+	all := []notify.Member{{Name: "log", Default: true, Channel: logChannel{log}}}
+	return notify.New(notify.Options{Channels: all, AnyName: true, Log: log})
 }
 
-// logChannel tells the log.
+// logChannel prints notices to the log.
 type logChannel struct{ log *slog.Logger }
 
-func (l logChannel) tell(_ context.Context, n step.Notice) error {
+// Tell implements [notify.Channel].
+func (l logChannel) Tell(_ context.Context, n notify.Notice) error {
 	l.log.Info("channel told", "to", runview.OrText(strings.Join(n.To, ", "), "default"), "run", n.Run, "text", n.Text)
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/notify/slack/approvals"
 )
 
 // An alert about a metric that nobody exports, or by a label that it does not
@@ -86,7 +88,13 @@ func exportedSeries(t *testing.T) string {
 		policy:    func() (bool, bool) { return true, false },
 		playbooks: func() []string { return []string{"pb"} }, step: func(string, string) string { return "" }, now: time.Now,
 	}, slog.New(slog.DiscardHandler))
-	newSlackMetrics(m.registry).connect(func() map[string]string { return nil }, true)
+	var none noRuns
+	if _, err := approvals.New(approvals.Options{
+		Runs: none, Control: none, Memory: approvals.Journal{Journal: j}, Slack: struct{ approvals.Slack }{}, Names: none,
+		Channel: func(machine.State) string { return "" }, Registry: m.registry, Socket: true,
+	}); err != nil {
+		t.Fatal(err)
+	}
 	var b strings.Builder
 	b.WriteString("\n")
 	for name, value := range scrape(t, m) {

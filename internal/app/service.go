@@ -17,6 +17,8 @@ import (
 	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/notify"
+	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/kinds"
@@ -33,13 +35,13 @@ type Service struct {
 	intake   *dispatch.Intake
 	executor *executor.Executor
 	receiver *webhook.Server
-	door     *slackDoor // nil: no Slack
+	slack    *slackParts // nil: no Slack
 	metrics  *metrics
 	world    World
 	log      *slog.Logger
 
-	externalURL string // where people reach it; may be empty
-	processors  bool   // how many processors Go's runtime uses is ours to say
+	link       notify.Link // where people reach it
+	processors bool        // how many processors Go's runtime uses is ours to say
 }
 
 // Options is what a service is built from.
@@ -56,7 +58,7 @@ type Options struct {
 // New builds a service. Nothing runs yet; close gives everything back,
 // also when run was never called.
 func New(o Options) (_ *Service, err error) {
-	s := &Service{world: o.World, externalURL: o.Config.ExternalURL, log: o.Log, processors: o.Processors}
+	s := &Service{world: o.World, link: notify.Link(o.Config.ExternalURL), log: o.Log, processors: o.Processors}
 	if s.world.Now == nil {
 		s.world.Now = time.Now
 	}
@@ -70,10 +72,10 @@ func New(o Options) (_ *Service, err error) {
 			err = errors.Join(err, s.journal.Close())
 		}
 	}()
-	if s.library, err = newLibrary(o.Config.Playbooks.Dir, s.journal, s.world.Channels.allows, o.Log); err != nil {
+	if s.library, err = newLibrary(o.Config.Playbooks.Dir, s.journal, playbooksTell(s.world.Channels), o.Log); err != nil {
 		return nil, o.Config.Unread(err, "playbooks.dir")
 	}
-	if s.rules, err = newRules(o.Config.Policy.File, s.journal, s.world.Channels.escalates, o.Log); err != nil {
+	if s.rules, err = newRules(o.Config.Policy.File, s.journal, policyTells(s.world.Channels), o.Log); err != nil {
 		return nil, o.Config.Unread(err, "policy.file")
 	}
 	if s.intake, err = dispatch.NewIntake(s.journal, s.world.Now); err != nil {
@@ -92,7 +94,7 @@ func New(o Options) (_ *Service, err error) {
 		step:      s.library.step,
 		now:       s.world.Now,
 	}, o.Log)
-	if s.door, err = s.openDoor(o); err != nil {
+	if s.slack, err = s.openApprovals(o); err != nil {
 		return nil, err
 	}
 	receiver := s.receiverOptions(o.Config)
@@ -161,8 +163,8 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Logger:        s.log,
 		Registerer:    s.metrics.registry,
 	}
-	if s.door != nil && !s.door.socket {
-		o.Slack = s.door.receiver
+	if s.slack != nil && !s.slack.socket {
+		o.Slack = s.slack.receiver
 	}
 	return o
 }
@@ -218,42 +220,46 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 		start("world", s.world.Run)
 	}
 	if ln != nil { // a dry run has no receiver, and tells nobody
-		for _, f := range s.feeds() {
-			start("channel "+f.name, f.run)
-		}
-	}
-	if ln != nil && s.door != nil {
-		start("slack", s.runDesk)
-		start("slack clicks", s.door.receiver.Run)
-		start("slack secrets", s.world.Slack.renew)
-		start("slack refusals", s.door.journalRefused)
-		if s.door.socket {
-			start("slack socket", func(ctx context.Context) error { return s.door.receiver.RunSocket(ctx, s.door.metrics.socket) })
-		}
-	}
-	if ln != nil && s.world.Silences != nil {
-		start("silences", s.silence)
-	}
-	if ln != nil {
+		s.startChannels(start)
 		start("receiver", func(ctx context.Context) error { return s.receiver.Serve(ctx, ln) })
 	}
 	return parts.Wait()
 }
 
-// feeds are those of the configured channels.
-func (s *Service) feeds() []*feed {
-	var options []feedOptions
-	if s.world.Channels != nil {
-		options = s.world.Channels.feeds
+// startChannels starts everything that tells people and hears them.
+func (s *Service) startChannels(start func(name string, part func(context.Context) error)) {
+	feeds, err := s.world.Channels.Feeds(s.journal, s.executor)
+	if err != nil {
+		s.log.Warn("a channel that is added again is sent what happened before", "err", err)
 	}
-	if err := forgetFeeds(s.journal, options); err != nil {
-		s.log.Warn("a channel that is added again hears of what was before", "err", err)
+	for _, f := range feeds {
+		start("channel "+f.Name, f.Run)
 	}
-	all := make([]*feed, len(options))
-	for i, o := range options {
-		all[i] = &feed{feedOptions: o, journal: s.journal, runs: s.executor, log: s.log}
+	if p := s.slack; p != nil {
+		start("slack", s.runApprovals)
+		start("slack clicks", p.receiver.Run)
+		start("slack secrets", func(ctx context.Context) error { return s.world.Slack.RenewSecrets(ctx, p.approvals.Renewed) })
+		start("slack refusals", p.approvals.RecordRefusals)
+		if p.socket {
+			start("slack socket", func(ctx context.Context) error { return p.receiver.RunSocket(ctx, p.approvals.Socket) })
+		}
 	}
-	return all
+	if s.world.Silences != nil {
+		start("silences", s.runSilencer)
+	}
+}
+
+// runSilencer silences the alerts of runs, once these are loaded.
+func (s *Service) runSilencer(ctx context.Context) error {
+	if !s.library.await(ctx) {
+		return nil
+	}
+	open := true
+	silencer := alertmanager.NewSilencer(alertmanager.SilencerOptions{
+		Silences: s.world.Silences, Journal: s.journal, Runs: s.executor, Admit: s.intake.Admit,
+		Link: s.link, Log: s.log, Now: s.world.Now,
+	})
+	return silencer.Run(ctx, s.executor.Runs(executor.Filter{Open: &open}))
 }
 
 // count keeps the metrics that are read from the journal. It waits for the runs:

@@ -27,7 +27,7 @@ const betweenClicks = 30 * time.Millisecond
 // a message of their own. It gives the messages by run.
 func manyQuestions(b *testing.B, c config.Config, s *slacktest.Server, n int) (slackHouse, map[string]string) {
 	b.Helper()
-	c.Slack.Storm.Gates = n + 1
+	c.Slack.Burst.Gates = n + 1
 	h := startSlackWorld(b, c, s, waitingWorld())
 	until(b, "ready", func() bool { return h.executor.Ready() == nil })
 	var alerts []playbook.Alert
@@ -44,7 +44,7 @@ func manyQuestions(b *testing.B, c config.Config, s *slacktest.Server, n int) (s
 	messages := map[string]string{}
 	until(b, "all ask", func() bool {
 		sent := 0
-		if err := (deskMemory{h.journal}).Fold(func(r approvals.Record) {
+		if err := (approvals.Journal{Journal: h.journal}).Fold(func(r approvals.Record) {
 			switch r.Kind {
 			case approvals.KindPosted:
 				messages[r.Run] = r.TS
@@ -116,7 +116,7 @@ func BenchmarkReattach1000(b *testing.B) {
 		before := len(s.Calls(""))
 		began := time.Now()
 		h = startSlackWorld(b, c, s, waitingWorld())
-		<-h.door.desk.Started()
+		<-h.Service.slack.approvals.Started()
 		b.ReportMetric(time.Since(began).Seconds(), "s-to-attach")
 		run, clicked := clickOne(b, h, messages)
 		until(b, "the edit", func() bool { return len(s.Calls("chat.update")) > 0 })
@@ -148,9 +148,9 @@ func clickOne(b *testing.B, h slackHouse, messages map[string]string) (run, ts s
 	return "", ""
 }
 
-// BenchmarkDeskStart is a start of the desk over questions that are long closed,
+// BenchmarkApprovalsStart is a start over questions that are long closed,
 // none and 100,000 of them: the time until clicks are taken.
-func BenchmarkDeskStart(b *testing.B) {
+func BenchmarkApprovalsStart(b *testing.B) {
 	for _, closed := range []int{0, 100_000} {
 		b.Run(strconv.Itoa(closed), func(b *testing.B) {
 			journal, err := audit.OpenTemp("")
@@ -158,18 +158,18 @@ func BenchmarkDeskStart(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = journal.Close() })
-			memory := deskMemory{journal}
+			memory := approvals.Journal{Journal: journal}
 			closeQuestions(b, memory, closed)
-			startDesk(b, memory) // the first start after them finds where the next begins
+			startApprovals(b, memory) // the first start after them finds where the next begins
 			for b.Loop() {
-				startDesk(b, memory)
+				startApprovals(b, memory)
 			}
 		})
 	}
 }
 
 // closeQuestions journals questions from their beginning to their end.
-func closeQuestions(b *testing.B, memory deskMemory, n int) {
+func closeQuestions(b *testing.B, memory approvals.Journal, n int) {
 	b.Helper()
 	var batch []approvals.Record
 	for i := range n {
@@ -190,8 +190,8 @@ func closeQuestions(b *testing.B, memory deskMemory, n int) {
 	}
 }
 
-// startDesk runs a desk until it knows its questions.
-func startDesk(b *testing.B, memory deskMemory) {
+// startApprovals runs approvals until they know their questions.
+func startApprovals(b *testing.B, memory approvals.Journal) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	var none noRuns

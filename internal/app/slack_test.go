@@ -15,6 +15,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/notify/slack/approvals"
 	"github.com/inference-responder/responder/internal/notify/slack/slacktest"
@@ -130,8 +131,8 @@ func TestDecidedElsewhereWhileSlackIsDown(t *testing.T) {
 	m := h.question(t, "Approval needed")
 	s.Outage(true)
 	run := h.theRun(t).Start.Run
-	q := decodedDesk(t, h.Service)
-	h.door.desk.Click(t.Context(), slack.Click{Kind: slack.KindApprove, ID: q.ID, UserID: slackAda, Channel: slackChannelOfTests, MessageTS: m.TS})
+	q := newestQuestion(t, h.Service)
+	h.Service.slack.approvals.Click(t.Context(), slack.Click{Kind: slack.KindApprove, ID: q.ID, UserID: slackAda, Channel: slackChannelOfTests, MessageTS: m.TS})
 	if h.theRun(t).Gate == nil {
 		t.Fatal("while nobody could say who clicked, the click decided")
 	}
@@ -150,11 +151,11 @@ func TestDecidedElsewhereWhileSlackIsDown(t *testing.T) {
 	h.proven(t)
 }
 
-// decodedDesk returns the desk's newest question.
-func decodedDesk(t *testing.T, s *Service) approvals.Record {
+// newestQuestion returns the newest question that was shown.
+func newestQuestion(t *testing.T, s *Service) approvals.Record {
 	t.Helper()
 	var last approvals.Record
-	if err := (deskMemory{s.journal}).Fold(func(r approvals.Record) {
+	if err := (approvals.Journal{Journal: s.journal}).Fold(func(r approvals.Record) {
 		if r.Kind == approvals.KindAsking {
 			last = r
 		}
@@ -197,7 +198,7 @@ func TestForgedClicks(t *testing.T) {
 		}
 	}
 	journaled := func() (n int) {
-		for rec, err := range h.journal.Stream(deskStream, 0) {
+		for rec, err := range h.journal.Stream("desk", 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +223,7 @@ func TestForgedClicks(t *testing.T) {
 func TestSlackNoticesOnce(t *testing.T) {
 	s := startSlack(t)
 	c := slackConfiguration(t, s, false, t.TempDir())
-	open := func() *Channels {
+	open := func() *notify.Router {
 		log := slog.New(slog.DiscardHandler)
 		w, err := openSlack(c, log)
 		if err != nil {
@@ -256,7 +257,7 @@ func TestSlackNoticesOnce(t *testing.T) {
 	asks := testNotice()
 	asks.Key, asks.Asks, asks.At = "gate", true, time.Now()
 	if err := all.Notify(t.Context(), asks); err != nil || len(s.Messages(slackChannelOfTests)) != 1 {
-		t.Errorf("a question is asked beside the desk: %v", err)
+		t.Errorf("a question is asked twice: %v", err)
 	}
 	s.Archive(slackChannelOfTests, true)
 	asks.Key, asks.Asks = "other", false
@@ -266,10 +267,10 @@ func TestSlackNoticesOnce(t *testing.T) {
 }
 
 // A run that changes often while nobody reads is named once.
-func TestDeskChangesCoalesce(t *testing.T) {
+func TestSlackRunsCoalesce(t *testing.T) {
 	s, _ := startService(t, SandboxConfig())
 	ctx, cancel := context.WithCancel(t.Context())
-	changes := deskRuns{s.executor}.Changes(ctx)
+	changes := slackRuns{s.executor}.Changes(ctx)
 	for range 50 {
 		appendEvents(t, s.journal, "r-1", machine.Event{Kind: machine.CheckCompleted, At: time.Now()})
 	}

@@ -100,7 +100,7 @@ func withSlack(t testing.TB, c config.Config, w World) World {
 	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
 		t.Fatal(err)
 	}
-	w.Slack.pace, w.Deps.Notifier = time.Millisecond, w.Channels
+	w.Slack.pace, w.Deps.Notifier = time.Millisecond, notifier{w.Channels}
 	return w
 }
 
@@ -126,7 +126,7 @@ func startSlackWorld(t testing.TB, c config.Config, s *slacktest.Server, w World
 		t.Fatal(err)
 	}
 	h := slackHouse{Service: svc, slack: s, server: "http://" + ln.Addr().String()}
-	if !svc.door.socket {
+	if !svc.slack.socket {
 		s.Interactivity(h.server + "/api/v1/slack/interactivity")
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/dcgm"
 	"github.com/inference-responder/responder/internal/notify"
+	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -23,13 +24,13 @@ type World struct {
 	Deps step.Deps
 
 	// Channels are where people are told, beside the log; nil: none.
-	Channels *Channels
+	Channels *notify.Router
 
 	// Slack is where runs ask and people decide; nil: nowhere.
 	Slack *workspace
 
-	// Silences quiets alerts whose cure is being proven; nil: nobody does.
-	Silences *notify.Silences
+	// Silences silences alerts whose cure is being proven; nil: they are heard.
+	Silences *alertmanager.Silences
 
 	// Resolve finds the services an alert is about, and says why when there is
 	// none or more than one.

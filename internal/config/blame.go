@@ -22,8 +22,9 @@ func (c Config) Blame(err error, blocks ...string) error {
 	}
 	text, path, most := err.Error(), "", 0
 	for _, block := range blocks {
-		eachText(reflect.ValueOf(c), "", func(at, name, value string) {
-			if !strings.HasPrefix(at, block) || !namesFile(name) {
+		eachText(reflect.ValueOf(c), "", func(at, name string, v reflect.Value) {
+			value := v.String()
+			if !strings.HasPrefix(at, block) || !namesPath(name) && name != "context" {
 				return
 			}
 			weight := len(value)
@@ -45,6 +46,12 @@ func (c Config) Blame(err error, blocks ...string) error {
 	return fmt.Errorf("%s:%d:%d: %s: %w", c.File, at.line, at.column, path, err)
 }
 
+// Problem returns an error with the place of the setting that it is about.
+func (c Config) Problem(path string, err error) yamldoc.Problem {
+	at := c.set.of(path)
+	return yamldoc.Problem{File: c.File, Line: at.line, Column: at.column, Path: path, Message: err.Error()}
+}
+
 // Unread is blame for what is read from a file or directory that the field names:
 // an error that is not of the file system is about a place in there.
 func (c Config) Unread(err error, field string) error {
@@ -55,14 +62,14 @@ func (c Config) Unread(err error, field string) error {
 	return c.Blame(err, field)
 }
 
-// namesFile reports whether a field says where something is that can be missing.
-func namesFile(field string) bool {
-	return strings.HasSuffix(field, "file") || field == "dir" || field == "kubeconfig" || field == "context"
+// namesPath reports whether a field is the path of a file or directory.
+func namesPath(field string) bool {
+	return strings.HasSuffix(field, "file") || field == "dir" || field == "kubeconfig"
 }
 
 // eachText calls f with the path, the name and the value of every string of a
-// configuration.
-func eachText(v reflect.Value, path string, f func(path, field, value string)) {
+// configuration. A value can be set when v is a pointer.
+func eachText(v reflect.Value, path string, f func(path, field string, value reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
@@ -79,7 +86,7 @@ func eachText(v reflect.Value, path string, f func(path, field, value string)) {
 				continue
 			}
 			if field := v.Field(i); field.Kind() == reflect.String {
-				f(Join(path, name), name, field.String())
+				f(Join(path, name), name, field)
 			} else {
 				eachText(field, Join(path, name), f)
 			}

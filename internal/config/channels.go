@@ -2,62 +2,67 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
-	"time"
+	"slices"
+	"strings"
 
+	"github.com/inference-responder/responder/internal/config/setting"
+	"github.com/inference-responder/responder/internal/notify"
+	"github.com/inference-responder/responder/internal/notify/pagerduty"
+	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/notify/webhook"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-// Channel is one named place where people, or their systems, are told.
+// Channel is one named place where people, or their systems, are told: one field
+// for each kind of channel, of which exactly one is set.
 type Channel struct {
-	Name      string            `yaml:"name" doc:"What playbooks and policies call it: lower-case letters, digits and dashes."`
-	Default   bool              `yaml:"default" doc:"Gets everything that names no channel, and above all what needs a person. At least one channel has to be."`
-	Webhook   *webhookChannel   `yaml:"webhook" doc:"Anything that takes CloudEvents 1.0."`
-	PagerDuty *pagerDutyChannel `yaml:"pagerduty" doc:"A PagerDuty service with an Events API v2 integration."`
-	Slack     *slackChannel     `yaml:"slack" doc:"A channel of the workspace that slack describes. It gets notices; questions go where slack.channel says."`
+	Name      string               `yaml:"name" doc:"What playbooks and policies call it: lower-case letters, digits and dashes."`
+	Default   bool                 `yaml:"default" doc:"Gets everything that names no channel, and above all what needs a person. At least one channel has to be."`
+	Webhook   *webhook.Config      `yaml:"webhook" doc:"Anything that takes CloudEvents 1.0."`
+	PagerDuty *pagerduty.Config    `yaml:"pagerduty" doc:"A PagerDuty service with an Events API v2 integration."`
+	Slack     *slack.ChannelConfig `yaml:"slack" doc:"A channel of the workspace that slack describes. It gets notices; questions go where slack.channel says."`
 }
 
-type webhookChannel struct {
-	URL       string   `yaml:"url" doc:"Each message is posted here as a CloudEvent in structured JSON mode, its id the idempotency key."`
-	TokenFile string   `yaml:"token_file" doc:"File with a bearer token for it. It is read for every message."`
-	CAFile    string   `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
-	Plaintext bool     `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
-	Events    []string `yaml:"events" enum:"run.started,gate.opened,gate.decided,lever.applied,lever.verified,lever.undone,run.held,run.ended" doc:"Facts of every run that are sent too, each at least once, in the journal's order, also those of a time in which the receiver was down."`
+// Settings returns the settings of the channel; nil for a channel of Slack, which
+// the workspace opens.
+func (ch Channel) Settings() notify.Settings {
+	set, _ := ch.kinds()
+	for _, block := range set {
+		if s, ok := block.(notify.Settings); ok {
+			return s
+		}
+	}
+	return nil
 }
 
-type pagerDutyChannel struct {
-	RoutingKeyFile string `yaml:"routing_key_file" doc:"File with the integration key. It is read for every event."`
-	URL            string `yaml:"url" doc:"Default: https://events.pagerduty.com; in the EU https://events.eu.pagerduty.com."`
-	CAFile         string `yaml:"ca_file" doc:"PEM certificates that vouch for the server, where a proxy opens TLS."`
-	Changes        bool   `yaml:"changes" doc:"Also record every change that is made or undone as a change event, which pages nobody."`
+// kinds returns the kinds that are set, by name, and the names of all kinds.
+func (ch Channel) kinds() (set map[string]setting.Block, names []string) {
+	set = map[string]setting.Block{}
+	v := reflect.ValueOf(ch)
+	for i := range v.NumField() {
+		block, ok := v.Field(i).Interface().(setting.Block)
+		if !ok {
+			continue
+		}
+		name := v.Type().Field(i).Tag.Get("yaml")
+		if names = append(names, name); !v.Field(i).IsNil() {
+			set[name] = block
+		}
+	}
+	return set, names
 }
 
-type slackChannel struct {
-	Channel string `yaml:"channel" doc:"Id of the channel, e.g. C0123456789."`
-}
+// channelName matches the names of channels, as playbooks write them.
+var channelName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// Silence configures silences at Alertmanager.
-type Silence struct {
-	Enabled         bool          `yaml:"enabled" doc:"Silence the alert while a change made for it takes effect and is proven, and no longer."`
-	AlertmanagerURL string        `yaml:"alertmanager_url" doc:"Base URL of one replica, e.g. http://alertmanager.monitoring:9093."`
-	TokenFile       string        `yaml:"token_file" doc:"File with a bearer token for it. It is read for every request."`
-	CAFile          string        `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
-	Plaintext       bool          `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
-	Max             time.Duration `yaml:"max" doc:"Longest life of one silence, from 1m to 24h, whatever becomes of the run or the service."`
-}
-
-// channelName is the form of names, as playbooks write them.
-func channelName(s string) bool {
-	ok, err := regexp.MatchString(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`, s)
-	return ok && err == nil
-}
-
-// checkChannels finds what is wrong with the channels and silences.
-func (c *Config) checkChannels(bad report) {
+// checkChannels reports what is wrong with the channels.
+func (c *Config) checkChannels(bad setting.Report) {
 	names, defaults := map[string]string{}, 0
 	for i, ch := range c.Channels {
 		path := fmt.Sprintf("channels[%d]", i)
-		if !channelName(ch.Name) {
+		if !channelName.MatchString(ch.Name) {
 			bad(path+".name", "lower-case letters, digits and dashes, beginning with a letter", "%q is not a channel's name", runview.Cut(ch.Name, 60))
 		}
 		if other, dup := names[ch.Name]; dup {
@@ -67,60 +72,36 @@ func (c *Config) checkChannels(bad report) {
 		if ch.Default {
 			defaults++
 		}
-		ch.check(path, bad)
+		set, kinds := ch.kinds()
+		for kind, block := range set {
+			block.Check(path+"."+kind, bad)
+		}
+		if len(set) != 1 {
+			bad(path, "keep one", "must be exactly one of %s", strings.Join(kinds, ", "))
+		}
+		if ch.Slack != nil && c.Slack == nil {
+			bad(path+".slack", "set slack.token_file and the rest of slack", "there is no workspace to post to")
+		}
 	}
 	if len(c.Channels) > 0 && defaults == 0 {
 		bad("channels", "set default: true on the one that somebody reads", "none is the default: what needs a person would reach nobody")
 	}
-	if c.ExternalURL != "" && !IsHTTP(c.ExternalURL) {
-		bad("external_url", "write it like https://responder.example", "%s is not a URL", QuotedURL(c.ExternalURL))
-	}
-	if c.Silence.Enabled && !IsHTTP(c.Silence.AlertmanagerURL) {
-		bad("silence.alertmanager_url", "write it like http://alertmanager.monitoring:9093", "%s is not a URL", QuotedURL(c.Silence.AlertmanagerURL))
-	}
-	if c.Silence.Max < time.Minute || c.Silence.Max > 24*time.Hour {
-		bad("silence.max", "", "must be from 1m to 24h")
-	}
 }
 
-func (ch Channel) check(path string, bad report) {
-	kinds := 0
-	if w := ch.Webhook; w != nil {
-		kinds++
-		if !IsHTTP(w.URL) {
-			bad(path+".webhook.url", "write it like https://hooks.example/responder", "is not a URL") // not repeated: it may hold a secret
+// SlackChannels returns every Slack channel that is posted to.
+func (c *Config) SlackChannels() []string {
+	all := []string{}
+	if s := c.Slack; s != nil {
+		all = append(all, s.Channel)
+		for _, r := range s.Channels {
+			all = append(all, r.Channel)
 		}
 	}
-	if p := ch.PagerDuty; p != nil {
-		kinds++
-		if p.RoutingKeyFile == "" {
-			bad(path+".pagerduty.routing_key_file", "", "must name a file")
-		}
-		if p.URL != "" && !IsHTTP(p.URL) {
-			bad(path+".pagerduty.url", "write it like https://events.eu.pagerduty.com", "%s is not a URL", QuotedURL(p.URL))
-		}
-	}
-	if s := ch.Slack; s != nil {
-		kinds++
-		if !slackChannelID.MatchString(s.Channel) {
-			bad(path+".slack.channel", slackChannelHint, "%q is not the id of a channel", runview.Cut(s.Channel, 60))
-		}
-	}
-	if kinds != 1 {
-		bad(path, "keep one", "must be exactly one of webhook, pagerduty and slack")
-	}
-}
-
-// channelPaths are the files that channels and silences name.
-func (c *Config) channelPaths() []*string {
-	paths := []*string{&c.Silence.TokenFile, &c.Silence.CAFile}
 	for _, ch := range c.Channels {
-		if w := ch.Webhook; w != nil {
-			paths = append(paths, &w.TokenFile, &w.CAFile)
-		}
-		if p := ch.PagerDuty; p != nil {
-			paths = append(paths, &p.RoutingKeyFile, &p.CAFile)
+		if ch.Slack != nil {
+			all = append(all, ch.Slack.Channel)
 		}
 	}
-	return paths
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return id == "" })
 }

@@ -3,14 +3,18 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/executor/ladder"
+	"github.com/inference-responder/responder/internal/notify/alertmanager"
+	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -18,27 +22,27 @@ import (
 // field, doc explains it in the reference, enum lists the allowed strings.
 // Paths are relative to the file's directory.
 type Config struct {
-	Listen      string            `yaml:"listen" doc:"Address to serve on, host:port."`
-	ExternalURL string            `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
-	TLS         TLS               `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
-	Auth        Auth              `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
-	Receiver    Receiver          `yaml:"receiver" doc:"The Alertmanager receiver."`
-	Journal     Journal           `yaml:"journal" doc:"The journal: audit log and state in one file."`
-	Playbooks   Playbooks         `yaml:"playbooks" doc:"The playbooks."`
-	Policy      Policy            `yaml:"policy" doc:"The platform team's rules over all playbooks."`
-	Prometheus  Prometheus        `yaml:"prometheus" doc:"Where PromQL is evaluated."`
-	Kubernetes  Kubernetes        `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
-	GPU         GPU               `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
-	Gitops      Gitops            `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
-	Autonomy    playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
-	Services    yaml.Node         `yaml:"services" doc:"The service catalog: a list of services, see below."`
-	Discovery   Discovery         `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
-	Guards      Guards            `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
-	Ladder      Ladder            `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
-	Channels    []Channel         `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
-	Slack       *Slack            `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
-	Silence     Silence           `yaml:"silence" doc:"Silences at Alertmanager."`
-	Log         Log               `yaml:"log" doc:"The service's own log, on stderr."`
+	Listen      string              `yaml:"listen" doc:"Address to serve on, host:port."`
+	ExternalURL string              `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
+	TLS         TLS                 `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
+	Auth        Auth                `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
+	Receiver    Receiver            `yaml:"receiver" doc:"The Alertmanager receiver."`
+	Journal     Journal             `yaml:"journal" doc:"The journal: audit log and state in one file."`
+	Playbooks   Playbooks           `yaml:"playbooks" doc:"The playbooks."`
+	Policy      Policy              `yaml:"policy" doc:"The platform team's rules over all playbooks."`
+	Prometheus  Prometheus          `yaml:"prometheus" doc:"Where PromQL is evaluated."`
+	Kubernetes  Kubernetes          `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
+	GPU         GPU                 `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
+	Gitops      Gitops              `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
+	Autonomy    playbook.Autonomy   `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
+	Services    yaml.Node           `yaml:"services" doc:"The service catalog: a list of services, see below."`
+	Discovery   Discovery           `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
+	Guards      Guards              `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
+	Ladder      Ladder              `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
+	Channels    []Channel           `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
+	Slack       *slack.Config       `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
+	Silence     alertmanager.Config `yaml:"silence" doc:"Silences at Alertmanager."`
+	Log         Log                 `yaml:"log" doc:"The service's own log, on stderr."`
 
 	File string // where it was read from, for messages
 	set  places // where in it things were set, for messages
@@ -162,7 +166,7 @@ func Default() Config {
 		GPU:        GPU{Agents: defaultAgents()},
 		Guards:     defaultGuards(),
 		Ladder:     Ladder(ladder.DefaultConfig()),
-		Silence:    Silence{Max: 2 * time.Hour},
+		Silence:    alertmanager.Config{Max: 2 * time.Hour},
 		Log:        Log{Level: "info", Format: "text"},
 	}
 }
@@ -216,30 +220,21 @@ func (c Config) IsSet(path string) bool {
 
 // resolvePaths makes the paths of the file relative to its directory.
 func (c *Config) resolvePaths(dir string) {
-	paths := []*string{
-		&c.TLS.CertFile, &c.TLS.KeyFile, &c.Journal.Dir, &c.Playbooks.Dir, &c.Policy.File, &c.Prometheus.TokenFile, &c.Prometheus.CAFile,
-		&c.Kubernetes.Kubeconfig,
-		&c.GPU.Agents.CAFile, &c.GPU.Agents.TokenFile, &c.GPU.Agents.CertFile, &c.GPU.Agents.KeyFile,
-		&c.GPU.Repairs.TokenFile, &c.GPU.Repairs.CAFile,
-	}
-	paths = append(paths, c.channelPaths()...)
-	paths = append(paths, c.slackPaths()...)
-	paths = append(paths, c.gitopsPaths()...)
-	for i := range c.Auth.Tokens {
-		paths = append(paths, &c.Auth.Tokens[i].File)
-	}
-	for i := range c.Auth.Basic {
-		paths = append(paths, &c.Auth.Basic[i].PasswordFile)
-	}
-	if c.Auth.MTLS != nil {
-		paths = append(paths, &c.Auth.MTLS.CAFile)
-	}
-	if c.Auth.OIDC != nil {
-		paths = append(paths, &c.Auth.OIDC.CAFile)
-	}
-	for _, p := range paths {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(dir, *p)
+	eachText(reflect.ValueOf(c), "", func(_, name string, v reflect.Value) {
+		if path := v.String(); namesPath(name) && path != "" && !filepath.IsAbs(path) {
+			v.SetString(filepath.Join(dir, path))
 		}
+	})
+}
+
+// ReadAtMost reads a file that must not be larger than limit.
+func ReadAtMost(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
 	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("more than %d bytes", limit)
+	}
+	return data, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 	"github.com/inference-responder/responder/internal/runview"
@@ -93,7 +94,7 @@ type ArgoCD struct {
 func (g Gitops) Configured() bool { return len(g.Repositories) > 0 || g.ArgoCD != nil }
 
 // checkGitops finds what is wrong with the repositories and Argo CD.
-func (c *Config) checkGitops(bad report) {
+func (c *Config) checkGitops(bad setting.Report) {
 	g := c.Gitops
 	seen := map[string]string{}
 	for i, r := range g.Repositories {
@@ -135,7 +136,7 @@ func (c *Config) checkGitops(bad report) {
 
 // check finds what is wrong with one repository. What may hold a password is
 // not repeated.
-func (r Repository) check(at string, bad report) {
+func (r Repository) check(at string, bad setting.Report) {
 	u, err := url.Parse(r.URL)
 	switch scp := strings.Contains(r.URL, ":") && !strings.Contains(r.URL, "://"); {
 	case r.URL == "":
@@ -161,8 +162,8 @@ func (r Repository) check(at string, bad report) {
 		bad(at+".forge.kind", "one of github, gitlab, gitea", "must not be empty")
 	case f.TokenFile == "":
 		bad(at+".forge.token_file", "", "must name a file")
-	case f.API != "" && !IsHTTP(f.API):
-		bad(at+".forge.api", "write it like https://git.example/api/v1", "%s is not a URL", runview.Cut(QuotedURL(f.API), 100))
+	case f.API != "" && !setting.IsHTTP(f.API):
+		bad(at+".forge.api", "write it like https://git.example/api/v1", "%s is not a URL", runview.Cut(setting.QuotedURL(f.API), 100))
 	}
 }
 
@@ -178,21 +179,4 @@ func (r Repository) ForgeRepository() string {
 		p = after
 	}
 	return strings.TrimSuffix(strings.Trim(path.Clean("/"+p), "/"), ".git")
-}
-
-// gitopsPaths are the files that it names.
-func (c *Config) gitopsPaths() []*string {
-	g := &c.Gitops
-	paths := []*string{&g.Dir, &g.Signing.SSHKeyFile, &g.Signing.OpenPGPKeyFile, &g.Signing.PassphraseFile}
-	for i := range g.Repositories {
-		a := &g.Repositories[i].Auth
-		paths = append(paths, &a.TokenFile, &a.CAFile, &a.KeyFile, &a.PassphraseFile, &a.KnownHostsFile)
-		if f := g.Repositories[i].Forge; f != nil {
-			paths = append(paths, &f.TokenFile, &f.CAFile)
-		}
-	}
-	if g.ArgoCD != nil {
-		paths = append(paths, &g.ArgoCD.TokenFile, &g.ArgoCD.CAFile)
-	}
-	return paths
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"regexp"
 
+	"github.com/inference-responder/responder/internal/config/setting"
+	"github.com/inference-responder/responder/internal/gpu/repair"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -12,7 +14,7 @@ type GPU struct {
 	Agents Agents `yaml:"agents" doc:"The node agents, found through the API server."`
 	DCGM   DCGM   `yaml:"dcgm" doc:"Series of dcgm-exporter in Prometheus, about nodes without a node agent."`
 
-	Repairs Repairs `yaml:"repairs" doc:"Whoever repairs GPUs, for gpu.reset_request. Left out: it asks by a label on the node."`
+	Repairs repair.Config `yaml:"repairs" doc:"Whoever repairs GPUs, for gpu.reset_request. Left out: it asks by a label on the node."`
 }
 
 // DCGM reads the series of dcgm-exporter.
@@ -25,9 +27,9 @@ type DCGM struct {
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // checkGPU finds what is wrong with it.
-func (c *Config) checkGPU(bad report) {
+func (c *Config) checkGPU(bad setting.Report) {
 	c.checkAgents(bad)
-	c.GPU.Repairs.check(bad)
+	c.GPU.Repairs.Check("gpu.repairs", bad)
 	d := c.GPU.DCGM
 	if d.Enabled && c.Prometheus.URL == "" {
 		bad("gpu.dcgm.enabled", "set prometheus.url", "there is no Prometheus to ask")

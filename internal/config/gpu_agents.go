@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/inference-responder/responder/internal/config/setting"
 	agents "github.com/inference-responder/responder/internal/gpu/client"
 	"github.com/inference-responder/responder/internal/runview"
 )
@@ -38,7 +39,7 @@ func defaultAgents() Agents {
 }
 
 // checkAgents finds what is wrong with it.
-func (c *Config) checkAgents(bad report) {
+func (c *Config) checkAgents(bad setting.Report) {
 	a := c.GPU.Agents
 	if !a.Enabled {
 		return

@@ -23,8 +23,9 @@ func (c Config) MissingFiles() error {
 		unused = append(unused, "gpu.agents.")
 	}
 	var problems yamldoc.Problems
-	eachText(reflect.ValueOf(c), "", func(path, name, value string) {
-		if value == "" || !namesFile(name) || name == "context" || name == "dir" {
+	eachText(reflect.ValueOf(c), "", func(path, name string, v reflect.Value) {
+		value := v.String()
+		if value == "" || !namesPath(name) || name == "dir" {
 			return
 		}
 		for _, block := range unused {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -45,12 +46,12 @@ func (p Person) Handles() [][2]string {
 }
 
 // check finds what is missing to believe an issuer.
-func (o *OIDC) check(bad report) {
+func (o *OIDC) check(bad setting.Report) {
 	if o == nil {
 		return
 	}
 	if u, err := url.Parse(o.Issuer); err != nil || u.Scheme != "https" || u.Host == "" {
-		bad("auth.oidc.issuer", "write it like https://login.example.com, exactly as tokens have it in iss", "%s is not an https URL", QuotedURL(o.Issuer))
+		bad("auth.oidc.issuer", "write it like https://login.example.com, exactly as tokens have it in iss", "%s is not an https URL", setting.QuotedURL(o.Issuer))
 	}
 	if o.Audience == "" {
 		bad("auth.oidc.audience", "register the service with the issuer and write its name there", "must not be empty, or tokens made for others would let people in here")
@@ -75,7 +76,7 @@ func (o *OIDC) check(bad report) {
 }
 
 // checkPeople refuses what would make two humans one or one human two.
-func checkPeople(people []Person, bad report) {
+func checkPeople(people []Person, bad setting.Report) {
 	type place struct{ path, name string }
 	seen := map[string]place{}
 	for i, p := range people {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
@@ -50,7 +51,7 @@ type Ladder struct {
 	ProposeAfter int           `yaml:"propose_after" doc:"Times in a row that a lever is verified until responder ladder proposes the next level. 0: never."`
 }
 
-func (l Ladder) check(bad report) {
+func (l Ladder) check(bad setting.Report) {
 	if l.DemoteAfter < 0 || l.DemoteAfter > ladder.MaxDemoteAfter {
 		bad("ladder.demote_after", "", "must be between 0 and %d", ladder.MaxDemoteAfter)
 	}
@@ -66,7 +67,7 @@ func (l Ladder) check(bad report) {
 // where they were read.
 func (c *Config) check() error {
 	var problems yamldoc.Problems
-	bad := func(path, hint, format string, args ...any) {
+	var bad setting.Report = func(path, hint, format string, args ...any) {
 		at := c.set.of(path)
 		problems = append(problems, yamldoc.Problem{
 			File: c.File, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint,
@@ -87,8 +88,8 @@ func (c *Config) check() error {
 		bad("journal.dir", "", "must name a directory")
 	}
 	for path, raw := range map[string]string{"prometheus.url": c.Prometheus.URL} {
-		if raw != "" && !IsHTTP(raw) {
-			bad(path, "write it like http://prometheus.monitoring:9090", "%s is not a URL", QuotedURL(raw))
+		if raw != "" && !setting.IsHTTP(raw) {
+			bad(path, "write it like http://prometheus.monitoring:9090", "%s is not a URL", setting.QuotedURL(raw))
 		}
 	}
 	if c.Kubernetes.InCluster && c.Kubernetes.Kubeconfig != "" {
@@ -103,8 +104,14 @@ func (c *Config) check() error {
 	if c.Discovery.Interval < time.Second {
 		bad("discovery.interval", "", "must be at least 1s")
 	}
+	if c.ExternalURL != "" && !setting.IsHTTP(c.ExternalURL) {
+		bad("external_url", "write it like https://responder.example", "%s is not a URL", setting.QuotedURL(c.ExternalURL))
+	}
 	c.checkChannels(bad)
-	c.checkSlack(bad)
+	if c.Slack != nil {
+		c.Slack.Check("slack", bad)
+	}
+	c.Silence.Check("silence", bad)
 	c.checkGitops(bad)
 	c.checkGPU(bad)
 	c.checkCredentials(bad)
@@ -114,9 +121,7 @@ func (c *Config) check() error {
 	return problems.Err()
 }
 
-type report func(path, hint, format string, args ...any)
-
-func (c *Config) checkAuth(bad report) {
+func (c *Config) checkAuth(bad setting.Report) {
 	a := c.Auth
 	if len(a.Tokens) == 0 && len(a.Basic) == 0 && a.MTLS == nil && a.OIDC == nil && !a.Insecure {
 		bad("auth", "add auth.tokens, or set auth.insecure: true to let everyone in", "nobody could talk to the service")
@@ -157,7 +162,7 @@ func (c *Config) checkAuth(bad report) {
 	}
 }
 
-func (c *Config) checkLimits(bad report) {
+func (c *Config) checkLimits(bad setting.Report) {
 	if c.Receiver.MaxBody < 1<<10 {
 		bad("receiver.max_body", "", "must be at least 1KiB")
 	}

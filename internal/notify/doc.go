@@ -1,17 +1,29 @@
-// Package notify tells other systems, beside Slack, what happens: a webhook
-// that takes CloudEvents, PagerDuty, Alertmanager's silences, and who repairs
-// hardware. It is the outside world: it knows nothing of runs, playbooks or who calls it.
+// Package notify tells people and their systems what runs need and do.
 //
-// Every failure is a [*fault.Error] with a [fault.Reason], so that a caller can tell what
-// may succeed later: Unreachable, Timeout, Throttled and ServerError. Nothing is tried again here; what a server says about
-// when to come back is kept, and until then it is not asked.
+// A [Notice] is one message to people. A step or the executor sends it through
+// [Router.Notify], which passes it to the channels that it names, or to the
+// default ones. A [Fact] is one event of a run. Each channel has a [Feed] that
+// follows the journal by itself, so a channel that is down holds up neither a
+// run nor another channel. The feed also delivers the reminders and escalations
+// of questions that nobody decides.
 //
-// Sending is at least once: a lost answer looks like a failure. Each message
-// therefore carries a key under which the receiver knows it again (a
-// CloudEvent's id, PagerDuty's dedup_key), and a silence is looked for before
-// it is created.
+// A channel is a package below this one: its settings with their
+// documentation, its client, and how notices and facts look in its protocol. A
+// new one needs such a package and one field in the configuration's Channel.
 //
-// Tokens and routing keys are read from their files for every request, because
-// mounted secrets rotate, and are in no error, whatever a server echoes.
-// Redirects are not followed: they would carry the secret elsewhere.
+// # Stored keys
+//
+// The journal's cell feed/NAME is the position of a channel's feed. Nothing
+// else is stored.
+//
+// # Invariants
+//
+//   - Sending is at least once: a lost answer looks like a failure. Each message
+//     carries a key by which the receiver recognizes a repeat.
+//   - Facts reach a channel in the journal's order. What happens while the
+//     receiver or this service is down is sent later.
+//   - A notice to a channel that is no longer configured goes to the default
+//     ones.
+//
+// Only internal/app calls it.
 package notify

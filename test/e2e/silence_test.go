@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/notify"
+	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -24,7 +24,7 @@ func TestSilenceAtAlertmanager(t *testing.T) {
 	hook := rig.StartWebhook(t)
 	config := strings.Replace(rig.WebhookConfig(hook.URL, ""), "repeat_interval: 30s", "repeat_interval: 1s", 1)
 	am := rig.StartAlertmanager(t, 1, config)[0]
-	silences, err := notify.NewSilences(notify.SilencesOptions{URL: am.URL, Max: time.Hour})
+	silences, err := alertmanager.NewSilences(alertmanager.Config{AlertmanagerURL: am.URL, Max: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestSilenceAtAlertmanager(t *testing.T) {
 	more("chat", 0)
 	more("code", 0)
 
-	request := notify.SilenceRequest{Run: "r-01JE2E", Link: "http://responder.example/api/v1/runs/r-01JE2E", Labels: chat, For: 10 * time.Minute}
+	request := alertmanager.Request{Run: "r-01JE2E", Link: "http://responder.example/api/v1/runs/r-01JE2E", Labels: chat, For: 10 * time.Minute}
 	made, err := silences.Create(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)

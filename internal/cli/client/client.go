@@ -19,7 +19,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -58,7 +58,7 @@ func (c *Client) base() (string, error) {
 	case err == nil && u.User != nil: // not repeated: it may hold a password
 		return "", fmt.Errorf("the URL of the server holds a user; leave it out, and name the user by --user and --password-file")
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "":
-		return "", fmt.Errorf("server %s is not a URL of a service; write it like %s", config.QuotedURL(server), defaultServer)
+		return "", fmt.Errorf("server %s is not a URL of a service; write it like %s", setting.QuotedURL(server), defaultServer)
 	}
 	return strings.TrimRight(server, "/"), nil
 }

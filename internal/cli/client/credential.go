@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/outbound"
 )
 
@@ -102,7 +102,7 @@ func (c *Client) keepsSecret(from Credentials) error {
 	if err != nil {
 		return err
 	}
-	if from.TokenFile+from.tokenCommand+from.user == "" || from.plaintext || !config.InTheClear(base) {
+	if from.TokenFile+from.tokenCommand+from.user == "" || from.plaintext || !setting.InTheClear(base) {
 		return nil
 	}
 	return fmt.Errorf("%s is plain http: whoever is on the way to it could read the %s; give it as https://, or say --plaintext or $%s=true where something else encrypts the way",
@@ -115,7 +115,7 @@ func (who Identity) checkRedirect(req *http.Request, via []*http.Request) error 
 	switch {
 	case len(via) >= 10:
 		return errors.New("it sends from one address to the next")
-	case who.Authorization != "" && !who.plaintext && config.InTheClear(req.URL.String()):
+	case who.Authorization != "" && !who.plaintext && setting.InTheClear(req.URL.String()):
 		return fmt.Errorf("it sends on to plain http at %s, where the %s could be read on its way", req.URL.Host, who.kind)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 )
@@ -107,8 +108,8 @@ type amAlert struct {
 // fetchAlerts reads the alerts that fire and are neither silenced nor inhibited.
 func fetchAlerts(ctx context.Context, server string) ([]playbook.Alert, error) {
 	u, err := url.Parse(server)
-	if err != nil || !config.IsHTTP(server) || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--from-alertmanager %s is not the URL of an Alertmanager; write it like http://alertmanager:9093", config.QuotedURL(server))
+	if err != nil || !setting.IsHTTP(server) || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("--from-alertmanager %s is not the URL of an Alertmanager; write it like http://alertmanager:9093", setting.QuotedURL(server))
 	}
 	shown := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String() // without the user, who may have a password
 	ctx, cancel := context.WithTimeout(ctx, client.RequestDeadline)

@@ -1,7 +1,9 @@
-// Package slack is a client of Slack: it renders messages, posts and edits
-// them, receives clicks, and looks up who clicked.
+// Package slack is the channel to Slack: it renders messages, posts and edits
+// them, receives clicks, and looks up who clicked. [Config] is the workspace's
+// block of responder.yaml, [Workspace] its client, and
+// [Workspace.NoticeChannel] posts notices.
 //
-// It knows nothing of runs, playbooks or the executor. A caller fills plain
+// It knows nothing of events, playbooks or the executor. A caller fills plain
 // structs ([Approval], [Digest], [Progress], [Notice], [Deny], [BreakGlass],
 // [Details]) and gets a [Message] or a [Modal], which [Client] sends.
 // [Receiver] turns interactions into a [Click], over HTTP

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/notify/slack"
 )
@@ -70,12 +72,6 @@ type Person struct {
 	Groups []string // without the prefix "group:"
 }
 
-// Burst configures when many gates are grouped into one list.
-type Burst struct {
-	Gates  int           // more than this many gates in a window are grouped; 0: 5
-	Window time.Duration // 0: 1 min
-}
-
 // Options of New. Runs, Control, Memory, Slack, Names and Channel are required.
 type Options struct {
 	Runs    Runs
@@ -94,16 +90,13 @@ type Options struct {
 	// seconds.
 	Budget func(context.Context, machine.State) *slack.Budget
 
-	Burst Burst
+	Burst slack.Burst
 	Pace  time.Duration // minimum time between two messages in a channel; 0: 1 s, as Slack asks
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Observe is called with the result of every call of Slack that sends
-	// something. It may be nil.
-	Observe func(err error)
-	// Refusing is called with the reason when a click is refused here. Refusals
-	// by the receiver are not included. It may be nil.
-	Refusing func(reason string)
+
+	Registry prometheus.Registerer // of the metrics; nil: none
+	Socket   bool                  // clicks come over Socket Mode, whose connection is a metric
 }
 
 // Approvals shows runs in Slack and accepts decisions from there. Its methods
@@ -121,8 +114,10 @@ type Approvals struct {
 	knows    bool   // the memory is folded; before, it is unknown which records are needed
 	forgot   uint64 // last index given to Memory.Forget
 
-	loaded chan struct{} // closed once the memory is folded
-	sender sender
+	loaded  chan struct{}      // closed once the memory is folded
+	refused chan slack.Refused // refusals of the receiver that are not recorded yet
+	sender  sender
+	metrics *metrics
 }
 
 // New returns an Approvals. Nothing happens before Run.
@@ -145,22 +140,17 @@ func New(o Options) (*Approvals, error) {
 	if o.Link == nil {
 		o.Link = func(string) string { return "" }
 	}
-	if o.Observe == nil {
-		o.Observe = func(error) {}
-	}
-	if o.Refusing == nil {
-		o.Refusing = func(string) {}
-	}
-	d := &Approvals{o: o, log: o.Log, memory: newMemory(), loaded: make(chan struct{})}
-	d.sender = newSender()
-	return d, nil
+	a := &Approvals{o: o, log: o.Log, memory: newMemory(), loaded: make(chan struct{}), refused: make(chan slack.Refused, maxRefused)}
+	a.sender = newSender()
+	a.metrics = newMetrics(o.Registry, o.Socket, a.Down)
+	return a, nil
 }
 
 // Run shows runs until ctx ends or the journal fails. It continues while Slack
 // is down. The executor must be ready, so that the runs exist.
-func (d *Approvals) Run(ctx context.Context) error {
-	changes := d.o.Runs.Changes(ctx) // before existing runs are read, so that no change is missed
-	if err := d.load(); err != nil {
+func (a *Approvals) Run(ctx context.Context) error {
+	changes := a.o.Runs.Changes(ctx) // before existing runs are read, so that no change is missed
+	if err := a.load(); err != nil {
 		return err
 	}
 	timer := time.NewTimer(0)
@@ -176,75 +166,75 @@ func (d *Approvals) Run(ctx context.Context) error {
 			if !ok {
 				return ctx.Err()
 			}
-			d.sender.mark(run)
-		case <-d.sender.woken:
+			a.sender.mark(run)
+		case <-a.sender.woken:
 		case <-timer.C:
 		}
-		next, err := d.work(ctx, changes)
+		next, err := a.work(ctx, changes)
 		if err != nil {
 			return err
 		}
 		timer.Stop()
 		if !next.IsZero() {
-			timer.Reset(max(0, next.Sub(d.o.Now())))
+			timer.Reset(max(0, next.Sub(a.o.Now())))
 		}
 	}
 }
 
 // Started returns a channel that is closed once the messages in Slack are
 // known, so that clicks on them are accepted.
-func (d *Approvals) Started() <-chan struct{} { return d.loaded }
+func (a *Approvals) Started() <-chan struct{} { return a.loaded }
 
 // load folds the stream and marks the runs that may have changed since.
-func (d *Approvals) load() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.o.Memory.Fold(d.memory.fold); err != nil {
+func (a *Approvals) load() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.o.Memory.Fold(a.memory.fold); err != nil {
 		return fmt.Errorf("read what was shown in Slack: %w", err)
 	}
-	for _, t := range d.memory.tickets {
+	for _, t := range a.memory.tickets {
 		t.doubt = true
 	}
 	open := map[string]uint64{}
-	for _, s := range d.o.Runs.Open() {
+	for _, s := range a.o.Runs.Open() {
 		open[s.Start.Run] = s.Head
-		if t := d.memory.tickets[s.Start.Run]; t != nil && t.head == s.Head && t.maybe.IsZero() && s.Aside == nil {
+		if t := a.memory.tickets[s.Start.Run]; t != nil && t.head == s.Head && t.maybe.IsZero() && s.Aside == nil {
 			continue // people see its current state
 		}
-		if s.Gate != nil || d.memory.tickets[s.Start.Run] != nil || s.Levers > 0 {
-			d.sender.mark(s.Start.Run)
+		if s.Gate != nil || a.memory.tickets[s.Start.Run] != nil || s.Levers > 0 {
+			a.sender.mark(s.Start.Run)
 		}
 	}
-	for run := range d.memory.tickets {
+	for run := range a.memory.tickets {
 		if _, ok := open[run]; !ok {
-			d.sender.mark(run) // it ended while the service was down
+			a.sender.mark(run) // it ended while the service was down
 		}
 	}
-	for key := range d.memory.lists {
-		d.sender.markList(key)
+	for key := range a.memory.lists {
+		a.sender.markList(key)
 	}
-	d.knows = true
-	close(d.loaded)
-	d.forget()
+	a.knows = true
+	close(a.loaded)
+	a.forget()
 	return nil
 }
 
 // note makes records durable and folds them. The caller holds mu.
-func (d *Approvals) note(ctx context.Context, records ...Record) error {
-	now := d.o.Now()
+func (a *Approvals) note(ctx context.Context, records ...Record) error {
+	now := a.o.Now()
 	for i := range records {
 		records[i].At = now
 	}
-	first, err := d.o.Memory.Append(ctx, records...)
+	first, err := a.o.Memory.Append(ctx, records...)
 	if err != nil {
 		return fmt.Errorf("record what is shown in Slack: %w", err)
 	}
 	for i, r := range records {
 		r.Index = first + uint64(i)
-		d.memory.fold(r)
+		a.memory.fold(r)
 	}
-	if d.knows && d.memory.next-d.weighed >= forgetEvery {
-		d.forget()
+	if a.knows && a.memory.next-a.weighed >= forgetEvery {
+		a.forget()
 	}
 	return nil
 }
@@ -254,15 +244,15 @@ func (d *Approvals) note(ctx context.Context, records ...Record) error {
 const forgetEvery = 1000
 
 // forget keeps a start from reading closed records. The caller holds mu.
-func (d *Approvals) forget() {
-	d.weighed = d.memory.next
-	before := d.memory.needed()
-	if before <= d.forgot {
+func (a *Approvals) forget() {
+	a.weighed = a.memory.next
+	before := a.memory.needed()
+	if before <= a.forgot {
 		return
 	}
-	if err := d.o.Memory.Forget(before); err != nil {
-		d.log.Warn("closed records not forgotten; the next start reads more than it needs", "err", err)
+	if err := a.o.Memory.Forget(before); err != nil {
+		a.log.Warn("closed records not forgotten; the next start reads more than it needs", "err", err)
 		return
 	}
-	d.forgot = before
+	a.forgot = before
 }

@@ -186,7 +186,7 @@ func TestKilledBetweenPostAndRecord(t *testing.T) {
 				t.Fatal("the record was never written")
 			}
 			if err := first.stop(); err == nil {
-				t.Fatal("a desk that cannot remember goes on")
+				t.Fatal("approvals that cannot remember go on")
 			}
 			h.mu.Lock()
 			h.crash = nil
@@ -307,9 +307,9 @@ func TestForgedRequestsHideNobody(t *testing.T) {
 	h, s := newHarness(t), workspace(t)
 	d := h.open(t, s)
 	for range 1000 {
-		d.Refused(t.Context(), slack.Refused{Reason: slack.BadSignature, Transport: slack.HTTP})
+		d.recordRefusal(t.Context(), slack.Refused{Reason: slack.BadSignature, Transport: slack.HTTP})
 	}
-	d.Refused(t.Context(), slack.Refused{Reason: slack.WrongTeam, Transport: slack.HTTP, UserID: eve})
+	d.recordRefusal(t.Context(), slack.Refused{Reason: slack.WrongTeam, Transport: slack.HTTP, UserID: eve})
 	records := h.records(KindRefused)
 	if len(records) != refusedForgers+1 || records[len(records)-1].User != eve {
 		t.Fatalf("%d records, the last %+v", len(records), records[len(records)-1])

@@ -17,14 +17,14 @@ const listed = 40
 
 // burst returns the list for a new question; empty: a message of its own. The
 // caller holds mu.
-func (d *Approvals) burst(channel string) string {
-	now := d.o.Now()
-	asks := slices.DeleteFunc(d.sender.asks[channel], func(at time.Time) bool { return now.Sub(at) > d.o.Burst.Window })
-	d.sender.asks[channel] = append(asks, now)
-	if len(asks) < d.o.Burst.Gates {
+func (a *Approvals) burst(channel string) string {
+	now := a.o.Now()
+	asks := slices.DeleteFunc(a.sender.asks[channel], func(at time.Time) bool { return now.Sub(at) > a.o.Burst.Window })
+	a.sender.asks[channel] = append(asks, now)
+	if len(asks) < a.o.Burst.Gates {
 		return ""
 	}
-	for key, l := range d.memory.lists {
+	for key, l := range a.memory.lists {
 		if l.channel == channel && now.Before(l.until) && len(l.runs) < listed {
 			return key
 		}
@@ -34,113 +34,113 @@ func (d *Approvals) burst(channel string) string {
 
 // showList updates a list. It returns when to continue; zero: when one of its
 // runs changes.
-func (d *Approvals) showList(ctx context.Context, key string) (time.Time, error) {
-	d.mu.Lock()
-	known := d.memory.lists[key]
+func (a *Approvals) showList(ctx context.Context, key string) (time.Time, error) {
+	a.mu.Lock()
+	known := a.memory.lists[key]
 	if known == nil {
-		d.mu.Unlock()
+		a.mu.Unlock()
 		return time.Time{}, nil
 	}
 	l := *known
-	d.mu.Unlock()
-	if at := d.ready(l.channel); !at.IsZero() {
+	a.mu.Unlock()
+	if at := a.ready(l.channel); !at.IsZero() {
 		return at, nil
 	}
-	if moved, err := d.relist(ctx, l); moved || err != nil {
+	if moved, err := a.relist(ctx, l); moved || err != nil {
 		return time.Time{}, err
 	}
-	g := d.digest(l)
+	g := a.digest(l)
 	look := fingerprint(g.Digest)
 	m := g.Message()
 	if l.plain == look {
-		if m = g.plain(); l.wait.After(d.o.Now()) {
+		if m = g.plain(); l.wait.After(a.o.Now()) {
 			return l.wait, nil
 		}
 	}
 	if l.ref == (slack.Ref{}) {
-		return d.postList(ctx, l, g, m, look)
+		return a.postList(ctx, l, g, m, look)
 	}
 	if look != l.sent {
-		again, taken, fatal := d.sent(ctx, l.channel, d.o.Slack.Update(ctx, l.ref, meta(l.key, "list", 0), m))
+		again, taken, fatal := a.sent(ctx, l.channel, a.o.Slack.Update(ctx, l.ref, meta(l.key, "list", 0), m))
 		switch {
 		case fatal != nil:
 			return time.Time{}, fatal
 		case taken:
-			d.changeList(key, func(l *list) { l.sent = look })
-			return d.o.Now().Add(d.o.Pace), nil
-		case again.IsZero() && d.sender.last.Reason == fault.NotFound:
-			return d.lose(ctx, Record{List: key})
+			a.changeList(key, func(l *list) { l.sent = look })
+			return a.o.Now().Add(a.o.Pace), nil
+		case again.IsZero() && a.sender.last.Reason == fault.NotFound:
+			return a.lose(ctx, Record{List: key})
 		default:
-			return d.stuckList(ctx, l, g, look, again)
+			return a.stuckList(ctx, l, g, look, again)
 		}
 	}
 	if len(g.owed) > 0 {
 		for _, run := range g.owed {
-			d.sender.mark(run) // its thread is due
+			a.sender.mark(run) // its thread is due
 		}
-		return d.o.Now().Add(d.o.Pace), nil
+		return a.o.Now().Add(a.o.Pace), nil
 	}
 	if !g.open {
-		return time.Time{}, d.finish(ctx, Record{Kind: KindClosed, List: key})
+		return time.Time{}, a.finish(ctx, Record{Kind: KindClosed, List: key})
 	}
 	return time.Time{}, nil
 }
 
-func (d *Approvals) postList(ctx context.Context, l list, g digest, m slack.Message, look string) (time.Time, error) {
+func (a *Approvals) postList(ctx context.Context, l list, g digest, m slack.Message, look string) (time.Time, error) {
 	if !l.maybe.IsZero() {
-		ref, at, err := d.find(ctx, l.channel, meta(l.key, "list", 0), l.maybe)
+		ref, at, err := a.find(ctx, l.channel, meta(l.key, "list", 0), l.maybe)
 		if err != nil {
 			return at, err
 		}
 		if !at.IsZero() {
-			return d.stuckList(ctx, l, g, look, at)
+			return a.stuckList(ctx, l, g, look, at)
 		}
-		d.changeList(l.key, func(l *list) { l.maybe = time.Time{} })
+		a.changeList(l.key, func(l *list) { l.maybe = time.Time{} })
 		if ref != (slack.Ref{}) {
-			return d.posted(ctx, Record{Kind: KindPosted, List: l.key, Channel: ref.Channel, TS: ref.TS})
+			return a.posted(ctx, Record{Kind: KindPosted, List: l.key, Channel: ref.Channel, TS: ref.TS})
 		}
 	}
-	ref, err := d.o.Slack.Post(ctx, l.channel, meta(l.key, "list", 0), m)
+	ref, err := a.o.Slack.Post(ctx, l.channel, meta(l.key, "list", 0), m)
 	var no *fault.Error
 	if errors.As(err, &no) && no.Unknown {
-		d.changeList(l.key, func(l *list) { l.maybe = d.o.Now() })
+		a.changeList(l.key, func(l *list) { l.maybe = a.o.Now() })
 	}
-	again, taken, fatal := d.sent(ctx, l.channel, err)
+	again, taken, fatal := a.sent(ctx, l.channel, err)
 	switch {
 	case fatal != nil:
 		return time.Time{}, fatal
 	case !taken:
-		return d.stuckList(ctx, l, g, look, again)
+		return a.stuckList(ctx, l, g, look, again)
 	}
-	d.changeList(l.key, func(l *list) { l.sent = look })
-	return d.posted(ctx, Record{Kind: KindPosted, List: l.key, Channel: ref.Channel, TS: ref.TS})
+	a.changeList(l.key, func(l *list) { l.sent = look })
+	return a.posted(ctx, Record{Kind: KindPosted, List: l.key, Channel: ref.Channel, TS: ref.TS})
 }
 
 // stuckList handles a list that Slack does not accept, as with a run's own
 // message. again is zero when Slack refused its form.
-func (d *Approvals) stuckList(ctx context.Context, l list, g digest, look string, again time.Time) (time.Time, error) {
+func (a *Approvals) stuckList(ctx context.Context, l list, g digest, look string, again time.Time) (time.Time, error) {
 	if again.IsZero() {
 		if l.plain != look {
-			d.changeList(l.key, func(l *list) { l.plain = look })
-			return d.o.Now().Add(d.o.Pace), nil
+			a.changeList(l.key, func(l *list) { l.plain = look })
+			return a.o.Now().Add(a.o.Pace), nil
 		}
-		again = d.o.Now().Add(between(l.tries))
-		d.changeList(l.key, func(l *list) { l.tries, l.wait = l.tries+1, again })
-		if err := d.down(ctx, l.channel, d.sender.last); err != nil {
+		again = a.o.Now().Add(between(l.tries))
+		a.changeList(l.key, func(l *list) { l.tries, l.wait = l.tries+1, again })
+		if err := a.down(ctx, l.channel, a.sender.last); err != nil {
 			return time.Time{}, err
 		}
 	}
-	if g.open || !lasting(d.sender.last) || d.o.Now().Sub(g.ended) <= giveUpAfter {
+	if g.open || !lasting(a.sender.last) || a.o.Now().Sub(g.ended) <= giveUpAfter {
 		return again, nil
 	}
-	return time.Time{}, d.finish(ctx, d.givenUp(Record{List: l.key}, l.channel))
+	return time.Time{}, a.finish(ctx, a.givenUp(Record{List: l.key}, l.channel))
 }
 
 // changeList alters the part of a list's state that is not journaled.
-func (d *Approvals) changeList(key string, f func(*list)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l := d.memory.lists[key]; l != nil {
+func (a *Approvals) changeList(key string, f func(*list)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.memory.lists[key]; l != nil {
 		f(l)
 	}
 }
@@ -159,14 +159,14 @@ func (g digest) plain() slack.Message {
 }
 
 // digest renders a list. A run that cannot be read counts as open for a while.
-func (d *Approvals) digest(l list) digest {
-	g, waiting := digest{Digest: slack.Digest{Link: d.o.Link("")}}, 0
+func (a *Approvals) digest(l list) digest {
+	g, waiting := digest{Digest: slack.Digest{Link: a.o.Link("")}}, 0
 	for _, run := range l.runs {
-		state, events, ok := d.o.Runs.Run(run)
-		t, _ := d.ticket(run)
+		state, events, ok := a.o.Runs.Run(run)
+		t, _ := a.ticket(run)
 		if !ok {
 			if t.gone {
-				g.Entries = append(g.Entries, unreadEntry(t, d.o.Link(run)))
+				g.Entries = append(g.Entries, unreadEntry(t, a.o.Link(run)))
 				g.ended = later(g.ended, t.unread)
 				continue
 			}
@@ -190,16 +190,16 @@ func (d *Approvals) digest(l list) digest {
 		if s.state == slack.Open {
 			waiting++
 		}
-		g.Entries = append(g.Entries, s.entry(t.id, d.o.Link(run)))
+		g.Entries = append(g.Entries, s.entry(t.id, a.o.Link(run)))
 	}
-	slices.SortStableFunc(g.Entries, func(a, b slack.Entry) int {
-		if (a.State == slack.Open) != (b.State == slack.Open) {
-			if a.State == slack.Open {
+	slices.SortStableFunc(g.Entries, func(x, y slack.Entry) int {
+		if (x.State == slack.Open) != (y.State == slack.Open) {
+			if x.State == slack.Open {
 				return -1
 			}
 			return 1
 		}
-		return a.Deadline.Compare(b.Deadline)
+		return x.Deadline.Compare(y.Deadline)
 	})
 	g.Title = fmt.Sprintf("%d of %d questions are open", waiting, len(g.Entries))
 	return g

@@ -21,34 +21,34 @@ const answerWithin = 10 * time.Second
 // Click carries out what a person did in Slack. It is called after Slack was
 // answered, from several goroutines at once. A person whose click had no effect
 // is told why.
-func (d *Approvals) Click(ctx context.Context, c slack.Click) {
-	q, why := d.question(ctx, c.ID)
+func (a *Approvals) Click(ctx context.Context, c slack.Click) {
+	q, why := a.question(ctx, c.ID)
 	if why != "" {
-		d.refuse(ctx, c, "closed", why)
+		a.refuse(ctx, c, "closed", why)
 		return
 	}
 	switch c.Kind {
 	case slack.KindDeny, slack.KindBreakGlass, slack.KindDetails:
-		d.open(ctx, c, q) // a dialog: Slack allows three seconds
+		a.open(ctx, c, q) // a dialog: Slack allows three seconds
 		return
 	}
-	who, err := d.o.Names.Person(ctx, c.UserID)
+	who, err := a.o.Names.Person(ctx, c.UserID)
 	if err != nil {
-		d.refuse(ctx, c, "unknown_person", "Not accepted: "+err.Error()+". "+d.commandLine(q.run))
+		a.refuse(ctx, c, "unknown_person", "Not accepted: "+err.Error()+". "+a.commandLine(q.run))
 		return
 	}
 	cmd, ok := command(c, q, who)
 	if !ok {
-		d.refuse(ctx, c, "unknown_action", "This button belongs to another version of the service.")
+		a.refuse(ctx, c, "unknown_action", "This button belongs to another version of the service.")
 		return
 	}
-	if err := d.o.Control.Command(ctx, q.run, cmd); err != nil {
+	if err := a.o.Control.Command(ctx, q.run, cmd); err != nil {
 		// The run has journaled the ignored command; the person is told why.
-		d.answer(ctx, c, "Not accepted: "+err.Error()+". "+d.commandLine(q.run))
+		a.answer(ctx, c, "Not accepted: "+err.Error()+". "+a.commandLine(q.run))
 		return
 	}
-	d.sender.mark(q.run)
-	d.sender.wake()
+	a.sender.mark(q.run)
+	a.sender.wake()
 }
 
 // startWithin limits how long a click waits for the questions to be loaded: a
@@ -57,13 +57,13 @@ const startWithin = 2 * time.Second
 
 // question returns the question behind the identifier of a button, or why there
 // is none.
-func (d *Approvals) question(ctx context.Context, id string) (question, string) {
-	if !d.started(ctx) {
+func (a *Approvals) question(ctx context.Context, id string) (question, string) {
+	if !a.started(ctx) {
 		return question{}, "The service is starting. Try again in a moment, or use the command line."
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q, ok := d.memory.asked[id]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q, ok := a.memory.asked[id]
 	if !ok {
 		return question{}, "This question is closed: it was decided or withdrawn, or is no longer known. This click changed nothing."
 	}
@@ -73,16 +73,16 @@ func (d *Approvals) question(ctx context.Context, id string) (question, string) 
 // started waits for the questions to be loaded. A click that is consumed while
 // the service stops comes with an ended ctx; questions that are already loaded
 // are still used.
-func (d *Approvals) started(ctx context.Context) bool {
+func (a *Approvals) started(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	select {
-	case <-d.loaded:
+	case <-a.loaded:
 		return true
 	default:
 	}
 	select {
-	case <-d.loaded:
+	case <-a.loaded:
 		return true
 	case <-ctx.Done():
 		return false
@@ -110,16 +110,16 @@ func command(c slack.Click, q question, who Person) (machine.Command, bool) {
 
 // open shows a dialog. Anybody in the channel may open it: it decides nothing
 // and shows no more than the channel does.
-func (d *Approvals) open(ctx context.Context, c slack.Click, q question) {
-	state, events, ok := d.o.Runs.Run(q.run)
+func (a *Approvals) open(ctx context.Context, c slack.Click, q question) {
+	state, events, ok := a.o.Runs.Run(q.run)
 	s := newTimeline(state, events)
 	if !ok || s.gate == nil {
-		d.refuse(ctx, c, "closed", "This run cannot be read at the moment. "+d.commandLine(q.run))
+		a.refuse(ctx, c, "closed", "This run cannot be read at the moment. "+a.commandLine(q.run))
 		return
 	}
-	id, ok := d.newest(c.ID, q, s)
+	id, ok := a.newest(c.ID, q, s)
 	if c.Kind != slack.KindDetails && !ok {
-		d.refuse(ctx, c, "closed", "This question is closed: it was decided or withdrawn, or another plan replaced it. This click changed nothing.")
+		a.refuse(ctx, c, "closed", "This question is closed: it was decided or withdrawn, or another plan replaced it. This click changed nothing.")
 		return
 	}
 	title := s.gate.Text
@@ -133,16 +133,16 @@ func (d *Approvals) open(ctx context.Context, c slack.Click, q question) {
 	case slack.KindBreakGlass:
 		m = slack.BreakGlass{ID: id, Title: title, Origin: c.Origin()}.Modal()
 	default:
-		m = s.details(id, d.o.Link(q.run), c.Page, c.Origin()).Modal()
+		m = s.details(id, a.o.Link(q.run), c.Page, c.Origin()).Modal()
 	}
-	if err := d.o.Slack.OpenModal(ctx, c, m); err != nil {
+	if err := a.o.Slack.OpenModal(ctx, c, m); err != nil {
 		var no *fault.Error
 		if errors.As(err, &no) && no.Reason == fault.TooLate {
-			d.answer(ctx, c, "Slack took too long to show the dialog. Press the button again. "+d.commandLine(q.run))
+			a.answer(ctx, c, "Slack took too long to show the dialog. Press the button again. "+a.commandLine(q.run))
 			return
 		}
-		d.log.Warn("slack dialog not shown", "run", q.run, "err", err)
-		d.answer(ctx, c, "The dialog could not be shown. "+d.commandLine(q.run))
+		a.log.Warn("slack dialog not shown", "run", q.run, "err", err)
+		a.answer(ctx, c, "The dialog could not be shown. "+a.commandLine(q.run))
 	}
 }
 
@@ -150,44 +150,77 @@ func (d *Approvals) open(ctx context.Context, c slack.Click, q question) {
 // the run's newest whatever was clicked, and reports whether the click was on
 // that question and it is open. So the buttons of a dialog always stand for
 // what the dialog shows.
-func (d *Approvals) newest(id string, q question, s *timeline) (string, bool) {
+func (a *Approvals) newest(id string, q question, s *timeline) (string, bool) {
 	if q.gate == s.gate.ID {
 		return id, s.state == slack.Open
 	}
-	if t, ok := d.ticket(q.run); ok && t.gate == s.gate.ID {
+	if t, ok := a.ticket(q.run); ok && t.gate == s.gate.ID {
 		return t.id, false
 	}
 	return id, false
 }
 
 // commandLine returns how to decide without Slack.
-func (d *Approvals) commandLine(run string) string {
+func (a *Approvals) commandLine(run string) string {
 	return fmt.Sprintf("On the command line: responder runs show %s, then responder approve %s, or responder deny %s --reason ...", run, run, run)
 }
 
 // refuse journals a click without effect and tells the person. It keeps only
 // who clicked and the kind of the click.
-func (d *Approvals) refuse(ctx context.Context, c slack.Click, reason, why string) {
-	d.o.Refusing(reason)
-	d.Refused(ctx, slack.Refused{Reason: slack.Refusal(reason), Transport: c.Transport, At: c.At, UserID: c.UserID, Kind: c.Kind, Detail: firstSentence(why)})
-	d.answer(ctx, c, why)
+func (a *Approvals) refuse(ctx context.Context, c slack.Click, reason, why string) {
+	a.metrics.refused(reason)
+	a.recordRefusal(ctx, slack.Refused{Reason: slack.Refusal(reason), Transport: c.Transport, At: c.At, UserID: c.UserID, Kind: c.Kind, Detail: firstSentence(why)})
+	a.answer(ctx, c, why)
 }
 
-// Refused journals an interaction that came from Slack, or claims to, and was
-// not accepted. A flood is journaled only in part, so that an attacker cannot
-// fill the journal.
-func (d *Approvals) Refused(ctx context.Context, r slack.Refused) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.refusals.keep(r, d.o.Now()) {
+// maxRefused is how many refusals wait to be recorded. More are only counted.
+const maxRefused = 64
+
+// Refused counts an interaction that the receiver refused, and queues it for
+// RecordRefusals. It never blocks: a request is being answered.
+func (a *Approvals) Refused(r slack.Refused) {
+	a.metrics.refused(string(r.Reason))
+	select {
+	case a.refused <- r:
+	default: // counted
+	}
+}
+
+// RecordRefusals records what the receiver refused until ctx ends.
+func (a *Approvals) RecordRefusals(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case r := <-a.refused:
+			a.recordRefusal(ctx, r)
+		}
+	}
+}
+
+// Socket records the state of the Socket Mode connection.
+func (a *Approvals) Socket(s slack.SocketState) {
+	a.metrics.connected.Set(0)
+	if s.Connected {
+		a.metrics.connected.Set(1)
+	}
+}
+
+// recordRefusal journals an interaction that came from Slack, or claims to, and
+// was not accepted. A flood is journaled only in part, so that an attacker
+// cannot fill the journal.
+func (a *Approvals) recordRefusal(ctx context.Context, r slack.Refused) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.refusals.keep(r, a.o.Now()) {
 		return // the metric counts all of them
 	}
-	err := d.note(context.WithoutCancel(ctx), Record{
+	err := a.note(context.WithoutCancel(ctx), Record{
 		Kind: KindRefused, Reason: string(r.Reason), User: r.UserID,
 		Message: strings.TrimSpace(fmt.Sprintf("%s over %s: %s", r.Kind, r.Transport, r.Detail)),
 	})
 	if err != nil {
-		d.log.Error("refused click not recorded", "err", err)
+		a.log.Error("refused click not recorded", "err", err)
 	}
 }
 
@@ -218,14 +251,14 @@ func (f *refusals) keep(r slack.Refused, now time.Time) bool {
 }
 
 // answer shows a text to the person who clicked, and to nobody else.
-func (d *Approvals) answer(ctx context.Context, c slack.Click, text string) {
+func (a *Approvals) answer(ctx context.Context, c slack.Click, text string) {
 	if c.Channel == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 	defer cancel()
-	if err := d.o.Slack.Ephemeral(ctx, c.Channel, c.UserID, slack.Notice{Text: text}.Message()); err != nil {
-		d.log.Warn("click not answered", "err", err)
+	if err := a.o.Slack.Ephemeral(ctx, c.Channel, c.UserID, slack.Notice{Text: text}.Message()); err != nil {
+		a.log.Warn("click not answered", "err", err)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestRefusedBeforeTheStartForgetsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Refused(t.Context(), slack.Refused{Reason: slack.WrongTeam, Transport: slack.HTTP, UserID: eve})
+	d.recordRefusal(t.Context(), slack.Refused{Reason: slack.WrongTeam, Transport: slack.HTTP, UserID: eve})
 	if err := d.load(); err != nil {
 		t.Fatal(err)
 	}

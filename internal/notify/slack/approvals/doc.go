@@ -28,5 +28,11 @@
 //   - Nothing waits for Slack: each failure is journaled once (desk.outage,
 //     desk.recovered) and retried with a growing pause.
 //
+// # Stored keys
+//
+// The journal's stream desk has the records, and the cell desk/from the index of
+// the first record that a start reads. "desk" is what this package was called
+// first.
+//
 // Only internal/app calls it.
 package approvals

@@ -68,11 +68,11 @@ func (s *sender) refresh() {
 
 // Renewed reports a new token: messages that waited because of the old one are
 // tried at once.
-func (d *Approvals) Renewed() {
-	d.sender.mu.Lock()
-	d.sender.fresh = true
-	d.sender.mu.Unlock()
-	d.sender.wake()
+func (a *Approvals) Renewed() {
+	a.sender.mu.Lock()
+	a.sender.fresh = true
+	a.sender.mu.Unlock()
+	a.sender.wake()
 }
 
 // take empties and returns the marked runs, in the order of their start.
@@ -90,34 +90,34 @@ func (s *sender) empty(marked map[string]bool) []string {
 
 // work updates the messages as far as the pace and Slack allow, and returns
 // when to continue; zero: when something changes. An error is the journal's.
-func (d *Approvals) work(ctx context.Context, changes <-chan string) (time.Time, error) {
+func (a *Approvals) work(ctx context.Context, changes <-chan string) (time.Time, error) {
 	var next time.Time
 	later := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
-	d.sender.refresh()
-	runs := d.sender.take()
-	slices.SortStableFunc(runs, func(a, b string) int { return cmp.Compare(d.urgency(a), d.urgency(b)) })
+	a.sender.refresh()
+	runs := a.sender.take()
+	slices.SortStableFunc(runs, func(x, y string) int { return cmp.Compare(a.urgency(x), a.urgency(y)) })
 	for _, run := range runs {
-		drain(changes, &d.sender)
-		at, err := d.show(ctx, run)
+		drain(changes, &a.sender)
+		at, err := a.show(ctx, run)
 		if err != nil {
 			return next, err
 		}
 		if !at.IsZero() {
-			d.sender.mark(run)
+			a.sender.mark(run)
 			later(at)
 		}
 	}
-	for _, key := range d.sender.takeLists() { // those that the runs have just changed too
-		at, err := d.showList(ctx, key)
+	for _, key := range a.sender.takeLists() { // those that the runs have just changed too
+		at, err := a.showList(ctx, key)
 		if err != nil {
 			return next, err
 		}
 		if !at.IsZero() {
-			d.sender.markList(key)
+			a.sender.markList(key)
 			later(at)
 		}
 	}
@@ -141,22 +141,22 @@ func drain(changes <-chan string, s *sender) {
 }
 
 // urgency orders questions that nobody has seen before edits.
-func (d *Approvals) urgency(run string) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t := d.memory.tickets[run]; t != nil && t.ref != (slack.Ref{}) {
+func (a *Approvals) urgency(run string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t := a.memory.tickets[run]; t != nil && t.ref != (slack.Ref{}) {
 		return 1
 	}
 	return 0
 }
 
 // ready returns when the channel may get its next message; zero: now.
-func (d *Approvals) ready(channel string) time.Time {
-	at := d.sender.next[channel]
-	if all := d.sender.next[""]; all.After(at) {
+func (a *Approvals) ready(channel string) time.Time {
+	at := a.sender.next[channel]
+	if all := a.sender.next[""]; all.After(at) {
 		at = all
 	}
-	if at.After(d.o.Now()) {
+	if at.After(a.o.Now()) {
 		return at
 	}
 	return time.Time{}
@@ -166,14 +166,14 @@ func (d *Approvals) ready(channel string) time.Time {
 // when to try again, zero if the message was accepted, and an error of the
 // journal. A message that Slack refuses for its form is not sent again
 // unchanged: then both are zero and taken is false.
-func (d *Approvals) sent(ctx context.Context, channel string, err error) (again time.Time, taken bool, fatal error) {
-	d.o.Observe(err)
-	now := d.o.Now()
+func (a *Approvals) sent(ctx context.Context, channel string, err error) (again time.Time, taken bool, fatal error) {
+	a.metrics.called(err)
+	now := a.o.Now()
 	if err == nil {
-		d.sender.next[channel] = now.Add(d.o.Pace)
-		delete(d.sender.fails, channel)
-		delete(d.sender.fails, "")
-		return time.Time{}, true, d.recovered(ctx, channel)
+		a.sender.next[channel] = now.Add(a.o.Pace)
+		delete(a.sender.fails, channel)
+		delete(a.sender.fails, "")
+		return time.Time{}, true, a.recovered(ctx, channel)
 	}
 	if ctx.Err() != nil {
 		return time.Time{}, false, ctx.Err()
@@ -182,19 +182,19 @@ func (d *Approvals) sent(ctx context.Context, channel string, err error) (again 
 	if !errors.As(err, &no) {
 		no = &fault.Error{Reason: fault.Unreachable, Message: "slack: unreachable", Err: err}
 	}
-	d.sender.last = no
+	a.sender.last = no
 	if no.Reason == fault.Invalid || no.Reason == fault.NotFound {
-		d.log.Error("slack refused a message", "err", err)
+		a.log.Error("slack refused a message", "err", err)
 		return time.Time{}, false, nil
 	}
 	where, most := channel, mostClosed
 	if wide(no.Reason) {
 		where, most = "", mostBackoff
 	}
-	d.sender.fails[where]++
-	again = now.Add(max(min(backoff(d.sender.fails[where]), most), no.RetryAfter))
-	d.sender.next[where] = again
-	return again, false, d.down(ctx, where, no)
+	a.sender.fails[where]++
+	again = now.Add(max(min(backoff(a.sender.fails[where]), most), no.RetryAfter))
+	a.sender.next[where] = again
+	return again, false, a.down(ctx, where, no)
 }
 
 // wide reports whether a failure concerns all of Slack, not one channel.
@@ -213,23 +213,23 @@ func backoff(fails int) time.Duration {
 
 // down journals that Slack does not accept messages, once for each reason. A
 // rate limit is not an outage.
-func (d *Approvals) down(ctx context.Context, channel string, no *fault.Error) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if no.Reason == fault.RateLimited || d.memory.down[channel].reason == string(no.Reason) {
+func (a *Approvals) down(ctx context.Context, channel string, no *fault.Error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if no.Reason == fault.RateLimited || a.memory.down[channel].reason == string(no.Reason) {
 		return nil
 	}
-	d.log.Error("slack accepts no messages; approvals can be decided on the command line", "err", no)
-	return d.note(ctx, Record{Kind: KindOutage, Channel: channel, Reason: string(no.Reason), Message: no.Error()})
+	a.log.Error("slack accepts no messages; approvals can be decided on the command line", "err", no)
+	return a.note(ctx, Record{Kind: KindOutage, Channel: channel, Reason: string(no.Reason), Message: no.Error()})
 }
 
-func (d *Approvals) recovered(ctx context.Context, channel string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (a *Approvals) recovered(ctx context.Context, channel string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, c := range []string{channel, ""} {
-		if _, was := d.memory.down[c]; was {
-			d.log.Info("slack accepts messages again")
-			if err := d.note(ctx, Record{Kind: KindRecovered, Channel: c}); err != nil {
+		if _, was := a.memory.down[c]; was {
+			a.log.Info("slack accepts messages again")
+			if err := a.note(ctx, Record{Kind: KindRecovered, Channel: c}); err != nil {
 				return err
 			}
 		}
@@ -239,11 +239,11 @@ func (d *Approvals) recovered(ctx context.Context, channel string) error {
 
 // Down returns why Slack accepts no messages, by channel; "" stands for all of
 // Slack. Empty: it accepts them.
-func (d *Approvals) Down() map[string]string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out := make(map[string]string, len(d.memory.down))
-	for c, o := range d.memory.down {
+func (a *Approvals) Down() map[string]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make(map[string]string, len(a.memory.down))
+	for c, o := range a.memory.down {
 		out[c] = o.reason
 	}
 	return out

@@ -23,67 +23,67 @@ func (s *timeline) since(events uint64) []line {
 
 // threadOfList writes the events of a run in a list to the thread of the list,
 // once the list is posted.
-func (d *Approvals) threadOfList(ctx context.Context, s *timeline, t ticket) (time.Time, error) {
-	d.mu.Lock()
+func (a *Approvals) threadOfList(ctx context.Context, s *timeline, t ticket) (time.Time, error) {
+	a.mu.Lock()
 	var parent slack.Ref
-	if l := d.memory.lists[t.list]; l != nil {
+	if l := a.memory.lists[t.list]; l != nil {
 		parent = l.ref
 	}
-	d.mu.Unlock()
+	a.mu.Unlock()
 	lines := s.since(t.lines)
 	if parent == (slack.Ref{}) || len(lines) == 0 {
 		return time.Time{}, nil
 	}
-	if at := d.ready(t.channel); !at.IsZero() {
+	if at := a.ready(t.channel); !at.IsZero() {
 		return at, nil
 	}
-	return d.thread(ctx, s, t, parent, lines)
+	return a.thread(ctx, s, t, parent, lines)
 }
 
 // thread writes pending lines to the thread of the run's message, or of its
 // list, as one message.
-func (d *Approvals) thread(ctx context.Context, s *timeline, t ticket, parent slack.Ref, lines []line) (time.Time, error) {
+func (a *Approvals) thread(ctx context.Context, s *timeline, t ticket, parent slack.Ref, lines []line) (time.Time, error) {
 	last := lines[len(lines)-1]
 	if t.doubt {
-		at, err := d.written(ctx, t, parent)
+		at, err := a.written(ctx, t, parent)
 		return at, err
 	}
-	m := d.progress(s, t, lines).Message()
+	m := a.progress(s, t, lines).Message()
 	if t.terse == last.after {
 		m = slack.Notice{Text: "Slack refused what happened in run " + t.run + ". On the command line: responder runs show " + t.run}.Message()
 	}
-	_, err := d.o.Slack.Reply(ctx, parent, slack.Meta{Run: t.run, Part: "thread-" + strconv.FormatUint(last.after, 10)}, m)
+	_, err := a.o.Slack.Reply(ctx, parent, slack.Meta{Run: t.run, Part: "thread-" + strconv.FormatUint(last.after, 10)}, m)
 	var no *fault.Error
 	if errors.As(err, &no) && no.Unknown {
-		d.change(t.run, func(t *ticket) { t.doubt = true })
+		a.change(t.run, func(t *ticket) { t.doubt = true })
 	}
-	again, taken, fatal := d.sent(ctx, t.channel, err)
+	again, taken, fatal := a.sent(ctx, t.channel, err)
 	switch {
 	case fatal != nil:
 		return time.Time{}, fatal
 	case taken:
-		return d.shown(ctx, s, t, t.look, last.after)
+		return a.shown(ctx, s, t, t.look, last.after)
 	case !again.IsZero():
-		return d.stuck(ctx, s, t, again)
-	case d.sender.last.Reason == fault.NotFound && t.list != "":
-		d.sender.markList(t.list)
-		return d.lose(ctx, Record{List: t.list})
-	case d.sender.last.Reason == fault.NotFound:
-		return d.lose(ctx, Record{Run: t.run})
+		return a.stuck(ctx, s, t, again)
+	case a.sender.last.Reason == fault.NotFound && t.list != "":
+		a.sender.markList(t.list)
+		return a.lose(ctx, Record{List: t.list})
+	case a.sender.last.Reason == fault.NotFound:
+		return a.lose(ctx, Record{Run: t.run})
 	case t.terse != last.after:
-		d.change(t.run, func(t *ticket) { t.terse = last.after })
-		return d.o.Now().Add(d.o.Pace), nil
+		a.change(t.run, func(t *ticket) { t.terse = last.after })
+		return a.o.Now().Add(a.o.Pace), nil
 	default:
-		return d.leave(ctx, t, last.after)
+		return a.leave(ctx, t, last.after)
 	}
 }
 
 // progress returns the pending lines as one entry. In a shared thread it names
 // the run.
-func (d *Approvals) progress(s *timeline, t ticket, lines []line) slack.Progress {
+func (a *Approvals) progress(s *timeline, t ticket, lines []line) slack.Progress {
 	last := lines[len(lines)-1]
 	p := last.Progress
-	p.Link, p.Lines = d.o.Link(t.run), slices.Clone(p.Lines)
+	p.Link, p.Lines = a.o.Link(t.run), slices.Clone(p.Lines)
 	if t.list != "" {
 		p.Text = fmt.Sprintf("%s, run %s: %s", s.run.Start.Service.Name, t.run, p.Text)
 	}
@@ -95,19 +95,19 @@ func (d *Approvals) progress(s *timeline, t ticket, lines []line) slack.Progress
 
 // leave journals that a line of the thread is omitted because Slack refuses it
 // in every form. The message itself and the command line show the same facts.
-func (d *Approvals) leave(ctx context.Context, t ticket, lines uint64) (time.Time, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	no := d.sender.last
-	d.log.Error("slack refused a line of a run's thread, omitting it", "run", t.run, "err", no)
-	return d.o.Now().Add(d.o.Pace), d.note(ctx, Record{Kind: KindLeft, Run: t.run, Lines: lines, Reason: string(no.Reason), Message: no.Error()})
+func (a *Approvals) leave(ctx context.Context, t ticket, lines uint64) (time.Time, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	no := a.sender.last
+	a.log.Error("slack refused a line of a run's thread, omitting it", "run", t.run, "err", no)
+	return a.o.Now().Add(a.o.Pace), a.note(ctx, Record{Kind: KindLeft, Run: t.run, Lines: lines, Reason: string(no.Reason), Message: no.Error()})
 }
 
 // written checks how much of the thread was written before the restart.
-func (d *Approvals) written(ctx context.Context, t ticket, parent slack.Ref) (time.Time, error) {
-	replies, err := d.o.Slack.FindReplies(ctx, parent)
+func (a *Approvals) written(ctx context.Context, t ticket, parent slack.Ref) (time.Time, error) {
+	replies, err := a.o.Slack.FindReplies(ctx, parent)
 	if err != nil {
-		again, _, fatal := d.sent(ctx, t.channel, err)
+		again, _, fatal := a.sent(ctx, t.channel, err)
 		if !again.IsZero() || fatal != nil {
 			return again, fatal
 		}
@@ -119,6 +119,6 @@ func (d *Approvals) written(ctx context.Context, t ticket, parent slack.Ref) (ti
 			lines = max(lines, n)
 		}
 	}
-	d.change(t.run, func(t *ticket) { t.doubt, t.lines = false, lines })
-	return d.o.Now(), nil
+	a.change(t.run, func(t *ticket) { t.doubt, t.lines = false, lines })
+	return a.o.Now(), nil
 }

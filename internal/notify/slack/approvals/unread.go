@@ -20,30 +20,30 @@ const reasonUnread = "unreadable"
 
 // unread handles a run that cannot be read: a notice replaces a question that
 // cannot be decided here.
-func (d *Approvals) unread(ctx context.Context, t ticket, known bool) (time.Time, error) {
-	now := d.o.Now()
+func (a *Approvals) unread(ctx context.Context, t ticket, known bool) (time.Time, error) {
+	now := a.o.Now()
 	switch {
 	case !known:
 		return time.Time{}, nil
 	case t.unread.IsZero():
-		d.log.Error("run shown in slack cannot be read", "run", t.run)
-		d.change(t.run, func(t *ticket) { t.unread = now })
+		a.log.Error("run shown in slack cannot be read", "run", t.run)
+		a.change(t.run, func(t *ticket) { t.unread = now })
 		return now.Add(unreadEvery), nil
 	case now.Sub(t.unread) < unreadMost:
 		return now.Add(unreadEvery), nil
 	case t.list != "":
-		d.change(t.run, func(t *ticket) { t.gone = true })
-		d.sender.markList(t.list)
+		a.change(t.run, func(t *ticket) { t.gone = true })
+		a.sender.markList(t.list)
 		return time.Time{}, nil
 	case t.ref == (slack.Ref{}):
-		return time.Time{}, d.finish(ctx, unreadable(t))
+		return time.Time{}, a.finish(ctx, unreadable(t))
 	}
-	again, taken, fatal := d.sent(ctx, t.channel, d.o.Slack.Update(ctx, t.ref, meta(t.run, "run", t.head), unreadNotice(t.run, d.o.Link(t.run)).Message()))
+	again, taken, fatal := a.sent(ctx, t.channel, a.o.Slack.Update(ctx, t.ref, meta(t.run, "run", t.head), unreadNotice(t.run, a.o.Link(t.run)).Message()))
 	switch {
 	case fatal != nil:
 		return time.Time{}, fatal
-	case taken, again.IsZero(), lasting(d.sender.last) && now.Sub(t.unread) > giveUpAfter:
-		return time.Time{}, d.finish(ctx, unreadable(t))
+	case taken, again.IsZero(), lasting(a.sender.last) && now.Sub(t.unread) > giveUpAfter:
+		return time.Time{}, a.finish(ctx, unreadable(t))
 	default:
 		return again, nil
 	}
