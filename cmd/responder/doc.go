@@ -11,6 +11,9 @@
 //   - internal/app builds the service from those options, starts its parts and
 //     stops them together. [app.World] is what differs between a cluster and the
 //     sandbox.
+//   - internal/notify passes messages to channels, one package each below it, and
+//     follows the journal for them. internal/notify/slack/approvals shows runs in
+//     Slack and accepts decisions there.
 //   - internal/runview turns runs and events into words, tables and pictures, for
 //     the command line, the page, Slack and the demo alike.
 //
