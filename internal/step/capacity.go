@@ -5,8 +5,9 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 )
 
-// RolloutCapacity is how few replicas may be ready while the rollout goes on.
-// The controller takes ready pods away only down to what the strategy allows.
+// RolloutCapacity returns the fewest replicas that may be ready during the
+// rollout. The controller removes ready pods only down to what the strategy
+// allows.
 func RolloutCapacity(w kube.Workload) machine.Capacity {
 	c := machine.Capacity{ReadyNow: w.Ready, ReadyAfter: w.Replicas}
 	switch {
@@ -19,8 +20,8 @@ func RolloutCapacity(w kube.Workload) machine.Capacity {
 	return c
 }
 
-// RolloutRisk says nothing of how many are ready now: the plan's digest must
-// not move by itself.
+// RolloutRisk fills in the risk of a rollout. It leaves out how many replicas
+// are ready now, so that the digest of the plan does not change by itself.
 func RolloutRisk(plan *machine.Plan, w kube.Workload) {
 	plan.Risk, plan.Why = machine.RiskMedium, "replaces every pod, step by step as its strategy allows"
 	switch {
@@ -34,7 +35,8 @@ func RolloutRisk(plan *machine.Plan, w kube.Workload) {
 	}
 }
 
-// RolloutPlan fills in what a change of the pod template means for capacity.
+// RolloutPlan fills in the capacity and the risk of a change of the pod
+// template.
 func RolloutPlan(plan *machine.Plan, w kube.Workload) {
 	plan.Capacity = RolloutCapacity(w)
 	RolloutRisk(plan, w)

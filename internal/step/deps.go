@@ -7,9 +7,9 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Deps is what steps need of the world. Workloads, Changer and Querier may be
-// nil when nothing of the kind is configured: their steps then answer with an
-// [*fault.Error] that says so.
+// Deps holds what steps need. Workloads, Changer and Querier may be nil if they
+// are not configured: steps that need them then return a [*fault.Error] that
+// names the setting.
 type Deps struct {
 	Querier   Querier
 	Workloads Workloads

@@ -8,9 +8,9 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// outcomeOf is what an error means for the run. A lost answer of a mutation is
-// unknown, someone else's change is foreign, and what trying again may help
-// has failed; everything else is otherwise.
+// outcomeOf converts an error to an outcome of the run. A lost answer of a
+// mutation is unknown, a change by someone else is foreign, and an error that a
+// retry may fix is failed. Every other error gets the status otherwise.
 func outcomeOf(err error, otherwise machine.Status) machine.Outcome {
 	e := AsError(err)
 	out := machine.Outcome{Status: otherwise, Reason: e.Reason, Message: e.Error()}
@@ -25,7 +25,7 @@ func outcomeOf(err error, otherwise machine.Status) machine.Outcome {
 	return out
 }
 
-// AsError returns the [fault.Error] in err, or gives one to an error without.
+// AsError returns the [fault.Error] in err, or wraps err in one.
 func AsError(err error) *fault.Error {
 	var e *fault.Error
 	switch {
@@ -38,7 +38,8 @@ func AsError(err error) *fault.Error {
 	}
 }
 
-// NotConfigured is the error of a step whose part of the world is not configured.
+// NotConfigured returns the error of a step that needs something that is not
+// configured.
 func NotConfigured(what, setting string) error {
 	return &fault.Error{Reason: fault.Invalid, Message: "no " + what + " is configured: set " + setting}
 }

@@ -30,10 +30,10 @@ func Owned(kind string, w kube.Workload, field string) error {
 	return nil
 }
 
-// ByFlux is what to do about what Flux owns.
+// ByFlux tells people what to do about a field that Flux owns.
 const ByFlux = "Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand in the repository that Flux deploys from, or suspend it there while you change it live"
 
-// OwnerName names an owner as people do.
+// OwnerName formats an owner for people.
 func OwnerName(o kube.Owner) string {
 	if o.Kind == "ArgoCD" {
 		return "Argo CD application " + o.Name
@@ -41,12 +41,12 @@ func OwnerName(o kube.Owner) string {
 	return o.Kind + " " + o.Name
 }
 
-// OwnsReplicas reports whether someone else moves the replicas.
+// OwnsReplicas reports whether someone else sets the replicas.
 func OwnsReplicas(w kube.Workload) bool {
 	return Owned("", w, "spec.replicas") != nil
 }
 
-// Target names the very object of a plan.
+// Target returns the object of a plan, with its UID and generation.
 func Target(w kube.Workload) machine.Target {
 	api := w.APIVersion
 	if api == "" {
@@ -58,7 +58,7 @@ func Target(w kube.Workload) machine.Target {
 	}
 }
 
-// RefOfTarget names the object of a plan.
+// RefOfTarget returns the reference to the object of a plan.
 func RefOfTarget(t machine.Target) kube.Ref {
 	return kube.Ref{Kind: t.Kind, Namespace: t.Namespace, Name: t.Name}
 }
@@ -89,8 +89,9 @@ func Visit(key string) string {
 // HasReason reports whether err carries the reason.
 func HasReason(err error, r fault.Reason) bool { return err != nil && AsError(err).Reason == r }
 
-// AfterConflict looks at what a refused write ran into. Our own change, made by
-// an attempt whose answer was lost, must not be reported as not made.
+// AfterConflict returns the error for a write that was refused with a conflict.
+// If the conflict is with our own change, made by an attempt whose answer was
+// lost, the change must not be reported as not made.
 func AfterConflict(err error, w kube.Workload, readErr error, in Input, action machine.Action) error {
 	if !HasReason(err, fault.Conflict) {
 		return err
@@ -103,8 +104,8 @@ func AfterConflict(err error, w kube.Workload, readErr error, in Input, action m
 	return err
 }
 
-// Applied is the end of an apply: its receipt, or what the refused write ran
-// into, which takes another look at the target.
+// Applied ends an apply: it returns the receipt, or reads the target again to
+// explain a refused write.
 func Applied(ctx context.Context, ws Workloads, in Input, plan machine.Plan, receipt json.RawMessage, err error) (json.RawMessage, error) {
 	if err == nil {
 		return receipt, nil
@@ -113,14 +114,16 @@ func Applied(ctx context.Context, ws Workloads, in Input, plan machine.Plan, rec
 	return nil, AfterConflict(err, w, readErr, in, machine.ActionApply)
 }
 
-// Look is what every observation of a workload begins with. P is the lever's payload.
+// Look is the first part of every observation of a workload. P is the type of
+// the lever's payload.
 type Look[P any] struct {
 	Planned P
 	W       kube.Workload
 	Over    *Observation // the target was deleted, or made anew: there is no more to see
 }
 
-// LookAt reads the target of a plan and the payload that the lever stored with it.
+// LookAt reads the target of a plan, and the payload that the lever stored in
+// the plan.
 func LookAt[P any](ctx context.Context, ws Workloads, plan machine.Plan) (Look[P], error) {
 	var l Look[P]
 	var err error
@@ -142,14 +145,14 @@ func LookAt[P any](ctx context.Context, ws Workloads, plan machine.Plan) (Look[P
 	return l, nil
 }
 
-// InPlace is the observation of our own change as it stands.
+// InPlace returns the observation of our own change.
 func InPlace(w kube.Workload, action machine.Action, replicas int) Observation {
 	o := Observation{Applied: true, Receipt: EncodeJSON(ChangeReceipt{Action: action, UID: w.UID, Generation: w.Generation})}
 	Rolled(&o, w, replicas)
 	return o
 }
 
-// gone is the observation of a target that was deleted or made anew.
+// gone returns the observation of a target that was deleted or recreated.
 func gone(t machine.Target, err error) (Observation, error) {
 	if HasReason(err, fault.NotFound) {
 		return Observation{Foreign: true, Progress: RefText(RefOfTarget(t)) + " is gone: someone deleted it"}, nil
@@ -157,7 +160,7 @@ func gone(t machine.Target, err error) (Observation, error) {
 	return Observation{}, err
 }
 
-// Foreign is the observation of someone else's change.
+// Foreign returns the observation of a change by someone else.
 func Foreign(w kube.Workload, what string) Observation {
 	by := ""
 	if run := w.Annotations[kube.AnnotationRun]; run != "" {
@@ -166,7 +169,7 @@ func Foreign(w kube.Workload, what string) Observation {
 	return Observation{Foreign: true, Progress: RefText(w.Ref) + ": " + what + by}
 }
 
-// Rolled fills in how far a change has taken effect.
+// Rolled fills in the progress of a rollout.
 func Rolled(o *Observation, w kube.Workload, replicas int) {
 	old := 0
 	for _, p := range w.Pods {
@@ -191,7 +194,7 @@ func Rolled(o *Observation, w kube.Workload, replicas int) {
 	}
 }
 
-// Payload reads what a lever stored in its plan or receipt.
+// Payload decodes what a lever stored in its plan or receipt.
 func Payload[T any](kind string, data json.RawMessage) (T, error) {
 	var v T
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -200,8 +203,9 @@ func Payload[T any](kind string, data json.RawMessage) (T, error) {
 	return v, nil
 }
 
-// Undone puts a change back. It looks first, so that what is put back is
-// exactly what was left, and looks again when the write ran into a conflict.
+// Undone reverts a change. It observes the target first, so that it reverts
+// exactly what the apply left, and observes it again if the write hits a
+// conflict.
 func Undone(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt json.RawMessage, write func() error) error {
 	for range 3 {
 		o, err := l.Observe(ctx, in, plan, receipt, false)
@@ -221,7 +225,8 @@ func Undone(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt j
 	return &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": the object keeps changing: " + plan.Undo + " could not be done yet"}
 }
 
-// undoBlocked tells an undo that already happened from someone else's change.
+// undoBlocked distinguishes an undo that already happened from a change by
+// someone else.
 func undoBlocked(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt json.RawMessage, seen Observation) error {
 	o, err := l.Observe(ctx, in, plan, receipt, true)
 	if err != nil {
@@ -233,14 +238,14 @@ func undoBlocked(ctx context.Context, l Lever, in Input, plan machine.Plan, rece
 	return &fault.Error{Reason: fault.ForeignChange, Message: seen.Progress, Err: errors.New("nothing was put back")}
 }
 
-// ChangeReceipt is what an apply or undo left behind.
+// ChangeReceipt is the receipt of an apply or an undo.
 type ChangeReceipt struct {
 	Action     machine.Action `json:"action"`
 	UID        string         `json:"uid"`
 	Generation int64          `json:"generation"`
 }
 
-// LeftAt is the generation at which an apply left the object. Without a
+// LeftAt returns the generation at which an apply left the object. Without a
 // receipt it is the one after the plan's: an apply is one write.
 func LeftAt(plan machine.Plan, receipt json.RawMessage) (int64, error) {
 	if len(receipt) == 0 {
@@ -250,8 +255,8 @@ func LeftAt(plan machine.Plan, receipt json.RawMessage) (int64, error) {
 	return r.Generation, err
 }
 
-// Mine reports whether the object stands as this run's action left it: by what
-// is recorded on it, or by the receipt.
+// Mine reports whether the object is as this run's action left it, by the
+// record on the object or by the receipt.
 func Mine(w kube.Workload, in Input, action machine.Action, receipt json.RawMessage) bool {
 	if Ours(w, in, action) {
 		return true
@@ -263,10 +268,10 @@ func Mine(w kube.Workload, in Input, action machine.Action, receipt json.RawMess
 	return r.Action == action && r.UID == w.UID && r.Generation == w.Generation
 }
 
-// LackedRight tells a dry-run that the server refused for lack of a right from
-// one that failed. RBAC cannot grant a dry-run alone, so a service that only
-// observes has no such right; its plan stands, says so, and the guard named
-// rights keeps it from being applied.
+// LackedRight separates a missing right from other errors of a dry-run. RBAC
+// cannot grant a dry-run alone, so an installation that only observes has no
+// such right. Its plan stands and names the missing right, and the guard named
+// rights refuses to apply it.
 func LackedRight(err error) (lacks string, rest error) {
 	if kube.IsForbidden(err) {
 		return err.Error(), nil

@@ -11,8 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// routes are the levers on live objects, and what they are where Git owns the
-// object. This is the one place that decides it.
+// routes maps the levers on live objects to the levers that replace them where
+// Git owns the object. Nothing else decides it.
 var routes = map[string]struct {
 	to   string
 	with func(map[string]any) (map[string]any, error)
@@ -27,9 +27,9 @@ var routes = map[string]struct {
 	}},
 }
 
-// routed plans the change in Git that a refused live change has to become; nil:
-// it has to become none. The plan's step then names the lever in Git, which
-// carries it out from there on.
+// routed plans the change in Git that replaces a refused live change; nil: none
+// does. The step of the plan names the lever in Git, which carries the change
+// out from then on.
 func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused error) (*machine.Plan, error) {
 	route, known := routes[e.Step]
 	if !known || !HasReason(refused, fault.Owned) || s.deps.Workloads == nil || s.deps.Manifests == nil || s.deps.Applications == nil {
@@ -53,7 +53,7 @@ func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused er
 	return &plan, nil
 }
 
-// leverOf is the lever that carries an effect out: the one that made the plan.
+// leverOf returns the lever of an effect: the one that made the plan.
 func (s *Set) leverOf(e machine.Effect) (Lever, bool) {
 	if e.Plan != nil && e.Plan.Step != "" {
 		l, ok := s.levers[e.Plan.Step]
@@ -63,7 +63,7 @@ func (s *Set) leverOf(e machine.Effect) (Lever, bool) {
 	return l, ok
 }
 
-// inGit reports whether Git owns the workload and the service says where, so
+// inGit reports whether Git owns the workload and the catalog says where, so
 // that a live change has to become a commit.
 func inGit(svc playbook.Service, w kube.Workload) bool {
 	if svc.GitOps == (playbook.GitOps{}) {

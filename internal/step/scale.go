@@ -7,15 +7,15 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// ScaleWith is the parameters of levers that set a number of replicas.
+// ScaleWith holds the parameters of levers that set a number of replicas.
 type ScaleWith struct {
 	Replicas *int `json:"replicas" min:"1" unit:"replicas" doc:"Number to set. Exactly one of replicas and by."`
 	By       *int `json:"by" unit:"replicas" doc:"Number to add; negative: to take away."`
 	Max      *int `json:"max" min:"1" unit:"replicas" doc:"Most replicas to end at; can only tighten the service's max_scale."`
 }
 
-// ScaleTarget is the number to set. Relative steps stop at the bounds, absolute
-// numbers are refused beyond them.
+// ScaleTarget returns the number of replicas to set. A relative change stops at
+// the bounds; an absolute number beyond them is refused.
 func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to int, note string, err error) {
 	low, high := max(svc.MinReady, 1), svc.MaxScale
 	if with.Max != nil {

@@ -20,7 +20,7 @@ type Set struct {
 	levers map[string]Lever
 }
 
-// NewSet returns these kinds of steps over what they need of the world.
+// NewSet returns a set of these kinds of steps.
 func NewSet(d Deps, kinds map[string]Kind) *Set {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
@@ -42,9 +42,9 @@ func NewSet(d Deps, kinds map[string]Kind) *Set {
 	return s
 }
 
-// Do carries out one effect, within its timeout, and says what became of it.
-// It does not panic. A mutation whose outcome cannot be told is StatusUnknown,
-// and so is one during which a step panicked.
+// Do carries out one effect within its timeout and returns the outcome. It does
+// not panic. A mutation whose outcome is not known is StatusUnknown, and so is
+// one during which a step panicked.
 func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -111,7 +111,7 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...)}
 }
 
-// change carries out apply and undo, and observes what became of them.
+// change carries out an apply or an undo and observes the result.
 func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
 	l, ok := s.leverOf(e)
 	otherwise := machine.StatusFailed
@@ -156,7 +156,7 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 	return machine.Outcome{Status: machine.StatusOK, Data: receipt, Before: before, Message: note, Waits: waitsFor(receipt)}
 }
 
-// observe tells what became of an earlier apply or undo.
+// observe returns the outcome of an earlier apply or undo.
 func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
 	undo := e.Action == machine.ActionUndo
 	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, undo)
@@ -185,7 +185,7 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 	return out
 }
 
-// waitsFor is the pull request that a receipt names, for people; empty: none.
+// waitsFor returns the pull request that a receipt names; empty: none.
 func waitsFor(receipt json.RawMessage) string {
 	var r GitReceipt
 	if len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {
@@ -194,7 +194,7 @@ func waitsFor(receipt json.RawMessage) string {
 	return r.Waits
 }
 
-// settle tells whether a change has taken effect.
+// settle observes whether a change has taken effect.
 func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) machine.Outcome {
 	undo := e.Action == machine.ActionUnwind
 	o, err := s.current(ctx, e, in, l, undo)
@@ -240,8 +240,8 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	return out
 }
 
-// current tells where a change stands. One that is made step by step takes its
-// next step, unless everything is paused.
+// current observes a change. A change that is made step by step takes its next
+// step, unless everything is paused.
 func (s *Set) current(ctx context.Context, e machine.Effect, in Input, l Lever, undo bool) (Observation, error) {
 	x, ok := l.(stepwise)
 	if !ok || undo || e.Paused != "" {
@@ -254,8 +254,8 @@ func (s *Set) current(ctx context.Context, e machine.Effect, in Input, l Lever, 
 	return x.Advance(ctx, in, *e.Plan)
 }
 
-// prove takes one sample of the proof. It looks at the target first: numbers
-// prove nothing about a change that somebody else has since replaced.
+// prove takes one sample of the proof. It observes the target first: figures
+// prove nothing about a change that somebody else has replaced.
 func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
 	l, ok := s.leverOf(e)
 	if !ok || e.Plan == nil {
@@ -292,7 +292,7 @@ func (s *Set) notify(ctx context.Context, e machine.Effect) machine.Outcome {
 	return machine.Outcome{Status: machine.StatusOK}
 }
 
-// logNotifier tells the log, where nothing else is configured.
+// logNotifier writes notices to the log if no channel is configured.
 type logNotifier struct{ log *slog.Logger }
 
 // Notify implements [Notifier].
@@ -304,5 +304,5 @@ func (l logNotifier) Notify(_ context.Context, n Notice) error {
 // Prober asks an endpoint; *http.Client is one.
 var _ Prober = (*http.Client)(nil)
 
-// Locks are the names a lever on the service's workload holds.
+// Locks returns the names of the locks of a lever on the service's workload.
 func Locks(svc playbook.Service) []string { return []string{"service:" + svc.Name} }

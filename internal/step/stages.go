@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// GitReceipt is what a commit, or its undo, left behind.
+// GitReceipt is the receipt of a commit or of its undo.
 type GitReceipt struct {
 	Action   machine.Action `json:"action"`
 	Revision string         `json:"revision,omitempty"` // the commit, once it is on the branch
@@ -22,16 +22,16 @@ type GitReceipt struct {
 	Drift []machine.Drift `json:"beside,omitzero"`
 }
 
-// nudger is a lever whose change others carry out once it is made, and who may
-// have to be asked for that again: the answer was lost, they were down, or the
-// change became possible only later. Settling nudges as long as the change is
-// made and not in effect. It is idempotent and decides nothing new.
+// nudger is a lever whose change is carried out by another system, which may
+// have to be asked again: the answer was lost, it was down, or the change
+// became possible only later. Settling calls Nudge while the change is made and
+// not in effect. Nudge is idempotent and decides nothing new.
 type nudger interface {
 	Nudge(ctx context.Context, in Input, plan machine.Plan, undo bool) error
 }
 
-// follower is a lever that can be told when its change takes effect, so that
-// nobody has to look again and again. Settling follows after it has looked.
+// follower is a lever that is notified when its change takes effect, which
+// saves polling. Settling calls Follow after it has observed the change.
 type follower interface {
 	// Follow waits for news of a change that is made and not in effect, for a
 	// part of the context's time. It gives what was told meanwhile, and reports
@@ -39,7 +39,7 @@ type follower interface {
 	Follow(ctx context.Context, plan machine.Plan, receipt json.RawMessage) (told []Progress, news bool)
 }
 
-// Progress is a word on how far a change is on its way into effect.
+// Progress is one message about a change that is taking effect.
 type Progress struct {
 	At   time.Time
 	Text string
@@ -51,8 +51,8 @@ type stepwise interface {
 	Advance(ctx context.Context, in Input, plan machine.Plan) (Observation, error)
 }
 
-// seen adds what was told during a look to what it saw: one line for each, for
-// people, and the last one is where the change stands now.
+// seen adds the messages of a look to the observation. The last one is the
+// current progress.
 func (o *Observation) seen(told []Progress) {
 	if n := len(told); n > 0 && strings.Contains(o.Progress, told[0].Text) {
 		told = told[1:] // what the look saw itself
@@ -66,12 +66,12 @@ func (o *Observation) seen(told []Progress) {
 	}
 }
 
-// maxTold is how much of what was told during one look is kept: the newest.
+// maxTold is how many messages of one look are kept: the newest ones.
 const maxTold = 8
 
-// keeper is a lever whose effect is read back once more before figures prove it.
-// [Lever.Observe] may not have looked: whoever made the change in effect says of
-// nothing then, such as an application that is out of sync.
+// keeper is a lever whose effect is read once more before figures prove it.
+// [Lever.Observe] may not have read it: an application that is out of sync, for
+// example, does not tell.
 type keeper interface {
 	// Kept reports why a change cannot be said to be in effect; nil: it is.
 	Kept(ctx context.Context, in Input, plan machine.Plan) error

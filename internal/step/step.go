@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Input is what every step is told.
+// Input is the input of every step.
 type Input struct {
 	Run               string // for annotations and messages
 	Key               string // idempotency key of the effect
@@ -29,7 +29,7 @@ type Check interface {
 	Run(ctx context.Context, in Input) (Finding, error)
 }
 
-// Finding is a check's evidence and how a person would say it.
+// Finding is the evidence of a check, with the facts for people.
 type Finding struct {
 	Out   any
 	Facts []string
@@ -56,7 +56,7 @@ type Lever interface {
 	Undo(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error)
 }
 
-// Observation is what a lever sees of its own change.
+// Observation is what a lever observes of its own change.
 type Observation struct {
 	Applied    bool            // the change is in the world
 	Settled    bool            // and has taken effect (rolled out, ready)
@@ -74,5 +74,5 @@ type Observation struct {
 	Again      time.Duration   // not settled: when its next step may be taken; 0: nothing says so
 }
 
-// over reports whether waiting and asking again changes nothing.
+// over reports whether waiting changes nothing any more.
 func (o Observation) over() bool { return o.Foreign || o.Degraded || o.Overridden }

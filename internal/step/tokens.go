@@ -9,13 +9,13 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// tokensTimeout bounds the questions about tokens: a slow Prometheus costs a
-// plan this figure, not its life.
+// tokensTimeout bounds the queries for tokens: a slow Prometheus costs a plan
+// this figure only.
 const tokensTimeout = 5 * time.Second
 
-// measure adds to a plan how many tokens per second the service generates now.
-// Where that cannot be said of a lever that costs replicas, the plan says why:
-// rules that bound it refuse.
+// measure adds the tokens per second that the service generates now to a plan.
+// If the figure is unknown and the lever costs replicas, the plan says why:
+// policy rules on the figure then refuse.
 func (s *Set) measure(ctx context.Context, in Input, plan *machine.Plan) {
 	c := &plan.Capacity
 	if c.Unknown || c.ReadyNow <= 0 {
@@ -32,8 +32,8 @@ func (s *Set) measure(ctx context.Context, in Input, plan *machine.Plan) {
 	}
 }
 
-// measureOthers does so for the other services of a plan that are in the
-// catalog, within the same time for all of them.
+// measureOthers does the same for the other services of the plan that are in
+// the catalog, within one timeout for all of them.
 func (s *Set) measureOthers(ctx context.Context, in Input, plan *machine.Plan) {
 	if len(plan.Others) == 0 {
 		return
@@ -63,9 +63,9 @@ func (s *Set) measureOthers(ctx context.Context, in Input, plan *machine.Plan) {
 	}
 }
 
-// tokens is the mean of the last five minutes, over all replicas, or why it is
-// not known. What some of the ready replicas generate is too little to bound a
-// loss by, so each of them must have a fresh series.
+// tokens returns the mean rate of the last five minutes over all replicas, or
+// why it is unknown. Each ready replica must have a fresh series: the sum of
+// some replicas is too low to bound a loss by.
 func (s *Set) tokens(ctx context.Context, svc playbook.Service, ready int, now time.Time) (rate float64, why string) {
 	counter := generatedTokens(svc.Engine)
 	switch {
@@ -90,8 +90,8 @@ func (s *Set) tokens(ctx context.Context, svc playbook.Service, ready int, now t
 	return s.one(ctx, fmt.Sprintf("sum(rate(%s[5m]))", series), now)
 }
 
-// generatedTokens names an engine's counter of generated tokens; empty: there
-// is none that is known.
+// generatedTokens returns the name of an engine's counter of generated tokens;
+// empty: none is known.
 func generatedTokens(engine string) string {
 	switch engine {
 	case "vllm", "sglang":
@@ -101,7 +101,7 @@ func generatedTokens(engine string) string {
 	}
 }
 
-// one asks for a single number >= 0, or says why there is none.
+// one queries a single number >= 0, or returns why there is none.
 func (s *Set) one(ctx context.Context, expr string, now time.Time) (number float64, why string) {
 	v, err := s.deps.Querier.Instant(ctx, expr, now)
 	switch {

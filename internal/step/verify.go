@@ -17,8 +17,8 @@ import (
 // scrapes at the usual interval of a minute.
 const freshness = 2 * time.Minute
 
-// verify takes one sample of the proof. What cannot be read is part of the
-// sample (inconclusive), not a failure of the effect.
+// verify takes one sample of the proof. Data that cannot be read makes the
+// sample inconclusive; it does not fail the effect.
 func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machine.Outcome {
 	switch {
 	case e.Proof == nil:
@@ -60,9 +60,9 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 	return machine.Outcome{Status: machine.StatusOK, Sample: sample}
 }
 
-// before is the traffic that the proof compares with. Where a person said that
-// the change was made nobody read it then; Prometheus still has it. What it
-// does not tell stays unknown, and the proof inconclusive.
+// before returns the traffic before the change. If the operator confirmed that
+// the change was made, it was not read then, but Prometheus still has it. If it
+// stays unknown, the proof is inconclusive.
 func (s *Set) before(ctx context.Context, e machine.Effect) float64 {
 	p := e.Proof
 	if p.Before >= 0 || p.Spec.MinTraffic <= 0 || p.Planned.IsZero() {
@@ -75,12 +75,13 @@ func (s *Set) before(ctx context.Context, e machine.Effect) float64 {
 	return p.Before
 }
 
-// read asks one question of the proof and whether its answer is fresh.
+// read evaluates one expression of the proof and checks that the result is
+// fresh.
 func (s *Set) read(ctx context.Context, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
 	return ReadFresh(ctx, s.deps.Querier, expr, now, fold)
 }
 
-// ReadFresh asks one question, and whether its answer is fresh.
+// ReadFresh evaluates one expression and checks that the result is fresh.
 func ReadFresh(ctx context.Context, q Querier, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
 	v, err := q.Instant(ctx, expr, now)
 	if err != nil {
@@ -107,8 +108,8 @@ func ReadFresh(ctx context.Context, q Querier, expr string, now time.Time, fold 
 	return slo.Reading{Value: fold(v.Samples)}
 }
 
-// NewestSample tells when the newest sample behind an expression was taken;
-// zero: there is none. It reports false when that cannot be asked, because the
+// NewestSample returns the time of the newest sample behind an expression;
+// zero: there is none. It returns false if that cannot be queried, because the
 // expression names no series of now.
 func NewestSample(ctx context.Context, q Querier, expr string, now time.Time) (time.Time, bool, error) {
 	ask, _, err := slo.FreshnessQuery(expr)
@@ -123,7 +124,7 @@ func NewestSample(ctx context.Context, q Querier, expr string, now time.Time) (t
 	return at, true, nil
 }
 
-// Ago describes an age, or that it is beyond Prometheus's look-back.
+// Ago describes an age, or states that it is beyond Prometheus's look-back.
 func Ago(age time.Duration, at time.Time) string {
 	if at.Unix() == 0 {
 		return "older than Prometheus looks back (5m by default)"
@@ -131,7 +132,7 @@ func Ago(age time.Duration, at time.Time) string {
 	return fmt.Sprintf("%s old", age.Round(time.Second))
 }
 
-// Warnings joins what Prometheus warns of; remarks on style are left out.
+// Warnings joins the warnings of Prometheus, without remarks on style.
 func Warnings(all []string) string {
 	var out []string
 	for _, w := range all {
@@ -142,8 +143,8 @@ func Warnings(all []string) string {
 	return strings.Join(out, "; ")
 }
 
-// Worst picks, of several series, the one that is furthest from satisfying the
-// comparison: all of them must.
+// Worst returns a function that picks the value furthest from satisfying the
+// comparison: all series must satisfy it.
 func Worst(op string, limit float64) func([]slo.Sample) float64 {
 	badness := func(v float64) float64 {
 		switch op {
@@ -177,14 +178,15 @@ func sum(samples []slo.Sample) float64 {
 	return total
 }
 
-// trafficMemory is how long traffic whose series are gone counts as what there
-// was before a change: a scrape that fails does not mean that nobody asked.
+// trafficMemory is how long the last value of vanished series counts as the
+// traffic before a change: a failed scrape does not mean that there was no
+// traffic.
 const trafficMemory = 10 * time.Minute
 
 // traffic reads the requests per second just before a change, for the proof,
-// and says how where they could not simply be read. Without series now, the
-// newest value of the last ten minutes counts; without any, nothing was served:
-// 0. Nil when the proof does not ask.
+// and returns a note if they could not be read directly. If the series are gone
+// now, the newest value of the last ten minutes counts; if there is none, the
+// traffic was 0. The rate is nil if the proof does not ask for it.
 func (s *Set) traffic(ctx context.Context, e machine.Effect, at time.Time) (rate *float64, note string, err error) {
 	if e.Proof == nil || e.Proof.Spec.Traffic == "" {
 		return nil, "", nil
@@ -200,7 +202,7 @@ func (s *Set) traffic(ctx context.Context, e machine.Effect, at time.Time) (rate
 	return rate, "", err
 }
 
-// trafficWas looks for the newest traffic of series that are gone.
+// trafficWas returns the newest traffic of series that are gone.
 func (s *Set) trafficWas(ctx context.Context, expr string, at time.Time) (*float64, string, error) {
 	m, err := s.deps.Querier.Range(ctx, expr, at.Add(-trafficMemory), at, 15*time.Second)
 	var newest time.Time
@@ -227,7 +229,7 @@ func (s *Set) trafficWas(ctx context.Context, expr string, at time.Time) (*float
 	}
 }
 
-// trafficOf is a rate that the proof can be compared with.
+// trafficOf checks that the proof can compare with a rate.
 func trafficOf(rate float64, expr string, warned []string, err error) (*float64, error) {
 	if err != nil {
 		x := AsError(err)

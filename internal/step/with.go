@@ -13,10 +13,10 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Duration is a time.Duration as parameters and payloads store it: 5m.
+// Duration is a time.Duration that is encoded like 5m.
 type Duration time.Duration
 
-// UnmarshalJSON reads the language's form.
+// UnmarshalJSON decodes the form of the playbook language.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -27,9 +27,9 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Decode reads parameters strictly against the declaration, defaults included.
-// Playbooks were checked when they were loaded; this guards against values that
-// expressions gave and against callers that are not playbooks.
+// Decode decodes parameters strictly by their declaration and fills in
+// defaults. Playbooks were checked when they were loaded; this check covers
+// values of expressions and callers other than playbooks.
 func Decode[T any](k playbook.Kind, with map[string]any) (T, error) {
 	var out T
 	full := map[string]any{}
@@ -93,7 +93,7 @@ func names(fields []playbook.Field) string {
 	return strings.Join(out, ", ")
 }
 
-// within checks the bounds and allowed words of a field.
+// within checks the bounds and the allowed values of a field.
 func within(f playbook.Field, v any) error {
 	if s, ok := v.(string); ok && len(f.Enum) > 0 && !slices.Contains(f.Enum, s) {
 		return fmt.Errorf("is %q; allowed are %s", s, strings.Join(f.Enum, ", "))
@@ -123,7 +123,7 @@ func Invalid(format string, args ...any) error {
 	return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// EncodeJSON is JSON of our own structs.
+// EncodeJSON encodes one of our own structs.
 func EncodeJSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// RefText describes a reference as people write it: Deployment serving/chat.
+// RefText formats a reference: Deployment serving/chat.
 func RefText(r kube.Ref) string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
-// RefOf names the service's workload.
+// RefOf returns the reference to the service's workload.
 func RefOf(svc playbook.Service) kube.Ref {
 	return kube.Ref{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name}
 }
 
-// Shorten makes an expression fit a line.
+// Shorten cuts an expression to fit a line.
 func Shorten(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 120 {
@@ -38,7 +38,7 @@ func OrNone(s string) string {
 	return s
 }
 
-// DurationText describes a duration as people do: 12m, 3h, 4d.
+// DurationText formats a duration for people: 12m, 3h, 4d.
 func DurationText(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -51,7 +51,7 @@ func DurationText(d time.Duration) string {
 	return playbook.FormatDuration(max(d, 0))
 }
 
-// FirstOf joins a list, of one longer than most its beginning.
+// FirstOf joins the first items of a list and counts the rest.
 func FirstOf(all []string, most int, by string) string {
 	if len(all) > most {
 		all = append(all[:most:most], fmt.Sprintf("and %d more", len(all)-most))

@@ -13,99 +13,99 @@ import (
 	"github.com/inference-responder/responder/internal/slo"
 )
 
-// Manifests reads what Git says of a service and computes changes of it. It
-// writes nothing. Every answer is of the branch's head at the time of asking.
+// Manifests reads the manifests of services in Git and computes changes. It
+// writes nothing. Every answer is of the branch's current head.
 type Manifests interface {
 	// Places returns where each variable stands, in the order they were asked.
 	Places(ctx context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error)
-	// Propose computes the one edit that gives the variables their values.
+	// Propose computes one edit that sets the variables.
 	Propose(ctx context.Context, w gitops.Want) (gitops.Proposal, error)
-	// Reverting computes the change that takes these commits back, as far as
-	// they touch the target's manifests, and nothing that came later. Lines that
-	// were changed again since are a conflict.
+	// Reverting computes a change that reverts these commits in the target's
+	// manifests, and no later commit. Lines that were changed again since are a
+	// conflict.
 	Reverting(ctx context.Context, src gitops.Source, t gitops.Target, shas []string) (gitops.Proposal, error)
 }
 
 // Commits writes to the branch of a source: directly, or by a pull request.
 type Commits interface {
-	// Commit makes one commit of a proposal whose base is still the head, the way
-	// the request says. It is idempotent under the request's key. A base that
-	// moved is a conflict; a push that is refused because the branch is protected
-	// has [gitops.ErrProtected] in its error, and from then on Delivery reports a pull request.
+	// Commit makes one commit of a proposal whose base is still the head, delivered
+	// as requested. It is idempotent under the request's key. A base that moved is a
+	// conflict. If a push is refused because the branch is protected, the error
+	// wraps [gitops.ErrProtected], and from then on Delivery returns a pull request.
 	Commit(ctx context.Context, r gitops.Request) (gitops.Landing, error)
-	// Find tells what became of the commit with that key.
+	// Find returns the state of the commit with that key.
 	Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
 }
 
-// Pulls steers the pull requests that commits may wait in.
+// Pulls handles the pull requests that commits may wait in.
 type Pulls interface {
-	// Delivery returns how a change of the source's branch is made now: pushed, or by a
-	// pull request. What cannot be found out is an error.
+	// Delivery returns how a change of the source's branch is made now: by a push or
+	// by a pull request.
 	Delivery(ctx context.Context, src gitops.Source) (gitops.Delivery, error)
-	// Withdraw closes that of the commit with that key, if it is open.
+	// Withdraw closes the pull request with that key, if it is open.
 	Withdraw(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error)
-	// Merge merges it, as soon as no review or check is missing; what is missing
-	// is the error. It is called where that is ours to do.
+	// Merge merges the pull request with that key. If reviews or checks are missing,
+	// the error names them. It is called only if Responder may merge.
 	Merge(ctx context.Context, src gitops.Source, key string) error
 }
 
-// History tells who changed what in Git.
+// History reads who changed what in Git.
 type History interface {
 	// Changes returns the commits since then that touched the manifests of the
 	// target, newest first. A history that does not reach back that far is an error.
 	Changes(ctx context.Context, src gitops.Source, t gitops.Target, since time.Time) ([]gitops.Touched, error)
-	// Since returns those that came after a commit; with an empty target, those of
-	// every workload. Those of ours are known as such, whoever merged them.
+	// Since returns the commits after a commit; with an empty target, those of every
+	// workload. It recognizes commits by Responder, whoever merged them.
 	Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error)
-	// Contains tells whether a commit is in the history of another one.
+	// Contains reports whether ancestor is in the history of descendant.
 	Contains(ctx context.Context, src gitops.Source, ancestor, descendant string) (bool, error)
 }
 
-// Applications knows the applications of Argo CD.
+// Applications reads and syncs the applications of Argo CD.
 type Applications interface {
-	// Application returns the state of one, by namespace/name or name.
+	// Application returns the state of an application, by namespace/name or name.
 	Application(ctx context.Context, name string) (gitops.Application, error)
 	// Refresh asks for a fresh comparison with Git.
 	Refresh(ctx context.Context, name string) error
-	// Lacks reports which right to sync it is missing, for people; empty: none.
+	// Lacks describes the missing right to sync the application; empty: none is missing.
 	Lacks(ctx context.Context, name string) (string, error)
-	// Sync begins a sync of an application at these revisions, one for each
-	// source, older ones too. One that runs already is throttled.
+	// Sync starts a sync of an application at these revisions, one for each source.
+	// They may be old. If a sync is under way, the error is throttled.
 	Sync(ctx context.Context, s gitops.Sync) error
-	// Stop has Argo CD end the operation with that key, if it is under way; what
-	// it did stays. It ends a moment later.
+	// Stop asks Argo CD to end the operation with that key, if it is under way. What
+	// it did so far stays. The operation ends a moment later.
 	Stop(ctx context.Context, name, key string) error
 }
 
-// Objects reads live objects of any kind and has the API server judge
-// manifests: the cluster.
+// Objects reads live objects of any kind and dry-runs manifests against the API
+// server.
 type Objects interface {
-	// Object returns an object as it is now, as JSON. One that is not there is NotFound.
+	// Object returns an object as JSON. If it does not exist, the error is NotFound.
 	Object(ctx context.Context, id kube.ObjectID) ([]byte, error)
-	// Try asks whether the server would take a manifest, and stores nothing. It
-	// gives the object as it would be, as JSON. The namespace is for manifests
-	// that name none. Invalid: it is refused, with the server's words; Forbidden:
-	// we may not ask.
+	// Try applies a manifest as a server-side dry-run and returns the resulting
+	// object as JSON. The namespace is for manifests that name none. The error is
+	// Invalid, with the server's message, if the manifest is refused, and Forbidden if
+	// Responder has no right to try.
 	Try(ctx context.Context, namespace string, manifest []byte) ([]byte, error)
 }
 
-// LastGood knows what was last verified.
+// LastGood returns what was last verified.
 type LastGood interface {
 	// LastGood returns the value of a variable of a service, and the commit, that
 	// a run last proved to be good. An empty variable asks for the commit alone.
 	LastGood(service, variable string) (value, sha string, ok bool)
 }
 
-// Repairs asks another system for the repair of hardware. That system keeps what
-// it was asked for; nothing can be read back from it.
+// Repairs asks another system to repair hardware. Requests cannot be read back
+// from that system.
 type Repairs interface {
-	// Ask sends a request. The error is a [*fault.Error], Unknown where the
-	// request may have arrived. ticket is what the receiver calls it; it may be empty.
+	// Ask sends a request. The error is a [*fault.Error], Unknown if the request may
+	// have arrived. ticket is the receiver's name of the request; it may be empty.
 	Ask(ctx context.Context, r RepairRequest) (ticket string, err error)
-	// Where names the receiver for people.
+	// Where returns the receiver's name for people.
 	Where() string
-	// Once reports whether the receiver takes a key that it has seen for the
-	// same request, so that a request whose fate is unknown may be sent again.
+	// Once reports whether the receiver deduplicates requests by key, so that a
+	// request whose outcome is unknown may be sent again.
 	Once() bool
 }
 
@@ -121,15 +121,15 @@ type RepairRequest struct {
 	Service  string
 }
 
-// XIDs knows the XIDs of GPUs for longer than those who read them remember.
+// XIDs has the XIDs of GPUs for longer than their agents remember them.
 type XIDs interface {
-	// Quiet is nil where it is known without a gap that none of these GPUs of a
-	// node has had another XID since that time. Anything else is an error: that
-	// there was one, or that nobody knows.
+	// Quiet returns nil if it is known without a gap that none of these GPUs of a
+	// node has had another XID since that time. Otherwise the error names the XID or
+	// the gap.
 	Quiet(ctx context.Context, node string, uuids []string, since time.Time) error
 }
 
-// Querier answers PromQL: Prometheus, or the sandbox.
+// Querier evaluates PromQL: Prometheus, or the sandbox.
 type Querier interface {
 	// Instant evaluates expr at the given time.
 	Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error)
@@ -137,7 +137,7 @@ type Querier interface {
 	Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (slo.Matrix, error)
 }
 
-// Workloads reads workloads and what happened to them: a cluster, or the sandbox.
+// Workloads reads workloads and their history: a cluster, or the sandbox.
 type Workloads interface {
 	// Workload returns the state of one workload and its pods.
 	Workload(ctx context.Context, ref kube.Ref) (kube.Workload, error)
@@ -163,30 +163,29 @@ type Nodes interface {
 	Node(ctx context.Context, name string) (kube.NodeState, error)
 	// NodePods returns the pods bound to it; their budgets need not be known.
 	NodePods(ctx context.Context, name string) ([]kube.NodePod, error)
-	// NodeView gives the node with its pods and their budgets, its pool and what serves on it.
+	// NodeView returns the node with its pods and their budgets, its pool and what serves on it.
 	NodeView(ctx context.Context, name string) (kube.NodeView, error)
 	// InRotation returns the pods of a namespace that may get new requests, by UID, each with the EndpointSlice that says so.
 	InRotation(ctx context.Context, namespace string) (map[string]string, error)
 }
 
-// NodeChanger changes nodes and moves pods off them, one request each. Both
-// methods have a dry-run that the server validates and forgets.
+// NodeChanger changes nodes and evicts pods, one request each. Both methods
+// have a dry-run, which the server validates without storing it.
 type NodeChanger interface {
-	// ChangeNode edits a node on the precondition that it is still as it was looked at.
+	// ChangeNode edits a node on the precondition that it has not changed since it was read.
 	ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeState, error)
-	// Evict asks for one pod, this very one, to leave. Blocked: a disruption
-	// budget says not now. A pod that is gone is no error.
+	// Evict evicts one pod, identified by its UID. blocked is the reason if a
+	// disruption budget does not allow it now. A pod that is gone is no error.
 	Evict(ctx context.Context, e kube.Eviction) (blocked string, err error)
 }
 
-// GPUs reads what is known of the GPUs of nodes: node agents, dcgm-exporter, or
-// the sandbox.
+// GPUs reads the state of the GPUs of nodes: node agents, dcgm-exporter, or the
+// sandbox.
 type GPUs interface {
-	// Snapshots returns one answer for each node, in their order. A node that
-	// cannot be asked, in time, is an answer with an error. Freshness and what
-	// the readings mean are the caller's to judge: [judge.Answers]. Each
-	// remembers the time that back reaches, as far as its source does; 0: what a
-	// verdict needs. It is at most [MaxHealthyFor].
+	// Snapshots returns one answer for each node, in their order. A node that does
+	// not answer in time has an answer with an error. The caller judges freshness
+	// and readings (judge.Answers). Each answer covers the time back, as far as its
+	// source remembers; 0: what a verdict needs. back is at most node.MaxHealthyFor.
 	Snapshots(ctx context.Context, nodes []string, back time.Duration) []gpu.Answer
 }
 
@@ -217,5 +216,5 @@ type Notice struct {
 	At       time.Time // when it was decided that people are told
 }
 
-// ErrNoGPUSource reports that nothing is configured that reads the state of GPUs.
+// ErrNoGPUSource is the error if no source of GPU readings is configured.
 var ErrNoGPUSource = errors.New("neither node agents nor dcgm-exporter are configured: set gpu")

@@ -31,8 +31,8 @@ the server listens, not that it makes progress.`,
 	}
 }
 
-// probeBody is how much of an answer is read, so that the connection can be
-// used again; the content is not looked at.
+// probeBody is how many bytes of a response are read, so that the connection
+// can be reused. The content is not used.
 const probeBody = 64 << 10
 
 type httpProbe struct {
@@ -62,7 +62,7 @@ type probeOut struct {
 	Error          string  `json:"error" doc:"Why there was no answer; empty otherwise."`
 }
 
-// Run implements [Check]. No answer is a finding, not an error.
+// Run implements [step.Check]. No answer is a finding, not an error.
 func (c httpProbe) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	with, err := step.Decode[probeWith](ProbeKind(), in.With)
 	if err != nil {
@@ -124,9 +124,9 @@ func probeError(err error) string {
 	return err.Error()
 }
 
-// newNetProber is an HTTP client for endpoints that people configure. It
-// follows redirects on the same host only, ignores proxies of the environment
-// and refuses addresses at which clouds hand out credentials.
+// newNetProber returns an HTTP client for endpoints of the catalog. It follows
+// redirects on the same host only, ignores proxies of the environment, and
+// refuses link-local and metadata addresses.
 func newNetProber() *http.Client {
 	transport, err := outbound.Options{NoProxy: true}.Transport()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // This file holds what argocd.sync and argocd.rollback share: the application of
 // a service, and how a sync of ours is told from one of somebody else.
 
-// running are the revisions that were last synced: what runs, as far as Argo
-// CD put it there.
+// running returns the revisions that were last synced: what runs, as far as
+// Argo CD deployed it.
 func running(app gitops.Application) []string {
 	if n := len(app.History); n > 0 {
 		return slices.Clone(app.History[n-1].Revisions)
@@ -25,9 +25,9 @@ func running(app gitops.Application) []string {
 	return nil
 }
 
-// knownToRun refuses an application of which the history does not tell what runs,
-// or that a sync to a former revision would not bring back to it: what is done to
-// it could not be undone.
+// knownToRun refuses an application if its history does not tell what runs, or
+// if a sync to the former revision would not restore it: the change could not
+// be undone.
 func knownToRun(stepName string, app gitops.Application) error {
 	from, op := running(app), app.Operation
 	refuse := func(format string, args ...any) error {
@@ -52,13 +52,14 @@ func knownToRun(stepName string, app gitops.Application) error {
 	return uncompared(stepName, app)
 }
 
-// uncompared is of an application that Argo CD cannot compare with its branch.
+// uncompared returns the error for an application that Argo CD cannot compare
+// with its branch.
 func uncompared(stepName string, app gitops.Application) error {
 	return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
 		"%s: %s is %s: Argo CD cannot compare it with its branch%s", stepName, app.Name, step.OrNone(app.Sync), differing(app))}
 }
 
-// argo is what levers on an application have in common.
+// argo holds what the levers on an application share.
 type argo struct {
 	a step.Applications
 	w step.Workloads
@@ -70,7 +71,7 @@ func newArgo(d step.Deps) argo {
 	return argo{d.Applications, d.Workloads, recovery(d.Recovery)}
 }
 
-// argoPayload is what a plan on an application needs.
+// argoPayload is the payload of a plan on an application.
 type argoPayload struct {
 	Application string   `json:"application"`
 	From        []string `json:"from"` // revisions that ran when it was planned
@@ -104,7 +105,7 @@ func (l argo) find(ctx context.Context, in step.Input) (site, error) {
 	return at, syncable(at.app)
 }
 
-// planned is the part of a plan that both levers have.
+// planned returns the part of a plan that both levers share.
 func (l argo) planned(ctx context.Context, in step.Input, at site, stepName string, p argoPayload) (machine.Plan, error) {
 	lacks, err := l.a.Lacks(ctx, at.app.Name)
 	if err != nil {
@@ -126,7 +127,7 @@ func newestEntry(app gitops.Application) int64 {
 	return 0
 }
 
-// Apply implements [Lever].
+// Apply implements [step.Lever].
 func (l argo) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json.RawMessage, error) {
 	p, err := step.Payload[argoPayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -163,7 +164,8 @@ func (l argo) look(ctx context.Context, p argoPayload) (gitops.Application, erro
 	return l.a.Application(ctx, p.Application)
 }
 
-// foreignSync is where an application stands that somebody else synced.
+// foreignSync is the result of argo.moved if somebody else synced the
+// application.
 const foreignSync machine.Action = "foreign"
 
 // moved tells where an application stands: empty when neither of the two
@@ -201,13 +203,13 @@ func (l argo) moved(app gitops.Application, p argoPayload, in step.Input, receip
 	}
 }
 
-// anew reports whether the history of an application goes back to before the
-// plan: it was deleted and made anew.
+// anew reports whether the application was deleted and recreated after the
+// plan: its history does not reach back to it.
 func anew(app gitops.Application, p argoPayload) bool {
 	return len(app.History) == 0 || newestEntry(app) < p.Last
 }
 
-// actionOf is the change that a receipt is of; empty: none is at hand.
+// actionOf returns the action that a receipt is of; empty: there is no receipt.
 func actionOf(receipt json.RawMessage) machine.Action {
 	var made step.GitReceipt
 	if len(receipt) == 0 || json.Unmarshal(receipt, &made) != nil {
@@ -216,7 +218,7 @@ func actionOf(receipt json.RawMessage) machine.Action {
 	return made.Action
 }
 
-// byOthers reports what somebody else did to an application.
+// byOthers describes what somebody else did to an application.
 func byOthers(app gitops.Application, p argoPayload) string {
 	op := app.Operation
 	switch {
@@ -230,7 +232,7 @@ func byOthers(app gitops.Application, p argoPayload) string {
 	return fmt.Sprintf("someone else synced %s to %s", app.Name, strings.Join(shorts(running(app)), ", "))
 }
 
-// Observe implements [Lever].
+// Observe implements [step.Lever].
 func (l argo) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
 	p, err := step.Payload[argoPayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -258,7 +260,7 @@ func (l argo) Observe(ctx context.Context, in step.Input, plan machine.Plan, rec
 	return o, nil
 }
 
-// Nudge implements [nudger]: Argo CD is asked to look at what runs now.
+// Nudge implements nudger of package step: Argo CD is asked to look at what runs now.
 func (l argo) Nudge(ctx context.Context, _ step.Input, plan machine.Plan, _ bool) error {
 	p, err := step.Payload[argoPayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -271,7 +273,7 @@ func (l argo) Nudge(ctx context.Context, _ step.Input, plan machine.Plan, _ bool
 	return l.a.Refresh(ctx, p.Application)
 }
 
-// Undo implements [Lever].
+// Undo implements [step.Lever].
 func (l argo) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	p, err := step.Payload[argoPayload](plan.Step, plan.Payload)
 	if err != nil {

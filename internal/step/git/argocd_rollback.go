@@ -49,7 +49,7 @@ type rollbackWith struct {
 	Together string `json:"together" doc:"Why several variables go back as one; an application that syncs by itself only."`
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l argocdRollback) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	with, err := step.Decode[rollbackWith](ArgocdRollbackKind(), in.With)
 	if err != nil {
@@ -86,8 +86,9 @@ func (l argocdRollback) Plan(ctx context.Context, in step.Input) (machine.Plan, 
 	return plan, nil
 }
 
-// goesBack refuses a rollback that would not be one: Argo CD would make something
-// else of that revision now, or takes along what nobody could put back.
+// goesBack refuses a rollback that could not be carried out exactly or be
+// undone: the parameters of the application changed, or Argo CD would change
+// more than can be restored.
 func goesBack(at site, entry gitops.Deployment) error {
 	from := running(at.app)
 	switch {
@@ -103,8 +104,8 @@ func goesBack(at site, entry gitops.Deployment) error {
 	return nil
 }
 
-// inGit plans the rollback of an application that syncs by itself: the commits
-// deployed since are reverted.
+// inGit plans the rollback of an application that syncs automatically: it
+// reverts the commits deployed since.
 func (l argocdRollback) inGit(ctx context.Context, in step.Input, at site, with rollbackWith) (machine.Plan, error) {
 	if err := l.git.configured(); err != nil {
 		return machine.Plan{}, err
@@ -130,7 +131,7 @@ func (l argocdRollback) inGit(ctx context.Context, in step.Input, at site, with 
 	return plan, nil
 }
 
-// sourced is the site with where its manifests are.
+// sourced adds the location of the manifests to a site.
 func sourced(in step.Input, at site) (site, error) {
 	var err error
 	if at.src, at.index, err = source(in.Service, at.app); err == nil {
@@ -139,8 +140,8 @@ func sourced(in step.Input, at site) (site, error) {
 	return at, err
 }
 
-// previous is what the application deployed before it had its current revision
-// for the first time: what came after that, and is no more, was gone back from.
+// previous returns the deployment before the current revision was deployed for
+// the first time. What was deployed in between and is gone was rolled back.
 func previous(app gitops.Application) (gitops.Deployment, error) {
 	h := app.History
 	what := "no earlier deployment"
@@ -155,7 +156,7 @@ func previous(app gitops.Application) (gitops.Deployment, error) {
 	return gitops.Deployment{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s has %s in its history", rollback, app.Name, what)}
 }
 
-// sincePrevious are the commits to take back so that the service is as it was
+// sincePrevious returns the commits to revert so that the service is as it was
 // deployed before, newest first.
 func (l argocdRollback) sincePrevious(ctx context.Context, in step.Input, at site) ([]gitops.Touched, error) {
 	entry, err := previous(at.app)
@@ -177,7 +178,8 @@ func (l argocdRollback) sincePrevious(ctx context.Context, in step.Input, at sit
 	return withoutRepairs(changes, rollback, "to "+short(sha))
 }
 
-// revision is the commit of the service's source in an entry of the history.
+// revision returns the commit of the service's source in an entry of the
+// history.
 func (s site) revision(d gitops.Deployment) (string, error) {
 	if s.index >= len(d.Revisions) {
 		return "", step.Invalid("%s: the history of %s names no revision of %s", rollback, s.app.Name, s.src.Repository)
@@ -185,8 +187,8 @@ func (s site) revision(d gitops.Deployment) (string, error) {
 	return d.Revisions[s.index], nil
 }
 
-// entry finds what Argo CD is to go back to. It puts back all that it deployed
-// since, so an entry from before a repair of Responder's own is refused.
+// entry returns the deployment to roll back to. A rollback reverts everything
+// deployed since, so an entry from before a repair by Responder is refused.
 func (l argocdRollback) entry(ctx context.Context, in step.Input, at site, to string) (entry gitops.Deployment, notes []string, err error) {
 	if to == lastGood {
 		return l.entryOfGood(ctx, in, at)
@@ -205,7 +207,8 @@ func (l argocdRollback) entry(ctx context.Context, in step.Input, at site, to st
 	return entry, nil, l.keepsRepairs(ctx, placed, entry)
 }
 
-// entryOfGood is that before what came to the service since it was verified.
+// entryOfGood returns the deployment from before the changes that came since
+// the service was verified.
 func (l argocdRollback) entryOfGood(ctx context.Context, in step.Input, at site) (entry gitops.Deployment, notes []string, err error) {
 	if err := l.git.configured(); err != nil {
 		return entry, nil, err
@@ -219,8 +222,8 @@ func (l argocdRollback) entryOfGood(ctx context.Context, in step.Input, at site)
 	return entry, nil, l.keepsRepairs(ctx, at, entry)
 }
 
-// beforeSuspects is the newest deployment that has none of the commits that
-// came to what moved last since it was verified.
+// beforeSuspects returns the newest deployment without any commit to the last
+// moved variables since they were verified.
 func (l argocdRollback) beforeSuspects(ctx context.Context, in step.Input, at site) (gitops.Deployment, error) {
 	now := at.deployed()
 	if now == "" {
@@ -249,8 +252,8 @@ func (l argocdRollback) beforeSuspects(ctx context.Context, in step.Input, at si
 		"%s: the history of %s does not reach back before %s: gitops.revert takes it back in Git", rollback, at.app.Name, commitText(oldest))}
 }
 
-// keepsRepairs refuses a rollback that would take back a repair of Responder's
-// own, of this service or of another one that the application deploys.
+// keepsRepairs refuses a rollback that would revert a repair by Responder, of
+// this service or of another one that the application deploys.
 func (l argocdRollback) keepsRepairs(ctx context.Context, at site, entry gitops.Deployment) error {
 	now := at.deployed()
 	sha, err := at.revision(entry)
@@ -268,7 +271,7 @@ func (l argocdRollback) keepsRepairs(ctx context.Context, at site, entry gitops.
 	return err
 }
 
-// deployedWith are those of the commits that a revision has.
+// deployedWith returns the commits that a revision contains.
 func (g Change) deployedWith(ctx context.Context, at site, changes []gitops.Touched, revision string) ([]gitops.Touched, error) {
 	var out []gitops.Touched
 	for _, c := range changes {

@@ -40,7 +40,7 @@ func NewArgocdSync(d step.Deps) step.Lever {
 	return argocdSync{newArgo(d), NewChange(d)}
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l argocdSync) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "argocd.sync"
 	if _, err := step.Decode[struct{}](ArgocdSyncKind(), in.With); err != nil {
@@ -88,7 +88,8 @@ func (l argocdSync) Plan(ctx context.Context, in step.Input) (machine.Plan, erro
 	return plan, nil
 }
 
-// brings reports which commits come with a sync, as far as a repository tells.
+// brings describes the commits that a sync would deploy, as far as a repository
+// tells.
 func (l argocdSync) brings(ctx context.Context, in step.Input, at site) string {
 	const unknown = "which commits come with it is not known: "
 	if l.git.h == nil {
@@ -116,9 +117,9 @@ func (l argocdSync) brings(ctx context.Context, in step.Input, at site) string {
 	return "comes with it: " + few(list)
 }
 
-// untouched are the resources that a sync to what an application was compared with
-// leaves as they are: what becomes of the others counts, however they were. What
-// a rollback touches is not known before it, so that there all counts.
+// untouched returns the resources that a sync to the compared revision leaves
+// as they are. The state of all others counts afterwards. A rollback's
+// resources are not known in advance, so there all of them count.
 func untouched(app gitops.Application) []gitops.Resource {
 	return slices.DeleteFunc(slices.Clone(app.Resources), func(r gitops.Resource) bool { return r.Sync != "Synced" })
 }

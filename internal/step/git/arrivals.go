@@ -11,17 +11,17 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// arrival is a commit that came to a service.
+// arrival is a commit that was made or deployed for a service.
 type arrival struct {
 	gitops.Touched
 
 	At time.Time // when it was made; of one that was made before the window: when it was deployed
 }
 
-// arrivals are the commits that touched the service's manifests and were made,
-// or deployed, since then, newest first. Git knows when a commit was made, not
-// when it was pushed, so a commit of last week that goes out today is known by
-// Argo CD's history alone.
+// arrivals returns the commits that touched the service's manifests and were
+// made or deployed since then, newest first. Git knows when a commit was made,
+// not when it was pushed: a commit of last week that is deployed today is found
+// by Argo CD's history only.
 func (g Change) arrivals(ctx context.Context, at site, since time.Time) ([]arrival, error) {
 	made, err := g.h.Changes(ctx, at.src, at.object, since)
 	if err != nil {
@@ -42,8 +42,8 @@ func (g Change) arrivals(ctx context.Context, at site, since time.Time) ([]arriv
 	return out, nil
 }
 
-// deployedAfter are the commits after one that were made within the window or
-// deployed within it, newest first.
+// deployedAfter returns the commits after one that were made or deployed within
+// the window, newest first.
 func (g Change) deployedAfter(ctx context.Context, at site, before string, deployed []gitops.Deployment, made []gitops.Touched) ([]arrival, error) {
 	after, err := g.h.Since(ctx, at.src, at.object, before)
 	if err != nil {
@@ -89,14 +89,14 @@ func (s site) deployments(since time.Time) (before string, deployed []gitops.Dep
 	return before, deployed
 }
 
-// rolloutReach is how long before a revision became current the commit behind it
-// is looked for.
+// rolloutReach is how long before a revision became current its commit is
+// searched.
 const rolloutReach = 24 * time.Hour
 
-// Committed reports whether the current revision comes of a commit of
-// Responder's own: Argo CD puts it in place, without any mark of ours. What
-// cannot be found out is no, and note says so: a change is rather suspected than
-// overlooked.
+// Committed reports whether the current revision comes from a commit by
+// Responder: Argo CD deploys it without any mark of ours. If that cannot be
+// found out the answer is no, with a note: it is better to suspect a change
+// than to overlook it.
 func (g Change) Committed(ctx context.Context, in step.Input, current kube.Revision) (ours bool, note string) {
 	if in.Service.GitOps == (playbook.GitOps{}) || g.configured() != nil {
 		return false, ""
@@ -129,8 +129,8 @@ func unasked(err error) string {
 	return "whether the current revision comes of a commit of Responder's own could not be found out: " + step.AsError(err).Error()
 }
 
-// rollsOut reports whether a commit may have made a new revision: of the number of
-// replicas there is none.
+// rollsOut reports whether a commit may have made a new revision: a change of
+// replicas does not.
 func rollsOut(c gitops.Touched) bool {
 	for _, v := range variables(c) {
 		if v != (gitops.Variable{Replicas: true}).String() {

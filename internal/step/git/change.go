@@ -14,8 +14,8 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// Change is what all levers that commit have in common. What they differ in
-// is how a change is found: the payload says which.
+// Change holds what all levers that commit share. They differ in how a change
+// is found, which the payload records.
 type Change struct {
 	m    step.Manifests
 	c    step.Commits
@@ -34,8 +34,8 @@ func NewChange(d step.Deps) Change {
 	return Change{d.Manifests, d.Commits, d.Pulls, d.History, d.Applications, d.Workloads, d.Objects, d.LastGood, recovery(d.Recovery)}
 }
 
-// gitPayload is what a plan of a commit needs to be made and undone. Exactly
-// one of Set and Revert is filled in.
+// gitPayload is the payload of a plan of a commit. Exactly one of Set and
+// Revert is set.
 type gitPayload struct {
 	Application string       `json:"application"`
 	Index       int          `json:"source"` // among the application's sources
@@ -60,7 +60,7 @@ type objectName struct {
 	Workload string `json:"workload,omitempty"` // that a controller makes of it; empty: it is the object itself
 }
 
-// assignment is one variable and the two values it has.
+// assignment is one variable with its values before and after.
 type assignment struct {
 	Flag     string `json:"flag,omitempty"`
 	Switch   bool   `json:"switch,omitempty"` // it has no --no- form: false is to take it away
@@ -73,7 +73,7 @@ func (a assignment) variable() gitops.Variable {
 	return gitops.Variable{Flag: a.Flag, Switch: a.Switch, Replicas: a.Replicas}
 }
 
-// made reports whether the place has the value that was to be set.
+// made reports whether the place has the new value.
 func (a assignment) made(now string) bool {
 	return now == a.To || a.Switch && a.To == "false" && now == ""
 }
@@ -96,7 +96,7 @@ func (p gitPayload) assignments() []gitops.Assignment {
 	return out
 }
 
-// propose computes the change anew at the head.
+// propose computes the change again at the head.
 func (g Change) propose(ctx context.Context, p gitPayload, namespace string) (gitops.Proposal, error) {
 	if len(p.Revert) > 0 {
 		return g.m.Reverting(ctx, p.src(), p.target(namespace), p.Revert)
@@ -169,8 +169,8 @@ func madeBy(l gitops.Landing) step.GitReceipt {
 	return step.GitReceipt{Action: machine.ActionApply, Revision: l.SHA, Waits: l.Waits}
 }
 
-// lateCommit refuses a commit of this visit that was made by another plan: an
-// attempt that was given up landed after all.
+// lateCommit refuses a commit of this visit that another plan made: an
+// abandoned attempt landed after all.
 func lateCommit(plan machine.Plan, found gitops.Landing) error {
 	if found.None() || found.Plan == "" || found.Plan == plan.Digest() {
 		return nil
@@ -182,8 +182,8 @@ func lateCommit(plan machine.Plan, found gitops.Landing) error {
 	return &fault.Error{Reason: fault.ForeignChange, Message: fmt.Sprintf("%s: %s of an earlier plan of this run landed meanwhile", plan.Step, what)}
 }
 
-// movedOn is a change that can no longer be computed: what it changes is gone,
-// or was changed again.
+// movedOn returns the error for a change that can no longer be computed: its
+// lines are gone, or were changed again.
 func movedOn(plan machine.Plan, err error) error {
 	switch e := step.AsError(err); e.Reason {
 	case fault.Conflict, fault.NotFound, fault.NothingToDo:
@@ -219,7 +219,7 @@ func (g Change) configured() error {
 	return nil
 }
 
-// branchOf names the branch of a plan.
+// branchOf returns the name of the branch of a plan.
 func branchOf(p gitPayload) string {
 	if p.Branch == "" {
 		return p.Repository
@@ -227,13 +227,14 @@ func branchOf(p gitPayload) string {
 	return p.Repository + " branch " + p.Branch
 }
 
-// effectKey is the idempotency key of a commit: the visit and the action. All
-// attempts share it, those after a fresh plan too: one visit changes Git once.
+// effectKey returns the idempotency key of a commit: the visit and the action.
+// All attempts share it, also those after a fresh plan: one visit changes Git
+// once.
 func effectKey(key string, action machine.Action) string {
 	return step.Visit(key) + "/" + string(action)
 }
 
-// request is the part of a commit that says whose it is.
+// request returns the part of a commit that identifies the run.
 func request(in step.Input, plan machine.Plan, prop gitops.Proposal, key string) gitops.Request {
 	return gitops.Request{
 		Proposal: prop, Effect: key, Run: in.Run, State: stateOf(in.Key), Digest: plan.Digest(),
@@ -241,14 +242,14 @@ func request(in step.Input, plan machine.Plan, prop gitops.Proposal, key string)
 	}
 }
 
-// stateOf is the state in an effect's key: run/state#visit/action#attempt.
+// stateOf returns the state in an effect's key: run/state#visit/action#attempt.
 func stateOf(key string) string {
 	_, state, _ := strings.Cut(step.Visit(key), "/")
 	state, _, _ = strings.Cut(state, "#")
 	return state
 }
 
-// why reports in a commit what its subject does not.
+// why returns the body of a commit message.
 func why(plan machine.Plan, p gitPayload) string {
 	var parts []string
 	for _, d := range plan.Diff {
@@ -260,7 +261,7 @@ func why(plan machine.Plan, p gitPayload) string {
 	return strings.Join(append(parts, "It is reverted unless the service's objective is met again."), " ")
 }
 
-// planText is the plan for the people who look at a pull request.
+// planText formats the plan for the description of a pull request.
 func planText(in step.Input, plan machine.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n| field | from | to |\n|---|---|---|\n", plan.Summary)
@@ -282,9 +283,8 @@ func fileLine(t gitops.Touch) string {
 	return fmt.Sprintf("%s:%d", t.File, t.Line)
 }
 
-// ask has Argo CD look at Git again and, where nothing syncs by itself, sync
-// that commit. It is asked for as often as anybody looks, and does nothing when
-// there is nothing left to ask for.
+// ask has Argo CD refresh and, without automated sync, sync the commit. It runs
+// on every observation, and does nothing if nothing is left to ask for.
 func (g Change) ask(ctx context.Context, in step.Input, p gitPayload, sha string, action machine.Action) error {
 	if sha == "" {
 		return nil
@@ -319,8 +319,8 @@ func (g Change) reached(ctx context.Context, app gitops.Application, p gitPayloa
 	return app.Sync == "Synced" && p.Index < len(app.Revisions) && g.contains(ctx, p)(sha, app.Revisions[p.Index])
 }
 
-// tried reports whether the last operation was for that very commit: a sync
-// that failed is not begun again and again.
+// tried reports whether the last operation was for this commit: a failed sync
+// is not started again.
 func (g Change) tried(app gitops.Application, p gitPayload, sha string) bool {
 	return app.Operation.Phase != "" && !app.Operation.DryRun && p.Index < len(app.Operation.Revisions) && app.Operation.Revisions[p.Index] == sha
 }
@@ -337,7 +337,7 @@ func (g Change) contains(ctx context.Context, p gitPayload) func(ancestor, desce
 	}
 }
 
-// Nudge implements [nudger].
+// Nudge implements nudger of package step.
 func (g Change) Nudge(ctx context.Context, in step.Input, plan machine.Plan, undo bool) error {
 	p, err := step.Payload[gitPayload](plan.Step, plan.Payload)
 	if err != nil {

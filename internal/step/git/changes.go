@@ -74,7 +74,7 @@ type changesWith struct {
 	Window step.Duration `json:"window" required:"true" doc:"How long ago counts: the burn window of the alert, e.g. 1h."`
 }
 
-// Run implements [Check].
+// Run implements [step.Check].
 func (c gitopsChanges) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	with, err := step.Decode[changesWith](ChangesKind(), in.With)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c gitopsChanges) Run(ctx context.Context, in step.Input) (step.Finding, er
 	return step.Finding{Out: out, Facts: out.facts(in.Service.Name, at, window)}, nil
 }
 
-// commit takes a commit in; newest first.
+// commit adds a commit; newest: it is the first one.
 func (o *gitChangesOut) commit(ch arrival, now time.Time, newest bool) {
 	age := max(now.Sub(ch.At).Seconds(), 0)
 	ours := repairs(ch.Commit)

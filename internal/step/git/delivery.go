@@ -14,8 +14,7 @@ import (
 // byPullRequest ends the summary of a plan whose change is not pushed.
 const byPullRequest = ", by pull request"
 
-// subject is a plan's summary as a commit says it: on a branch or in a request,
-// it is the same change.
+// subject returns a plan's summary for a commit, without the way of delivery.
 func subject(plan machine.Plan) string { return strings.TrimSuffix(plan.Summary, byPullRequest) }
 
 // sameDelivery refuses a change whose delivery differs from its plan by now: people

@@ -21,7 +21,7 @@ const (
 	unknownAdd    = "add"    // where it does not, too
 )
 
-// FlagRules say what flags of a service are checked against.
+// FlagRules holds what the flags of a service are checked against.
 type FlagRules struct {
 	Service string
 	Engine  string // as the catalog names it; empty: not known
@@ -40,8 +40,8 @@ type CheckedFlags struct {
 }
 
 // CheckFlags refuses flags that the engine of a service does not take: unknown
-// ones that would be added, values of another type or out of range, what a run
-// never changes, and what does not go with the other flags that are set.
+// flags that would be added, values of a wrong type or out of range, flags that
+// a run never changes, and flags that contradict others that are set.
 func CheckFlags(r FlagRules, wanted []gitops.Assignment) (CheckedFlags, error) {
 	e, known := engine.Named(r.Engine)
 	c := flagCheck{FlagRules: r, engine: e, stated: known}
@@ -62,7 +62,7 @@ func CheckFlags(r FlagRules, wanted []gitops.Assignment) (CheckedFlags, error) {
 	return c.out, nil
 }
 
-// flagCheck is a check under way.
+// flagCheck is the state of one call of CheckFlags.
 type flagCheck struct {
 	FlagRules
 	engine  engine.Engine
@@ -101,10 +101,10 @@ func (c *flagCheck) add(a gitops.Assignment) error {
 	return nil
 }
 
-// environment reports whether a variable is one of the environment.
+// environment reports whether a variable is an environment variable.
 func environment(v gitops.Variable) bool { return v.String() == v.Flag }
 
-// trade is what people should know of a flag.
+// trade returns the trade-off of a flag, for people.
 func trade(f engine.Flag) string {
 	text := "--" + f.Name + ": " + f.Trades
 	if f.Compiles {
@@ -141,8 +141,8 @@ func (c *flagCheck) places() error {
 	return nil
 }
 
-// together checks what the flags are together with the others that are set, in
-// each container by itself: each runs an engine of its own.
+// together checks the flags together with the others that are set, for each
+// container separately: each runs its own engine.
 func (c *flagCheck) together() error {
 	containers := slices.Compact(slices.Sorted(slices.Values(c.inside)))
 	if len(containers) > 1 && containers[0] == "" {
@@ -156,8 +156,8 @@ func (c *flagCheck) together() error {
 	return nil
 }
 
-// within is together, in one container. A flag of which no container is known
-// counts in all of them.
+// within is together for one container. A flag without a known container counts
+// in all of them.
 func (c *flagCheck) within(container string) error {
 	values, set := map[string]string{}, map[string]string{}
 	var changed []string
@@ -211,13 +211,13 @@ func (c *flagCheck) standing(container, name string) (value string, set bool, er
 	return "", false, nil
 }
 
-// refusedFlag is what the table says, as an outcome of a lever.
+// refusedFlag converts an error of the flag table to an outcome of a lever.
 func refusedFlag(err *engine.Error) error {
 	return &fault.Error{Reason: fault.Invalid, Message: err.Error()}
 }
 
-// lintSetFlag finds in a playbook what no engine takes. Which engine a service
-// has is known to its runs only.
+// lintSetFlag finds flags in a playbook that no engine takes. Only a run knows
+// the engine of its service.
 func lintSetFlag(with map[string]any) []playbook.Complaint {
 	e := engine.Unstated()
 	_, free := with["unknown_flag"].(string)
@@ -266,7 +266,7 @@ func lintSetFlag(with map[string]any) []playbook.Complaint {
 	return out
 }
 
-// gathered finds parameters that do not go together.
+// gathered finds parameters that contradict each other.
 func gathered(with map[string]any) *playbook.Complaint {
 	_, flag := with["flag"]
 	_, value := with["value"]

@@ -13,20 +13,20 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// SourceOf is where a service's manifests are: as its catalog entry says or,
-// where it names no repository, its application.
+// SourceOf returns the location of a service's manifests: from its catalog
+// entry or, if that names no repository, from its application.
 func SourceOf(svc playbook.Service, app gitops.Application) (gitops.Source, error) {
 	src, _, err := source(svc, app)
 	return src, err
 }
 
-// ManifestOf is the object that Git holds for a service, as far as its catalog
-// entry tells.
+// ManifestOf returns the object that Git holds for a service, as far as its
+// catalog entry tells.
 func ManifestOf(svc playbook.Service) gitops.Target { return manifestOf(svc, kube.Workload{}) }
 
-// source is where a service's manifests are, as its catalog entry and its
-// application say. Both saying different things is refused: a change of a place
-// that nobody deploys would be no change.
+// source returns the location of a service's manifests from its catalog entry
+// and its application. If both differ it refuses: a change of manifests that
+// nobody deploys has no effect.
 func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, error) {
 	g := svc.GitOps
 	refuse := func(format string, args ...any) (gitops.Source, int, error) {
@@ -70,9 +70,8 @@ func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, e
 	return src, i, nil
 }
 
-// followed is the branch that an application names for one of its sources; empty:
-// HEAD, which is whatever branch the remote has as its default. It may be no
-// branch at all: a tag or a commit.
+// followed returns the branch that an application names for one of its sources;
+// empty: HEAD, the default branch of the remote. It may be a tag or a commit.
 func followed(app gitops.Application, index int) string {
 	if index >= len(app.Target) || app.Target[index] == "HEAD" {
 		return ""
@@ -80,9 +79,9 @@ func followed(app gitops.Application, index int) string {
 	return strings.TrimPrefix(app.Target[index], "refs/heads/")
 }
 
-// valueFiles are the Helm value files that a source's manifests are made of,
-// from the repository's root: those beside its chart, and those that another
-// source takes from it.
+// valueFiles returns the Helm value files of a source, as paths from the
+// repository's root: those next to its chart, and those that another source
+// takes from it.
 func valueFiles(app gitops.Application, index int) []string {
 	var out []string
 	for i, files := range app.Values {
@@ -109,14 +108,14 @@ func sourcesText(ss []gitops.Source) string {
 	return strings.Join(out, ", ")
 }
 
-// sameRepository compares two addresses of one repository as people write them:
-// https and ssh, with and without .git.
+// sameRepository reports whether two URLs are of one repository, by https or
+// ssh, with or without .git.
 func sameRepository(a, b string) bool { return gitops.RepositoryName(a) == gitops.RepositoryName(b) }
 
 func samePath(a, b string) bool { return strings.Trim(a, "/.") == strings.Trim(b, "/.") }
 
-// manifestOf is the object that Git holds for the service: its workload, or the
-// object that makes the workload.
+// manifestOf returns the object that Git holds for the service: its workload,
+// or the object that owns the workload.
 func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
 	t := gitops.Target{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name, Container: svc.Container}
 	for _, o := range w.Owners {
@@ -147,8 +146,8 @@ func managed(app gitops.Application, t gitops.Target) error {
 		"Argo CD application %s does not manage %s %s/%s: set gitops.application to the one that does", app.Name, t.Kind, t.Namespace, t.Name)}
 }
 
-// applicationOf names the application of a service: the catalog's, or the one
-// that the object itself declares.
+// applicationOf returns the name of a service's application: from the catalog,
+// or from the object itself.
 func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
 	for _, o := range w.Owners {
 		if o.Kind == "Flux" {
@@ -168,7 +167,7 @@ func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
 		"no Argo CD application is known for service %s: set gitops.application in its catalog entry", svc.Name)}
 }
 
-// short is a commit as people write it.
+// short abbreviates a commit.
 func short(sha string) string {
 	if isSHA(sha) {
 		return sha[:9]

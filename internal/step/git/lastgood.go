@@ -11,11 +11,11 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// sinceGood are the commits to take back so that what moved last is as it was
-// last verified, newest first. A variable's own last good commit counts: that
-// another variable was verified later says nothing of this one, and what was
-// never verified cannot be gone back to. With a revision, only what that has
-// counts.
+// sinceLastGood returns the commits to revert so that the variables that moved
+// last are as they were last verified, newest first. The last good commit of
+// each variable counts: verifying another variable later proves nothing about
+// this one. A variable that was never verified cannot be reverted to. With a
+// revision, only commits that it contains count.
 func (g Change) sinceLastGood(ctx context.Context, in step.Input, at site, stepName, revision string) ([]gitops.Touched, error) {
 	all, err := g.h.Changes(ctx, at.src, at.object, in.Now.Add(-historyReach))
 	if err == nil && revision != "" {
@@ -60,14 +60,15 @@ func (g Change) sinceLastGood(ctx context.Context, in step.Input, at site, stepN
 		"%s: no commit of the last %s touched the manifests of %s", stepName, step.DurationText(historyReach), in.Service.Name)}
 }
 
-// pastGood are variables that were looked at and are not gone back to.
+// pastGood records variables that were considered and are not reverted.
 type pastGood struct {
 	never []string // nothing of it was ever verified
 	good  []string // it is as it was verified
 }
 
-// movedWith are the commits that came to the variables of one commit since each
-// was last verified, that commit among them, newest first. None: it is good.
+// movedWith returns the commits to the variables of one commit since each was
+// last verified, including that commit, newest first. None: they are as
+// verified.
 func (g Change) movedWith(ctx context.Context, in step.Input, at site, c gitops.Touched, past *pastGood) ([]gitops.Touched, error) {
 	var line []gitops.Touched // since the oldest of the verified commits
 	moved := map[string]bool{}
@@ -100,10 +101,10 @@ func (g Change) movedWith(ctx context.Context, in step.Input, at site, c gitops.
 	return slices.DeleteFunc(line, func(a gitops.Touched) bool { return !moved[a.Commit.SHA] }), nil
 }
 
-// withoutRepairs returns what going back takes back, of commits newest first. A
-// repair of Responder's own whose cause goes back along with it is left out, and
-// the cause too: both together change nothing. Any other repair that is still
-// in effect would be lost, so going back is refused.
+// withoutRepairs returns the commits to revert, newest first. It leaves out a
+// repair by Responder together with its cause if both would be reverted: that
+// changes nothing. It refuses if a repair that is still in effect would be
+// lost.
 func withoutRepairs(changes []gitops.Touched, stepName, to string) ([]gitops.Touched, error) {
 	var out []gitops.Touched
 	back := takenBack(changes, func(gitops.Commit) bool { return true })
@@ -134,9 +135,9 @@ func withoutRepairs(changes []gitops.Touched, stepName, to string) ([]gitops.Tou
 	return out, nil
 }
 
-// takenBack are those of the commits, newest first, that a later one of a kind
-// reverts which is itself in effect: a commit whose revert was reverted is in
-// effect again.
+// takenBack returns the commits that a later commit selected by the function by
+// reverts, if that one is itself in effect: a commit whose revert was reverted
+// is in effect again. Commits are newest first.
 func takenBack(changes []gitops.Touched, by func(gitops.Commit) bool) map[string]bool {
 	back := map[string]bool{}
 	for _, c := range changes {
@@ -150,7 +151,7 @@ func takenBack(changes []gitops.Touched, by func(gitops.Commit) bool) map[string
 	return back
 }
 
-// variables are what a commit moved, each once.
+// variables returns the variables that a commit moved, each once.
 func variables(c gitops.Touched) []string {
 	var out []string
 	for _, t := range c.Touches {

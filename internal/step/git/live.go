@@ -24,7 +24,7 @@ import (
 // value is found in Git: before the commit it has to have Git's value, after the
 // sync the new one.
 
-// liveValue is a variable of a change, and how it is read from what runs.
+// liveValue is a variable of a change and how it is read from the live object.
 type liveValue struct {
 	Variable string `json:"variable"` // as people name it
 	Flag     string `json:"flag,omitempty"`
@@ -49,20 +49,23 @@ type liveValue struct {
 	Indirect bool `json:"indirect,omitempty"` // a chart or an operator makes what runs: it may put the value elsewhere, or take its time
 }
 
-// effect is what a plan knows of its effect on what runs.
+// effect is what a plan knows about the effect of its change on the live
+// object.
 type effect struct {
 	live    []liveValue
 	unseen  []string // of these it cannot be read, and why
 	decided []string // of these something else decides
 }
 
-// seen reports whether a variable is read back after the change.
+// seen reports whether a variable is read from the live object after the
+// change.
 func (e effect) seen(variable string) bool {
 	return slices.ContainsFunc(e.live, func(l liveValue) bool { return l.Variable == variable })
 }
 
-// reach compares what runs with what Git says now of all that a change moves.
-// What cannot be read for a moment is an error; what can never be is unseen.
+// reach compares the live values with Git for everything that a change moves. A
+// value that cannot be read now is an error; one that can never be read is
+// unseen.
 func (g Change) reach(ctx context.Context, in step.Input, at site, prop gitops.Proposal) (effect, error) {
 	var e effect
 	deployed := at.app.Sync == "Synced" && at.deployed() == prop.Base
@@ -102,8 +105,8 @@ func (g Change) reach(ctx context.Context, in step.Input, at site, prop gitops.P
 	return e, nil
 }
 
-// asInGit reports whether what runs is what Git says or, where Git is not
-// deployed, what it is to say; why: that cannot be told.
+// asInGit reports whether the live value is that of Git or, if Git is not
+// deployed, the new one; why: that cannot be told.
 func (l liveValue) asInGit(now gitops.Reading, deployed bool) (ok bool, why string) {
 	switch {
 	case l.matches(now, l.From), !deployed && l.matches(now, l.To):
@@ -116,7 +119,7 @@ func (l liveValue) asInGit(now gitops.Reading, deployed bool) (ok bool, why stri
 	return false, ""
 }
 
-// matches reports whether what runs is a value of Git.
+// matches reports whether the live value is a value of Git.
 func (l liveValue) matches(now gitops.Reading, value string) bool {
 	switch l.Image {
 	case "":
@@ -135,7 +138,7 @@ func (l liveValue) variable() gitops.Variable {
 	return gitops.Variable{Flag: l.Flag, Replicas: l.Replicas, Bound: l.Bound}
 }
 
-// place names the object that has the value.
+// place returns the object that has the value.
 func (l liveValue) place(in step.Input) string {
 	if l.Kind != "" {
 		return l.Kind + " " + in.Service.Namespace + "/" + l.Name
@@ -148,8 +151,8 @@ var (
 	inDocument  = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*) (\S+): `)
 )
 
-// liveOf reports how a field that a change moves is read from what runs; why: it
-// cannot be.
+// liveOf returns how a field that a change moves is read from the live object;
+// why: it cannot be read.
 func liveOf(at site, t gitops.Touch) (l liveValue, why string) {
 	l = liveValue{Variable: t.Variable, From: t.From, To: t.To, Container: at.object.Container, Switch: t.Switch}
 	if m := inContainer.FindStringSubmatch(t.Path); l.Container == "" && m != nil {
@@ -189,7 +192,7 @@ func liveOf(at site, t gitops.Touch) (l liveValue, why string) {
 	return l, ""
 }
 
-// groupOf is the API group of an object that the application manages.
+// groupOf returns the API group of an object that the application manages.
 func groupOf(app gitops.Application, kind, name string) string {
 	for _, r := range app.Resources {
 		if r.Kind == kind && (r.Name == name || name == "") {
@@ -200,14 +203,15 @@ func groupOf(app gitops.Application, kind, name string) string {
 }
 
 // unreadable marks an error about a value that the live object does not tell,
-// as against an object that could not be asked for.
+// unlike an object that could not be read.
 type unreadable struct{ error }
 
 // Unwrap returns the error of package gitops.
 func (u unreadable) Unwrap() error { return u.error }
 
-// read reads a variable from what runs. The error is unreadable if the value
-// cannot be read there; any other error means that it could not be asked.
+// read reads a variable from the live object. The error is unreadable if the
+// value cannot be read there; any other error means that the object could not
+// be read.
 func (g Change) read(ctx context.Context, in step.Input, object gitops.Target, l liveValue) (gitops.Reading, error) {
 	ref := step.RefOf(in.Service)
 	t := gitops.Target{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Container: l.Container}
@@ -251,8 +255,8 @@ func (g Change) read(ctx context.Context, in step.Input, object gitops.Target, l
 	return now, err
 }
 
-// carried reports whether what runs is as an apply, or its undo, was to leave
-// it; else it says what has another value.
+// carried reads whether the live values are as an apply, or its undo, has to
+// leave them; why names the first that is not.
 func (g Change) carried(ctx context.Context, in step.Input, p gitPayload, undo bool) (why string, err error) {
 	for _, l := range p.Live {
 		now, err := g.read(ctx, in, p.target(in.Service.Namespace), l)
@@ -270,7 +274,7 @@ func (g Change) carried(ctx context.Context, in step.Input, p gitPayload, undo b
 	return "", nil
 }
 
-// Kept implements [keeper].
+// Kept implements keeper of package step.
 func (g Change) Kept(ctx context.Context, in step.Input, plan machine.Plan) error {
 	p, err := step.Payload[gitPayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -283,8 +287,8 @@ func (g Change) Kept(ctx context.Context, in step.Input, plan machine.Plan) erro
 	return err
 }
 
-// inEffect looks, once Argo CD is done, whether what runs is as the change was
-// to leave it, in all pods.
+// inEffect checks, once Argo CD is done, that all pods have the values that the
+// change set.
 func (g Change) inEffect(ctx context.Context, in step.Input, p gitPayload, o *step.Observation, app gitops.Application, undo bool) {
 	where := o.Progress
 	wait := func(format string, args ...any) {
@@ -315,8 +319,8 @@ func (g Change) inEffect(ctx context.Context, in step.Input, p gitPayload, o *st
 	}
 }
 
-// cautious makes a plan of which not everything can be seen one that people
-// decide on.
+// cautious raises the risk of a plan whose effect cannot be read completely, so
+// that people decide.
 func cautious(plan *machine.Plan, e effect) {
 	if len(e.unseen) == 0 {
 		return
@@ -330,13 +334,13 @@ func cautious(plan *machine.Plan, e effect) {
 
 func notSet(value string) string { return gitops.Reading{Value: value, Set: value != ""}.String() }
 
-// withoutArgo is a workload without those of its owners that Git is behind.
+// withoutArgo returns a workload without the owners that Git stands behind.
 func withoutArgo(w kube.Workload) kube.Workload {
 	w.Owners = slices.DeleteFunc(slices.Clone(w.Owners), func(o kube.Owner) bool { return o.Field == "*" })
 	return w
 }
 
-// overridden refuses a change that would have no effect.
+// overridden returns the error for a change that would have no effect.
 func overridden(stepName string, at site, decided []string) error {
 	return &fault.Error{Reason: fault.Overridden, Message: fmt.Sprintf("%s: a commit would not change what runs: %s%s", stepName, strings.Join(decided, "; "), overrides(at.app))}
 }
@@ -349,7 +353,7 @@ func fields(list []gitops.Override) string {
 	return few(out)
 }
 
-// overrides names what an application sets in addition to its manifests.
+// overrides describes what an application sets in addition to its manifests.
 func overrides(app gitops.Application) string {
 	if len(app.Overrides) == 0 {
 		return ": the application sets nothing beside Git, so an autoscaler, an admission webhook, another controller or a person decides it"

@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// Observe implements [Lever]. Whether a commit was made Git alone knows, by the
+// Observe implements [step.Lever]. Whether a commit was made Git alone knows, by the
 // key in its trailer; whether it is in effect Argo CD knows.
 func (g Change) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
 	p, err := step.Payload[gitPayload](plan.Step, plan.Payload)
@@ -53,8 +53,8 @@ func (g Change) Observe(ctx context.Context, in step.Input, plan machine.Plan, r
 	return g.standing(ctx, in, plan, p, told), nil
 }
 
-// notMade is the observation of a commit that is nowhere. A value that is
-// neither as before, nor ours, is someone else's.
+// notMade returns the observation of a commit that does not exist. A value
+// other than before and other than ours is someone else's.
 func (g Change) notMade(ctx context.Context, in step.Input, p gitPayload) (step.Observation, error) {
 	before := step.Observation{Progress: "no commit of this run is on " + branchOf(p)}
 	if len(p.Set) == 0 {
@@ -102,8 +102,8 @@ func valueAt(p gitops.Place) string {
 	return p.Value
 }
 
-// gone reports what became of a commit that is on the branch and no longer counts:
-// someone changed the same place afterwards. Empty: it counts.
+// gone describes why a commit on the branch no longer counts: someone changed
+// the same place afterwards. Empty: it counts.
 func (g Change) gone(ctx context.Context, in step.Input, p gitPayload, sha string) (string, error) {
 	undone, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
 	switch {
@@ -134,7 +134,7 @@ func (g Change) gone(ctx context.Context, in step.Input, p gitPayload, sha strin
 	return "", nil
 }
 
-// observeUndo tells what became of the undo, and what it left behind.
+// observeUndo observes the undo, and what it left behind.
 func (g Change) observeUndo(ctx context.Context, in step.Input, plan machine.Plan, p gitPayload, made gitops.Landing, told step.GitReceipt) (step.Observation, error) {
 	back, err := g.c.Find(ctx, p.src(), effectKey(in.Key, machine.ActionUndo))
 	if err != nil {
@@ -171,7 +171,7 @@ func (g Change) observeUndo(ctx context.Context, in step.Input, plan machine.Pla
 	return step.Observation{Progress: "commit " + short(made.SHA) + " is in place, nothing has reverted it"}, nil
 }
 
-// againChanged reports who changed the place after it was put back.
+// againChanged describes who changed the place after it was restored.
 func (g Change) againChanged(ctx context.Context, in step.Input, p gitPayload, back string) (string, error) {
 	if len(p.Set) == 0 {
 		return "", nil
@@ -212,14 +212,14 @@ func (g Change) judge(ctx context.Context, plan machine.Plan, p gitPayload, sha 
 	}
 }
 
-// recovery is how long an application may be unhealthy after a sync before that
-// counts: health is known a moment after the sync, and pods take their time.
-// 0 stands for the default.
+// recovery is how long an application may be unhealthy after a sync before it
+// counts as degraded: health is known some time after the sync, and pods take
+// time to start. 0 stands for the default.
 type recovery time.Duration
 
 const defaultRecovery = recovery(3 * time.Minute)
 
-// rollout fills in how far Argo CD has come.
+// rollout fills in the progress of Argo CD.
 func (r recovery) rollout(o *step.Observation, state gitops.Rollout, why string, app gitops.Application, now time.Time) {
 	r = cmp.Or(r, defaultRecovery)
 	o.Progress = app.Name + ": " + why
@@ -227,8 +227,8 @@ func (r recovery) rollout(o *step.Observation, state gitops.Rollout, why string,
 	o.Degraded = state == gitops.RolloutFailed || state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > time.Duration(r)
 }
 
-// watcher is an [Applications] that tells when an application is settled by a
-// judge's rule, or has failed by it.
+// watcher is an implementation of [step.Applications] that can watch an
+// application until a judge says that it has settled or failed.
 type watcher interface {
 	Watch(ctx context.Context, name string, judge func(gitops.Application) (gitops.Rollout, string), progress func(string)) (gitops.Application, error)
 }
@@ -240,7 +240,7 @@ const (
 	lookNeeds = 5 * time.Second
 )
 
-// Follow implements [follower].
+// Follow implements follower of package step.
 func (g Change) Follow(ctx context.Context, plan machine.Plan, receipt json.RawMessage) (told []step.Progress, news bool) {
 	w, ok := g.a.(watcher)
 	if !ok {

@@ -13,7 +13,8 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// site is where a change of a service would be made, as it stands now.
+// site is the current state of the place where a change of a service would be
+// made.
 type site struct {
 	w      kube.Workload
 	app    gitops.Application
@@ -22,8 +23,9 @@ type site struct {
 	object gitops.Target
 }
 
-// deployed is the commit that runs; empty: not known. The revision of an
-// application that is out of sync is what it was compared with, not what runs.
+// deployed returns the commit that runs; empty: not known. The revision of an
+// application that is out of sync is the one it was compared with, not the one
+// that runs.
 func (s site) deployed() string {
 	at := s.app.Revisions
 	if s.app.Sync != "Synced" {
@@ -35,8 +37,8 @@ func (s site) deployed() string {
 	return ""
 }
 
-// find looks up the workload, the application that owns it and where its
-// manifests are.
+// find reads the workload, the application that owns it and the location of its
+// manifests.
 func (g Change) find(ctx context.Context, in step.Input) (site, error) {
 	var s site
 	var err error
@@ -60,7 +62,7 @@ func (g Change) find(ctx context.Context, in step.Input) (site, error) {
 	return s, err
 }
 
-// planSet plans one commit that gives variables their values.
+// planSet plans one commit that sets variables.
 func (g Change) planSet(ctx context.Context, in step.Input, at site, stepName string, set []gitops.Assignment, because string) (machine.Plan, effect, error) {
 	var e effect
 	prop, err := g.m.Propose(ctx, gitops.Want{Source: at.src, Target: at.object, Set: set, Deployed: at.deployed()})
@@ -110,7 +112,7 @@ func (g Change) planSet(ctx context.Context, in step.Input, at site, stepName st
 	return plan, e, nil
 }
 
-// payloadAt is the part of a payload that says where.
+// payloadAt returns the part of a payload that identifies the place.
 func payloadAt(at site, prop gitops.Proposal) gitPayload {
 	follows := followed(at.app, at.index)
 	return gitPayload{
@@ -121,8 +123,8 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 	}
 }
 
-// planOf is the part of a plan that all commits have. The undo is the caller's,
-// and what comes before the summary, which says the way here.
+// planOf returns the part of a plan that all commits share. The caller sets the
+// undo and the beginning of the summary, which ends with the delivery.
 func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName string, p gitPayload, prop gitops.Proposal) (machine.Plan, error) {
 	way, err := g.p.Delivery(ctx, p.src())
 	if err != nil {
@@ -167,7 +169,7 @@ func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName str
 	return plan, nil
 }
 
-// filesText names the files that change.
+// filesText lists the files that change.
 func filesText(prop gitops.Proposal) string {
 	var out []string
 	for _, f := range prop.Files {
@@ -176,7 +178,7 @@ func filesText(prop gitops.Proposal) string {
 	return strings.Join(out, ", ")
 }
 
-// alone refuses to carry other people's changes out along with this one.
+// alone refuses a change that would deploy other differences along with it.
 func alone(at site, prop gitops.Proposal) error {
 	switch {
 	case at.deployed() == "":
@@ -192,8 +194,8 @@ func alone(at site, prop gitops.Proposal) error {
 	return nil
 }
 
-// differing names resources of which the cluster has something else than Git,
-// and what keeps Argo CD from comparing them.
+// differing describes the resources that differ from Git in the cluster, and
+// what keeps Argo CD from comparing them.
 func differing(app gitops.Application) string {
 	var names []string
 	for _, r := range app.Resources {
@@ -214,7 +216,7 @@ func differing(app gitops.Application) string {
 	return ": " + few(names)
 }
 
-// waiting refuses to carry commits out along with a change.
+// waiting refuses a change while other commits wait for deployment.
 func waiting(at site, ahead []gitops.Commit) error {
 	var list []string
 	for i, c := range ahead {
@@ -229,7 +231,7 @@ func waiting(at site, ahead []gitops.Commit) error {
 		count(len(ahead), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
 }
 
-// commitText describes a commit on one line.
+// commitText formats a commit on one line.
 func commitText(c gitops.Commit) string {
 	return fmt.Sprintf("%s %q by %s", short(c.SHA), c.Subject, step.OrNone(c.Author.Name))
 }

@@ -31,7 +31,7 @@ func syncable(app gitops.Application) error {
 	return nil
 }
 
-// syncing reports whose sync is under way.
+// syncing describes the sync that is under way.
 func syncing(app gitops.Application) string {
 	by := app.Operation.By
 	if by == "" {
@@ -83,8 +83,8 @@ func (g Change) recheck(ctx context.Context, in step.Input, plan machine.Plan, p
 	return driftOf(app.Remaining(driftedResources(plan.Drift))), nil
 }
 
-// follows reports whether an application deploys the branch that a plan is for.
-// A plan of an older journal does not say what the application named then.
+// follows reports whether an application deploys the branch of a plan. A plan
+// of an older journal does not record what the application named.
 func (p gitPayload) follows(app gitops.Application, branch string) bool {
 	if p.Follows == nil {
 		return branch == p.Branch || branch == ""
@@ -147,8 +147,8 @@ func (g Change) dryRun(ctx context.Context, in step.Input, stepName string, prop
 	return notes, nil
 }
 
-// admitted refuses a change of the workload's own manifest that the API server
-// takes and makes another value of.
+// admitted refuses a change of the workload's own manifest if the API server
+// accepts it with another value.
 func (g Change) admitted(in step.Input, stepName string, m gitops.Manifest, stored []byte, e effect) error {
 	ref := step.RefOf(in.Service)
 	for _, l := range e.live {

@@ -47,7 +47,7 @@ type revertWith struct {
 	Together string        `json:"together" doc:"Why several variables go back as one. Unset: more than one is refused."`
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l gitopsRevert) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	with, err := step.Decode[revertWith](RevertKind(), in.With)
 	if err != nil {
@@ -70,10 +70,10 @@ func (l gitopsRevert) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	return l.planRevert(ctx, in, at, "gitops.revert", changes, with.Together)
 }
 
-// historyReach is how far back the last commit is looked for.
+// historyReach is how far back the last commit is searched.
 const historyReach = 30 * 24 * time.Hour
 
-// suspects are the commits to take back, newest first.
+// suspects returns the commits to revert, newest first.
 func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with revertWith) ([]gitops.Touched, error) {
 	if with.To == lastGood {
 		return l.sinceLastGood(ctx, in, at, "gitops.revert", "")
@@ -111,13 +111,13 @@ func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with
 	return changes, nil
 }
 
-// repairs reports whether a commit is one of Responder's own. A merge that
-// people made of one of its pull requests names the branch.
+// repairs reports whether a commit is by Responder. A merge commit that people
+// made of one of its pull requests names the branch.
 func repairs(c gitops.Commit) bool {
 	return c.Trailers[gitops.TrailerEffect] != "" || len(c.Parents) > 1 && strings.Contains(c.Subject, gitops.BranchPrefix+"r-")
 }
 
-// planRevert plans one commit that takes these back.
+// planRevert plans one commit that reverts these.
 func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName string, changes []gitops.Touched, together string) (machine.Plan, error) {
 	var shas, list, moved []string
 	for _, c := range changes {
@@ -176,12 +176,12 @@ func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName
 	return plan, nil
 }
 
-// few joins a list, of a long one its beginning.
+// few joins the first items of a list.
 func few(list []string) string { return step.FirstOf(list, 8, "; ") }
 
-// onlyThese refuses a revert that would carry out other commits, which wait to
-// be deployed, along with it, or would take back what the cluster has of its own.
-// Where the head is not deployed, it is what those commits wait for that differs.
+// onlyThese refuses a revert that would deploy other waiting commits along with
+// it, or would revert differences of the cluster. If the head is not deployed,
+// the cluster differs because of the commits to revert.
 func (g Change) onlyThese(ctx context.Context, at site, prop gitops.Proposal, shas []string) error {
 	deployed := at.deployed()
 	switch deployed {
@@ -204,7 +204,7 @@ func (g Change) onlyThese(ctx context.Context, at site, prop gitops.Proposal, sh
 	return nil
 }
 
-// commitsText names commits on one line.
+// commitsText formats commits on one line.
 func commitsText(changes []gitops.Touched) string {
 	if len(changes) == 1 {
 		return "commit " + commitText(changes[0].Commit)
@@ -216,7 +216,7 @@ func commitsText(changes []gitops.Touched) string {
 	return fmt.Sprintf("%d commits (%s)", len(out), strings.Join(out, ", "))
 }
 
-// touchesText reports what a commit changed.
+// touchesText formats the changes of a commit.
 func touchesText(ts []gitops.Touch) string {
 	if len(ts) == 0 {
 		return "fields that cannot be told"

@@ -57,7 +57,7 @@ type setFlagWith struct {
 	UnknownFlag string            "json:\"unknown_flag\" enum:\"change,add\" doc:\"What may be done with a flag that no engine is known to have, unchecked: `change` it where it stands in Git already, or `add` it, too. Without it such a name in a playbook is a mistake.\""
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l gitopsSetFlag) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	with, err := step.Decode[setFlagWith](SetFlagKind(), in.With)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l gitopsSetFlag) Plan(ctx context.Context, in step.Input) (machine.Plan, e
 	return plan, nil
 }
 
-// wanted is what the parameters ask for, in the order of the flags' names.
+// wanted returns the assignments of the parameters, sorted by the flags' names.
 func (w setFlagWith) wanted() ([]gitops.Assignment, error) {
 	const kind = "gitops.set_flag"
 	flags := w.Flags

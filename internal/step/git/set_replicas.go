@@ -34,7 +34,7 @@ type gitopsSetReplicas struct{ Change }
 // NewSetReplicas returns the lever gitops.set_replicas.
 func NewSetReplicas(d step.Deps) step.Lever { return gitopsSetReplicas{NewChange(d)} }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "gitops.set_replicas"
 	with, err := step.Decode[step.ScaleWith](SetReplicasKind(), in.With)
@@ -87,9 +87,9 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 	return plan, nil
 }
 
-// replicasAt is what is in Git, which is what a commit changes. Where it says
-// nothing, an autoscaler or the API server's default decides, and what runs is
-// the start.
+// replicasAt returns the replicas in Git, which a commit changes. If Git sets
+// none, an autoscaler or the API server's default decides, and the running
+// number counts.
 func replicasAt(kind string, at gitops.Place, running int) (int, error) {
 	v := valueAt(at)
 	if v == "" {
@@ -102,10 +102,10 @@ func replicasAt(kind string, at gitops.Place, running int) (int, error) {
 	return now, nil
 }
 
-// CheckReplicas refuses a number of replicas that gitops.set_replicas refuses to
-// set there, with its words: of the service only its bounds count. What runs is
-// not asked, so that of a place that says nothing just what is refused whatever
-// runs is.
+// CheckReplicas returns the error with which gitops.set_replicas would refuse a
+// number of replicas at a place. It knows the bounds of the service but not
+// what runs: if Git sets no number, only what is refused in any case is an
+// error.
 func CheckReplicas(svc playbook.Service, at gitops.Place, to int) error {
 	kind := SetReplicasKind()
 	with, err := step.Decode[step.ScaleWith](kind, map[string]any{"replicas": to})
@@ -120,7 +120,7 @@ func CheckReplicas(svc playbook.Service, at gitops.Place, to int) error {
 	return err
 }
 
-// ownsBound reports whether the place is a bound of something that scales.
+// ownsBound reports whether the place is a bound of an autoscaler.
 func ownsBound(p gitops.Place) bool {
 	return strings.Contains(p.Path, "minReplica")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// Undo implements [Lever]: a commit that takes back exactly the one that was
+// Undo implements [step.Lever]: a commit that takes back exactly the one that was
 // made, whatever came later. What waits to be merged is withdrawn.
 func (g Change) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	p, err := step.Payload[gitPayload](plan.Step, plan.Payload)
@@ -76,9 +76,9 @@ func (g Change) both(ctx context.Context, in step.Input, p gitPayload) (made, ba
 	return made, back, err
 }
 
-// takeBack computes the revert of a commit. Where neighbouring lines were
-// changed since, the values are set back one by one instead: nobody else's
-// change goes with them.
+// takeBack computes the revert of a commit. If neighbouring lines were changed
+// since, it sets the values back one by one instead, so that no other change is
+// reverted.
 func (g Change) takeBack(ctx context.Context, in step.Input, p gitPayload, sha string) (gitops.Proposal, error) {
 	t := p.target(in.Service.Namespace)
 	prop, err := g.m.Reverting(ctx, p.src(), t, []string{sha})
@@ -99,8 +99,8 @@ func (g Change) takeBack(ctx context.Context, in step.Input, p gitPayload, sha s
 	return prop, err
 }
 
-// withdraw closes a pull request that is not merged. When it was merged in the
-// same moment, there is a commit to revert: the next attempt does.
+// withdraw closes a pull request that is not merged. If it was merged at the
+// same moment, the next attempt reverts the commit.
 func (g Change) withdraw(ctx context.Context, in step.Input, p gitPayload, made gitops.Landing) (json.RawMessage, error) {
 	after, err := g.p.Withdraw(ctx, p.src(), effectKey(in.Key, machine.ActionApply))
 	if err != nil {
@@ -112,7 +112,7 @@ func (g Change) withdraw(ctx context.Context, in step.Input, p gitPayload, made 
 	return step.EncodeJSON(step.GitReceipt{Action: machine.ActionUndo, Left: after.Left}), nil
 }
 
-// leftBehind is what a receipt says was left behind; empty: nothing.
+// leftBehind returns what a receipt records as left behind; empty: nothing.
 func leftBehind(receipt json.RawMessage) string {
 	var r step.GitReceipt
 	if len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// heard is what others say of a node.
+// heard holds the conditions of a node that others set.
 type heard struct {
 	bad    []string // its bad conditions
 	unread error    // why they could not be read, of a node that is there
 }
 
-// conditionsOf reads the bad conditions of nodes, which others set there, and says
-// which nodes are gone: those have none.
+// conditionsOf reads the bad conditions of nodes, and reports the nodes that
+// are gone.
 func (c gpuHealth) conditionsOf(ctx context.Context, nodes []string) (byNode map[string]heard, gone []string) {
 	byNode = map[string]heard{}
 	if c.n == nil {
@@ -38,10 +38,10 @@ func (c gpuHealth) conditionsOf(ctx context.Context, nodes []string) (byNode map
 	return byNode, gone
 }
 
-// told adds to what is thought of a node what others on it say of its GPUs, such
-// as node-problem-detector. Of a node that seems well nobody knows then who is
-// right: its GPUs are not known to be well, and not known to be at fault. Nor are
-// they where nobody can hear what is said.
+// told applies the conditions that others, such as node-problem-detector, set
+// for a node's GPUs. If they contradict a healthy verdict, or cannot be read,
+// the verdict becomes unknown: the GPUs are then known neither to be healthy
+// nor to be at fault.
 func told(j judge.NodeJudgement, h heard) judge.NodeJudgement {
 	bad := kube.GPUTroubles(h.bad)
 	r := judge.Reason{Rule: "node-condition", Verdict: judge.Uncertain, Source: "who sets node conditions there, such as node-problem-detector"}

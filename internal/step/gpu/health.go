@@ -91,7 +91,7 @@ type gpuFoundOut struct {
 	Source   string        `json:"source" doc:"Where the rule comes from."`
 }
 
-// Run implements [Check].
+// Run implements [step.Check].
 func (c gpuHealth) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	with, err := step.Decode[healthWith](HealthKind(), in.With)
 	if err != nil {
@@ -144,8 +144,8 @@ func podsByNode(pods []kube.Pod) map[string][]string {
 	return out
 }
 
-// healthOf turns answers into evidence and what people are told. Of the node
-// called whole, every GPU counts.
+// healthOf converts answers to evidence and facts. All GPUs of the node called
+// whole count.
 func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[string]heard, pods map[string][]string, whole string) (healthOut, []string) {
 	counts := map[string]nodeCount{}
 	out := healthOut{Verdict: judge.Healthy, BadPods: []string{}, RepairGPUs: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
@@ -188,7 +188,7 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[
 	return out, facts
 }
 
-// add counts a node into the whole.
+// add adds a node to the evidence.
 func (o *healthOut) add(n nodeCount, row gpuNodeOut) {
 	if n.verdict.WorseThan(o.Verdict) {
 		o.Verdict, o.Throttle = n.verdict, n.throttle
@@ -218,7 +218,8 @@ func worseFirst(a, b judge.Verdict) int {
 	}
 }
 
-// nodeCount is a node as far as it counts for the service.
+// nodeCount is the judgement of a node, restricted to the GPUs that count for
+// the service.
 type nodeCount struct {
 	node     string
 	verdict  judge.Verdict
@@ -230,9 +231,8 @@ type nodeCount struct {
 	worst    string            // UUID of the GPU; empty: none is worse than busy
 }
 
-// countNode judges the GPUs of a node that count: those the pods hold where
-// that is known, else all of them. What is wrong with the node as a whole
-// counts always.
+// countNode judges the GPUs of a node that count: those that the pods hold or,
+// if that is unknown, all of them. Faults of the node as a whole always count.
 func countNode(j judge.NodeJudgement, a gpu.Answer, namespace string, pods []string) nodeCount {
 	n := nodeCount{node: j.Node, verdict: judge.Healthy}
 	note := func(index int, uuid string, found []judge.Reason) {
@@ -272,8 +272,8 @@ func countNode(j judge.NodeJudgement, a gpu.Answer, namespace string, pods []str
 	return n
 }
 
-// repair tells what the GPUs of the node need, which of them a repair is to be
-// asked for, the most urgent first, and why those.
+// repair returns the GPUs of the node that need a repair, the most urgent
+// first, and the findings behind it.
 func (n nodeCount) repair() (reset, rma bool, uuids []string, why string) {
 	slices.SortStableFunc(n.repairs, func(a, b judge.Judgement) int {
 		if a.RMA != b.RMA {
@@ -305,7 +305,7 @@ func (n nodeCount) repair() (reset, rma bool, uuids []string, why string) {
 	return reset, rma, uuids, strings.Join(texts, "; ")
 }
 
-// say is a finding in a sentence.
+// say formats a finding.
 func (r gpuFoundOut) say() string {
 	if r.GPU < 0 {
 		return fmt.Sprintf("node %s: %s", r.Node, r.Text)
@@ -313,7 +313,7 @@ func (r gpuFoundOut) say() string {
 	return fmt.Sprintf("GPU %d on node %s: %s", r.GPU, r.Node, r.Text)
 }
 
-// facts are the verdict and the findings behind it, for people.
+// facts formats the verdict and its findings.
 func (o healthOut) facts() []string {
 	facts := []string{fmt.Sprintf("GPUs: %s; nodes: %d healthy, %d bad, %d unknown", o.Verdict, o.HealthyNodes, o.BadNodes, o.UnknownNodes)}
 	const most = 6

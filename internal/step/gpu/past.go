@@ -18,12 +18,12 @@ const (
 	pastMost   = 8 * pastAtOnce
 )
 
-// pastQuery asks which values the series of one selector had, as a label, and how
-// high those of another were, once for each GPU: the exporter gives all of them
-// again for each instance of a divided one.
+// pastQuery returns a query for the values that the series of one selector had,
+// as a label, and the highest value of another's, once per GPU: the exporter
+// repeats them for each instance of a divided GPU.
 const pastQuery = `count_values by (__name__, UUID, uuid, %[1]s) ("value", %[2]s) or max by (__name__, UUID, uuid, %[1]s, clock_event) (%[3]s)`
 
-// past returns by node what the series of GPUs were before a moment.
+// past returns, by node, the series of GPUs before a time.
 func (d DCGM) past(ctx context.Context, label string, nodes, uuids []string, to time.Time) (map[string][]dcgm.Series, error) {
 	out := map[string][]dcgm.Series{}
 	values, counts := dcgm.PastNames()
@@ -51,7 +51,7 @@ func (d DCGM) past(ctx context.Context, label string, nodes, uuids []string, to 
 	return out, nil
 }
 
-// valued is a series as it was before [pastQuery] made a label of its values.
+// valued is a series before [pastQuery] turned its values into a label.
 func valued(s dcgm.Series, values []string) (dcgm.Series, bool) {
 	if !slices.Contains(values, s.Name) {
 		return s, true
@@ -63,9 +63,9 @@ func valued(s dcgm.Series, values []string) (dcgm.Series, bool) {
 	return s, err == nil
 }
 
-// date makes the snapshots anew, with the past, of those nodes where something
-// went on already when the last minutes began. Where it cannot be had, what is
-// known of the last minutes stands, and counts.
+// date returns the snapshots with the past added for nodes where a condition
+// already held at the start of the last minutes. If the past cannot be read,
+// the last minutes alone count.
 func (d DCGM) date(ctx context.Context, label string, out []gpu.Answer, anew func(node string, past []dcgm.Series) (gpu.Snapshot, error), to time.Time) {
 	var nodes, uuids []string
 	for _, a := range out {

@@ -11,18 +11,19 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// xidsQuery asks four things of one selector of the XID gauge, of each GPU over a
-// span: at how many steps it was young enough, and the lowest and the highest
-// value that it had. What is no XID (NaN, DCGM's values for "there is none") is
-// as good as no answer.
+// xidsQuery asks four things about each GPU of one selector of the XID gauge
+// over a span: the number of steps with a fresh sample, and the lowest and
+// highest value. Values that are no XID (NaN, and DCGM's values for "none")
+// count as no sample.
 const xidsQuery = `label_replace(count_over_time((max by (UUID, uuid) (timestamp(%[1]s) and (%[1]s >= 0 < 1e6)) > time() - %[2]d)[%[3]ds:%[4]ds]), "of", "steps", "", "") or ` +
 	`label_replace(min_over_time((min by (UUID, uuid) (%[1]s))[%[3]ds:%[4]ds]), "of", "lowest", "", "") or ` +
 	`label_replace(max_over_time((max by (UUID, uuid) (%[1]s))[%[3]ds:%[4]ds]), "of", "highest", "", "")`
 
-// Quiet implements [XIDs]. The gauge holds the last XID until another one comes,
-// so one value over all of the time is no other XID, and the same once more does not
-// matter where that one is harmless. What dcgm-exporter does not see is not seen
-// here either: what comes in the seconds between a scrape and its own new start.
+// Quiet implements [step.XIDs]. The gauge keeps the last XID until the next
+// one, so one value over the whole time proves that there was no other XID; the
+// same XID again does not matter if it is harmless. XIDs that dcgm-exporter
+// misses are missed here, too: those between a scrape and a restart of the
+// exporter.
 func (d DCGM) Quiet(ctx context.Context, node string, uuids []string, since time.Time) error {
 	// Steps lie at multiples of their length: half a step beside one, a span of
 	// whole steps has the same number of them whether its ends count or not. What

@@ -18,9 +18,9 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// GPUSources asks the node agents, and dcgm-exporter about the nodes where no
-// agent runs. An agent that is there and does not answer is not passed over: that
-// may be the fault. Either may be nil.
+// GPUSources asks the node agents, and dcgm-exporter for nodes without an
+// agent. It does not fall back if an agent exists and does not answer, because
+// that may be the fault. Either may be nil.
 func GPUSources(agents, dcgm step.GPUs) step.GPUs {
 	switch {
 	case agents == nil:
@@ -58,8 +58,8 @@ func (s gpuSources) Snapshots(ctx context.Context, nodes []string, back time.Dur
 	return out
 }
 
-// DCGM reads dcgm-exporter's series. Its zero value for NodeLabel is Hostname,
-// which is the node's name where the exporter is told it (NODE_NAME).
+// DCGM reads the series of dcgm-exporter. The default of NodeLabel is Hostname,
+// which is the node's name if the exporter is told it (NODE_NAME).
 type DCGM struct {
 	Querier   step.Querier
 	NodeLabel string // label that holds the node's name
@@ -110,7 +110,7 @@ func (d DCGM) Snapshots(ctx context.Context, nodes []string, back time.Duration)
 	return out
 }
 
-// byNode are series by the node that they are about.
+// byNode holds series by node.
 func (d DCGM) byNode(label string, all []slo.Series) map[string][]dcgm.Series {
 	out := map[string][]dcgm.Series{}
 	for _, s := range all {
@@ -120,16 +120,17 @@ func (d DCGM) byNode(label string, all []slo.Series) map[string][]dcgm.Series {
 	return out
 }
 
-// label holds the node's name.
+// label returns the label with the node's name.
 func (d DCGM) label() string { return cmp.Or(d.NodeLabel, "Hostname") }
 
-// scrapedName is the series by which GPUs are seen: temperature is among the
-// exporter's default counters.
+// scrapedName is the series that shows which GPUs exist: temperature is one of
+// the exporter's default counters.
 const scrapedName = "DCGM_FI_DEV_GPU_TEMP"
 
-// counts returns by node the most GPUs that the exporter gave at two points in a
-// row. One point alone may be of two machines that had the name one after the
-// other: Prometheus gives the series of the first for some minutes more.
+// counts returns, by node, the most GPUs that the exporter reported at two
+// consecutive points. One point may mix two machines that had the same node
+// name one after the other: Prometheus keeps the series of the first for some
+// minutes.
 func (d DCGM) counts(ctx context.Context, label string, nodes []string, now time.Time) (map[string]int64, error) {
 	expr := fmt.Sprintf("count by (%s) (group by (%[1]s, UUID, uuid) (%s))", label, d.selector(label, nodes, []string{scrapedName}))
 	all, err := d.span(ctx, expr, now.Add(-dcgm.CountSpan), now, dcgm.CountStep)
@@ -148,7 +149,7 @@ func (d DCGM) counts(ctx context.Context, label string, nodes []string, now time
 	return out, nil
 }
 
-// span asks for all points of an expression. Half an answer is none.
+// span evaluates an expression over a range. A partial answer counts as none.
 func (d DCGM) span(ctx context.Context, expr string, from, to time.Time, every time.Duration) ([]slo.Series, error) {
 	m, err := d.Querier.Range(ctx, expr, from, to, every)
 	if err != nil {
@@ -160,7 +161,7 @@ func (d DCGM) span(ctx context.Context, expr string, from, to time.Time, every t
 	return m.Series, nil
 }
 
-// points are those of a series that hold.
+// points returns the valid points of a series.
 func points(s slo.Series, holds func(float64) bool) []dcgm.Point {
 	var out []dcgm.Point
 	for _, p := range s.Points {
@@ -171,7 +172,7 @@ func points(s slo.Series, holds func(float64) bool) []dcgm.Point {
 	return out
 }
 
-// selector selects metrics of nodes.
+// selector returns a selector of metrics of nodes.
 func (d DCGM) selector(label string, nodes, names []string) string {
 	more := ""
 	if d.Selector != "" {
@@ -180,7 +181,7 @@ func (d DCGM) selector(label string, nodes, names []string) string {
 	return fmt.Sprintf("{__name__=~%q, %s=~%q%s}", strings.Join(names, "|"), label, quoted(nodes), more)
 }
 
-// quoted is a regular expression that matches some texts.
+// quoted returns a regular expression that matches these texts.
 func quoted(texts []string) string {
 	out := make([]string, len(texts))
 	for i, t := range texts {

@@ -29,8 +29,8 @@ type kubeChanges struct {
 	git committer // for what Argo CD put in place
 }
 
-// committer reports whether a current revision comes from a commit of
-// Responder. An answer that cannot be found out is no, with a note.
+// committer reports whether the current revision comes from a commit by
+// Responder. If that cannot be found out the answer is no, with a note.
 type committer interface {
 	Committed(ctx context.Context, in step.Input, current kube.Revision) (ours bool, note string)
 }
@@ -60,7 +60,7 @@ type diffOut struct {
 	To   string `json:"to" doc:"Value now; empty: it was removed."`
 }
 
-// Run implements [Check].
+// Run implements [step.Check].
 func (c kubeChanges) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	with, err := step.Decode[changesWith](ChangesKind(), in.With)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c kubeChanges) Run(ctx context.Context, in step.Input) (step.Finding, erro
 	return step.Finding{Out: out, Facts: facts}, nil
 }
 
-// newestTwo finds the current revision and the one before it.
+// newestTwo returns the current revision and the one before it.
 func newestTwo(revisions []kube.Revision) (current, previous *kube.Revision) {
 	for i := range revisions {
 		if revisions[i].Current {

@@ -39,14 +39,15 @@ type rolloutUndoWith struct {
 	ToRevision int64 `json:"to_revision" min:"0" doc:"Revision to go back to; unset or 0: the one before the current."`
 }
 
-// rolloutPayload is what a plan of kube.rollout_undo needs. Revisions stand for
-// pod templates, which may hold secrets and never go into the journal.
+// rolloutPayload is the payload of a plan of kube.rollout_undo. It holds
+// revision numbers, because pod templates may hold secrets, which never go into
+// the journal.
 type rolloutPayload struct {
 	From int64 `json:"from"` // current revision when planned; the undo goes back to it
 	To   int64 `json:"to"`
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	with, err := step.Decode[rolloutUndoWith](RolloutUndoKind(), in.With)
 	if err != nil {
@@ -143,7 +144,7 @@ func rolloutTarget(ref kube.Ref, revisions []kube.Revision, to int64) (from, tar
 	return from, target, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("kube.rollout_undo: %s has no revision %d any more", step.RefText(ref), to)}
 }
 
-// Apply implements [Lever].
+// Apply implements [step.Lever].
 func (l kubeRolloutUndo) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json.RawMessage, error) {
 	p, err := step.Payload[rolloutPayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -169,7 +170,7 @@ func (l kubeRolloutUndo) Apply(ctx context.Context, in step.Input, plan machine.
 	return step.Applied(ctx, l.w, in, plan, receipt, err)
 }
 
-// Undo implements [Lever].
+// Undo implements [step.Lever].
 func (l kubeRolloutUndo) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	p, err := step.Payload[rolloutPayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -210,7 +211,7 @@ func (l kubeRolloutUndo) set(ctx context.Context, in step.Input, plan machine.Pl
 	return step.EncodeJSON(step.ChangeReceipt{Action: action, UID: a.UID, Generation: a.Generation}), nil
 }
 
-// Observe implements [Lever]. Each pod template that becomes current gets the
+// Observe implements [step.Lever]. Each pod template that becomes current gets the
 // next revision number, so that a third party's rollout never goes unseen,
 // while an autoscaler's change of the replicas is none of this lever's business.
 func (l kubeRolloutUndo) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {

@@ -36,13 +36,13 @@ type kubeScale struct {
 // NewScale returns the lever kube.scale.
 func NewScale(d step.Deps) step.Lever { return kubeScale{d.Workloads, d.Changer} }
 
-// scalePayload is what a plan of kube.scale needs to be applied and undone.
+// scalePayload is the payload of a plan of kube.scale.
 type scalePayload struct {
 	From int `json:"from"`
 	To   int `json:"to"`
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l kubeScale) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	with, err := step.Decode[step.ScaleWith](ScaleKind(), in.With)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l kubeScale) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 	return plan, nil
 }
 
-// Apply implements [Lever].
+// Apply implements [step.Lever].
 func (l kubeScale) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json.RawMessage, error) {
 	p, err := step.Payload[scalePayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -107,7 +107,7 @@ func (l kubeScale) Apply(ctx context.Context, in step.Input, plan machine.Plan) 
 	return step.Applied(ctx, l.w, in, plan, receipt, err)
 }
 
-// Undo implements [Lever].
+// Undo implements [step.Lever].
 func (l kubeScale) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	p, err := step.Payload[scalePayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -140,7 +140,7 @@ func (l kubeScale) set(ctx context.Context, in step.Input, plan machine.Plan, ac
 	return step.EncodeJSON(step.ChangeReceipt{Action: action, UID: a.UID, Generation: a.Generation}), nil
 }
 
-// Observe implements [Lever]. Every write of the object's spec moves its
+// Observe implements [step.Lever]. Every write of the object's spec moves its
 // generation by one, so that a third party's write never goes unseen.
 func (l kubeScale) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
 	at, err := step.LookAt[scalePayload](ctx, l.w, plan)

@@ -71,7 +71,7 @@ type ownerOut struct {
 	Name  string `json:"name" doc:"Its name."`
 }
 
-// Run implements [Check].
+// Run implements [step.Check].
 func (c kubeWorkload) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	if _, err := step.Decode[struct{}](WorkloadKind(), in.With); err != nil {
 		return step.Finding{}, err

@@ -9,8 +9,8 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// comesBack is the plan of an edit that lets pods onto a node again, of which words
-// has what people read. Where something is to be proven before that, proof says how.
+// comesBack plans an edit that lets pods onto a node again. With proof, the
+// node has to be proven healthy first.
 func (l node) comesBack(ctx context.Context, in step.Input, n kube.NodeState, proof *proofWith, p nodePayload, words machine.Plan) (machine.Plan, error) {
 	var proven []string
 	if proof != nil {
@@ -29,8 +29,9 @@ func (l node) comesBack(ctx context.Context, in step.Input, n kube.NodeState, pr
 	return plan, err
 }
 
-// forget has the edit take away why the node went out, and its undo put it back:
-// nothing of Responder's keeps pods away after it.
+// forget adds to the edit that it removes the record of why the node went out,
+// and to the undo that it restores it: after the edit nothing of Responder's
+// keeps pods away.
 func (p *nodePayload) forget(n kube.NodeState) {
 	was := n.Annotations[kube.GPUsWhenOut]
 	if was == "" {

@@ -35,7 +35,7 @@ type nodeWith struct {
 	Node string `json:"node" required:"true" doc:"Name of the node."`
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l nodeCordon) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "node.cordon"
 	with, err := step.Decode[nodeWith](CordonKind(), in.With)

@@ -56,7 +56,7 @@ type nodeDrain struct{ evictor }
 // NewDrain returns the lever node.drain.
 func NewDrain(d step.Deps) step.Lever { return nodeDrain{evictor{newNode(d)}} }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l nodeDrain) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "node.drain"
 	with, err := step.Decode[drainWith](DrainKind(), in.With)
@@ -92,12 +92,12 @@ func (l nodeDrain) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 	return l.evictions(ctx, in, kind, v, m, p, out)
 }
 
-// evictor is what levers that evict pods have in common: the node is marked
-// when they are applied, and the pods go one after the other while that takes
-// effect, each by one request for that very pod.
+// evictor holds what levers that evict pods share: Apply marks the node, and
+// while the change takes effect the pods are evicted one after the other, each
+// by one request with its UID.
 type evictor struct{ node }
 
-// evictionWith is the parameters of levers that evict pods.
+// evictionWith holds the parameters of levers that evict pods.
 type evictionWith struct {
 	EmptyDir bool          `json:"delete_emptydir_data" default:"false" doc:"Evict pods with an emptyDir on disk too; its content is lost."`
 	Grace    step.Duration `json:"grace" doc:"Least time that each pod gets to finish; its own terminationGracePeriod where that is longer."`
@@ -105,8 +105,8 @@ type evictionWith struct {
 	AtOnce   int           `json:"at_once" min:"1" max:"100" unit:"pods" doc:"Most pods that may be leaving at the same time. Unset: as many as their budgets let go, and one without a budget."`
 }
 
-// maxWithin keeps a drain inside the time that a change has to take effect, so
-// that it is given up with its own words.
+// maxWithin keeps a drain within the time that a change has to take effect, so
+// that it fails with its own message.
 const maxWithin = 29 * time.Minute
 
 func (w evictionWith) payload(kind string) (nodePayload, error) {
@@ -116,8 +116,8 @@ func (w evictionWith) payload(kind string) (nodePayload, error) {
 	return nodePayload{Grace: time.Duration(w.Grace).String(), Within: time.Duration(w.Within).String(), AtOnce: w.AtOnce}, nil
 }
 
-// opening is what the plan of each of them begins with: a node that nobody else
-// works on, and how its pods are to go.
+// opening is the first part of such a plan: it refuses a node that somebody
+// else works on, and checks the parameters of the eviction.
 func (l evictor) opening(ctx context.Context, kind, name string, with evictionWith) (kube.NodeView, nodePayload, error) {
 	p, err := with.payload(kind)
 	if err != nil {
@@ -127,7 +127,8 @@ func (l evictor) opening(ctx context.Context, kind, name string, with evictionWi
 	return v, p, err
 }
 
-// evictions completes a plan: who goes, what holds them back, what it costs.
+// evictions completes a plan: the pods to evict, what blocks them, and the
+// capacity that it costs.
 func (l evictor) evictions(ctx context.Context, in step.Input, kind string, v kube.NodeView, m moves, p nodePayload, out machine.Plan) (machine.Plan, error) {
 	p.Pods = podRefs(m.pods, v.Serving)
 	notes, lacks, err := l.forecast(ctx, kind, m.pods)
@@ -164,7 +165,8 @@ func (l evictor) evictions(ctx context.Context, in step.Input, kind string, v ku
 	return plan, nil
 }
 
-// longest tells when the graces of the pods may take more than the time there is.
+// longest warns if the grace periods of the pods may exceed the time of the
+// drain.
 func longest(pods []kube.NodePod, p nodePayload) []string {
 	var inTurn, together time.Duration // those without a budget, and at best the others
 	for _, pod := range pods {
@@ -183,7 +185,7 @@ func longest(pods []kube.NodePod, p nodePayload) []string {
 	return nil
 }
 
-// readSpan reads a duration that a plan stored.
+// readSpan decodes a duration that a plan stored.
 func readSpan(s string) time.Duration {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -222,7 +224,8 @@ func (l evictor) Apply(ctx context.Context, in step.Input, plan machine.Plan) (j
 	return l.node.Apply(ctx, in, plan)
 }
 
-// arrived are the pods that would have to go and are not of the plan.
+// arrived returns the pods that would have to be evicted and are not in the
+// plan.
 func arrived(p nodePayload, pods []kube.NodePod) []string {
 	planned := map[string]bool{}
 	for _, x := range p.Pods {
@@ -237,7 +240,7 @@ func arrived(p nodePayload, pods []kube.NodePod) []string {
 	return out
 }
 
-// Observe implements [Lever]: the node as it was left, and how far the pods are.
+// Observe implements [step.Lever]: the node as it was left, and how far the pods are.
 func (l evictor) Observe(ctx context.Context, in step.Input, plan machine.Plan, _ json.RawMessage, undo bool) (step.Observation, error) {
 	o, n, p, err := l.look(ctx, in, plan, undo)
 	if err != nil || !o.Applied || undo {

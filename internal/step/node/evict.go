@@ -12,7 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// far is how far the evictions of a plan are.
+// far is the progress of the evictions of a plan.
 type far struct {
 	node    string
 	here    []kube.NodePod // of the plan, still there and not leaving
@@ -25,7 +25,7 @@ type far struct {
 	listed  []string       // gone, and in rotation all the same, with the EndpointSlice
 }
 
-// howFar looks at the pods on the node.
+// howFar computes the progress from the pods on the node.
 func howFar(in step.Input, n kube.NodeState, p nodePayload, pods []kube.NodePod) far {
 	f := far{node: n.Name}
 	there := map[string]kube.NodePod{}
@@ -63,12 +63,11 @@ func leavingOthers(p nodePayload, pods []kube.NodePod) []kube.NodePod {
 	return out
 }
 
-// departs reports whether a pod is on its way out, and a node is not empty with it.
+// departs reports whether a pod is leaving and keeps the node from being empty.
 func departs(p kube.NodePod) bool { return p.Leaving && !p.Static && !p.Daemon() && !p.Done }
 
-// rotation asks, once the pods have gone, whether that is known to those who
-// send requests: until no EndpointSlice calls a pod ready it does not count as
-// gone.
+// rotation checks, once the pods have gone, that no EndpointSlice still calls
+// one of them ready: until then a pod does not count as gone.
 func (l evictor) rotation(ctx context.Context, f *far, p nodePayload) error {
 	if len(f.here)+len(f.leaving) > 0 {
 		return nil
@@ -95,7 +94,7 @@ func namespacesOf(pods []podRef) []string {
 	return sortedKeys(all)
 }
 
-// leave counts a pod that is on its way out.
+// leave counts a pod as leaving.
 func (f *far) leave(pod kube.NodePod) {
 	f.leaving = append(f.leaving, pod)
 	if len(pod.Budgets) == 0 {
@@ -103,8 +102,8 @@ func (f *far) leave(pod kube.NodePod) {
 	}
 }
 
-// may reports whether a pod may leave together with those that are leaving. It asks about the
-// budgets, which only a [kube.NodeView] has.
+// may reports whether a pod may be evicted together with those that are
+// leaving. It reads the budgets, which only a [kube.NodeView] has.
 func (f far) may(pod kube.NodePod, p nodePayload) bool {
 	if p.AtOnce > 0 {
 		return len(f.leaving) < p.AtOnce
@@ -112,14 +111,13 @@ func (f far) may(pod kube.NodePod, p nodePayload) bool {
 	return len(pod.Budgets) > 0 || f.alone == 0
 }
 
-// tooFew reports why a pod must not go now: its workload would have fewer ready
-// replicas than the guards and people agreed to when they saw the plan. Empty:
-// it may go. A plan that does not say how many, which is one of an earlier
-// version, lets no replica go: it is given up in its time, and undone. Where it
-// cannot be told any more how many are ready, a pod that is goes only if all of
-// them may: it is so too once the first pod of such a workload has left. A
-// replica that has recovered since the plan is none that anybody agreed to lose:
-// it goes only when another one stays, also where none had to.
+// tooFew returns why a pod must not be evicted now: its workload would have
+// fewer ready replicas than the plan said; empty: it may go. A plan of an
+// earlier version does not say how many; then no replica goes, and the drain
+// runs out of time and is undone. If the number of ready replicas is unknown, a
+// ready pod goes only if all of them may, which stays so after the first pod of
+// such a workload has left. A replica that recovered since the plan is not one
+// that people agreed to lose: it goes only when another one stays.
 func tooFew(plan machine.Plan, p nodePayload, serving []kube.Serving, pod kube.NodePod) string {
 	if !pod.Serves && !untold(pod, serving) {
 		return "" // there is no replica to be lost
@@ -151,7 +149,8 @@ func readyReplicas(n int) string {
 	return fmt.Sprintf("%d ready replicas", n)
 }
 
-// observation adds to what the node says how far the pods are.
+// observation adds the progress of the evictions to the observation of the
+// node.
 func (f far) observation(o step.Observation, p nodePayload) step.Observation {
 	left := len(f.here) + len(f.leaving)
 	o.Settled = left == 0 && len(f.came)+len(f.others)+len(f.listed) == 0
@@ -183,7 +182,7 @@ func (f far) observation(o step.Observation, p nodePayload) step.Observation {
 	return o
 }
 
-// names5 names pods, the first five.
+// names5 joins the names of the first five pods.
 func names5(pods []kube.NodePod) string {
 	names := make([]string, 0, len(pods))
 	for _, p := range pods {
@@ -199,12 +198,12 @@ const (
 	nextPodLater = 5 * time.Second
 )
 
-// Advance implements [stepwise]: it evicts the next pod, one at most, so that a
-// cancel stops it before the one after. The intent is the apply's, which was
-// journaled with every pod's name; a pod that was evicted twice went once,
-// because the request names that very pod. What the guards asked is asked again
-// before each: replicas that were lost elsewhere since are replicas that may not
-// be lost here.
+// Advance implements stepwise of package step: it evicts one pod at most, so
+// that a cancel stops it before the next one. The intent is that of the apply,
+// which was journaled with the name of every pod. Evicting a pod twice is
+// harmless, because the request names its UID. The capacity is checked again
+// before each pod: replicas that were lost elsewhere since the plan may not be
+// lost here.
 func (l evictor) Advance(ctx context.Context, in step.Input, plan machine.Plan) (step.Observation, error) {
 	o, n, p, err := l.look(ctx, in, plan, false)
 	if err != nil || !o.Applied {
@@ -251,7 +250,7 @@ func (l evictor) Advance(ctx context.Context, in step.Input, plan machine.Plan) 
 	return f.observation(o, p), nil
 }
 
-// joined is what both say; empty where neither says anything.
+// joined joins two texts, one of which may be empty.
 func joined(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -259,7 +258,7 @@ func joined(a, b string) string {
 	return a + ", and " + b
 }
 
-// graceOf is the time a pod gets; 0: its own.
+// graceOf returns the grace period of a pod; 0: its own.
 func graceOf(pod kube.NodePod, p nodePayload) time.Duration {
 	if g := readSpan(p.Grace); g > pod.Grace {
 		return g

@@ -12,11 +12,11 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// resetAnswered is the annotation that keeps which GPUs the requests were for that
-// were answered before the last one: the other annotations tell only of that.
+// resetAnswered is the annotation that lists the GPUs of answered requests
+// before the last one: the other annotations describe only the last one.
 const resetAnswered = "responder.dev/gpu-reset-answered"
 
-// mended are the GPUs of requests that were answered while a node was out.
+// mended holds the GPUs of requests that were answered while a node was out.
 type mended struct {
 	at   time.Time // when the first of them was made; zero: there was none
 	all  bool      // one was for all of the node's
@@ -36,7 +36,8 @@ func (m mended) String() string {
 	}
 }
 
-// readMended reads the annotation; what is no words of ours tells of nothing.
+// readMended parses the annotation. A value that Responder did not write counts
+// as none.
 func readMended(s string) mended {
 	when, list, _ := strings.Cut(s, " ")
 	at, err := time.Parse(time.RFC3339, when)
@@ -50,7 +51,7 @@ func readMended(s string) mended {
 	}
 }
 
-// and adds what another request was for.
+// and adds the GPUs of another request.
 func (m mended) and(o mended) mended {
 	if m.at.IsZero() || !o.at.IsZero() && o.at.Before(m.at) {
 		m.at = o.at
@@ -59,8 +60,8 @@ func (m mended) and(o mended) mended {
 	return m
 }
 
-// without leaves out GPUs that are asked for anew: what was said of them before
-// says nothing of now. None means all.
+// without removes GPUs that are requested again: earlier answers do not cover
+// the new request. None means all.
 func (m mended) without(gpus []string) mended {
 	if m.all || len(gpus) == 0 {
 		return mended{}
@@ -69,7 +70,8 @@ func (m mended) without(gpus []string) mended {
 	return m
 }
 
-// told is what the requests were for that were answered since the node went out.
+// told returns the GPUs of the requests that were answered since the node went
+// out.
 func (o wentOut) told(n kube.NodeState) mended {
 	var out mended
 	if openReset(n) != "" {
@@ -86,9 +88,9 @@ func (o wentOut) told(n kube.NodeState) mended {
 	return out
 }
 
-// answeredBefore is what a request for these GPUs has to keep of those before it:
-// once it is answered too, and as long as that is not known. One that is sent
-// again has kept it already.
+// answeredBefore returns what a request for these GPUs has to keep of earlier
+// requests: then, once it is answered, and now, while that is unknown. A
+// request that is sent again has kept it already.
 func answeredBefore(n kube.NodeState, gpus []string) (then, now mended) {
 	if openReset(n) != "" {
 		then = readMended(n.Annotations[resetAnswered])
@@ -102,9 +104,9 @@ func answeredBefore(n kube.NodeState, gpus []string) (then, now mended) {
 	return then, then.without(gpus)
 }
 
-// openReset is the label of a request for a reset that nobody has taken away yet,
-// whatever whoever took it up made of its value; empty: there is none. Nothing
-// else of Responder's labels a node.
+// openReset returns the label of an open request for a reset, whatever value
+// its receiver gave it; empty: there is none. Responder sets no other labels on
+// nodes.
 func openReset(n kube.NodeState) string {
 	for _, k := range sortedKeys(n.Labels) {
 		if strings.HasPrefix(k, taintPrefix) {
@@ -114,14 +116,14 @@ func openReset(n kube.NodeState) string {
 	return ""
 }
 
-// unlabel is how a request's label is taken away by hand.
+// unlabel returns the command that removes a request's label by hand.
 func unlabel(n kube.NodeState) string {
 	key, _, _ := strings.Cut(openReset(n), "=")
 	return "kubectl label node " + n.Name + " " + key + "-"
 }
 
-// unasked refuses a node for which a request is open. This run's own, whose
-// answer was lost, may be sent again to a receiver that takes it once.
+// unasked refuses a node with an open request. This run's own request, whose
+// answer was lost, may be sent again if the receiver deduplicates by key.
 func (l gpuResetRequest) unasked(in step.Input, n kube.NodeState, label string, gpus []string) error {
 	open := openReset(n)
 	asking := strings.HasSuffix(open, "="+resetAsking)
@@ -143,7 +145,7 @@ func (l gpuResetRequest) unasked(in step.Input, n kube.NodeState, label string, 
 	return &fault.Error{Reason: fault.NothingToDo, Message: text + ": " + unlabel(n)}
 }
 
-// askedBy reports whose request the label is, as far as the node tells.
+// askedBy describes who made the request of a label, as far as the node tells.
 func askedBy(n kube.NodeState) string {
 	key, at := kube.ParseMark(n.Annotations[kube.MarkReset])
 	why := step.Shorten(n.Annotations[resetWhy])

@@ -62,7 +62,7 @@ type resetWith struct {
 	Label  string `json:"label" default:"responder.dev/gpu-reset" doc:"Key of the label; it begins with responder.dev/."`
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l gpuResetRequest) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "gpu.reset_request"
 	with, err := step.Decode[resetWith](ResetRequestKind(), in.With)
@@ -113,7 +113,7 @@ func (l gpuResetRequest) Plan(ctx context.Context, in step.Input) (machine.Plan,
 	return plan, err
 }
 
-// gpusListed are the words of a list, each once.
+// gpusListed splits a list of GPUs and removes duplicates.
 func gpusListed(text string) []string {
 	var out []string
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
@@ -124,7 +124,7 @@ func gpusListed(text string) []string {
 	return out
 }
 
-// whichGPUs reports which are meant.
+// whichGPUs formats GPUs for people.
 func whichGPUs(gpus []string) string {
 	switch len(gpus) {
 	case 0:
@@ -136,11 +136,11 @@ func whichGPUs(gpus []string) string {
 	}
 }
 
-// requestText reports in the annotation of a request which GPUs are meant, and why.
+// requestText formats the annotation of a request.
 func requestText(gpus []string, reason string) string { return whichGPUs(gpus) + ": " + reason }
 
-// asksFor reads which GPUs the text of a request names, or that it means all; one
-// that people wrote names none.
+// asksFor parses the GPUs from the annotation of a request, or that it is for
+// all. Text that people wrote names none.
 func asksFor(text string) (gpus []string, all bool) {
 	which, _, _ := strings.Cut(text, ": ")
 	gpus = gpusListed(strings.TrimPrefix(strings.TrimPrefix(which, "GPUs "), "GPU "))
@@ -154,7 +154,7 @@ func asksFor(text string) (gpus []string, all bool) {
 	}
 }
 
-// Observe implements [Lever]. The label is the addressee's from the moment the
+// Observe implements [step.Lever]. The label is the addressee's from the moment the
 // request is made, so that a change of it is no reason to stop the run. A webhook
 // keeps what it was asked, and nothing can be read back from it: the label says
 // whether it was asked at all, and whether it said yes.

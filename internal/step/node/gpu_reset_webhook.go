@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// resetPayload is what a plan of a request needs.
+// resetPayload is the payload of a plan of a request.
 type resetPayload struct {
 	nodePayload
 	Via    string   `json:"via"`
@@ -21,19 +21,19 @@ type resetPayload struct {
 	Reason string   `json:"reason"`
 }
 
-// ticketReceipt is what a request by webhook, or its end, left behind.
+// ticketReceipt is the receipt of a request by webhook, or of its withdrawal.
 type ticketReceipt struct {
 	step.ChangeReceipt
 	Ticket string `json:"ticket,omitempty"`
 }
 
-// Ways of a request.
+// How a request is sent.
 const (
 	viaLabel   = "label"
 	viaWebhook = "webhook"
 )
 
-// byWebhook makes a plan one whose request goes to the webhook first.
+// byWebhook turns a plan into one that sends its request to the webhook first.
 func (l gpuResetRequest) byWebhook(plan *machine.Plan, p *resetPayload, n kube.NodeState) error {
 	if l.repairs == nil {
 		return step.NotConfigured("webhook for repairs", "gpu.repairs")
@@ -49,7 +49,7 @@ func (l gpuResetRequest) byWebhook(plan *machine.Plan, p *resetPayload, n kube.N
 	return nil
 }
 
-// ask sends the plan's request, or what withdraws it.
+// ask sends the plan's request, or its withdrawal.
 func (l gpuResetRequest) ask(ctx context.Context, in step.Input, plan machine.Plan, p resetPayload, withdraw bool, ticket string) (string, error) {
 	if l.repairs == nil {
 		return "", step.NotConfigured("webhook for repairs", "gpu.repairs")
@@ -64,7 +64,7 @@ func (l gpuResetRequest) ask(ctx context.Context, in step.Input, plan machine.Pl
 	return l.repairs.Ask(ctx, r)
 }
 
-// Apply implements [Lever]. By webhook the node is labelled first, so that what
+// Apply implements [step.Lever]. By webhook the node is labelled first, so that what
 // was begun can be seen there after a crash, and labelled anew when the receiver
 // has said yes.
 func (l gpuResetRequest) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json.RawMessage, error) {
@@ -112,9 +112,9 @@ func (l gpuResetRequest) Apply(ctx context.Context, in step.Input, plan machine.
 	return step.EncodeJSON(ticketReceipt{step.ChangeReceipt{Action: machine.ActionApply, UID: plan.Target.UID}, ticket}), nil
 }
 
-// asked is the payload with the label as it is until the receiver has said yes.
-// Its annotations name no GPUs of it yet, nor by an earlier request: who takes such
-// a label away, as nobody has the request, must not be understood to have mended them.
+// asked returns the payload with the label that holds until the receiver
+// accepts. Its annotations name no GPUs yet: a label that is removed without an
+// accepted request must not count as a repair.
 func (p nodePayload) asked() nodePayload {
 	p.Do.Labels, p.Do.Annotate = maps.Clone(p.Do.Labels), maps.Clone(p.Do.Annotate)
 	if why := p.Do.Annotate[resetWhy]; why != "" {
@@ -127,15 +127,15 @@ func (p nodePayload) asked() nodePayload {
 	return p
 }
 
-// asking reports whether the node says that this run asks, and not yet that the
-// receiver said yes.
+// asking reports whether the node records a request of this run that the
+// receiver has not accepted yet.
 func (p nodePayload) asking(in step.Input, n kube.NodeState) bool {
 	return oursOn(n, p.Mark, in, machine.ActionApply) && p.asked().Do.Holds(n)
 }
 
-// notTaken leaves a node whose request was refused as it was before. A request
-// that may have arrived keeps its label, and so does one that was sent before:
-// that it cannot be sent now says nothing of then.
+// notTaken restores a node whose request was refused. A request that may have
+// arrived keeps its label, and so does one that was sent before: a failure to
+// send it now proves nothing about then.
 func (l gpuResetRequest) notTaken(ctx context.Context, in step.Input, plan machine.Plan, p resetPayload, before kube.NodeState, refusal error) error {
 	e, again := step.AsError(refusal), p.asking(in, before)
 	if e.Unknown || again && e.Reason.Retryable() {
@@ -157,12 +157,12 @@ func (l gpuResetRequest) notTaken(ctx context.Context, in step.Input, plan machi
 	return refusal
 }
 
-// labelWrites is how often the label is tried: whoever changed the node
-// meanwhile takes nothing of what was asked for back.
+// labelWrites is how often writing the label is tried: a concurrent change of
+// the node does not revoke the request.
 const labelWrites = 3
 
-// relabel makes an edit of a node that says that this run asks. Where it says so
-// no more, somebody has taken the request up: then the label is theirs.
+// relabel edits a node that records a request of this run. If it no longer
+// does, somebody has taken the request up, and the label is theirs.
 func (l gpuResetRequest) relabel(ctx context.Context, in step.Input, plan machine.Plan, p resetPayload, edit kube.NodeEdit, key string) error {
 	var err error
 	for range labelWrites {
@@ -178,8 +178,8 @@ func (l gpuResetRequest) relabel(ctx context.Context, in step.Input, plan machin
 	return err
 }
 
-// see looks at the node of a request. One that says that this run asks is as the
-// apply left it; that the request arrived is sure only by the receipt.
+// see observes the node of a request. The label proves that the apply ran; only
+// the receipt proves that the request arrived.
 func (l gpuResetRequest) see(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, kube.NodeState, resetPayload, error) {
 	p, err := step.Payload[resetPayload](plan.Step, plan.Payload)
 	switch {
@@ -196,8 +196,8 @@ func (l gpuResetRequest) see(ctx context.Context, in step.Input, plan machine.Pl
 	return o, n, p, err
 }
 
-// earlier reports what becomes of a request that a version made which left nothing
-// on the node: nothing more can be seen of it, or said to its receiver.
+// earlier returns the error for a request of an earlier version, which left no
+// mark on the node: it can be neither observed nor withdrawn.
 func (l gpuResetRequest) earlier(plan machine.Plan, receipt json.RawMessage) error {
 	what, where := "what was asked for", ""
 	if ticket := ticketOf(kube.NodeState{}, receipt); ticket != "" {
@@ -210,7 +210,7 @@ func (l gpuResetRequest) earlier(plan machine.Plan, receipt json.RawMessage) err
 		plan.Step, plan.Target.Name, what, where)
 }
 
-// Undo implements [Lever]. What nobody has taken up is withdrawn first: as long
+// Undo implements [step.Lever]. What nobody has taken up is withdrawn first: as long
 // as the receiver has not said yes to that, the label stands.
 func (l gpuResetRequest) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	if in.OperatorConfirmed {
@@ -248,8 +248,8 @@ func (l gpuResetRequest) Undo(ctx context.Context, in step.Input, plan machine.P
 	return step.EncodeJSON(ticketReceipt{step.ChangeReceipt{Action: machine.ActionUndo, UID: plan.Target.UID}, ticket}), nil
 }
 
-// withTicket says of a request by webhook what is known of it, and what its
-// receiver calls it.
+// withTicket adds to an observation what is known of a request by webhook, and
+// its ticket.
 func (l gpuResetRequest) withTicket(o step.Observation, n kube.NodeState, plan machine.Plan, receipt json.RawMessage, undo bool) step.Observation {
 	ticket, action := ticketOf(n, receipt), machine.ActionApply
 	switch label := openReset(n); {
@@ -277,8 +277,8 @@ func as(ticket string) string {
 	return " as " + ticket
 }
 
-// ticketOf is what the receiver calls a request: by the receipt, or where that
-// was lost by the node.
+// ticketOf returns the receiver's name of a request, from the receipt or else
+// from the node.
 func ticketOf(n kube.NodeState, receipt json.RawMessage) string {
 	var r ticketReceipt
 	if len(receipt) > 0 && json.Unmarshal(receipt, &r) == nil && r.Ticket != "" {

@@ -14,9 +14,9 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// node is what all levers on a node have in common: one edit of the node, made
-// under the precondition that nobody decided anything about it since the plan,
-// and recorded in an annotation by which it is recognised after a crash.
+// node holds what all levers on a node share: one edit, made under the
+// precondition that nobody changed the node's scheduling since the plan, and
+// recorded in an annotation by which it is recognised after a crash.
 type node struct {
 	n step.Nodes
 	c step.NodeChanger
@@ -37,7 +37,7 @@ func newNode(d step.Deps) node {
 	return l
 }
 
-// nodePayload is what a plan on a node needs to be applied and undone.
+// nodePayload is the payload of a plan on a node.
 type nodePayload struct {
 	Mark  string        `json:"mark"`  // annotation that records it
 	Stamp string        `json:"stamp"` // of the node when it was planned
@@ -55,13 +55,13 @@ type nodePayload struct {
 	Whole  bool   `json:"whole,omitempty"`   // the node is to be empty, not only without these pods
 }
 
-// holds reports whether the node is as the apply left it. A cordon that was
-// there before has to stay, and ours: whoever lifts it wants pods there.
+// holds reports whether the node is as the apply left it. A cordon by Responder
+// from before has to stay, too: whoever lifts it wants pods there.
 func (p nodePayload) holds(n kube.NodeState) bool {
 	return p.Do.Holds(n) && (!p.Cordoned || kube.NodeEdit{Cordon: new(true)}.Holds(n))
 }
 
-// podRef names one very pod.
+// podRef identifies one pod by its UID.
 type podRef struct {
 	Namespace string `json:"ns"`
 	Name      string `json:"name"`
@@ -72,7 +72,7 @@ type podRef struct {
 // String names a pod: namespace/name.
 func (p podRef) String() string { return p.Namespace + "/" + p.Name }
 
-// ready reports whether the world has nodes at all.
+// ready returns an error if no cluster is configured.
 func (l node) ready() error {
 	if l.n == nil || l.c == nil {
 		return step.NotConfigured("cluster", "kubernetes")
@@ -80,7 +80,7 @@ func (l node) ready() error {
 	return nil
 }
 
-// unclaimed refuses a node that is somebody else's, with the name.
+// unclaimed refuses a node that another controller or person has claimed.
 func unclaimed(kind string, n kube.NodeState) error {
 	if len(n.Claims) == 0 {
 		return nil
@@ -89,7 +89,7 @@ func unclaimed(kind string, n kube.NodeState) error {
 		"%s: node %s belongs to %s: Responder leaves it alone until that is taken away", kind, n.Name, owners(n))}
 }
 
-// free returns a node that is nobody else's.
+// free returns a node that nobody else has claimed.
 func (l node) free(ctx context.Context, kind, name string) (kube.NodeState, error) {
 	if err := l.ready(); err != nil {
 		return kube.NodeState{}, err
@@ -101,7 +101,8 @@ func (l node) free(ctx context.Context, kind, name string) (kube.NodeState, erro
 	return n, unclaimed(kind, n)
 }
 
-// freeView returns a node that is nobody else's, with what is on it and around it.
+// freeView returns a node that nobody else has claimed, with its pods, its pool
+// and what serves on it.
 func (l node) freeView(ctx context.Context, kind, name string) (kube.NodeView, error) {
 	if err := l.ready(); err != nil {
 		return kube.NodeView{}, err
@@ -113,13 +114,13 @@ func (l node) freeView(ctx context.Context, kind, name string) (kube.NodeView, e
 	return v, unclaimed(kind, v.Node)
 }
 
-// claimed reports whether the node has become somebody else's. Who answers a
-// request for a reset is expected to take the node.
+// claimed reports whether somebody else has claimed the node since. The
+// receiver of a request for a reset is expected to.
 func claimed(n kube.NodeState, p nodePayload) bool {
 	return len(n.Claims) > 0 && p.Mark != kube.MarkReset
 }
 
-// owners names all who claim a node.
+// owners joins the names of all who claim a node.
 func owners(n kube.NodeState) string {
 	var whose []string
 	for _, c := range n.Claims {
@@ -128,8 +129,8 @@ func owners(n kube.NodeState) string {
 	return strings.Join(whose, " and to ")
 }
 
-// plan is the part of a plan that every lever on a node has. The edit is tried
-// as a server-side dry-run.
+// plan returns the part of a plan that all levers on a node share. The edit is
+// tried as a server-side dry-run.
 func (l node) plan(ctx context.Context, in step.Input, kind string, n kube.NodeState, p nodePayload) (machine.Plan, error) {
 	p.Stamp = n.Stamp()
 	_, err := l.c.ChangeNode(ctx, kube.NodeChange{
@@ -164,8 +165,8 @@ func (l node) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json
 	return l.write(ctx, in, plan, edit, p.Mark, p.Stamp, machine.ActionApply)
 }
 
-// poolStill refuses to take a node out when others of its pool went out since
-// the guards counted them.
+// poolStill refuses to take a node out if other nodes of its pool went out
+// since the guards counted them.
 func (l node) poolStill(ctx context.Context, plan machine.Plan, p nodePayload) error {
 	if plan.Pool == nil {
 		return nil
@@ -197,8 +198,9 @@ func (l node) write(ctx context.Context, in step.Input, plan machine.Plan, edit 
 	return step.EncodeJSON(step.ChangeReceipt{Action: action, UID: plan.Target.UID}), nil
 }
 
-// ran tells what a write ran into. Our own change, made by an attempt whose
-// answer was lost, must not be reported as not made.
+// ran returns the error for a write that failed. If our own change, made by an
+// attempt whose answer was lost, is in place, it must not be reported as not
+// made.
 func (l node) ran(ctx context.Context, in step.Input, plan machine.Plan, mark string, action machine.Action, err error) error {
 	if !step.HasReason(err, fault.Conflict) {
 		return err
@@ -246,9 +248,9 @@ func (l node) look(ctx context.Context, in step.Input, plan machine.Plan, undo b
 	return edited(in, n, p, undo), n, p, nil
 }
 
-// edited is what the node itself says about the edit. Who claims the node after
-// it was made has it from then on: no plan is made on a claimed node. What was
-// put back is put back, whoever came after.
+// edited observes the edit on the node itself. Whoever claims the node after
+// the edit owns it from then on: no plan is made on a claimed node. An edit
+// that was undone stays undone, whoever came after.
 func edited(in step.Input, n kube.NodeState, p nodePayload, undo bool) step.Observation {
 	applied, undone := oursOn(n, p.Mark, in, machine.ActionApply), oursOn(n, p.Mark, in, machine.ActionUndo)
 	receipt := func(a machine.Action) json.RawMessage {
@@ -297,7 +299,7 @@ func (l node) Plan(context.Context, step.Input) (machine.Plan, error) {
 	panic("step: a lever on a node without a plan") // unreachable: every lever that embeds node has its own
 }
 
-// foreignNode is the observation of someone else's change of a node.
+// foreignNode returns the observation of a change of a node by someone else.
 func foreignNode(n kube.NodeState, mark, what string) step.Observation {
 	by := ""
 	if key, _ := kube.ParseMark(n.Annotations[mark]); key != "" {
@@ -306,7 +308,7 @@ func foreignNode(n kube.NodeState, mark, what string) step.Observation {
 	return step.Observation{Foreign: true, Progress: "node " + n.Name + ": " + what + by}
 }
 
-// nodeFacts reports how a node stands.
+// nodeFacts describes the state of a node.
 func nodeFacts(n kube.NodeState) string {
 	facts := []string{"takes pods"}
 	if n.Unschedulable {

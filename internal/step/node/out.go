@@ -16,9 +16,9 @@ import (
 )
 
 // wentOut is what was known of a node and its GPUs when Responder took it out.
-// An agent forgets its XIDs when it is started anew, a driver forgets its
-// counters: the node's annotation [kube.GPUsWhenOut] does not, so that what only
-// a reset mends is not taken for healthy when nobody has reset it.
+// An agent forgets its XIDs when it restarts, and a driver forgets its
+// counters. The node's annotation [kube.GPUsWhenOut] keeps them, so that a GPU
+// that needs a reset is not taken for healthy without one.
 type wentOut struct {
 	at         time.Time
 	boot       string   // which boot of its kernel it was; empty: not known
@@ -28,7 +28,7 @@ type wentOut struct {
 	unseen     bool     // of others too little was known to say that they needed nothing
 }
 
-// someGPU stands for one that has left the bus, so that nobody can name it.
+// someGPU stands for a GPU that has left the bus, so that its UUID is unknown.
 const someGPU = "some"
 
 // String writes it as the annotation has it:
@@ -49,7 +49,7 @@ func (o wentOut) String() string {
 	return strings.Join(parts, " ")
 }
 
-// readWentOut reads the annotation, which people can write too.
+// readWentOut parses the annotation, which people can write, too.
 func readWentOut(s string) (wentOut, error) {
 	when, rest, _ := strings.Cut(s, " ")
 	at, err := time.Parse(time.RFC3339, when)
@@ -76,20 +76,20 @@ func readWentOut(s string) (wentOut, error) {
 	return o, nil
 }
 
-// mends reports whether there is something that only a reboot or a hand mends.
+// mends reports whether something needs a reboot or a repair.
 func (o wentOut) mends() bool { return len(o.reset)+len(o.replace)+len(o.conditions) > 0 || o.unseen }
 
-// heldOut reports whether Responder keeps pods off the node already.
+// heldOut reports whether Responder already keeps pods off the node.
 func heldOut(n kube.NodeState) bool {
 	return n.Unschedulable && n.CordonedBy == kube.FieldManager || slices.ContainsFunc(n.Taints, keepsAway)
 }
 
-// keepsAway reports whether a taint is of Responder's, and keeps pods off.
+// keepsAway reports whether a taint is Responder's and keeps pods off.
 func keepsAway(t kube.Taint) bool {
 	return strings.HasPrefix(t.Key, taintPrefix) && t.Effect != preferNoSchedule
 }
 
-// noted is what the annotation is put back to when the node comes back by an undo.
+// noted returns the annotations that an undo restores when the node comes back.
 func noted(n kube.NodeState) map[string]string {
 	if !heldOut(n) {
 		return map[string]string{kube.GPUsWhenOut: ""} // what is there is of another time
@@ -97,14 +97,15 @@ func noted(n kube.NodeState) map[string]string {
 	return map[string]string{kube.GPUsWhenOut: n.Annotations[kube.GPUsWhenOut]}
 }
 
-// keepsOut reports whether the edit keeps pods off the node, or rests on one that does.
+// keepsOut reports whether the edit keeps pods off the node, or relies on one
+// that does.
 func (p nodePayload) keepsOut() bool {
 	return p.Cordoned || p.Do.Cordon != nil && *p.Do.Cordon || p.Do.Taint != nil && keepsAway(*p.Do.Taint)
 }
 
-// remembering is the edit with what is known of the node's GPUs at the moment in
-// which it goes out. It is no part of the plan: people decide whether the node
-// goes out, not what is found of it then.
+// remembering returns the edit with the record of the node's GPUs at the moment
+// when it goes out. The record is not part of the plan: people decide whether
+// the node goes out, not what is found on it then.
 func (l node) remembering(ctx context.Context, p nodePayload, name string) (kube.NodeEdit, error) {
 	if !p.keepsOut() {
 		return p.Do, nil
@@ -127,9 +128,10 @@ func (l node) remembering(ctx context.Context, p nodePayload, name string) (kube
 	return edit, nil
 }
 
-// joinWentOut adds what is found of a node that is out already. What cannot be
-// read stays: nobody can say that it was nothing. The later time counts from then
-// on, so what is not known of the time between is kept as that.
+// joinWentOut adds findings on a node that is out already. An existing
+// annotation that cannot be parsed stays, because it may record a fault. The
+// later time counts from then on, and anything unknown in between is recorded
+// as unseen.
 func (l node) joinWentOut(ctx context.Context, n kube.NodeState, before string, now wentOut, snap gpu.Snapshot) string {
 	was, err := readWentOut(before)
 	if err != nil || !now.mends() {
@@ -144,9 +146,9 @@ func (l node) joinWentOut(ctx context.Context, n kube.NodeState, before string, 
 	return now.String()
 }
 
-// seenGoing asks what the node's GPUs need, and gives by what it is known. What
-// others on the node say of them counts, whatever is known here: node-problem-detector
-// and its like say it no more when they are started anew.
+// seenGoing reads what the node's GPUs need. Conditions that others set on the
+// node count even if the GPUs look healthy: node-problem-detector and its like
+// forget them at a restart.
 func (l node) seenGoing(ctx context.Context, n kube.NodeState) (o wentOut, snap gpu.Snapshot) {
 	o = wentOut{at: l.now(), boot: n.BootID}
 	for _, c := range kube.GPUTroubles(n.Conditions) {
@@ -188,10 +190,10 @@ func (l node) seenGoing(ctx context.Context, n kube.NodeState) (o wentOut, snap 
 	return o, snap
 }
 
-// unmended reports what of a node has not been mended since it went out; empty:
-// everything, or it needed nothing. The kernel's boot id is the proof; of a reset
-// without a reboot there is none but somebody's word, who took the annotation
-// away, or the label of a request for them that was made after it.
+// unmended describes what has not been repaired since the node went out; empty:
+// everything has, or nothing was needed. A new boot id of the kernel proves a
+// reboot. A reset without a reboot is proven only by people: they removed the
+// annotation, or the label of a request that was made after it.
 func (o wentOut) unmended(n kube.NodeState) string {
 	const hand = "; whoever mended it without a reboot, or knows that it needs none, takes the annotation " + kube.GPUsWhenOut + " away"
 	if !o.mends() || o.toldMended(n) {
@@ -212,7 +214,7 @@ func (o wentOut) unmended(n kube.NodeState) string {
 	return ""
 }
 
-// findings reports what was wrong when the node went out.
+// findings lists the faults at the time when the node went out.
 func (o wentOut) findings() []string {
 	var out []string
 	if len(o.reset)+len(o.replace) > 0 {
@@ -231,14 +233,14 @@ func (o wentOut) findings() []string {
 	return out
 }
 
-// rebooted reports whether the node runs under another boot of its kernel than
-// when it went out.
+// rebooted reports whether the node was rebooted since it went out.
 func (o wentOut) rebooted(n kube.NodeState) bool {
 	return o.boot != "" && n.BootID != "" && o.boot != n.BootID
 }
 
-// toldMended reports whether requests for a reset of all that needed one were
-// answered after the node went out. Of a GPU that none names they say nothing.
+// toldMended reports whether requests for a reset of all GPUs that needed one
+// were answered after the node went out. Requests do not cover GPUs that they
+// do not name.
 func (o wentOut) toldMended(n kube.NodeState) bool {
 	told := o.told(n)
 	named := !o.unseen && len(o.conditions) == 0 && !slices.ContainsFunc(slices.Concat(o.reset, o.replace), func(uuid string) bool {
@@ -248,8 +250,8 @@ func (o wentOut) toldMended(n kube.NodeState) bool {
 }
 
 // answered reports whether a request for a reset was made after the node went
-// out, and whoever did it has taken the request's label away, which they do when
-// it is done.
+// out and its label was removed, which its receiver does when the reset is
+// done.
 func (o wentOut) answered(n kube.NodeState) bool {
 	key, at := kube.ParseMark(n.Annotations[kube.MarkReset])
 	action := key[strings.LastIndexByte(key, '/')+1:]
@@ -257,8 +259,8 @@ func (o wentOut) answered(n kube.NodeState) bool {
 	return apply && openReset(n) == "" && !at.Before(o.at.Truncate(time.Second))
 }
 
-// unreplaced names the GPUs that were to be replaced and are still there; empty:
-// none is, or somebody says that they need not be.
+// unreplaced names the GPUs that were to be replaced and are still there;
+// empty: there are none, or somebody has stated that they need no replacement.
 func (o wentOut) unreplaced(n kube.NodeState, uuids []string) string {
 	if o.toldMended(n) {
 		return ""

@@ -13,8 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// notOurCordon reports why a node's cordon is not ours to work on; nil: it takes
-// pods, or the cordon is Responder's own.
+// notOurCordon returns an error if the node is cordoned by somebody else.
 func notOurCordon(kind string, n kube.NodeState) error {
 	if n.Unschedulable && (n.CordonedBy != kube.FieldManager || n.Annotations[kube.MarkCordon] == "" && n.Annotations[kube.MarkDrain] == "") {
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
@@ -75,7 +74,7 @@ func whyOut(n kube.NodeState) string {
 	return strings.Join(why, ", ")
 }
 
-// untouched is the capacity of a service of which nothing is moved.
+// untouched returns the capacity of a service whose pods stay.
 func (l node) untouched(ctx context.Context, svc playbook.Service) (machine.Capacity, error) {
 	if l.w == nil {
 		return machine.Capacity{}, step.NotConfigured("cluster", "kubernetes")
@@ -87,9 +86,9 @@ func (l node) untouched(ctx context.Context, svc playbook.Service) (machine.Capa
 	return machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: w.Ready}, nil
 }
 
-// capacity reports what evicting pods costs: the run's own service, the others
-// that are known or use GPUs, and in words the rest. Replicas whose pods all
-// stay are not lost.
+// capacity fills in what evicting pods costs: the run's own service, other
+// services that are in the catalog or use GPUs, and notes on the rest. A
+// replica whose pods all stay is not lost.
 func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Service, v kube.NodeView) error {
 	own, err := l.untouched(ctx, svc)
 	if err != nil {
@@ -138,16 +137,16 @@ func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Ser
 	return nil
 }
 
-// moves is what is to be evicted, after everything that must not be was refused.
+// moves holds the pods to evict, after refusals.
 type moves struct {
 	pods   []kube.NodePod
 	leaves bool // others have told pods to go, which are still there
 	notes  []string
 }
 
-// movable sorts out the pods of a node as kubectl drain does: DaemonSets' and
-// static pods stay, pods that nobody would make anew are refused, and so are
-// pods with an emptyDir unless its loss was agreed to.
+// movable selects the pods to evict as kubectl drain does: pods of DaemonSets
+// and static pods stay; pods without a controller are refused, and so are pods
+// with an emptyDir unless its loss was agreed to.
 func movable(kind, node string, pods []kube.NodePod, emptyDir bool) (moves, error) {
 	var m moves
 	var alone, local, stay []string
@@ -187,9 +186,9 @@ func movable(kind, node string, pods []kube.NodePod, emptyDir bool) (moves, erro
 	return m, nil
 }
 
-// forecast asks whether the disruption budgets can let the pods go. One that
-// never can is refused with its name; one that cannot just now is told. What
-// the server says to a dry-run of each eviction is told too.
+// forecast checks whether the disruption budgets let the pods go. A budget that
+// never does is an error; one that does not now is a note, and so is the
+// server's answer to a dry-run of each eviction.
 func (l node) forecast(ctx context.Context, kind string, pods []kube.NodePod) (notes []string, lacks string, err error) {
 	byBudget := map[string][]kube.NodePod{}
 	budgets := map[string]kube.Budget{}
@@ -236,7 +235,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// podRefs names the very pods, in the order in which they go.
+// podRefs returns the UIDs of pods, in the order of eviction.
 func podRefs(pods []kube.NodePod, serving []kube.Serving) []podRef {
 	out := make([]podRef, 0, len(pods))
 	for _, p := range pods {
@@ -245,7 +244,8 @@ func podRefs(pods []kube.NodePod, serving []kube.Serving) []podRef {
 	return out
 }
 
-// untold reports whether a pod is ready, and nothing says whether its replica is.
+// untold reports whether a pod is ready while the readiness of its replica is
+// unknown.
 func untold(pod kube.NodePod, serving []kube.Serving) bool {
 	return pod.Ready && slices.ContainsFunc(serving, func(s kube.Serving) bool { return s.Ref == pod.Owner && s.Unknown })
 }

@@ -37,7 +37,7 @@ type evictWith struct {
 	evictionWith
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l podEvictFromNode) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "pod.evict_from_node"
 	with, err := step.Decode[evictWith](EvictPodKind(), in.With)
@@ -73,7 +73,7 @@ func (l podEvictFromNode) Plan(ctx context.Context, in step.Input) (machine.Plan
 	})
 }
 
-// onlyHere is what serves on a node as far as these pods are concerned.
+// onlyHere returns what serves on a node, restricted to these pods.
 func onlyHere(all []kube.Serving, pods []kube.NodePod) []kube.Serving {
 	groups := map[kube.Ref]map[string]bool{}
 	for _, p := range pods {

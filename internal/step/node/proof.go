@@ -19,7 +19,7 @@ import (
 // MaxHealthyFor is the longest time for which health can be proven.
 const MaxHealthyFor = 30 * time.Minute
 
-// proofWith is the parameters of levers that let pods onto a node again.
+// proofWith holds the parameters of levers that let pods onto a node again.
 type proofWith struct {
 	nodeWith
 	HealthyFor step.Duration `json:"healthy_for" default:"5m" doc:"How long the node, and its GPUs, must have been healthy without a gap, at most 30m."`
@@ -40,8 +40,8 @@ func decodeProof(k playbook.Kind, with map[string]any) (proofWith, error) {
 	return out, nil
 }
 
-// proven reports by what the node is known to be well, or refuses: by what is seen of
-// it, and then by the probe.
+// proven returns the evidence that the node is healthy, from its state and then
+// from the probe, or refuses.
 func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now time.Time, with proofWith) ([]string, error) {
 	notes, err := l.seenWell(ctx, kind, n, now, time.Duration(with.HealthyFor))
 	if err != nil || with.Probe == "" {
@@ -63,7 +63,8 @@ func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now tim
 	return append(notes, fmt.Sprintf("%s is %.4g, wanted %s %.4g", target.Name, *j.Value, with.Op, with.Value)), nil
 }
 
-// seenWell reports by what the node and its GPUs are seen to be well, or refuses.
+// seenWell returns the evidence that the node and its GPUs are healthy by their
+// state, or refuses.
 func (l node) seenWell(ctx context.Context, kind string, n kube.NodeState, now time.Time, hold time.Duration) ([]string, error) {
 	unproven := func(format string, args ...any) ([]string, error) {
 		return nil, &fault.Error{Reason: fault.NotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: ", kind, n.Name) + fmt.Sprintf(format, args...)}
@@ -125,10 +126,10 @@ const (
 	labelProduct = "nvidia.com/gpu.product"
 )
 
-// mostGPUs is how many GPUs a node ought to have, and which node says so: itself,
-// or one of its pool that is the same machine with the same GPUs. A GPU that was
-// off the bus when the node started is missed by nobody on the node. 0: nobody
-// counted them. Where GPUs are divided it is instances that are counted.
+// mostGPUs returns how many GPUs a node ought to have, and the node that tells:
+// itself, or one of its pool with the same machine and GPU types. A GPU that
+// was off the bus at boot is missed by nothing on the node itself. 0: unknown.
+// Where GPUs are divided, instances are counted.
 func mostGPUs(v kube.NodeView) (most int, where string) {
 	for _, n := range append([]kube.NodeState{v.Node}, v.Pool...) {
 		if n.Labels[labelProduct] == "" || strings.Contains(n.Labels[labelProduct], "-MIG-") || !sameMachine(n, v.Node) {
@@ -150,8 +151,8 @@ func sameMachine(a, b kube.NodeState) bool {
 	return true
 }
 
-// wellness is since when all GPUs of a node have been well without a gap in what
-// is remembered of them; zero: they are not, or that is unknown.
+// wellness records since when all GPUs of a node have been healthy without a
+// gap in the readings; zero: they are not, or that is unknown.
 type wellness struct {
 	since time.Time
 	uuids []string // GPUs that the source knows of
@@ -190,7 +191,7 @@ func gpusWell(now time.Time, answers []gpu.Answer) wellness {
 	return out
 }
 
-// worstFinding is what makes a node as bad as it is.
+// worstFinding describes the finding that determines the verdict.
 func worstFinding(v judge.NodeJudgement) string {
 	for _, r := range v.Reasons {
 		if r.Verdict == v.Verdict {
@@ -207,8 +208,8 @@ func worstFinding(v judge.NodeJudgement) string {
 	return ""
 }
 
-// exactly describes a duration to the second: what misses the time by one is not to
-// read as if it did not.
+// exactly formats a duration to the second, so that one second too few is
+// visible.
 func exactly(d time.Duration) string { return playbook.FormatDuration(max(d, 0).Truncate(time.Second)) }
 
 func orReady(n kube.NodeState) []string {

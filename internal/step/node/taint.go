@@ -47,7 +47,7 @@ type taintWith struct {
 	Effect string `json:"effect" default:"NoSchedule" enum:"NoSchedule,PreferNoSchedule" doc:"What it does to pods that do not tolerate it."`
 }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l nodeTaint) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "node.taint"
 	with, err := step.Decode[taintWith](TaintKind(), in.With)
@@ -85,8 +85,8 @@ func (l nodeTaint) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 	return plan, err
 }
 
-// untainted refuses where a taint of that key and effect, or another one that
-// Responder's mark stands for, is on the node already.
+// untainted refuses a node that has a taint with that key and effect, or
+// another taint of Responder's.
 func untainted(kind string, n kube.NodeState, taint kube.Taint) error {
 	if slices.Contains(n.Taints, taint) {
 		return &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: node %s has the taint %s already", kind, n.Name, taint)}

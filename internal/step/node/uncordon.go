@@ -46,7 +46,7 @@ type nodeUncordon struct{ node }
 // NewUncordon returns the lever node.uncordon.
 func NewUncordon(d step.Deps) step.Lever { return nodeUncordon{newNode(d)} }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l nodeUncordon) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "node.uncordon"
 	with, err := decodeProof(UncordonKind(), in.With)

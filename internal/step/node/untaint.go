@@ -32,7 +32,7 @@ type nodeUntaint struct{ node }
 // NewUntaint returns the lever node.untaint.
 func NewUntaint(d step.Deps) step.Lever { return nodeUntaint{newNode(d)} }
 
-// Plan implements [Lever].
+// Plan implements [step.Lever].
 func (l nodeUntaint) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
 	const kind = "node.untaint"
 	with, err := decodeProof(UntaintKind(), in.With)
@@ -71,7 +71,7 @@ func (l nodeUntaint) Plan(ctx context.Context, in step.Input) (machine.Plan, err
 	return l.comesBack(ctx, in, n, proof, p, words)
 }
 
-// ourTaint is the taint that Responder put on the node.
+// ourTaint returns the taint that Responder put on the node.
 func ourTaint(kind string, n kube.NodeState) (kube.Taint, error) {
 	var others []string
 	for _, t := range n.Taints {

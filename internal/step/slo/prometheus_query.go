@@ -70,7 +70,7 @@ type seriesOut struct {
 	Value  *float64          `json:"value,omitempty" doc:"Its value; unset when not a finite number."`
 }
 
-// Run implements [Check].
+// Run implements [step.Check].
 func (c prometheusQuery) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	with, err := step.Decode[queryWith](QueryKind(), in.With)
 	if err != nil {
@@ -112,7 +112,8 @@ func (c prometheusQuery) Run(ctx context.Context, in step.Input) (step.Finding, 
 	return step.Finding{Out: out, Facts: facts}, nil
 }
 
-// ask returns the answer as series of points, one point each for an instant query.
+// ask evaluates the query and returns series of points, one point each for an
+// instant query.
 func (c prometheusQuery) ask(ctx context.Context, with queryWith, now time.Time) ([]slo.Series, []string, error) {
 	if with.Range == 0 {
 		v, err := c.q.Instant(ctx, with.Query, now)
@@ -146,7 +147,8 @@ func (c prometheusQuery) ask(ctx context.Context, with queryWith, now time.Time)
 	return out, m.Warnings, nil
 }
 
-// fill sets the numbers; those of the answer as a whole only when it is ok.
+// fill sets the numbers of each series and, if the status is ok, those of the
+// whole answer.
 func fill(out *queryOut, series []slo.Series, ranged bool) {
 	for _, s := range series[:min(len(series), maxSeries)] {
 		so := seriesOut{Labels: s.Labels}
@@ -181,8 +183,8 @@ func fill(out *queryOut, series []slo.Series, ranged bool) {
 	out.Min, out.Max, out.Avg = &low, &high, &avg
 }
 
-// facts describes the answer in the playbook's words, one line for each series of
-// several. Without words the expression has to say what was asked.
+// facts formats the answer with the playbook's description, one line per
+// series. Without a description it shows the expression.
 func (out queryOut) facts(with queryWith, age time.Duration, newest time.Time) []string {
 	what, is := with.Asks, ": "
 	if what == "" {
@@ -214,8 +216,8 @@ func (out queryOut) facts(with queryWith, age time.Duration, newest time.Time) [
 	return append(lines, "asked: "+what)
 }
 
-// seriesName tells a series from the others of its answer. Where the playbook
-// speaks in words, the value of the one label is such words too.
+// seriesName returns the name that distinguishes a series from the others. If
+// the playbook has a description, the value of a single label is name enough.
 func seriesName(labels map[string]string, words bool) string {
 	if words && len(labels) == 1 {
 		for _, v := range labels {
@@ -225,10 +227,10 @@ func seriesName(labels map[string]string, words bool) string {
 	return labelText(labels)
 }
 
-// maxFacts is how many series of an answer are said in words.
+// maxFacts is how many series get a line for people.
 const maxFacts = 5
 
-// labelText writes labels as PromQL does.
+// labelText formats labels like PromQL.
 func labelText(labels map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
