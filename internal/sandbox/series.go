@@ -207,7 +207,7 @@ func (s sample) H() *histogram.Histogram { return nil }
 // FH is nil.
 func (s sample) FH() *histogram.FloatHistogram { return nil }
 
-// Type reports that it is a number.
+// Type returns the type of a float.
 func (s sample) Type() chunkenc.ValueType { return chunkenc.ValFloat }
 
 // Copy is the sample itself, which nobody can change.

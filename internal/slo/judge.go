@@ -21,7 +21,7 @@ const (
 	Failed       Verdict = "failed"       // the hold time no longer fits before the deadline
 )
 
-// Proof reports what must hold, since when, and how the samples so far went.
+// Proof is what must hold, since when, and the result of the samples so far.
 type Proof struct {
 	Until    []Target
 	Burn     *BurnTarget // nil: not asked
@@ -96,7 +96,7 @@ type Judged struct {
 	Text  string // for people, when not OK
 }
 
-// Judge reports what a sample taken at now proves. It is pure.
+// Judge returns what a sample taken at now proves. It is pure.
 //
 // Nothing missing is ever good: an absent, stale, non-finite or unanswered
 // reading makes the sample inconclusive and the hold time starts anew, as it
@@ -197,7 +197,7 @@ func judgeAll(p Proof, r Readings) []Judged {
 	return out
 }
 
-// Judge reports whether a reading meets the target. One that is missing does not.
+// Judge judges whether a reading meets the target. A missing one does not.
 func (t Target) Judge(r Reading) Judged { return judgeTarget(t, r, fault.NotMet) }
 
 func judgeTarget(t Target, r Reading, missed fault.Reason) Judged {

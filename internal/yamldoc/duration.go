@@ -36,7 +36,7 @@ func Clip(text string) string {
 	return string(runes[:most]) + "..."
 }
 
-// Plausible reports an error for durations that are not positive or too long.
+// Plausible returns an error for durations that are not positive or too long.
 func Plausible(d, most time.Duration) error {
 	switch {
 	case d <= 0:

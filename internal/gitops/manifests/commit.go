@@ -48,7 +48,7 @@ func landed(c gitops.Commit) gitops.Landing {
 // remembered is how far back our own commits are searched: no run is longer.
 const remembered = 14 * 24 * time.Hour
 
-// Find reports what became of the commit with that key. If there is a forge, its
+// Find returns the state of the commit with that key. If there is a forge, its
 // pull requests are checked first: it knows which commit a squashed or rebased one
 // became, whatever its trailers.
 func (m *Manifests) Find(ctx context.Context, src gitops.Source, key string) (gitops.Landing, error) {

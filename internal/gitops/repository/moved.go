@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 )
 
-// conflict reports which files that a change wants to write have moved.
+// conflict returns the error that names the files of a change that have moved.
 func (r *Repository) conflict(ctx context.Context, base, head plumbing.Hash, want map[string]change) error {
 	m := &gitops.Divergence{Base: base.String(), Head: head.String()}
 	e := &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("commit: repository %s", r.at), Err: m}

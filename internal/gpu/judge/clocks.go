@@ -130,7 +130,7 @@ func (u subject) braked(b brake) (sign, bool) {
 	return sign{}, false
 }
 
-// braking reports a reason that comes and goes, too seldom to last. Hardware
+// braking finds a reason that comes and goes, too seldom to last. Hardware
 // thermal slowdown is heat at any share: a GPU that shows it in most minutes is
 // degraded.
 func (u subject) braking(b brake) (sign, bool) {

@@ -215,7 +215,7 @@ func first8(names []string) string {
 	return strings.Join(names, " ")
 }
 
-// podsUnknown reports that it is unknown which pods hold the GPUs. All GPUs of the
+// podsUnknown returns the sign that it is unknown which pods hold the GPUs. All GPUs of the
 // node then count as a service's own.
 func podsUnknown(evidence string) sign {
 	return sign{outcome: outcome{verdict: Healthy}, text: "the pods that hold its GPUs are unknown: it may be any pod of the node", evidence: evidence}
