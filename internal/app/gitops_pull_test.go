@@ -86,7 +86,7 @@ func TestPullRequestToItsEnd(t *testing.T) {
 			h := newPullHouse(t, kind)
 			before := h.git.Show("main", "apps/chat/deployment.yaml")
 			pushed := h.do(machine.ActionPlan, nil, nil, machine.StatusOK, "").Plan
-			if o := h.do(machine.ActionApply, pushed, nil, machine.StatusFailed, "it takes a pull request"); o.Reason != fault.Conflict {
+			if o := h.do(machine.ActionApply, pushed, nil, machine.StatusFailed, "the branch needs a pull request"); o.Reason != fault.Conflict {
 				t.Fatalf("%s: it is not planned afresh", o.Reason)
 			}
 			plan := h.do(machine.ActionPlan, nil, nil, machine.StatusOK, "").Plan

@@ -177,7 +177,7 @@ func (o *object) still(pre Precondition) error {
 	case pre.UID == "" || pre.Generation == 0:
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("change %s: without a precondition on UID and generation", o)}
 	case string(o.meta.UID) != pre.UID:
-		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it was deleted and made anew since it was looked at", o)}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it was deleted and recreated since it was looked at", o)}
 	case o.meta.Generation != pre.Generation:
 		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it is at generation %d, %d was looked at", o, o.meta.Generation, pre.Generation)}
 	}

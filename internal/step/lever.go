@@ -139,7 +139,7 @@ func LookAt[P any](ctx context.Context, ws Workloads, plan machine.Plan) (Look[P
 		return l, err
 	}
 	if l.W.UID != plan.Target.UID {
-		o := Foreign(l.W, "it was deleted and made anew")
+		o := Foreign(l.W, "it was deleted and recreated")
 		l.Over = &o
 	}
 	return l, nil
@@ -198,7 +198,7 @@ func Rolled(o *Observation, w kube.Workload, replicas int) {
 func Payload[T any](kind string, data json.RawMessage) (T, error) {
 	var v T
 	if err := json.Unmarshal(data, &v); err != nil {
-		return v, Invalid("%s: what was stored with the plan cannot be read: %v", kind, err)
+		return v, Invalid("%s: the stored payload cannot be decoded: %v", kind, err)
 	}
 	return v, nil
 }
@@ -215,7 +215,7 @@ func Undone(ctx context.Context, l Lever, in Input, plan machine.Plan, receipt j
 		case o.Foreign:
 			return undoBlocked(ctx, l, in, plan, receipt, o)
 		case !o.Applied:
-			return &fault.Error{Reason: fault.NothingToDo, Message: plan.Step + ": the change is not in the world, there is nothing to undo"}
+			return &fault.Error{Reason: fault.NothingToDo, Message: plan.Step + ": the change is not in place, there is nothing to undo"}
 		}
 		err = write()
 		if !HasReason(err, fault.Conflict) {
@@ -235,7 +235,7 @@ func undoBlocked(ctx context.Context, l Lever, in Input, plan machine.Plan, rece
 	if o.Applied {
 		return &fault.Error{Reason: fault.Conflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
 	}
-	return &fault.Error{Reason: fault.ForeignChange, Message: seen.Progress, Err: errors.New("nothing was put back")}
+	return &fault.Error{Reason: fault.ForeignChange, Message: seen.Progress, Err: errors.New("nothing was undone")}
 }
 
 // ChangeReceipt is the receipt of an apply or an undo.

@@ -73,7 +73,7 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 	case machine.ActionApply, machine.ActionUndo, machine.ActionSettle, machine.ActionUnwind:
 		return s.change(ctx, e, in)
 	default:
-		return outcomeOf(Invalid("no step carries out %q", e.Action), machine.StatusFailed)
+		return outcomeOf(Invalid("unknown action %q", e.Action), machine.StatusFailed)
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *Set) check(ctx context.Context, e machine.Effect, in Input) machine.Out
 	}
 	data, err := json.Marshal(found.Out)
 	if err != nil {
-		return outcomeOf(Invalid("%s: evidence cannot be written: %v", e.Step, err), machine.StatusFailed)
+		return outcomeOf(Invalid("%s: the evidence cannot be encoded: %v", e.Step, err), machine.StatusFailed)
 	}
 	return machine.Outcome{Status: machine.StatusOK, Data: data, Facts: found.Facts}
 }

@@ -95,7 +95,7 @@ func (r *Repository) do(ctx context.Context, doing string, f func(context.Contex
 	err := r.attempt(ctx, f)
 	var d *damaged
 	if errors.As(err, &d) && !isLocal(d.err) {
-		r.o.Log.Warn("the clone is damaged, it is thrown away and made anew", "repository", r.at.String(), "error", d.err.Error())
+		r.o.Log.Warn("the clone is damaged, it is discarded and cloned again", "repository", r.at.String(), "error", d.err.Error())
 		if err = r.wipe(); err == nil {
 			err = r.attempt(ctx, f)
 		}
@@ -138,7 +138,7 @@ func (r *Repository) open() error {
 		return err
 	}
 	if !fresh && string(was) != r.at.String() {
-		r.o.Log.Info("the clone is of another repository, it is made anew", "repository", r.at.String())
+		r.o.Log.Info("the clone is of another repository, it is discarded and cloned again", "repository", r.at.String())
 		fresh = true
 	}
 	if fresh {
@@ -184,7 +184,7 @@ func (r *Repository) tidy() {
 	if err != nil || len(packs) <= maxPacks {
 		return
 	}
-	r.o.Log.Info("the clone has many packs, it is made anew", "repository", r.at.String(), "packs", len(packs))
+	r.o.Log.Info("the clone has many packs, it is cloned again", "repository", r.at.String(), "packs", len(packs))
 	if err := r.wipe(); err != nil {
 		r.o.Log.Warn("the clone was not removed", "repository", r.at.String(), "error", err.Error())
 	}

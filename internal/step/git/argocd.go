@@ -35,14 +35,14 @@ func knownToRun(stepName string, app gitops.Application) error {
 	}
 	switch {
 	case len(from) == 0:
-		return refuse(" was never synced, as far as its history tells: there is no revision to go back to")
+		return refuse(" has no sync in its history: there is no revision to go back to")
 	case op.DryRun:
-		return refuse("'s last operation was a dry run by %s: what came before it, and so what runs, is not known: sync it by hand first", step.OrNone(op.By))
+		return refuse("'s last operation was a dry run by %s: the revision that runs is unknown: sync the application by hand first", step.OrNone(op.By))
 	case op.Phase != "" && (op.Phase != "Succeeded" || !slices.Equal(op.Revisions, from)):
-		return refuse("'s last sync, to %s by %s, ended %s and is not in its history, which ends with %s: what of it runs is not known and could not be put back: sync it by hand first",
+		return refuse("'s last sync, to %s by %s, ended %s and is not in its history, which ends with %s: what runs is unknown and could not be restored: sync the application by hand first",
 			strings.Join(shorts(op.Revisions), ", "), step.OrNone(op.By), op.Phase, strings.Join(shorts(from), ", "))
 	case app.History[len(app.History)-1].Differs != "":
-		return refuse(" itself was changed since it was last synced (%s): a sync would take that along, and going back to %s would not take it back: sync it by hand first",
+		return refuse(" itself was changed since it was last synced (%s): a sync would apply that change, and a rollback to %s would not revert it: sync the application by hand first",
 			app.History[len(app.History)-1].Differs, strings.Join(shorts(from), ", "))
 	}
 	switch app.Sync {
@@ -140,7 +140,7 @@ func (l argo) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json
 	switch l.moved(app, p, in, nil) {
 	case "":
 	case machine.ActionApply:
-		return nil, &fault.Error{Reason: fault.Conflict, Unknown: true, Message: plan.Step + ": " + app.Name + " seems to be there already"}
+		return nil, &fault.Error{Reason: fault.Conflict, Unknown: true, Message: plan.Step + ": " + app.Name + " seems to be synced already"}
 	default:
 		return nil, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s since it was planned", plan.Step, byOthers(app, p))}
 	}
@@ -223,9 +223,9 @@ func byOthers(app gitops.Application, p argoPayload) string {
 	op := app.Operation
 	switch {
 	case anew(app, p):
-		return fmt.Sprintf("the history of %s is not the one it had: the application was deleted and made anew", app.Name)
+		return fmt.Sprintf("the history of %s was replaced: the application was deleted and created again", app.Name)
 	case op.DryRun && newestEntry(app) == p.Last:
-		return fmt.Sprintf("%s had %s synced as a dry run, and what came before that is not known", step.OrNone(op.By), app.Name)
+		return fmt.Sprintf("%s had %s synced as a dry run, which hides the operation before it", step.OrNone(op.By), app.Name)
 	case !op.DryRun && len(op.Revisions) > 0:
 		return fmt.Sprintf("%s synced %s to %s (%s)", step.OrNone(op.By), app.Name, strings.Join(shorts(op.Revisions), ", "), step.OrNone(op.Phase))
 	}
@@ -290,7 +290,7 @@ func (l argo) Undo(ctx context.Context, in step.Input, plan machine.Plan, receip
 	case machine.ActionUndo:
 		return nil, &fault.Error{Reason: fault.Conflict, Unknown: true, Message: plan.Step + ": it seems to be undone already"}
 	default:
-		return nil, &fault.Error{Reason: fault.ForeignChange, Message: byOthers(app, p) + "; nothing was put back"}
+		return nil, &fault.Error{Reason: fault.ForeignChange, Message: byOthers(app, p) + "; nothing was undone"}
 	}
 	if app.Operation.Running {
 		// It may hang for ever, in a hook that does not end. Undo is tried again.

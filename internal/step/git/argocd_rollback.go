@@ -94,11 +94,11 @@ func goesBack(at site, entry gitops.Deployment) error {
 	switch {
 	case entry.Differs != "":
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-			"%s: when %s was at %s, the application itself was another (%s), which a sync to that revision does not bring back: roll it back by hand (argocd app rollback %s %d)",
+			"%s: when %s was at %s, the application itself was different (%s), which a sync to that revision does not restore: roll it back by hand (argocd app rollback %s %d)",
 			rollback, at.app.Name, strings.Join(shorts(entry.Revisions), ", "), entry.Differs, at.app.Name, entry.ID)}
 	case slices.Equal(at.app.Revisions, from) && !inSync(at.app, preExistingDrift(at, nil)):
 		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
-			"%s: %s is %s, and no commit says why%s; what the cluster has of its own would be taken back, and undo could not put it back: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
+			"%s: %s is %s, and no commit says why%s; the rollback would revert what differs in the cluster, and undo could not restore it: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
 			rollback, at.app.Name, step.OrNone(at.app.Sync), differing(at.app))}
 	}
 	return nil
@@ -227,7 +227,7 @@ func (l argocdRollback) entryOfGood(ctx context.Context, in step.Input, at site)
 func (l argocdRollback) beforeSuspects(ctx context.Context, in step.Input, at site) (gitops.Deployment, error) {
 	now := at.deployed()
 	if now == "" {
-		return gitops.Deployment{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s: %s was never synced, as far as its history tells", rollback, at.app.Name)}
+		return gitops.Deployment{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s: %s has no sync in its history", rollback, at.app.Name)}
 	}
 	suspects, err := l.git.sinceLastGood(ctx, in, at, rollback, now)
 	if err != nil {
@@ -249,7 +249,7 @@ func (l argocdRollback) beforeSuspects(ctx context.Context, in step.Input, at si
 		}
 	}
 	return gitops.Deployment{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
-		"%s: the history of %s does not reach back before %s: gitops.revert takes it back in Git", rollback, at.app.Name, commitText(oldest))}
+		"%s: the history of %s does not reach back before %s: use gitops.revert", rollback, at.app.Name, commitText(oldest))}
 }
 
 // keepsRepairs refuses a rollback that would revert a repair by Responder, of

@@ -72,7 +72,7 @@ func (l argocdSync) Plan(ctx context.Context, in step.Input) (machine.Plan, erro
 		return machine.Plan{}, uncompared(kind, at.app)
 	case slices.Equal(from, to):
 		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
-			"%s: %s has nothing new on its branch: %s is synced. It is OutOfSync because the cluster has something of its own, which a sync would take back and undo could not put back%s",
+			"%s: %s has nothing new on its branch: %s is synced. It is OutOfSync because the cluster differs from Git; a sync would revert that, and undo could not restore it%s",
 			kind, at.app.Name, strings.Join(shorts(to), ", "), differing(at.app))}
 	}
 	plan, err := l.planned(ctx, in, at, kind, argoPayload{Application: at.app.Name, From: from, To: to})

@@ -94,7 +94,7 @@ func (c gitopsChanges) Run(ctx context.Context, in step.Input) (step.Finding, er
 	}
 	if len(at.app.History) == 0 {
 		return step.Finding{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
-			"Argo CD application %s has no history: it was never synced, or its revisionHistoryLimit is 0; what was deployed when is not known", at.app.Name)}
+			"Argo CD application %s has no history: it was never synced, or its revisionHistoryLimit is 0; deployment times are unknown", at.app.Name)}
 	}
 	window := time.Duration(with.Window)
 	changes, err := c.arrivals(ctx, at, in.Now.Add(-window))

@@ -27,9 +27,9 @@ func (g Change) sameDelivery(ctx context.Context, plan machine.Plan, p gitPayloa
 	case delivery.PullRequest == p.PullRequest:
 		return nil
 	case delivery.PullRequest:
-		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a push, and it takes a pull request: %s", plan.Step, delivery.Why)}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a push, but the branch needs a pull request: %s", plan.Step, delivery.Why)}
 	default:
-		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a pull request, and %s may be pushed to now", plan.Step, branchOf(p))}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: planned as a pull request, but %s accepts pushes now", plan.Step, branchOf(p))}
 	}
 }
 
@@ -39,7 +39,7 @@ func (g Change) protectedNow(ctx context.Context, plan machine.Plan, p gitPayloa
 	if delivery, err := g.p.Delivery(ctx, p.src()); err != nil || !delivery.PullRequest {
 		return refused
 	}
-	return &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": planned as a push, and it takes a pull request: " + refused.Error()}
+	return &fault.Error{Reason: fault.Conflict, Message: plan.Step + ": planned as a push, but the branch needs a pull request: " + refused.Error()}
 }
 
 // undoByPullRequest reports whether a change is reverted by pull request: because

@@ -76,7 +76,7 @@ type flagCheck struct {
 func (c *flagCheck) add(a gitops.Assignment) error {
 	f, err := c.engine.Check(a.Variable.Flag, a.Value)
 	if environment(a.Variable) {
-		err = &engine.Error{Problem: engine.Unknown, Message: a.Variable.Flag + " is an environment variable, of which no table is kept"}
+		err = &engine.Error{Problem: engine.Unknown, Message: a.Variable.Flag + " is an environment variable, which no flag table covers"}
 	}
 	switch {
 	case err == nil:
@@ -124,7 +124,7 @@ func (c *flagCheck) places() error {
 		return err
 	}
 	if len(places) != len(vs) {
-		return step.Invalid("asked where %d flags stand, %d were answered", len(vs), len(places))
+		return step.Invalid("%d flags were looked up, %d places were returned", len(vs), len(places))
 	}
 	for i, p := range places {
 		c.inside = append(c.inside, p.Container)
@@ -132,10 +132,10 @@ func (c *flagCheck) places() error {
 			continue
 		}
 		if unknown := c.unknown[vs[i].Flag]; unknown != nil {
-			return step.Invalid("%s; it stands nowhere in Git, and a flag that is not known is not added unless unknown_flag: add (--unknown-flag add) says so", unknown)
+			return step.Invalid("%s; Git does not set it, and an unknown flag is added only with unknown_flag: add (--unknown-flag add)", unknown)
 		}
 		if !c.stated {
-			return step.Invalid("%s stands nowhere in Git, and the engine of service %s is not known: %s; unknown_flag: add (--unknown-flag add) adds it all the same", vs[i], c.Service, c.Name)
+			return step.Invalid("%s is not set in Git, and the engine of service %s is unknown: %s; unknown_flag: add (--unknown-flag add) adds it anyway", vs[i], c.Service, c.Name)
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func (c *flagCheck) within(container string) error {
 		value, stands, err := c.standing(container, name)
 		if err != nil {
 			e := *step.AsError(err)
-			e.Message = fmt.Sprintf("--%s goes with --%s, and where that stands cannot be told: %s", strings.Join(changed, ", --"), name, e.Message)
+			e.Message = fmt.Sprintf("--%s goes with --%s, whose place in Git cannot be found: %s", strings.Join(changed, ", --"), name, e.Message)
 			return &e
 		}
 		if stands {
@@ -228,12 +228,12 @@ func lintSetFlag(with map[string]any) []playbook.Complaint {
 	check := func(flag string, value any, name, at []string) {
 		text, literal := value.(string)
 		if bare := strings.TrimLeft(flag, "-"); bare != flag {
-			out = append(out, playbook.Complaint{At: name, Message: fmt.Sprintf("%q is no flag: it stands without dashes in front", flag), Hint: "write " + bare})
+			out = append(out, playbook.Complaint{At: name, Message: fmt.Sprintf("%q is not a flag name: omit the leading dashes", flag), Hint: "write " + bare})
 			return
 		}
 		_, err := e.Settable(flag)
 		if environment(gitops.Variable{Flag: flag}) {
-			err = &engine.Error{Problem: engine.Unknown, Message: flag + " is an environment variable, of which no table is kept", Hint: "unknown_flag: change lets runs change it where it stands in Git, unchecked"}
+			err = &engine.Error{Problem: engine.Unknown, Message: flag + " is an environment variable, which no flag table covers", Hint: "unknown_flag: change lets runs change it where Git sets it, unchecked"}
 		}
 		switch {
 		case err != nil && (err.Problem == engine.Unknown || err.Problem == engine.Removed) && free:
@@ -276,11 +276,11 @@ func gathered(with map[string]any) *playbook.Complaint {
 	case flag && !value:
 		return &playbook.Complaint{At: []string{"flag"}, Message: "the flag has no value", Hint: "add value"}
 	case !flag && value:
-		return &playbook.Complaint{At: []string{"value"}, Message: "value goes with flag; flags holds values of its own"}
+		return &playbook.Complaint{At: []string{"value"}, Message: "value belongs to flag; flags holds its own values"}
 	case len(flags) > 1 && !reason:
 		return &playbook.Complaint{
-			At: []string{"flags"}, Message: fmt.Sprintf("%d flags are %d variables, and one is changed at a time", len(flags), len(flags)),
-			Hint: "say in one_variable why they are one",
+			At: []string{"flags"}, Message: fmt.Sprintf("%d flags are %d variables, but one is changed at a time", len(flags), len(flags)),
+			Hint: "state in one_variable why they are one",
 		}
 	}
 	return nil

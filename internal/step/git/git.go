@@ -58,7 +58,7 @@ func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, e
 	}
 	target := followed(app, i)
 	if strings.HasPrefix(target, "refs/") || isSHA(target) {
-		return refuse("Argo CD application %s is pinned to %s, which is no branch: a commit would not be deployed", app.Name, target)
+		return refuse("Argo CD application %s is pinned to %s, which is not a branch: a commit would not be deployed", app.Name, target)
 	}
 	if g.Branch != "" && target != "" && g.Branch != target {
 		return refuse("service %s names branch %s, and Argo CD application %s deploys %s: make gitops.branch agree with it", svc.Name, g.Branch, app.Name, target)

@@ -124,13 +124,13 @@ func withoutRepairs(changes []gitops.Touched, stepName, to string) ([]gitops.Tou
 			}
 		default:
 			return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
-				"%s: going back %s would take back a repair of Responder's own, %s: gitops.revert with a window takes back what others changed and leaves it; a repair that is wrong is reverted by hand",
+				"%s: going back %s would revert a repair by Responder, %s: gitops.revert with a window reverts what others changed and keeps the repair; revert a wrong repair by hand",
 				stepName, to, commitText(c.Commit))}
 		}
 	}
 	if len(out) == 0 {
 		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
-			"%s: going back %s changes nothing: what came since was taken back already by repairs of Responder's own", stepName, to)}
+			"%s: going back %s changes nothing: repairs by Responder have reverted all later changes", stepName, to)}
 	}
 	return out, nil
 }

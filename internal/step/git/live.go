@@ -80,7 +80,7 @@ func (g Change) reach(ctx context.Context, in step.Input, at site, prop gitops.P
 			continue
 		}
 		if i := slices.IndexFunc(at.app.Overrides, func(o gitops.Override) bool { return o.Decides(t) }); i >= 0 {
-			e.decided = append(e.decided, fmt.Sprintf("%s (%s) is decided by %s of the application", t.Variable, fileLine(t), at.app.Overrides[i].Field))
+			e.decided = append(e.decided, fmt.Sprintf("%s (%s) is set by %s of the application", t.Variable, fileLine(t), at.app.Overrides[i].Field))
 			continue
 		}
 		now, err := g.read(ctx, in, at.object, l)
@@ -96,7 +96,7 @@ func (g Change) reach(ctx context.Context, in step.Input, at site, prop gitops.P
 		case why != "":
 			e.unseen = append(e.unseen, t.Variable+": "+why)
 		case !ok:
-			e.decided = append(e.decided, fmt.Sprintf("Git says %s is %s (%s), and %s has %s",
+			e.decided = append(e.decided, fmt.Sprintf("%s is %s in Git (%s), but %s has %s",
 				t.Variable, notSet(t.From), fileLine(t), l.place(in), now))
 		default:
 			e.live = append(e.live, l)
@@ -225,7 +225,7 @@ func (g Change) read(ctx context.Context, in step.Input, object gitops.Target, l
 		} else if object.Kind == ref.Kind && object.Name == ref.Name {
 			ids = append(ids, own)
 		} else {
-			return gitops.Reading{}, unreadable{&fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s scales %s %s, whose live form is not read", own, object.Kind, object.Name)}}
+			return gitops.Reading{}, unreadable{&fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s scales %s %s, whose live object Responder cannot read", own, object.Kind, object.Name)}}
 		}
 	}
 	objects := make([][]byte, len(ids))
@@ -356,7 +356,7 @@ func fields(list []gitops.Override) string {
 // overrides describes what an application sets in addition to its manifests.
 func overrides(app gitops.Application) string {
 	if len(app.Overrides) == 0 {
-		return ": the application sets nothing beside Git, so an autoscaler, an admission webhook, another controller or a person decides it"
+		return ": the application sets nothing outside Git, so an autoscaler, an admission webhook, another controller or a person sets it"
 	}
-	return fmt.Sprintf(": Argo CD application %s sets beside Git: %s", app.Name, fields(app.Overrides))
+	return fmt.Sprintf(": Argo CD application %s sets outside Git: %s", app.Name, fields(app.Overrides))
 }

@@ -90,7 +90,7 @@ func (g Change) places(ctx context.Context, in step.Input, p gitPayload) ([]gito
 	}
 	places, err := g.m.Places(ctx, p.src(), p.target(in.Service.Namespace), vs)
 	if err == nil && len(places) != len(vs) {
-		err = step.Invalid("asked where %d variables stand, %d were answered", len(vs), len(places))
+		err = step.Invalid("%d variables were looked up, %d places were returned", len(vs), len(places))
 	}
 	return places, err
 }

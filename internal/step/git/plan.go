@@ -160,11 +160,11 @@ func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName str
 		}
 	}
 	if len(at.app.Overrides) > 0 {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("the application decides some things beside Git, so what runs is read after the sync: %s", fields(at.app.Overrides)))
+		plan.Notes = append(plan.Notes, fmt.Sprintf("the application sets values outside Git, so the live values are read after the sync: %s", fields(at.app.Overrides)))
 	}
 	noteDrift(&plan, at, prop.Touches)
 	if at.app.Generator != "" {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s makes the application", at.app.Generator))
+		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s manages the application", at.app.Generator))
 	}
 	return plan, nil
 }
@@ -183,12 +183,12 @@ func alone(at site, prop gitops.Proposal) error {
 	switch {
 	case at.deployed() == "":
 		return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
-			"Argo CD application %s was never synced, as far as its history tells: what would go out along with this change is not known", at.app.Name)}
+			"Argo CD application %s has no sync in its history: it is unknown what else this change would deploy", at.app.Name)}
 	case len(prop.Ahead) > 0:
 		return waiting(at, prop.Ahead)
 	case !inSync(at.app, preExistingDrift(at, prop.Touches)):
 		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
-			"Argo CD application %s is %s, and no commit says why%s; what the cluster has of its own would be taken back along with this change: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
+			"Argo CD application %s is %s, and no commit says why%s; this change would also revert what differs in the cluster: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
 			at.app.Name, step.OrNone(at.app.Sync), differing(at.app))}
 	}
 	return nil
@@ -227,7 +227,7 @@ func waiting(at site, ahead []gitops.Commit) error {
 		list = append(list, commitText(c))
 	}
 	return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
-		"%s would go out along with this change, because Argo CD application %s is still at %s: %s",
+		"%s would be deployed along with this change, because Argo CD application %s is still at %s: %s",
 		count(len(ahead), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
 }
 

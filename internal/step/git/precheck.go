@@ -22,7 +22,7 @@ func syncable(app gitops.Application) error {
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("Argo CD application %s is being deleted", app.Name)}
 	case app.Hydrated:
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-			"Argo CD application %s is synced from what its source hydrator writes: a commit of its source is never the synced one", app.Name)}
+			"Argo CD application %s is synced from what its source hydrator writes: it never syncs a commit of its source", app.Name)}
 	case app.Window != "":
 		return refuse("Argo CD application %s may not be synced now: sync window %s", app.Name, app.Window)
 	case app.Operation.Running:
@@ -119,7 +119,7 @@ func (g Change) recheckMerge(ctx context.Context, in step.Input, plan machine.Pl
 // value.
 func (g Change) dryRun(ctx context.Context, in step.Input, stepName string, prop gitops.Proposal, e effect) (notes []string, err error) {
 	if !prop.Plain {
-		notes = append(notes, "the API server was not asked whether it takes all of the change: a chart, a kustomization or a generator makes something else of what is committed")
+		notes = append(notes, "the API server was not asked about all of the change: a chart, a kustomization or a generator renders what is committed")
 	}
 	for _, m := range prop.Manifests {
 		stored, err := g.o.Try(ctx, in.Service.Namespace, m.Data)
@@ -129,19 +129,19 @@ func (g Change) dryRun(ctx context.Context, in step.Input, stepName string, prop
 				return nil, err
 			}
 		case step.HasReason(err, fault.Forbidden), step.HasReason(err, fault.NotFound):
-			notes = append(notes, fmt.Sprintf("the API server could not be asked whether it takes %s (%s:%d): %s", m.Object, m.File, m.Line, step.AsError(err).Error()))
+			notes = append(notes, fmt.Sprintf("the API server could not be asked whether it accepts %s (%s:%d): %s", m.Object, m.File, m.Line, step.AsError(err).Error()))
 		case !step.HasReason(err, fault.Invalid):
 			return nil, err
 		default:
 			if m.Before != nil {
 				if _, before := g.o.Try(ctx, in.Service.Namespace, m.Before); step.HasReason(before, fault.Invalid) {
 					// It is deployed all the same: by other ways than ours to ask.
-					notes = append(notes, fmt.Sprintf("whether the API server takes %s (%s:%d) is not known: asked about it as it is now, it refuses that, too: %s",
+					notes = append(notes, fmt.Sprintf("it is unknown whether the API server accepts %s (%s:%d): it refuses the present manifest, too: %s",
 						m.Object, m.File, m.Line, step.AsError(before).Error()))
 					continue
 				}
 			}
-			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: the API server would refuse %s (%s:%d) as it would be: %s", stepName, m.Object, m.File, m.Line, step.AsError(err).Error())}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: the API server would refuse %s (%s:%d) after the change: %s", stepName, m.Object, m.File, m.Line, step.AsError(err).Error())}
 		}
 	}
 	return notes, nil
@@ -161,7 +161,7 @@ func (g Change) admitted(in step.Input, stepName string, m gitops.Manifest, stor
 			continue // after the sync it is read again
 		}
 		return &fault.Error{Reason: fault.Overridden, Message: fmt.Sprintf(
-			"%s: a commit would not change what runs: the API server makes %s %s of %s: an admission webhook or policy decides it", stepName, l.Variable, now, notSet(l.To))}
+			"%s: a commit would not change what runs: the API server changes %s to %s, not %s: an admission webhook or policy sets it", stepName, l.Variable, now, notSet(l.To))}
 	}
 	return nil
 }

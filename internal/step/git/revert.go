@@ -98,7 +98,7 @@ func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with
 	}
 	if with.To == "previous" && len(changes) > 0 && repairs(changes[0].Commit) {
 		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
-			"gitops.revert: the last commit that touched %s is a repair of Responder's own, %s", in.Service.Name, commitText(changes[0].Commit))}
+			"gitops.revert: the last commit that touched %s is a repair by Responder, %s", in.Service.Name, commitText(changes[0].Commit))}
 	}
 	repaired := takenBack(changes, repairs)
 	changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired[c.Commit.SHA] })
@@ -140,7 +140,7 @@ func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName
 	}
 	if len(moved) > 1 && strings.TrimSpace(together) == "" {
 		return machine.Plan{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
-			"%s: %d variables moved, and one is changed at a time: %s; in %s. Give together with the reason why they go back as one",
+			"%s: %d variables moved, but one is changed at a time: %s; in %s. State in together why they are reverted as one",
 			stepName, len(moved), few(moved), few(list))}
 	}
 	effect, err := g.reach(ctx, in, at, prop)

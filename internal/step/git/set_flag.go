@@ -120,16 +120,16 @@ func (w setFlagWith) wanted() ([]gitops.Assignment, error) {
 	case w.Flag != "" && w.Value == nil:
 		return nil, step.Invalid("%s: %s has no value", kind, w.Flag)
 	case w.Flag == "" && w.Value != nil:
-		return nil, step.Invalid("%s: value goes with flag; flags holds values of its own", kind)
+		return nil, step.Invalid("%s: value belongs to flag; flags holds its own values", kind)
 	case len(w.Flags) > 1 && strings.TrimSpace(w.OneVariable) == "":
-		return nil, step.Invalid("%s: %d flags are %d variables, and one is changed at a time: say in one_variable why they are one", kind, len(w.Flags), len(w.Flags))
+		return nil, step.Invalid("%s: %d flags are %d variables, but one is changed at a time: state in one_variable why they are one", kind, len(w.Flags), len(w.Flags))
 	case w.Flag != "":
 		flags = map[string]string{w.Flag: *w.Value}
 	}
 	var out []gitops.Assignment
 	for _, flag := range slices.Sorted(maps.Keys(flags)) {
 		if strings.HasPrefix(flag, "-") || strings.TrimSpace(flag) == "" {
-			return nil, step.Invalid("%s: %q is no flag: write it without dashes in front, like max-num-seqs", kind, flag)
+			return nil, step.Invalid("%s: %q is not a flag name: omit the leading dashes, as in max-num-seqs", kind, flag)
 		}
 		if flags[flag] == "" {
 			return nil, step.Invalid("%s: %s has no value", kind, flag)

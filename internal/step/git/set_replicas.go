@@ -57,7 +57,7 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 		return machine.Plan{}, err
 	}
 	if len(places) != 1 {
-		return machine.Plan{}, step.Invalid("%s: asked where the replicas stand, %d places were answered", kind, len(places))
+		return machine.Plan{}, step.Invalid("%s: the replicas were looked up, %d places were returned", kind, len(places))
 	}
 	now, err := replicasAt(kind, places[0], at.w.Replicas)
 	if err != nil {

@@ -41,7 +41,7 @@ func (g Change) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 		case err != nil:
 			return nil, err
 		case o.Foreign:
-			return nil, &fault.Error{Reason: fault.ForeignChange, Message: o.Progress + "; nothing was put back"}
+			return nil, &fault.Error{Reason: fault.ForeignChange, Message: o.Progress + "; nothing was undone"}
 		}
 		prop, err := g.takeBack(ctx, in, p, made.SHA)
 		if err != nil {

@@ -58,10 +58,10 @@ func (d DCGM) Quiet(ctx context.Context, node string, uuids []string, since time
 		case !(of["steps"] >= float64(steps)): // NaN too
 			return fmt.Errorf("%s of GPU %s was scraped at %.0f of %d steps of %s", dcgm.XIDGauge, uuid, of["steps"], steps, dcgm.Step)
 		case !low || !high || lowest != highest:
-			return fmt.Errorf("GPU %s had another XID meanwhile, or its exporter was started anew", uuid)
+			return fmt.Errorf("GPU %s had another XID since, or its exporter restarted", uuid)
 		}
 		if code := uint64(lowest); !gpu.HarmlessXID(code) {
-			return fmt.Errorf("GPU %s had XID %d last: the same once more would not show", uuid, code)
+			return fmt.Errorf("GPU %s had XID %d last: a repetition of it would not show", uuid, code)
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ func TestRollbackToLastGood(t *testing.T) {
 			first := w.Commits[0].SHA
 			ours := w.repair(t)
 			return verified{flag: ours, tokens: first}, ours
-		}, fault.NothingToDo, "would take back a repair of Responder's own, "},
+		}, fault.NothingToDo, "would revert a repair by Responder, "},
 		"after a repair": {false, func(t *testing.T, w *gitWorld) (verified, string) {
 			ours := w.repair(t)
 			w.pushed("eve", map[string]string{flag: "640"})
@@ -92,7 +92,7 @@ func TestRollbackToLastGood(t *testing.T) {
 			ours := w.repair(t)
 			w.pushed("eve", map[string]string{flag: "640"})
 			return verified{flag: good}, ours
-		}, fault.NothingToDo, "would take back a repair of Responder's own, "},
+		}, fault.NothingToDo, "would revert a repair by Responder, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(tt.automated)
@@ -127,7 +127,7 @@ func TestRollbackByHand(t *testing.T) {
 	w := inGit(false)
 	ours := w.repair(t)
 	o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false)
-	if o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) {
+	if o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "a repair by Responder, "+ours[:9]) {
 		t.Errorf("over a repair: %s %s %q", o.Status, o.Reason, o.Message)
 	}
 	w.Down = &fault.Error{Reason: fault.Unreachable, Message: "no route to git"}

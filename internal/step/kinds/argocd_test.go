@@ -39,19 +39,19 @@ func TestArgoPlansWhatCanBeUndone(t *testing.T) {
 		"as usual":                {both, true, func(*gitWorld) {}, "", ""},
 		"the last sync failed":    {both, true, ended("Failed", head), noData, " by eve, ended Failed and is not in its history"},
 		"of some resources only":  {both, true, ended("Succeeded", elsewhere), noData, " by eve, ended Succeeded and is not in its history"},
-		"failed where it was":     {both, true, ended("Error", now), noData, "what of it runs is not known"},
+		"failed where it was":     {both, true, ended("Error", now), noData, "what runs is unknown"},
 		"it is another one now":   {both, true, history(1), noData, "argocd/chat itself was changed since it was last synced (spec.source.helm)"},
 		"it was another one then": {[]string{"argocd.rollback"}, true, history(0), fault.Owned, "(argocd app rollback argocd/chat 1)"},
 		"once it was another one": {sync, true, history(0), "", ""},
-		"never synced":            {both, true, func(w *gitWorld) { w.App.History = nil }, noData, "was never synced"},
+		"never synced":            {both, true, func(w *gitWorld) { w.App.History = nil }, noData, "has no sync in its history"},
 		"not compared":            {both, false, func(w *gitWorld) { w.App.Sync, w.App.Problems = "Unknown", []string{"ComparisonError: no route"} }, noData, "ComparisonError: no route"},
 		"nothing new":             {sync, false, func(*gitWorld) {}, fault.NothingToDo, "is synced at"},
 		"changed by hand":         {sync, false, drift, fault.NothingToDo, "nothing new on its branch"},
-		"changed by hand, back":   {[]string{"argocd.rollback"}, false, drift, fault.Throttled, "Deployment serving/chat differs; what the cluster has of its own"},
+		"changed by hand, back":   {[]string{"argocd.rollback"}, false, drift, fault.Throttled, "Deployment serving/chat differs; the rollback would revert what differs"},
 		"by hand, and a commit":   {both, true, drift, "", ""},
 		"somebody else's dry run": {both, true, func(w *gitWorld) {
 			w.App.Operation = gitops.Operation{DryRun: true, By: "eve", Phase: "Succeeded", Revisions: []string{w.Head().SHA}}
-		}, noData, "'s last operation was a dry run by eve: what came before it"},
+		}, noData, "'s last operation was a dry run by eve: the revision that runs"},
 	} {
 		for _, kind := range tt.kinds {
 			t.Run(kind+" "+name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestHangingSyncIsStopped(t *testing.T) {
 		want(t, "settle", w.do(t, "argocd.sync", machine.ActionSettle, nil, plan, o.Data, false), machine.StatusPending, "a sync to ")
 		if theirs {
 			w.App.Operation.Key = ""
-			want(t, "undo over another's", w.do(t, "argocd.sync", machine.ActionUndo, nil, plan, o.Data, false), machine.StatusForeign, "nothing was put back")
+			want(t, "undo over another's", w.do(t, "argocd.sync", machine.ActionUndo, nil, plan, o.Data, false), machine.StatusForeign, "nothing was undone")
 			if !w.App.Operation.Running {
 				t.Error("somebody else's sync was stopped")
 			}
@@ -249,10 +249,10 @@ func TestDryRunOverASync(t *testing.T) {
 	w.Fails = "one of them is invalid"
 	w.Settle()
 	dry(w)
-	want(t, "undo of what is hidden", w.do(t, kind, machine.ActionUndo, nil, plan, made.Data, false), machine.StatusForeign, "what came before that is not known; nothing was put back")
+	want(t, "undo of what is hidden", w.do(t, kind, machine.ActionUndo, nil, plan, made.Data, false), machine.StatusForeign, "which hides the operation before it; nothing was undone")
 }
 
-// TestMadeAnew: an application that was deleted and made anew since the plan is not
+// TestMadeAnew: an application that was deleted and created again since the plan is not
 // the one that was planned for, whatever its history begins with.
 func TestMadeAnew(t *testing.T) {
 	for name, history := range map[string]func(last gitops.Deployment) []gitops.Deployment{
@@ -269,10 +269,10 @@ func TestMadeAnew(t *testing.T) {
 				w.App.History = history(w.App.History[len(w.App.History)-1])
 				w.App.Operation = gitops.Operation{}
 				o := w.do(t, kind, machine.ActionApply, nil, plan, nil, false)
-				if want(t, "apply", o, machine.StatusFailed, "deleted and made anew"); o.Reason != fault.Conflict || len(w.Syncs) > 0 {
+				if want(t, "apply", o, machine.StatusFailed, "deleted and created again"); o.Reason != fault.Conflict || len(w.Syncs) > 0 {
 					t.Errorf("%s, %d syncs", o.Reason, len(w.Syncs))
 				}
-				want(t, "undo", w.do(t, kind, machine.ActionUndo, nil, plan, nil, false), machine.StatusForeign, "deleted and made anew")
+				want(t, "undo", w.do(t, kind, machine.ActionUndo, nil, plan, nil, false), machine.StatusForeign, "deleted and created again")
 			})
 		}
 	}

@@ -87,8 +87,8 @@ func TestDriftRefused(t *testing.T) {
 		change func(*gitWorld)
 		text   string
 	}{
-		"changed by hand, and nobody heals it":  {func(w *gitWorld) { w.App.SelfHeal = false }, "serving/other differs; what the cluster has of its own"},
-		"synced by hand":                        {func(w *gitWorld) { w.App.Automated, w.App.SelfHeal = false, false }, "serving/other differs; what the cluster has of its own"},
+		"changed by hand, and nobody heals it":  {func(w *gitWorld) { w.App.SelfHeal = false }, "serving/other differs; this change would also revert"},
+		"synced by hand":                        {func(w *gitWorld) { w.App.Automated, w.App.SelfHeal = false, false }, "serving/other differs; this change would also revert"},
 		"the sync of it fails":                  {func(w *gitWorld) { w.App.Operation.Phase = "Failed" }, "serving/other differs"},
 		"the service's own object differs, too": {func(w *gitWorld) { w.App.Resources[0].Sync = "OutOfSync" }, "serving/chat differs"},
 		"errors":                                {func(w *gitWorld) { w.App.Problems = []string{"SyncError: refused"} }, "SyncError: refused"},

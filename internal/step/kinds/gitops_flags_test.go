@@ -47,7 +47,7 @@ func TestSetFlagKnowsTheEngine(t *testing.T) {
 		"a variable, not":       {"vllm", nil, map[string]any{"flag": "VLLM_SLEEP", "value": "0"}, "is an environment variable"},
 		"no engine, changed":    {"", nil, map[string]any{"flag": "max-num-seqs", "value": "192"}, ""},
 		"no engine, out of all": {"", nil, map[string]any{"flag": "max-num-seqs", "value": "0"}, "at least 1"},
-		"no engine, added":      {"", nil, map[string]any{"flag": "watermark", "value": "0.05"}, "engine of service serving/chat is not known"},
+		"no engine, added":      {"", nil, map[string]any{"flag": "watermark", "value": "0.05"}, "engine of service serving/chat is unknown"},
 		"no engine, told to":    {"", nil, map[string]any{"flag": "watermark", "value": "0.05", "unknown_flag": "add"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,11 +200,11 @@ func TestLintSetFlag(t *testing.T) {
 		"flags: {max-num-seqs: '1024', max-num-batched-tokens: '512'}, one_variable: b":                   "15:21: spec.states.cap.with.flags: vLLM: max-num-batched-tokens (512) would be less",
 		"flags: {max-num-seqs: '1024', max-num-batched-tokens: '${1}'}, one_variable: b":                  "",
 		"flag: max-num-seqs, value: '192', unknown_flag: perhaps":                                         "change, add",
-		"flag: --max-num-seqs, value: '192'":                                                              "15:20: spec.states.cap.with.flag: \"--max-num-seqs\" is no flag: it stands without dashes in front (write max-num-seqs)",
+		"flag: --max-num-seqs, value: '192'":                                                              "15:20: spec.states.cap.with.flag: \"--max-num-seqs\" is not a flag name: omit the leading dashes (write max-num-seqs)",
 		"flag: --brand-new, value: '1', unknown_flag: add":                                                "(write brand-new)",
 		"flag: max-num-seqs":                                                                              "15:20: spec.states.cap.with.flag: the flag has no value (add value)",
-		"flags: {max-num-seqs: '8'}, value: '8'":                                                          "value goes with flag",
-		"flags: {max-num-seqs: '8', max-num-batched-tokens: '4096'}":                                      "15:21: spec.states.cap.with.flags: 2 flags are 2 variables, and one is changed at a time (say in one_variable why they are one)",
+		"flags: {max-num-seqs: '8'}, value: '8'":                                                          "value belongs to flag",
+		"flags: {max-num-seqs: '8', max-num-batched-tokens: '4096'}":                                      "15:21: spec.states.cap.with.flags: 2 flags are 2 variables, but one is changed at a time (state in one_variable why they are one)",
 	} {
 		t.Run(with, func(t *testing.T) {
 			_, err := playbook.Parse("cap.yaml", []byte(strings.Replace(flagPlaybook, "WITH", with, 1)), kinds.Declarations())

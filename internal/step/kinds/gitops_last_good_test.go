@@ -105,7 +105,7 @@ func TestRollbackKeepsRepairs(t *testing.T) {
 	ours := w.Head().SHA
 	before := w.Text()
 	o := w.do(t, "argocd.rollback", machine.ActionPlan, nil, nil, nil, false)
-	if o.Status != machine.StatusRefused || o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "a repair of Responder's own, "+ours[:9]) || !strings.Contains(o.Message, "gitops.revert with a window takes back") {
+	if o.Status != machine.StatusRefused || o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "a repair by Responder, "+ours[:9]) || !strings.Contains(o.Message, "gitops.revert with a window reverts what others changed") {
 		t.Errorf("over a repair: %s %s %q", o.Status, o.Reason, o.Message)
 	}
 	if w.Text() != before {

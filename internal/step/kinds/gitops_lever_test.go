@@ -211,12 +211,12 @@ func TestGitPlanRefuses(t *testing.T) {
 		"Flux's":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, fault.Owned, "Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand"},
 		"Flux's rollback":       {"argocd.rollback", nil, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, fault.Owned, "belongs to Flux apps"},
 		"Flux's, live":          {"kube.scale", map[string]any{"by": 1}, func(w *gitWorld) { w.deps.Workloads, w.deps.Changer = fluxFleet{}, fleet{} }, fault.Owned, "spec.replicas of Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would"},
-		"pinned":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Target = []string{"refs/tags/v1"} }, fault.Owned, "no branch"},
+		"pinned":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Target = []string{"refs/tags/v1"} }, fault.Owned, "which is not a branch"},
 		"two sources": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.App.Sources = append(w.App.Sources, gitops.Source{Repository: "https://git.example/x"})
 		}, fault.Owned, "several sources"},
 		"two flags":      {"gitops.set_flag", two, func(*gitWorld) {}, fault.Invalid, "one_variable"},
-		"dashes":         {"gitops.set_flag", map[string]any{"flag": "--max-num-seqs", "value": "1"}, func(*gitWorld) {}, fault.Invalid, "without dashes"},
+		"dashes":         {"gitops.set_flag", map[string]any{"flag": "--max-num-seqs", "value": "1"}, func(*gitWorld) {}, fault.Invalid, "omit the leading dashes"},
 		"no value":       {"gitops.set_flag", map[string]any{"flag": "max-num-seqs"}, func(*gitWorld) {}, fault.Invalid, "no value"},
 		"as it is":       {"gitops.set_flag", map[string]any{"flag": "max-num-seqs", "value": "256"}, func(*gitWorld) {}, fault.NothingToDo, "already"},
 		"never verified": {"gitops.set_flag", map[string]any{"flag": "max-num-seqs", "value": "last_good"}, func(*gitWorld) {}, fault.NoData, "ever verified"},
@@ -234,12 +234,12 @@ func TestGitPlanRefuses(t *testing.T) {
 		"two variables": {"gitops.revert", map[string]any{"window": "1h"}, func(w *gitWorld) {
 			w.Push("eve", "new image", map[string]string{"image": "vllm:v0.12"})
 			w.Settle()
-		}, fault.OutOfBounds, "2 variables moved, and one is changed at a time: --max-num-batched-tokens; image"},
+		}, fault.OutOfBounds, "2 variables moved, but one is changed at a time: --max-num-batched-tokens; image"},
 		"our own repair": {"gitops.revert", map[string]any{"to": "previous"}, func(w *gitWorld) {
 			plan := w.plan(t, "gitops.revert", map[string]any{"to": "previous"})
 			w.do(t, "gitops.revert", machine.ActionApply, nil, plan, nil, false)
 			w.Settle()
-		}, fault.NothingToDo, "a repair of Responder's own"},
+		}, fault.NothingToDo, "a repair by Responder"},
 		"no last good":        {"gitops.revert", map[string]any{"to": "last_good"}, func(*gitWorld) {}, fault.NoData, "ever verified"},
 		"syncs by itself":     {"argocd.sync", nil, func(*gitWorld) {}, fault.Owned, "syncs by itself"},
 		"nothing before that": {"argocd.rollback", nil, func(w *gitWorld) { w.App.History = w.App.History[1:] }, fault.NothingToDo, "no earlier deployment"},

@@ -32,11 +32,11 @@ func TestPlanLooksAtWhatRuns(t *testing.T) {
 		"another value": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.Live = map[string]string{"--max-num-seqs": "128"}
 			w.App.Overrides = []gitops.Override{{Field: "spec.source.helm.parameters[maxNumSeqs]"}}
-		}, fault.Overridden, "Git says --max-num-seqs is 256 (apps/chat/values.yaml:7), and Deployment serving/chat has 128: Argo CD application argocd/chat sets beside Git: spec.source.helm.parameters[maxNumSeqs]"},
+		}, fault.Overridden, "--max-num-seqs is 256 in Git (apps/chat/values.yaml:7), but Deployment serving/chat has 128: Argo CD application argocd/chat sets outside Git: spec.source.helm.parameters[maxNumSeqs]"},
 		"nobody tells":     {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": "128"} }, fault.Overridden, "an admission webhook, another controller or a person"},
 		"taken away":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": ""} }, fault.Overridden, "Deployment serving/chat has (not set)"},
-		"added beside Git": {"gitops.set_flag", map[string]any{"flag": "watermark", "value": "0.05"}, func(w *gitWorld) { w.Live = map[string]string{"--watermark": "0.1"} }, fault.Overridden, "Git says --watermark is (not set)"},
-		"replicas":         {"gitops.set_replicas", map[string]any{"by": int64(1)}, func(w *gitWorld) { w.Live = map[string]string{"replicas": "5"} }, fault.Overridden, "Git says replicas is 3"},
+		"added beside Git": {"gitops.set_flag", map[string]any{"flag": "watermark", "value": "0.05"}, func(w *gitWorld) { w.Live = map[string]string{"--watermark": "0.1"} }, fault.Overridden, "--watermark is (not set) in Git"},
+		"replicas":         {"gitops.set_replicas", map[string]any{"by": int64(1)}, func(w *gitWorld) { w.Live = map[string]string{"replicas": "5"} }, fault.Overridden, "replicas is 3 in Git"},
 		"an autoscaler":    {"gitops.set_replicas", map[string]any{"by": int64(1)}, hpa, fault.Overridden, "belongs to HorizontalPodAutoscaler chat"},
 		"a revert of it":   {"gitops.revert", map[string]any{"to": "previous"}, func(w *gitWorld) { w.Live = map[string]string{"--max-num-batched-tokens": "8192"} }, fault.Overridden, "has 8192"},
 		"cluster away": {"gitops.set_flag", seqs, func(w *gitWorld) {
@@ -87,7 +87,7 @@ func TestSyncedWithoutEffect(t *testing.T) {
 	w.Settle()
 	settled := w.do(t, "gitops.set_flag", machine.ActionSettle, seqs, plan, o.Data, false)
 	want(t, "settle", settled, machine.StatusFailed,
-		"healthy, but Deployment serving/chat has --max-num-seqs 256, not 192: Argo CD application argocd/chat sets beside Git: spec.source.kustomize.patches")
+		"healthy, but Deployment serving/chat has --max-num-seqs 256, not 192: Argo CD application argocd/chat sets outside Git: spec.source.kustomize.patches")
 	if settled.Reason != fault.Overridden || settled.Reason.Retryable() {
 		t.Errorf("reason %s, want it to end the wait", settled.Reason)
 	}

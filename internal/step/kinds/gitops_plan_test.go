@@ -23,19 +23,19 @@ func TestGitPlanRefusesOtherChanges(t *testing.T) {
 		change func(*gitWorld)
 		text   string
 	}{
-		"replicas scaled by hand": {"gitops.set_replicas", map[string]any{"by": int64(1)}, drifted, "is OutOfSync, and no commit says why: apps/Deployment serving/chat differs; what the cluster"},
-		"a revert":                {"gitops.revert", map[string]any{"window": "1h"}, drifted, "would be taken back along with this change"},
-		"a flag beside it":        {"gitops.set_flag", seqs, drifted, "would be taken back along with this change"},
+		"replicas scaled by hand": {"gitops.set_replicas", map[string]any{"by": int64(1)}, drifted, "is OutOfSync, and no commit says why: apps/Deployment serving/chat differs; this change"},
+		"a revert":                {"gitops.revert", map[string]any{"window": "1h"}, drifted, "this change would also revert"},
+		"a flag beside it":        {"gitops.set_flag", seqs, drifted, "this change would also revert"},
 		"several": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			drifted(w)
 			w.App.Resources = append(w.App.Resources,
 				gitops.Resource{Kind: "ConfigMap", Namespace: "serving", Name: "old", Sync: "OutOfSync", Prune: true},
 				gitops.Resource{Kind: "Service", Namespace: "serving", Name: "chat", Sync: "OutOfSync", Health: "Missing"},
 				gitops.Resource{Kind: "Secret", Namespace: "serving", Name: "fine", Sync: "Synced"})
-		}, "chat differs; ConfigMap serving/old is no longer in Git; Service serving/chat is not in the cluster; what the cluster"},
+		}, "chat differs; ConfigMap serving/old is no longer in Git; Service serving/chat is not in the cluster; this change would also revert"},
 		"cannot be compared": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.App.Sync, w.App.Problems = "Unknown", []string{"ComparisonError: repository not found"}
-		}, "is Unknown, and no commit says why: ComparisonError: repository not found; what"},
+		}, "is Unknown, and no commit says why: ComparisonError: repository not found; this change"},
 		"never compared": {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Sync = "Unknown" }, "is Unknown, and no commit says why"},
 		"a commit waits": {"gitops.revert", map[string]any{"window": "1h", "together": "x"}, func(w *gitWorld) {
 			w.now = w.now.Add(-90 * 60e9)

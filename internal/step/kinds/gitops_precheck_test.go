@@ -215,15 +215,15 @@ func TestTriedBeforeCommit(t *testing.T) {
 		text   string       // of the refusal, or a note
 	}{
 		"taken":            {func(*gitWorld) {}, "", ""},
-		"refused":          {func(w *gitWorld) { w.Admits = denied("--max-num-seqs=192") }, fault.Invalid, "the API server would refuse Deployment serving/chat (apps/chat/values.yaml:1) as it would be: patch deployments.apps serving/chat: denied: at most 128 sequences"},
-		"refused as it is": {func(w *gitWorld) { w.Admits = denied("") }, "", "asked about it as it is now, it refuses that, too"},
-		"no right to ask":  {func(w *gitWorld) { w.Admits = refused(fault.Forbidden) }, "", "could not be asked whether it takes Deployment serving/chat"},
+		"refused":          {func(w *gitWorld) { w.Admits = denied("--max-num-seqs=192") }, fault.Invalid, "the API server would refuse Deployment serving/chat (apps/chat/values.yaml:1) after the change: patch deployments.apps serving/chat: denied: at most 128 sequences"},
+		"refused as it is": {func(w *gitWorld) { w.Admits = denied("") }, "", "it refuses the present manifest, too"},
+		"no right to ask":  {func(w *gitWorld) { w.Admits = refused(fault.Forbidden) }, "", "could not be asked whether it accepts Deployment serving/chat"},
 		"not served":       {func(w *gitWorld) { w.Admits = refused(fault.NotFound) }, "", "could not be asked"},
 		"away":             {func(w *gitWorld) { w.Admits = refused(fault.Unreachable) }, fault.Unreachable, "unreachable"},
-		"a chart":          {func(w *gitWorld) { w.Chart = true }, "", "was not asked whether it takes all of the change"},
+		"a chart":          {func(w *gitWorld) { w.Chart = true }, "", "was not asked about all of the change"},
 		"made another value": {func(w *gitWorld) {
 			w.Admits = func(m string) ([]byte, error) { return []byte(strings.Replace(m, "=192", "=128", 1)), nil }
-		}, fault.Overridden, "the API server makes --max-num-seqs 128 of 192: an admission webhook"},
+		}, fault.Overridden, "the API server changes --max-num-seqs to 128, not 192: an admission webhook"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(true)

@@ -105,9 +105,9 @@ func TestDeliveryChanged(t *testing.T) {
 		before, after func(*gitWorld)
 		text          string
 	}{
-		"protected meanwhile":   {func(*gitWorld) {}, func(w *gitWorld) { w.Protected = true }, "it takes a pull request: branch main is protected"},
-		"only the push tells":   {func(w *gitWorld) { w.Protected, w.Silent = true, true }, func(*gitWorld) {}, "it takes a pull request: push refused"},
-		"unprotected meanwhile": {func(w *gitWorld) { w.Protected = true }, func(w *gitWorld) { w.Protected = false }, "may be pushed to now"},
+		"protected meanwhile":   {func(*gitWorld) {}, func(w *gitWorld) { w.Protected = true }, "the branch needs a pull request: branch main is protected"},
+		"only the push tells":   {func(w *gitWorld) { w.Protected, w.Silent = true, true }, func(*gitWorld) {}, "the branch needs a pull request: push refused"},
+		"unprotected meanwhile": {func(w *gitWorld) { w.Protected = true }, func(w *gitWorld) { w.Protected = false }, "accepts pushes now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(true)

@@ -172,9 +172,9 @@ func TestOneRequestAtATime(t *testing.T) {
 		gpus, label string
 		want        []string
 	}{
-		"another":         {"GPU-a, GPU-c", resetLabel, []string{open, "one request at a time; tell who has that one of GPUs GPU-a, GPU-c too, or ask again when it is done", "kubectl label node node-0 responder.dev/gpu-reset-"}},
-		"all":             {"", resetLabel, []string{open, "tell who has that one of all GPUs too"}},
-		"one of them":     {"GPU-b", resetLabel, []string{open, "it was asked for; who has done it takes the label away: kubectl label node node-0 responder.dev/gpu-reset-"}},
+		"another":         {"GPU-a, GPU-c", resetLabel, []string{open, "one request at a time; tell its receiver about GPUs GPU-a, GPU-c, too, or ask again once it is done", "kubectl label node node-0 responder.dev/gpu-reset-"}},
+		"all":             {"", resetLabel, []string{open, "tell its receiver about all GPUs, too"}},
+		"one of them":     {"GPU-b", resetLabel, []string{open, "it is requested; its receiver removes the label when it is done: kubectl label node node-0 responder.dev/gpu-reset-"}},
 		"by other labels": {"GPU-c", "responder.dev/replace", []string{open, "one request at a time"}},
 	} {
 		t.Run(name, func(t *testing.T) {

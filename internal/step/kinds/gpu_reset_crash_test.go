@@ -141,7 +141,7 @@ func TestResetRefusedLeavesNothing(t *testing.T) {
 	}
 	w := &unwritable{NodeChanger: x.deps.NodeChanger}
 	x.deps.NodeChanger, x.deps.Repairs = w, between{d, func() { w.now = true }}
-	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusUnknown || !strings.Contains(o.Message, "could not be taken off") {
+	if o := x.again(t, machine.ActionApply, plan, nil, false); o.Status != machine.StatusUnknown || !strings.Contains(o.Message, "could not be removed") {
 		t.Errorf("apply whose label stays: %s %s", o.Status, o.Message)
 	}
 }

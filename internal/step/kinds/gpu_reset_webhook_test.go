@@ -210,7 +210,7 @@ func TestResetWhoseAnswerIsLost(t *testing.T) {
 			t.Errorf("once %t: looked %s %s %s", once, o.Status, o.Reason, o.Message)
 		}
 		if !once {
-			if o = x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "if nobody has the request, take the label away") {
+			if o = x.do(t, machine.ActionPlan, nil, ""); o.Reason != fault.NothingToDo || !strings.Contains(o.Message, "if nobody has the request, remove the label") {
 				t.Errorf("planned again: %s %s %s", o.Status, o.Reason, o.Message)
 			}
 			continue
@@ -232,7 +232,7 @@ func TestResetThatIsRefused(t *testing.T) {
 		t.Errorf("apply: %s %s", o.Status, o.Message)
 	}
 	applied := x.again(t, machine.ActionApply, plan, nil, false)
-	if o := x.again(t, machine.ActionUndo, plan, applied.Data, false); o.Status != machine.StatusFailed || o.Reason.Retryable() || !strings.Contains(o.Message, "cannot be taken back") {
+	if o := x.again(t, machine.ActionUndo, plan, applied.Data, false); o.Status != machine.StatusFailed || o.Reason.Retryable() || !strings.Contains(o.Message, "cannot be withdrawn") {
 		t.Errorf("undo: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 }

@@ -43,7 +43,7 @@ func TestClaimedMidDrain(t *testing.T) {
 			wrote := len(x.Writes())
 			x.settles(t, plan, machine.StatusForeign, "node node-0: since then it belongs to ")
 			o := x.do(t, machine.ActionUndo, plan, "")
-			if o.Status != machine.StatusForeign || !strings.Contains(o.Message, who) || !strings.Contains(o.Message, "nothing was put back") {
+			if o.Status != machine.StatusForeign || !strings.Contains(o.Message, who) || !strings.Contains(o.Message, "nothing was undone") {
 				t.Errorf("undo: %s %q, want foreign, with %s, and nothing put back", o.Status, o.Message, who)
 			}
 			if w := x.Writes()[wrote:]; len(w) > 0 {

@@ -198,10 +198,10 @@ func TestUncordonAfterTheAgentForgot(t *testing.T) {
 		world []func(*nodeTrial)
 		says  string // of the refusal; empty: the node comes back
 	}{
-		"not rebooted":          {nil, needs + "it was not rebooted since; whoever mended it without a reboot"},
+		"not rebooted":          {nil, needs + "it was not rebooted since; if it was repaired without a reboot"},
 		"rebooted":              {[]func(*nodeTrial){reboot}, ""},
-		"its boot is not known": {[]func(*nodeTrial){func(x *nodeTrial) { x.boots("") }}, needs + "whether it was rebooted since cannot be told"},
-		"nor was it then":       {[]func(*nodeTrial){note("2026-05-04T12:00:00Z reset=GPU-node-0-1")}, needs + "whether it was rebooted since cannot be told"},
+		"its boot is not known": {[]func(*nodeTrial){func(x *nodeTrial) { x.boots("") }}, needs + "it is unknown whether it was rebooted since"},
+		"nor was it then":       {[]func(*nodeTrial){note("2026-05-04T12:00:00Z reset=GPU-node-0-1")}, needs + "it is unknown whether it was rebooted since"},
 		"somebody's word": {[]func(*nodeTrial){func(x *nodeTrial) {
 			x.edit(func(m, _ map[string]any) { delete(m["annotations"].(map[string]any), whenOut) })
 		}}, ""},
@@ -213,7 +213,7 @@ func TestUncordonAfterTheAgentForgot(t *testing.T) {
 			x.edit(func(m, _ map[string]any) {
 				m["annotations"].(map[string]any)["responder.dev/gpu-reset-requested"] = "asking for GPU GPU-node-0-1: XID 95"
 			})
-		}}, "the requests that were answered since were not for all of that"},
+		}}, "the requests that were answered since did not cover all of that"},
 		"too little was known":        {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " unseen")}, "too little was known of its GPUs when it went out"},
 		"others told of a fault":      {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " told=GPUMissing,GpuXidError")}, "GPUMissing, GpuXidError told of a fault of its GPUs when it went out at 2026-05-04 12:00 UTC, and it was not rebooted since"},
 		"they did, and a reboot":      {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " told=GpuXidError"), reboot}, ""},
@@ -222,10 +222,10 @@ func TestUncordonAfterTheAgentForgot(t *testing.T) {
 		"was replaced":                {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " replace=GPU-old"), reboot}, ""},
 		"one had left the bus":        {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " reset=some")}, "one of its GPUs needed a reset or a reboot when it went out"},
 		"it needed nothing":           {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA)}, ""},
-		"somebody wrote into it":      {[]func(*nodeTrial){note("mended"), reboot}, `"mended" begins with no time; whoever knows`},
-		"or something new":            {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " firmware=1"), reboot}, `"firmware=1" is not known in it`},
-		"rebooted, and none is there": {[]func(*nodeTrial){reboot, offered("cpu", "8")}, "it shows no GPUs any more, and had some when it went out at 2026-05-04 12:00 UTC"},
-		"none needed anything, or is": {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA), offered("cpu", "8")}, "it shows no GPUs any more"},
+		"somebody wrote into it":      {[]func(*nodeTrial){note("mended"), reboot}, `"mended" does not begin with a time; whoever knows`},
+		"or something new":            {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA + " firmware=1"), reboot}, `"firmware=1" is an unknown field of it`},
+		"rebooted, and none is there": {[]func(*nodeTrial){reboot, offered("cpu", "8")}, "it shows no GPUs now, but had some when it went out at 2026-05-04 12:00 UTC"},
+		"none needed anything, or is": {[]func(*nodeTrial){note("2026-05-04T12:00:00Z boot=" + bootA), offered("cpu", "8")}, "it shows no GPUs now"},
 		"and the node has no GPUs?":   {[]func(*nodeTrial){offered("cpu", "8")}, needs + "it was not rebooted since"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestARequestMendsWhatItNames(t *testing.T) {
 			if c.back && o.Status != machine.StatusOK {
 				t.Errorf("%s %s; want it back", o.Reason, o.Message)
 			}
-			if !c.back && (o.Reason != fault.NotMet || !strings.Contains(o.Message, "the requests that were answered since were not for all of that, and it was not rebooted since")) {
+			if !c.back && (o.Reason != fault.NotMet || !strings.Contains(o.Message, "the requests that were answered since did not cover all of that, and it was not rebooted since")) {
 				t.Errorf("%s %s %s; want it to stay out, and why", o.Status, o.Reason, o.Message)
 			}
 		})

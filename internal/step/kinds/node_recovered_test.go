@@ -103,7 +103,7 @@ func TestDrainRefusesAllAtOnce(t *testing.T) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	})
 	o := x.do(t, machine.ActionPlan, nil, "")
-	const want = "node.drain: nobody would make serving/alone anew if it left node node-0: it has no controller; the emptyDir of serving/cached (scratch) would be lost: give delete_emptydir_data: true"
+	const want = "node.drain: serving/alone on node node-0 has no controller: nothing would recreate it; the emptyDir of serving/cached (scratch) would be lost: set delete_emptydir_data: true"
 	if o.Reason != fault.OutOfBounds || !strings.Contains(o.Message, want) {
 		t.Errorf("plan: %s %q, want %q", o.Reason, o.Message, want)
 	}

@@ -107,7 +107,7 @@ func TestNodePlansThatAreRefused(t *testing.T) {
 		{"time without end", "node.drain", map[string]any{"within": "2h"}, nil, fault.Invalid, "at most 29m"},
 		{"a pod nobody makes anew", "node.drain", nil, func(x *nodeTrial, t *testing.T) {
 			x.Pod(t, chat, "alone", "node-0", func(p *corev1.Pod) { p.OwnerReferences = nil })
-		}, fault.OutOfBounds, "nobody would make serving/alone anew"},
+		}, fault.OutOfBounds, "serving/alone on node node-0 has no controller: nothing would recreate it"},
 		{"an emptyDir on disk", "node.drain", nil, func(x *nodeTrial, t *testing.T) {
 			x.Pod(t, chat, "cached", "node-0", func(p *corev1.Pod) {
 				p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
@@ -125,7 +125,7 @@ func TestNodePlansThatAreRefused(t *testing.T) {
 				"status":   map[string]any{"disruptionsAllowed": 1, "expectedPods": 3, "desiredHealthy": 2, "currentHealthy": 3},
 			})
 		}, fault.OutOfBounds, "under more than one PodDisruptionBudget"},
-		{"a pod that could come back", "pod.evict_from_node", nil, nil, fault.OutOfBounds, "node.cordon it first"},
+		{"a pod that could come back", "pod.evict_from_node", nil, nil, fault.OutOfBounds, "run node.cordon first"},
 		{"no pod of the service", "pod.evict_from_node", map[string]any{"pod": "chat-1"}, mine, fault.NothingToDo, "no pod chat-1 of serving/chat is on node node-0"},
 		{"not ready", "node.uncordon", nil, func(x *nodeTrial, t *testing.T) {
 			ourCordon(x.Server)

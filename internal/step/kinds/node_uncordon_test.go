@@ -93,7 +93,7 @@ func TestUncordonWantsProof(t *testing.T) {
 		"no answer":                     {gpus: silent{}, says: "its GPUs: unknown: no readings of the node's GPUs: the agent does not answer"},
 		"the agent has just started":    {gpus: agentOf(func(g *gpu.GPU) { g.Minutes = g.Minutes[len(g.Minutes)-4:] }), says: "its GPUs are healthy for 4m, wanted are 10m: GPU 1: nothing is remembered before 11:56:00 UTC"},
 		"its events are younger":        {gpus: watchedFor(3 * time.Minute), says: "its GPUs are healthy for 3m, wanted are 10m: GPU 1: its events (XIDs) are not known before 11:57:00 UTC"},
-		"since when is not known":       {gpus: watchedFor(-1), says: "its GPUs are healthy for 0s, wanted are 10m: GPU 1: since when its events (XIDs) are known is not known"},
+		"since when is not known":       {gpus: watchedFor(-1), says: "its GPUs are healthy for 0s, wanted are 10m: GPU 1: it is unknown since when its events (XIDs) are recorded"},
 		"it did not answer in between":  {gpus: agentOf(func(g *gpu.GPU) { g.Minutes = append(g.Minutes[:4:4], g.Minutes[8:]...) }), says: "healthy for 3m, wanted are 10m: GPU 1: nothing is known from 11:53:00 to 11:57:00 UTC"},
 		"it could not read":             {gpus: minute(6, func(m *gpu.Minute) { m.Samples, m.Missed = 20, 40 }), says: "healthy for 6m, wanted are 10m: GPU 1: 20 samples of 60 in the minute from 11:53:00 UTC"},
 		"it was slow":                   {gpus: minute(8, func(m *gpu.Minute) { m.Reasons = map[gpu.Reasons]int{gpu.SWThermalSlowdown: 1} }), says: "healthy for 8m, wanted are 10m: GPU 1: software thermal slowdown in the minute from 11:51:00 UTC"},

@@ -37,7 +37,7 @@ func TestKeptTaintIsTakenOff(t *testing.T) {
 		"not well":                   {well: xid(95), says: "node.untaint: node node-0 is not proven healthy: its GPUs: failing: GPU 1: XID 95", why: fault.NotMet},
 		"not well, but mild":         {taint: map[string]any{"effect": "PreferNoSchedule"}, well: xid(95)},
 		"not for long enough":        {well: func(g *gpu.GPU) { g.Minutes = g.Minutes[len(g.Minutes)-2:] }, says: "healthy for 2m, wanted are 5m", why: fault.NotMet},
-		"another put it there":       {well: func(*gpu.GPU) {}, then: retaint("responder.dev/out", "PreferNoSchedule"), says: "has the taint responder.dev/out:PreferNoSchedule, and no mark (responder.dev/tainted) says that Responder put it there", why: fault.Owned},
+		"another put it there":       {well: func(*gpu.GPU) {}, then: retaint("responder.dev/out", "PreferNoSchedule"), says: "has the taint responder.dev/out:PreferNoSchedule, and no mark (responder.dev/tainted) records that Responder put it there", why: fault.Owned},
 		"another took it off":        {well: func(*gpu.GPU) {}, then: retaint("", ""), says: "has no taint of Responder's", why: fault.NothingToDo},
 		"only one of others is left": {well: func(*gpu.GPU) {}, then: retaint("dedicated", "NoSchedule"), says: "has no taint of Responder's", why: fault.NothingToDo},
 		"a neighbour has the node": {well: func(*gpu.GPU) {}, then: func(x *nodeTrial) {
@@ -108,7 +108,7 @@ func TestCordonedAndTainted(t *testing.T) {
 	}
 	x.boots(bootB)
 	plan := x.as("node.uncordon", nil).applied(t)
-	if notes := strings.Join(plan.Notes, "; "); !strings.Contains(notes, "its taint responder.dev/out:NoSchedule keeps pods away all the same, until node.untaint takes it off") {
+	if notes := strings.Join(plan.Notes, "; "); !strings.Contains(notes, "its taint responder.dev/out:NoSchedule still keeps pods away until node.untaint removes it") {
 		t.Errorf("notes: %s", notes)
 	}
 	if x.annotation(t, whenOut) == "" {

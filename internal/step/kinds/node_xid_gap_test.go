@@ -28,8 +28,8 @@ func (e exporterSays) Quiet(_ context.Context, node string, uuids []string, sinc
 // its GPUs had since then, and nobody remembers, may have been anything.
 func TestUncordonWantsAllXIDs(t *testing.T) {
 	const (
-		gap  = "it is out since 2026-05-04 12:00 UTC, and which XIDs its GPUs had from 2026-05-04 12:00 to 2026-05-04 12:30 UTC is not known by nvml"
-		help = "; a reboot makes up for that, or an answered request for all of its GPUs that was made after it; whoever knows that they need nothing takes the annotation responder.dev/gpus-when-out away"
+		gap  = "it is out since 2026-05-04 12:00 UTC, and the XIDs of its GPUs from 2026-05-04 12:00 to 2026-05-04 12:30 UTC are unknown to nvml"
+		help = "; a reboot closes that gap, and so does an answered request for all of its GPUs made after it; if they need nothing, remove the annotation responder.dev/gpus-when-out"
 	)
 	asked := func(at, gpus string) func(*nodeTrial) {
 		return func(x *nodeTrial) {
@@ -57,20 +57,20 @@ func TestUncordonWantsAllXIDs(t *testing.T) {
 		"since a second before":           {gpus: later{agentOf: func(g *gpu.GPU) { g.EventsSince = atNoon().Add(-time.Second) }, allDay: true}},
 		"the agent was started anew":      {gpus: forgot, says: gap + help},
 		"the driver alone was":            {gpus: later{agentOf: func(g *gpu.GPU) { g.EventsSince = atNoon().Add(30 * time.Minute) }, allDay: true}, says: gap + help},
-		"nobody knows since when":         {gpus: later{agentOf: func(g *gpu.GPU) { g.EventsSince = time.Time{} }, allDay: true}, says: "from 2026-05-04 12:00 to 2026-05-04 13:00 UTC is not known"},
+		"nobody knows since when":         {gpus: later{agentOf: func(g *gpu.GPU) { g.EventsSince = time.Time{} }, allDay: true}, says: "from 2026-05-04 12:00 to 2026-05-04 13:00 UTC are unknown"},
 		"rebooted":                        {gpus: forgot, world: func(x *nodeTrial) { x.boots(bootB) }},
 		"its boot is not known":           {gpus: forgot, world: func(x *nodeTrial) { x.boots("") }, says: gap},
 		"nor was it then":                 {gpus: forgot, world: out("2026-05-04T12:00:00Z"), says: gap},
 		"somebody's word":                 {gpus: forgot, world: out("")},
-		"asked for before it forgot":      {gpus: forgot, world: asked("2026-05-04T12:10:00Z", "all GPUs"), says: "had from 2026-05-04 12:10 to 2026-05-04 12:30 UTC"},
+		"asked for before it forgot":      {gpus: forgot, world: asked("2026-05-04T12:10:00Z", "all GPUs"), says: "from 2026-05-04 12:10 to 2026-05-04 12:30 UTC"},
 		"asked for after it":              {gpus: forgot, world: asked("2026-05-04T12:30:00Z", "all GPUs")},
 		"for the one that there is":       {gpus: forgot, world: asked("2026-05-04T12:40:00Z", "GPU GPU-node-0-1")},
 		"for another one":                 {gpus: forgot, world: asked("2026-05-04T12:40:00Z", "GPU GPU-node-0-2"), says: gap},
 		"asked for in times to come":      {gpus: forgot, world: asked("2027-05-04T12:40:00Z", "all GPUs"), says: gap},
-		"it goes out in times to come":    {gpus: forgot, world: out("2027-05-04T12:00:00Z"), says: "its annotation responder.dev/gpus-when-out says that it went out at 2027-05-04 12:00 UTC, which lies ahead"},
+		"it goes out in times to come":    {gpus: forgot, world: out("2027-05-04T12:00:00Z"), says: "its annotation responder.dev/gpus-when-out says that it went out at 2027-05-04 12:00 UTC, which is in the future"},
 		"the exporter saw none":           {gpus: forgot, world: told(nil)},
 		"the exporter does not know":      {gpus: forgot, world: told(errors.New("scraped at 3 of 120 steps")), says: gap + "; by dcgm-exporter: scraped at 3 of 120 steps" + help},
-		"the node's clock is behind":      {gpus: behind(25 * time.Second), says: "had from 2026-05-04 12:00 to 2026-05-04 12:00 UTC"},
+		"the node's clock is behind":      {gpus: behind(25 * time.Second), says: "from 2026-05-04 12:00 to 2026-05-04 12:00 UTC"},
 		"it is right, and seconds sooner": {gpus: behind(0)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func DrainKind() playbook.Kind {
 		Name: "node.drain",
 		Role: playbook.RoleLever,
 		Doc: `Cordons a node and evicts its pods: as many at a time as their PodDisruptionBudgets let go, and those without one in turn, each when the one before
-has gone. Undo lifts the cordon, if this lever set it; pods that have gone stay where they went.
+has gone. Undo lifts the cordon, if this lever set it; evicted pods stay where they run now.
 
 The plan names every pod, and the budgets that hold pods back; one that can never let a pod go is refused. So are pods that nobody would make
 anew, and pods with an emptyDir on disk unless ` + "`delete_emptydir_data`" + ` says that its loss is right. DaemonSets' pods stay. Each pod gets its
@@ -75,17 +75,17 @@ func (l nodeDrain) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 		return machine.Plan{}, err
 	}
 	if len(m.pods) == 0 && !m.leaves && v.Node.Unschedulable {
-		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s, and no pod is there to be moved", kind, nodeFacts(v.Node))}
+		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s, and it has no pods to evict", kind, nodeFacts(v.Node))}
 	}
 	p.Mark, p.Whole = kube.MarkDrain, true
 	var out machine.Plan
 	if !v.Node.Unschedulable {
 		p.Do, p.Back = kube.NodeEdit{Cordon: new(true)}, kube.NodeEdit{Cordon: new(false), Annotate: noted(v.Node)}
 		out.Diff = []machine.FieldChange{{Path: "spec.unschedulable", From: "false", To: "true"}}
-		out.Undo = fmt.Sprintf("uncordon node %s; pods that have gone stay where they went", v.Node.Name)
+		out.Undo = fmt.Sprintf("uncordon node %s; evicted pods stay where they run now", v.Node.Name)
 	} else {
 		p.Cordoned = true
-		out.Undo = fmt.Sprintf("none is needed: node %s stays cordoned as it was, and pods that have gone stay where they went", v.Node.Name)
+		out.Undo = fmt.Sprintf("none is needed: node %s stays cordoned as it was, and evicted pods stay where they run now", v.Node.Name)
 	}
 	p.Pool = takesOut(&out, v)
 	out.Summary = fmt.Sprintf("drain node %s: %s", v.Node.Name, podCount(m.pods))
@@ -180,7 +180,7 @@ func longest(pods []kube.NodePod, p nodePayload) []string {
 		}
 	}
 	if total := max(inTurn, together); total > readSpan(p.Within) {
-		return []string{fmt.Sprintf("pods that use all of their time to finish need %s, and it is given up after %s", step.DurationText(total), step.DurationText(readSpan(p.Within)))}
+		return []string{fmt.Sprintf("pods that use their whole grace period need %s, but the drain is given up after %s", step.DurationText(total), step.DurationText(readSpan(p.Within)))}
 	}
 	return nil
 }

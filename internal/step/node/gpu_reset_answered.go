@@ -136,11 +136,11 @@ func (l gpuResetRequest) unasked(in step.Input, n kube.NodeState, label string, 
 	text := fmt.Sprintf("gpu.reset_request: node %s has the label %s already%s", n.Name, open, askedBy(n))
 	switch of, all := asksFor(n.Annotations[resetWhy]); {
 	case asking:
-		text += "; an answer was lost: if nobody has the request, take the label away"
+		text += "; an answer was lost: if nobody has the request, remove the label"
 	case all || len(gpus) > 0 && !slices.ContainsFunc(gpus, func(g string) bool { return !slices.Contains(of, g) }):
-		text += ": it was asked for; who has done it takes the label away"
+		text += ": it is requested; its receiver removes the label when it is done"
 	default:
-		text += fmt.Sprintf(": one request at a time; tell who has that one of %s too, or ask again when it is done and its label taken away", whichGPUs(gpus))
+		text += fmt.Sprintf(": one request at a time; tell its receiver about %s, too, or ask again once it is done and its label is removed", whichGPUs(gpus))
 	}
 	return &fault.Error{Reason: fault.NothingToDo, Message: text + ": " + unlabel(n)}
 }

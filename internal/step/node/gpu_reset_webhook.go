@@ -151,7 +151,7 @@ func (l gpuResetRequest) notTaken(ctx context.Context, in step.Input, plan machi
 	if err := l.relabel(ctx, in, plan, p, back, ""); err != nil {
 		return &fault.Error{
 			Reason: e.Reason, Unknown: true, Err: refusal,
-			Message: fmt.Sprintf("%s: the label of node %s could not be taken off (%v) after the request was not taken", plan.Step, plan.Target.Name, err),
+			Message: fmt.Sprintf("%s: the label of node %s could not be removed (%v) after the request was refused", plan.Step, plan.Target.Name, err),
 		}
 	}
 	return refusal
@@ -206,7 +206,7 @@ func (l gpuResetRequest) earlier(plan machine.Plan, receipt json.RawMessage) err
 	if l.repairs != nil {
 		where = " at " + l.repairs.Where()
 	}
-	return step.Invalid("%s: the reset of GPUs of node %s was asked for by an earlier version, which labelled no node: withdraw %s by hand%s",
+	return step.Invalid("%s: the reset of GPUs of node %s was requested by an earlier version, which labelled no node: withdraw %s by hand%s",
 		plan.Step, plan.Target.Name, what, where)
 }
 
@@ -231,7 +231,7 @@ func (l gpuResetRequest) Undo(ctx context.Context, in step.Input, plan machine.P
 	if o.Applied {
 		if _, err := l.ask(ctx, in, plan, p, true, ticket); err != nil {
 			if e := step.AsError(err); !e.Unknown && !e.Reason.Retryable() {
-				return nil, &fault.Error{Reason: e.Reason, Message: plan.Step + ": the request cannot be taken back, tell whoever answers it", Err: err}
+				return nil, &fault.Error{Reason: e.Reason, Message: plan.Step + ": the request cannot be withdrawn: tell its receiver", Err: err}
 			}
 			return nil, err
 		}
@@ -256,7 +256,7 @@ func (l gpuResetRequest) withTicket(o step.Observation, n kube.NodeState, plan m
 	case undo:
 		action, o.Progress = machine.ActionUndo, "the request about node "+n.Name+" was withdrawn"+as(ticket)
 	case o.Unsure:
-		o.Progress = fmt.Sprintf("whether the request about node %s arrived cannot be seen: ask who answers such requests; the node keeps the label %s until that is known", n.Name, label)
+		o.Progress = fmt.Sprintf("it is unknown whether the request for node %s arrived: ask its receiver; the node keeps the label %s until then", n.Name, label)
 		if !plan.Unrepeatable {
 			o.Progress += "; it can be sent again, the receiver takes it once; where nobody has it, take the label away: " + unlabel(n)
 		}

@@ -86,7 +86,7 @@ func unclaimed(kind string, n kube.NodeState) error {
 		return nil
 	}
 	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-		"%s: node %s belongs to %s: Responder leaves it alone until that is taken away", kind, n.Name, owners(n))}
+		"%s: node %s belongs to %s: Responder leaves it alone until that claim is removed", kind, n.Name, owners(n))}
 }
 
 // free returns a node that nobody else has claimed.
@@ -243,7 +243,7 @@ func (l node) look(ctx context.Context, in step.Input, plan machine.Plan, undo b
 	case err != nil:
 		return step.Observation{}, n, p, err
 	case n.UID != plan.Target.UID:
-		return foreignNode(n, p.Mark, "it was deleted and made anew"), n, p, nil
+		return foreignNode(n, p.Mark, "it was deleted and recreated"), n, p, nil
 	}
 	return edited(in, n, p, undo), n, p, nil
 }

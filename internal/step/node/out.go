@@ -54,7 +54,7 @@ func readWentOut(s string) (wentOut, error) {
 	when, rest, _ := strings.Cut(s, " ")
 	at, err := time.Parse(time.RFC3339, when)
 	if err != nil {
-		return wentOut{}, fmt.Errorf("%q begins with no time", step.Shorten(s))
+		return wentOut{}, fmt.Errorf("%q does not begin with a time", step.Shorten(s))
 	}
 	o := wentOut{at: at}
 	for _, part := range strings.Fields(rest) {
@@ -70,7 +70,7 @@ func readWentOut(s string) (wentOut, error) {
 		case "unseen":
 			o.unseen = true
 		default:
-			return wentOut{}, fmt.Errorf("%q is not known in it", step.Shorten(part))
+			return wentOut{}, fmt.Errorf("%q is an unknown field of it", step.Shorten(part))
 		}
 	}
 	return o, nil
@@ -195,19 +195,19 @@ func (l node) seenGoing(ctx context.Context, n kube.NodeState) (o wentOut, snap 
 // reboot. A reset without a reboot is proven only by people: they removed the
 // annotation, or the label of a request that was made after it.
 func (o wentOut) unmended(n kube.NodeState) string {
-	const hand = "; whoever mended it without a reboot, or knows that it needs none, takes the annotation " + kube.GPUsWhenOut + " away"
+	const hand = "; if it was repaired without a reboot, or needs no repair, remove the annotation " + kube.GPUsWhenOut
 	if !o.mends() || o.toldMended(n) {
 		return ""
 	}
 	why := strings.Join(o.findings(), ", and ")
 	why += " when it went out at " + o.at.UTC().Format("2006-01-02 15:04") + " UTC, "
 	if o.answered(n) || !o.told(n).at.IsZero() {
-		why += "the requests that were answered since were not for all of that, "
+		why += "the requests that were answered since did not cover all of that, "
 	}
 	why += "and "
 	switch {
 	case o.boot == "" || n.BootID == "":
-		return why + "whether it was rebooted since cannot be told" + hand
+		return why + "it is unknown whether it was rebooted since" + hand
 	case !o.rebooted(n):
 		return why + "it was not rebooted since" + hand
 	}
@@ -269,6 +269,6 @@ func (o wentOut) unreplaced(n kube.NodeState, uuids []string) string {
 	if len(still) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s was to be replaced when it went out at %s UTC, and is still there; whoever knows better takes the annotation %s away",
+	return fmt.Sprintf("%s was to be replaced when it went out at %s UTC, and is still there; if it needs no replacement, remove the annotation %s",
 		strings.Join(still, ", "), o.at.UTC().Format("2006-01-02 15:04"), kube.GPUsWhenOut)
 }

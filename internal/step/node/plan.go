@@ -169,10 +169,10 @@ func movable(kind, node string, pods []kube.NodePod, emptyDir bool) (moves, erro
 	}
 	var refused []string
 	if len(alone) > 0 {
-		refused = append(refused, fmt.Sprintf("nobody would make %s anew if it left node %s: it has no controller", strings.Join(alone, ", "), node))
+		refused = append(refused, fmt.Sprintf("%s on node %s has no controller: nothing would recreate it", strings.Join(alone, ", "), node))
 	}
 	if len(local) > 0 && !emptyDir {
-		refused = append(refused, fmt.Sprintf("the emptyDir of %s would be lost: give delete_emptydir_data: true where that is right", strings.Join(local, ", ")))
+		refused = append(refused, fmt.Sprintf("the emptyDir of %s would be lost: set delete_emptydir_data: true to accept that", strings.Join(local, ", ")))
 	}
 	switch {
 	case len(refused) > 0:

@@ -49,7 +49,7 @@ func (l podEvictFromNode) Plan(ctx context.Context, in step.Input) (machine.Plan
 		return machine.Plan{}, err
 	}
 	if !v.Node.Unschedulable {
-		return machine.Plan{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: node %s takes pods, so that the successor could come back to it: node.cordon it first", kind, v.Node.Name)}
+		return machine.Plan{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: node %s is schedulable, so the successor could return to it: run node.cordon first", kind, v.Node.Name)}
 	}
 	pods := slices.DeleteFunc(slices.Clone(v.Pods), func(x kube.NodePod) bool {
 		return x.Owner.Leaders() != step.RefOf(in.Service).Leaders() || with.Pod != "" && x.Name != with.Pod

@@ -83,13 +83,13 @@ func (l node) seenWell(ctx context.Context, kind string, n kube.NodeState, now t
 	case !n.Ready || len(n.Conditions) > 0:
 		return unproven("%s", strings.Join(orReady(n), ", "))
 	case n.WellSince.IsZero():
-		return unproven("since when its conditions are good is not known")
+		return unproven("it is unknown since when its conditions are good")
 	case now.Sub(n.WellSince) < hold:
 		return unproven("ready, with good conditions, for %s, wanted are %s", exactly(now.Sub(n.WellSince)), exactly(hold))
 	case out.unmended(n) != "":
 		return unproven("%s", out.unmended(n))
 	case !n.HasGPUs && !out.at.IsZero():
-		return unproven("it shows no GPUs any more, and had some when it went out at %s UTC; whoever took them out of it takes the annotation %s away",
+		return unproven("it shows no GPUs now, but had some when it went out at %s UTC; if they were removed, remove the annotation %s",
 			out.at.UTC().Format("2006-01-02 15:04"), kube.GPUsWhenOut)
 	case !n.HasGPUs:
 		return []string{fmt.Sprintf("ready, with good conditions, for %s; it has no GPUs", step.DurationText(now.Sub(n.WellSince)))}, nil
@@ -182,7 +182,7 @@ func gpusWell(now time.Time, answers []gpu.Answer) wellness {
 	for _, g := range snap.GPUs {
 		switch events := g.EventsSince; {
 		case events.IsZero():
-			out.since, out.but = snap.TakenAt, fmt.Sprintf("GPU %d: since when its events (XIDs) are known is not known", g.Index)
+			out.since, out.but = snap.TakenAt, fmt.Sprintf("GPU %d: it is unknown since when its events (XIDs) are recorded", g.Index)
 			return out
 		case events.After(out.since):
 			out.since, out.but = events, fmt.Sprintf("GPU %d: its events (XIDs) are not known before %s UTC", g.Index, events.UTC().Format("15:04:05"))

@@ -69,7 +69,7 @@ func (l nodeUncordon) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	}
 	for _, t := range n.Taints {
 		if keepsAway(t) {
-			words.Notes = append(words.Notes, fmt.Sprintf("its taint %s keeps pods away all the same, until node.untaint takes it off", t))
+			words.Notes = append(words.Notes, fmt.Sprintf("its taint %s still keeps pods away until node.untaint removes it", t))
 		}
 	}
 	p := nodePayload{Mark: kube.MarkCordon, Do: kube.NodeEdit{Cordon: new(false)}, Back: kube.NodeEdit{Cordon: new(true)}}

@@ -84,7 +84,7 @@ func ourTaint(kind string, n kube.NodeState) (kube.Taint, error) {
 	}
 	if len(others) > 0 {
 		return kube.Taint{}, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-			"%s: node %s has the taint %s, and no mark (%s) says that Responder put it there", kind, n.Name, strings.Join(others, " and "), kube.Tainted)}
+			"%s: node %s has the taint %s, and no mark (%s) records that Responder put it there", kind, n.Name, strings.Join(others, " and "), kube.Tainted)}
 	}
 	return kube.Taint{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: node %s has no taint of Responder's", kind, n.Name)}
 }

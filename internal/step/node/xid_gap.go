@@ -22,7 +22,7 @@ func (l node) xidGap(ctx context.Context, n kube.NodeState, out wentOut, now tim
 	}
 	const day = "2006-01-02 15:04"
 	if out.at.After(now) {
-		return fmt.Sprintf("its annotation %s says that it went out at %s UTC, which lies ahead", kube.GPUsWhenOut, out.at.UTC().Format(day))
+		return fmt.Sprintf("its annotation %s says that it went out at %s UTC, which is in the future", kube.GPUsWhenOut, out.at.UTC().Format(day))
 	}
 	from, till := now, time.Time{}
 	var uuids []string
@@ -53,8 +53,8 @@ func (l node) xidGap(ctx context.Context, n kube.NodeState, out wentOut, now tim
 		}
 		why = fmt.Sprintf("; by dcgm-exporter: %v", err)
 	}
-	return fmt.Sprintf("it is out since %s UTC, and which XIDs its GPUs had from %s to %s UTC is not known by %s%s; "+
-		"a reboot makes up for that, or an answered request for all of its GPUs that was made after it; whoever knows that they need nothing takes the annotation %s away",
+	return fmt.Sprintf("it is out since %s UTC, and the XIDs of its GPUs from %s to %s UTC are unknown to %s%s; "+
+		"a reboot closes that gap, and so does an answered request for all of its GPUs made after it; if they need nothing, remove the annotation %s",
 		out.at.UTC().Format(day), from.UTC().Format(day), till.UTC().Format(day), snap.Source, why, kube.GPUsWhenOut)
 }
 
