@@ -100,7 +100,8 @@ var mayImport = map[string][]string{
 		"internal/audit", "internal/config/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/playbook",
 	},
 
-	// For tests only: servers, and the conformance test of levers.
+	// For tests only: servers, the conformance test of levers, and test binaries that stand for the program.
+	"internal/audit/audittest":              {"internal/audit"},
 	"internal/gitops/gittest":               {}, // git's own HTTP server on repositories of a test's own
 	"internal/gpu/podresources/kubelettest": {}, // the kubelet's API, as a real gRPC server: of who asks it it knows nothing
 	"internal/gpu/nvml/nvmltest":            {}, // NVIDIA's driver library, as C: of who calls it it knows nothing
