@@ -13,78 +13,64 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-const pauseLong = `Keep runs from acting: everything, or one service or playbook. Alerts are still
-taken in and recorded; a change under way is finished or undone. A pause
-survives restarts, until 'responder unpause' lifts it.
+const pauseLong = `Keep runs from acting: all runs, or those of one service or playbook. Alerts are
+still received and recorded. A change in progress is finished or undone. A pause
+survives restarts; 'responder unpause' lifts it.
 
-With --intake it is the receiver that pauses: notifications are refused with
-503 and nothing is recorded of them. Alertmanager keeps trying, and repeats what
-still fires. Runs go on.`
+With --intake the receiver is paused instead: it refuses notifications with 503
+and records nothing of them. Alertmanager keeps trying, and repeats alerts that
+still fire. Runs continue.`
 
 func newPauseCommand(p *command.Process) *cobra.Command {
-	c := client.Client{Process: p}
-	var r api.PauseRequest
-	var out command.Output
-	cmd := &cobra.Command{
+	return pauseCommand(p, http.MethodPost, &cobra.Command{
 		Use:   "pause --reason TEXT",
-		Short: "Keep runs from acting: everything, or one service or playbook",
+		Short: "Keep runs from acting: all of them, or those of one service or playbook",
 		Long:  pauseLong,
-		Args:  none,
 		Example: `  responder pause --reason 'datacenter maintenance'
   responder pause --service serving/chat --reason 'load test'
   responder pause --intake --reason 'the volume is being moved'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if r.Reason == "" {
-				return errors.New("why? a pause takes --reason, which everyone who meets it is shown")
-			}
-			var answer api.PauseList
-			if err := c.Send(cmd.Context(), http.MethodPost, client.PausesPath, r, &answer); err != nil {
-				return err
-			}
-			if answer.Note != "" {
-				fmt.Fprintf(p.Stderr, "responder: %s; 'responder services' and 'responder playbook list --server URL' list the names\n", answer.Note)
-			}
-			return out.PrintTable(p.Stdout, answer.Pauses, pauseTable(answer.Pauses))
-		},
-	}
-	c.AddFlags(cmd)
-	addPauseFlags(cmd, &r)
-	out.AddFlag(cmd)
-	return cmd
+	})
 }
 
 func newUnpauseCommand(p *command.Process) *cobra.Command {
+	return pauseCommand(p, http.MethodDelete, &cobra.Command{
+		Use:   "unpause",
+		Short: "Lift a pause",
+		Long: `Lift the pause with exactly this scope; without --service, --playbook and --intake,
+the pause of all runs. Runs that waited check again before they act.`,
+		Example: `  responder unpause --reason 'maintenance is over'
+  responder unpause --service serving/chat`,
+	})
+}
+
+// pauseCommand completes a command that sets or lifts a pause, and prints the
+// pauses in force after it.
+func pauseCommand(p *command.Process, method string, cmd *cobra.Command) *cobra.Command {
 	c := client.Client{Process: p}
 	var r api.PauseRequest
 	var out command.Output
-	cmd := &cobra.Command{
-		Use:   "unpause",
-		Short: "Lift a pause",
-		Long: `Lift the pause with exactly this scope: without --service and --playbook the
-one over everything. Runs that waited look again before they act.`,
-		Args: none,
-		Example: `  responder unpause --reason 'maintenance is over'
-  responder unpause --service serving/chat`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer api.PauseList
-			if err := c.Send(cmd.Context(), http.MethodDelete, client.PausesPath, r, &answer); err != nil {
-				return err
-			}
-			return out.PrintTable(p.Stdout, answer.Pauses, pauseTable(answer.Pauses))
-		},
+	cmd.Args = none
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if method == http.MethodPost && r.Reason == "" {
+			return errors.New("missing --reason: a pause needs one")
+		}
+		var answer api.PauseList
+		if err := c.Send(cmd.Context(), method, client.PausesPath, r, &answer); err != nil {
+			return err
+		}
+		if answer.Note != "" {
+			fmt.Fprintf(p.Stderr, "responder: %s; 'responder services' and 'responder playbook list --server URL' list the names\n", answer.Note)
+		}
+		return out.PrintTable(p.Stdout, answer.Pauses, pauseTable(answer.Pauses))
 	}
 	c.AddFlags(cmd)
-	addPauseFlags(cmd, &r)
-	out.AddFlag(cmd)
-	return cmd
-}
-
-func addPauseFlags(cmd *cobra.Command, r *api.PauseRequest) {
 	cmd.Flags().StringVar(&r.Service, "service", "", "only this service")
 	cmd.Flags().StringVar(&r.Playbook, "playbook", "", "only this playbook")
-	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
-	cmd.Flags().BoolVar(&r.Intake, "intake", false, "the receiver, instead of runs")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "why; it is recorded")
+	cmd.Flags().BoolVar(&r.Intake, "intake", false, "the receiver instead of runs")
 	cmd.MarkFlagsMutuallyExclusive("service", "playbook", "intake")
+	out.AddFlag(cmd)
+	return cmd
 }
 
 func newPausesCommand(p *command.Process) *cobra.Command {
