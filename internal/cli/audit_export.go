@@ -25,13 +25,13 @@ func newAuditExportCommand(p *command.Process) *cobra.Command {
   responder audit verify journal-copy.db --key journal.pub`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
-				return errors.New("where to? name the file with --to")
+				return errors.New("missing --to: the file to write")
 			}
 			n, err := exportJournal(cmd.Context(), &c, file, force)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.Stdout, "%s: %d bytes; prove it with: responder audit verify %s --key journal.pub\n", file, n, file)
+			_, err = fmt.Fprintf(p.Stdout, "%s: %d bytes; verify it with: responder audit verify %s --key journal.pub\n", file, n, file)
 			return err
 		},
 	}
@@ -120,8 +120,8 @@ func newAuditCheckpointCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Print a signed checkpoint to keep elsewhere",
-		Long: `Print a signed note of the log's origin, size and root hash. Kept on another
-machine it proves later that nothing it covers was cut off or rolled back.`,
+		Long: `Print a signed note of the log's origin, size and root hash. Keep it on another
+machine: it proves later that the log was not truncated or rolled back.`,
 		Args: none,
 		Example: `  responder audit checkpoint > kept.checkpoint
   responder audit verify journal.db --key journal.pub --checkpoint kept.checkpoint`,

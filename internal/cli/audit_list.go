@@ -63,7 +63,7 @@ func newAuditShowCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SEQ",
 		Short: "Print one entry of the journal in full",
-		Args:  one("which entry? 'responder audit list' shows their numbers"),
+		Args:  one("SEQ; 'responder audit list' shows the numbers"),
 		Example: `  responder audit show 17
   responder audit show 17 --file journal.db -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

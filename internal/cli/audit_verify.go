@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,21 +21,21 @@ func newAuditVerifyCommand(p *command.Process) *cobra.Command {
 	var key, checkpoint, file string
 	cmd := &cobra.Command{
 		Use:   "verify FILE --key PUB",
-		Short: "Prove a copy of the journal unaltered, offline, with only the public key",
+		Short: "Verify that a copy of the journal is unaltered: offline, with the public key alone",
 		Long: `Check every entry of a copied journal against the Merkle tree, and the tree
 against the signed checkpoints in the file. An entry that was edited, removed,
-inserted or reordered is found and named. That the end was cut off shows only
-against a checkpoint that was kept elsewhere: give it with --checkpoint.
+inserted or reordered is found and named. A log that was truncated at its end is
+found only with a checkpoint that was kept elsewhere: give it with --checkpoint.
 
 Exit codes:
   0  intact
-  1  not, or it cannot be examined`,
+  1  altered, or it cannot be examined`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && file != "" {
-				return fmt.Errorf("which one? %q and --file %q are two; give one of them", args[0], file)
+				return fmt.Errorf("%q and --file %q are both given; give one", args[0], file)
 			}
 			if len(args) == 0 && file == "" {
-				return errors.New("which file? responder audit verify FILE --key PUB; " + whereJournals)
+				return missing("FILE; " + whereJournals)
 			}
 			return atMostOne(cmd, args)
 		},

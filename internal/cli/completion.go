@@ -11,7 +11,7 @@ func newCompletionCommand(p *command.Process) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish",
 		Short:     "Print the completion script of a shell",
-		Args:      one("for which shell? there is bash, zsh and fish"),
+		Args:      one("the shell: bash, zsh or fish"),
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		Example: `  source <(responder completion bash)
   responder completion zsh > "${fpath[1]}/_responder"
@@ -25,7 +25,7 @@ func newCompletionCommand(p *command.Process) *cobra.Command {
 			case "fish":
 				return root.GenFishCompletion(p.Stdout, true)
 			default:
-				return fmt.Errorf("no completion for %q; there is bash, zsh and fish", args[0])
+				return fmt.Errorf("no completion for %q; give bash, zsh or fish", args[0])
 			}
 		},
 	}

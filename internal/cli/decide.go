@@ -17,7 +17,7 @@ import (
 // decision is a command that tells a run what a person decides.
 type decision struct {
 	verb   string                                // of the API
-	needs  string                                // asked for a missing reason; empty: it may be missing
+	needs  string                                // error for a missing reason; empty: it is optional
 	reason string                                // what --reason is
 	check  func() error                          // of the other flags; nil: they are always good
 	said   func(id string, after api.Run) string // printed once it is taken
@@ -28,7 +28,7 @@ type decision struct {
 func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra.Command) *cobra.Command {
 	c := client.Client{Process: p}
 	var out command.Output
-	cmd.Args = one(whichRun)
+	cmd.Args = one(runArgument)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.check != nil {
 			if err := o.check(); err != nil {
@@ -61,7 +61,7 @@ func says(format string) func(string, api.Run) string {
 // addQuestionFlags names the question and the plan that are decided about.
 func addQuestionFlags(cmd *cobra.Command, d *api.DecisionRequest) {
 	cmd.Flags().StringVar(&d.Digest, "digest", "", "digest of the plan you saw; a different one is refused")
-	cmd.Flags().StringVar(&d.Gate, "gate", "", "the question you answer (default: the one that is open)")
+	cmd.Flags().StringVar(&d.Gate, "gate", "", "ID of the question you answer (default: the open one)")
 }
 
 func newApproveCommand(p *command.Process) *cobra.Command {
@@ -69,25 +69,25 @@ func newApproveCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
 		Short: "Approve the plan that a run asks about",
-		Long: `Approve the plan that a run asks about. The approval is bound to the plan: when
-the world has moved since, it is void and a fresh plan is shown. --digest names
-the plan you saw ('responder runs show RUN' prints it), so that no other one is
-approved by accident.
+		Long: `Approve the plan that a run asks about. The approval counts for this plan only: if
+the cluster has changed since, the run plans again and asks again. --digest names
+the plan you saw, as 'responder runs show RUN' prints it; another plan is then
+refused.
 
-Where several people are needed, your approval counts and the run goes on asking
-the others. --break-glass approves alone, if a rule of the policy names you for
-that; it takes --reason and stands out in the log.`,
+If more approvals are needed, yours counts and the run still asks the others.
+--break-glass approves alone, if a rule of the policy allows you to. It needs
+--reason and stands out in the log.`,
 		Example: `  responder approve r-01JDXYZ
   responder approve r-01JDXYZ --digest sha256:5f2c... --reason 'deploy is the cause'
   responder approve r-01JDXYZ --break-glass --reason 'nobody else answers, checkout is down'`,
 	}
 	addQuestionFlags(cmd, &d)
-	cmd.Flags().BoolVar(&d.BreakGlass, "break-glass", false, "approve alone, past what is needed; takes --reason")
+	cmd.Flags().BoolVar(&d.BreakGlass, "break-glass", false, "approve alone, without the other approvals; needs --reason")
 	return decision{
-		verb: "approve", reason: "why, for the record",
+		verb: "approve", reason: "why; it is recorded",
 		check: func() error {
 			if d.BreakGlass && d.Reason == "" {
-				return errors.New("why? --break-glass takes --reason, which stands out in the run's record")
+				return errors.New("missing --reason: --break-glass needs one")
 			}
 			return nil
 		},
@@ -109,7 +109,7 @@ func newDenyCommand(p *command.Process) *cobra.Command {
 	}
 	addQuestionFlags(cmd, &d)
 	return decision{
-		verb: "deny", reason: "why, for the record", needs: "why? a denial takes --reason, which the run's record keeps",
+		verb: "deny", reason: "why; it is recorded", needs: "missing --reason: a denial needs one",
 		said: says("denied %s"),
 	}.command(p, &d, cmd)
 }
@@ -119,15 +119,15 @@ func newReplanCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replan RUN",
 		Short: "Ask for a fresh plan instead of the one a run asks about",
-		Long: `Ask for a fresh plan instead of the one a run asks about. The question and all
-approvals of it are void; the lever is planned as the world is now, guards and
-policy are asked again, and people decide about the new plan. Whoever may decide
-may ask for this, a few times for one lever.`,
+		Long: `Ask for a fresh plan instead of the one a run asks about. The question and its
+approvals become void. The lever is planned again, guards and policy are evaluated
+again, and people decide about the new plan. Everyone who may decide may ask for
+it, a few times for one lever.`,
 		Example: "  responder replan r-01JDXYZ --reason 'the node is back'",
 	}
 	addQuestionFlags(cmd, &d)
 	return decision{
-		verb: "replan", reason: "why, for the record",
+		verb: "replan", reason: "why; it is recorded",
 		said: func(id string, _ api.Run) string {
 			return id + " plans afresh; look at what it asks then with: " + runview.ShowCommand(id)
 		},
@@ -142,7 +142,7 @@ func newRunsCancelCommand(p *command.Process) *cobra.Command {
 		Example: "  responder runs cancel r-01JDXYZ --reason 'handled by hand'",
 	}
 	return decision{
-		verb: "cancel", reason: "why, for the record", needs: "why? cancelling takes --reason, which the run's record keeps",
+		verb: "cancel", reason: "why; it is recorded", needs: "missing --reason: a cancellation needs one",
 		said: says("asked %s to stop"),
 	}.command(p, &d, cmd)
 }
@@ -153,19 +153,19 @@ func newRunsResolveCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resolve RUN --applied|--not-applied --reason TEXT",
 		Short: "Tell a held run what became of its change",
-		Long: `A run is held when it cannot prove whether its change happened. Look at the
-target yourself, then say which it is; the run goes on from there.`,
+		Long: `A run is held when it does not know whether its change was made. Check the target
+yourself, then state which it is. The run continues from there.`,
 		Example: `  responder runs resolve r-01JDXYZ --not-applied --reason 'generation is still 7'
   responder runs resolve r-01JDXYZ --applied --reason 'replicas are 5'`,
 	}
-	cmd.Flags().BoolVar(&applied, "applied", false, "the change is in the world")
-	cmd.Flags().BoolVar(&notApplied, "not-applied", false, "it is not")
+	cmd.Flags().BoolVar(&applied, "applied", false, "the change was made")
+	cmd.Flags().BoolVar(&notApplied, "not-applied", false, "the change was not made")
 	d.Applied = &applied
 	return decision{
-		verb: "resolve", reason: "how you know, for the record", needs: "how do you know? --reason says it, and the run's record keeps it",
+		verb: "resolve", reason: "how you know; it is recorded", needs: "missing --reason: state how you know",
 		check: func() error {
 			if applied == notApplied {
-				return errors.New("which is it? say --applied or --not-applied")
+				return errors.New("give either --applied or --not-applied")
 			}
 			return nil
 		},
@@ -177,19 +177,19 @@ func newRunsReleaseCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest
 	cmd := &cobra.Command{
 		Use:   "release RUN --reason TEXT",
-		Short: "Let go of a run that was set aside",
-		Long: `A run is set aside when it cannot be processed: its record cannot be read, its
-playbook no longer compiles, or the service died over it again and again.
-'responder runs list' shows it as "quarantined". What it changed is still in
-place, and so are its locks, so that no other run acts over what it left behind.
+		Short: "End a run that is quarantined",
+		Long: `A run is quarantined when it cannot be processed: its record cannot be read, its
+playbook no longer compiles, or the service crashed on it several times. What it
+changed stays in place. It keeps its locks, so that no other run changes the same
+target.
 
-Look at the target yourself and put right what is half done. Then release the
-run: it ends, its locks are free, and its alerts start a new run with the next
-notification if they still fire.`,
+Check the target yourself and finish or undo what is half done. Then release the
+run. It ends, its locks are free, and alerts that still fire start a new run with
+the next notification.`,
 		Example: "  responder runs release r-01JDXYZ --reason 'replicas are 4 as before, nothing is half done'",
 	}
 	return decision{
-		verb: "release", reason: "what you found, for the record", needs: "what did you find? --reason says it, and the journal keeps it",
+		verb: "release", reason: "what you found; it is recorded", needs: "missing --reason: state what you found",
 		said: says("released %s"),
 	}.command(p, &d, cmd)
 }

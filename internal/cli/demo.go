@@ -17,12 +17,12 @@ func newDemoCommand(p *command.Process) *cobra.Command {
 		Short: "Watch an incident being found, explained, fixed and verified, in a simulated cluster",
 		Long: `Run one incident from alert to verified fix on this machine, in about half a
 minute: no cluster, no accounts. The cluster, its engines and its Prometheus are
-simulated, faster than life; the receiver, the playbooks, the executor and the
-journal are the real ones, and the alert comes in over HTTP as Alertmanager
+simulated and run faster than real time. The receiver, the playbooks, the executor
+and the journal are the real ones, and the alert arrives over HTTP as Alertmanager
 sends it.
 
-You are asked to approve the fix; --yes answers by itself. Ctrl-C cancels the
-run, which first takes back what is not proven.
+You are asked to approve the fix; --yes approves it without asking. Ctrl-C cancels
+the run, which first undoes an unproven change.
 
 Scenarios:
 ` + scenarioHelp() + `
@@ -36,7 +36,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, _ []string) error { return demo.Run(cmd.Context(), p, o) },
 	}
 	cmd.Flags().StringVar(&o.Scenario, "scenario", sandbox.Scenarios()[0].Name, "the incident")
-	cmd.Flags().BoolVar(&o.Yes, "yes", false, "approve by itself, for scripts")
+	cmd.Flags().BoolVar(&o.Yes, "yes", false, "approve without asking, for scripts")
 	cmd.Flags().StringVar(&o.Dir, "dir", "", "keep the journal and its public key here (default: a temporary directory, removed at the end)")
 	cmd.Flags().Float64Var(&o.Speed, "speed", demo.DefaultSpeed, "simulated seconds per real second")
 	o.Out.AddFlag(cmd)

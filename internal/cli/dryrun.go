@@ -25,7 +25,7 @@ func newDryRunCommand(p *command.Process) *cobra.Command {
   responder dry-run --sandbox bad-rollout`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Config == "" && f.Sandbox == "" {
-				return errors.New("on what? --config FILE names a cluster, --sandbox SCENARIO simulates one")
+				return errors.New("missing --config or --sandbox: the configuration of a cluster, or a scenario to simulate")
 			}
 			var err error
 			if f.Source.Labels, err = dryrun.ParseAlert(f.Alert); err != nil {
@@ -46,12 +46,12 @@ func newDryRunCommand(p *command.Process) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&f.Source.File, "file", "f", "", "webhook body of Alertmanager; - reads standard input")
 	cmd.Flags().StringArrayVar(&f.Alert, "alert", nil, "a label of one alert that fires now, label=value; repeat it for each label")
-	cmd.Flags().StringVar(&f.Source.FromAlertmanager, "from-alertmanager", "", "take the alerts that fire at this Alertmanager, URL")
+	cmd.Flags().StringVar(&f.Source.FromAlertmanager, "from-alertmanager", "", "URL of an Alertmanager, to use its firing alerts")
 	cmd.Flags().StringVar(&f.Config, "config", "", "configuration of the service")
-	cmd.Flags().StringVar(&f.Sandbox, "sandbox", "", "walk through a simulated cluster instead, without network: "+strings.Join(scenarioNames(), ", ")+"; without alerts given, its own is taken")
+	cmd.Flags().StringVar(&f.Sandbox, "sandbox", "", "use a simulated cluster instead, without network: "+strings.Join(scenarioNames(), ", ")+"; the default alert is its own")
 	cmd.Flags().StringVar(&f.Playbook, "playbooks", "", "playbook file or directory (default: the configuration's, else the shipped ones)")
 	cmd.Flags().StringVar(&f.Policy, "policy", "", "file of rules over all playbooks (default: the configuration's)")
-	cmd.Flags().DurationVar(&f.Timeout, "timeout", 2*time.Minute, "most time to spend")
+	cmd.Flags().DurationVar(&f.Timeout, "timeout", 2*time.Minute, "time limit")
 	cmd.Flags().BoolVarP(&f.Verbose, "verbose", "v", false, "show the program's own log")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
 	completeScenarios(cmd, "sandbox")
@@ -59,15 +59,15 @@ func newDryRunCommand(p *command.Process) *cobra.Command {
 	return cmd
 }
 
-const dryRunLong = `Walk alerts through the same receiver, playbooks, guards and levers as the
-service, live against the configured cluster and Prometheus, and change nothing.
-Shows which playbook matched and why others did not, every check's evidence,
-the path taken, the guards' verdicts, what would change, who would be asked, and
-what would follow if it did not help.
+const dryRunLong = `Pass alerts through the same receiver, playbooks, guards and levers as the
+service, with the configured cluster and Prometheus, and change nothing. The output
+shows which playbook matched and why others did not, the evidence of every check,
+the path taken, the verdicts of the guards, what would change, who would be asked,
+and what would follow if the change did not help.
 
 Exit codes:
   0  nothing to do
   1  an error
-  2  would act, or propose to
+  2  would act, or ask to
   3  refused by a guard or by the lever itself
   4  no playbook matched, or no service was found`

@@ -8,7 +8,7 @@ import (
 )
 
 func newEngineCommand(p *command.Process) *cobra.Command {
-	return group("engine", "What is known about the serving engines", newEngineFlagsCommand(p))
+	return group("engine", "Show the flags of the serving engines", newEngineFlagsCommand(p))
 }
 
 // completeFlags completes the names of an engine's flags: of any engine, where

@@ -19,18 +19,17 @@ func newEngineFlagsCommand(p *command.Process) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "flags [ENGINE]",
-		Short: "List the flags of the serving engines: what they take, what they trade",
-		Long: `List the flags of the serving engines that a run may change: what values they take,
-what holds where they are not set, and with -o wide or --flag what more or less of
-them gives and takes. gitops.set_flag, playbook lint and gitops set refuse what is
-not so.
+		Short: "List the flags of the serving engines, with their values and effects",
+		Long: `List the flags of the serving engines that a run may change: the values they take
+and the defaults. -o wide and --flag add the effects of higher and lower values.
+gitops.set_flag, playbook lint and gitops set refuse invalid values.
 
-A flag that is not listed is not known. A run changes such a one where it stands in
-Git already, and adds it only where the playbook says unknown_flag: add.
+A flag that is not listed is unknown. A run changes an unknown flag only if Git
+already sets it. It adds one only if the playbook has unknown_flag: add.
 
---all lists those that a run never changes, too: what decides what is served, on
-which GPUs, where and to whom, and what is measured of it. No proof by latency and
-errors can show that such a change was right.`,
+--all also lists the flags that a run never changes: those that decide what is
+served, on which GPUs, where and to whom, and what is measured. A proof by latency
+and errors cannot show that such a change was right.`,
 		Args:      cobra.MatchAll(atMostOne, knownEngine),
 		ValidArgs: engine.Names(),
 		Example: `  responder engine flags

@@ -13,7 +13,7 @@ import (
 )
 
 func newGitopsCommand(p *command.Process) *cobra.Command {
-	return group("gitops", "What Git holds of a service, and what was last verified",
+	return group("gitops", "Show what Git holds for a service, and what was last verified",
 		newGitopsLocateCommand(p), newGitopsSetCommand(p), newGitopsLastGoodCommand(p), newGitopsCheckCommand(p))
 }
 
@@ -24,8 +24,8 @@ func newGitopsLastGoodCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "last-good",
 		Short: "List the values and commits that were last verified",
-		Long: `List the value of each variable that a run last proved to be good, and the commit
-that has it. What was merely deployed, or undone, is not in it.`,
+		Long: `List the value of each variable that a run last verified, with its commit. Values
+that were only deployed, or undone, are not listed.`,
 		Args: none,
 		Example: `  responder gitops last-good
   responder gitops last-good --service serving/chat -o yaml`,

@@ -18,12 +18,12 @@ func newGitopsLocateCommand(p *command.Process) *cobra.Command {
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "locate --service NAME --flag FLAG | --replicas",
-		Short: "Show where in Git a flag or the replicas of a service stand, and why that place counts",
-		Long: `Show where in Git a flag of the engine, or the number of replicas of a service,
-stands, and why that place counts. It looks at the head of the branch that is
-deployed or, with --path, in a local checkout, and changes nothing. A flag that
-is not set is shown at the place where it would be added; one that is not set and
-that no engine is known to have is a mistake.`,
+		Short: "Show where Git sets a flag or the replicas of a service, and why there",
+		Long: `Show where Git sets a flag of the engine, or the number of replicas of a service,
+and why that place is the one in effect. The command reads the head of the deployed
+branch or, with --path, a local checkout, and changes nothing. For a flag that is
+not set it shows the place where the flag would be added. A flag that is not set
+and that the engine does not have is an error.`,
 		Args: none,
 		Example: `  responder gitops locate --service serving/chat --flag max-num-seqs --config responder.yaml
   responder gitops locate --service serving/chat --replicas --path . --source apps/chat`,

@@ -57,11 +57,11 @@ func (f *placeFlags) add(cmd *cobra.Command) {
 func (f *placeFlags) variable() (gitops.Variable, error) {
 	switch {
 	case f.service == "":
-		return gitops.Variable{}, errors.New("of which service? --service names it; 'responder services' lists them")
+		return gitops.Variable{}, errors.New("missing --service; 'responder services' lists the names")
 	case f.flag == "" && !f.replicas:
-		return gitops.Variable{}, errors.New("of what? --flag names a flag of the engine, --replicas means their number")
+		return gitops.Variable{}, errors.New("missing --flag or --replicas: a flag of the engine, or the number of replicas")
 	case f.flag == "replicas":
-		return gitops.Variable{}, errors.New("replicas are no flag of an engine: --replicas means their number")
+		return gitops.Variable{}, errors.New("replicas is not a flag of an engine; use --replicas")
 	case f.engine != "":
 		if err := checkEngine(f.engine); err != nil {
 			return gitops.Variable{}, err

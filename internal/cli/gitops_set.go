@@ -25,16 +25,17 @@ func newGitopsSetCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set --service NAME --flag FLAG --value VALUE --dry-run",
 		Short: "Show the difference that setting a flag or the replicas in Git would make",
-		Long: `Show the difference that setting a flag of the engine, or the number of
-replicas, in Git would make: the bytes of the value and nothing else. It looks at
-the head of the branch that is deployed or, with --path, in a local checkout.
+		Long: `Show the difference that setting a flag of the engine, or the number of replicas,
+would make in Git. Only the bytes of the value change. The command reads the head
+of the deployed branch or, with --path, a local checkout.
 
-It never writes: without --dry-run it is refused. Changes go through runs, which
-are guarded, proven and taken back. What a run would refuse is refused here, too: a
-value that the engine does not take, a flag that is not known and would be added, a
-number of replicas beyond the service's min_ready and max_scale.
-The value that was last verified, last_good in a playbook, is what 'responder
-gitops last-good' shows: a running Responder has it in its journal.`,
+It never writes: --dry-run is required. Changes are made by runs, which have
+guards, a proof and an undo. What a run would refuse is refused here too: a value
+that the engine does not take, an unknown flag that would be added, a number of
+replicas outside the service's min_ready and max_scale.
+
+'responder gitops last-good' shows the value that last_good stands for in a
+playbook. It asks a running service.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.replicas && len(args) == 1 && value == "" {
 				return fmt.Errorf("--replicas takes no number; write --replicas --value %s", args[0])
@@ -49,9 +50,9 @@ gitops last-good' shows: a running Responder has it in its journal.`,
 			case err != nil:
 				return err
 			case !dryRun:
-				return errors.New("changes go through runs, which are guarded, proven and taken back; --dry-run shows the difference")
+				return errors.New("missing --dry-run: changes are made by runs, which have guards, a proof and an undo; --dry-run shows the difference")
 			case value == "":
-				return errors.New("to what? --value says it")
+				return errors.New("missing --value")
 			case value == "last_good":
 				return fmt.Errorf("--value last_good is for playbooks: the value that a run last verified stands in the journal of a running Responder, which this command does not ask. "+
 					"'responder gitops last-good --service %s' asks it (--server says where it is): give the value that it shows", f.service)

@@ -21,7 +21,7 @@ import (
 )
 
 func newGPUCommand(p *command.Process) *cobra.Command {
-	return group("gpu", "What is known of the nodes' GPUs", newGPUStatusCommand(p))
+	return group("gpu", "Show the health of the nodes' GPUs", newGPUStatusCommand(p))
 }
 
 // gpuFlags say whose GPUs are asked about.
@@ -36,21 +36,21 @@ func newGPUStatusCommand(p *command.Process) *cobra.Command {
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "status [NODE...]",
-		Short: "Judge the GPUs of nodes, and show why",
-		Long: `Read the state of the GPUs of these nodes, or of all nodes that have some, and
-judge each of them: healthy, busy (at full load, as it should), unknown (too
-little can be read), degraded, throttled or failing. With nodes named, every GPU
-is a row; otherwise every node is one. Findings follow below, worst first, with
-the raw values; -o wide adds where each rule comes from.
+		Short: "Judge the GPUs of nodes, with the reasons",
+		Long: `Read the state of the GPUs of the given nodes, or of all nodes with GPUs, and judge
+each GPU: healthy, busy (full load, as intended), unknown (too few readings),
+degraded, throttled or failing. With nodes given, each GPU is a row; otherwise each
+node is. Findings follow below the table, worst first, with the raw values. -o wide
+adds the source of each rule.
 
-GPUs of the same product are compared with each other, so what is said of a node
-may depend on which others are asked. Nothing is changed.
+GPUs of the same product are compared with each other, so a verdict may depend on
+which nodes are asked. Nothing is changed.
 
 Exit codes:
   0  all are healthy or busy
   1  an error
   2  one is degraded, throttled or failing
-  3  one is unknown, or there is none, and none is worse`,
+  3  none is worse than unknown, or there are no GPUs`,
 		Args: cobra.ArbitraryArgs,
 		Example: `  responder gpu status --config responder.yaml
   responder gpu status gpu-17 gpu-18 --config responder.yaml -o json
@@ -69,7 +69,7 @@ Exit codes:
 	}
 	cmd.Flags().StringVar(&f.config, "config", "responder.yaml", "configuration file")
 	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "ask a simulated cluster instead: "+strings.Join(scenarioNames(), ", "))
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Second, "most time to spend")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Second, "time limit")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
 	completeScenarios(cmd, "sandbox")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, named []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -107,7 +107,7 @@ func (f gpuFlags) completeNodes(ctx context.Context, p *command.Process, named [
 // gpuStatus asks about nodes, all that have GPUs when none is named.
 func gpuStatus(ctx context.Context, p *command.Process, f gpuFlags, nodes []string) (_ []judge.NodeJudgement, err error) {
 	if f.timeout <= 0 {
-		return nil, fmt.Errorf("--timeout %s: it must be more than nothing", f.timeout)
+		return nil, fmt.Errorf("--timeout %s: want a positive duration", f.timeout)
 	}
 	nodes, err = nodeNames(nodes)
 	if err != nil {
@@ -127,7 +127,7 @@ func gpuStatus(ctx context.Context, p *command.Process, f gpuFlags, nodes []stri
 	defer cancel()
 	if len(nodes) == 0 {
 		if w.GPUNodes == nil {
-			return nil, errors.New("of which nodes? name them, or set kubernetes in " + f.config + " so that they can be listed")
+			return nil, errors.New("missing argument: NODE...; or set kubernetes in " + f.config + ", so that nodes can be listed")
 		}
 		if nodes, err = w.GPUNodes(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -145,7 +145,7 @@ func nodeNames(named []string) ([]string, error) {
 	var out []string
 	for _, n := range named {
 		if problems := validation.IsDNS1123Subdomain(n); len(problems) > 0 {
-			return nil, fmt.Errorf("%q is no name of a node: %s", runview.Cut(n, 100), problems[0])
+			return nil, fmt.Errorf("%q is not the name of a node: %s", runview.Cut(n, 100), problems[0])
 		}
 		if !slices.Contains(out, n) {
 			out = append(out, n)

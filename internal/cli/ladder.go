@@ -17,13 +17,13 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-const ladderLong = `Show how far each lever can be trusted on each service: how often it was tried,
-what came of it, its effective level of autonomy and what holds it there.
+const ladderLong = `Show the track record of each lever on each service: how often it was tried, the
+results, its effective level of autonomy and what holds it at that level.
 
-A lever that is not proven to help several times in a row is demoted to suggest
-by itself, and people are told; 'responder ladder promote' lifts that. The other
-way nothing happens by itself: when a lever was verified often enough in a row, a
-line proposes what to change in the configuration.`
+A lever that does not help several times in a row is demoted to suggest
+automatically, and people are told. 'responder ladder promote' lifts the demotion.
+Nothing is ever raised automatically: when a lever was verified often enough in a
+row, a line below the table proposes what to change in the configuration.`
 
 func newLadderCommand(p *command.Process) *cobra.Command {
 	c := client.Client{Process: p}
@@ -31,7 +31,7 @@ func newLadderCommand(p *command.Process) *cobra.Command {
 	var service, playbook string
 	cmd := &cobra.Command{
 		Use:   "ladder",
-		Short: "Show how far levers can be trusted, and what holds each at its level",
+		Short: "Show the track record of levers, and what holds each at its level",
 		Long:  ladderLong,
 		Args:  verbOrNothing,
 		Example: `  responder ladder
@@ -74,15 +74,15 @@ func newLadderPromoteCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promote PLAYBOOK SERVICE LEVER --reason TEXT",
 		Short: "Lift the demotion of a lever",
-		Long: `Lift the demotion of a lever: what led to it is forgotten, and the lever may go
-as far again as configuration, service, playbook, state and policy allow. Nothing
-is raised above that. LEVER is the name of its state, or its kind where that is
-enough.`,
-		Args:    exactly("which lever? name playbook, service and state; 'responder ladder' shows them", 3),
+		Long: `Lift the demotion of a lever. The results that led to it no longer count, and the
+lever has again the level that configuration, service, playbook, state and policy
+allow. Nothing is raised above that. LEVER is the name of its state, or its kind if
+only one lever has it.`,
+		Args:    exactly(3, "PLAYBOOK, SERVICE and LEVER; 'responder ladder' lists them"),
 		Example: "  responder ladder promote bad-rollout serving/chat rollback --reason 'the alert was wrong, fixed in #812'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return errors.New("why? a promotion takes --reason, which the journal keeps")
+				return errors.New("missing --reason: a promotion needs one")
 			}
 			r := api.Promotion{Playbook: args[0], Service: args[1], Lever: args[2], Reason: reason}
 			var answer api.LeverList
@@ -101,7 +101,7 @@ enough.`,
 	}
 	c.AddFlags(cmd)
 	out.AddFlag(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
 	return cmd
 }
 
@@ -115,14 +115,14 @@ func promoted(levers []api.TrackRecord, name string) (api.TrackRecord, bool) {
 	return slices.MaxFunc(levers, func(a, b api.TrackRecord) int { return a.Changed.Compare(b.Changed) }), true
 }
 
-// exactly wants n arguments.
-func exactly(missing string, n int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
+// exactly takes n arguments.
+func exactly(n int, arguments string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < n:
-			return errors.New(missing)
+			return missing(arguments)
 		case len(args) > n:
-			return fmt.Errorf("%q is too much", args[n])
+			return fmt.Errorf("unexpected argument %q; write '%s'", args[n], cmd.UseLine())
 		default:
 			return nil
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,7 +30,7 @@ func newPlaybookGraphCommand(p *command.Process) *cobra.Command {
   responder playbook graph --run r-01JDXYZ`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (run == "") == (len(args) == 0) {
-				return fmt.Errorf("which one? name a file or a playbook, or a run with --run")
+				return errors.New("give either FILE or NAME of a playbook, or --run RUN")
 			}
 			var pb *playbook.Playbook
 			var path []string

@@ -28,9 +28,9 @@ checked that the service would read: *.yaml, without *.test.yaml, and links that
 lead to a file inside it.
 
 Exit codes:
-  0  all of them may be loaded
-  1  at least one may not`,
-		Args: some("which playbooks? name files or directories"),
+  0  all files are valid
+  1  at least one is not`,
+		Args: some("FILE or DIR..."),
 		Example: `  responder playbook lint playbooks/
   responder playbook lint my-playbook.yaml -o json`,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -34,17 +34,17 @@ func newPolicyExplainCommand(p *command.Process) *cobra.Command {
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "explain --service NAME [-f FILE]",
-		Short: "Say what could run on a service at a time, and who would have to say yes",
-		Long: `Say of every lever and gate of every playbook that may run for a service whether
-it would be denied, only observed, put to people or applied, and by which rule. It reads
-the configuration for the policy, services, playbooks and levels, and connects to
-nothing, unless --server names a running service: then the services are those
-that it knows, also those found in the cluster, and levers that it demoted
-('responder ladder') are at their level.
+		Short: "Show what could run on a service at a time, and who would have to approve it",
+		Long: `Show for every lever and gate of every playbook that may run for a service whether
+it would be denied, only observed, asked about or applied, and by which rule.
 
-What is not known before there is a plan is not guessed: it is listed under
-depends. Namespaces are those of the service itself. Pauses and the guards of
-the configuration, such as cooldown and budget, come on top.`,
+Policy, services, playbooks and levels are read from the configuration, without any
+connection. With --server, a running service is asked for its services, which
+include those found in the cluster, and for the levers that it demoted (see
+'responder ladder').
+
+What depends on the plan is not guessed; it is listed under depends. Pauses and the
+guards of the configuration, such as cooldown and budget, are not evaluated.`,
 		Args: none,
 		Example: `  responder policy explain --service serving/chat --at 23:00
   responder policy explain --service serving/chat --server https://responder.example
@@ -68,7 +68,7 @@ the configuration, such as cooldown and budget, come on top.`,
 	cmd.Flags().StringVar(&f.playbook, "playbook", "", "this playbook only")
 	cmd.Flags().StringVar(&f.config, "config", "responder.yaml", "configuration of the service")
 	c.AddFlags(cmd)
-	cmd.Flags().Lookup("server").Usage = "URL of a running service, whose services are taken in place of the configuration's"
+	cmd.Flags().Lookup("server").Usage = "URL of a running service, to use its services instead of the configuration's"
 	out.AddFlag(cmd)
 	return cmd
 }
@@ -115,7 +115,7 @@ const (
 func explainPolicy(ctx context.Context, f explainFlags, server *client.Client, at time.Time) (api.PolicyExplanation, error) {
 	var none api.PolicyExplanation
 	if f.service == "" {
-		return none, errors.New("which service? name it with --service")
+		return none, errors.New("missing --service; 'responder services' lists the names")
 	}
 	c, err := config.Load(f.config)
 	if err != nil {
@@ -123,7 +123,7 @@ func explainPolicy(ctx context.Context, f explainFlags, server *client.Client, a
 	}
 	file := runview.OrText(f.file, c.Policy.File)
 	if file == "" {
-		return none, fmt.Errorf("which policy? %s names none under policy.file; name the file with -f", f.config)
+		return none, fmt.Errorf("no policy: %s names none under policy.file; name the file with -f", f.config)
 	}
 	service, err := explainedService(ctx, c, server, f.service)
 	if err != nil {

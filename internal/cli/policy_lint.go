@@ -18,15 +18,15 @@ func newPolicyLintCommand(p *command.Process) *cobra.Command {
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
-		Short: "Check policies and say what is wrong, where, and what to do",
+		Short: "Check policies, and report what is wrong, where, and how to fix it",
 		Long: `Check policies as the service does when it loads them: unknown fields, types
-and words of conditions, times and zones, people that can never be enough.
-Files that end in _test.yaml are checked as tables of tests.
+and names in conditions, times and time zones, quorums that can never be met.
+Files that end in _test.yaml are checked as tests of a policy.
 
 Exit codes:
-  0  all of them may be loaded
-  1  at least one may not`,
-		Args: some("which policies? name files"),
+  0  all files are valid
+  1  at least one is not`,
+		Args: some("FILE..."),
 		Example: `  responder policy lint policy.yaml policy_test.yaml
   responder policy lint policy.yaml -o json`,
 		RunE: func(_ *cobra.Command, args []string) error { return lintPolicies(p, &out, args) },

@@ -18,14 +18,15 @@ func newPolicyTestCommand(p *command.Process) *cobra.Command {
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "test FILE...",
-		Short: "Run the tests that stand beside a policy",
-		Long: `Run tables of tests: levers, and what the policy is to make of them. Each table
-names its policy. Rules that made no difference in any case are listed.
+		Short: "Run the tests of a policy",
+		Long: `Run the tests of policies. A test file names its policy, and lists levers with the
+answer that the policy has to give. Rules that made no difference in any case are
+listed.
 
 Exit codes:
-  0  every case came out as wanted
-  1  at least one did not`,
-		Args: some("which tests? name files, like policy_test.yaml"),
+  0  every case passed
+  1  at least one failed`,
+		Args: some("FILE..., such as policy_test.yaml"),
 		Example: `  responder policy test policy_test.yaml
   responder policy test policy_test.yaml -o json`,
 		RunE: func(_ *cobra.Command, args []string) error { return testPolicies(p, &out, args) },

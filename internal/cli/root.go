@@ -173,41 +173,44 @@ func usage(c *cobra.Command) error {
 	return err
 }
 
-// one wants exactly one argument and asks for it in words.
-func one(question string) cobra.PositionalArgs {
+// missing is the error of an argument that is not given.
+func missing(argument string) error { return errors.New("missing argument: " + argument) }
+
+// one takes exactly one argument.
+func one(argument string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0, args[0] == "":
-			return errors.New(question)
+			return missing(argument)
 		case len(args) > 1:
-			return fmt.Errorf("%q is too much; write '%s'", args[1], cmd.UseLine())
+			return fmt.Errorf("unexpected argument %q; write '%s'", args[1], cmd.UseLine())
 		default:
 			return nil
 		}
 	}
 }
 
-// atMostOne wants no argument or one.
+// atMostOne takes no argument or one.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return fmt.Errorf("%q is too much; write '%s'", args[1], cmd.UseLine())
+		return fmt.Errorf("unexpected argument %q; write '%s'", args[1], cmd.UseLine())
 	}
 	return nil
 }
 
-// none wants no argument. cobra's own check calls a file name an unknown command.
+// none takes no argument. cobra's own check calls a file name an unknown command.
 func none(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%q is too much; write '%s'", args[0], cmd.UseLine())
+		return fmt.Errorf("unexpected argument %q; write '%s'", args[0], cmd.UseLine())
 	}
 	return nil
 }
 
-// some wants at least one argument and asks for it in words.
-func some(question string) cobra.PositionalArgs {
+// some takes at least one argument.
+func some(argument string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return errors.New(question)
+			return missing(argument)
 		}
 		return nil
 	}
@@ -221,7 +224,7 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-const whichRun = "which run? 'responder runs list' shows them"
+const runArgument = "RUN; 'responder runs list' lists them"
 
 // group is a noun: a command that only holds verbs.
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {

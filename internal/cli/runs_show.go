@@ -23,7 +23,7 @@ func newRunsShowCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show a run: what it saw, decided, changed and proved",
-		Args:  one(whichRun),
+		Args:  one(runArgument),
 		Example: `  responder runs show r-01JDXYZ
   responder runs show r-01JDXYZ -o wide   # and the queries behind the numbers
   responder runs show r-01JDXYZ -o json`,

@@ -31,26 +31,26 @@ func newRunsStartCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start PLAYBOOK --service NAME",
 		Short: "Start a run by hand, without an alert",
-		Long: `Start a run of a playbook on a service, without an alert. What the playbook
-matches is not asked; everything else is as for a run that an alert started: one
-open run of a playbook on a service, pauses, autonomy, guards, policy.
+		Long: `Start a run of a playbook on a service, without an alert. The playbook's match is
+not evaluated. Everything else is as for a run that an alert started: one open run
+of a playbook on a service, pauses, autonomy, guards and policy.
 
-A playbook that reads an alert's labels reads those given with --label, the
-alert's name as alertname. What it reads and is not given fails, and the run
-says so. The guard "alert still firing"
-holds on your word, until an alert joins the run: from then on the alerts decide.
+A playbook that reads labels of the alert reads those given with --label; the name
+of the alert is the label alertname. A state that reads a label which is not given
+fails, and the run records that. The guard "alert still firing" passes until an
+alert joins the run; from then on the alerts decide.
 
-You cannot approve what the run asks, over no door: another one of those who may
-decide has to. Breaking the glass takes a policy that allows it to who started
-the run (break_glass_own). Where nobody has to authenticate everybody is
-user:anonymous, so that what such a run asks is never approved.`,
-		Args: one("which playbook? 'responder playbook list' lists them"),
+You cannot approve the questions of this run: another person who may decide has to.
+You may break the glass only if the policy sets break_glass_own. If the service
+does not authenticate anybody, everybody is user:anonymous, and the questions of
+such a run are never approved.`,
+		Args: one("PLAYBOOK; 'responder playbook list' lists them"),
 		Example: `  responder runs start inference-slo-breach --service serving/chat --reason 'slow answers' \
     --label alertname=InferenceTTFTFastBurn --label sli=ttft
   responder runs start my-playbook --service serving/chat --key change-4711 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.Service == "" {
-				return errors.New("on which service? name it with --service; 'responder services' lists them")
+				return errors.New("missing --service; 'responder services' lists the names")
 			}
 			if r.Playbook = args[0]; r.key == "" {
 				r.key = rand.Text()
@@ -74,8 +74,8 @@ user:anonymous, so that what such a run asks is never approved.`,
 	c.AddFlags(cmd)
 	out.AddFlag(cmd)
 	cmd.Flags().StringVar(&r.Service, "service", "", "service, as the catalog names it")
-	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, for the record")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "why; it is recorded")
 	cmd.Flags().StringToStringVar(&r.Labels, "label", nil, "NAME=VALUE in place of an alert's label; may be given several times")
-	cmd.Flags().StringVar(&r.key, "key", "", "names the request: sent again with the same key it gives the same run (default: a random one)")
+	cmd.Flags().StringVar(&r.key, "key", "", "name of the request; resending it with the same key starts only one run (default: a random one)")
 	return cmd
 }

@@ -20,7 +20,7 @@ func newRunsWatchCommand(p *command.Process) *cobra.Command {
 		Use:     "watch RUN",
 		Short:   "Follow a run until it ends",
 		Long:    "Follow a run until it ends. With -o json every event is one line.",
-		Args:    one(whichRun),
+		Args:    one(runArgument),
 		Example: "  responder runs watch r-01JDXYZ",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return watchRun(cmd.Context(), p, &c, &out, args[0])

@@ -21,11 +21,11 @@ import (
 	"github.com/inference-responder/responder/internal/sandbox"
 )
 
-const serveLong = `Run the service: receive Alertmanager's webhooks, run playbooks, take decisions.
+const serveLong = `Run the service: receive webhooks of Alertmanager, run playbooks, accept decisions.
 
-With --config it works on the cluster and Prometheus that the file names. With
---sandbox it works on a simulated cluster, so that a real Alertmanager or curl
-can be pointed at it before any cluster is.
+With --config it works on the cluster and the Prometheus of that file. With
+--sandbox it works on a simulated cluster, to try it with a real Alertmanager or
+with curl.
 
 Exit codes:
   0  stopped by a signal
@@ -58,7 +58,7 @@ func newServeCommand(p *command.Process) *cobra.Command {
 				return fmt.Errorf("%q is not expected; a scenario goes with --sandbox", args[0])
 			}
 			if f.config == "" && !f.sandbox {
-				return errors.New("on what? --config FILE names a cluster, --sandbox simulates one")
+				return errors.New("missing --config or --sandbox: the configuration of a cluster, or a simulated one")
 			}
 			if cmd.Flags().Changed("pace") && !f.sandbox {
 				return errors.New("--pace goes with --sandbox: a real cluster's time passes by itself")
@@ -74,7 +74,7 @@ func newServeCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().StringVar(&f.listen, "listen", "", "address to serve on (default: the configuration's, else 127.0.0.1:8080)")
 	cmd.Flags().StringVar(&f.dir, "dir", "", "directory of journal.db, journal.key and journal.pub (default: the configuration's; with --sandbox a temporary one)")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "file of rules over all playbooks (default: the configuration's)")
-	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "let everyone in, as everyone")
+	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "accept all requests without authentication, with all rights")
 	cmd.Flags().Float64Var(&f.pace, "pace", 10, "with --sandbox: simulated seconds per real second")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
 	return cmd
@@ -197,7 +197,7 @@ or point Alertmanager at it:
 then:
   export RESPONDER_SERVER=http://%s
   responder runs list
-Time passes %v times as fast as life: a question for 15 minutes is open for %s. --pace 1 is life.
+Time passes %v times as fast as real time: a question for 15 minutes is open for %s. --pace 1 is real time.
 
 `, sc.Title, sc.Description, file, addr, addr, addr, pace, open)
 	return err

@@ -154,7 +154,7 @@ func (c Credentials) complete(getenv func(string) string) (Credentials, error) {
 	}
 	switch {
 	case c.TokenFile != "" && c.tokenCommand != "":
-		return c, fmt.Errorf("which token? $%s and $%s are both set; unset one", tokenVariable, commandVariable)
+		return c, fmt.Errorf("$%s and $%s are both set; unset one", tokenVariable, commandVariable)
 	case c.TokenFile+c.tokenCommand != "" && c.user != "":
 		return c, fmt.Errorf("a token and $%s are both set; keep one, or say by --token-file, --token-command or --user which it is", userVariable)
 	case (c.user == "") != (c.passwordFile == ""):

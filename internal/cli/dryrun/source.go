@@ -43,9 +43,9 @@ func (s Source) Check(sandbox bool) error {
 	}
 	switch {
 	case n > 1:
-		return errors.New("which alerts? give one of -f, --alert and --from-alertmanager")
+		return errors.New("-f, --alert and --from-alertmanager exclude each other; give one")
 	case n == 0 && !sandbox:
-		return errors.New("which alerts? give -f FILE, --alert label=value or --from-alertmanager URL")
+		return errors.New("no alerts: give -f FILE, --alert LABEL=VALUE or --from-alertmanager URL")
 	default:
 		return nil
 	}
