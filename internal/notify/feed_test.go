@@ -121,6 +121,10 @@ channels:
 		machine.Event{Kind: machine.GateOpened, At: at, State: "scale", Gate: &machine.Gate{ID: "g", Digest: "sha256:1", Deadline: at.Add(time.Minute)}},
 	)
 	until(t, "the first facts", func() bool { return len(receiver.Events()) == 3 })
+	until(t, "that the position is kept", func() bool { // else the third is sent again
+		raw, err := journal.Meta("feed/feed")
+		return err == nil && string(raw) == fmt.Sprintf(`{"next":%d}`, journal.Size())
+	})
 	stop()
 	appendEvents(t, journal, "r-1",
 		machine.Event{Kind: machine.GateDecided, At: at, State: "scale", Decision: &machine.Decision{Approve: true, By: "user:ada", Reason: "go", Digest: "sha256:1"}},
