@@ -42,7 +42,7 @@ const (
 // A stream's After must be its head at the moment of writing. Where a batch names
 // a stream twice, the second After counts the records of the first. The error is
 // ErrConflict, ErrFull, ErrInvalid, or one of those under ErrUnavailable; only
-// ErrOutcomeUnknown leaves open whether the batch was written. If ctx ends
+// errOutcomeUnknown leaves open whether the batch was written. If ctx ends
 // before the commit has begun, nothing is written and the error is ctx's;
 // after that Append waits for the outcome and ignores ctx.
 //
@@ -91,11 +91,11 @@ func (j *Journal) pack(r *request) {
 // share a commit with the records queued beside them but are not in the log:
 // no verifier sees them.
 func (j *Journal) SetMeta(key string, v []byte) error {
-	if err := checkName("cell key", key, MaxStream); err != nil {
+	if err := checkName("cell key", key, maxStream); err != nil {
 		return err
 	}
-	if len(v) > MaxCell {
-		return fmt.Errorf("%w: cell %s has %d bytes, at most %d", ErrInvalid, key, len(v), MaxCell)
+	if len(v) > maxCell {
+		return fmt.Errorf("%w: cell %s has %d bytes, at most %d", ErrInvalid, key, len(v), maxCell)
 	}
 	r := &request{cell: &cell{key: key, value: v}, bytes: len(key) + len(v), done: make(chan struct{})}
 	if err := j.submit(context.Background(), r); err != nil {
@@ -153,7 +153,7 @@ func (j *Journal) refusal(now time.Time) error {
 	case j.closed:
 		return ErrClosed
 	case j.failed != nil:
-		return fmt.Errorf("%w: %w", ErrReadOnly, j.failed)
+		return fmt.Errorf("%w: %w", errReadOnly, j.failed)
 	case j.full != nil && now.Before(j.fullUntil):
 		return fmt.Errorf("%w: %w", ErrDiskFull, j.full)
 	}

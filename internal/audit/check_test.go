@@ -66,7 +66,7 @@ func use(t *testing.T, e *evidence, path string, seed uint64) (refused bool) {
 	t.Helper()
 	j, err := Open(path, Options{Checker: testChecker(t), NoSync: true})
 	if err != nil {
-		if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) && !errors.Is(err, ErrKey) {
+		if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) && !errors.Is(err, errKey) {
 			t.Errorf("seed %d: open: %v", seed, err)
 		}
 		return true

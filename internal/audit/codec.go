@@ -101,7 +101,7 @@ func parseRecord(b []byte) (rawRecord, error) {
 		packed: b[0] == formPacked,
 	}
 	stream, kind, data := int(b[25]), int(b[26]), uint64(binary.BigEndian.Uint32(b[27:]))
-	if data > MaxData || stream == 0 || kind == 0 || kind > MaxKind {
+	if data > maxData || stream == 0 || kind == 0 || kind > maxKind {
 		return rawRecord{}, fmt.Errorf("record has lengths out of range: stream %d, kind %d, data %d", stream, kind, data)
 	}
 	rest := b[headerSize:]
@@ -125,7 +125,7 @@ func (r rawRecord) record(stream string) (Record, error) {
 	switch {
 	case r.packed:
 		// The length is read before anything is made for it.
-		if n, err := s2.DecodedLen(r.data); err != nil || n > MaxData {
+		if n, err := s2.DecodedLen(r.data); err != nil || n > maxData {
 			return Record{}, errPacked
 		}
 		data, err := s2.Decode(nil, r.data)

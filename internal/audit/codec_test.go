@@ -67,7 +67,7 @@ func TestParseRecordRefuses(t *testing.T) {
 		"longer":      append(bytes.Clone(good), 0),
 		"no stream":   edit(25, 0),
 		"no kind":     edit(26, 0),
-		"long kind":   edit(26, MaxKind+1),
+		"long kind":   edit(26, maxKind+1),
 		"huge data":   edit(27, 0xff),
 		"less data":   edit(30, 0),
 	} {
@@ -115,7 +115,7 @@ func TestUnpackRefuses(t *testing.T) {
 		"no block":     "xyz",
 		"cut":          string(pack(new([]byte), bytes.Repeat([]byte("abcd"), 400))[:20]),
 		"four GiB":     "\xff\xff\xff\xff\x0f\x00",
-		"over a limit": string(binary.AppendUvarint(nil, MaxData+1)) + "\x00",
+		"over a limit": string(binary.AppendUvarint(nil, maxData+1)) + "\x00",
 	} {
 		b := appendRecord(nil, &Record{Stream: "s", Kind: "k"}, []byte(block))
 		if _, err := decodeRecord(b); !errors.Is(err, errPacked) {
@@ -131,8 +131,8 @@ func anyRecord() *rapid.Generator[Record] {
 			Seq:    rapid.Uint64().Draw(t, "seq"),
 			Index:  rapid.Uint64().Draw(t, "index"),
 			Time:   time.Unix(0, rapid.Int64Range(math.MinInt64+1, math.MaxInt64-1).Draw(t, "time")).UTC(),
-			Stream: rapid.StringN(1, 60, MaxStream).Draw(t, "stream"),
-			Kind:   rapid.StringN(1, 30, MaxKind).Draw(t, "kind"),
+			Stream: rapid.StringN(1, 60, maxStream).Draw(t, "stream"),
+			Kind:   rapid.StringN(1, 30, maxKind).Draw(t, "kind"),
 		}
 		if d := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "data"); len(d) > 0 {
 			r.Data = bytes.Repeat(d, rapid.IntRange(1, 20).Draw(t, "times"))
@@ -156,8 +156,8 @@ func TestRecordRoundTrip(t *testing.T) {
 
 func TestIndexKeyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, i := rapid.StringN(1, 20, MaxStream).Draw(t, "stream"), rapid.Uint64Max(math.MaxUint64-1).Draw(t, "index")
-		if checkName("stream", s, MaxStream) != nil {
+		s, i := rapid.StringN(1, 20, maxStream).Draw(t, "stream"), rapid.Uint64Max(math.MaxUint64-1).Draw(t, "index")
+		if checkName("stream", s, maxStream) != nil {
 			t.Skip("a name that is not accepted")
 		}
 		k, next := appendIndexKey(nil, s, i), appendIndexKey(nil, s, i+1)
@@ -175,7 +175,7 @@ func TestIndexKeyOrder(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	f.Add(plain(&Record{Stream: "s", Kind: "k", Data: json.RawMessage("{}")}))
 	f.Add(appendRecord(nil, &Record{Stream: "s", Kind: "k"}, pack(new([]byte), bytes.Repeat([]byte("abcd"), 400))))
-	f.Add(plain(&Record{Seq: math.MaxUint64, Stream: strings.Repeat("s", MaxStream), Kind: "k"}))
+	f.Add(plain(&Record{Seq: math.MaxUint64, Stream: strings.Repeat("s", maxStream), Kind: "k"}))
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := decodeRecord(b)

@@ -206,12 +206,12 @@ func (j *Journal) visible(txid int) bool {
 func (j *Journal) fail(live []*request, cause error, applied bool, started time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	kind := ErrReadOnly
+	kind := errReadOnly
 	switch {
 	case j.failed != nil:
 		// Queued before the failure, refused after it.
 	case applied:
-		kind = ErrOutcomeUnknown
+		kind = errOutcomeUnknown
 		j.failed = cause
 	case isNoSpace(cause):
 		kind = ErrDiskFull

@@ -182,11 +182,11 @@ func TestFailStop(t *testing.T) {
 		kind    error
 		written bool
 	}{
-		{"commit-begin", syscall.EIO, ErrReadOnly, false},
-		{"before-commit", syscall.EIO, ErrReadOnly, false},
-		{"after-commit", syscall.EIO, ErrOutcomeUnknown, true},
-		{"after-commit", syscall.ENOSPC, ErrOutcomeUnknown, true},
-		{"before-ack", syscall.EIO, ErrOutcomeUnknown, true},
+		{"commit-begin", syscall.EIO, errReadOnly, false},
+		{"before-commit", syscall.EIO, errReadOnly, false},
+		{"after-commit", syscall.EIO, errOutcomeUnknown, true},
+		{"after-commit", syscall.ENOSPC, errOutcomeUnknown, true},
+		{"before-ack", syscall.EIO, errOutcomeUnknown, true},
 	} {
 		t.Run(tt.at+"/"+tt.err.Error(), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
@@ -197,10 +197,10 @@ func TestFailStop(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tt.kind)
 			}
 			for range 3 {
-				if _, err := j.Append(t.Context(), one("s", "k", "2")); !errors.Is(err, ErrReadOnly) {
+				if _, err := j.Append(t.Context(), one("s", "k", "2")); !errors.Is(err, errReadOnly) {
 					t.Errorf("after the failure: got %v", err)
 				}
-				if err := j.SetMeta("k", []byte("v")); !errors.Is(err, ErrReadOnly) {
+				if err := j.SetMeta("k", []byte("v")); !errors.Is(err, errReadOnly) {
 					t.Errorf("cell after the failure: got %v", err)
 				}
 			}
@@ -268,7 +268,7 @@ func TestPanicIsFailStop(t *testing.T) {
 		}
 		return nil
 	}})
-	if _, err := j.Append(t.Context(), one("s", "k", "")); !errors.Is(err, ErrReadOnly) {
+	if _, err := j.Append(t.Context(), one("s", "k", "")); !errors.Is(err, errReadOnly) {
 		t.Errorf("got %v", err)
 	}
 	if err := j.Close(); err == nil {

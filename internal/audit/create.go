@@ -162,7 +162,7 @@ func prepare(path string, fail failpoint) error {
 	if !hasNew {
 		return fmt.Errorf("%w: %s exists but %s does not: the log was removed; restore it, "+
 			"or move %s and %s away as well to start a new log",
-			ErrKey, KeyFile, path, KeyFile, PublicKeyFile)
+			errKey, KeyFile, path, KeyFile, PublicKeyFile)
 	}
 	return finishCreate(path)
 }
@@ -184,13 +184,13 @@ func loadKeys(path, public string) (keyPair, error) {
 	advice := "restore the key files that belong to the log, or move all of the journal's files away to start a new log"
 	info, err := os.Stat(keyPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return keyPair{}, fmt.Errorf("%w: %s is missing; %s", ErrKey, keyPath, advice)
+		return keyPair{}, fmt.Errorf("%w: %s is missing; %s", errKey, keyPath, advice)
 	} else if err != nil {
 		return keyPair{}, fileError(keyPath, err)
 	}
 	// The group is let off: Kubernetes' fsGroup opens volumes to it.
 	if info.Mode().Perm()&0o007 != 0 {
-		return keyPair{}, fmt.Errorf("%w: %s is open to every user (mode %04o); chmod it to 0600", ErrKey, keyPath, info.Mode().Perm())
+		return keyPair{}, fmt.Errorf("%w: %s is open to every user (mode %04o); chmod it to 0600", errKey, keyPath, info.Mode().Perm())
 	}
 	private, err := os.ReadFile(keyPath)
 	if err != nil {
@@ -198,7 +198,7 @@ func loadKeys(path, public string) (keyPair, error) {
 	}
 	signer, err := note.NewSigner(strings.TrimSpace(string(private)))
 	if err != nil {
-		return keyPair{}, fmt.Errorf("%w: %s does not hold a private key; %s", ErrKey, keyPath, advice)
+		return keyPair{}, fmt.Errorf("%w: %s does not hold a private key; %s", errKey, keyPath, advice)
 	}
 	verifier, err := parseKey(public)
 	if err != nil {
@@ -208,7 +208,7 @@ func loadKeys(path, public string) (keyPair, error) {
 	// trial signature settles it.
 	sig, err := signer.Sign([]byte(format))
 	if err != nil || signer.Name() != verifier.Name() || !verifier.Verify([]byte(format), sig) {
-		return keyPair{}, fmt.Errorf("%w: %s holds another key than %s was signed with; %s", ErrKey, keyPath, path, advice)
+		return keyPair{}, fmt.Errorf("%w: %s holds another key than %s was signed with; %s", errKey, keyPath, path, advice)
 	}
 	return keyPair{signer: signer, public: public}, restorePublic(filepath.Join(dir, PublicKeyFile), public)
 }
@@ -223,7 +223,7 @@ func restorePublic(path, public string) error {
 		return fileError(path, err)
 	}
 	if strings.TrimSpace(string(b)) != public {
-		return fmt.Errorf("%w: %s holds another key than the log names; remove it to have it written again", ErrKey, path)
+		return fmt.Errorf("%w: %s holds another key than the log names; remove it to have it written again", errKey, path)
 	}
 	return nil
 }

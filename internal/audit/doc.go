@@ -39,7 +39,7 @@
 //
 //   - A record that Append returned is on disk. Nothing is acknowledged after
 //     a failed commit. An append whose outcome is unknown returns
-//     ErrOutcomeUnknown.
+//     errOutcomeUnknown.
 //   - A batch is applied whole or not at all, and only if every stream it
 //     names still has the head its caller saw.
 //   - seq has no gaps; within a stream, index has no gaps and seq ascends.

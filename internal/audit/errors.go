@@ -8,7 +8,7 @@ import (
 // What a caller branches on. Test with errors.Is.
 var (
 	// ErrConflict: a stream's head is not the one the append names. Nothing
-	// of the batch was written. The error is a *ConflictError.
+	// of the batch was written. The error is a *conflictError.
 	ErrConflict = errors.New("stream has moved on")
 
 	// ErrFull: the queue bound is reached. Nothing was written; try again.
@@ -18,14 +18,14 @@ var (
 	// errors below.
 	ErrUnavailable = errors.New("journal takes no appends")
 
-	// ErrReadOnly: a commit failed, an earlier one or this one before anything
+	// errReadOnly: a commit failed, an earlier one or this one before anything
 	// was written. What the disk holds is unknown until the journal is opened
 	// again, so nothing more is written. This batch was not.
-	ErrReadOnly = fmt.Errorf("%w: a write failed", ErrUnavailable)
+	errReadOnly = fmt.Errorf("%w: a write failed", ErrUnavailable)
 
-	// ErrOutcomeUnknown: this commit failed at a point where the disk may or
+	// errOutcomeUnknown: this commit failed at a point where the disk may or
 	// may not hold the batch. Opening the journal again shows which.
-	ErrOutcomeUnknown = fmt.Errorf("%w: outcome of the write is unknown", ErrUnavailable)
+	errOutcomeUnknown = fmt.Errorf("%w: outcome of the write is unknown", ErrUnavailable)
 
 	// ErrDiskFull: no space for this batch. It was not written. The journal
 	// recovers by itself when there is space again.
@@ -44,30 +44,30 @@ var (
 	// ErrForeign: the file is not a journal of this format.
 	ErrForeign = errors.New("not a journal")
 
-	// ErrLocked: another process has the journal open.
-	ErrLocked = errors.New("journal is in use")
+	// errLocked: another process has the journal open.
+	errLocked = errors.New("journal is in use")
 
-	// ErrKey: the key files do not belong to the journal.
-	ErrKey = errors.New("journal key mismatch")
+	// errKey: the key files do not belong to the journal.
+	errKey = errors.New("journal key mismatch")
 )
 
 // restoreAdvice is the end of every error about a file that a service cannot use.
 const restoreAdvice = "restore a copy verified with `responder audit verify`, " +
 	"or move the journal's files away to start a new log"
 
-// A ConflictError names the stream whose head was not the expected one.
-type ConflictError struct {
+// A conflictError names the stream whose head was not the expected one.
+type conflictError struct {
 	Stream   string
 	Expected uint64 // head the caller has seen
 	Actual   uint64 // head of the journal
 }
 
-func (e *ConflictError) Error() string {
+func (e *conflictError) Error() string {
 	return fmt.Sprintf("stream %q has moved on: expected head %d, is %d", e.Stream, e.Expected, e.Actual)
 }
 
 // Unwrap makes errors.Is(err, ErrConflict) hold.
-func (e *ConflictError) Unwrap() error { return ErrConflict }
+func (e *conflictError) Unwrap() error { return ErrConflict }
 
 // corrupt wraps a description as ErrCorrupt.
 func corrupt(path, format string, args ...any) error {

@@ -139,14 +139,14 @@ func TestConflict(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		batch []Append
-		want  *ConflictError
+		want  *conflictError
 	}{
-		{"behind", []Append{{"s", 1, r}}, &ConflictError{"s", 1, 2}},
-		{"ahead", []Append{{"s", 3, r}}, &ConflictError{"s", 3, 2}},
-		{"new stream", []Append{{"new", 1, r}}, &ConflictError{"new", 1, 0}},
-		{"exists", []Append{{"s", 0, r}}, &ConflictError{"s", 0, 2}},
-		{"second part", []Append{{"t", 0, r}, {"s", 1, r}}, &ConflictError{"s", 1, 2}},
-		{"same stream twice", []Append{{"s", 2, r}, {"s", 2, r}}, &ConflictError{"s", 2, 3}},
+		{"behind", []Append{{"s", 1, r}}, &conflictError{"s", 1, 2}},
+		{"ahead", []Append{{"s", 3, r}}, &conflictError{"s", 3, 2}},
+		{"new stream", []Append{{"new", 1, r}}, &conflictError{"new", 1, 0}},
+		{"exists", []Append{{"s", 0, r}}, &conflictError{"s", 0, 2}},
+		{"second part", []Append{{"t", 0, r}, {"s", 1, r}}, &conflictError{"s", 1, 2}},
+		{"same stream twice", []Append{{"s", 2, r}, {"s", 2, r}}, &conflictError{"s", 2, 3}},
 		{"any", []Append{{"s", Any, r}}, nil},
 		{"head, then head", []Append{{"u", 0, r}, {"u", 1, r}}, nil},
 	} {
@@ -159,7 +159,7 @@ func TestConflict(t *testing.T) {
 				}
 				return
 			}
-			var got *ConflictError
+			var got *conflictError
 			if !errors.Is(err, ErrConflict) || !errors.As(err, &got) || *got != *tt.want {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
@@ -180,10 +180,10 @@ func TestInvalid(t *testing.T) {
 		"NUL":           {{Stream: "a\x00b", Records: []Record{ok}}},
 		"newline":       {{Stream: "a\nb", Records: []Record{ok}}},
 		"not UTF-8":     {{Stream: "a\xff", Records: []Record{ok}}},
-		"long stream":   {{Stream: strings.Repeat("s", MaxStream+1), Records: []Record{ok}}},
+		"long stream":   {{Stream: strings.Repeat("s", maxStream+1), Records: []Record{ok}}},
 		"no kind":       {{Stream: "s", Records: []Record{{}}}},
-		"long kind":     {{Stream: "s", Records: []Record{{Kind: strings.Repeat("k", MaxKind+1)}}}},
-		"large data":    {{Stream: "s", Records: []Record{{Kind: "k", Data: make([]byte, MaxData+1)}}}},
+		"long kind":     {{Stream: "s", Records: []Record{{Kind: strings.Repeat("k", maxKind+1)}}}},
+		"large data":    {{Stream: "s", Records: []Record{{Kind: "k", Data: make([]byte, maxData+1)}}}},
 		"large batch":   {{Stream: "s", After: Any, Records: make([]Record, MaxBatch+1)}},
 		"ancient times": {{Stream: "s", Records: []Record{{Kind: "k", Time: time.Date(1500, 1, 1, 0, 0, 0, 0, time.UTC)}}}},
 	} {
@@ -194,7 +194,7 @@ func TestInvalid(t *testing.T) {
 	if err := j.SetMeta("", nil); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
-	if err := j.SetMeta("k", make([]byte, MaxCell+1)); !errors.Is(err, ErrInvalid) {
+	if err := j.SetMeta("k", make([]byte, maxCell+1)); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
 	if j.Size() != 0 {
@@ -205,10 +205,10 @@ func TestInvalid(t *testing.T) {
 // The largest record there may be is written and read back, and verifies.
 func TestLargest(t *testing.T) {
 	j := openTest(t, Options{NoSync: true, QueueBytes: 1})
-	r := Record{Kind: strings.Repeat("k", MaxKind), Data: make([]byte, MaxData)}
-	out := mustAppend(t, j, Append{Stream: strings.Repeat("s", MaxStream), After: 0, Records: []Record{r}})
+	r := Record{Kind: strings.Repeat("k", maxKind), Data: make([]byte, maxData)}
+	out := mustAppend(t, j, Append{Stream: strings.Repeat("s", maxStream), After: 0, Records: []Record{r}})
 	got := collect(t, j.Log(0))
-	if diff := cmp.Diff(out[0].Seq, got[0].Seq); diff != "" || len(got[0].Data) != MaxData {
+	if diff := cmp.Diff(out[0].Seq, got[0].Seq); diff != "" || len(got[0].Data) != maxData {
 		t.Error(diff, len(got[0].Data))
 	}
 	if err := j.Close(); err != nil {

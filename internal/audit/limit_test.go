@@ -37,11 +37,11 @@ func limitChild() {
 			}
 		}
 		if err := put(); err != nil {
-			fmt.Println("failed", n, errors.Is(err, ErrOutcomeUnknown), errors.Is(err, syscall.EFBIG))
+			fmt.Println("failed", n, errors.Is(err, errOutcomeUnknown), errors.Is(err, syscall.EFBIG))
 			break
 		}
 	}
-	fmt.Println("then", errors.Is(put(), ErrReadOnly), errors.Is(j.SetMeta("k", nil), ErrReadOnly), j.Close() != nil)
+	fmt.Println("then", errors.Is(put(), errReadOnly), errors.Is(j.SetMeta("k", nil), errReadOnly), j.Close() != nil)
 	os.Exit(0)
 }
 

@@ -170,10 +170,10 @@ func refusals() []refusal {
 		{"fewer entries than signed", func(t *testing.T, path string) {
 			editBolt(t, path, func(tx *bolt.Tx) error { return tx.Bucket(bucketCheckpoints).Put(u64(51), nil) })
 		}, ErrCorrupt, "entries were removed"},
-		{"log removed, key left", remove, ErrKey, "the log was removed"},
+		{"log removed, key left", remove, errKey, "the log was removed"},
 		{"key removed", func(t *testing.T, path string) {
 			remove(t, filepath.Join(filepath.Dir(path), KeyFile))
-		}, ErrKey, "is missing"},
+		}, errKey, "is missing"},
 		{"key of another log", func(t *testing.T, path string) {
 			other, _ := closedJournal(t, 0, Options{})
 			b, err := os.ReadFile(filepath.Join(filepath.Dir(other), KeyFile))
@@ -183,22 +183,22 @@ func refusals() []refusal {
 			if err := os.WriteFile(filepath.Join(filepath.Dir(path), KeyFile), b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrKey, "another key"},
+		}, errKey, "another key"},
 		{"key is no key", func(t *testing.T, path string) {
 			if err := os.WriteFile(filepath.Join(filepath.Dir(path), KeyFile), []byte("secret"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrKey, "does not hold a private key"},
+		}, errKey, "does not hold a private key"},
 		{"key open to all", func(t *testing.T, path string) {
 			if err := os.Chmod(filepath.Join(filepath.Dir(path), KeyFile), 0o604); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrKey, "chmod"},
+		}, errKey, "chmod"},
 		{"public key of another log", func(t *testing.T, path string) {
 			if err := os.WriteFile(filepath.Join(filepath.Dir(path), PublicKeyFile), []byte("x"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrKey, "another key"},
+		}, errKey, "another key"},
 	}
 }
 
@@ -222,7 +222,7 @@ func TestOpenRefuses(t *testing.T) {
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got: %v\nwant %v that says %q", err, tt.kind, tt.says)
 			}
-			if !errors.Is(tt.kind, ErrKey) && !strings.Contains(err.Error(), "restore") {
+			if !errors.Is(tt.kind, errKey) && !strings.Contains(err.Error(), "restore") {
 				t.Errorf("no advice in: %v", err)
 			}
 			if after := contents(t, path); !bytes.Equal(before, after) {
@@ -269,11 +269,11 @@ func TestLocked(t *testing.T) {
 		t.Fatal(line, err)
 	}
 	for name, check := range map[string]Checker{"checker": testChecker(t), "no checker": nil} {
-		if _, err := Open(path, Options{Checker: check}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "another responder") {
+		if _, err := Open(path, Options{Checker: check}); !errors.Is(err, errLocked) || !strings.Contains(err.Error(), "another responder") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Verify(t.Context(), path, key, VerifyOptions{}); !errors.Is(err, ErrLocked) {
+	if _, err := Verify(t.Context(), path, key, VerifyOptions{}); !errors.Is(err, errLocked) {
 		t.Error(err)
 	}
 	if err := in.Close(); err != nil {

@@ -14,7 +14,7 @@ import (
 type Reader struct{ j *Journal }
 
 // OpenReader opens the file read-only. With a Checker the structure is first
-// examined in a child process. The error is ErrCorrupt, ErrForeign, ErrLocked
+// examined in a child process. The error is ErrCorrupt, ErrForeign, errLocked
 // (a service has it open: ask the service, or read a snapshot) or the system's.
 func OpenReader(ctx context.Context, path string, check Checker) (_ *Reader, err error) {
 	if _, _, err := readHeader(path); err != nil {

@@ -11,11 +11,11 @@ import (
 
 // Limits of one record and one batch. They bound what a decoder must accept.
 const (
-	MaxStream = 255      // bytes in a stream name
-	MaxKind   = 128      // bytes in a kind
-	MaxData   = 24 << 20 // bytes of payload: a 16 MiB webhook body and room to wrap it
+	maxStream = 255      // bytes in a stream name
+	maxKind   = 128      // bytes in a kind
+	maxData   = 24 << 20 // bytes of payload: a 16 MiB webhook body and room to wrap it
 	MaxBatch  = 4096     // records in one call of Append
-	MaxCell   = 64 << 10 // bytes in one cell
+	maxCell   = 64 << 10 // bytes in one cell
 )
 
 // A Record is one entry of the log.
@@ -63,17 +63,17 @@ func checkName(what, s string, limit int) error {
 // bytes they will take.
 func checkBatch(batch []Append) (records, bytes int, err error) {
 	for _, a := range batch {
-		if err := checkName("stream name", a.Stream, MaxStream); err != nil {
+		if err := checkName("stream name", a.Stream, maxStream); err != nil {
 			return 0, 0, err
 		}
 		for i := range a.Records {
 			r := &a.Records[i]
-			if err := checkName("kind", r.Kind, MaxKind); err != nil {
+			if err := checkName("kind", r.Kind, maxKind); err != nil {
 				return 0, 0, err
 			}
-			if len(r.Data) > MaxData {
+			if len(r.Data) > maxData {
 				return 0, 0, fmt.Errorf("%w: record %s of stream %s has %d bytes, at most %d",
-					ErrInvalid, r.Kind, a.Stream, len(r.Data), MaxData)
+					ErrInvalid, r.Kind, a.Stream, len(r.Data), maxData)
 			}
 			if !r.Time.IsZero() && !timeFits(r.Time) {
 				return 0, 0, fmt.Errorf("%w: time %s is out of range", ErrInvalid, r.Time)

@@ -89,7 +89,7 @@ func (w *writer) check(batch []Append) error {
 		}
 		head += ahead[a.Stream]
 		if a.After != Any && a.After != head {
-			return &ConflictError{Stream: a.Stream, Expected: a.After, Actual: head}
+			return &conflictError{Stream: a.Stream, Expected: a.After, Actual: head}
 		}
 		if i < len(batch)-1 {
 			if ahead == nil {

@@ -20,7 +20,7 @@ type matchers = labels.Matchers
 
 // Lister finds the workloads that declare themselves services.
 type Lister interface {
-	// Marked returns the workloads whose label [LabelService] is true, in all
+	// Marked returns the workloads whose label [labelService] is true, in all
 	// namespaces it may read.
 	Marked(ctx context.Context, label string) ([]kube.Marked, error)
 }
@@ -91,7 +91,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	marked, err := c.o.Lister.Marked(ctx, LabelService)
+	marked, err := c.o.Lister.Marked(ctx, labelService)
 	if err != nil {
 		err = fmt.Errorf("discover services: %w", err)
 		c.mu.Lock()
@@ -126,7 +126,7 @@ func (c *Catalog) merge(marked []kube.Marked) (all []Entry, notes []string) {
 				o.Service.Namespace == e.Service.Namespace && o.Service.Workload == e.Service.Workload
 		}
 		if i := slices.IndexFunc(all, same); i >= len(c.o.Entries) {
-			notes = append(notes, fmt.Sprintf("%s has the name %q of %s; set %s on one of them", e.Source, e.Service.Name, all[i].Source, AnnotationName))
+			notes = append(notes, fmt.Sprintf("%s has the name %q of %s; set %s on one of them", e.Source, e.Service.Name, all[i].Source, annotationName))
 		} else if i < 0 {
 			all = append(all, e)
 		}

@@ -12,17 +12,17 @@ import (
 
 // The label and the annotations that declare and describe a service.
 const (
-	LabelService        = "responder.dev/service"   // label: "true" puts the workload into the catalog
-	AnnotationName      = "responder.dev/name"      // the service's name
-	AnnotationOwners    = "responder.dev/owners"    // user:ada,group:ml-platform
-	AnnotationAutonomy  = "responder.dev/autonomy"  // can lower the configured level, never raise it
-	AnnotationMinReady  = "responder.dev/min-ready" // replicas
-	AnnotationMaxScale  = "responder.dev/max-scale" // replicas
-	AnnotationEngine    = "responder.dev/engine"    // else guessed from the image
-	AnnotationModel     = "responder.dev/model"     // else read from the engine's arguments
-	AnnotationContainer = "responder.dev/container" // else the first one
-	AnnotationEndpoint  = "responder.dev/endpoint"  // base URL for probes, of a Service in its own namespace
-	AnnotationSelector  = "responder.dev/selector"  // PromQL label matchers
+	labelService        = "responder.dev/service"   // label: "true" puts the workload into the catalog
+	annotationName      = "responder.dev/name"      // the service's name
+	annotationOwners    = "responder.dev/owners"    // user:ada,group:ml-platform
+	annotationAutonomy  = "responder.dev/autonomy"  // can lower the configured level, never raise it
+	annotationMinReady  = "responder.dev/min-ready" // replicas
+	annotationMaxScale  = "responder.dev/max-scale" // replicas
+	annotationEngine    = "responder.dev/engine"    // else guessed from the image
+	annotationModel     = "responder.dev/model"     // else read from the engine's arguments
+	annotationContainer = "responder.dev/container" // else the first one
+	annotationEndpoint  = "responder.dev/endpoint"  // base URL for probes, of a Service in its own namespace
+	annotationSelector  = "responder.dev/selector"  // PromQL label matchers
 )
 
 // discovered converts a marked workload to a catalog entry, or reports what is
@@ -31,20 +31,20 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 	e := Entry{Source: fmt.Sprintf("%s %s/%s", m.Ref.Kind, m.Ref.Namespace, m.Ref.Name)}
 	a := m.Annotations
 	s := playbook.Service{
-		Name: a[AnnotationName], Namespace: m.Ref.Namespace,
+		Name: a[annotationName], Namespace: m.Ref.Namespace,
 		Workload:  playbook.Workload{Kind: m.Ref.Kind, Name: m.Ref.Name},
-		Container: a[AnnotationContainer], Engine: a[AnnotationEngine], Model: a[AnnotationModel],
-		Endpoint: a[AnnotationEndpoint], Selector: a[AnnotationSelector], Autonomy: ceiling,
+		Container: a[annotationContainer], Engine: a[annotationEngine], Model: a[annotationModel],
+		Endpoint: a[annotationEndpoint], Selector: a[annotationSelector], Autonomy: ceiling,
 	}
 	bad := func(key string, err error) (Entry, error) {
 		return e, fmt.Errorf("%s: annotation %s: %w", e.Source, key, err)
 	}
-	for o := range strings.SplitSeq(a[AnnotationOwners], ",") {
+	for o := range strings.SplitSeq(a[annotationOwners], ",") {
 		if o = strings.TrimSpace(o); o != "" {
 			s.Owners = append(s.Owners, o)
 		}
 	}
-	for key, into := range map[string]*int{AnnotationMinReady: &s.MinReady, AnnotationMaxScale: &s.MaxScale} {
+	for key, into := range map[string]*int{annotationMinReady: &s.MinReady, annotationMaxScale: &s.MaxScale} {
 		if a[key] == "" {
 			continue
 		}
@@ -54,17 +54,17 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 		}
 		*into = n
 	}
-	if v := a[AnnotationAutonomy]; v != "" {
+	if v := a[annotationAutonomy]; v != "" {
 		level, err := playbook.ParseAutonomy(v)
 		if err != nil {
-			return bad(AnnotationAutonomy, err)
+			return bad(annotationAutonomy, err)
 		}
 		s.Autonomy = min(level, ceiling)
 	}
 	fromContainers(&s, m.Containers)
 	s.GitOps.Application = m.Application
 	if err := inNamespace(s.Endpoint, s.Namespace); err != nil {
-		return bad(AnnotationEndpoint, err)
+		return bad(annotationEndpoint, err)
 	}
 	finish(&s)
 	if ps := validate(s); len(ps) > 0 {

@@ -83,7 +83,7 @@ func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why st
 		why = fmt.Sprintf("%d services fit: %s; add a match to one of them that only its alerts satisfy", len(hits), names(hits))
 	}
 	if len(hits) == 0 && len(entries) == 0 {
-		why = "the catalog is empty: configure services, or label their workloads " + LabelService + "=true and enable discovery"
+		why = "the catalog is empty: configure services, or label their workloads " + labelService + "=true and enable discovery"
 	}
 	return services, why, nil
 }

@@ -89,11 +89,11 @@ func marked(name string, annotations map[string]string, cs ...kube.Container) ku
 func TestDiscovery(t *testing.T) {
 	l := &lister{marked: []kube.Marked{
 		marked("chat", map[string]string{
-			AnnotationAutonomy: "auto", AnnotationOwners: "user:ada, group:sre", AnnotationMaxScale: "6",
+			annotationAutonomy: "auto", annotationOwners: "user:ada, group:sre", annotationMaxScale: "6",
 		}, kube.Container{Name: "proxy", Image: "envoy:1"}, kube.Container{Name: "engine", Image: "registry/vllm-openai:v0.11", Args: []string{"--model", "meta/llama", "--served_model_name=llama-70b"}}),
-		marked("broken", map[string]string{AnnotationMinReady: "two"}),
-		marked("prober", map[string]string{AnnotationEndpoint: "http://vault.security:8200"}),
-		marked("twin", map[string]string{AnnotationName: "serving/chat"}),
+		marked("broken", map[string]string{annotationMinReady: "two"}),
+		marked("prober", map[string]string{annotationEndpoint: "http://vault.security:8200"}),
+		marked("twin", map[string]string{annotationName: "serving/chat"}),
 	}}
 	l.marked[0].Application = "argocd_chat"
 	c := New(Options{Lister: l, Ceiling: playbook.Suggest})
@@ -110,7 +110,7 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
 	if len(c.notes) != 3 || !strings.Contains(c.notes[0], `"two" is not a number of replicas`) ||
-		!strings.Contains(c.notes[1], "outside the namespace") || !strings.Contains(c.notes[2], AnnotationName) {
+		!strings.Contains(c.notes[1], "outside the namespace") || !strings.Contains(c.notes[2], annotationName) {
 		t.Errorf("notes = %q", c.notes)
 	}
 }

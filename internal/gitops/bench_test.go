@@ -28,7 +28,7 @@ func BenchmarkLocateAndSet(b *testing.B) {
 		if _, err := Locate(files, target, seqs); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := Set(files, target, seqs, "64"); err != nil {
+		if _, err := setOne(files, target, seqs, "64"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func BenchmarkOneDocument(b *testing.B) {
 	files := []File{{Path: "all.yaml", Data: []byte(text.String())}}
 	b.SetBytes(int64(text.Len()))
 	for b.Loop() {
-		if _, err := Set(files, deployment, seqs, "64"); err != nil {
+		if _, err := setOne(files, deployment, seqs, "64"); err != nil {
 			b.Fatal(err)
 		}
 	}

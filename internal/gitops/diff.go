@@ -20,12 +20,9 @@ const diffTime = 2 * time.Second
 // hunk is lines from and to (exclusive) of the old and the new text.
 type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
 
-// Diff returns what the edit changes as a unified diff that git applies. What
-// looks like a credential is redacted; a hunk that shows one does not apply.
-func (e Edit) Diff() string { return diffOf(e.Old, e.Files) }
-
-// Diff returns what the proposal changes, as [Edit.Diff] does. It is empty when
-// the proposal reverts commits.
+// Diff returns what the proposal changes as a unified diff that git applies. What
+// looks like a credential is redacted; a hunk that shows one does not apply. It is
+// empty when the proposal reverts commits.
 func (p Proposal) Diff() string { return diffOf(p.Old, p.Files) }
 
 func diffOf(before, after []File) string {

@@ -54,7 +54,7 @@ func applied(t interface{ Fatalf(string, ...any) }, dir, path, before, after str
 	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 		t.Fatalf("%v", err)
 	}
-	patch := Edit{Old: []File{{Path: path, Data: []byte(before)}}, Files: []File{{Path: path, Data: []byte(after)}}}.Diff()
+	patch := Proposal{Old: []File{{Path: path, Data: []byte(before)}}, Files: []File{{Path: path, Data: []byte(after)}}}.Diff()
 	if patch == "" {
 		return before
 	}

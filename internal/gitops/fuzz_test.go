@@ -66,7 +66,7 @@ func FuzzSet(f *testing.F) {
 		}
 		v := variableOf(flag)
 		files := []File{{Path: "a.yaml", Data: data}}
-		e, err := Set(files, deployment, v, value)
+		e, err := setOne(files, deployment, v, value)
 		if err != nil {
 			if reason(err) == "" {
 				t.Fatalf("an error without a reason: %v", err)
@@ -78,7 +78,7 @@ func FuzzSet(f *testing.F) {
 		if v.Switch || e.Place.Missing || e.From == "" || !wholeYAML(data) {
 			return
 		}
-		back, err := Set([]File{{Path: "a.yaml", Data: after}}, deployment, v, e.From)
+		back, err := setOne([]File{{Path: "a.yaml", Data: after}}, deployment, v, e.From)
 		if reason(err) == fault.Invalid {
 			return // what stood there is nothing that would be set
 		}
@@ -122,7 +122,7 @@ func FuzzTree(f *testing.F) {
 				target = targetOf(words[1:])
 			}
 		}
-		e, err := Set(files, target, variableOf(flag), value)
+		e, err := setOne(files, target, variableOf(flag), value)
 		if err != nil {
 			if reason(err) == "" {
 				t.Fatalf("an error without a reason: %v", err)

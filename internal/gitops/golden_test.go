@@ -158,7 +158,7 @@ func performOne(t *testing.T, target Target, words []string, files []File) strin
 		e, err := Unset(files, target, v)
 		out.WriteString(editText(t, e, err))
 	case words[0] == "set":
-		e, err := Set(files, target, v, strings.Join(words[2:], " "))
+		e, err := setOne(files, target, v, strings.Join(words[2:], " "))
 		out.WriteString(editText(t, e, err))
 		roundTrip(t, files, e, target, v)
 	}
@@ -185,7 +185,7 @@ func roundTrip(t *testing.T, files []File, e Edit, target Target, v Variable) {
 			return // a number cannot always be taken away
 		}
 	} else {
-		back, err = Set(after, target, v, e.From)
+		back, err = setOne(after, target, v, e.From)
 	}
 	if err != nil {
 		t.Errorf("cannot be undone: %v", err)
@@ -238,5 +238,10 @@ func editText(t *testing.T, e Edit, err error) string {
 	if err != nil {
 		return errorText(t, err)
 	}
-	return e.Diff()
+	return diffOf(e.Old, e.Files)
+}
+
+// setOne changes one variable.
+func setOne(files []File, t Target, v Variable, value string) (Edit, error) {
+	return SetAll(files, t, []Assignment{{v, value}})
 }

@@ -51,7 +51,7 @@ func TestNestedChangesOnlyTheValue(t *testing.T) {
 			before = append(before, File{Path: f.Path, Data: []byte(strings.ReplaceAll(text, mark, old))})
 			want = append(want, File{Path: f.Path, Data: []byte(strings.ReplaceAll(text, mark, value))})
 		}
-		e, err := Set(before, target, seqs, value)
+		e, err := setOne(before, target, seqs, value)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, before[0].Data)
 		}

@@ -127,7 +127,7 @@ func TestSetChangesOnlyTheValue(t *testing.T) {
 		if _, err := Locate([]File{{Path: "a.yaml", Data: []byte(before)}}, deployment, seqs); err != nil {
 			t.Fatalf("%v in\n%s", err, before)
 		}
-		e, err := Set([]File{{Path: "a.yaml", Data: []byte(before)}}, deployment, seqs, value)
+		e, err := setOne([]File{{Path: "a.yaml", Data: []byte(before)}}, deployment, seqs, value)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, before)
 		}
@@ -160,7 +160,7 @@ func TestAddAndTakeAway(t *testing.T) {
 		before := strings.ReplaceAll(around(t, draw(t).text), mark, "8")
 		value := drawValue(t, "value")
 		files := []File{{Path: "a.yaml", Data: []byte(before)}}
-		added, err := Set(files, deployment, other, value)
+		added, err := setOne(files, deployment, other, value)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, before)
 		}

@@ -24,7 +24,7 @@ func TestTextsStayTexts(t *testing.T) {
 				return strings.TrimPrefix(text, "--seed=")
 			},
 		} {
-			e, err := Set(files, deployment, Variable{Flag: flag}, value)
+			e, err := setOne(files, deployment, Variable{Flag: flag}, value)
 			if err != nil {
 				t.Fatalf("%s to %q: %v", flag, value, err)
 			}
@@ -39,7 +39,7 @@ func TestTextsStayTexts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := at(object.Spec.Template.Spec.Containers[0]); got != any(value) {
-				t.Errorf("%s to %q is %s for Kubernetes:\n%s", flag, value, fmt.Sprintf("%T %v", got, got), e.Diff())
+				t.Errorf("%s to %q is %s for Kubernetes:\n%s", flag, value, fmt.Sprintf("%T %v", got, got), diffOf(e.Old, e.Files))
 			}
 		}
 	}

@@ -62,11 +62,11 @@ func TestRefusals(t *testing.T) {
 		{"circle", "a: &a\n  b: *a\n" + args("        - --max-num-seqs=1\n"), "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := Set([]File{{Path: "a.yaml", Data: []byte(c.data)}}, deployment, seqs, "64")
+			e, err := setOne([]File{{Path: "a.yaml", Data: []byte(c.data)}}, deployment, seqs, "64")
 			if reason(err) != c.reason || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v (%s), not %s: %s", err, reason(err), c.reason, c.want)
 			}
-			if err != nil && (len(e.Files) > 0 || e.Diff() != "") {
+			if err != nil && (len(e.Files) > 0 || diffOf(e.Old, e.Files) != "") {
 				t.Errorf("an edit came with the error: %+v", e)
 			}
 		})
@@ -127,12 +127,12 @@ func TestSecrets(t *testing.T) {
 	text := goodHead + "        args:\n        - --api-key=canary1\n        - --hf-token\n        - canary2\n        - --max-num-seqs=128\n        env:\n        - name: HF_TOKEN\n          value: canary3\n        - {name: OPENAI_API_KEY, value: canary4}\n        - name: URL\n          value: https://me:canary5@host/x\n"
 	files := []File{{Path: "a.yaml", Data: []byte(text)}}
 	for _, a := range []Assignment{{seqs, "64"}, {Variable{Flag: "URL_SUFFIX"}, "x"}, {Variable{Flag: "block-size"}, "16"}} {
-		e, err := Set(files, deployment, a.Variable, a.Value)
+		e, err := setOne(files, deployment, a.Variable, a.Value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(e.Diff(), "canary") || !strings.Contains(e.Diff(), "(redacted)") {
-			t.Errorf("the difference shows a credential:\n%s", e.Diff())
+		if strings.Contains(diffOf(e.Old, e.Files), "canary") || !strings.Contains(diffOf(e.Old, e.Files), "(redacted)") {
+			t.Errorf("the difference shows a credential:\n%s", diffOf(e.Old, e.Files))
 		}
 	}
 	for _, name := range []string{
@@ -154,19 +154,19 @@ func TestSecrets(t *testing.T) {
 // values look like.
 func TestSecretInFile(t *testing.T) {
 	text := "apiVersion: v1\nkind: Secret\nstringData:\n  motd: canary1\n---\n" + goodHead + "        args: [--max-num-seqs=128]\n---\napiVersion: v1\nkind: Secret\ndata: {motd: canary2}\n"
-	e, err := Set([]File{{Path: "a.yaml", Data: []byte(text)}}, deployment, seqs, "64")
+	e, err := setOne([]File{{Path: "a.yaml", Data: []byte(text)}}, deployment, seqs, "64")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(e.Diff(), "canary") || !strings.Contains(e.Diff(), "+        args: [--max-num-seqs=64]\n ---\n apiVersion: v1\n kind: Secret\n") {
-		t.Errorf("the difference is\n%s", e.Diff())
+	if strings.Contains(diffOf(e.Old, e.Files), "canary") || !strings.Contains(diffOf(e.Old, e.Files), "+        args: [--max-num-seqs=64]\n ---\n apiVersion: v1\n kind: Secret\n") {
+		t.Errorf("the difference is\n%s", diffOf(e.Old, e.Files))
 	}
 	file := File{Path: "a.yaml", Data: []byte(strings.Replace(text, "---\napiVersion: v1\nkind: Secret\ndata", "---\ndata", 1))}
-	if e, err = Set([]File{file}, deployment, seqs, "64"); err != nil {
+	if e, err = setOne([]File{file}, deployment, seqs, "64"); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(e.Diff(), "canary2") {
-		t.Errorf("of no Secret it is\n%s", e.Diff())
+	if !strings.Contains(diffOf(e.Old, e.Files), "canary2") {
+		t.Errorf("of no Secret it is\n%s", diffOf(e.Old, e.Files))
 	}
 }
 
@@ -176,9 +176,9 @@ func TestSecretVariables(t *testing.T) {
 		for _, form := range []string{"        - name: " + name + "\n          value: canary\n", "        - {name: " + name + ", value: canary}\n", "        - name: X\n          value: \"" + name + "=canary\"\n"} {
 			text := goodHead + "        args: [--max-num-seqs=128, --x=$(" + name + ")]\n        env:\n" + form
 			files := []File{{Path: "a.yaml", Data: []byte(text)}}
-			e, err := Set(files, deployment, seqs, "64")
-			if err != nil || strings.Contains(e.Diff(), "canary") {
-				t.Errorf("%s: %v\n%s", name, err, e.Diff())
+			e, err := setOne(files, deployment, seqs, "64")
+			if err != nil || strings.Contains(diffOf(e.Old, e.Files), "canary") {
+				t.Errorf("%s: %v\n%s", name, err, diffOf(e.Old, e.Files))
 			}
 			if p, err := Locate(files, deployment, Variable{Flag: "x"}); reason(err) != fault.Invalid {
 				t.Errorf("a flag whose value is $%s: %+v, %v", name, p, err)
@@ -198,7 +198,7 @@ func TestLabelsComeFirst(t *testing.T) {
 // The result of a failed calculation is no value.
 func TestNoNumber(t *testing.T) {
 	for _, value := range []string{"NaN", "nan", "Inf", "-inf", "+Infinity"} {
-		_, err := Set([]File{{Path: "a.yaml", Data: []byte(goodHead + "        args:\n        - --max-num-seqs=1\n")}}, deployment, seqs, value)
+		_, err := setOne([]File{{Path: "a.yaml", Data: []byte(goodHead + "        args:\n        - --max-num-seqs=1\n")}}, deployment, seqs, value)
 		if reason(err) != fault.Invalid || !strings.Contains(err.Error(), "is no number") {
 			t.Errorf("%s: %v", value, err)
 		}

@@ -19,16 +19,11 @@ type Assignment struct {
 	Value    string
 }
 
-// Set changes one variable: only the bytes of its value, or the lines that add it.
-// It checks every edit: the file is parsed again and has exactly this change, and
-// [Locate] finds the new value. The errors are those of [Locate], and NothingToDo if
-// the variable already has the value.
-func Set(files []File, t Target, v Variable, value string) (Edit, error) {
-	return SetAll(files, t, []Assignment{{v, value}})
-}
-
-// SetAll changes several variables in one edit, all or none. It skips those that
-// already have the value. The error is NothingToDo if all of them have.
+// SetAll changes variables in one edit, all or none: only the bytes of their values,
+// or the lines that add them. It checks every edit: the file is parsed again and has
+// exactly these changes, and [Locate] finds the new values. It skips variables that
+// already have the value. The errors are those of [Locate], and NothingToDo if all
+// variables have their values.
 func SetAll(files []File, t Target, all []Assignment) (Edit, error) {
 	work := append([]File(nil), files...)
 	var changes []Change

@@ -46,19 +46,19 @@ const (
 	NoMargin  Heat = "margin" // none is left to the temperature at which it slows down
 )
 
-// MaxStretches bounds the stretches of a GPU: one for each bit, and the others.
-const MaxStretches = 64 + 1 + 3
+// maxStretches bounds the stretches of a GPU: one for each bit, and the others.
+const maxStretches = 64 + 1 + 3
 
-// StretchGap is for how long something may be out of sight and still be the
+// stretchGap is for how long something may be out of sight and still be the
 // same stretch. Two samples of neighbouring minutes are less apart.
-const StretchGap = 2 * time.Minute
+const stretchGap = 2 * time.Minute
 
 // forgetStretch is for how long a stretch is kept that has ended: as long as
 // the longest history.
 const forgetStretch = MaxMinutes * time.Minute
 
 // Stretches follows sights of one GPU from sample to sample. Its zero value has
-// seen nothing. Its memory is bounded by [MaxStretches]. It is for one goroutine
+// seen nothing. Its memory is bounded by [maxStretches]. It is for one goroutine
 // at a time, and goes by the differences of the times that it is given.
 type Stretches struct {
 	all    map[sight]Stretch
@@ -107,10 +107,10 @@ func (s *Stretches) see(what Heat, all bool, at time.Time, shown ...sight) {
 		s.all, s.looked = map[sight]Stretch{}, map[Heat]time.Time{}
 	}
 	last, before := s.looked[what]
-	blind := !before || at.Sub(last) > StretchGap
+	blind := !before || at.Sub(last) > stretchGap
 	for _, what := range shown {
 		one, ok := s.all[what]
-		if !ok || at.Sub(one.Last) > StretchGap {
+		if !ok || at.Sub(one.Last) > stretchGap {
 			one = Stretch{Reason: what.reason, Heat: what.heat, Since: at, OrBefore: blind}
 		}
 		one.Last = at

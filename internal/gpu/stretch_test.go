@@ -92,8 +92,8 @@ func TestStretchesAreBounded(t *testing.T) {
 		g.Clocks.Violation.ThermalNS = Known(uint64(i))
 		s.Add(g, sec(i))
 	}
-	if n := len(s.All()); n != MaxStretches {
-		t.Errorf("%d stretches, want %d", n, MaxStretches)
+	if n := len(s.All()); n != maxStretches {
+		t.Errorf("%d stretches, want %d", n, maxStretches)
 	}
 	g := h100(0)
 	g.TakenAt, g.EventsSince, g.Stretches = sec(10_000), noon, s.All()
@@ -123,7 +123,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 		"a kind of heat that is none": {func(s *Snapshot) { s.GPUs[0].Stretches[0] = Stretch{Heat: "fan", Since: noon, Last: noon} }, "neither one"},
 		"both":                        {func(s *Snapshot) { s.GPUs[0].Stretches[0].Heat = HotGPU }, "neither one"},
 		"twice":                       {func(s *Snapshot) { s.GPUs[0].Stretches = []Stretch{good, good} }, "told twice"},
-		"too many":                    {func(s *Snapshot) { s.GPUs[0].Stretches = make([]Stretch, MaxStretches+1) }, "entries, more than"},
+		"too many":                    {func(s *Snapshot) { s.GPUs[0].Stretches = make([]Stretch, maxStretches+1) }, "entries, more than"},
 		"an error before watching":    {func(s *Snapshot) { s.GPUs[0].Baseline.ErredAt = noon.Add(-2 * time.Hour) }, "baseline.erred_at"},
 		"events before watching":      {func(s *Snapshot) { s.GPUs[0].EventsSince = noon.Add(-61 * time.Minute) }, "events_since: before watching began"},
 		"events ahead":                {func(s *Snapshot) { s.GPUs[0].EventsSince = noon.Add(time.Minute) }, "events_since: later"},

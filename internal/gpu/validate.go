@@ -99,7 +99,7 @@ func (g GPU) validate(watching, now time.Time) error {
 		{"pods", len(pods), MaxPods},
 		{"events", len(g.Events), MaxEvents},
 		{"minutes", len(g.Minutes), MaxMinutes},
-		{"stretches", len(g.Stretches), MaxStretches},
+		{"stretches", len(g.Stretches), maxStretches},
 	} {
 		if n.have > n.most {
 			return fmt.Errorf("%s: %d entries, more than %d", n.what, n.have, n.most)

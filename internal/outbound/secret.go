@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// MaxSecret is the largest file that [ReadSecret] reads, in bytes.
-const MaxSecret = 64 << 10
+// maxSecret is the largest file that [ReadSecret] reads, in bytes.
+const maxSecret = 64 << 10
 
 // ReadSecret returns the content of a credential's file without the space
 // around it. Errors name the file, never its content.
@@ -18,13 +18,13 @@ func ReadSecret(file string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, MaxSecret+1))
+	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	text := strings.TrimSpace(string(b))
 	switch {
 	case err != nil:
 		return "", err
-	case len(b) > MaxSecret:
-		return "", fmt.Errorf("%s has more than %d bytes", file, MaxSecret)
+	case len(b) > maxSecret:
+		return "", fmt.Errorf("%s has more than %d bytes", file, maxSecret)
 	case text == "":
 		return "", fmt.Errorf("%s is empty", file)
 	}

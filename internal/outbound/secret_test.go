@@ -16,7 +16,7 @@ func TestSecrets(t *testing.T) {
 		"two\nlines":                     {true, false},
 		"schlüssel":                      {true, false},
 		" \n":                            {false, false},
-		strings.Repeat("x", MaxSecret+1): {false, false},
+		strings.Repeat("x", maxSecret+1): {false, false},
 	} {
 		file := filepath.Join(t.TempDir(), "secret")
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {

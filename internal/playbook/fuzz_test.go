@@ -57,7 +57,7 @@ func FuzzParse(f *testing.F) {
 			if err != nil || len(again) != 1 || again[0].Digest != p.Digest || again[0].Name != p.Name {
 				t.Fatalf("its own document loads as %v, %v", again, err)
 			}
-			for _, format := range GraphFormats() {
+			for _, format := range graphFormats {
 				if _, err := Graph(p, []string{p.Start}, format); err != nil {
 					t.Fatal(err)
 				}

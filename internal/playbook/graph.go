@@ -16,9 +16,6 @@ const (
 	GraphDot     GraphFormat = "dot"     // Graphviz
 )
 
-// GraphFormats lists the formats.
-func GraphFormats() []GraphFormat { return []GraphFormat{GraphText, GraphMermaid, GraphDot} }
-
 // Graph draws the playbook's states, by their titles, and its edges. path lists
 // the states a run went through, in order; they and the edges between them are
 // marked. It may be empty.

@@ -120,9 +120,9 @@ func (d *Document) Line() int { return d.above + 1 }
 // change.
 func (d *Document) Changed() *Document { return d.result }
 
-// Reuse takes over the parsed tree of another reading of the same document and
+// reuse takes over the parsed tree of another reading of the same document and
 // reports whether it did.
-func (d *Document) Reuse(known *Document) bool {
+func (d *Document) reuse(known *Document) bool {
 	if known.File != d.File || known.parseErr != nil || known.plain || !bytes.Equal(known.Data, d.Data) {
 		return false
 	}
@@ -133,8 +133,8 @@ func (d *Document) Reuse(known *Document) bool {
 // Err returns the error of an earlier call of parse.
 func (d *Document) Err() error { return d.parseErr }
 
-// Parsed reports whether parse was called.
-func (d *Document) Parsed() bool { return d.done }
+// parsed reports whether parse was called.
+func (d *Document) parsed() bool { return d.done }
 
 // Holds reports whether the document is parsed and holds the node.
 func (d *Document) Holds(n *yaml.Node) bool { return Holds(d.root, n) }
@@ -273,9 +273,9 @@ func (d *Document) place(at int) (line, column int) {
 	return d.above + line, at - d.lines[line-1] + 1
 }
 
-// PositionIn returns the line and column in the file of byte i of a scalar's
+// positionIn returns the line and column in the file of byte i of a scalar's
 // value.
-func (d *Document) PositionIn(n *yaml.Node, i int) (line, column int, ok bool) {
+func (d *Document) positionIn(n *yaml.Node, i int) (line, column int, ok bool) {
 	t, err := d.text(n)
 	switch {
 	case err != nil:

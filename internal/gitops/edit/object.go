@@ -99,7 +99,7 @@ func (s *Site) At(i int) {
 	if s.Doc == nil {
 		return
 	}
-	if line, column, ok := s.Doc.PositionIn(s.Node, i); ok {
+	if line, column, ok := s.Doc.positionIn(s.Node, i); ok {
 		s.Line, s.Column = line, column
 	}
 }

@@ -64,7 +64,7 @@ func (t *Tree) Open(p string) ([]*Document, error) {
 	}
 	docs, err := Documents(p, t.data[p])
 	for _, d := range docs {
-		if t.known != nil && d.Reuse(t.known) {
+		if t.known != nil && d.reuse(t.known) {
 			t.known = nil // the nodes of a document belong to one tree
 		}
 	}
@@ -172,7 +172,7 @@ func isNameByte(c byte) bool {
 // concerns reports whether a document needs to be parsed: its name is part of the
 // workload's, or it scales something, or its name cannot be told without parsing.
 func (t *Tree) concerns(d *Document) bool {
-	if d.Parsed() {
+	if d.parsed() {
 		return true
 	}
 	inMeta, name, indent := false, "", 0

@@ -86,20 +86,8 @@ func (l argo) find(ctx context.Context, in step.Input) (site, error) {
 	case l.w == nil:
 		return site{}, step.NotConfigured("cluster", "kubernetes")
 	}
-	var at site
-	var err error
-	if at.w, err = l.w.Workload(ctx, step.RefOf(in.Service)); err != nil {
-		return at, err
-	}
-	name, err := applicationOf(in.Service, at.w)
+	at, err := managing(ctx, l.w, l.a, in.Service)
 	if err != nil {
-		return at, err
-	}
-	if at.app, err = l.a.Application(ctx, name); err != nil {
-		return at, err
-	}
-	at.object = manifestOf(in.Service, at.w)
-	if err := managed(at.app, at.object); err != nil {
 		return at, err
 	}
 	return at, syncable(at.app)

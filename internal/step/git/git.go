@@ -133,10 +133,7 @@ func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
 }
 
 // Manages refuses an application that does not manage the object.
-func Manages(app gitops.Application, t gitops.Target) error { return managed(app, t) }
-
-// managed refuses an application that does not manage the object.
-func managed(app gitops.Application, t gitops.Target) error {
+func Manages(app gitops.Application, t gitops.Target) error {
 	if slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool {
 		return r.Kind == t.Kind && r.Name == t.Name && (r.Namespace == t.Namespace || r.Namespace == "")
 	}) {

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -37,29 +38,47 @@ func (s site) deployed() string {
 	return ""
 }
 
+// ready reads the place of a change that may be made now.
+func (g Change) ready(ctx context.Context, in step.Input) (site, error) {
+	if err := g.configured(); err != nil {
+		return site{}, err
+	}
+	at, err := g.find(ctx, in)
+	if err != nil {
+		return site{}, err
+	}
+	return at, syncable(at.app)
+}
+
 // find reads the workload, the application that owns it and the location of its
 // manifests.
 func (g Change) find(ctx context.Context, in step.Input) (site, error) {
-	var s site
-	var err error
-	if s.w, err = g.w.Workload(ctx, step.RefOf(in.Service)); err != nil {
-		return s, err
-	}
-	name, err := applicationOf(in.Service, s.w)
+	s, err := managing(ctx, g.w, g.a, in.Service)
 	if err != nil {
-		return s, err
-	}
-	if s.app, err = g.a.Application(ctx, name); err != nil {
-		return s, err
-	}
-	s.object = manifestOf(in.Service, s.w)
-	if err := managed(s.app, s.object); err != nil {
 		return s, err
 	}
 	if s.src, s.index, err = source(in.Service, s.app); err == nil {
 		s.object.ValueFiles = valueFiles(s.app, s.index)
 	}
 	return s, err
+}
+
+// managing reads the workload of a service and the application that manages it.
+func managing(ctx context.Context, w step.Workloads, a step.Applications, svc playbook.Service) (site, error) {
+	var s site
+	var err error
+	if s.w, err = w.Workload(ctx, step.RefOf(svc)); err != nil {
+		return s, err
+	}
+	name, err := applicationOf(svc, s.w)
+	if err != nil {
+		return s, err
+	}
+	if s.app, err = a.Application(ctx, name); err != nil {
+		return s, err
+	}
+	s.object = manifestOf(svc, s.w)
+	return s, Manages(s.app, s.object)
 }
 
 // planSet plans one commit that sets variables.

@@ -65,7 +65,7 @@ func (g Change) recheck(ctx context.Context, in step.Input, plan machine.Plan, p
 		e.Message = plan.Step + ": nothing was written: " + e.Message
 		return nil, &e
 	}
-	if err := managed(app, p.target(in.Service.Namespace)); err != nil {
+	if err := Manages(app, p.target(in.Service.Namespace)); err != nil {
 		return nil, err
 	}
 	if src, index, err := source(in.Service, app); err != nil {

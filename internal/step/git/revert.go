@@ -53,14 +53,8 @@ func (l gitopsRevert) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := l.configured(); err != nil {
-		return machine.Plan{}, err
-	}
-	at, err := l.find(ctx, in)
+	at, err := l.ready(ctx, in)
 	if err != nil {
-		return machine.Plan{}, err
-	}
-	if err := syncable(at.app); err != nil {
 		return machine.Plan{}, err
 	}
 	changes, err := l.suspects(ctx, in, at, with)

@@ -67,14 +67,8 @@ func (l gitopsSetFlag) Plan(ctx context.Context, in step.Input) (machine.Plan, e
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := l.configured(); err != nil {
-		return machine.Plan{}, err
-	}
-	at, err := l.find(ctx, in)
+	at, err := l.ready(ctx, in)
 	if err != nil {
-		return machine.Plan{}, err
-	}
-	if err := syncable(at.app); err != nil {
 		return machine.Plan{}, err
 	}
 	for i, a := range wanted {

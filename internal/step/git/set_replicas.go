@@ -41,14 +41,8 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := l.configured(); err != nil {
-		return machine.Plan{}, err
-	}
-	at, err := l.find(ctx, in)
+	at, err := l.ready(ctx, in)
 	if err != nil {
-		return machine.Plan{}, err
-	}
-	if err := syncable(at.app); err != nil {
 		return machine.Plan{}, err
 	}
 	variable := gitops.Variable{Replicas: true}

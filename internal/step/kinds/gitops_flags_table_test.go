@@ -28,7 +28,7 @@ spec: {template: {spec: {containers: [{name: engine, image: vllm/vllm-openai, ar
 			if places, err := gitops.Locate(files, target, v); err != nil || places[0].Value != "true" {
 				t.Errorf("--%s llama: %+v, %v", f.Name, places, err)
 			}
-			e, err := gitops.Set(files, target, v, "false")
+			e, err := gitops.SetAll(files, target, []gitops.Assignment{{Variable: v, Value: "false"}})
 			if err != nil {
 				t.Errorf("--%s to false: %v", f.Name, err)
 				continue

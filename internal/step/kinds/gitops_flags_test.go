@@ -104,7 +104,7 @@ spec: {template: {spec: {containers: [{name: sglang, image: lmsysorg/sglang, arg
 	}
 	e, err := gitops.SetAll(files, target, checked.Set)
 	if err != nil || strings.Contains(string(e.Files[0].Data), "radix") {
-		t.Errorf("%v\n%s", err, e.Diff())
+		t.Errorf("%v\n%s", err, e.Files)
 	}
 }
 
