@@ -108,7 +108,7 @@ func policyPage(r *rules) web.Table {
 	}
 	page.Empty = "The policy has no rules."
 	for _, rule := range set.Rules() {
-		page.Add(rule.Place, rule.Kind, rule.Says, runview.OrDash(rule.When), runview.OrText(strings.Join(rule.BreakGlass, ", "), "nobody"))
+		page.Add(rule.Place, rule.Kind, rule.Says, runview.OrText(rule.When, "always"), runview.OrText(strings.Join(rule.BreakGlass, ", "), "nobody"))
 	}
 	page.Notes = []string{"digest " + set.Digest(), "What may run, when, and who would have to say yes: responder policy explain"}
 	return page

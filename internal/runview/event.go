@@ -6,10 +6,10 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// DescribeEvent describes one event in one line, and details below it. Events that only
-// matter to the machine give nothing.
-func DescribeEvent(kind machine.EventKind, e machine.Event) (what string, details []string) {
-	switch kind {
+// DescribeEvent returns one line for an event, and details below it. The line is
+// empty for events that matter to the machine only.
+func DescribeEvent(e machine.Event) (what string, details []string) {
+	switch kind := e.Kind; kind {
 	case machine.RunStarted:
 		if e.Start == nil {
 			return "started", nil
@@ -24,7 +24,7 @@ func DescribeEvent(kind machine.EventKind, e machine.Event) (what string, detail
 	case machine.StateEntered:
 		return "state " + e.State, nil
 	case machine.EdgeTaken:
-		return fmt.Sprintf("-> %s  (%s)", e.To, OrDash(e.Message)), nil
+		return fmt.Sprintf("-> %s  (%s)", e.To, OrText(e.Message, "always")), nil
 	case machine.EffectStarted:
 		return describeEffect(e), nil
 	case machine.CheckCompleted:
@@ -216,12 +216,4 @@ func JoinClauses(a, b string) string {
 		return a
 	}
 	return a + ": " + b
-}
-
-// OrDash returns s, or a dash when it is empty.
-func OrDash(s string) string {
-	if s == "" {
-		return "always"
-	}
-	return s
 }

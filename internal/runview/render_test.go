@@ -49,7 +49,7 @@ func eventKinds(t *testing.T) []machine.EventKind {
 // its kind promises is no reason to crash.
 func TestEveryEventHasWords(t *testing.T) {
 	for _, kind := range eventKinds(t) {
-		what, _ := DescribeEvent(kind, machine.Event{Kind: kind})
+		what, _ := DescribeEvent(machine.Event{Kind: kind})
 		if what == string(kind) {
 			t.Errorf("%s is shown as its stored name", kind)
 		}
@@ -65,11 +65,11 @@ func TestEveryEventHasWords(t *testing.T) {
 func TestProgressIsShown(t *testing.T) {
 	facts := []string{"15:04:05Z argocd/chat: apps/Deployment serving/chat: Waiting for rollout to finish: 1 out of 3 new replicas have been updated"}
 	for _, kind := range []machine.EventKind{machine.Settling, machine.Settled, machine.Unwound} {
-		if _, details := DescribeEvent(kind, machine.Event{Kind: kind, Message: "now", Facts: facts}); len(details) != 1 || details[0] != facts[0] {
+		if _, details := DescribeEvent(machine.Event{Kind: kind, Message: "now", Facts: facts}); len(details) != 1 || details[0] != facts[0] {
 			t.Errorf("%s says %q", kind, details)
 		}
 	}
-	if what, _ := DescribeEvent(machine.Settling, machine.Event{Message: "2 out of 3"}); what != "taking effect: 2 out of 3" {
+	if what, _ := DescribeEvent(machine.Event{Kind: machine.Settling, Message: "2 out of 3"}); what != "taking effect: 2 out of 3" {
 		t.Errorf("it stands at %q", what)
 	}
 }

@@ -38,7 +38,7 @@ type Timeline struct {
 
 // Line returns an event in words; false: there is nothing to show.
 func (t *Timeline) Line(e machine.Event) (Line, bool) {
-	what, details := DescribeEvent(e.Kind, e)
+	what, details := DescribeEvent(e)
 	if e.Sample != nil {
 		same := t.verdict == e.Sample.Verdict
 		t.verdict = e.Sample.Verdict

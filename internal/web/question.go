@@ -80,7 +80,7 @@ func own(e *machine.Event) string {
 	if e == nil {
 		return ""
 	}
-	what, _ := runview.DescribeEvent(e.Kind, *e)
+	what, _ := runview.DescribeEvent(*e)
 	return fmt.Sprintf("%s (%s).", what, stamp(e.At))
 }
 

@@ -57,7 +57,7 @@ type Figure struct {
 func timeline(w *sandbox.World, events []machine.Event) []Moment {
 	out := []Moment{{w.Incident(), w.Scenario().Cause}}
 	for _, e := range events {
-		what, _ := runview.DescribeEvent(e.Kind, e)
+		what, _ := runview.DescribeEvent(e)
 		switch e.Kind {
 		case machine.RunStarted:
 			what = "the run starts"
