@@ -35,6 +35,14 @@ func newRunsWatchCommand(p *command.Process) *cobra.Command {
 func watchRun(ctx context.Context, p *command.Process, c *client.Client, out *command.Output, id string) error {
 	r := runview.NewRenderer(p.Stdout)
 	r.Wide = out.Wide()
+	if !out.Structured() {
+		var detail api.RunDetail
+		if err := c.Get(ctx, client.RunPath(id), nil, &detail); err != nil {
+			return err
+		}
+		r.Run = detail.Run.Machine()
+		r.Book, _ = parseDocument(r.Run, detail.Document) // without it states are shown by name
+	}
 	return c.Follow(ctx, id, func(e api.Event) error {
 		if out.Structured() {
 			return writeLine(p, out, e)
