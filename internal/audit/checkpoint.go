@@ -91,10 +91,10 @@ func parseCheckpoint(text string) (checkpoint, error) {
 func parseKey(publicKey string) (note.Verifier, error) {
 	v, err := note.NewVerifier(strings.TrimSpace(publicKey))
 	if strings.HasPrefix(strings.TrimSpace(publicKey), "PRIVATE+KEY+") {
-		return nil, fmt.Errorf("%w: this is the private key, with which anybody could sign another log: it belongs to the service alone; name the journal.pub beside it", errKey)
+		return nil, fmt.Errorf("%w: this is the private key, with which anybody could sign another log: it belongs to the service alone; pass the journal.pub next to it", errKey)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: this is no public key (%w); name the journal.pub that was written beside the journal", errKey, err)
+		return nil, fmt.Errorf("%w: this is not a public key (%w); pass the journal.pub next to the journal", errKey, err)
 	}
 	return v, nil
 }

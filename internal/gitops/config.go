@@ -37,7 +37,7 @@ func (tr *tree) configValue(o *edit.Object, name, key string) (*edit.Value, erro
 	case 1:
 		return found[0], nil
 	}
-	return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the ConfigMap %s stands in several places: %s", o, name, strings.Join(places(found), ", "))}
+	return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the ConfigMap %s is in several places: %s", o, name, strings.Join(places(found), ", "))}
 }
 
 func places(found []*edit.Value) []string {

@@ -177,7 +177,7 @@ func checkComponent(o *edit.Object, t Target, component string, containers []con
 	if t.Workload == "" || component != "" || len(parts) < 2 || o.Kind != dynamoGraph && o.Kind != llmInferenceService {
 		return nil
 	}
-	return &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s, and which of them %s is cannot be told by its name",
+	return &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s, and the name of %s does not tell which of them it is",
 		o, strings.Join(parts, ", "), edit.Clip(t.Workload))}
 }
 

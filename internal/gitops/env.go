@@ -68,7 +68,7 @@ func (c container) addEnv(name string) (*edit.Site, error) {
 	}
 	doc := c.Object.DocOf(env)
 	if doc == nil {
-		return nil, c.Object.Invalid(env, c.Path+".env is put together by patches: add "+name+" in one of them")
+		return nil, c.Object.Invalid(env, c.Path+".env is assembled by patches: add "+name+" in one of them")
 	}
 	s := c.Object.Site(doc, env, edit.Site{
 		Path: c.Path + ".env[" + name + "]", Form: "env", Missing: true, Why: "not set; the last place of the list",

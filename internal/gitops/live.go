@@ -46,7 +46,7 @@ func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
 	}
 	s, err := tr.resolve(v)
 	if several := new(ambiguousError); errors.As(err, &several) {
-		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s stands in %d places of the live %s %s/%s", v, len(several.places), t.Kind, t.Namespace, t.Name)}
+		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s is set in %d places of the live %s %s/%s", v, len(several.places), t.Kind, t.Namespace, t.Name)}
 	}
 	if err != nil {
 		return Reading{}, withoutFile(err)
@@ -120,7 +120,7 @@ func LiveImage(data []byte, t Target) (Reading, error) {
 		})
 	}
 	if len(containers) != 1 {
-		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("which container of %s %s/%s is the engine's is not known", t.Kind, t.Namespace, t.Name)}
+		return Reading{}, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("the engine's container of %s %s/%s is unknown", t.Kind, t.Namespace, t.Name)}
 	}
 	image := edit.Str(containers[0].Node, "image")
 	return Reading{Value: image, Set: image != ""}, nil

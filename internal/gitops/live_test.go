@@ -54,7 +54,7 @@ func TestLive(t *testing.T) {
 			objects: [][]byte{liveDeployment(t, args("--max-num-seqs=256"))}, target: func(t *Target) { t.Container = "kserve-container" }, v: seqs,
 			err: `has no container "kserve-container" (it has: vllm)`,
 		},
-		"several containers": {objects: [][]byte{liveDeployment(t, args("--max-num-seqs=256"), proxy)}, v: seqs, err: "stands in 2 places"},
+		"several containers": {objects: [][]byte{liveDeployment(t, args("--max-num-seqs=256"), proxy)}, v: seqs, err: "set in 2 places"},
 		"from a ConfigMap": {
 			objects: [][]byte{liveDeployment(t, env(map[string]any{"name": "EXTRA", "valueFrom": map[string]any{"configMapKeyRef": map[string]any{"name": "c", "key": "k"}}}))},
 			v:       Variable{Flag: "EXTRA"}, err: "comes from a secret or from the running pod",

@@ -214,7 +214,7 @@ func TestUnknownComponent(t *testing.T) {
 	} {
 		files := []File{{Path: "a.yaml", Data: []byte("apiVersion: x/v1\nkind: " + kind + "\nmetadata: {name: graph, namespace: a}\n" + text)}}
 		p, err := Locate(files, Target{Kind: kind, Namespace: "a", Name: "graph", Workload: "graph-vllmdecodeworker-1a2b3c4d"}, seqs)
-		if reason(err) != fault.Ambiguous || !strings.Contains(err.Error(), "cannot be told by its name") {
+		if reason(err) != fault.Ambiguous || !strings.Contains(err.Error(), "does not tell which of them it is") {
 			t.Errorf("%s: %+v, %v", kind, p, err)
 		}
 	}

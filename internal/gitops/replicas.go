@@ -43,7 +43,7 @@ func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*ed
 func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit.Site, error) {
 	at := []string{"spec"}
 	if component == "" && tr.target.Workload != "" && edit.IsMap(edit.Get(o.Root, "spec", "prefill")) {
-		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s serves prefill and decode apart, and which of them %s is cannot be told by its name", o, edit.Clip(tr.target.Workload))}
+		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s runs prefill and decode separately, and the name of %s does not tell which of them it is", o, edit.Clip(tr.target.Workload))}
 	}
 	if strings.HasPrefix(component, "prefill") {
 		at = append(at, "prefill")

@@ -54,7 +54,7 @@ func Unset(files []File, t Target, v Variable) (Edit, error) {
 	case s.Missing:
 		return Edit{}, &fault.Error{Reason: fault.NothingToDo, Message: v.String() + " is not set"}
 	case s.Unset == nil || s.File() == "":
-		return Edit{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s:%d:%d: %s cannot be taken away here: change its value", s.File(), s.Line, s.Column, v)}
+		return Edit{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s:%d:%d: %s cannot be removed here: change its value", s.File(), s.Line, s.Column, v)}
 	}
 	cut, err := s.Unset()
 	if err != nil {

@@ -27,7 +27,7 @@ func newTree(files []File, t Target) (*tree, error) {
 		}
 	}
 	if p := path.Clean(t.Path); path.IsAbs(p) || strings.HasPrefix(p, "..") {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is no path inside a repository", edit.Clip(t.Path))}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is not a path inside a repository", edit.Clip(t.Path))}
 	} else if tr.target.Path = p; p == "." {
 		tr.target.Path = ""
 	}

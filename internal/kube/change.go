@@ -175,11 +175,11 @@ func (o *object) replicas() int {
 func (o *object) still(pre Precondition) error {
 	switch {
 	case pre.UID == "" || pre.Generation == 0:
-		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("change %s: without a precondition on UID and generation", o)}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("change %s: the precondition on UID and generation is missing", o)}
 	case string(o.meta.UID) != pre.UID:
-		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it was deleted and recreated since it was looked at", o)}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it was deleted and recreated since it was read", o)}
 	case o.meta.Generation != pre.Generation:
-		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it is at generation %d, %d was looked at", o, o.meta.Generation, pre.Generation)}
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change %s: it is at generation %d, not at %d as read", o, o.meta.Generation, pre.Generation)}
 	}
 	return nil
 }

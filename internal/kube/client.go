@@ -87,7 +87,7 @@ func (o Options) config() (*rest.Config, error) {
 		&clientcmd.ConfigOverrides{CurrentContext: o.Context},
 	).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) { // its own words advise an environment variable that is not read
-		return nil, fmt.Errorf("kubeconfig %s: no cluster is in it", o.Kubeconfig)
+		return nil, fmt.Errorf("kubeconfig %s: it has no cluster", o.Kubeconfig)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)

@@ -61,7 +61,7 @@ func (r request) fail(err error) error {
 		e.Reason = fault.NotFound
 	case apierrors.IsConflict(err), isFailedTest(err):
 		e.Reason = fault.Conflict
-		e.Message += ": it changed since it was looked at"
+		e.Message += ": it changed since it was read"
 	case apierrors.IsTooManyRequests(err):
 		e.Reason = fault.Throttled
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):

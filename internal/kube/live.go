@@ -107,7 +107,7 @@ func (c *Client) Try(ctx context.Context, namespace string, manifest []byte) ([]
 		err = json.Unmarshal(data, &o.Object)
 	}
 	if err != nil || o.GetKind() == "" || o.GetName() == "" {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: "try a manifest: it is no object with a kind and a name", Err: cause{err}}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: "try a manifest: it has no kind or no name", Err: cause{err}}
 	}
 	if o.GetNamespace() == "" {
 		o.SetNamespace(namespace)

@@ -91,9 +91,9 @@ func (ch NodeChange) still(n NodeState) error {
 	case ch.UID == "" || ch.Stamp == "":
 		return &fault.Error{Reason: fault.Invalid, Message: "change node " + ch.Name + ": without a precondition"}
 	case n.UID != ch.UID:
-		return &fault.Error{Reason: fault.Conflict, Message: "change node " + ch.Name + ": it was deleted and recreated since it was looked at"}
+		return &fault.Error{Reason: fault.Conflict, Message: "change node " + ch.Name + ": it was deleted and recreated since it was read"}
 	case n.Stamp() != ch.Stamp:
-		return &fault.Error{Reason: fault.Conflict, Message: "change node " + ch.Name + ": its schedulability, taints or marks changed since it was looked at"}
+		return &fault.Error{Reason: fault.Conflict, Message: "change node " + ch.Name + ": its schedulability, taints or marks changed since it was read"}
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func (w *World) ChangeNode(_ context.Context, c kube.NodeChange) (kube.NodeState
 		return kube.NodeState{}, err
 	}
 	if was := n.state(w.start); was.UID != c.UID || was.Stamp() != c.Stamp {
-		return was, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change node %s: its schedulability, taints or marks changed since it was looked at", c.Name)}
+		return was, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change node %s: its schedulability, taints or marks changed since it was read", c.Name)}
 	}
 	if !c.DryRun {
 		if err := w.commit(change{At: w.clock.Now(), Node: c.Name, Edit: &c.Edit, Mark: c.Mark, MarkedAt: c.At, Key: c.Key}); err != nil {

@@ -92,10 +92,10 @@ func readKept(file string) (k kept, err error) {
 		err = json.Unmarshal(data, &k)
 	}
 	if err == nil && (k.Version != keptVersion || !(k.Pace > 0) || k.Start.IsZero() || k.Virtual.Before(k.Start)) {
-		err = errors.New("not what this version writes")
+		err = errors.New("it was not written by this version")
 	}
 	if err != nil {
-		return kept{}, fmt.Errorf("sandbox %s: %w; move it away to begin anew", file, err)
+		return kept{}, fmt.Errorf("sandbox %s: %w; move it away to start over", file, err)
 	}
 	return k, nil
 }
@@ -108,11 +108,11 @@ func (k kept) write(file string) (err error) {
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
 	if err != nil {
-		return fmt.Errorf("keep the sandbox: %w", err)
+		return fmt.Errorf("save the sandbox: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("keep the sandbox: %w", errors.Join(err, os.Remove(tmp.Name())))
+			err = fmt.Errorf("save the sandbox: %w", errors.Join(err, os.Remove(tmp.Name())))
 		}
 	}()
 	_, err = tmp.Write(data)

@@ -29,11 +29,11 @@ func Owns(app gitops.Application, object gitops.Resource) error {
 	i := slices.IndexFunc(app.Resources, object.Same)
 	if i < 0 {
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-			"argo cd: application %s does not list %s, so it is not its owner: a mark on the object was copied, or it is another Argo CD's", app.Name, object)}
+			"argo cd: application %s does not list %s, so it is not its owner: the tracking mark was copied, or it is of another Argo CD", app.Name, object)}
 	}
 	if app.Resources[i].Prune {
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-			"argo cd: %s is no longer in what application %s takes from Git: changing it there does nothing", object, app.Name)}
+			"argo cd: %s is no longer among the manifests of application %s: a change in Git has no effect", object, app.Name)}
 	}
 	return nil
 }

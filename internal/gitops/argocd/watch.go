@@ -94,7 +94,7 @@ func (w *watch) late(ctx context.Context) error {
 	if why == "" {
 		why = "nothing was seen yet"
 	}
-	return &fault.Error{Reason: fault.Timeout, Message: fmt.Sprintf("argo cd: application %s did not get there in time: %s", w.name, why), Err: ctx.Err()}
+	return &fault.Error{Reason: fault.Timeout, Message: fmt.Sprintf("argo cd: application %s did not settle in time: %s", w.name, why), Err: ctx.Err()}
 }
 
 // lookAndFollow reads the application and follows its changes until the wait is

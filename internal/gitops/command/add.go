@@ -12,7 +12,7 @@ import (
 
 // ErrPatched is the cause of an error about a list of arguments that is put
 // together from several documents.
-var ErrPatched = errors.New("put together by patches")
+var ErrPatched = errors.New("assembled by patches")
 
 // patchedError adds errPatched to an error without changing its message.
 type patchedError struct{ error }
@@ -70,7 +70,7 @@ func (l *Line) missingInList(at seqAt, f Flag) (*edit.Site, error) {
 		return nil, l.container.Object.NotFound(l.container.Path + " starts no engine that is known, and has no args to add --" + f.Name + " to")
 	}
 	if at.doc == nil {
-		return nil, patchedError{l.container.Object.Invalid(at.node, at.path+" is put together by patches: add --"+f.Name+" in one of them")}
+		return nil, patchedError{l.container.Object.Invalid(at.node, at.path+" is assembled by patches: add --"+f.Name+" in one of them")}
 	}
 	if a := l.embedded(); a != nil {
 		return nil, l.container.Object.Invalid(a.node, at.path+" hands a whole command to another program: add --"+f.Name+" in it by hand")
@@ -123,7 +123,7 @@ func (l *Line) missingArgs(f Flag, why string) (*edit.Site, error) {
 	c := l.container
 	doc := c.Object.DocOf(c.Node)
 	if doc == nil {
-		return nil, c.Object.Invalid(c.Node, c.Path+" is put together by patches: add args in one of them")
+		return nil, c.Object.Invalid(c.Node, c.Path+" is assembled by patches: add args in one of them")
 	}
 	place := l.newSite(c.Path+".args", "--flag=value", f)
 	if why != "" {
@@ -187,7 +187,7 @@ func FlagWords(f Flag, value string, pairs, underscores bool) ([]string, error) 
 // a variable that holds further arguments.
 func (l *Line) missingInScript(s *script, f Flag) (*edit.Site, error) {
 	if s.doc == nil {
-		return nil, l.container.Object.Invalid(s.node, s.path+" is put together by patches: add --"+f.Name+" in one of them")
+		return nil, l.container.Object.Invalid(s.node, s.path+" is assembled by patches: add --"+f.Name+" in one of them")
 	}
 	words, err := l.engineCommand(s)
 	if err != nil {

@@ -32,7 +32,7 @@ func (o *Object) Number(why string, at ...string) (*Site, error) {
 			doc, parent = o.lastHolder(at[:len(at)-1])
 		}
 		if doc == nil {
-			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is put together by patches: add %s in one of them", o, strings.Join(at[:len(at)-1], "."), key)}
+			return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s is assembled by patches: add %s in one of them", o, strings.Join(at[:len(at)-1], "."), key)}
 		}
 		place.Missing = true
 		s := o.Site(doc, parent, place)

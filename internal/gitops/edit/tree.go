@@ -33,7 +33,7 @@ func NewTree(workload string) *Tree {
 // Add adds a file. Its path is slash-separated, from the repository's root.
 func (t *Tree) Add(p string, data []byte) error {
 	if path.IsAbs(p) || p == "" || path.Clean(p) != p || strings.HasPrefix(p, "..") {
-		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is no path inside a repository", Clip(p))}
+		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is not a path inside a repository", Clip(p))}
 	}
 	if _, twice := t.data[p]; twice {
 		return &fault.Error{Reason: fault.Invalid, Message: p + " is given twice"}

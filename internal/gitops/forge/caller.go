@@ -74,7 +74,7 @@ type call struct {
 // 2xx is an error.
 func (c *caller) do(ctx context.Context, q call) (int, error) {
 	if left := c.left(time.Now()); left > 0 {
-		return 0, &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf("%s: %s wants to be left alone for %s", q.doing, c, left.Round(time.Second))}
+		return 0, &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf("%s: %s asks to wait %s", q.doing, c, left.Round(time.Second))}
 	}
 	token, err := c.secret()
 	if err != nil {

@@ -195,7 +195,7 @@ func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, b
 		}
 	}
 	if !whole {
-		return Pull{}, false, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("find pull request of branch %s: %s has more than are looked through", branch, c)}
+		return Pull{}, false, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("find pull request of branch %s: %s has more pull requests than Responder reads", branch, c)}
 	}
 	return Pull{}, false, nil
 }
@@ -261,7 +261,7 @@ func (c *Client) Merge(ctx context.Context, number int64, base, head, title, tex
 		return Pull{}, err
 	}
 	if p.State != Merged {
-		return p, &fault.Error{Reason: fault.ServerError, Unknown: true, Message: fmt.Sprintf("merge: %s took pull request %d, which is still %s", c, number, p.State)}
+		return p, &fault.Error{Reason: fault.ServerError, Unknown: true, Message: fmt.Sprintf("merge: %s accepted the request, but pull request %d is still %s", c, number, p.State)}
 	}
 	return p, nil
 }
@@ -286,7 +286,7 @@ func (c *Client) Close(ctx context.Context, number int64) (Pull, error) {
 	case Merged:
 		return p, conflict("close: pull request %d of %s was merged as %.10s", number, c, p.Merged)
 	case Open:
-		return p, &fault.Error{Reason: fault.ServerError, Message: fmt.Sprintf("close: %s took it, and pull request %d is still open", c, number)}
+		return p, &fault.Error{Reason: fault.ServerError, Message: fmt.Sprintf("close: %s accepted the request, but pull request %d is still open", c, number)}
 	}
 	return p, nil
 }

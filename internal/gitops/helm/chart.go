@@ -101,7 +101,7 @@ func Setting(config command.Container, flag command.Flag) (*edit.Site, error) {
 	}
 	doc := o.DocOf(n)
 	if !edit.IsText(n) || doc == nil {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s.%s is no value that can be set", o.Docs[0].File, config.Path, key)}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s.%s is not a value that can be set", o.Docs[0].File, config.Path, key)}
 	}
 	why := "the chart makes it --" + name
 	if o.Why != "" {
@@ -119,7 +119,7 @@ func NewSetting(config command.Container, flag command.Flag) (*edit.Site, error)
 	key, name := modelKeys[command.Dashes(flag.Name)], command.Dashes(flag.Name)
 	doc := config.Object.DocOf(config.Node)
 	if doc == nil {
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s is put together from several value files: set --%s in one of them", config.Path, flag.Name)}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s is merged from several value files: set --%s in one of them", config.Path, flag.Name)}
 	}
 	place := edit.Site{Path: config.Path + "." + key, Form: "values", Missing: true, Why: "not set; the chart makes it --" + name}
 	if key == "" {

@@ -185,7 +185,7 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 	p.Plain = p.Plain && len(back.Deleted) == 0
 	if all := touches(before, back.Files, gitops.Target{}); len(all) > len(p.Touches) {
 		return gitops.Proposal{}, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-			"reverting %s would change another workload along: %s: revert it by hand", shortAll(shas), otherThan(all, p.Touches))}
+			"reverting %s would also change another workload: %s: revert it by hand", shortAll(shas), otherThan(all, p.Touches))}
 	}
 	if err := r.keeps(t, after); err != nil {
 		return gitops.Proposal{}, err
@@ -207,7 +207,7 @@ func (r reading) keeps(t gitops.Target, after []gitops.File) error {
 		return nil // it cannot be told now either
 	}
 	if _, err := gitops.Locate(after, r.target(t), replicas); isNotFound(err) {
-		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("reverting would take the manifest of %s %s away", t.Kind, t.Name)}
+		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("reverting would remove the manifest of %s %s", t.Kind, t.Name)}
 	}
 	return nil
 }

@@ -256,7 +256,7 @@ func (b *branch) recognise(ctx context.Context, log []gitops.Touched) error {
 		if !known {
 			if asked++; asked > maxRecognised {
 				return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
-					"whose commits they are was asked of %s %d times, and there are more: ask again, which goes on from there, or look at a shorter window", b.remote.Forge, maxRecognised)}
+					"%s was asked %d times whose commits these are, and there are more: ask again to continue, or use a shorter window", b.remote.Forge, maxRecognised)}
 			}
 			pull, _, err := b.remote.Forge.Of(ctx, c.SHA)
 			if err != nil {

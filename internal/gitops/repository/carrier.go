@@ -37,7 +37,7 @@ var (
 
 var (
 	errRedirect = errors.New("redirect to another host")
-	errStopped  = errors.New("the remote stopped in the middle")
+	errStopped  = errors.New("the remote ended its answer early")
 	errSSHAuth  = errors.New("ssh: the key was not accepted")
 )
 

@@ -239,7 +239,7 @@ func (r *Repository) reversal(ctx context.Context, base *commit, q RevertRequest
 		}
 	}
 	if len(u.changes) == 0 {
-		return nil, nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("revert: what the commits changed is undone already on the branch of repository %s", r.at)}
+		return nil, nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("revert: what the commits changed is already undone on the branch of repository %s", r.at)}
 	}
 	return commits, u.changes, nil
 }

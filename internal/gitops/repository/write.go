@@ -214,7 +214,7 @@ func (r *Repository) build(base *commit, changes map[string]change, text string)
 		return nil, err
 	}
 	if treeHash == base.TreeHash {
-		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("repository %s: the files are as wanted at commit %.10s", r.at, base.Hash)}
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("repository %s: the files already have the wanted content at commit %.10s", r.at, base.Hash)}
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	c := &commit{
@@ -377,7 +377,7 @@ func (b *builder) subtree(entries map[string]object.TreeEntry, name string, chan
 	sub := &object.Tree{}
 	if e, ok := entries[name]; ok {
 		if e.Mode != filemode.Dir {
-			return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("commit: %s is a file, and a change wants it to be a directory", name), Err: errInTheWay}
+			return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("commit: %s is a file, but a change needs a directory there", name), Err: errInTheWay}
 		}
 		var err error
 		if sub, err = object.GetTree(b.store, e.Hash); err != nil {

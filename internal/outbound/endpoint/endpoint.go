@@ -97,7 +97,7 @@ func (e *Endpoint) Do(ctx context.Context, r Request) ([]byte, error) {
 	if left := e.left(time.Now()); left > 0 {
 		return nil, &fault.Error{
 			Reason: fault.Throttled, RetryAfter: left,
-			Message: fmt.Sprintf("%s at %s wants to be left alone for %s", e.what, e.where, left.Round(time.Second)),
+			Message: fmt.Sprintf("%s at %s asks to wait %s", e.what, e.where, left.Round(time.Second)),
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
