@@ -45,11 +45,6 @@ func knownViolations() map[string]string {
 	}
 }
 
-// simFull lets the journal be full for a while. As long as the executor waits for
-// the journal while it holds a mutex that others wait for, virtual time stands
-// still then.
-const simFull = false
-
 var simServices = []string{"a", "b", "c", "d"}
 
 // TestSimulation runs whole executors through random incidents: several services
@@ -237,7 +232,7 @@ func (s *simulation) step() {
 	case n < 62:
 		s.set = s.sets[s.rnd.IntN(len(s.sets))]
 		s.note("playbooks are loaded")
-	case n < 64 && simFull:
+	case n < 64:
 		s.full.Store(true)
 		s.note("the journal is full")
 	case n < 67:
