@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -130,38 +129,69 @@ func (c *crashGuard) suspects(place string) bool {
 // worked on any more.
 func (c *crashGuard) blames(place string) bool { return c.blamed[place] }
 
-// enter records that places are about to be worked on. leave records that they
-// were survived; it may be called twice. ok is false when the executor stops
-// before it is their turn.
-func (c *crashGuard) enter(ctx context.Context, places ...string) (leave func(), ok bool) {
+// visit is the work on some places.
+type visit struct {
+	c       *crashGuard
+	places  []string
+	on      bool
+	suspect bool // it holds the turn
+	left    bool
+}
+
+// enter waits until it is the turn of the places. ok is false when the executor
+// stops before that.
+func (c *crashGuard) enter(ctx context.Context, places ...string) (v *visit, ok bool) {
 	c.mu.Lock()
-	on := c.on
+	v = &visit{c: c, places: places, on: c.on}
 	c.mu.Unlock()
-	if !on {
-		return func() {}, true
+	if !v.on || !slices.ContainsFunc(places, c.suspects) {
+		return v, true
 	}
-	suspect := slices.ContainsFunc(places, c.suspects)
-	if suspect {
-		if !c.sleep(ctx, c.wait) {
-			return nil, false
-		}
-		select {
-		case c.turn <- struct{}{}:
-		case <-ctx.Done():
-			return nil, false
-		case <-c.quit:
-			return nil, false
-		}
+	if !c.sleep(ctx, c.wait) {
+		return nil, false
 	}
-	c.record(func() { c.cell.Places = append(c.cell.Places, places...) })
-	return sync.OnceFunc(func() {
-		if c.alive() { // else it may be what ended the executor
-			c.record(func() { c.survived(places) })
-		}
-		if suspect {
-			<-c.turn
-		}
-	}), true
+	select {
+	case c.turn <- struct{}{}:
+		v.suspect = true
+		return v, true
+	case <-ctx.Done():
+	case <-c.quit:
+	}
+	return nil, false
+}
+
+// begin records that the places are worked on from now on. Where the work waits
+// for something else in between, it pauses: an end of the process is then not
+// theirs.
+func (v *visit) begin() {
+	if v.on {
+		v.c.record(func() { v.c.cell.Places = append(v.c.cell.Places, v.places...) })
+	}
+}
+
+func (v *visit) pause() {
+	if v.on && v.c.alive() { // else it may be what ended the executor
+		v.c.record(func() { v.c.away(v.places) })
+	}
+}
+
+// survived records that the work is done. It may be called twice.
+func (v *visit) survived() {
+	if v == nil || !v.on || v.left {
+		return
+	}
+	v.left = true
+	if v.c.alive() { // else it may be what ended the executor
+		v.c.record(func() {
+			v.c.away(v.places)
+			for _, place := range v.places {
+				delete(v.c.cell.Ends, place)
+			}
+		})
+	}
+	if v.suspect {
+		<-v.c.turn
+	}
 }
 
 // record changes the cell. The guard may have been switched off meanwhile.
@@ -175,10 +205,9 @@ func (c *crashGuard) record(change func()) {
 	_ = c.write() //nolint:errcheck // a journal that fails stops the executor elsewhere
 }
 
-func (c *crashGuard) survived(places []string) {
-	is := func(place string) bool { return slices.Contains(places, place) }
-	c.cell.Places = slices.DeleteFunc(c.cell.Places, is)
-	maps.DeleteFunc(c.cell.Ends, func(place string, _ int) bool { return is(place) })
+// away takes places out of the cell.
+func (c *crashGuard) away(places []string) {
+	c.cell.Places = slices.DeleteFunc(c.cell.Places, func(place string) bool { return slices.Contains(places, place) })
 }
 
 func (c *crashGuard) sleep(ctx context.Context, d time.Duration) bool {

@@ -58,11 +58,12 @@ func TestSuspectsTakeTurns(t *testing.T) {
 		}
 		enter := func(place string) (func(), time.Duration) {
 			began := time.Now()
-			leave, ok := c.enter(t.Context(), place)
+			v, ok := c.enter(t.Context(), place)
 			if !ok {
 				t.Fatalf("%s has no turn", place)
 			}
-			return leave, time.Since(began)
+			v.begin()
+			return v.survived, time.Since(began)
 		}
 		first, waited := enter("run/r-1@x/1")
 		if waited != suspectWait {

@@ -117,15 +117,18 @@ func (e *Executor) withoutSuspects(notes []dispatch.Note) []dispatch.Note {
 
 // dispatchBatch decides notifications and commits what follows.
 func (e *Executor) dispatchBatch(ctx context.Context, notes []dispatch.Note) error {
-	survived, ok := e.crashes.enter(ctx, e.dispatch.Places(notes)...)
+	visit, ok := e.crashes.enter(ctx, e.dispatch.Places(notes)...)
 	if !ok {
 		return nil // the executor stops
 	}
-	defer survived()
+	defer visit.survived()
+	visit.begin()
 	found := e.dispatch.Resolve(notes, e.o.Playbooks())
+	visit.pause()
 	return e.decideAlerts(ctx, found, func(d *dispatch.Decision) {
+		visit.begin()
 		d.Notifications(notes)
-		survived() // what follows is the disk's
+		visit.pause() // what follows is the disk's
 	})
 }
 
@@ -174,14 +177,18 @@ func (e *Executor) reconsider(ctx context.Context) error {
 // reconsiderSome decides as many of the alerts as fit one batch, and returns how
 // many. What cannot be decided is set aside, as it is for a new notification.
 func (e *Executor) reconsiderSome(ctx context.Context, w dispatch.Waiting) (took int, err error) {
-	survived, ok := e.crashes.enter(ctx, w.Place())
+	visit, ok := e.crashes.enter(ctx, w.Place())
 	if !ok {
 		return len(w.Alerts), nil // the executor stops
 	}
-	defer survived()
-	err = e.decideAlerts(ctx, e.dispatch.ResolveAgain(w, e.o.Playbooks()), func(d *dispatch.Decision) {
+	defer visit.survived()
+	visit.begin()
+	found := e.dispatch.ResolveAgain(w, e.o.Playbooks())
+	visit.pause()
+	err = e.decideAlerts(ctx, found, func(d *dispatch.Decision) {
+		visit.begin()
 		took = d.Again(w)
-		survived()
+		visit.pause()
 	})
 	if isBroken(err) {
 		took, why := len(w.Alerts), err

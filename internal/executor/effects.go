@@ -92,8 +92,8 @@ func (e *Executor) begin(r *run, eff machine.Effect) {
 // work carries out an effect of a run and hands its outcome to the loop.
 func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 	defer f.cut()
-	out, survived, ok := e.perform(ctx, r, f.effect)
-	defer survived() // also what is decided over its outcome
+	out, visit, ok := e.perform(ctx, r, f.effect)
+	defer visit.survived() // also what is decided over its outcome
 	landed := func() {
 		if r.flight == f {
 			r.flight = nil
@@ -124,44 +124,56 @@ func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 
 // perform carries out one effect. It reports false when the outcome does not
 // matter or must not be recorded: a read that was cut off, a stopped executor.
-// survived is called when the outcome has been dealt with.
-func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out machine.Outcome, survived func(), ok bool) {
-	nothing := func() {}
+// The visit, nil where it never began, goes on until the outcome has been decided.
+func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out machine.Outcome, v *visit, ok bool) {
 	if eff.Action == machine.ActionCheck || eff.Action == machine.ActionPlan {
 		select {
 		case e.slots <- struct{}{}:
 			defer func() { <-e.slots }()
 		case <-ctx.Done():
-			return out, nothing, false
+			return out, v, false
 		}
 	}
 	if e.at("effect-before") != nil {
-		return out, nothing, false
+		return out, v, false
 	}
-	if survived, ok = e.crashes.enter(ctx, placeOfEffect(eff)); !ok {
-		return out, nothing, false
+	if v, ok = e.crashes.enter(ctx, placeOfEffect(eff)); !ok {
+		return out, v, false
 	}
-	if eff.Action == machine.ActionApply && !eff.Observe && !e.owes(ctx, r, eff) {
-		return out, survived, false // a pause came while it waited for its turn
-	}
-	if eff.Action != machine.ActionGuard { // the loop asks the guards, with the outcome
+	v.begin()
+	switch eff.Action {
+	case machine.ActionGuard: // the loop asks the guards, with the outcome
+	case machine.ActionApply:
+		why, owed := e.forbids(ctx, r, eff)
+		if !owed {
+			return out, v, false // a pause came while it waited for its turn
+		}
+		if why != "" {
+			return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Guard, Message: "withdrawn before it went out: " + why}, v, true
+		}
+		fallthrough
+	default:
 		out = e.step(ctx, eff)
 	}
 	if e.at("effect-after") != nil {
-		return out, survived, false
+		return out, v, false
 	}
-	return out, survived, eff.Action.Mutates() || ctx.Err() == nil
+	return out, v, eff.Action.Mutates() || ctx.Err() == nil
 }
 
-// owes asks the loop whether the run still owes that attempt.
-func (e *Executor) owes(ctx context.Context, r *run, eff machine.Effect) bool {
-	owed := false
+// forbids asks the loop whether the run still owes that attempt at an apply, and
+// why it may not go out now; an observation always may.
+func (e *Executor) forbids(ctx context.Context, r *run, eff machine.Effect) (why string, owed bool) {
 	err := e.do(ctx, &task{shared: true, decide: func(b *batch) error {
-		now, ok := machine.Pending(b.state(r))
+		s := b.state(r)
+		now, ok := machine.Pending(s)
 		owed = ok && now.Key == eff.Key && now.Attempt == eff.Attempt
+		if owed && !eff.Observe {
+			why = machine.Forbids(s, e.guard(s), b.now)
+		}
 		return nil
 	}})
-	return owed && err == nil
+	return why, owed && err == nil
 }
 
 // placeOfEffect names one attempt at an effect.

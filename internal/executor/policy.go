@@ -46,7 +46,7 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}
 	}
-	q := guard.Question{Now: e.clock.now(), State: st, Ceiling: e.o.Autonomy, Paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
+	q := guard.Question{Now: e.clock.now(), State: st, Ceiling: e.ceiling(s.Start), Paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
 	out := machine.Outcome{Status: machine.StatusOK}
 	out.Terms, q.Policy = e.askPolicy(q.Now, s, st)
 	if s.Lever != nil {
@@ -55,6 +55,25 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 	q.Run = s.Under(out.Terms)
 	out.Guards = e.ledger.Ask(q)
 	return out
+}
+
+// ceiling returns the lowest level that configuration, service and playbook allow
+// now. The run began under what they said then. A playbook that is no longer
+// loaded says what it said then.
+func (e *Executor) ceiling(s machine.Start) playbook.Autonomy {
+	level := e.o.Autonomy
+	if p := e.o.Playbooks().ByName(s.Playbook); p != nil {
+		level = min(level, p.Autonomy)
+	}
+	if e.o.Catalog == nil {
+		return level
+	}
+	for _, svc := range e.o.Catalog() {
+		if svc.Name == s.Service.Name {
+			level = min(level, svc.Autonomy)
+		}
+	}
+	return level
 }
 
 // askPolicy returns the terms in force now and the policy's verdict. A policy that

@@ -37,8 +37,6 @@ var (
 // executor removes the line.
 func knownViolations() map[string]string {
 	return map[string]string{
-		"stop/begun":        "an attempt that waits for its turn after a crash goes out though a stop came meanwhile",
-		"stop/retry":        "a retried apply goes out though a stop came while the attempt before it was under way",
 		"change/late":       "a change that lands after it was looked for is forgotten, or made a second time",
 		"told/failed":       "people are told of the end of a run three times within 15 s and then never",
 		"projection/divert": "a restart forgets the episodes that a run took over by a divert",

@@ -97,8 +97,9 @@ func (l *Ledger) Sync(s machine.State) []string {
 		freed = true
 	}
 	i := slices.IndexFunc(l.waiting, func(w waiter) bool { return w.run == id })
+	queues := s.Phase == machine.PhaseWaiting && s.Paused == "" // a paused run lets others pass
 	switch {
-	case s.Phase == machine.PhaseWaiting && i < 0:
+	case queues && i < 0:
 		w := waiter{run: id, since: s.Updated, wants: s.LocksWanted()}
 		if until := s.Consent().WaitUntil; !until.IsZero() {
 			w.since = until.Add(-machine.WaitWithin) // also after a restart
@@ -107,7 +108,7 @@ func (l *Ledger) Sync(s machine.State) []string {
 		slices.SortStableFunc(l.waiting, func(a, b waiter) int {
 			return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.run, b.run))
 		})
-	case s.Phase != machine.PhaseWaiting && s.Phase != machine.PhaseGuarding && i >= 0:
+	case !queues && (s.Phase != machine.PhaseGuarding || s.Paused != "") && i >= 0:
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		freed = true
 	}
@@ -202,6 +203,9 @@ func (l *Ledger) lockedBy(id string, wants []string) (name, by string) {
 		if holder := l.locks[name]; holder != "" && holder != id {
 			return name, holder
 		}
+	}
+	if l.air[id] != nil {
+		return "", "" // it holds them: whoever waits came later
 	}
 	for _, w := range l.waiting {
 		if w.run == id {

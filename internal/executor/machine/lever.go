@@ -39,7 +39,8 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	case o.Observe && out.Reason.Retryable() && out.Status == StatusFailed && out.Reason != fault.Interrupted:
 		t.unknown(o, out) // the observation itself failed, which shows nothing
 		return
-	case !o.Observe && t.worthwhile(o, out) && t.applyAgain(o, out):
+	case !o.Observe && t.worthwhile(o, out):
+		t.retried(o, out, true)
 		return
 	case out.Status == StatusRefused && out.Reason == fault.Denied:
 		t.retried(o, out, false)
@@ -49,7 +50,7 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	}
 	t.retried(o, out, false)
 	st := t.s.current()
-	again := (out.Reason == fault.Conflict || o.Observe) && !t.s.Lever.Panicked
+	again := (out.Reason == fault.Conflict || out.Reason == fault.Guard || o.Observe) && !t.s.Lever.Panicked
 	switch {
 	case o.Observe && t.s.Lever.Plan.Unrepeatable:
 		t.hold(o, "the change is not visible, but an attempt may still be in flight: "+out.Message)
@@ -63,23 +64,6 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 		t.emit(Event{Kind: PlanRefused, State: st.Name, Reason: out.Reason, Message: msg})
 		t.signal(playbook.OnRefused)
 	}
-}
-
-// applyAgain repeats, after a pause, an apply that certainly did not happen,
-// and reports whether it does. After a long pause the answers of guards, rules
-// and people may be outdated: then it plans again and asks them again.
-func (t *turn) applyAgain(o OpenEffect, out Outcome) bool {
-	st, tries := t.s.current(), int(*t.s.Tries.of(ActionApply))
-	pause := backoff(o.Action, st, max(t.s.Fails+1, tries))
-	if pause <= guardsHold {
-		return t.retried(o, out, true)
-	}
-	if tries >= attempts(o.Action, st) || t.s.plans() >= MaxPlans {
-		return false
-	}
-	t.retried(o, out, false)
-	t.openWith(ActionPlan, Event{NotUntil: t.now.Add(pause)})
-	return true
 }
 
 // withdraw cancels an apply that waits for its next attempt: the previous

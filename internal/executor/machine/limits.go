@@ -22,7 +22,6 @@ const (
 	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect; after its merge, if it waits for one
 	WaitWithin    = 30 * time.Minute // for a lock
 	AskWithin     = 30 * time.Minute // for a decision, if the playbook does not set it
-	guardsHold    = 30 * time.Second // validity of the guards' answers; a later attempt asks them again
 	lookAfter     = 2 * time.Second  // before observing: a request that was cut off may still be in flight
 	settleEvery   = 5 * time.Second
 	settleSlowly  = 15 * time.Second // after the first minute
