@@ -11,10 +11,11 @@ export GOFLAGS
 
 RIG       := test/e2e/rig
 GENERATED := docs/reference playbooks/schema
+SEEDS     ?= 10000
 GO_DIRS   := $(wildcard cmd internal test playbooks tools third_party)
 
 .DEFAULT_GOAL := help
-.PHONY: build test lint e2e bench demo generate clean help
+.PHONY: build test lint e2e soak bench demo generate clean help
 
 build: ## build bin/responder and bin/responder-agent
 	@go build -trimpath -buildvcs=auto -o bin/responder ./cmd/responder
@@ -40,6 +41,9 @@ e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD (first t
 	@$(RIG)/sources.sh sourcebox >/dev/null
 	@$(RIG)/sources.sh appsetbox >/dev/null
 	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 30m -count=1 -parallel 8
+
+soak: ## simulate executors through random incidents: make soak SEEDS=100000
+	@go test ./internal/executor -run '^TestSimulation$$' -timeout 0 -sim.seeds=$(SEEDS) -sim.from=1000
 
 bench: ## benchmarks
 	@go test -run '^$$' -bench . -benchmem ./...

@@ -178,11 +178,19 @@ func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 		events, refused = machine.Decide(st.state, c)
 		next := after(st.state, events)
 		if to := divertOf(events); to != "" {
-			if why := b.divert(next, to); why != "" {
+			into, why := b.divert(next, to)
+			if why != "" {
 				c.NoDivert = why
 				events, refused = machine.Decide(st.state, c)
-				next = after(st.state, events)
+			} else {
+				ending := *events[len(events)-1].Ending
+				ending.Into = into
+				events[len(events)-1].Ending = &ending
 			}
+			next = after(st.state, events)
+		}
+		if due, ok := undelivered(st.state, events); ok {
+			b.notices = append(b.notices, due)
 		}
 		st.state, st.events = next, append(st.events, events...)
 		return nil
@@ -284,7 +292,9 @@ func (b *batch) publish(in []*task) {
 	for _, st := range b.runs {
 		st.r.setState(st.state)
 		e.ledger.Note(st.state, st.events)
-		e.dispatch.Note(st.state, st.events)
+		if e.dispatch.Note(st.state, st.events) {
+			e.poke()
+		}
 		if st.fresh {
 			e.register(st.r)
 		}

@@ -12,6 +12,10 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
+// askAgain is how long an alert waits that was suppressed for a reason of which
+// nobody says when it is gone: a catalog that cannot say, too many open runs.
+const askAgain = 15 * time.Second
+
 // dispatchLoop reads the intake until ctx is done. It reads, decodes and looks for
 // services; what becomes of alerts is decided by the loop.
 func (e *Executor) dispatchLoop(ctx context.Context) {
@@ -19,6 +23,8 @@ func (e *Executor) dispatchLoop(ctx context.Context) {
 	defer end()
 	prune := time.NewTicker(10 * time.Minute)
 	defer prune.Stop()
+	retry := time.NewTicker(askAgain)
+	defer retry.Stop()
 	e.poke() // a pause may have been lifted just before the process ended
 	for {
 		err := e.dispatchAll(ctx)
@@ -29,6 +35,10 @@ func (e *Executor) dispatchLoop(ctx context.Context) {
 			case <-changed:
 			case <-e.poked:
 				err = e.reconsider(ctx)
+			case <-retry.C:
+				if e.dispatch.Retries() {
+					err = e.reconsider(ctx)
+				}
 			case <-prune.C:
 				err = e.prune(ctx)
 			}
@@ -240,19 +250,19 @@ func (x batchRuns) Tell(id string, a playbook.Alert, truncated bool) {
 }
 
 // Start implements dispatch.Runs.
-func (x batchRuns) Start(s machine.Start, p *playbook.Playbook) (id, refused string) {
+func (x batchRuns) Start(s machine.Start, p *playbook.Playbook) (id string, no dispatch.Refusal) {
 	b, e := x.b, x.b.e
 	if why := e.pauses.why(s.Service.Name, s.Playbook); why != "" {
-		return "", why
+		return "", dispatch.Refusal{Why: why}
 	}
 	if e.countOpen()+len(b.runs) >= e.o.MaxOpenRuns {
-		return "", fmt.Sprintf("%d runs are open already", e.o.MaxOpenRuns)
+		return "", dispatch.Refusal{Why: fmt.Sprintf("%d runs are open already", e.o.MaxOpenRuns), Retry: true}
 	}
 	s.Run, s.Autonomy = e.ids.next(b.now), e.o.Autonomy
 	if err := b.start(s, p, nil); err != nil {
 		panic(err) // unreachable unless the machine refuses its own start: the notification is quarantined
 	}
-	return s.Run, ""
+	return s.Run, dispatch.Refusal{}
 }
 
 // Full implements dispatch.Runs.

@@ -19,27 +19,27 @@ func divertOf(events []machine.Event) string {
 
 // divert hands a run over in the same batch: to a new run, or to the open one
 // of that playbook and service. why is why nobody can take over, empty when
-// somebody does.
-func (b *batch) divert(from machine.State, name string) (why string) {
+// run into does.
+func (b *batch) divert(from machine.State, name string) (into, why string) {
 	p := b.set.ByName(name)
 	switch {
 	case p == nil:
-		return "that playbook is not loaded"
+		return "", "that playbook is not loaded"
 	case !p.Serves(from.Start.Service.Name):
-		return "that playbook is not for service " + from.Start.Service.Name
+		return "", "that playbook is not for service " + from.Start.Service.Name
 	case b.e.divertedBefore(from.Start, name):
-		return "that playbook was tried already"
+		return "", "that playbook was tried already"
 	}
 	start, also := handedOver(from)
 	start.Run, start.Playbook, start.Digest = b.e.ids.next(b.now), p.Name, p.Digest
 	r := b.about(keyOf(start))
 	if r == nil {
-		return errorText(b.start(start, p, also))
+		return start.Run, errorText(b.start(start, p, also))
 	}
 	if !start.ByHand() {
 		also = append(also, start.Alert)
 	}
-	return b.join(r, also, from.Truncated)
+	return r.id, b.join(r, also, from.Truncated)
 }
 
 // handedOver is what the next run starts with: what the run was about and has

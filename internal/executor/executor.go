@@ -92,8 +92,9 @@ type Executor struct {
 	pauses   pauses
 	dispatch *dispatch.Dispatcher
 	crashes  *crashGuard
-	poked    chan struct{} // a pause was lifted: see reconsider
-	due      []Due         // messages that were due at the start
+	poked    chan struct{}     // a pause was lifted: see reconsider
+	due      []Due             // messages that were due at the start
+	endings  map[string]ending // of runs that handed alerts over or released them; while loading
 	ids      runIDs
 	decoders sync.Pool // of *decoder, with the texts met lately
 }
@@ -114,7 +115,7 @@ func New(o Options) (*Executor, error) {
 	o = o.withDefaults()
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
-		open: map[string]*run{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
+		open: map[string]*run{}, endings: map[string]ending{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
 		ledger: guard.NewLedger(o.Guards), trust: ladder.New(o.Ladder), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers.clock = e.clock

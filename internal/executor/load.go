@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -29,7 +30,7 @@ func (e *Executor) load() error {
 	if err := e.loadRuns(quarantined); err != nil {
 		return err
 	}
-	if err := e.dispatch.Load(e.clock.now()); err != nil {
+	if err := e.loadDispatch(); err != nil {
 		return err
 	}
 	if err := e.loadTrust(); err != nil {
@@ -144,11 +145,18 @@ func (e *Executor) loadRuns(quarantined map[string]quarantine) error {
 
 // loadedRun is what a run's stream holds.
 type loadedRun struct {
-	id    string
-	state machine.State
-	ended bool
-	acts  []machine.Event // levers applied
-	err   error
+	id     string
+	state  machine.State
+	ended  bool
+	ending ending
+	acts   []machine.Event // levers applied
+	err    error
+}
+
+// ending is how and when a run ended.
+type ending struct {
+	*machine.Ending
+	at time.Time
 }
 
 // loadRun reads a run. Of an ended one only recent levers matter.
@@ -160,6 +168,11 @@ func (e *Executor) loadRun(info audit.StreamInfo) *loadedRun {
 			return l
 		}
 		l.ended = rec.Kind == string(machine.RunEnded)
+		if l.ended && e.clock.now().Sub(rec.Time) <= dispatch.EpisodesKept {
+			if ev, err := event(rec); err == nil {
+				l.ending = ending{ev.Ending, rec.Time}
+			}
+		}
 		if l.ended && e.clock.now().Sub(rec.Time) > e.ledger.Horizon() {
 			return l
 		}
@@ -203,6 +216,9 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 	if l.err != nil {
 		l.state = e.salvage(l.id)
 	}
+	if l.ending.Ending != nil && (l.ending.Into != "" || len(l.ending.Released) > 0) {
+		e.endings[l.id] = l.ending
+	}
 	e.ledger.Note(l.state, l.acts)
 	r := newRun(l.id, l.state)
 	r.loaded = true
@@ -241,6 +257,22 @@ func (e *Executor) enlist(r *run, ended bool) {
 	if r.state.Start.Playbook != "" {
 		e.target[keyOf(r.state.Start)] = r
 	}
+}
+
+// loadDispatch finds the dispatcher's cursor and what it remembers of episodes.
+func (e *Executor) loadDispatch() error {
+	if err := e.dispatch.Load(e.clock.now()); err != nil {
+		return err
+	}
+	e.dispatch.Inherit(func(run string) (*machine.Ending, time.Time) {
+		end := e.endings[run]
+		return end.Ending, end.at
+	})
+	for run, end := range e.endings {
+		e.dispatch.Release(run, end.Released)
+	}
+	e.endings = nil
+	return nil
 }
 
 // suspectLast counts the end of a process that wrote nothing down against the

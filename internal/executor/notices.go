@@ -5,6 +5,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -62,9 +63,10 @@ func (e *Executor) announce(s machine.State, events []machine.Event) {
 	}
 }
 
-// A message that is due is tried until it is delivered, for noticesFor: the
-// channel may be down for the very incident it tells of. noticeFirst is the
-// wait before the second try; each further one is longer, up to noticeMost. The
+// A message that is due is tried until it is delivered: the channel may be down
+// for the very incident it tells of. One that no person has to act on is given up
+// after noticesFor, or when trying again makes no sense. noticeFirst is the wait
+// before the second try; each further one is longer, up to noticeMost. The
 // first word of a question is tried askTries times only: who asks people at
 // their doors repeats it.
 const (
@@ -75,8 +77,8 @@ const (
 )
 
 // nextTry is how long to wait after a failed attempt; false: it is given up.
-func nextTry(eff machine.Effect, now time.Time) (time.Duration, bool) {
-	if eff.Asks && eff.Attempt >= askTries || now.Sub(eff.At) >= noticesFor {
+func nextTry(eff machine.Effect, why fault.Reason, now time.Time) (time.Duration, bool) {
+	if !eff.Urgent && (!why.Retryable() || eff.Asks && eff.Attempt >= askTries || now.Sub(eff.At) >= noticesFor) {
 		return 0, false
 	}
 	pause := noticeFirst
@@ -84,6 +86,21 @@ func nextTry(eff machine.Effect, now time.Time) (time.Duration, bool) {
 		pause = min(3*pause, noticeMost)
 	}
 	return pause, true
+}
+
+// undelivered returns the message of a run that the machine has given up, where
+// people have to act on it: the run goes on, and the message stays due.
+func undelivered(before machine.State, events []machine.Event) (machine.Effect, bool) {
+	eff, owed := machine.Pending(before)
+	if !owed || !eff.Urgent || eff.Action != machine.ActionNotify {
+		return eff, false
+	}
+	for i := range events {
+		if e := &events[i]; e.Kind == machine.EffectFailed && e.Effect == eff.Key && e.NotUntil.IsZero() {
+			return eff, true
+		}
+	}
+	return eff, false
 }
 
 // deliver sends a message to people, beside everything else, and records what
@@ -100,7 +117,7 @@ func (e *Executor) send(eff machine.Effect) {
 		if e.ctx.Err() != nil {
 			return // cut off by the end: it is sent at the next start
 		}
-		if pause, again := nextTry(eff, e.clock.now()); again && out.Reason.Retryable() {
+		if pause, again := nextTry(eff, out.Reason, e.clock.now()); again {
 			if eff.Attempt++; eff.Attempt == 3 {
 				e.log.Warn("people could not be told, it is tried again", "run", eff.Run, "err", out.Message)
 			}

@@ -31,7 +31,6 @@ type simWorld struct {
 	flying  map[string]int             // changes under way by run
 	holders map[string]map[string]bool // lock to the runs that went out with it
 	told    []string                   // delivered messages
-	untold  map[string]bool            // runs of which a message failed
 }
 
 // landing is one change of the world.
@@ -45,7 +44,7 @@ type landing struct {
 func newSimWorld(s *simulation, seed uint64, rnd *rand.Rand) *simWorld {
 	w := &simWorld{
 		sim: s, seed: seed, late: rnd.IntN(4) == 0, helps: map[string]int{}, objects: map[string]*object{},
-		flying: map[string]int{}, holders: map[string]map[string]bool{}, untold: map[string]bool{},
+		flying: map[string]int{}, holders: map[string]map[string]bool{},
 	}
 	for _, name := range simServices {
 		w.helps[name] = []int{5, 5, 9, 100}[rnd.IntN(4)]
@@ -89,9 +88,6 @@ func (w *simWorld) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 	}
 	if !calm {
 		if out, failed := w.fault(ctx, d, e); failed {
-			w.mu.Lock()
-			w.untold[e.Run] = w.untold[e.Run] || e.Action == machine.ActionNotify
-			w.mu.Unlock()
 			return out
 		}
 	}

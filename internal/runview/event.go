@@ -35,6 +35,9 @@ func DescribeEvent(e machine.Event) (what string, details []string) {
 		}
 		return fmt.Sprintf("failed (%s), again at %s: %s", e.Reason, Time(e.NotUntil), e.Message), nil
 	case machine.Notified:
+		if e.Message == machine.LoggedOnly {
+			return e.Message, nil
+		}
 		return JoinClauses("told people", e.Message), nil
 	case machine.PauseSeen:
 		return JoinClauses("paused", e.Message), nil

@@ -289,15 +289,23 @@ func (s *Set) notify(ctx context.Context, e machine.Effect) machine.Outcome {
 	if err != nil {
 		return outcomeOf(err, machine.StatusFailed)
 	}
-	return machine.Outcome{Status: machine.StatusOK}
+	out := machine.Outcome{Status: machine.StatusOK}
+	if _, only := s.deps.Notifier.(logNotifier); only {
+		out.Message = machine.LoggedOnly
+	}
+	return out
 }
 
 // logNotifier writes notices to the log if no channel is configured.
 type logNotifier struct{ log *slog.Logger }
 
-// Notify implements [Notifier].
-func (l logNotifier) Notify(_ context.Context, n Notice) error {
-	l.log.Info("notification", "run", n.Run, "playbook", n.Playbook, "step", n.State, "text", n.Text)
+// Notify implements [Notifier]. It warns of what a person has to act on.
+func (l logNotifier) Notify(ctx context.Context, n Notice) error {
+	level := slog.LevelInfo
+	if n.Urgent {
+		level = slog.LevelWarn
+	}
+	l.log.Log(ctx, level, "notification", "run", n.Run, "playbook", n.Playbook, "step", n.State, "text", n.Text)
 	return nil
 }
 

@@ -124,7 +124,7 @@ func (d *Decision) without(id string, before, k known, a playbook.Alert, kind st
 	if kind == KindSuppressed && d.note.data.TruncatedAlerts > 0 && !d.anew {
 		same = false // the run it may start later must know
 	}
-	if same && d.anew {
+	if d.anew && (same || v.Retry && before.retry) { // the words may differ by a time
 		return
 	}
 	if same {
@@ -132,19 +132,20 @@ func (d *Decision) without(id string, before, k known, a playbook.Alert, kind st
 		d.became(KindRepeated, a, v)
 	} else {
 		d.became(kind, a, v)
-		if kind == KindNoService {
+		if kind == KindNoService || v.Retry {
 			d.unserved(a, v.Reason)
 		}
 		k.reason, k.note = v.Reason, d.note.seq
 	}
-	k.kind = kind
+	k.kind, k.retry = kind, v.Retry
 	d.episodes[id] = k
 }
 
 func (d *Decision) noService(id string, before, k known, a playbook.Alert, services []playbook.Service, why string, err error) {
 	switch {
-	case err != nil:
-		why = "the catalog cannot say: " + err.Error()
+	case err != nil: // which is no answer: it is asked again
+		d.without(id, before, k, a, KindSuppressed, Record{Reason: "the catalog cannot say: " + err.Error(), Retry: true})
+		return
 	case why != "":
 	case len(services) == 0:
 		why = "it belongs to no service of the catalog"
@@ -174,9 +175,9 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.
 		Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
 		Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq,
 	}
-	run, refused := d.runs.Start(start, p)
-	if refused != "" {
-		v.Reason = refused
+	run, no := d.runs.Start(start, p)
+	if no.Why != "" {
+		v.Reason, v.Retry = no.Why, no.Retry
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
 		return
 	}
@@ -189,7 +190,7 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.
 func (d *Decision) part(id, run, name string) {
 	k := d.episodes[id]
 	k.runs = append(k.runs[:len(k.runs):len(k.runs)], runRef{run, name})
-	k.kind, k.reason = "", ""
+	k.kind, k.reason, k.retry, k.note = "", "", false, d.note.seq
 	d.episodes[id] = k
 }
 

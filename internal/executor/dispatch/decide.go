@@ -40,9 +40,9 @@ type Runs interface {
 	// cannot take it.
 	Tell(run string, a playbook.Alert, truncated bool)
 
-	// Start starts a run, and returns its id; or why none may start now, such as a
-	// pause. The executor adds the id and its own autonomy to s.
-	Start(s machine.Start, p *playbook.Playbook) (id, refused string)
+	// Start starts a run, and returns its id; or why none may start now. The executor
+	// adds the id and its own autonomy to s.
+	Start(s machine.Start, p *playbook.Playbook) (id string, no Refusal)
 
 	// Full reports whether no further alert should come into the batch.
 	Full() bool
@@ -52,6 +52,12 @@ type Runs interface {
 type Run struct {
 	ID     string
 	Usable bool // it can be told of alerts; one in quarantine cannot
+}
+
+// Refusal is why no run may start now; the zero value refuses nothing.
+type Refusal struct {
+	Why   string
+	Retry bool // nobody says when the reason is gone: ask again after a while
 }
 
 // Decision is what becomes of alerts, in one batch of the executor: its records

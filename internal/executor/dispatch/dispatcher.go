@@ -122,7 +122,7 @@ func (d *Dispatcher) fold(rec audit.Record, r Record) {
 		}
 		switch rec.Kind {
 		case KindMatched, KindCoalesced:
-			k.firing, k.kind, k.reason = true, "", ""
+			k.firing, k.kind, k.reason, k.retry, k.note = true, "", "", false, r.Notification
 			if ref := (runRef{r.Run, r.Playbook}); !slices.Contains(k.runs, ref) && !d.released[r.Run] {
 				k.runs = append(slices.Clip(k.runs), ref)
 			}
@@ -137,7 +137,7 @@ func (d *Dispatcher) fold(rec audit.Record, r Record) {
 			if strings.HasPrefix(r.Reason, "starts ") {
 				continue // clock skew: not remembered
 			}
-			k.firing, k.kind, k.reason, k.note = true, rec.Kind, r.Reason, r.Notification
+			k.firing, k.kind, k.reason, k.retry, k.note = true, rec.Kind, r.Reason, r.Retry, r.Notification
 		case KindQuarantined:
 			k.kind, k.reason = rec.Kind, r.Reason
 		}

@@ -26,6 +26,7 @@ type known struct {
 	runs     []runRef  // every run it had a part in
 	kind     string    // what became of it last, when no run did
 	reason   string
+	retry    bool   // that is asked again by itself
 	note     uint64 // the notification, by its position in the log, that this was decided about
 }
 
@@ -68,8 +69,9 @@ func (x *episodes) Size() int {
 	return len(x.m)
 }
 
-// Note folds that episodes have a part in a run.
-func (x *episodes) Note(s machine.State, events []machine.Event) {
+// Note folds that episodes have a part in a run, or no more. It reports whether
+// some of them may start another run now.
+func (x *episodes) Note(s machine.State, events []machine.Event) (free bool) {
 	for i := range events {
 		switch ev := &events[i]; ev.Kind {
 		case machine.RunStarted:
@@ -79,7 +81,48 @@ func (x *episodes) Note(s machine.State, events []machine.Event) {
 			x.Has(ev.Start.Alert, s.Start, ev.At)
 		case machine.EpisodeJoined:
 			x.Has(*ev.Alert, s.Start, ev.At)
+		case machine.RunEnded:
+			x.Release(s.Start.Run, ev.Ending.Released)
+			free = free || len(ev.Ending.Released) > 0
 		}
+	}
+	return free
+}
+
+// Release lets episodes that fire leave a run that has ended.
+func (x *episodes) Release(run string, ids []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, id := range ids {
+		k, ok := x.m[id]
+		if !ok {
+			continue
+		}
+		k.runs = slices.DeleteFunc(slices.Clone(k.runs), func(r runRef) bool { return r.id == run })
+		if len(k.runs) == 0 {
+			k.kind, k.reason, k.retry = KindSuppressed, "it began after the fix of run "+run, true
+		}
+		x.m[id] = k
+	}
+}
+
+// Inherit folds, at the start, how runs ended that are not open any more: what
+// they handed over, and what they released. ended returns the end of a run and
+// when that was, nil when it is open or too long ago.
+func (x *episodes) Inherit(ended func(run string) (*machine.Ending, time.Time)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id, k := range x.m {
+		for i := 0; i < len(k.runs); i++ { // it grows
+			end, at := ended(k.runs[i].id)
+			if end == nil || end.Into == "" || !k.resolved.IsZero() && k.resolved.Before(at) {
+				continue
+			}
+			if ref := (runRef{end.Into, end.Divert}); !slices.Contains(k.runs, ref) {
+				k.runs = append(slices.Clip(k.runs), ref)
+			}
+		}
+		x.m[id] = k
 	}
 }
 
@@ -128,15 +171,31 @@ func (x *episodes) Released(run string) { x.released[run] = true }
 // ResolvedAt returns when an episode was known to be resolved; zero: it was not.
 func (x *episodes) ResolvedAt(id string) time.Time { return x.get(id).resolved }
 
-// suppressed returns the episodes that start no run only because something was in
-// the way, by the notification that told of them; not those that nobody has
-// mentioned since that time.
+// Retries reports whether episodes wait for something that nobody says when it is
+// gone.
+func (x *episodes) Retries() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, k := range x.m {
+		if k.retry && k.waits() {
+			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether the episode starts no run only because something is in
+// the way.
+func (k known) waits() bool { return k.kind == KindSuppressed && k.firing && k.resolved.IsZero() }
+
+// suppressed returns the episodes that wait, by the notification that told of
+// them; not those that nobody has mentioned since that time.
 func (x *episodes) suppressed(since time.Time) map[uint64][]string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := map[uint64][]string{}
 	for id, k := range x.m {
-		if k.kind == KindSuppressed && k.firing && k.resolved.IsZero() && !k.seen.Before(since) {
+		if k.waits() && !k.seen.Before(since) {
 			out[k.note] = append(out[k.note], strings.Clone(id))
 		}
 	}

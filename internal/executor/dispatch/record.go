@@ -22,7 +22,7 @@ const (
 	KindRefired     = "alert.refired"            // resolved and firing again: its open runs were told
 	KindUnmatched   = "alert.unmatched"          // no playbook
 	KindNoService   = "alert.no-service"         // no service, or more than one
-	KindSuppressed  = "alert.suppressed"         // a pause, a clock that is ahead, too many open runs
+	KindSuppressed  = "alert.suppressed"         // a pause, a clock that is ahead, too many open runs, a catalog that cannot say
 	KindEmpty       = "notification.empty"       // it carried no alerts
 	KindQuarantined = "notification.quarantined" // it cannot be processed; set aside for people to look at
 )
@@ -40,6 +40,7 @@ type Record struct {
 	Service      string   `json:"service,omitempty"`
 	Reason       string   `json:"reason,omitempty"`
 	Status       string   `json:"status,omitempty"` // firing or resolved
+	Retry        bool     `json:"retry,omitempty"`  // suppressed for a reason that may be gone soon: it is asked again by itself
 	Again        bool     `json:"again,omitempty"`  // decided anew after a pause: Index, Upto and Done only repeat the cursor
 }
 

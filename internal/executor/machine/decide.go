@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -298,6 +299,11 @@ func (t *turn) resolve(c Command) error {
 // end ends the run, after notifying people if they have to take over.
 func (t *turn) end(e Ending) {
 	switch e.Outcome {
+	case OutcomeResolved:
+		if e.Released = t.s.beganAfter(); len(e.Released) > 0 {
+			e.Message += fmt.Sprintf("; %d alerts began after the fix and may start a run of their own", len(e.Released))
+		}
+		t.emit(Event{Kind: RunEnded, Ending: &e})
 	case OutcomeEscalated, OutcomeHandedOver, OutcomeUndoFailed:
 		if o := t.s.Open; o != nil { // its outcome no longer matters
 			t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: e.Reason, Message: "given up: the run ends"})
@@ -309,4 +315,17 @@ func (t *turn) end(e Ending) {
 	default:
 		t.emit(Event{Kind: RunEnded, Ending: &e})
 	}
+}
+
+// beganAfter returns the episodes that fire and began after the newest verified
+// change was in effect, in order.
+func (s State) beganAfter() []string {
+	var out []string
+	for id, ep := range s.Episodes {
+		if ep.Firing && !s.KeptFrom.IsZero() && ep.Alert.StartsAt.After(s.KeptFrom) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

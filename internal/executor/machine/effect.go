@@ -27,6 +27,10 @@ const (
 // Mutates reports whether the action changes production.
 func (a Action) Mutates() bool { return a == ActionApply || a == ActionUndo }
 
+// LoggedOnly is the message of a notice that only the log has: no channel is
+// configured.
+const LoggedOnly = "logged only: no channel configured"
+
 // Effect is one action that a run owes. Its opening event is journaled before
 // it is issued; its outcome returns as a command.
 type Effect struct {

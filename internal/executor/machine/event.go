@@ -143,4 +143,9 @@ type Ending struct {
 	Reason  fault.Reason `json:"reason,omitempty"`
 	Message string       `json:"message"`
 	Divert  string       `json:"divert,omitempty"` // playbook
+	Into    string       `json:"into,omitempty"`   // diverted: the run that took over
+
+	// Released are episodes that still fire and began after the fix was in effect:
+	// what was verified did not look at them. They may start a run of their own.
+	Released []string `json:"released,omitempty"`
 }

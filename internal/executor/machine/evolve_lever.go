@@ -66,6 +66,7 @@ func evolveProof(s State, e Event) State {
 	case Verified:
 		l.Signal, l.Message = playbook.OnVerified, e.Message
 		s.Kept++
+		s.KeptFrom = l.FixedAt
 		s.Open, s.Phase = nil, PhaseEntering
 	case VerifyEnded:
 		if l.Waits != "" {

@@ -68,6 +68,7 @@ type State struct {
 	Aside     *Aside  `json:"aside,omitempty"`     // set by views, not by events: the run cannot be processed
 	Shadow    *Shadow `json:"shadow,omitempty"`    // set by views, not by events: the alert's outcome after a run that only observed
 
+	KeptFrom time.Time `json:"keptFrom,omitzero"` // since when the newest verified change is in effect
 	LookedAt time.Time `json:"lookedAt,omitzero"` // time of the newest evidence: of a check or a sample
 
 	Tries   Tries     `json:"tries,omitzero"`    // effects begun on this visit
