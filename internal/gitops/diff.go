@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-git/go-git/v5/utils/diff"
 	"github.com/sergi/go-diff/diffmatchpatch"
 
 	"github.com/inference-responder/responder/internal/credential"
@@ -17,8 +18,9 @@ const contextLines = 3
 // is returned.
 const diffTime = 2 * time.Second
 
-// hunk is lines from and to (exclusive) of the old and the new text.
-type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
+// Hunk is one difference of two texts: lines From up to To (exclusive) of the old
+// text are NewFrom up to NewTo of the new one, counted from 0.
+type Hunk struct{ From, To, NewFrom, NewTo int }
 
 // Diff returns what the proposal changes as a unified diff that git applies. What
 // looks like a credential is redacted; a hunk that shows one does not apply. It is
@@ -44,10 +46,10 @@ func unified(path, before, after string) string {
 	a, b := newSide(before), newSide(after)
 	var w strings.Builder
 	fmt.Fprintf(&w, "--- a/%s\n+++ b/%s\n", path, path)
-	hunks := differing(before, after)
+	hunks := Hunks(before, after)
 	for i := 0; i < len(hunks); {
 		j := i
-		for j+1 < len(hunks) && hunks[j+1].oldFrom-hunks[j].oldTo <= 2*contextLines {
+		for j+1 < len(hunks) && hunks[j+1].From-hunks[j].To <= 2*contextLines {
 			j++
 		}
 		group(&w, a, b, hunks[i:j+1])
@@ -64,22 +66,19 @@ func split(s string) []string {
 	return lines
 }
 
-// differing returns the stretches of lines that are not the same.
-func differing(before, after string) []hunk {
-	dmp := diffmatchpatch.New()
-	dmp.DiffTimeout = diffTime
-	a, b, lines := dmp.DiffLinesToRunes(before, after)
-	var out []hunk
+// Hunks returns the differences of two texts, in order.
+func Hunks(before, after string) []Hunk {
+	var out []Hunk
 	i, j := 0, 0
 	changing := false
-	for _, d := range dmp.DiffCharsToLines(dmp.DiffMainRunes(a, b, false), lines) {
+	for _, d := range diff.DoWithTimeout(before, after, diffTime) {
 		n := len(split(d.Text))
 		if d.Type == diffmatchpatch.DiffEqual {
 			i, j, changing = i+n, j+n, false
 			continue
 		}
 		if !changing {
-			out, changing = append(out, hunk{i, i, j, j}), true
+			out, changing = append(out, Hunk{i, i, j, j}), true
 		}
 		if d.Type == diffmatchpatch.DiffDelete {
 			i += n
@@ -87,7 +86,7 @@ func differing(before, after string) []hunk {
 			j += n
 		}
 		h := &out[len(out)-1]
-		h.oldTo, h.newTo = i, j
+		h.To, h.NewTo = i, j
 	}
 	return out
 }
@@ -121,11 +120,11 @@ func (s side) line(i int) string {
 }
 
 // group writes hunks that are close together, and the lines around them.
-func group(w *strings.Builder, a, b side, hunks []hunk) {
+func group(w *strings.Builder, a, b side, hunks []Hunk) {
 	first, last := hunks[0], hunks[len(hunks)-1]
-	from, to := max(0, first.oldFrom-contextLines), min(len(a.lines), last.oldTo+contextLines)
-	shift := first.newFrom - first.oldFrom
-	newFrom, newTo := from+shift, last.newTo+to-last.oldTo
+	from, to := max(0, first.From-contextLines), min(len(a.lines), last.To+contextLines)
+	shift := first.NewFrom - first.From
+	newFrom, newTo := from+shift, last.NewTo+to-last.To
 	fmt.Fprintf(w, "@@ -%s +%s @@\n", ranged(from, to), ranged(newFrom, newTo))
 	put := func(sign string, s side, from, to int) {
 		for i := from; i < to; i++ {
@@ -133,10 +132,10 @@ func group(w *strings.Builder, a, b side, hunks []hunk) {
 		}
 	}
 	for _, h := range hunks {
-		put(" ", a, from, h.oldFrom)
-		put("-", a, h.oldFrom, h.oldTo)
-		put("+", b, h.newFrom, h.newTo)
-		from = h.oldTo
+		put(" ", a, from, h.From)
+		put("-", a, h.From, h.To)
+		put("+", b, h.NewFrom, h.NewTo)
+		from = h.To
 	}
 	put(" ", a, from, to)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/gitops"
 )
 
 // FuzzMessage: whatever alerts and playbooks say, the trailers are ours alone,
@@ -95,7 +97,7 @@ func TestMergeLong(t *testing.T) {
 	if want := strings.Replace(ours, "line 119000\n", "theirs\n", 1); len(clashes) > 0 || string(merged) != want {
 		t.Errorf("%d bytes and clashes %v, want %d bytes", len(merged), clashes, len(want))
 	}
-	if got := spans(hunks([]byte(base.String()), []byte(theirs))); got != "119001" {
+	if got := spans(gitops.Hunks(base.String(), theirs)); got != "119001" {
 		t.Errorf("the difference is at %s", got)
 	}
 }

@@ -89,7 +89,7 @@ func (r *Repository) movedFile(before, now *object.Tree, p string, ch change) (*
 	_, clashes := merge(old, theirs, ch.data)
 	f.SameLines = len(clashes) > 0
 	if f.Lines = spans(clashes); !f.SameLines {
-		f.Lines = spans(hunks(old, theirs))
+		f.Lines = spans(gitops.Hunks(string(old), string(theirs)))
 	}
 	return f, old, nil
 }

@@ -322,7 +322,7 @@ func plain(m filemode.FileMode) bool { return m == filemode.Regular || m == file
 func binary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
 
 // clash returns an error that names the later commits that conflict.
-func (u *undoing) clash(ctx context.Context, c *commit, d delta, left, before []byte, at []hunk) error {
+func (u *undoing) clash(ctx context.Context, c *commit, d delta, left, before []byte, at []gitops.Hunk) error {
 	by, err := u.r.changers(ctx, c.Hash, u.base.Hash, d.path)
 	if err == nil && len(at) > 0 {
 		by, err = u.r.culprit(by, d.path, left, before)

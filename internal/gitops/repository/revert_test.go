@@ -237,11 +237,11 @@ func checkHunks(t *rapid.T, a, b string) {
 	la, lb := splitLines([]byte(a)), splitLines([]byte(b))
 	var got []byte
 	at := 0
-	for _, h := range hunks([]byte(a), []byte(b)) {
-		for _, l := range append(la[at:h.from:h.from], lb[h.at:h.end]...) {
+	for _, h := range gitops.Hunks(a, b) {
+		for _, l := range append(la[at:h.From:h.From], lb[h.NewFrom:h.NewTo]...) {
 			got = append(got, l...)
 		}
-		at = h.to
+		at = h.To
 	}
 	for _, l := range la[at:] {
 		got = append(got, l...)
