@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
 	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/outbound"},
 	"internal/gpu/client":       {"internal/fault", "internal/gpu", "internal/outbound"},
-	"internal/gpu/repair":       {"internal/config/setting", "internal/outbound/endpoint"}, // whoever repairs GPUs
+	"internal/gpu/repair":       {"internal/config/setting", "internal/outbound", "internal/outbound/endpoint"}, // whoever repairs GPUs
 	"internal/gpu/podresources": {"internal/gpu"},                                          // gRPC and the kubelet's messages: only the node agent links them
 	"internal/gpu/nvml":         {"internal/gpu"},                                          // go-nvml and cgo: one edge package holds them
 	"internal/goruntime":        {},                                                        // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
@@ -97,7 +97,7 @@ var mayImport = map[string][]string{
 	},
 	// The silencer follows the journal, and admits what resolved in silence.
 	"internal/notify/alertmanager": {
-		"internal/audit", "internal/config/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/playbook",
+		"internal/audit", "internal/config/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound", "internal/outbound/endpoint", "internal/playbook",
 	},
 
 	// For tests only: servers, the conformance test of levers, and test binaries that stand for the program.

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/outbound"
@@ -278,26 +277,5 @@ func shown(s, token string) string {
 	for _, form := range []string{token, url.QueryEscape(token)} {
 		s = strings.ReplaceAll(s, form, "[redacted]")
 	}
-	return oneLine(s, 300)
-}
-
-func oneLine(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		default:
-			return r
-		}
-	}, strings.ToValidUTF8(s, ""))
-	return cut(strings.Join(strings.Fields(s), " "), n)
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "..."
+	return outbound.OneLine(s, 300)
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Kind is the forge's protocol.
@@ -142,7 +143,7 @@ func New(o Options) (*Client, error) {
 	case o.API == "":
 		return nil, invalid("forge: gitea wants the address of its API, such as https://git.example.com/api/v1")
 	case !repositoryName.MatchString(o.Repository), o.Kind != GitLab && parts != 1:
-		return nil, invalid("forge: repository %q: want owner/name", cut(o.Repository, 100))
+		return nil, invalid("forge: repository %q: want owner/name", outbound.Cut(o.Repository, 100))
 	case o.TokenFile == "":
 		return nil, invalid("forge: the token file is missing")
 	case o.Timeout < 0:
@@ -204,16 +205,16 @@ func (c *Client) Find(ctx context.Context, base, branch, effect string) (Pull, b
 // not, Open returns it: what people closed is not opened again.
 func (c *Client) Open(ctx context.Context, q Request) (Pull, error) {
 	if q.Effect == "" || strings.ContainsFunc(q.Effect, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
-		return Pull{}, invalid("pull request: effect %q: want one word of printable characters", cut(q.Effect, 80))
+		return Pull{}, invalid("pull request: effect %q: want one word of printable characters", outbound.Cut(q.Effect, 80))
 	}
-	if q.Branch == "" || q.Base == "" || q.Branch == q.Base || oneLine(q.Title, 1) == "" {
+	if q.Branch == "" || q.Base == "" || q.Branch == q.Base || outbound.OneLine(q.Title, 1) == "" {
 		return Pull{}, invalid("pull request: want a branch, another one as its base, and a title")
 	}
 	p, found, err := c.Find(ctx, q.Base, q.Branch, q.Effect)
 	if err != nil || found {
 		return p, err
 	}
-	q.Title = oneLine(q.Title, 200)
+	q.Title = outbound.OneLine(q.Title, 200)
 	p, err = c.api.open(ctx, q)
 	if err != nil {
 		return Pull{}, err
@@ -253,7 +254,7 @@ func (c *Client) Merge(ctx context.Context, number int64, base, head, title, tex
 	case len(needs) > 0:
 		return p, &fault.Error{Reason: fault.Forbidden, Message: fmt.Sprintf("pull request %d of %s is not merged yet: %s", number, c, strings.Join(needs, "; "))}
 	}
-	if err := c.api.merge(ctx, p, c.o.Method, cmp.Or(oneLine(title, 200), oneLine(p.Title, 150)+fmt.Sprintf(" (#%d)", number)), text); err != nil {
+	if err := c.api.merge(ctx, p, c.o.Method, cmp.Or(outbound.OneLine(title, 200), outbound.OneLine(p.Title, 150)+fmt.Sprintf(" (#%d)", number)), text); err != nil {
 		return p, err
 	}
 	p, err = c.api.get(ctx, number)
@@ -308,7 +309,7 @@ func body(q Request) string {
 	if q.Digest != "" {
 		digest = gitops.TrailerPlan + ": " + q.Digest + "\n"
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n\n%s: %s\n%s%s: %s\n", fence, strings.TrimRight(cut(plan, 50_000), "\n"), fence, commitLine, q.Head, digest, gitops.TrailerEffect, q.Effect)
+	return fmt.Sprintf("%s\n%s\n%s\n\n%s: %s\n%s%s: %s\n", fence, strings.TrimRight(outbound.Cut(plan, 50_000), "\n"), fence, commitLine, q.Head, digest, gitops.TrailerEffect, q.Effect)
 }
 
 // commitLine names our commit in the text of a pull request. It shows what people

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // github implements GitHub's REST API, version 2022-11-28.
@@ -75,7 +77,7 @@ func mergeable(state string) (blocked string, conflict bool) {
 	case "":
 		return "GitHub does not say whether it can be merged", false
 	default:
-		return "GitHub says that it is " + oneLine(state, 40) + ", which is not known to be mergeable", false
+		return "GitHub says that it is " + outbound.OneLine(state, 40) + ", which is not known to be mergeable", false
 	}
 }
 

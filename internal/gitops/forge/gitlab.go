@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // gitlab implements GitLab's REST API v4, in which a pull request is a merge
@@ -49,7 +51,7 @@ func (g gitlabMerge) pull() Pull {
 	case "opened", "locked": // locked while it is being merged
 		p.State = Open
 		if !free[g.Status] {
-			p.Blocked = oneLine(g.Status, 100)
+			p.Blocked = outbound.OneLine(g.Status, 100)
 		}
 		if p.Conflict = g.Clash || g.Status == "conflict" || g.Status == "broken_status"; p.Conflict {
 			p.Blocked = "it conflicts with the base branch"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Protection is what a forge reports about pushes to a branch.
@@ -62,7 +63,7 @@ const maxNeeds = 5
 
 func few(needs []string) []string {
 	for i := range needs {
-		needs[i] = oneLine(needs[i], 120)
+		needs[i] = outbound.OneLine(needs[i], 120)
 	}
 	slices.Sort(needs)
 	needs = slices.Compact(needs)

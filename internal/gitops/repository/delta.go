@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // delta is one file that a commit changed, with both its states.
@@ -40,7 +42,7 @@ func (r *Repository) compare(from, to *object.Tree) ([]delta, error) {
 
 func (r *Repository) differ(from, to *object.Tree, at string, depth int) (deltas []delta, err error) {
 	if depth > maxTreeDepth {
-		return nil, bounded("%s of repository %s: more than %d directories deep", cut(at, 200), r.at, maxTreeDepth)
+		return nil, bounded("%s of repository %s: more than %d directories deep", outbound.Cut(at, 200), r.at, maxTreeDepth)
 	}
 	a, b := entries(from), entries(to)
 	names := maps.Clone(a)

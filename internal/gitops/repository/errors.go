@@ -9,9 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
@@ -180,22 +178,7 @@ func bounded(format string, args ...any) *fault.Error {
 // shown prepares foreign text for an error: without our credentials, on one line,
 // a few hundred bytes.
 func (r *Repository) shown(s string) string {
-	return oneLine(r.secrets.scrub(s), 400)
-}
-
-// oneLine returns text without control and format characters, at most n bytes.
-func oneLine(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		default:
-			return r
-		}
-	}, strings.ToValidUTF8(s, ""))
-	return cut(strings.Join(strings.Fields(s), " "), n)
+	return outbound.OneLine(r.secrets.scrub(s), 400)
 }
 
 // hostKeyError is an SSH host with another key than the known one.

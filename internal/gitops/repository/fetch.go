@@ -327,7 +327,7 @@ func (r *Repository) deepen(ctx context.Context, branch string, depth int) (bool
 
 func parseSHA(sha string) (plumbing.Hash, error) {
 	if !plumbing.IsHash(sha) || len(sha) != 40 {
-		return plumbing.ZeroHash, invalid("commit %q: want 40 hexadecimal digits", cut(sha, 60))
+		return plumbing.ZeroHash, invalid("commit %q: want 40 hexadecimal digits", outbound.Cut(sha, 60))
 	}
 	return plumbing.NewHash(sha), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // skew is how far committers' clocks may be wrong.
@@ -295,9 +296,9 @@ func (r *Repository) describe(c *commit) (gitops.Commit, error) {
 	subject, _, _ := strings.Cut(strings.TrimLeft(c.Message, "\n"), "\n")
 	d := gitops.Commit{
 		SHA:      c.Hash.String(),
-		Author:   gitops.Person{Name: oneLine(c.Author.Name, 100), Email: oneLine(c.Author.Email, 100)},
+		Author:   gitops.Person{Name: outbound.OneLine(c.Author.Name, 100), Email: outbound.OneLine(c.Author.Email, 100)},
 		At:       c.Committer.When.UTC(),
-		Subject:  oneLine(subject, 200),
+		Subject:  outbound.OneLine(subject, 200),
 		Trailers: trailers(c.Message),
 		Reverts:  reverts(c.Message),
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Message is the content of a commit message. Texts may come from alerts, so they
@@ -35,7 +36,7 @@ var trailerLine = regexp.MustCompile(`^([A-Za-z0-9-]+): *(.*)$`)
 
 // format returns the message; extra lines come after the subject.
 func (m Message) format(extra ...string) (string, error) {
-	subject := oneLine(m.What, maxSubject)
+	subject := outbound.OneLine(m.What, maxSubject)
 	if subject == "" {
 		return "", invalid("commit message: the subject (what) is empty")
 	}
@@ -44,7 +45,7 @@ func (m Message) format(extra ...string) (string, error) {
 		paragraphs = append(paragraphs, strings.Join(extra, "\n"))
 	}
 	for _, text := range []string{m.Why, prefixed("Alert: ", m.Alert)} {
-		if text = wrap(oneLine(text, maxText)); text != "" {
+		if text = wrap(outbound.OneLine(text, maxText)); text != "" {
 			paragraphs = append(paragraphs, text)
 		}
 	}
@@ -62,7 +63,7 @@ func (m Message) format(extra ...string) (string, error) {
 		case t.value == "":
 			continue
 		case len(t.value) > 300 || strings.ContainsFunc(t.value, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
-			return "", invalid("commit message: %s %q: want one word of printable characters", t.key, cut(t.value, 80))
+			return "", invalid("commit message: %s %q: want one word of printable characters", t.key, outbound.Cut(t.value, 80))
 		}
 		last = append(last, fmt.Sprintf("%s: %s", t.key, t.value))
 	}

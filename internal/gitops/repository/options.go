@@ -216,7 +216,7 @@ func validBranch(name string) error {
 		bad = bad || part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
 	}
 	if bad {
-		return invalid("branch %q: git does not allow this name", cut(name, 80))
+		return invalid("branch %q: git does not allow this name", outbound.Cut(name, 80))
 	}
 	return nil
 }
@@ -224,20 +224,13 @@ func validBranch(name string) error {
 func validPerson(what string, p gitops.Person) error {
 	for _, s := range []string{p.Name, p.Email} {
 		if strings.ContainsFunc(s, func(r rune) bool { return r == '<' || r == '>' || unicode.IsControl(r) }) {
-			return invalid("%s %q: holds < or > or a control character", what, cut(s, 80))
+			return invalid("%s %q: holds < or > or a control character", what, outbound.Cut(s, 80))
 		}
 	}
 	if (p.Name == "") != (p.Email == "") {
 		return invalid("%s: wants a name and an email", what)
 	}
 	return nil
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
 func invalid(format string, args ...any) *fault.Error {

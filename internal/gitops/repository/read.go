@@ -16,6 +16,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // Query selects the files to read.
@@ -111,7 +112,7 @@ type reader struct {
 
 func (rd *reader) dir(ctx context.Context, t *object.Tree, at string, depth int) error {
 	if depth > maxTreeDepth {
-		return bounded("%s of repository %s: more than %d directories deep", cut(at, 200), rd.r.at, maxTreeDepth)
+		return bounded("%s of repository %s: more than %d directories deep", outbound.Cut(at, 200), rd.r.at, maxTreeDepth)
 	}
 	if err := ctx.Err(); err != nil {
 		return &fault.Error{Reason: fault.Timeout, Message: "read files of " + rd.r.at.String(), Err: err}
@@ -261,7 +262,7 @@ func cleanPath(p string) (string, error) {
 		bad = bad || strings.EqualFold(part, ".git")
 	}
 	if bad {
-		return "", invalid("path %q: want a path from the repository's root, with /, without . or .. and outside .git", cut(p, 200))
+		return "", invalid("path %q: want a path from the repository's root, with /, without . or .. and outside .git", outbound.Cut(p, 200))
 	}
 	return p, nil
 }

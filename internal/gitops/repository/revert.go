@@ -14,6 +14,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/outbound"
 )
 
 // RevertRequest selects the commits to undo.
@@ -190,7 +191,7 @@ func (r *Repository) revertMessage(commits []*commit, q RevertRequest) (string, 
 		return "", err
 	}
 	m := q.Message
-	m.What = fmt.Sprintf("Revert %q", cut(first.Subject, 100))
+	m.What = fmt.Sprintf("Revert %q", outbound.Cut(first.Subject, 100))
 	if n := len(commits) - 1; n > 0 {
 		m.What += fmt.Sprintf(" and %d more", n)
 	}
@@ -203,7 +204,7 @@ func (r *Repository) revertMessage(commits []*commit, q RevertRequest) (string, 
 		lines = append(lines, line)
 	}
 	if len(q.Paths) > 0 {
-		lines = append(lines, "Only below "+oneLine(strings.Join(q.Paths, ", "), 500)+".")
+		lines = append(lines, "Only below "+outbound.OneLine(strings.Join(q.Paths, ", "), 500)+".")
 	}
 	return m.format(lines...)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/outbound"
 	"github.com/inference-responder/responder/internal/outbound/endpoint"
 )
 
@@ -80,9 +81,9 @@ func (c *Client) Ask(ctx context.Context, r Request) (ticket string, err error) 
 	}
 	switch id := named.ID.(type) {
 	case string:
-		return endpoint.OneLine(id, 100), nil
+		return outbound.OneLine(id, 100), nil
 	case json.Number:
-		return endpoint.OneLine(id.String(), 100), nil
+		return outbound.OneLine(id.String(), 100), nil
 	default:
 		return "", nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 	"github.com/inference-responder/responder/internal/outbound/endpoint"
 )
 
@@ -104,7 +105,7 @@ func (s *Silences) list(ctx context.Context, ended bool) ([]foundSilence, error)
 // get returns one silence of ours.
 func (s *Silences) get(ctx context.Context, id string) (foundSilence, error) {
 	if !plainID(id) {
-		return foundSilence{}, endpoint.Invalid("silence: %q is not an identifier", endpoint.OneLine(id, 40))
+		return foundSilence{}, endpoint.Invalid("silence: %q is not an identifier", outbound.OneLine(id, 40))
 	}
 	body, err := s.ask(ctx, endpoint.Request{Method: http.MethodGet, Path: "api/v2/silence/" + id, MaxAnswer: endpoint.MaxAnswer})
 	if err != nil {

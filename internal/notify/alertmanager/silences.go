@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/outbound"
 	"github.com/inference-responder/responder/internal/outbound/endpoint"
 )
 
@@ -238,7 +239,7 @@ func (s *Silences) List(ctx context.Context) ([]Silence, error) {
 // check refuses what would silence more than the one alert.
 func (r Request) check() error {
 	if !plainID(r.Run) {
-		return endpoint.Invalid("silence: %q is not a run's identifier", endpoint.OneLine(r.Run, 40))
+		return endpoint.Invalid("silence: %q is not a run's identifier", outbound.OneLine(r.Run, 40))
 	}
 	labels := plainLabels(r.Labels)
 	if labels["alertname"] == "" {
@@ -251,7 +252,7 @@ func (r Request) check() error {
 		}
 	}
 	if where == 0 {
-		return endpoint.Invalid("silence of run %s: alert %s has no label that says where, so the silence would cover all of that name", r.Run, endpoint.OneLine(labels["alertname"], 80))
+		return endpoint.Invalid("silence of run %s: alert %s has no label that says where, so the silence would cover all of that name", r.Run, outbound.OneLine(labels["alertname"], 80))
 	}
 	size := 0
 	for name, value := range labels {

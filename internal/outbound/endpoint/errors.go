@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/outbound"
@@ -62,7 +61,7 @@ func refusedAnswer(what, where string, code int, body string, after time.Duratio
 	if hint != "" {
 		msg += "; " + hint
 	}
-	if body = OneLine(body, 200); body != "" {
+	if body = outbound.OneLine(body, 200); body != "" {
 		msg += ": " + body
 	}
 	return &fault.Error{Reason: reason, Message: msg, RetryAfter: after, Unknown: reason == fault.ServerError || reason == fault.Timeout}
@@ -96,24 +95,4 @@ func retryAfter(value string, now time.Time) time.Duration {
 		return min(max(0, at.Sub(now)), maxQuiet)
 	}
 	return 0
-}
-
-// OneLine makes a server's words fit for a message: no control or format
-// characters, at most n bytes.
-func OneLine(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		default:
-			return r
-		}
-	}, strings.ToValidUTF8(s, ""))
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "") + "..."
-	}
-	return s
 }
