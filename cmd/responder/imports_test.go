@@ -14,10 +14,10 @@ import (
 
 const modulePath = "github.com/inference-responder/responder"
 
-// mayImport is the house's table of who may import whom inside the module,
-// beside the standard library and the package's own subject's client
-// libraries. A package that is not a key may import nothing of the module, so
-// a new package needs a row. Change a row only with a reason beside it.
+// mayImport is the table of who may import whom inside the module, besides the
+// standard library and the client libraries of the package's own subject. A
+// package that is not a key may import nothing of the module, so a new package
+// needs a row. Change a row only with a reason next to it.
 var mayImport = map[string][]string{
 	"internal/outbound": {}, // how other servers are connected to: a leaf
 	"internal/fault":    {}, // why something failed: a leaf, one Reason and one Error
@@ -56,8 +56,7 @@ var mayImport = map[string][]string{
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
-	"internal/kube":             {"internal/fault", "internal/kube/rollout", "internal/credential"},
-	"internal/kube/rollout":     {}, // kubectl's packages are heavy: one edge package holds them
+	"internal/kube":             {"internal/fault", "internal/credential"},
 	"internal/gitops":           {"internal/fault", "internal/credential", "internal/gitops/edit", "internal/gitops/command", "internal/gitops/kustomize", "internal/gitops/helm"},
 	"internal/gitops/edit":      {"internal/fault"},
 	"internal/gitops/command":   {"internal/fault", "internal/gitops/edit"},
@@ -120,7 +119,7 @@ var mayImport = map[string][]string{
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
 		"internal/fault",
-		"internal/playbook", "internal/executor/machine", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge",
+		"internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge",
 	},
 	"playbooks": {}, // the shipped playbooks, embedded
 
@@ -136,11 +135,10 @@ var mayImport = map[string][]string{
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
-		"internal/fault", "internal/outbound",
-		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine",
+		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine", "internal/fault",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy",
-		"internal/runview", "internal/sandbox", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/web", "internal/webhook",
+		"internal/runview", "internal/sandbox", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
 	// A command asks a running service through client, or reads files through app
@@ -169,7 +167,7 @@ var mayImport = map[string][]string{
 	"internal/cli/dryrun": {
 		"internal/fault",
 		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/config/setting", "internal/executor/machine", "internal/gitops",
-		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step", "internal/step/git",
+		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step",
 	},
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},
 	"cmd/responder/agent": {"internal/cli/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/judge", "internal/gpu/nvml", "internal/gpu/podresources"},
@@ -188,6 +186,7 @@ var forbidden = map[string]map[string]string{
 	"internal/executor":          withReason("the executor reaches the world only through steps", clientLibraries...),
 	"internal/executor/dispatch": withReason("the executor reaches the world only through steps", clientLibraries...),
 	"internal/executor/guard":    withReason("the executor reaches the world only through steps", clientLibraries...),
+	"internal/executor/ladder":   withReason("the executor reaches the world only through steps", clientLibraries...),
 	"internal/playbook":          withReason("the language runs nothing", clientLibraries...),
 	"internal/audit":             withReason("the journal knows no subject", clientLibraries...),
 	"internal/webhook":           withReason("the receiver only receives", "k8s.io", "github.com/slack-go", "github.com/argoproj"),
@@ -252,7 +251,7 @@ func checkImports(t *testing.T, dir string, imports []string) {
 	t.Helper()
 	allowed, known := mayImport[dir]
 	if !known {
-		t.Errorf("%s has no row in the import table: give it one in imports_test.go and in the house style, with a reason", dir)
+		t.Errorf("%s has no row in the import table: give it one in imports_test.go and in docs/contributing/style.md, with a reason", dir)
 	}
 	for _, imp := range imports {
 		if inside, ok := strings.CutPrefix(imp, modulePath+"/"); ok && !slices.Contains(allowed, inside) {
