@@ -116,7 +116,14 @@ func (c *crashGuard) suspect(place string) error {
 	return c.write()
 }
 
-func (c *crashGuard) write() error { return c.journal.SetMeta(cellStarts, encode(c.cell)) }
+// write keeps the cell. A journal that is full keeps nobody from starting or
+// stopping: what it does not take is not counted.
+func (c *crashGuard) write() error {
+	if err := c.journal.SetMeta(cellStarts, encode(c.cell)); !isStall(err) {
+		return err
+	}
+	return nil
+}
 
 // suspects reports whether the process may have died over the place before.
 func (c *crashGuard) suspects(place string) bool {

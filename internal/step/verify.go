@@ -31,19 +31,22 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 		Hold: p.Spec.Hold, Interval: p.Spec.Interval,
 		FixedAt: p.FixedAt, HeldFrom: p.HeldFrom, LastAt: p.LastAt, Deadline: p.Deadline,
 	}
+	read := func(expr string, fold func([]slo.Sample) float64) slo.Reading {
+		return ReadFresh(ctx, s.deps.Querier, expr, p.FixedAt, now, fold)
+	}
 	var r slo.Readings
 	for _, x := range p.Spec.Until {
 		say := func(v float64) string { return playbook.Quantity(v, x.Unit) }
 		proof.Until = append(proof.Until, slo.Target{Name: x.Shown(), Op: x.Op, Limit: x.Value, Say: say})
-		r.Until = append(r.Until, s.read(ctx, x.Query, now, Worst(x.Op, x.Value)))
+		r.Until = append(r.Until, read(x.Query, Worst(x.Op, x.Value)))
 	}
 	if p.Spec.ErrorRatio != "" {
 		proof.Burn = &slo.BurnTarget{Objective: p.Spec.Objective, Max: p.Spec.MaxBurn}
-		r.ErrorRatio = s.read(ctx, slo.Since(p.Spec.ErrorRatio, p.FixedAt, now, p.Spec.Interval), now, Worst("<", 0))
+		r.ErrorRatio = read(slo.Since(p.Spec.ErrorRatio, p.FixedAt, now, p.Spec.Interval), Worst("<", 0))
 	}
 	if p.Spec.Traffic != "" {
 		proof.Traffic = &slo.TrafficTarget{MinRate: p.Spec.MinRate, Share: p.Spec.MinTraffic, Before: s.before(ctx, e)}
-		r.Traffic = s.read(ctx, p.Spec.Traffic, now, sum)
+		r.Traffic = read(p.Spec.Traffic, sum)
 	}
 	j := slo.Judge(proof, r, now)
 	sample := &machine.Sample{
@@ -75,14 +78,10 @@ func (s *Set) before(ctx context.Context, e machine.Effect) float64 {
 	return p.Before
 }
 
-// read evaluates one expression of the proof and checks that the result is
-// fresh.
-func (s *Set) read(ctx context.Context, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
-	return ReadFresh(ctx, s.deps.Querier, expr, now, fold)
-}
-
-// ReadFresh evaluates one expression and checks that the result is fresh.
-func ReadFresh(ctx context.Context, q Querier, expr string, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
+// ReadFresh evaluates one expression and checks that the result is fresh: no
+// older than freshness, and with a sample from after the change was in effect.
+// Zero fixed: there was no change.
+func ReadFresh(ctx context.Context, q Querier, expr string, fixed, now time.Time, fold func([]slo.Sample) float64) slo.Reading {
 	v, err := q.Instant(ctx, expr, now)
 	if err != nil {
 		e := AsError(err)
@@ -104,6 +103,9 @@ func ReadFresh(ctx context.Context, q Querier, expr string, now time.Time, fold 
 	}
 	if age := now.Sub(newest); asked && age > freshness {
 		return slo.Reading{Reason: fault.Stale, Detail: "the newest sample is " + Ago(age, newest)}
+	}
+	if asked && newest.Before(fixed) {
+		return slo.Reading{Reason: fault.Stale, Detail: "the newest sample is from before the change was in effect, " + Ago(now.Sub(newest), newest)}
 	}
 	return slo.Reading{Value: fold(v.Samples)}
 }

@@ -351,6 +351,21 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// Samples from before the change was in effect prove nothing, however short the
+// hold is.
+func TestVerifyNeedsSamplesAfterTheFix(t *testing.T) {
+	e := proofOf(machine.Proof{})
+	e.Proof.Spec.Hold, e.Proof.Spec.ErrorRatio = 15*time.Second, ""
+	e.Proof.FixedAt, e.Proof.HeldFrom = noon.Add(-30*time.Second), noon.Add(-20*time.Second)
+	e.Proof.LastAt = noon.Add(-15 * time.Second)
+	for age, want := range map[time.Duration]machine.Verdict{20 * time.Second: machine.VerdictVerified, 40 * time.Second: machine.VerdictInconclusive} {
+		p := prom{values: map[string][]float64{"slow": {0.001}, "sum(rate(reqs[2m]))": {9}}, age: age}
+		if o := do(t, step.Deps{Querier: p, Workloads: fleet{}}, e); o.Sample == nil || o.Sample.Verdict != want {
+			t.Errorf("samples %s old, 30s after the fix: %+v, want %s", age, o.Sample, want)
+		}
+	}
+}
+
 // TestVerifyLooksAtTheTarget: good numbers prove nothing about a change that
 // someone else has replaced since.
 func TestVerifyLooksAtTheTarget(t *testing.T) {

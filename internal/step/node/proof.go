@@ -56,7 +56,7 @@ func (l node) proven(ctx context.Context, kind string, n kube.NodeState, now tim
 	} else {
 		target.Name += " " + step.Shorten(with.Probe)
 	}
-	j := target.Judge(step.ReadFresh(ctx, l.querier, with.Probe, now, step.Worst(with.Op, with.Value)))
+	j := target.Judge(step.ReadFresh(ctx, l.querier, with.Probe, time.Time{}, now, step.Worst(with.Op, with.Value)))
 	if !j.OK {
 		return nil, &fault.Error{Reason: fault.NotMet, Message: fmt.Sprintf("%s: node %s is not proven healthy: %s", kind, n.Name, j.Text)}
 	}
