@@ -17,9 +17,9 @@ import (
 // goesOut checks an attempt at a change at the moment it goes out, against what
 // the journal said before this instant and what people were told is in force.
 func (s *simulation) goesOut(e machine.Effect) {
-	s.known.mu.Lock()
-	s.known.seen["attempts"]++
-	s.known.mu.Unlock()
+	s.counts.mu.Lock()
+	s.counts.seen["attempts"]++
+	s.counts.mu.Unlock()
 	now, stop := time.Now(), "stop"
 	if e.Attempt > 1 {
 		stop = "stop/retry"
@@ -127,10 +127,10 @@ func (s *simulation) check() {
 	}
 	s.mu.Unlock()
 	for _, r := range s.runs() {
-		s.known.mu.Lock()
-		s.known.seen["runs"]++
+		s.counts.mu.Lock()
+		s.counts.seen["runs"]++
 		if r.Ending != nil {
-			s.known.seen["ended "+string(r.Ending.Outcome)]++
+			s.counts.seen["ended "+string(r.Ending.Outcome)]++
 		}
 		events, err := s.e.RunEvents(r.Start.Run)
 		if err != nil {
@@ -139,13 +139,13 @@ func (s *simulation) check() {
 		for _, ev := range events {
 			switch ev.Kind {
 			case machine.GuardsWaiting, machine.RunHeld, machine.EpisodeRefired, machine.GateExpired, machine.PauseSeen, machine.CancelRequested, machine.Verified, machine.Undone:
-				s.known.seen[string(ev.Kind)]++
+				s.counts.seen[string(ev.Kind)]++
 			}
 			if ev.Kind == machine.EffectStarted && ev.Observe {
-				s.known.seen["observed "+string(ev.Action)]++
+				s.counts.seen["observed "+string(ev.Action)]++
 			}
 		}
-		s.known.mu.Unlock()
+		s.counts.mu.Unlock()
 		if r.Phase != machine.PhaseEnded {
 			s.violated("ends", "run %s of %s on %s is still %s in %s (held %+v, aside %+v)", r.Start.Run, r.Start.Playbook, r.Start.Service.Name, r.Phase, r.Current, r.Held, r.Aside)
 		}

@@ -160,7 +160,7 @@ func (w *simWorld) changeFault(d *rand.Rand, e machine.Effect) (machine.Outcome,
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.late {
-			time.AfterFunc(time.Duration(1+d.IntN(120))*time.Second, func() { w.lands(e, true) })
+			time.AfterFunc(time.Duration(1+d.IntN(59))*time.Second, func() { w.lands(e, true) })
 			return unknown, true
 		}
 	}

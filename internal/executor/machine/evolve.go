@@ -182,7 +182,7 @@ func (s State) current() *playbook.State {
 
 func evolveStarted(s State, e Event) State {
 	s.Open = &OpenEffect{
-		Key: e.Effect, Action: e.Action, Attempt: e.Attempt, At: e.At, NotUntil: e.NotUntil, With: e.With, Observe: e.Observe,
+		Key: e.Effect, Action: e.Action, Attempt: e.Attempt, At: e.At, Since: e.At, NotUntil: e.NotUntil, With: e.With, Observe: e.Observe,
 	}
 	s.Fails = 0
 	if e.Attempt == 1 {

@@ -39,6 +39,9 @@ func (t *turn) notApplied(o OpenEffect, out Outcome) {
 	case o.Observe && out.Reason.Retryable() && out.Status == StatusFailed && out.Reason != fault.Interrupted:
 		t.unknown(o, out) // the observation itself failed, which shows nothing
 		return
+	case o.Observe && out.Status == StatusFailed && t.now.Before(t.s.Open.Since.Add(landsWithin)):
+		t.retriedAt(o, out, t.s.Open.Since.Add(landsWithin)) // it may still land
+		return
 	case !o.Observe && t.worthwhile(o, out):
 		t.retried(o, out, true)
 		return

@@ -23,6 +23,7 @@ const (
 	WaitWithin    = 30 * time.Minute // for a lock
 	AskWithin     = 30 * time.Minute // for a decision, if the playbook does not set it
 	lookAfter     = 2 * time.Second  // before observing: a request that was cut off may still be in flight
+	landsWithin   = time.Minute      // how long a request that was cut off may still take effect: the API server's own timeout
 	settleEvery   = 5 * time.Second
 	settleSlowly  = 15 * time.Second // after the first minute
 	soonest       = time.Second      // if the next step of the change may be made now

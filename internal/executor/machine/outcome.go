@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -90,15 +91,20 @@ func sound(o OpenEffect, out Outcome) Outcome {
 // retried journals the failure of an attempt and reports whether another
 // follows.
 func (t *turn) retried(o OpenEffect, out Outcome, again bool) bool {
-	e := Event{
-		Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Observe: o.Observe,
-		Reason: out.Reason, Message: out.Message,
-	}
+	var at time.Time
 	if again {
-		e.NotUntil = t.now.Add(backoff(o.Action, t.s.current(), t.s.Fails+1))
+		at = t.now.Add(backoff(o.Action, t.s.current(), t.s.Fails+1))
 	}
-	t.emit(e)
+	t.retriedAt(o, out, at)
 	return again
+}
+
+// retriedAt journals the failure of an attempt; zero: no other follows.
+func (t *turn) retriedAt(o OpenEffect, out Outcome, at time.Time) {
+	t.emit(Event{
+		Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Observe: o.Observe,
+		Reason: out.Reason, Message: out.Message, NotUntil: at,
+	})
 }
 
 // worthwhile reports whether a read or repeatable effect may be retried.

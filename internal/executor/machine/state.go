@@ -153,6 +153,7 @@ type OpenEffect struct {
 	Action   Action         `json:"action"`
 	Attempt  int            `json:"attempt"`
 	At       time.Time      `json:"at"`
+	Since    time.Time      `json:"since,omitzero"` // of the first attempt
 	NotUntil time.Time      `json:"notUntil,omitzero"`
 	With     map[string]any `json:"with,omitempty"`
 	Observe  bool           `json:"observe,omitempty"`
