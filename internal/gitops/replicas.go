@@ -147,11 +147,11 @@ func scales(o *edit.Object, of *edit.Object, component string) bool {
 	case "DynamoGraphDeploymentScalingAdapter":
 		ref = edit.Get(o.Root, "spec", "dgdRef")
 		part := edit.Str(ref, "serviceName") + edit.Str(ref, "componentName")
-		return of.Kind == dynamoGraph && edit.Str(ref, "name") == of.Written && strings.EqualFold(part, component)
+		return of.Kind == dynamoGraph && of.Called(edit.Str(ref, "name")) && strings.EqualFold(part, component)
 	default:
 		return false
 	}
-	return kind == of.Kind && (name == of.Name || name == of.Written)
+	return kind == of.Kind && of.Called(name)
 }
 
 // boundOf returns the site of the bound of an autoscaler.

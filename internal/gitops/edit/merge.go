@@ -2,6 +2,7 @@ package edit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -118,30 +119,33 @@ func Flatten(n *yaml.Node) *yaml.Node {
 	return out
 }
 
+// list merges lists item by item. As in kustomize, the items of the patch come
+// first, in their order, and then those that it does not name: a JSON patch counts
+// the items of the result.
 func (m *merger) list(base, patch *yaml.Node, by string, depth int) (*yaml.Node, error) {
 	out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: base.Line, Column: base.Column}
-	used := map[*yaml.Node]bool{}
-	find := func(items []*yaml.Node, id string) *yaml.Node {
-		for _, p := range items {
-			if p = Deref(p); Str(p, by) == id && id != "" {
-				return p
-			}
-		}
-		return nil
-	}
-	for _, p := range patch.Content {
+	for i, p := range patch.Content {
 		if p = Deref(p); Str(p, "$patch") == "replace" && Str(p, by) == "" {
-			return patch, nil
+			out.Content = slices.Delete(slices.Clone(patch.Content), i, i+1)
+			return out, nil
 		}
 	}
-	for _, item := range base.Content {
-		with := find(patch.Content, Str(Deref(item), by))
-		if with == nil {
-			out.Content = append(out.Content, item)
-			continue
+	named := map[string]bool{}
+	for _, p := range patch.Content {
+		p = Deref(p)
+		id := Str(p, by)
+		if id != "" && named[id] {
+			return nil, m.d.Invalid(p, fmt.Sprintf("a list has two items %q", Clip(id)))
 		}
-		used[with] = true
-		n, err := m.node(item, with, "", true, depth+1)
+		named[id] = true
+		i := slices.IndexFunc(base.Content, func(item *yaml.Node) bool { return id != "" && Str(Deref(item), by) == id })
+		n := p
+		var err error
+		if i >= 0 {
+			n, err = m.node(base.Content[i], p, "", true, depth+1)
+		} else if Str(p, "$patch") == "delete" {
+			n = nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -149,9 +153,9 @@ func (m *merger) list(base, patch *yaml.Node, by string, depth int) (*yaml.Node,
 			out.Content = append(out.Content, n)
 		}
 	}
-	for _, p := range patch.Content {
-		if p = Deref(p); !used[p] && Str(p, "$patch") != "delete" {
-			out.Content = append(out.Content, p)
+	for _, item := range base.Content {
+		if id := Str(Deref(item), by); id == "" || !named[id] {
+			out.Content = append(out.Content, item)
 		}
 	}
 	return out, nil

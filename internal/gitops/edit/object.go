@@ -1,6 +1,8 @@
 package edit
 
 import (
+	"slices"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -18,7 +20,7 @@ type Object struct {
 
 	Root    *yaml.Node
 	Docs    []*Document // that its parts are written in, base first
-	Written string      // name in the manifest, before a kustomization changes it
+	Former  []string    // names it had before kustomizations changed them, the written one first
 	Builder string      // directory of the kustomization that builds it; empty: none
 	Why     string      // how it is made, unless it is one manifest as written
 	Prefix  string      // of paths, when it is a part of a larger object
@@ -30,6 +32,25 @@ func (o *Object) String() string {
 		return o.Kind + " " + o.Name
 	}
 	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// Called reports whether a name is that of the object, or one that it had before a
+// kustomization changed it.
+func (o *Object) Called(name string) bool { return name == o.Name || slices.Contains(o.Former, name) }
+
+// Written returns the name in the manifest, before a kustomization changes it.
+func (o *Object) Written() string {
+	if len(o.Former) > 0 {
+		return o.Former[0]
+	}
+	return o.Name
+}
+
+// Rename gives the object another name.
+func (o *Object) Rename(name string) {
+	if name != o.Name {
+		o.Former, o.Name = append(slices.Clone(o.Former), o.Name), name
+	}
 }
 
 // DocOf returns the document that a node of the object is written in. It is nil

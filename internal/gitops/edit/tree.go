@@ -144,7 +144,7 @@ func Objects(d *Document, root *yaml.Node) []*Object {
 		return nil
 	}
 	return []*Object{{
-		Root: root, Docs: []*Document{d}, Kind: kind, Name: name, Written: name,
+		Root: root, Docs: []*Document{d}, Kind: kind, Name: name,
 		Namespace: Str(root, "metadata", "namespace"),
 	}}
 }

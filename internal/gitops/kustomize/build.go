@@ -267,7 +267,8 @@ func (bs *Builds) add(p string, n int) error {
 	return nil
 }
 
-// transform applies generators, patches, replicas, namespace and names.
+// transform applies generators, patches, namespace, names and replicas, in
+// kustomize's order.
 func (bs *Builds) transform(b *build, d *edit.Document, root *yaml.Node, dir string) error {
 	if err := bs.checkTransformers(b, d, root, dir); err != nil {
 		return err
@@ -278,24 +279,35 @@ func (bs *Builds) transform(b *build, d *edit.Document, root *yaml.Node, dir str
 	if err := bs.patches(b, d, root, dir); err != nil {
 		return err
 	}
-	for _, r := range edit.List(root, "replicas") {
-		for i, o := range b.objects {
-			if name := edit.Str(r, "name"); (name == o.Name || name == o.Written) && edit.Get(r, "count") != nil && edit.Get(o.Root, "spec") != nil && countable(o.Kind) {
-				c := *o
-				c.Root = withValue(o.Root, []string{"spec", "replicas"}, edit.Get(r, "count"))
-				c.Docs = append(c.Docs, d)
-				b.objects[i] = &c
-			}
-		}
-	}
 	namespace, prefix, suffix := edit.Str(root, "namespace"), edit.Str(root, "namePrefix"), edit.Str(root, "nameSuffix")
 	for _, o := range b.objects {
 		if namespace != "" {
 			o.Namespace = namespace
 		}
-		o.Name = prefix + o.Name + suffix
+		o.Rename(prefix + o.Name)
+		o.Rename(o.Name + suffix)
 	}
+	if err := bs.targeted(b, d, root, dir, "patchesJson6902"); err != nil {
+		return err
+	}
+	b.scale(d, root)
 	return nil
+}
+
+// scale applies the replicas of a kustomization, by any name of the object so far.
+func (b *build) scale(d *edit.Document, root *yaml.Node) {
+	for _, r := range edit.List(root, "replicas") {
+		count := edit.Get(r, "count")
+		for i, o := range b.objects {
+			if count == nil || !o.Called(edit.Str(r, "name")) || edit.Get(o.Root, "spec") == nil || !countable(o.Kind) {
+				continue
+			}
+			c := *o
+			c.Root = withValue(o.Root, []string{"spec", "replicas"}, count)
+			c.Docs = append(slices.Clone(c.Docs), d)
+			b.objects[i] = &c
+		}
+	}
 }
 
 // countable reports whether the replicas of a kustomization apply to a kind.

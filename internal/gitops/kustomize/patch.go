@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// patches applies the patches of a kustomization, in kustomize's order.
+// patches applies the patches of a kustomization that come before its names.
 func (bs *Builds) patches(b *build, d *edit.Document, root *yaml.Node, dir string) error {
 	for _, entry := range edit.List(root, "patchesStrategicMerge") {
 		docs, err := bs.patchText(b, d, entry, entry, dir)
@@ -22,18 +22,21 @@ func (bs *Builds) patches(b *build, d *edit.Document, root *yaml.Node, dir strin
 			return err
 		}
 	}
-	for _, key := range []string{"patches", "patchesJson6902"} {
-		for _, entry := range edit.List(root, key) {
-			if edit.IsText(entry) {
-				return d.Invalid(entry, "a patch is a mapping with path or patch")
-			}
-			docs, err := bs.patchText(b, d, edit.Get(entry, "path"), edit.Get(entry, "patch"), dir)
-			if err != nil {
-				return err
-			}
-			if err := bs.applyAll(b, docs, edit.Get(entry, "target")); err != nil {
-				return err
-			}
+	return bs.targeted(b, d, root, dir, "patches")
+}
+
+// targeted applies the patches of a key whose entries have targets.
+func (bs *Builds) targeted(b *build, d *edit.Document, root *yaml.Node, dir, key string) error {
+	for _, entry := range edit.List(root, key) {
+		if edit.IsText(entry) {
+			return d.Invalid(entry, "a patch is a mapping with path or patch")
+		}
+		docs, err := bs.patchText(b, d, edit.Get(entry, "path"), edit.Get(entry, "patch"), dir)
+		if err != nil {
+			return err
+		}
+		if err := bs.applyAll(b, docs, edit.Get(entry, "target")); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -95,7 +98,7 @@ func (bs *Builds) applyAll(b *build, docs []*edit.Document, selector *yaml.Node)
 				continue
 			}
 			if name := edit.Str(c.Root, "metadata", "name"); edit.IsList(root) && name != edit.Str(o.Root, "metadata", "name") {
-				c.Name = name // a merge keeps the name, an operation may change it
+				c.Rename(name) // a merge keeps the name, an operation may change it
 			}
 			b.objects[i] = &c
 		}
@@ -110,7 +113,7 @@ func selects(d *edit.Document, patch, selector *yaml.Node, o *edit.Object) (bool
 			return false, d.Invalid(patch, "a JSON patch needs a target")
 		}
 		name, namespace := edit.Str(patch, "metadata", "name"), edit.Str(patch, "metadata", "namespace")
-		return edit.Str(patch, "kind") == o.Kind && edit.Str(patch, "apiVersion") == edit.Str(o.Root, "apiVersion") && (name == o.Name || name == o.Written) && (namespace == "" || namespace == o.Namespace), nil
+		return edit.Str(patch, "kind") == o.Kind && edit.Str(patch, "apiVersion") == edit.Str(o.Root, "apiVersion") && o.Called(name) && (namespace == "" || namespace == o.Namespace), nil
 	}
 	for key, value := range map[string]string{"kind": o.Kind, "namespace": o.Namespace} {
 		ok, err := matches(d, edit.Get(selector, key), value)
@@ -122,7 +125,7 @@ func selects(d *edit.Document, patch, selector *yaml.Node, o *edit.Object) (bool
 	if err != nil {
 		return false, err
 	}
-	byWritten, err := matches(d, edit.Get(selector, "name"), o.Written)
+	byWritten, err := matches(d, edit.Get(selector, "name"), o.Written())
 	if err != nil || !byName && !byWritten {
 		return false, err
 	}
