@@ -79,10 +79,10 @@ var mayImport = map[string][]string{
 	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/outbound"},
 	"internal/gpu/client":       {"internal/fault", "internal/gpu", "internal/outbound"},
 	"internal/gpu/repair":       {"internal/config/setting", "internal/outbound", "internal/outbound/endpoint"}, // whoever repairs GPUs
-	"internal/gpu/podresources": {"internal/gpu"},                                          // gRPC and the kubelet's messages: only the node agent links them
-	"internal/gpu/nvml":         {"internal/gpu"},                                          // go-nvml and cgo: one edge package holds them
-	"internal/goruntime":        {},                                                        // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
-	"internal/credential":       {},                                                        // one rule of what is a credential, for everybody who shows what others wrote
+	"internal/gpu/podresources": {"internal/gpu"},                                                               // gRPC and the kubelet's messages: only the node agent links them
+	"internal/gpu/nvml":         {"internal/gpu"},                                                               // go-nvml and cgo: one edge package holds them
+	"internal/goruntime":        {},                                                                             // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
+	"internal/credential":       {},                                                                             // one rule of what is a credential, for everybody who shows what others wrote
 	// Messages and who gets them. The feed follows the journal and tells events of
 	// runs, so it speaks of both. A channel maps them to its protocol, and declares
 	// its own block of responder.yaml.
