@@ -78,8 +78,8 @@ func SummaryOf(s machine.State) RunSummary {
 	switch {
 	case s.Ending != nil:
 		out.Status, out.Why, out.Ended = string(s.Ending.Outcome), s.Ending.Message, s.Ended.UTC()
-	case s.Aside != nil:
-		out.Status, out.Why = StatusQuarantined, s.Aside.Message
+	case s.Quarantine != nil:
+		out.Status, out.Why = StatusQuarantined, s.Quarantine.Message
 	case s.Held != nil:
 		out.Why = s.Held.Message
 	case s.Paused != "":
@@ -96,8 +96,8 @@ func RunOf(s machine.State) Run {
 		Path:   each(s.Path, func(v machine.Visit) Visit { return Visit{v.State, v.Visit, v.At.UTC(), v.Edge, v.To} }),
 		Effect: one(s.Open, effectOf), Lever: one(s.Lever, leverOf), Gate: one(s.Gate, gateOf), Approval: approvalOf(s.Consent()),
 		Held:       one(s.Held, func(h machine.Hold) Hold { return Hold{string(h.Action), h.Effect, h.Message, h.At.UTC()} }),
-		Quarantine: one(s.Aside, func(a machine.Aside) Quarantine { return Quarantine{a.Message, a.At.UTC(), string(s.Phase)} }),
-		Paused:     s.Paused, CancelRequested: one(s.Cancel, decisionOf), ObserveOnlyOutcome: one(s.Shadow, observeOnlyOf),
+		Quarantine: one(s.Quarantine, func(a machine.Quarantine) Quarantine { return Quarantine{a.Message, a.At.UTC(), string(s.Phase)} }),
+		Paused:     s.Paused, CancelRequested: one(s.Cancel, decisionOf), ObserveOnlyOutcome: one(s.ObservedOutcome, observeOnlyOf),
 		Locks: list(s.Locks()), LeversApplied: s.Levers, LeversKept: s.Kept, Events: s.Head,
 		Evidence: make(map[string]Evidence, len(s.Evidence)),
 	}
@@ -128,10 +128,10 @@ func (r Run) Machine() machine.State {
 		Held: one(r.Held, func(h Hold) machine.Hold {
 			return machine.Hold{Action: machine.Action(h.Action), Effect: h.Effect, Message: h.Message, At: h.Time}
 		}),
-		Shadow: one(r.ObserveOnlyOutcome, ObserveOnlyOutcome.machine),
+		ObservedOutcome: one(r.ObserveOnlyOutcome, ObserveOnlyOutcome.machine),
 	}
 	if r.Quarantine != nil {
-		s.Aside, s.Phase = &machine.Aside{Message: r.Quarantine.Message, At: r.Quarantine.Time}, machine.Phase(r.Quarantine.Phase)
+		s.Quarantine, s.Phase = &machine.Quarantine{Message: r.Quarantine.Message, At: r.Quarantine.Time}, machine.Phase(r.Quarantine.Phase)
 	}
 	if !r.Ended.IsZero() {
 		s.Phase = machine.PhaseEnded
@@ -225,12 +225,12 @@ func effectOf(e machine.OpenEffect) Effect {
 	return Effect{Action: string(e.Action), Attempt: e.Attempt, Time: e.At.UTC(), NotBefore: utc(e.NotUntil), ReadBack: e.Observe, Key: e.Key}
 }
 
-func observeOnlyOf(s machine.Shadow) ObserveOnlyOutcome {
+func observeOnlyOf(s machine.ObservedOutcome) ObserveOnlyOutcome {
 	return ObserveOnlyOutcome{Known: s.Known, Until: utc(s.Until), Recovered: s.Recovered, After: duration(s.After), ChangedBy: s.Acted}
 }
 
-func (o ObserveOnlyOutcome) machine() machine.Shadow {
-	return machine.Shadow{Known: o.Known, Until: o.Until, Recovered: o.Recovered, After: parseDuration(o.After), Acted: o.ChangedBy}
+func (o ObserveOnlyOutcome) machine() machine.ObservedOutcome {
+	return machine.ObservedOutcome{Known: o.Known, Until: o.Until, Recovered: o.Recovered, After: parseDuration(o.After), Acted: o.ChangedBy}
 }
 
 func approvalOf(c machine.Consent) *Approval {

@@ -68,7 +68,7 @@ func state() machine.State {
 			Consent: machine.Consent{Guards: guards, Terms: &machine.Terms{Merge: &machine.Merger{By: machine.MergeResponder}}, Approved: &decision, Votes: []machine.Decision{decision}, GoodUntil: later},
 		},
 		Gate: &gate, Held: &machine.Hold{Action: machine.ActionApply, Effect: "e", Message: "unknown", At: noon}, Paused: "load test", Cancel: &decision,
-		Aside: &machine.Aside{Message: "a panic", At: later}, Shadow: &machine.Shadow{Known: true, Until: later, Recovered: true, After: time.Minute, Acted: "r-3"},
+		Quarantine: &machine.Quarantine{Message: "a panic", At: later}, ObservedOutcome: &machine.ObservedOutcome{Known: true, Until: later, Recovered: true, After: time.Minute, Acted: "r-3"},
 		Levers: 2, Kept: 1,
 	}
 }
@@ -119,7 +119,7 @@ func explanation() PolicyExplanation {
 func TestAPI(t *testing.T) {
 	yes := true
 	ended := state()
-	ended.Phase, ended.Ending, ended.Ended, ended.Aside, ended.Lever, ended.Open = machine.PhaseEnded, &ending, later, nil, nil, nil
+	ended.Phase, ended.Ending, ended.Ended, ended.Quarantine, ended.Lever, ended.Open = machine.PhaseEnded, &ending, later, nil, nil, nil
 	byHand := machine.State{
 		Start: machine.Start{Run: "r-2", Playbook: "p", Alert: playbook.Alert{Labels: map[string]string{"sli": "ttft"}}, By: "user:ada", Reason: "slow"},
 		Began: noon, Updated: noon, Phase: machine.PhaseEntering,

@@ -156,7 +156,7 @@ func (g gauges) collectRuns(gauge func(name, help string, value float64, labels 
 	for at, n := range f.Phases {
 		gauge("responder_runs_open", "Runs that have not ended.", float64(n), "playbook", at.Playbook, "phase", string(at.Phase))
 	}
-	gauge("responder_runs_set_aside", "Runs that cannot be processed and wait to be released by a person.", float64(f.Aside))
+	gauge("responder_runs_set_aside", "Runs that cannot be processed and wait to be released by a person.", float64(f.Quarantined))
 	for lock, run := range f.Locks {
 		gauge("responder_lock_held", "Locks held by runs; always 1.", 1, "lock", lock, "playbook", f.Holders[run])
 	}

@@ -38,7 +38,7 @@ type projection struct {
 	badPolicies  prometheus.Counter
 	gonePolicies prometheus.Counter
 	ladder       *prometheus.CounterVec
-	shadows      *prometheus.CounterVec
+	observed     *prometheus.CounterVec
 	phases       *prometheus.HistogramVec
 }
 
@@ -72,15 +72,15 @@ func newProjection(journal *audit.Journal, step func(playbook, state string) str
 	}
 	return &projection{
 		journal: journal, step: step, open: map[string]*runFacts{},
-		runs:    counter("responder_runs_total", "Runs that ended, by how.", "playbook", "outcome"),
-		levers:  counter("responder_levers_total", "Levers that came to a result.", "lever", "result"),
-		changes: counter("responder_lever_changes_total", "Changes made to the world.", "lever", "change"),
-		alerts:  counter("responder_alerts_total", "Alerts received, by what became of them.", "decision"),
-		ladder:  counter("responder_ladder_changes_total", "Levers demoted because they did not help, and demotions that people lifted.", "playbook", "change"),
-		shadows: counter("responder_shadows_total", "Runs that only observed, by what became of the alert: recovered by itself, helped by another run, or not within a day.", "playbook", "alert"),
-		glass:   counter("responder_break_glass_total", "Questions that one person approved alone, past the needs.", "playbook"),
+		runs:     counter("responder_runs_total", "Runs that ended, by how.", "playbook", "outcome"),
+		levers:   counter("responder_levers_total", "Levers that came to a result.", "lever", "result"),
+		changes:  counter("responder_lever_changes_total", "Changes made to the world.", "lever", "change"),
+		alerts:   counter("responder_alerts_total", "Alerts received, by what became of them.", "decision"),
+		ladder:   counter("responder_ladder_changes_total", "Levers demoted because they did not help, and demotions that people lifted.", "playbook", "change"),
+		observed: counter("responder_shadows_total", "Runs that only observed, by what became of the alert: recovered by itself, helped by another run, or not within a day.", "playbook", "alert"),
+		glass:    counter("responder_break_glass_total", "Questions that one person approved alone, past the needs.", "playbook"),
 		quarantined: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "responder_notifications_quarantined_total", Help: "Notifications set aside because handling them failed.",
+			Name: "responder_notifications_quarantined_total", Help: "Notifications quarantined because handling them failed.",
 		}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "responder_playbooks_rejected_total", Help: "Loads of playbooks that were refused; the last good set stayed.",
@@ -99,7 +99,7 @@ func newProjection(journal *audit.Journal, step func(playbook, state string) str
 }
 
 func (p *projection) collectors() []prometheus.Collector {
-	return []prometheus.Collector{p.runs, p.levers, p.changes, p.alerts, p.glass, p.quarantined, p.rejected, p.badPolicies, p.gonePolicies, p.phases, p.ladder, p.shadows}
+	return []prometheus.Collector{p.runs, p.levers, p.changes, p.alerts, p.glass, p.quarantined, p.rejected, p.badPolicies, p.gonePolicies, p.phases, p.ladder, p.observed}
 }
 
 // expect begins the playbooks' counters that an alert looks at, so that their
@@ -196,7 +196,7 @@ func (p *projection) countLadder(rec audit.Record) {
 		case s.Recovered:
 			alert = "recovered"
 		}
-		p.shadows.WithLabelValues(s.Playbook, alert).Inc()
+		p.observed.WithLabelValues(s.Playbook, alert).Inc()
 	}
 }
 

@@ -155,7 +155,7 @@ func (b *batch) state(r *run) machine.State {
 // come with events; err means that nothing can be decided for the run.
 func (b *batch) turn(r *run, c machine.Command) (refused, err error) {
 	if r.dead != nil {
-		return nil, fmt.Errorf("%w: run %s is set aside (%w); look what it left behind, then release it", ErrConflict, r.id, r.dead)
+		return nil, fmt.Errorf("%w: run %s is quarantined (%w); look what it left behind, then release it", ErrConflict, r.id, r.dead)
 	}
 	if refused, err = b.decide(r, c); err != nil {
 		b.e.quarantineRun(r, err)

@@ -9,7 +9,7 @@ import (
 
 // Command hands a person's command to a run: a decision, the wish for a fresh
 // plan, a cancellation, the word on a held run, or the release of one that was
-// set aside. It returns once the outcome is durable. Command.Now is replaced by
+// quarantined. It returns once the outcome is durable. Command.Now is replaced by
 // the executor's own time.
 func (e *Executor) Command(ctx context.Context, id string, c machine.Command) error {
 	switch c.Kind {

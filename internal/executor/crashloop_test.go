@@ -104,11 +104,11 @@ func child(t *testing.T, does, dir string) *exec.Cmd {
 }
 
 // A check, or a notification, kills the process each time it is processed: after
-// a few starts it is set aside and the rest goes on.
+// a few starts it is quarantined and the rest goes on.
 func TestPoisonKillsRealProcesses(t *testing.T) {
 	for _, tt := range []struct {
 		does string
-		most int // ends before it is set aside
+		most int // ends before it is quarantined
 	}{{"die in a check", 4}, {"die in the catalog", 2}} {
 		t.Run(tt.does, func(t *testing.T) {
 			dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestPoisonKillsRealProcesses(t *testing.T) {
 }
 
 // Whoever kills the process again and again while a healthy check waits for the
-// network does not get its run set aside.
+// network does not get its run quarantined.
 func TestKillsWhileWaitingAreNotPoison(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 8 {
@@ -235,7 +235,7 @@ func TestChild(t *testing.T) {
 			said = true
 		}
 		a, b := h.resting("a"), h.resting("b")
-		if a == "asks" && (b == "asks" && does == "wait in a check" || b == "set aside") {
+		if a == "asks" && (b == "asks" && does == "wait in a check" || b == "quarantined") {
 			stop()
 			if err := <-ended; err != nil {
 				t.Error(err)
@@ -269,14 +269,14 @@ func (h *house) stateOn(service string) machine.State {
 
 // resting reports how a service's alert has come to rest; empty: it has not.
 func (h *house) resting(service string) string {
-	if s := h.stateOn(service); s.Aside != nil {
-		return "set aside"
+	if s := h.stateOn(service); s.Quarantine != nil {
+		return "quarantined"
 	} else if s.Phase == machine.PhaseDeciding {
 		return "asks"
 	}
 	for rec, err := range h.journal.Stream(dispatch.Stream, 0) {
 		if d, derr := dispatch.DecodeRecord(rec); err == nil && derr == nil && rec.Kind == dispatch.KindQuarantined && d.Index == 1 && service == "b" {
-			return "set aside"
+			return "quarantined"
 		}
 	}
 	return ""

@@ -105,7 +105,7 @@ func isBroken(err error) bool {
 	return errors.As(err, &p) || errors.Is(err, audit.ErrInvalid)
 }
 
-// unlessBroken sets a notification aside for good that cannot be processed, and
+// unlessBroken quarantines a notification that cannot be processed, and
 // returns every other error.
 func (e *Executor) unlessBroken(ctx context.Context, n dispatch.Note, why error) error {
 	if !isBroken(why) {
@@ -185,7 +185,7 @@ func (e *Executor) reconsider(ctx context.Context) error {
 }
 
 // reconsiderSome decides as many of the alerts as fit one batch, and returns how
-// many. What cannot be decided is set aside, as it is for a new notification.
+// many. What cannot be decided is quarantined, as it is for a new notification.
 func (e *Executor) reconsiderSome(ctx context.Context, w dispatch.Waiting) (took int, err error) {
 	visit, ok := e.crashes.enter(ctx, w.Place())
 	if !ok {
@@ -234,7 +234,7 @@ func (x batchRuns) run(r *run) (dispatch.Run, bool) {
 	return dispatch.Run{ID: r.id, Usable: r.dead == nil}, true
 }
 
-// Tell implements dispatch.Runs. A panic over the alert sets the run aside, not
+// Tell implements dispatch.Runs. A panic over the alert quarantines the run, not
 // the notification, unless the run begins with it: then there is none yet.
 func (x batchRuns) Tell(id string, a playbook.Alert, truncated bool) {
 	b, r := x.b, x.find(id)

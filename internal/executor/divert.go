@@ -89,7 +89,7 @@ func firingAlerts(s machine.State) []playbook.Alert {
 // either both runs know of it or neither.
 func (b *batch) join(to *run, alerts []playbook.Alert, truncated bool) (why string) {
 	if to.dead != nil {
-		return fmt.Sprintf("run %s on it is set aside: people have to look at it first", to.id)
+		return fmt.Sprintf("run %s on it is quarantined: people have to look at it first", to.id)
 	}
 	for i := range alerts {
 		c := machine.Command{Kind: machine.CmdAlert, Now: b.now, Alert: &alerts[i], Truncated: truncated}

@@ -328,7 +328,7 @@ func (e *Executor) at(name string) error {
 	return nil
 }
 
-// guarded runs fn and turns a panic into an error. What panicked is set aside
+// guarded runs fn and turns a panic into an error. What panicked is quarantined
 // by the caller; the process goes on.
 func guarded(fn func() error) (err error) {
 	defer func() {

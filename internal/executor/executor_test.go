@@ -260,7 +260,7 @@ func TestDivertStartsTheOtherPlaybook(t *testing.T) {
 	})
 }
 
-// A broken step, notification or catalog is set aside and told; everything
+// A broken step, notification or catalog is quarantined and told; everything
 // else goes on.
 func TestPanicsAreSetAside(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
@@ -278,7 +278,7 @@ func TestPanicsAreSetAside(t *testing.T) {
 		if !strings.HasPrefix(f[0], "notification.quarantined") || !strings.HasPrefix(f[1], "notification.quarantined (panic: the catalog") {
 			t.Errorf("fates: %v", f)
 		}
-		if n := h.world.told("set aside"); n != 2 {
+		if n := h.world.told("quarantined"); n != 2 {
 			t.Errorf("people were told of %d notifications: %q", n, h.world.notices)
 		}
 		runs := h.runs()

@@ -114,11 +114,11 @@ func (e *Executor) endObserved(ctx context.Context) error {
 
 // observedOutcome returns what became of the alerts of an ended run, nil when it did not
 // end observed at a lever.
-func (e *Executor) observedOutcome(s machine.State) *machine.Shadow {
+func (e *Executor) observedOutcome(s machine.State) *machine.ObservedOutcome {
 	if s.Ending == nil || s.Ending.Outcome != machine.OutcomeObserved || s.Lever == nil || !s.Lever.Would {
 		return nil
 	}
-	out := &machine.Shadow{Until: s.Ended.Add(ladder.WatchedFor)}
+	out := &machine.ObservedOutcome{Until: s.Ended.Add(ladder.WatchedFor)}
 	if e.trust.Watches(s.Start.Run) {
 		return out
 	}

@@ -30,21 +30,21 @@ func TestShadow(t *testing.T) {
 			h.start()
 		}
 		restart()
-		if sh := h.shadow("a"); sh == nil || sh.Known {
+		if sh := h.observedOutcome("a"); sh == nil || sh.Known {
 			t.Fatalf("one of two alerts resolved: %+v", sh)
 		}
 		h.pass(6 * time.Minute)
 		h.post(resolvedOf(two))
-		sh := h.shadow("a")
+		sh := h.observedOutcome("a")
 		if sh == nil || !sh.Recovered || sh.Acted != "" || sh.After.Round(time.Minute) != 7*time.Minute {
 			t.Fatalf("both resolved: %+v", sh)
 		}
 		h.pass(26 * time.Hour)
 		restart()
-		if sh := h.shadow("b"); sh == nil || !sh.Known || sh.Recovered || sh.After < 24*time.Hour {
+		if sh := h.observedOutcome("b"); sh == nil || !sh.Known || sh.Recovered || sh.After < 24*time.Hour {
 			t.Errorf("it never resolved: %+v", sh)
 		}
-		if sh := h.shadow("a"); sh == nil || !sh.Recovered {
+		if sh := h.observedOutcome("a"); sh == nil || !sh.Recovered {
 			t.Errorf("forgotten: %+v", sh)
 		}
 		a, b := h.trustIn(firstOn("a")), h.trustIn(firstOn("b"))
@@ -55,12 +55,12 @@ func TestShadow(t *testing.T) {
 	})
 }
 
-func (h *house) shadow(service string) *machine.Shadow {
+func (h *house) observedOutcome(service string) *machine.ObservedOutcome {
 	h.t.Helper()
 	for _, r := range h.runs() {
 		if r.Start.Service.Name == service {
 			s, _ := h.e.RunState(r.Start.Run)
-			return s.Shadow
+			return s.ObservedOutcome
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func TestShadowNotByItself(t *testing.T) {
 		h.e.ledger.Note(machine.State{Start: machine.Start{Run: "r-other", Service: playbook.Service{Name: "a"}}}, []machine.Event{{Kind: machine.Applied, At: time.Now()}})
 		h.pass(time.Minute)
 		h.post(resolvedOf(a))
-		if sh := h.shadow("a"); sh == nil || sh.Acted != "r-other" || h.trustIn(firstOn("a")).Recovered != 0 {
+		if sh := h.observedOutcome("a"); sh == nil || sh.Acted != "r-other" || h.trustIn(firstOn("a")).Recovered != 0 {
 			t.Errorf("%+v", sh)
 		}
 	})

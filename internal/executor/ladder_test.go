@@ -292,10 +292,10 @@ func TestResults(t *testing.T) {
 			},
 			want: ladder.Figured{Overridden: 1},
 		},
-		"set aside": {
+		"quarantined": {
 			do: func(h *house, id string) {
-				h.setAsideNow(id)
-				decide(letGo("put right by hand"))(h, id)
+				h.quarantineNow(id)
+				decide(release("put right by hand"))(h, id)
 			},
 			want: ladder.Figured{Attempts: 1, Overridden: 1},
 		},

@@ -50,7 +50,7 @@ func (d Due) effect() machine.Effect {
 
 // announce tells people of what a run asks them. What a run ends with and why
 // it is held it tells them itself: those messages must survive a crash. An open
-// gate is in the journal, where whoever asks people at their doors finds it
+// gate is in the journal, where whoever asks people at their channels finds it
 // again; this message is only the first word of it and is not repeated.
 func (e *Executor) announce(s machine.State, events []machine.Event) {
 	for i := range events {
@@ -68,7 +68,7 @@ func (e *Executor) announce(s machine.State, events []machine.Event) {
 // after noticesFor, or when trying again makes no sense. noticeFirst is the wait
 // before the second try; each further one is longer, up to noticeMost. The
 // first word of a question is tried askTries times only: who asks people at
-// their doors repeats it.
+// their channels repeats it.
 const (
 	noticeFirst = 5 * time.Second
 	noticeMost  = 5 * time.Minute

@@ -16,11 +16,11 @@ import (
 // Quarantined is the record of a run that cannot be processed.
 type Quarantined struct {
 	Run   string `json:"run"`
-	Head  uint64 `json:"head"` // of its stream when it was set aside
+	Head  uint64 `json:"head"` // of its stream when it was quarantined
 	Error string `json:"error"`
 }
 
-// Released is the record of a person letting go of a run that was set aside,
+// Released is the record of a run that was quarantined and that a person ended,
 // having looked at what it may have left behind. The end of the run is in the
 // same batch.
 type Released struct {
@@ -28,7 +28,7 @@ type Released struct {
 	By      string `json:"by"`
 	Channel string `json:"door,omitempty"`
 	Reason  string `json:"reason"`
-	Error   string `json:"error"` // why it was set aside
+	Error   string `json:"error"` // why it was quarantined
 }
 
 // quarantine is why and since when a run is in quarantine, as the log has it.
@@ -52,14 +52,14 @@ func (e *Executor) quarantineRun(r *run, why error) {
 		b.notices = append(b.notices, machine.Effect{
 			Key: "run/" + r.id + "/quarantined", Run: r.id, Playbook: s.Start.Playbook, State: s.Current, Urgent: true,
 			Service: s.Start.Service, Alert: s.Start.Alert,
-			Text: fmt.Sprintf("run %s cannot be processed and was set aside; if it changed anything, that is still in place. Look, then: responder runs release %s --reason ... (%v)", r.id, r.id, why),
+			Text: fmt.Sprintf("run %s cannot be processed and was quarantined; if it changed anything, that is still in place. Look, then: responder runs release %s --reason ... (%v)", r.id, r.id, why),
 		})
 		return nil
 	}})
 	e.wakeWaiters(e.ledger.Leave(r.id))
 }
 
-// release ends a run that was set aside, on the word of a person: its locks,
+// release ends a run that was quarantined, on the word of a person: its locks,
 // its place among the open runs and its alerts are free again.
 func (e *Executor) release(ctx context.Context, id string, d *machine.Decision) error {
 	switch {
@@ -84,11 +84,11 @@ func (e *Executor) release(ctx context.Context, id string, d *machine.Decision) 
 	})
 }
 
-// release stages the end of a run that was set aside.
+// release stages the end of a run that was quarantined.
 func (b *batch) release(r *run, d *machine.Decision) error {
 	switch {
 	case r.dead == nil:
-		return fmt.Errorf("%w: run %s is not set aside; cancel it, or resolve it when it is held", ErrConflict, r.id)
+		return fmt.Errorf("%w: run %s is not quarantined; cancel it, or resolve it when it is held", ErrConflict, r.id)
 	case r.flight != nil && r.flight.effect.Action.Mutates():
 		return fmt.Errorf("%w: a change of run %s is still under way, try again in a moment", ErrConflict, r.id)
 	}
@@ -99,7 +99,7 @@ func (b *batch) release(r *run, d *machine.Decision) error {
 	b.record(KindRunReleased, Released{Run: r.id, By: d.By, Channel: d.Channel, Reason: d.Reason, Error: r.dead.Error()})
 	end := machine.Event{Kind: machine.RunEnded, At: b.now, Ending: &machine.Ending{
 		Outcome: machine.OutcomeReleased,
-		Message: fmt.Sprintf("it was set aside (%v); released by %s: %s", r.dead, d.By, d.Reason),
+		Message: fmt.Sprintf("it was quarantined (%v); released by %s: %s", r.dead, d.By, d.Reason),
 	}}
 	st := b.stage(r)
 	st.state, st.events, st.after = machine.Evolve(st.state, end), []machine.Event{end}, head // what could not be read is behind it
@@ -209,6 +209,6 @@ func (e *Executor) look(id string) (machine.State, error) {
 		return s, err
 	}
 	s = e.salvage(id)
-	s.Aside = &machine.Aside{Message: strings.TrimSpace(err.Error()), At: s.Updated}
+	s.Quarantine = &machine.Quarantine{Message: strings.TrimSpace(err.Error()), At: s.Updated}
 	return s, nil
 }

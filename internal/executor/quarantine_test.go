@@ -12,13 +12,13 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// letGo is a person's word that a run may be released.
-func letGo(reason string) machine.Command {
+// release is a person's command to release a run.
+func release(reason string) machine.Command {
 	return machine.Command{Kind: machine.CmdRelease, Decision: &machine.Decision{By: "user:ada", Channel: "cli", Reason: reason}}
 }
 
-// setAsideNow sets the run aside as a panic of our own code would.
-func (h *house) setAsideNow(id string) {
+// quarantineNow quarantines the run as a panic of our own code would.
+func (h *house) quarantineNow(id string) {
 	h.inLoop(func(*batch) error {
 		h.e.quarantineRun(h.e.find(id), errors.New("panic: our own code is broken"))
 		return nil
@@ -26,7 +26,7 @@ func (h *house) setAsideNow(id string) {
 	h.pass(time.Second)
 }
 
-// A run that was set aside with a change in the air keeps others away, says so,
+// A run that was quarantined with a change in the air keeps others away, says so,
 // and is let go by a person: then everything it held is free, over restarts too.
 func TestRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
@@ -36,15 +36,15 @@ func TestRelease(t *testing.T) {
 		h.post(slow)
 		h.pass(30 * time.Second) // in the air
 		id := h.only().Start.Run
-		if err := h.e.Command(t.Context(), id, letGo("healthy")); !errors.Is(err, ErrConflict) {
-			t.Errorf("a run that is not set aside was released: %v", err)
+		if err := h.e.Command(t.Context(), id, release("healthy")); !errors.Is(err, ErrConflict) {
+			t.Errorf("a run that is not quarantined was released: %v", err)
 		}
-		h.setAsideNow(id)
+		h.quarantineNow(id)
 		h.post(alertOf("Slow", "b"))
 		h.pass(time.Minute)
 		h.restart()
-		if s := h.runs()[0]; s.Aside == nil || !strings.Contains(s.Aside.Message, "our own code") || s.Aside.At.IsZero() {
-			t.Fatalf("the run does not say that it is set aside: %+v", s.Aside)
+		if s := h.runs()[0]; s.Quarantine == nil || !strings.Contains(s.Quarantine.Message, "our own code") || s.Quarantine.At.IsZero() {
+			t.Fatalf("the run does not say that it is quarantined: %+v", s.Quarantine)
 		}
 		if f := h.e.Figures(); f.Locks["service:a"] != id || f.InAir != 1 || h.runs()[1].Phase != machine.PhaseWaiting {
 			t.Fatalf("what it holds: %+v, the other run is %s", f, h.runs()[1].Phase)
@@ -78,15 +78,15 @@ func (h *house) mustRelease(id string) {
 	h.t.Helper()
 	cancel := machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada", Reason: "x"}}
 	if err := h.e.Command(h.t.Context(), id, cancel); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "release it") {
-		h.t.Errorf("cancel of a run that is set aside: %v", err)
+		h.t.Errorf("cancel of a run that is quarantined: %v", err)
 	}
-	if err := h.e.Command(h.t.Context(), id, letGo("")); !errors.Is(err, ErrInvalid) {
+	if err := h.e.Command(h.t.Context(), id, release("")); !errors.Is(err, ErrInvalid) {
 		h.t.Errorf("released without a reason: %v", err)
 	}
-	if err := h.e.Command(h.t.Context(), id, letGo("looked")); err != nil {
+	if err := h.e.Command(h.t.Context(), id, release("looked")); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := h.e.Command(h.t.Context(), id, letGo("again")); !errors.Is(err, ErrConflict) {
+	if err := h.e.Command(h.t.Context(), id, release("again")); !errors.Is(err, ErrConflict) {
 		h.t.Errorf("released twice: %v", err)
 	}
 	if f := h.e.Figures(); f.Locks["service:a"] == id {
@@ -157,7 +157,7 @@ func TestUnreadableRunHoldsItsService(t *testing.T) {
 				h.start()
 				h.pass(time.Second)
 				s := h.only()
-				if s.Aside == nil || s.Start.Run != id || s.Start.Service.Name != "a" || s.Start.Playbook != "ladder" || len(s.Episodes) != 1 || s.Current != "first" {
+				if s.Quarantine == nil || s.Start.Run != id || s.Start.Service.Name != "a" || s.Start.Playbook != "ladder" || len(s.Episodes) != 1 || s.Current != "first" {
 					t.Fatalf("listed as %+v", s)
 				}
 				if f := h.e.Figures(); f.Locks["service:a"] != id || f.InAir != 1 || f.Levers != 1 {
@@ -166,7 +166,7 @@ func TestUnreadableRunHoldsItsService(t *testing.T) {
 				other := alertOf("Slow", "a")
 				other.Fingerprint = "other"
 				h.post(other)
-				if f := h.fates(); !strings.Contains(f[len(f)-1], "is set aside") {
+				if f := h.fates(); !strings.Contains(f[len(f)-1], "is quarantined") {
 					t.Errorf("another alert of its target: %v", f)
 				}
 				if h.world.told("runs release "+id) != 1 {
@@ -208,7 +208,7 @@ func TestRunWithoutServiceLocksEverything(t *testing.T) {
 		if n := h.world.count("apply"); n != 0 {
 			t.Fatalf("%d applied while nobody knows what r-lost changed", n)
 		}
-		if err := h.e.Command(t.Context(), "r-lost", letGo("nothing is half done")); err != nil {
+		if err := h.e.Command(t.Context(), "r-lost", release("nothing is half done")); err != nil {
 			t.Fatal(err)
 		}
 		h.pass(10 * time.Minute)
@@ -218,7 +218,7 @@ func TestRunWithoutServiceLocksEverything(t *testing.T) {
 	})
 }
 
-// A run that was set aside while it waited for a lock has nothing in the air:
+// A run that was quarantined while it waited for a lock has nothing in the air:
 // it does not keep those behind it waiting.
 func TestSetAsideLeavesTheLine(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
@@ -229,7 +229,7 @@ func TestSetAsideLeavesTheLine(t *testing.T) {
 			h.pass(time.Second)
 		}
 		h.pass(20 * time.Second)
-		h.setAsideNow(h.runs()[1].Start.Run)
+		h.quarantineNow(h.runs()[1].Start.Run)
 		h.pass(15 * time.Minute)
 		if s := h.runs()[2]; s.Ending == nil || s.Ending.Outcome != machine.OutcomeResolved {
 			t.Errorf("the run behind it is %s: %+v", s.Phase, h.e.Figures())

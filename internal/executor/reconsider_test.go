@@ -99,7 +99,7 @@ func TestLiftedPauseSurvivesCrashes(t *testing.T) {
 }
 
 // An alert that nobody has mentioned for a day is not believed to fire still,
-// and one that cannot be processed any more is set aside, not the service.
+// and one that cannot be processed any more is quarantined, not the service.
 func TestWhatIsNotDispatchedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		broken := false
@@ -126,11 +126,11 @@ func TestWhatIsNotDispatchedAgain(t *testing.T) {
 		}
 		lift(25*time.Hour, "b")
 		lift(time.Hour, "a")
-		if n := len(h.runs()); n != 0 || h.world.told("were set aside") != 1 || h.e.Ready() != nil {
+		if n := len(h.runs()); n != 0 || h.world.told("were quarantined") != 1 || h.e.Ready() != nil {
 			t.Errorf("%d runs, ready: %v, people were told %q", n, h.e.Ready(), h.world.notices)
 		}
 		h.restart()
-		if f := h.fates(); !strings.Contains(f[len(f)-1], "catalog is broken") || h.world.told("were set aside") != 1 {
+		if f := h.fates(); !strings.Contains(f[len(f)-1], "catalog is broken") || h.world.told("were quarantined") != 1 {
 			t.Errorf("after a restart: %v, %q", f, h.world.notices)
 		}
 		lift(time.Hour, "c")
@@ -151,7 +151,7 @@ func (f resolverFunc) Resolve(a playbook.Alert) ([]playbook.Service, string, err
 func TestNoticesSurviveCrashes(t *testing.T) {
 	for _, c := range []struct{ name, service, raw, want string }{
 		{"no service", "who", "", "alert Slow starts no run: no service has label service=who"},
-		{"quarantined", "", `{"alerts":7}`, "cannot be processed and was set aside"},
+		{"quarantined", "", `{"alerts":7}`, "cannot be processed and was quarantined"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, h *house) {

@@ -71,7 +71,7 @@ func (r *run) view() machine.State {
 	now := r.published.Load()
 	s := *now.state
 	if now.dead != nil && s.Phase != machine.PhaseEnded {
-		s.Aside = &machine.Aside{Message: now.dead.Error(), At: now.deadAt}
+		s.Quarantine = &machine.Quarantine{Message: now.dead.Error(), At: now.deadAt}
 	}
 	return s
 }
@@ -80,7 +80,7 @@ func (r *run) view() machine.State {
 func (r *run) standing() Standing {
 	now := r.published.Load()
 	if now.dead != nil {
-		return Standing{now.state.Start.Playbook, SetAside}
+		return Standing{now.state.Start.Playbook, PhaseQuarantined}
 	}
 	return Standing{now.state.Start.Playbook, now.state.Phase}
 }

@@ -147,7 +147,7 @@ func (s *simulation) check() {
 		}
 		s.counts.mu.Unlock()
 		if r.Phase != machine.PhaseEnded {
-			s.violated("ends", "run %s of %s on %s is still %s in %s (held %+v, aside %+v)", r.Start.Run, r.Start.Playbook, r.Start.Service.Name, r.Phase, r.Current, r.Held, r.Aside)
+			s.violated("ends", "run %s of %s on %s is still %s in %s (held %+v, quarantine %+v)", r.Start.Run, r.Start.Playbook, r.Start.Service.Name, r.Phase, r.Current, r.Held, r.Quarantine)
 		}
 	}
 	s.changesOwned()
@@ -241,7 +241,7 @@ func (s *simulation) decided() {
 			done = d.Index + 1
 		}
 		if rec.Kind == dispatch.KindQuarantined {
-			s.violated("quarantine", "notification %d was set aside: %s", d.Notification, d.Reason)
+			s.violated("quarantine", "notification %d was quarantined: %s", d.Notification, d.Reason)
 		}
 	}
 	if int(done) != s.posted {

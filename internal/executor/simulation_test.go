@@ -368,14 +368,14 @@ func (s *simulation) cancels() {
 }
 
 // settlesHeld lets a person say what is true of runs that are held, and release
-// those that were set aside.
+// those that were quarantined.
 func (s *simulation) settlesHeld() {
-	r, ok := s.openRun(func(r machine.State) bool { return r.Held != nil || r.Aside != nil })
+	r, ok := s.openRun(func(r machine.State) bool { return r.Held != nil || r.Quarantine != nil })
 	if !ok {
 		return
 	}
 	d := &machine.Decision{By: "user:ada", Reason: "looked"}
-	if r.Aside != nil {
+	if r.Quarantine != nil {
 		s.command(r, "release", machine.Command{Kind: machine.CmdRelease, Decision: d})
 		return
 	}

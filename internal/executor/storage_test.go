@@ -198,7 +198,7 @@ func TestJournalFails(t *testing.T) {
 	}
 }
 
-// Something kills the process each time: after a few starts it is set aside,
+// Something kills the process each time: after a few starts it is quarantined,
 // and the rest goes on. A process killed for other reasons loses nothing.
 func TestPoisonIsSetAside(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
@@ -217,7 +217,7 @@ func TestPoisonIsSetAside(t *testing.T) {
 		if err := h.e.Ready(); err != nil {
 			t.Fatalf("still dying: %v", err)
 		}
-		if h.world.told("was set aside") == 0 {
+		if h.world.told("was quarantined") == 0 {
 			t.Errorf("nobody was told: %q", h.world.notices)
 		}
 		h.post(alertOf("Slow", "a"))
@@ -252,7 +252,7 @@ func (d deadly) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 }
 
 // Killed at the same place again and again, but for no fault of the run: as
-// long as it moves on between the kills, it is not set aside.
+// long as it moves on between the kills, it is not quarantined.
 func TestKillsAreNotPoison(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		for k := 1; k < 12; k++ {

@@ -59,7 +59,7 @@ func TestStormOfManyPlaybooks(t *testing.T) {
 						post(h)
 						h.start()
 					}
-					if n := h.e.countOpen(); n != alerts*playbooks || h.e.Ready() != nil || h.world.told("set aside") != 0 {
+					if n := h.e.countOpen(); n != alerts*playbooks || h.e.Ready() != nil || h.world.told("quarantined") != 0 {
 						t.Errorf("%d runs, want %d; ready: %v; people were told %q", n, alerts*playbooks, h.e.Ready(), h.world.notices)
 					}
 				})

@@ -87,7 +87,7 @@ func TestReleaseOfStartingRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := info.Name[len(prefixRun):]
-			if err := h.e.Command(t.Context(), id, letGo("looked")); !errors.Is(err, ErrConflict) {
+			if err := h.e.Command(t.Context(), id, release("looked")); !errors.Is(err, ErrConflict) {
 				t.Errorf("released: %v", err)
 			}
 		}

@@ -79,7 +79,7 @@ func (e *Executor) RunState(id string) (machine.State, bool) {
 	}
 	s, err := e.look(id)
 	if err == nil {
-		s.Shadow = e.observedOutcome(s)
+		s.ObservedOutcome = e.observedOutcome(s)
 	}
 	return s, err == nil
 }
@@ -146,7 +146,7 @@ func (e *Executor) RunHistory(id string) (machine.State, []machine.Event, error)
 		return machine.State{}, nil, err
 	}
 	if r := e.find(id); r != nil {
-		s.Aside = r.view().Aside
+		s.Quarantine = r.view().Quarantine
 	}
 	return s, events, nil
 }
@@ -200,18 +200,18 @@ func (e *Executor) Subscribe(ctx context.Context) <-chan Update {
 
 // Figures are the executor's projections in numbers, for metrics and views.
 type Figures struct {
-	Open     int               // runs that have not ended
-	Phases   map[Standing]int  // those by playbook and phase
-	Aside    int               // of those, set aside until a person releases them
-	Holders  map[string]string // of the runs that hold locks, run to playbook
-	Episodes int               // known
+	Open        int               // runs that have not ended
+	Phases      map[Standing]int  // those by playbook and phase
+	Quarantined int               // of those, quarantined until a person releases them
+	Holders     map[string]string // of the runs that hold locks, run to playbook
+	Episodes    int               // known
 
 	guard.Holdings
 }
 
-// SetAside stands for the phase of a run that cannot be processed: its own says
-// only where it was.
-const SetAside machine.Phase = "set-aside"
+// PhaseQuarantined stands for the phase of a run that cannot be processed: its
+// own phase says only where it was.
+const PhaseQuarantined machine.Phase = "set-aside"
 
 // Standing is what open runs are counted by.
 type Standing struct {
@@ -232,8 +232,8 @@ func (e *Executor) Figures() Figures {
 	for _, r := range runs {
 		at := r.standing()
 		f.Phases[at]++
-		if at.Phase == SetAside {
-			f.Aside++
+		if at.Phase == PhaseQuarantined {
+			f.Quarantined++
 		}
 		if _, holds := f.Holders[r.id]; holds {
 			f.Holders[r.id] = at.Playbook

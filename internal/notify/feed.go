@@ -169,7 +169,7 @@ func (f *Feed) fact(run string, rec audit.Record) Fact {
 		out.PeopleTold = f.peopleTold(run)
 	case machine.GateReminded, machine.GateEscalated:
 		// Only a part of the state of a quarantined run is known.
-		partial := out.State.Aside != nil && out.State.Gate == nil && out.State.Phase != machine.PhaseEnded
+		partial := out.State.Quarantine != nil && out.State.Gate == nil && out.State.Phase != machine.PhaseEnded
 		if !readable || partial {
 			out.gate, out.unread = f.question(run, rec.Index)
 		}

@@ -168,7 +168,7 @@ func (b brokenRuns) RunState(id string) (machine.State, bool) {
 	if !b.quarantined {
 		return machine.State{}, false
 	}
-	return machine.State{Start: machine.Start{Run: id}, Phase: machine.PhaseHeld, Aside: &machine.Aside{Message: "cannot be folded"}}, true
+	return machine.State{Start: machine.Start{Run: id}, Phase: machine.PhaseHeld, Quarantine: &machine.Quarantine{Message: "cannot be folded"}}, true
 }
 
 func (b brokenRuns) RunEvents(id string) ([]machine.Event, error) {
@@ -186,7 +186,7 @@ func TestUnreadableQuestionIsTold(t *testing.T) {
 		ID: "g", Opened: at, Text: "roll back chat", Tiers: []machine.Tier{{After: time.Minute, To: []string{"pager"}}},
 	}}
 	asks := []machine.Event{question, {Kind: machine.GateReminded, At: at}, {Kind: machine.GateEscalated, At: at, Tier: 1}}
-	for name, quarantined := range map[string]bool{"no state": false, "set aside": true} {
+	for name, quarantined := range map[string]bool{"no state": false, "quarantined": true} {
 		t.Run(name, func(t *testing.T) {
 			usual, pager := notifytest.StartReceiver(t), notifytest.StartReceiver(t)
 			all := channelsOf(t, fmt.Sprintf(`

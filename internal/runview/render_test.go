@@ -99,14 +99,14 @@ held      apply of r-1/scale#1/apply#1: the answer was cut off
 	}
 }
 
-// What a person must be able to tell from a run that was set aside: since when
+// What a person must be able to tell from a run that was quarantined: since when
 // and why, what it keeps others from, and what to type.
 func TestRunSetAside(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := machine.State{
 		Start: machine.Start{Run: "r-1", Playbook: "pb", Service: playbook.Service{Name: "chat"}, Alert: playbook.Alert{Labels: map[string]string{"alertname": "X"}}},
 		Phase: machine.PhaseHeld, Current: "scale", Updated: at, Lever: &machine.Lever{Plan: &machine.Plan{}},
-		Aside: &machine.Aside{Message: "its playbook no longer compiles", At: at},
+		Quarantine: &machine.Quarantine{Message: "its playbook no longer compiles", At: at},
 	}
 	var b strings.Builder
 	NewRenderer(&b).Head(s)
@@ -115,7 +115,7 @@ playbook  pb -
 service   chat
 alert     X{}
 status    quarantined in state scale
-aside     since 2026-03-01 12:00:00Z: its playbook no longer compiles
+quarantine since 2026-03-01 12:00:00Z: its playbook no longer compiles
           it holds service:chat; nothing is decided about it any more
           look what it left behind, then: responder runs release r-1 --reason ...
 `

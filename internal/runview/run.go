@@ -86,30 +86,30 @@ func (r *Renderer) Head(s machine.State) {
 		r.Printf("          and %d more\n", n-1)
 	}
 	r.Printf("status    %s\n", StatusLine(s))
-	if s.Shadow != nil {
-		r.Printf("shadow    %s\n", ShadowLine(*s.Shadow))
+	if s.ObservedOutcome != nil {
+		r.Printf("observed  %s\n", ObservedOutcomeLine(*s.ObservedOutcome))
 	}
 	if s.Paused != "" {
 		r.Printf("paused    %s\n", s.Paused)
 	}
-	if s.Aside != nil {
-		r.Printf("aside     since %s: %s\n", Time(s.Aside.At), s.Aside.Message)
+	if s.Quarantine != nil {
+		r.Printf("quarantine since %s: %s\n", Time(s.Quarantine.At), s.Quarantine.Message)
 		if s.Ending == nil {
 			r.Printf("          it holds %s; nothing is decided about it any more\n", orNothing(s.Locks()))
 			r.Printf("          look what it left behind, then: responder runs release %s --reason ...\n", s.Start.Run)
 		}
 	}
-	if s.Held != nil && s.Aside == nil {
+	if s.Held != nil && s.Quarantine == nil {
 		r.Printf("held      %s of %s: %s\n", s.Held.Action, s.Held.Effect, s.Held.Message)
 		r.Printf("          look, then: responder runs resolve %s --applied|--not-applied --reason ...\n", s.Start.Run)
 	}
 	if a := s.Consent().Approved; a != nil && a.BreakGlass {
 		r.Printf("alone     BREAK-GLASS: approved by %s\n", decisionLine(a))
 	}
-	if what, until := s.Awaits(); what != "" && s.Aside == nil {
+	if what, until := s.Awaits(); what != "" && s.Quarantine == nil {
 		r.Printf("waits     for %s\n          until %s, then it is given up\n", what, Time(until))
 	}
-	if s.Gate != nil && s.Aside == nil {
+	if s.Gate != nil && s.Quarantine == nil {
 		r.gate(s.Start.Run, *s.Gate)
 	}
 }
@@ -126,14 +126,14 @@ func StatusLine(s machine.State) string {
 	if s.Ending != nil {
 		return fmt.Sprintf("%s after %s: %s", s.Ending.Outcome, Round(s.Ended.Sub(s.Began)), s.Ending.Message)
 	}
-	if s.Aside != nil {
+	if s.Quarantine != nil {
 		return fmt.Sprintf("quarantined in state %s", s.Current)
 	}
 	return fmt.Sprintf("%s in state %s since %s", s.Phase, s.Current, Time(s.Updated))
 }
 
-// ShadowLine reports what became of the alert after a run that only observed.
-func ShadowLine(s machine.Shadow) string {
+// ObservedOutcomeLine reports what became of the alert after a run that only observed.
+func ObservedOutcomeLine(s machine.ObservedOutcome) string {
 	after := playbook.FormatDuration(s.After.Round(time.Second))
 	switch {
 	case !s.Known:

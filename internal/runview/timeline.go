@@ -107,7 +107,7 @@ func RunTone(s machine.State) Tone {
 	switch {
 	case s.Ending != nil:
 		return OutcomeTone(s.Ending.Outcome)
-	case s.Aside != nil || s.Held != nil:
+	case s.Quarantine != nil || s.Held != nil:
 		return ToneBad
 	case s.Gate != nil:
 		return ToneWait

@@ -114,9 +114,9 @@ func rowOf(run machine.State) row {
 	switch {
 	case run.Phase == machine.PhaseEnded:
 		out.Took = span(run.Ended.Sub(run.Began))
-	case run.Aside == nil && run.Gate != nil:
+	case run.Quarantine == nil && run.Gate != nil:
 		out.For, out.Deadline = run.Gate.Needed(), run.Gate.Deadline
-	case run.Aside != nil || run.Held != nil:
+	case run.Quarantine != nil || run.Held != nil:
 		out.For = "a person to resolve it"
 	}
 	return out

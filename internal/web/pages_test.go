@@ -73,13 +73,13 @@ func cases(t *testing.T) map[string]struct {
 		"denied":     {events: recorded(t, "denied"), visitor: ada, has: []string{"escalated", "DENIED by user:anonymous (cli): the deploy is the cause"}, lacks: []string{"<form"}},
 		"held":       {events: held, visitor: ada, has: []string{`/resolve"`, `name="applied" value="false"`, "the answer was cut off"}, lacks: []string{`/approve"`}},
 		"held_read":  {events: held, visitor: reader, has: []string{"lacks the scope decide"}, lacks: []string{"<form"}},
-		"aside":      {events: asks, change: setAside, visitor: ada, has: []string{`/release"`, "its playbook no longer compiles"}, lacks: []string{`/approve"`, `/cancel"`}},
+		"quarantine": {events: asks, change: quarantined, visitor: ada, has: []string{`/release"`, "its playbook no longer compiles"}, lacks: []string{`/approve"`, `/cancel"`}},
 		"unreadable": {events: asks, change: unreadable, visitor: ada, has: []string{"cannot be read", "audit verify"}, lacks: []string{"disk went away"}},
 	}
 }
 
-func setAside(s *machine.State, _ *house) {
-	s.Aside = &machine.Aside{At: s.Updated, Message: "its playbook no longer compiles"}
+func quarantined(s *machine.State, _ *house) {
+	s.Quarantine = &machine.Quarantine{At: s.Updated, Message: "its playbook no longer compiles"}
 }
 
 func unreadable(_ *machine.State, h *house) { h.broken = errors.New("disk went away") }

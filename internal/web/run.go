@@ -31,7 +31,7 @@ type runData struct {
 	Changes  []*change // oldest first
 	Ask      *question
 	Held     *machine.Hold
-	Shadow   string
+	Observed string
 	Alone    *machine.Decision // decision of the person who broke the glass
 	Locks    []string
 	Ended    string // how long it took
@@ -81,7 +81,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, "")
 	p.Here = "./" + segment(id)
 	p.Tag, p.Live = runTag(run, p.Pauses), run.Phase != machine.PhaseEnded
-	if run.Phase != machine.PhaseEnded && run.Gate == nil && run.Held == nil && run.Aside == nil {
+	if run.Phase != machine.PhaseEnded && run.Gate == nil && run.Held == nil && run.Quarantine == nil {
 		p.Refresh = 15 // no form on it loses input
 	}
 	if r.Method != http.MethodHead {
@@ -92,21 +92,21 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 
 // runTag changes with everything that a run's page shows.
 func runTag(run machine.State, pauses []string) string {
-	return listTag([]machine.State{run}, append(slices.Clone(pauses), fmt.Sprint(run.Aside != nil, run.Shadow != nil && run.Shadow.Known)))
+	return listTag([]machine.State{run}, append(slices.Clone(pauses), fmt.Sprint(run.Quarantine != nil, run.ObservedOutcome != nil && run.ObservedOutcome.Known)))
 }
 
 func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	d := &runData{
 		ID: run.Start.Run, Service: run.Start.Service.Name, Playbook: run.Start.Playbook, Digest: run.Start.Digest,
 		Run: run, Tone: string(runview.RunTone(run)), State: title(run.Playbook, run.Current), Held: run.Held, Locks: run.Locks(),
-		Stops: run.Phase != machine.PhaseEnded && run.Aside == nil,
+		Stops: run.Phase != machine.PhaseEnded && run.Quarantine == nil,
 	}
 	d.Status, d.Why = runview.Standing(run)
 	if !v.Decides {
 		d.May = "Your credential is read-only: it lacks the scope decide."
 	}
-	if run.Shadow != nil {
-		d.Shadow = runview.ShadowLine(*run.Shadow)
+	if run.ObservedOutcome != nil {
+		d.Observed = runview.ObservedOutcomeLine(*run.ObservedOutcome)
 	}
 	if run.Phase == machine.PhaseEnded {
 		d.Ended = span(run.Ended.Sub(run.Began))
@@ -119,7 +119,7 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	d.Links = links(run)
 	addPath(d, run)
 	events := s.events(d, run)
-	if run.Gate != nil && run.Aside == nil {
+	if run.Gate != nil && run.Quarantine == nil {
 		d.Ask = ask(*run.Gate, v)
 	}
 	d.Said = bannerOf(word, v, events)

@@ -76,14 +76,14 @@ func TestInjection(t *testing.T) {
 		run, events := poisoned(t, s)
 		h := &house{note: s, entries: []Entry{{Stream: s, Kind: s, What: s}, {Seq: 1, Stream: "run/" + s}}}
 		h.add(run, events...)
-		run.Start.Run = "r-aside"
-		run.Aside = &machine.Aside{Message: s}
+		run.Start.Run = "r-quarantined"
+		run.Quarantine = &machine.Quarantine{Message: s}
 		h.add(run, events...)
-		run.Start.Run, run.Aside, run.Gate, run.Held = "r-held", nil, nil, &machine.Hold{Action: machine.Action(s), Message: s}
+		run.Start.Run, run.Quarantine, run.Gate, run.Held = "r-held", nil, nil, &machine.Hold{Action: machine.Action(s), Message: s}
 		h.add(run, events...)
 		page := site(t, h)
 		page.o.Pauses = func() []string { return []string{s} }
-		for _, path := range []string{"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-aside", "/runs/r-held", "/audit", "/ladder", "/policy"} {
+		for _, path := range []string{"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-quarantined", "/runs/r-held", "/audit", "/ladder", "/policy"} {
 			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Decides: true}, {Name: s}} {
 				w := look(t, page, v, http.MethodGet, path)
 				body := ornament.ReplaceAllString(w.Body.String(), "")

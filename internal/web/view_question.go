@@ -69,17 +69,17 @@ func answersView(d *runData, q *question) g.Node {
 // is quarantined, or held.
 func standingView(d *runData) g.Node {
 	var form, said g.Node
-	id, heading := "release", "Set aside"
-	switch aside, held := d.Run.Aside, d.Held; {
-	case aside != nil && d.Ended == "":
-		said = h.P(g.Text("Since "+stamp(aside.At)+": "), text(aside.Message), g.Text(". It is no longer processed"),
+	id, heading := "release", "Quarantined"
+	switch quarantine, held := d.Run.Quarantine, d.Held; {
+	case quarantine != nil && d.Ended == "":
+		said = h.P(g.Text("Since "+stamp(quarantine.At)+": "), text(quarantine.Message), g.Text(". It is no longer processed"),
 			after("; it holds ", strings.Join(d.Locks, ", ")), g.Text("."))
 		form = post(d.ID, "release",
 			h.Label(h.For("found"), g.Text("What it left in place "), h.Small(g.Text("check first"))),
 			reason("found", h.Required()),
 			h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Release"))),
 		)
-	case aside == nil && held != nil:
+	case quarantine == nil && held != nil:
 		id, heading = "held", "Held: resolve it"
 		said = h.P(g.Text("It is unknown whether its "+string(held.Action)+" happened: "), text(held.Message), g.Text(". Check the target, then choose."))
 		form = post(d.ID, "resolve",

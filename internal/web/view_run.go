@@ -47,7 +47,7 @@ func runHead(p page, d *runData) g.Node {
 		out = append(out, notice(toneWait, text(c.By), g.Text(" requested to cancel it: "), text(c.Reason)))
 	}
 	out = append(out,
-		some(d.Shadow != "", h.P(h.Class("notice"), g.Text("Observe only: "), text(d.Shadow))),
+		some(d.Observed != "", h.P(h.Class("notice"), g.Text("Observe only: "), text(d.Observed))),
 		some(d.Broken, notice(toneBad, h.Role("alert"), h.B(g.Text("The events of this run cannot be read.")),
 			g.Text(" This page shows what is known without them. The service's log shows why; "), code(runview.VerifyCommand), g.Text(" checks the journal."))),
 	)

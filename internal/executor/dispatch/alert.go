@@ -167,7 +167,7 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.
 			d.became(KindCoalesced, a, v)
 			return
 		}
-		v.Reason = "run " + r.ID + " on it is set aside: people have to look at it first"
+		v.Reason = "run " + r.ID + " on it is quarantined: people have to look at it first"
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
 		return
 	}

@@ -18,11 +18,11 @@ const (
 	ahead              = 5 * time.Minute    // clock skew that is still believed
 )
 
-// quarantined is what people are told of a notification that was set aside.
+// quarantined is what people are told of a notification that was quarantined.
 func (n Note) quarantined(why string) machine.Effect {
 	return machine.Effect{
 		Key:  fmt.Sprintf("intake/%d/quarantined", n.index),
-		Text: fmt.Sprintf("notification %d cannot be processed and was set aside, its alerts start no run: %s", n.seq, why),
+		Text: fmt.Sprintf("notification %d cannot be processed and was quarantined, its alerts start no run: %s", n.seq, why),
 	}
 }
 
@@ -101,7 +101,7 @@ func (d *Decision) Notifications(notes []Note) {
 
 func (d *Decision) full() bool { return d.runs.Full() || len(d.Records) >= batchRecords }
 
-// Quarantine sets a notification aside for good.
+// Quarantine puts a notification into quarantine for good.
 func (d *Decision) Quarantine(n Note, why error) {
 	d.note = n
 	d.whole(KindQuarantined, why.Error())

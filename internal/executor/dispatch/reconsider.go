@@ -95,6 +95,6 @@ func (d *Decision) QuarantineAgain(w Waiting, why error) {
 	d.d.log.Error("suppressed alerts quarantined", "entry", n.seq, "err", why)
 	d.Notices = append(d.Notices, machine.Effect{
 		Key:  fmt.Sprintf("again/%d/%s/quarantined", n.seq, alerts[0].Episode()),
-		Text: fmt.Sprintf("%d alerts of notification %d cannot be processed and were set aside, they start no run: %v", len(alerts), n.seq, why),
+		Text: fmt.Sprintf("%d alerts of notification %d cannot be processed and were quarantined, they start no run: %v", len(alerts), n.seq, why),
 	})
 }

@@ -24,7 +24,7 @@ const (
 	KindNoService   = "alert.no-service"         // no service, or more than one
 	KindSuppressed  = "alert.suppressed"         // a pause, a clock that is ahead, too many open runs, a catalog that cannot say
 	KindEmpty       = "notification.empty"       // it carried no alerts
-	KindQuarantined = "notification.quarantined" // it cannot be processed; set aside for people to look at
+	KindQuarantined = "notification.quarantined" // it cannot be processed; quarantined for people to look at
 )
 
 // Record is a record of the stream dispatch: what became of some alerts of one

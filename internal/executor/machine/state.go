@@ -64,9 +64,9 @@ type State struct {
 
 	Ignored int `json:"ignored,omitempty"` // journaled decisions that did not count
 
-	Truncated bool    `json:"truncated,omitempty"` // one of its notifications was truncated: the blast radius is unknown
-	Aside     *Aside  `json:"aside,omitempty"`     // set by views, not by events: the run cannot be processed
-	Shadow    *Shadow `json:"shadow,omitempty"`    // set by views, not by events: the alert's outcome after a run that only observed
+	Truncated       bool             `json:"truncated,omitempty"` // one of its notifications was truncated: the blast radius is unknown
+	Quarantine      *Quarantine      `json:"aside,omitempty"`     // set by views, not by events: the run cannot be processed
+	ObservedOutcome *ObservedOutcome `json:"shadow,omitempty"`    // set by views, not by events: the alert's outcome after a run that only observed
 
 	KeptFrom time.Time `json:"keptFrom,omitzero"` // since when the newest verified change is in effect
 	LookedAt time.Time `json:"lookedAt,omitzero"` // time of the newest evidence: of a check or a sample
@@ -194,16 +194,16 @@ type Hold struct {
 	At      time.Time `json:"at"`
 }
 
-// Aside is why a run is quarantined: it cannot be processed. Nothing is decided
+// Quarantine is why a run is quarantined: it cannot be processed. Nothing is decided
 // about it, and it keeps its locks, until a person releases it.
-type Aside struct {
+type Quarantine struct {
 	Message string    `json:"message"`
 	At      time.Time `json:"at"`
 }
 
-// Shadow is the observe-only outcome: whether the alerts of a run that only
-// observed recovered without the change that it would have made.
-type Shadow struct {
+// ObservedOutcome is whether the alerts of a run that only observed recovered
+// without the change that it would have made.
+type ObservedOutcome struct {
 	Known     bool          `json:"known"`           // false: they still fire, as far as known, and are waited for
 	Until     time.Time     `json:"until,omitzero"`  // how long they are waited for
 	Recovered bool          `json:"recovered"`       // all of them resolved in that time

@@ -198,7 +198,7 @@ func (a *Approvals) load() error {
 	open := map[string]uint64{}
 	for _, s := range a.o.Runs.Open() {
 		open[s.Start.Run] = s.Head
-		if t := a.memory.tickets[s.Start.Run]; t != nil && t.head == s.Head && t.maybe.IsZero() && s.Aside == nil {
+		if t := a.memory.tickets[s.Start.Run]; t != nil && t.head == s.Head && t.maybe.IsZero() && s.Quarantine == nil {
 			continue // people see its current state
 		}
 		if s.Gate != nil || a.memory.tickets[s.Start.Run] != nil || s.Levers > 0 {
