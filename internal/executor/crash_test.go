@@ -46,7 +46,7 @@ func TestCrashAtEveryBoundary(t *testing.T) {
 				names := map[string]bool{}
 				for k := 1; ; k++ {
 					crashed := ""
-					bubble(t, func(t *testing.T, h *house) {
+					bubble(t, func(t *testing.T, h *rig) {
 						crashed = h.crash(sc, lie, k)
 						h.mustEnd(sc, fmt.Sprintf("crash %d at %s", k, crashed))
 					})
@@ -75,7 +75,7 @@ func cmpOr(a, b string) string {
 // crash starts the incident and stops the executor at the k-th failpoint; then
 // it starts another one. It gives the failpoint's name, empty when the run
 // ended before.
-func (h *house) crash(sc scenario, lie string, k int) string {
+func (h *rig) crash(sc scenario, lie string, k int) string {
 	h.world.helps = sc.helps
 	h.lieOnce(lie)
 	h.intentFirst()
@@ -98,7 +98,7 @@ func (h *house) crash(sc scenario, lie string, k int) string {
 }
 
 // lieOnce lets the first attempt at each change lie.
-func (h *house) lieOnce(lie string) {
+func (h *rig) lieOnce(lie string) {
 	lied := map[machine.Action]bool{}
 	h.world.lie = func(e machine.Effect) string {
 		if lied[e.Action] {
@@ -110,7 +110,7 @@ func (h *house) lieOnce(lie string) {
 }
 
 // intentFirst holds that no effect begins before its intent is in the journal.
-func (h *house) intentFirst() {
+func (h *rig) intentFirst() {
 	h.world.before = func(e machine.Effect) {
 		if e.Run == "" || e.Attempt == 0 || strings.Contains(e.Key, "/gate#") {
 			return
@@ -129,7 +129,7 @@ func (h *house) intentFirst() {
 }
 
 // mustEnd holds what must be true when the dust has settled.
-func (h *house) mustEnd(sc scenario, when string) {
+func (h *rig) mustEnd(sc scenario, when string) {
 	h.t.Helper()
 	s := h.only()
 	if s.Ending == nil || s.Ending.Outcome != sc.outcome {
@@ -166,7 +166,7 @@ func TestCrashesAnywhere(t *testing.T) {
 		lie := rapid.SampledFrom(lies()).Draw(rt, "lie")
 		gaps := rapid.SliceOfN(rapid.IntRange(1, 25), 1, 3).Draw(rt, "gaps") // of more, and always at one place, a run is quarantined: see crashGuard
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t)
+			h := newRig(t)
 			h.world.helps = sc.helps
 			h.lieOnce(lie)
 			h.intentFirst()
@@ -201,7 +201,7 @@ func TestCrashControl(t *testing.T) {
 	sc := scenarios()[0]
 	twice := false
 	for k := 1; k < 60 && !twice; k++ {
-		bubble(t, func(t *testing.T, h *house) {
+		bubble(t, func(t *testing.T, h *rig) {
 			inner := h.world
 			h.world.helps = sc.helps
 			stop := h.stopAt(k)

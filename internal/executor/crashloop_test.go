@@ -48,7 +48,7 @@ func TestStartsNext(t *testing.T) {
 // Suspects are worked on one at a time and hold up nobody else, and the cell
 // names what is under way.
 func TestSuspectsTakeTurns(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		if err := h.journal.SetMeta(cellStarts, encode(starts{Up: true, Care: true, Places: []string{"run/r-1@x/1", "run/r-2@x/1"}})); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, journal: j}
+	h := &rig{t: t, journal: j}
 	m := mortal{newWorld(time.Now), does}
 	e, err := New(Options{
 		Journal: j, Playbooks: func() *playbook.Set { return waitingSet(t) }, Kinds: testKinds(),
@@ -250,7 +250,7 @@ func TestChild(t *testing.T) {
 	t.Fatalf("a %q, b %q: %v", h.resting("a"), h.resting("b"), h.fates())
 }
 
-func (h *house) postNow(service string) {
+func (h *rig) postNow(service string) {
 	n := playbook.Notification{Version: "4", Status: playbook.Firing, GroupKey: "{}", Alerts: []playbook.Alert{alertOf("Slow", service)}, ReceivedAt: time.Now().UTC()}
 	_, err := h.journal.Append(context.Background(), audit.Append{
 		Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
@@ -260,7 +260,7 @@ func (h *house) postNow(service string) {
 	}
 }
 
-func (h *house) stateOn(service string) machine.State {
+func (h *rig) stateOn(service string) machine.State {
 	for _, s := range h.e.Runs(Filter{Service: service}) {
 		return s
 	}
@@ -268,7 +268,7 @@ func (h *house) stateOn(service string) machine.State {
 }
 
 // resting reports how a service's alert has come to rest; empty: it has not.
-func (h *house) resting(service string) string {
+func (h *rig) resting(service string) string {
 	if s := h.stateOn(service); s.Quarantine != nil {
 		return "quarantined"
 	} else if s.Phase == machine.PhaseDeciding {

@@ -17,7 +17,7 @@ func TestDivertJoinsInOneBatch(t *testing.T) {
 		t.Run(fmt.Sprintf("resolves=%v", resolves), func(t *testing.T) {
 			for k := 1; ; k++ {
 				crashed := ""
-				bubble(t, func(t *testing.T, h *house) {
+				bubble(t, func(t *testing.T, h *rig) {
 					h.set = waitingSet(t)
 					h.start()
 					h.post(alertOf("Slow", "a"))
@@ -50,7 +50,7 @@ func TestDivertJoinsInOneBatch(t *testing.T) {
 	}
 }
 
-func (h *house) mustBeHandedOver(a playbook.Alert, resolved bool, when string) {
+func (h *rig) mustBeHandedOver(a playbook.Alert, resolved bool, when string) {
 	h.t.Helper()
 	runs := h.runs()
 	if len(runs) < 2 {
@@ -75,7 +75,7 @@ func (h *house) mustBeHandedOver(a playbook.Alert, resolved bool, when string) {
 // The run to hand over to is busy with an effect of its own: it takes the alert
 // over all the same, and nothing is carried out twice.
 func TestDivertToABusyRun(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.set = waitingSet(t)
 		h.start()
 		h.post(alertOf("Slow", "a"))
@@ -116,7 +116,7 @@ func TestTruncatedLater(t *testing.T) {
 	other := func(a playbook.Alert) playbook.Alert { a.Fingerprint = "other"; return a }
 	for name, next := range map[string]func(playbook.Alert) playbook.Alert{"repeat": func(a playbook.Alert) playbook.Alert { return a }, "joins": other} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.set = waitingSet(t)
 				h.start()
 				a := alertOf("Slow", "a")

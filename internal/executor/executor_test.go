@@ -12,7 +12,7 @@ import (
 )
 
 func TestResolvedEndToEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		h.post(alertOf("Slow", "a"))
 		h.pass(10 * time.Minute)
@@ -33,7 +33,7 @@ func TestResolvedEndToEnd(t *testing.T) {
 }
 
 func TestIneffectiveIsUndone(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.world.helps = func(v int) bool { return v == 9 }
 		h.start()
 		h.post(alertOf("Slow", "a"))
@@ -68,7 +68,7 @@ func TestIneffectiveIsUndone(t *testing.T) {
 
 // A second service wants the same lock: it waits its turn, also over a restart.
 func TestLocksAreFIFO(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Steps = sharedLock{h.world} }
 		h.start()
 		h.post(alertOf("Slow", "a"))
@@ -117,7 +117,7 @@ func (s sharedLock) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 }
 
 func TestPauseSurvivesRestart(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		h.post(alertOf("Slow", "a"))
 		h.pass(30 * time.Second) // in the air
@@ -155,7 +155,7 @@ func TestPauseSurvivesRestart(t *testing.T) {
 }
 
 func TestPauseStopsOpenRuns(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.set = loadSet(t, func(s string) string { return strings.Replace(s, "autonomy: auto", "autonomy: suggest", 1) })
 		h.start()
 		h.post(alertOf("Slow", "a"))
@@ -185,7 +185,7 @@ func TestPauseStopsOpenRuns(t *testing.T) {
 
 // Canceled with a change in the air, then a restart: undone, and ended.
 func TestCancelAcrossRestart(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		h.post(alertOf("Slow", "a"))
 		h.pass(30 * time.Second)
@@ -213,7 +213,7 @@ func TestCancelAcrossRestart(t *testing.T) {
 
 // A run finishes with the playbook it started with, over a reload and restart.
 func TestRunKeepsItsPlaybook(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.set = loadSet(t, func(s string) string { return strings.Replace(s, "autonomy: auto", "autonomy: suggest", 1) })
 		old := h.set.ByName("ladder").Digest
 		h.start()
@@ -236,7 +236,7 @@ func TestRunKeepsItsPlaybook(t *testing.T) {
 }
 
 func TestDivertStartsTheOtherPlaybook(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.world.object("a").value = 6
 		h.world.helps = func(v int) bool { return v == 7 }
 		h.start()
@@ -263,7 +263,7 @@ func TestDivertStartsTheOtherPlaybook(t *testing.T) {
 // A broken step, notification or catalog is quarantined and told; everything
 // else goes on.
 func TestPanicsAreSetAside(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.world.panics = func(e machine.Effect) bool { return e.Action == machine.ActionCheck && e.Service.Name == "b" }
 		h.start()
 		h.postRaw([]byte(`{"version":"4","alerts":[{"status":`))
@@ -292,7 +292,7 @@ func TestPanicsAreSetAside(t *testing.T) {
 }
 
 func TestNoService(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		x := alertOf("Slow", "x")
 		h.post(x)
@@ -315,7 +315,7 @@ func TestNoService(t *testing.T) {
 
 // A run whose outcome cannot be found out waits for a person, who is told.
 func TestHeldAndResolved(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.world.lie = func(e machine.Effect) string { return "lost" }
 		h.world.blind = true
 		h.start()
@@ -343,7 +343,7 @@ func TestHeldAndResolved(t *testing.T) {
 }
 
 func TestSubscribe(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		ctx, end := context.WithCancel(t.Context())
 		updates := h.e.Subscribe(ctx)
@@ -369,7 +369,7 @@ func TestSubscribe(t *testing.T) {
 
 // Shutdown waits for a change under way, so that its outcome is known.
 func TestStopWaitsForChanges(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.world.before = func(e machine.Effect) {
 			if e.Action == machine.ActionApply {
 				time.Sleep(10 * time.Second)

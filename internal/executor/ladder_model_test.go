@@ -19,7 +19,7 @@ func TestTrustSurvivesCrashes(t *testing.T) {
 	for _, autonomy := range []playbook.Autonomy{playbook.Observe, playbook.Auto} {
 		for k := 1; ; k++ {
 			crashed := ""
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.world.helps = func(int) bool { return false }
 				stop := h.stopAt(k)
 				failpoint := h.options
@@ -65,7 +65,7 @@ func TestTrustAgainstModel(t *testing.T) {
 		c := ladder.Config{DemoteAfter: rapid.IntRange(0, 4).Draw(rt, "after"), Within: 10 * time.Hour, ProposeAfter: 3}
 		ops := rapid.SliceOfN(rapid.IntRange(0, len(all)+1), 0, 60).Draw(rt, "ops")
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t)
+			h := newRig(t)
 			h.options = func(o *Options) { o.Ladder, o.Autonomy = c, playbook.Suggest }
 			h.start()
 			want, row, streak, demoted := ladder.Figured{}, []time.Time{}, 0, false
@@ -140,7 +140,7 @@ func count(f *ladder.Figured, r ladder.Result) {
 }
 
 // learn commits a result as a run's batch does.
-func (h *house) learn(r ladder.Result, i int) {
+func (h *rig) learn(r ladder.Result, i int) {
 	h.t.Helper()
 	e := h.e
 	l := ladder.Additions{Results: []ladder.LeverResult{{LeverID: firstOn("a"), Run: fmt.Sprintf("r-%d", i), Result: r, Applied: r == ladder.ResultVerified || failed(r)}}}

@@ -11,7 +11,7 @@ import (
 // The alert of a run that only observed recovers by itself, or after another run
 // acted, or does not within a day. All of that survives restarts.
 func TestShadow(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Autonomy = playbook.Observe }
 		h.start()
 		one, two := alertOf("Slow", "a"), alertOf("Slow", "a")
@@ -55,7 +55,7 @@ func TestShadow(t *testing.T) {
 	})
 }
 
-func (h *house) observedOutcome(service string) *machine.ObservedOutcome {
+func (h *rig) observedOutcome(service string) *machine.ObservedOutcome {
 	h.t.Helper()
 	for _, r := range h.runs() {
 		if r.Start.Service.Name == service {
@@ -69,7 +69,7 @@ func (h *house) observedOutcome(service string) *machine.ObservedOutcome {
 // An alert that recovers after another run changed the service did not recover
 // by itself.
 func TestShadowNotByItself(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Autonomy = playbook.Observe }
 		h.start()
 		a := alertOf("Slow", "a")

@@ -21,7 +21,7 @@ func firstOn(service string) ladder.LeverID {
 }
 
 // trustIn returns the record of a lever, none when there is none.
-func (h *house) trustIn(id ladder.LeverID) ladder.Entry {
+func (h *rig) trustIn(id ladder.LeverID) ladder.Entry {
 	for _, t := range h.e.Ladder(Filter{}) {
 		if t.LeverID == id {
 			return t
@@ -31,7 +31,7 @@ func (h *house) trustIn(id ladder.LeverID) ladder.Entry {
 }
 
 // incident lets an alert fire and gives the run that it started, after a time.
-func (h *house) incident(service string, d time.Duration) machine.State {
+func (h *rig) incident(service string, d time.Duration) machine.State {
 	h.t.Helper()
 	h.post(alertOf("Slow", service))
 	h.pass(d)
@@ -41,7 +41,7 @@ func (h *house) incident(service string, d time.Duration) machine.State {
 
 // mustAgree holds that the record of levers is what the runs' own events say,
 // and what a fresh start would read.
-func (h *house) mustAgree(when string) {
+func (h *rig) mustAgree(when string) {
 	h.t.Helper()
 	want := map[ladder.LeverID]ladder.Figured{}
 	for _, s := range h.runs() {
@@ -102,7 +102,7 @@ func (h *house) mustAgree(when string) {
 }
 
 // mustFold holds that the log gives what is in memory.
-func (h *house) mustFold(when string) {
+func (h *rig) mustFold(when string) {
 	h.t.Helper()
 	fresh, err := New(h.e.o)
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *house) mustFold(when string) {
 
 // mustKeep holds that what the first lever makes of service a is last good when
 // it was verified, and only then.
-func (h *house) mustKeep(verified bool) {
+func (h *rig) mustKeep(verified bool) {
 	h.t.Helper()
 	want := []ladder.Good{}
 	if verified {
@@ -147,7 +147,7 @@ func (h *house) mustKeep(verified bool) {
 // A lever that does not help three times in a row is put under people, says so
 // everywhere, stays there over a restart, and is let go by a person only.
 func TestDemotion(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.world.helps = func(int) bool { return false }
 		h.start()
 		for i := range 3 {
@@ -256,8 +256,8 @@ func TestDemotionAndPolicy(t *testing.T) {
 
 // Every way a lever can end leaves the figures it should, and no other.
 func TestResults(t *testing.T) {
-	decide := func(c machine.Command) func(h *house, id string) {
-		return func(h *house, id string) {
+	decide := func(c machine.Command) func(h *rig, id string) {
+		return func(h *rig, id string) {
 			if err := h.e.Command(h.t.Context(), id, c); err != nil {
 				h.t.Error(err)
 			}
@@ -269,7 +269,7 @@ func TestResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		options func(*Options)
 		helps   func(int) bool
-		do      func(h *house, id string) // ten seconds after the alert
+		do      func(h *rig, id string) // ten seconds after the alert
 		want    ladder.Figured
 	}{
 		"verified":    {want: ladder.Figured{Attempts: 1, Verified: 1}},
@@ -277,12 +277,12 @@ func TestResults(t *testing.T) {
 		"denied":      {options: suggest, do: decide(no), want: ladder.Figured{Denied: 1}},
 		"nobody":      {options: suggest, want: ladder.Figured{}},
 		"approved":    {options: suggest, do: decide(yes("ada")), want: ladder.Figured{Attempts: 1, Verified: 1}},
-		"withdrawn":   {options: suggest, do: func(h *house, _ string) { h.post(resolvedOf(h.only().Start.Alert)) }, want: ladder.Figured{}},
+		"withdrawn":   {options: suggest, do: func(h *rig, _ string) { h.post(resolvedOf(h.only().Start.Alert)) }, want: ladder.Figured{}},
 		"cancelled":   {options: suggest, do: decide(stop), want: ladder.Figured{}},
 		"in mid-air":  {do: decide(stop), want: ladder.Figured{Attempts: 1, Overridden: 1, Undone: 1}},
 		"by others": {
 			options: suggest,
-			do: func(h *house, id string) {
+			do: func(h *rig, id string) {
 				h.world.before = func(e machine.Effect) {
 					if e.Action == machine.ActionApply {
 						h.world.object("a").generation++
@@ -293,7 +293,7 @@ func TestResults(t *testing.T) {
 			want: ladder.Figured{Overridden: 1},
 		},
 		"quarantined": {
-			do: func(h *house, id string) {
+			do: func(h *rig, id string) {
 				h.quarantineNow(id)
 				decide(release("put right by hand"))(h, id)
 			},
@@ -307,7 +307,7 @@ func TestResults(t *testing.T) {
 		"observed": {options: func(o *Options) { o.Autonomy = playbook.Observe }, want: ladder.Figured{WouldApply: 1, Watched: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.options = c.options
 				if c.helps != nil {
 					h.world.helps = c.helps

@@ -12,7 +12,7 @@ import (
 // A scrape, the page and the API are answered while the service still loads its
 // runs.
 func TestViewsWhileStarting(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.set = waitingSet(t)
 		h.start()
 		var alerts []playbook.Alert

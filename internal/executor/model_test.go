@@ -85,7 +85,7 @@ func TestDispatchAgainstModel(t *testing.T) {
 		ops := rapid.SliceOfN(rapid.Custom(drawOp), 1, 40).Draw(rt, "ops")
 		wrong := ""
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t)
+			h := newRig(t)
 			h.set = asking
 			h.start()
 			m, pool := newModel(), alertPool()
@@ -165,7 +165,7 @@ func alertPool() []playbook.Alert {
 	return append(pool, ahead)
 }
 
-func (h *house) deliver(m *model, alerts []playbook.Alert) {
+func (h *rig) deliver(m *model, alerts []playbook.Alert) {
 	now := time.Now().UTC().Round(0)
 	for _, a := range alerts {
 		m.deliver(a, now)
@@ -175,7 +175,7 @@ func (h *house) deliver(m *model, alerts []playbook.Alert) {
 }
 
 // differs reports how the executor differs from the model.
-func (h *house) differs(m *model) string {
+func (h *rig) differs(m *model) string {
 	runs := h.runs()
 	if len(runs) != m.runs {
 		return fmt.Sprintf("%d runs, the model has %d; fates:\n%s", len(runs), m.runs, strings.Join(h.fates(), "\n"))

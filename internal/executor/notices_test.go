@@ -29,7 +29,7 @@ func (m muted) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 // What people have to act on is a debt until a channel took it: over days, over
 // restarts, and when trying again seems to make no sense.
 func TestUrgentNoticesStayDue(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		tries, began := 0, time.Now()
 		h.options = func(o *Options) {
 			o.Steps = muted{h.world, began.Add(60 * time.Hour), &tries}

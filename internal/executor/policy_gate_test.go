@@ -13,7 +13,7 @@ import (
 // A gate state goes through the same list as a lever: the policy is asked before
 // it is opened and again about who said yes, and guards about a change are not.
 func TestPolicyIsAskedAboutGateStates(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		var actors []string
 		h.options = func(o *Options) {
 			o.Policy = rules(func(in guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {
@@ -67,7 +67,7 @@ func TestPolicyRefusesGateStates(t *testing.T) {
 		"panic": func(guard.PolicyInput) (machine.Terms, machine.GuardVerdict) { panic("never") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.options = func(o *Options) { o.Policy = policy }
 				h.start()
 				h.post(alertOf("Ask", "a"))

@@ -33,7 +33,7 @@ func yes(by string) machine.Command {
 // A playbook that may act alone waits for two people when the policy says so,
 // their votes survive a restart, and one person is never two.
 func TestPolicyAsksForTwo(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Policy = allow(twoOf("oncall")) }
 		h.start()
 		h.post(alertOf("Slow", "a"))
@@ -73,7 +73,7 @@ func TestPolicyRefuses(t *testing.T) {
 		"observes": allow(machine.Terms{Cap: &machine.Cap{Level: playbook.Observe, Rule: "policy canary, policy.yaml:2"}}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.options = func(o *Options) { o.Policy = policy }
 				h.start()
 				h.post(alertOf("Slow", "a"))
@@ -92,7 +92,7 @@ func TestPolicyRefuses(t *testing.T) {
 // The policy is asked again after people said yes, and reads how much was done
 // from the same books as the budget.
 func TestPolicyIsAskedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		asked, terms := 0, twoOf("oncall")
 		h.options = func(o *Options) {
 			o.Policy = rules(func(in guard.PolicyInput) (machine.Terms, machine.GuardVerdict) {

@@ -18,7 +18,7 @@ func release(reason string) machine.Command {
 }
 
 // quarantineNow quarantines the run as a panic of our own code would.
-func (h *house) quarantineNow(id string) {
+func (h *rig) quarantineNow(id string) {
 	h.inLoop(func(*batch) error {
 		h.e.quarantineRun(h.e.find(id), errors.New("panic: our own code is broken"))
 		return nil
@@ -29,7 +29,7 @@ func (h *house) quarantineNow(id string) {
 // A run that was quarantined with a change in the air keeps others away, says so,
 // and is let go by a person: then everything it held is free, over restarts too.
 func TestRelease(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Steps = sharedLock{h.world} }
 		h.start()
 		slow := alertOf("Slow", "a")
@@ -74,7 +74,7 @@ func TestRelease(t *testing.T) {
 }
 
 // mustRelease lets go of a run; before that, nothing else reaches it.
-func (h *house) mustRelease(id string) {
+func (h *rig) mustRelease(id string) {
 	h.t.Helper()
 	cancel := machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada", Reason: "x"}}
 	if err := h.e.Command(h.t.Context(), id, cancel); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "release it") {
@@ -94,7 +94,7 @@ func (h *house) mustRelease(id string) {
 	}
 }
 
-func (h *house) restart() {
+func (h *rig) restart() {
 	h.t.Helper()
 	if err := h.stop(); err != nil {
 		h.t.Fatal(err)
@@ -103,7 +103,7 @@ func (h *house) restart() {
 	h.pass(time.Second)
 }
 
-func (h *house) lastControl(kind string) string {
+func (h *rig) lastControl(kind string) string {
 	h.t.Helper()
 	out := ""
 	for rec, err := range h.journal.Stream(streamControl, 0) {
@@ -118,8 +118,8 @@ func (h *house) lastControl(kind string) string {
 }
 
 // unreadable makes the record of a run one that this program cannot fold.
-func unreadable() map[string]func(h *house, id string) {
-	appendTo := func(h *house, id, kind, data string) {
+func unreadable() map[string]func(h *rig, id string) {
+	appendTo := func(h *rig, id, kind, data string) {
 		head, err := h.journal.Head(streamOf(id))
 		if err == nil {
 			_, err = h.journal.Append(context.Background(), audit.Append{
@@ -130,13 +130,13 @@ func unreadable() map[string]func(h *house, id string) {
 			h.t.Fatal(err)
 		}
 	}
-	return map[string]func(h *house, id string){
-		"playbook no longer compiles": func(h *house, _ string) {
+	return map[string]func(h *rig, id string){
+		"playbook no longer compiles": func(h *rig, _ string) {
 			h.set = loadSet(h.t, func(s string) string { return strings.Replace(s, "within: 15m", "within: 16m", 1) })
 			h.options = func(o *Options) { o.Kinds = nil }
 		},
-		"unknown event":   func(h *house, id string) { appendTo(h, id, "lever.of-the-future", `{}`) },
-		"impossible form": func(h *house, id string) { appendTo(h, id, string(machine.Sampled), `{"at":7}`) },
+		"unknown event":   func(h *rig, id string) { appendTo(h, id, "lever.of-the-future", `{}`) },
+		"impossible form": func(h *rig, id string) { appendTo(h, id, string(machine.Sampled), `{"at":7}`) },
 	}
 }
 
@@ -145,7 +145,7 @@ func unreadable() map[string]func(h *house, id string) {
 func TestUnreadableRunHoldsItsService(t *testing.T) {
 	for name, breaks := range unreadable() {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.start()
 				h.post(alertOf("Slow", "a"))
 				h.pass(30 * time.Second) // in the air
@@ -195,7 +195,7 @@ func TestUnreadableRunHoldsItsService(t *testing.T) {
 // Of a run of which not even the service can be read, nobody knows what it
 // changed: nobody acts until a person has looked.
 func TestRunWithoutServiceLocksEverything(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		_, err := h.journal.Append(t.Context(), audit.Append{
 			Stream: "run/r-lost", Records: []audit.Record{{Kind: string(machine.RunStarted), Data: []byte(`{"start":7}`)}},
 		})
@@ -221,7 +221,7 @@ func TestRunWithoutServiceLocksEverything(t *testing.T) {
 // A run that was quarantined while it waited for a lock has nothing in the air:
 // it does not keep those behind it waiting.
 func TestSetAsideLeavesTheLine(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Steps = sharedLock{h.world} }
 		h.start()
 		for _, name := range []string{"a", "b", "c"} {

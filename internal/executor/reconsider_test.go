@@ -16,7 +16,7 @@ import (
 // What a pause has suppressed and still fires starts its run when the pause is
 // lifted, not hours later with the next repeat; once, and with a record.
 func TestLiftedPauseDispatchesAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		for _, s := range []Scope{{}, {Service: "c"}} {
 			if err := h.e.Pause(t.Context(), s, "user:ada", "storm"); err != nil {
@@ -63,7 +63,7 @@ func TestLiftedPauseDispatchesAtOnce(t *testing.T) {
 func TestLiftedPauseSurvivesCrashes(t *testing.T) {
 	for k := 1; ; k++ {
 		crashed := ""
-		bubble(t, func(t *testing.T, h *house) {
+		bubble(t, func(t *testing.T, h *rig) {
 			h.set = waitingSet(t)
 			h.start()
 			if err := h.e.Pause(t.Context(), Scope{}, "user:ada", "storm"); err != nil {
@@ -101,7 +101,7 @@ func TestLiftedPauseSurvivesCrashes(t *testing.T) {
 // An alert that nobody has mentioned for a day is not believed to fire still,
 // and one that cannot be processed any more is quarantined, not the service.
 func TestWhatIsNotDispatchedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		broken := false
 		h.options = func(o *Options) {
 			o.Services = resolverFunc(func(a playbook.Alert) ([]playbook.Service, string, error) {
@@ -154,7 +154,7 @@ func TestNoticesSurviveCrashes(t *testing.T) {
 		{"quarantined", "", `{"alerts":7}`, "cannot be processed and was quarantined"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.options = func(o *Options) {
 					o.Failpoint = func(name string) error {
 						if name == "dispatch-after-append" {
@@ -199,7 +199,7 @@ func TestNoticesOutlastAnOutage(t *testing.T) {
 		told  int
 	}{{"five hours", 60, 1}, {"for ever", 1 << 30, 0}} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.options = func(o *Options) { o.Steps = &deaf{world: h.world, times: c.times} }
 				h.start()
 				h.post(alertOf("Slow", "who"))
@@ -236,7 +236,7 @@ func (d *deaf) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 
 // A storm of alerts without a service is one message.
 func TestNoServiceStorm(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		var alerts []playbook.Alert
 		for i := range 100 {

@@ -44,7 +44,7 @@ func TestRulesAreAskedBeforeALaterAttempt(t *testing.T) {
 		{"refused each time", false, 9, 3, 0, "", "later"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.set = loadSet(t, func(s string) string {
 					return strings.Replace(s, "with: {to: '${look.value + 1}'}", "with: {to: '${look.value + 1}'}\n      retry: {attempts: 3, backoff: 3m}", 1)
 				})

@@ -31,7 +31,7 @@ func (s slow) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 // A pause lets a change under way finish. Cutting it off in the middle would
 // make its outcome unknown.
 func TestPauseDoesNotCutAChange(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		var cut error
 		h.options = func(o *Options) { o.Steps = slow{h.world, &cut} }
 		h.start()
@@ -56,7 +56,7 @@ func TestPauseDoesNotCutAChange(t *testing.T) {
 // The clock is set back while a repeated apply is under way: it began, whatever
 // the time is now, so nobody may say that it certainly did not happen.
 func TestClockSetBackWhileApplying(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		now, due := h.e.clock.now(), h.e.clock.now().Add(5*time.Second)
 		alert := playbook.Alert{Fingerprint: "f", Status: playbook.Firing}

@@ -66,7 +66,7 @@ type simCounts struct {
 
 // simulation is one seed.
 type simulation struct {
-	*house
+	*rig
 
 	seed   uint64
 	rnd    *rand.Rand
@@ -93,7 +93,7 @@ type simulation struct {
 
 func simulate(t *testing.T, seed uint64, counts *simCounts) {
 	s := &simulation{seed: seed, rnd: rand.New(rand.NewPCG(seed, 14)), began: time.Now(), counts: counts, pauses: map[Scope]time.Time{}, out: map[string]bool{}}
-	s.house = newHouse(t)
+	s.rig = newRig(t)
 	j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
 		if s.full.Load() && name == "before-commit" {
 			return syscall.ENOSPC

@@ -12,9 +12,9 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// byHand is a house whose catalog has the test's services, under autonomy
+// byHand is a rig whose catalog has the test's services, under autonomy
 // suggest: what is started asks people.
-func byHand(h *house) {
+func byHand(h *rig) {
 	h.options = func(o *Options) {
 		o.Autonomy = playbook.Suggest
 		o.Catalog = func() []playbook.Service {
@@ -29,7 +29,7 @@ var wish = StartRequest{Key: "k-1", Playbook: "ladder", Service: "a", By: "user:
 // A request that is sent again, also after a restart, starts nothing; another
 // one under its key is refused, and another person's keys are their own.
 func TestStartRunOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		byHand(h)
 		id, again, err := h.e.StartRun(t.Context(), wish)
 		if err != nil || again {
@@ -62,7 +62,7 @@ func TestStartRunOnce(t *testing.T) {
 }
 
 // refusedRequests are the records of requests that were refused.
-func (h *house) refusedRequests() []RequestRefused {
+func (h *rig) refusedRequests() []RequestRefused {
 	h.t.Helper()
 	var out []RequestRefused
 	for rec, err := range h.e.o.Journal.Stream(streamControl, 0) {
@@ -84,7 +84,7 @@ func (h *house) refusedRequests() []RequestRefused {
 // Who tries what, and why it does not go, is recorded, but not without bound,
 // and no more of a name than people read.
 func TestRefusedRequestsAreRecorded(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		byHand(h)
 		bad := wish
 		bad.Service = strings.Repeat("z", 1000)
@@ -119,7 +119,7 @@ func TestRefusedRequestsAreRecorded(t *testing.T) {
 
 // What cannot start is refused in words, and leaves a record and no run behind.
 func TestStartRunRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		byHand(h)
 		change := func(f func(*StartRequest)) StartRequest {
 			q := wish
@@ -167,7 +167,7 @@ func TestStartRunRefused(t *testing.T) {
 // Who started a run does not approve it, and others do; the guards say on whose
 // word it goes on, and the policy can read that.
 func TestStarterDoesNotApprove(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		byHand(h)
 		id, _, err := h.e.StartRun(t.Context(), wish)
 		if err != nil {
@@ -211,7 +211,7 @@ func TestStarterDoesNotApprove(t *testing.T) {
 // An alert that begins meanwhile joins the run. When it has resolved, what the
 // person asked for has been overtaken: questions are withdrawn.
 func TestAlertsOvertakeAStarter(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		byHand(h)
 		if _, _, err := h.e.StartRun(t.Context(), wish); err != nil {
 			t.Fatal(err)
@@ -235,7 +235,7 @@ func TestAlertsOvertakeAStarter(t *testing.T) {
 // request that is sent again gives one.
 func TestStartRunCrash(t *testing.T) {
 	for n := 1; n <= 6; n++ {
-		bubble(t, func(t *testing.T, h *house) {
+		bubble(t, func(t *testing.T, h *rig) {
 			s := h.stopAt(n)
 			crash := h.options
 			h.options = func(o *Options) {

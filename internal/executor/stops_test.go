@@ -27,7 +27,7 @@ func (o outage) Resolve(a playbook.Alert) ([]playbook.Service, string, error) {
 // A catalog that cannot say is no answer: the alert waits, over a restart too, and
 // starts its run once the catalog can.
 func TestCatalogThatCannotSayIsAskedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		o := outage{testServices(), time.Now().Add(10 * time.Minute)}
 		h.options = func(opts *Options) { opts.Services = o }
 		h.start()
@@ -47,7 +47,7 @@ func TestCatalogThatCannotSayIsAskedAgain(t *testing.T) {
 
 // An alert that waits because too many runs are open starts its run when one ends.
 func TestTooManyOpenRunsIsAskedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.set = waitingSet(t)
 		h.options = func(o *Options) { o.MaxOpenRuns = 1 }
 		h.start()
@@ -70,7 +70,7 @@ func TestTooManyOpenRunsIsAskedAgain(t *testing.T) {
 func TestAlertAfterTheFixGetsItsOwnRun(t *testing.T) {
 	for name, restart := range map[string]bool{"": false, "restart": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.start()
 				h.post(alertOf("Slow", "a"))
 				h.passUntil(func() bool { s := h.only(); return s.Phase == machine.PhaseVerifying })
@@ -100,7 +100,7 @@ func TestAlertAfterTheFixGetsItsOwnRun(t *testing.T) {
 
 // Lowering a service to observe, and restarting, stops its open runs.
 func TestLoweredServiceStopsOpenRuns(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		level := playbook.Auto
 		h.options = func(o *Options) {
 			o.Catalog = func() []playbook.Service { return []playbook.Service{{Name: "a", Autonomy: level}} }
@@ -124,7 +124,7 @@ func TestLoweredServiceStopsOpenRuns(t *testing.T) {
 
 // A paused run lets others pass in the line for a lock.
 func TestPausedRunLeavesTheLine(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Steps = sharedLock{h.world} }
 		h.start()
 		h.post(alertOf("Slow", "a"))

@@ -86,7 +86,7 @@ func FuzzEvent(f *testing.F) {
 
 // A storm: one notification with ten thousand alerts of two thousand services.
 func TestStorm(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.set = waitingSet(t)
 		h.start()
 		var alerts []playbook.Alert
@@ -121,7 +121,7 @@ func TestStorm(t *testing.T) {
 // Somebody else writes a run's stream: it is folded anew, and the command is
 // decided on what is true.
 func TestConflictRefolds(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.set = waitingSet(t)
 		h.start()
 		h.post(alertOf("Slow", "a"))
@@ -154,7 +154,7 @@ func TestJournalFails(t *testing.T) {
 	}{{"full", syscall.ENOSPC, true}, {"broken", syscall.EIO, false}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
+				h := newRig(t)
 				var failing atomic.Bool
 				j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
 					if failing.Load() && name == "before-commit" {
@@ -201,7 +201,7 @@ func TestJournalFails(t *testing.T) {
 // Something kills the process each time: after a few starts it is quarantined,
 // and the rest goes on. A process killed for other reasons loses nothing.
 func TestPoisonIsSetAside(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Steps = deadly{h.world, h} }
 		h.start()
 		h.post(alertOf("Slow", "b"))
@@ -240,7 +240,7 @@ func TestPoisonIsSetAside(t *testing.T) {
 // deadly ends the process, as far as a test can, over the checks of service b.
 type deadly struct {
 	*world
-	h *house
+	h *rig
 }
 
 // Do implements Steps.
@@ -254,7 +254,7 @@ func (d deadly) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 // Killed at the same place again and again, but for no fault of the run: as
 // long as it moves on between the kills, it is not quarantined.
 func TestKillsAreNotPoison(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		for k := 1; k < 12; k++ {
 			h.stopAt(3 * k)
 			h.start()

@@ -33,9 +33,9 @@ func stormOf(n int) []playbook.Alert {
 // no notification is blamed for those beside it.
 func TestStormOfManyPlaybooks(t *testing.T) {
 	const alerts, playbooks = 240, 6
-	for name, post := range map[string]func(h *house){
-		"one notification": func(h *house) { h.post(stormOf(alerts)...) },
-		"many at once": func(h *house) {
+	for name, post := range map[string]func(h *rig){
+		"one notification": func(h *rig) { h.post(stormOf(alerts)...) },
+		"many at once": func(h *rig) {
 			for part := range 40 {
 				h.post(stormOf(alerts)[part*6 : part*6+6]...)
 			}
@@ -43,7 +43,7 @@ func TestStormOfManyPlaybooks(t *testing.T) {
 	} {
 		for _, paused := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/paused=%v", name, paused), func(t *testing.T) {
-				bubble(t, func(t *testing.T, h *house) {
+				bubble(t, func(t *testing.T, h *rig) {
 					h.set = manyPlaybooks(t, playbooks)
 					if paused {
 						h.start()

@@ -15,7 +15,7 @@ import (
 func TestSuppressedRepeatIsTruncated(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {
-			bubble(t, func(t *testing.T, h *house) {
+			bubble(t, func(t *testing.T, h *rig) {
 				h.start()
 				if err := h.e.Pause(t.Context(), Scope{}, "user:ada", "storm"); err != nil {
 					t.Fatal(err)
@@ -42,7 +42,7 @@ func TestSuppressedRepeatIsTruncated(t *testing.T) {
 // Alerts that belong to no service for a hundred different reasons are few
 // messages all the same.
 func TestNoServiceStormOfReasons(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		var alerts []playbook.Alert
 		for i := range 200 {
@@ -59,7 +59,7 @@ func TestNoServiceStormOfReasons(t *testing.T) {
 // An alert that a run which this very batch starts cannot take is not pinned on
 // that run: nobody knows it yet, and its service would be blocked for ever.
 func TestFreshRunIsNotSetAside(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		a := alertOf("Slow", "a")
 		err := h.e.do(t.Context(), &task{decide: func(b *batch) error {
@@ -78,7 +78,7 @@ func TestFreshRunIsNotSetAside(t *testing.T) {
 // A run that is in the log and not in memory is starting, or somebody else
 // wrote it: the answer is an error, not a panic.
 func TestReleaseOfStartingRun(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		h.post(alertOf("Slow", "a"))
 		delete(h.e.open, h.only().Start.Run)

@@ -37,9 +37,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// house is an executor over a journal and a world, which can crash and start
+// rig is an executor over a journal and a world, which can crash and start
 // again. It lives in a synctest bubble: its time is virtual.
-type house struct {
+type rig struct {
 	t       testing.TB
 	journal *audit.Journal
 	world   *world
@@ -54,13 +54,13 @@ type house struct {
 
 var errCrash = errors.New("crash")
 
-func newHouse(t testing.TB) *house {
+func newRig(t testing.TB) *rig {
 	t.Helper()
 	j, err := audit.OpenTemp("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, journal: j, world: newWorld(time.Now), set: loadSet(t, nil)}
+	h := &rig{t: t, journal: j, world: newWorld(time.Now), set: loadSet(t, nil)}
 	t.Cleanup(func() {
 		if err := h.stop(); err != nil {
 			t.Error(err)
@@ -73,7 +73,7 @@ func newHouse(t testing.TB) *house {
 }
 
 // start starts an executor and waits until it has nothing to do at once.
-func (h *house) start() {
+func (h *rig) start() {
 	h.t.Helper()
 	o := Options{
 		Journal: h.journal, Playbooks: func() *playbook.Set { return h.set }, Kinds: testKinds(),
@@ -101,7 +101,7 @@ func (h *house) start() {
 }
 
 // inLoop has the loop do something, and waits for it.
-func (h *house) inLoop(decide func(b *batch) error) {
+func (h *rig) inLoop(decide func(b *batch) error) {
 	h.t.Helper()
 	if err := h.e.do(context.Background(), &task{decide: decide}); err != nil {
 		h.t.Fatal(err)
@@ -109,7 +109,7 @@ func (h *house) inLoop(decide func(b *batch) error) {
 }
 
 // stop stops it in order.
-func (h *house) stop() error {
+func (h *rig) stop() error {
 	if h.end == nil {
 		return nil
 	}
@@ -143,14 +143,14 @@ func (s *stopper) at() string {
 }
 
 // stopAt lets the next executor stop at its n-th failpoint.
-func (h *house) stopAt(n int) *stopper {
+func (h *rig) stopAt(n int) *stopper {
 	s := &stopper{left: n}
 	h.options = func(o *Options) { o.Failpoint = s.failpoint }
 	return s
 }
 
 // crashed waits for the end of an executor that was stopped at a failpoint.
-func (h *house) crashed() {
+func (h *rig) crashed() {
 	h.t.Helper()
 	if err := <-h.ended; !errors.Is(err, errCrash) {
 		h.t.Errorf("a crashed executor ends with %v", err)
@@ -159,7 +159,7 @@ func (h *house) crashed() {
 }
 
 // passUntil lets time pass until something is so, at most an hour.
-func (h *house) passUntil(so func() bool) {
+func (h *rig) passUntil(so func() bool) {
 	for range 720 {
 		if so() {
 			return
@@ -169,7 +169,7 @@ func (h *house) passUntil(so func() bool) {
 }
 
 // pass lets virtual time pass.
-func (h *house) pass(d time.Duration) {
+func (h *rig) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -187,9 +187,9 @@ func resolvedOf(a playbook.Alert) playbook.Alert {
 }
 
 // post puts a notification into the journal, as the receiver does.
-func (h *house) post(alerts ...playbook.Alert) { h.postTruncated(0, alerts...) }
+func (h *rig) post(alerts ...playbook.Alert) { h.postTruncated(0, alerts...) }
 
-func (h *house) postTruncated(truncated int, alerts ...playbook.Alert) {
+func (h *rig) postTruncated(truncated int, alerts ...playbook.Alert) {
 	h.t.Helper()
 	n := playbook.Notification{
 		Receiver: "responder", Version: "4", Status: playbook.Firing, GroupKey: "{}", Alerts: alerts,
@@ -198,7 +198,7 @@ func (h *house) postTruncated(truncated int, alerts ...playbook.Alert) {
 	h.postRaw(n.AppendJSON(nil))
 }
 
-func (h *house) postRaw(data []byte) {
+func (h *rig) postRaw(data []byte) {
 	h.t.Helper()
 	_, err := h.journal.Append(context.Background(), audit.Append{
 		Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: data}},
@@ -210,7 +210,7 @@ func (h *house) postRaw(data []byte) {
 }
 
 // runs returns all runs, oldest first.
-func (h *house) runs() []machine.State {
+func (h *rig) runs() []machine.State {
 	all := h.e.Runs(Filter{Limit: 1000})
 	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
 		all[i], all[j] = all[j], all[i]
@@ -219,7 +219,7 @@ func (h *house) runs() []machine.State {
 }
 
 // only returns the one run there is.
-func (h *house) only() machine.State {
+func (h *rig) only() machine.State {
 	h.t.Helper()
 	all := h.runs()
 	if len(all) != 1 {
@@ -229,7 +229,7 @@ func (h *house) only() machine.State {
 }
 
 // fates returns what became of alerts, from the stream dispatch.
-func (h *house) fates() []string {
+func (h *rig) fates() []string {
 	h.t.Helper()
 	var out []string
 	for rec, err := range h.journal.Stream(dispatch.Stream, 0) {
@@ -250,7 +250,7 @@ func (h *house) fates() []string {
 }
 
 // bubble runs a test in virtual time.
-func bubble(t *testing.T, fn func(t *testing.T, h *house)) {
+func bubble(t *testing.T, fn func(t *testing.T, h *rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { fn(t, newHouse(t)) })
+	synctest.Test(t, func(t *testing.T) { fn(t, newRig(t)) })
 }
