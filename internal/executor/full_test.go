@@ -1,0 +1,62 @@
+package executor
+
+import (
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// While the journal has no space, what people ask is refused at once, with the
+// reason; what has happened in the world is kept, and recorded once there is space.
+func TestFullJournal(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		var full atomic.Bool
+		j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
+			if full.Load() && name == "before-commit" {
+				return syscall.ENOSPC
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		was := h.journal
+		h.journal = j
+		defer was.Close()
+		h.start()
+		h.world.before = func(e machine.Effect) {
+			if e.Action == machine.ActionApply {
+				full.Store(true) // the change is made, and its outcome has no place
+			}
+		}
+		h.post(alertOf("Slow", "a"))
+		h.pass(time.Minute)
+		id := h.only().Start.Run
+		asked := time.Now()
+		err = h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada"}})
+		if !errors.Is(err, audit.ErrUnavailable) && !errors.Is(err, audit.ErrFull) || time.Since(asked) > time.Second {
+			t.Errorf("answered after %s: %v", time.Since(asked), err)
+		}
+		if h.e.Ready() == nil {
+			t.Error("it is ready all the same")
+		}
+		if s := h.only(); s.Phase != machine.PhaseApplying {
+			t.Errorf("the run is %s", s.Phase)
+		}
+		full.Store(false)
+		h.pass(10 * time.Minute)
+		if s := h.only(); s.Ending == nil || s.Ending.Outcome != machine.OutcomeResolved || h.world.count("apply") != 1 {
+			t.Errorf("%s, %d applied", s.Phase, h.world.count("apply"))
+		}
+		if err := h.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
