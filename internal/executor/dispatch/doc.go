@@ -23,6 +23,8 @@
 //   - Whatever may ask the cluster is asked before the executor's loop decides
 //     (resolve.go).
 //   - What was suppressed is decided again when the reason is gone (reconsider.go).
+//   - Memory follows what has or may get a run. Of alerts that nobody acts on only
+//     the newest are remembered, to tell a repeat from news (episodes.go).
 //
 // Package executor reads, decides and commits with it; the service admits.
 package dispatch

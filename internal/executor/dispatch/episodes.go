@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -36,37 +37,78 @@ func (k known) had(playbook string) bool {
 	return slices.ContainsFunc(k.runs, func(r runRef) bool { return r.playbook == playbook })
 }
 
+// matters reports whether the episode has to be remembered: it had a run, or
+// waits for one.
+func (k known) matters() bool { return len(k.runs) > 0 || k.waits() }
+
 // episodes is the index of known episodes: the projection of the stream
 // dispatch, and of the runs themselves for what they inherited by a divert.
 type episodes struct {
-	mu sync.Mutex // guards known; a leaf lock
+	mu sync.Mutex // guards everything below; a leaf lock
 	m  map[string]known
+
+	// Alerts that nobody acts on are most of all, and are remembered only to tell a
+	// repeat from news. There are two generations of them, so that memory does not
+	// grow with their number: the older one is forgotten when the newer one is full.
+	idle, older map[string]known
 
 	released map[string]bool // runs that people let go of: their alerts may start another
 }
 
-func newEpisodes() *episodes { return &episodes{m: map[string]known{}, released: map[string]bool{}} }
+// mostIdle bounds a generation of episodes that nobody acts on.
+const mostIdle = 20_000
+
+func newEpisodes() *episodes {
+	return &episodes{m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, released: map[string]bool{}}
+}
 
 // get returns what is known of an episode, nothing when it is new.
 func (x *episodes) get(id string) known {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.m[id]
+	return x.find(id)
+}
+
+// find is get under mu.
+func (x *episodes) find(id string) known {
+	if k, ok := x.m[id]; ok {
+		return k
+	}
+	if k, ok := x.idle[id]; ok {
+		return k
+	}
+	return x.older[id]
 }
 
 func (x *episodes) put(id string, k known) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, ok := x.m[id]; !ok {
-		id = strings.Clone(id)
-	}
-	x.m[id] = k
+	x.keep(id, k)
 }
 
+// keep is put under mu.
+func (x *episodes) keep(id string, k known) {
+	if k.matters() {
+		delete(x.idle, id)
+		delete(x.older, id)
+		if _, ok := x.m[id]; !ok {
+			id = strings.Clone(id)
+		}
+		x.m[id] = k
+		return
+	}
+	delete(x.m, id)
+	if _, ok := x.idle[id]; !ok && len(x.idle) >= mostIdle {
+		x.idle, x.older = map[string]known{}, x.idle
+	}
+	x.idle[strings.Clone(id)] = k
+}
+
+// Size is how many episodes are remembered.
 func (x *episodes) Size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.m)
+	return len(x.m) + len(x.idle) + len(x.older)
 }
 
 // Note folds that episodes have a part in a run, or no more. It reports whether
@@ -102,7 +144,7 @@ func (x *episodes) Release(run string, ids []string) {
 		if len(k.runs) == 0 {
 			k.kind, k.reason, k.retry = KindSuppressed, "it began after the fix of run "+run, true
 		}
-		x.m[id] = k
+		x.keep(id, k)
 	}
 }
 
@@ -130,14 +172,14 @@ func (x *episodes) Has(a playbook.Alert, s machine.Start, at time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	id := a.Episode()
-	k, ok := x.m[id]
-	if !ok {
+	k := x.find(id)
+	if k.seen.IsZero() {
 		k = known{firing: a.Status == playbook.Firing, seen: at}
 	}
 	if !slices.Contains(k.runs, runRef{s.Run, s.Playbook}) {
 		k.runs = append(slices.Clip(k.runs), runRef{s.Run, s.Playbook})
 	}
-	x.m[id] = k
+	x.keep(id, k)
 }
 
 // Forget lets the alerts of a run that was released start another.
@@ -148,7 +190,7 @@ func (x *episodes) Forget(run string) {
 	for id, k := range x.m {
 		if slices.ContainsFunc(k.runs, func(r runRef) bool { return r.id == run }) {
 			k.runs = slices.DeleteFunc(slices.Clone(k.runs), func(r runRef) bool { return r.id == run })
-			x.m[id] = k
+			x.keep(id, k)
 		}
 	}
 }
@@ -208,7 +250,10 @@ func (x *episodes) Remembered() map[string]string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := map[string]string{}
-	for id, k := range x.m {
+	all := maps.Clone(x.older)
+	maps.Copy(all, x.idle)
+	maps.Copy(all, x.m)
+	for id, k := range all {
 		runs := strings.Fields(refIDs(k.runs))
 		slices.Sort(runs)
 		out[id] = strings.Join(append(runs, k.kind), " ")
