@@ -15,7 +15,7 @@ import (
 // While the journal has no space, what people ask is refused at once, with the
 // reason; what has happened in the world is kept, and recorded once there is space.
 func TestFullJournal(t *testing.T) {
-	bubble(t, func(t *testing.T, h *house) {
+	bubble(t, func(t *testing.T, h *rig) {
 		var full atomic.Bool
 		j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
 			if full.Load() && name == "before-commit" {
