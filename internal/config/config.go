@@ -60,7 +60,7 @@ type Auth struct {
 	Basic    []Basic  `yaml:"basic" doc:"Users with passwords."`
 	MTLS     *MTLS    `yaml:"mtls" doc:"Client certificates."`
 	OIDC     *OIDC    `yaml:"oidc" doc:"Bearer tokens of an OpenID Connect issuer, for the API and the CLI."`
-	People   []Person `yaml:"people" doc:"Who is who: one entry for each person with more than one credential, so that all doors record the same name and nobody counts twice. Two entries with the same handle are refused."`
+	People   []Person `yaml:"people" doc:"Who is who: one entry for each person with more than one credential, so that all channels record the same name and nobody counts twice. Two entries with the same handle are refused."`
 	Insecure bool     `yaml:"insecure" doc:"Let everyone in, as everyone. Logged loudly."`
 }
 

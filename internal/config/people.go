@@ -33,11 +33,11 @@ type Strong struct {
 
 // Person is one person with all credentials.
 type Person struct {
-	Name   string   `yaml:"name" doc:"Who this is, whatever the door. Decisions are recorded as user:NAME."`
+	Name   string   `yaml:"name" doc:"The person, in every channel. Decisions are recorded as user:NAME."`
 	OIDC   string   `yaml:"oidc" doc:"The value of auth.oidc.username_claim."`
 	Slack  string   `yaml:"slack" doc:"The Slack user ID, e.g. U024BE7LH."`
 	Email  string   `yaml:"email" doc:"The e-mail address, in any case."`
-	Groups []string `yaml:"groups" doc:"Groups the person belongs to through every door, beside those of the credential."`
+	Groups []string `yaml:"groups" doc:"Groups of the person in every channel, in addition to those of the credential."`
 }
 
 // Handles are what stands for the person, by field.
