@@ -27,7 +27,7 @@ func ConfiguredServices(c config.Config) ([]playbook.Service, error) {
 // OpenCluster returns the world of a configuration: its cluster, its Prometheus
 // and its services. It connects to nothing: what is down now may be up when it
 // is needed. A command that ends passes temp and keeps no clone of a repository,
-// because a service beside it has its own locked; a service passes nil.
+// because a service next to it has its own locked; a service passes nil.
 func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error) {
 	w := World{Deps: step.Deps{Log: log}, Now: time.Now, Pace: 1}
 	options := catalog.Options{Ceiling: c.Autonomy, Interval: c.Discovery.Interval, Log: log}
@@ -35,28 +35,12 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	if options.Entries, err = catalog.ParseNode(c.File, &c.Services); err != nil {
 		return w, err
 	}
-	if c.Prometheus.URL != "" {
-		querier, err := slo.NewPrometheus(slo.Options{
-			URL: c.Prometheus.URL, Timeout: c.Prometheus.Timeout, BearerTokenFile: c.Prometheus.TokenFile, CAFile: c.Prometheus.CAFile,
-		})
-		if err != nil {
-			return w, c.Blame(err, "prometheus")
-		}
-		w.Deps.Querier = querier
+	if w.Deps.Querier, err = openPrometheus(c); err != nil {
+		return w, c.Blame(err, "prometheus")
 	}
-	var api *kube.Client
-	if c.Kubernetes.Configured() {
-		client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context, QPS: float32(c.Kubernetes.QPS)})
-		if err != nil {
-			return w, c.Blame(err, "kubernetes")
-		}
-		api = client
-		w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
-		w.Deps.Nodes, w.Deps.NodeChanger = client, client
-		w.GPUNodes, options.Tenants = client.GPUNodes, client
-		if c.Discovery.Enabled {
-			options.Lister = client
-		}
+	api, err := openKubernetes(c, &w, &options)
+	if err != nil {
+		return w, c.Blame(err, "kubernetes")
 	}
 	if err := openGPUs(c, api, &w.Deps, log); err != nil {
 		return w, c.Blame(err, "gpu.agents")
@@ -74,23 +58,61 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	}
 	git.into(&w.Deps)
 	w.Close = git.Close
-	if w.Slack, err = openSlack(c, log); err != nil {
+	if err := openNotifications(c, &w, log); err != nil {
 		return w, err
-	}
-	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
-		return w, err // it has its place
-	}
-	if c.Silence.Enabled {
-		if w.Silences, err = alertmanager.NewSilences(c.Silence); err != nil {
-			return w, c.Blame(err, "silence")
-		}
-	}
-	if w.Channels != nil {
-		w.Deps.Notifier = notifier{w.Channels}
 	}
 	services := catalog.New(options)
 	w.Resolve, w.Services = services.Resolve, services.Services
 	w.Deps.Services = services.Services
 	w.Prepare, w.Run, w.Missing = services.Refresh, services.Run, services.Missing
 	return w, nil
+}
+
+// openPrometheus makes the client of Prometheus; nil: none is configured.
+func openPrometheus(c config.Config) (step.Querier, error) {
+	if c.Prometheus.URL == "" {
+		return nil, nil
+	}
+	return slo.NewPrometheus(slo.Options{
+		URL: c.Prometheus.URL, Timeout: c.Prometheus.Timeout, BearerTokenFile: c.Prometheus.TokenFile, CAFile: c.Prometheus.CAFile,
+	})
+}
+
+// openKubernetes makes the client of the cluster, for the steps and for the
+// discovery of services; nil: none is configured.
+func openKubernetes(c config.Config, w *World, options *catalog.Options) (*kube.Client, error) {
+	if !c.Kubernetes.Configured() {
+		return nil, nil
+	}
+	client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context, QPS: float32(c.Kubernetes.QPS)})
+	if err != nil {
+		return nil, err
+	}
+	w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
+	w.Deps.Nodes, w.Deps.NodeChanger = client, client
+	w.GPUNodes, options.Tenants = client.GPUNodes, client
+	if c.Discovery.Enabled {
+		options.Lister = client
+	}
+	return client, nil
+}
+
+// openNotifications makes the channels in which people are told and decide, and
+// the silences. Its errors name their place in the configuration.
+func openNotifications(c config.Config, w *World, log *slog.Logger) (err error) {
+	if w.Slack, err = openSlack(c, log); err != nil {
+		return err
+	}
+	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
+		return err
+	}
+	if w.Channels != nil {
+		w.Deps.Notifier = notifier{w.Channels}
+	}
+	if c.Silence.Enabled {
+		if w.Silences, err = alertmanager.NewSilences(c.Silence); err != nil {
+			return c.Blame(err, "silence")
+		}
+	}
+	return nil
 }
