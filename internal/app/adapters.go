@@ -154,7 +154,10 @@ func notPaused(w webhook.Pause) error {
 }
 
 // trackRecord shows and lifts what was learned of levers.
-type trackRecord struct{ executor *executor.Executor }
+type trackRecord struct {
+	executor *executor.Executor
+	record   *ladder.TrackRecord
+}
 
 // Levers lists the levers there is a record of.
 func (l trackRecord) Levers(service, playbook string) []api.TrackRecord {
@@ -188,7 +191,7 @@ func (l trackRecord) Promote(ctx context.Context, p webhook.Promotion) error {
 // Good lists what was last verified.
 func (l trackRecord) Good(service string) []api.LastGood {
 	var out []api.LastGood
-	for _, g := range l.executor.Goods(service) {
+	for _, g := range l.record.Goods(service) {
 		out = append(out, api.LastGood{
 			Service: g.Service, Variable: g.Variable, Value: g.Value, Commit: g.Revision, Verified: g.At.UTC(), Run: g.Run, Lever: g.Lever,
 		})

@@ -22,7 +22,7 @@ func (s *Service) openPages() (webhook.Pages, error) {
 	site, err := web.New(web.Options{
 		Runs:   pageRuns{views{s.executor}},
 		Log:    pageLog{s.journal},
-		Ladder: func() web.Table { return ladderPage(trackRecord{s.executor}.Levers("", "")) },
+		Ladder: func() web.Table { return ladderPage(trackRecord{s.executor, s.ladder}.Levers("", "")) },
 		Policy: func() web.Table { return policyPage(s.rules) },
 		Pauses: s.pauseLines,
 		Now:    s.world.Now,

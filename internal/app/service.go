@@ -33,6 +33,7 @@ type Service struct {
 	library  *library
 	rules    *rules
 	intake   *dispatch.Intake
+	ladder   *ladder.TrackRecord
 	executor *executor.Executor
 	receiver *webhook.Server
 	slack    *slackParts // nil: no Slack
@@ -81,13 +82,16 @@ func New(o Options) (_ *Service, err error) {
 	if s.intake, err = dispatch.NewIntake(s.journal, s.world.Now); err != nil {
 		return nil, err
 	}
+	if s.ladder, err = ladder.New(ladder.Config(o.Config.Ladder)); err != nil {
+		return nil, err
+	}
 	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
 		return nil, err
 	}
 	s.metrics = newMetrics(appends, metricSources{
 		journal:   s.journal,
 		figures:   s.executor.Figures,
-		demoted:   s.executor.Demoted,
+		demoted:   s.ladder.DemotedBy,
 		pauses:    s.pauseScopes,
 		policy:    s.rules.figures,
 		playbooks: func() []string { return PlaybookNames(s.library.set()) },
@@ -122,7 +126,7 @@ func (s *Service) executorOptions(o Options) executor.Options {
 		Steps:     kinds.New(s.steps()),
 		Guards:    o.Config.Guards.ExecutorOptions(),
 		Autonomy:  o.Config.Autonomy,
-		Ladder:    ladder.Config(o.Config.Ladder),
+		Ladder:    s.ladder,
 		Catalog:   s.world.Services,
 		Now:       s.world.Now,
 		Pace:      s.world.Pace,
@@ -134,7 +138,7 @@ func (s *Service) executorOptions(o Options) executor.Options {
 // steps are the dependencies of the steps.
 func (s *Service) steps() step.Deps {
 	d := s.world.Deps
-	d.LastGood = verifiedValues{s}
+	d.LastGood = s.ladder
 	return d
 }
 
@@ -146,7 +150,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Starter:       starter{s.executor},
 		Pauses:        pauses{s.executor, s.intake},
 		Views:         views{s.executor},
-		Ladder:        trackRecord{s.executor},
+		Ladder:        trackRecord{s.executor, s.ladder},
 		Log:           journalLog{s.journal},
 		Playbooks:     func() []*playbook.Playbook { return s.library.set().All() },
 		Services:      s.world.Services,
@@ -296,14 +300,6 @@ func (s *Service) Close() error {
 		err = errors.Join(err, s.world.Close())
 	}
 	return err
-}
-
-// verifiedValues asks the executor, which is made after the steps.
-type verifiedValues struct{ s *Service }
-
-// LastGood returns what was last verified.
-func (l verifiedValues) LastGood(service, variable string) (value, sha string, ok bool) {
-	return l.s.executor.LastGood(service, variable)
 }
 
 // resolver is a function as the executor's interface.

@@ -110,7 +110,7 @@ const batchRecords = audit.MaxBatch / 2
 // full reports whether there are so many facts that nothing further should come
 // into the batch: one append takes only so many.
 func (b *batch) full() bool {
-	n := len(b.dispatch) + len(b.control) + len(b.notices) + b.e.trust.Waiters(b.resolved)
+	n := len(b.dispatch) + len(b.control) + len(b.notices) + b.e.ladder.Waiters(b.resolved)
 	for _, st := range b.runs {
 		n += len(st.events)
 	}
@@ -299,7 +299,7 @@ func (b *batch) publish(in []*task) {
 			e.register(st.r)
 		}
 	}
-	e.trust.Take(b.learned, b.now)
+	e.ladder.Take(b.learned, b.now)
 	e.library.recorded(b)
 	for _, t := range in {
 		if t.then != nil {

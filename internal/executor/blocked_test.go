@@ -83,7 +83,7 @@ func TestViewsDoNotWaitForTheJournal(t *testing.T) {
 	go func() {
 		for name, view := range map[string]func(){
 			"figures": func() { e.Figures() },
-			"demoted": func() { e.Demoted() },
+			"demoted": func() { e.ladder.DemotedBy() },
 			"runs":    func() { e.Runs(Filter{}) },
 			"open":    func() { e.Runs(Filter{Open: new(true)}) },
 			"run":     func() { e.RunState(runs[0].Start.Run) },
@@ -93,7 +93,7 @@ func TestViewsDoNotWaitForTheJournal(t *testing.T) {
 			"pauses":  func() { e.Pauses() },
 			"ready":   func() { _ = e.Ready() }, //nolint:errcheck // likewise
 			"ladder":  func() { e.Ladder(Filter{}) },
-			"good":    func() { e.Goods(""); e.LastGood("a", "knob") },
+			"good":    func() { e.ladder.Goods(""); e.ladder.LastGood("a", "knob") },
 		} {
 			answers <- name
 			view()

@@ -31,10 +31,10 @@ type Options struct {
 	Kinds     []playbook.Kind      // to compile playbooks of runs whose document is no longer in the set
 	Services  dispatch.Services
 	Steps     Steps
-	Guards    guard.Config      // the zero value: guard.Defaults
-	Policy    guard.Policy      // nil: there is none, and only playbooks say who is asked
-	Autonomy  playbook.Autonomy // ceiling over everything; the zero value observes
-	Ladder    ladder.Config     // the zero value: ladder.DefaultConfig
+	Guards    guard.Config        // the zero value: guard.Defaults
+	Policy    guard.Policy        // nil: there is none, and only playbooks say who is asked
+	Autonomy  playbook.Autonomy   // ceiling over everything; the zero value observes
+	Ladder    *ladder.TrackRecord // empty: the start folds it; the executor alone changes it. nil: one of its own
 
 	// Catalog lists the services in force now, for what Ladder says of levels.
 	// Nil: levels of services are not looked at there, and no run is started by
@@ -87,7 +87,7 @@ type Executor struct {
 	timers   timers
 	library  *library
 	ledger   *guard.Ledger
-	trust    *ladder.TrackRecord
+	ladder   *ladder.TrackRecord
 	requests *requests
 	pauses   pauses
 	dispatch *dispatch.Dispatcher
@@ -109,14 +109,20 @@ func New(o Options) (*Executor, error) {
 	case o.Pace < 0 || o.Parallel < 0 || o.MaxOpenRuns < 0 || o.Grace < 0:
 		return nil, errors.New("executor: a bound is negative")
 	}
-	if err := errors.Join(o.Guards.Check(), o.Ladder.Check()); err != nil {
+	if err := o.Guards.Check(); err != nil {
 		return nil, err
+	}
+	if o.Ladder == nil {
+		var err error
+		if o.Ladder, err = ladder.New(ladder.Config{}); err != nil {
+			return nil, err
+		}
 	}
 	o = o.withDefaults()
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
 		open: map[string]*run{}, endings: map[string]ending{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
-		ledger: guard.NewLedger(o.Guards), trust: ladder.New(o.Ladder), requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
+		ledger: guard.NewLedger(o.Guards), ladder: o.Ladder, requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers.clock = e.clock
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}

@@ -23,13 +23,13 @@ func (b *batch) learn() {
 			s.Playbook = st.state.Playbook
 		}
 		found := ladder.Results(s, st.events)
-		for _, d := range b.e.trust.Demotions(found, b.now) {
+		for _, d := range b.e.ladder.Demotions(found, b.now) {
 			l.Demotions = append(l.Demotions, d)
 			b.notices = append(b.notices, demoted(d, st.state.Start))
 		}
 		l.Results = append(l.Results, found...)
 	}
-	b.e.trust.Recover(&l, b.now, b.e.ledger.ActedSince)
+	b.e.ladder.Recover(&l, b.now, b.e.ledger.ActedSince)
 	b.learned = l
 }
 
@@ -41,11 +41,11 @@ func demoted(d ladder.Demotion, s machine.Start) machine.Effect {
 	}
 }
 
-// loadTrust folds the stream ladder.
-func (e *Executor) loadTrust() error {
+// loadLadder folds the stream ladder.
+func (e *Executor) loadLadder() error {
 	for rec, err := range e.o.Journal.Stream(ladder.Stream, 0) {
 		if err == nil {
-			err = e.trust.Fold(rec)
+			err = e.ladder.Fold(rec)
 		}
 		if err != nil {
 			return fmt.Errorf("read ladder: %w", err)
@@ -70,7 +70,7 @@ func (e *Executor) PromoteLever(ctx context.Context, id ladder.LeverID, by, reas
 	}
 	t := &task{person: true}
 	t.decide = func(b *batch) error {
-		ids, err := e.trust.Named(id)
+		ids, err := e.ladder.Named(id)
 		switch {
 		case errors.Is(err, ladder.ErrNoRecord):
 			return fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -87,7 +87,7 @@ func (e *Executor) PromoteLever(ctx context.Context, id ladder.LeverID, by, reas
 		}
 		t.then = func() {
 			for _, p := range lifted {
-				e.trust.Promote(p, b.now)
+				e.ladder.Promote(p, b.now)
 			}
 		}
 		return nil
@@ -99,7 +99,7 @@ func (e *Executor) PromoteLever(ctx context.Context, id ladder.LeverID, by, reas
 // been long enough.
 func (e *Executor) endObserved(ctx context.Context) error {
 	const together = 256
-	ends := e.trust.Overdue(e.clock.now())
+	ends := e.ladder.Overdue(e.clock.now())
 	for part := range slices.Chunk(ends, together) {
 		err := e.do(ctx, &task{decide: func(b *batch) error {
 			b.observed = part
@@ -119,7 +119,7 @@ func (e *Executor) observedOutcome(s machine.State) *machine.ObservedOutcome {
 		return nil
 	}
 	out := &machine.ObservedOutcome{Until: s.Ended.Add(ladder.WatchedFor)}
-	if e.trust.Watches(s.Start.Run) {
+	if e.ladder.Watches(s.Start.Run) {
 		return out
 	}
 	end, ok := e.observedEnd(s.Start.Run, s.Ended)
@@ -156,16 +156,6 @@ func (e *Executor) observedEnd(run string, ended time.Time) (ladder.ObservedEnd,
 	return ladder.ObservedEnd{}, false
 }
 
-// LastGood returns the value of a variable of a service, and the commit, that a
-// run last verified. An empty variable asks for the newest such commit alone.
-func (e *Executor) LastGood(service, variable string) (value, revision string, ok bool) {
-	return e.trust.LastGood(service, variable)
-}
-
-// Goods lists what was last verified, by service and variable. An empty service
-// selects all.
-func (e *Executor) Goods(service string) []ladder.Good { return e.trust.Goods(service) }
-
 // Ladder lists the levers there is a record of, by playbook, service and state.
 // Of f only Service and Playbook are looked at.
 func (e *Executor) Ladder(f Filter) []ladder.Entry {
@@ -176,8 +166,5 @@ func (e *Executor) Ladder(f Filter) []ladder.Entry {
 			now.Services[s.Name] = s
 		}
 	}
-	return e.trust.List(f.Service, f.Playbook, now)
+	return e.ladder.List(f.Service, f.Playbook, now)
 }
-
-// Demoted counts the levers that are demoted now, by playbook.
-func (e *Executor) Demoted() map[string]int { return e.trust.DemotedBy() }

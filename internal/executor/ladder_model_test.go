@@ -25,7 +25,7 @@ func TestTrustSurvivesCrashes(t *testing.T) {
 				failpoint := h.options
 				h.options = func(o *Options) {
 					failpoint(o)
-					o.Autonomy, o.Ladder = autonomy, ladder.Config{DemoteAfter: 1}
+					o.Autonomy, o.Ladder = autonomy, recordOf(ladder.Config{DemoteAfter: 1})
 				}
 				h.start()
 				a := alertOf("Slow", "a")
@@ -35,7 +35,7 @@ func TestTrustSurvivesCrashes(t *testing.T) {
 					return
 				}
 				h.crashed()
-				h.end, h.options = nil, func(o *Options) { o.Autonomy, o.Ladder = autonomy, ladder.Config{DemoteAfter: 1} }
+				h.end, h.options = nil, func(o *Options) { o.Autonomy, o.Ladder = autonomy, recordOf(ladder.Config{DemoteAfter: 1}) }
 				h.start()
 				h.pass(time.Hour)
 				h.post(resolvedOf(a))
@@ -66,7 +66,7 @@ func TestTrustAgainstModel(t *testing.T) {
 		ops := rapid.SliceOfN(rapid.IntRange(0, len(all)+1), 0, 60).Draw(rt, "ops")
 		synctest.Test(t, func(t *testing.T) {
 			h := newRig(t)
-			h.options = func(o *Options) { o.Ladder, o.Autonomy = c, playbook.Suggest }
+			h.options = func(o *Options) { o.Ladder, o.Autonomy = recordOf(c), playbook.Suggest }
 			h.start()
 			want, row, streak, demoted := ladder.Figured{}, []time.Time{}, 0, false
 			for i, op := range ops {
@@ -145,12 +145,12 @@ func (h *rig) learn(r ladder.Result, i int) {
 	e := h.e
 	l := ladder.Additions{Results: []ladder.LeverResult{{LeverID: firstOn("a"), Run: fmt.Sprintf("r-%d", i), Result: r, Applied: r == ladder.ResultVerified || failed(r)}}}
 	now := e.clock.now()
-	l.Demotions = e.trust.Demotions(l.Results, now)
+	l.Demotions = e.ladder.Demotions(l.Results, now)
 	h.inLoop(func(b *batch) error {
 		b.ladder = l.Records(now)
 		return nil
 	})
-	e.trust.Take(l, now)
+	e.ladder.Take(l, now)
 }
 
 // BenchmarkLoadTrust folds what a hundred thousand levers came to, on a hundred
@@ -178,8 +178,8 @@ func BenchmarkLoadTrust(b *testing.B) {
 	}
 	e := &Executor{o: Options{Journal: j}}
 	for b.Loop() {
-		e.trust = ladder.New(ladder.Config{})
-		if err := e.loadTrust(); err != nil {
+		e.ladder = recordOf(ladder.Config{})
+		if err := e.loadLadder(); err != nil {
 			b.Fatal(err)
 		}
 	}

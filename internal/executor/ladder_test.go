@@ -101,20 +101,34 @@ func (h *rig) mustAgree(when string) {
 	h.mustFold(when)
 }
 
+// recordOf returns an empty track record.
+func recordOf(c ladder.Config) *ladder.TrackRecord {
+	r, err := ladder.New(c)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
 // mustFold holds that the log gives what is in memory.
 func (h *rig) mustFold(when string) {
 	h.t.Helper()
-	fresh, err := New(h.e.o)
+	o := h.e.o
+	o.Ladder = nil
+	if h.options != nil {
+		h.options(&o)
+	}
+	fresh, err := New(o)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if err := fresh.loadTrust(); err != nil {
+	if err := fresh.loadLadder(); err != nil {
 		h.t.Fatal(err)
 	}
 	if diff := cmp.Diff(h.e.Ladder(Filter{}), fresh.Ladder(Filter{})); diff != "" {
 		h.t.Errorf("%s: the log gives another ladder (-memory +log):\n%s", when, diff)
 	}
-	if diff := cmp.Diff(h.e.Goods(""), fresh.Goods("")); diff != "" {
+	if diff := cmp.Diff(h.e.ladder.Goods(""), fresh.ladder.Goods("")); diff != "" {
 		h.t.Errorf("%s: the log gives another last good (-memory +log):\n%s", when, diff)
 	}
 }
@@ -128,7 +142,7 @@ func (h *rig) mustKeep(verified bool) {
 		run := h.runs()[0]
 		want = append(want, ladder.Good{Service: "a", Variable: "knob", Value: "5", Revision: "c2", Run: run.Start.Run, Lever: "test.turn"})
 	}
-	got := h.e.Goods("a")
+	got := h.e.ladder.Goods("a")
 	for i := range got {
 		if got[i].At.IsZero() {
 			h.t.Errorf("%+v has no time", got[i])
@@ -138,8 +152,8 @@ func (h *rig) mustKeep(verified bool) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		h.t.Errorf("last good -want +got:\n%s", diff)
 	}
-	value, revision, ok := h.e.LastGood("a", "knob")
-	if _, newest, there := h.e.LastGood("a", ""); ok != verified || there != verified || newest != revision || verified && (value != "5" || revision != "c2") {
+	value, revision, ok := h.e.ladder.LastGood("a", "knob")
+	if _, newest, there := h.e.ladder.LastGood("a", ""); ok != verified || there != verified || newest != revision || verified && (value != "5" || revision != "c2") {
 		h.t.Errorf("last good %q %q %v, newest %q %v", value, revision, ok, newest, there)
 	}
 }
@@ -221,7 +235,7 @@ func verdictOf(guards []machine.GuardVerdict, name string) string {
 // The ladder never loosens what a policy says, and the policy's own word is
 // kept where it is the lower one.
 func TestDemotionAndPolicy(t *testing.T) {
-	tr := ladder.New(ladder.Config{})
+	tr := recordOf(ladder.Config{})
 	id := firstOn("a")
 	tr.Demote(ladder.Demotion{LeverID: id, Failed: 3, To: playbook.Suggest})
 	canary := &machine.Cap{Level: playbook.Observe, Rule: "policy canary, policy.yaml:14"}

@@ -33,10 +33,10 @@ func (e *Executor) load() error {
 	if err := e.loadDispatch(); err != nil {
 		return err
 	}
-	if err := e.loadTrust(); err != nil {
+	if err := e.loadLadder(); err != nil {
 		return err
 	}
-	e.trust.CatchUp(e.dispatch.ResolvedAt)
+	e.ladder.CatchUp(e.dispatch.ResolvedAt)
 	if first {
 		if err := e.suspectLast(); err != nil {
 			return err

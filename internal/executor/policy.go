@@ -50,7 +50,7 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 	out := machine.Outcome{Status: machine.StatusOK}
 	out.Terms, q.Policy = e.askPolicy(q.Now, s, st)
 	if s.Lever != nil {
-		out.Terms, q.Demoted = e.trust.Terms(out.Terms, ladder.LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: st.Name, Lever: st.Step})
+		out.Terms, q.Demoted = e.ladder.Terms(out.Terms, ladder.LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: st.Name, Lever: st.Step})
 	}
 	q.Run = s.Under(out.Terms)
 	out.Guards = e.ledger.Ask(q)

@@ -40,14 +40,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Check reports settings that are out of range.
-func (c Config) Check() error {
-	if c.DemoteAfter < 0 || c.DemoteAfter > MaxDemoteAfter || c.Within < 0 || c.ProposeAfter < 0 {
-		return fmt.Errorf("executor: the ladder's settings are out of range: %+v", c)
-	}
-	return nil
-}
-
 // TrackRecord is what is known of how far each lever can be trusted, and the runs
 // whose alerts are watched because they only observed. It is the fold of the
 // stream ladder and of nothing else, so that a start reads that stream alone.
@@ -61,12 +53,15 @@ type TrackRecord struct {
 	good    map[string]*verifiedOn   // by service
 }
 
-// New returns an empty track record.
-func New(c Config) *TrackRecord {
+// New returns an empty track record. It fails if c is out of range.
+func New(c Config) (*TrackRecord, error) {
+	if c.DemoteAfter < 0 || c.DemoteAfter > MaxDemoteAfter || c.Within < 0 || c.ProposeAfter < 0 {
+		return nil, fmt.Errorf("executor: the ladder's settings are out of range: %+v", c)
+	}
 	return &TrackRecord{
 		config: c.withDefaults(), levers: map[LeverID]*leverRecord{},
 		watched: map[string]*watchedRun{}, waiting: map[string][]*watchedRun{}, good: map[string]*verifiedOn{},
-	}
+	}, nil
 }
 
 // leverRecord is the record of one lever.
