@@ -62,9 +62,18 @@ func (f *placeFlags) plausible(v gitops.Variable, places []gitops.Place) error {
 	if v.Replicas || !slices.ContainsFunc(places, func(p gitops.Place) bool { return p.Missing }) {
 		return nil
 	}
-	e, _ := engine.Named(f.engine)
-	if _, unknown := e.Known(v.Flag); unknown != nil {
-		return fmt.Errorf("%s stands nowhere in the manifests of %s, and %w", v, f.service, unknown)
+	stated, _ := engine.Named(f.engine)
+	for _, p := range places {
+		if !p.Missing {
+			continue
+		}
+		e, runs := stated.Running(p.Engine)
+		if !runs {
+			return fmt.Errorf("%s stands nowhere in the manifests of %s, and the container %s runs %s, not %s", v, f.service, p.Container, e.Title, stated.Title)
+		}
+		if _, unknown := e.Known(v.Flag); unknown != nil {
+			return fmt.Errorf("%s stands nowhere in the manifests of %s, and %w", v, f.service, unknown)
+		}
 	}
 	return nil
 }

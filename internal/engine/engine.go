@@ -62,6 +62,30 @@ func Named(name string) (Engine, bool) {
 	return Unstated(), false
 }
 
+// Running returns the engine with only the flags of the program that a container
+// runs, and of the servers in front of it. It returns false if the engine does not
+// run that program; every engine is taken to run one that is not known ("").
+func (e Engine) Running(program string) (Engine, bool) {
+	if program == "" {
+		return e, true
+	}
+	t := table()
+	own := map[string]*Program{"vllm": t.vllm, "sglang": t.sglang}[program]
+	if own == nil {
+		return Engine{Name: program, Title: program, programs: nil}, e.Name == "" || e.Name == "dynamo" || e.Name == "kserve"
+	}
+	out := Engine{Name: e.Name, Title: own.Title}
+	if e.Name == "" {
+		out.Name = program
+	}
+	for _, p := range e.programs {
+		if p == own || p == t.dynamo || p == t.kserve {
+			out.programs = append(out.programs, p)
+		}
+	}
+	return out, slices.Contains(out.programs, own)
+}
+
 // Unstated returns the engine of a service whose engine is unknown: any.
 func Unstated() Engine {
 	t := table()

@@ -39,6 +39,9 @@ func (l line) missing(v Variable) (*edit.Site, error) {
 	if errors.Is(err, command.ErrPatched) {
 		return nil, isUnset(err)
 	}
+	if s != nil {
+		s.Engine = l.Program().Name
+	}
 	return s, err
 }
 
@@ -93,7 +96,9 @@ func (tr *tree) containers(o *edit.Object) []container {
 		pod := edit.Get(o.Root, t.path...)
 		out = append(out, tr.podContainers(o, pod, t.component, strings.Join(t.path, "."))...)
 		if model := edit.Get(pod, "model"); o.Kind == "InferenceService" && edit.IsMap(model) {
-			out = append(out, tr.newContainer(command.Container{Object: o, Name: "kserve-container", Path: strings.Join(t.path, ".") + ".model", Node: model}, t.component, pod))
+			c := command.Container{Object: o, Name: "kserve-container", Path: strings.Join(t.path, ".") + ".model", Node: model}
+			c.Backend, c.Other = command.RuntimeOf(model)
+			out = append(out, tr.newContainer(c, t.component, pod))
 		}
 	}
 	return out
@@ -124,7 +129,9 @@ func (tr *tree) graphContainers(o *edit.Object) []container {
 		name, at := services.Content[i].Value, "spec.services."+services.Content[i].Value
 		pod := edit.Get(services.Content[i+1], "extraPodSpec")
 		if main := edit.Get(pod, "mainContainer"); edit.IsMap(main) {
-			out = append(out, tr.newContainer(command.Container{Object: o, Name: "main", Path: at + ".extraPodSpec.mainContainer", Node: main, Whole: true}, name, pod))
+			c := command.Container{Object: o, Name: "main", Path: at + ".extraPodSpec.mainContainer", Node: main, Whole: true}
+			c.Backend, c.Other = graphProgram(o, services.Content[i+1])
+			out = append(out, tr.newContainer(c, name, pod))
 		}
 		out = append(out, tr.podContainers(o, pod, name, at+".extraPodSpec")...)
 	}
@@ -132,10 +139,23 @@ func (tr *tree) graphContainers(o *edit.Object) []container {
 		name := edit.Str(c, "name")
 		for _, sub := range tr.podContainers(o, edit.Get(c, "podTemplate", "spec"), name, "spec.components["+name+"].podTemplate.spec") {
 			sub.Whole = true
+			if sub.Name == "main" {
+				sub.Backend, sub.Other = graphProgram(o, c)
+			}
 			out = append(out, sub)
 		}
 	}
 	return out
+}
+
+// graphProgram returns what a component of a Dynamo graph runs: the graph's backend, or
+// what stands beside the engines.
+func graphProgram(o *edit.Object, component *yaml.Node) (backend, other string) {
+	switch kind := strings.ToLower(edit.Str(component, "componentType") + edit.Str(component, "type")); kind {
+	case "frontend", "planner", "epp", "router", "processor":
+		return "", "a " + kind + " of Dynamo"
+	}
+	return edit.Str(o.Root, "spec", "backendFramework"), ""
 }
 
 // components lists the parts of an object that scale by themselves.

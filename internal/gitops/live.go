@@ -116,7 +116,7 @@ func LiveImage(data []byte, t Target) (Reading, error) {
 	if len(containers) > 1 {
 		containers = slices.DeleteFunc(containers, func(c container) bool {
 			l, err := c.commandLine()
-			return err != nil || !l.IsEngine()
+			return err != nil || !l.Program().Engine
 		})
 	}
 	if len(containers) != 1 {

@@ -234,12 +234,16 @@ func findIn(containers []container, t Target, v Variable) (*edit.Site, error) {
 	var sites []*edit.Site
 	var setBy []container
 	var lines []line
+	onlyOthers := true // no container that may run an engine sets it
 	for _, c := range containers {
 		l, err := c.commandLine()
 		if err == nil {
+			program := l.Program()
 			var s *edit.Site
 			if s, err = l.find(v); s != nil {
+				s.Engine = program.Name
 				sites, setBy = append(sites, s), append(setBy, c)
+				onlyOthers = onlyOthers && program.Other != ""
 			}
 		}
 		if err != nil && (len(containers) == 1 || c.mentions(v.Flag)) {
@@ -249,9 +253,12 @@ func findIn(containers []container, t Target, v Variable) (*edit.Site, error) {
 			lines = append(lines, l)
 		}
 	}
+	if onlyOthers && slices.ContainsFunc(lines, func(l line) bool { return l.Program().Engine }) {
+		sites = nil // a flag of that name of another program
+	}
 	switch len(sites) {
 	case 0:
-		return absent(lines, v)
+		return absent(lines, t, v)
 	case 1:
 		return sites[0], nil
 	}
@@ -360,31 +367,42 @@ func findEnv(containers []container, v Variable) (*edit.Site, error) {
 	return nil, notFound("no container of %s has %s: name the container to add it to", containers[0].Object, v.Flag)
 }
 
-// absent returns the site at which a flag that no container sets would be added.
-func absent(lines []line, v Variable) (*edit.Site, error) {
-	if len(lines) > 1 {
-		var engines []line
-		for _, l := range lines {
-			if l.IsEngine() {
-				engines = append(engines, l)
-			}
+// absent returns the site at which a flag that no container sets would be added: in
+// the one that runs an engine. The container that the target names may run a program
+// that is not known.
+func absent(lines []line, t Target, v Variable) (*edit.Site, error) {
+	var engines []line
+	var other []string // containers that run no engine, in words
+	for _, l := range lines {
+		p := l.Program()
+		switch {
+		case p.Other != "":
+			other = append(other, fmt.Sprintf("%s runs %s", l.container.Name, edit.Clip(p.Other)))
+		case p.Engine, t.Container != "", len(lines) == 1 && l.NamedEngine():
+			engines = append(engines, l)
 		}
-		lines = engines
 	}
 	var sites []*edit.Site
-	var engines []container
-	for _, l := range lines {
+	var in []container
+	for _, l := range engines {
 		s, err := l.missing(v)
 		if err != nil {
 			return nil, err
 		}
-		sites, engines = append(sites, s), append(engines, l.container)
+		sites, in = append(sites, s), append(in, l.container)
 	}
 	switch len(sites) {
 	case 0:
-		return nil, notFound("no container sets %s, and none is known to run an engine: name the container", v)
+		why := "none is known to run an engine"
+		if len(other) > 0 {
+			why += " (" + strings.Join(other, ", ") + ")"
+		}
+		if t.Container == "" {
+			why += ": name the container"
+		}
+		return nil, notFound("no container sets %s, and %s", v, why)
 	case 1:
 		return sites[0], nil
 	}
-	return nil, isUnset(severalContainers(sites, engines, "several containers run an engine and none sets "+v.String()))
+	return nil, isUnset(severalContainers(sites, in, "several containers run an engine and none sets "+v.String()))
 }

@@ -52,6 +52,7 @@ type Place struct {
 	Path      string // for people: spec.template.spec.containers[vllm].args[--max-num-seqs]
 	Form      string // how it is written: "--flag=value", "--flag value", "boolean", "shell", "env", "config", "field", "values"
 	Container string // that the variable belongs to; empty: none
+	Engine    string // that the container runs: vllm, sglang, trtllm, ...; empty: not known
 	Value     string // as written, unquoted; "true"/"false" for booleans
 	Missing   bool   // not set yet: Set adds it there, in the list's own style
 	Why       string // why this place takes effect, in words

@@ -159,6 +159,16 @@ func (tr *tree) inModel(m helm.Model, v Variable) (*edit.Site, error) {
 		return nil, err
 	}
 	l := line{args, c}
+	s, err := l.inStack(v)
+	if s != nil {
+		s.Engine = "vllm"
+	}
+	return s, err
+}
+
+// inStack returns the site of a flag in the values of the production stack.
+func (l line) inStack(v Variable) (*edit.Site, error) {
+	c := l.container
 	if s, err := l.find(v); s != nil || err != nil {
 		return s, err
 	}

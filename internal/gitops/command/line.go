@@ -18,6 +18,10 @@ type Container struct {
 	Node   *yaml.Node // of the container
 	Whole  bool       // args is one command line, which the operator passes to a shell
 
+	// What the operator runs where the command line does not tell.
+	Backend string // engine; empty: not known
+	Other   string // a program that is no engine; empty: not known
+
 	// Environment returns a variable of the container, or nil if it has none of
 	// that name.
 	Environment func(name string) (*edit.Value, error)

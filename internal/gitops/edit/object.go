@@ -94,6 +94,7 @@ type Site struct {
 	Path      string // of the value in the object, for people
 	Form      string // how the value is written: "--flag=value", "--flag value", "boolean", "shell", "env", "config", "field", "values"
 	Container string // that the value belongs to; empty: none
+	Engine    string // that the container runs; empty: none, or not known
 	Value     string // as written, without quotes; "true" or "false" for a boolean
 	Missing   bool   // not set; set adds it
 	Why       string // why this is the value that takes effect

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,14 +42,21 @@ type CheckedFlags struct {
 
 // CheckFlags refuses flags that the engine of a service does not take: unknown
 // flags that would be added, values of a wrong type or out of range, flags that
-// a run never changes, and flags that contradict others that are set.
+// a run never changes, and flags that contradict others that are set. The engine is
+// the one that the flag's container runs, as far as its manifest tells.
 func CheckFlags(r FlagRules, wanted []gitops.Assignment) (CheckedFlags, error) {
 	e, known := engine.Named(r.Engine)
 	c := flagCheck{FlagRules: r, engine: e, stated: known}
 	for _, a := range wanted {
-		if err := c.add(a); err != nil {
+		f, err := judge(e, a)
+		if err != nil {
 			return CheckedFlags{}, err
 		}
+		name := f.Variable.Flag
+		if slices.ContainsFunc(c.flags, func(b wantedFlag) bool { return b.Variable.Flag == name }) {
+			return CheckedFlags{}, step.Invalid("--%s is given twice, in two spellings", name)
+		}
+		c.flags = append(c.flags, f)
 	}
 	if err := c.places(); err != nil {
 		return CheckedFlags{}, err
@@ -56,49 +64,67 @@ func CheckFlags(r FlagRules, wanted []gitops.Assignment) (CheckedFlags, error) {
 	if err := c.together(); err != nil {
 		return CheckedFlags{}, err
 	}
-	if !known {
-		c.out.Notes = append(c.out.Notes, fmt.Sprintf("the engine of service %s is not known, so the values were checked against all engines: %s", r.Service, r.Name))
-	}
-	return c.out, nil
+	return c.result(), nil
 }
 
 // flagCheck is the state of one call of CheckFlags.
 type flagCheck struct {
 	FlagRules
-	engine  engine.Engine
-	stated  bool
-	out     CheckedFlags
-	unknown map[string]*engine.Error // by the names of flags that no table knows
-	inside  []string                 // container of each of out.Set; empty: of all, or not known
+	engine engine.Engine
+	stated bool
+	flags  []wantedFlag
 }
 
-// add checks one flag and its value alone.
-func (c *flagCheck) add(a gitops.Assignment) error {
-	f, err := c.engine.Check(a.Variable.Flag, a.Value)
+// wantedFlag is a flag to set, checked against the engine's table.
+type wantedFlag struct {
+	gitops.Assignment
+	engine    engine.Engine // it was checked against
+	container string        // that it is set in; empty: of all, or not known
+	runs      string        // the program of that container; empty: not known
+	note      string
+	contract  bool
+	unknown   *engine.Error // no table has it; nil: one does
+}
+
+// judge checks one flag and its value alone.
+func judge(e engine.Engine, a gitops.Assignment) (wantedFlag, error) {
+	out := wantedFlag{Assignment: a, engine: e}
+	f, err := e.Check(a.Variable.Flag, a.Value)
 	if environment(a.Variable) {
 		err = &engine.Error{Problem: engine.Unknown, Message: a.Variable.Flag + " is an environment variable, which no flag table covers"}
 	}
 	switch {
 	case err == nil:
-		a.Variable.Flag, a.Variable.Switch = f.Name, f.Kind == engine.Switch
-		c.out.Notes = append(c.out.Notes, trade(f))
-		if f.Contract {
-			c.out.Contract = append(c.out.Contract, f.Name)
-		}
+		out.Variable.Flag, out.Variable.Switch = f.Name, f.Kind == engine.Switch
+		out.note, out.contract = trade(f), f.Contract
 	case err.Problem == engine.Unknown || err.Problem == engine.Removed:
-		if c.unknown == nil {
-			c.unknown = map[string]*engine.Error{}
-		}
-		c.unknown[a.Variable.Flag] = err
-		c.out.Notes = append(c.out.Notes, err.Message+": its value is not checked")
+		out.unknown, out.note = err, err.Message+": its value is not checked"
 	default:
-		return refusedFlag(err)
+		return out, refusedFlag(err)
 	}
-	if slices.ContainsFunc(c.out.Set, func(b gitops.Assignment) bool { return b.Variable.Flag == a.Variable.Flag }) {
-		return step.Invalid("--%s is given twice, in two spellings", a.Variable.Flag)
+	return out, nil
+}
+
+// result returns what is to be set, with the notes for people.
+func (c *flagCheck) result() CheckedFlags {
+	var out CheckedFlags
+	runs := ""
+	for _, f := range c.flags {
+		out.Set = append(out.Set, f.Assignment)
+		out.Notes = append(out.Notes, f.note)
+		if f.contract {
+			out.Contract = append(out.Contract, f.Variable.Flag)
+		}
+		runs = cmp.Or(runs, f.runs)
 	}
-	c.out.Set = append(c.out.Set, a)
-	return nil
+	switch {
+	case c.stated:
+	case runs != "":
+		out.Notes = append(out.Notes, fmt.Sprintf("the container runs %s, which the catalog does not say of service %s: %s", runs, c.Service, c.Name))
+	default:
+		out.Notes = append(out.Notes, fmt.Sprintf("the engine of service %s is not known, so the values were checked against all engines: %s", c.Service, c.Name))
+	}
+	return out
 }
 
 // environment reports whether a variable is an environment variable.
@@ -113,11 +139,12 @@ func trade(f engine.Flag) string {
 	return text
 }
 
-// places looks where the flags stand, and refuses to add what is not known.
+// places looks where the flags stand, checks them against what runs there, and
+// refuses to add what is not known.
 func (c *flagCheck) places() error {
 	var vs []gitops.Variable
-	for _, a := range c.out.Set {
-		vs = append(vs, a.Variable)
+	for _, f := range c.flags {
+		vs = append(vs, f.Variable)
 	}
 	places, err := c.Look("", vs)
 	if err != nil {
@@ -127,24 +154,56 @@ func (c *flagCheck) places() error {
 		return step.Invalid("%d flags were looked up, %d places were returned", len(vs), len(places))
 	}
 	for i, p := range places {
-		c.inside = append(c.inside, p.Container)
+		f := &c.flags[i]
+		if err := c.runsThere(f, p); err != nil {
+			return err
+		}
 		if !p.Missing || c.Unknown == unknownAdd {
 			continue
 		}
-		if unknown := c.unknown[vs[i].Flag]; unknown != nil {
-			return step.Invalid("%s; Git does not set it, and an unknown flag is added only with unknown_flag: add (--unknown-flag add)", unknown)
+		if f.unknown != nil {
+			return step.Invalid("%s; Git does not set it, and an unknown flag is added only with unknown_flag: add (--unknown-flag add)", f.unknown)
 		}
-		if !c.stated {
+		if !c.stated && f.runs == "" {
 			return step.Invalid("%s is not set in Git, and the engine of service %s is unknown: %s; unknown_flag: add (--unknown-flag add) adds it anyway", vs[i], c.Service, c.Name)
 		}
 	}
 	return nil
 }
 
+// runsThere checks a flag against the program that the container of its place runs.
+func (c *flagCheck) runsThere(f *wantedFlag, p gitops.Place) error {
+	f.container, f.runs = p.Container, p.Engine
+	if p.Engine == "" || environment(f.Variable) {
+		return nil
+	}
+	e, runs := c.engine.Running(p.Engine)
+	if !runs {
+		return step.Invalid("%s: the container %s of %s runs %s, and the engine of service %s is %s", f.Variable, p.Container, p.Object, e.Title, c.Service, c.engine.Title)
+	}
+	there, err := judge(e, f.Assignment)
+	switch {
+	case err != nil:
+		return err
+	case there.unknown != nil && f.unknown == nil && !p.Missing:
+		return nil // it stands there: the table may be older than the engine
+	case there.unknown != nil && f.unknown == nil && (len(e.Programs()) > 0 || c.Unknown != unknownAdd):
+		return step.Invalid("%s: the container %s of %s runs %s, and %s", f.Variable, p.Container, p.Object, e.Title, there.unknown)
+	}
+	there.container, there.runs = f.container, f.runs
+	*f = there
+	return nil
+}
+
 // together checks the flags together with the others that are set, for each
 // container separately: each runs its own engine.
 func (c *flagCheck) together() error {
-	containers := slices.Compact(slices.Sorted(slices.Values(c.inside)))
+	var containers []string
+	for _, f := range c.flags {
+		containers = append(containers, f.container)
+	}
+	slices.Sort(containers)
+	containers = slices.Compact(containers)
 	if len(containers) > 1 && containers[0] == "" {
 		containers = containers[1:]
 	}
@@ -161,17 +220,21 @@ func (c *flagCheck) together() error {
 func (c *flagCheck) within(container string) error {
 	values, set := map[string]string{}, map[string]string{}
 	var changed []string
-	for i, a := range c.out.Set {
-		if c.inside[i] != "" && c.inside[i] != container {
+	e := c.engine
+	for _, f := range c.flags {
+		if f.container != "" && f.container != container {
 			continue
 		}
-		set[a.Variable.Flag] = a.Value
-		if c.unknown[a.Variable.Flag] == nil {
-			changed = append(changed, a.Variable.Flag)
+		if f.runs != "" {
+			e = f.engine
+		}
+		set[f.Variable.Flag] = f.Value
+		if f.unknown == nil {
+			changed = append(changed, f.Variable.Flag)
 		}
 	}
-	for _, name := range c.engine.Related(changed...) {
-		value, stands, err := c.standing(container, name)
+	for _, name := range e.Related(changed...) {
+		value, stands, err := c.standing(e, container, name)
 		if err != nil {
 			e := *step.AsError(err)
 			e.Message = fmt.Sprintf("--%s goes with --%s, whose place in Git cannot be found: %s", strings.Join(changed, ", --"), name, e.Message)
@@ -182,15 +245,15 @@ func (c *flagCheck) within(container string) error {
 		}
 	}
 	maps.Copy(values, set)
-	for _, err := range c.engine.Conflicts(values, changed) {
+	for _, err := range e.Conflicts(values, changed) {
 		return refusedFlag(err)
 	}
 	return nil
 }
 
 // standing is what a flag is set to in Git, by whichever of its names.
-func (c *flagCheck) standing(container, name string) (value string, set bool, err error) {
-	f, unknown := c.engine.Known(name)
+func (c *flagCheck) standing(e engine.Engine, container, name string) (value string, set bool, err error) {
+	f, unknown := e.Known(name)
 	if unknown != nil {
 		return "", false, unknown // unreachable unless a rule names a flag that no table has
 	}

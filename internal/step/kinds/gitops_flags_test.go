@@ -108,6 +108,44 @@ spec: {template: {spec: {containers: [{name: sglang, image: lmsysorg/sglang, arg
 	}
 }
 
+// TestTheContainerDecides: a flag is checked against the program that its container
+// runs, whatever else the engine of the service may run.
+func TestTheContainerDecides(t *testing.T) {
+	graph := func(module string) []gitops.File {
+		return []gitops.File{{Path: "chat.yaml", Data: []byte(`apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: chat}
+spec:
+  services:
+    Frontend: {componentType: frontend, extraPodSpec: {mainContainer: {image: runtime, command: [python3, -m, dynamo.frontend], args: [--http-port, "8000"]}}}
+    Worker: {componentType: worker, extraPodSpec: {mainContainer: {image: runtime, command: [python3, -m, ` + module + `], args: [--model-path, m]}}}
+`)}}
+	}
+	target := gitops.Target{Kind: "DynamoGraphDeployment", Name: "chat"}
+	for name, tt := range map[string]struct {
+		module, engine, unknown, flag, words string
+	}{
+		"vllm":                     {"dynamo.vllm", "dynamo", "", "max-num-seqs", ""},
+		"vllm, not stated":         {"dynamo.vllm", "", "", "max-num-seqs", ""},
+		"sglang":                   {"dynamo.sglang", "dynamo", "", "max-num-seqs", "runs SGLang, and SGLang has no known flag --max-num-seqs"},
+		"sglang, insisting":        {"dynamo.sglang", "", "add", "max-num-seqs", "runs SGLang"},
+		"a flag of sglang":         {"dynamo.sglang", "dynamo", "", "max-running-requests", ""},
+		"another than stated":      {"dynamo.sglang", "vllm", "", "max-num-seqs", "runs SGLang, and the engine of service chat is vLLM"},
+		"without a table":          {"dynamo.trtllm", "dynamo", "", "max-num-seqs", "runs trtllm"},
+		"without a table, unknown": {"dynamo.trtllm", "dynamo", "add", "max-num-seqs", ""},
+		"only a frontend is left":  {"dynamo.planner", "dynamo", "", "max-num-seqs", "none is known to run an engine"},
+		"a router":                 {"sglang_router.launch_router", "", "add", "max-num-seqs", "none is known to run an engine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := git.CheckFlags(git.FlagRules{Service: "chat", Engine: tt.engine, Unknown: tt.unknown, Look: lookIn(graph(tt.module), target)},
+				[]gitops.Assignment{{Variable: gitops.Variable{Flag: tt.flag}, Value: "64"}})
+			if (err == nil) != (tt.words == "") || err != nil && !strings.Contains(err.Error(), tt.words) {
+				t.Errorf("%v, want ...%s...", err, tt.words)
+			}
+		})
+	}
+}
+
 // lookIn finds variables in files.
 func lookIn(files []gitops.File, target gitops.Target) func(string, []gitops.Variable) ([]gitops.Place, error) {
 	return func(container string, vs []gitops.Variable) (out []gitops.Place, err error) {
