@@ -212,7 +212,10 @@ func (tr *tree) findInObject(o *edit.Object, t Target, component string, v Varia
 	}
 	containers := tr.matchingContainers(o, t, component)
 	if len(containers) == 0 {
-		if len(tr.containers(o)) == 0 {
+		switch {
+		case templates[o.Kind] == nil && o.Kind != dynamoGraph:
+			return nil, notFound("%s: the kind %s is not known, so neither is where it keeps its containers", o, edit.Clip(o.Kind))
+		case len(tr.containers(o)) == 0:
 			return nil, notFound("%s has no containers", o)
 		}
 		return nil, notFound("%s has no container %q%s (it has: %s)", o, edit.Clip(t.Container), ofComponent(component), tr.containerNames(o))

@@ -37,8 +37,28 @@ func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*ed
 	if v.Bound == "max" {
 		return nil, notFound("%s: no autoscaler in the tree has an upper bound for it", o)
 	}
-	return o.Number(own, "spec", "replicas")
+	if slices.Contains(unscaled, o.Kind) {
+		return nil, notFound("%s has no number of replicas: a %s has no spec.replicas", o, o.Kind)
+	}
+	s, err := o.Number(own, "spec", "replicas")
+	if s != nil && s.Missing && !slices.Contains(scaled, o.Kind) {
+		return nil, notFound("%s does not set spec.replicas, and whether the kind %s has it is not known", o, o.Kind)
+	}
+	return s, err
 }
+
+var (
+	// scaled lists the kinds that have spec.replicas, which may be missing.
+	scaled = []string{
+		"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Rollout", "LeaderWorkerSet",
+		"DynamoComponentDeployment", "StormService", "PodCliqueSet", "Playground", "Model",
+	}
+	// unscaled lists the kinds that ignore spec.replicas.
+	unscaled = []string{
+		"Pod", "Job", "CronJob", "DaemonSet", "Service", "RayService", "RayCluster", "RayJob",
+		"ServingRuntime", "ClusterServingRuntime", "BackendRuntime", "VLLMRuntime",
+	}
+)
 
 func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit.Site, error) {
 	at := []string{"spec"}
@@ -114,7 +134,8 @@ func itemNumber(o *edit.Object, m *yaml.Node, path, key string) (*edit.Site, err
 }
 
 // scalers returns the autoscalers of an object: those built with it, or else those
-// elsewhere in the tree that belong to no other target.
+// elsewhere in the tree that belong to no other target. One that only says how many
+// another one should ask for does not count beside that one.
 func scalers(o *edit.Object, component string, all []*edit.Object) []*edit.Object {
 	var near, far []*edit.Object
 	for _, s := range all {
@@ -128,18 +149,23 @@ func scalers(o *edit.Object, component string, all []*edit.Object) []*edit.Objec
 			far = append(far, s)
 		}
 	}
-	if len(near) > 0 {
-		return near
+	if len(near) == 0 {
+		near = far
 	}
-	return far
+	if len(near) > 1 {
+		near = slices.DeleteFunc(near, func(s *edit.Object) bool { return s.Kind == variantAutoscaling })
+	}
+	return near
 }
 
-// scales reports whether an autoscaler names an object.
+// variantAutoscaling is the kind of llm-d's autoscaler, which acts by way of another.
+const variantAutoscaling = "VariantAutoscaling"
+
+// scales reports whether an autoscaler, of whatever kind, names an object.
 func scales(o *edit.Object, of *edit.Object, component string) bool {
 	ref := edit.Get(o.Root, "spec", "scaleTargetRef")
 	kind, name := edit.Str(ref, "kind"), edit.Str(ref, "name")
 	switch o.Kind {
-	case "HorizontalPodAutoscaler":
 	case "ScaledObject":
 		if kind == "" {
 			kind = "Deployment"
@@ -148,8 +174,10 @@ func scales(o *edit.Object, of *edit.Object, component string) bool {
 		ref = edit.Get(o.Root, "spec", "dgdRef")
 		part := edit.Str(ref, "serviceName") + edit.Str(ref, "componentName")
 		return of.Kind == dynamoGraph && of.Called(edit.Str(ref, "name")) && strings.EqualFold(part, component)
-	default:
-		return false
+	case variantAutoscaling:
+		if ref == nil {
+			return of.Kind == "Deployment" && of.Called(o.Name)
+		}
 	}
 	return kind == of.Kind && of.Called(name)
 }
@@ -157,11 +185,17 @@ func scales(o *edit.Object, of *edit.Object, component string) bool {
 // boundOf returns the site of the bound of an autoscaler.
 func boundOf(o *edit.Object, v Variable, of *edit.Object) (*edit.Site, error) {
 	why := fmt.Sprintf("%s owns the replicas of %s", o, of)
+	low, high := "minReplicas", "maxReplicas"
 	switch o.Kind {
+	case "HorizontalPodAutoscaler", "PodAutoscaler":
 	case "ScaledObject":
-		return o.Bound(v.Bound, why, []string{"spec"}, "minReplicaCount", "maxReplicaCount")
+		low, high = "minReplicaCount", "maxReplicaCount"
 	case "DynamoGraphDeploymentScalingAdapter":
 		return o.Number(why, "spec", "replicas")
+	default:
+		if spec := edit.Get(o.Root, "spec"); edit.Get(spec, low) == nil && edit.Get(spec, high) == nil {
+			return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s owns the replicas of %s, and has no bounds to set", o, of)}
+		}
 	}
-	return o.Bound(v.Bound, why, []string{"spec"}, "minReplicas", "maxReplicas")
+	return o.Bound(v.Bound, why, []string{"spec"}, low, high)
 }
