@@ -109,6 +109,9 @@ func writePlaces(w io.Writer, places []placeView) error {
 		value := "= " + p.Value
 		if p.Missing {
 			value = "is not set; it would be added here"
+			if p.Value != "" {
+				value = "= " + p.Value + " without a key of its own, which would be added here"
+			}
 		}
 		_, err := fmt.Fprintf(w, "%s:%d:%d  %s %s\n  %s, %s\n  written as %s\n  %s\n", p.File, p.Line, p.Column, p.Variable, runview.Printable(value),
 			runview.Printable(p.Object), runview.Printable(p.Path), runview.Printable(p.Form), runview.Printable(p.Why))

@@ -59,16 +59,17 @@ type template struct {
 
 // templates lists the kinds whose pods stand at fixed paths.
 var templates = map[string][]template{
-	"Deployment":        {{"", []string{"spec", "template", "spec"}}},
-	"StatefulSet":       {{"", []string{"spec", "template", "spec"}}},
-	"DaemonSet":         {{"", []string{"spec", "template", "spec"}}},
-	"ReplicaSet":        {{"", []string{"spec", "template", "spec"}}},
-	"Rollout":           {{"", []string{"spec", "template", "spec"}}},
-	"ServingRuntime":    {{"", []string{"spec"}}},
-	"LeaderWorkerSet":   {{"leader", lws("leaderTemplate")}, {"worker", lws("workerTemplate")}},
-	"InferenceService":  {{"", []string{"spec", "predictor"}}, {"worker", []string{"spec", "predictor", "workerSpec"}}},
-	llmInferenceService: llmTemplates,
-	llmInferenceConfig:  llmTemplates,
+	"Deployment":            {{"", []string{"spec", "template", "spec"}}},
+	"StatefulSet":           {{"", []string{"spec", "template", "spec"}}},
+	"DaemonSet":             {{"", []string{"spec", "template", "spec"}}},
+	"ReplicaSet":            {{"", []string{"spec", "template", "spec"}}},
+	"Rollout":               {{"", []string{"spec", "template", "spec"}}},
+	"ServingRuntime":        {{"", []string{"spec"}}},
+	"ClusterServingRuntime": {{"", []string{"spec"}}},
+	"LeaderWorkerSet":       {{"leader", lws("leaderTemplate")}, {"worker", lws("workerTemplate")}},
+	"InferenceService":      {{"", []string{"spec", "predictor"}}, {"worker", []string{"spec", "predictor", "workerSpec"}}},
+	llmInferenceService:     llmTemplates,
+	llmInferenceConfig:      llmTemplates,
 }
 
 const (
@@ -98,6 +99,7 @@ func (tr *tree) containers(o *edit.Object) []container {
 		if model := edit.Get(pod, "model"); o.Kind == "InferenceService" && edit.IsMap(model) {
 			c := command.Container{Object: o, Name: "kserve-container", Path: strings.Join(t.path, ".") + ".model", Node: model}
 			c.Backend, c.Other = command.RuntimeOf(model)
+			c.Known = tr.runtimeOf(o, model) != nil
 			out = append(out, tr.newContainer(c, t.component, pod))
 		}
 	}

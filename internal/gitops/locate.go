@@ -90,13 +90,14 @@ func (tr *tree) resolve(v Variable) (*edit.Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	tr.all = all
 	candidates := tr.candidates(all)
 	if len(candidates) == 0 {
 		return tr.fromValues(v)
 	}
 	var sites []*edit.Site
 	for _, c := range candidates {
-		s, err := tr.findInObject(c.object, t, c.component, v, all)
+		s, err := tr.findInObject(c.object, t, c.component, v)
 		if err != nil {
 			return nil, err
 		}
@@ -206,9 +207,22 @@ func (tr *tree) objects() ([]*edit.Object, error) {
 }
 
 // findInObject returns the site of the variable in an object.
-func (tr *tree) findInObject(o *edit.Object, t Target, component string, v Variable, all []*edit.Object) (*edit.Site, error) {
+func (tr *tree) findInObject(o *edit.Object, t Target, component string, v Variable) (*edit.Site, error) {
+	based, err := tr.onBases(o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := tr.findInOne(based.Object, t, component, v)
+	if err != nil {
+		return nil, err
+	}
+	return s, based.check(s, v)
+}
+
+// findInOne returns the site of the variable in an object by itself.
+func (tr *tree) findInOne(o *edit.Object, t Target, component string, v Variable) (*edit.Site, error) {
 	if v.Replicas {
-		return tr.replicas(o, component, v, all)
+		return tr.replicas(o, component, v, tr.all)
 	}
 	containers := tr.matchingContainers(o, t, component)
 	if len(containers) == 0 {
@@ -296,7 +310,10 @@ func (l line) find(v Variable) (*edit.Site, error) {
 		return nil, err
 	}
 	if len(hits) == 0 {
-		return l.indirect(v)
+		if s, err := l.indirect(v); s != nil || err != nil {
+			return s, err
+		}
+		return l.inRuntime(v)
 	}
 	h, rival, err := command.Last(hits)
 	if err != nil {

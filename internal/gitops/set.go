@@ -91,7 +91,7 @@ func change(work []File, t Target, v Variable, value string) (Change, error) {
 	if err != nil {
 		return Change{}, plain(err)
 	}
-	if s.Value == value && !s.Missing {
+	if s.Value == value {
 		return Change{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.File(), s.Line, s.Column, v, value)}
 	}
 	cut, err := s.Set(value)

@@ -15,6 +15,7 @@ import (
 type tree struct {
 	*edit.Tree
 	target    Target
+	all       []*edit.Object // that may be or concern the target
 	builds    *kustomize.Builds
 	elsewhere []string // workloads of the target's name that are not the target
 }

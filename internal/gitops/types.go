@@ -53,7 +53,7 @@ type Place struct {
 	Form      string // how it is written: "--flag=value", "--flag value", "boolean", "shell", "env", "config", "field", "values"
 	Container string // that the variable belongs to; empty: none
 	Engine    string // that the container runs: vllm, sglang, trtllm, ...; empty: not known
-	Value     string // as written, unquoted; "true"/"false" for booleans
+	Value     string // as written, unquoted; "true"/"false" for booleans; of a missing one what is rendered without it, or empty
 	Missing   bool   // not set yet: Set adds it there, in the list's own style
 	Why       string // why this place takes effect, in words
 }

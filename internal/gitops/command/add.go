@@ -26,8 +26,8 @@ func (e patchedError) Unwrap() error { return e.error }
 // Missing returns the site at which a flag that is not set would be added: the end
 // of the engine's own arguments, where it overrides everything before it.
 func (l *Line) Missing(f Flag) (*edit.Site, error) {
-	if len(l.unknown) > 0 && len(edit.List(l.container.Node, "envFrom")) > 0 {
-		return nil, l.container.Object.Invalid(l.container.Node, "the command line takes $"+l.unknown[0]+" from envFrom, which may set --"+f.Name)
+	if len(l.hidden) > 0 {
+		return nil, l.container.Object.Invalid(l.container.Node, "the command line takes $"+l.hidden[0]+", whose value is not in the tree, and which may set --"+f.Name)
 	}
 	for _, s := range l.scripts {
 		if s.form == "shell" {
@@ -55,7 +55,7 @@ func (l *Line) newSite(at, form string, f Flag) edit.Site {
 	if len(l.unknown) > 0 {
 		why += " ($" + l.unknown[0] + " is not set in the manifest)"
 	}
-	if l.container.OfRuntime() {
+	if l.container.OfRuntime() && !l.container.Known {
 		why += "; the runtime may set it: its arguments come first, so that this one counts"
 	}
 	if l.Note != "" {

@@ -21,6 +21,7 @@ type Container struct {
 	// What the operator runs where the command line does not tell.
 	Backend string // engine; empty: not known
 	Other   string // a program that is no engine; empty: not known
+	Known   bool   // of a model: its runtime is in the tree
 
 	// Environment returns a variable of the container, or nil if it has none of
 	// that name.
@@ -66,6 +67,7 @@ type Line struct {
 	scripts  []*script
 	seqs     []seqAt         // lists of arguments
 	unknown  []string        // variables that the manifest does not set
+	hidden   []string        // of those, the ones that may hold flags
 	assigned map[string]bool // variables that a script sets
 }
 
@@ -143,9 +145,56 @@ func (l *Line) list(n *yaml.Node, at string) ([]argument, error) {
 		if doc == nil {
 			doc = c.Object.DocOf(item)
 		}
-		items = append(items, argument{text: item.Value, doc: doc, node: item, seq: n, index: i, path: at})
+		a := argument{text: item.Value, doc: doc, node: item, seq: n, index: i, path: at}
+		if name := VariableName(item.Value); name != "" && strings.HasPrefix(item.Value, "$(") {
+			whole, err := l.whole(name, i == 0 || !positional(items[len(items)-1].text))
+			if err != nil {
+				return nil, err
+			}
+			if whole != nil {
+				a = *whole
+			}
+		}
+		items = append(items, a)
 	}
 	return items, nil
+}
+
+// positional reports whether the word after this one is no flag of its own: it is a
+// value, or the model.
+func positional(text string) bool {
+	return text == "serve" || strings.HasPrefix(text, "-") && !strings.Contains(text, "=") && !toggles.MatchString(Dashes(strings.TrimLeft(text, "-")))
+}
+
+// whole returns the flag that a variable holds, in one word as Kubernetes fills it
+// in, or nil if it holds no flag. flag reports whether the word may be one.
+func (l *Line) whole(name string, flag bool) (*argument, error) {
+	v, err := l.container.Environment(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == nil || v.Node == nil:
+		if flag {
+			l.hides(name, v)
+		}
+		return nil, nil
+	case !strings.HasPrefix(v.Text(), "--"):
+		return nil, nil
+	}
+	w := word{text: v.Text(), begin: v.Begin, end: v.Begin + len(v.Text())}
+	for i := range w.text {
+		w.from, w.to = append(w.from, v.Begin+i), append(w.to, v.Begin+i+1)
+	}
+	s := &script{doc: v.Doc, node: v.Node, begin: v.Begin, shell: &words{words: []word{w}}, form: "env", path: v.Path}
+	a := s.argument(&s.shell.words[0])
+	return &a, nil
+}
+
+// hides records a variable that may set a flag and whose value is not in the tree.
+func (l *Line) hides(name string, v *edit.Value) {
+	if v != nil || len(edit.List(l.container.Node, "envFrom")) > 0 {
+		l.hidden = append(l.hidden, name)
+	}
 }
 
 // readScript splits a script into words. rest has the words that $@ expands to.
@@ -208,6 +257,9 @@ func (l *Line) expand(name string, command int) (known bool, err error) {
 	}
 	if v == nil || v.Node == nil {
 		l.unknown = append(l.unknown, name)
+		if n := len(l.args); n == 0 || l.args[n-1].command != command || !positional(l.args[n-1].text) {
+			l.hides(name, v)
+		}
 		return false, nil
 	}
 	if err := l.CheckAssigned(name, l.container.Node); err != nil {

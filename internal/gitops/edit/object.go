@@ -95,7 +95,7 @@ type Site struct {
 	Form      string // how the value is written: "--flag=value", "--flag value", "boolean", "shell", "env", "config", "field", "values"
 	Container string // that the value belongs to; empty: none
 	Engine    string // that the container runs; empty: none, or not known
-	Value     string // as written, without quotes; "true" or "false" for a boolean
+	Value     string // as written, without quotes; "true" or "false" for a boolean; if missing, what a chart renders without it
 	Missing   bool   // not set; set adds it
 	Why       string // why this is the value that takes effect
 

@@ -170,7 +170,7 @@ func isNameByte(c byte) bool {
 }
 
 // concerns reports whether a document needs to be parsed: its name is part of the
-// workload's, or it scales something, or its name cannot be told without parsing.
+// workload's, or it scales or underlies something, or its name cannot be told without parsing.
 func (t *Tree) concerns(d *Document) bool {
 	if d.parsed() {
 		return true
@@ -204,7 +204,12 @@ func (t *Tree) concerns(d *Document) bool {
 	if strings.Contains(strings.ToLower(t.name), strings.ToLower(name)) {
 		return true
 	}
-	return bytes.Contains(d.Data, []byte("scaleTargetRef")) || bytes.Contains(d.Data, []byte("dgdRef"))
+	for _, about := range []string{"scaleTargetRef", "dgdRef", "ServingRuntime", "LLMInferenceServiceConfig"} {
+		if bytes.Contains(d.Data, []byte(about)) {
+			return true
+		}
+	}
+	return false
 }
 
 // IsKustomization reports whether a file is a kustomization, by its name.

@@ -122,7 +122,10 @@ func NewSetting(config command.Container, flag command.Flag) (*edit.Site, error)
 		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s is merged from several value files: set --%s in one of them", config.Path, flag.Name)}
 	}
 	place := edit.Site{Path: config.Path + "." + key, Form: "values", Missing: true, Why: "not set; the chart makes it --" + name}
-	if key == "" {
+	switch key {
+	case "enablePrefixCaching":
+		place.Value, place.Why = "false", "not set, and without the key the chart renders --no-"+name
+	case "":
 		place.Path, place.Why = config.Path+".extraArgs[--"+name+"]", "not set; the chart has no key for it and gives extraArgs as they are"
 	}
 	s := config.Object.Site(doc, config.Node, place)

@@ -225,9 +225,6 @@ func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Wan
 			return err
 		}
 		from := places[0]
-		if from.Missing {
-			from.Value = ""
-		}
 		if from.Value != to {
 			p.Touches = append(p.Touches, gitops.Touch{
 				Variable: v.String(), File: from.File, Line: from.Line, Path: from.Path, From: from.Value, To: to,

@@ -266,7 +266,7 @@ func (c *flagCheck) standing(e engine.Engine, container, name string) (value str
 			return "", false, err
 		}
 		for _, p := range places {
-			if !p.Missing {
+			if !p.Missing || p.Value != "" {
 				return p.Value, true, nil
 			}
 		}

@@ -69,7 +69,7 @@ func (g Change) notMade(ctx context.Context, in step.Input, p gitPayload) (step.
 		return step.Observation{}, err
 	}
 	for i, a := range p.Set {
-		if now := valueAt(places[i]); now != a.From {
+		if now := places[i].Value; now != a.From {
 			return step.Observation{Foreign: true, Progress: fmt.Sprintf("someone else set %s to %s (%s:%d)", a.variable(), step.OrNone(now), places[i].File, places[i].Line)}, nil
 		}
 	}
@@ -93,13 +93,6 @@ func (g Change) places(ctx context.Context, in step.Input, p gitPayload) ([]gito
 		err = step.Invalid("%d variables were looked up, %d places were returned", len(vs), len(places))
 	}
 	return places, err
-}
-
-func valueAt(p gitops.Place) string {
-	if p.Missing {
-		return ""
-	}
-	return p.Value
 }
 
 // gone describes why a commit on the branch no longer counts: someone changed
@@ -127,7 +120,7 @@ func (g Change) gone(ctx context.Context, in step.Input, p gitPayload, sha strin
 		return "", err
 	}
 	for i, a := range p.Set {
-		if now := valueAt(places[i]); !a.made(now) {
+		if now := places[i].Value; !a.made(now) {
 			return fmt.Sprintf("someone else set %s to %s after commit %s (%s:%d)", a.variable(), step.OrNone(now), short(sha), places[i].File, places[i].Line), nil
 		}
 	}
@@ -181,7 +174,7 @@ func (g Change) againChanged(ctx context.Context, in step.Input, p gitPayload, b
 		return "", err
 	}
 	for i, a := range p.Set {
-		if now := valueAt(places[i]); now != a.From {
+		if now := places[i].Value; now != a.From {
 			return fmt.Sprintf("someone else set %s to %s after commit %s put it back", a.variable(), step.OrNone(now), short(back)), nil
 		}
 	}

@@ -85,7 +85,7 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 // none, an autoscaler or the API server's default decides, and the running
 // number counts.
 func replicasAt(kind string, at gitops.Place, running int) (int, error) {
-	v := valueAt(at)
+	v := at.Value
 	if v == "" {
 		return running, nil
 	}
